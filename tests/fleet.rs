@@ -149,8 +149,8 @@ fn lines_on_standard_input_names_and_buckets() {
     let key = "\"started_at\":\"";
     let (before, after) = one.split_once(key).expect("a report says when its run began");
     let old = scratch.file("old.json", format!("{before}{key}2020-01-01T00:00:00Z{}", &after[20..]));
-    merge(&scratch, &["--simulated", "--max-age", "1d", &old]).ended(4, "nothing_measured");
-    assert_eq!(buckets(&merged(&scratch))["stale"], 1);
+    let stale = merge(&scratch, &["--simulated", "--max-age", "1d", "--json", &old]).ended(4, "nothing_measured");
+    assert_eq!(buckets(&stale.json())["stale"], 1);
 
     fs::write(&names, "node-1\nnode-1\n").expect("a file of our own");
     merge(&scratch, &["--expect", &names, &path])
@@ -221,13 +221,20 @@ fn a_compact_report_of_all_is_small() {
 /// Somebody mistypes a folder, or takes a report for the merged document: nothing is lost, and the words say what to
 /// do.
 #[test]
-fn a_name_that_is_not_there_replaces_nothing() {
+fn what_has_no_reports_replaces_nothing() {
     let scratch = Scratch::new();
     let reports = "reports/compact/h200-x2-all.json";
     merge(&scratch, &[reports]).good();
     let before = merged(&scratch);
     merge(&scratch, &[reports, "no-such-folder"]).ended(2, "usage").says("there is no `no-such-folder`");
     assert_eq!(merged(&scratch), before);
+    // A folder without reports is one that somebody mistook.
+    let (empty, none) = (scratch.file("empty.json", ""), scratch.at("none"));
+    fs::create_dir(&none).expect("a folder of our own");
+    for input in [&empty, &none] {
+        merge(&scratch, &[input]).ended(4, "nothing_measured").prints("stays as it was");
+        assert_eq!(merged(&scratch), before, "{input}");
+    }
     for arguments in [vec!["fleet", "render", reports], vec!["fleet", "diff", reports, reports]] {
         scratch.run(&arguments).ended(2, "usage").says("is not a merged document").says("`fleet merge` makes one");
     }

@@ -29,7 +29,7 @@ pub(super) enum FleetCommand {
     /// Merge reports and surveys of many machines into one document, and say which machines differ.
     ///
     /// Exits 0 with and without differences, 1 if something happened that --forbid names, 4 if nothing could be
-    /// merged.
+    /// merged; an older document stays then.
     Merge(Merge),
     /// Show a merged document in another form.
     Render(render::FleetRenderArguments),
@@ -127,17 +127,29 @@ fn merge(arguments: &Merge) -> Outcome {
     let not_before = arguments.max_age.map(clock::utc_before).transpose();
     let not_before = not_before.map_err(|why| fail(format!("--max-age: {why}"), Exit::Usage, json))?;
     let not_after = Some(clock::utc_after(MOST_AHEAD).map_err(|why| fail(why, Exit::Internal, json))?);
-    output::check(&arguments.out).map_err(|error| fail(format!("--out: {error}"), Exit::Usage, json))?;
+    output::check(&arguments.out)
+        .map_err(|error| fail(format!("--out {}: {error}", arguments.out.display()), Exit::Usage, json))?;
     let rule = Rule { provenance: Provenance::from_simulated(arguments.simulated), not_before, not_after };
     let pool = DocumentPool::new(rule);
     fleet::gather(&arguments.inputs, &pool);
     let merged = fleet::merge(pool, expected.as_deref(), words);
-    let folder = arguments.out.parent().unwrap_or(Path::new(""));
-    let written = fs::create_dir_all(folder).and_then(|()| output::document(&arguments.out, &merged));
-    written.map_err(|error| fail(format!("--out: {error}"), Exit::NotDurable, json))?;
-    let shown =
-        show(json, || serde_json::to_string(&merged), || changes::merged(&merged, &arguments.out.to_string_lossy()));
+    let out = arguments.out.to_string_lossy();
+    let is_kept = !has_merged(&merged) && arguments.out.is_file();
+    if !is_kept {
+        let folder = arguments.out.parent().unwrap_or(Path::new(""));
+        let written = fs::create_dir_all(folder).and_then(|()| output::document(&arguments.out, &merged));
+        written.map_err(|error| fail(format!("--out {out}: {error}"), Exit::NotDurable, json))?;
+    }
+    let end = match is_kept {
+        true => format!("nothing was merged: {out} stays as it was"),
+        false => format!("merged into {out}"),
+    };
+    let shown = show(json, || serde_json::to_string(&merged), || changes::merged(&merged, end));
     Ok(named(exit(&merged, &arguments.forbid).worst(shown)))
+}
+
+fn has_merged(merged: &Fleet) -> bool {
+    merged.input.buckets.iter().any(|(bucket, count)| bucket.is_merged() && *count > 0)
 }
 
 /// How a merge ends: differences are what it is for, and no failure unless somebody says so.
@@ -148,7 +160,7 @@ fn exit(merged: &Fleet, forbidden: &[Forbidden]) -> Exit {
         Forbidden::Unexpected => merged.machines.iter().any(|machine| machine.unexpected > 0),
         Forbidden::Conflicts => merged.machines.iter().any(|machine| machine.shared_name.is_some()),
     });
-    match merged.input.buckets.iter().any(|(bucket, count)| bucket.is_merged() && *count > 0) {
+    match has_merged(merged) {
         _ if has_happened => Exit::Unexpected,
         true => Exit::Ok,
         false => Exit::NothingMeasured,

@@ -17,10 +17,10 @@ const MOST: usize = 20;
 /// A text of a report is cut to this many bytes.
 const LONGEST: usize = 200;
 
-/// What was merged, where it is, and who differs in how many questions.
-pub fn merged(fleet: &Fleet, path: &str) -> String {
+/// What was merged, and who differs in how many questions. `end` says what became of the document.
+pub fn merged(fleet: &Fleet, end: impl Into<String>) -> String {
     let view = FleetView::new(fleet, view::MERGED, None);
-    let ends = [differences(fleet, &view.told), format!("merged into {path}")];
+    let ends = [differences(fleet, &view.told), end.into()];
     let ends = ends.map(Block::paragraph).to_vec();
     write(&[view.overview(), view.not_merged(), vec![Block::Gap], ends].concat(), WIDTH)
 }
