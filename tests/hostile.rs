@@ -119,6 +119,35 @@ fn a_hostile_name_of_nothing_is_repeated_as_text() {
     }
 }
 
+/// Where a file is expected, a folder is refused, and its name repeated.
+#[test]
+fn a_hostile_name_of_a_folder_or_a_file_is_repeated_as_text() {
+    let scratch = Scratch::new();
+    let folder = scratch.path().join(format!("folder{EVIL}"));
+    fs::create_dir(&folder).expect("any name is a name");
+    let file = scratch.path().join(format!("file{EVIL}"));
+    fs::write(&file, "").expect("any name is a name");
+    let (folder, file) = (path(&folder), path(&file));
+    let [run, trace] =
+        [["run", "framework/torch-fork-after-available", "--dry-run", "--on"], ["trace", "--on", "sim", "true"]];
+    for arguments in [
+        &["run", "tests/selftest/clean.toml", "--on", "sim", "--junit", folder][..],
+        &[&run[..], &["sim", "--python", folder]].concat(),
+        &[&run[..], &["cuda", "--libcuda", folder]].concat(),
+        &[&run[..], &["cuda", "--libcudart", folder]].concat(),
+        &[&trace[..3], &["--html", folder], &trace[3..]].concat(),
+        &[&trace[..3], &["--out", file], &trace[3..]].concat(),
+        &[&trace[..3], &["--expect", folder], &trace[3..]].concat(),
+        &["export", "visibility/empty-mask-hides-all", "--as", "c", "--out", folder],
+        &["fleet", "merge", "reports/compact/h200-x2-all.json", "--out", folder],
+    ] {
+        let ran = scratch.run(arguments);
+        assert!(ran.code.is_some_and(|code| [2, 74].contains(&code)), "{arguments:?}: {ran:#?}");
+        assert!(ran.stderr.contains(r"\x1b["), "{arguments:?} does not name it: {ran:#?}");
+        assert_harmless(arguments[0], &ran);
+    }
+}
+
 #[test]
 fn a_hostile_report_is_refused_in_text() {
     let scratch = Scratch::new();

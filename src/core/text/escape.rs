@@ -69,6 +69,11 @@ pub fn terminal(text: &str) -> String {
     visible(text)
 }
 
+/// Lines for a terminal, without what is blank at their end.
+pub fn terminal_lines(text: &str) -> String {
+    text.trim_end().lines().map(terminal).collect::<Vec<_>>().join("\n")
+}
+
 /// Text with the characters of a table replaced, and a backslash before each of some others.
 fn replaced(text: &str, table: &[(char, &str)], slashed: &str) -> String {
     let mut out = String::with_capacity(text.len());

@@ -56,8 +56,7 @@ pub(super) fn print_report(report: StoredReport, form: Format) -> Exit {
 /// names, so that every line is made harmless here.
 pub(super) fn fail(why: impl Display, exit: Exit, json: bool) -> Exit {
     let why = why.to_string();
-    let lines: Vec<String> = why.lines().map(escape::terminal).collect();
-    complain(&lines.join("\n"), &why, exit, json)
+    complain(&escape::terminal_lines(&why), &why, exit, json)
 }
 
 /// The same for what a [`cuda_pitfalls_core::scenario::Diagnostic`] made harmless, with colours of its own.

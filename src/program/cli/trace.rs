@@ -4,13 +4,14 @@ use std::ffi::OsString;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use super::output::{CliError, Outcome, fail_rendered, is_styled, named};
+use super::output::{CliError, Outcome, fail, fail_rendered, is_styled, named};
 use super::render::sources;
 use crate::run::is_program;
 use crate::run::options::WRITTEN;
 use crate::terminal;
 use cuda_pitfalls_answers::exit::Exit;
 use cuda_pitfalls_core::output::{EVERYBODY, OWNER, check, create, replace};
+use cuda_pitfalls_core::text::escape;
 use cuda_pitfalls_core::{clock, defaults, input};
 use cuda_pitfalls_instrument::libraries::On;
 use cuda_pitfalls_render::Format;
@@ -131,8 +132,8 @@ impl TraceArguments {
 pub(super) fn trace(arguments: TraceArguments) -> Outcome {
     let json = arguments.is_json_on_stderr();
     let policy = policy(&arguments).map_err(|why| fail_rendered(&why.to_string(), Exit::Usage, json))?;
-    arguments.check_files().map_err(|why| fail_rendered(&why, Exit::Usage, json))?;
-    let program = std::env::current_exe().map_err(|error| fail_rendered(&error.to_string(), Exit::Internal, json))?;
+    arguments.check_files().map_err(|why| fail(why, Exit::Usage, json))?;
+    let program = std::env::current_exe().map_err(|error| fail(error, Exit::Internal, json))?;
     let folder = arguments.out.join(format!("{}-trace-{}", clock::utc_compact(), std::process::id()));
     let options = tracer::TraceOptions {
         commit: crate::COMMIT.map(str::to_owned),
@@ -157,7 +158,7 @@ pub(super) fn trace(arguments: TraceArguments) -> Outcome {
         Err(why) => (lost.or(Some(why.to_string())), PolicyOutcome::default()),
     };
     match failed {
-        Some(why) if !policy.is_empty() => return Err(fail_rendered(&why, Exit::NotDurable, false)),
+        Some(why) if !policy.is_empty() => return Err(fail(why, Exit::NotDurable, false)),
         // The program keeps its exit code whatever happens to the tracer.
         Some(why) => say(&format!("cuda-pitfalls: {}\n", why.trim_end())),
         None => {}
@@ -180,7 +181,8 @@ fn policy(arguments: &TraceArguments) -> Result<Policy, CliError> {
     let own = forbid.merge(bounds);
     let Some(path) = &arguments.expect else { return Ok(own) };
     let name = path.to_string_lossy();
-    let text = input::read_text(path, MOST_POLICY_BYTES).map_err(|error| format!("--expect {name}: {error}"))?;
+    let text = input::read_text(path, MOST_POLICY_BYTES)
+        .map_err(|error| format!("--expect {}: {error}", escape::terminal(&name)))?;
     let of_file = Policy::from_file(&name, &text).map_err(|errors| {
         let shown = errors.iter().map(|error| error.render(&text, is_styled()).trim_end().to_owned());
         shown.collect::<Vec<_>>().join("\n")
@@ -223,7 +225,7 @@ fn shown(arguments: &TraceArguments, policy: &Policy, traced: Traced) -> Result<
 
 /// Prints on stderr. A reader that has gone away is no error.
 pub(super) fn say(text: &str) {
-    let _ = std::io::stderr().lock().write_all(text.as_bytes());
+    let _ = std::io::stderr().lock().write_all(escape::printed(text).as_bytes());
 }
 
 /// Writes a file: one that the user named for everybody, any other one for this user alone, as the trace is.
@@ -247,7 +249,7 @@ pub(super) fn not_started(error: &TracerError, json: bool) -> Exit {
             std::process::exit(if source.kind() == std::io::ErrorKind::NotFound { 127 } else { 126 })
         }
     };
-    fail_rendered(&error.to_string(), exit, json)
+    fail(error, exit, json)
 }
 
 /// Ends as the program did: by the same code, or by the same signal.

@@ -234,7 +234,7 @@ impl Console {
     /// Prints that a run could not begin or not complete. With `--json` there still is one document.
     pub(super) fn failed(&mut self, why: &str, exit: Exit) {
         self.bar.finish_and_clear();
-        output::tell(&format!("cuda-pitfalls: {}", why.trim_end()));
+        output::tell(&format!("cuda-pitfalls: {}", escape::terminal_lines(why)));
         if self.json && !self.finished {
             let document = serde_json::json!({
                 "error": why,
