@@ -257,6 +257,19 @@ fn a_command_needs_no_dashes_before_it_and_its_summary_goes_to_a_file() {
     let refused = scratch.run(&words).ended(2, "usage");
     assert!(refused.stderr.contains("it is a link") && refused.stdout.is_empty(), "{refused:?}");
     fs::remove_file(&file).expect("ours");
+    // So is a file of any form in a folder that is not there or that is none.
+    for option in ["--html", "--junit", "--sarif", "--markdown", "--json"] {
+        for file in [text(scratch.path().join("nowhere/file.json")), format!("{}/file.json", text(victim.clone()))] {
+            let ran = scratch.run(&["trace", "--on", "sim", "--out", &out, option, &file, "python3", "-c", "print(7)"]);
+            let ran = ran.ended(2, "usage").says("cannot write");
+            assert!(ran.stdout.is_empty(), "{option} {file}: {ran:?}");
+        }
+    }
+    // The trace makes its own folder, which is not there yet.
+    let own = format!("{out}/own.json");
+    scratch.run(&["trace", "--on", "sim", "--out", &out, "--json", &own, "true"]).good();
+    assert!(Path::new(&own).exists());
+    fs::remove_dir_all(&out).expect("ours");
     let ran = scratch.run(&words);
     assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), "7\n"), "{ran:?}");
     assert!(ran.stderr.contains("trace.ndjson"), "the text stays on stderr: {ran:?}");

@@ -5,7 +5,7 @@ use std::io::{self, BufWriter, Write as _};
 use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::Path;
 
-use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+use rustix::fs::{Access, OFlags, access, fcntl_getfl, fcntl_setfl};
 use rustix::io::Errno;
 use serde::Serialize;
 use tempfile::NamedTempFile;
@@ -62,6 +62,23 @@ pub fn check(path: &Path) -> io::Result<()> {
     }
 }
 
+/// Nothing where the folder is one in which [`replace`] can make the file that it needs.
+///
+/// # Errors
+/// The folder is not there, or this user may not write in it.
+pub fn check_folder(path: &Path) -> io::Result<()> {
+    match path.symlink_metadata() {
+        // Into a device or a pipe it is written as it is.
+        Ok(data) if !data.is_file() => Ok(()),
+        _ => Ok(access(folder_of(path).join("."), Access::WRITE_OK | Access::EXEC_OK)?),
+    }
+}
+
+/// The folder of a file.
+pub fn folder_of(path: &Path) -> &Path {
+    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
 const LINK: &str = "it is a link: name the file that it leads to";
 
 fn refused(why: &str) -> io::Error {
@@ -111,9 +128,8 @@ fn is_descriptor_of_ours(path: &Path) -> bool {
 
 /// What is to be at a path, in a file beside it, flushed.
 fn beside(path: &Path, mode: u32, write: impl FnOnce(&mut File) -> io::Result<()>) -> io::Result<NamedTempFile> {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let mode = Permissions::from_mode(mode);
-    let made = tempfile::Builder::new().prefix(".cuda-pitfalls-").permissions(mode).tempfile_in(folder);
+    let made = tempfile::Builder::new().prefix(".cuda-pitfalls-").permissions(mode).tempfile_in(folder_of(path));
     let mut file = made.map_err(without_name)?;
     write(file.as_file_mut())?;
     file.as_file().sync_all()?;

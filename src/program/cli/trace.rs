@@ -10,7 +10,7 @@ use crate::run::is_program;
 use crate::run::options::WRITTEN;
 use crate::terminal;
 use cuda_pitfalls_answers::exit::Exit;
-use cuda_pitfalls_core::output::{EVERYBODY, OWNER, check, create, replace};
+use cuda_pitfalls_core::output::{EVERYBODY, OWNER, check, check_folder, create, folder_of, replace};
 use cuda_pitfalls_core::text::escape;
 use cuda_pitfalls_core::{clock, defaults, input};
 use cuda_pitfalls_instrument::libraries::On;
@@ -123,9 +123,12 @@ impl TraceArguments {
             return Err(format!("--json {name}: it is a program; for the summary on stderr write `--json=- {name}`"));
         }
         let files = [&self.html, &self.junit, &self.sarif, &self.markdown].into_iter().flatten().chain(json);
-        files
-            .into_iter()
-            .try_for_each(|path| check(path).map_err(|error| format!("cannot write {}: {error}", path.display())))
+        files.into_iter().try_for_each(|path| {
+            // The trace makes its own folder and those above it.
+            let is_made = !folder_of(path).exists() && self.out.starts_with(folder_of(path));
+            let checked = check(path).and_then(|()| if is_made { Ok(()) } else { check_folder(path) });
+            checked.map_err(|error| format!("cannot write {}: {error}", path.display()))
+        })
     }
 }
 
