@@ -64,6 +64,13 @@ fn what_cannot_be_asked_is_refused() {
         assert_eq!(found, code, "{arguments:?}");
         assert!(document["error"].as_str().is_some_and(|error| !error.is_empty()), "{arguments:?}");
     }
+    let (document, code) = doctor(&["--on", "sim"], &[("TMPDIR", "/nonexistent")]);
+    let why = document["error"].as_str().expect("an error");
+    assert!(code == 2 && why.contains("in `/nonexistent` (TMPDIR): "), "{code}: {why}");
+    // As for other programs, an empty one is none; and a real machine needs none.
+    assert_eq!(doctor(&["--on", "sim"], &[("TMPDIR", "")]).1, 0);
+    let (document, code) = doctor(&["--on", "cuda"], &[("TMPDIR", "/nonexistent")]);
+    assert!(code != 70 && document["examination"].is_object(), "{document}");
 }
 
 #[test]

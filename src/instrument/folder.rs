@@ -41,9 +41,16 @@ impl Folder {
     /// Makes a folder that only this user can enter, after removing those of dead runs.
     ///
     /// # Errors
-    /// The system refused, or the path has a character that the loader would interpret.
+    /// The system refused, or the path has a character that the loader would interpret. The error names the place.
     pub fn create() -> io::Result<Folder> {
-        Folder::create_in(&std::path::absolute(std::env::temp_dir())?, false)
+        // As for other programs, an empty TMPDIR is none.
+        let parent = Some(std::env::temp_dir()).filter(|parent| !parent.as_os_str().is_empty());
+        let parent = parent.unwrap_or_else(|| "/tmp".into());
+        let made = std::path::absolute(&parent).and_then(|parent| Folder::create_in(&parent, false));
+        made.map_err(|error| {
+            let why = format!("cannot make a private folder in `{}` (TMPDIR): {error}", parent.display());
+            io::Error::new(error.kind(), why)
+        })
     }
 
     /// Makes a folder below `place`. If `is_open`, other users can open files in it whose names they know.

@@ -34,7 +34,10 @@ pub(crate) enum DoctorError {
     /// The simulated machine could not be made.
     #[error(transparent)]
     Machine(#[from] MachineError),
-    /// A private folder or a process could not be made.
+    /// There is no place for the simulated machine.
+    #[error("{0}")]
+    Folder(std::io::Error),
+    /// A process could not be made.
     #[error("{0}")]
     System(String),
     /// There is no such process.
@@ -59,8 +62,8 @@ pub(crate) struct Doctor<'a> {
     program: &'a Path,
     /// How long each call may take, in milliseconds.
     deadline_ms: u64,
-    /// An empty folder of this examination.
-    home: Folder,
+    /// An empty folder of this examination, where one can be made.
+    home: Option<Folder>,
     /// The folder of the simulated machine's libraries, if it is one.
     simulated: Option<PathBuf>,
     interrupt: Interrupt,
@@ -79,12 +82,14 @@ impl<'a> Doctor<'a> {
         deadline_ms: u64,
         interrupt: Interrupt,
     ) -> Result<Doctor<'a>, DoctorError> {
-        let home = Folder::create()?;
-        let simulated = match on {
-            On::Cuda | On::Auto => None,
+        let (home, simulated) = match on {
+            // Where nothing can be written, one try is left out.
+            On::Cuda | On::Auto => (Folder::create().ok(), None),
             On::Sim(machine) => {
+                let home = Folder::create().map_err(DoctorError::Folder)?;
                 let machine = machine.as_deref().unwrap_or(cuda_pitfalls_core::defaults::MACHINE);
-                Some(simulated::lay_out(machine, &home.path().join("node"))?)
+                let simulated = simulated::lay_out(machine, &home.path().join("node"))?;
+                (Some(home), Some(simulated))
             }
         };
         Ok(Doctor { program, deadline_ms, home, simulated, interrupt })
@@ -282,8 +287,8 @@ impl<'a> Doctor<'a> {
             environment.remove(&OsString::from(variable));
             changes.push((StartChange::Without { variable: variable.clone() }, environment));
         }
-        if let Some(folder) = host::mps_folder() {
-            let empty = self.home.path().join("no-mps");
+        if let (Some(folder), Some(home)) = (host::mps_folder(), &self.home) {
+            let empty = home.path().join("no-mps");
             fs::create_dir_all(&empty)?;
             let mut environment = as_it_is.clone();
             environment.insert(MPS.into(), empty.into());

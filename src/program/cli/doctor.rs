@@ -87,7 +87,7 @@ fn examine(doctor: &mut Doctor<'_>, arguments: &DoctorArguments) -> Result<Exit,
 
 fn failed(error: &DoctorError, json: bool) -> Exit {
     let exit = match error {
-        DoctorError::Machine(_) | DoctorError::NoProcess(_) => Exit::Usage,
+        DoctorError::Machine(_) | DoctorError::Folder(_) | DoctorError::NoProcess(_) => Exit::Usage,
         DoctorError::System(_) => Exit::Internal,
         DoctorError::Unkillable(_) => Exit::HostUnsafe,
         DoctorError::Interrupted(libc::SIGINT) => Exit::Interrupted,

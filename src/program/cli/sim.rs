@@ -47,8 +47,7 @@ pub(super) fn sim(arguments: SimArguments) -> Outcome {
         None => arguments.machine.unwrap_or_else(|| defaults::MACHINE.to_owned()),
     };
     let program = std::env::current_exe().map_err(|error| fail(error, Exit::Internal, false))?;
-    let folder = Folder::create()
-        .map_err(|error| fail(format!("cannot make a private folder (TMPDIR): {error}"), Exit::Usage, false))?;
+    let folder = Folder::create().map_err(|error| fail(error, Exit::Usage, false))?;
     let width = terminal::width(&std::io::stderr());
     say(&page::begin(&machine, width));
     let options = tracer::TraceOptions {

@@ -42,9 +42,10 @@ pub(super) struct Session {
 
 impl Session {
     pub(super) fn set(options: &WorkerOptions, program: &Path, interrupt: Interrupt) -> Result<Session, RunError> {
-        let folder = Folder::create().map_err(no_folder)?;
+        let folder = Folder::create().map_err(|error| RunError::Usage(error.to_string()))?;
         let home = folder.path().join("home");
-        std::fs::create_dir(&home).map_err(no_folder)?;
+        std::fs::create_dir(&home)
+            .map_err(|error| RunError::Usage(format!("cannot make `{}` (TMPDIR): {error}", home.display())))?;
         let mut notes = Vec::new();
         if traced::folder().is_some() {
             notes.push("this run is traced, and so are its workers: its memory figures are no evidence".to_string());
@@ -190,11 +191,6 @@ impl Session {
 
 fn internal(trouble: SupervisorError) -> RunError {
     RunError::Internal(trouble.to_string())
-}
-
-fn no_folder(error: std::io::Error) -> RunError {
-    let place = std::env::temp_dir();
-    RunError::Usage(format!("cannot make a private folder in `{}` (TMPDIR): {error}", place.display()))
 }
 
 /// The libraries of a session: the folder of links, their versions, the libcudarts with their folders of links, and
