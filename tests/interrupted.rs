@@ -61,10 +61,10 @@ fn ctrl_c_leaves_a_partial_report_and_exit_code_130() {
 }
 
 #[test]
-fn a_signal_of_a_scheduler_leaves_a_partial_report_and_exit_code_143() {
-    for (signal, name) in [(Signal::TERM, "SIGTERM"), (Signal::USR1, "SIGUSR1")] {
+fn another_signal_leaves_a_partial_report_and_exit_code_131_or_143() {
+    for (signal, name, code) in [(Signal::QUIT, "SIGQUIT", 131), (Signal::USR1, "SIGUSR1", 143)] {
         let (ran, report) = interrupted_by(signal, "hang-long");
-        ran.ended(143, "interrupted");
+        ran.ended(code, "interrupted");
         assert_eq!(report.run.interrupted.as_deref(), Some(name));
     }
 }

@@ -27,17 +27,20 @@ pub enum Exit {
     NotDurable = 74,
     /// SIGINT ended the run, after a partial report.
     Interrupted = 130,
+    /// SIGQUIT ended the run, after a partial report.
+    Quit = 131,
     /// SIGTERM or a similar signal ended the run, after a partial report.
     Terminated = 143,
 }
 
 impl Exit {
     /// All exit codes, worst first. If several apply, the first one counts.
-    pub const WORST_FIRST: [Exit; 11] = [
+    pub const WORST_FIRST: [Exit; 12] = [
         Exit::Internal,
         Exit::NotDurable,
         Exit::HostUnsafe,
         Exit::Interrupted,
+        Exit::Quit,
         Exit::Terminated,
         Exit::Usage,
         Exit::Unexpected,
@@ -81,10 +84,20 @@ impl Exit {
             Exit::Internal => ("internal", "the harness failed"),
             Exit::NotDurable => ("not_durable", "the report could not be written to disk"),
             Exit::Interrupted => ("interrupted", "by SIGINT, after a partial report"),
+            Exit::Quit => ("interrupted", "by SIGQUIT, after a partial report"),
             Exit::Terminated => (
                 "interrupted",
                 "by SIGTERM, SIGHUP, SIGUSR1, SIGUSR2 or SIGXCPU, after a partial report; `run.interrupted` says which",
             ),
+        }
+    }
+
+    /// The exit code of what this signal ended, by the signal's name.
+    pub fn stopped_by(signal: &str) -> Exit {
+        match signal {
+            "SIGINT" => Exit::Interrupted,
+            "SIGQUIT" => Exit::Quit,
+            _ => Exit::Terminated,
         }
     }
 
@@ -118,14 +131,13 @@ impl Exit {
             verdicts.iter().filter(|verdict| !is_unmodelled(verdict)).map(|verdict| verdict.kind).collect();
         let measured = report.scenarios.iter().any(is_measured);
         let has_unknown = verdicts.iter().any(|verdict| verdict.reason == Some(Reason::NotModelled));
-        let interrupted = report.run.interrupted.as_deref();
+        let interrupted = report.run.interrupted.as_deref().map(Exit::stopped_by);
         let was_stopped = interrupted.is_some() || report.run.stopped_by.is_some();
         let required = report.requirements().iter().all(|requirement| !requirement.is_unmet());
         let worst = Exit::WORST_FIRST.into_iter().find(|exit| match exit {
             Exit::Internal => counted.contains(&Kind::HarnessError) || (!report.complete && !was_stopped),
             Exit::HostUnsafe => is_host_unsafe(report),
-            Exit::Interrupted => interrupted == Some("SIGINT"),
-            Exit::Terminated => interrupted.is_some_and(|signal| signal != "SIGINT"),
+            Exit::Interrupted | Exit::Quit | Exit::Terminated => interrupted == Some(*exit),
             Exit::Unexpected => verdicts.iter().any(|verdict| verdict.expectation == ExpectationMet::Unexpected),
             // If the simulated machine models none of the questions, that is the result.
             Exit::Inconclusive => counted.contains(&Kind::Inconclusive) || (!measured && has_unknown),
@@ -144,11 +156,10 @@ impl Exit {
     /// The exit code of a survey with this document, if the document itself is on disk. A survey covers everything,
     /// so rows that a machine, a libcudart or the simulated machine cannot have are no failure.
     pub fn of_survey(document: &SurveyDocument) -> Exit {
-        let interrupted = document.header.interrupted.as_deref();
+        let interrupted = document.header.interrupted.as_deref().map(Exit::stopped_by);
         let worst = Exit::WORST_FIRST.into_iter().find(|exit| match exit {
             Exit::Internal => !document.complete && interrupted.is_none() && document.header.host_unsafe.is_none(),
-            Exit::Interrupted => interrupted == Some("SIGINT"),
-            Exit::Terminated => interrupted.is_some_and(|signal| signal != "SIGINT"),
+            Exit::Interrupted | Exit::Quit | Exit::Terminated => interrupted == Some(*exit),
             Exit::HostUnsafe => document.header.host_unsafe.is_some(),
             Exit::Unexpected => document.rows.iter().any(|row| row.is_unexpected),
             Exit::Inconclusive => {

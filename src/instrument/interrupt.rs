@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2, SIGXCPU, SIGXFSZ};
+use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGXCPU, SIGXFSZ};
 
 use cuda_pitfalls_calls::SIGNALS;
 use cuda_pitfalls_core::clock;
@@ -59,7 +59,7 @@ impl Interrupt {
     pub fn install() -> io::Result<Interrupt> {
         make_bearable()?;
         let mut pipes = Vec::new();
-        let signals = [SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGXCPU];
+        let signals = [SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGXCPU];
         for signal in signals.into_iter().filter(|signal| !is_ignored(*signal)) {
             // SAFETY: the handler reads a clock and stores a number; both are allowed in a handler.
             unsafe {

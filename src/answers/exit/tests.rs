@@ -59,7 +59,7 @@ fn an_unkillable_worker_makes_the_host_unsafe_whoever_noted_it() {
 #[test]
 fn the_worse_of_two_is_the_one_listed_first() {
     let order = Exit::WORST_FIRST.map(Exit::code);
-    assert_eq!(order, [70, 74, 6, 130, 143, 2, 1, 3, 5, 4, 0]);
+    assert_eq!(order, [70, 74, 6, 130, 131, 143, 2, 1, 3, 5, 4, 0]);
     for (place, worse) in Exit::WORST_FIRST.into_iter().enumerate() {
         for other in Exit::WORST_FIRST.into_iter().skip(place) {
             assert_eq!(worse.worst(other), worse);
@@ -215,6 +215,7 @@ mod survey {
             ends("measured", json!({}), json!({"complete": false}), json!({"interrupted": interrupted}))
         };
         assert_eq!(partial(json!("SIGINT")), Exit::Interrupted);
+        assert_eq!(partial(json!("SIGQUIT")), Exit::Quit);
         assert_eq!(partial(json!("SIGTERM")), Exit::Terminated);
         assert_eq!(partial(Value::Null), Exit::Internal);
         let lost = json!({"host_unsafe": "a GPU was lost"});

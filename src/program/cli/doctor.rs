@@ -15,6 +15,7 @@ use cuda_pitfalls_answers::exit::Exit;
 use cuda_pitfalls_answers::known::Known;
 use cuda_pitfalls_core::text::json;
 use cuda_pitfalls_instrument::libraries::On;
+use cuda_pitfalls_instrument::supervisor::signal_name;
 use cuda_pitfalls_render::doctor as page;
 
 pub(super) const ENDS: &str = "\
@@ -90,8 +91,7 @@ fn failed(error: &DoctorError, json: bool) -> Exit {
         DoctorError::Machine(_) | DoctorError::Folder(_) | DoctorError::NoProcess(_) => Exit::Usage,
         DoctorError::System(_) => Exit::Internal,
         DoctorError::Unkillable(_) => Exit::HostUnsafe,
-        DoctorError::Interrupted(libc::SIGINT) => Exit::Interrupted,
-        DoctorError::Interrupted(_) => Exit::Terminated,
+        DoctorError::Interrupted(signal) => Exit::stopped_by(&signal_name(*signal)),
     };
     fail(error, exit, json)
 }

@@ -25,7 +25,7 @@ use cuda_pitfalls_core::defaults;
 use cuda_pitfalls_core::report::SchemaId;
 use cuda_pitfalls_core::text::escape;
 use cuda_pitfalls_instrument::libraries::On;
-use cuda_pitfalls_instrument::supervisor::{Errand, ErrandEnd, Interrupt, role};
+use cuda_pitfalls_instrument::supervisor::{Errand, ErrandEnd, Interrupt, role, signal_name};
 use cuda_pitfalls_render::{bisect as render, releases as words};
 use cuda_pitfalls_trace::policy::{Policy, PolicyWord};
 use cuda_pitfalls_trace::{End, Trace, diagnosis};
@@ -178,7 +178,7 @@ pub(super) fn search(
     })?;
     bisection.elapsed_ns = clock::now_ns() - began;
     let exit = match &bisection.no_answer {
-        Some(NoAnswer::Interrupted) => Exit::Interrupted,
+        Some(NoAnswer::Interrupted) => Exit::stopped_by(&interrupt.signal().map(signal_name).unwrap_or_default()),
         Some(_) => Exit::Inconclusive,
         None if bisection.is_exact() => Exit::Ok,
         None => Exit::Inconclusive,

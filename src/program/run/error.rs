@@ -27,8 +27,7 @@ impl RunError {
             RunError::Internal(_) => Exit::Internal,
             RunError::NotDurable(_) => Exit::NotDurable,
             RunError::Busy(_) => Exit::NothingMeasured,
-            RunError::Interrupted(signal) if signal == "SIGINT" => Exit::Interrupted,
-            RunError::Interrupted(_) => Exit::Terminated,
+            RunError::Interrupted(signal) => Exit::stopped_by(signal),
         }
     }
 }

@@ -272,8 +272,7 @@ impl ReleaseSurvey<'_> {
         let asked: Vec<EnvironmentDocument> =
             documents.into_iter().filter(|document| names.contains(&document.environment.name)).collect();
         let exit = match signal.as_deref() {
-            Some("SIGINT") => Exit::Interrupted,
-            Some(_) => Exit::Terminated,
+            Some(signal) => Exit::stopped_by(signal),
             None if asked.iter().all(|document| document.rows.is_empty()) => Exit::NothingMeasured,
             None if asked.iter().any(|document| !document.complete || document.environment.failed.is_some()) => {
                 Exit::Inconclusive

@@ -241,7 +241,7 @@ impl SurveyRun<'_> {
     fn refuse(&mut self, store: &Store, exit: Exit) -> Result<Exit, RunError> {
         let why = match exit {
             Exit::NothingMeasured => "none of the instrument's controls can be run here, so nothing was surveyed",
-            Exit::Interrupted | Exit::Terminated => "interrupted before the first question",
+            Exit::Interrupted | Exit::Quit | Exit::Terminated => "interrupted before the first question",
             _ => "the instrument's controls did not all behave, so nothing was surveyed; see their report",
         };
         let (console, is_kept) = (&mut *self.console, self.is_kept);
