@@ -69,6 +69,25 @@ fn another_signal_leaves_a_partial_report_and_exit_code_131_or_143() {
     }
 }
 
+/// A pipe in the place of a library: to open it waits for a writer, as a library waits whose constructor does not return.
+#[test]
+fn a_library_that_does_not_return_does_not_hold_up_who_wants_to_stop() {
+    for (signal, code) in [(Signal::INT, 130), (Signal::TERM, 143)] {
+        let scratch = Scratch::new();
+        let pipe = scratch.at("libcudart.so");
+        rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, rustix::fs::Mode::RWXU).expect("a pipe of our own");
+        let running =
+            scratch.start(scratch.command(&["run", "all", "--on", "cuda", "--dry-run", "--libcudart", &pipe]));
+        eventually("a process opens the library", LONGEST, || {
+            let mut all = scratch.processes().into_iter();
+            all.find(|(_, line)| line.contains("__versions") && line.contains(&pipe))
+        });
+        running.signal(signal);
+        running.wait(LONGEST).ended(code, "interrupted");
+        scratch.assert_no_process_left();
+    }
+}
+
 /// One round of five is no answer: what was planned and what was made are in the report, and it can be judged again.
 #[test]
 fn a_question_that_was_cut_off_in_its_first_rounds_has_no_verdict() {

@@ -15,7 +15,7 @@ use crate::experiment::Step;
 
 /// The version of the protocol between parent, worker and sampler. The parent names it on the command line of every
 /// process it starts. A process of another version exits at once: the program's file may be replaced during a run.
-pub const PROTOCOL: u32 = 4;
+pub const PROTOCOL: u32 = 5;
 
 /// A message from the parent to a process of the worker.
 #[derive(Clone, Debug, Serialize, Deserialize)]

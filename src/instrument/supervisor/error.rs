@@ -15,6 +15,12 @@ pub enum SupervisorError {
     /// A process of the run sent an invalid message.
     #[error("{0}")]
     Protocol(String),
+    /// A call of a library, by its words, does not return.
+    #[error(
+        "{0} did not return within {seconds} s; `cuda-pitfalls doctor` looks closer",
+        seconds = super::versions::LIMIT_MS / 1000
+    )]
+    Stuck(String),
     /// The sampler is lost.
     #[error("the sampler was lost: {0}")]
     Sampler(String),

@@ -9,27 +9,47 @@ use cuda_pitfalls_calls::CallLibrary;
 use cuda_pitfalls_core::channel::Channel;
 use cuda_pitfalls_core::event::Versions;
 
-/// Opens the libraries by name (or a libcudart by path), asks for their versions, and sends them.
+/// Opens the libraries by name (or a libcudart by path), asks for their versions, and sends them: before each call its
+/// words, as an error, and at the end what was found.
 ///
 /// # Safety
 /// `fd` must be this process's end of a channel, inherited and without another owner.
 pub unsafe fn run(fd: i32, libcudart: Option<OsString>) -> ! {
     // SAFETY: the caller guarantees the descriptor.
     let channel = unsafe { Channel::inherited(fd) };
+    let found = read(libcudart.as_ref(), |call| {
+        let _ = channel.send(&Err::<Versions, String>(call));
+    });
+    let _ = channel.send(&Ok::<Versions, String>(found));
+    std::process::exit(0)
+}
+
+/// What is found. A call may never return, so its words are passed on before it.
+fn read(libcudart: Option<&OsString>, before: impl Fn(String)) -> Versions {
     let mut found = Versions::default();
-    found.cuda_driver = version(library::address(CallLibrary::Driver, "cuDriverGetVersion"), &mut found.missing);
-    let runtime = match &libcudart {
-        Some(path) => by_path(path),
-        None => library::address(CallLibrary::Runtime, "cudaRuntimeGetVersion"),
+    before("dlopen of libcuda".to_string());
+    let driver = library::address(CallLibrary::Driver, "cuDriverGetVersion");
+    before("cuDriverGetVersion".to_string());
+    found.cuda_driver = version(driver, &mut found.missing);
+    let runtime = match libcudart {
+        Some(path) => {
+            before(format!("dlopen of {}", path.to_string_lossy()));
+            by_path(path)
+        }
+        None => {
+            before("dlopen of libcudart".to_string());
+            library::address(CallLibrary::Runtime, "cudaRuntimeGetVersion")
+        }
     };
+    before("cudaRuntimeGetVersion".to_string());
     found.runtime = version(runtime, &mut found.missing);
+    before("dlopen of libnvidia-ml".to_string());
     if let Err(what) = library::address(CallLibrary::Nvml, "nvmlInit_v2") {
         found.missing.push(what);
     }
     let mapped = mapped();
     (found.libraries, found.unknown) = (mapped.known, mapped.unknown);
-    let _ = channel.send(&found);
-    std::process::exit(0)
+    found
 }
 
 fn by_path(path: &OsString) -> Result<usize, String> {
@@ -54,4 +74,20 @@ fn version(address: Result<usize, String>, missing: &mut Vec<String>) -> Option<
     // SAFETY: both functions take a pointer to an int.
     let result = unsafe { call::raw(address, &[(&raw mut number).addr() as u64]) } as u32;
     (result == 0).then_some(number)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+
+    use super::*;
+
+    #[test]
+    fn each_call_is_told_before_it_is_made() {
+        let told = RefCell::new(Vec::new());
+        let found = read(Some(&"/nonexistent/libcudart.so".into()), |call| told.borrow_mut().push(call));
+        assert!(found.runtime.is_none() && !found.missing.is_empty(), "{found:?}");
+        let calls = ["dlopen of libcuda", "cuDriverGetVersion", "dlopen of /nonexistent/libcudart.so"];
+        assert_eq!(told.into_inner(), [&calls[..], &["cudaRuntimeGetVersion", "dlopen of libnvidia-ml"]].concat());
+    }
 }

@@ -24,7 +24,7 @@ pub(super) fn troubled(provenance: Provenance, trouble: &SupervisorError) -> Ver
         SupervisorError::Missing(_) => nothing(provenance, Kind::Skipped, Reason::MissingSymbol, detail),
         SupervisorError::Sampler(_) => nothing(provenance, Kind::Inconclusive, Reason::SamplerLost, detail),
         SupervisorError::Protocol(_) => nothing(provenance, Kind::HarnessError, Reason::Protocol, detail),
-        SupervisorError::System(_) | SupervisorError::Unwatched(_) => {
+        SupervisorError::System(_) | SupervisorError::Unwatched(_) | SupervisorError::Stuck(_) => {
             nothing(provenance, Kind::HarnessError, Reason::System, detail)
         }
         SupervisorError::Unkillable(_) => nothing(provenance, Kind::Inconclusive, Reason::Unkillable, detail),

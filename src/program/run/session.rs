@@ -14,7 +14,7 @@ use cuda_pitfalls_core::text::escape;
 use cuda_pitfalls_core::verdict::Provenance;
 use cuda_pitfalls_instrument::folder::Folder;
 use cuda_pitfalls_instrument::libraries::On;
-use cuda_pitfalls_instrument::supervisor::{self, Interrupt, Supervisor, SupervisorError};
+use cuda_pitfalls_instrument::supervisor::{self, Interrupt, Supervisor, SupervisorError, signal_name};
 use cuda_pitfalls_instrument::{libraries, simulated, traced};
 
 /// Everything that lasts while scenarios run.
@@ -41,7 +41,7 @@ pub(super) struct Session {
 }
 
 impl Session {
-    pub(super) fn set(options: &WorkerOptions, program: &Path, interrupt: Interrupt) -> Result<Session, RunError> {
+    pub(super) fn set(options: &WorkerOptions, program: &Path, mut interrupt: Interrupt) -> Result<Session, RunError> {
         let folder = Folder::create().map_err(|error| RunError::Usage(error.to_string()))?;
         let home = folder.path().join("home");
         std::fs::create_dir(&home)
@@ -61,9 +61,13 @@ impl Session {
             On::Sim(_) if !options.libcudart.is_empty() => {
                 return Err(RunError::Usage("--libcudart: the simulated machine has its own libcudart".to_string()));
             }
-            On::Sim(machine) => simulated(machine.as_deref(), folder.path(), program, &home)?,
-            On::Cuda | On::Auto => real(options, folder.path(), program, &home)?,
-        };
+            On::Sim(machine) => simulated(machine.as_deref(), folder.path(), program, &home),
+            On::Cuda | On::Auto => real(options, folder.path(), program, &home),
+        }
+        .map_err(|error| match interrupt.check() {
+            true => RunError::Interrupted(interrupt.signal().map(signal_name).unwrap_or_default()),
+            false => error,
+        })?;
         let mut supervisor = Supervisor::start(program, &links, &home, interrupt).map_err(internal)?;
         let (mut found, mut runtimes) = (found, runtimes);
         let usable = supervisor.sampler.inventory.is_ok() && found.cuda_driver.is_some();
