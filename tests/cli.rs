@@ -156,6 +156,18 @@ fn an_unknown_selector_ends_with_usage_and_names_the_nearest() {
         let ran = Scratch::new().run(&[command, "set-device-is-eagre"]).ended(2, "usage").says("set-device-is-eager");
         assert!(ran.stdout.is_empty(), "{}", ran.stdout);
     }
+    let scratch = Scratch::new();
+    let here = scratch.path().to_string_lossy().into_owned();
+    for (selector, said) in [
+        ("torhc", "did you mean `torch`"),
+        ("nosuch.toml", "nosuch.toml"),
+        (&here, "is a folder here and none of the program's; name its files"),
+        (".", "`.` is a folder here"),
+        ("/no/such/file", "`/no/such/file` is no file here, and no scenario matches it"),
+    ] {
+        scratch.run(&["run", selector]).ended(2, "usage").says(said);
+    }
+    scratch.run(&["run", "nosuch.toml"]).says("No such file");
 }
 
 #[test]

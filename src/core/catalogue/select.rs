@@ -187,7 +187,7 @@ impl Selection {
 }
 
 fn is_path(selector: &str) -> bool {
-    (selector.contains('/') && selector.ends_with(".toml")) || Path::new(selector).is_file()
+    (selector.ends_with(".toml") && !selector.contains(['*', '?'])) || Path::new(selector).is_file()
 }
 
 /// The scenarios that match a selector, at least one.
@@ -205,8 +205,16 @@ fn meant(all: &[Outline], selector: &str) -> Result<Meant, SelectError> {
         _ => by_word(all, selector)?,
     };
     if outlines.is_empty() {
-        let nearest = near(all, selector);
-        return Err(SelectError::Unknown { selector: selector.to_string(), nearest });
+        let (nearest, path) = (near(all, selector), Path::new(selector));
+        return Err(match terminal(selector) {
+            folder if path.is_dir() => {
+                SelectError::Selector(format!("`{folder}` is a folder here and none of the program's; name its files"))
+            }
+            file if nearest.is_none() && selector.contains('/') && !selector.contains(['*', '?']) => {
+                SelectError::Selector(format!("`{file}` is no file here, and no scenario matches it"))
+            }
+            _ => SelectError::Unknown { selector: selector.to_string(), nearest },
+        });
     }
     Ok(Meant { outlines, by_name: false, file: None })
 }
@@ -287,7 +295,15 @@ fn near(all: &[Outline], selector: &str) -> Option<String> {
     let tags = all.iter().flat_map(|scenario| scenario.tags.iter().chain(&scenario.symptoms)).map(String::as_str);
     // A truncated name differs from the full one in many characters.
     let longer = names.clone().find(|name| !selector.is_empty() && name.contains(selector));
-    let known = ["all", "essential"].into_iter().chain(names).chain(stems).chain(folders).chain(instances).chain(tags);
+    let first_words = stems.clone().filter_map(|stem| stem.split('-').next());
+    let known = ["all", "essential"]
+        .into_iter()
+        .chain(names)
+        .chain(stems)
+        .chain(first_words)
+        .chain(folders)
+        .chain(instances)
+        .chain(tags);
     scenario::nearest(selector, known).or(longer).map(str::to_string)
 }
 
