@@ -170,6 +170,29 @@ fn an_unknown_selector_ends_with_usage_and_names_the_nearest() {
     scratch.run(&["run", "nosuch.toml"]).says("No such file");
 }
 
+/// `-` is standard input where something is read, and what is empty or no object is said to be so.
+#[test]
+fn a_name_or_a_text_that_is_none_is_refused_in_words() {
+    let scratch = Scratch::new();
+    let (report, stored) = ("reports/compact/h200-x2-all.json", "reports/h200-x2-contexts/report.json");
+    for arguments in [
+        &["export", SMALL, "--as", "c", "--out", "-"][..],
+        &["fleet", "merge", report, "--out", "-"],
+        &["fleet", "render", report, "--out", "-"],
+        &["bundle", stored, "--out", "-"],
+    ] {
+        scratch.run(arguments).ended(2, "usage").says("not standard output; a file of this name is ./-");
+        assert!(!root().join("-").exists(), "{arguments:?}");
+    }
+    for (text, said) in [("", "it is empty"), (" \n", "it is empty"), ("null", "expected an object")] {
+        let file = scratch.file("none.json", text);
+        let ran = scratch.run(&["render", &file]).ended(2, "usage").says(said);
+        assert!(!ran.stderr.contains("Stored"), "{}", ran.stderr);
+    }
+    let file = scratch.file("none.json", "{\"schema\": 7}");
+    scratch.run(&["render", &file]).ended(2, "usage").says("expected an object");
+}
+
 #[test]
 fn an_unknown_machine_is_refused_with_the_names_of_those_there_are() {
     for on in ["sim:nosuch", "simulated"] {

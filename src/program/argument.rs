@@ -1,5 +1,6 @@
 //! The values of arguments, and what is said of one that cannot be read.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use cuda_pitfalls_core::catalogue::Shard;
@@ -16,6 +17,14 @@ const MOST_GENERATED: usize = 100_000;
 
 /// No program is traced for longer.
 const LONGEST_PROGRAM: Duration = Duration::from_secs(366 * 86400);
+
+/// A file to write. Where text is read, `-` is standard input, so that no file is called so by mistake.
+pub(crate) fn file(text: &str) -> Result<PathBuf, &'static str> {
+    match text {
+        "-" => Err("here it is not standard output; a file of this name is ./-"),
+        text => Ok(text.into()),
+    }
+}
 
 pub(crate) fn duration(text: &str) -> Result<Duration, &'static str> {
     let (number, unit) = text.split_at(text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len()));

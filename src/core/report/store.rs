@@ -177,6 +177,7 @@ impl Head {
 }
 
 #[derive(Deserialize)]
+#[serde(expecting = "an object")]
 struct StoredHead {
     #[serde(default)]
     schema: StoredSchema,
@@ -185,6 +186,7 @@ struct StoredHead {
 }
 
 #[derive(Default, Deserialize)]
+#[serde(expecting = "an object")]
 struct StoredSchema {
     name: Option<String>,
     major: Option<u64>,
@@ -223,6 +225,7 @@ impl Stored {
         });
         match head {
             Ok(head) => Ok(Stored { path, text, head }),
+            Err(_) if text.trim_ascii().is_empty() => Err(StoreError::Unreadable { path, why: "it is empty".into() }),
             Err(why) => Err(StoreError::Unreadable { path, why }),
         }
     }

@@ -26,7 +26,7 @@ pub(super) struct ExportArguments {
     #[arg(long = "as", value_enum, required_unless_present = "list")]
     language: Option<Language>,
     /// Where to write it; stdout if this is left out.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = crate::argument::file)]
     out: Option<PathBuf>,
     /// List every scenario with the languages that it can be written in, or why it cannot.
     #[arg(long, conflicts_with_all = ["language", "out"])]

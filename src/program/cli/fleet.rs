@@ -46,7 +46,7 @@ pub(super) struct Merge {
     #[arg(required = true)]
     inputs: Vec<PathBuf>,
     /// The merged document.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = crate::argument::file)]
     out: PathBuf,
     /// Who should have reported: a file (`-` for standard input) with a name a line, as `scontrol show hostnames`
     /// and `kubectl get nodes -o name` print them.

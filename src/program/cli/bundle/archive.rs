@@ -21,7 +21,7 @@ pub(in crate::cli) struct BundleArguments {
     #[arg(long)]
     pub(super) redact: bool,
     /// The archive; by default named after what it is about, in this folder.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = crate::argument::file)]
     pub(super) out: Option<PathBuf>,
 }
 

@@ -23,7 +23,7 @@ pub(in crate::cli) struct FleetRenderArguments {
     #[arg(long = "as", value_enum, default_value_t = FleetForm::Text)]
     form: FleetForm,
     /// Write to this file, in whose place the whole text comes at once, and not to stdout.
-    #[arg(long, value_name = "PATH")]
+    #[arg(long, value_name = "PATH", value_parser = crate::argument::file)]
     out: Option<PathBuf>,
     /// Where the documentation is, `https://…` or a path: pages of pitfalls become links below it.
     #[arg(long, value_name = "ADDRESS", value_parser = crate::argument::address)]
