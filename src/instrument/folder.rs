@@ -2,12 +2,13 @@
 //! at the end of the run. If a run was killed, the next one removes its folder.
 
 use std::ffi::{CString, OsStr};
-use std::fs::{self, File, OpenOptions, Permissions};
+use std::fs::{self, File, Metadata, OpenOptions, Permissions};
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
+use std::time::Duration;
 
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, RawDir, openat, unlinkat};
 use rustix::io::Errno;
@@ -28,6 +29,8 @@ const MARK: &[u8] = b"private folder of a cuda-pitfalls run, format 1\n";
 const MODE: u32 = 0o700;
 /// How often in a row a folder is read whose reading was interrupted.
 const MOST_INTERRUPTIONS: u32 = 100;
+/// After this time a folder without a lock is one whose maker was killed.
+const ABANDONED: Duration = Duration::from_secs(3600);
 /// Other users may open files whose names they know: a traced program may change its user.
 const OPEN_MODE: u32 = 0o711;
 
@@ -164,21 +167,28 @@ fn remove_dead(place: &Path) {
     for name in names(&folder).unwrap_or_default() {
         let name = name.to_bytes();
         let path = place.join(OsStr::from_bytes(name));
-        if name.starts_with(PREFIX.as_bytes())
-            && let Some(_held) = lock_of_dead(&path)
-        {
+        if !name.starts_with(PREFIX.as_bytes()) {
+            continue;
+        }
+        if let Some(_held) = lock_of_dead(&path) {
             let _ = remove(&path);
+        } else if own(&path).and_then(|data| data.modified().ok()?.elapsed().ok()).is_some_and(|age| age > ABANDONED) {
+            // Only an empty one is removed.
+            let _ = fs::remove_dir(&path);
         }
     }
 }
 
+/// What the system says of a folder that is this user's and has the mode of a run's.
+fn own(folder: &Path) -> Option<Metadata> {
+    let data = fs::symlink_metadata(folder).ok()?;
+    let is_own = data.is_dir() && data.uid() == rustix::process::geteuid().as_raw();
+    (is_own && [MODE, OPEN_MODE].contains(&(data.mode() & 0o7777))).then_some(data)
+}
+
 /// The lock file of a folder that is ours and whose run is dead. The caller now holds the lock.
 fn lock_of_dead(folder: &Path) -> Option<File> {
-    let user = rustix::process::geteuid().as_raw();
-    let data = fs::symlink_metadata(folder).ok()?;
-    if !data.is_dir() || data.uid() != user || ![MODE, OPEN_MODE].contains(&(data.mode() & 0o7777)) {
-        return None;
-    }
+    let user = own(folder)?.uid();
     // Without waiting: opening a named pipe would wait for a writer that may never come.
     let flags = libc::O_NONBLOCK | libc::O_NOFOLLOW | libc::O_CLOEXEC;
     let mut lock = OpenOptions::new().read(true).custom_flags(flags).open(folder.join(LOCK)).ok()?;
@@ -215,10 +225,16 @@ mod tests {
         let others = others.map(|(mode, lock)| folder(place.path(), mode, lock));
         let made = std::process::Command::new("mkfifo").arg(others[4].join(LOCK)).status().unwrap();
         assert!(made.success());
+        // What a run makes first is an empty folder: if that run was killed then, it is old.
+        let [abandoned, full] = [None, Some(&b""[..])].map(|lock| folder(place.path(), MODE, lock));
+        for folder in [&abandoned, &full] {
+            let old = std::time::SystemTime::now() - 2 * ABANDONED;
+            File::open(folder).unwrap().set_modified(old).unwrap();
+        }
         // Would wait for ever if it opened the pipe.
         remove_dead(place.path());
         assert!(living.path().join(LOCK).exists());
-        assert!(!dead.exists());
+        assert!(!dead.exists() && !abandoned.exists() && full.exists());
         for other in &others {
             assert!(other.exists(), "not ours: {}", other.display());
         }
