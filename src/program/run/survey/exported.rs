@@ -37,7 +37,7 @@ mod tests {
 
     #[test]
     fn a_file_that_is_no_library_exports_nothing() {
-        let runtime = Runtime { path: "/proc/self/status".into(), ..Runtime::default() };
+        let runtime = Runtime { path: "/proc/self/status".into(), version: None, number: None };
         assert!(functions(&Machine { libcudart: vec![runtime], ..Machine::default() }).is_empty());
     }
 }
