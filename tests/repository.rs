@@ -122,15 +122,15 @@ struct Lines {
 /// lower it when a room has become smaller by more than a hundredth.
 const BUDGET: [(&str, Lines); 11] = [
     ("scenarios", Lines { code: 63, tests: 11, all: 114 }),
-    ("src/answers", Lines { code: 12_125, tests: 3_721, all: 20_209 }),
+    ("src/answers", Lines { code: 12_147, tests: 3_723, all: 20_238 }),
     ("src/calls", Lines { code: 1_160, tests: 157, all: 1_704 }),
-    ("src/core", Lines { code: 10_859, tests: 3_862, all: 19_156 }),
-    ("src/fake", Lines { code: 7_919, tests: 494, all: 11_348 }),
-    ("src/instrument", Lines { code: 5_227, tests: 472, all: 7_379 }),
-    ("src/program", Lines { code: 7_255, tests: 415, all: 9_633 }),
-    ("src/render", Lines { code: 10_180, tests: 3_612, all: 16_474 }),
+    ("src/core", Lines { code: 10_905, tests: 3_847, all: 19_205 }),
+    ("src/fake", Lines { code: 7_914, tests: 494, all: 11_344 }),
+    ("src/instrument", Lines { code: 5_276, tests: 509, all: 7_488 }),
+    ("src/program", Lines { code: 7_263, tests: 417, all: 9_648 }),
+    ("src/render", Lines { code: 10_175, tests: 3_600, all: 16_460 }),
     ("src/trace", Lines { code: 7_358, tests: 3_034, all: 13_142 }),
-    ("tests", Lines { code: 0, tests: 13_688, all: 16_200 }),
+    ("tests", Lines { code: 0, tests: 13_661, all: 16_163 }),
     ("xtask", Lines { code: 3_637, tests: 488, all: 5_086 }),
 ];
 
