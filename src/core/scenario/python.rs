@@ -65,11 +65,16 @@ pub fn lacks(text: &str, found: &Interpreter) -> Option<String> {
     })
 }
 
-/// An interpreter with only those packages that these needs name.
-pub fn with_needed<'n>(needs: impl Iterator<Item = &'n String>, found: &Interpreter) -> Interpreter {
+/// The names of the packages among these needs, without [`INTERPRETER`].
+pub fn packages<'n>(needs: impl Iterator<Item = &'n String>) -> BTreeSet<String> {
     let packages =
         needs.filter_map(|need| PackageRequirement::parse(need).ok()).flat_map(|PackageRequirement(packages)| packages);
-    let names: BTreeSet<String> = packages.map(|package| package.name).collect();
+    packages.map(|package| package.name).filter(|name| name != INTERPRETER).collect()
+}
+
+/// An interpreter with only those packages that these needs name.
+pub fn with_needed<'n>(needs: impl Iterator<Item = &'n String>, found: &Interpreter) -> Interpreter {
+    let names = packages(needs);
     let mut needed = found.clone();
     needed.packages.retain(|name, _| names.contains(name));
     needed

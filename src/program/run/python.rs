@@ -12,8 +12,7 @@ use super::session::Session;
 use cuda_pitfalls_answers::survey::python::PythonLine;
 use cuda_pitfalls_core::machine::{Interpreter, Unavailable};
 use cuda_pitfalls_core::python;
-use cuda_pitfalls_core::scenario::Scenario;
-use cuda_pitfalls_core::scenario::python::{INTERPRETER, PackageRequirement};
+use cuda_pitfalls_core::scenario::{self, Scenario};
 use cuda_pitfalls_core::verdict::Provenance;
 use cuda_pitfalls_instrument::forwarding::{ForwardingError, ForwardingOptions};
 use cuda_pitfalls_instrument::supervisor::{PythonWorker, SupervisorError, ask_python};
@@ -146,10 +145,7 @@ fn packages(scenarios: &[Scenario]) -> Vec<String> {
     let verdicts = instances.flat_map(|instance| &instance.expect).map(|expectation| &expectation.when);
     let checks = cases.flat_map(|case| &case.expect).map(|check| &check.when);
     let needs = needs.chain(verdicts.chain(checks).flat_map(|when| &when.packages));
-    let packages =
-        needs.filter_map(|need| PackageRequirement::parse(need).ok()).flat_map(|PackageRequirement(packages)| packages);
-    let names: BTreeSet<String> = packages.map(|package| package.name).filter(|name| name != INTERPRETER).collect();
-    names.into_iter().collect()
+    scenario::python::packages(needs).into_iter().collect()
 }
 
 /// Removes packages that were built without CUDA, because their behaviour says nothing about CUDA. Returns a sentence

@@ -10,7 +10,7 @@ use super::returned::Returned;
 use crate::survey::list::read_list;
 use crate::survey::row::LeftOut;
 use cuda_pitfalls_core::catalogue::Invalid;
-use cuda_pitfalls_core::scenario::python::{INTERPRETER, PackageRequirement};
+use cuda_pitfalls_core::scenario::python::{self, PackageRequirement};
 
 const PATH: &str = "scenarios/surveys/python.toml";
 const SOURCE: &str = cuda_pitfalls_scenarios::LINES;
@@ -59,9 +59,7 @@ pub struct PythonLine {
 impl PythonLine {
     /// The packages among its needs.
     pub fn packages(&self) -> BTreeSet<String> {
-        let needs = self.needs.iter().filter_map(|need| PackageRequirement::parse(need).ok());
-        let names = needs.flat_map(|PackageRequirement(packages)| packages).map(|package| package.name);
-        names.filter(|name| name != INTERPRETER).collect()
+        python::packages(self.needs.iter())
     }
 
     /// What is wrong with it, beyond its types.
