@@ -81,3 +81,17 @@ pub(crate) fn acting(form: &str, text: &str) -> Option<String> {
     };
     malformed.or_else(|| text.lines().find(is_wrong).map(str::to_owned))
 }
+
+/// The JSON pointers of all parts but the whole.
+pub(crate) fn parts(value: &Value, at: &str, found: &mut Vec<String>) {
+    let mut below = |key: &str, value| {
+        let at = format!("{at}/{}", key.replace('~', "~0").replace('/', "~1"));
+        found.push(at.clone());
+        parts(value, &at, found);
+    };
+    match value {
+        Value::Array(list) => list.iter().enumerate().for_each(|(index, value)| below(&index.to_string(), value)),
+        Value::Object(map) => map.iter().for_each(|(key, value)| below(key, value)),
+        _ => {}
+    }
+}

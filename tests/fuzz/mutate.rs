@@ -3,7 +3,7 @@
 use cuda_pitfalls::random::Random;
 use serde_json::{Map, Value, json};
 
-use crate::forms::HOSTILE;
+use crate::forms::{HOSTILE, parts};
 
 const TEXTS: [&str; 14] = [
     HOSTILE,
@@ -54,20 +54,6 @@ pub(crate) fn changed(text: &str, seed: u32) -> Option<String> {
     let mut document = toml::from_str(text).ok()?;
     change(&mut document, &mut random);
     toml::to_string(&document).ok()
-}
-
-/// The JSON pointers of all parts but the whole.
-fn parts(value: &Value, at: &str, found: &mut Vec<String>) {
-    let mut below = |key: &str, value| {
-        let at = format!("{at}/{}", key.replace('~', "~0").replace('/', "~1"));
-        found.push(at.clone());
-        parts(value, &at, found);
-    };
-    match value {
-        Value::Array(list) => list.iter().enumerate().for_each(|(index, value)| below(&index.to_string(), value)),
-        Value::Object(map) => map.iter().for_each(|(key, value)| below(key, value)),
-        _ => {}
-    }
 }
 
 /// Makes one to four changes, most of them of scalars: other types are refused.

@@ -21,7 +21,8 @@ use cuda_pitfalls::render::fleet::FleetForm;
 use cuda_pitfalls::render::{self, Format, Prepared};
 use cuda_pitfalls::report::{Report, Stored, StoredReport};
 use cuda_pitfalls::survey::SurveyDocument;
-use cuda_pitfalls::trace::{self, Trace, TraceLine};
+use cuda_pitfalls::trace::fixture::lines;
+use cuda_pitfalls::trace::{self, Trace};
 use cuda_pitfalls::verdict::Provenance;
 use cuda_pitfalls::visibility::{GpuSource, listed, visibility};
 use cuda_pitfalls::{cli, compare, diagnose, diagnosis, findings, judge, scenario, simulated, tracer};
@@ -157,20 +158,6 @@ fn survey(bytes: &[u8], forms: &mut Forms) -> Option<()> {
         forms.add(form, || render::survey::as_format(&survey, format, "survey.json"));
     }
     Some(())
-}
-
-/// The lines of a trace, in the order of their kinds.
-fn lines(trace: &Trace) -> Vec<TraceLine> {
-    let Trace { start, processes, events, memory, holders, ledger, counts, end } = trace.clone();
-    let mut lines = vec![TraceLine::Start(Box::new(start))];
-    lines.extend(processes.into_iter().map(TraceLine::Process));
-    lines.extend(events.into_iter().map(|event| TraceLine::Event(Box::new(event))));
-    lines.extend(memory.into_iter().map(TraceLine::Memory));
-    lines.extend(holders.into_iter().map(|holder| TraceLine::Holder(Box::new(holder))));
-    lines.extend(ledger.into_iter().map(TraceLine::Ledger));
-    lines.extend(counts.into_iter().map(TraceLine::Counts));
-    lines.extend(end.map(TraceLine::End));
-    lines
 }
 
 fn trace(bytes: &[u8], forms: &mut Forms) -> Option<()> {
