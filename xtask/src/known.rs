@@ -14,13 +14,14 @@ use cuda_pitfalls::releases::LineReleases;
 use cuda_pitfalls::render::releases;
 use cuda_pitfalls::scenario::{Case, Scenario, environment, symptom};
 use cuda_pitfalls::survey::SurveyDocument;
-use cuda_pitfalls::survey::python::PythonLine;
+use cuda_pitfalls::survey::env::EnvRow;
+use cuda_pitfalls::survey::python::{PythonLine, PythonRow};
 use cuda_pitfalls::text::counts::tally;
 use cuda_pitfalls::text::versions::{Version, name, number};
 use cuda_pitfalls::{cli, diagnosis};
 use cuda_pitfalls_calls::{CallLibrary, status};
 
-use self::measured::{CallFacts, LineFacts, MeasuredFacts, VariableFacts};
+use self::measured::{CallFacts, MeasuredFacts, line_sentence, variable_sentence};
 use crate::explain::Phrasings;
 use crate::{errors, page};
 
@@ -147,18 +148,18 @@ impl KnownSources<'_> {
     }
 
     /// Every line that was asked on a GPU or in a release.
-    fn lines(&self, measured: &[LineFacts]) -> Vec<KnownEntry> {
-        let mut ids: Vec<&String> = measured.iter().map(|facts| &facts.id).collect();
+    fn lines(&self, measured: &[(PythonRow, String)]) -> Vec<KnownEntry> {
+        let mut ids: Vec<&String> = measured.iter().map(|(row, _)| &row.id).collect();
         ids.extend(self.releases.iter().map(|facts| &facts.line));
         let mut known = BTreeSet::new();
         ids.retain(|id| known.insert(*id));
         ids.iter().map(|id| self.line(id, &ids, measured)).collect()
     }
 
-    fn line(&self, id: &str, all: &[&String], measured: &[LineFacts]) -> KnownEntry {
-        let facts = measured.iter().find(|facts| facts.id == id);
+    fn line(&self, id: &str, all: &[&String], measured: &[(PythonRow, String)]) -> KnownEntry {
+        let facts = measured.iter().find(|(row, _)| row.id == id);
         let released: Vec<&LineReleases> = self.releases.iter().filter(|facts| facts.line == id).collect();
-        let mut sentences: Vec<String> = facts.map(LineFacts::sentence).into_iter().collect();
+        let mut sentences: Vec<String> = facts.map(line_sentence).into_iter().collect();
         let clauses: Vec<String> = released.iter().map(|facts| releases::line(facts)).collect();
         sentences.extend((!clauses.is_empty()).then(|| format!("Asked without a GPU, {}.", clauses.join("; "))));
         let function = function(id);
@@ -179,7 +180,7 @@ impl KnownSources<'_> {
         let decided: Vec<String> = decided.filter(|name| !scenarios.contains(name)).cloned().collect();
         scenarios.extend(decided);
         let page = if facts.is_some() { "docs/surveys/python.md" } else { "docs/surveys/releases.md" };
-        let on = facts.map(|facts| facts.on.clone());
+        let on = facts.map(|(_, on)| on.clone());
         let without = (!released.is_empty()).then(|| {
             let count: usize = released.iter().flat_map(|facts| &facts.spans).map(|span| span.releases.len()).sum();
             format!("{count} releases without a GPU")
@@ -263,16 +264,16 @@ impl KnownSources<'_> {
         statuses.chain(messages).collect()
     }
 
-    fn variables(&self, measured: &[VariableFacts]) -> Vec<KnownEntry> {
+    fn variables(&self, measured: &[(EnvRow, String)]) -> Vec<KnownEntry> {
         let entries = environment::readers().map(|(name, reader)| {
-            let facts = measured.iter().find(|facts| facts.variable == name);
+            let facts = measured.iter().find(|(row, _)| row.variable == name);
             KnownEntry {
                 sentence: facts.map_or_else(
                     || format!("{name} is read by {reader}; when it is read was not measured."),
-                    VariableFacts::sentence,
+                    variable_sentence,
                 ),
                 page: facts.map(|_| "docs/surveys/env.md".to_owned()).unwrap_or_default(),
-                rests_on: facts.map_or_else(|| "scenarios/variables.toml".to_owned(), |facts| facts.on.clone()),
+                rests_on: facts.map_or_else(|| "scenarios/variables.toml".to_owned(), |(_, on)| on.clone()),
                 scenarios: self.questions_about(&[name]),
                 ..entry(KnownKind::Variable, "variable", name)
             }

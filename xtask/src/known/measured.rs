@@ -23,10 +23,10 @@ use super::entry;
 pub(super) struct MeasuredFacts {
     /// What each call does as the first call of a process, by name.
     pub(super) calls: Vec<CallFacts>,
-    /// What each Python line does in a fresh interpreter, in the order of the survey.
-    pub(super) lines: Vec<LineFacts>,
-    /// When each environment variable is read.
-    pub(super) variables: Vec<VariableFacts>,
+    /// What each Python line does in a fresh interpreter, in the order of the survey, and the machine in words.
+    pub(super) lines: Vec<(PythonRow, String)>,
+    /// When each environment variable is read, and the machine in words.
+    pub(super) variables: Vec<(EnvRow, String)>,
     /// What each listed mask makes visible.
     pub(super) masks: Vec<KnownEntry>,
     /// What each refused file or system call causes, from the first call on.
@@ -62,42 +62,6 @@ struct CallRun {
     pub(super) status: Option<String>,
 }
 
-/// What one Python line does.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct LineFacts {
-    /// Its name in the survey: `torch.cuda.is_available`.
-    pub(super) id: String,
-    /// The versions of the packages that it needs.
-    pub(super) versions: BTreeMap<String, String>,
-    /// The machine on which it was measured, in words.
-    pub(super) on: String,
-    /// Whether it reads the mask; absent if earlier lines had read it.
-    pub(super) reads_mask: Option<bool>,
-    /// The place in the framework that calls `cuInit`.
-    pub(super) at: Option<String>,
-    /// NVML indices of the GPUs on which it makes a context.
-    pub(super) context_on: Option<Vec<u32>>,
-    /// By how much NVML's `used` grew on each GPU.
-    pub(super) used_bytes: Option<Vec<i64>>,
-    /// The exception that it raised.
-    pub(super) raised: Option<String>,
-}
-
-/// When one environment variable is read.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct VariableFacts {
-    /// The variable.
-    pub(super) variable: String,
-    /// The value that was set.
-    pub(super) value: String,
-    /// The machine on which it was measured, in words.
-    pub(super) on: String,
-    /// Whether it had any effect.
-    pub(super) has_effect: bool,
-    /// The last moment at which setting it had an effect.
-    pub(super) read_at: Option<String>,
-}
-
 impl MeasuredFacts {
     pub(super) fn new(mut surveys: Vec<&SurveyDocument>) -> MeasuredFacts {
         let mut measured = MeasuredFacts::default();
@@ -107,7 +71,7 @@ impl MeasuredFacts {
             let machine = &survey.machine;
             calls.extend(survey.rows_of().into_iter().map(|row| (row, machine.summary())));
             survey.rows_of().into_iter().for_each(|row| measured.add_variable(row, machine));
-            survey.rows_of().iter().for_each(|row| measured.add_line(row, machine));
+            survey.rows_of().into_iter().for_each(|row| measured.add_line(row, machine));
             survey.rows_of().iter().for_each(|row| measured.add_mask(row, machine));
             measured.add_needs(&survey.rows_of(), machine);
         }
@@ -116,21 +80,11 @@ impl MeasuredFacts {
     }
 
     /// Adds a row about a line. Of several rows about one line, the last measured one counts.
-    fn add_line(&mut self, row: &PythonRow, machine: &Machine) {
+    fn add_line(&mut self, row: PythonRow, machine: &Machine) {
         if row.framework == INSTRUMENT || row.standing.unmeasured.is_some() {
             return;
         }
-        let facts = LineFacts {
-            id: row.id.clone(),
-            versions: row.versions.clone(),
-            on: machine.summary(),
-            reads_mask: row.facts.reads_mask,
-            at: row.facts.at.clone(),
-            context_on: row.facts.context_on.clone(),
-            used_bytes: row.facts.device_used_bytes.clone(),
-            raised: row.facts.raised.as_ref().map(|raised| raised.kind.clone()),
-        };
-        put(&mut self.lines, facts, |facts| &facts.id);
+        put(&mut self.lines, (row, machine.summary()), |(row, _)| &row.id);
     }
 
     /// Adds what refusals cause. What two machines agree on is there once.
@@ -160,10 +114,9 @@ impl MeasuredFacts {
     }
 
     fn add_variable(&mut self, row: EnvRow, machine: &Machine) {
-        let Some(has_effect) = row.has_effect.filter(|_| row.standing.unmeasured.is_none()) else { return };
-        let EnvRow { variable, value, read_at, .. } = row;
-        let facts = VariableFacts { variable, value, on: machine.summary(), has_effect, read_at };
-        put(&mut self.variables, facts, |facts| &facts.variable);
+        if row.has_effect.is_some() && row.standing.unmeasured.is_none() {
+            put(&mut self.variables, (row, machine.summary()), |(row, _)| &row.variable);
+        }
     }
 
     /// Adds a mask that somebody may type: not one with blanks, and not one with a UUID of these GPUs.
@@ -281,32 +234,31 @@ impl CallRun {
     }
 }
 
-impl LineFacts {
-    pub(super) fn sentence(&self) -> String {
-        let at = self.at.as_ref().filter(|_| self.reads_mask == Some(true));
-        let at = at.map(|at| format!(" (at {at})")).unwrap_or_default();
-        let mut parts = vec![format!("{}{at}", reads(self.reads_mask))];
-        parts.push(match self.context_on.as_deref() {
-            None => "was not seen to make a context or not".to_owned(),
-            Some([]) => "makes no context".to_owned(),
-            Some(on) => format!("makes a context on {}", listed(on.iter().map(|gpu| format!("GPU {gpu}")), "")),
-        });
-        parts.extend(memory(self.used_bytes.as_deref()));
-        parts.extend(self.raised.iter().map(|raised| format!("raises {raised}")));
-        let versions: Vec<String> = self.versions.iter().map(|(name, version)| format!("{name} {version}")).collect();
-        let with = if versions.is_empty() { String::new() } else { format!("{}; ", versions.join(", ")) };
-        format!("In a fresh process {} {} ({with}{}).", self.id, parts.join(", "), self.on)
-    }
+pub(super) fn line_sentence((line, on): &(PythonRow, String)) -> String {
+    let facts = &line.facts;
+    let at = facts.at.as_ref().filter(|_| facts.reads_mask == Some(true));
+    let at = at.map(|at| format!(" (at {at})")).unwrap_or_default();
+    let mut parts = vec![format!("{}{at}", reads(facts.reads_mask))];
+    parts.push(match facts.context_on.as_deref() {
+        None => "was not seen to make a context or not".to_owned(),
+        Some([]) => "makes no context".to_owned(),
+        Some(on) => format!("makes a context on {}", listed(on.iter().map(|gpu| format!("GPU {gpu}")), "")),
+    });
+    parts.extend(memory(facts.device_used_bytes.as_deref()));
+    parts.extend(facts.raised.iter().map(|raised| format!("raises {}", raised.kind)));
+    let versions: Vec<String> = line.versions.iter().map(|(name, version)| format!("{name} {version}")).collect();
+    let with = if versions.is_empty() { String::new() } else { format!("{}; ", versions.join(", ")) };
+    format!("In a fresh process {} {} ({with}{on}).", line.id, parts.join(", "))
 }
 
-impl VariableFacts {
-    pub(super) fn sentence(&self) -> String {
-        let VariableFacts { variable, value, on, .. } = self;
-        match (self.has_effect, &self.read_at) {
-            (false, _) => format!("{variable}={value} changed nothing, whenever it was set ({on})."),
-            (true, Some(at)) => format!("{variable} is read at {at}; a value that is set later has no effect ({on})."),
-            (true, None) => format!("{variable} has an effect; when it is read was not told ({on})."),
+pub(super) fn variable_sentence((row, on): &(EnvRow, String)) -> String {
+    let EnvRow { variable, value, .. } = row;
+    match (row.has_effect, &row.read_at) {
+        (Some(true), Some(at)) => {
+            format!("{variable} is read at {at}; a value that is set later has no effect ({on}).")
         }
+        (Some(true), None) => format!("{variable} has an effect; when it is read was not told ({on})."),
+        _ => format!("{variable}={value} changed nothing, whenever it was set ({on})."),
     }
 }
 
