@@ -32,7 +32,7 @@ pub fn replace(path: &Path, mode: u32, write: impl FnOnce(&mut File) -> io::Resu
     match OpenOptions::new().write(true).custom_flags(flags.bits().cast_signed()).open(path) {
         // Another user could make the program wait at his pipe for ever.
         Ok(file) if !file.metadata()?.is_file() && is_anothers(&file.metadata()?) => {
-            Err(refused("it is another user's"))
+            Err(refused("it is a pipe or a device of another user"))
         }
         Ok(mut file) if !file.metadata()?.is_file() => {
             fcntl_setfl(&file, fcntl_getfl(&file)? - OFlags::NONBLOCK)?;
@@ -204,6 +204,6 @@ mod tests {
             return println!("a pipe of another user is not tried: only root can make one");
         }
         let _reader = OpenOptions::new().read(true).custom_flags(OFlags::NONBLOCK.bits().cast_signed()).open(&pipe);
-        assert_eq!(put(&pipe).unwrap_err().to_string(), "it is another user's");
+        assert_eq!(put(&pipe).unwrap_err().to_string(), "it is a pipe or a device of another user");
     }
 }

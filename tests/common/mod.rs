@@ -147,7 +147,7 @@ impl Scratch {
         // SAFETY: between fork and exec only the action of signals is set.
         unsafe {
             command.pre_exec(|| {
-                for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
+                for signal in [libc::SIGINT, libc::SIGQUIT, libc::SIGTERM, libc::SIGHUP] {
                     libc::signal(signal, libc::SIG_DFL);
                 }
                 Ok(())
