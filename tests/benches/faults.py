@@ -20,6 +20,7 @@ import glob
 import json
 import os
 import random
+import re
 import resource
 import select
 import shutil
@@ -35,7 +36,7 @@ HANG_S = 60
 # A process that stays stopped costs a run its deadlines: 30 s for a step, 120 s for an attempt.
 STOPPED_HANG_S = 200
 CONCLUSIVE = ("reproduced", "not_reproduced")
-CODES = {0, 1, 2, 3, 4, 5, 6, 70, 74, 127, 130, 143}
+CODES = {0, 1, 2, 3, 4, 5, 6, 70, 74, 127, 130, 131, 143}
 
 EXECVE, SIGACTION, FUTEX = 59, 13, 202
 
@@ -477,7 +478,8 @@ class Trial:
         if self.what in ("run", "survey"):
             yield from (f"{name}: {fact}" for name, fact in facts.items() if fact and fact != base["facts"].get(name))
             # What is not printed is 74, and where nothing can be written the report cannot be told.
-            if end["stated"] not in (None, code) and not (self.is_deaf and code == 74):
+            is_untold = code == 74 and (self.is_deaf or re.search(r"cannot write `.*/report\.json`", said))
+            if end["stated"] not in (None, code) and not is_untold:
                 yield f"the document says {end['stated']}, the shell {code}"
             if code == 0 and not (end["complete"] and facts.keys() == base["facts"].keys()):
                 yield "exit 0 with a partial document, or without one"
