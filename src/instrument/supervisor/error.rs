@@ -15,7 +15,7 @@ pub enum SupervisorError {
     /// A process of the run sent an invalid message.
     #[error("{0}")]
     Protocol(String),
-    /// A call of a library, by its words, does not return.
+    /// This call of a library does not return.
     #[error(
         "{0} did not return within {seconds} s; `cuda-pitfalls doctor` looks closer",
         seconds = super::versions::LIMIT_MS / 1000

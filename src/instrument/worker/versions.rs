@@ -9,8 +9,8 @@ use cuda_pitfalls_calls::CallLibrary;
 use cuda_pitfalls_core::channel::Channel;
 use cuda_pitfalls_core::event::Versions;
 
-/// Opens the libraries by name (or a libcudart by path), asks for their versions, and sends them: before each call its
-/// words, as an error, and at the end what was found.
+/// Opens the libraries by name (or a libcudart by path), asks for their versions, and sends them. Before each call it
+/// sends the call as an error: the parent knows which one does not return.
 ///
 /// # Safety
 /// `fd` must be this process's end of a channel, inherited and without another owner.
@@ -24,7 +24,7 @@ pub unsafe fn run(fd: i32, libcudart: Option<OsString>) -> ! {
     std::process::exit(0)
 }
 
-/// What is found. A call may never return, so its words are passed on before it.
+/// The versions. `before` is told each call before it is made.
 fn read(libcudart: Option<&OsString>, before: impl Fn(String)) -> Versions {
     let mut found = Versions::default();
     before("dlopen of libcuda".to_string());

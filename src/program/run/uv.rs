@@ -142,8 +142,8 @@ impl<'a> Installer<'a> {
             let path = entry.path();
             let _ = if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) };
         }
-        // uv looks for these in all folders above too, where somebody else may have put them. What the user has set for
-        // all of his projects still holds.
+        // uv takes the first of each that it finds on the way up, which another user may have put there. The settings in
+        // the user's home still apply.
         ["uv.toml", ".python-version"].into_iter().try_for_each(|name| fs::write(folder.join(name), ""))?;
         Ok(Installer { program, uv, folder, disk_bytes, _lock: lock })
     }
