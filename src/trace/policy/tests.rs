@@ -76,7 +76,7 @@ fn errors_and_forks_are_found_and_what_is_not_ready_is_none() {
     let outcome = check(&forbid(&["error"]), &trace);
     let says: Vec<&str> = outcome.violations.iter().map(|violation| violation.says.as_str()).collect();
     assert_eq!(says, ["pid 100: cuMemAlloc_v2 returns CUDA_ERROR_OUT_OF_MEMORY"]);
-    let failed = EventKind::Context { change: ContextChange::Failed, primary: true, handle: 0 };
+    let failed = EventKind::Context { change: ContextChange::Failed, primary: true, handle: 0, current: None };
     let trace =
         TraceBuilder::on(1).init(&[], &[0]).event("cuCtxCreate_v4", failed, |event| event.status = Some(2)).done();
     assert_eq!(done(&["error"], &trace), violation("error", 2));

@@ -228,7 +228,7 @@ impl Tracer {
             }
             EventKind::Variable { .. } => self.processes.settle(pid),
             EventKind::MaskRead { after_hook, .. } => self.processes.reads_mask(pid, *after_hook),
-            EventKind::Context { change, primary, handle } => {
+            EventKind::Context { change, primary, handle, .. } => {
                 return self.processes.context(pid, *change, *primary, device, *handle).then_some(what);
             }
             _ => {}

@@ -76,6 +76,12 @@ struct Family {
 struct ProcessRecord {
     /// The program image. Another program in the same process has its own events.
     image: Option<Image>,
+    /// When the process started, in the kernel's unit: another process may get the PID of one that has ended.
+    started: Option<u64>,
+    /// The time in the program's line in the document.
+    began_ns: u64,
+    /// The programs that had this PID before, with counts of their own.
+    earlier: Vec<ProcessRecord>,
     pages: Vec<SharedCounts>,
     /// UUIDs by ordinal.
     gpus: BTreeMap<i32, String>,
@@ -137,15 +143,20 @@ impl Processes {
     /// program.
     pub(super) fn meet(&mut self, pid: u32, t_ns: u64, stacks: &mut Stacks) -> Option<TraceProcess> {
         let image = image_of(pid);
+        let started = peers::stat(pid).map(|(_, started)| started);
         let is_new = !self.known.contains_key(&pid);
         let known = self.known.entry(pid).or_default();
         self.elsewhere.remove(&pid);
         // A process that has ended since has no image.
-        if !is_new && (image.is_none() || known.image == image) {
+        if !is_new && (image.is_none() || (&known.image, known.started) == (&image, started)) {
             return None;
         }
-        let (pages, gave_up) = (std::mem::take(&mut known.pages), std::mem::take(&mut known.gave_up));
-        *known = ProcessRecord { image, pages, gave_up, ..ProcessRecord::default() };
+        let mut before = std::mem::take(known);
+        let (mut earlier, gave_up) = (std::mem::take(&mut before.earlier), std::mem::take(&mut before.gave_up));
+        if !before.pages.is_empty() {
+            earlier.push(before);
+        }
+        *known = ProcessRecord { image, started, began_ns: t_ns, earlier, gave_up, ..ProcessRecord::default() };
         stacks.forget(pid);
         // A fork has its parent's Python.
         let family = known.image.clone().map(|image| self.images.entry(image).or_default());
@@ -192,7 +203,7 @@ impl Processes {
 
     pub(super) fn count(&mut self, pid: u32, file: File, names: Vec<String>, devices: usize, lanes: usize) {
         let Some(known) = self.known.get_mut(&pid) else { return };
-        if known.pages.len() < MOST_PAGES && self.pages < self.most_pages {
+        if known.all_pages() < MOST_PAGES && self.pages < self.most_pages {
             known.pages.push(SharedCounts { file, names, devices, lanes });
             self.pages += 1;
         } else {
@@ -306,7 +317,7 @@ impl Processes {
         // Only at the second check: at the first one, the process's last message may not have arrived.
         let before = std::mem::replace(&mut self.ended, gone);
         let gone: Vec<u32> = self.ended.intersection(&before).copied().collect();
-        gone.into_iter().filter_map(|pid| Some((pid, self.end(pid)?))).collect()
+        gone.into_iter().flat_map(|pid| self.end(pid).into_iter().map(move |counts| (pid, counts))).collect()
     }
 
     /// The counts of all other processes, at the end.
@@ -324,13 +335,14 @@ impl Processes {
             ));
         }
         let all: Vec<u32> = self.known.keys().copied().collect();
-        all.into_iter().filter_map(|pid| self.end(pid)).collect()
+        all.into_iter().flat_map(|pid| self.end(pid)).collect()
     }
 
-    fn end(&mut self, pid: u32) -> Option<ProcessCounts> {
+    /// Forgets a process. Returns the counts of each program that it ran.
+    fn end(&mut self, pid: u32) -> Vec<ProcessCounts> {
         self.settle(pid);
-        let known = self.known.remove(&pid)?;
-        self.pages -= known.pages.len().min(self.pages);
+        let Some(known) = self.known.remove(&pid) else { return Vec::new() };
+        self.pages -= known.all_pages().min(self.pages);
         if known.injected && !known.forwarded && known.has_simulated_runtime {
             self.unseen(SIMULATED_RUNTIME.to_owned());
         } else if known.injected != known.forwarded {
@@ -345,7 +357,8 @@ impl Processes {
                  cuInit may be a later one"
             ));
         }
-        (!known.pages.is_empty()).then(|| known.counts(pid))
+        let programs = known.earlier.iter().chain([&known]).filter(|program| !program.pages.is_empty());
+        programs.map(|program| program.counts(pid)).collect()
     }
 
     /// Records that a process starts a program without the trace's variables, or replaces itself by one.
@@ -434,9 +447,14 @@ fn word(sums: &[u64], index: usize) -> u64 {
 }
 
 impl ProcessRecord {
-    /// Reads a process's counts, which remain readable after its end.
+    fn all_pages(&self) -> usize {
+        self.pages.len() + self.earlier.iter().map(|program| program.pages.len()).sum::<usize>()
+    }
+
+    /// Reads a program's counts, which remain readable after its end.
     fn counts(&self, pid: u32) -> ProcessCounts {
-        let mut counts = ProcessCounts { t_ns: clock::now_ns(), pid, ..ProcessCounts::default() };
+        let mut counts =
+            ProcessCounts { t_ns: clock::now_ns(), pid, began_ns: Some(self.began_ns), ..Default::default() };
         for device in self.primary.iter().filter_map(|device| self.gpus.get(device)) {
             counts.gpus.entry(device.clone()).or_default();
         }
