@@ -207,6 +207,29 @@ fn programs_are_shown(options: &[&str]) {
 }
 
 #[test]
+fn the_entry_script_of_an_environment_is_the_packages() {
+    let scratch = Scratch::new();
+    let [bin, packages] = ["venv/bin", "venv/lib/python3/site-packages"].map(|folder| scratch.path().join(folder));
+    fs::create_dir_all(packages.join("serve")).expect("a folder");
+    fs::create_dir_all(&bin).expect("a folder");
+    let code = "import ctypes\ndef main():\n    return ctypes.CDLL('libcuda.so.1').cuInit(0)\n";
+    fs::write(packages.join("serve/cli.py"), code).expect("a file");
+    let path = format!("PYTHONPATH={}", text(packages));
+    for (name, line) in [("serve", "sys.argv[0] = sys.argv[0].removesuffix('.exe')"), ("own", "print('mine')")] {
+        let code = format!("#!/usr/bin/python3\nimport sys\nfrom serve.cli import main\n{line}\nsys.exit(main())\n");
+        let file = text(bin.join(name));
+        fs::write(&file, code).expect("a file");
+        let (ran, trace) = trace(&[], &["env", &path, "python3", &file]);
+        assert_eq!(ran.code, Some(0), "{ran:?}");
+        let init = trace.events.iter().find(|event| matches!(event.what, EventKind::Init { .. })).expect("a cuInit");
+        let script = init.stack.frames.last().expect("a frame");
+        assert_eq!(script.file.as_deref(), Some(file.as_str()), "{init:#?}");
+        assert_eq!(init.stack.place(), (name == "own").then(|| "own:5".to_owned()), "{init:#?}");
+        assert_eq!(script.package.as_deref(), (name == "serve").then_some("serve"), "{init:#?}");
+    }
+}
+
+#[test]
 fn the_hook_comes_before_the_mask_and_both_witnesses_see_each_init() {
     let (_, trace) = trace(&[], &["python3", &script("late_mask.py")]);
     let witnesses = trace.events.iter().filter_map(|event| match event.what {

@@ -145,6 +145,10 @@ impl Frame {
         match (&self.language, self.file.as_deref().and_then(dotted)) {
             (FrameLanguage::Python, Some(module)) if function == MODULE => module,
             (FrameLanguage::Python, Some(module)) => format!("{module}.{function}"),
+            // The entry script of a package.
+            (FrameLanguage::Python, None) if function == MODULE && self.owner == FrameOwner::Package => {
+                self.file.as_deref().map(file_name).unwrap_or_default().to_owned()
+            }
             (FrameLanguage::Native, _) => native_name(function),
             _ => function.to_owned(),
         }
@@ -214,6 +218,16 @@ fn text_name(file: &str) -> Option<String> {
         .or_else(|| Some(format!("doctest {}", file.strip_prefix("<doctest ")?.strip_suffix('>')?)))
         .or_else(|| Some(file.strip_prefix("<notebook ")?.strip_suffix('>')?.to_owned()))
         .or_else(|| Some(format!("notebook cell {}", kernel_cell(file)?)))
+}
+
+/// Whether a file is a script that an installer wrote for the entry point of a package, as `bin/torchrun`. Each installer
+/// cuts the ending that such a script has on Windows, or names the entry point.
+pub(crate) fn is_entry_script(text: &str) -> bool {
+    text.starts_with("#!")
+        && text.lines().any(|line| {
+            let cuts_ending = line.contains("sys.argv[0]") && (line.contains(".exe") || line.contains("-script.py"));
+            cuts_ending || line.contains("load_entry_point(") || line.contains(".run_script(")
+        })
 }
 
 impl Stack {
@@ -525,6 +539,29 @@ mod tests {
         }
         let exit = Stack { frames: vec![Frame::native(cupy[0].0, Some("/x/a.so"), None, None)], ..Stack::default() };
         assert!(exit.has("__exit__") && exit.has("cupy.cuda.device.Device.__exit__"));
+    }
+
+    #[test]
+    fn a_script_of_an_installer_is_known_by_what_it_does() {
+        let cuts = [
+            // pip, installer (Poetry), conda and Debian; newer pip; uv; setuptools twice.
+            "sys.argv[0] = re.sub(r'(-script\\.pyw|\\.exe)?$', '', sys.argv[0])",
+            "sys.argv[0] = sys.argv[0].removesuffix('.exe')",
+            "if sys.argv[0].endswith(\"-script.pyw\"):",
+            "sys.exit(load_entry_point('torch', 'console_scripts', 'torchrun')())",
+            "__import__('pkg_resources').run_script('tool==1.0', 'tool')",
+        ];
+        for cut in cuts {
+            let script = format!("#!/venv/bin/python3\nimport sys\nfrom torch.distributed.run import main\n{cut}\n");
+            assert!(is_entry_script(&script), "{script}");
+        }
+        let own =
+            "#!/usr/bin/env python3\nimport sys\nfrom mylib.cli import main\nprint(sys.argv[0])\nsys.exit(main())\n";
+        assert!(!is_entry_script(own) && !is_entry_script(""));
+        let mut script = Frame::python(MODULE, "/venv/bin/torchrun", 8);
+        assert_eq!((script.owner, script.name().as_str()), (FrameOwner::Program, MODULE));
+        script.owner = FrameOwner::Package;
+        assert_eq!(script.name(), "torchrun");
     }
 
     #[test]
