@@ -162,11 +162,8 @@ impl PolicyCheck<'_> {
     }
 
     fn stray(&mut self, name: &str) {
-        let (trace, lives) = (self.trace, &self.history.contexts);
-        for life in lives {
-            if !lives.iter().any(|other| other.program == life.program && other.made.gpu != life.made.gpu) {
-                continue;
-            }
+        let trace = self.trace;
+        for life in &self.history.contexts {
             match life.uses {
                 Some(uses) if uses.is_none() => {
                     let says = format!("{}; the process does no work there", made(trace, life));

@@ -193,6 +193,18 @@ fn what_a_trace_did_not_see_is_undecided_and_not_kept() {
 }
 
 #[test]
+fn one_unused_context_in_each_of_many_processes_is_stray() {
+    let one = |made: TraceBuilder, worked_on: &[usize]| made.init(&[], &[0]).context(0, 0).ends(worked_on);
+    let mut trace = one(one(TraceBuilder::on(1), &[0]).process(200, PID), &[]).done();
+    let outcome = check(&forbid(&["stray"]), &trace);
+    assert_eq!((outcome.violations.len(), outcome.undecided.len()), (1, 0), "{outcome:?}");
+    assert!(outcome.violations[0].says.starts_with("pid 200 makes a context on GPU 0"), "{outcome:?}");
+    trace.counts.clear();
+    let outcome = check(&forbid(&["stray"]), &trace);
+    assert_eq!((outcome.violations.len(), outcome.undecided.len()), (0, 2), "{outcome:?}");
+}
+
+#[test]
 fn without_the_forwarding_library_cuinit_is_still_decided() {
     let mut trace = TraceBuilder::on(0).done();
     trace.start.libcuda = None;
