@@ -80,7 +80,7 @@ fn words(node: &Node, program: &Program) -> Vec<String> {
 }
 
 /// Programs, and the pitfall that a trace of each has, with the label of the line that is at fault; none if it has none.
-const PITFALLS: [(&str, Option<(&str, &str)>); 17] = [
+const PITFALLS: [(&str, Option<(&str, &str)>); 22] = [
     ("late_mask.py", Some(("late-mask", "written"))),
     ("late_mask.c", Some(("late-mask", "written"))),
     ("stray_context.py", Some(("stray-context", "stray"))),
@@ -93,6 +93,11 @@ const PITFALLS: [(&str, Option<(&str, &str)>); 17] = [
     ("mask_threads.py", Some(("mask-overwritten", "written"))),
     ("misspelt_mask.py", Some(("misspelt-variable", "init"))),
     ("own_number.py", Some(("outside-the-parents-mask", "worker"))),
+    ("idle_worker.py", Some(("stray-context", "idle"))),
+    ("thread_device.py", Some(("thread-without-device", "lost"))),
+    ("crowd.py", Some(("ranks-share-gpu", "crowd"))),
+    ("reordered.py", Some(("parents-gpus-reordered", "worker"))),
+    ("exec_after_work.py", Some(("stray-context", "idle"))),
     ("preload.py", None),
     ("exec_sets_mask.py", None),
     ("silent_fork.py", None),
@@ -119,7 +124,7 @@ fn is_shown(said: &str, event: &TraceEvent) -> bool {
     let gpu = || rest.split("on GPU ").nth(1)?.chars().next()?.to_digit(10).map(|digit| digit as i32);
     match (kind, &event.what) {
         ("init", EventKind::Init { variables, .. }) => {
-            let mask = rest.trim_start_matches("mask ").split(',').next().unwrap_or_default();
+            let mask = rest.trim_start_matches("mask ").split(", ").next().unwrap_or_default();
             variables.get("CUDA_VISIBLE_DEVICES").map_or("(unset)", String::as_str) == mask
         }
         ("context", EventKind::Context { change, .. }) => {

@@ -323,6 +323,24 @@ impl Stack {
     }
 }
 
+/// Functions with which programs select a device.
+const SELECTS: [&str; 7] =
+    ["set_device", "setDevice", "select_device", "use", "__enter__", "cudaSetDevice", "cudaInitDevice"];
+
+/// Whether the user's code selects a device at a call, or names device 0 in its line: it calls a function for that from
+/// where it begins, or where it leaves for another file or a package. What such a function calls deeper down may select
+/// the default.
+pub(crate) fn selects_device(stack: &Stack) -> bool {
+    let own = stack.users_all();
+    let other_file = own.iter().find(|frame| own.first().is_some_and(|first| first.file != frame.file));
+    let innermost = stack.frames.iter().position(|frame| frame.owner == FrameOwner::Program);
+    let called = innermost.and_then(|at| stack.frames.get(at.checked_sub(1)?));
+    let all = own.iter().take(2).chain(other_file).copied().chain(stack.entry()).chain(called);
+    let mut names = all.map(Frame::name);
+    names.any(|name| SELECTS.contains(&name.rsplit(['.', ':']).next().unwrap_or_default()))
+        || stack.source.as_deref().is_some_and(|line| line.contains("cuda:0"))
+}
+
 /// A name of machine code without the types of its arguments; a function that Cython made as Python knows it.
 fn native_name(function: &str) -> String {
     if let Some(name) = of_cython(function) {

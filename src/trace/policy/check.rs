@@ -210,7 +210,8 @@ impl PolicyCheck<'_> {
                 self.undecided(name, &finding.says);
             }
         }
-        if rule.asks("context-made", "used") || rule.asks("process-contexts", "used") {
+        let counted = [("context-made", "used"), ("context-made", "unselected_thread"), ("process-contexts", "used")];
+        if counted.iter().any(|(clue, attribute)| rule.asks(clue, attribute)) {
             for life in self.history.contexts.iter().filter(|life| life.uses.is_none()) {
                 self.undecided(name, &format!("what pid {} did in its contexts is not known", life.made.pid));
             }
