@@ -327,6 +327,9 @@ impl Stack {
 const SELECTS: [&str; 7] =
     ["set_device", "setDevice", "select_device", "use", "__enter__", "cudaSetDevice", "cudaInitDevice"];
 
+/// How a line of Python names device 0.
+const NAMES_DEVICE_0: [&str; 3] = ["cuda:0", "cuda(0)", "Device(0)"];
+
 /// Whether the user's code selects a device at a call, or names device 0 in its line: it calls a function for that from
 /// where it begins, or where it leaves for another file or a package. What such a function calls deeper down may select
 /// the default.
@@ -338,7 +341,7 @@ pub(crate) fn selects_device(stack: &Stack) -> bool {
     let all = own.iter().take(2).chain(other_file).copied().chain(stack.entry()).chain(called);
     let mut names = all.map(Frame::name);
     names.any(|name| SELECTS.contains(&name.rsplit(['.', ':']).next().unwrap_or_default()))
-        || stack.source.as_deref().is_some_and(|line| line.contains("cuda:0"))
+        || stack.source.as_deref().is_some_and(|line| NAMES_DEVICE_0.iter().any(|text| line.contains(text)))
 }
 
 /// A name of machine code without the types of its arguments; a function that Cython made as Python knows it.

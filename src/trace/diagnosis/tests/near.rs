@@ -186,6 +186,11 @@ fn a_thread_that_means_device_0_is_not_lost() {
     assert_eq!(with(&selects, &main, |made| made), [] as [&str; 0]);
     let own = [("run", "serve.py", 7), ("start", "serve.py", 9), ("set_device", "own.py", 1)];
     assert_eq!(with(&own, &main, |made| made), [] as [&str; 0]);
+    let mut named = super::in_thread(false);
+    for event in named.events.iter_mut().filter(|event| event.tid == 101) {
+        event.stack.source = Some("x = torch.zeros(1, device='cuda:0')".to_owned());
+    }
+    assert_eq!(rules_of(&named), [] as [&str; 0], "the line names device 0");
     let each = [("work", "serve.py", 9)];
     assert_eq!(with(&each, &each, |made| made), [] as [&str; 0], "the same code runs once for each GPU");
     let both = |made: TraceBuilder| {
