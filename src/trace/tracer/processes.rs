@@ -147,8 +147,9 @@ impl Processes {
         let is_new = !self.known.contains_key(&pid);
         let known = self.known.entry(pid).or_default();
         self.elsewhere.remove(&pid);
-        // A process that has ended since has no image.
-        if !is_new && (image.is_none() || (&known.image, known.started) == (&image, started)) {
+        // A process that has ended since has neither.
+        let has_gone = image.is_none() || started.is_none();
+        if !is_new && (has_gone || (&known.image, known.started) == (&image, started)) {
             return None;
         }
         let mut before = std::mem::take(known);
