@@ -253,6 +253,8 @@ fn after_context(call: &str, number: u64, device: i32, is_primary: bool, handle:
     if is_primary {
         // Making it has not made it current.
         message.flag("current", state::current_device().is_some());
+        // It may become so on a way that is not seen.
+        state::moved();
     }
     message.number("handle", handle as i64).number("status", i64::from(status)).number("elapsed_ns", elapsed as i64);
     of_device(&mut message, Some(device)).waiting().send(None);
