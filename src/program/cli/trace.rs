@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use super::output::{CliError, Outcome, fail, fail_rendered, is_styled, named};
 use super::render::sources;
@@ -103,6 +104,15 @@ pub(super) struct TraceArguments {
         help_heading = TRACED
     )]
     at: Vec<ReadingTime>,
+    /// How long to wait for processes that outlive the program, such as 30s; what runs longer leaves a policy undecided.
+    #[arg(
+        long,
+        value_name = "DURATION",
+        default_value = "10s",
+        value_parser = crate::argument::duration,
+        help_heading = TRACED
+    )]
+    wait_children: Duration,
     /// The command and its arguments. A `--` before them is needed only where the command begins with a dash.
     #[arg(required = true, trailing_var_arg = true, value_name = "COMMAND")]
     command: Vec<OsString>,
@@ -148,6 +158,7 @@ pub(super) fn trace(arguments: TraceArguments) -> Outcome {
         all_calls: arguments.all_calls,
         ledger: arguments.memory,
         at: arguments.at.clone(),
+        wait_children: arguments.wait_children,
         ..tracer::TraceOptions::default()
     };
     let traced = tracer::trace(&program, &options).map_err(|error| not_started(&error, json))?;

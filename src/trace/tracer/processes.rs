@@ -13,16 +13,13 @@ use cuda_pitfalls_core::clock;
 use cuda_pitfalls_core::text::counts::counted;
 use cuda_pitfalls_instrument::supervisor::{self, is_alive};
 
-/// How many processes are checked for a libcuda in one round.
-const MOST_LOOKED_AT: usize = 64;
 /// What is not seen of a program with libcudart on the simulated machine. This is no fault of the program.
 const SIMULATED_RUNTIME: &str = "the simulated libcudart makes contexts without calling libcuda, as no real one does: on \
                                  the simulated machine contexts and calls of programs of libcudart are not seen";
 /// How many bytes of a process's arguments or memory map are read.
-const MOST_ARGUMENTS: u64 = 64 << 10;
+pub(super) const MOST_ARGUMENTS: u64 = 64 << 10;
 /// How many bytes of an environment are read.
-const MOST_ENVIRONMENT: u64 = 256 << 10;
-const MOST_MAPS: u64 = 64 << 20;
+pub(super) const MOST_ENVIRONMENT: u64 = 256 << 10;
 /// A process has one piece of memory with counts for each program that it runs; this many are kept.
 const MOST_PAGES: usize = 16;
 /// How many sentences about what was not seen are kept; further ones are only counted.
@@ -36,13 +33,8 @@ const CROWD: u32 = 64;
 #[derive(Default)]
 pub(super) struct Processes {
     known: BTreeMap<u32, ProcessRecord>,
-    /// Processes that mapped a libcuda other than ours, with their programs.
-    elsewhere: BTreeMap<u32, String>,
     /// UUIDs of GPUs on which a known process had a context.
     with_context: BTreeSet<String>,
-    /// Processes that continue without the trace's variables, with their programs. Until they end, they are checked
-    /// for a libcuda.
-    lost: BTreeMap<u32, String>,
     /// Processes that had ended at the last check.
     ended: BTreeSet<u32>,
     /// For each program image, how many processes have it, and which Python.
@@ -146,7 +138,6 @@ impl Processes {
         let started = peers::stat(pid).map(|(_, started)| started);
         let is_new = !self.known.contains_key(&pid);
         let known = self.known.entry(pid).or_default();
-        self.elsewhere.remove(&pid);
         // A process that has ended since has neither.
         let has_gone = image.is_none() || started.is_none();
         if !is_new && (has_gone || (&known.image, known.started) == (&image, started)) {
@@ -323,18 +314,6 @@ impl Processes {
 
     /// The counts of all other processes, at the end.
     pub(super) fn rest(&mut self) -> Vec<ProcessCounts> {
-        let alive: Vec<u32> = self.known.keys().copied().filter(|pid| is_alive(*pid)).collect();
-        if !alive.is_empty() {
-            let count = alive.len();
-            let (noun, verb, what) = match count {
-                1 => ("process", "goes", "it does"),
-                _ => ("processes", "go", "they do"),
-            };
-            let which = alive.iter().take(5).map(u32::to_string).collect::<Vec<_>>().join(", ");
-            self.unseen(format!(
-                "{count} {noun} of the program (PID {which}) {verb} on after its end: what {what} from now on is not seen"
-            ));
-        }
         let all: Vec<u32> = self.known.keys().copied().collect();
         all.into_iter().flat_map(|pid| self.end(pid)).collect()
     }
@@ -362,46 +341,9 @@ impl Processes {
         programs.map(|program| program.counts(pid)).collect()
     }
 
-    /// Records that a process starts a program without the trace's variables, or replaces itself by one.
-    pub(super) fn lost(&mut self, pid: u32, program: String) {
-        self.lost.insert(pid, program.chars().take(LONGEST_PROGRAM).collect());
-    }
-
     /// Whether the simulated libcudart was used. Its contexts are not seen, so memory may rise without another program.
     pub(super) fn has_simulated_runtime(&self) -> bool {
         self.not_seen.iter().any(|why| why == SIMULATED_RUNTIME)
-    }
-
-    /// Whether a process that continued without the trace's variables still runs.
-    pub(super) fn has_lost(&self) -> bool {
-        !self.lost.is_empty()
-    }
-
-    /// Checks whether such a process, or a child of one, has mapped a libcuda that is not ours.
-    pub(super) fn watch_lost(&mut self, ours: &[String]) {
-        let lost: Vec<u32> = self.lost.keys().copied().collect();
-        for pid in lost {
-            if is_alive(pid) {
-                self.look_for_unseen(pid, ours);
-            } else {
-                self.lost.remove(&pid);
-            }
-        }
-    }
-
-    /// Finds processes of the program that have mapped a libcuda that is not ours.
-    pub(super) fn look_for_unseen(&mut self, program: u32, ours: &[String]) {
-        for pid in descendants(program).into_iter().take(MOST_LOOKED_AT) {
-            if self.known.contains_key(&pid) || self.elsewhere.contains_key(&pid) {
-                continue;
-            }
-            let Ok(maps) = read(&format!("/proc/{pid}/maps"), MOST_MAPS) else { continue };
-            let maps = String::from_utf8_lossy(&maps);
-            let has_libcuda = ["/libcuda.so", "/libcuda_pitfalls_sim"].iter().any(|name| maps.contains(name));
-            if has_libcuda && !ours.iter().any(|ours| maps.contains(ours)) {
-                self.elsewhere.insert(pid, program_of(pid));
-            }
-        }
     }
 
     /// What could not be seen, in words. `heard_all` is whether no message was lost.
@@ -418,10 +360,6 @@ impl Processes {
             )),
             false => {}
         }
-        let unseen = self.elsewhere.iter().map(|(pid, program)| {
-            format!("process {pid} ({program}) has a libcuda and was started without the trace's variables: nothing of it is seen")
-        });
-        all.extend(unseen);
         if self.unsaid > 0 {
             all.push(format!("{} more that could not be seen", self.unsaid));
         }
@@ -486,7 +424,7 @@ impl ProcessRecord {
     }
 }
 
-fn read(path: &str, most: u64) -> std::io::Result<Vec<u8>> {
+pub(super) fn read(path: &str, most: u64) -> std::io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     File::open(path)?.take(most).read_to_end(&mut bytes)?;
     Ok(bytes)
@@ -502,16 +440,6 @@ fn image_of(pid: u32) -> Option<Image> {
 
 fn program_of(pid: u32) -> String {
     fs::read_link(format!("/proc/{pid}/exe")).map(|path| path.to_string_lossy().into_owned()).unwrap_or_default()
-}
-
-fn descendants(pid: u32) -> Vec<u32> {
-    let mut all = vec![pid];
-    let mut at = 0;
-    while let Some(pid) = all.get(at).copied().filter(|_| at < 10_000) {
-        at += 1;
-        all.extend(supervisor::children_of(pid).into_iter().map(i32::unsigned_abs));
-    }
-    all
 }
 
 /// The ID of a thread in our PID namespace, from its ID in the program's own.
