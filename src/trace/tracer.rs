@@ -312,7 +312,7 @@ impl Tracer {
         loop {
             self.wait(outlived.is_none().then_some(&program));
             if self.descendants.is_due() {
-                self.descendants.scan(&self.roots());
+                self.descendants.scan(&self.roots(), self.place.loads());
             }
             if outlived.is_none()
                 && let Some(ended) = program.ended()
@@ -358,7 +358,7 @@ impl Tracer {
 
     /// Whether processes of the program still run and are to be waited for.
     fn waits_for(&mut self, outlived: &mut Outlived, is_interrupted: bool) -> bool {
-        self.descendants.scan(&self.roots());
+        self.descendants.scan(&self.roots(), self.place.loads());
         if is_interrupted || clock::now_ns() >= outlived.until_ns || self.descendants.running().next().is_none() {
             return false;
         }

@@ -49,6 +49,8 @@ pub struct Tally {
     silent: AtomicU64,
     /// The first of these processes, each with [`Unreported`] in its lowest bit.
     processes: [AtomicU64; 32],
+    /// How often a process loaded the forwarding libcuda, and with it the real one.
+    loads: AtomicU64,
 }
 
 /// What a process did not report.
@@ -150,6 +152,12 @@ pub fn note_unreported(what: Unreported) {
     if let Some(process) = tally.processes.get(at) {
         process.store(u64::from(std::process::id()) << 1 | what as u64, Ordering::Relaxed);
     }
+}
+
+/// Lets the tracer know, without a message, who opened libcuda.
+#[allow(dead_code, reason = "the forwarding library alone opens it")]
+pub fn note_load() {
+    tally().loads.fetch_add(1, Ordering::Relaxed);
 }
 
 /// Whether a new program will find the trace's folder: not below another root folder, or in another mount namespace.

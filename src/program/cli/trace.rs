@@ -30,7 +30,8 @@ const STDERR: &str = "-";
 
 pub(super) const ENDS: &str = "\
 The exit code is the program's own, or its signal. With --forbid, --max-bytes or --expect: 1, or the number of \
---error-exitcode, if the program did what is forbidden, 3 if that cannot be decided because the trace saw less, 74 if the trace is not whole on \
+--error-exitcode, if the program did what is forbidden, 3 if that cannot be decided because \
+the trace did not see every process or every call, 74 if the trace is not whole on \
 disk. Without them such a trace is reported on stderr, and the exit code stays the program's. Nothing is started, \
 and the exit code is 2 if the command line is not valid, 70 or 74 if the trace cannot begin, and 126 or 127 if \
 the program cannot be started.";

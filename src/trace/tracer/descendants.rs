@@ -120,6 +120,8 @@ pub(super) struct Descendants {
     heard: BTreeMap<u32, ProgramIdentity>,
     /// Whether one of them sent its first message since the last look.
     has_news: bool,
+    /// How often such a program had loaded libcuda at the last look.
+    loads: Option<u64>,
     /// Processes that may have used CUDA unseen, each with the sentence about it.
     unseen: BTreeMap<(u32, ProgramIdentity), String>,
     next_ns: u64,
@@ -143,6 +145,7 @@ impl Descendants {
             lost_starts: Vec::new(),
             heard: BTreeMap::new(),
             has_news: false,
+            loads: place.loads(),
             unseen: BTreeMap::new(),
             next_ns: 0,
             next_urgent_ns: 0,
@@ -203,14 +206,16 @@ impl Descendants {
         all
     }
 
-    /// Looks at all processes of the program. `roots` are the children of the tracer that belong to it.
-    pub(super) fn scan(&mut self, roots: &[u32]) {
+    /// Looks at all processes of the program. `roots` are the children of the tracer that belong to it;
+    /// `loads` is how often one that reports has loaded libcuda.
+    pub(super) fn scan(&mut self, roots: &[u32], loads: Option<u64>) {
         let began_ns = clock::now_ns();
         let opened = self.watch.take_opened();
         let mut before = std::mem::take(&mut self.running);
         let mut ended = Vec::new();
         // A process that has just sent its first message has opened libcuda.
-        let mut is_explained = std::mem::take(&mut self.has_news);
+        let mut is_explained = std::mem::take(&mut self.has_news) | (self.loads != loads);
+        self.loads = loads;
         for pid in processes_below(roots) {
             let Some(status) = ProcessStatus::read(pid) else { continue };
             if !status.is_running(pid) {

@@ -72,7 +72,7 @@ impl Tracer {
     pub(super) fn finish(&mut self, ended: &Ended, ended_why: &str) {
         let t_ns = clock::now_ns();
         let heard_all = self.hear_the_last();
-        self.descendants.scan(&self.roots());
+        self.descendants.scan(&self.roots(), self.place.loads());
         // Of processes that go on.
         self.read_ledgers(false);
         self.round();

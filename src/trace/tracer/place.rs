@@ -19,8 +19,10 @@ use cuda_pitfalls_instrument::traced::{CUDA_FOLDER, HOOK, VARIABLE, hook_beside}
 const SOCKET_NAME: &str = "socket";
 const TALLY_NAME: &str = "tally";
 /// The numbers that every process shares with the tracer (src/fake/shim/post.rs): how many seccomp filters the tracer
-/// has, how often a process stopped reporting, and the first of these processes.
-const TALLY_WORDS: usize = 34;
+/// has; how often a process stopped reporting, and the first of these processes; how often one loaded libcuda.
+const UNREPORTED_AT: usize = 1;
+const MOST_UNREPORTED: usize = 32;
+const LOADS_AT: usize = UNREPORTED_AT + 1 + MOST_UNREPORTED;
 
 /// The longest path of the folder, so that its socket has room (src/fake/shim/post.rs).
 const LONGEST: usize = 100;
@@ -131,15 +133,25 @@ impl TraceFolder {
 
     /// The processes that stopped reporting; `None` if that cannot be read.
     pub(super) fn unreported(&self) -> Option<UnreportedProcesses> {
-        let mut bytes = [0; TALLY_WORDS * size_of::<u64>()];
-        self.tally.read_exact_at(&mut bytes, 0).ok()?;
-        let words: Vec<u64> = bytes.as_chunks().0.iter().map(|word| u64::from_ne_bytes(*word)).collect();
-        let (_, rest) = words.split_first()?;
-        let (count, processes) = rest.split_first()?;
+        let [words @ .., _] = &self.shared_numbers()?;
+        let (count, processes) = words.get(UNREPORTED_AT..)?.split_first()?;
         let named = processes.iter().filter(|process| **process != 0);
         let (other_libcuda, silent) = named.partition(|process| **process & 1 == 1);
         let pids = |processes: Vec<&u64>| processes.into_iter().map(|process| process >> 1).collect();
         Some(UnreportedProcesses { count: *count, silent: pids(silent), other_libcuda: pids(other_libcuda) })
+    }
+
+    /// How often a process of the trace loaded libcuda.
+    pub(super) fn loads(&self) -> Option<u64> {
+        self.shared_numbers().map(|words| words[LOADS_AT])
+    }
+
+    fn shared_numbers(&self) -> Option<[u64; LOADS_AT + 1]> {
+        let mut bytes = [0; (LOADS_AT + 1) * size_of::<u64>()];
+        self.tally.read_exact_at(&mut bytes, 0).ok()?;
+        let mut words = [0; LOADS_AT + 1];
+        words.iter_mut().zip(bytes.as_chunks().0).for_each(|(word, bytes)| *word = u64::from_ne_bytes(*bytes));
+        Some(words)
     }
 }
 
