@@ -61,6 +61,7 @@ mod python;
 mod python_mask;
 #[path = "readme/main.rs"]
 mod readme;
+mod redacted;
 mod refused;
 mod rejected;
 mod releases;

@@ -38,6 +38,7 @@ use caller::Caller;
 use cuda_pitfalls_calls::status::SIM_NOT_MODELLED;
 use cuda_pitfalls_core::clock;
 use cuda_pitfalls_core::sample::{Gpu, Reading, STEP_BYTES};
+use cuda_pitfalls_core::text::redact::Redactor;
 use cuda_pitfalls_instrument::forwarding::ForwardingOptions;
 use cuda_pitfalls_instrument::libraries::On;
 use cuda_pitfalls_instrument::simulated;
@@ -108,8 +109,8 @@ pub struct TraceOptions {
     pub folder: PathBuf,
     /// Whether writes of variables are watched, with `LD_PRELOAD`.
     pub preload: bool,
-    /// Whether paths and arguments are left out of the document.
-    pub redact: bool,
+    /// What leaves paths, arguments and names out of the document, if that is wanted.
+    pub redact: Option<Redactor>,
     /// Whether to count queries too that frameworks make before each small operation.
     pub all_calls: bool,
     /// Whether to note whose the memory of each GPU is.
@@ -201,7 +202,7 @@ pub fn trace(program: &Path, options: &TraceOptions) -> Result<Traced, TracerErr
     let environment = place.environment(machine.beside.as_deref(), options.preload);
     let started_ns = clock::now_ns();
     let (asked, withheld) = AskedReadings::new(&options.at, started_ns)?;
-    let writer = Writer::create(&options.folder, options.redact)?;
+    let writer = Writer::create(&options.folder, options.redact.clone())?;
     // Before the program starts: its orphans then become our children, which identifies them.
     supervisor::adopt_orphans().map_err(TracerError::internal)?;
     let before = supervisor::children_of("self");
