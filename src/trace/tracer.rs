@@ -121,8 +121,6 @@ pub struct TraceOptions {
     pub returns: String,
     /// Which NVML the program finds.
     pub nvml: NvmlFound,
-    /// Whether the simulated machine writes down which functions it does not model.
-    pub tells_unmodelled: bool,
     /// How the program runs apart from its caller; `None` if it does not.
     pub apart: Option<Apart>,
 }
@@ -145,7 +143,7 @@ pub struct Traced {
     pub document: PathBuf,
     /// Why the document on disk is incomplete, if it is.
     pub lost: Option<String>,
-    /// The functions that the simulated machine does not model and that were called, if it was to tell them.
+    /// The functions that the simulated machine does not model and that were called.
     pub unmodelled: BTreeSet<String>,
     /// The functions of NVML that the simulated machine lacks and that were looked for, each with the place.
     pub absent: Vec<String>,
@@ -237,6 +235,7 @@ pub fn trace(program: &Path, options: &TraceOptions) -> Result<Traced, TracerErr
         pending: BTreeMap::new(),
         gpus: Vec::new(),
         baseline: Vec::new(),
+        beside: machine.beside.clone(),
         written: BTreeMap::new(),
         round_ns: clock::now_ns(),
         stderr: options.apart.as_ref().and_then(|apart| apart.stderr.clone()),
@@ -248,9 +247,9 @@ pub fn trace(program: &Path, options: &TraceOptions) -> Result<Traced, TracerErr
     let ended = tracer.serve(program_itself);
     let lost = tracer.writer.finish();
     // The sampler ends before its folder does.
+    let unmodelled = tracer.unmodelled();
     let Tracer { sampler, place, processes, asked, .. } = tracer;
     drop(sampler);
-    let unmodelled = machine.beside.as_deref().map(simulated::unmodelled).unwrap_or_default();
     drop(place);
     let document = options.folder.join(crate::FILE);
     Ok(Traced { ended, document, lost, unmodelled, absent: processes.absent, not_read: asked.not_read() })
@@ -272,6 +271,8 @@ struct Tracer {
     gpus: Vec<Gpu>,
     /// The memory in use on each GPU before the program was started, in bytes.
     baseline: Vec<Option<u64>>,
+    /// The folder of the simulated machine's libraries, if the program finds those.
+    beside: Option<PathBuf>,
     /// The memory in use on each GPU when it was last written, in bytes.
     written: BTreeMap<usize, u64>,
     watch: MemoryWatch,
@@ -317,6 +318,11 @@ impl Tracer {
                 program.kill();
             }
         }
+    }
+
+    /// The functions that the simulated machine does not model and that were called.
+    fn unmodelled(&self) -> BTreeSet<String> {
+        self.beside.as_deref().map(simulated::unmodelled).unwrap_or_default()
     }
 
     /// Waits for a message or for the next check.

@@ -4,6 +4,7 @@ use super::Tracer;
 use super::gate::IsLast;
 use super::program::Ended;
 use crate::{End, TraceLine};
+use cuda_pitfalls_calls::status::SIM_NOT_MODELLED;
 use cuda_pitfalls_core::clock;
 use cuda_pitfalls_core::text::counts::counted;
 use cuda_pitfalls_core::text::units;
@@ -82,6 +83,13 @@ impl Tracer {
             })
         });
         not_seen.extend(risen);
+        let unmodelled = Vec::from_iter(self.unmodelled()).join(", ");
+        if !unmodelled.is_empty() {
+            not_seen.push(format!(
+                "the simulated machine does not model {unmodelled}, which the program called and got {SIM_NOT_MODELLED} from: \
+                 what it does with a GPU is not known"
+            ));
+        }
         let (code, signal) = (ended.code, ended.signal.map(supervisor::signal_name));
         let (left_out, memory_gap_ns) = (self.writer.left_out, self.watch.gaps(t_ns));
         self.writer.write(TraceLine::End(End { t_ns, code, signal, not_seen, left_out, memory_gap_ns }));
