@@ -63,6 +63,7 @@ mod python_mask;
 mod readme;
 mod redacted;
 mod refused;
+mod refused_calls;
 mod rejected;
 mod releases;
 mod replay;

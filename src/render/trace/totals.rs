@@ -15,6 +15,7 @@ pub(super) fn parts(seen: &TraceView) -> Vec<String> {
     let open = seen.findings.iter().find(|finding| !finding.leaves_open().is_empty());
     let mut parts = vec![match (seen.found(Severity::Pitfall).count(), open) {
         (0, Some(open)) => format!("no pitfall found in what was seen, but {}", open.title),
+        (0, None) if seen.refused() > 0 => format!("CUDA refused {}", counted(seen.refused() as u64, "call")),
         (0, None) if unseen::unseen(&seen.history).is_empty() => "no pitfall found".to_owned(),
         (0, None) => "no pitfall found in what was seen".to_owned(),
         (many, _) => counted(many as u64, "pitfall"),
