@@ -281,8 +281,9 @@ Memory   For             Whose    Line
 518 MiB  context         PyTorch  train.py:52
 6 MiB    not attributed
 
-That was its last reading too.";
-        assert!(section.ends_with(wanted), "{section}");
+That was its last reading too.
+";
+        assert!(section.contains(wanted), "{section}");
     }
 
     #[test]
