@@ -75,7 +75,7 @@ class Guard:
         #: Whether this process, or the one that it was forked of, has initialised CUDA.
         self.was_initialised = False
         #: Whether a real driver can start in a process of this environment.
-        self._is_real = can_initialise()
+        self._is_real = can_initialise(self._has_visible)
         #: What was found, a document of each trace that found something.
         self.sarif: List[Dict[str, Any]] = []
 
@@ -86,6 +86,13 @@ class Guard:
             return program.find(self.config.known_args_namespace.cuda_program)
         except program.ProgramError as error:
             raise pytest.UsageError("cuda-pitfalls: %s" % error)
+
+    def _has_visible(self) -> bool:
+        try:
+            return bool(program.visible(self._program).gpus)
+        except program.ProgramError:
+            # Without NVML nothing is certain.
+            return True
 
     def program(self) -> str:
         return self._program
