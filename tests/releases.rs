@@ -204,6 +204,26 @@ fn a_bisection_that_cannot_be_begun_says_why() {
 }
 
 #[test]
+fn an_end_that_cannot_be_used_is_refused_with_its_neighbors_before_anything_is_tried() {
+    let scratch = Scratch::new();
+    let ends = [
+        ("framework", "1", "8", "framework 8 does not exist. Nearest: 6, 9."),
+        ("framework", "5", "9", "has no wheel that can be used here"),
+        // Release 4 has no wheel either, and 3 was yanked.
+        ("framework", "5", "9", "ABI tag. Nearest: 2, 6."),
+        ("framework", "1", "3", "framework 3 was yanked from the index. Nearest: 2, 6."),
+        ("framework", "1", "6rc1", "framework 6rc1 is a pre-release: --pre tries these too. Nearest: 2, 6."),
+        ("framework", "7", "8", "framework 7 does not exist. Nearest: 6, 9. framework 8 does not exist"),
+        ("framwork", "1", "9", "framwork 9 is not in the index: there is no package of this name."),
+    ];
+    for (package, good, bad, says) in ends {
+        let ran = bisect(&scratch, &["--package", package, "--good", good, "--bad", bad], SINCE_3);
+        let ran = ran.ended(2, "usage").says(says);
+        assert!(!ran.stderr.contains("releases from"), "{ran:?}");
+    }
+}
+
+#[test]
 fn what_was_asked_without_a_gpu_is_what_gpus_show() {
     let listed = evidence::listed();
     let read = |name: &str| {
