@@ -445,7 +445,13 @@ def test_the_program_alone_is_enough(pytester, monkeypatch, is_named):
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(paths))
     pytester.makepyfile(test_a="import ctypes\n" + INIT + "\ndef test_a(): pass")
     result = pytester.runpytest_subprocess("--cuda-clean", *named)
-    result.stdout.fnmatch_lines(["CUDA was initialised while this file was imported, at test_a.py:2"])
+    result.stdout.fnmatch_lines(
+        [
+            "CUDA was initialised while this file was imported, at test_a.py:2",
+            "Instead: Ask for CUDA in the body of a test*",
+            "ERROR test_a.py - test_a.py:2: CUDA was initialised*",
+        ]
+    )
 
 
 def test_whose_line_it_is_where_a_framework_has_plugins_and_where_it_does_it_while_it_is_imported():

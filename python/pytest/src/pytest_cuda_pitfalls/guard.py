@@ -26,14 +26,14 @@ class Found:
             self.path, self.lineno, self.message = path, lineno, message
 
         def __str__(self) -> str:
-            return "%s:%d: %s" % (self.path, self.lineno, self.message)
+            return self.message
 
     def __init__(self, head: str, judged: Judged, why: str = "") -> None:
         # A worker of pytest-xdist hands on the text alone: its first line has to say where.
         first = "%s, at %s" % (head, judged.place())
         line = judged.own or judged.way.at
         self._text = "\n".join(filter(None, (first, judged.way.text(), why)))
-        self.reprcrash = self._Crash(line.file, line.line, first)
+        self.reprcrash = self._Crash(line.file, line.line, "%s: %s" % (judged.place(), head))
 
     def toterminal(self, writer: Any) -> None:
         writer.line(self._text)
@@ -58,6 +58,14 @@ def _jax_chooses() -> List[List[str]]:
     has_plugin = any(name.startswith("jax_plugins.xla_cuda") for name in sys.modules)
     has_chosen = has_plugin and getattr(bridge, "_backends", None)
     return [[str(getattr(bridge, "__file__", "")), "backends"]] if has_chosen else []
+
+
+def _remedies(traced: Traced) -> str:
+    """What to do instead: what holds for every line, and what the pitfalls say that the trace found."""
+    found = ["Ask for CUDA in the body of a test or in a fixture, or in a function that a test calls."]
+    findings = (traced.summary or {}).get("findings", ())
+    found += [finding["workaround"] for finding in findings if finding["severity"] == "pitfall"]
+    return "\n".join("Instead: " + workaround for workaround in dict.fromkeys(found))
 
 
 class Guard:
@@ -189,7 +197,7 @@ class Guard:
             ways += called if self.initialised() else []
             for judged in ways:
                 if not judged.is_allowed and not warns(judged):
-                    return Found(said, judged)
+                    return Found(said, judged, _remedies(traced))
             if traced.native and not ways:
                 return "%s\nno line of Python did it: %s" % (said, " -> ".join(traced.native))
             excused += ways
