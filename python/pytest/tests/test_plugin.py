@@ -9,7 +9,7 @@ import time
 
 import pytest
 import regressions
-from pytest_cuda_pitfalls import kept, program, sarif, workers
+from pytest_cuda_pitfalls import guard, kept, program, project, sarif, workers
 
 #: A line that initialises CUDA.
 INIT = 'ctypes.CDLL("libcuda.so.1").cuInit(0)'
@@ -452,6 +452,21 @@ def test_the_program_alone_is_enough(pytester, monkeypatch, is_named):
             "ERROR test_a.py - test_a.py:2: CUDA was initialised*",
         ]
     )
+
+
+def test_the_remedy_of_a_finding_is_beside_its_own_line_only():
+    def line(number):
+        return program.Line("t.py", number, "", os.path.abspath("t.py"), "t", "f")
+
+    def finding(at, severity="pitfall"):
+        return {"at": at, "severity": severity, "workaround": "%s of %s" % (severity, at and at["line"])}
+
+    found = [finding({"file": os.path.abspath("t.py"), "line": number}) for number in (3, 4, 5)]
+    found += [finding({"file": "t.py", "line": 3}, "note"), finding({"file": "u.py", "line": 3}), finding(None)]
+    traced = program.Traced({"findings": found}, None, [], [], [], None, 0, "", "")
+    way = program.Way(line(3), [line(2), line(3)], [], [])
+    remedies = guard._remedies(traced, project.Judged(way, line(5), False, False)).splitlines()
+    assert remedies[1:] == ["Instead: pitfall of 3", "Instead: pitfall of 5"]
 
 
 def test_whose_line_it_is_where_a_framework_has_plugins_and_where_it_does_it_while_it_is_imported():

@@ -60,11 +60,14 @@ def _jax_chooses() -> List[List[str]]:
     return [[str(getattr(bridge, "__file__", "")), "backends"]] if has_chosen else []
 
 
-def _remedies(traced: Traced) -> str:
-    """What to do instead: what holds for every line, and what the pitfalls say that the trace found."""
+def _remedies(traced: Traced, judged: Judged) -> str:
+    """What to do instead: what holds for every line, and what the pitfalls say that the trace found at this one."""
     found = ["Ask for CUDA in the body of a test or in a fixture, or in a function that a test calls."]
-    findings = (traced.summary or {}).get("findings", ())
-    found += [finding["workaround"] for finding in findings if finding["severity"] == "pitfall"]
+    lines = [(line.path, line.line) for line in (judged.own, judged.way.at) if line is not None]
+    for finding in (traced.summary or {}).get("findings", ()):
+        at = finding["at"]
+        if finding["severity"] == "pitfall" and at and (os.path.abspath(at["file"]), at["line"]) in lines:
+            found.append(finding["workaround"])
     return "\n".join("Instead: " + workaround for workaround in dict.fromkeys(found))
 
 
@@ -197,7 +200,7 @@ class Guard:
             ways += called if self.initialised() else []
             for judged in ways:
                 if not judged.is_allowed and not warns(judged):
-                    return Found(said, judged, _remedies(traced))
+                    return Found(said, judged, _remedies(traced, judged))
             if traced.native and not ways:
                 return "%s\nno line of Python did it: %s" % (said, " -> ".join(traced.native))
             excused += ways
