@@ -31,8 +31,10 @@ fn a_machine_that_works_is_healthy_and_says_that_it_is_simulated() {
 
 #[test]
 fn a_mask_that_hides_everything_is_proved() {
+    let scratch = Scratch::new();
+    let absent = scratch.path().join("absent").to_string_lossy().into_owned();
     for mask in ["7", "", "no-gpu"] {
-        let variables = [("CUDA_VISIBLE_DEVICES", mask), ("CUDA_CACHE_PATH", "/nowhere")];
+        let variables = [("CUDA_VISIBLE_DEVICES", mask), ("CUDA_CACHE_PATH", absent.as_str())];
         let (document, code) = doctor(&["--on", "sim"], &variables);
         assert_eq!((code, document["diagnosis"]["state"].as_str()), (1, Some("found")), "{mask}");
         assert_eq!(causes(&document), [("CUDA_VISIBLE_DEVICES".to_string(), "proved".to_string())], "{mask}");

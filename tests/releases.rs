@@ -125,11 +125,12 @@ fn a_matrix_says_since_when_and_two_of_them_can_be_compared() {
 #[test]
 fn wrong_environments_are_refused_before_anything_is_installed() {
     let scratch = Scratch::new();
+    let absent = scratch.path().join("absent.toml").to_string_lossy().into_owned();
     for (arguments, says) in [
         (&["--with", "framework>=2"][..], "is no package"),
         (&["--with=--pre"][..], "is no package"),
         (&["--releases=nothing*"][..], "no environment of the list"),
-        (&["--environments", "/nowhere.toml"][..], "/nowhere.toml"),
+        (&["--environments", &absent][..], &absent),
     ] {
         ask(&scratch, arguments).ended(2, "usage").says(says);
     }
@@ -143,7 +144,7 @@ fn wrong_environments_are_refused_before_anything_is_installed() {
     refused(&["survey", "python", "--environments", list, "--on", "sim"], "--allow code");
     refused(&["survey", "calls", "--with", "framework==2", "--on", "sim"], "belongs to `survey python`");
     let mut without = command(&scratch, &["survey", "python", "--with", "framework==2", "--on", "sim"]);
-    without.env("PATH", "/nowhere");
+    without.env("PATH", &absent);
     scratch.ran(without).ended(2, "usage").says("`uv` was not found");
 }
 

@@ -96,8 +96,9 @@ fn a_program_runs_on_a_machine_of_so_many_gpus_and_is_told_that_it_is_simulated(
     assert_eq!(stderr.matches("SIMULATED machine h200-x5").count(), 2, "{stderr}");
     let hidden = [("CUDA_VISIBLE_DEVICES", "1,0")];
     assert_eq!(run(&["sim", "--machine", "mixed-pair", "--", "python3", "-c", COUNTS], &hidden).0, "0 0 2\n");
-    let (_, stderr, code) = run(&["sim", "--machine", "/no/such.toml", "--", "true"], &[]);
-    assert!(code == Some(2) && stderr.contains("cannot read /no/such.toml"), "{code:?} {stderr}");
+    let absent = Scratch::new().path().join("absent.toml").to_string_lossy().into_owned();
+    let (_, stderr, code) = run(&["sim", "--machine", &absent, "--", "true"], &[]);
+    assert!(code == Some(2) && stderr.contains(&format!("cannot read {absent}")), "{code:?} {stderr}");
 }
 
 #[test]
