@@ -80,7 +80,7 @@ fn words(node: &Node, program: &Program) -> Vec<String> {
 }
 
 /// Programs, and the pitfall that a trace of each has, with the label of the line that is at fault; none if it has none.
-const PITFALLS: [(&str, Option<(&str, &str)>); 17] = [
+const PITFALLS: [(&str, Option<(&str, &str)>); 22] = [
     ("late_mask.py", Some(("late-mask", "written"))),
     ("late_mask.c", Some(("late-mask", "written"))),
     ("stray_context.py", Some(("stray-context", "stray"))),
@@ -93,6 +93,11 @@ const PITFALLS: [(&str, Option<(&str, &str)>); 17] = [
     ("mask_threads.py", Some(("mask-overwritten", "written"))),
     ("misspelt_mask.py", Some(("misspelt-variable", "init"))),
     ("own_number.py", Some(("outside-the-parents-mask", "worker"))),
+    ("idle_worker.py", Some(("stray-context", "idle"))),
+    ("thread_device.py", Some(("thread-without-device", "lost"))),
+    ("crowd.py", Some(("ranks-share-gpu", "crowd"))),
+    ("reordered.py", Some(("parents-gpus-reordered", "worker"))),
+    ("exec_after_work.py", Some(("stray-context", "idle"))),
     ("preload.py", None),
     ("exec_sets_mask.py", None),
     ("silent_fork.py", None),
@@ -119,7 +124,7 @@ fn is_shown(said: &str, event: &TraceEvent) -> bool {
     let gpu = || rest.split("on GPU ").nth(1)?.chars().next()?.to_digit(10).map(|digit| digit as i32);
     match (kind, &event.what) {
         ("init", EventKind::Init { variables, .. }) => {
-            let mask = rest.trim_start_matches("mask ").split(',').next().unwrap_or_default();
+            let mask = rest.trim_start_matches("mask ").split(", ").next().unwrap_or_default();
             variables.get("CUDA_VISIBLE_DEVICES").map_or("(unset)", String::as_str) == mask
         }
         ("context", EventKind::Context { change, .. }) => {
@@ -203,6 +208,29 @@ fn programs_are_shown(options: &[&str]) {
         if name != "spawn.py" {
             assert_eq!(end.not_seen.iter().filter(|it| !is_late(it)).count(), 0, "{name}: {:?}", end.not_seen);
         }
+    }
+}
+
+#[test]
+fn the_entry_script_of_an_environment_is_the_packages() {
+    let scratch = Scratch::new();
+    let [bin, packages] = ["venv/bin", "venv/lib/python3/site-packages"].map(|folder| scratch.path().join(folder));
+    fs::create_dir_all(packages.join("serve")).expect("a folder");
+    fs::create_dir_all(&bin).expect("a folder");
+    let code = "import ctypes\ndef main():\n    return ctypes.CDLL('libcuda.so.1').cuInit(0)\n";
+    fs::write(packages.join("serve/cli.py"), code).expect("a file");
+    let path = format!("PYTHONPATH={}", text(packages));
+    for (name, line) in [("serve", "sys.argv[0] = sys.argv[0].removesuffix('.exe')"), ("own", "print('mine')")] {
+        let code = format!("#!/usr/bin/python3\nimport sys\nfrom serve.cli import main\n{line}\nsys.exit(main())\n");
+        let file = text(bin.join(name));
+        fs::write(&file, code).expect("a file");
+        let (ran, trace) = trace(&[], &["env", &path, "python3", &file]);
+        assert_eq!(ran.code, Some(0), "{ran:?}");
+        let init = trace.events.iter().find(|event| matches!(event.what, EventKind::Init { .. })).expect("a cuInit");
+        let script = init.stack.frames.last().expect("a frame");
+        assert_eq!(script.file.as_deref(), Some(file.as_str()), "{init:#?}");
+        assert_eq!(init.stack.place(), (name == "own").then(|| "own:5".to_owned()), "{init:#?}");
+        assert_eq!(script.package.as_deref(), (name == "serve").then_some("serve"), "{init:#?}");
     }
 }
 

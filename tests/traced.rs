@@ -21,6 +21,10 @@ const HOOKED: &[(&str, usize)] = &[
     // One for each child, and in own_number.py the launcher too.
     ("misspelt_mask.py", 2),
     ("own_number.py", 3),
+    ("reordered.py", 2),
+    ("idle_worker.py", 2),
+    ("crowd.py", 5),
+    ("exec_after_work.py", 2),
     ("no_cuda.py", 0),
     ("no_cuda.c", 0),
 ];
@@ -41,9 +45,9 @@ fn programs_initialise_cuda_as_often_as_they_say() {
         let lines = fs::read_to_string(&log).unwrap_or_default();
         let expected = HOOKED.iter().find(|(name, _)| *name == program.0).map_or(1, |(_, times)| *times);
         assert_eq!(lines.lines().count(), expected, "{}: {lines}{ran:#?}", program.0);
-        let inits = events(Path::new(program.0)).into_iter().filter(|(_, event)| event.starts_with("init, mask "));
-        let masks: Vec<String> =
-            inits.filter_map(|(_, event)| Some(event.split([' ', ',']).nth(3)?.to_string())).collect();
+        let events = events(Path::new(program.0));
+        let inits = events.iter().filter_map(|(_, event)| event.strip_prefix("init, mask "));
+        let masks: Vec<&str> = inits.filter_map(|event| event.split(", ").next()).collect();
         let is_said = |line: &str| masks.iter().any(|mask| line.ends_with(&format!("mask {mask}")));
         assert!(lines.lines().all(is_said), "{}: {lines}{masks:?}", program.0);
     }

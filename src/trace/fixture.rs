@@ -238,9 +238,12 @@ impl TraceBuilder {
         let before = self.trace.memory.iter().rev().find(|memory| memory.index == gpu).map_or(0, |it| it.used_bytes);
         let gpus = self.trace.start.gpus.len();
         let handle = u64::from(self.pid) << 8 | gpu as u64;
+        // A thread that has made a context works in it.
+        let mut before_now = self.trace.events.iter().filter(|event| (event.pid, event.tid) == (self.pid, self.tid));
+        let current = before_now.any(|event| matches!(event.what, EventKind::Context { .. }));
         self = self.event(
             "cuDevicePrimaryCtxRetain",
-            EventKind::Context { change: ContextChange::Made, primary: true, handle },
+            EventKind::Context { change: ContextChange::Made, primary: true, handle, current: Some(current) },
             |event| {
                 event.device = Some(ordinal);
                 event.gpu = Some(uuid(gpu));
@@ -254,7 +257,7 @@ impl TraceBuilder {
     /// A context ends.
     pub fn context_ends(self, gpu: usize) -> TraceBuilder {
         let handle = u64::from(self.pid) << 8 | gpu as u64;
-        let what = EventKind::Context { change: ContextChange::Released, primary: true, handle };
+        let what = EventKind::Context { change: ContextChange::Released, primary: true, handle, current: None };
         self.event("cuDevicePrimaryCtxRelease_v2", what, |event| event.gpu = Some(uuid(gpu)))
     }
 
@@ -303,7 +306,9 @@ impl TraceBuilder {
         let uses = Uses { launches: 1000, ..Uses::default() };
         let gpus = worked_on.iter().map(|index| (uuid(*index), uses)).collect();
         let calls = [("cuInit".to_owned(), CallCount { calls: 1, errors: 0 })].into();
-        self.trace.counts.push(ProcessCounts { t_ns: 0, pid: self.pid, calls, gpus });
+        let process = self.trace.processes.iter().rev().find(|process| process.pid == self.pid);
+        let began_ns = process.map(|process| process.t_ns);
+        self.trace.counts.push(ProcessCounts { t_ns: 0, pid: self.pid, began_ns, calls, gpus });
         self
     }
 }

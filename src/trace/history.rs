@@ -14,7 +14,7 @@ mod write;
 
 use std::collections::HashMap;
 
-use super::{Trace, TraceProcess};
+use super::{ProcessCounts, Trace, TraceProcess};
 
 pub use contexts::{Beside, ContextLife};
 pub use cuda_pitfalls_core::scenario::environment::{MASK, ORDER, is_read_by_cuinit, read_by_cuinit};
@@ -50,7 +50,7 @@ impl<'a> History<'a> {
             program_of: Vec::with_capacity(trace.events.len()),
         };
         history.find_programs();
-        history.contexts = contexts::all(trace, &history.program_of);
+        history.contexts = contexts::all(trace, &history.programs, &history.program_of);
         for life in &history.contexts {
             if let Some(program) = history.programs.get_mut(life.program) {
                 program.contexts.push((life.event, life.clone()));
@@ -86,6 +86,19 @@ impl<'a> History<'a> {
         }
         silent.sort_by_key(|line| (line.t_ns, line.pid));
         self.programs.extend(silent.into_iter().map(|line| ProgramHistory::new(line.pid, Some(line))));
+        let mut counts: HashMap<(u32, Option<u64>), &ProcessCounts> = HashMap::new();
+        for one in &self.trace.counts {
+            counts.entry((one.pid, one.began_ns)).or_insert(one);
+        }
+        for program in &mut self.programs {
+            let began_ns = program.process.map(|process| process.t_ns);
+            program.counts = counts.get(&(program.pid, began_ns)).copied();
+            // In an older trace it is not known which of several programs did what.
+            let is_only = lines.get(&program.pid).is_none_or(|lines| lines.len() == 1);
+            if program.counts.is_none() && is_only {
+                program.counts = counts.get(&(program.pid, None)).copied();
+            }
+        }
     }
 
     /// Why the driver's calls after a `cuInit` are not seen though every message arrived, one sentence without a full stop
@@ -118,6 +131,11 @@ impl<'a> History<'a> {
         let own = own.map(|(index, program)| (program.process.map_or(0, |process| process.t_ns), index));
         let before = own.clone().filter(|(began, _)| *began <= t_ns).max_by_key(|(began, _)| *began);
         before.or_else(|| own.min_by_key(|(began, _)| *began)).map(|(_, index)| index)
+    }
+
+    /// The index of the program whose counts these are; in an older trace that of the last program of the PID.
+    pub fn program_of_counts(&self, counts: &ProcessCounts) -> Option<usize> {
+        self.program_at(counts.pid, counts.began_ns.unwrap_or(u64::MAX))
     }
 
     /// The write of a variable that an event records.

@@ -59,7 +59,7 @@ pub enum TraceLine {
     Holder(Box<Holder>),
     /// What NVML charged to a process, and who held it (with `--memory`).
     Ledger(LedgerReading),
-    /// What a process did altogether, once it has ended.
+    /// What a program did altogether, once its process has ended.
     Counts(ProcessCounts),
     /// The last line. A document without it is incomplete.
     End(End),
@@ -259,6 +259,10 @@ pub enum EventKind {
         primary: bool,
         /// Its handle, as a number.
         handle: u64,
+        /// Of a context that was made: whether the thread had a current context then, so that it had selected a device
+        /// before. Absent where that is not known.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        current: Option<bool>,
     },
     /// A GPU was used for the first time in this way by this process.
     FirstUse {
@@ -345,7 +349,7 @@ pub struct Memory {
     pub used_bytes: u64,
 }
 
-/// What a process did altogether.
+/// What a program did altogether.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Counts")]
 pub struct ProcessCounts {
@@ -354,6 +358,10 @@ pub struct ProcessCounts {
     pub t_ns: u64,
     /// The process.
     pub pid: u32,
+    /// Which of the programs that it ran these are the counts of: when that began, as its line says. Absent in traces of
+    /// older versions, which counted all programs of a PID together.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub began_ns: Option<u64>,
     /// Calls of the forwarded functions that were made at least once.
     pub calls: BTreeMap<String, CallCount>,
     /// How often each GPU was used, by UUID. A GPU that had a context and did nothing has zeros.

@@ -145,6 +145,10 @@ impl Frame {
         match (&self.language, self.file.as_deref().and_then(dotted)) {
             (FrameLanguage::Python, Some(module)) if function == MODULE => module,
             (FrameLanguage::Python, Some(module)) => format!("{module}.{function}"),
+            // The entry script of a package.
+            (FrameLanguage::Python, None) if function == MODULE && self.owner == FrameOwner::Package => {
+                self.file.as_deref().map(file_name).unwrap_or_default().to_owned()
+            }
             (FrameLanguage::Native, _) => native_name(function),
             _ => function.to_owned(),
         }
@@ -214,6 +218,16 @@ fn text_name(file: &str) -> Option<String> {
         .or_else(|| Some(format!("doctest {}", file.strip_prefix("<doctest ")?.strip_suffix('>')?)))
         .or_else(|| Some(file.strip_prefix("<notebook ")?.strip_suffix('>')?.to_owned()))
         .or_else(|| Some(format!("notebook cell {}", kernel_cell(file)?)))
+}
+
+/// Whether a file is a script that an installer wrote for the entry point of a package, as `bin/torchrun`. Each installer
+/// cuts the ending that such a script has on Windows, or names the entry point.
+pub(crate) fn is_entry_script(text: &str) -> bool {
+    text.starts_with("#!")
+        && text.lines().any(|line| {
+            let cuts_ending = line.contains("sys.argv[0]") && (line.contains(".exe") || line.contains("-script.py"));
+            cuts_ending || line.contains("load_entry_point(") || line.contains(".run_script(")
+        })
 }
 
 impl Stack {
@@ -307,6 +321,27 @@ impl Stack {
             function == name || function.rsplit(['.', ':']).next() == Some(name) || frame.name() == name
         })
     }
+}
+
+/// Functions with which programs select a device.
+const SELECTS: [&str; 7] =
+    ["set_device", "setDevice", "select_device", "use", "__enter__", "cudaSetDevice", "cudaInitDevice"];
+
+/// How a line of Python names device 0.
+const NAMES_DEVICE_0: [&str; 3] = ["cuda:0", "cuda(0)", "Device(0)"];
+
+/// Whether the user's code selects a device at a call, or names device 0 in its line: it calls a function for that from
+/// where it begins, or where it leaves for another file or a package. What such a function calls deeper down may select
+/// the default.
+pub(crate) fn selects_device(stack: &Stack) -> bool {
+    let own = stack.users_all();
+    let other_file = own.iter().find(|frame| own.first().is_some_and(|first| first.file != frame.file));
+    let innermost = stack.frames.iter().position(|frame| frame.owner == FrameOwner::Program);
+    let called = innermost.and_then(|at| stack.frames.get(at.checked_sub(1)?));
+    let all = own.iter().take(2).chain(other_file).copied().chain(stack.entry()).chain(called);
+    let mut names = all.map(Frame::name);
+    names.any(|name| SELECTS.contains(&name.rsplit(['.', ':']).next().unwrap_or_default()))
+        || stack.source.as_deref().is_some_and(|line| NAMES_DEVICE_0.iter().any(|text| line.contains(text)))
 }
 
 /// A name of machine code without the types of its arguments; a function that Cython made as Python knows it.
@@ -525,6 +560,29 @@ mod tests {
         }
         let exit = Stack { frames: vec![Frame::native(cupy[0].0, Some("/x/a.so"), None, None)], ..Stack::default() };
         assert!(exit.has("__exit__") && exit.has("cupy.cuda.device.Device.__exit__"));
+    }
+
+    #[test]
+    fn a_script_of_an_installer_is_known_by_what_it_does() {
+        let cuts = [
+            // pip, installer (Poetry), conda and Debian; newer pip; uv; setuptools twice.
+            "sys.argv[0] = re.sub(r'(-script\\.pyw|\\.exe)?$', '', sys.argv[0])",
+            "sys.argv[0] = sys.argv[0].removesuffix('.exe')",
+            "if sys.argv[0].endswith(\"-script.pyw\"):",
+            "sys.exit(load_entry_point('torch', 'console_scripts', 'torchrun')())",
+            "__import__('pkg_resources').run_script('tool==1.0', 'tool')",
+        ];
+        for cut in cuts {
+            let script = format!("#!/venv/bin/python3\nimport sys\nfrom torch.distributed.run import main\n{cut}\n");
+            assert!(is_entry_script(&script), "{script}");
+        }
+        let own =
+            "#!/usr/bin/env python3\nimport sys\nfrom mylib.cli import main\nprint(sys.argv[0])\nsys.exit(main())\n";
+        assert!(!is_entry_script(own) && !is_entry_script(""));
+        let mut script = Frame::python(MODULE, "/venv/bin/torchrun", 8);
+        assert_eq!((script.owner, script.name().as_str()), (FrameOwner::Program, MODULE));
+        script.owner = FrameOwner::Package;
+        assert_eq!(script.name(), "torchrun");
     }
 
     #[test]

@@ -6,6 +6,8 @@
 
 mod answer;
 mod caller;
+mod descendants;
+mod driver_watch;
 mod first_line;
 mod gate;
 mod guarded;
@@ -38,10 +40,13 @@ use caller::Caller;
 use cuda_pitfalls_calls::status::SIM_NOT_MODELLED;
 use cuda_pitfalls_core::clock;
 use cuda_pitfalls_core::sample::{Gpu, Reading, STEP_BYTES};
+use cuda_pitfalls_core::text::counts::counted;
 use cuda_pitfalls_instrument::forwarding::ForwardingOptions;
 use cuda_pitfalls_instrument::libraries::On;
+use cuda_pitfalls_instrument::output;
 use cuda_pitfalls_instrument::simulated;
 use cuda_pitfalls_instrument::supervisor::{self, SamplerClient, timespec};
+use descendants::Descendants;
 use gate::Gate;
 use ledger::asked::AskedReadings;
 use ledger::{Ledgers, own_bytes};
@@ -66,15 +71,15 @@ pub fn is_message(bytes: &[u8]) -> bool {
 
 /// The longest wait between two checks.
 const TICK_NS: u64 = 200_000_000;
-/// The longest wait while a process outside the trace runs, because only polling shows that it maps libcuda.
-const SHORT_TICK_NS: u64 = 20_000_000;
-/// How often polled memory is written and processes are checked.
+/// How often polled memory is written.
 const ROUND_NS: u64 = 1_000_000_000;
 /// How long the sampler rests between readings: a program may run for hours, and NVML slows it down.
 const REST_US: u64 = 20_000;
 
 /// The longest wait for the sampler while a thread is parked, in milliseconds.
 const READING_MS: u64 = 1_500;
+/// Processes that outlive the program are waited for this long before that is said.
+const SILENT_WAIT_NS: u64 = 1_000_000_000;
 /// Descriptors that are not used for the counts of processes.
 const OWN_FILES: u64 = 128 + gate::FILES;
 
@@ -124,6 +129,8 @@ pub struct TraceOptions {
     pub tells_unmodelled: bool,
     /// How the program runs apart from its caller; `None` if it does not.
     pub apart: Option<Apart>,
+    /// How long processes are waited for that outlive the program. They are killed if it runs apart.
+    pub wait_children: Duration,
 }
 
 /// A program that runs apart from its caller has no input or output, and ends together with all of its children.
@@ -205,6 +212,12 @@ pub fn trace(program: &Path, options: &TraceOptions) -> Result<Traced, TracerErr
     // Before the program starts: its orphans then become our children, which identifies them.
     supervisor::adopt_orphans().map_err(TracerError::internal)?;
     let before = supervisor::children_of("self");
+    // The simulated machine's NVML is the file of its libcuda: whoever opens it from now on may use CUDA.
+    let mut sampler = machine.sampler.take();
+    if machine.is_simulated && sampler.is_none() {
+        sampler = Some(SamplerClient::start(program, &machine.links, &home));
+    }
+    let descendants = Descendants::new(&place, machine.libcuda.as_deref(), options.preload);
     let (command, apart) = (&options.command, options.apart.as_ref());
     let started = TracedProgram::start(command, &environment, caller, bystander, apart, None, withheld);
     let program_itself = match started {
@@ -217,7 +230,7 @@ pub fn trace(program: &Path, options: &TraceOptions) -> Result<Traced, TracerErr
     caller::allow_files();
     let files = rustix::process::getrlimit(rustix::process::Resource::Nofile).current.unwrap_or(u64::MAX);
     // The program already starts while NVML lists the GPUs. Its first call waits for that.
-    let sampler = machine.sampler.take().unwrap_or_else(|| SamplerClient::start(program, &machine.links, &home));
+    let sampler = sampler.unwrap_or_else(|| SamplerClient::start(program, &machine.links, &home));
     let most_files = files.saturating_sub(OWN_FILES).max(files / 4) as usize;
     // A process has one for its counts, and another one for whose its memory is.
     let most_pages = if options.ledger { most_files / 2 } else { most_files };
@@ -229,6 +242,8 @@ pub fn trace(program: &Path, options: &TraceOptions) -> Result<Traced, TracerErr
         sampler,
         writer,
         processes: Processes::new(most_pages, machine.is_simulated),
+        descendants,
+        wait_children: options.wait_children,
         ledgers: Ledgers::new(options.ledger, most_pages),
         asked,
         watch: MemoryWatch::default(),
@@ -242,6 +257,7 @@ pub fn trace(program: &Path, options: &TraceOptions) -> Result<Traced, TracerErr
         deadline_ns: options.apart.as_ref().map(|apart| started_ns.saturating_add(apart.limit.as_nanos() as u64)),
         overdue: false,
         before,
+        program: program_itself.pid(),
     };
     tracer.begin(&machine, options, started_ns);
     let ended = tracer.serve(program_itself);
@@ -264,6 +280,8 @@ struct Tracer {
     stacks: Stacks,
     writer: Writer,
     processes: Processes,
+    descendants: Descendants,
+    wait_children: Duration,
     ledgers: Ledgers,
     asked: AskedReadings,
     /// Calls that have begun and not ended, by process and number.
@@ -283,33 +301,53 @@ struct Tracer {
     overdue: bool,
     /// Our children before the program was started.
     before: BTreeSet<i32>,
+    /// The PID of the program itself.
+    program: u32,
 }
 
 impl Tracer {
-    /// Answers messages until the program ends. The end takes precedence over messages.
+    /// Answers messages until the program and the processes that outlive it have ended, or are no longer waited for.
     fn serve(&mut self, mut program: TracedProgram) -> Ended {
+        let mut outlived: Option<Outlived> = None;
         loop {
-            self.wait(&program);
-            if let Some(ended) = program.ended() {
+            self.wait(outlived.is_none().then_some(&program));
+            if self.descendants.is_due() {
+                self.descendants.scan(&self.roots(), self.place.loads());
+            }
+            if outlived.is_none()
+                && let Some(ended) = program.ended()
+            {
                 if self.deadline_ns.is_some() {
                     let ours: Vec<i32> = self.sampler.pid().into_iter().collect();
                     supervisor::reap_orphans(&self.before, &ours);
                 }
-                self.finish(&ended, program.pid());
-                return ended;
+                outlived = Some(Outlived::new(ended, self.wait_children));
+            }
+            if let Some(outlived) = &mut outlived {
+                // A signal that ended the program asks its children to end, too.
+                let is_interrupted = program.ending_signal_ns() + SILENT_WAIT_NS > outlived.since_ns;
+                if !self.waits_for(outlived, is_interrupted) {
+                    let ended_why = match is_interrupted {
+                        true => "because the wait for it was interrupted".to_owned(),
+                        false => {
+                            format!("after the program ended and a wait of {} s", self.wait_children.as_secs_f64())
+                        }
+                    };
+                    self.finish(&outlived.ended, &ended_why);
+                    return outlived.ended;
+                }
             }
             if self.asked.is_due(clock::now_ns()) {
                 self.read_asked();
             }
-            self.answer(&program);
+            self.answer(outlived.is_none().then_some(&program));
             self.tick_ledgers();
             self.writer.flush();
             if let Some(stderr) = &self.stderr {
                 program::bound(stderr);
             }
-            self.processes.watch_lost(&self.place.libraries());
             if clock::now_ns() - self.round_ns > ROUND_NS {
-                self.round(program.pid());
+                self.round();
             }
             if self.deadline_ns.is_some_and(|deadline| clock::now_ns() > deadline) && !self.overdue {
                 self.overdue = true;
@@ -318,26 +356,50 @@ impl Tracer {
         }
     }
 
-    /// Waits for a message or for the next check.
-    fn wait(&self, program: &TracedProgram) {
-        let tick = match (self.is_behind, self.processes.has_lost()) {
-            (true, _) => 0,
-            (false, true) => SHORT_TICK_NS,
-            (false, false) => TICK_NS,
-        };
-        let tick = self.asked.wait_ns(clock::now_ns(), tick);
-        let fds = [program.as_fd(), self.gate.as_fd()].into_iter().chain(self.asked.bell());
+    /// Whether processes of the program still run and are to be waited for.
+    fn waits_for(&mut self, outlived: &mut Outlived, is_interrupted: bool) -> bool {
+        self.descendants.scan(&self.roots(), self.place.loads());
+        if is_interrupted || clock::now_ns() >= outlived.until_ns || self.descendants.running().next().is_none() {
+            return false;
+        }
+        if !outlived.is_said && clock::now_ns() > outlived.since_ns + SILENT_WAIT_NS {
+            outlived.is_said = true;
+            let pids: Vec<String> = self.descendants.running().map(|pid| pid.to_string()).take(5).collect();
+            let (count, limit) = (self.descendants.running().count() as u64, self.wait_children.as_secs_f64());
+            output::tell(&format!(
+                "cuda-pitfalls: waiting up to {limit} s for {} of the program (PID {}); Ctrl-C ends the wait",
+                counted(count, "process"),
+                pids.join(", ")
+            ));
+        }
+        true
+    }
+
+    /// The children of this process that belong to the program: the program itself, and its orphans.
+    fn roots(&self) -> Vec<u32> {
+        let ours: Vec<i32> = self.sampler.pid().into_iter().collect();
+        let children = supervisor::strangers(&self.before, &ours);
+        children.into_iter().map(|pid| pid.as_raw_nonzero().get().unsigned_abs()).collect()
+    }
+
+    /// Waits for a message, the end of the program, an open of libcuda, or the next check.
+    fn wait(&self, program: Option<&TracedProgram>) {
+        let now_ns = clock::now_ns();
+        let tick = if self.is_behind { 0 } else { self.descendants.wait_ns(now_ns).min(TICK_NS) };
+        let tick = self.asked.wait_ns(now_ns, tick);
+        let fds = program.map(AsFd::as_fd).into_iter().chain([self.gate.as_fd()]);
+        let fds = fds.chain(self.descendants.urgent_fd()).chain(self.asked.bell());
         let mut fds: Vec<PollFd> = fds.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
         let _ = poll(&mut fds, Some(&timespec(tick)));
     }
 
     /// Takes the waiting messages, until the program ends or the next check is due.
-    fn answer(&mut self, program: &TracedProgram) {
+    fn answer(&mut self, program: Option<&TracedProgram>) {
         let until_ns = clock::now_ns() + TICK_NS;
         self.gate.heard();
         while let Some(received) = self.gate.next() {
             self.take(*received);
-            if has_ended(program) || clock::now_ns() > until_ns {
+            if program.is_some_and(has_ended) || clock::now_ns() > until_ns {
                 self.is_behind = true;
                 return;
             }
@@ -368,7 +430,7 @@ impl Tracer {
     }
 
     /// Writes polled memory, and the counts of processes that have ended.
-    fn round(&mut self, program: u32) {
+    fn round(&mut self) {
         self.round_ns = clock::now_ns();
         if let Ok(Some(run)) = self.sampler.stop_polling_within(READING_MS) {
             self.watch.ran(&run);
@@ -383,20 +445,35 @@ impl Tracer {
             }
             let _ = self.sampler.polling();
         }
-        self.reap(program);
+        self.reap();
         for (pid, counts) in self.processes.gone() {
             self.stacks.forget(pid);
             self.pending.retain(|(owner, _), _| *owner != pid);
             self.writer.write(TraceLine::Counts(counts));
         }
         self.end_ledgers();
-        self.processes.look_for_unseen(program, &self.place.libraries());
     }
 
     /// Reaps orphans of the program.
-    fn reap(&self, program: u32) {
-        let ours: Vec<i32> = i32::try_from(program).into_iter().chain(self.sampler.pid()).collect();
+    fn reap(&self) {
+        let ours: Vec<i32> = i32::try_from(self.program).into_iter().chain(self.sampler.pid()).collect();
         supervisor::reap_all(&supervisor::strangers(&self.before, &ours));
+    }
+}
+
+/// The end of the program, and how long the processes that outlive it are waited for.
+struct Outlived {
+    ended: Ended,
+    since_ns: u64,
+    until_ns: u64,
+    is_said: bool,
+}
+
+impl Outlived {
+    fn new(ended: Ended, wait: Duration) -> Outlived {
+        let since_ns = clock::now_ns();
+        let until_ns = since_ns.saturating_add(u64::try_from(wait.as_nanos()).unwrap_or(u64::MAX));
+        Outlived { ended, since_ns, until_ns, is_said: false }
     }
 }
 

@@ -10,9 +10,11 @@ import os
 import driver
 
 cuda = driver.Driver()
-context = driver.handle()
+context, memory = driver.handle(), driver.handle()
 cuda.cuInit(0)  # here: init
 cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0)  # here: context
+cuda.cuCtxSetCurrent(context)
+cuda.cuMemAlloc_v2(ctypes.byref(memory), ctypes.c_size_t(1 << 20))
 child = os.fork()  # here: forked
 if child == 0:
     status = cuda.unchecked.cuInit(0)  # here: child

@@ -11,6 +11,8 @@
 typedef int (*init_t)(unsigned);
 typedef int (*count_t)(int *);
 typedef int (*retain_t)(void **, int);
+typedef int (*current_t)(void *);
+typedef int (*allocate_t)(unsigned long long *, size_t);
 
 static void *libcuda;
 
@@ -23,7 +25,10 @@ static int make_context(int device)
 {
     void *context;
     int status = ((retain_t)dlsym(libcuda, "cuDevicePrimaryCtxRetain"))(&context, device); /* here: context */
-    return status;
+    unsigned long long memory;
+    if (status || (status = ((current_t)dlsym(libcuda, "cuCtxSetCurrent"))(context)) != 0)
+        return status;
+    return ((allocate_t)dlsym(libcuda, "cuMemAlloc_v2"))(&memory, 1 << 20);
 }
 
 int main(void)

@@ -18,7 +18,7 @@ def main():
     print("available", looks_harmless())
     os.environ["CUDA_VISIBLE_DEVICES"] = "1"  # here: written
     print("devices", torch.cuda.device_count())
-    torch.cuda.synchronize()  # here: context
+    torch.ones(1).to("cuda:0")  # here: context
 
 
 main()

@@ -1,4 +1,5 @@
-# A launcher that misspells the mask of one child; another child has a variable of its own, which looks like one of CUDA.
+# A launcher that gives one child the mask under another name, of the same words; another child has a variable of its own, which looks
+# like one of CUDA.
 #
 # shows init: init, mask (unset), in both children
 import os
@@ -10,6 +11,6 @@ import driver
 if len(sys.argv) > 1:
     driver.Driver().cuInit(0)  # here: init
     sys.exit(0)
-for name in ["CUDA_VISIBLE_DEVICE", "CUDA_DEVICES"]:
+for name in ["AVAILABLE_CUDA_DEVICES", "CUDA_DEVICES"]:
     subprocess.check_call([sys.executable, __file__, "child"], env=dict(os.environ, **{name: "1"}))
 print("done")

@@ -30,7 +30,7 @@ pub const NOT_RUN: &str = "not run";
 const CLUES: &str = "
 ## What a rule can ask
 
-A rule is a file `scenarios/diagnoses/<name>.toml`: a comment that says what goes wrong and why, then `title`, `severity` (`pitfall` or `note`), `scenario`, `evidence`, `when`, `says`, `workaround` (with `any` and a key for each framework), and `instead_of`, which names the rules that say less about the same events. `leaves_open` names the rules about whose pitfall nothing is known where this one finds something: `--forbid` does not decide them then. A key of `workaround` may be a function in quotes, such as `torch.cuda.is_available`: it stands before the framework's where the function is on the stack. `shown` says where each workaround was run: `scenario case`, or a program below `reports/traces/programs`. `when` is a table, or a list of tables of which one must hold: `clue` is one of the kinds below, and each attribute has the value that it must have, or a list of values of which it must have one. `stack_has` lists functions of which one must be on the stack, and `package` packages of which one must have made the call. In `says` and `workaround`, `{attribute}` stands for its value. An attribute that is not known has no value, and nothing that is asked of it holds. `cuda-pitfalls schema diagnosis` prints the format for editors.
+A rule is a file `scenarios/diagnoses/<name>.toml`: a comment that says what goes wrong and why, then `title`, `severity` (`pitfall` or `note`), `scenario`, `evidence`, `when`, `says`, `workaround` (with `any` and a key for each framework), and `instead_of`, which names the rules that say less about the same events. `leaves_open` names the rules about whose pitfall nothing is known where this one finds something: `--forbid` does not decide them then. A key of `workaround` may be a function in quotes, such as `torch.cuda.is_available`: it stands before the framework's where the function is on the stack. `shown` says where each workaround was run: `scenario case`, or a program below `reports/traces/programs`. `when` is a table, or a list of tables of which one must hold: `clue` is one of the kinds below, and each attribute has the value that it must have, or a list of values of which it must have one. `stack_has` lists functions of which one must be on the stack, and `package` packages of which one must have made the call; `workaround` is what to write where this table holds, instead of the rule's own. In `says` and `workaround`, `{attribute}` stands for its value. An attribute that is not known has no value, and nothing that is asked of it holds. `cuda-pitfalls schema diagnosis` prints the format for editors.
 ";
 
 /// A committed trace of a real program, and the findings of today's rules in it.
@@ -86,8 +86,8 @@ pub fn page(traces: &[TracedRun], measured: &[Measurement]) -> String {
 fn section(rule: &DiagnosisRule, traces: &[TracedRun], measured: &[Measurement]) -> String {
     let mut text =
         format!("\n## {}\n\n**{}** ({})\n\n{}\n", rule.name, markdown(&rule.title), rule.severity.name(), rule.why);
-    let when: Vec<String> = rule.when.iter().map(when).collect();
-    let _ = write!(text, "\nIt is found where {}.\n\nIt says: {}.\n", when.join("; or "), markdown(&rule.says));
+    let conditions: Vec<String> = rule.when.iter().map(when).collect();
+    let _ = write!(text, "\nIt is found where {}.\n\nIt says: {}.\n", conditions.join("; or "), markdown(&rule.says));
     if !rule.instead_of.is_empty() {
         let names: Vec<String> = rule.instead_of.iter().map(|name| format!("[`{name}`](#{name})")).collect();
         let _ = write!(text, "\nIt stands instead of {} about the same events.\n", names.join(", "));
@@ -105,6 +105,10 @@ fn section(rule: &DiagnosisRule, traces: &[TracedRun], measured: &[Measurement])
         let run = if run.is_empty() { NOT_RUN.to_owned() } else { run.join("; ") };
         let framework = if framework == ANY { "any program".to_owned() } else { format!("`{framework}`") };
         let _ = writeln!(text, "| {framework} | {} | {run} |", markdown(workaround));
+    }
+    for condition in &rule.when {
+        let Some(workaround) = &condition.workaround else { continue };
+        let _ = writeln!(text, "| any program, where {} | {} | {NOT_RUN} |", when(condition), markdown(workaround));
     }
     let (scenario, evidence) = (&rule.scenario, &rule.evidence);
     let _ = write!(

@@ -308,11 +308,10 @@ fn held(history: &History, tree: &Tree) -> BTreeMap<String, i64> {
 /// The functions that were called. Without counts of a process nothing is known of what it did not call.
 fn calls(history: &History, tree: &Tree, did: &mut ProgramBehaviour, other: &History) {
     let others = Tree::new(other, history);
-    // A process counts for all the programs that it was: what it did is said of the last.
-    let counted = other.trace.counts.iter().map(|counts| others.position(other.program_at(counts.pid, u64::MAX)));
+    let counted = other.trace.counts.iter().map(|counts| others.position(other.program_of_counts(counts)));
     let counted: BTreeSet<&str> = counted.collect();
     for counts in &history.trace.counts {
-        let position = tree.position(history.program_at(counts.pid, u64::MAX));
+        let position = tree.position(history.program_of_counts(counts));
         if counted.contains(position) {
             for (name, _) in counts.calls.iter().filter(|(_, count)| count.calls > 0) {
                 once(did, CALL, tree.named(position, name), "called");

@@ -75,6 +75,7 @@ impl VariableReader {
 #[serde(deny_unknown_fields)]
 struct VariableFile {
     libraries: Vec<String>,
+    others: Vec<String>,
     variable: Vec<KnownVariable>,
 }
 
@@ -132,17 +133,44 @@ pub fn framework_prefixes() -> impl Iterator<Item = &'static str> {
     framework::frameworks().iter().flat_map(|framework| &framework.variables).chain(&FILE.libraries).map(String::as_str)
 }
 
-/// The variable that is read where one of this name is not: what one misspelling in ten characters makes of it, or
-/// another end of `CUDA_VISIBLE_DEVICES`. `None` for a name that is read itself, and for one that is like none.
+/// The variable that is read where one of this name is not: what one misspelling in ten characters makes of it, one of
+/// the same words, or another end of `CUDA_VISIBLE_DEVICES`. `None` for a name that is read itself, and for one that is like none.
 pub fn meant_by(name: &str) -> Option<&'static str> {
-    if known(name).is_some() {
+    if known(name).is_some() || FILE.others.iter().any(|other| other == name) {
         return None;
     }
     // People write CUDA_VISIBLE=0 and CUDA_VISIBLE_GPUS=0, and keep the mask in CUDA_VISIBLE_DEVICES_OLD.
     let is_cut = name.starts_with("CUDA_VISIBLE") && !name.starts_with(MASK);
     let mut read = names(|variable| !matches!(variable.read_by, VariableReader::Scheduler | VariableReader::Launcher));
-    let near = read.find(|known| nearest_within(name, known.len() / 10, [*known]).is_some());
+    let own = words(name);
+    let near = read.find(|known| nearest_within(name, known.len() / 10, [*known]).is_some() || words(known) == own);
     near.or(is_cut.then_some(MASK))
+}
+
+/// Words that people take for another one in the name of a variable.
+const ALIKE: [(&str, &[&str]); 2] =
+    [("VISIBLE", &["AVAILABLE", "USABLE", "ENABLED", "ACTIVE", "ALLOWED"]), ("DEVICE", &["GPU"])];
+
+/// The words of a name, sorted, each without its ending and as the one that it is taken for.
+fn words(name: &str) -> Vec<String> {
+    let name = name.to_ascii_uppercase();
+    let mut words: Vec<String> = name
+        .split(['_', '-'])
+        .map(|word| {
+            let word = stem(word);
+            let alike = ALIKE.iter().find(|(_, others)| others.iter().any(|other| stem(other) == word));
+            alike.map_or(word, |(known, _)| stem(known)).to_owned()
+        })
+        .collect();
+    words.sort_unstable();
+    words
+}
+
+/// `DEVIC` of `DEVICES`, `BLOCK` of `BLOCKING` and of `BLOCKED`.
+fn stem(word: &str) -> &str {
+    let word = word.strip_suffix('S').unwrap_or(word);
+    let word = word.strip_suffix("ING").or_else(|| word.strip_suffix("ED")).unwrap_or(word);
+    word.strip_suffix('E').unwrap_or(word)
 }
 
 /// Whether a case of Python lines may use this variable in addition to those [`in_scenarios`].
@@ -186,8 +214,18 @@ mod tests {
         let cases = [
             ("CUDA_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICE CUDA_VISIBLE CUDA_VISIBLE_GPUS CUDA_VISBLE_DEVICES"),
             ("CUDA_VISIBLE_DEVICES", "cuda_visible_devices CUDAVISIBLE_DEVICES CUDA-VISIBLE-DEVICES"),
-            ("CUDA_DEVICE_ORDER", "CUDA_DEVICES_ORDER"),
-            ("CUDA_LAUNCH_BLOCKING", "CUDA_LAUNCH_BLOCK1NG CUDA_LAUCH_BLOCKING"),
+            (
+                "CUDA_VISIBLE_DEVICES",
+                "CUDA_AVAILABLE_DEVICES VISIBLE_CUDA_DEVICES CUDA_DEVICES_VISIBLE CUDA_ENABLED_GPUS",
+            ),
+            ("CUDA_VISIBLE_DEVICES", "available_cuda_gpus DEVICE_VISIBLE_CUDA"),
+            ("CUDA_DEVICE_ORDER", "CUDA_DEVICES_ORDER CUDA_ORDER_DEVICES CUDA_GPU_ORDER"),
+            (
+                "CUDA_LAUNCH_BLOCKING",
+                "CUDA_LAUNCH_BLOCK1NG CUDA_LAUCH_BLOCKING CUDA_BLOCKING_LAUNCHES CUDA_LAUNCH_BLOCKED",
+            ),
+            ("CUDA_DEVICE_MAX_CONNECTIONS", "CUDA_MAX_DEVICE_CONNECTIONS"),
+            ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CUDA_CONF"),
             ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_CUDA_ALOC_CONF PYTORCH_CUDA_ALLOC_CONFIG"),
         ];
         for (meant, names) in cases {
@@ -195,6 +233,9 @@ mod tests {
         }
         let own = "CUDA_HOME CUDA_PATH CUDA_ROOT CUDA_VERSION CUDA_PATH_V12_1 CUDA_BIN_PATH CUDA_CACHE_DIR CUDA_DEVICE \
                    CUDA_DEVICES CUDA_ARCH NVIDIA_VISIBLE_DEVICES HIP_VISIBLE_DEVICES ROCR_VISIBLE_DEVICES \
+                   ASCEND_RT_VISIBLE_DEVICES ZE_AFFINITY_MASK GPU_DEVICE_ORDINAL GPU_VISIBLE_DEVICES VISIBLE_DEVICES \
+                   MUSA_VISIBLE_DEVICES CUDA_DEVICE_COUNT AVAILABLE_GPUS PYTORCH_ALLOC_CONF CUDA_CACHE_SIZE \
+                   NCCL_IB_DISABLE NCCL_NET_DISABLE_INTRA NCCL_CUMEM_HOST_ENABLE TORCH_NCCL_BLOCKING_WAIT \
                    CUDA_VISIBLE_DEVICES_OLD ORIG_CUDA_VISIBLE_DEVICES PYTORCH_HIP_ALLOC_CONF NCCL_PXN_DISABLE \
                    CUDA_COREDUMP_PIPE CUDA_ENABLE_COREDUMP_ON_EXCEPTION NCCL_DEBUG_FILE XLA_FLAGS CUDA_FORCE_PTX_JIT";
         own.split_whitespace().for_each(|name| assert_eq!(meant_by(name), None, "{name}"));

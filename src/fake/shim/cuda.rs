@@ -46,6 +46,7 @@ extern "C" fn start() {
     let folder = unsafe { std::ptr::read_volatile(&raw const FOLDER) };
     let folder = folder.get(MARK_BYTES..).unwrap_or_default();
     post::start(folder.split(|byte| *byte == 0).next().unwrap_or_default());
+    post::note_load();
     original::find();
     returned::start();
     state::watch_forks();

@@ -1,5 +1,6 @@
 //! What the loader knows.
 
+use crate::c;
 use std::ffi::{CStr, c_char, c_int, c_void};
 
 /// `RTLD_NEXT`: the next definition after the calling library's.
@@ -23,5 +24,33 @@ pub fn file_of(address: usize) -> Option<Vec<u8>> {
     unsafe {
         (dladdr(address as *const c_void, &mut info) != 0 && !info[0].is_null())
             .then(|| CStr::from_ptr(info[0]).to_bytes().to_vec())
+    }
+}
+
+/// Whether this process has mapped a libcuda, and not the one below the trace's folder. Longer lines of the kernel's list
+/// are looked at up to their first bytes.
+pub fn has_other_libcuda(folder: &[u8]) -> bool {
+    let Some(maps) = c::Descriptor::open(c"/proc/self/maps", false) else { return false };
+    let (mut room, mut line, mut length) = ([0; 4096], [0; 1024], 0);
+    let (mut has_other, mut has_ours) = (false, false);
+    loop {
+        let part = maps.read(&mut room);
+        if part.is_empty() {
+            return has_other && !has_ours;
+        }
+        for byte in part {
+            if *byte != b'\n' {
+                if let Some(room) = line.get_mut(length) {
+                    (*room, length) = (*byte, length + 1);
+                }
+                continue;
+            }
+            let text = line.get(..length).unwrap_or_default();
+            length = 0;
+            if text.windows(11).any(|name| name == b"/libcuda.so") {
+                let is_ours = !folder.is_empty() && text.windows(folder.len()).any(|part| part == folder);
+                (has_other, has_ours) = (has_other | !is_ours, has_ours | is_ours);
+            }
+        }
     }
 }

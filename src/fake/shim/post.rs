@@ -47,10 +47,25 @@ pub struct Tally {
     filters: AtomicU64,
     /// How often a process began not to tell what it does.
     silent: AtomicU64,
+    /// The first of these processes, each with [`Unreported`] in its lowest bit.
+    processes: [AtomicU64; 32],
+    /// How often a process loaded the forwarding libcuda, and with it the real one.
+    loads: AtomicU64,
+}
+
+/// What a process did not report.
+#[derive(Clone, Copy)]
+#[allow(dead_code, reason = "the hook alone looks for a libcuda that it does not know")]
+pub enum Unreported {
+    /// Everything from now on.
+    Rest = 0,
+    /// The calls of a libcuda that it opened by another way than by name.
+    OtherLibcuda = 1,
 }
 
 /// Where nothing can be shared.
-static PRIVATE: Tally = Tally { filters: AtomicU64::new(0), silent: AtomicU64::new(0) };
+static PRIVATE: Tally =
+    Tally { filters: AtomicU64::new(0), silent: AtomicU64::new(0), processes: [const { AtomicU64::new(0) }; 32] };
 static TALLIED: AtomicPtr<Tally> = AtomicPtr::new(std::ptr::null_mut());
 
 /// Whether the tracer is not there, or did not answer again and again.
@@ -69,7 +84,12 @@ pub fn number() -> u64 {
 /// what a program does to its environment later changes nothing.
 pub fn start(folder: &[u8]) {
     match socket_in(folder) {
-        Some(trace) => drop(TRACE.set(trace)),
+        // At once: a program may close what it could be opened with later, or leave the folder's mount namespace. The
+        // tracer sees by the mapping that this process reports.
+        Some(trace) => {
+            let _ = TRACE.set(trace);
+            tally();
+        }
         None => IS_LOST.store(true, Ordering::Relaxed),
     }
 }
@@ -92,7 +112,7 @@ pub fn folder() -> &'static [u8] {
     folder.unwrap_or_default()
 }
 
-/// What is shared with the tracer, mapped at the first call. It stays when a program closes its descriptors, and a
+/// What is shared with the tracer, mapped at the start. It stays when a program closes its descriptors, and a
 /// forked child has it too.
 fn tally() -> &'static Tally {
     let known = TALLIED.load(Ordering::Acquire);
@@ -101,11 +121,14 @@ fn tally() -> &'static Tally {
         return unsafe { &*known };
     }
     let path = TRACE.get().and_then(|trace| CStr::from_bytes_until_nul(&trace.tally).ok());
-    let mapped = path.and_then(|path| shared::file(path, size_of::<Tally>()));
+    let mapped = path.and_then(|path| shared::file(path, size_of::<Tally>(), true));
     if mapped.is_none() {
         // Who is another user by now may read it only. It is gone where the trace has ended.
-        match path.and_then(|path| c::Descriptor::open(path, false)?.read(&mut [0; 8]).try_into().ok()) {
-            Some(filters) => PRIVATE.filters.store(u64::from_ne_bytes(filters), Ordering::Relaxed),
+        match path.and_then(|path| shared::file(path, size_of::<Tally>(), false)) {
+            // SAFETY: the mapping is as long as the type, and is never taken back.
+            Some(read) => PRIVATE
+                .filters
+                .store(unsafe { &*read.cast::<Tally>() }.filters.load(Ordering::Relaxed), Ordering::Relaxed),
             None => IS_LOST.store(true, Ordering::Relaxed),
         }
     }
@@ -118,8 +141,30 @@ fn tally() -> &'static Tally {
 /// Tells nothing more, and lets the tracer know that there is more than it was told.
 fn fall_silent() {
     if !IS_LOST.swap(true, Ordering::Relaxed) {
-        tally().silent.fetch_add(1, Ordering::Relaxed);
+        note_unreported(Unreported::Rest);
     }
+}
+
+/// Lets the tracer know, without a message, that this process did something that it did not report.
+pub fn note_unreported(what: Unreported) {
+    let tally = tally();
+    let at = tally.silent.fetch_add(1, Ordering::Relaxed) as usize;
+    if let Some(process) = tally.processes.get(at) {
+        process.store(u64::from(std::process::id()) << 1 | what as u64, Ordering::Relaxed);
+    }
+}
+
+/// Lets the tracer know, without a message, who opened libcuda.
+#[allow(dead_code, reason = "the forwarding library alone opens it")]
+pub fn note_load() {
+    tally().loads.fetch_add(1, Ordering::Relaxed);
+}
+
+/// Whether a new program will find the trace's folder: not below another root folder, or in another mount namespace.
+#[allow(dead_code, reason = "the hook alone looks at programs that are started")]
+pub fn is_reachable() -> bool {
+    let path = TRACE.get().and_then(|trace| CStr::from_bytes_until_nul(&trace.tally).ok());
+    path.is_some_and(|path| c::Descriptor::open(path, false).is_some())
 }
 
 /// Whether a seccomp filter came after the tracer's own: it may kill a process that makes a socket.

@@ -231,6 +231,7 @@ fn tell_lost(call: &str, program: *const c_char, all: Texts) {
     let kind = match kept(all) {
         Some(TraceReach::Nowhere) => "lost",
         Some(TraceReach::Elsewhere) => "nested",
+        Some(TraceReach::Here) if !post::is_reachable() => "lost",
         Some(TraceReach::Here) | None => return,
     };
     let mut line = Line { bytes: [0; Line::ROOM], length: 0 };
@@ -306,6 +307,47 @@ starts! {
         variables: Texts
     ) program variables;
 }
+
+/// What the loader calls at the end of a program.
+#[used]
+#[unsafe(link_section = ".fini_array")]
+static END: extern "C" fn() = end;
+
+/// Lets the tracer know of a libcuda that the program opened by another way than by name, and that did not call the hook:
+/// where it initialized CUDA, nobody saw it. It takes no lock and allocates nothing: a child of a process with threads may
+/// end here.
+extern "C" fn end() {
+    if WAS_CALLED.load(Ordering::SeqCst) || !post::is_heard() {
+        return;
+    }
+    let _errno = c::Errno::kept();
+    if loader::has_other_libcuda(post::folder()) {
+        post::note_unreported(post::Unreported::OtherLibcuda);
+    }
+}
+
+macro_rules! ends {
+    ($($name:ident;)*) => {$(
+        /// As the C function.
+        #[unsafe(no_mangle)]
+        pub extern "C" fn $name(code: c_int) -> ! {
+            end();
+            loop {
+                // SAFETY: it ends the process.
+                unsafe { c::syscall(SYS_EXIT_GROUP, code) };
+            }
+        }
+    )*};
+}
+ends! {
+    _exit;
+    _Exit;
+}
+
+#[cfg(target_arch = "x86_64")]
+const SYS_EXIT_GROUP: i64 = 231;
+#[cfg(target_arch = "aarch64")]
+const SYS_EXIT_GROUP: i64 = 94;
 
 /// Whether a file is there wherever a GPU can be used: others of NVIDIA's, such as `/dev/nvidia-fs`, need not be.
 fn is_of_driver(path: &[u8]) -> bool {

@@ -10,6 +10,7 @@ const F_ADD_SEALS: c_int = 1033;
 /// F_SEAL_SEAL, F_SEAL_SHRINK and F_SEAL_GROW: the length stays.
 const SEALS: c_int = 1 | 2 | 4;
 const RLIMIT_FSIZE: c_int = 1;
+const PROT_READ: c_int = 1;
 const PROT_READ_WRITE: c_int = 3;
 const MAP_SHARED: c_int = 1;
 const MAP_PRIVATE_ANONYMOUS: c_int = 0x22;
@@ -82,11 +83,12 @@ pub fn wiped_in_children() -> *mut AtomicU32 {
     }
 }
 
-/// Maps the beginning of a file that another process has too.
-pub fn file(path: &CStr, bytes: usize) -> Option<*mut c_void> {
-    let file = c::Descriptor::open(path, true)?;
+/// Maps the beginning of a file that another process has too, for reading and, if wanted, for writing.
+pub fn file(path: &CStr, bytes: usize, writes: bool) -> Option<*mut c_void> {
+    let file = c::Descriptor::open(path, writes)?;
+    let protection = if writes { PROT_READ_WRITE } else { PROT_READ };
     // SAFETY: nothing is mapped over; the file outlives its descriptor.
-    let mapped = unsafe { mmap(std::ptr::null_mut(), bytes, PROT_READ_WRITE, MAP_SHARED, file.0, 0) };
+    let mapped = unsafe { mmap(std::ptr::null_mut(), bytes, protection, MAP_SHARED, file.0, 0) };
     (mapped as isize != -1).then_some(mapped)
 }
 

@@ -250,6 +250,12 @@ fn before_context(call: &str, device: i32) -> u64 {
 fn after_context(call: &str, number: u64, device: i32, is_primary: bool, handle: usize, status: u32, elapsed: u64) {
     let mut message = TracerMessage::event("context", call, number);
     message.word("change", if status == SUCCESS { "made" } else { "failed" }).flag("primary", is_primary);
+    if is_primary {
+        // Making it has not made it current.
+        message.flag("current", state::current_device().is_some());
+        // It may become so on a way that is not seen.
+        state::moved();
+    }
     message.number("handle", handle as i64).number("status", i64::from(status)).number("elapsed_ns", elapsed as i64);
     of_device(&mut message, Some(device)).waiting().send(None);
 }

@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use super::output::{CliError, Outcome, fail, fail_rendered, is_styled, named};
 use super::render::sources;
@@ -29,7 +30,8 @@ const STDERR: &str = "-";
 
 pub(super) const ENDS: &str = "\
 The exit code is the program's own, or its signal. With --forbid, --max-bytes or --expect: 1, or the number of \
---error-exitcode, if the program did what is forbidden, 3 if that cannot be decided because the trace saw less, 74 if the trace is not whole on \
+--error-exitcode, if the program did what is forbidden, 3 if that cannot be decided because \
+the trace did not see every process or every call, 74 if the trace is not whole on \
 disk. Without them such a trace is reported on stderr, and the exit code stays the program's. Nothing is started, \
 and the exit code is 2 if the command line is not valid, 70 or 74 if the trace cannot begin, and 126 or 127 if \
 the program cannot be started.";
@@ -103,6 +105,15 @@ pub(super) struct TraceArguments {
         help_heading = TRACED
     )]
     at: Vec<ReadingTime>,
+    /// How long to wait for processes that outlive the program, such as 30s; what runs longer leaves a policy undecided.
+    #[arg(
+        long,
+        value_name = "DURATION",
+        default_value = "10s",
+        value_parser = crate::argument::duration,
+        help_heading = TRACED
+    )]
+    wait_children: Duration,
     /// The command and its arguments. A `--` before them is needed only where the command begins with a dash.
     #[arg(required = true, trailing_var_arg = true, value_name = "COMMAND")]
     command: Vec<OsString>,
@@ -148,6 +159,7 @@ pub(super) fn trace(arguments: TraceArguments) -> Outcome {
         all_calls: arguments.all_calls,
         ledger: arguments.memory,
         at: arguments.at.clone(),
+        wait_children: arguments.wait_children,
         ..tracer::TraceOptions::default()
     };
     let traced = tracer::trace(&program, &options).map_err(|error| not_started(&error, json))?;

@@ -237,7 +237,7 @@ mod tests {
     fn told(trace: &Trace) -> String {
         let text = view::text(&TraceView::bare(trace), 80);
         let (_, section) = text.split_once("Whose the memory is\n\n").unwrap();
-        section.split("\n\nno pitfall found").next().unwrap().to_owned()
+        section.trim_end().rsplit_once("\n\n").unwrap().0.to_owned()
     }
 
     /// A program whose ledger is read at its peak and at its end.

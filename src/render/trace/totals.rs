@@ -12,13 +12,8 @@ use cuda_pitfalls_trace::{ContextLife, End, History};
 pub(super) fn parts(seen: &TraceView) -> Vec<String> {
     let trace = seen.trace;
     let notes = seen.found(Severity::Note).map(alike).collect::<BTreeSet<_>>().len();
-    let open = seen.findings.iter().find(|finding| !finding.leaves_open().is_empty());
-    let mut parts = vec![match (seen.found(Severity::Pitfall).count(), open) {
-        (0, Some(open)) => format!("no pitfall found in what was seen, but {}", open.title),
-        (0, None) if unseen::unseen(&seen.history).is_empty() => "no pitfall found".to_owned(),
-        (0, None) => "no pitfall found in what was seen".to_owned(),
-        (many, _) => counted(many as u64, "pitfall"),
-    }];
+    let wasted = idle(&seen.history);
+    let mut parts: Vec<String> = headline(seen, !wasted.is_empty()).into_iter().collect();
     if !seen.violations.is_empty() {
         parts.push(counted(seen.violations.len() as u64, "violation"));
     }
@@ -28,9 +23,21 @@ pub(super) fn parts(seen: &TraceView) -> Vec<String> {
     if notes > 0 {
         parts.push(counted(notes as u64, "note"));
     }
-    parts.extend(idle(&seen.history));
+    parts.extend(wasted);
     parts.extend(trace.end.as_ref().and_then(ending));
     parts
+}
+
+/// How many pitfalls were found. None if there are none and memory was wasted, which is then said alone.
+fn headline(seen: &TraceView, is_wasteful: bool) -> Option<String> {
+    let open = seen.findings.iter().find(|finding| !finding.leaves_open().is_empty());
+    match (seen.found(Severity::Pitfall).count(), open) {
+        (0, _) if is_wasteful => None,
+        (0, Some(open)) => Some(format!("no pitfall found in what was seen, but {}", open.title)),
+        (0, None) if unseen::unseen(&seen.history).is_empty() => Some("no pitfall found".to_owned()),
+        (0, None) => Some("no pitfall found in what was seen".to_owned()),
+        (many, _) => Some(counted(many as u64, "pitfall")),
+    }
 }
 
 /// Contexts that did nothing: on GPUs that the whole program did nothing on, and on others.
@@ -79,7 +86,9 @@ pub(super) fn ending(end: &End) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::results;
     use super::*;
+    use crate::Format;
     use cuda_pitfalls_trace::Trace;
     use cuda_pitfalls_trace::fixture::programs as fixture;
 
@@ -105,6 +114,18 @@ mod tests {
         findings[0].title = "a child was forked".to_owned();
         let seen = TraceView { findings: &findings, ..TraceView::bare(&trace) };
         assert_eq!(parts(&seen), ["no pitfall found in what was seen, but a child was forked", "1 note"]);
+    }
+
+    #[test]
+    fn nothing_was_found_is_not_said_beside_memory_without_work() {
+        let trace = fixture::trace();
+        let [text, markdown] = [Format::Text, Format::Markdown]
+            .map(|form| TraceView::bare(&trace).as_format(form, 10_000, ["", ""]).unwrap());
+        let shown = [text, markdown, TraceView::bare(&trace).html(), results::junit(&TraceView::bare(&trace), "")];
+        for shown in shown {
+            assert!(shown.contains("524 MiB on a GPU that the program did no work on"), "{shown}");
+            assert!(!shown.contains("no pitfall found"), "{shown}");
+        }
     }
 
     #[test]

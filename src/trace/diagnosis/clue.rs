@@ -118,6 +118,12 @@ pub const KINDS: &[ClueKind] = &[
                 Flag,
                 "whether the user's line lies before that of the context made before it, in the same function",
             ),
+            attribute(
+                "unselected_thread",
+                Flag,
+                "whether a thread made it that had selected no device, while another one had made a context on another GPU; \
+                 and no thread works on both",
+            ),
             attribute("host_memory_follows", Flag, "whether the thread's next call asks for page-locked host memory"),
             attribute(
                 "illegal_address",
@@ -144,12 +150,21 @@ pub const KINDS: &[ClueKind] = &[
     },
     ClueKind {
         name: "gpu-shared",
-        about: "each GPU on which processes that one process started have contexts at the same time",
+        about: "each GPU on which processes that one process started have contexts at the same time, and do work",
         attributes: &[
             attribute("gpu", Text, "the GPU, by its index in NVML order"),
             attribute("processes", Count, "how many processes"),
             attribute("visible", Count, "how many GPUs each of them could see, at least"),
-            attribute("one_each", Flag, "whether each could have had a GPU of its own"),
+            attribute(
+                "one_each",
+                Flag,
+                "whether each, and each that was started with them, could have had a GPU of its own",
+            ),
+            attribute(
+                "others_idle",
+                Flag,
+                "whether no process of the program has a context on a GPU that all of them see",
+            ),
             attribute("bytes", Bytes, "the memory of the contexts that might have been elsewhere"),
         ],
     },
@@ -212,6 +227,12 @@ pub const KINDS: &[ClueKind] = &[
             attribute("parent", Count, "the nearest process above it that had initialised CUDA before"),
             attribute("parents_gpus", List, "the GPUs that this one sees"),
             attribute("parents_number", Flag, "whether the mask has numbers of its GPUs, and gives another one"),
+            attribute(
+                "reordered",
+                Flag,
+                "whether the process sees several of its GPUs in another order, which is not one that begins with another GPU \
+                 for each of several processes",
+            ),
         ],
     },
     ClueKind {

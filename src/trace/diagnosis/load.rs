@@ -17,7 +17,7 @@ const KEYS: [&str; 10] =
 /// The folder of programs that were traced.
 const PROGRAMS: &str = "reports/traces/programs/";
 /// The keys of `when` that are not attributes.
-const OF_STACKS: [&str; 2] = ["stack_has", "package"];
+const NO_ATTRIBUTES: [&str; 3] = ["stack_has", "package", "workaround"];
 
 /// Turns the text of a file into a rule, or into every error of the file, sorted by place.
 ///
@@ -106,12 +106,16 @@ fn when(reader: &mut Reader<'_>, node: &Node) -> Option<RuleCondition> {
     let names: Vec<&str> = KINDS.iter().map(|kind| kind.name).collect();
     let name = reader.word(kind, "kind of clue", &names)?;
     let clue = KINDS.iter().find(|kind| kind.name == name)?;
-    let mut when = RuleCondition { clue, is: Vec::new(), stack_has: Vec::new(), package: Vec::new() };
+    let mut when = RuleCondition { clue, is: Vec::new(), stack_has: Vec::new(), package: Vec::new(), workaround: None };
     for TreeEntry { key, value } in entries {
         match key.text.as_str() {
             "clue" => {}
             "stack_has" => when.stack_has = words(reader, value),
             "package" => when.package = words(reader, value),
+            "workaround" => {
+                when.workaround = reader.sentence(value);
+                placeholders(reader, when.workaround.as_deref().unwrap_or_default(), value, &[clue]);
+            }
             word => match clue.attribute(word) {
                 Some(attribute) => {
                     let wanted: Vec<Value> = reader
@@ -123,7 +127,7 @@ fn when(reader: &mut Reader<'_>, node: &Node) -> Option<RuleCondition> {
                 }
                 None => {
                     let message = format!("a clue `{}` has no attribute `{word}`", clue.name);
-                    reader.error(&key.place, message, suggest(word, clue.names().chain(OF_STACKS)));
+                    reader.error(&key.place, message, suggest(word, clue.names().chain(NO_ATTRIBUTES)));
                 }
             },
         }

@@ -55,6 +55,8 @@ pub struct RuleCondition {
     pub stack_has: Vec<String>,
     /// Packages of which one must have made the call; nothing is asked if it is empty.
     pub package: Vec<String>,
+    /// What to write instead where this holds, whoever the caller is; if not given, the rule's workaround.
+    pub workaround: Option<String>,
 }
 
 /// The key of the workaround for any caller.
@@ -84,13 +86,14 @@ impl RuleCondition {
 
 impl DiagnosisRule {
     pub(super) fn finding(&self, clue: &Clue<'_>) -> Option<Finding> {
-        self.when.iter().any(|when| when.holds(clue)).then(|| Finding {
+        let when = self.when.iter().find(|when| when.holds(clue))?;
+        Some(Finding {
             rule: self.name.clone(),
             severity: self.severity,
             title: self.title.clone(),
             says: clue.fill(&self.says),
             scenario: self.scenario.clone(),
-            workaround: clue.fill(self.workaround_for(clue)),
+            workaround: clue.fill(when.workaround.as_deref().unwrap_or_else(|| self.workaround_for(clue))),
             pid: clue.pid,
             events: clue.events.clone(),
             gpu: clue.gpu.clone(),

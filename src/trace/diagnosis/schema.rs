@@ -62,6 +62,8 @@ fn when(kind: &ClueKind) -> Value {
     }
     properties.insert("stack_has".to_owned(), one_or_more(sentence("A function of which one must be on the stack.")));
     properties.insert("package".to_owned(), one_or_more(sentence("A package of which one must have made the call.")));
+    properties
+        .insert("workaround".to_owned(), sentence("What to write instead where this holds, whoever the caller is."));
     object(Value::Object(properties), &["clue"])
 }
 

@@ -32,6 +32,8 @@ const CASES: &[Case] = &[
     ("mask-overwritten", || masks(&[(1, 9, "1"), (2, 9, "2")]), || masks(&[(1, 9, "2"), (2, 9, "2")])),
     ("mask-set-twice", || masks(&[(1, 7, "1"), (1, 9, "2")]), || masks(&[(1, 9, "1"), (1, 9, "2")])),
     ("misspelt-variable", || misspelt("CUDA_VISIBLE_DEVICE"), || misspelt("CUDA_HOME")),
+    ("parents-gpus-reordered", || reordered("2,3", &[2, 3]), || reordered("3,2", &[3, 2])),
+    ("thread-without-device", || in_thread(false), || in_thread(true)),
     ("outside-the-parents-mask", || handed_on("1", 1), || handed_on("3", 3)),
     ("late-in-package", || by_package("lightning/trainer.py"), || by_package("torch/cuda/__init__.py")),
     ("init-without-context", || TraceBuilder::on(2).at(ASKS).init(&[], &[0, 1]).ends(&[]).done(), || on_two(&[0])),
@@ -212,6 +214,26 @@ fn handed_on(mask: &str, gpu: usize) -> Trace {
     let made = TraceBuilder::on(4).init(&[("CUDA_VISIBLE_DEVICES", "2,3")], &[2, 3]).context(3, 1).launch(3);
     let made = made.process(200, PID).at(&[("<module>", "work.py", 4)]).init(&[("CUDA_VISIBLE_DEVICES", mask)], &[gpu]);
     made.context(gpu, 0).launch(gpu).ends(&[gpu]).by(PID).ends(&[3]).done()
+}
+
+/// A launcher that sees GPU 3 and 2, and a worker that gets a mask of both.
+fn reordered(mask: &str, gpus: &[usize]) -> Trace {
+    let made = TraceBuilder::on(4).init(&[("CUDA_VISIBLE_DEVICES", "3,2")], &[3, 2]).context(3, 0).launch(3);
+    let made = made.process(200, PID).at(&[("<module>", "work.py", 4)]).init(&[("CUDA_VISIBLE_DEVICES", mask)], gpus);
+    made.context(gpus[0], 0).launch(gpus[0]).ends(&[gpus[0]]).by(PID).ends(&[3]).done()
+}
+
+/// Works on GPU 1 and 0, the latter in a thread of a pool, which has selected a device before or has not.
+fn in_thread(selects: bool) -> Trace {
+    let made = TraceBuilder::on(2).init(&[], &[0, 1]).at(&[("<module>", "serve.py", 4)]).context(1, 1).launch(1);
+    let made = made.thread(101).at(&[("prepare", "serve.py", 7), ("zeros", "torch/_refs/__init__.py", 9)]);
+    let mut trace = made.context(0, 0).launch(0).ends(&[0, 1]).done();
+    for event in trace.events.iter_mut().filter(|event| event.tid == 101) {
+        if let EventKind::Context { current, .. } = &mut event.what {
+            *current = Some(selects);
+        }
+    }
+    trace
 }
 
 /// A package that sets a variable late, after a call of its own or of the user's to this file.

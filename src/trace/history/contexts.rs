@@ -1,5 +1,6 @@
 //! The contexts of a trace, from creation to end.
 
+use super::ProgramHistory;
 use crate::{ContextChange, EventKind, Trace, TraceEvent, Uses};
 
 /// One context: its creation, its end and its use.
@@ -19,7 +20,7 @@ pub struct ContextLife<'a> {
     pub bytes: Option<i64>,
     /// Who else changed its GPU's memory meanwhile.
     pub beside: Beside,
-    /// How often its process used that GPU. None if the trace has no counts of the process.
+    /// How often its program used that GPU. None if the trace has no counts of the program.
     pub uses: Option<Uses>,
 }
 
@@ -46,20 +47,30 @@ impl ContextLife<'_> {
     }
 }
 
-/// Every context, in the order of creation; `programs` has the program of each event.
-pub(super) fn all<'a>(trace: &'a Trace, programs: &[usize]) -> Vec<ContextLife<'a>> {
+/// Every context, in the order of creation; `program_of` has the index of the program of each event.
+pub(super) fn all<'a>(trace: &'a Trace, programs: &[ProgramHistory<'a>], program_of: &[usize]) -> Vec<ContextLife<'a>> {
     let neighbours = Neighbours::new(trace);
     let mut lives: Vec<ContextLife> = Vec::new();
-    for ((index, event), program) in trace.events.iter().enumerate().zip(programs) {
-        let EventKind::Context { change, handle, .. } = event.what else { continue };
+    for ((index, event), program) in trace.events.iter().enumerate().zip(program_of) {
+        let EventKind::Context { change, primary, handle, .. } = event.what else { continue };
         match change {
-            ContextChange::Made => lives.push(neighbours.life(trace, (index, event), *program)),
+            ContextChange::Made => {
+                let mut life = neighbours.life(trace, (index, event), *program);
+                let counts = programs.get(*program).and_then(|program| program.counts);
+                life.uses =
+                    event.gpu.as_ref().zip(counts).map(|(gpu, it)| it.gpus.get(gpu).copied().unwrap_or_default());
+                lives.push(life);
+            }
             ContextChange::Failed => {}
             ContextChange::Released | ContextChange::Reset | ContextChange::Destroyed => {
                 if let Some(life) = lives.iter_mut().rev().find(|life| {
-                    let EventKind::Context { handle: of, .. } = life.made.what else { return false };
+                    let EventKind::Context { primary: is_primary, handle: of, .. } = life.made.what else {
+                        return false;
+                    };
+                    // The end of a primary context has no handle.
                     life.ended.is_none()
                         && life.program == *program
+                        && is_primary == primary
                         && (of == handle || (handle == 0 && life.made.gpu == event.gpu))
                 }) {
                     life.ended = Some(event);
@@ -102,10 +113,7 @@ impl<'a> Neighbours<'a> {
             Beside::Nobody => change,
             _ => event.own_bytes.filter(|_| is_own).or_else(|| self.share(event, gpu?)),
         };
-        let counts = trace.counts.iter().find(|counts| counts.pid == event.pid);
-        let uses =
-            event.gpu.as_ref().zip(counts).map(|(gpu, counts)| counts.gpus.get(gpu).copied().unwrap_or_default());
-        ContextLife { made: event, event: index, program, ended: None, bytes, beside, uses }
+        ContextLife { made: event, event: index, program, ended: None, bytes, beside, uses: None }
     }
 
     /// The other contexts that were created or destroyed on the same GPU at the same time.

@@ -1,7 +1,7 @@
 //! One program of a trace.
 
 use super::{ContextLife, Init};
-use crate::{TraceEvent, TraceProcess};
+use crate::{ProcessCounts, TraceEvent, TraceProcess};
 
 /// A program: a process from its start, or its last `exec`, to the next.
 #[derive(Clone, Debug)]
@@ -16,12 +16,14 @@ pub struct ProgramHistory<'a> {
     pub contexts: Vec<(usize, ContextLife<'a>)>,
     /// Every `cuInit` that it called, in the order of time.
     pub inits: Vec<Init<'a>>,
+    /// What it did altogether, if the trace has that.
+    pub counts: Option<&'a ProcessCounts>,
 }
 
 impl<'a> ProgramHistory<'a> {
     pub(super) fn new(pid: u32, process: Option<&'a TraceProcess>) -> ProgramHistory<'a> {
         let (events, contexts, inits) = Default::default();
-        ProgramHistory { pid, process, events, contexts, inits }
+        ProgramHistory { pid, process, events, contexts, inits, counts: None }
     }
 
     /// The `cuInit` that counts: the first that succeeded, else the first without a recorded return, else the first
@@ -61,6 +63,24 @@ impl<'a> ProgramHistory<'a> {
     pub fn used(&self, gpu: Option<&str>) -> Option<bool> {
         let context = self.contexts.iter().find(|(_, life)| life.made.gpu.as_deref() == gpu);
         context.and_then(|(_, life)| life.uses).map(|uses| !uses.is_none())
+    }
+
+    /// Whether it made contexts and is known to have done no work on any GPU.
+    pub fn is_idle(&self) -> bool {
+        !self.contexts.is_empty() && self.contexts.iter().all(|(_, life)| life.is_unused())
+    }
+
+    /// Whether another program may have run at the same time: the trace may lack the end of either.
+    pub fn ran_beside(&self, other: &ProgramHistory<'_>) -> bool {
+        self.began_ns() <= other.ended_ns() && other.began_ns() <= self.ended_ns()
+    }
+
+    fn began_ns(&self) -> u64 {
+        self.process.map_or(0, |process| process.t_ns)
+    }
+
+    fn ended_ns(&self) -> u64 {
+        self.counts.map(|counts| counts.t_ns).filter(|t_ns| *t_ns > 0).unwrap_or(u64::MAX)
     }
 
     /// The first context on each GPU, in the order of creation.

@@ -1,8 +1,8 @@
 //! Histories of traces that are made up.
 
 use super::{History, Init, MASK, ProgramHistory};
-use crate::fixture::{PID, TraceBuilder};
-use crate::{EventKind, EventSource, Trace};
+use crate::fixture::{PID, TraceBuilder, uuid};
+use crate::{ContextChange, EventKind, EventSource, Trace, TraceEvent};
 
 fn program<'h, 'a>(history: &'h History<'a>) -> &'h ProgramHistory<'a> {
     history.programs.iter().find(|program| program.pid == PID).expect("the program")
@@ -75,6 +75,33 @@ fn a_program_that_execs_is_another_and_one_that_changes_its_command_line_is_not(
     assert_eq!((inits(&trace), late(&trace)), (2, vec![]));
     trace.events.truncate(3);
     assert_eq!((inits(&trace), late(&trace)), (1, vec![]));
+}
+
+#[test]
+fn work_is_that_of_the_program_that_did_it_and_not_of_the_pid() {
+    let used = |trace: &Trace| -> Vec<Option<bool>> {
+        History::new(trace).contexts.iter().map(|life| life.uses.map(|uses| !uses.is_none())).collect()
+    };
+    let made = TraceBuilder::on(2).init(&[], &[0, 1]).context(0, 0).ends(&[]).process(PID, 1);
+    let mut trace = made.init(&[], &[0, 1]).context(0, 0).launch(0).ends(&[0]).done();
+    assert_eq!(used(&trace), [Some(false), Some(true)]);
+    // Counts of older versions have no program, and those of several were added up.
+    trace.counts.iter_mut().for_each(|counts| counts.began_ns = None);
+    assert_eq!(used(&trace), [None, None]);
+    let mut only = TraceBuilder::on(1).init(&[], &[0]).context(0, 0).ends(&[0]).done();
+    only.counts[0].began_ns = None;
+    assert_eq!(used(&only), [Some(true)]);
+}
+
+#[test]
+fn the_end_of_a_primary_context_is_not_that_of_another_one() {
+    let created = EventKind::Context { change: ContextChange::Made, primary: false, handle: 7, current: None };
+    let released = EventKind::Context { change: ContextChange::Released, primary: true, handle: 0, current: None };
+    let on_first = |event: &mut TraceEvent| event.gpu = Some(uuid(0));
+    let made = TraceBuilder::on(1).init(&[], &[0]).context(0, 0).event("cuCtxCreate_v2", created, on_first);
+    let trace = made.event("cuDevicePrimaryCtxRelease_v2", released, on_first).ends(&[]).done();
+    let ended: Vec<bool> = History::new(&trace).contexts.iter().map(|life| life.ended.is_some()).collect();
+    assert_eq!(ended, [true, false]);
 }
 
 #[test]

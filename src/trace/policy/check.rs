@@ -162,11 +162,8 @@ impl PolicyCheck<'_> {
     }
 
     fn stray(&mut self, name: &str) {
-        let (trace, lives) = (self.trace, &self.history.contexts);
-        for life in lives {
-            if !lives.iter().any(|other| other.program == life.program && other.made.gpu != life.made.gpu) {
-                continue;
-            }
+        let trace = self.trace;
+        for life in &self.history.contexts {
             match life.uses {
                 Some(uses) if uses.is_none() => {
                     let says = format!("{}; the process does no work there", made(trace, life));
@@ -213,7 +210,8 @@ impl PolicyCheck<'_> {
                 self.undecided(name, &finding.says);
             }
         }
-        if rule.asks("context-made", "used") || rule.asks("process-contexts", "used") {
+        let counted = [("context-made", "used"), ("context-made", "unselected_thread"), ("process-contexts", "used")];
+        if counted.iter().any(|(clue, attribute)| rule.asks(clue, attribute)) {
             for life in self.history.contexts.iter().filter(|life| life.uses.is_none()) {
                 self.undecided(name, &format!("what pid {} did in its contexts is not known", life.made.pid));
             }

@@ -76,7 +76,7 @@ fn errors_and_forks_are_found_and_what_is_not_ready_is_none() {
     let outcome = check(&forbid(&["error"]), &trace);
     let says: Vec<&str> = outcome.violations.iter().map(|violation| violation.says.as_str()).collect();
     assert_eq!(says, ["pid 100: cuMemAlloc_v2 returns CUDA_ERROR_OUT_OF_MEMORY"]);
-    let failed = EventKind::Context { change: ContextChange::Failed, primary: true, handle: 0 };
+    let failed = EventKind::Context { change: ContextChange::Failed, primary: true, handle: 0, current: None };
     let trace =
         TraceBuilder::on(1).init(&[], &[0]).event("cuCtxCreate_v4", failed, |event| event.status = Some(2)).done();
     assert_eq!(done(&["error"], &trace), violation("error", 2));
@@ -190,6 +190,18 @@ fn what_a_trace_did_not_see_is_undecided_and_not_kept() {
         undecided(&[name], |_| {}),
         [format!("{name}: gpu5 is none of the 2 GPUs of this machine that NVML named")]
     );
+}
+
+#[test]
+fn one_unused_context_in_each_of_many_processes_is_stray() {
+    let one = |made: TraceBuilder, worked_on: &[usize]| made.init(&[], &[0]).context(0, 0).ends(worked_on);
+    let mut trace = one(one(TraceBuilder::on(1), &[0]).process(200, PID), &[]).done();
+    let outcome = check(&forbid(&["stray"]), &trace);
+    assert_eq!((outcome.violations.len(), outcome.undecided.len()), (1, 0), "{outcome:?}");
+    assert!(outcome.violations[0].says.starts_with("pid 200 makes a context on GPU 0"), "{outcome:?}");
+    trace.counts.clear();
+    let outcome = check(&forbid(&["stray"]), &trace);
+    assert_eq!((outcome.violations.len(), outcome.undecided.len()), (0, 2), "{outcome:?}");
 }
 
 #[test]

@@ -40,6 +40,7 @@ impl Tracer {
         if let Content::Notice(notice @ (Notice::Lost { .. } | Notice::Nested { .. })) = message.content {
             return self.heed(pid, notice, None);
         }
+        self.descendants.note_message(pid);
         if let Some(process) = self.processes.meet(pid, message.t_ns, &mut self.stacks) {
             self.restart_ledger(pid);
             self.writer.write(TraceLine::Process(process));
@@ -133,7 +134,10 @@ impl Tracer {
             (Notice::Silent, _) => self.processes.unseen(format!(
                 "process {pid} writes variables again and again: what it writes from now on is not seen"
             )),
-            (Notice::Lost { program }, _) => self.processes.lost(pid, program),
+            (Notice::Lost { program }, _) => {
+                let program = program.chars().take(processes::LONGEST_PROGRAM).collect();
+                self.descendants.expect_untraced(pid, program);
+            }
             (Notice::Nested { program }, _) => self.processes.unseen(format!(
                 "{}, which process {pid} starts, belongs to another trace: nothing of it is seen in this one",
                 program.chars().take(processes::LONGEST_PROGRAM).collect::<String>()
@@ -228,7 +232,7 @@ impl Tracer {
             }
             EventKind::Variable { .. } => self.processes.settle(pid),
             EventKind::MaskRead { after_hook, .. } => self.processes.reads_mask(pid, *after_hook),
-            EventKind::Context { change, primary, handle } => {
+            EventKind::Context { change, primary, handle, .. } => {
                 return self.processes.context(pid, *change, *primary, device, *handle).then_some(what);
             }
             _ => {}

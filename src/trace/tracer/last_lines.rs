@@ -2,6 +2,7 @@
 
 use super::Tracer;
 use super::gate::IsLast;
+use super::place::UnreportedProcesses;
 use super::program::Ended;
 use crate::{End, TraceLine};
 use cuda_pitfalls_core::clock;
@@ -41,34 +42,48 @@ impl Tracer {
             let messages = counted(count, "message");
             self.processes.unseen(format!("{messages} {what}: something may have been missed"));
         }
-        let silent = self.place.silent();
-        match silent {
-            Some(0) => {}
-            Some(count) => {
-                let processes = counted(count, "process");
-                self.processes.unseen(format!(
-                    "{processes} stopped telling what happens, because the tracer did not answer or could not be reached, \
-                     or a seccomp filter may forbid it"
-                ));
-            }
+        let unreported = self.place.unreported();
+        match &unreported {
+            Some(unreported) => self.say_unreported(unreported),
             None => self.processes.unseen("whether every process told what happened is not known".into()),
         }
-        is_last && gone == 0 && unread == 0 && silent == Some(0)
+        is_last && gone == 0 && unread == 0 && unreported.is_some_and(|unreported| unreported.count == 0)
     }
 
-    pub(super) fn finish(&mut self, ended: &Ended, program: u32) {
+    fn say_unreported(&mut self, unreported: &UnreportedProcesses) {
+        for pid in &unreported.other_libcuda {
+            self.processes.unseen(format!(
+                "process {pid} opened libcuda by another way than by name, and the driver did not call the hook in it: \
+                 whether it called cuInit is not known"
+            ));
+        }
+        let silent = unreported.count.saturating_sub(unreported.other_libcuda.len() as u64);
+        if silent > 0 {
+            let pids = unreported.silent.iter().map(u64::to_string).collect::<Vec<_>>().join(", ");
+            self.processes.unseen(format!(
+                "{} stopped reporting (PID {pids}): the tracer did not answer or could not be reached, or a seccomp filter \
+                 may forbid it",
+                counted(silent, "process")
+            ));
+        }
+    }
+
+    /// Writes the last lines. `ended_why` is why processes that still run are not waited for.
+    pub(super) fn finish(&mut self, ended: &Ended, ended_why: &str) {
         let t_ns = clock::now_ns();
         let heard_all = self.hear_the_last();
+        self.descendants.scan(&self.roots(), self.place.loads());
         // Of processes that go on.
         self.read_ledgers(false);
-        self.round(program);
+        self.round();
         self.read_memory(0);
         for counts in self.processes.rest() {
             self.writer.write(TraceLine::Counts(counts));
         }
         self.close_ledgers();
         let is_explained = self.processes.has_simulated_runtime();
-        let mut not_seen = self.processes.not_seen(heard_all);
+        let mut not_seen = self.descendants.not_seen(ended_why);
+        not_seen.extend(self.processes.not_seen(heard_all));
         let risen = self.writer.peaks.iter().filter_map(|(index, peak)| {
             let before = self.baseline.get(*index).copied().flatten()?;
             let gpu = self.gpus.get(*index)?;

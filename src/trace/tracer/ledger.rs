@@ -195,7 +195,7 @@ impl Tracer {
 
     /// Follows the contexts of a process: what the driver took for them goes with them.
     pub(super) fn follow_context(&mut self, event: &TraceEvent, waiting: &UnixStream) {
-        let EventKind::Context { change, primary, handle } = event.what else { return };
+        let EventKind::Context { change, primary, handle, .. } = event.what else { return };
         let Some(gpu) = event.gpu.as_deref().filter(|_| self.ledgers.is_on) else { return };
         let account = self.ledgers.process(event.pid).gpu(gpu);
         match change {

@@ -18,9 +18,11 @@ use cuda_pitfalls_instrument::traced::{CUDA_FOLDER, HOOK, VARIABLE, hook_beside}
 /// The names of files in the folder (src/fake/shim/post.rs).
 const SOCKET_NAME: &str = "socket";
 const TALLY_NAME: &str = "tally";
-/// The numbers that every process shares with the tracer: how many seccomp filters the tracer has, and how often a
-/// process stopped reporting.
-const TALLY_WORDS: usize = 2;
+/// The numbers that every process shares with the tracer (src/fake/shim/post.rs): how many seccomp filters the tracer
+/// has; how often a process stopped reporting, and the first of these processes; how often one loaded libcuda.
+const UNREPORTED_AT: usize = 1;
+const MOST_UNREPORTED: usize = 32;
+const LOADS_AT: usize = UNREPORTED_AT + 1 + MOST_UNREPORTED;
 
 /// The longest path of the folder, so that its socket has room (src/fake/shim/post.rs).
 const LONGEST: usize = 100;
@@ -118,12 +120,46 @@ impl TraceFolder {
         all.map(|path| path.to_string_lossy().into_owned()).collect()
     }
 
-    /// How often a process stopped reporting; `None` if that cannot be read.
-    pub(super) fn silent(&self) -> Option<u64> {
-        let mut words = [0; TALLY_WORDS * size_of::<u64>()];
-        self.tally.read_exact_at(&mut words, 0).ok()?;
-        words.as_chunks().0.get(1).copied().map(u64::from_ne_bytes)
+    /// The path of the hook library.
+    pub(super) fn hook(&self) -> &Path {
+        &self.hook
     }
+
+    /// The end of the path of the file that every process maps that reports.
+    pub(super) fn shared_file(&self) -> String {
+        let name = self.path().file_name().unwrap_or_default();
+        format!("/{}/{TALLY_NAME}", name.display())
+    }
+
+    /// The processes that stopped reporting; `None` if that cannot be read.
+    pub(super) fn unreported(&self) -> Option<UnreportedProcesses> {
+        let [words @ .., _] = &self.shared_numbers()?;
+        let (count, processes) = words.get(UNREPORTED_AT..)?.split_first()?;
+        let named = processes.iter().filter(|process| **process != 0);
+        let (other_libcuda, silent) = named.partition(|process| **process & 1 == 1);
+        let pids = |processes: Vec<&u64>| processes.into_iter().map(|process| process >> 1).collect();
+        Some(UnreportedProcesses { count: *count, silent: pids(silent), other_libcuda: pids(other_libcuda) })
+    }
+
+    /// How often a process of the trace loaded libcuda.
+    pub(super) fn loads(&self) -> Option<u64> {
+        self.shared_numbers().map(|words| words[LOADS_AT])
+    }
+
+    fn shared_numbers(&self) -> Option<[u64; LOADS_AT + 1]> {
+        let mut bytes = [0; (LOADS_AT + 1) * size_of::<u64>()];
+        self.tally.read_exact_at(&mut bytes, 0).ok()?;
+        let mut words = [0; LOADS_AT + 1];
+        words.iter_mut().zip(bytes.as_chunks().0).for_each(|(word, bytes)| *word = u64::from_ne_bytes(*bytes));
+        Some(words)
+    }
+}
+
+/// Processes that did something that they did not report, by the PIDs that they know.
+pub(super) struct UnreportedProcesses {
+    pub(super) count: u64,
+    pub(super) silent: Vec<u64>,
+    pub(super) other_libcuda: Vec<u64>,
 }
 
 /// Writes the hook library, unless it is there. Another trace may write it at the same moment.

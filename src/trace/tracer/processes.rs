@@ -13,16 +13,13 @@ use cuda_pitfalls_core::clock;
 use cuda_pitfalls_core::text::counts::counted;
 use cuda_pitfalls_instrument::supervisor::{self, is_alive};
 
-/// How many processes are checked for a libcuda in one round.
-const MOST_LOOKED_AT: usize = 64;
 /// What is not seen of a program with libcudart on the simulated machine. This is no fault of the program.
 const SIMULATED_RUNTIME: &str = "the simulated libcudart makes contexts without calling libcuda, as no real one does: on \
                                  the simulated machine contexts and calls of programs of libcudart are not seen";
 /// How many bytes of a process's arguments or memory map are read.
-const MOST_ARGUMENTS: u64 = 64 << 10;
+pub(super) const MOST_ARGUMENTS: u64 = 64 << 10;
 /// How many bytes of an environment are read.
-const MOST_ENVIRONMENT: u64 = 256 << 10;
-const MOST_MAPS: u64 = 64 << 20;
+pub(super) const MOST_ENVIRONMENT: u64 = 256 << 10;
 /// A process has one piece of memory with counts for each program that it runs; this many are kept.
 const MOST_PAGES: usize = 16;
 /// How many sentences about what was not seen are kept; further ones are only counted.
@@ -36,13 +33,8 @@ const CROWD: u32 = 64;
 #[derive(Default)]
 pub(super) struct Processes {
     known: BTreeMap<u32, ProcessRecord>,
-    /// Processes that mapped a libcuda other than ours, with their programs.
-    elsewhere: BTreeMap<u32, String>,
     /// UUIDs of GPUs on which a known process had a context.
     with_context: BTreeSet<String>,
-    /// Processes that continue without the trace's variables, with their programs. Until they end, they are checked
-    /// for a libcuda.
-    lost: BTreeMap<u32, String>,
     /// Processes that had ended at the last check.
     ended: BTreeSet<u32>,
     /// For each program image, how many processes have it, and which Python.
@@ -76,6 +68,12 @@ struct Family {
 struct ProcessRecord {
     /// The program image. Another program in the same process has its own events.
     image: Option<Image>,
+    /// When the process started, in the kernel's unit: another process may get the PID of one that has ended.
+    started: Option<u64>,
+    /// The time in the program's line in the document.
+    began_ns: u64,
+    /// The programs that had this PID before, with counts of their own.
+    earlier: Vec<ProcessRecord>,
     pages: Vec<SharedCounts>,
     /// UUIDs by ordinal.
     gpus: BTreeMap<i32, String>,
@@ -137,15 +135,20 @@ impl Processes {
     /// program.
     pub(super) fn meet(&mut self, pid: u32, t_ns: u64, stacks: &mut Stacks) -> Option<TraceProcess> {
         let image = image_of(pid);
+        let started = peers::stat(pid).map(|(_, started)| started);
         let is_new = !self.known.contains_key(&pid);
         let known = self.known.entry(pid).or_default();
-        self.elsewhere.remove(&pid);
-        // A process that has ended since has no image.
-        if !is_new && (image.is_none() || known.image == image) {
+        // A process that has ended since has neither.
+        let has_gone = image.is_none() || started.is_none();
+        if !is_new && (has_gone || (&known.image, known.started) == (&image, started)) {
             return None;
         }
-        let (pages, gave_up) = (std::mem::take(&mut known.pages), std::mem::take(&mut known.gave_up));
-        *known = ProcessRecord { image, pages, gave_up, ..ProcessRecord::default() };
+        let mut before = std::mem::take(known);
+        let (mut earlier, gave_up) = (std::mem::take(&mut before.earlier), std::mem::take(&mut before.gave_up));
+        if !before.pages.is_empty() {
+            earlier.push(before);
+        }
+        *known = ProcessRecord { image, started, began_ns: t_ns, earlier, gave_up, ..ProcessRecord::default() };
         stacks.forget(pid);
         // A fork has its parent's Python.
         let family = known.image.clone().map(|image| self.images.entry(image).or_default());
@@ -192,7 +195,7 @@ impl Processes {
 
     pub(super) fn count(&mut self, pid: u32, file: File, names: Vec<String>, devices: usize, lanes: usize) {
         let Some(known) = self.known.get_mut(&pid) else { return };
-        if known.pages.len() < MOST_PAGES && self.pages < self.most_pages {
+        if known.all_pages() < MOST_PAGES && self.pages < self.most_pages {
             known.pages.push(SharedCounts { file, names, devices, lanes });
             self.pages += 1;
         } else {
@@ -306,31 +309,20 @@ impl Processes {
         // Only at the second check: at the first one, the process's last message may not have arrived.
         let before = std::mem::replace(&mut self.ended, gone);
         let gone: Vec<u32> = self.ended.intersection(&before).copied().collect();
-        gone.into_iter().filter_map(|pid| Some((pid, self.end(pid)?))).collect()
+        gone.into_iter().flat_map(|pid| self.end(pid).into_iter().map(move |counts| (pid, counts))).collect()
     }
 
     /// The counts of all other processes, at the end.
     pub(super) fn rest(&mut self) -> Vec<ProcessCounts> {
-        let alive: Vec<u32> = self.known.keys().copied().filter(|pid| is_alive(*pid)).collect();
-        if !alive.is_empty() {
-            let count = alive.len();
-            let (noun, verb, what) = match count {
-                1 => ("process", "goes", "it does"),
-                _ => ("processes", "go", "they do"),
-            };
-            let which = alive.iter().take(5).map(u32::to_string).collect::<Vec<_>>().join(", ");
-            self.unseen(format!(
-                "{count} {noun} of the program (PID {which}) {verb} on after its end: what {what} from now on is not seen"
-            ));
-        }
         let all: Vec<u32> = self.known.keys().copied().collect();
-        all.into_iter().filter_map(|pid| self.end(pid)).collect()
+        all.into_iter().flat_map(|pid| self.end(pid)).collect()
     }
 
-    fn end(&mut self, pid: u32) -> Option<ProcessCounts> {
+    /// Forgets a process. Returns the counts of each program that it ran.
+    fn end(&mut self, pid: u32) -> Vec<ProcessCounts> {
         self.settle(pid);
-        let known = self.known.remove(&pid)?;
-        self.pages -= known.pages.len().min(self.pages);
+        let Some(known) = self.known.remove(&pid) else { return Vec::new() };
+        self.pages -= known.all_pages().min(self.pages);
         if known.injected && !known.forwarded && known.has_simulated_runtime {
             self.unseen(SIMULATED_RUNTIME.to_owned());
         } else if known.injected != known.forwarded {
@@ -345,49 +337,13 @@ impl Processes {
                  cuInit may be a later one"
             ));
         }
-        (!known.pages.is_empty()).then(|| known.counts(pid))
-    }
-
-    /// Records that a process starts a program without the trace's variables, or replaces itself by one.
-    pub(super) fn lost(&mut self, pid: u32, program: String) {
-        self.lost.insert(pid, program.chars().take(LONGEST_PROGRAM).collect());
+        let programs = known.earlier.iter().chain([&known]).filter(|program| !program.pages.is_empty());
+        programs.map(|program| program.counts(pid)).collect()
     }
 
     /// Whether the simulated libcudart was used. Its contexts are not seen, so memory may rise without another program.
     pub(super) fn has_simulated_runtime(&self) -> bool {
         self.not_seen.iter().any(|why| why == SIMULATED_RUNTIME)
-    }
-
-    /// Whether a process that continued without the trace's variables still runs.
-    pub(super) fn has_lost(&self) -> bool {
-        !self.lost.is_empty()
-    }
-
-    /// Checks whether such a process, or a child of one, has mapped a libcuda that is not ours.
-    pub(super) fn watch_lost(&mut self, ours: &[String]) {
-        let lost: Vec<u32> = self.lost.keys().copied().collect();
-        for pid in lost {
-            if is_alive(pid) {
-                self.look_for_unseen(pid, ours);
-            } else {
-                self.lost.remove(&pid);
-            }
-        }
-    }
-
-    /// Finds processes of the program that have mapped a libcuda that is not ours.
-    pub(super) fn look_for_unseen(&mut self, program: u32, ours: &[String]) {
-        for pid in descendants(program).into_iter().take(MOST_LOOKED_AT) {
-            if self.known.contains_key(&pid) || self.elsewhere.contains_key(&pid) {
-                continue;
-            }
-            let Ok(maps) = read(&format!("/proc/{pid}/maps"), MOST_MAPS) else { continue };
-            let maps = String::from_utf8_lossy(&maps);
-            let has_libcuda = ["/libcuda.so", "/libcuda_pitfalls_sim"].iter().any(|name| maps.contains(name));
-            if has_libcuda && !ours.iter().any(|ours| maps.contains(ours)) {
-                self.elsewhere.insert(pid, program_of(pid));
-            }
-        }
     }
 
     /// What could not be seen, in words. `heard_all` is whether no message was lost.
@@ -404,10 +360,6 @@ impl Processes {
             )),
             false => {}
         }
-        let unseen = self.elsewhere.iter().map(|(pid, program)| {
-            format!("process {pid} ({program}) has a libcuda and was started without the trace's variables: nothing of it is seen")
-        });
-        all.extend(unseen);
         if self.unsaid > 0 {
             all.push(format!("{} more that could not be seen", self.unsaid));
         }
@@ -434,9 +386,14 @@ fn word(sums: &[u64], index: usize) -> u64 {
 }
 
 impl ProcessRecord {
-    /// Reads a process's counts, which remain readable after its end.
+    fn all_pages(&self) -> usize {
+        self.pages.len() + self.earlier.iter().map(|program| program.pages.len()).sum::<usize>()
+    }
+
+    /// Reads a program's counts, which remain readable after its end.
     fn counts(&self, pid: u32) -> ProcessCounts {
-        let mut counts = ProcessCounts { t_ns: clock::now_ns(), pid, ..ProcessCounts::default() };
+        let mut counts =
+            ProcessCounts { t_ns: clock::now_ns(), pid, began_ns: Some(self.began_ns), ..Default::default() };
         for device in self.primary.iter().filter_map(|device| self.gpus.get(device)) {
             counts.gpus.entry(device.clone()).or_default();
         }
@@ -467,7 +424,7 @@ impl ProcessRecord {
     }
 }
 
-fn read(path: &str, most: u64) -> std::io::Result<Vec<u8>> {
+pub(super) fn read(path: &str, most: u64) -> std::io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     File::open(path)?.take(most).read_to_end(&mut bytes)?;
     Ok(bytes)
@@ -483,16 +440,6 @@ fn image_of(pid: u32) -> Option<Image> {
 
 fn program_of(pid: u32) -> String {
     fs::read_link(format!("/proc/{pid}/exe")).map(|path| path.to_string_lossy().into_owned()).unwrap_or_default()
-}
-
-fn descendants(pid: u32) -> Vec<u32> {
-    let mut all = vec![pid];
-    let mut at = 0;
-    while let Some(pid) = all.get(at).copied().filter(|_| at < 10_000) {
-        at += 1;
-        all.extend(supervisor::children_of(pid).into_iter().map(i32::unsigned_abs));
-    }
-    all
 }
 
 /// The ID of a thread in our PID namespace, from its ID in the program's own.

@@ -27,7 +27,7 @@ pub struct Ended {
 pub(super) struct TracedProgram {
     child: Child,
     pidfd: Arc<OwnedFd>,
-    _signals: HandingOn,
+    signals: HandingOn,
 }
 
 impl TracedProgram {
@@ -67,11 +67,16 @@ impl TracedProgram {
         let (_, pidfd) = supervisor::handle_on(child.id()).map_err(failed)?;
         let pidfd = Arc::new(pidfd);
         let _ = signals.program.send(pidfd.clone());
-        Ok(TracedProgram { child, pidfd, _signals: signals })
+        Ok(TracedProgram { child, pidfd, signals })
     }
 
     pub(super) fn pid(&self) -> u32 {
         self.child.id()
+    }
+
+    /// When the last signal came that asks a program to end; 0 before the first.
+    pub(super) fn ending_signal_ns(&self) -> u64 {
+        self.signals.ending_ns()
     }
 
     /// Kills the program, but not its children.

@@ -11,6 +11,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd as _, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -149,6 +150,8 @@ pub(super) struct HandingOn {
     handle: Handle,
     /// Takes the program's descriptor once it is there.
     pub(super) program: Sender<Arc<OwnedFd>>,
+    /// When the last signal came that asks a program to end; 0 before the first.
+    ending_ns: Arc<AtomicU64>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -158,8 +161,16 @@ impl HandingOn {
         let taken = [SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2];
         let coming = Signals::new(taken.into_iter().filter(|signal| !is_ignored(*signal)))?;
         let (handle, (program, started)) = (coming.handle(), channel());
-        let thread = std::thread::Builder::new().spawn(move || hand_on(coming, bystander, &started, withheld))?;
-        Ok(HandingOn { handle, program, thread: Some(thread) })
+        let ending_ns = Arc::new(AtomicU64::new(0));
+        let noted_ns = ending_ns.clone();
+        let thread =
+            std::thread::Builder::new().spawn(move || hand_on(coming, bystander, &started, withheld, &noted_ns))?;
+        Ok(HandingOn { handle, program, ending_ns, thread: Some(thread) })
+    }
+
+    /// When the last signal came that asks a program to end; 0 before the first.
+    pub(super) fn ending_ns(&self) -> u64 {
+        self.ending_ns.load(Ordering::Relaxed)
     }
 }
 
@@ -178,7 +189,13 @@ impl Drop for HandingOn {
 }
 
 /// Hands on what reaches the tracer alone, and what came before there was a program, whoever it was sent to.
-fn hand_on(mut coming: Signals, mut bystander: Bystander, started: &Receiver<Arc<OwnedFd>>, mut withheld: Withheld) {
+fn hand_on(
+    mut coming: Signals,
+    mut bystander: Bystander,
+    started: &Receiver<Arc<OwnedFd>>,
+    mut withheld: Withheld,
+    ending_ns: &AtomicU64,
+) {
     let Ok(program) = started.recv() else { return };
     let mut came: BTreeSet<i32> = coming.pending().collect();
     bystander.reached();
@@ -188,6 +205,9 @@ fn hand_on(mut coming: Signals, mut bystander: Bystander, started: &Receiver<Arc
             let _ = pidfd_send_signal(&*program, signal);
         }
         came = coming.wait().collect();
+        if [SIGINT, SIGQUIT, SIGTERM, SIGHUP].iter().any(|signal| came.contains(signal)) {
+            ending_ns.store(clock::now_ns(), Ordering::Relaxed);
+        }
         if coming.handle().is_closed() {
             return;
         }

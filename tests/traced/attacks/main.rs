@@ -286,6 +286,55 @@ fn a_filter_of_system_calls_kills_no_program_and_is_said() {
     }
 }
 
+/// What `attacks/escapes.py` does, the exit code of a policy against `cuInit`, and a part of what is said.
+const ESCAPES: [(&str, i32, &str); 16] = [
+    ("background", 1, "initialises CUDA"),
+    ("daemon", 1, "initialises CUDA"),
+    ("waits", 3, "(sleep 30) still runs after the program ended and a wait of 2 s"),
+    ("cleared", 3, "uses libcuda and is not traced, because it was started without the trace's variables"),
+    ("raw", 3, "uses libcuda and is not traced, because it was started without the trace's variables"),
+    ("short", 3, "without the trace's variables"),
+    ("full", 3, "1 process stopped reporting"),
+    ("hidden", 3, "1 process stopped reporting"),
+    ("hidden-exec", 3, "1 process stopped reporting"),
+    ("root", 3, "1 process stopped reporting"),
+    ("init", 1, "initialises CUDA"),
+    ("lasts libcuda.so.1", 1, "initialises CUDA"),
+    ("nothing", 0, ""),
+    ("sleeper", 0, ""),
+    ("quiet-daemon", 0, ""),
+    ("spaces", 0, ""),
+];
+
+#[test]
+fn policy_passes_only_what_was_seen() {
+    for (mode, code, says) in ESCAPES {
+        if ["hidden", "hidden-exec", "root", "spaces"].contains(&mode) && !is_root("leave a namespace") {
+            continue;
+        }
+        let script = script("attacks/escapes.py");
+        let command: Vec<&str> = ["python3", "-S", &script].into_iter().chain(mode.split(' ')).collect();
+        let (ran, _) = trace(&["--forbid", "cuinit", "--wait-children", "2s"], &command);
+        let said = ran.stderr.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(ran.code == Some(code) && said.contains(says), "{mode}: {ran:?}");
+    }
+}
+
+#[test]
+fn signal_ends_the_wait_for_children() {
+    let scratch = Scratch::new();
+    let script = script("attacks/escapes.py");
+    let tracing = tracing(&scratch, &["--wait-children", "1h"], &["python3", "-S", &script, "waits"]);
+    let running = scratch.start(tracing);
+    eventually("it says that it waits", LONGEST, || {
+        let said = fs::read_to_string(scratch.path().join("stderr")).unwrap_or_default();
+        said.contains("waiting up to 3600 s for 1 process").then_some(())
+    });
+    running.signal(Signal::INT);
+    let ran = running.wait(LONGEST);
+    assert!(ran.code == Some(0) && ran.stderr.contains("because the wait for it was interrupted"), "{ran:?}");
+}
+
 #[test]
 fn programs_are_started_from_signal_handlers_and_with_bad_pointers_as_without_a_trace() {
     let node = Node::new("h200-x2");

@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use super::super::clue::Clue;
 use super::{about, gpu_name, leaves_guard, line, sum};
 use crate::history::ProgramHistory;
+use crate::stack::selects_device;
 use crate::{ContextLife, EventKind, History, Trace, TraceEvent};
 
 /// The text for an unknown ordinal.
@@ -30,6 +31,7 @@ pub(super) fn clues<'a>(history: &History<'a>) -> Vec<Clue<'a>> {
                 .with("own_gpu", own_gpu)
                 .with("leaves_guard", leaves_guard(&made.stack))
                 .with("goes_back", before.last().is_some_and(|(_, last)| goes_back(last.made, made)))
+                .with("unselected_thread", is_of_unselected_thread(program, life))
                 .with("host_memory_follows", pinned.is_some())
                 .with("ordinal", made.device.map(i64::from))
                 .with("bytes", life.bytes)
@@ -53,6 +55,25 @@ pub(super) fn clues<'a>(history: &History<'a>) -> Vec<Clue<'a>> {
         }
     }
     clues
+}
+
+/// Whether a context was made on a thread that had selected no device, in a process whose other threads work elsewhere.
+/// None if it is not known whether the thread had a current context.
+fn is_of_unselected_thread(program: &ProgramHistory<'_>, life: &ContextLife<'_>) -> Option<bool> {
+    let made = life.made;
+    let EventKind::Context { primary: true, current: Some(has_selected), .. } = made.what else { return None };
+    let is_asked_for = has_selected || selects_device(&made.stack);
+    let mut others = program.contexts.iter().map(|(_, other)| other.made).filter(|other| other.gpu != made.gpu);
+    // Code that runs once for each GPU selects each.
+    if is_asked_for || others.clone().any(|other| other.stack.users_all() == made.stack.users_all()) {
+        return Some(false);
+    }
+    let work = program.events.iter().map(|(_, event)| *event);
+    let work = work.filter(|it| matches!(it.what, EventKind::Context { .. } | EventKind::FirstUse { .. }));
+    let (here, elsewhere): (Vec<_>, Vec<_>) = work.partition(|event| event.gpu == made.gpu);
+    let is_of_both = here.iter().any(|event| elsewhere.iter().any(|other| other.tid == event.tid));
+    let has_others = others.any(|other| other.t_ns <= made.t_ns && other.tid != made.tid);
+    Some(has_others && !is_of_both && worked_on(program, made.gpu.as_deref()).is_some())
 }
 
 /// A context of the process on another GPU, with work.

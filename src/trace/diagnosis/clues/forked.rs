@@ -3,14 +3,13 @@
 use super::super::clue::Clue;
 use super::{about, line, through};
 use crate::history::{Fork, ProgramHistory};
-use crate::{FrameLanguage, History, Trace, TraceEvent, status_name};
+use crate::{FrameLanguage, History, TraceEvent, status_name};
 
 pub(super) fn clues<'a>(history: &History<'a>) -> Vec<Clue<'a>> {
     history.forks().filter_map(|fork| clue(history, fork)).collect()
 }
 
 fn clue<'a>(history: &History<'a>, fork: Fork<'_, 'a>) -> Option<Clue<'a>> {
-    let trace = history.trace;
     let mut clue = about("forked", fork.event.0, fork.event.1)?
         .with("parent", u64::from(fork.parent))
         .with("contexts", u64::from(fork.contexts));
@@ -23,8 +22,8 @@ fn clue<'a>(history: &History<'a>, fork: Fork<'_, 'a>) -> Option<Clue<'a>> {
             .with("status", event.status.map(status_name));
         clue.events.push(index);
         clue.stacks.push(&event.stack);
-    } else if !runs_another(&history.programs, fork) && trace.counts.iter().any(|it| it.pid == fork.child.pid) {
-        let call = counted_error(trace, fork.child.pid);
+    } else if !runs_another(&history.programs, fork) && fork.child.counts.is_some() {
+        let call = counted_error(fork.child);
         clue = clue.with("refused", call.is_some()).with("refused_call", call);
         // The trace left out the event with the line and the status.
         clue = clue.with("refused_line", format!("pid {}", fork.child.pid)).with("status", "an error");
@@ -59,10 +58,9 @@ fn refused<'a>(fork: Fork<'_, 'a>) -> Option<(usize, &'a TraceEvent)> {
     fork.child.events.iter().copied().find(|(at, event)| *at > fork.event.0 && event.has_failed())
 }
 
-/// A call of a process that returned an error, by the counts: the trace may lack its event.
-fn counted_error(trace: &Trace, pid: u32) -> Option<&str> {
-    let counts = trace.counts.iter().find(|counts| counts.pid == pid)?;
-    counts.calls.iter().find(|(_, count)| count.errors > 0).map(|(call, _)| call.as_str())
+/// A call of a program that returned an error, by the counts: the trace may lack its event.
+fn counted_error<'a>(program: &ProgramHistory<'a>) -> Option<&'a str> {
+    program.counts?.calls.iter().find(|(_, count)| count.errors > 0).map(|(call, _)| call.as_str())
 }
 
 /// A clue for each line that forked children without a refused call in the trace. This does not show that CUDA worked:
@@ -71,7 +69,7 @@ pub(super) fn unseen<'a>(history: &History<'a>) -> Vec<Clue<'a>> {
     let trace = history.trace;
     let mut lines: Vec<((u32, String), Vec<Fork<'_, 'a>>)> = Vec::new();
     for fork in history.forks() {
-        let is_seen = refused(fork).is_some() || counted_error(trace, fork.child.pid).is_some();
+        let is_seen = refused(fork).is_some() || counted_error(fork.child).is_some();
         if is_seen || !is_of_python(fork) || is_for_exec(fork.event.1) || runs_another(&history.programs, fork) {
             continue;
         }

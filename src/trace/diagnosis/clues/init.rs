@@ -67,12 +67,43 @@ fn with_parent<'a>(clue: Clue<'a>, history: &History<'a>, program: &ProgramHisto
             .find(|other| other.pid == pid && other.init_before(began, history.trace.has_no_device()).is_some())
     });
     let Some((parent, sees)) = parent.and_then(|parent| Some((parent, parent.visible()?))) else { return clue };
+    let Some(gets) = program.visible() else { return clue };
     let mut numbers = mask.split(',').map(|entry| entry.trim().parse::<usize>());
     let is_number = numbers.all(|number| number.is_ok_and(|number| number < sees.len()));
-    let is_outside = program.visible().is_some_and(|gpus| gpus.iter().any(|gpu| !sees.contains(gpu)));
-    clue.with("parent", u64::from(parent.pid))
-        .with("parents_gpus", sees.iter().map(|uuid| gpu_name(trace, Some(uuid))).collect::<Vec<_>>())
+    let is_outside = gets.iter().any(|gpu| !sees.contains(gpu));
+    let is_reordered = is_reordered(gets, sees) && !has_turned_sibling(history, program, gets, sees);
+    clue.with("got", gpu_names(trace, gets))
+        .with("parent", u64::from(parent.pid))
+        .with("parents_gpus", gpu_names(trace, sees))
         .with("parents_number", is_number && is_outside)
+        .with("reordered", is_reordered)
+}
+
+fn gpu_names(trace: &Trace, gpus: &[String]) -> Vec<String> {
+    gpus.iter().map(|uuid| gpu_name(trace, Some(uuid))).collect()
+}
+
+/// Whether GPUs, all of which are among others, come in another order there.
+fn is_reordered(gpus: &[String], others: &[String]) -> bool {
+    let places: Option<Vec<usize>> = gpus.iter().map(|gpu| others.iter().position(|other| other == gpu)).collect();
+    places.is_some_and(|places| !places.is_sorted())
+}
+
+/// At which of some GPUs others begin that are the same ones in the same order, turned. None if they are not.
+fn turned_to(gpus: &[String], sees: &[String]) -> Option<usize> {
+    let first = sees.iter().position(|gpu| Some(gpu) == gpus.first())?;
+    let turned = sees.iter().cycle().skip(first).take(sees.len());
+    turned.eq(gpus).then_some(first)
+}
+
+/// Whether a process with the same parent, which may have run at the same time, begins with another of the same GPUs: a
+/// launcher that gives each process a first GPU of its own turns the order.
+fn has_turned_sibling(history: &History<'_>, program: &ProgramHistory<'_>, gpus: &[String], sees: &[String]) -> bool {
+    let Some(own) = turned_to(gpus, sees) else { return false };
+    let parent = program.process.map(|process| process.parent);
+    let siblings = history.programs.iter().filter(|other| other.process.map(|process| process.parent) == parent);
+    let mut beside = siblings.filter(|other| other.ran_beside(program)).filter_map(ProgramHistory::visible);
+    beside.any(|others| turned_to(others, sees).is_some_and(|first| first != own))
 }
 
 fn initialised<'a>(history: &History<'a>, program: &ProgramHistory<'a>) -> Option<Clue<'a>> {
@@ -99,7 +130,7 @@ fn initialised<'a>(history: &History<'a>, program: &ProgramHistory<'a>) -> Optio
         clue = clue
             .with("other_gpus", !meant.iter().copied().eq(visible))
             .with("meant", meant.iter().map(|uuid| gpu_name(trace, Some(uuid))).collect::<Vec<_>>())
-            .with("got", visible.iter().map(|uuid| gpu_name(trace, Some(uuid))).collect::<Vec<_>>());
+            .with("got", gpu_names(trace, visible));
     }
     let Some(mask) = mask else { return Some(clue) };
     if let Some((entries, loses)) = entries(trace, init, mask, order) {

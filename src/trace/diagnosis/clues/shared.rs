@@ -20,21 +20,32 @@ pub(super) fn clues<'a>(history: &History<'a>) -> Vec<Clue<'a>> {
     let mut groups: BTreeMap<(&str, u32), Vec<GpuHolder<'_, 'a>>> = BTreeMap::new();
     for program in &history.programs {
         let Some(process) = program.process else { continue };
+        // It needs no GPU at all: its contexts are stray, whoever else is there.
+        if program.is_idle() {
+            continue;
+        }
         for (index, life) in program.gpus() {
             let Some(gpu) = life.made.gpu.as_deref() else { continue };
             groups.entry((gpu, process.parent)).or_default().push(GpuHolder { program, index, life });
         }
     }
-    groups.into_iter().filter_map(|((gpu, _), holders)| clue(history.trace, gpu, &holders)).collect()
+    groups.into_iter().filter_map(|((gpu, parent), holders)| clue(history, gpu, parent, &holders)).collect()
 }
 
-fn clue<'a>(trace: &'a Trace, gpu: &str, all: &[GpuHolder<'_, 'a>]) -> Option<Clue<'a>> {
+fn clue<'a>(history: &History<'a>, gpu: &str, parent: u32, all: &[GpuHolder<'_, 'a>]) -> Option<Clue<'a>> {
+    let trace = history.trace;
     if all.len() < 2 {
         return None;
     }
     let grown = Grown::new(trace, gpu);
     let holders: Vec<&GpuHolder> =
         all.iter().filter(|one| all.iter().any(|other| is_beside(&grown, one, other))).collect();
+    let siblings = history.programs.iter().filter(|other| {
+        let is_sibling = other.process.is_some_and(|process| process.parent == parent) && !other.contexts.is_empty();
+        is_sibling && !other.is_idle() && holders.iter().any(|holder| holder.program.ran_beside(other))
+    });
+    let siblings = siblings.count();
+    let visible = holders.iter().map(|holder| holder.program.visible().map(<[String]>::len)).min().flatten();
     // The stray context is that of a process with another GPU, if possible of one without work here.
     let has_other =
         |holder: &GpuHolder| holder.program.gpus().iter().any(|(_, life)| life.made.gpu.as_deref() != Some(gpu));
@@ -44,21 +55,30 @@ fn clue<'a>(trace: &'a Trace, gpu: &str, all: &[GpuHolder<'_, 'a>]) -> Option<Cl
         elsewhere = holders.iter().filter(|it| has_other(it)).collect();
     }
     if elsewhere.is_empty() {
-        elsewhere = holders.iter().skip(1).collect();
+        // As many may stay as there would be if they were spread evenly.
+        elsewhere = holders.iter().skip(holders.len().div_ceil(visible.unwrap_or(1).max(1))).collect();
     }
     let first = elsewhere.first()?;
-    let visible = holders.iter().map(|holder| holder.program.visible().map(<[String]>::len)).min().flatten();
     let bytes = sum(elsewhere.iter().map(|holder| holder.life.bytes));
     let mut clue = about("gpu-shared", first.index, first.life.made)?
         .with("gpu", gpu_name(trace, Some(gpu)))
         .with("processes", holders.len())
         .with("visible", visible)
-        .with("one_each", visible.map(|visible| visible >= holders.len()))
+        .with("one_each", visible.map(|visible| visible >= siblings))
+        .with("others_idle", has_idle_gpu(history, &holders))
         .with("bytes", bytes);
     clue.events = elsewhere.iter().map(|holder| holder.index).collect();
     clue.gpu = Some(gpu.to_owned());
     clue.bytes = bytes;
     Some(clue)
+}
+
+/// Whether one of the GPUs that all of these processes see has no context. None if it is not known what they see.
+fn has_idle_gpu(history: &History<'_>, holders: &[&GpuHolder<'_, '_>]) -> Option<bool> {
+    let visible: Vec<&[String]> = holders.iter().map(|holder| holder.program.visible()).collect::<Option<_>>()?;
+    let with_context: Vec<&String> = history.contexts.iter().filter_map(|life| life.made.gpu.as_ref()).collect();
+    let mut seen_by_all = visible.first()?.iter().filter(|gpu| visible.iter().all(|gpus| gpus.contains(gpu)));
+    Some(seen_by_all.any(|gpu| !with_context.contains(&gpu)))
 }
 
 /// Whether two processes had their contexts on a GPU at the same time.

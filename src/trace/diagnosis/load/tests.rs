@@ -28,6 +28,9 @@ fn a_rule_is_read_as_it_is_written() {
     let rule = load("a", "a.toml", GOOD).expect("a rule");
     assert_eq!((rule.name.as_str(), rule.why.as_str()), ("a", "It goes wrong, because of that."));
     assert_eq!((rule.when.len(), rule.when[0].is.len(), rule.when[0].stack_has.len()), (1, 2, 1));
+    assert_eq!(rule.when[0].workaround, None);
+    let own = load("a", "a.toml", &GOOD.replace("\"f\"", "\"f\", workaround = \"Do this.\"")).expect("a rule");
+    assert_eq!(own.when[0].workaround.as_deref(), Some("Do this."));
 }
 
 #[test]
@@ -37,6 +40,7 @@ fn what_is_unknown_or_of_another_type_is_refused_at_its_place() {
         ("used =", "usd =", "6:55: a clue `context-made` has no attribute `usd` (did you mean `used`?)"),
         ("{bytes}", "{byts}", "7:12: a clue `context-made` has no attribute `byts` (did you mean `bytes`?)"),
         ("Do not.", "Not {late}.", "8:22: a clue `context-made` has no attribute `late`"),
+        ("\"f\"", "\"f\", workaround = \"Not {late}.\"", "6:99: a clue `context-made` has no attribute `late`"),
         ("used = false", "used = \"no\"", "6:62: expected true or false, found text"),
         ("[0, 1]", "[0, \"1\"]", "6:51: expected an integer, found text (write `1` without quotes)"),
         ("\"note\"", "\"bad\"", "3:12: unknown severity `bad` (known: `pitfall`, `note`)"),

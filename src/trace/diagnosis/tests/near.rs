@@ -148,9 +148,86 @@ fn an_attempt_that_failed_is_not_the_one_that_read_the_mask() {
 }
 
 #[test]
-fn the_only_context_of_a_process_is_not_stray() {
-    let made = TraceBuilder::on(2).init(&[("CUDA_VISIBLE_DEVICES", "0")], &[0]).context(0, 0).ends(&[]);
-    assert_eq!(rules_of(&made.done()), [] as [&str; 0]);
+fn an_only_context_is_stray_without_work_in_each_of_several_processes() {
+    let one = |made: TraceBuilder, worked_on: &[usize]| {
+        let made = made.init(&[("CUDA_VISIBLE_DEVICES", "0")], &[0]).at(&[("init", "load.py", 5)]);
+        made.context(0, 0).ends(worked_on)
+    };
+    assert_eq!(rules_of(&one(TraceBuilder::on(2), &[0]).done()), [] as [&str; 0]);
+    let found = findings(&one(TraceBuilder::on(2), &[]).done());
+    assert_eq!((found.len(), found[0].rule.as_str()), (1, "stray-context"));
+    assert!(found[0].workaround.starts_with("Select no device"), "{}", found[0].workaround);
+    // A context that was given up is wasted all the same.
+    let made = TraceBuilder::on(1).init(&[], &[0]).context(0, 0).context_ends(0).ends(&[]);
+    assert_eq!(rules_of(&made.done()), ["stray-context"]);
+    // Workers that do nothing need no GPU of their own, though there are others.
+    let mut made = one(TraceBuilder::on(2), &[0]);
+    for pid in 200..206 {
+        made = made.process(pid, PID).init(&[], &[0, 1]).context(0, 0).ends(&[]);
+    }
+    let found = findings(&made.done());
+    let found: Vec<_> = found.iter().filter(|it| it.severity == Severity::Pitfall).map(|it| it.rule.as_str()).collect();
+    assert_eq!(found, ["stray-context"; 6]);
+    // Nothing is known of one without counts.
+    let unknown = TraceBuilder::on(1).init(&[], &[0]).context(0, 0).done();
+    assert_eq!(rules_of(&unknown), [] as [&str; 0]);
+}
+
+#[test]
+fn a_thread_that_means_device_0_is_not_lost() {
+    let with = |thread: &[(&str, &str, u32)], main: &[(&str, &str, u32)], more: fn(TraceBuilder) -> TraceBuilder| {
+        let made = TraceBuilder::on(2).init(&[], &[0, 1]).at(main).context(1, 1).launch(1);
+        rules_of(&more(made.thread(101).at(thread).context(0, 0).launch(0)).ends(&[0, 1]).done())
+    };
+    let main = [("<module>", "serve.py", 4)];
+    let asks = [("prepare", "serve.py", 7), ("_ensure", "own.py", 3), ("set_device", "own.py", 1)];
+    assert_eq!(with(&asks, &main, |made| made), ["thread-without-device"], "what it calls selects the default");
+    let selects = [("prepare", "serve.py", 7), ("set_device", "torch/cuda/__init__.py", 9)];
+    assert_eq!(with(&selects, &main, |made| made), [] as [&str; 0]);
+    let own = [("run", "serve.py", 7), ("start", "serve.py", 9), ("set_device", "own.py", 1)];
+    assert_eq!(with(&own, &main, |made| made), [] as [&str; 0]);
+    let mut named = super::in_thread(false);
+    for event in named.events.iter_mut().filter(|event| event.tid == 101) {
+        event.stack.source = Some("x = torch.zeros(1, device='cuda:0')".to_owned());
+    }
+    assert_eq!(rules_of(&named), [] as [&str; 0], "the line names device 0");
+    let each = [("work", "serve.py", 9)];
+    assert_eq!(with(&each, &each, |made| made), [] as [&str; 0], "the same code runs once for each GPU");
+    let both = |made: TraceBuilder| {
+        made.thread(PID).event("cuMemcpy", EventKind::FirstUse { usage: crate::GpuUse::Copy }, |event| {
+            event.gpu = Some(uuid(0));
+        })
+    };
+    assert_eq!(with(&asks, &main, both), [] as [&str; 0], "the main thread works on both GPUs");
+    let mut old = super::in_thread(false);
+    for event in &mut old.events {
+        if let EventKind::Context { current, .. } = &mut event.what {
+            *current = None;
+        }
+    }
+    assert_eq!(rules_of(&old), [] as [&str; 0], "an older trace does not tell");
+}
+
+#[test]
+fn an_order_of_its_own_for_each_of_several_processes_is_meant() {
+    let worker = |made: TraceBuilder, pid: u32, mask: &str, gpus: &[usize]| {
+        made.process(pid, PID).init(&[("CUDA_VISIBLE_DEVICES", mask)], gpus)
+    };
+    let at_once = |second: (&str, &[usize])| {
+        let made = TraceBuilder::on(4).init(&[("CUDA_VISIBLE_DEVICES", "0,1,3")], &[0, 1, 3]).context(0, 0).launch(0);
+        let made = worker(worker(made, 200, "1,3,0", &[1, 3, 0]), 300, second.0, second.1);
+        let made = made.context(second.1[0], 0).launch(second.1[0]).ends(&[second.1[0]]);
+        let found = rules_of(&made.by(200).context(1, 0).launch(1).ends(&[1]).by(PID).ends(&[0]).done());
+        found.into_iter().filter(|rule| rule == "parents-gpus-reordered").count()
+    };
+    assert_eq!(at_once(("3,0,1", &[3, 0, 1])), 0);
+    assert_eq!(at_once(("1,3,0", &[1, 3, 0])), 2, "both have one order, and it is not the launcher's");
+    assert_eq!(at_once(("3,1,0", &[3, 1, 0])), 2, "it goes backwards");
+    let found = findings(&super::reordered("2,3", &[2, 3]));
+    let says = &finding("parents-gpus-reordered", &found).expect("another order").says;
+    assert!(says.contains("gets GPU 2, GPU 3; pid 100, which started it, sees GPU 3, GPU 2:"), "{says}");
+    let one = findings(&super::reordered("2", &[2]));
+    assert!(finding("parents-gpus-reordered", &one).is_none(), "one GPU has no order: {one:#?}");
 }
 
 #[test]
@@ -302,6 +379,32 @@ fn ranks_share_a_gpu_only_at_the_same_time_and_as_siblings() {
     assert!(finding("ranks-share-gpu", &findings(&released)).is_none(), "released before");
     let there = one(one(TraceBuilder::on(2), 200), 300).done();
     assert!(finding("ranks-share-gpu", &findings(&there)).is_some(), "its memory is still there");
+}
+
+#[test]
+fn any_number_of_processes_on_one_gpu_is_too_many_where_others_are_idle() {
+    let crowd = |count: u32, visible: &[usize], also: Option<usize>| {
+        let mut made = TraceBuilder::on(4);
+        for pid in 200..200 + count {
+            made = made.process(pid, PID).at(&[("<module>", "serve.py", 3)]).init(&[], visible).context(0, 0).launch(0);
+        }
+        for gpu in also.into_iter().flat_map(|last| 1..=last) {
+            made = made.process(300 + gpu as u32, PID).init(&[], visible).context(gpu, 0).launch(gpu).ends(&[gpu]);
+        }
+        let ended = (200..200 + count).fold(made, |made, pid| made.by(pid).ends(&[0]));
+        let found = findings(&ended.done());
+        finding("ranks-share-gpu", &found).map(|it| (it.events.len(), it.bytes.unwrap_or(0) / CONTEXT))
+    };
+    let all = [0, 1, 2, 3];
+    assert_eq!(crowd(1, &all, None), None);
+    assert_eq!(crowd(4, &all, None), Some((3, 3)));
+    assert_eq!(crowd(8, &all, None), Some((6, 6)), "two on each GPU would be even");
+    assert_eq!(crowd(33, &all, None), Some((24, 24)));
+    assert_eq!(crowd(8, &all, Some(2)), Some((6, 6)), "GPU 3 has none");
+    assert_eq!(crowd(8, &all, Some(3)), None, "every GPU has one");
+    assert_eq!(crowd(2, &all, Some(3)), None, "five processes share four GPUs");
+    assert_eq!(crowd(2, &all, Some(2)), Some((1, 1)), "four processes could have one each");
+    assert_eq!(crowd(8, &[0], None), None, "they see no other");
 }
 
 #[test]

@@ -71,7 +71,7 @@ impl StackReader {
     }
 
     pub(super) fn read(&mut self, thread: &ParkedThread) -> Stack {
-        let ParkedThread { pid, tid, pthread, ref frames, ref waiting } = *thread;
+        let ParkedThread { pid, ref frames, ref waiting, .. } = *thread;
         let (mappings, mut missing) = match mappings(pid) {
             Ok(mappings) => (mappings, None),
             Err(why) => (Vec::new(), Some(why)),
@@ -80,7 +80,7 @@ impl StackReader {
         let has_python = mappings.iter().any(|mapping| is_python(&mapping.path));
         let (mut python, mut meanwhile) = (Vec::new(), Vec::new());
         if has_python {
-            match self.python_frames(pid, tid, pthread) {
+            match self.python_frames(thread) {
                 Ok(found) => (python, meanwhile) = found,
                 Err(why) => missing = Some(why),
             }
@@ -102,7 +102,8 @@ impl StackReader {
 
     /// The Python frames of a thread. If none of them belongs to the user, also those of the newest thread that has
     /// one.
-    fn python_frames(&mut self, pid: u32, tid: u32, pthread: u64) -> Result<(Vec<Frame>, Vec<Frame>), String> {
+    fn python_frames(&mut self, thread: &ParkedThread) -> Result<(Vec<Frame>, Vec<Frame>), String> {
+        let ParkedThread { pid, tid, pthread, ref waiting, .. } = *thread;
         let spy = match self.open(pid) {
             PythonMemory::Readable(spy) => spy,
             PythonMemory::Absent => return Ok(Default::default()),
@@ -117,6 +118,9 @@ impl StackReader {
                     let by_number = traces.iter().position(|trace| trace.os_thread_id == Some(u64::from(tid)));
                     let found = by_number.or_else(|| traces.iter().position(|trace| trace.thread_id == pthread));
                     let mut stacks: Vec<Vec<Frame>> = traces.iter().map(|trace| frames_of(&trace.frames)).collect();
+                    if let Some(waiting) = waiting {
+                        stacks.iter_mut().for_each(|stack| source::name_entry_script(pid, waiting, stack));
+                    }
                     let own = found.and_then(|at| stacks.get_mut(at)).map(std::mem::take).unwrap_or_default();
                     let meanwhile = match has_users(&own) {
                         true => Vec::new(),

@@ -12,7 +12,8 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 
 use super::super::message;
-use crate::{Frame, Stack};
+use crate::stack::is_entry_script;
+use crate::{Frame, FrameOwner, MODULE, Stack};
 
 /// Larger files are not read.
 const LARGEST: u64 = 4 << 20;
@@ -33,6 +34,21 @@ pub(super) fn line(pid: u32, waiting: &UnixStream, stack: &Stack) -> Option<Stri
     read(SOURCE.open(pid, waiting, name)?, *number)
 }
 
+/// Says of a script that an installer wrote for a package that it is the package's: Python begins in it.
+pub(super) fn name_entry_script(pid: u32, waiting: &UnixStream, stack: &mut [Frame]) {
+    let Some((first, called)) = stack.split_last_mut() else { return };
+    let name = first.file.as_deref().unwrap_or_default();
+    if first.owner != FrameOwner::Program || first.function != MODULE || name.ends_with(".py") {
+        return;
+    }
+    let Some(file) = SCRIPT.open(pid, waiting, name) else { return };
+    let mut text = String::new();
+    if file.take(SCRIPT.largest).read_to_string(&mut text).is_ok() && is_entry_script(&text) {
+        first.owner = FrameOwner::Package;
+        first.package = called.iter().rev().find_map(|frame| frame.package.clone());
+    }
+}
+
 /// Which files are read.
 pub(super) struct Readable {
     /// Whether a file's name is one of those.
@@ -42,6 +58,8 @@ pub(super) struct Readable {
 }
 
 const SOURCE: Readable = Readable { is_wanted: is_source, largest: LARGEST };
+/// Nothing of a script is kept.
+const SCRIPT: Readable = Readable { is_wanted: |_| true, largest: 16 << 10 };
 
 impl Readable {
     /// The file of a name, opened by the thread that waits.

@@ -1,0 +1,490 @@
+//! Every process that the program starts: whether it reports to the tracer, and if it does not, whether it may have used
+//! CUDA unseen.
+//!
+//! The hook maps a file of the trace as soon as it is loaded, so the memory map of a process shows whether it reports.
+//! One that does not is looked at until it ends, and whenever somebody opens libcuda. It has used no CUDA if nobody opened
+//! libcuda between the last look and its end.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
+use rustix::process::{Pid, test_kill_process};
+
+use super::driver_watch::{DriverWatch, Opened};
+use super::place::TraceFolder;
+use super::processes::{MOST_ARGUMENTS, MOST_ENVIRONMENT, read};
+use cuda_pitfalls_core::clock;
+use cuda_pitfalls_core::text::counts::counted;
+use cuda_pitfalls_instrument::forwarding::NAME;
+use cuda_pitfalls_instrument::supervisor;
+use cuda_pitfalls_instrument::traced::{CUDA_FOLDER, VARIABLE};
+
+/// How often processes are looked at.
+const SCAN_NS: u64 = 50_000_000;
+/// A scan takes at most one part in this many of the tracer's time, and one after an open a part in [`URGENT_SHARE`].
+const SHARE: u64 = 50;
+const URGENT_SHARE: u64 = 10;
+/// How long the loader may take to load the hook.
+const LOADING_NS: u64 = 2_000_000_000;
+/// A program may start its child this many scans after it said so.
+const MOST_SCANS: u32 = 3;
+/// How much is read of a memory map.
+const MOST_MAPS: u64 = 64 << 20;
+/// How many sentences about processes are kept.
+const MOST_SENTENCES: usize = 100;
+/// The longest command line in a sentence, in characters.
+const LONGEST_COMMAND: usize = 80;
+/// The most processes that are followed.
+const MOST_PROCESSES: usize = 20_000;
+
+/// The keys of the kernel's auxiliary vector (getauxval(3)).
+const AT_BASE: u64 = 7;
+const AT_SECURE: u64 = 23;
+
+/// Why a process does not report.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Untraced {
+    Unreadable,
+    OtherTrace,
+    NoVariables,
+    Privileged,
+    OtherRoot,
+    Static,
+    NoHook,
+    ByPath,
+}
+
+impl Untraced {
+    fn reason(self) -> &'static str {
+        match self {
+            Untraced::Unreadable => "its files in /proc cannot be read",
+            Untraced::OtherTrace => "it belongs to another trace",
+            Untraced::NoVariables => "it was started without the trace's variables",
+            Untraced::Privileged => "it runs with other privileges (setuid), so that the loader ignores LD_PRELOAD",
+            Untraced::OtherRoot => "it runs in another mount namespace or below another root folder",
+            Untraced::Static => "it is linked statically",
+            Untraced::NoHook => "the hook is not loaded in it",
+            Untraced::ByPath => "it opened libcuda by another way than by name, and reported no cuInit",
+        }
+    }
+}
+
+/// What a look at a process showed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Attachment {
+    /// It reports.
+    Attached,
+    /// It does not report yet, and nothing prevents it.
+    Starting,
+    /// It does not report.
+    Untraced(Untraced),
+    /// It uses libcuda and does not report.
+    UsesCuda(Untraced),
+}
+
+/// When a process started, and where its stack begins: another program in the same process has another stack.
+type ProgramIdentity = (u64, u64);
+
+struct Descendant {
+    identity: ProgramIdentity,
+    since_ns: u64,
+    attachment: Attachment,
+    has_libcuda: bool,
+    /// The command line at the last look.
+    command: String,
+}
+
+/// A program that a process of the trace starts without the trace's variables.
+struct LostStart {
+    parent: u32,
+    program: String,
+    scans: u32,
+}
+
+pub(super) struct Descendants {
+    watch: DriverWatch,
+    /// The end of the path that a process maps that reports.
+    shared_file: String,
+    /// What the environment of a process has in which the hook will be loaded.
+    variables: Vec<String>,
+    /// The path of the trace's own libcuda.
+    forwarding: String,
+    preload: bool,
+    mount_namespace: Option<std::path::PathBuf>,
+    running: BTreeMap<u32, Descendant>,
+    lost_starts: Vec<LostStart>,
+    /// The programs that sent a message, by PID.
+    heard: BTreeMap<u32, ProgramIdentity>,
+    /// Whether one of them sent its first message since the last look.
+    has_news: bool,
+    /// How often such a program had loaded libcuda at the last look.
+    loads: Option<u64>,
+    /// Processes that may have used CUDA unseen, each with the sentence about it.
+    unseen: BTreeMap<(u32, ProgramIdentity), String>,
+    next_ns: u64,
+    next_urgent_ns: u64,
+}
+
+impl Descendants {
+    pub(super) fn new(place: &TraceFolder, libcuda: Option<&Path>, preload: bool) -> Descendants {
+        let mut variables = vec![format!("{VARIABLE}={}", place.path().display())];
+        if preload {
+            variables.push(place.hook().display().to_string());
+        }
+        Descendants {
+            watch: DriverWatch::start(libcuda),
+            shared_file: place.shared_file(),
+            variables,
+            forwarding: place.path().join(CUDA_FOLDER).join(NAME).display().to_string(),
+            preload,
+            mount_namespace: fs::read_link("/proc/self/ns/mnt").ok(),
+            running: BTreeMap::new(),
+            lost_starts: Vec::new(),
+            heard: BTreeMap::new(),
+            has_news: false,
+            loads: place.loads(),
+            unseen: BTreeMap::new(),
+            next_ns: 0,
+            next_urgent_ns: 0,
+        }
+    }
+
+    /// Records that a process sent a message: what its program does is seen.
+    pub(super) fn note_message(&mut self, pid: u32) {
+        let Some(status) = ProcessStatus::read(pid) else { return };
+        if self.heard.insert(pid, status.identity) != Some(status.identity) {
+            self.has_news = true;
+            self.unseen.retain(|(process, identity), _| (*process, *identity) != (pid, status.identity));
+        }
+    }
+
+    /// Records that a process starts a program without the trace's variables, or replaces itself by one.
+    pub(super) fn expect_untraced(&mut self, parent: u32, program: String) {
+        self.lost_starts.push(LostStart { parent, program, scans: 0 });
+    }
+
+    /// Readable when processes have to be looked at before [`Descendants::wait_ns`] is over.
+    pub(super) fn urgent_fd(&self) -> Option<std::os::fd::BorrowedFd<'_>> {
+        self.watch.fd().filter(|_| clock::now_ns() >= self.next_urgent_ns)
+    }
+
+    /// How long to wait until processes have to be looked at.
+    pub(super) fn wait_ns(&self, now_ns: u64) -> u64 {
+        self.next_ns.saturating_sub(now_ns)
+    }
+
+    /// Whether it is time to look at all processes.
+    pub(super) fn is_due(&self) -> bool {
+        let is_urgent = self.urgent_fd().is_some_and(|fd| {
+            let mut fds = [PollFd::from_borrowed_fd(fd, PollFlags::IN)];
+            poll(&mut fds, Some(&supervisor::timespec(0))).is_ok_and(|ready| ready > 0)
+        });
+        is_urgent || clock::now_ns() >= self.next_ns
+    }
+
+    /// The processes that ran at the last look.
+    pub(super) fn running(&self) -> impl Iterator<Item = u32> {
+        self.running.keys().copied()
+    }
+
+    /// What may have been missed, in words. `ended_why` is why processes that still run are not waited for.
+    pub(super) fn not_seen(&self, ended_why: &str) -> Vec<String> {
+        let named = self.running.iter().filter(|(pid, process)| !self.unseen.contains_key(&(**pid, process.identity)));
+        let running = named.map(|(pid, _)| {
+            let command = command_of(*pid);
+            format!("process {pid} ({command}) still runs {ended_why}: what it does from now on is not seen")
+        });
+        let mut all: Vec<String> = self.unseen.values().cloned().chain(running).collect();
+        let left_out = all.len().saturating_sub(MOST_SENTENCES);
+        all.truncate(MOST_SENTENCES);
+        if left_out > 0 {
+            all.push(format!("{} more that could not be seen", counted(left_out as u64, "process")));
+        }
+        all
+    }
+
+    /// Looks at all processes of the program. `roots` are the children of the tracer that belong to it;
+    /// `loads` is how often one that reports has loaded libcuda.
+    pub(super) fn scan(&mut self, roots: &[u32], loads: Option<u64>) {
+        let began_ns = clock::now_ns();
+        let opened = self.watch.take_opened();
+        let mut before = std::mem::take(&mut self.running);
+        let mut ended = Vec::new();
+        // A process that has just sent its first message has opened libcuda.
+        let mut is_explained = std::mem::take(&mut self.has_news) | (self.loads != loads);
+        self.loads = loads;
+        for pid in processes_below(roots) {
+            let Some(status) = ProcessStatus::read(pid) else { continue };
+            if !status.is_running(pid) {
+                if !before.contains_key(&pid) {
+                    ended.push((pid, status.identity, status.name));
+                }
+                continue;
+            }
+            let process = match before.remove(&pid) {
+                Some(known) if known.identity == status.identity => self.look_again(pid, known, opened),
+                known => {
+                    if let Some(known) = known {
+                        self.note_end(pid, &known, opened);
+                        ended.push((pid, known.identity, known.command));
+                    }
+                    self.look_first(pid, status.identity, began_ns)
+                }
+            };
+            let is_user = process.has_libcuda || opened.libcuda && has_open_libcuda(pid);
+            is_explained |= is_user && process.attachment == Attachment::Attached;
+            self.running.insert(pid, process);
+        }
+        for (pid, process) in before {
+            self.note_end(pid, &process, opened);
+            ended.push((pid, process.identity, process.command));
+        }
+        self.note_lost_starts(opened);
+        if opened.libcuda && !is_explained {
+            self.note_unexplained(ended);
+        }
+        if supervisor::stat("self").is_none() {
+            let sentence = "the processes of the program cannot be listed: /proc cannot be read".to_owned();
+            self.unseen.insert((0, (0, 0)), sentence);
+        }
+        let now_ns = clock::now_ns();
+        let took_ns = now_ns - began_ns;
+        self.next_ns = now_ns + SCAN_NS.max(SHARE * took_ns);
+        self.next_urgent_ns = now_ns + URGENT_SHARE * took_ns;
+    }
+
+    fn look_first(&mut self, pid: u32, identity: ProgramIdentity, now_ns: u64) -> Descendant {
+        let attachment = Attachment::Starting;
+        let process = Descendant { identity, since_ns: now_ns, attachment, has_libcuda: false, command: String::new() };
+        self.look(pid, process)
+    }
+
+    fn look_again(&mut self, pid: u32, process: Descendant, opened: Opened) -> Descendant {
+        match process.attachment {
+            Attachment::UsesCuda(_) => process,
+            // It may open libcuda by another way than by name.
+            Attachment::Attached if !opened.libcuda || process.has_libcuda => process,
+            _ => self.look(pid, process),
+        }
+    }
+
+    /// Finds out whether a process reports, and whether it uses libcuda.
+    fn look(&mut self, pid: u32, mut process: Descendant) -> Descendant {
+        let is_heard = self.heard.get(&pid) == Some(&process.identity);
+        let Some(maps) = maps_of(pid) else {
+            process.command = command_of(pid);
+            process.attachment =
+                if is_heard { Attachment::Attached } else { Attachment::Untraced(Untraced::Unreadable) };
+            return process;
+        };
+        let is_attached = is_heard || maps.contains(&self.shared_file);
+        let has_forwarding = maps.contains(&self.forwarding);
+        let has_libcuda = maps.contains("/libcuda.so") && !has_forwarding;
+        let has_simulated = maps.contains("/libcuda_pitfalls_sim");
+        process.has_libcuda = has_forwarding || has_libcuda || has_simulated;
+        process.attachment = if is_attached {
+            // The driver calls the hook at `cuInit`, unless the program has removed the variable for that.
+            match has_libcuda && !is_heard {
+                true => Attachment::UsesCuda(Untraced::ByPath),
+                false => Attachment::Attached,
+            }
+        } else {
+            match self.untraced(pid) {
+                why if has_libcuda || has_simulated || has_open_libcuda(pid) => {
+                    Attachment::UsesCuda(why.unwrap_or(Untraced::NoHook))
+                }
+                Some(why) => Attachment::Untraced(why),
+                None if self.preload && clock::now_ns() > process.since_ns + LOADING_NS => {
+                    Attachment::Untraced(Untraced::NoHook)
+                }
+                None => Attachment::Starting,
+            }
+        };
+        process.command = command_of(pid);
+        if let Attachment::UsesCuda(why) = process.attachment {
+            let (command, reason) = (&process.command, why.reason());
+            let sentence = format!("process {pid} ({command}) uses libcuda and is not traced, because {reason}");
+            self.unseen.insert((pid, process.identity), sentence);
+        }
+        process
+    }
+
+    /// What prevents a process from reporting; `None` if nothing does.
+    fn untraced(&self, pid: u32) -> Option<Untraced> {
+        let root = fs::read_link(format!("/proc/{pid}/root"));
+        let namespace = fs::read_link(format!("/proc/{pid}/ns/mnt"));
+        let (Ok(root), Ok(namespace)) = (root, namespace) else { return Some(Untraced::Unreadable) };
+        if root != Path::new("/") || Some(namespace) != self.mount_namespace {
+            return Some(Untraced::OtherRoot);
+        }
+        let auxiliary = read(&format!("/proc/{pid}/auxv"), MOST_ARGUMENTS).unwrap_or_default();
+        match auxiliary_value(&auxiliary, AT_SECURE) {
+            None => return Some(Untraced::Unreadable),
+            Some(0) => {}
+            Some(_) => return Some(Untraced::Privileged),
+        }
+        if auxiliary_value(&auxiliary, AT_BASE).unwrap_or(0) == 0 {
+            return Some(Untraced::Static);
+        }
+        let Ok(environment) = read(&format!("/proc/{pid}/environ"), MOST_ENVIRONMENT) else {
+            return Some(Untraced::Unreadable);
+        };
+        let environment = String::from_utf8_lossy(&environment);
+        if self.variables.iter().all(|variable| environment.contains(variable)) {
+            return None;
+        }
+        let has_other = environment.contains(VARIABLE) && !environment.contains(&self.variables[0]);
+        Some(if has_other { Untraced::OtherTrace } else { Untraced::NoVariables })
+    }
+
+    /// Records the end of a program that did not report. It used no CUDA if libcuda was not opened since the last look.
+    fn note_end(&mut self, pid: u32, process: &Descendant, opened: Opened) {
+        let Attachment::Untraced(why) = process.attachment else { return };
+        // The libcuda of another root folder is another file.
+        let is_doubtful = if why == Untraced::OtherRoot { opened.any } else { opened.libcuda };
+        if is_doubtful && self.heard.get(&pid) != Some(&process.identity) {
+            let (command, reason) = (&process.command, why.reason());
+            let sentence = format!(
+                "process {pid} ({command}) was not traced, because {reason}; whether it loaded libcuda is not known"
+            );
+            self.unseen.insert((pid, process.identity), sentence);
+        }
+    }
+
+    /// Records that libcuda was opened by a process that is not known: one that has ended, or a child of one that does not
+    /// report.
+    fn note_unexplained(&mut self, ended: Vec<(u32, ProgramIdentity, String)>) {
+        for (pid, process) in &self.running {
+            let Attachment::Untraced(why) = process.attachment else { continue };
+            let (command, reason) = (&process.command, why.reason());
+            let sentence = format!(
+                "process {pid} ({command}) is not traced, because {reason}; while it ran an unknown process opened libcuda"
+            );
+            self.unseen.insert((*pid, process.identity), sentence);
+        }
+        for (pid, identity, command) in ended {
+            if self.heard.get(&pid) != Some(&identity) {
+                let sentence = format!(
+                    "process {pid} ({command}) ended just after libcuda was opened, before it could be looked at"
+                );
+                self.unseen.entry((pid, identity)).or_insert(sentence);
+            }
+        }
+    }
+
+    /// Compares the programs that were to be started without the trace's variables with those that run.
+    fn note_lost_starts(&mut self, opened: Opened) {
+        for mut start in std::mem::take(&mut self.lost_starts) {
+            let family = processes_below(&[start.parent]);
+            let is_found = family
+                .iter()
+                .filter_map(|pid| self.running.get(pid))
+                .any(|process| matches!(process.attachment, Attachment::Untraced(_) | Attachment::UsesCuda(_)));
+            if is_found {
+                continue;
+            }
+            if opened.libcuda {
+                let LostStart { parent, program, .. } = start;
+                let sentence = format!(
+                    "process {parent} started {program} without the trace's variables; libcuda was opened before it could \
+                     be looked at"
+                );
+                self.unseen.insert((parent, (0, 0)), sentence);
+                continue;
+            }
+            start.scans += 1;
+            if start.scans < MOST_SCANS {
+                self.lost_starts.push(start);
+            }
+        }
+    }
+}
+
+/// What the kernel says of a process.
+struct ProcessStatus {
+    identity: ProgramIdentity,
+    name: String,
+    is_zombie: bool,
+    threads: u64,
+}
+
+impl ProcessStatus {
+    /// `None` if the process has ended and was waited for.
+    fn read(pid: u32) -> Option<ProcessStatus> {
+        let Some(fields) = supervisor::stat(pid) else {
+            // /proc may hide the processes of other users.
+            let is_there = test_kill_process(Pid::from_raw(pid.try_into().ok()?)?) != Err(Errno::SRCH);
+            let hidden = ProcessStatus { identity: (0, 0), name: "hidden".to_owned(), is_zombie: false, threads: 1 };
+            return is_there.then_some(hidden);
+        };
+        let field = |at: usize| fields.get(at).and_then(|field| field.parse().ok()).unwrap_or(0);
+        let is_zombie = fields.first().is_some_and(|state| state == "Z" || state == "X");
+        // `num_threads` is field 20, `starttime` field 22, `startstack` field 28.
+        let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+        Some(ProcessStatus {
+            identity: (field(19), field(25)),
+            name: name.trim_end().to_owned(),
+            is_zombie,
+            threads: field(17),
+        })
+    }
+
+    /// Whether the process runs. Its first thread may have ended before the others.
+    fn is_running(&self, pid: u32) -> bool {
+        !self.is_zombie || (self.threads > 1 && threads_of(pid).len() > 1)
+    }
+}
+
+fn threads_of(pid: u32) -> Vec<String> {
+    let tasks = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    tasks.map(|task| task.file_name().to_string_lossy().into_owned()).collect()
+}
+
+/// The memory map of a process; `None` if it cannot be read. A thread that has ended has none.
+fn maps_of(pid: u32) -> Option<String> {
+    let text = |path: String| Some(String::from_utf8_lossy(&read(&path, MOST_MAPS).ok()?).into_owned());
+    let maps = text(format!("/proc/{pid}/maps"))?;
+    if !maps.is_empty() {
+        return Some(maps);
+    }
+    let threads = threads_of(pid).into_iter().filter_map(|thread| text(format!("/proc/{pid}/task/{thread}/maps")));
+    threads.into_iter().find(|maps| !maps.is_empty()).or(Some(maps))
+}
+
+/// Whether a process is about to load libcuda, or reads its file.
+fn has_open_libcuda(pid: u32) -> bool {
+    let files = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+    let mut paths = files.filter_map(|file| fs::read_link(file.path()).ok());
+    paths.any(|path| path.to_string_lossy().contains("/libcuda.so"))
+}
+
+/// A value of the kernel's auxiliary vector.
+fn auxiliary_value(vector: &[u8], key: u64) -> Option<u64> {
+    let words: Vec<u64> = vector.as_chunks().0.iter().map(|word| u64::from_ne_bytes(*word)).collect();
+    words.as_chunks().0.iter().find(|[found, _]| *found == key).map(|[_, value]| *value)
+}
+
+/// The command line of a process, or its name where it has none.
+fn command_of(pid: u32) -> String {
+    let line = read(&format!("/proc/{pid}/cmdline"), MOST_ARGUMENTS).unwrap_or_default();
+    let words: Vec<_> =
+        line.split(|byte| *byte == 0).filter(|word| !word.is_empty()).map(String::from_utf8_lossy).collect();
+    if words.is_empty() {
+        return fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default().trim_end().to_owned();
+    }
+    words.join(" ").chars().take(LONGEST_COMMAND).collect()
+}
+
+/// These processes and all that descend from them.
+fn processes_below(roots: &[u32]) -> Vec<u32> {
+    let mut all = roots.to_vec();
+    let mut at = 0;
+    while let Some(pid) = all.get(at).copied().filter(|_| at < MOST_PROCESSES) {
+        at += 1;
+        all.extend(supervisor::children_of(pid).into_iter().map(i32::unsigned_abs));
+    }
+    all
+}

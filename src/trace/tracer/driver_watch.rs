@@ -1,0 +1,75 @@
+//! Notices that some process opens libcuda, or the device file that libcuda and NVML open.
+//!
+//! The kernel says that a file was opened, in any mount namespace, and not by whom.
+
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
+
+/// Folders in which the loader may find a libcuda that is not the first one.
+const FOLDERS: [&str; 8] = [
+    "/usr/lib/x86_64-linux-gnu",
+    "/usr/lib/aarch64-linux-gnu",
+    "/usr/lib64",
+    "/usr/lib",
+    "/usr/lib/wsl/lib",
+    "/usr/local/cuda/compat",
+    "/usr/local/nvidia/lib64",
+    "/run/opengl-driver/lib",
+];
+/// Opened by `cuInit` and by `nvmlInit` (driver 580.159.04).
+const DEVICE: &str = "/dev/nvidia-uvm";
+
+/// What was opened since the last look.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Opened {
+    pub(super) libcuda: bool,
+    /// libcuda or [`DEVICE`]: no process uses CUDA without one of them, whatever its root folder. True if the device
+    /// file is not watched.
+    pub(super) any: bool,
+}
+
+pub(super) struct DriverWatch {
+    /// `None` if the kernel refused it: then every moment may be one in which libcuda was opened.
+    inotify: Option<OwnedFd>,
+    /// The number of the watch on [`DEVICE`]; `None` if it is not there.
+    device: Option<i32>,
+}
+
+impl DriverWatch {
+    /// Watches a libcuda, and the others that are installed.
+    pub(super) fn start(libcuda: Option<&Path>) -> DriverWatch {
+        let Ok(inotify) = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK) else {
+            return DriverWatch { inotify: None, device: None };
+        };
+        let watch = |path: &Path| inotify::add_watch(&inotify, path, WatchFlags::OPEN).ok();
+        let search = std::env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
+        let folders = FOLDERS.iter().map(PathBuf::from).chain(std::env::split_paths(&search));
+        for folder in folders.filter(|folder| folder.is_absolute()) {
+            watch(&folder.join("libcuda.so.1"));
+        }
+        let is_watched = libcuda.is_none_or(|libcuda| watch(libcuda).is_some());
+        let device = watch(Path::new(DEVICE));
+        DriverWatch { inotify: is_watched.then_some(inotify), device }
+    }
+
+    /// What was opened since the last call. All of it if that is not known.
+    pub(super) fn take_opened(&self) -> Opened {
+        let Some(inotify) = &self.inotify else { return Opened { libcuda: true, any: true } };
+        let mut room = [MaybeUninit::uninit(); 4096];
+        let mut events = inotify::Reader::new(inotify, &mut room);
+        let mut opened = Opened { libcuda: false, any: self.device.is_none() };
+        while let Ok(event) = events.next() {
+            opened.any = true;
+            opened.libcuda |= Some(event.wd()) != self.device;
+        }
+        opened
+    }
+
+    /// Readable when a file was opened.
+    pub(super) fn fd(&self) -> Option<BorrowedFd<'_>> {
+        self.inotify.as_ref().map(OwnedFd::as_fd)
+    }
+}
