@@ -61,7 +61,9 @@ mod python;
 mod python_mask;
 #[path = "readme/main.rs"]
 mod readme;
+mod redacted;
 mod refused;
+mod refused_calls;
 mod rejected;
 mod releases;
 mod replay;

@@ -187,6 +187,35 @@ fn what_gave_up_on_the_simulated_driver_is_not_taken_for_clean() {
     }
 }
 
+/// What the simulated driver refuses, and what it lacks, after a `cuInit` that it answered: the call, and the function that a
+/// trace names.
+const NOT_MODELLED: [(&str, &str); 3] = [
+    ("c.cuModuleLoadData(ctypes.byref(p), b'no PTX')", "cuModuleLoadData"),
+    ("c.cuDeviceGetAttribute(ctypes.byref(p), 126, 0)", "cuDeviceGetAttribute"),
+    ("hasattr(c, 'cuTexObjectCreate')", "cuTexObjectCreate"),
+];
+
+#[test]
+fn a_trace_on_the_simulated_machine_names_what_is_not_modelled() {
+    let scratch = Scratch::new();
+    let out = scratch.at("out");
+    let begin = "import ctypes; c = ctypes.CDLL('libcuda.so.1'); p = ctypes.c_void_p(); c.cuInit(0); \
+                 c.cuDevicePrimaryCtxRetain(ctypes.byref(p), 0); c.cuCtxSetCurrent(p)";
+    for (call, name) in NOT_MODELLED {
+        for (forbidden, wanted) in [("late-mask", 3), ("context", 1)] {
+            let script = format!("{begin}; {call}");
+            let trace = ["trace", "--on", "sim", "--forbid", forbidden, "--out", &out, "--", "python3", "-c", &script];
+            let ran = scratch.run(&trace);
+            assert!(ran.code == Some(wanted) && ran.stderr.contains(name), "{name} {forbidden}: {ran:#?}");
+            assert!(ran.stderr.contains("found in what was seen"), "{name}: {ran:#?}");
+        }
+    }
+    let modelled = format!("{begin}; c.cuDeviceGetCount(ctypes.byref(p))");
+    scratch
+        .run(&["trace", "--on", "sim", "--forbid", "late-mask", "--out", &out, "--", "python3", "-c", &modelled])
+        .good();
+}
+
 /// A traced program may start a trace, and so may one on the simulated machine. The inner one ends, and sees.
 #[test]
 fn a_trace_within_a_trace_sees_its_program() {

@@ -13,6 +13,7 @@ pub mod export;
 pub mod fleet;
 pub mod known;
 pub mod preview;
+pub mod refused;
 pub mod releases;
 pub mod survey;
 pub mod visibility;

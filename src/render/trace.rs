@@ -25,6 +25,7 @@ pub use summary::schema;
 
 use super::Format;
 use super::issue::Attached;
+use cuda_pitfalls_answers::refused::{Refusal, refusals};
 use cuda_pitfalls_core::scenario::Scenario;
 use cuda_pitfalls_trace::diagnosis::{Finding, Severity};
 use cuda_pitfalls_trace::ledger::{Ledger, ledgers};
@@ -36,6 +37,7 @@ pub struct TraceView<'a> {
     trace: &'a Trace,
     history: History<'a>,
     ledgers: Vec<Ledger<'a>>,
+    refusals: Vec<Refusal>,
     findings: &'a [Finding],
     violations: &'a [Violation],
     /// What of the policy cannot be decided, because the trace saw less.
@@ -46,7 +48,9 @@ impl<'a> TraceView<'a> {
     /// The view of a trace, its findings and what a policy says of it.
     pub fn new(trace: &'a Trace, findings: &'a [Finding], outcome: &'a PolicyOutcome) -> TraceView<'a> {
         let (violations, undecided) = (outcome.violations.as_slice(), outcome.undecided.as_slice());
-        TraceView { trace, history: History::new(trace), ledgers: ledgers(trace), findings, violations, undecided }
+        let history = History::new(trace);
+        let (ledgers, refusals) = (ledgers(trace), refusals(&history));
+        TraceView { trace, history, ledgers, refusals, findings, violations, undecided }
     }
 
     /// A trace in which nothing was found.
@@ -57,6 +61,12 @@ impl<'a> TraceView<'a> {
 
     fn found(&self, severity: Severity) -> impl Iterator<Item = &'a Finding> {
         self.findings.iter().filter(move |finding| finding.severity == severity)
+    }
+
+    /// How many calls CUDA refused to a program that failed.
+    fn refused(&self) -> usize {
+        let has_failed = self.trace.end.as_ref().is_some_and(|end| end.failure().is_some());
+        if has_failed { self.refusals.len() } else { 0 }
     }
 
     /// The trace in a form, none if traces do not have it. Lines have at most `width` columns, but for fewer than 40;

@@ -1,45 +1,110 @@
-//! Redaction: a trace without paths, arguments and environment, which identify its author.
+//! Redaction: a trace without paths, arguments and names of a machine, which identify its author.
 
 use std::collections::BTreeMap;
 
+use serde_json::Value;
+
 use super::{EventKind, Stack, TraceLine};
-use cuda_pitfalls_core::text::redact::{GONE, keep_package, short};
+use cuda_pitfalls_core::text::redact::{GONE, Redactor, keep_package, short};
+
+/// Fields whose values are words of the format.
+const WORDS: [&str; 10] =
+    ["schema", "line", "event", "provenance", "witness", "change", "usage", "language", "owner", "kind"];
+/// Fields whose keys are names that come from the machine or the program.
+const MAPS: [&str; 2] = ["environment", "variables"];
+/// The field of a process's counts that has the UUIDs of GPUs for keys; that of the first line is a list.
+const GPUS: &str = "gpus";
+/// Fields with sentences in which a path may be relative.
+const SENTENCES: [&str; 4] = ["limits", "not_seen", "no_python", "missing"];
 
 /// A line of a trace without folders, arguments and the values of variables other than masks. Names
-/// of files, functions and lines stay: without them a trace says nothing.
-pub fn redacted(line: TraceLine) -> TraceLine {
-    match line {
-        TraceLine::Start(mut start) => {
+/// of files, functions and lines stay: without them a trace says nothing. `redactor` is the same for all lines of a trace.
+///
+/// # Errors
+/// The line cannot be written as JSON.
+pub fn redacted(mut line: TraceLine, redactor: &mut Redactor) -> serde_json::Result<TraceLine> {
+    match &mut line {
+        TraceLine::Start(start) => {
             start.command =
                 start.command.first().map(|program| vec![short(program), GONE.to_owned()]).unwrap_or_default();
             start.folder = GONE.to_owned();
             start.libcuda = start.libcuda.as_deref().map(short);
             redact_variables(&mut start.environment);
-            TraceLine::Start(start)
         }
-        TraceLine::Process(mut process) => {
+        TraceLine::Process(process) => {
             process.program = short(&process.program);
             process.arguments = vec![GONE.to_owned()];
-            TraceLine::Process(process)
         }
-        TraceLine::Event(mut event) => {
+        TraceLine::Event(event) => {
             redact_stack(&mut event.stack);
-            if let EventKind::Init { variables, .. } = &mut event.what {
-                redact_variables(variables);
+            match &mut event.what {
+                EventKind::Init { variables, .. } => redact_variables(variables),
+                EventKind::Variable { before, value, .. } => {
+                    [before, value].into_iter().flatten().for_each(redact_value);
+                }
+                EventKind::MaskRead { value, .. } => value.iter_mut().for_each(redact_value),
+                _ => {}
             }
-            TraceLine::Event(event)
         }
-        TraceLine::Holder(mut holder) => {
-            redact_stack(&mut holder.stack);
-            TraceLine::Holder(holder)
+        TraceLine::Holder(holder) => redact_stack(&mut holder.stack),
+        TraceLine::Memory(_) | TraceLine::Ledger(_) | TraceLine::Counts(_) | TraceLine::End(_) => {}
+    }
+    let mut value = serde_json::to_value(line)?;
+    redact_fields(&mut value, redactor);
+    serde_json::from_value(value)
+}
+
+/// Redacts every text of an object, and not the words of the format.
+fn redact_fields(value: &mut Value, redactor: &mut Redactor) {
+    match value {
+        Value::Object(fields) => {
+            for (name, value) in fields {
+                let name = name.as_str();
+                if WORDS.contains(&name) {
+                    // A host or a user may be called like one of them.
+                    Redactor::default().json(value);
+                    continue;
+                }
+                if SENTENCES.contains(&name) {
+                    shorten_relative(value);
+                }
+                if MAPS.contains(&name) || name == GPUS && value.is_object() {
+                    redact_keys(value, redactor);
+                }
+                redact_fields(value, redactor);
+            }
         }
-        other => other,
+        Value::Array(values) => values.iter_mut().for_each(|value| redact_fields(value, redactor)),
+        Value::String(text) => *text = redactor.text(text),
+        _ => {}
     }
 }
 
-/// Values that may hold a path; a mask never does.
+fn redact_keys(value: &mut Value, redactor: &mut Redactor) {
+    let Value::Object(fields) = value else { return };
+    *fields = std::mem::take(fields).into_iter().map(|(name, value)| (redactor.text(&name), value)).collect();
+}
+
+/// Leaves the last part of each relative path of sentences.
+fn shorten_relative(value: &mut Value) {
+    match value {
+        Value::String(text) => {
+            // The redactor knows an absolute one.
+            let words = text.split(' ').map(|word| if word.starts_with('/') { word.to_owned() } else { short(word) });
+            *text = words.collect::<Vec<_>>().join(" ");
+        }
+        Value::Array(values) => values.iter_mut().for_each(shorten_relative),
+        _ => {}
+    }
+}
+
 fn redact_variables(variables: &mut BTreeMap<String, String>) {
-    for (_, value) in variables.iter_mut().filter(|(_, value)| value.contains('/')) {
+    variables.values_mut().for_each(redact_value);
+}
+
+/// A value that may hold a path; a mask never does.
+fn redact_value(value: &mut String) {
+    if value.contains('/') {
         *value = GONE.to_owned();
     }
 }

@@ -41,6 +41,7 @@ use cuda_pitfalls_calls::status::SIM_NOT_MODELLED;
 use cuda_pitfalls_core::clock;
 use cuda_pitfalls_core::sample::{Gpu, Reading, STEP_BYTES};
 use cuda_pitfalls_core::text::counts::counted;
+use cuda_pitfalls_core::text::redact::Redactor;
 use cuda_pitfalls_instrument::forwarding::ForwardingOptions;
 use cuda_pitfalls_instrument::libraries::On;
 use cuda_pitfalls_instrument::output;
@@ -113,8 +114,8 @@ pub struct TraceOptions {
     pub folder: PathBuf,
     /// Whether writes of variables are watched, with `LD_PRELOAD`.
     pub preload: bool,
-    /// Whether paths and arguments are left out of the document.
-    pub redact: bool,
+    /// What leaves paths, arguments and names out of the document, if that is wanted.
+    pub redact: Option<Redactor>,
     /// Whether to count queries too that frameworks make before each small operation.
     pub all_calls: bool,
     /// Whether to note whose the memory of each GPU is.
@@ -125,8 +126,6 @@ pub struct TraceOptions {
     pub returns: String,
     /// Which NVML the program finds.
     pub nvml: NvmlFound,
-    /// Whether the simulated machine writes down which functions it does not model.
-    pub tells_unmodelled: bool,
     /// How the program runs apart from its caller; `None` if it does not.
     pub apart: Option<Apart>,
     /// How long processes are waited for that outlive the program. They are killed if it runs apart.
@@ -151,7 +150,7 @@ pub struct Traced {
     pub document: PathBuf,
     /// Why the document on disk is incomplete, if it is.
     pub lost: Option<String>,
-    /// The functions that the simulated machine does not model and that were called, if it was to tell them.
+    /// The functions that the simulated machine does not model and that were called.
     pub unmodelled: BTreeSet<String>,
     /// The functions of NVML that the simulated machine lacks and that were looked for, each with the place.
     pub absent: Vec<String>,
@@ -208,7 +207,7 @@ pub fn trace(program: &Path, options: &TraceOptions) -> Result<Traced, TracerErr
     let environment = place.environment(machine.beside.as_deref(), options.preload);
     let started_ns = clock::now_ns();
     let (asked, withheld) = AskedReadings::new(&options.at, started_ns)?;
-    let writer = Writer::create(&options.folder, options.redact)?;
+    let writer = Writer::create(&options.folder, options.redact.clone())?;
     // Before the program starts: its orphans then become our children, which identifies them.
     supervisor::adopt_orphans().map_err(TracerError::internal)?;
     let before = supervisor::children_of("self");
@@ -251,6 +250,7 @@ pub fn trace(program: &Path, options: &TraceOptions) -> Result<Traced, TracerErr
         pending: BTreeMap::new(),
         gpus: Vec::new(),
         baseline: Vec::new(),
+        beside: machine.beside.clone(),
         written: BTreeMap::new(),
         round_ns: clock::now_ns(),
         stderr: options.apart.as_ref().and_then(|apart| apart.stderr.clone()),
@@ -263,9 +263,9 @@ pub fn trace(program: &Path, options: &TraceOptions) -> Result<Traced, TracerErr
     let ended = tracer.serve(program_itself);
     let lost = tracer.writer.finish();
     // The sampler ends before its folder does.
+    let unmodelled = tracer.unmodelled();
     let Tracer { sampler, place, processes, asked, .. } = tracer;
     drop(sampler);
-    let unmodelled = machine.beside.as_deref().map(simulated::unmodelled).unwrap_or_default();
     drop(place);
     let document = options.folder.join(crate::FILE);
     Ok(Traced { ended, document, lost, unmodelled, absent: processes.absent, not_read: asked.not_read() })
@@ -289,6 +289,8 @@ struct Tracer {
     gpus: Vec<Gpu>,
     /// The memory in use on each GPU before the program was started, in bytes.
     baseline: Vec<Option<u64>>,
+    /// The folder of the simulated machine's libraries, if the program finds those.
+    beside: Option<PathBuf>,
     /// The memory in use on each GPU when it was last written, in bytes.
     written: BTreeMap<usize, u64>,
     watch: MemoryWatch,
@@ -380,6 +382,11 @@ impl Tracer {
         let ours: Vec<i32> = self.sampler.pid().into_iter().collect();
         let children = supervisor::strangers(&self.before, &ours);
         children.into_iter().map(|pid| pid.as_raw_nonzero().get().unsigned_abs()).collect()
+    }
+
+    /// The functions that the simulated machine does not model and that were called.
+    fn unmodelled(&self) -> BTreeSet<String> {
+        self.beside.as_deref().map(simulated::unmodelled).unwrap_or_default()
     }
 
     /// Waits for a message, the end of the program, an open of libcuda, or the next check.

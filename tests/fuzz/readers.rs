@@ -21,6 +21,7 @@ use cuda_pitfalls::render::fleet::FleetForm;
 use cuda_pitfalls::render::{self, Format, Prepared};
 use cuda_pitfalls::report::{Report, Stored, StoredReport};
 use cuda_pitfalls::survey::SurveyDocument;
+use cuda_pitfalls::text::redact::Redactor;
 use cuda_pitfalls::trace::fixture::lines;
 use cuda_pitfalls::trace::{self, Trace};
 use cuda_pitfalls::verdict::Provenance;
@@ -166,7 +167,8 @@ fn trace(bytes: &[u8], forms: &mut Forms) -> Option<()> {
     let written: Vec<String> =
         lines(&trace).iter().map(|line| serde_json::to_string(line).expect("it can be written") + "\n").collect();
     assert!(Trace::read(written.concat().as_bytes(), path).expect("what was written can be read") == trace);
-    let redacted = lines(&trace).into_iter().map(|line| serde_json::to_string(&trace::redacted(line)));
+    let mut redactor = Redactor::default();
+    let redacted = lines(&trace).into_iter().map(|line| trace::redacted(line, &mut redactor));
     assert!(redacted.flatten().count() == lines(&trace).len());
     let found = diagnosis::findings(&trace);
     let words = ["cuinit", "context", "stray", "fork", "error", "late-mask", "context:gpu0", "unattributed>64MiB"];

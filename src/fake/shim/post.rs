@@ -64,8 +64,12 @@ pub enum Unreported {
 }
 
 /// Where nothing can be shared.
-static PRIVATE: Tally =
-    Tally { filters: AtomicU64::new(0), silent: AtomicU64::new(0), processes: [const { AtomicU64::new(0) }; 32] };
+static PRIVATE: Tally = Tally {
+    filters: AtomicU64::new(0),
+    silent: AtomicU64::new(0),
+    processes: [const { AtomicU64::new(0) }; 32],
+    loads: AtomicU64::new(0),
+};
 static TALLIED: AtomicPtr<Tally> = AtomicPtr::new(std::ptr::null_mut());
 
 /// Whether the tracer is not there, or did not answer again and again.

@@ -4,7 +4,7 @@ mod archive;
 mod report;
 mod trace;
 
-pub(super) use archive::BundleArguments;
+pub(super) use archive::{BundleArguments, redactor};
 
 use super::output::Outcome;
 use super::stored::newest;

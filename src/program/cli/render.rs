@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use super::bundle::redactor;
 use super::output::{fail, print, print_report};
 use super::stored::StoredDocument;
 use crate::terminal;
@@ -20,7 +21,7 @@ pub(super) struct RenderArguments {
     /// The form.
     #[arg(long = "as", value_enum, default_value_t = Format::Text)]
     form: Format,
-    /// The lines of a trace without paths and arguments, to be handed on.
+    /// The lines of a trace to be handed on: without what `trace --redact` leaves out.
     #[arg(long, conflicts_with = "form")]
     redact: bool,
 }
@@ -63,8 +64,10 @@ fn redact(path: &Path) -> Exit {
         return fail("--redact: this is no trace", Exit::Usage, false);
     }
     let mut exit = Exit::Ok;
+    let mut redactor = redactor();
     let shown = trace::lines(path, |line| {
-        let text = serde_json::to_string(&trace::redacted(line)).unwrap_or_default();
+        let line = trace::redacted(line, &mut redactor);
+        let text = line.and_then(|line| serde_json::to_string(&line)).unwrap_or_default();
         exit = exit.worst(print(&format!("{text}\n")));
     });
     match shown {

@@ -56,7 +56,6 @@ pub(super) fn sim(arguments: SimArguments) -> Outcome {
         on: On::Sim(Some(machine.clone())),
         folder: folder.path().join("trace"),
         returns: tracer::not_modelled(),
-        tells_unmodelled: true,
         // It shows which functions are looked for.
         preload: true,
         ..tracer::TraceOptions::default()

@@ -5,6 +5,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use super::bundle::redactor;
 use super::output::{CliError, Outcome, fail, fail_rendered, is_styled, named};
 use super::render::sources;
 use crate::run::is_program;
@@ -84,7 +85,7 @@ pub(super) struct TraceArguments {
     /// Do not watch writes of environment variables, which needs LD_PRELOAD.
     #[arg(long, help_heading = TRACED)]
     no_preload: bool,
-    /// Leave paths, arguments and lines of code out of the document.
+    /// Leave out paths, arguments, lines of code, UUIDs of GPUs, and the names of host and user.
     #[arg(long, help_heading = WRITTEN)]
     redact: bool,
     /// Count questions too that frameworks ask before each small operation, such as cuCtxGetDevice: counting them
@@ -155,7 +156,7 @@ pub(super) fn trace(arguments: TraceArguments) -> Outcome {
         on: arguments.on.clone(),
         folder,
         preload: !arguments.no_preload,
-        redact: arguments.redact,
+        redact: arguments.redact.then(redactor),
         all_calls: arguments.all_calls,
         ledger: arguments.memory,
         at: arguments.at.clone(),
@@ -212,7 +213,8 @@ fn shown(arguments: &TraceArguments, policy: &Policy, traced: Traced) -> Result<
     let findings = diagnosis::findings(&trace);
     let outcome = if policy.is_empty() { PolicyOutcome::default() } else { policy.check(&trace, &findings) };
     let view = TraceView::new(&trace, &findings, &outcome);
-    let (name, root, width) = (document.to_string_lossy(), sources(&trace), terminal::width(&std::io::stderr()));
+    let name = if arguments.redact { cuda_pitfalls_trace::FILE.into() } else { document.to_string_lossy() };
+    let (root, width) = (sources(&trace), terminal::width(&std::io::stderr()));
     let form = |form| view.as_format(form, width, [&name, &root]).unwrap_or_default();
     let page = arguments.html.clone().unwrap_or_else(|| document.with_file_name("trace.html"));
     // Where the disk is full the trace itself is more than its page.

@@ -6,6 +6,7 @@ use serde::Serialize;
 use super::ledger::LedgerSummary;
 use super::place::{self, place};
 use super::{TraceView, unseen};
+use cuda_pitfalls_answers::refused::Refusal;
 use cuda_pitfalls_core::report::SchemaId;
 use cuda_pitfalls_core::verdict::Provenance;
 use cuda_pitfalls_trace::diagnosis::Finding;
@@ -44,6 +45,8 @@ pub(super) struct TraceSummary<'a> {
     ledgers: Vec<LedgerSummary<'a>>,
     /// What the rules found.
     findings: Vec<FindingSummary<'a>>,
+    /// The calls that CUDA refused: every one if the program failed, and otherwise those of which the cause is known.
+    refused: Vec<RefusalSummary>,
     /// What it did against the policy.
     violations: Vec<ViolationSummary<'a>>,
     /// What of the policy cannot be decided, because the trace saw less; each a sentence without a
@@ -62,6 +65,17 @@ struct ProgramExit {
     code: Option<i32>,
     /// The signal that ended it, by name.
     signal: Option<String>,
+}
+
+/// A call that CUDA refused.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+struct RefusalSummary {
+    /// What is known of it, in sentences.
+    says: String,
+    /// The id of what `explain` knows of the status, if it knows it.
+    known: Option<&'static str>,
+    /// The user's own line.
+    at: Option<Position>,
 }
 
 /// A process.
@@ -172,6 +186,7 @@ pub(super) fn summary<'a>(seen: &TraceView<'a>) -> TraceSummary<'a> {
         contexts: contexts.collect(),
         ledgers: seen.ledgers.iter().map(|ledger| LedgerSummary::new(trace, ledger)).collect(),
         findings: findings.collect(),
+        refused: seen.refusals.iter().map(|refusal| refusal_summary(trace, refusal)).collect(),
         violations: violations.collect(),
         undecided: seen.undecided.to_vec(),
         not_seen: unseen::unseen(&seen.history),
@@ -187,6 +202,11 @@ fn process_summary(process: &TraceProcess, program: &ProgramHistory) -> ProcessS
         initialised: program.has_initialised(),
         mask: program.latched(MASK).map(|value| Mask { value: value.map(str::to_owned) }),
     }
+}
+
+fn refusal_summary(trace: &Trace, refusal: &Refusal) -> RefusalSummary {
+    let at = trace.events.get(refusal.event).and_then(|event| position(trace, &event.stack));
+    RefusalSummary { says: refusal.says.clone(), known: refusal.advice.map(|advice| advice.id.as_str()), at }
 }
 
 pub(super) fn position(trace: &Trace, stack: &Stack) -> Option<Position> {

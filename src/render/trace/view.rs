@@ -97,6 +97,7 @@ pub(super) fn text(seen: &TraceView, width: usize) -> String {
     }
     blocks.extend(listed("Not seen", unseen::unseen(&seen.history)));
     blocks.extend(view.notes());
+    blocks.extend(refused(seen));
     let totals = totals::parts(seen);
     if !is_nothing || totals.len() > 1 {
         blocks.extend([Block::Gap, Block::paragraph(totals.join(" · "))]);
@@ -142,6 +143,15 @@ fn banners(seen: &TraceView) -> Vec<Block> {
     unseen::banners(seen.trace).into_iter().map(Block::Banner).collect()
 }
 
+/// The calls that CUDA refused, with what `explain` knows of each status.
+fn refused(seen: &TraceView) -> Vec<Block> {
+    let lines = seen.refusals.iter().map(|refusal| {
+        let advice = refusal.advice.map(|advice| format!(" {} {}", advice.means, advice.first)).unwrap_or_default();
+        shorten(&format!("{}{advice}", refusal.says), 1000)
+    });
+    listed("Refused by CUDA", lines.collect())
+}
+
 /// A list below its heading; nothing of no lines.
 fn listed(heading: &str, lines: Vec<String>) -> Vec<Block> {
     if lines.is_empty() {
@@ -173,7 +183,7 @@ impl<'v, 'a> TraceForm<'v, 'a> {
         }
         let all = totals::parts(seen);
         let found = all.first().cloned().unwrap_or_default();
-        let is_clean = seen.found(Severity::Pitfall).next().is_none();
+        let is_clean = seen.found(Severity::Pitfall).next().is_none() && seen.refused() == 0;
         let missing = unseen::unseen(&seen.history);
         badges.push(match (is_clean, missing.is_empty()) {
             (true, true) => (Tone::Good, found),
@@ -204,6 +214,7 @@ impl<'v, 'a> TraceForm<'v, 'a> {
         ];
         blocks.extend(paragraphs.into_iter().map(Block::Paragraph));
         blocks.extend(self.to_change());
+        blocks.extend(refused(seen));
         blocks.extend(self.notes());
         blocks.extend(listed("Not seen", missing));
         if seen.trace.events.is_empty() {

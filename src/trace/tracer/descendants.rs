@@ -7,6 +7,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::io::ErrorKind;
 use std::path::Path;
 
 use rustix::event::{PollFd, PollFlags, poll};
@@ -87,6 +88,9 @@ enum Attachment {
 
 /// When a process started, and where its stack begins: another program in the same process has another stack.
 type ProgramIdentity = (u64, u64);
+
+/// What is known of a process that /proc hides.
+const HIDDEN: ProgramIdentity = (0, 0);
 
 struct Descendant {
     identity: ProgramIdentity,
@@ -274,11 +278,17 @@ impl Descendants {
     /// Finds out whether a process reports, and whether it uses libcuda.
     fn look(&mut self, pid: u32, mut process: Descendant) -> Descendant {
         let is_heard = self.heard.get(&pid) == Some(&process.identity);
-        let Some(maps) = maps_of(pid) else {
-            process.command = command_of(pid);
-            process.attachment =
-                if is_heard { Attachment::Attached } else { Attachment::Untraced(Untraced::Unreadable) };
-            return process;
+        let maps = match maps_of(pid) {
+            Ok(maps) if !maps.is_empty() => maps,
+            // It is about to end.
+            Ok(_) => return process,
+            Err(error) if error.kind() != ErrorKind::PermissionDenied && process.identity != HIDDEN => return process,
+            Err(_) => {
+                process.command = command_of(pid);
+                process.attachment =
+                    if is_heard { Attachment::Attached } else { Attachment::Untraced(Untraced::Unreadable) };
+                return process;
+            }
         };
         let is_attached = is_heard || maps.contains(&self.shared_file);
         let has_forwarding = maps.contains(&self.forwarding);
@@ -417,7 +427,7 @@ impl ProcessStatus {
         let Some(fields) = supervisor::stat(pid) else {
             // /proc may hide the processes of other users.
             let is_there = test_kill_process(Pid::from_raw(pid.try_into().ok()?)?) != Err(Errno::SRCH);
-            let hidden = ProcessStatus { identity: (0, 0), name: "hidden".to_owned(), is_zombie: false, threads: 1 };
+            let hidden = ProcessStatus { identity: HIDDEN, name: "hidden".to_owned(), is_zombie: false, threads: 1 };
             return is_there.then_some(hidden);
         };
         let field = |at: usize| fields.get(at).and_then(|field| field.parse().ok()).unwrap_or(0);
@@ -443,15 +453,19 @@ fn threads_of(pid: u32) -> Vec<String> {
     tasks.map(|task| task.file_name().to_string_lossy().into_owned()).collect()
 }
 
-/// The memory map of a process; `None` if it cannot be read. A thread that has ended has none.
-fn maps_of(pid: u32) -> Option<String> {
-    let text = |path: String| Some(String::from_utf8_lossy(&read(&path, MOST_MAPS).ok()?).into_owned());
+/// The memory map of a process; empty if it is about to end.
+fn maps_of(pid: u32) -> std::io::Result<String> {
+    let text = |path: String| Ok(String::from_utf8_lossy(&read(&path, MOST_MAPS)?).into_owned());
     let maps = text(format!("/proc/{pid}/maps"))?;
     if !maps.is_empty() {
-        return Some(maps);
+        return Ok(maps);
     }
-    let threads = threads_of(pid).into_iter().filter_map(|thread| text(format!("/proc/{pid}/task/{thread}/maps")));
-    threads.into_iter().find(|maps| !maps.is_empty()).or(Some(maps))
+    // The first thread may have ended, and others run.
+    let threads = threads_of(pid).into_iter().map(|thread| text(format!("/proc/{pid}/task/{thread}/maps")));
+    threads
+        .into_iter()
+        .find(|maps: &std::io::Result<String>| maps.as_ref().is_ok_and(|maps| !maps.is_empty()))
+        .unwrap_or(Ok(maps))
 }
 
 /// Whether a process is about to load libcuda, or reads its file.

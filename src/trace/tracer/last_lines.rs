@@ -1,10 +1,13 @@
 //! The last lines of a trace: messages that arrived before the program ended, and what was not seen.
 
+use std::collections::BTreeSet;
+
 use super::Tracer;
 use super::gate::IsLast;
 use super::place::UnreportedProcesses;
 use super::program::Ended;
 use crate::{End, TraceLine};
+use cuda_pitfalls_calls::status::SIM_NOT_MODELLED;
 use cuda_pitfalls_core::clock;
 use cuda_pitfalls_core::text::counts::counted;
 use cuda_pitfalls_core::text::units;
@@ -57,14 +60,18 @@ impl Tracer {
                  whether it called cuInit is not known"
             ));
         }
-        let silent = unreported.count.saturating_sub(unreported.other_libcuda.len() as u64);
-        if silent > 0 {
-            let pids = unreported.silent.iter().map(u64::to_string).collect::<Vec<_>>().join(", ");
+        // Each of the two libraries in a process may have stopped.
+        let silent: BTreeSet<String> = unreported.silent.iter().map(u64::to_string).collect();
+        if !silent.is_empty() {
             self.processes.unseen(format!(
-                "{} stopped reporting (PID {pids}): the tracer did not answer or could not be reached, or a seccomp filter \
-                 may forbid it",
-                counted(silent, "process")
+                "{} stopped reporting (PID {}): the tracer did not answer or could not be reached, or a seccomp filter may \
+                 forbid it",
+                counted(silent.len() as u64, "process"),
+                silent.into_iter().collect::<Vec<_>>().join(", ")
             ));
+        }
+        if unreported.count > unreported.named() {
+            self.processes.unseen("more processes stopped reporting than are named".into());
         }
     }
 
@@ -97,6 +104,13 @@ impl Tracer {
             })
         });
         not_seen.extend(risen);
+        let unmodelled = Vec::from_iter(self.unmodelled()).join(", ");
+        if !unmodelled.is_empty() {
+            not_seen.push(format!(
+                "the simulated machine does not model {unmodelled}, which the program called and got {SIM_NOT_MODELLED} from: \
+                 what it does with a GPU is not known"
+            ));
+        }
         let (code, signal) = (ended.code, ended.signal.map(supervisor::signal_name));
         let (left_out, memory_gap_ns) = (self.writer.left_out, self.watch.gaps(t_ns));
         self.writer.write(TraceLine::End(End { t_ns, code, signal, not_seen, left_out, memory_gap_ns }));

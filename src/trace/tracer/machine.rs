@@ -73,9 +73,7 @@ impl TraceTarget {
             MachineError::File { .. } => TracerError::Internal(error.to_string()),
             error => TracerError::Usage(format!("--on: {error}")),
         })?;
-        if options.tells_unmodelled {
-            simulated::tell_unmodelled(&links).map_err(TracerError::internal)?;
-        }
+        simulated::tell_unmodelled(&links).map_err(TracerError::internal)?;
         if options.nvml == NvmlFound::Nothing {
             simulated::hide(&links, CallLibrary::Nvml).map_err(TracerError::internal)?;
         }

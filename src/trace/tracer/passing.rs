@@ -5,6 +5,7 @@ use std::io::{self, PipeReader, Read};
 use std::os::fd::AsFd;
 
 use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::ioctl_fionread;
 
 use super::caller::Caller;
 use super::program::TracedProgram;
@@ -29,7 +30,7 @@ pub fn pass_through(
     let (pipe, stderr) = io::pipe().map_err(TracerError::internal)?;
     let (stderr, withheld) = (Some(stderr.into()), Withheld::default());
     let mut program = TracedProgram::start(command, &[], caller, bystander, None, stderr, withheld)?;
-    let kept = input::tail(Stderr { pipe, program: &program }, most_bytes, each).unwrap_or_default();
+    let kept = input::tail(Stderr { pipe, program: &program, left: None }, most_bytes, each).unwrap_or_default();
     loop {
         if let Some(ended) = program.ended() {
             return Ok((ended, kept));
@@ -38,18 +39,30 @@ pub fn pass_through(
     }
 }
 
-/// What a program writes until it ends. What it leaves behind may hold the pipe open for ever.
+/// What a program writes until it ends. What it leaves behind may hold the pipe open, and write to it, for ever.
 struct Stderr<'p> {
     pipe: PipeReader,
     program: &'p TracedProgram,
+    /// How many bytes of the pipe are still to be read, once the program has ended.
+    left: Option<u64>,
 }
 
 impl Read for Stderr<'_> {
     fn read(&mut self, piece: &mut [u8]) -> io::Result<usize> {
-        let fds = [self.pipe.as_fd(), self.program.as_fd()];
-        let mut fds = fds.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
-        poll(&mut fds, None)?;
-        let [written, _] = &fds;
-        if written.revents().is_empty() { Ok(0) } else { self.pipe.read(piece) }
+        if self.left.is_none() {
+            let fds = [self.pipe.as_fd(), self.program.as_fd()];
+            let mut fds = fds.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
+            poll(&mut fds, None)?;
+            let [_, ended] = &fds;
+            if ended.revents().is_empty() {
+                return self.pipe.read(piece);
+            }
+            // Its last lines may have come after the pipe was looked at.
+            self.left = Some(ioctl_fionread(&self.pipe)?);
+        }
+        let left = self.left.get_or_insert_default();
+        let read = (&self.pipe).take(*left).read(piece)?;
+        *left -= read as u64;
+        Ok(read)
     }
 }

@@ -162,6 +162,12 @@ pub(super) struct UnreportedProcesses {
     pub(super) other_libcuda: Vec<u64>,
 }
 
+impl UnreportedProcesses {
+    pub(super) fn named(&self) -> u64 {
+        (self.silent.len() + self.other_libcuda.len()) as u64
+    }
+}
+
 /// Writes the hook library, unless it is there. Another trace may write it at the same moment.
 fn keep(hook: &Path) -> io::Result<()> {
     let folder = hook.parent().unwrap_or(hook);

@@ -83,7 +83,7 @@ struct ProcessRecord {
     injected: bool,
     /// Whether the simulated libcudart initialised the driver.
     has_simulated_runtime: bool,
-    /// What the process looked for in vain on the simulated machine before `cuInit`, each with the place.
+    /// What the process looked for in vain on the simulated machine, each with the place.
     gave_up: Vec<String>,
     /// What is said of optional libraries that the process looked for, by the number of the message.
     sought: BTreeMap<u64, String>,
@@ -225,7 +225,9 @@ impl Processes {
     /// Records a `cuInit`. That of OpenCL, which has a driver of its own, says nothing of libcuda.
     pub(super) fn initialises(&mut self, pid: u32, witness: EventSource, is_opencl: bool) {
         if let Some(known) = self.known.get_mut(&pid).filter(|_| !is_opencl) {
-            known.gave_up.clear();
+            if !known.injected && !known.forwarded {
+                known.gave_up.clear();
+            }
             match witness {
                 EventSource::Injection => known.injected = true,
                 EventSource::Forwarding => known.forwarded = true,
@@ -254,11 +256,14 @@ impl Processes {
         self.not_seen.retain(|why| Some(why) != said.as_ref());
     }
 
-    /// Records that a process looked in vain for what a driver has and the simulated one lacks. Until it calls `cuInit`, it
-    /// may have given up for that.
+    /// Records that a process looked in vain for what a driver has and the simulated one lacks: it may have given up for
+    /// that. A process that has called `cuInit` looks at what describes the machine for other reasons.
     pub(super) fn gives_up(&mut self, pid: u32, name: &str, stack: &Stack) {
         let absent = at_place(name, stack);
-        let known = self.known.get_mut(&pid).filter(|known| self.is_simulated && !known.injected && !known.forwarded);
+        let known = self
+            .known
+            .get_mut(&pid)
+            .filter(|known| self.is_simulated && (!name.starts_with('/') || !known.injected && !known.forwarded));
         let lists = name.starts_with("nvml").then_some(&mut self.absent).into_iter();
         for list in lists.chain(known.map(|known| &mut known.gave_up)) {
             if !list.contains(&absent) && list.len() < MOST_SENTENCES {
@@ -276,12 +281,13 @@ impl Processes {
 
     /// Keeps what a process may have given up for, whether or not it calls `cuInit` later: it writes a variable, or ends.
     pub(super) fn settle(&mut self, pid: u32) {
-        let names = self.known.get_mut(&pid).map(|known| std::mem::take(&mut known.gave_up).join(", "));
-        if let Some(names) = names.filter(|names| !names.is_empty()) {
-            self.unseen(format!(
-                "process {pid} looked for {names}, which the simulated machine lacks, before any cuInit: with a GPU it may \
-                 initialise CUDA there"
-            ));
+        let Some(known) = self.known.get_mut(&pid) else { return };
+        let names = std::mem::take(&mut known.gave_up).join(", ");
+        let lacks = format!("process {pid} looked for {names}, which the simulated machine lacks");
+        match known.injected || known.forwarded {
+            _ if names.is_empty() => {}
+            true => self.unseen(format!("{lacks}: what it does with a GPU is not known")),
+            false => self.unseen(format!("{lacks}, before any cuInit: with a GPU it may initialise CUDA there")),
         }
     }
 

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use super::TracerError;
 use crate::{TraceLine, redacted};
+use cuda_pitfalls_core::text::redact::Redactor;
 
 /// The most events. Further ones are only counted: a program that makes contexts for a day would fill the disk.
 const MOST_EVENTS: u64 = 10_000;
@@ -22,7 +23,8 @@ pub(super) struct Writer {
     path: PathBuf,
     file: BufWriter<File>,
     failed: Option<String>,
-    redact: bool,
+    /// What leaves out who made the trace, if that is wanted.
+    redact: Option<Redactor>,
     events: u64,
     memory: u64,
     bytes: u64,
@@ -35,7 +37,7 @@ pub(super) struct Writer {
 impl Writer {
     /// Makes the folder and the file. Only this user can read them, because arguments and variables of a program may be
     /// secret.
-    pub(super) fn create(folder: &Path, redact: bool) -> Result<Writer, TracerError> {
+    pub(super) fn create(folder: &Path, redact: Option<Redactor>) -> Result<Writer, TracerError> {
         let path = folder.join(crate::FILE);
         let file = folder
             .parent()
@@ -73,9 +75,12 @@ impl Writer {
         if self.failed.is_some() {
             return;
         }
-        let line = if self.redact { redacted(line) } else { line };
-        let written = serde_json::to_string(&line).map_err(std::io::Error::from).and_then(|text| {
-            let is_end = matches!(line, TraceLine::End(_));
+        let is_end = matches!(line, TraceLine::End(_));
+        let text = match &mut self.redact {
+            Some(redactor) => redacted(line, redactor).and_then(|line| serde_json::to_string(&line)),
+            None => serde_json::to_string(&line),
+        };
+        let written = text.map_err(std::io::Error::from).and_then(|text| {
             if self.bytes.saturating_add(text.len() as u64) > MOST_BYTES && !is_end {
                 self.left_out += 1;
                 return Ok(());

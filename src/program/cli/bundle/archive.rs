@@ -9,6 +9,7 @@ use cuda_pitfalls_answers::exit::Exit;
 use cuda_pitfalls_answers::export::{Language, Reproducer, reproducer};
 use cuda_pitfalls_core::output;
 use cuda_pitfalls_core::scenario::{Instance, Scenario};
+use cuda_pitfalls_core::text::redact::Redactor;
 use cuda_pitfalls_render::issue::Attached;
 
 #[derive(Clone, Debug, clap::Args)]
@@ -86,10 +87,15 @@ fn pack(file: &mut File, folder: &str, entries: &[ArchiveFile]) -> io::Result<()
     archive.into_inner()?.finish().map(drop)
 }
 
-pub(super) fn host() -> String {
+/// A redactor that knows the names of this host and user.
+pub(in crate::cli) fn redactor() -> Redactor {
+    Redactor::new(&host(), &user())
+}
+
+fn host() -> String {
     rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
 
-pub(super) fn user() -> String {
+fn user() -> String {
     std::env::var("USER").or_else(|_| std::env::var("LOGNAME")).unwrap_or_default()
 }

@@ -1,11 +1,10 @@
 //! A bundle of a report: the scenario files, reproducers, the report reduced to what it is about, and the text.
 
-use super::archive::{ArchiveFile, BundleArguments, attach, host, stem, user, write};
+use super::archive::{ArchiveFile, BundleArguments, attach, redactor, stem, write};
 use crate::cli::output::{Outcome, fail};
 use cuda_pitfalls_answers::exit::Exit;
 use cuda_pitfalls_core::catalogue;
 use cuda_pitfalls_core::report::{ReportView, Stored, StoredReport};
-use cuda_pitfalls_core::text::redact::Redactor;
 use cuda_pitfalls_core::verdict::{ExpectationMet, Kind, Verdict};
 use cuda_pitfalls_render::issue::{self, Attached};
 use cuda_pitfalls_render::worded;
@@ -71,7 +70,7 @@ fn is_about(name: Option<&str>, instance: &str, scenario: &str, verdict: &Verdic
 /// The same report without what tells where it was made.
 fn redacted(report: &StoredReport) -> Result<StoredReport, serde_json::Error> {
     let mut document = serde_json::to_value(report)?;
-    Redactor::new(&host(), &user()).json(&mut document);
+    redactor().json(&mut document);
     Ok(match report {
         StoredReport::Whole(_) => StoredReport::Whole(serde_json::from_value(document)?),
         StoredReport::Compact(_) => StoredReport::Compact(serde_json::from_value(document)?),

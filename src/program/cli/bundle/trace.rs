@@ -1,12 +1,11 @@
 //! A bundle of a trace: the trace, its summary and its page, the scenarios that prove what was found with their
 //! reproducers, and the text.
 
-use super::archive::{ArchiveFile, BundleArguments, attach, host, stem, user, write};
+use super::archive::{ArchiveFile, BundleArguments, attach, redactor, stem, write};
 use crate::cli::output::{Outcome, fail};
 use cuda_pitfalls_answers::exit::Exit;
 use cuda_pitfalls_core::catalogue;
 use cuda_pitfalls_core::scenario::Scenario;
-use cuda_pitfalls_core::text::redact::Redactor;
 use cuda_pitfalls_render::issue::Attached;
 use cuda_pitfalls_render::trace::{TraceView, proofs};
 use cuda_pitfalls_trace::diagnosis::{self, Severity};
@@ -39,16 +38,10 @@ pub(super) fn bundle(arguments: &BundleArguments) -> Outcome {
 /// The trace and its lines; redacted, if that was asked for, before anything is made of them.
 fn read(arguments: &BundleArguments) -> Result<(Trace, String), TraceError> {
     let mut text = String::new();
-    let mut redactor = Redactor::new(&host(), &user());
+    let mut redactor = redactor();
     cuda_pitfalls_trace::lines(&arguments.report, |line| {
-        let line = if arguments.redact {
-            let mut value = serde_json::to_value(redacted(line)).unwrap_or_default();
-            redactor.json(&mut value);
-            value.to_string()
-        } else {
-            serde_json::to_string(&line).unwrap_or_default()
-        };
-        text.push_str(&line);
+        let line = if arguments.redact { redacted(line, &mut redactor) } else { Ok(line) };
+        text.push_str(&line.and_then(|line| serde_json::to_string(&line)).unwrap_or_default());
         text.push('\n');
     })?;
     Ok((Trace::read(text.as_bytes(), &arguments.report)?, text))

@@ -1,0 +1,126 @@
+//! The calls of a trace that CUDA refused: what `explain` knows of the status, and what the trace knows of the cause.
+
+use std::collections::BTreeSet;
+
+use crate::explain::{Advice, advice_about};
+use cuda_pitfalls_core::text::counts::counted;
+use cuda_pitfalls_trace::history::{MASK, ProgramHistory};
+use cuda_pitfalls_trace::{ContextChange, EventKind, History, TraceEvent, status_name};
+
+/// The most calls that are explained.
+const MOST: usize = 8;
+/// Calls by which libraries find out what a driver has.
+const PROBES: [&str; 5] =
+    ["cuGetExportTable", "cuGetProcAddress", "cuDeviceGetAttribute", "cuPointerGetAttribute", "cuLibraryGetKernel"];
+/// Statuses that say that something is so already, and that of the simulated driver, which is told as not seen.
+const HARMLESS: [i64; 4] = [cuda_pitfalls_calls::status::SIM_NOT_MODELLED, 4, 704, 705];
+const NOT_INITIALIZED: i64 = 3;
+const INVALID_DEVICE: i64 = 101;
+const INVALID_CONTEXT: i64 = 201;
+
+/// A call that CUDA refused.
+#[derive(Clone, Debug)]
+pub struct Refusal {
+    /// The event.
+    pub event: usize,
+    /// Which call returned what, and what the trace knows of the cause, in sentences.
+    pub says: String,
+    /// What is known of the status.
+    pub advice: Option<&'static Advice>,
+}
+
+/// The calls that CUDA refused, the first of each cause: every one if the program failed, and otherwise those of which the
+/// trace knows the cause. A program may ask what it expects to be refused.
+pub fn refusals(history: &History) -> Vec<Refusal> {
+    let trace = history.trace;
+    let has_failed = trace.end.as_ref().is_some_and(|end| end.failure().is_some());
+    let (mut found, mut seen) = (Vec::new(), BTreeSet::new());
+    for (index, event) in trace.events.iter().enumerate() {
+        let Some(status) = event.status.filter(|status| is_refused(event, *status) && !trace.has_no_device()) else {
+            continue;
+        };
+        let program = history.program_of(index).and_then(|program| history.programs.get(program));
+        let cause = program.and_then(|program| cause(history, program, event, status));
+        if cause.is_none() && !has_failed || !seen.insert((status, cause.clone())) {
+            continue;
+        }
+        let known = cause.map(|cause| format!(" {cause}")).unwrap_or_default();
+        let says = format!("{}: {} returned {}.{known}", place(event), event.call, status_name(status));
+        found.push(Refusal { event: index, says, advice: advice_about(&format!("error/{status}")) });
+    }
+    found.truncate(MOST);
+    found
+}
+
+fn is_refused(event: &TraceEvent, status: i64) -> bool {
+    let is_told = matches!(event.what, EventKind::Error | EventKind::Context { change: ContextChange::Failed, .. });
+    let is_probe = PROBES.iter().any(|probe| event.call.starts_with(probe));
+    is_told && event.has_failed() && !is_probe && !HARMLESS.contains(&status)
+}
+
+/// What the trace knows of the cause.
+fn cause(history: &History, program: &ProgramHistory, event: &TraceEvent, status: i64) -> Option<String> {
+    match status {
+        INVALID_DEVICE => no_such_ordinal(program, event),
+        INVALID_CONTEXT => no_context(program, event),
+        NOT_INITIALIZED => forked(history, event),
+        _ => None,
+    }
+}
+
+fn no_such_ordinal(program: &ProgramHistory, event: &TraceEvent) -> Option<String> {
+    let visible = program.visible()?.len();
+    let mask = program.latched(MASK)??;
+    let last = visible.checked_sub(1)?;
+    let gpus = counted(visible as u64, "GPU");
+    let devices = if last == 0 { "device 0".to_owned() } else { format!("devices 0 to {last}") };
+    let mut says = format!("{MASK} was {mask} at cuInit, so the process sees {gpus}, as {devices}.");
+    // Which device was asked for is known of calls that make contexts.
+    let asked = event.device.and_then(|device| usize::try_from(device).ok());
+    let numbers = mask.split(',').map(|number| number.trim().parse::<usize>()).enumerate();
+    let numbers = numbers
+        .filter_map(|(at, number)| Some((at, number.ok()?)))
+        .filter(|(at, number)| *at < visible && *number >= visible && asked.is_none_or(|asked| asked == *number));
+    let numbers: Vec<String> =
+        numbers.map(|(at, number)| format!("number {number} of {MASK} is device {at}")).collect();
+    if !numbers.is_empty() {
+        says.push_str(&format!(" Inside the process {}.", numbers.join(", ")));
+    }
+    let written = program.events.iter().rev().find(|(_, write)| {
+        write.t_ns <= event.t_ns && matches!(&write.what, EventKind::Variable { name, value, .. } if name == MASK && value.as_deref() == Some(mask))
+    });
+    if let Some((_, write)) = written {
+        let at = place(write);
+        says.push_str(&format!(
+            " The process set it at {at}: a count of GPUs that was taken before that does not hold."
+        ));
+    }
+    Some(says)
+}
+
+fn no_context(program: &ProgramHistory, event: &TraceEvent) -> Option<String> {
+    let mut before = program.contexts.iter().map(|(_, life)| life.made).filter(|made| made.t_ns <= event.t_ns);
+    let made = before.clone().next()?;
+    if before.any(|made| made.tid == event.tid) {
+        return None;
+    }
+    let at = place(made);
+    Some(format!(
+        "This thread made no context; thread {} made one at {at}. A context is current only in the threads that select it.",
+        made.tid
+    ))
+}
+
+fn forked(history: &History, event: &TraceEvent) -> Option<String> {
+    let fork = history.forks().find(|fork| fork.child.pid == event.pid && fork.event.1.t_ns <= event.t_ns)?;
+    let begun = history.inherited_init(&fork).map(|(_, begun)| format!(" at {}", place(begun))).unwrap_or_default();
+    let parent = fork.parent;
+    Some(format!(
+        "Process {} was forked by process {parent} after that had called cuInit{begun}: it cannot use CUDA.",
+        event.pid
+    ))
+}
+
+fn place(event: &TraceEvent) -> String {
+    event.stack.place().unwrap_or_else(|| format!("pid {}", event.pid))
+}

@@ -1,0 +1,56 @@
+//! What a trace says of a call that CUDA refused: what `explain` knows of its status, and what the trace knows of its cause.
+
+use crate::common;
+
+use common::Scratch;
+
+/// What a program does after `import ctypes, os, sys, threading` and `c = ctypes.CDLL('libcuda.so.1')`, whether it fails, and
+/// what the trace says.
+const REFUSED: [(&str, bool, &str); 7] = [
+    (
+        "c.cuInit(0); sys.exit(c.cuDeviceGet(ctypes.byref(p), 3) and 1)",
+        true,
+        "number 3 of CUDA_VISIBLE_DEVICES is device 1.",
+    ),
+    (
+        "os.environ['CUDA_VISIBLE_DEVICES'] = '0'; c.cuInit(0); sys.exit(c.cuDevicePrimaryCtxRetain(ctypes.byref(p), 3) and 1)",
+        true,
+        "the process sees 1 GPU, as device 0. The process set it at <string>:1: a count of GPUs",
+    ),
+    (
+        "c.cuInit(0); c.cuDevicePrimaryCtxRetain(ctypes.byref(p), 0); c.cuCtxSetCurrent(p); \
+         t = threading.Thread(target=lambda: c.cuMemAlloc_v2(ctypes.byref(p), 9)); t.start(); t.join()",
+        false,
+        "This thread made no context; thread",
+    ),
+    (
+        "c.cuInit(0); pid = os.fork(); pid or os._exit(c.cuDevicePrimaryCtxRetain(ctypes.byref(p), 0) and 1); os.wait()",
+        false,
+        "after that had called cuInit at <string>:1: it cannot use CUDA.",
+    ),
+    // Nothing is known of the cause.
+    ("c.cuInit(0); c.cuCtxSetCurrent(ctypes.c_void_p(7)); sys.exit(1)", true, "cuCtxSetCurrent returned"),
+    ("c.cuInit(0); c.cuCtxSetCurrent(ctypes.c_void_p(7))", false, ""),
+    // A program that asks before it initializes.
+    ("c.cuDeviceGetCount(ctypes.byref(p)); c.cuInit(0)", false, ""),
+];
+
+#[test]
+fn a_refused_call_is_explained_by_what_the_trace_knows() {
+    let scratch = Scratch::new();
+    let out = scratch.at("out");
+    for (does, fails, says) in REFUSED {
+        let script = format!(
+            "import ctypes, os, sys, threading; c = ctypes.CDLL('libcuda.so.1'); p = ctypes.c_void_p(); {does}"
+        );
+        let trace = ["trace", "--on", "sim:h200-x4", "--out", &out, "--", "python3", "-c", &script];
+        let mut command = scratch.command(&trace);
+        command.env("CUDA_VISIBLE_DEVICES", "2,3");
+        let ran = scratch.ran(command);
+        let said = ran.stderr.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert_eq!(ran.code, Some(fails.into()), "{does}: {ran:#?}");
+        assert_eq!(said.contains("Refused by CUDA"), !says.is_empty(), "{does}: {}", ran.stderr);
+        assert!(said.contains(says), "{does}: {}", ran.stderr);
+        assert_eq!(said.contains("CUDA refused 1 call"), fails, "{does}: {}", ran.stderr);
+    }
+}
