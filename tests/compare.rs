@@ -126,7 +126,7 @@ fn what_cannot_be_read_is_refused() {
             assert_eq!(ran.json()["exit"]["code"], 2);
         }
     }
-    compare(&[&good, "/nonexistent/report.json"]).ended(2, "usage");
+    compare(&[&good, &format!("{path}.absent")]).ended(2, "usage");
 }
 
 /// The parts of a document below a key; none if it has no such key.

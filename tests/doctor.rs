@@ -4,7 +4,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-use crate::common::PROGRAM;
+use crate::common::{PROGRAM, Scratch};
 
 /// Runs `doctor` on the simulated machine, and returns its document and its exit code.
 fn doctor(arguments: &[&str], variables: &[(&str, &str)]) -> (Value, i32) {
@@ -31,8 +31,10 @@ fn a_machine_that_works_is_healthy_and_says_that_it_is_simulated() {
 
 #[test]
 fn a_mask_that_hides_everything_is_proved() {
+    let scratch = Scratch::new();
+    let absent = scratch.path().join("absent").to_string_lossy().into_owned();
     for mask in ["7", "", "no-gpu"] {
-        let variables = [("CUDA_VISIBLE_DEVICES", mask), ("CUDA_CACHE_PATH", "/nowhere")];
+        let variables = [("CUDA_VISIBLE_DEVICES", mask), ("CUDA_CACHE_PATH", absent.as_str())];
         let (document, code) = doctor(&["--on", "sim"], &variables);
         assert_eq!((code, document["diagnosis"]["state"].as_str()), (1, Some("found")), "{mask}");
         assert_eq!(causes(&document), [("CUDA_VISIBLE_DEVICES".to_string(), "proved".to_string())], "{mask}");
@@ -64,12 +66,14 @@ fn what_cannot_be_asked_is_refused() {
         assert_eq!(found, code, "{arguments:?}");
         assert!(document["error"].as_str().is_some_and(|error| !error.is_empty()), "{arguments:?}");
     }
-    let (document, code) = doctor(&["--on", "sim"], &[("TMPDIR", "/nonexistent")]);
+    let scratch = Scratch::new();
+    let absent = scratch.at("absent");
+    let (document, code) = doctor(&["--on", "sim"], &[("TMPDIR", &absent)]);
     let why = document["error"].as_str().expect("an error");
-    assert!(code == 2 && why.contains("in `/nonexistent` (TMPDIR): "), "{code}: {why}");
+    assert!(code == 2 && why.contains(&format!("in `{absent}` (TMPDIR): ")), "{code}: {why}");
     // As for other programs, an empty one is none; and a real machine needs none.
     assert_eq!(doctor(&["--on", "sim"], &[("TMPDIR", "")]).1, 0);
-    let (document, code) = doctor(&["--on", "cuda"], &[("TMPDIR", "/nonexistent")]);
+    let (document, code) = doctor(&["--on", "cuda"], &[("TMPDIR", &absent)]);
     assert!(code != 70 && document["examination"].is_object(), "{document}");
 }
 

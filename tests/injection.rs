@@ -80,7 +80,7 @@ fn what_cannot_be_loaded_and_what_the_hook_returns_change_nothing() {
     let printed = ["init 0", "count 0 2"];
     bench.0.compile("tests/injection/hook.c", "libnone.so", &["-shared", "-fPIC", "-DWITHOUT_HOOK", "-Wno-unused"]);
     let none = bench.0.file("libnone.so").to_string_lossy().into_owned();
-    for path in ["", "/no/such/file", "libno-such.so", &none, &format!("{hook}:{hook}"), "/etc/passwd"] {
+    for path in ["", &format!("{none}.absent"), "libno-such.so", &none, &format!("{hook}:{hook}"), "/etc/passwd"] {
         let run = bench.run(&[("CUDA_INJECTION64_PATH", path), ("HOOK_MASK", "1")], &calls);
         assert_eq!(run, seen(&printed, &[]), "{path}");
     }

@@ -372,9 +372,10 @@ fn an_interpreter_that_is_none_is_an_error_where_it_was_named() {
     with(&scratch, "lines", &["--python", "/bin/true"], &[])
         .ended(2, "usage")
         .says("--python: `/bin/true`: this is no Python interpreter that can run lines");
-    with(&scratch, "lines", &["--python", "/no/such/python"], &[])
+    let absent = scratch.path().join("absent").to_string_lossy().into_owned();
+    with(&scratch, "lines", &["--python", &absent], &[])
         .ended(2, "usage")
-        .says("--python: `/no/such/python`: there is no such program");
+        .says(&format!("--python: `{absent}`: there is no such program"));
     let says = fake(&scratch, "says", "#!/bin/sh\necho 'I am no snake' >&2\nexit 3\n");
     with(&scratch, "lines", &[], &[("CUDA_PITFALLS_PYTHON", &says)])
         .ended(2, "usage")

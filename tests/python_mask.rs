@@ -226,7 +226,7 @@ fn the_package_finds_the_program_beside_it_or_says_how_to_get_it() {
     let bin = folder.join("target/bin");
     fs::create_dir(&bin).expect("a folder of our own");
     let program = bin.join("cuda-pitfalls");
-    script(&program, "#!/no/such/interpreter\n");
+    script(&program, &format!("#!{}\n", bin.join("absent").display()));
     let broken = start();
     let error = String::from_utf8_lossy(&broken.stderr);
     assert_eq!(broken.status.code(), Some(1), "{broken:#?}");

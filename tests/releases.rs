@@ -125,11 +125,12 @@ fn a_matrix_says_since_when_and_two_of_them_can_be_compared() {
 #[test]
 fn wrong_environments_are_refused_before_anything_is_installed() {
     let scratch = Scratch::new();
+    let absent = scratch.path().join("absent.toml").to_string_lossy().into_owned();
     for (arguments, says) in [
         (&["--with", "framework>=2"][..], "is no package"),
         (&["--with=--pre"][..], "is no package"),
         (&["--releases=nothing*"][..], "no environment of the list"),
-        (&["--environments", "/nowhere.toml"][..], "/nowhere.toml"),
+        (&["--environments", &absent][..], &absent),
     ] {
         ask(&scratch, arguments).ended(2, "usage").says(says);
     }
@@ -143,7 +144,7 @@ fn wrong_environments_are_refused_before_anything_is_installed() {
     refused(&["survey", "python", "--environments", list, "--on", "sim"], "--allow code");
     refused(&["survey", "calls", "--with", "framework==2", "--on", "sim"], "belongs to `survey python`");
     let mut without = command(&scratch, &["survey", "python", "--with", "framework==2", "--on", "sim"]);
-    without.env("PATH", "/nowhere");
+    without.env("PATH", &absent);
     scratch.ran(without).ended(2, "usage").says("`uv` was not found");
 }
 
@@ -201,6 +202,26 @@ fn a_bisection_that_cannot_be_begun_says_why() {
     bisect(&scratch, &["--package", "a", "--good", "1", "--bad", "2", "--forbid", "context"], "pass")
         .ended(2, "usage")
         .says("without a GPU");
+}
+
+#[test]
+fn an_end_that_cannot_be_used_is_refused_with_its_neighbors_before_anything_is_tried() {
+    let scratch = Scratch::new();
+    let ends = [
+        ("framework", "1", "8", "framework 8 does not exist. Nearest: 6, 9."),
+        ("framework", "5", "9", "has no wheel that can be used here"),
+        // Release 4 has no wheel either, and 3 was yanked.
+        ("framework", "5", "9", "ABI tag. Nearest: 2, 6."),
+        ("framework", "1", "3", "framework 3 was yanked from the index. Nearest: 2, 6."),
+        ("framework", "1", "6rc1", "framework 6rc1 is a pre-release: --pre tries these too. Nearest: 2, 6."),
+        ("framework", "7", "8", "framework 7 does not exist. Nearest: 6, 9. framework 8 does not exist"),
+        ("framwork", "1", "9", "framwork 9 is not in the index: there is no package of this name."),
+    ];
+    for (package, good, bad, says) in ends {
+        let ran = bisect(&scratch, &["--package", package, "--good", good, "--bad", bad], SINCE_3);
+        let ran = ran.ended(2, "usage").says(says);
+        assert!(!ran.stderr.contains("releases from"), "{ran:?}");
+    }
 }
 
 #[test]

@@ -96,8 +96,9 @@ fn a_program_runs_on_a_machine_of_so_many_gpus_and_is_told_that_it_is_simulated(
     assert_eq!(stderr.matches("SIMULATED machine h200-x5").count(), 2, "{stderr}");
     let hidden = [("CUDA_VISIBLE_DEVICES", "1,0")];
     assert_eq!(run(&["sim", "--machine", "mixed-pair", "--", "python3", "-c", COUNTS], &hidden).0, "0 0 2\n");
-    let (_, stderr, code) = run(&["sim", "--machine", "/no/such.toml", "--", "true"], &[]);
-    assert!(code == Some(2) && stderr.contains("cannot read /no/such.toml"), "{code:?} {stderr}");
+    let absent = Scratch::new().path().join("absent.toml").to_string_lossy().into_owned();
+    let (_, stderr, code) = run(&["sim", "--machine", &absent, "--", "true"], &[]);
+    assert!(code == Some(2) && stderr.contains(&format!("cannot read {absent}")), "{code:?} {stderr}");
 }
 
 #[test]
@@ -213,6 +214,70 @@ fn a_trace_on_the_simulated_machine_names_what_is_not_modelled() {
     scratch
         .run(&["trace", "--on", "sim", "--forbid", "late-mask", "--out", &out, "--", "python3", "-c", &modelled])
         .good();
+}
+
+/// What a program does (`tests/injection/optional.c`), and the optional library that the trace says it looked for in vain.
+/// `here/` has a libcufile.so.0, which only the program itself finds by its name, and a library that needs it.
+const OPTIONAL: [(&[&str], Option<&str>); 18] = [
+    (&["libcufile.so.0"], Some("libcufile.so.0 (optional.c:18)")),
+    (&["here/none/libuct_cuda.so.0", "_exit"], Some("libuct_cuda.so.0 (optional.c:18)")),
+    (&["libnvshmem_host.so.3", "cuInit"], Some("libnvshmem_host.so.3")),
+    (&["cuInit", "libnvshmem_host.so.3"], Some("libnvshmem_host.so.3")),
+    (&["libonnxruntime_providers_cuda.so"], Some("libonnxruntime_providers_cuda.so")),
+    (&["libnccl-net.so"], Some("libnccl-net.so")),
+    (&["libnccl-tuner-other.so", "cuInit"], Some("libnccl-tuner-other.so")),
+    // What another library needs is not what was looked for.
+    (&["libcufile.so.1", "here/libneeds.so"], Some("libcufile.so.1")),
+    (&["libcufile.so.1", "here/libneeds.so", "dlsym"], Some("libcufile.so.1")),
+    // NCCL has initialized CUDA where it looks for its plugins.
+    (&["cuInit", "libnccl-net.so"], None),
+    // It is there, by this name or by another.
+    (&["libcufile.so.0", "found"], None),
+    (&["libcufile.so.0", "dlsym", "_exit", "found"], None),
+    (&["libcufile.so", "libcufile.so.1", "libcufile.so.0", "found"], None),
+    (&["libcufile.so.1", "here/libcufile.so.0", "dlsym", "_exit"], None),
+    (&["here/libneeds.so", "libcufile.so.0"], None),
+    // No such library is known to call the driver.
+    (&["libnone.so.1"], None),
+    (&["libcufile/libnone.so", "notlibcufile.so.0", "libcufile_rdma.so.1"], None),
+    (&["dlsym"], None),
+];
+
+#[test]
+fn an_optional_library_that_is_looked_for_in_vain_leaves_a_policy_undecided() {
+    let node = Node::new("h200-x2");
+    const SOURCE: &str = "tests/injection/optional.c";
+    fs::create_dir(node.file("here")).expect("a folder of our own");
+    let here = node.file("here").to_string_lossy().into_owned();
+    let shared = ["-shared", "-fPIC", "-Wl,-soname,libcufile.so.0"];
+    let cufile = node.compile(
+        "tests/injection/hook.c",
+        "here/libcufile.so.0",
+        &[&shared[..], &["-DWITHOUT_HOOK", "-Wno-unused"]].concat(),
+    );
+    let rpath = format!("-Wl,-rpath,{here}");
+    let needs = ["-shared", "-fPIC", &rpath, "-Wl,--no-as-needed", &cufile.to_string_lossy()];
+    node.compile(SOURCE, "here/libneeds.so", &needs);
+    let [finds, plain] = [("finds", &[rpath.as_str()][..]), ("plain", &[])]
+        .map(|(name, options)| node.compile(SOURCE, name, options).to_string_lossy().into_owned());
+    let out = node.file("out").display().to_string();
+    for (words, missing) in OPTIONAL {
+        let program = if words.contains(&"found") { &finds } else { &plain };
+        let words: Vec<String> = words
+            .iter()
+            .filter(|word| **word != "found")
+            .map(|word| word.strip_prefix("here/").map_or_else(|| (*word).to_owned(), |name| format!("{here}/{name}")))
+            .collect();
+        let mut trace = vec!["trace", "--on", "sim:h200-x2", "--forbid", "fork", "--out", &out, "--", program];
+        trace.extend(words.iter().map(String::as_str));
+        let (_, stderr, code) = run(&trace, &[]);
+        let said = stderr.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert_eq!(code, Some(if missing.is_some() { 3 } else { 0 }), "{words:?}\n{stderr}");
+        match missing {
+            Some(name) => assert!(said.contains(&format!(" looked for {name}")), "{words:?}\n{stderr}"),
+            None => assert!(!said.contains("in vain"), "{words:?}\n{stderr}"),
+        }
+    }
 }
 
 /// A traced program may start a trace, and so may one on the simulated machine. The inner one ends, and sees.

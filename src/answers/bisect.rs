@@ -88,6 +88,15 @@ impl ReleaseAxis {
         ReleaseAxis { package: package.to_string(), releases }
     }
 
+    /// The releases below and above one, nearest first.
+    pub fn around<'l>(listed: &'l [String], version: &str) -> [Vec<&'l str>; 2] {
+        let mut listed: Vec<&str> = listed.iter().map(String::as_str).collect();
+        listed.sort_by(|a, b| version_order(a, b));
+        let below = listed.iter().rev().copied().filter(|other| version_order(other, version).is_lt());
+        let above = listed.iter().copied().filter(|other| version_order(other, version).is_gt());
+        [below.collect(), above.collect()]
+    }
+
     fn release(&self, index: usize) -> String {
         self.releases.get(index).cloned().unwrap_or_default()
     }
@@ -193,7 +202,13 @@ impl Bisection {
         let [goods, bads] = [ReleaseAxis::good, ReleaseAxis::bad].map(|end: fn(&ReleaseAxis) -> &str| {
             axes.iter().map(|axis| (axis.package.clone(), end(axis).to_string())).collect::<BTreeMap<_, _>>()
         });
-        for (versions, wanted, wrong) in [(&goods, false, NoAnswer::GoodIsBad), (&bads, true, NoAnswer::BadIsGood)] {
+        let mut ends = [(&goods, false, NoAnswer::GoodIsBad), (&bads, true, NoAnswer::BadIsGood)];
+        // The cheaper end first. Nothing is cached yet, and packages with CUDA in them have grown from release to release:
+        // the older end is the smaller download. To know better, the index would have to be asked for all dependencies.
+        if axes.first().is_some_and(|axis| version_order(axis.bad(), axis.good()).is_lt()) {
+            ends.reverse();
+        }
+        for (versions, wanted, wrong) in ends {
             let Some(outcome) = self.attempt(versions, &mut attempt)? else { return Ok(()) };
             let unknown = if wanted { NoAnswer::BadIsUnknown } else { NoAnswer::GoodIsUnknown };
             if outcome.is_bad() != Some(wanted) {

@@ -120,6 +120,11 @@ pub fn is_file_name(name: &str) -> bool {
     name.starts_with(FILE.0) && name.ends_with(FILE.1)
 }
 
+/// Whether a version is a pre-release by PEP 440.
+pub fn is_prerelease(version: &str) -> bool {
+    Version::from_str(version).is_ok_and(|version| version.any_prerelease())
+}
+
 /// The order of two versions by PEP 440; texts that are no versions come first, by their letters.
 pub fn version_order(a: &str, b: &str) -> std::cmp::Ordering {
     match (Version::from_str(a), Version::from_str(b)) {

@@ -303,7 +303,8 @@ mod tests {
             true
         });
         assert!(matches!(&all[..], [Err(Problem::Wrong(_))]));
-        documents(&Source::File("/nowhere".into()), |found| {
+        let folder = tempfile::tempdir().unwrap();
+        documents(&Source::File(folder.path().join("absent")), |found| {
             assert!(matches!(found.text, Err(Problem::Unreadable(_))));
             true
         });

@@ -193,7 +193,7 @@ fn slurm_is_told_what_a_check_says() {
 fn a_check_that_says_nothing_leaves_the_last_answer() {
     let scratch = Scratch::new();
     // No program: nothing can be said, and nothing was said before.
-    let none = |scratch: &Scratch| run(check(scratch, AS_EXPECTED).env("CUDA_PITFALLS", "/nonexistent/cuda-pitfalls"));
+    let none = |scratch: &Scratch| run(check(scratch, AS_EXPECTED).env("CUDA_PITFALLS", scratch.path().join("absent")));
     let (code, line) = none(&scratch);
     assert_eq!((code, status(&scratch)), (Some(2), format!("2 {line}")));
     assert!(line.starts_with("no report: ") && line.len() <= LIMIT_BYTES, "{line}");

@@ -9,7 +9,7 @@ import time
 
 import pytest
 import regressions
-from pytest_cuda_pitfalls import kept, program, sarif, workers
+from pytest_cuda_pitfalls import guard, kept, program, project, sarif, workers
 
 #: A line that initialises CUDA.
 INIT = 'ctypes.CDLL("libcuda.so.1").cuInit(0)'
@@ -417,16 +417,56 @@ def test_what_was_found_is_written_as_sarif(pytester):
 
 def test_a_program_that_is_not_there_is_an_error_of_usage(pytester, monkeypatch):
     pytester.makepyfile("def test_it(): pass")
-    result = pytester.runpytest_subprocess("--cuda-clean", "--cuda-program=/no/such/program")
+    absent = str(pytester.path / "absent")
+    result = pytester.runpytest_subprocess("--cuda-clean", "--cuda-program=" + absent)
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(["*the program `/no/such/program` is not there*"])
-    # The plugin alone is installed.
+    result.stderr.fnmatch_lines(["*the program `%s` is not there*" % absent])
+    # The plugin alone is installed, and no program is on PATH.
+    monkeypatch.setenv("PYTEST_ADDOPTS", "-p no:cacheprovider")
+    monkeypatch.setenv("PATH", str(pytester.path))
     paths = [path for path in os.environ["PYTHONPATH"].split(os.pathsep) if not path.endswith("python")]
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(paths))
     result = pytester.runpytest_subprocess("--cuda-clean")
     assert result.ret == pytest.ExitCode.USAGE_ERROR and "Traceback" not in result.stderr.str()
     result.stderr.fnmatch_lines(["ERROR: cuda-pitfalls: *-m pip install cuda-pitfalls` installs it*"])
     pytester.runpytest_subprocess().assert_outcomes(passed=1)
+
+
+@pytest.mark.parametrize("is_named", (False, True))
+def test_the_program_alone_is_enough(pytester, monkeypatch, is_named):
+    path = program.find(os.environ.get("CUDA_PITFALLS"))
+    (pytester.path / "bin").mkdir()
+    (pytester.path / "bin" / "cuda-pitfalls").symlink_to(os.path.abspath(path))
+    folders = [str(pytester.path / "bin"), os.environ["PATH"]]
+    named = ["--cuda-program=" + path] if is_named else []
+    monkeypatch.setenv("PATH", os.pathsep.join(folders[is_named:]))
+    monkeypatch.setenv("PYTEST_ADDOPTS", "-p no:cacheprovider")
+    paths = [path for path in os.environ["PYTHONPATH"].split(os.pathsep) if not path.endswith("python")]
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(paths))
+    pytester.makepyfile(test_a="import ctypes\n" + INIT + "\ndef test_a(): pass")
+    result = pytester.runpytest_subprocess("--cuda-clean", *named)
+    result.stdout.fnmatch_lines(
+        [
+            "CUDA was initialised while this file was imported, at test_a.py:2",
+            "Instead: Ask for CUDA in the body of a test*",
+            "ERROR test_a.py - test_a.py:2: CUDA was initialised*",
+        ]
+    )
+
+
+def test_the_remedy_of_a_finding_is_beside_its_own_line_only():
+    def line(number):
+        return program.Line("t.py", number, "", os.path.abspath("t.py"), "t", "f")
+
+    def finding(at, severity="pitfall"):
+        return {"at": at, "severity": severity, "workaround": "%s of %s" % (severity, at and at["line"])}
+
+    found = [finding({"file": os.path.abspath("t.py"), "line": number}) for number in (3, 4, 5)]
+    found += [finding({"file": "t.py", "line": 3}, "note"), finding({"file": "u.py", "line": 3}), finding(None)]
+    traced = program.Traced({"findings": found}, None, [], [], [], None, 0, "", "")
+    way = program.Way(line(3), [line(2), line(3)], [], [])
+    remedies = guard._remedies(traced, project.Judged(way, line(5), False, False)).splitlines()
+    assert remedies[1:] == ["Instead: pitfall of 3", "Instead: pitfall of 5"]
 
 
 def test_whose_line_it_is_where_a_framework_has_plugins_and_where_it_does_it_while_it_is_imported():

@@ -85,6 +85,15 @@ fn ends_that_are_not_as_they_were_said_to_be_are_no_answer() {
 }
 
 #[test]
+fn the_older_end_is_asked_first() {
+    let back: Vec<&str> = TEN.iter().rev().copied().collect();
+    assert_eq!(searched(&[("a", TEN)], |_| unknown()).no_answer, Some(NoAnswer::GoodIsUnknown));
+    assert_eq!(searched(&[("a", &back)], |_| unknown()).no_answer, Some(NoAnswer::BadIsUnknown));
+    let found = searched(&[("a", &back)], |at| if at[0] <= 4 { bad() } else { ReleaseOutcome::Good });
+    assert_eq!((found.found[0].last_good.as_str(), found.found[0].first_bad.as_str()), ("5", "4"));
+}
+
+#[test]
 fn releases_are_taken_from_the_good_end_to_the_bad_one() {
     let listed = ["2.10.0", "2.9.1", "2.9.0", "2.8.0", "2.7.0"].map(str::to_string);
     let axis = ReleaseAxis::between("torch", &listed, "2.8.0", "2.10.0");

@@ -9,11 +9,26 @@ pub const RTLD_NEXT: *mut c_void = -1isize as *mut c_void;
 /// `Dl_info`: the name of the file, where the file begins, the name of the symbol, and where the symbol is.
 type DlInfo = [*const c_char; 4];
 
+/// How `dl_phdr_info` and `link_map` begin.
+#[repr(C)]
+pub struct LoadedFile {
+    begins: usize,
+    pub name: *const c_char,
+}
+
+/// What [`dlinfo`] is asked for: the `link_map` of a library.
+pub const RTLD_DI_LINKMAP: c_int = 2;
+
 /// The versions that `dlsym` has in the C library, by architecture and age.
 pub const VERSIONS: [&CStr; 3] = [c"GLIBC_2.34", c"GLIBC_2.2.5", c"GLIBC_2.17"];
 
 unsafe extern "C" {
     pub fn dlvsym(handle: *mut c_void, name: *const c_char, version: *const c_char) -> *mut c_void;
+    pub fn dl_iterate_phdr(
+        look: extern "C" fn(*const LoadedFile, usize, *mut c_void) -> c_int,
+        data: *mut c_void,
+    ) -> c_int;
+    pub fn dlinfo(handle: *mut c_void, request: c_int, into: *mut c_void) -> c_int;
     fn dladdr(address: *const c_void, info: *mut DlInfo) -> c_int;
 }
 

@@ -222,7 +222,7 @@ extern "C" fn leaving(_: *mut c_void) {
     if is_on() {
         let quiet = Quiet::begin();
         refresh(&quiet);
-        post::take_leave();
+        post::tell_plainly("leaving", "exit", post::number());
     }
 }
 

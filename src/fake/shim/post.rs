@@ -226,15 +226,14 @@ pub fn tell_lookup(call: &str, name: &[u8], is_there: bool) {
     }
 }
 
-/// Tells that the process is about to end, without allocating: a signal handler that exits may have interrupted `malloc`.
-#[allow(dead_code, reason = "the forwarding library alone takes leave")]
-pub fn take_leave() {
+/// Sends a notice without allocating: a signal handler that exits may have interrupted `malloc`.
+pub fn tell_plainly(kind: &str, call: &str, number: u64) {
     let mut room = [0; 256];
     let mut rest = &mut room[..];
-    let (number, t_ns, tid, pthread) = (number(), c::now_ns(), c::thread_id(), c::pthread_id());
+    let (t_ns, tid, pthread) = (c::now_ns(), c::thread_id(), c::pthread_id());
     let written = writeln!(
         rest,
-        "{{\"kind\":\"leaving\",\"call\":\"exit\",\"number\":{number},\"t_ns\":{t_ns},\"tid\":{tid},\"pthread\":{pthread}}}"
+        "{{\"kind\":\"{kind}\",\"call\":\"{call}\",\"number\":{number},\"t_ns\":{t_ns},\"tid\":{tid},\"pthread\":{pthread}}}"
     );
     let left = rest.len();
     if written.is_ok() && is_heard() {

@@ -11,6 +11,7 @@
 
 mod c;
 mod loader;
+mod optional;
 mod post;
 mod shared;
 mod variable;
@@ -396,26 +397,43 @@ looks! {
     statx c"statx" (folder: c_int, path: Text, flags: c_int, mask: u32, about: *mut c_void) path -> c_int, -1;
 }
 
-/// Jumps to the C library's function, whose answer depends on its caller's place, after a look at what is asked for.
-///
-/// # Safety
-/// As for the C function.
-#[unsafe(naked)]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn dlsym(handle: *mut c_void, name: Text) -> *mut c_void {
-    #[cfg(target_arch = "x86_64")]
-    std::arch::naked_asm!(
-        ".cfi_startproc", "push rdi", "push rsi", "sub rsp, 8", ".cfi_adjust_cfa_offset 24", "call {}", "add rsp, 8",
-        "pop rsi", "pop rdi", ".cfi_adjust_cfa_offset -24", "jmp rax", ".cfi_endproc",
-        sym looked_up,
-    );
-    #[cfg(target_arch = "aarch64")]
-    std::arch::naked_asm!(
-        ".cfi_startproc", "stp x0, x1, [sp, #-32]!", "str x30, [sp, #16]", ".cfi_adjust_cfa_offset 32",
-        ".cfi_offset 30, -16", "bl {}", "mov x16, x0", "ldr x30, [sp, #16]", "ldp x0, x1, [sp], #32",
-        ".cfi_restore 30", ".cfi_adjust_cfa_offset -32", "br x16", ".cfi_endproc",
-        sym looked_up,
-    );
+macro_rules! jumps {
+    ($($name:ident ($($argument:ident: $type:ty),*) $look:ident;)*) => {$(
+        /// Jumps to the C library's function, whose answer depends on its caller's place, after a look at what is asked
+        /// for.
+        ///
+        /// # Safety
+        /// As for the C function.
+        #[unsafe(naked)]
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $name($($argument: $type),*) -> *mut c_void {
+            #[cfg(target_arch = "x86_64")]
+            std::arch::naked_asm!(
+                ".cfi_startproc", "push rdi", "push rsi", "sub rsp, 8", ".cfi_adjust_cfa_offset 24", "call {}",
+                "add rsp, 8", "pop rsi", "pop rdi", ".cfi_adjust_cfa_offset -24", "jmp rax", ".cfi_endproc",
+                sym $look,
+            );
+            #[cfg(target_arch = "aarch64")]
+            std::arch::naked_asm!(
+                ".cfi_startproc", "stp x0, x1, [sp, #-32]!", "str x30, [sp, #16]", ".cfi_adjust_cfa_offset 32",
+                ".cfi_offset 30, -16", "bl {}", "mov x16, x0", "ldr x30, [sp, #16]", "ldp x0, x1, [sp], #32",
+                ".cfi_restore 30", ".cfi_adjust_cfa_offset -32", "br x16", ".cfi_endproc",
+                sym $look,
+            );
+        }
+    )*};
+}
+jumps! {
+    dlsym (handle: *mut c_void, name: Text) looked_up;
+    dlopen (path: Text, flags: c_int) opened;
+}
+
+/// The C library's `dlopen`.
+extern "C" fn opened(path: Text) -> *mut c_void {
+    static REAL: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
+    // SAFETY: the path is the caller's.
+    optional::note_opening(unsafe { bytes_of(path) }, WAS_CALLED.load(Ordering::SeqCst));
+    next(&REAL, c"dlopen")
 }
 
 /// The C library's `dlsym`. Tells if one of the fake driver's libraries is asked for a function of CUDA or NVML that it
@@ -436,6 +454,7 @@ extern "C" fn looked_up(handle: *mut c_void, name: Text) -> *mut c_void {
         type Real = unsafe extern "C" fn(*mut c_void, Text) -> *mut c_void;
         (bytes_of(name), std::mem::transmute::<*mut c_void, Real>(real))
     };
+    optional::note_use(handle);
     // Our own libcuda asks the one below it, too.
     let mark = match asked {
         [b'c', b'u', ..] => c"cuda_pitfalls_counts",

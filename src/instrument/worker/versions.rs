@@ -85,9 +85,11 @@ mod tests {
     #[test]
     fn each_call_is_told_before_it_is_made() {
         let told = RefCell::new(Vec::new());
-        let found = read(Some(&"/nonexistent/libcudart.so".into()), |call| told.borrow_mut().push(call));
+        let absent = tempfile::tempdir().unwrap().path().join("libcudart.so").into_os_string();
+        let found = read(Some(&absent), |call| told.borrow_mut().push(call));
         assert!(found.runtime.is_none() && !found.missing.is_empty(), "{found:?}");
-        let calls = ["dlopen of libcuda", "cuDriverGetVersion", "dlopen of /nonexistent/libcudart.so"];
+        let opened = format!("dlopen of {}", absent.to_string_lossy());
+        let calls = ["dlopen of libcuda", "cuDriverGetVersion", &opened];
         assert_eq!(told.into_inner(), [&calls[..], &["cudaRuntimeGetVersion", "dlopen of libnvidia-ml"]].concat());
     }
 }

@@ -36,6 +36,8 @@ const GRACE: Duration = Duration::from_secs(90);
 const TAIL_BYTES: u64 = 4096;
 const LONGEST: usize = 300;
 const PATIENCE: Duration = Duration::from_secs(5);
+/// How many releases on each side of a wrong end are looked at.
+const MOST_NEIGHBORS: usize = 20;
 
 /// Whether a command finds an NVML where there is no GPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -112,6 +114,11 @@ impl BisectOptions {
         RunOptions { asked, ..RunOptions::default() }
     }
 
+    /// Whether packages may be built from source.
+    fn builds(&self) -> bool {
+        !self.allow.is_empty()
+    }
+
     /// What else is installed, word by word.
     fn others(&self) -> impl Iterator<Item = String> {
         self.with.iter().flat_map(|words| words.split_whitespace()).map(str::to_string)
@@ -141,9 +148,11 @@ pub(super) fn search(
     let installer = Installer::new(program, &folder, options.disk).map_err(failure)?;
     let began = clock::now_ns();
     let python = options.python.as_deref().map(Path::as_os_str);
+    check_ends(options, &installer, &mut interrupt)?;
     let mut axes = Vec::new();
     for ((package, good), bad) in options.package.iter().zip(&options.good).zip(&options.bad) {
-        let listed = installer.versions(package, python, options.pre, &mut interrupt).map_err(failure)?;
+        let listed =
+            installer.versions(package, python, options.pre, options.builds(), &mut interrupt).map_err(failure)?;
         let axis = ReleaseAxis::between(package, &listed, good, bad);
         console.warn(&[format!("{package}: {} releases from {good} to {bad}", axis.releases.len())]);
         axes.push(axis);
@@ -186,6 +195,50 @@ pub(super) fn search(
     let text = render::text(&bisection, crate::terminal::width(&std::io::stdout()));
     let document = serde_json::to_string(&bisection).unwrap_or_default();
     Ok(console.surveyed(&text, &document, exit))
+}
+
+/// Refuses an end that cannot be installed, with the nearest releases that can, before anything is installed.
+fn check_ends(options: &BisectOptions, installer: &Installer<'_>, interrupt: &mut Interrupt) -> Result<(), RunError> {
+    let request = EnvironmentRequest { newest: options.newest.clone(), ..EnvironmentRequest::default() };
+    let python = options.python.as_deref().map(Path::as_os_str);
+    let how = How { request: &request, overrides: Vec::new(), pre: options.pre, python, build: options.builds() };
+    let mut refused = Vec::new();
+    for (package, ends) in options.package.iter().zip(options.good.iter().zip(&options.bad)) {
+        for version in [ends.0, ends.1] {
+            let Some(why) = installer.why_unusable((package, version), &how, interrupt).map_err(failure)? else {
+                continue;
+            };
+            let nearest = nearest(package, version, &how, installer, interrupt)?;
+            let nearest = if nearest.is_empty() { nearest } else { format!(" Nearest: {nearest}.") };
+            refused.push(format!("{package} {version} {}.{nearest}", why.trim_end_matches('.')));
+        }
+    }
+    if refused.is_empty() { Ok(()) } else { Err(RunError::Usage(refused.join(" "))) }
+}
+
+/// The nearest release on each side of one that can be installed; empty where the index lists none.
+fn nearest(
+    package: &str,
+    version: &str,
+    how: &How<'_>,
+    installer: &Installer<'_>,
+    interrupt: &mut Interrupt,
+) -> Result<String, RunError> {
+    let listed = match installer.versions(package, how.python, how.pre, how.build, interrupt) {
+        Ok(listed) => listed,
+        Err(InstallError::Refused(_)) => return Ok(String::new()),
+        Err(error) => return Err(failure(error)),
+    };
+    let mut found = Vec::new();
+    for side in ReleaseAxis::around(&listed, version) {
+        for other in side.into_iter().take(MOST_NEIGHBORS) {
+            if installer.why_unusable((package, other), how, interrupt).map_err(failure)?.is_none() {
+                found.push(other);
+                break;
+            }
+        }
+    }
+    Ok(found.join(", "))
 }
 
 /// The last line that a command wrote to its stderr.
@@ -248,7 +301,7 @@ impl Trials<'_> {
             overrides: exact,
             pre: self.options.pre,
             python: self.options.python.as_deref().map(Path::as_os_str),
-            build: !self.options.allow.is_empty(),
+            build: self.options.builds(),
         };
         let made = match self.installer.make(&how, interrupt) {
             Ok(made) => made,

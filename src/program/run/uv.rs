@@ -12,7 +12,7 @@ use std::time::Duration;
 use rustix::fs::FlockOperation;
 use serde_json::Value;
 
-use cuda_pitfalls_answers::releases::EnvironmentRequest;
+use cuda_pitfalls_answers::releases::{EnvironmentRequest, is_prerelease};
 use cuda_pitfalls_core::clock;
 use cuda_pitfalls_core::text::escape;
 use cuda_pitfalls_instrument::supervisor::{Errand, ErrandEnd, Interrupt, SupervisorError, role};
@@ -172,16 +172,47 @@ impl<'a> Installer<'a> {
 
     /// The version of a package that the installer would choose, without installing anything.
     pub(super) fn chosen(&self, how: &How<'_>, interrupt: &mut Interrupt) -> Result<String, InstallError> {
+        let (text, _) = self.resolve(&how.request.package, how, interrupt)?;
+        let chosen = text.lines().find_map(|line| Some(line.split_once("==")?.1.trim().to_string()));
+        chosen.ok_or_else(|| InstallError::Refused(format!("no version of {} was found", how.request.package)))
+    }
+
+    /// Why a release of a package is not one that this interpreter can use; `None` if it is. Nothing is installed.
+    pub(super) fn why_unusable(
+        &self,
+        release: (&str, &str),
+        how: &How<'_>,
+        interrupt: &mut Interrupt,
+    ) -> Result<Option<String>, InstallError> {
+        let (package, version) = release;
+        if !how.pre && is_prerelease(version) {
+            return Ok(Some("is a pre-release: --pre tries these too".to_string()));
+        }
+        match self.resolve(&format!("{package}=={version}"), how, interrupt) {
+            Ok((_, warnings)) if warnings.contains("is yanked") => Ok(Some("was yanked from the index".to_string())),
+            Ok(_) => Ok(None),
+            Err(InstallError::Refused(why)) => Ok(Some(reason(&why))),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The installer's answer to one requirement, without what that needs, and its warnings.
+    fn resolve(
+        &self,
+        requirement: &str,
+        how: &How<'_>,
+        interrupt: &mut Interrupt,
+    ) -> Result<(String, String), InstallError> {
         let (input, output) = (self.folder.join("requirements.in"), self.folder.join("requirements.txt"));
-        fs::write(&input, format!("{}\n", how.request.package))?;
+        fs::write(&input, format!("{requirement}\n"))?;
+        // An answer that is there already is preferred to others.
+        let _ = fs::remove_file(&output);
         let mut arguments = words(&["pip", "compile", "--no-deps", "--no-annotate", "--no-header"]);
         arguments.extend(how.interpreter());
         arguments.extend(self.rules(how)?);
         arguments.extend([OsString::from("--output-file"), output.clone().into(), input.into()]);
-        self.uv(arguments, interrupt)?;
-        let text = fs::read_to_string(&output)?;
-        let chosen = text.lines().find_map(|line| Some(line.split_once("==")?.1.trim().to_string()));
-        chosen.ok_or_else(|| InstallError::Refused(format!("no version of {} was found", how.request.package)))
+        let warnings = self.uv(arguments, interrupt)?;
+        Ok((fs::read_to_string(&output)?, warnings))
     }
 
     /// All versions of a package that have a file for this interpreter, in the order in which pip gives them.
@@ -190,6 +221,7 @@ impl<'a> Installer<'a> {
         package: &str,
         python: Option<&OsStr>,
         pre: bool,
+        build: bool,
         interrupt: &mut Interrupt,
     ) -> Result<Vec<String>, InstallError> {
         // uv has no list of versions; pip has.
@@ -199,6 +231,9 @@ impl<'a> Installer<'a> {
         let mut arguments = vec!["-m", "pip", "index", "versions", "--json", "--disable-pip-version-check", package];
         if pre {
             arguments.push("--pre");
+        }
+        if !build {
+            arguments.extend(["--only-binary", ":all:"]);
         }
         let found = self.json(&made.python, &arguments, interrupt);
         let _ = fs::remove_dir_all(&made.folder);
@@ -255,7 +290,8 @@ impl<'a> Installer<'a> {
         }
     }
 
-    fn uv(&self, arguments: Vec<OsString>, interrupt: &mut Interrupt) -> Result<(), InstallError> {
+    /// Runs the installer, and returns what it wrote to its stderr.
+    fn uv(&self, arguments: Vec<OsString>, interrupt: &mut Interrupt) -> Result<String, InstallError> {
         self.run(&self.uv, arguments, LIMIT, None, interrupt)
     }
 
@@ -273,7 +309,7 @@ impl<'a> Installer<'a> {
         limit: Duration,
         stdout: Option<File>,
         interrupt: &mut Interrupt,
-    ) -> Result<(), InstallError> {
+    ) -> Result<String, InstallError> {
         let interrupt = RefCell::new(interrupt);
         let mut environment: BTreeMap<OsString, OsString> = std::env::vars_os().collect();
         environment.retain(|name, _| OUTSIDE.iter().all(|outside| name != outside));
@@ -291,7 +327,7 @@ impl<'a> Installer<'a> {
             stdout,
         };
         match errand.run(|| interrupt.borrow_mut().check())? {
-            ErrandEnd::Exited { status, .. } if status.success() => Ok(()),
+            ErrandEnd::Exited { status, stderr } if status.success() => Ok(stderr),
             ErrandEnd::Exited { stderr, status } => Err(InstallError::Refused(complaint(&stderr, &status.to_string()))),
             ErrandEnd::Stopped => Err(InstallError::Stopped),
             ErrandEnd::Unkillable(pid) => Err(InstallError::Unkillable(pid)),
@@ -332,6 +368,21 @@ pub(super) fn variables(made: &Made) -> BTreeMap<OsString, Option<OsString>> {
     }
     all.insert("VIRTUAL_ENV".into(), Some(made.folder.clone().into()));
     all
+}
+
+/// Why the installer refuses a release, from its complaint.
+fn reason(complaint: &str) -> String {
+    if complaint.contains("not found in the package registry") {
+        return "is not in the index: there is no package of this name".to_string();
+    }
+    if complaint.contains("was published at") {
+        return "was published after the day that --newest names".to_string();
+    }
+    if complaint.contains("there is no version of") {
+        return "does not exist".to_string();
+    }
+    let says = if complaint.contains("wheels") { "has no wheel that can be used here" } else { "cannot be installed" };
+    format!("{says}: {complaint}")
 }
 
 /// The last lines of what an installer said.

@@ -76,6 +76,8 @@ impl Tracer {
                 return self.keep((pid, number), Pending { t_ns, used, own, attributed, is_disturbed: false, stack });
             }
             Content::Notice(Notice::Absent { name }) => return self.processes.gives_up(pid, &name, &stack),
+            Content::Notice(Notice::Opening { name }) => return self.processes.seeks(pid, number, &name, &stack),
+            Content::Notice(Notice::Opened) => return self.processes.finds(pid, number),
             Content::Notice(Notice::Ledger { .. }) => return self.open_ledger(pid, shared),
             Content::Notice(Notice::Holder { row, memory }) => {
                 return self.name_holder(pid, row, MemoryTaker { kind: memory, stack, ..taker }, &waiting);
@@ -148,6 +150,8 @@ impl Tracer {
                 Notice::Before
                 | Notice::After
                 | Notice::Absent { .. }
+                | Notice::Opening { .. }
+                | Notice::Opened
                 | Notice::Ledger { .. }
                 | Notice::Holder { .. }
                 | Notice::Peak

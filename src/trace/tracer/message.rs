@@ -92,6 +92,10 @@ pub(super) enum Notice {
     Absent { name: String },
     /// After such a function the process looked for another one, which is there.
     Found,
+    /// A program is about to open a library that is optional and would call the driver.
+    Opening { name: String },
+    /// The library of an earlier message of this number was there.
+    Opened,
     /// A program is about to be started with the variables of another trace.
     Nested { program: String },
 }
@@ -231,7 +235,7 @@ impl ShimMessage {
                     && gpus.len() <= MOST_DEVICES
                     && gpus.iter().all(|gpu| is_uuid(gpu))
             }
-            Content::Notice(Notice::Absent { name }) => {
+            Content::Notice(Notice::Absent { name } | Notice::Opening { name }) => {
                 name.len() <= LONGEST_NAME && name.bytes().all(|byte| byte.is_ascii_graphic())
             }
             Content::Event(EventKind::Forked { contexts, .. }) => *contexts as usize <= MOST_DEVICES,

@@ -85,6 +85,8 @@ struct ProcessRecord {
     has_simulated_runtime: bool,
     /// What the process looked for in vain on the simulated machine, each with the place.
     gave_up: Vec<String>,
+    /// What is said of optional libraries that the process looked for, by the number of the message.
+    sought: BTreeMap<u64, String>,
     forwarded: bool,
     /// Whether libcuda read the mask before it called the hook.
     read_before_hook: bool,
@@ -233,11 +235,31 @@ impl Processes {
         }
     }
 
+    /// Records that a process looks for an optional library that would call the driver. It is not there unless the process
+    /// says so later.
+    pub(super) fn seeks(&mut self, pid: u32, number: u64, name: &str, stack: &Stack) {
+        let why = format!(
+            "process {pid} looked for {} in vain: where that library is installed, the program may initialize CUDA or make \
+             contexts",
+            at_place(name, stack)
+        );
+        let Some(known) = self.known.get_mut(&pid) else { return };
+        if known.sought.len() < MOST_SENTENCES {
+            known.sought.insert(number, why.clone());
+        }
+        self.unseen(why);
+    }
+
+    /// Records that an optional library was there.
+    pub(super) fn finds(&mut self, pid: u32, number: u64) {
+        let said = self.known.get_mut(&pid).and_then(|known| known.sought.remove(&number));
+        self.not_seen.retain(|why| Some(why) != said.as_ref());
+    }
+
     /// Records that a process looked in vain for what a driver has and the simulated one lacks: it may have given up for
     /// that. A process that has called `cuInit` looks at what describes the machine for other reasons.
     pub(super) fn gives_up(&mut self, pid: u32, name: &str, stack: &Stack) {
-        let at: Vec<String> = [stack.place(), stack.entry_name()].into_iter().flatten().collect();
-        let absent = if at.is_empty() { name.to_owned() } else { format!("{name} ({})", at.join(", ")) };
+        let absent = at_place(name, stack);
         let known = self
             .known
             .get_mut(&pid)
@@ -371,6 +393,12 @@ impl Processes {
         }
         all
     }
+}
+
+/// What a process looked for, with the place.
+fn at_place(name: &str, stack: &Stack) -> String {
+    let at: Vec<String> = [stack.place(), stack.entry_name()].into_iter().flatten().collect();
+    if at.is_empty() { name.to_owned() } else { format!("{name} ({})", at.join(", ")) }
 }
 
 /// What it means that one message did not arrive, where every other message of the process did.

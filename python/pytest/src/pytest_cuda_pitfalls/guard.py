@@ -26,14 +26,14 @@ class Found:
             self.path, self.lineno, self.message = path, lineno, message
 
         def __str__(self) -> str:
-            return "%s:%d: %s" % (self.path, self.lineno, self.message)
+            return self.message
 
     def __init__(self, head: str, judged: Judged, why: str = "") -> None:
         # A worker of pytest-xdist hands on the text alone: its first line has to say where.
         first = "%s, at %s" % (head, judged.place())
         line = judged.own or judged.way.at
         self._text = "\n".join(filter(None, (first, judged.way.text(), why)))
-        self.reprcrash = self._Crash(line.file, line.line, first)
+        self.reprcrash = self._Crash(line.file, line.line, "%s: %s" % (judged.place(), head))
 
     def toterminal(self, writer: Any) -> None:
         writer.line(self._text)
@@ -60,6 +60,17 @@ def _jax_chooses() -> List[List[str]]:
     return [[str(getattr(bridge, "__file__", "")), "backends"]] if has_chosen else []
 
 
+def _remedies(traced: Traced, judged: Judged) -> str:
+    """What to do instead: what holds for every line, and what the pitfalls say that the trace found at this one."""
+    found = ["Ask for CUDA in the body of a test or in a fixture, or in a function that a test calls."]
+    lines = [(line.path, line.line) for line in (judged.own, judged.way.at) if line is not None]
+    for finding in (traced.summary or {}).get("findings", ()):
+        at = finding["at"]
+        if finding["severity"] == "pitfall" and at and (os.path.abspath(at["file"]), at["line"]) in lines:
+            found.append(finding["workaround"])
+    return "\n".join("Instead: " + workaround for workaround in dict.fromkeys(found))
+
+
 class Guard:
     """The state of one run."""
 
@@ -75,7 +86,7 @@ class Guard:
         #: Whether this process, or the one that it was forked of, has initialised CUDA.
         self.was_initialised = False
         #: Whether a real driver can start in a process of this environment.
-        self._is_real = can_initialise()
+        self._is_real = can_initialise(self._has_visible)
         #: What was found, a document of each trace that found something.
         self.sarif: List[Dict[str, Any]] = []
 
@@ -86,6 +97,13 @@ class Guard:
             return program.find(self.config.known_args_namespace.cuda_program)
         except program.ProgramError as error:
             raise pytest.UsageError("cuda-pitfalls: %s" % error)
+
+    def _has_visible(self) -> bool:
+        try:
+            return bool(program.visible(self._program).gpus)
+        except program.ProgramError:
+            # Without NVML nothing is certain.
+            return True
 
     def program(self) -> str:
         return self._program
@@ -182,7 +200,7 @@ class Guard:
             ways += called if self.initialised() else []
             for judged in ways:
                 if not judged.is_allowed and not warns(judged):
-                    return Found(said, judged)
+                    return Found(said, judged, _remedies(traced, judged))
             if traced.native and not ways:
                 return "%s\nno line of Python did it: %s" % (said, " -> ".join(traced.native))
             excused += ways

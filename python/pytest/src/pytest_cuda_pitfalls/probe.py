@@ -19,15 +19,18 @@ NOT_INITIALIZED = 3
 _GPU_FILES = ("/dev/nvidia[0-9]*", "/dev/dx[g]")
 
 
-def can_initialise() -> bool:
-    """Whether ``cuInit`` could succeed: there is a driver, and the mask does not hide all GPUs for certain."""
+def can_initialise(has_visible: Callable[[], bool]) -> bool:
+    """Whether ``cuInit`` could succeed: there is a driver, and the mask does not hide all GPUs for certain.
+    ``has_visible`` asks the program, where the wheel's module is not installed."""
     if not any(glob.glob(path) for path in _GPU_FILES):
         return False
     mask = os.environ.get("CUDA_VISIBLE_DEVICES")
     if mask is None or mask.startswith(("GPU-", "MIG-")):
         return True
-    from cuda_pitfalls.mask import parse
-
+    try:
+        from cuda_pitfalls.mask import parse
+    except ImportError:
+        return has_visible()
     # As many GPUs as a machine may have: only a mask that begins with no number hides them all.
     return parse(mask, ["GPU-%032x" % number for number in range(64)]).status != "CUDA_ERROR_NO_DEVICE"
 

@@ -31,19 +31,24 @@ class ProgramError(Exception):
 def find(named: Optional[str]) -> str:
     """The path of the program: the one that was named, or that of this Python, or the first on PATH.
 
-    :raises ProgramError: it is not there, or the package that has it is not.
+    :raises ProgramError: it is not there.
     """
-    try:
-        from cuda_pitfalls.__main__ import program
-    except ImportError:
-        raise ProgramError("the package `cuda-pitfalls`, which has the program, is not installed: %s" % _INSTALL)
-
-    path = shutil.which(named) if named else program()
+    path = shutil.which(named) if named else _installed()
     if path is None:
         wanted = "the program `%s` is not there" % named if named else (
             "the program `cuda-pitfalls` is neither beside this Python nor on PATH: %s" % _INSTALL
         )
         raise ProgramError(wanted)
+    return path
+
+
+def _installed() -> Optional[str]:
+    try:
+        from cuda_pitfalls.__main__ import program
+    except ImportError:
+        # The program came another way than as a wheel.
+        return shutil.which("cuda-pitfalls")
+    path: Optional[str] = program()
     return path
 
 

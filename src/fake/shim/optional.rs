@@ -1,0 +1,125 @@
+//! Libraries that a program opens only where they are installed, and that call the driver there: without them a clean
+//! trace says nothing about a machine that has them.
+
+use crate::{c, loader, post};
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+/// When it matters that a library is not there.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Matters {
+    Always,
+    /// What opens it has initialized CUDA as a rule, and most machines lack it.
+    BeforeInit,
+}
+
+/// The libraries, each by the beginning of its file's name.
+const OPTIONAL: [(&str, Matters); 7] = [
+    // GPUDirect Storage: KvikIO and cuCIM open its driver, which makes a context on each GPU.
+    ("libcufile.so", Matters::Always),
+    // UCX's module.
+    ("libuct_cuda.so", Matters::Always),
+    ("libnvshmem_host.so", Matters::Always),
+    // ONNX Runtime goes on without a GPU where these cannot be loaded.
+    ("libonnxruntime_providers_cuda.so", Matters::Always),
+    ("libonnxruntime_providers_tensorrt.so", Matters::Always),
+    // NCCL's plugins: net, tuner, profiler and env.
+    ("libnccl-", Matters::BeforeInit),
+    // FFmpeg opens it before it initializes CUDA.
+    ("libnvcuvid.so", Matters::BeforeInit),
+];
+
+/// For each library the number of the message that it is looked for, until it is found; 0 where there is none.
+static SOUGHT: [AtomicU64; OPTIONAL.len()] = [const { AtomicU64::new(0) }; OPTIONAL.len()];
+/// How many of these are not 0.
+static MISSING: AtomicU32 = AtomicU32::new(0);
+/// The libraries, a bit for each, that were asked for and of which nobody has looked yet whether they are there now.
+static OPENING: AtomicU32 = AtomicU32::new(0);
+
+fn file_name(path: &[u8]) -> &[u8] {
+    path.rsplit(|byte| *byte == b'/').next().unwrap_or_default()
+}
+
+/// Which library of the list a path names.
+fn index_of(path: &[u8]) -> Option<usize> {
+    OPTIONAL.iter().position(|(start, _)| file_name(path).starts_with(start.as_bytes()))
+}
+
+/// The libraries of the list that are loaded, a bit for each.
+fn loaded() -> u32 {
+    extern "C" fn add(info: *const loader::LoadedFile, _: usize, found: *mut c_void) -> c_int {
+        // SAFETY: the loader hands over a description with a name, and our own number.
+        unsafe {
+            if !(*info).name.is_null() {
+                let index = index_of(CStr::from_ptr((*info).name).to_bytes());
+                *found.cast::<u32>() |= index.map_or(0, |index| 1 << index);
+            }
+        }
+        0
+    }
+    let mut found = 0u32;
+    // SAFETY: the function and the number have the types that it wants.
+    unsafe { loader::dl_iterate_phdr(add, (&raw mut found).cast()) };
+    found
+}
+
+/// Tells that a library is there after all.
+fn tell_found(index: usize) {
+    let number = SOUGHT[index].swap(0, Ordering::Relaxed);
+    if number != 0 {
+        MISSING.fetch_sub(1, Ordering::Relaxed);
+        post::tell_plainly("opened", "dlopen", number);
+    }
+}
+
+/// Looks whether what was asked for last is there now: a program that asks again, by another name, may find it.
+extern "C" fn settle() {
+    let opening = OPENING.swap(0, Ordering::Relaxed);
+    if opening == 0 {
+        return;
+    }
+    let _errno = c::Errno::kept();
+    let found = opening & loaded();
+    (0..OPTIONAL.len()).filter(|index| found & 1 << index != 0).for_each(tell_found);
+}
+
+/// What the loader calls at the end of a program.
+#[used]
+#[unsafe(link_section = ".fini_array")]
+static END: extern "C" fn() = settle;
+
+/// Looks at a path that the program is about to open. Where that succeeds is known later: the loader must see its caller.
+pub fn note_opening(path: &[u8], is_initialized: bool) {
+    settle();
+    let Some(index) = index_of(path) else { return };
+    let is_late = OPTIONAL[index].1 == Matters::BeforeInit && is_initialized;
+    if is_late || !post::is_heard() || loaded() & 1 << index != 0 {
+        return;
+    }
+    OPENING.fetch_or(1 << index, Ordering::Relaxed);
+    let number = post::number();
+    if SOUGHT[index].compare_exchange(0, number, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
+        MISSING.fetch_add(1, Ordering::Relaxed);
+        let mut message = post::TracerMessage::new("opening", "dlopen", number);
+        message.bytes("name", Some(file_name(path))).parked().send(None);
+    }
+}
+
+/// Looks at a library in which the program looks a function up: it is there.
+pub fn note_use(handle: *mut c_void) {
+    // 0 and -1 are no libraries.
+    if MISSING.load(Ordering::Relaxed) == 0 || (handle as usize).wrapping_add(1) <= 1 {
+        return;
+    }
+    let mut file: *const loader::LoadedFile = std::ptr::null();
+    // SAFETY: the caller has opened the library; its description begins like that of a loaded file, and lives as long.
+    let index = unsafe {
+        if loader::dlinfo(handle, loader::RTLD_DI_LINKMAP, (&raw mut file).cast()) != 0 || (*file).name.is_null() {
+            return;
+        }
+        index_of(CStr::from_ptr((*file).name as *const c_char).to_bytes())
+    };
+    if let Some(index) = index {
+        tell_found(index);
+    }
+}
