@@ -143,7 +143,8 @@ macro_rules! call {
 pub unsafe extern "C" fn cuInit(flags: u32) -> u32 {
     let number = post::number();
     let was_ready = state::is_ready();
-    if !was_ready && post::is_heard() {
+    let is_told = !was_ready && post::is_heard();
+    if is_told {
         TracerMessage::event("init", "cuInit", number)
             .word("witness", "forwarding")
             .pairs("variables", &c::variables(variable::is_of_cuda))
@@ -166,7 +167,7 @@ pub unsafe extern "C" fn cuInit(flags: u32) -> u32 {
         message.number("visible", i64::from(count)).list("gpus", uuids);
         message.number("status", 0).number("elapsed_ns", elapsed as i64).waiting().send(None);
         memory::begin();
-    } else if is_first_failure {
+    } else if is_told || is_first_failure {
         let mut message = TracerMessage::event("init_done", "cuInit", number);
         message.number("status", i64::from(status)).number("elapsed_ns", elapsed as i64);
         // In a child of a process that was ready nothing was told before.
