@@ -185,8 +185,8 @@ static TALLY: AtomicPtr<Mutex<MemoryTally>> = AtomicPtr::new(std::ptr::null_mut(
 /// 1 in the process that they are of. A child that was forked past the C library has its parent's page, and 0 here.
 static OWNED: AtomicPtr<AtomicU32> = AtomicPtr::new(std::ptr::null_mut());
 static AROUND: AtomicU32 = AtomicU32::new(0);
-/// The functions around whose first call memory was read.
-static ASKED: [AtomicBool; COUNT] = [const { AtomicBool::new(false) }; COUNT];
+/// The GPUs on which memory was read around the first call of each function, as bits.
+static ASKED: [AtomicU64; COUNT] = [const { AtomicU64::new(0) }; COUNT];
 static SEEN: [AtomicUsize; VALUES] = [const { AtomicUsize::new(0) }; VALUES];
 /// Whether something was given back to a pool, which keeps it until a synchronisation.
 static IS_POOL_CHANGED: AtomicBool = AtomicBool::new(false);
@@ -247,13 +247,13 @@ fn tally(_: &Quiet) -> Option<(&'static MemoryPage, MutexGuard<'static, MemoryTa
 /// When memory is read around a call.
 #[derive(Clone, Copy)]
 pub enum Around {
-    /// When the function is called first.
+    /// When the function is called first on a GPU.
     First,
     /// Whenever it is called.
     Every,
-    /// When it is called first with a value.
+    /// When it is called first with a value on a GPU.
     Value(usize),
-    /// When a function or graph is launched first.
+    /// When a function or graph is launched first on a GPU.
     Launch(usize),
 }
 
@@ -265,10 +265,13 @@ pub fn before(index: usize, around: Around) -> u64 {
 
 fn ask_before(index: usize, around: Around) -> u64 {
     let is_wanted = match around {
-        Around::First => !ASKED[index].swap(true, Ordering::Relaxed),
+        Around::First => {
+            let bit = 1 << working_device();
+            ASKED[index].fetch_or(bit, Ordering::Relaxed) & bit == 0
+        }
         Around::Every => true,
-        Around::Value(value) => is_new(value),
-        Around::Launch(value) => is_new(!value),
+        Around::Value(value) => is_new(value ^ working_device() << DEVICE_SHIFT),
+        Around::Launch(value) => is_new(!value ^ working_device() << DEVICE_SHIFT),
     };
     if !is_wanted || AROUND.fetch_add(1, Ordering::Relaxed) >= MOST_AROUND {
         return 0;
@@ -278,6 +281,15 @@ fn ask_before(index: usize, around: Around) -> u64 {
     let number = post::number();
     TracerMessage::new("before", special::name(index), number).waiting().send(None);
     number
+}
+
+/// Where the number of a GPU lies in a value: above every address.
+const DEVICE_SHIFT: u32 = 57;
+
+/// The number of the GPU on which a call works. A function of a library is the same on each, and its code is loaded on
+/// each. The last number is for a thread without a context.
+fn working_device() -> usize {
+    if state::has_one_device() { 0 } else { state::current_device().map_or(DEVICES - 1, place) }
 }
 
 /// Whether a value is met for the first time. Where there is no more room it is not.
