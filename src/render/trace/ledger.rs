@@ -325,6 +325,18 @@ That was its last reading too.
     }
 
     #[test]
+    fn every_form_says_that_a_line_is_of_a_thread_beside() {
+        let mut trace = fixture::memory();
+        let holder = trace.holders.iter_mut().find(|holder| holder.stack.users().is_some()).unwrap();
+        let line = place::short(&holder.stack.place().unwrap());
+        holder.stack.meanwhile = std::mem::take(&mut holder.stack.frames);
+        let seen = TraceView::bare(&trace);
+        for form in [view::text(&seen, 200), view::markdown(&seen), view::html(&seen)] {
+            assert!(form.contains("a thread beside "), "{line}: {form}");
+        }
+    }
+
+    #[test]
     fn a_trace_without_a_ledger_says_nothing_of_it() {
         let trace = fixture::trace();
         let seen = TraceView::bare(&trace);
