@@ -75,14 +75,14 @@ impl Writer {
         if self.failed.is_some() {
             return;
         }
-        let is_end = matches!(line, TraceLine::End(_));
+        let (is_end, is_memory) = (matches!(line, TraceLine::End(_)), matches!(line, TraceLine::Memory(_)));
         let text = match &mut self.redact {
             Some(redactor) => redacted(line, redactor).and_then(|line| serde_json::to_string(&line)),
             None => serde_json::to_string(&line),
         };
         let written = text.map_err(std::io::Error::from).and_then(|text| {
             if self.bytes.saturating_add(text.len() as u64) > MOST_BYTES && !is_end {
-                self.left_out += u64::from(!matches!(line, TraceLine::Memory(_)));
+                self.left_out += u64::from(!is_memory);
                 return Ok(());
             }
             self.bytes += text.len() as u64 + 1;
