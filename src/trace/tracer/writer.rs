@@ -124,7 +124,7 @@ mod tests {
     #[test]
     fn a_change_of_memory_that_is_left_out_is_no_event_that_is_missing() {
         let folder = std::env::temp_dir().join(format!("cuda-pitfalls-writer-{}", std::process::id()));
-        let mut writer = Writer::create(&folder, false).unwrap();
+        let mut writer = Writer::create(&folder, None).unwrap();
         writer.memory = MOST_MEMORY;
         writer.write(TraceLine::Memory(Memory { t_ns: 1, index: 0, used_bytes: 5 }));
         assert_eq!((writer.left_out, writer.peaks[&0]), (0, 5));
