@@ -238,16 +238,18 @@ impl Descendants {
                     self.look_first(pid, status.identity, began_ns)
                 }
             };
-            let is_user = process.has_libcuda || opened.libcuda && has_open_libcuda(pid);
-            is_explained |= is_user && process.attachment == Attachment::Attached;
+            if opened.libcuda && process.attachment == Attachment::Attached {
+                is_explained |= process.has_libcuda || has_open_libcuda(pid);
+            }
             self.running.insert(pid, process);
         }
         for (pid, process) in before {
             self.note_end(pid, &process, opened);
             ended.push((pid, process.identity, process.command));
         }
-        self.note_lost_starts(opened);
-        if opened.libcuda && !is_explained {
+        let is_unexplained = opened.libcuda && !is_explained;
+        self.note_lost_starts(is_unexplained);
+        if is_unexplained {
             self.note_unexplained(ended);
         }
         if supervisor::stat("self").is_none() {
@@ -295,21 +297,19 @@ impl Descendants {
         let has_libcuda = maps.contains("/libcuda.so") && !has_forwarding;
         let has_simulated = maps.contains("/libcuda_pitfalls_sim");
         process.has_libcuda = has_forwarding || has_libcuda || has_simulated;
-        process.attachment = if is_attached {
+        process.attachment = if is_attached && has_libcuda && !is_heard {
             // The driver calls the hook at `cuInit`, unless the program has removed the variable for that.
-            match has_libcuda && !is_heard {
-                true => Attachment::UsesCuda(Untraced::ByPath),
-                false => Attachment::Attached,
-            }
+            Attachment::UsesCuda(Untraced::ByPath)
+        } else if is_attached {
+            Attachment::Attached
         } else {
-            match self.untraced(pid, clock::now_ns() < process.since_ns + SCAN_NS / 2) {
-                why if has_libcuda || has_simulated || has_open_libcuda(pid) => {
-                    Attachment::UsesCuda(why.unwrap_or(Untraced::NoHook))
-                }
+            let is_new = clock::now_ns() < process.since_ns + SCAN_NS / 2;
+            let is_late = clock::now_ns() > process.since_ns + LOADING_NS && self.preload;
+            let is_user = !has_forwarding && (has_libcuda || has_simulated || has_open_libcuda(pid));
+            match self.untraced(pid, is_new).or(is_late.then_some(Untraced::NoHook)) {
+                Some(why) if is_user => Attachment::UsesCuda(why),
                 Some(why) => Attachment::Untraced(why),
-                None if self.preload && clock::now_ns() > process.since_ns + LOADING_NS => {
-                    Attachment::Untraced(Untraced::NoHook)
-                }
+                // The loader maps libcuda, where a program is linked with it, before it starts the hook.
                 None => Attachment::Starting,
             }
         };
@@ -390,7 +390,7 @@ impl Descendants {
     }
 
     /// Compares the programs that were to be started without the trace's variables with those that run.
-    fn note_lost_starts(&mut self, opened: Opened) {
+    fn note_lost_starts(&mut self, is_unexplained: bool) {
         for mut start in std::mem::take(&mut self.lost_starts) {
             let family = processes_below(&[start.parent]);
             let is_found = family
@@ -400,7 +400,7 @@ impl Descendants {
             if is_found {
                 continue;
             }
-            if opened.libcuda {
+            if is_unexplained {
                 let LostStart { parent, program, .. } = start;
                 let sentence = format!(
                     "process {parent} started {program} without the trace's variables; libcuda was opened before it could \
