@@ -25,7 +25,7 @@ const ON_GPUS: &str = "releases/on-gpus-h100-x2.json";
 const SAME_PACKAGES: &str = "releases/image-h100-without-gpus.json";
 
 /// A command that finds the stand-in for uv.
-fn command(scratch: &Scratch, arguments: &[&str]) -> Command {
+pub(crate) fn command(scratch: &Scratch, arguments: &[&str]) -> Command {
     let mut command = scratch.command(arguments);
     let path = std::env::var_os("PATH").unwrap_or_default();
     let folders = [root().join("tests/installed")].into_iter().chain(std::env::split_paths(&path));

@@ -85,4 +85,5 @@ mod trace_page;
 mod traced;
 mod traced_run;
 mod traces;
+mod umask;
 mod without_gpu;

@@ -17,7 +17,7 @@ use common::counts;
 use common::traced::{LATE, Node, PROGRAMS, Program, events, in_time, lines_of, traced};
 use common::{LONGEST, PROGRAM, Ran, Scratch, root};
 use cuda_pitfalls::diagnosis::{Severity, findings};
-use cuda_pitfalls::trace::{ContextChange, EventKind, EventSource, GpuUse, Trace, TraceEvent};
+use cuda_pitfalls::trace::{ContextChange, EventKind, EventSource, GpuUse, History, Trace, TraceEvent};
 use rustix::process::{Pid, Signal, kill_process};
 
 /// A command under `trace` on the simulated machine, not yet started.
@@ -52,6 +52,18 @@ fn only(traces: &Path) -> Trace {
     let folders: Vec<PathBuf> = fs::read_dir(traces).expect("a folder").flatten().map(|it| it.path()).collect();
     let [folder] = folders.as_slice() else { panic!("{folders:?}") };
     Trace::open(folder).unwrap_or_else(|error| panic!("{error}"))
+}
+
+#[test]
+fn each_cuinit_that_fails_has_its_own_mask() {
+    let program = "import ctypes, os\ncuda = ctypes.CDLL('libcuda.so.1')\n\
+        for mask in '7', '8', '9', '0':\n os.environ['CUDA_VISIBLE_DEVICES'] = mask\n cuda.cuInit(0)";
+    let (_, trace) = trace(&[], &["python3", "-c", program]);
+    let history = History::new(&trace);
+    let inits = &history.programs.iter().find(|program| !program.inits.is_empty()).expect("a program").inits;
+    let masks: Vec<_> = inits.iter().map(|init| init.value("CUDA_VISIBLE_DEVICES").flatten()).collect();
+    assert_eq!(masks, ["7", "8", "9", "0"].map(Some));
+    assert!(inits.iter().all(|init| init.returned.is_some()), "each has an end");
 }
 
 /// Traces a command to its end.

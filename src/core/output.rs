@@ -13,7 +13,7 @@ use tempfile::NamedTempFile;
 use crate::owner::is_anothers;
 
 /// The mode of a file that anybody may read; the umask takes bits away.
-pub const EVERYBODY: u32 = 0o666;
+pub const EVERYBODY: u32 = 0o644;
 /// The mode of what may hold a private trace.
 pub const OWNER: u32 = 0o600;
 

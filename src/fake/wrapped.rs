@@ -250,10 +250,14 @@ fn wrapper(index: usize, Wrapper { name, words, way, of_memory }: &Wrapper) -> S
     // What is told of a load has memory read, too.
     let is_told = matches!(way, Wrapping::Told(kind) if kind == "module");
     let is_free = if is_told { "if number > 0 { 0 } else " } else { "" };
-    let mut taken = String::new();
+    let (mut taken, mut under_way) = (String::new(), "");
     let mut returned = String::new();
     let arguments = arguments.join(", ");
     if let Some(held) = &of_memory.held {
+        // A synchronisation may take long, and these others take no memory that the page has.
+        if !matches!(held.as_str(), "synced" | "graph" | "retained" | "mapped") {
+            under_way = "let under_way = crate::memory::CallUnderWay::begin();";
+        }
         taken += &format!(
             "if crate::memory::is_taken(status) {{
         // SAFETY: the call succeeded.
@@ -261,6 +265,10 @@ fn wrapper(index: usize, Wrapper { name, words, way, of_memory }: &Wrapper) -> S
     }}
     "
         );
+        if !under_way.is_empty() {
+            taken += "drop(under_way);
+    ";
+        }
     }
     if let Some(way) = &of_memory.gives_back {
         let second = if *words > 1 { "a1" } else { "0" };
@@ -277,6 +285,7 @@ pub unsafe extern \"C\" fn {name}({parameters}) -> u32 {{
     {before}
     let around = {is_free}{{ crate::memory::before({index}, crate::memory::Around::{around}) }};
     {returned}
+    {under_way}
     let status = match crate::returned::status({index}) {{
         Some(status) => status,
         // SAFETY: every argument is passed on as it came, in the register or word that it came in.

@@ -16,4 +16,5 @@ pub mod simulated;
 mod speaker;
 pub mod supervisor;
 pub mod traced;
+pub mod umask;
 pub mod worker;

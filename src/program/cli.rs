@@ -32,9 +32,11 @@ use self::output::{Outcome, misused, named, print};
 use crate::terminal;
 use cuda_pitfalls_answers::exit::Exit;
 use cuda_pitfalls_core::text::json;
+use cuda_pitfalls_instrument::umask;
 
 /// Runs the command. A panic is a fault of ours, whichever command it ends.
 pub fn main() -> Exit {
+    umask::take_over();
     std::panic::catch_unwind(command).unwrap_or_else(|_| Err(named(Exit::Internal))).unwrap_or_else(|said| said)
 }
 

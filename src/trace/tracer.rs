@@ -49,8 +49,8 @@ use cuda_pitfalls_instrument::simulated;
 use cuda_pitfalls_instrument::supervisor::{self, SamplerClient, timespec};
 use descendants::Descendants;
 use gate::Gate;
+use ledger::Ledgers;
 use ledger::asked::AskedReadings;
-use ledger::{Ledgers, own_bytes};
 use machine::TraceTarget;
 use place::TraceFolder;
 use processes::Processes;
@@ -418,7 +418,7 @@ impl Tracer {
     /// not listed).
     fn read_memory(&mut self, pid: u32) -> (Vec<Option<u64>>, Vec<u64>) {
         let Some(gpus) = self.read_gpus() else { return (vec![None; self.gpus.len()], Vec::new()) };
-        (gpus.iter().map(|gpu| gpu.used_bytes).collect(), own_bytes(&gpus, pid))
+        (gpus.iter().map(|gpu| gpu.used_bytes).collect(), self.own_bytes(&gpus, pid))
     }
 
     /// Reads every GPU; `None` if that is not possible.
@@ -432,7 +432,7 @@ impl Tracer {
     /// Like [`Tracer::read_memory`], for a parked thread: after the thread has moved on, a reading no longer shows
     /// its call.
     fn read_for(&mut self, pid: u32, waiting: &UnixStream) -> (Vec<Option<u64>>, Vec<u64>) {
-        let read = self.read_memory(pid);
+        let read = self.read_settled(pid);
         if message::is_parked(waiting) { read } else { (vec![None; self.gpus.len()], Vec::new()) }
     }
 

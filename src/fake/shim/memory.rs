@@ -69,6 +69,9 @@ struct DeviceWords {
     graph: AtomicU64,
     live: AtomicU64,
     changes: AtomicU64,
+    /// Calls that take or give back memory and are not over: the driver has changed what it holds, or this page says so,
+    /// and the other does not yet. Those of every device are counted at the first one.
+    under_way: AtomicU64,
 }
 
 /// What the tracer reads of a place.
@@ -185,8 +188,8 @@ static TALLY: AtomicPtr<Mutex<MemoryTally>> = AtomicPtr::new(std::ptr::null_mut(
 /// 1 in the process that they are of. A child that was forked past the C library has its parent's page, and 0 here.
 static OWNED: AtomicPtr<AtomicU32> = AtomicPtr::new(std::ptr::null_mut());
 static AROUND: AtomicU32 = AtomicU32::new(0);
-/// The functions around whose first call memory was read.
-static ASKED: [AtomicBool; COUNT] = [const { AtomicBool::new(false) }; COUNT];
+/// The GPUs on which memory was read around the first call of each function, as bits.
+static ASKED: [AtomicU64; COUNT] = [const { AtomicU64::new(0) }; COUNT];
 static SEEN: [AtomicUsize; VALUES] = [const { AtomicUsize::new(0) }; VALUES];
 /// Whether something was given back to a pool, which keeps it until a synchronisation.
 static IS_POOL_CHANGED: AtomicBool = AtomicBool::new(false);
@@ -247,13 +250,13 @@ fn tally(_: &Quiet) -> Option<(&'static MemoryPage, MutexGuard<'static, MemoryTa
 /// When memory is read around a call.
 #[derive(Clone, Copy)]
 pub enum Around {
-    /// When the function is called first.
+    /// When the function is called first on a GPU.
     First,
     /// Whenever it is called.
     Every,
-    /// When it is called first with a value.
+    /// When it is called first with a value on a GPU.
     Value(usize),
-    /// When a function or graph is launched first.
+    /// When a function or graph is launched first on a GPU.
     Launch(usize),
 }
 
@@ -265,10 +268,13 @@ pub fn before(index: usize, around: Around) -> u64 {
 
 fn ask_before(index: usize, around: Around) -> u64 {
     let is_wanted = match around {
-        Around::First => !ASKED[index].swap(true, Ordering::Relaxed),
+        Around::First => {
+            let bit = 1 << working_device();
+            ASKED[index].fetch_or(bit, Ordering::Relaxed) & bit == 0
+        }
         Around::Every => true,
-        Around::Value(value) => is_new(value),
-        Around::Launch(value) => is_new(!value),
+        Around::Value(value) => is_new(value ^ working_device() << DEVICE_SHIFT),
+        Around::Launch(value) => is_new(!value ^ working_device() << DEVICE_SHIFT),
     };
     if !is_wanted || AROUND.fetch_add(1, Ordering::Relaxed) >= MOST_AROUND {
         return 0;
@@ -278,6 +284,15 @@ fn ask_before(index: usize, around: Around) -> u64 {
     let number = post::number();
     TracerMessage::new("before", special::name(index), number).waiting().send(None);
     number
+}
+
+/// Where the number of a GPU lies in a value: above every address.
+const DEVICE_SHIFT: u32 = 57;
+
+/// The number of the GPU on which a call works. A function of a library is the same on each, and its code is loaded on
+/// each. The last number is for a thread without a context.
+fn working_device() -> usize {
+    if state::has_one_device() { 0 } else { state::current_device().map_or(DEVICES - 1, place) }
 }
 
 /// Whether a value is met for the first time. Where there is no more room it is not.
@@ -297,16 +312,23 @@ fn is_new(value: usize) -> bool {
 #[inline]
 pub fn after(index: usize, number: u64) {
     if number != 0 {
-        ask_after(index, number);
+        ask_after(index, number, state::current_device());
+    }
+}
+
+/// Like [`after`], after a call that names its device.
+pub fn after_on(index: usize, number: u64, device: Option<i32>) {
+    if number != 0 {
+        ask_after(index, number, device);
     }
 }
 
 #[cold]
-fn ask_after(index: usize, number: u64) {
+fn ask_after(index: usize, number: u64, device: Option<i32>) {
     let quiet = Quiet::begin();
     refresh(&quiet);
     let mut message = TracerMessage::new("after", special::name(index), number);
-    special::of_device(&mut message, state::current_device()).parked().send(None);
+    special::of_device(&mut message, device).parked().send(None);
 }
 
 /// Asks the driver what pools and graphs have reserved.
@@ -509,6 +531,35 @@ fn change(page: &MemoryPage, held: HeldMemory, blocks: u64, is_taken: bool) {
     words.changes.fetch_add(1, Ordering::Relaxed);
 }
 
+/// A call that takes or gives back memory, from before the driver does it until the page says so.
+#[must_use]
+pub struct CallUnderWay;
+
+impl CallUnderWay {
+    /// Notes that such a call begins.
+    #[inline]
+    pub fn begin() -> Option<CallUnderWay> {
+        if !is_on() {
+            return None;
+        }
+        count_under_way(1);
+        Some(CallUnderWay)
+    }
+}
+
+impl Drop for CallUnderWay {
+    fn drop(&mut self) {
+        count_under_way(1u64.wrapping_neg());
+    }
+}
+
+fn count_under_way(change: u64) {
+    // SAFETY: null, or a mapping of this size that is never taken back.
+    if let Some(page) = unsafe { PAGE.load(Ordering::Acquire).as_ref() } {
+        page.devices[0].under_way.fetch_add(change, Ordering::SeqCst);
+    }
+}
+
 /// What a call is about to give back.
 #[inline]
 pub fn give_back(way: GivesBack, first: usize, second: usize) -> Option<HandedBack> {
@@ -526,7 +577,8 @@ pub fn give_back(way: GivesBack, first: usize, second: usize) -> Option<HandedBa
         GivesBack::Pool => return forget_pool(&quiet, first),
         GivesBack::Pointer => return None,
     };
-    take_out(&quiet, name).map(|held| HandedBack(TakenOut::Held(name, held)))
+    let under_way = CallUnderWay::begin();
+    take_out(&quiet, name).map(|held| HandedBack(TakenOut::Held(name, held), under_way))
 }
 
 /// By what a call names the memory that it gives back.
@@ -546,7 +598,7 @@ pub enum GivesBack {
 type HandedMapping = (usize, (usize, usize), Option<HeldMemory>);
 
 /// What was taken out of the tally before the call that gives it back.
-pub struct HandedBack(TakenOut);
+pub struct HandedBack(TakenOut, Option<CallUnderWay>);
 
 enum TakenOut {
     Held(HeldName, HeldMemory),
@@ -603,7 +655,7 @@ pub fn context_goes() {
 /// After a call that was to give something back: puts it back if the call failed.
 #[inline]
 pub fn returned(status: u32, taken: Option<HandedBack>) {
-    if let Some(HandedBack(taken)) = taken
+    if let Some(HandedBack(taken, _under_way)) = taken
         && (status != SUCCESS || matches!(taken, TakenOut::Mappings(_)))
     {
         put_back(&Quiet::begin(), status, taken);
@@ -638,7 +690,7 @@ fn unmap(quiet: &Quiet, start: usize, bytes: usize) -> Option<HandedBack> {
     drop(tally);
     let all = within.into_iter();
     let all = all.map(|(at, mapping)| (at, mapping, take_out(quiet, HeldName::Physical(mapping.1))));
-    Some(HandedBack(TakenOut::Mappings(all.collect())))
+    Some(HandedBack(TakenOut::Mappings(all.collect()), CallUnderWay::begin()))
 }
 
 /// Forgets a pool. What lives in it stays.
@@ -647,7 +699,7 @@ fn forget_pool(quiet: &Quiet, handle: usize) -> Option<HandedBack> {
     let at = tally.pools.iter().position(|pool| pool.handle == handle)?;
     let pool = tally.pools.swap_remove(at);
     tally.write_rest(page, pool.device);
-    Some(HandedBack(TakenOut::Pool(pool)))
+    Some(HandedBack(TakenOut::Pool(pool), CallUnderWay::begin()))
 }
 
 /// A context has gone, and all memory with it: a primary one by its device, or another by its handle.

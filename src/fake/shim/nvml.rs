@@ -64,10 +64,12 @@ fn instead(name: &CStr) -> Option<Instead> {
 /// Writes down that a call came to its place, in a file beside this library.
 fn tell(name: &CStr) {
     use std::io::Write;
+    use std::os::unix::fs::OpenOptionsExt;
     let _errno = c::Errno::kept();
     let Some(path) = loader::file_of(tell as *const () as usize) else { return };
     let path = std::ffi::OsString::from_vec([path.as_slice(), b".called"].concat());
-    let file = std::fs::OpenOptions::new().create(true).append(true).open(path);
+    // The program may let others write to its own files.
+    let file = std::fs::OpenOptions::new().create(true).append(true).mode(0o600).open(path);
     if let Ok(mut file) = file {
         let _ = file.write_all(&[name.to_bytes(), b"\n"].concat());
     }

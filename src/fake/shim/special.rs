@@ -143,7 +143,8 @@ macro_rules! call {
 pub unsafe extern "C" fn cuInit(flags: u32) -> u32 {
     let number = post::number();
     let was_ready = state::is_ready();
-    if !was_ready && post::is_heard() {
+    let is_told = !was_ready && post::is_heard();
+    if is_told {
         TracerMessage::event("init", "cuInit", number)
             .word("witness", "forwarding")
             .pairs("variables", &c::variables(variable::is_of_cuda))
@@ -166,7 +167,7 @@ pub unsafe extern "C" fn cuInit(flags: u32) -> u32 {
         message.number("visible", i64::from(count)).list("gpus", uuids);
         message.number("status", 0).number("elapsed_ns", elapsed as i64).waiting().send(None);
         memory::begin();
-    } else if is_first_failure {
+    } else if is_told || is_first_failure {
         let mut message = TracerMessage::event("init_done", "cuInit", number);
         message.number("status", i64::from(status)).number("elapsed_ns", elapsed as i64);
         // In a child of a process that was ready nothing was told before.
@@ -280,6 +281,10 @@ pub unsafe extern "C" fn cuDevicePrimaryCtxRetain(context: *mut usize, device: i
         // It was active and nothing had said so: it was made on a way that is not seen.
         tell_context(CALL, "made", true, handle, device);
     }
+    if is_news && status == SUCCESS && !is_made {
+        // Another thread has made it meanwhile, and said so. What was told to begin has an end all the same.
+        memory::after_on(index(CALL), number, Some(device));
+    }
     status
 }
 
@@ -304,8 +309,11 @@ macro_rules! primary {
         pub unsafe extern "C" fn $name(device: i32) -> u32 {
             let was_active = state::is_ready() && state::is_active(device);
             memory::context_goes();
+            let around = if was_active { memory::before(index($text), Around::Every) } else { 0 };
             let status = call!($text, fn(i32), device);
-            after_primary($text, index($text), $change, device, was_active, status)
+            let status = after_primary($text, index($text), $change, device, was_active, status);
+            memory::after_on(index($text), around, Some(device));
+            status
         }
     )*};
 }
@@ -362,14 +370,17 @@ macro_rules! destroy {
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name(context: usize) -> u32 {
             memory::context_goes();
+            let around = memory::before(index($text), Around::Every);
             let status = call!($text, fn(usize), context);
             after(index($text), status, false);
-            if status == SUCCESS && let Some(device) = state::forget_other(context) {
+            let device = if status == SUCCESS { state::forget_other(context) } else { None };
+            if let Some(device) = device {
                 memory::context_gone(None, context);
                 if post::is_heard() {
                     tell_context($text, "destroyed", false, context, device);
                 }
             }
+            memory::after_on(index($text), around, device);
             status
         }
     )*};

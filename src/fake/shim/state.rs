@@ -47,6 +47,12 @@ pub fn set_ready(visible: u32) {
     IS_READY.store(true, Ordering::Release);
 }
 
+/// Whether all calls work on one GPU, as no other is visible.
+#[inline]
+pub fn has_one_device() -> bool {
+    VISIBLE.load(Ordering::Relaxed) <= 1
+}
+
 /// Has a forked child tell that it has inherited an initialised driver.
 pub fn watch_forks() {
     extern "C" fn child() {

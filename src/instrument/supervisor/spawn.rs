@@ -15,6 +15,7 @@ use rustix::process::{
 
 use super::error::SupervisorError;
 use super::output::Tail;
+use crate::umask;
 use cuda_pitfalls_core::channel::Channel;
 use cuda_pitfalls_core::event::PROTOCOL;
 
@@ -80,6 +81,7 @@ pub(super) fn start(spawn: Spawn) -> Result<Child, SupervisorError> {
     let mut arguments = vec![OsString::from(spawn.role)];
     arguments.extend([OsString::from("--parent"), OsString::from(getpid().as_raw_nonzero().to_string())]);
     arguments.extend([OsString::from("--protocol"), OsString::from(PROTOCOL.to_string())]);
+    arguments.extend([OsString::from("--umask"), OsString::from(umask::of_caller().to_string())]);
     for channel in &spawn.inherit {
         arguments.extend([OsString::from("--keep"), descriptor(channel)]);
     }

@@ -12,7 +12,7 @@ use cuda_pitfalls_answers::exit::Exit;
 use cuda_pitfalls_core::event::PROTOCOL;
 use cuda_pitfalls_instrument::supervisor::{begin, begin_fresh, role};
 use cuda_pitfalls_instrument::worker::{self, filter};
-use cuda_pitfalls_instrument::{examiner, sampler, simulated};
+use cuda_pitfalls_instrument::{examiner, sampler, simulated, umask};
 
 #[derive(Debug, Subcommand)]
 pub(super) enum ProcessCommand {
@@ -128,6 +128,9 @@ pub(super) struct StartedProgram {
     /// The version of what it will be told.
     #[arg(long)]
     protocol: Option<u32>,
+    /// The umask of the caller of the run, for a program of his.
+    #[arg(long)]
+    umask: Option<u32>,
     /// A descriptor that it was given; all others are closed.
     #[arg(long)]
     keep: Vec<i32>,
@@ -142,6 +145,9 @@ impl StartedProgram {
                  {PROTOCOL}: the program's file was replaced while a run is under way"
             );
             std::process::exit(Exit::Internal.code());
+        }
+        if let Some(callers) = self.umask {
+            umask::keep(callers);
         }
         match self.parent {
             Some(parent) if !begin(parent, &self.keep) => std::process::exit(Exit::Internal.code()),

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use quick_junit::{NonSuccessKind, Property, Report, TestCase, TestCaseStatus, TestSuite, XmlString};
 
-use super::{LIMIT, UserLine};
+use super::{BESIDE, LIMIT, UserLine};
 use cuda_pitfalls_core::text::escape::{shorten, xml};
 use cuda_pitfalls_core::verdict::Provenance;
 
@@ -61,12 +61,13 @@ impl TestResult {
         let mut case = TestCase::new(xml(&self.name), status);
         case.set_classname(xml(&self.class));
         case.time = self.elapsed_ns.map(Duration::from_nanos);
-        if let Some(UserLine { file, line }) = self.place {
-            case.extra.insert("file".into(), xml(&file).into());
+        if let Some(UserLine { file, line, .. }) = &self.place {
+            case.extra.insert("file".into(), xml(file).into());
             case.extra.extend(line.map(|line| ("line".into(), line.to_string().into())));
         }
         case.properties.extend(self.properties.iter().map(property));
-        case.system_out = output(&self.stdout);
+        let beside = self.place.as_ref().is_some_and(|place| place.is_beside).then(|| BESIDE.to_owned());
+        case.system_out = output(&self.stdout.iter().cloned().chain(beside).collect::<Vec<_>>());
         case.system_err = output(&self.stderr);
         case
     }

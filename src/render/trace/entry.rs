@@ -182,7 +182,8 @@ pub(super) fn entries(history: &History, findings: &[Finding], violations: &[Vio
 
 /// `train.py:31`, with its path; `cell 3 line 2` of what is in no file.
 pub(super) fn shown(place: &UserLine) -> String {
-    line_in_words(&place::short(&place.file), place.line)
+    let line = line_in_words(&place::short(&place.file), place.line);
+    if place.is_beside { format!("a thread beside {line}") } else { line }
 }
 
 /// `train.py:31 sets CUDA_VISIBLE_DEVICES=1, 410 ms too late: no effect`.

@@ -13,11 +13,13 @@ const MOST_OWN: usize = 4;
 
 /// The innermost line of the user's own code.
 pub(super) fn place(trace: &Trace, stack: &Stack) -> Option<UserLine> {
-    let frame = stack.users().or_else(|| stack.users_meanwhile())?;
+    let users = stack.users();
+    let is_beside = users.is_none();
+    let frame = users.or_else(|| stack.users_meanwhile())?;
     let file = frame.file.as_deref()?;
     let folder = trace.start.folder.trim_end_matches('/');
     let below = file.strip_prefix(folder).and_then(|rest| rest.strip_prefix('/')).filter(|_| !folder.is_empty());
-    Some(UserLine { file: below.unwrap_or(file).to_owned(), line: frame.line })
+    Some(UserLine { file: below.unwrap_or(file).to_owned(), line: frame.line, is_beside })
 }
 
 /// The way from the user's first line to the call, outermost first: `train.py:12 <module>`,
@@ -154,7 +156,10 @@ mod tests {
         let init = trace.events.first().unwrap();
         let expected = ["train.py:12 <module>", "cli.py:88 setup", "torch.cuda.is_available", "cuInit"];
         assert_eq!(chain(init), expected);
-        assert_eq!(place(&trace, &init.stack), Some(UserLine { file: "cli.py".to_owned(), line: Some(88) }));
+        assert_eq!(
+            place(&trace, &init.stack),
+            Some(UserLine { file: "cli.py".to_owned(), line: Some(88), is_beside: false })
+        );
     }
 
     #[test]

@@ -104,8 +104,8 @@ fn in_repository(seen: &TraceView, root: &str, event: Option<usize>) -> Option<U
     let place = own_place(seen, event)?;
     // Code that was given to Python as text has no file.
     let is_text = place.file.starts_with('<');
-    let file = if is_text { place.file } else { path_of(seen.trace, root, &place.file) };
-    Some(UserLine { file, line: place.line })
+    let file = if is_text { place.file.clone() } else { path_of(seen.trace, root, &place.file) };
+    Some(UserLine { file, ..place })
 }
 
 /// Annotations. GitHub knows files by their paths in the repository, which is `root`.

@@ -109,6 +109,9 @@ pub(super) struct Position {
     file: String,
     /// The line.
     line: Option<u32>,
+    /// Whether another thread made the call, and the program was at this line meanwhile.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    is_beside: bool,
     /// What stands there, at most 200 characters of it; absent where that is not known.
     #[serde(skip_serializing_if = "Option::is_none")]
     source: Option<String>,
@@ -211,7 +214,7 @@ fn refusal_summary(trace: &Trace, refusal: &Refusal) -> RefusalSummary {
 
 pub(super) fn position(trace: &Trace, stack: &Stack) -> Option<Position> {
     let place = place(trace, stack)?;
-    Some(Position { file: place.file, line: place.line, source: stack.source.clone() })
+    Some(Position { file: place.file, line: place.line, is_beside: place.is_beside, source: stack.source.clone() })
 }
 
 fn context_summary(trace: &Trace, life: &ContextLife) -> ContextSummary {

@@ -162,6 +162,7 @@ impl Tracer {
     }
 
     fn keep(&mut self, call: (u32, u64), mut pending: Pending) {
+        self.begin_call(call.0, &pending.own);
         for (_, other) in self.pending.range_mut((call.0, 0)..=(call.0, u64::MAX)) {
             (pending.is_disturbed, other.is_disturbed) = (true, true);
         }
@@ -206,18 +207,13 @@ impl Tracer {
             event.stack = before.stack;
             event.t_ns = if is_done { event.t_ns } else { before.t_ns };
         }
-        if !grown.is_empty() {
-            let kind = match event.what {
-                EventKind::Context { .. } => MemoryKind::Context,
-                _ => kind_of(&event.call),
-            };
-            let (t_ns, gpu, call, stack) = (event.t_ns, String::new(), event.call.clone(), event.stack.clone());
-            self.charge_call(
-                event.pid,
-                &grown,
-                &MemoryTaker { t_ns, gpu, kind, call, stack, is_disturbed: before.is_disturbed },
-            );
-        }
+        let kind = match event.what {
+            EventKind::Context { .. } => MemoryKind::Context,
+            _ => kind_of(&event.call),
+        };
+        let (t_ns, gpu, stack) = (event.t_ns, event.gpu.clone().unwrap_or_default(), event.stack.clone());
+        let taker = MemoryTaker { t_ns, gpu, kind, call: event.call.clone(), stack, is_disturbed: before.is_disturbed };
+        self.charge_call(event.pid, &grown, &taker);
         event
     }
 

@@ -302,7 +302,7 @@ impl Descendants {
                 false => Attachment::Attached,
             }
         } else {
-            match self.untraced(pid) {
+            match self.untraced(pid, clock::now_ns() < process.since_ns + SCAN_NS / 2) {
                 why if has_libcuda || has_simulated || has_open_libcuda(pid) => {
                     Attachment::UsesCuda(why.unwrap_or(Untraced::NoHook))
                 }
@@ -323,7 +323,7 @@ impl Descendants {
     }
 
     /// What prevents a process from reporting; `None` if nothing does.
-    fn untraced(&self, pid: u32) -> Option<Untraced> {
+    fn untraced(&self, pid: u32, is_new: bool) -> Option<Untraced> {
         let root = fs::read_link(format!("/proc/{pid}/root"));
         let namespace = fs::read_link(format!("/proc/{pid}/ns/mnt"));
         let (Ok(root), Ok(namespace)) = (root, namespace) else { return Some(Untraced::Unreadable) };
@@ -342,6 +342,10 @@ impl Descendants {
         let Ok(environment) = read(&format!("/proc/{pid}/environ"), MOST_ENVIRONMENT) else {
             return Some(Untraced::Unreadable);
         };
+        // A program that is just being started has none yet.
+        if environment.is_empty() && is_new {
+            return None;
+        }
         let environment = String::from_utf8_lossy(&environment);
         if self.variables.iter().all(|variable| environment.contains(variable)) {
             return None;

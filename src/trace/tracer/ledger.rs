@@ -23,7 +23,7 @@ use cuda_pitfalls_core::sample::Reading;
 use cuda_pitfalls_core::text::counts::counted;
 use cuda_pitfalls_instrument::supervisor::{self, is_alive};
 use page::SharedPage;
-use process::{HolderNumbers, MemoryTaker, ProcessLedger};
+use process::{HolderNumbers, MemoryTaker, ProcessLedger, ends_context};
 
 /// How often NVML is read again where a process allocated meanwhile: its page and NVML would be of two moments.
 const MOST_TRIES: usize = 4;
@@ -46,6 +46,8 @@ pub(super) struct Ledgers {
     /// Whether NVML knows processes by the PIDs that the tracer knows.
     is_listed: bool,
     tick_ns: u64,
+    /// 1 while a thread waits that tells of what it takes or gives back.
+    telling: u64,
     /// Processes that have ended and had not told whose their memory is.
     untold: u64,
 }
@@ -70,6 +72,36 @@ impl Ledgers {
 }
 
 impl Tracer {
+    /// What NVML charges to a process on each GPU; 0 where it does not list it. Nothing was read where a list is missing
+    /// on a machine that has them.
+    pub(super) fn own_bytes(&self, gpus: &[Reading], pid: u32) -> Vec<u64> {
+        if self.ledgers.is_listed && gpus.iter().any(|gpu| gpu.processes.is_none() && gpu.used_bytes.is_some()) {
+            return Vec::new();
+        }
+        let all = gpus.iter().map(|gpu| {
+            let listed = gpu.processes.iter().flatten().filter(|process| process.pid == pid);
+            listed.filter_map(|process| process.used_bytes).sum()
+        });
+        all.collect()
+    }
+
+    /// Reads memory while no thread of a process allocates or frees, if there is such a moment: what NVML charges and what
+    /// the page says are of one moment then.
+    pub(super) fn read_settled(&mut self, pid: u32) -> (Vec<Option<u64>>, Vec<u64>) {
+        let mark = |tracer: &Tracer| tracer.ledgers.processes.get(&pid).and_then(ProcessLedger::mark);
+        let (mut tries, mut is_settled, mut read) = (0, false, (Vec::new(), Vec::new()));
+        while !is_settled && tries < MOST_TRIES {
+            let before = mark(self);
+            read = self.read_memory(pid);
+            let is_at_rest = before.as_ref().is_none_or(|mark| is_at_rest(mark, self.ledgers.telling));
+            (tries, is_settled) = (tries + 1, is_at_rest && before == mark(self));
+        }
+        if let Some(ledger) = self.ledgers.processes.get_mut(&pid) {
+            ledger.is_settled = is_settled;
+        }
+        read
+    }
+
     /// Takes the page of a process.
     pub(super) fn open_ledger(&mut self, pid: u32, page: Option<File>) {
         if !self.ledgers.is_on {
@@ -106,7 +138,17 @@ impl Tracer {
         }
         let t_ns = clock::now_ns();
         self.read_page(pid, t_ns, changes);
-        self.ledgers.is_listed |= own.iter().any(|bytes| *bytes > 0);
+        // Until a process was listed, the whole GPU stood for it, with what others took there.
+        if own.iter().any(|bytes| *bytes > 0) && !std::mem::replace(&mut self.ledgers.is_listed, true) {
+            for (pid, ledger) in &mut self.ledgers.processes {
+                let forgotten = ledger.forget_growth();
+                for (_, pending) in self.pending.range_mut((*pid, 0)..=(*pid, u64::MAX)) {
+                    for (gpu, (attributed, _)) in &mut pending.attributed {
+                        *attributed = attributed.saturating_sub(forgotten.get(gpu).copied().unwrap_or(0));
+                    }
+                }
+            }
+        }
         let is_listed = self.ledgers.is_listed;
         let charges = self.gpus.iter().zip(used).zip(own).map(|((gpu, used_bytes), own)| {
             let own_bytes = Some(*own).filter(|_| is_listed);
@@ -115,6 +157,14 @@ impl Tracer {
         let charges = charges.collect();
         self.ledgers.process(pid).charge(t_ns, charges);
         true
+    }
+
+    /// Notes what there is before a call, as NVML charges it.
+    pub(super) fn begin_call(&mut self, pid: u32, own: &[u64]) {
+        if self.ledgers.is_on && !own.is_empty() {
+            let charged = self.gpus.iter().zip(own).map(|(gpu, bytes)| (gpu.uuid.clone(), *bytes));
+            self.ledgers.process(pid).begin_call(charged);
+        }
     }
 
     /// What a call took in the driver, on each GPU.
@@ -143,7 +193,7 @@ impl Tracer {
         all.collect()
     }
 
-    /// Charges a call with what it took on each GPU, and writes what has changed.
+    /// Charges a call that has ended with what it took on each GPU, and writes what has changed.
     pub(super) fn charge_call(&mut self, pid: u32, grown: &[(String, i64)], taker: &MemoryTaker) {
         let Ledgers { processes, numbers, .. } = &mut self.ledgers;
         let Some(ledger) = processes.get_mut(&pid) else { return };
@@ -154,19 +204,34 @@ impl Tracer {
             } else {
                 let holder = ledger.holder(MemoryTaker { gpu: gpu.clone(), ..taker.clone() }, numbers);
                 ledger.gpu(gpu).grow(holder, taker.kind, bytes);
+                ledger.group.note_charge(gpu, holder, bytes);
             }
         }
-        if !grown.is_empty() {
+        ledger.note_end(taker);
+        let is_changed = self.close_group(pid);
+        if is_changed || !grown.is_empty() {
             self.write_changes(pid, true);
         }
+    }
+
+    /// Ends the calls that were under way at the same time, once none of them is: whatever each was charged with, all
+    /// together took what the process holds more than before the first of them. True if that changed a row.
+    pub(super) fn close_group(&mut self, pid: u32) -> bool {
+        let is_under_way = self.pending.range((pid, 0)..=(pid, u64::MAX)).next().is_some();
+        let Ledgers { processes, numbers, is_listed, .. } = &mut self.ledgers;
+        let ledger = processes.get_mut(&pid).filter(|ledger| !is_under_way && ledger.is_settled && *is_listed);
+        ledger.is_some_and(|ledger| ledger.close_group(numbers))
     }
 
     /// Ends the bracket around a call without an event. Its stack is read only where it took memory.
     pub(super) fn end_call(&mut self, number: u64, mut taker: MemoryTaker, thread: ParkedThread, waiting: &UnixStream) {
         let pid = thread.pid;
-        let Some(before) = self.pending.remove(&(pid, number)) else { return };
+        let Some(before) = self.pending.remove(&(pid, number)).filter(|_| self.ledgers.is_on) else { return };
         let now = self.read_for(pid, waiting);
-        let grown = self.grown((pid, &taker.call), &before, &now, Some(&taker.gpu));
+        let grown = match ends_context(&taker.call) {
+            true if self.settle(pid, &now, false) => Vec::new(),
+            _ => self.grown((pid, &taker.call), &before, &now, Some(&taker.gpu)),
+        };
         let of_graphs = self.ledgers.process(pid).grown_graphs(&before.attributed);
         if !of_graphs.is_empty() || grown.iter().any(|(_, growth)| *growth > 0) {
             taker.stack = self.stack_of(thread, waiting);
@@ -187,8 +252,11 @@ impl Tracer {
         let Ledgers { processes, numbers, .. } = &mut self.ledgers;
         let Some(ledger) = processes.get_mut(&pid).filter(|_| !taker.gpu.is_empty()) else { return };
         ledger.name_row(row as usize, taker, numbers);
+        self.ledgers.telling = 1;
         let now = self.read_for(pid, waiting);
+        self.ledgers.telling = 0;
         if self.settle(pid, &now, false) {
+            self.close_group(pid);
             self.write_changes(pid, true);
         }
     }
@@ -213,10 +281,13 @@ impl Tracer {
 
     /// Reads a process that holds more than ever, or that is about to end.
     pub(super) fn read_told(&mut self, pid: u32, why: LedgerReason, gpu: Option<&str>, waiting: &UnixStream) {
+        self.ledgers.telling = u64::from(why == LedgerReason::Peak);
         let now = self.read_for(pid, waiting);
+        self.ledgers.telling = 0;
         if !self.settle(pid, &now, false) {
             return;
         }
+        self.close_group(pid);
         let ledger = self.ledgers.process(pid);
         let gpus = match (why, gpu) {
             (LedgerReason::Peak, Some(gpu)) if ledger.gpu(gpu).is_peak() => vec![gpu.to_owned()],
@@ -266,7 +337,12 @@ impl Tracer {
         for _ in 0..MOST_TRIES {
             let before = self.ledgers.marks();
             gpus = self.read_gpus().unwrap_or_default();
-            if self.ledgers.marks() == before {
+            let after = self.ledgers.marks();
+            let pairs = self.ledgers.processes.values_mut().zip(before.iter().zip(&after));
+            for (ledger, (before, after)) in pairs {
+                ledger.is_settled = before == after && after.as_ref().is_none_or(|mark| is_at_rest(mark, 0));
+            }
+            if after == before {
                 break;
             }
         }
@@ -274,7 +350,11 @@ impl Tracer {
         let running = with_pages.into_iter().filter(|pid| is_running(*pid));
         let read = running.filter(|pid| {
             let used = gpus.iter().map(|gpu| gpu.used_bytes).collect();
-            self.settle(*pid, &(used, own_bytes(&gpus, *pid)), changes)
+            let is_read = self.settle(*pid, &(used, self.own_bytes(&gpus, *pid)), changes);
+            if is_read {
+                self.close_group(*pid);
+            }
+            is_read
         });
         read.collect()
     }
@@ -282,6 +362,8 @@ impl Tracer {
     /// Another program runs in a process.
     pub(super) fn restart_ledger(&mut self, pid: u32) {
         self.write_end(pid);
+        // Calls of the program before do not end any more.
+        self.pending.retain(|(owner, _), _| *owner != pid);
         if let Some(ledger) = self.ledgers.processes.get_mut(&pid) {
             ledger.start_anew();
         }
@@ -320,7 +402,7 @@ impl Tracer {
     fn write_changes(&mut self, pid: u32, is_told: bool) {
         let now_ns = clock::now_ns();
         let Some(ledger) = self.ledgers.processes.get_mut(&pid) else { return };
-        if !ledger.has_told || !ledger.pace.is_due(now_ns, is_told) {
+        if !ledger.has_told || ledger.group.is_uncertain() || !ledger.pace.is_due(now_ns, is_told) {
             return;
         }
         let gpus = ledger.changed_gpus(is_told);
@@ -338,18 +420,14 @@ impl Tracer {
     }
 }
 
+/// Whether no thread was taking memory or giving it back, beside so many that wait for the tracer.
+fn is_at_rest(mark: &[u8], waiting: u64) -> bool {
+    page::calls_under_way(mark) <= waiting
+}
+
 /// Whether a process runs and is not about to end.
 fn is_running(pid: u32) -> bool {
     // `flags` is field 9.
     let flags = supervisor::stat(pid).and_then(|fields| fields.get(6)?.parse::<u64>().ok());
     is_alive(pid) && flags.is_none_or(|flags| flags & EXITING == 0)
-}
-
-/// What NVML charges to a process on each GPU; 0 where it does not list it.
-pub(super) fn own_bytes(gpus: &[Reading], pid: u32) -> Vec<u64> {
-    let all = gpus.iter().map(|gpu| {
-        let listed = gpu.processes.iter().flatten().filter(|process| process.pid == pid);
-        listed.filter_map(|process| process.used_bytes).sum()
-    });
-    all.collect()
 }

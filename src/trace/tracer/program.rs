@@ -13,7 +13,7 @@ use rustix::process::{Signal, set_parent_process_death_signal};
 use super::caller::Caller;
 use super::signals::{Bystander, HandingOn, Withheld};
 use super::{Apart, TracerError};
-use cuda_pitfalls_instrument::supervisor;
+use cuda_pitfalls_instrument::{supervisor, umask};
 
 /// How a program ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,6 +63,13 @@ impl TracedProgram {
             // SAFETY: the closure makes system calls, which allocate nothing.
             unsafe { started.pre_exec(move || caller.hand_on()) };
         }
+        // SAFETY: the closure makes one system call, which allocates nothing.
+        unsafe {
+            started.pre_exec(|| {
+                umask::hand_on();
+                Ok(())
+            })
+        };
         let child = started.spawn().map_err(failed)?;
         let (_, pidfd) = supervisor::handle_on(child.id()).map_err(failed)?;
         let pidfd = Arc::new(pidfd);

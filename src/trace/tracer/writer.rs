@@ -28,7 +28,7 @@ pub(super) struct Writer {
     events: u64,
     memory: u64,
     bytes: u64,
-    /// How many lines were left out.
+    /// How many events were left out; changes of memory are not counted.
     pub(super) left_out: u64,
     /// The most memory in use on each GPU, in bytes.
     pub(super) peaks: BTreeMap<usize, u64>,
@@ -68,21 +68,21 @@ impl Writer {
         if let Some((count, most)) = count {
             *count += 1;
             if *count > most {
-                self.left_out += 1;
+                self.left_out += u64::from(matches!(line, TraceLine::Event(_)));
                 return;
             }
         }
         if self.failed.is_some() {
             return;
         }
-        let is_end = matches!(line, TraceLine::End(_));
+        let (is_end, is_memory) = (matches!(line, TraceLine::End(_)), matches!(line, TraceLine::Memory(_)));
         let text = match &mut self.redact {
             Some(redactor) => redacted(line, redactor).and_then(|line| serde_json::to_string(&line)),
             None => serde_json::to_string(&line),
         };
         let written = text.map_err(std::io::Error::from).and_then(|text| {
             if self.bytes.saturating_add(text.len() as u64) > MOST_BYTES && !is_end {
-                self.left_out += 1;
+                self.left_out += u64::from(!is_memory);
                 return Ok(());
             }
             self.bytes += text.len() as u64 + 1;
@@ -113,5 +113,21 @@ impl Writer {
             self.note(synced);
         }
         self.failed.take()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Memory;
+
+    #[test]
+    fn a_change_of_memory_that_is_left_out_is_no_event_that_is_missing() {
+        let folder = std::env::temp_dir().join(format!("cuda-pitfalls-writer-{}", std::process::id()));
+        let mut writer = Writer::create(&folder, false).unwrap();
+        writer.memory = MOST_MEMORY;
+        writer.write(TraceLine::Memory(Memory { t_ns: 1, index: 0, used_bytes: 5 }));
+        assert_eq!((writer.left_out, writer.peaks[&0]), (0, 5));
+        writer.discard();
     }
 }

@@ -13,7 +13,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 import driver  # noqa: E402
 
 DEVICES, ROWS = 64, 4096
-BYTES = (DEVICES * 8 + ROWS * 4) * 8
+BYTES = (DEVICES * 6 + ROWS * 2) * 8
 F_ADD_SEALS, SHRINK, GROW = 1033, 2, 4
 
 

@@ -91,6 +91,24 @@ fn everything_that_is_charged_is_shared_out_at_the_peak_and_at_the_end() {
     assert!(gpus.iter().all(|gpu| *gpu == trace.start.gpus[0].uuid), "the other GPU is not used: {gpus:?}");
 }
 
+#[test]
+fn calls_at_the_same_time_and_on_several_gpus_come_to_what_nvml_charges() {
+    let (ran, trace) = trace(&["--memory"], &["python3", &script("ledger/at_once.py")]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let lines = lines_of(Path::new("ledger/at_once.py"));
+    let all = ledgers(&trace);
+    for gpu in &trace.start.gpus[..2] {
+        let (end, held) = all.iter().rev().find(|(reading, _)| reading.gpu == gpu.uuid).expect("a reading");
+        let by_line = by_line(&trace, held);
+        assert_eq!(end.own_bytes, Some(held.values().sum()), "{by_line:?}");
+        let loaded = by_line.get(&(MemoryKind::Code, Some(lines["launch"])));
+        assert!(loaded.is_some_and(|bytes| *bytes >= 32 * MIB), "{by_line:?}");
+    }
+    let second =
+        trace.holders.iter().find(|holder| holder.stack.users().and_then(|frame| frame.line) == Some(lines["second"]));
+    assert!(!second.expect("a context").is_disturbed, "nothing else was under way");
+}
+
 /// The last readings of a program that ends after so many steps of `takes.py`.
 fn takes(way: &str, steps: usize) -> (String, Trace) {
     let (ran, trace) = trace(&["--memory"], &["python3", &script("ledger/takes.py"), way, &steps.to_string()]);

@@ -79,6 +79,20 @@ pub(super) fn moves_managed(call: &str) -> bool {
     ["Launch", "Memcpy", "Memset", "Prefetch"].iter().any(|word| call.contains(word))
 }
 
+/// What a process was charged with on one GPU, and how much of it was attributed.
+#[derive(Clone, Copy, Default)]
+pub(super) struct GpuTotals {
+    pub(super) charged_bytes: u64,
+    pub(super) attributed_bytes: u64,
+}
+
+impl GpuTotals {
+    /// What was not attributed.
+    pub(super) fn rest(self) -> i64 {
+        difference((self.attributed_bytes, self.charged_bytes))
+    }
+}
+
 /// What a call took in the driver.
 struct CallGrowth {
     holder: u32,
@@ -99,6 +113,11 @@ pub(super) struct GpuAccount {
     /// What a call took for a context that is not known yet.
     made: ContextGrowth,
     pub(super) charge: MemoryCharge,
+    /// The holder of the context that ended last.
+    ended: Option<u32>,
+    /// What there was when no call was under way, and the most that was charged since.
+    pub(super) settled: GpuTotals,
+    most_bytes: u64,
     /// What the page says that is held, by holder.
     paged: BTreeMap<u32, (u64, Option<u64>)>,
     /// How much the page says that is held.
@@ -169,6 +188,98 @@ impl GpuAccount {
         }
     }
 
+    /// Like [`GpuAccount::grow`], of a call that was charged before.
+    pub(super) fn add_growth(&mut self, holder: u32, kind: MemoryKind, bytes: u64) {
+        let made = self.made;
+        self.grow(holder, kind, bytes);
+        self.made = made;
+        let contexts = self.contexts.values_mut().chain([&mut self.made]);
+        if let Some(context) = contexts.rev().find(|(known, bytes)| *known == holder && *bytes > 0) {
+            context.1 = context.1.saturating_add(bytes);
+        }
+    }
+
+    /// What calls took together that none of them was charged with; less than nothing if they were charged with too
+    /// much. Beside the end of a context everything counts; else the driver may have kept what was freed.
+    pub(super) fn missing_growth(&mut self, before: (u64, u64), charged: &[(u32, u64)], has_ended: bool) -> i64 {
+        let now = (self.charge.own_bytes.unwrap_or(before.0), self.attributed_bytes());
+        let (charge, attributed) = ((before.0, now.0), (before.1, now.1));
+        let growth = difference(charge).saturating_sub(difference(attributed));
+        let too_much = charged.iter().map(|(_, bytes)| *bytes).fold(0, u64::saturating_add);
+        let growth = match growth {
+            1.. if has_ended => growth,
+            1.. => self::growth(charge, attributed).map_or(0, |growth| self.without_managed(growth)),
+            _ if has_ended => growth,
+            _ => growth.max(i64::try_from(too_much).map_or(i64::MIN, |most| -most)),
+        };
+        if growth.abs() < LEAST_GROWTH_BYTES { 0 } else { growth }
+    }
+
+    /// Takes back what calls were charged with too much, from the last one first; beside the end of a context also from
+    /// what others took in the driver, the newest first.
+    pub(super) fn take_back(&mut self, charged: &[(u32, u64)], mut bytes: u64, has_ended: bool) {
+        for (holder, most) in charged.iter().rev() {
+            bytes -= self.reduce(*holder, bytes.min(*most));
+        }
+        let others: Vec<u32> = self.grown.iter().rev().map(|grown| grown.holder).collect();
+        for holder in others.into_iter().take(if has_ended { usize::MAX } else { 0 }) {
+            bytes -= self.reduce(holder, bytes);
+        }
+    }
+
+    fn reduce(&mut self, holder: u32, bytes: u64) -> u64 {
+        let Some(grown) = self.grown.iter_mut().find(|grown| grown.holder == holder) else { return 0 };
+        let taken = grown.bytes.min(bytes);
+        grown.bytes -= taken;
+        let contexts = self.contexts.values_mut().chain([&mut self.made]);
+        if let Some(context) = contexts.rev().find(|(known, bytes)| *known == holder && *bytes > 0) {
+            context.1 = context.1.saturating_sub(taken);
+        }
+        taken
+    }
+
+    /// Charges what the driver keeps of a context that has ended to whoever made it.
+    pub(super) fn keep_of_context(&mut self, bytes: u64) {
+        if let Some(holder) = self.ended {
+            self.add_growth(holder, MemoryKind::Context, bytes);
+        }
+    }
+
+    /// Takes what NVML says now.
+    pub(super) fn take_charge(&mut self, charge: MemoryCharge) {
+        self.charge = charge;
+        self.most_bytes = self.most_bytes.max(charge.own_bytes.unwrap_or(0));
+    }
+
+    /// Notes what there is while no call is under way.
+    pub(super) fn settle(&mut self) {
+        let charged_bytes = self.charge.own_bytes.unwrap_or(0);
+        self.most_bytes = charged_bytes;
+        self.settled = GpuTotals { charged_bytes, attributed_bytes: self.attributed_bytes() };
+    }
+
+    /// Takes what the driver has returned between calls from those that took memory in it, the newest first. True if
+    /// that changed a row.
+    pub(super) fn follow_returned(&mut self) -> bool {
+        let Some(charged_bytes) = self.charge.own_bytes else { return false };
+        let now = GpuTotals { charged_bytes, attributed_bytes: self.attributed_bytes() };
+        let returned = self.settled.rest().saturating_sub(now.rest()).min(-now.rest());
+        let is_less = charged_bytes < self.most_bytes;
+        if !is_less || self.managed_bytes > 0 || returned < LEAST_GROWTH_BYTES {
+            return false;
+        }
+        self.shrink(MemoryKind::Driver, returned.unsigned_abs());
+        true
+    }
+
+    /// Forgets what calls were charged with: how much.
+    pub(super) fn forget_growth(&mut self) -> u64 {
+        let grown = self.grown.iter().filter(|grown| grown.kind != MemoryKind::Graph);
+        let bytes = grown.map(|grown| grown.bytes).fold(0, u64::saturating_add);
+        self.grown.clear();
+        bytes
+    }
+
     /// Takes memory of this kind from those that hold it, the newest first.
     pub(super) fn shrink(&mut self, kind: MemoryKind, mut bytes: u64) {
         for grown in self.grown.iter_mut().rev().filter(|grown| grown.kind == kind) {
@@ -186,6 +297,7 @@ impl GpuAccount {
     pub(super) fn end_context(&mut self, is_primary: bool, handle: u64) {
         let ended = self.contexts.remove(&(is_primary, if is_primary { 0 } else { handle }));
         let (holder, bytes) = ended.unwrap_or_default();
+        self.ended = ended.map(|(holder, _)| holder);
         for grown in self.grown.iter_mut().filter(|grown| grown.holder == holder) {
             grown.bytes = grown.bytes.saturating_sub(bytes);
         }
@@ -323,6 +435,26 @@ mod tests {
         assert!(
             moves_managed("cuLaunchKernel") && moves_managed("cuMemPrefetchAsync") && !moves_managed("cuCtxSetLimit")
         );
+    }
+
+    #[test]
+    fn what_the_driver_returns_between_calls_is_no_longer_held_by_the_call_that_took_it() {
+        let own = |bytes| MemoryCharge { own_bytes: Some(bytes), ..MemoryCharge::default() };
+        let mut account = GpuAccount::new(own(28 * MIB));
+        account.grow(0, MemoryKind::Context, 18 * MIB);
+        account.grow(1, MemoryKind::Driver, 10 * MIB);
+        account.settle();
+        account.page_bytes = 4 * MIB;
+        account.take_charge(own(32 * MIB));
+        assert!(!account.follow_returned());
+        account.settle();
+        account.take_charge(own(26 * MIB));
+        assert!(account.follow_returned());
+        assert_eq!(account.attributed_bytes(), 26 * MIB);
+        account.settle();
+        // An allocation that is freed and whose memory the driver keeps is nobody's.
+        account.page_bytes = 0;
+        assert!(!account.follow_returned());
     }
 
     #[test]

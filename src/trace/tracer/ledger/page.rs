@@ -12,8 +12,10 @@ pub(in crate::tracer) const DEVICES: usize = 64;
 pub(in crate::tracer) const ROWS: usize = 4096;
 /// The rows of single callers.
 pub(in crate::tracer) const TOLD_ROWS: usize = ROWS - DEVICES;
-/// Words of a device: rounding, rest of pools, memory of graphs, bytes of its rows, and how often they changed.
-const DEVICE_WORDS: usize = 5;
+/// Words of a device: rounding, rest of pools, memory of graphs, bytes of its rows, how often they changed, and calls
+/// under way.
+const DEVICE_WORDS: usize = 6;
+const UNDER_WAY: usize = 5;
 /// Words of a row: bytes and allocations.
 const ROW_WORDS: usize = 2;
 const WORD: usize = size_of::<u64>();
@@ -89,7 +91,7 @@ impl SharedPage {
         let words: Vec<u64> = text.as_chunks::<WORD>().0.iter().map(|word| u64::from_ne_bytes(*word)).collect();
         let (devices, rows) = words.split_at(DEVICES * DEVICE_WORDS);
         let devices = devices.as_chunks::<DEVICE_WORDS>().0.iter().map(|words| {
-            let [rounding_bytes, pool_rest_bytes, graph_bytes, rows_bytes, _] = words.map(possible);
+            let [rounding_bytes, pool_rest_bytes, graph_bytes, rows_bytes, ..] = words.map(possible);
             DeviceBlock { rounding_bytes, pool_rest_bytes, graph_bytes, rows_bytes }
         });
         let rows = rows.as_chunks::<ROW_WORDS>().0.iter().map(|words| {
@@ -101,6 +103,11 @@ impl SharedPage {
         text.truncate(DEVICES_BYTES);
         self.devices_text = text;
     }
+}
+
+/// How many calls of the process were taking memory or giving it back when it had this mark.
+pub(super) fn calls_under_way(mark: &[u8]) -> u64 {
+    mark.as_chunks::<WORD>().0.get(UNDER_WAY).map_or(0, |word| u64::from_ne_bytes(*word))
 }
 
 /// The device whose further callers have this row, if it is such a row.

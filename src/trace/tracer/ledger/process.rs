@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hasher};
 
-use super::account::{ChangePace, GpuAccount, MemoryCharge};
+use super::account::{ChangePace, GpuAccount, GpuTotals, MemoryCharge};
 use super::page::{SharedPage, device_of_rest};
 use crate::{Holder, LedgerReason, MemoryKind, Stack, TraceLine};
 
@@ -56,6 +56,47 @@ struct HeldRow {
     is_managed: bool,
 }
 
+/// Calls that were under way at the same time, from the first that began until none is.
+#[derive(Default)]
+pub(super) struct CallGroup {
+    /// What there was before the first of them, by GPU; `None` where none is under way.
+    before: Option<BTreeMap<String, GpuTotals>>,
+    /// Whether the sum of what they were charged with may be wrong.
+    is_shared: bool,
+    /// The growth that they were charged with, by GPU, in the order in which they ended.
+    charged: Vec<(String, u32, u64)>,
+    ended: Vec<MemoryTaker>,
+}
+
+/// More calls of a group are not told apart.
+const MOST_ENDED: usize = 64;
+
+impl CallGroup {
+    pub(super) fn note_charge(&mut self, gpu: &str, holder: u32, bytes: u64) {
+        if self.before.is_some() {
+            self.charged.push((gpu.to_owned(), holder, bytes));
+        }
+    }
+
+    /// Whether what its calls were charged with may yet change.
+    pub(super) fn is_uncertain(&self) -> bool {
+        self.before.is_some() && self.is_shared
+    }
+
+    /// The call that most likely took what nobody was charged with on a GPU: one that made a context there, or the last
+    /// one there, or the last one.
+    fn likeliest_taker(&self, gpu: &str) -> Option<&MemoryTaker> {
+        let there = |taker: &&MemoryTaker| taker.gpu == gpu;
+        let context = self.ended.iter().find(|taker| there(taker) && taker.kind == MemoryKind::Context);
+        context.or_else(|| self.ended.iter().rfind(there)).or(self.ended.last())
+    }
+}
+
+/// Whether a call may end a context: what the driver then keeps is known only from the difference.
+pub(super) fn ends_context(call: &str) -> bool {
+    ["CtxDestroy", "CtxRelease", "CtxReset"].iter().any(|word| call.contains(word))
+}
+
 #[derive(Default)]
 pub(super) struct ProcessLedger {
     pid: u32,
@@ -71,6 +112,9 @@ pub(super) struct ProcessLedger {
     /// Holders that no written reading names yet.
     unwritten: Vec<Holder>,
     pub(super) pace: ChangePace,
+    pub(super) group: CallGroup,
+    /// Whether the last reading and the page are of one moment.
+    pub(super) is_settled: bool,
     /// Whether it has told whose its memory is. What its calls took before is kept, and written then.
     pub(super) has_told: bool,
     /// Whether it has initialised the driver.
@@ -103,6 +147,7 @@ impl ProcessLedger {
     pub(super) fn start_anew(&mut self) {
         self.page = None;
         self.rows.clear();
+        self.group = CallGroup::default();
         self.gpus.values_mut().for_each(GpuAccount::start_anew);
     }
 
@@ -192,6 +237,80 @@ impl ProcessLedger {
         self.page = Some(page);
     }
 
+    /// Notes that a call begins, before which NVML charged so much on each GPU.
+    pub(super) fn begin_call(&mut self, charged: impl Iterator<Item = (String, u64)>) {
+        if self.group.before.is_some() {
+            return;
+        }
+        let before = charged.map(|(gpu, charged_bytes)| {
+            let account = self.gpus.get(&gpu);
+            let attributed_bytes = account.map_or(0, GpuAccount::attributed_bytes);
+            let now = GpuTotals { charged_bytes, attributed_bytes };
+            // Memory that is being taken is charged and not yet on the page.
+            let last = account.map(|account| account.settled).unwrap_or_default();
+            let is_better = !self.is_settled && last.attributed_bytes > 0 && last.rest() < now.rest();
+            (gpu, if is_better { last } else { now })
+        });
+        let is_shared = !self.is_settled;
+        self.group = CallGroup { before: Some(before.collect()), is_shared, ..CallGroup::default() };
+    }
+
+    /// Notes that a call has ended.
+    pub(super) fn note_end(&mut self, taker: &MemoryTaker) {
+        let group = &mut self.group;
+        group.is_shared |= !self.is_settled || taker.is_disturbed || ends_context(&taker.call);
+        if group.before.is_some() && group.ended.len() < MOST_ENDED {
+            group.ended.push(taker.clone());
+        }
+    }
+
+    /// Ends the calls that were under way at the same time. True if that changed a row.
+    pub(super) fn close_group(&mut self, numbers: &mut HolderNumbers) -> bool {
+        let group = std::mem::take(&mut self.group);
+        let mut is_changed = false;
+        for (gpu, before) in group.before.iter().flatten().filter(|_| group.is_shared) {
+            let Some(account) = self.gpus.get_mut(gpu) else { continue };
+            let has_ended = group.ended.iter().any(|taker| taker.gpu == *gpu && ends_context(&taker.call));
+            let charged = group.charged.iter().filter(|(on, ..)| on == gpu).map(|(_, holder, bytes)| (*holder, *bytes));
+            let charged: Vec<(u32, u64)> = charged.collect();
+            let growth = account.missing_growth((before.charged_bytes, before.attributed_bytes), &charged, has_ended);
+            is_changed |= growth != 0;
+            if growth < 0 {
+                account.take_back(&charged, growth.unsigned_abs(), has_ended);
+            } else if has_ended && growth > 0 {
+                account.keep_of_context(growth.unsigned_abs());
+            } else if growth > 0
+                && let Some(taker) = group.likeliest_taker(gpu)
+            {
+                let kind = if taker.kind == MemoryKind::Context && taker.gpu != *gpu {
+                    MemoryKind::Driver
+                } else {
+                    taker.kind
+                };
+                let taker = MemoryTaker { gpu: gpu.clone(), kind, is_disturbed: true, ..taker.clone() };
+                let holder = self.holder(taker, numbers);
+                self.gpu(gpu).add_growth(holder, kind, growth.unsigned_abs());
+            }
+        }
+        for account in self.gpus.values_mut() {
+            is_changed |= group.before.is_none() && account.follow_returned();
+            account.settle();
+        }
+        is_changed
+    }
+
+    /// Forgets what calls were charged with, because it was what the whole GPU had in use: how much, on each GPU.
+    pub(super) fn forget_growth(&mut self) -> BTreeMap<String, u64> {
+        let forgotten = self.gpus.iter_mut().map(|(gpu, account)| (gpu.clone(), account.forget_growth()));
+        let forgotten: BTreeMap<String, u64> = forgotten.collect();
+        for (gpu, before) in self.group.before.iter_mut().flatten() {
+            let bytes = forgotten.get(gpu).copied().unwrap_or(0);
+            before.attributed_bytes = before.attributed_bytes.saturating_sub(bytes);
+        }
+        self.group.charged.clear();
+        forgotten
+    }
+
     /// How much is attributed on each GPU, and how much graphs have of that.
     pub(super) fn attributed(&self) -> BTreeMap<String, (u64, u64)> {
         let all = self.gpus.iter().map(|(gpu, it)| (gpu.clone(), (it.attributed_bytes(), it.graph_bytes)));
@@ -221,7 +340,8 @@ impl ProcessLedger {
         (self.charges, self.charged_ns) = (charges, t_ns);
         let charged = self.charges.iter().filter(|(_, charge)| charge.own_bytes.is_some_and(|bytes| bytes > 0));
         for gpu in charged.map(|(gpu, _)| gpu.clone()).chain(self.gpus.keys().cloned()).collect::<Vec<_>>() {
-            self.gpu(&gpu).charge = self.charge_of(&gpu);
+            let charge = self.charge_of(&gpu);
+            self.gpu(&gpu).take_charge(charge);
         }
     }
 
@@ -341,6 +461,84 @@ mod tests {
         ledger.open(notes.page());
         ledger.read_page(5, &gpus(), false, &mut numbers);
         assert!(written(&mut ledger, &mut kinds).is_empty(), "the row is of nobody in the new program");
+    }
+
+    /// A process whose page is still, charged with so much on one GPU.
+    fn charged(ledger: &mut ProcessLedger, bytes: u64) {
+        let charge = MemoryCharge { t_ns: 1, own_bytes: Some(bytes), used_bytes: None };
+        ledger.is_settled = true;
+        ledger.charge(1, BTreeMap::from([("GPU-0".to_owned(), charge)]));
+    }
+
+    fn begin(ledger: &mut ProcessLedger, bytes: u64) {
+        ledger.begin_call([("GPU-0".to_owned(), bytes)].into_iter());
+    }
+
+    fn end(ledger: &mut ProcessLedger, taker: MemoryTaker, bytes: u64, numbers: &mut HolderNumbers) {
+        let taker = MemoryTaker { gpu: "GPU-0".to_owned(), ..taker };
+        if bytes > 0 {
+            let holder = ledger.holder(taker.clone(), numbers);
+            ledger.gpu("GPU-0").grow(holder, taker.kind, bytes);
+            ledger.group.note_charge("GPU-0", holder, bytes);
+        }
+        ledger.note_end(&taker);
+    }
+
+    #[test]
+    fn calls_at_the_same_time_are_charged_together_with_what_the_process_holds_more() {
+        let (mut ledger, mut numbers) = (ProcessLedger::new(7), HolderNumbers::default());
+        let context = || MemoryTaker { is_disturbed: true, ..taker(MemoryKind::Context, "cuDevicePrimaryCtxRetain") };
+        let other = || MemoryTaker { is_disturbed: true, ..taker(MemoryKind::Driver, "cuMemAlloc_v2") };
+        // Both were charged with 32 MiB that another thread was allocating.
+        charged(&mut ledger, 0);
+        begin(&mut ledger, 0);
+        end(&mut ledger, context(), 532 * MIB, &mut numbers);
+        end(&mut ledger, other(), 32 * MIB, &mut numbers);
+        assert!(ledger.group.is_uncertain());
+        charged(&mut ledger, 502 * MIB);
+        assert!(ledger.close_group(&mut numbers));
+        assert_eq!(ledger.gpu("GPU-0").attributed_bytes(), 502 * MIB);
+        // Neither was charged: the reading after one was that before the other.
+        begin(&mut ledger, 502 * MIB);
+        end(&mut ledger, other(), 0, &mut numbers);
+        end(&mut ledger, other(), 0, &mut numbers);
+        charged(&mut ledger, 512 * MIB);
+        assert!(ledger.close_group(&mut numbers));
+        assert_eq!(ledger.gpu("GPU-0").attributed_bytes(), 512 * MIB);
+        // What grows beside no call is nobody's.
+        charged(&mut ledger, 600 * MIB);
+        assert!(!ledger.close_group(&mut numbers));
+        assert_eq!(ledger.gpu("GPU-0").attributed_bytes(), 512 * MIB);
+    }
+
+    #[test]
+    fn what_stays_of_a_context_that_has_ended_is_held_by_who_made_it() {
+        let (mut ledger, mut numbers) = (ProcessLedger::new(7), HolderNumbers::default());
+        charged(&mut ledger, 0);
+        for handle in [1, 2] {
+            let made = taker(MemoryKind::Context, &format!("cuCtxCreate_v{handle}"));
+            begin(&mut ledger, 0);
+            end(&mut ledger, made, 500 * MIB, &mut numbers);
+            ledger.gpu("GPU-0").make_context(false, handle);
+        }
+        charged(&mut ledger, 1000 * MIB);
+        ledger.close_group(&mut numbers);
+        begin(&mut ledger, 1000 * MIB);
+        ledger.gpu("GPU-0").end_context(false, 1);
+        end(&mut ledger, taker(MemoryKind::Driver, "cuCtxDestroy_v2"), 0, &mut numbers);
+        charged(&mut ledger, 506 * MIB);
+        assert!(ledger.close_group(&mut numbers));
+        assert_eq!(ledger.gpu("GPU-0").attributed_bytes(), 506 * MIB);
+    }
+
+    #[test]
+    fn what_others_took_before_a_process_was_listed_is_forgotten() {
+        let (mut ledger, mut numbers) = (ProcessLedger::new(7), HolderNumbers::default());
+        charged(&mut ledger, 0);
+        begin(&mut ledger, 0);
+        end(&mut ledger, taker(MemoryKind::Driver, "cuCtxSetCurrent"), 25 * MIB, &mut numbers);
+        assert_eq!(ledger.forget_growth()["GPU-0"], 25 * MIB);
+        assert_eq!(ledger.gpu("GPU-0").attributed_bytes(), 0);
     }
 
     #[test]

@@ -1,0 +1,36 @@
+//! The umask: others can write to no file or folder that this program creates, whatever the umask of its caller. A
+//! program that it starts for the caller gets the caller's umask back.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use rustix::fs::Mode;
+use rustix::process::umask;
+
+/// What others may never have.
+const OTHERS_WRITE: Mode = Mode::WGRP.union(Mode::WOTH);
+
+/// The umask of the caller.
+static CALLERS: AtomicU32 = AtomicU32::new(OTHERS_WRITE.bits());
+
+/// Takes others the permission to write to whatever this process creates from here on. It is the first thing that the
+/// program does.
+pub fn take_over() {
+    let callers = umask(OTHERS_WRITE);
+    umask(callers | OTHERS_WRITE);
+    CALLERS.store(callers.bits(), Ordering::Relaxed);
+}
+
+/// The umask of the caller, as a process of ours is told it that starts his program.
+pub fn of_caller() -> u32 {
+    CALLERS.load(Ordering::Relaxed)
+}
+
+/// Keeps the umask of the caller, as the process says that started this one.
+pub fn keep(callers: u32) {
+    CALLERS.store(callers, Ordering::Relaxed);
+}
+
+/// Gives the caller's umask to this process. It is one system call, so it is allowed between fork and exec.
+pub fn hand_on() {
+    umask(Mode::from_bits_truncate(of_caller()));
+}
