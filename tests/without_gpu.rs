@@ -255,7 +255,7 @@ fn an_optional_library_that_is_looked_for_in_vain_leaves_a_policy_undecided() {
         "here/libcufile.so.0",
         &[&shared[..], &["-DWITHOUT_HOOK", "-Wno-unused"]].concat(),
     );
-    let rpath = format!("-Wl,-rpath,{here}");
+    let rpath = format!("-Wl,--enable-new-dtags,-rpath,{here}");
     let needs = ["-shared", "-fPIC", &rpath, "-Wl,--no-as-needed", &cufile.to_string_lossy()];
     node.compile(SOURCE, "here/libneeds.so", &needs);
     let [finds, plain] = [("finds", &[rpath.as_str()][..]), ("plain", &[])]
