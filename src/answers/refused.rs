@@ -20,7 +20,7 @@ const INVALID_CONTEXT: i64 = 201;
 
 /// A call that CUDA refused.
 #[derive(Clone, Debug)]
-pub struct Refusal {
+pub struct RefusedCall {
     /// The event.
     pub event: usize,
     /// Which call returned what, and what the trace knows of the cause, in sentences.
@@ -31,7 +31,7 @@ pub struct Refusal {
 
 /// The calls that CUDA refused, the first of each cause: every one if the program failed, and otherwise those of which the
 /// trace knows the cause. A program may ask what it expects to be refused.
-pub fn refusals(history: &History) -> Vec<Refusal> {
+pub fn refusals(history: &History) -> Vec<RefusedCall> {
     let trace = history.trace;
     let has_failed = trace.end.as_ref().is_some_and(|end| end.failure().is_some());
     let (mut found, mut seen) = (Vec::new(), BTreeSet::new());
@@ -46,7 +46,7 @@ pub fn refusals(history: &History) -> Vec<Refusal> {
         }
         let known = cause.map(|cause| format!(" {cause}")).unwrap_or_default();
         let says = format!("{}: {} returned {}.{known}", place(event), event.call, status_name(status));
-        found.push(Refusal { event: index, says, advice: advice_about(&format!("error/{status}")) });
+        found.push(RefusedCall { event: index, says, advice: advice_about(&format!("error/{status}")) });
     }
     found.truncate(MOST);
     found

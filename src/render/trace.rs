@@ -25,7 +25,7 @@ pub use summary::schema;
 
 use super::Format;
 use super::issue::Attached;
-use cuda_pitfalls_answers::refused::{Refusal, refusals};
+use cuda_pitfalls_answers::refused::{RefusedCall, refusals};
 use cuda_pitfalls_core::scenario::Scenario;
 use cuda_pitfalls_trace::diagnosis::{Finding, Severity};
 use cuda_pitfalls_trace::ledger::{Ledger, ledgers};
@@ -37,7 +37,7 @@ pub struct TraceView<'a> {
     trace: &'a Trace,
     history: History<'a>,
     ledgers: Vec<Ledger<'a>>,
-    refusals: Vec<Refusal>,
+    refusals: Vec<RefusedCall>,
     findings: &'a [Finding],
     violations: &'a [Violation],
     /// What of the policy cannot be decided, because the trace saw less.

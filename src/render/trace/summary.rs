@@ -6,7 +6,7 @@ use serde::Serialize;
 use super::ledger::LedgerSummary;
 use super::place::{self, place};
 use super::{TraceView, unseen};
-use cuda_pitfalls_answers::refused::Refusal;
+use cuda_pitfalls_answers::refused::RefusedCall;
 use cuda_pitfalls_core::report::SchemaId;
 use cuda_pitfalls_core::verdict::Provenance;
 use cuda_pitfalls_trace::diagnosis::Finding;
@@ -207,7 +207,7 @@ fn process_summary(process: &TraceProcess, program: &ProgramHistory) -> ProcessS
     }
 }
 
-fn refusal_summary(trace: &Trace, refusal: &Refusal) -> RefusalSummary {
+fn refusal_summary(trace: &Trace, refusal: &RefusedCall) -> RefusalSummary {
     let at = trace.events.get(refusal.event).and_then(|event| position(trace, &event.stack));
     RefusalSummary { says: refusal.says.clone(), known: refusal.advice.map(|advice| advice.id.as_str()), at }
 }
