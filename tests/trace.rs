@@ -620,3 +620,23 @@ fn a_full_disk_is_reported_and_the_program_ends_as_it_would() {
         assert!(trace.end.is_none() && !trace.events.is_empty());
     }
 }
+
+#[test]
+fn a_program_that_gives_up_root_before_it_loads_libcuda_passes_no_policy_on_memory() {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("NOT TESTED: only root can change its user");
+        return;
+    }
+    let code = "import ctypes, os\nos.setgid(65534)\nos.setuid(65534)\ncuda, context = ctypes.CDLL('libcuda.so.1'), \
+                ctypes.c_void_p()\nraise SystemExit(cuda.cuInit(0) or cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0))";
+    let cases: [(&[&str], i32, &str); 2] = [
+        (&["--forbid", "context"], 1, "a context"),
+        (&["--max-bytes", "gpu0=100MiB"], 3, "who may not write to the simulated machine"),
+    ];
+    for (policy, exit, says) in cases {
+        let scratch = Scratch::new();
+        let ran = run(&scratch, policy, &["python3", "-c", code]);
+        assert_eq!(ran.code, Some(exit), "{policy:?}: {ran:#?}");
+        assert!(ran.stderr.contains(says) || ran.stdout.contains(says), "{policy:?}: {ran:#?}");
+    }
+}
