@@ -640,3 +640,21 @@ fn a_program_that_gives_up_root_before_it_loads_libcuda_passes_no_policy_on_memo
         assert!(ran.stderr.contains(says) || ran.stdout.contains(says), "{policy:?}: {ran:#?}");
     }
 }
+
+#[test]
+fn a_name_means_the_form_of_its_version_or_one_that_is_not_modelled() {
+    let code = "import ctypes\ncuda, found, context = ctypes.CDLL('libcuda.so.1'), ctypes.c_void_p(), ctypes.c_void_p()\n\
+        def look(name, version):\n    found.value = None\n    said = ctypes.c_int(-1)\n    status = \
+        cuda.cuGetProcAddress_v2(name, ctypes.byref(found), version, ctypes.c_uint64(0), ctypes.byref(said))\n    \
+        return ctypes.CFUNCTYPE(ctypes.c_int)(found.value) if found.value else (status, said.value)\n\
+        cuda.cuInit(0)\nat, device = ctypes.byref(context), ctypes.c_int(-1)\n\
+        print(look(b'cuCtxCreate', 11040)(at, None, 0, 0, 1), context.value)\n\
+        print(look(b'cuCtxCreate', 12050)(at, None, 0, 1), context.value is not None)\n\
+        print(look(b'cuCtxGetDevice', 13000)(ctypes.byref(device), context), device.value)\n\
+        print(look(b'cuCtxSynchronize', 13000)(None), look(b'cuStreamGetCtx', 13000)(None, at, at))\n\
+        print(look(b'cuCtxCreate_v2', 13000), look(b'cuInit', 14000))";
+    let scratch = Scratch::new();
+    let ran = scratch.run(&["sim", "--gpus", "2", "--", "python3", "-c", code]);
+    let expected = "60000 None\n0 True\n0 1\n0 60000\n(0, 1) (1, -1)\n";
+    assert_eq!((ran.stdout.as_str(), ran.code), (expected, Some(3)), "{ran:#?}");
+}
