@@ -661,3 +661,41 @@ fn a_full_disk_is_reported_and_the_program_ends_as_it_would() {
         assert!(trace.end.is_none() && !trace.events.is_empty());
     }
 }
+
+#[test]
+fn a_program_that_gives_up_root_before_it_loads_libcuda_passes_no_policy_on_memory() {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("NOT TESTED: only root can change its user");
+        return;
+    }
+    let code = "import ctypes, os\nos.setgid(65534)\nos.setuid(65534)\ncuda, context = ctypes.CDLL('libcuda.so.1'), \
+                ctypes.c_void_p()\nraise SystemExit(cuda.cuInit(0) or cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0))";
+    let cases: [(&[&str], i32, &str); 2] = [
+        (&["--forbid", "context"], 1, "a context"),
+        (&["--max-bytes", "gpu0=100MiB"], 3, "who may not write to the simulated machine"),
+    ];
+    for (policy, exit, says) in cases {
+        let scratch = Scratch::new();
+        let ran = run(&scratch, policy, &["python3", "-c", code]);
+        assert_eq!(ran.code, Some(exit), "{policy:?}: {ran:#?}");
+        assert!(ran.stderr.contains(says) || ran.stdout.contains(says), "{policy:?}: {ran:#?}");
+    }
+}
+
+#[test]
+fn a_name_means_the_form_of_its_version_or_one_that_is_not_modelled() {
+    let code = "import ctypes\ncuda, found, context = ctypes.CDLL('libcuda.so.1'), ctypes.c_void_p(), ctypes.c_void_p()\n\
+        def look(name, version):\n    found.value = None\n    said = ctypes.c_int(-1)\n    status = \
+        cuda.cuGetProcAddress_v2(name, ctypes.byref(found), version, ctypes.c_uint64(0), ctypes.byref(said))\n    \
+        return ctypes.CFUNCTYPE(ctypes.c_int)(found.value) if found.value else (status, said.value)\n\
+        cuda.cuInit(0)\nat, device = ctypes.byref(context), ctypes.c_int(-1)\n\
+        print(look(b'cuCtxCreate', 11040)(at, None, 0, 0, 1), context.value)\n\
+        print(look(b'cuCtxCreate', 12050)(at, None, 0, 1), context.value is not None)\n\
+        print(look(b'cuCtxGetDevice', 13000)(ctypes.byref(device), context), device.value)\n\
+        print(look(b'cuCtxSynchronize', 13000)(None), look(b'cuStreamGetCtx', 13000)(None, at, at))\n\
+        print(look(b'cuCtxCreate_v2', 13000), look(b'cuInit', 14000))";
+    let scratch = Scratch::new();
+    let ran = scratch.run(&["sim", "--gpus", "2", "--", "python3", "-c", code]);
+    let expected = "60000 None\n0 True\n0 1\n0 60000\n(0, 1) (1, -1)\n";
+    assert_eq!((ran.stdout.as_str(), ran.code), (expected, Some(3)), "{ran:#?}");
+}

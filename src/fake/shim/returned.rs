@@ -76,12 +76,14 @@ pub fn ours_for(name: &[u8]) -> Option<*mut c_void> {
     if lacking() == 0 {
         return None;
     }
-    let wrapped =
-        NAMES.iter().zip(OURS.0.iter()).find(|(known, _)| is_named(known, name)).map(|(_, ours)| *ours as *mut c_void);
+    // A form of the function that the driver does have takes other arguments than the one that was asked for.
+    let mut wrapped = NAMES.iter().zip(OURS.0.iter()).enumerate();
+    let wrapped = wrapped.find(|(index, (known, _))| original::function(*index) == 0 && is_named(known, name));
+    let wrapped = wrapped.map(|(_, (_, ours))| *ours as *mut c_void);
     wrapped.or_else(|| LACKING.iter().find(|(known, _)| is_named(known, name)).map(|(_, ours)| *ours as *mut c_void))
 }
 
 fn is_named(known: &str, name: &[u8]) -> bool {
     let rest = known.trim_end_matches('\0').as_bytes().strip_prefix(name);
-    rest.is_some_and(|rest| rest.is_empty() || rest == b"_v2")
+    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(b"_v"))
 }

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 pub const PROT_READ_WRITE: c_int = 1 | 2;
 pub const MAP_SHARED: c_int = 1;
+pub const MAP_PRIVATE: c_int = 2;
 /// Private, anonymous and without reserve: a large host allocation takes nothing until it is used.
 pub const MAP_HOST: c_int = 0x02 | 0x20 | 0x4000;
 

@@ -28,6 +28,16 @@ mod runtime;
 mod symbols;
 mod unmodelled;
 
+/// What the loader calls once the library is in place. A process that changes its user or its root later still has the
+/// machine then.
+#[used]
+#[unsafe(link_section = ".init_array")]
+static START: extern "C" fn() = start;
+
+extern "C" fn start() {
+    let _ = machine::machine();
+}
+
 /// Says that the caller talks to the simulated driver; the real libraries have no such symbol.
 #[unsafe(no_mangle)]
 pub extern "C" fn cuda_pitfalls_simulated() -> i32 {

@@ -10,7 +10,8 @@ use crate::c;
 use crate::machine::description::MachineConf;
 use crate::machine::gpu::SimulatedGpu;
 use crate::machine::table::{MAX_GPUS, MachineTable};
-use std::fs::OpenOptions;
+use std::fs::{File, OpenOptions};
+use std::io::ErrorKind;
 use std::os::fd::AsRawFd;
 use std::path::Path;
 use std::sync::atomic::{AtomicPtr, Ordering};
@@ -73,14 +74,22 @@ fn open(folder: &Path) -> Result<SimulatedMachine, NoMachine> {
     if description.gpus.len() > MAX_GPUS {
         return Err(NoMachine::Malformed);
     }
-    let state =
-        OpenOptions::new().read(true).write(true).open(folder.join("machine.state")).map_err(|_| NoMachine::Missing)?;
+    let path = folder.join("machine.state");
+    let (state, sharing) = match OpenOptions::new().read(true).write(true).open(&path) {
+        Ok(state) => (state, c::MAP_SHARED),
+        // A program that root started may start another one as another user. It goes on, as with a real driver; but nobody
+        // may write to a file of root's, so the others do not see what it holds.
+        Err(error) if error.kind() == ErrorKind::PermissionDenied => {
+            (File::open(&path).map_err(|_| NoMachine::Missing)?, c::MAP_PRIVATE)
+        }
+        Err(_) => return Err(NoMachine::Missing),
+    };
     let bytes = size_of::<MachineTable>();
     if state.metadata().map_err(|_| NoMachine::Missing)?.len() < bytes as u64 {
         return Err(NoMachine::Malformed);
     }
-    // SAFETY: a new shared mapping of a file that is at least as long as the table.
-    let at = unsafe { c::mmap(std::ptr::null_mut(), bytes, c::PROT_READ_WRITE, c::MAP_SHARED, state.as_raw_fd(), 0) };
+    // SAFETY: a new mapping of a file that is at least as long as the table.
+    let at = unsafe { c::mmap(std::ptr::null_mut(), bytes, c::PROT_READ_WRITE, sharing, state.as_raw_fd(), 0) };
     if at as isize == -1 {
         return Err(NoMachine::Missing);
     }

@@ -112,7 +112,10 @@ impl Tracer {
             ));
         }
         let (code, signal) = (ended.code, ended.signal.map(supervisor::signal_name));
-        let (left_out, memory_gap_ns) = (self.writer.left_out, self.watch.gaps(t_ns));
+        let (left_out, mut memory_gap_ns) = (self.writer.left_out, self.watch.gaps(t_ns));
+        if self.processes.hides_memory {
+            memory_gap_ns.fill(None);
+        }
         self.writer.write(TraceLine::End(End { t_ns, code, signal, not_seen, left_out, memory_gap_ns }));
     }
 }

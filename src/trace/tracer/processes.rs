@@ -48,6 +48,8 @@ pub(super) struct Processes {
     /// Processes that have ended, of which one of two messages did not arrive: true if the one that did is the driver's call
     /// of the hook, false if it is the call of `cuInit`.
     half: BTreeMap<u32, bool>,
+    /// Whether a process has the state of the simulated machine to itself, so that no reading of memory counts it.
+    pub(super) hides_memory: bool,
     not_seen: Vec<String>,
     unsaid: usize,
     /// The functions of NVML that the simulated machine lacks and a process looked for, each with the place.
@@ -117,6 +119,12 @@ impl SharedCounts {
         }
         sums
     }
+}
+
+/// Whether a process has the state of the simulated machine to itself (src/fake/sim/machine.rs).
+fn has_own_state(pid: u32) -> bool {
+    let maps = read(&format!("/proc/{pid}/maps"), MOST_MAPS).unwrap_or_default();
+    String::from_utf8_lossy(&maps).lines().any(|line| line.ends_with("/machine.state") && line.contains(" rw-p "))
 }
 
 /// The value of a variable in the text of an environment, if it is a number.
@@ -224,6 +232,13 @@ impl Processes {
 
     /// Records a `cuInit`. That of OpenCL, which has a driver of its own, says nothing of libcuda.
     pub(super) fn initialises(&mut self, pid: u32, witness: EventSource, is_opencl: bool) {
+        if self.is_simulated && has_own_state(pid) {
+            self.hides_memory = true;
+            self.unseen(format!(
+                "process {pid} loaded libcuda as a user who may not write to the simulated machine: the memory that it takes \
+                 is not seen"
+            ));
+        }
         if let Some(known) = self.known.get_mut(&pid).filter(|_| !is_opencl) {
             if !known.injected && !known.forwarded {
                 known.gave_up.clear();

@@ -70,6 +70,23 @@ symbols! {
 
     fn cuCtxGetDevice(device: Out<i32>) = call(|process, thread| device.put(process.current_device(thread)? as i32));
 
+    /// The device of a context, or of the current one for null.
+    fn cuCtxGetDevice_v2(device: Out<i32>, context: u64) = call(|process, thread| {
+        let found = match context {
+            0 => process.current_device(thread)?,
+            context => process.contexts.get(context)?.device,
+        };
+        device.put(found as i32)
+    });
+
+    fn cuCtxSynchronize_v2(context: u64) = call(|process, thread| {
+        if context == 0 || thread.current() == Some(context) {
+            process.wait_for_current(thread)
+        } else {
+            Err(SIM_NOT_MODELLED)
+        }
+    });
+
     fn cuCtxSynchronize() = call(|process, thread| process.wait_for_current(thread));
 
     fn cuCtxGetLimit(value: Out<usize>, limit: u32) =

@@ -1,56 +1,61 @@
 //! Entry points by name, as the runtime and others look them up.
 
 use crate::c;
-use crate::model::status::{Outcome, SIM_NOT_MODELLED, code};
+use crate::machine::machine;
+use crate::model::status::{INVALID_VALUE, NOT_FOUND, Outcome, SIM_NOT_MODELLED, code};
 use crate::pointer::{InText, Out};
 use crate::symbols::symbols;
 use std::ffi::{CString, c_void};
 
 /// What `cuGetProcAddress_v2` says of a name beside its status.
 const FOUND: u32 = 0;
-const NOT_FOUND: u32 = 1;
+const UNKNOWN: u32 = 1;
+const TOO_OLD: u32 = 2;
 
-/// A name that several versions of a function have, and since when a version is what is meant.
-const NEWER: [(&str, &str, i32); 2] =
-    [("cuCtxCreate", "cuCtxCreate_v4", 13000), ("cuGetProcAddress", "cuGetProcAddress_v2", 12000)];
+/// The flags that ask for per-thread default streams, which are not modelled, and all that there are.
+const PER_THREAD: u64 = 2;
+const ALL_FLAGS: u64 = 3;
+
+/// Since which version of CUDA each function has each of its forms.
+const VERSIONS: &str = include_str!("versions.txt");
 
 symbols! {
     /// A name that there is not is no error (the survey of calls).
     fn cuGetProcAddress_v2(name: InText, function: Out<*mut c_void>, version: i32, flags: u64, found: Out<u32>) =
-        code(address_of(&name, version, flags).and_then(|address| {
-            function.put(address.unwrap_or(std::ptr::null_mut()))?;
+        code(look_up(&name, version, flags).and_then(|answer| {
+            let (said, address) = answer.map_or_else(|why| (why, std::ptr::null_mut()), |address| (FOUND, address));
+            function.put(address)?;
             // The last argument may be null.
-            let _ = found.put(if address.is_some() { FOUND } else { NOT_FOUND });
+            let _ = found.put(said);
             Ok(())
         }));
 
-    /// What the older form answers to a name that there is not is not modelled.
     fn cuGetProcAddress(name: InText, function: Out<*mut c_void>, version: i32, flags: u64) =
-        code(address_of(&name, version, flags).and_then(|address| function.put(address.ok_or(SIM_NOT_MODELLED)?)));
+        code(look_up(&name, version, flags).and_then(|answer| function.put(answer.map_err(|_| NOT_FOUND)?)));
 }
 
-/// A function of this library by its name without a version. Per-thread default streams, which the flags ask for, are
-/// not modelled.
-fn address_of(name: &InText, version: i32, flags: u64) -> Outcome<Option<*mut c_void>> {
-    if flags > 1 {
+/// The function of this library that a name means to a program written for a version, or why there is none.
+fn look_up(name: &InText, version: i32, flags: u64) -> Outcome<Result<*mut c_void, u32>> {
+    let newest = machine().map(|machine| machine.description.cuda_driver_version);
+    if flags > ALL_FLAGS || newest.is_ok_and(|newest| version > newest) {
+        return Err(INVALID_VALUE);
+    }
+    if flags & PER_THREAD != 0 || version < 0 {
         return Err(SIM_NOT_MODELLED);
     }
-    let name = name.name()?;
-    // The library has the symbols of the runtime and of NVML, too, and the loader would look in libc for what is none
-    // of them.
-    if !name.starts_with("cu") || name.starts_with("cuda") {
-        return Ok(None);
-    }
-    Ok(symbols_of(&name, version).into_iter().find_map(|symbol| c::own_symbol(&CString::new(symbol).ok()?)))
+    let symbol = symbol_of(&name.name()?, version);
+    // A form that is not modelled is not here, and no other one takes its place: it may have other arguments.
+    Ok(symbol.and_then(|symbol| CString::new(symbol).ok().and_then(|symbol| c::own_symbol(&symbol)).ok_or(UNKNOWN)))
 }
 
-/// The symbols that a name may mean, the one that is meant first.
-fn symbols_of(name: &str, version: i32) -> Vec<String> {
-    let newer = NEWER.iter().find(|(known, _, _)| *known == name);
-    match newer {
-        Some((_, symbol, since)) if version >= *since => vec![(*symbol).to_owned()],
-        _ if name == "cuGetProcAddress" => vec![name.to_owned()],
-        _ => vec![format!("{name}_v2"), name.to_owned()],
+/// The symbol that a name means to a program written for a version, or why it means none.
+fn symbol_of(name: &str, version: i32) -> Result<String, u32> {
+    let known = VERSIONS.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')).ok_or(UNKNOWN)?;
+    let since = known.split(' ').filter_map(|since| since.parse::<i32>().ok());
+    match since.take_while(|since| *since <= version).count() {
+        0 => Err(TOO_OLD),
+        1 => Ok(name.to_owned()),
+        form => Ok(format!("{name}_v{form}")),
     }
 }
 
@@ -59,11 +64,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_means_its_second_version_if_there_is_one() {
-        assert_eq!(symbols_of("cuMemAlloc", 12000), ["cuMemAlloc_v2", "cuMemAlloc"]);
-        assert_eq!(symbols_of("cuCtxCreate", 12090), ["cuCtxCreate_v2", "cuCtxCreate"]);
-        assert_eq!(symbols_of("cuCtxCreate", 13000), ["cuCtxCreate_v4"]);
-        assert_eq!(symbols_of("cuGetProcAddress", 11080), ["cuGetProcAddress"]);
-        assert_eq!(symbols_of("cuGetProcAddress", 12000), ["cuGetProcAddress_v2"]);
+    fn a_name_means_what_a_real_driver_says() {
+        let measured = include_str!("versions_measured.tsv").lines().filter(|line| !line.starts_with('#'));
+        let mut rows = 0;
+        for row in measured {
+            let [name, version, status, said, symbols] = row.split('\t').collect::<Vec<_>>()[..] else {
+                panic!("no row: {row}")
+            };
+            // A version that is newer than the driver is refused before the name is looked at.
+            if status == "1" {
+                assert!(version.parse::<i32>().unwrap() > 13000, "{row}");
+                continue;
+            }
+            match symbol_of(name, version.parse().unwrap()) {
+                Ok(symbol) => assert!(said == "0" && symbols.split(',').any(|one| one == symbol), "{row}: {symbol}"),
+                Err(why) => assert_eq!((said, symbols), (why.to_string().as_str(), "-"), "{row}"),
+            }
+            rows += 1;
+        }
+        assert!(rows > 500, "{rows} rows");
     }
 }
