@@ -193,6 +193,12 @@ fn a_thread_that_means_device_0_is_not_lost() {
     assert_eq!(rules_of(&named), [] as [&str; 0], "the line names device 0");
     let each = [("work", "serve.py", 9)];
     assert_eq!(with(&each, &each, |made| made), [] as [&str; 0], "the same code runs once for each GPU");
+    let pool = [("run", "distributed/worker.py", 7), ("zeros", "torch/_refs/__init__.py", 9)];
+    let runs = [("run", "distributed/worker.py", 3), ("set_device", "torch/cuda/__init__.py", 9)];
+    assert_eq!(with(&pool, &runs, |made| made), ["thread-without-device"], "no line of the user's is no equal one");
+    assert_eq!(with(&[], &runs, |made| made), [] as [&str; 0], "it is not known what it called");
+    let gives_up = |made: TraceBuilder| made.thread(PID).context_ends(0).context_ends(1);
+    assert_eq!(with(&asks, &main, gives_up), ["thread-without-device"], "what releases contexts does not work on them");
     let both = |made: TraceBuilder| {
         made.thread(PID).event("cuMemcpy", EventKind::FirstUse { usage: crate::GpuUse::Copy }, |event| {
             event.gpu = Some(uuid(0));
