@@ -110,14 +110,15 @@ fn may_descend(trace: &Trace, process: &TraceProcess, writer: u32) -> bool {
     true
 }
 
-/// The ancestors of a process that are in the trace, nearest first.
+/// The known ancestors of a process, nearest first.
 pub(crate) fn ancestors(trace: &Trace, pid: u32) -> Vec<u32> {
     let (mut ancestors, mut child) = (Vec::new(), pid);
     while let Some(process) = trace.processes.iter().find(|process| process.pid == child)
         && !ancestors.contains(&process.parent)
     {
         ancestors.push(process.parent);
-        child = process.parent;
+        ancestors.extend(&process.above);
+        child = process.above.last().copied().unwrap_or(process.parent);
     }
     ancestors
 }

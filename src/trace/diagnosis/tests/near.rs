@@ -9,6 +9,11 @@ fn rules_of(trace: &Trace) -> Vec<String> {
     findings(trace).into_iter().map(|finding| finding.rule).collect()
 }
 
+fn pitfalls_of(trace: &Trace) -> Vec<String> {
+    let found = findings(trace).into_iter().filter(|finding| finding.severity == Severity::Pitfall);
+    found.map(|finding| finding.rule).collect()
+}
+
 fn written(before: &[(&str, &str)], value: &str) -> Vec<String> {
     let made = TraceBuilder::on(2).init(before, &[0, 1]).setenv("CUDA_VISIBLE_DEVICES", value);
     rules_of(&made.context(0, 0).launch(0).context(1, 1).launch(1).ends(&[0, 1]).done())
@@ -234,6 +239,43 @@ fn an_order_of_its_own_for_each_of_several_processes_is_meant() {
     assert!(says.contains("gets GPU 2, GPU 3; pid 100, which started it, sees GPU 3, GPU 2:"), "{says}");
     let one = findings(&super::reordered("2", &[2]));
     assert!(finding("parents-gpus-reordered", &one).is_none(), "one GPU has no order: {one:#?}");
+}
+
+#[test]
+fn a_process_without_a_line_stands_between_a_launcher_and_its_workers() {
+    let worker = |made: TraceBuilder, pid: u32, parents: &[u32], mask: &str, gpus: &[usize]| {
+        let made = made.process_below(pid, parents).init(&[("CUDA_VISIBLE_DEVICES", mask)], gpus);
+        made.context(gpus[0], 0).launch(gpus[0]).ends(&[gpus[0]])
+    };
+    let launcher =
+        || TraceBuilder::on(4).init(&[("CUDA_VISIBLE_DEVICES", "3,2")], &[3, 2]).context(3, 0).launch(3).ends(&[3]);
+    let below =
+        |mask: &str, gpus: &[usize]| pitfalls_of(&worker(launcher(), 200, &[150, 140, PID, 1], mask, gpus).done());
+    assert_eq!(below("2,3", &[2, 3]), ["parents-gpus-reordered"]);
+    assert_eq!(below("3,2", &[3, 2]), [] as [&str; 0]);
+    assert_eq!(below("1", &[1]), ["outside-the-parents-mask"]);
+    // It does not descend from that launcher.
+    assert_eq!(pitfalls_of(&worker(launcher(), 200, &[150, 1], "2,3", &[2, 3]).done()), [] as [&str; 0]);
+    // A shell of its own for each worker: the first GPU of each is its own.
+    let made = worker(launcher(), 200, &[150, PID, 1], "2,3", &[2, 3]);
+    let made = worker(made, 300, &[250, PID, 1], "3,2", &[3, 2]);
+    assert_eq!(pitfalls_of(&made.done()), [] as [&str; 0]);
+}
+
+#[test]
+fn ranks_share_a_gpu_whatever_stands_between_them_and_their_launcher() {
+    let rank = |made: TraceBuilder, pid: u32, parents: &[u32]| {
+        let made = made.process_below(pid, parents).at(&[("<module>", "rank.py", 5)]).init(&[], &[0, 1]);
+        made.context(0, 0).launch(0)
+    };
+    let two = |first: &[u32], second: &[u32]| {
+        let made = rank(rank(TraceBuilder::on(2), 200, first), 300, second);
+        pitfalls_of(&made.by(200).ends(&[0]).by(300).ends(&[0]).done())
+    };
+    // No process above them has a line that says more than that it began.
+    assert_eq!(two(&[150, 90, 1], &[250, 90, 1]), ["ranks-share-gpu"]);
+    assert_eq!(two(&[150, PID, 1], &[PID, 1]), ["ranks-share-gpu"]);
+    assert_eq!(two(&[150, 90, 1], &[250, 200, 150, 90, 1]), [] as [&str; 0], "a worker and what it started");
 }
 
 #[test]
