@@ -319,6 +319,12 @@ impl Stack {
         })
     }
 
+    /// The package whose code wrote a variable; none if the user's own did, through no more than Python's library.
+    pub(crate) fn writer(&self) -> Option<&str> {
+        let mut frames = self.frames.iter().filter(|frame| frame.language == FrameLanguage::Python);
+        frames.find(|frame| frame.owner != FrameOwner::System)?.package.as_deref()
+    }
+
     /// Whether a function of this name is on the stack; the name is whole, with or without what
     /// stands before its last dot.
     pub fn has(&self, name: &str) -> bool {

@@ -279,6 +279,37 @@ fn ranks_share_a_gpu_whatever_stands_between_them_and_their_launcher() {
 }
 
 #[test]
+fn a_package_that_puts_a_mask_back_sets_none_too_late() {
+    const RAY: &[(&str, &str, u32)] = &[("main_loop", "ray/worker.py", 9), ("set_visible", "ray/accelerator.py", 3)];
+    const OWN: &[(&str, &str, u32)] = &[("main_loop", "ray/worker.py", 9), ("work", "train.py", 3)];
+    const CALLED: &[(&str, &str, u32)] = &[("work", "train.py", 3), ("set_visible", "ray/accelerator.py", 3)];
+    const OTHER: &[(&str, &str, u32)] = &[("main_loop", "dask/worker.py", 9)];
+    let write = |made: TraceBuilder, place: &[(&str, &str, u32)], before: Option<&str>, value: Option<&str>| {
+        let [before, value] = [before, value].map(|value| value.map(str::to_owned));
+        let what = EventKind::Variable { name: "CUDA_VISIBLE_DEVICES".to_owned(), before, value };
+        made.at(place).event("setenv", what, |_| {})
+    };
+    let begun = |place: &[(&str, &str, u32)]| {
+        let made =
+            write(TraceBuilder::on(2), place, None, Some("1")).at(OWN).init(&[("CUDA_VISIBLE_DEVICES", "1")], &[1]);
+        made.context(1, 0).launch(1)
+    };
+    let rules = |made: TraceBuilder| pitfalls_of(&made.ends(&[1]).done());
+    assert_eq!(rules(write(begun(RAY), RAY, Some("1"), None)), [] as [&str; 0]);
+    assert_eq!(rules(write(begun(RAY), OWN, Some("1"), None)), ["late-mask"], "the user's own");
+    assert_eq!(rules(write(begun(RAY), CALLED, Some("1"), None)), ["late-mask"], "the user called the package");
+    assert_eq!(rules(write(begun(OWN), RAY, Some("1"), None)), ["late-mask"], "the user had set it");
+    assert_eq!(rules(write(begun(OTHER), RAY, Some("1"), None)), ["late-mask"], "another package had set it");
+    assert_eq!(rules(write(begun(RAY), RAY, Some("1"), Some("0"))), ["late-mask"], "it was not so before");
+    // The user's own write, with or without the package's after it.
+    let own = || write(begun(RAY), OWN, Some("1"), Some("0"));
+    assert_eq!(rules(write(own(), RAY, Some("0"), None)), ["late-mask", "late-mask"]);
+    // The next task gets its mask in vain; that it is taken away again is no second fault.
+    let next = write(write(begun(RAY), RAY, Some("1"), None), RAY, None, Some("0"));
+    assert_eq!(rules(write(next, RAY, Some("0"), None)), ["late-mask"]);
+}
+
+#[test]
 fn nothing_is_said_of_what_is_not_known() {
     // Without the counts of a process its contexts may have been used.
     let made = TraceBuilder::on(2).init(&[], &[0, 1]).context(1, 1).launch(1).context(0, 0);
