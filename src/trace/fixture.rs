@@ -71,7 +71,8 @@ fn start(gpus: Vec<Gpu>) -> TraceStart {
 pub(crate) fn process(t_ns: u64, pid: u32, parent: u32) -> TraceProcess {
     let (program, arguments) = ("/usr/bin/python3".to_owned(), vec!["python".to_owned(), "train.py".to_owned()]);
     let (python, no_python, rank, local_rank) = (None, None, None, None);
-    TraceProcess { t_ns, pid, parent, program, arguments, python, no_python, rank, local_rank }
+    let above = Vec::new();
+    TraceProcess { t_ns, pid, parent, above, program, arguments, python, no_python, rank, local_rank }
 }
 
 /// An event of the first thread of a process, without a status and without memory.
@@ -155,6 +156,14 @@ impl TraceBuilder {
         self.t_ns += MS;
         self.trace.processes.push(process(self.t_ns, pid, parent));
         self.by(pid)
+    }
+
+    /// The same of one that was started through others without a line in the trace, nearest first.
+    #[cfg(test)]
+    pub(crate) fn process_below(mut self, pid: u32, parents: &[u32]) -> TraceBuilder {
+        self = self.process(pid, parents[0]);
+        self.trace.processes.iter_mut().next_back().expect("the process").above = parents[1..].to_vec();
+        self
     }
 
     /// A process that is known does what follows.

@@ -133,6 +133,14 @@ impl<'a> History<'a> {
         before.or_else(|| own.min_by_key(|(began, _)| *began)).map(|(_, index)| index)
     }
 
+    /// The process that started a program, whatever stands between them: the nearest ancestor that initialised CUDA, or
+    /// else the uppermost one that is known.
+    pub fn launcher(&self, program: &ProgramHistory<'_>) -> Option<u32> {
+        let above = ancestors(self.trace, program.pid);
+        let has_init = |pid: &&u32| self.programs.iter().any(|other| other.pid == **pid && !other.inits.is_empty());
+        above.iter().find(has_init).or(above.last()).copied()
+    }
+
     /// The index of the program whose counts these are; in an older trace that of the last program of the PID.
     pub fn program_of_counts(&self, counts: &ProcessCounts) -> Option<usize> {
         self.program_at(counts.pid, counts.began_ns.unwrap_or(u64::MAX))

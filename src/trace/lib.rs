@@ -121,6 +121,10 @@ pub struct TraceProcess {
     pub pid: u32,
     /// Its parent's PID at that time.
     pub parent: u32,
+    /// The PIDs of the processes above its parent, nearest first, up to that of cuda-pitfalls: the trace may have no line
+    /// of them. Absent in traces of older versions, and where the parent is cuda-pitfalls.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub above: Vec<u32>,
     /// The file that it runs.
     pub program: String,
     /// Its command line.

@@ -85,7 +85,7 @@ impl Frame {
     pub fn python(function: &str, file: &str, line: u32) -> Frame {
         let package = package_of(file);
         // Code that was compiled from text under a name is of whoever typed it; packages make functions so.
-        let is_typed = text_name(file).is_some() || (function == MODULE && file != "<string>");
+        let is_typed = text_name(file).is_some() || is_typed_text(file) || (function == MODULE && file != "<string>");
         let is_made =
             (file.starts_with('<') && !is_typed) || file.starts_with("<frozen") || file.starts_with("frozen ");
         let owner = match &package {
@@ -220,6 +220,15 @@ fn text_name(file: &str) -> Option<String> {
         .or_else(|| Some(format!("notebook cell {}", kernel_cell(file)?)))
 }
 
+/// The file names that Python, `code`, cloudpickle, `timeit` and IPython's magics give to what somebody typed, or sent to
+/// another process.
+const TYPED: [&str; 7] =
+    ["<stdin>", "<console>", "<dynamic-code>", "<timeit-src>", "<magic-timeit>", "<timed exec>", "<timed eval>"];
+
+fn is_typed_text(file: &str) -> bool {
+    TYPED.contains(&file) || file.starts_with("<command-")
+}
+
 /// Whether a file is a script that an installer wrote for the entry point of a package, as `bin/torchrun`. Each installer
 /// cuts the ending that such a script has on Windows, or names the entry point.
 pub(crate) fn is_entry_script(text: &str) -> bool {
@@ -308,6 +317,12 @@ impl Stack {
             let of_language = self.frames.iter().filter(|frame| frame.language == language);
             of_language.filter(|it| it.owner != FrameOwner::Cuda).find_map(|it| it.package.as_deref())
         })
+    }
+
+    /// The package whose code wrote a variable; none if the user's own did, through no more than Python's library.
+    pub(crate) fn writer(&self) -> Option<&str> {
+        let mut frames = self.frames.iter().filter(|frame| frame.language == FrameLanguage::Python);
+        frames.find(|frame| frame.owner != FrameOwner::System)?.package.as_deref()
     }
 
     /// Whether a function of this name is on the stack; the name is whole, with or without what
@@ -496,6 +511,10 @@ mod tests {
             ("f", "<python-input-0>", "input 0 line 2"),
             ("<module>", "<stdin>", "<stdin>:2"),
             ("<module>", "<my rules>", "<my rules>:2"),
+            ("train", "<stdin>", "<stdin>:2"),
+            ("work", "<dynamic-code>", "<dynamic-code>:2"),
+            ("inner", "<timeit-src>", "<timeit-src>:2"),
+            ("train", "<command-1203>", "<command-1203>:2"),
         ] {
             let frame = Frame::python(function, file, 2);
             assert_eq!((frame.owner, frame.line().as_deref()), (FrameOwner::Program, Some(line)), "{file}");

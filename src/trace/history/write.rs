@@ -1,7 +1,7 @@
 //! Writes of variables, and which of them came too late.
 
 use super::{History, MASK, ORDER, ProgramHistory, is_read_by_cuinit};
-use crate::{EventKind, Trace, TraceProcess};
+use crate::{EventKind, Trace, TraceEvent, TraceProcess};
 use cuda_pitfalls_core::mask;
 
 /// A write or removal of a variable that CUDA or a framework reads.
@@ -23,13 +23,15 @@ pub struct VariableWrite<'a> {
     pub differs: Option<bool>,
     /// Whether a later program initialised with this value, so that the write was meant for it.
     pub reaches_child: bool,
+    /// Whether a package put back what was there before it wrote the variable itself.
+    pub is_put_back: bool,
 }
 
 impl VariableWrite<'_> {
-    /// Whether it came too late to have an effect: only `cuInit` reads the variable, it had read another value, and no
-    /// later program initialised with the new one.
+    /// Whether it came too late to have an effect: only `cuInit` reads the variable, it had read another value, no later
+    /// program initialised with the new one, and it is not what a package put back.
     pub fn is_late(&self) -> bool {
-        let is_lost = is_read_by_cuinit(self.name) && !self.reaches_child;
+        let is_lost = is_read_by_cuinit(self.name) && !self.reaches_child && !self.is_put_back;
         is_lost && self.after_init_ns.is_some() && self.differs == Some(true)
     }
 }
@@ -52,6 +54,7 @@ pub(super) fn all<'a>(history: &History<'a>) -> Vec<VariableWrite<'a>> {
                 latched,
                 differs: latched.map(|latched| is_other(history.trace, program, name, latched, value)),
                 reaches_child: reaches_child(history, program.pid, name, value, event.t_ns),
+                is_put_back: is_put_back(program, index, event),
             });
         }
     }
@@ -82,6 +85,32 @@ fn is_other(
     mask::parse(latched, order, &gpus) != mask::parse(value, order, &gpus)
 }
 
+/// Whether a package, which no code of the user's called, wrote what a variable was before the package's own last writes
+/// of it.
+fn is_put_back(program: &ProgramHistory<'_>, index: usize, event: &TraceEvent) -> bool {
+    let (Some(writer), EventKind::Variable { name, before, value }) = (event.stack.writer(), &event.what) else {
+        return false;
+    };
+    if !event.stack.users_all().is_empty() {
+        return false;
+    }
+    let mut found = before;
+    for (_, earlier) in program.events.iter().rev().filter(|(at, _)| *at < index) {
+        let EventKind::Variable { name: other, before, value: written } = &earlier.what else { continue };
+        if other != name {
+            continue;
+        }
+        if written != found || earlier.stack.writer() != Some(writer) {
+            return false;
+        }
+        if before == value {
+            return true;
+        }
+        found = before;
+    }
+    false
+}
+
 /// Whether a later program initialised with this value.
 fn reaches_child(history: &History<'_>, writer: u32, name: &str, value: Option<&str>, t_ns: u64) -> bool {
     history.programs.iter().any(|program| {
@@ -110,14 +139,15 @@ fn may_descend(trace: &Trace, process: &TraceProcess, writer: u32) -> bool {
     true
 }
 
-/// The ancestors of a process that are in the trace, nearest first.
+/// The known ancestors of a process, nearest first.
 pub(crate) fn ancestors(trace: &Trace, pid: u32) -> Vec<u32> {
     let (mut ancestors, mut child) = (Vec::new(), pid);
     while let Some(process) = trace.processes.iter().find(|process| process.pid == child)
         && !ancestors.contains(&process.parent)
     {
         ancestors.push(process.parent);
-        child = process.parent;
+        ancestors.extend(&process.above);
+        child = process.above.last().copied().unwrap_or(process.parent);
     }
     ancestors
 }

@@ -96,6 +96,14 @@ fn leads_to(pid: u32, ancestor: u32, stat: impl Fn(u32) -> Option<(u32, u64)>) -
     Some(false)
 }
 
+/// The PIDs of the processes above one, nearest first, up to the tracer, or to one whose parent cannot be read.
+pub(super) fn parents_of(pid: u32) -> Vec<u32> {
+    let parent_of = |pid: &u32| Some(stat(*pid)?.0).filter(|parent| *parent > 0);
+    let tracer = std::process::id();
+    let all = std::iter::successors(parent_of(&pid), |above| if *above == tracer { None } else { parent_of(above) });
+    all.take(MOST_PARENTS).collect()
+}
+
 pub(super) fn stat(pid: u32) -> Option<(u32, u64)> {
     let fields = supervisor::stat(pid)?;
     // `ppid` is field 4, `starttime` field 22.
@@ -131,6 +139,7 @@ fn pid_of(handle: &OwnedFd) -> Option<u32> {
 
 #[cfg(test)]
 mod tests {
+    use std::io::{BufRead, BufReader};
     use std::os::unix::net::UnixListener;
     use std::process::{Command, Stdio};
 
@@ -141,6 +150,18 @@ mod tests {
         let parents = |pid| [(9, (5, 0)), (5, (2, 0)), (7, (1, 0)), (8, (6, 0))].into_iter().find(|it| it.0 == pid);
         let leads = |pid| leads_to(pid, 2, |at| parents(at).map(|it| it.1));
         assert_eq!([9, 7, 8].map(leads), [Some(true), Some(false), None]);
+    }
+
+    #[test]
+    fn the_processes_above_one_end_with_the_tracer() {
+        let script = "sh -c 'echo $$; read line'; true";
+        let piped = Stdio::piped;
+        let mut child = Command::new("sh").args(["-c", script]).stdin(piped()).stdout(piped()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        assert_eq!(parents_of(line.trim().parse().unwrap()), [child.id(), std::process::id()]);
+        drop(child.stdin.take());
+        child.wait().unwrap();
     }
 
     /// A process that runs Python and connects, and how it is identified.

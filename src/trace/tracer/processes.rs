@@ -175,10 +175,13 @@ impl Processes {
         };
         let arguments = read(&format!("/proc/{pid}/cmdline"), MOST_ARGUMENTS).unwrap_or_default();
         let environment = read(&format!("/proc/{pid}/environ"), MOST_ENVIRONMENT).unwrap_or_default();
+        let mut above = peers::parents_of(pid);
+        let parent = if above.is_empty() { 0 } else { above.remove(0) };
         Some(TraceProcess {
             t_ns,
             pid,
-            parent: peers::stat(pid).map_or(0, |(parent, _)| parent),
+            parent,
+            above,
             program: program_of(pid),
             arguments: arguments
                 .split(|byte| *byte == 0)

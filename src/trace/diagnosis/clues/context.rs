@@ -6,7 +6,7 @@ use super::super::clue::Clue;
 use super::{about, gpu_name, leaves_guard, line, sum};
 use crate::history::ProgramHistory;
 use crate::stack::selects_device;
-use crate::{ContextLife, EventKind, History, Trace, TraceEvent};
+use crate::{ContextChange, ContextLife, EventKind, History, Trace, TraceEvent};
 
 /// The text for an unknown ordinal.
 const SOME_ORDINAL: &str = "N";
@@ -62,14 +62,23 @@ pub(super) fn clues<'a>(history: &History<'a>) -> Vec<Clue<'a>> {
 fn is_of_unselected_thread(program: &ProgramHistory<'_>, life: &ContextLife<'_>) -> Option<bool> {
     let made = life.made;
     let EventKind::Context { primary: true, current: Some(has_selected), .. } = made.what else { return None };
+    if made.stack.frames.is_empty() {
+        return None;
+    }
     let is_asked_for = has_selected || selects_device(&made.stack);
+    let own = made.stack.users_all();
     let mut others = program.contexts.iter().map(|(_, other)| other.made).filter(|other| other.gpu != made.gpu);
     // Code that runs once for each GPU selects each.
-    if is_asked_for || others.clone().any(|other| other.stack.users_all() == made.stack.users_all()) {
+    if is_asked_for || (!own.is_empty() && others.clone().any(|other| other.stack.users_all() == own)) {
         return Some(false);
     }
     let work = program.events.iter().map(|(_, event)| *event);
-    let work = work.filter(|it| matches!(it.what, EventKind::Context { .. } | EventKind::FirstUse { .. }));
+    // A thread that releases contexts at the end has not worked on their GPUs.
+    let work = work.filter(|event| match event.what {
+        EventKind::Context { change, .. } => change == ContextChange::Made,
+        EventKind::FirstUse { .. } => true,
+        _ => false,
+    });
     let (here, elsewhere): (Vec<_>, Vec<_>) = work.partition(|event| event.gpu == made.gpu);
     let is_of_both = here.iter().any(|event| elsewhere.iter().any(|other| other.tid == event.tid));
     let has_others = others.any(|other| other.t_ns <= made.t_ns && other.tid != made.tid);

@@ -96,12 +96,12 @@ fn turned_to(gpus: &[String], sees: &[String]) -> Option<usize> {
     turned.eq(gpus).then_some(first)
 }
 
-/// Whether a process with the same parent, which may have run at the same time, begins with another of the same GPUs: a
+/// Whether a process of the same launcher, which may have run at the same time, begins with another of the same GPUs: a
 /// launcher that gives each process a first GPU of its own turns the order.
 fn has_turned_sibling(history: &History<'_>, program: &ProgramHistory<'_>, gpus: &[String], sees: &[String]) -> bool {
     let Some(own) = turned_to(gpus, sees) else { return false };
-    let parent = program.process.map(|process| process.parent);
-    let siblings = history.programs.iter().filter(|other| other.process.map(|process| process.parent) == parent);
+    let launcher = history.launcher(program);
+    let siblings = history.programs.iter().filter(|other| history.launcher(other) == launcher);
     let mut beside = siblings.filter(|other| other.ran_beside(program)).filter_map(ProgramHistory::visible);
     beside.any(|others| turned_to(others, sees).is_some_and(|first| first != own))
 }

@@ -14,25 +14,25 @@ struct GpuHolder<'p, 'a> {
     life: &'p ContextLife<'a>,
 }
 
-/// A clue for each such GPU, and each process that started its holders.
+/// A clue for each such GPU, and each launcher of its holders.
 pub(super) fn clues<'a>(history: &History<'a>) -> Vec<Clue<'a>> {
     // A parent and its child usually share a GPU on purpose; ranks are siblings.
-    let mut groups: BTreeMap<(&str, u32), Vec<GpuHolder<'_, 'a>>> = BTreeMap::new();
+    let mut groups: BTreeMap<(&str, Option<u32>), Vec<GpuHolder<'_, 'a>>> = BTreeMap::new();
     for program in &history.programs {
-        let Some(process) = program.process else { continue };
-        // It needs no GPU at all: its contexts are stray, whoever else is there.
-        if program.is_idle() {
+        // One without work needs no GPU at all: its contexts are stray, whoever else is there.
+        if program.process.is_none() || program.is_idle() {
             continue;
         }
+        let launcher = history.launcher(program);
         for (index, life) in program.gpus() {
             let Some(gpu) = life.made.gpu.as_deref() else { continue };
-            groups.entry((gpu, process.parent)).or_default().push(GpuHolder { program, index, life });
+            groups.entry((gpu, launcher)).or_default().push(GpuHolder { program, index, life });
         }
     }
-    groups.into_iter().filter_map(|((gpu, parent), holders)| clue(history, gpu, parent, &holders)).collect()
+    groups.into_iter().filter_map(|((gpu, launcher), holders)| clue(history, gpu, launcher, &holders)).collect()
 }
 
-fn clue<'a>(history: &History<'a>, gpu: &str, parent: u32, all: &[GpuHolder<'_, 'a>]) -> Option<Clue<'a>> {
+fn clue<'a>(history: &History<'a>, gpu: &str, launcher: Option<u32>, all: &[GpuHolder<'_, 'a>]) -> Option<Clue<'a>> {
     let trace = history.trace;
     if all.len() < 2 {
         return None;
@@ -41,8 +41,10 @@ fn clue<'a>(history: &History<'a>, gpu: &str, parent: u32, all: &[GpuHolder<'_, 
     let holders: Vec<&GpuHolder> =
         all.iter().filter(|one| all.iter().any(|other| is_beside(&grown, one, other))).collect();
     let siblings = history.programs.iter().filter(|other| {
-        let is_sibling = other.process.is_some_and(|process| process.parent == parent) && !other.contexts.is_empty();
-        is_sibling && !other.is_idle() && holders.iter().any(|holder| holder.program.ran_beside(other))
+        let is_worker = other.process.is_some() && !other.contexts.is_empty() && !other.is_idle();
+        is_worker
+            && history.launcher(other) == launcher
+            && holders.iter().any(|holder| holder.program.ran_beside(other))
     });
     let siblings = siblings.count();
     let visible = holders.iter().map(|holder| holder.program.visible().map(<[String]>::len)).min().flatten();

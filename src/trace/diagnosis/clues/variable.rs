@@ -25,6 +25,7 @@ pub(super) fn clues<'a>(history: &History<'a>) -> Vec<Clue<'a>> {
             }
             _ => write.differs,
         };
+        let changes = changes.map(|changes| changes && !write.is_put_back);
         let mut clue = clue
             .with("name", write.name)
             .with("value", write.value.unwrap_or(UNSET))

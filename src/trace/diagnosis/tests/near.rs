@@ -9,6 +9,11 @@ fn rules_of(trace: &Trace) -> Vec<String> {
     findings(trace).into_iter().map(|finding| finding.rule).collect()
 }
 
+fn pitfalls_of(trace: &Trace) -> Vec<String> {
+    let found = findings(trace).into_iter().filter(|finding| finding.severity == Severity::Pitfall);
+    found.map(|finding| finding.rule).collect()
+}
+
 fn written(before: &[(&str, &str)], value: &str) -> Vec<String> {
     let made = TraceBuilder::on(2).init(before, &[0, 1]).setenv("CUDA_VISIBLE_DEVICES", value);
     rules_of(&made.context(0, 0).launch(0).context(1, 1).launch(1).ends(&[0, 1]).done())
@@ -193,6 +198,12 @@ fn a_thread_that_means_device_0_is_not_lost() {
     assert_eq!(rules_of(&named), [] as [&str; 0], "the line names device 0");
     let each = [("work", "serve.py", 9)];
     assert_eq!(with(&each, &each, |made| made), [] as [&str; 0], "the same code runs once for each GPU");
+    let pool = [("run", "distributed/worker.py", 7), ("zeros", "torch/_refs/__init__.py", 9)];
+    let runs = [("run", "distributed/worker.py", 3), ("set_device", "torch/cuda/__init__.py", 9)];
+    assert_eq!(with(&pool, &runs, |made| made), ["thread-without-device"], "no line of the user's is no equal one");
+    assert_eq!(with(&[], &runs, |made| made), [] as [&str; 0], "it is not known what it called");
+    let gives_up = |made: TraceBuilder| made.thread(PID).context_ends(0).context_ends(1);
+    assert_eq!(with(&asks, &main, gives_up), ["thread-without-device"], "what releases contexts does not work on them");
     let both = |made: TraceBuilder| {
         made.thread(PID).event("cuMemcpy", EventKind::FirstUse { usage: crate::GpuUse::Copy }, |event| {
             event.gpu = Some(uuid(0));
@@ -228,6 +239,74 @@ fn an_order_of_its_own_for_each_of_several_processes_is_meant() {
     assert!(says.contains("gets GPU 2, GPU 3; pid 100, which started it, sees GPU 3, GPU 2:"), "{says}");
     let one = findings(&super::reordered("2", &[2]));
     assert!(finding("parents-gpus-reordered", &one).is_none(), "one GPU has no order: {one:#?}");
+}
+
+#[test]
+fn a_process_without_a_line_stands_between_a_launcher_and_its_workers() {
+    let worker = |made: TraceBuilder, pid: u32, parents: &[u32], mask: &str, gpus: &[usize]| {
+        let made = made.process_below(pid, parents).init(&[("CUDA_VISIBLE_DEVICES", mask)], gpus);
+        made.context(gpus[0], 0).launch(gpus[0]).ends(&[gpus[0]])
+    };
+    let launcher =
+        || TraceBuilder::on(4).init(&[("CUDA_VISIBLE_DEVICES", "3,2")], &[3, 2]).context(3, 0).launch(3).ends(&[3]);
+    let below =
+        |mask: &str, gpus: &[usize]| pitfalls_of(&worker(launcher(), 200, &[150, 140, PID, 1], mask, gpus).done());
+    assert_eq!(below("2,3", &[2, 3]), ["parents-gpus-reordered"]);
+    assert_eq!(below("3,2", &[3, 2]), [] as [&str; 0]);
+    assert_eq!(below("1", &[1]), ["outside-the-parents-mask"]);
+    // It does not descend from that launcher.
+    assert_eq!(pitfalls_of(&worker(launcher(), 200, &[150, 1], "2,3", &[2, 3]).done()), [] as [&str; 0]);
+    // A shell of its own for each worker: the first GPU of each is its own.
+    let made = worker(launcher(), 200, &[150, PID, 1], "2,3", &[2, 3]);
+    let made = worker(made, 300, &[250, PID, 1], "3,2", &[3, 2]);
+    assert_eq!(pitfalls_of(&made.done()), [] as [&str; 0]);
+}
+
+#[test]
+fn ranks_share_a_gpu_whatever_stands_between_them_and_their_launcher() {
+    let rank = |made: TraceBuilder, pid: u32, parents: &[u32]| {
+        let made = made.process_below(pid, parents).at(&[("<module>", "rank.py", 5)]).init(&[], &[0, 1]);
+        made.context(0, 0).launch(0)
+    };
+    let two = |first: &[u32], second: &[u32]| {
+        let made = rank(rank(TraceBuilder::on(2), 200, first), 300, second);
+        pitfalls_of(&made.by(200).ends(&[0]).by(300).ends(&[0]).done())
+    };
+    // No process above them has a line that says more than that it began.
+    assert_eq!(two(&[150, 90, 1], &[250, 90, 1]), ["ranks-share-gpu"]);
+    assert_eq!(two(&[150, PID, 1], &[PID, 1]), ["ranks-share-gpu"]);
+    assert_eq!(two(&[150, 90, 1], &[250, 200, 150, 90, 1]), [] as [&str; 0], "a worker and what it started");
+}
+
+#[test]
+fn a_package_that_puts_a_mask_back_sets_none_too_late() {
+    const RAY: &[(&str, &str, u32)] = &[("main_loop", "ray/worker.py", 9), ("set_visible", "ray/accelerator.py", 3)];
+    const OWN: &[(&str, &str, u32)] = &[("main_loop", "ray/worker.py", 9), ("work", "train.py", 3)];
+    const CALLED: &[(&str, &str, u32)] = &[("work", "train.py", 3), ("set_visible", "ray/accelerator.py", 3)];
+    const OTHER: &[(&str, &str, u32)] = &[("main_loop", "dask/worker.py", 9)];
+    let write = |made: TraceBuilder, place: &[(&str, &str, u32)], before: Option<&str>, value: Option<&str>| {
+        let [before, value] = [before, value].map(|value| value.map(str::to_owned));
+        let what = EventKind::Variable { name: "CUDA_VISIBLE_DEVICES".to_owned(), before, value };
+        made.at(place).event("setenv", what, |_| {})
+    };
+    let begun = |place: &[(&str, &str, u32)]| {
+        let made =
+            write(TraceBuilder::on(2), place, None, Some("1")).at(OWN).init(&[("CUDA_VISIBLE_DEVICES", "1")], &[1]);
+        made.context(1, 0).launch(1)
+    };
+    let rules = |made: TraceBuilder| pitfalls_of(&made.ends(&[1]).done());
+    assert_eq!(rules(write(begun(RAY), RAY, Some("1"), None)), [] as [&str; 0]);
+    assert_eq!(rules(write(begun(RAY), OWN, Some("1"), None)), ["late-mask"], "the user's own");
+    assert_eq!(rules(write(begun(RAY), CALLED, Some("1"), None)), ["late-mask"], "the user called the package");
+    assert_eq!(rules(write(begun(OWN), RAY, Some("1"), None)), ["late-mask"], "the user had set it");
+    assert_eq!(rules(write(begun(OTHER), RAY, Some("1"), None)), ["late-mask"], "another package had set it");
+    assert_eq!(rules(write(begun(RAY), RAY, Some("1"), Some("0"))), ["late-mask"], "it was not so before");
+    // The user's own write, with or without the package's after it.
+    let own = || write(begun(RAY), OWN, Some("1"), Some("0"));
+    assert_eq!(rules(write(own(), RAY, Some("0"), None)), ["late-mask", "late-mask"]);
+    // The next task gets its mask in vain; that it is taken away again is no second fault.
+    let next = write(write(begun(RAY), RAY, Some("1"), None), RAY, None, Some("0"));
+    assert_eq!(rules(write(next, RAY, Some("0"), None)), ["late-mask"]);
 }
 
 #[test]
