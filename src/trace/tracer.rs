@@ -260,6 +260,9 @@ pub fn trace(program: &Path, options: &TraceOptions) -> Result<Traced, TracerErr
         program: program_itself.pid(),
     };
     tracer.begin(&machine, options, started_ns);
+    if !machine.is_simulated {
+        tracer.descendants.forget_opens();
+    }
     let ended = tracer.serve(program_itself);
     let lost = tracer.writer.finish();
     // The sampler ends before its folder does.

@@ -309,20 +309,26 @@ starts! {
     ) program variables;
 }
 
+/// The name of this library's file (src/instrument/traced.rs).
+const HOOK: &[u8] = b"libcuda_pitfalls_preload.so";
+
 /// What the loader calls at the end of a program.
 #[used]
 #[unsafe(link_section = ".fini_array")]
 static END: extern "C" fn() = end;
 
-/// Lets the tracer know of a libcuda that the program opened by another way than by name, and that did not call the hook:
-/// where it initialized CUDA, nobody saw it. It takes no lock and allocates nothing: a child of a process with threads may
+/// Lets the tracer know of a libcuda that the program opened by another way than by name after it had taken away the
+/// variable by which the driver finds the hook: where it initialized CUDA, nobody saw it. It takes no lock and allocates nothing: a child of a process with threads may
 /// end here.
 extern "C" fn end() {
     if WAS_CALLED.load(Ordering::SeqCst) || !post::is_heard() {
         return;
     }
     let _errno = c::Errno::kept();
-    if loader::has_other_libcuda(post::folder()) {
+    // The driver calls the hook in any libcuda, unless the program took the variable away.
+    // SAFETY: the name ends in NUL, and the value is not kept.
+    let hook = unsafe { bytes_of(real_getenv(c"CUDA_INJECTION64_PATH".as_ptr())) };
+    if !hook.ends_with(HOOK) && loader::has_other_libcuda(post::folder()) {
         post::note_unreported(post::Unreported::OtherLibcuda);
     }
 }

@@ -16,7 +16,7 @@ use rustix::process::{Pid, test_kill_process};
 
 use super::driver_watch::{DriverWatch, Opened};
 use super::place::TraceFolder;
-use super::processes::{MOST_ARGUMENTS, MOST_ENVIRONMENT, read};
+use super::processes::{MOST_ARGUMENTS, MOST_ENVIRONMENT, MOST_MAPS, read};
 use cuda_pitfalls_core::clock;
 use cuda_pitfalls_core::text::counts::counted;
 use cuda_pitfalls_instrument::forwarding::NAME;
@@ -32,8 +32,6 @@ const URGENT_SHARE: u64 = 10;
 const LOADING_NS: u64 = 2_000_000_000;
 /// A program may start its child this many scans after it said so.
 const MOST_SCANS: u32 = 3;
-/// How much is read of a memory map.
-const MOST_MAPS: u64 = 64 << 20;
 /// How many sentences about processes are kept.
 const MOST_SENTENCES: usize = 100;
 /// The longest command line in a sentence, in characters.
@@ -55,7 +53,6 @@ enum Untraced {
     OtherRoot,
     Static,
     NoHook,
-    ByPath,
 }
 
 impl Untraced {
@@ -68,7 +65,6 @@ impl Untraced {
             Untraced::OtherRoot => "it runs in another mount namespace or below another root folder",
             Untraced::Static => "it is linked statically",
             Untraced::NoHook => "the hook is not loaded in it",
-            Untraced::ByPath => "it opened libcuda by another way than by name, and reported no cuInit",
         }
     }
 }
@@ -168,6 +164,11 @@ impl Descendants {
     /// Records that a process starts a program without the trace's variables, or replaces itself by one.
     pub(super) fn expect_untraced(&mut self, parent: u32, program: String) {
         self.lost_starts.push(LostStart { parent, program, scans: 0 });
+    }
+
+    /// Forgets that libcuda was opened until now: NVML opens it for its version as the sampler starts.
+    pub(super) fn forget_opens(&self) {
+        self.watch.take_opened();
     }
 
     /// Readable when processes have to be looked at before [`Descendants::wait_ns`] is over.
@@ -271,7 +272,7 @@ impl Descendants {
     fn look_again(&mut self, pid: u32, process: Descendant, opened: Opened) -> Descendant {
         match process.attachment {
             Attachment::UsesCuda(_) => process,
-            // It may open libcuda by another way than by name.
+            // Its opening libcuda explains that libcuda was opened.
             Attachment::Attached if !opened.libcuda || process.has_libcuda => process,
             _ => self.look(pid, process),
         }
@@ -297,10 +298,8 @@ impl Descendants {
         let has_libcuda = maps.contains("/libcuda.so") && !has_forwarding;
         let has_simulated = maps.contains("/libcuda_pitfalls_sim");
         process.has_libcuda = has_forwarding || has_libcuda || has_simulated;
-        process.attachment = if is_attached && has_libcuda && !is_heard {
-            // The driver calls the hook at `cuInit`, unless the program has removed the variable for that.
-            Attachment::UsesCuda(Untraced::ByPath)
-        } else if is_attached {
+        process.attachment = if is_attached {
+            // It opens libcuda by name, or the driver calls the hook in it, or the hook says so at its end.
             Attachment::Attached
         } else {
             let is_new = clock::now_ns() < process.since_ns + SCAN_NS / 2;

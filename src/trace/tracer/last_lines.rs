@@ -56,8 +56,8 @@ impl Tracer {
     fn say_unreported(&mut self, unreported: &UnreportedProcesses) {
         for pid in &unreported.other_libcuda {
             self.processes.unseen(format!(
-                "process {pid} opened libcuda by another way than by name, and the driver did not call the hook in it: \
-                 whether it called cuInit is not known"
+                "process {pid} opened libcuda by another way than by name and changed CUDA_INJECTION64_PATH: whether it \
+                 called cuInit is not known"
             ));
         }
         // Each of the two libraries in a process may have stopped.

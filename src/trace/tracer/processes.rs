@@ -20,6 +20,7 @@ const SIMULATED_RUNTIME: &str = "the simulated libcudart makes contexts without 
 pub(super) const MOST_ARGUMENTS: u64 = 64 << 10;
 /// How many bytes of an environment are read.
 pub(super) const MOST_ENVIRONMENT: u64 = 256 << 10;
+pub(super) const MOST_MAPS: u64 = 64 << 20;
 /// A process has one piece of memory with counts for each program that it runs; this many are kept.
 const MOST_PAGES: usize = 16;
 /// How many sentences about what was not seen are kept; further ones are only counted.
