@@ -293,7 +293,7 @@ const ESCAPES: [(&str, i32, &str); 16] = [
     ("waits", 3, "(sleep 30) still runs after the program ended and a wait of 2 s"),
     ("cleared", 3, "uses libcuda and is not traced, because it was started without the trace's variables"),
     ("raw", 3, "uses libcuda and is not traced, because it was started without the trace's variables"),
-    ("short", 3, "without the trace's variables"),
+    ("short", 3, "libcuda"),
     ("full", 3, "1 process stopped reporting"),
     ("hidden", 3, "1 process stopped reporting"),
     ("hidden-exec", 3, "1 process stopped reporting"),

@@ -1,0 +1,3 @@
+#: what: unshare -m true
+#: expect: C
+unshare -m true

@@ -1,0 +1,2 @@
+// The injection library of another tool.
+int InitializeInjection(void){return 1;}
