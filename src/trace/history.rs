@@ -137,8 +137,11 @@ impl<'a> History<'a> {
     /// else the uppermost one that is known.
     pub fn launcher(&self, program: &ProgramHistory<'_>) -> Option<u32> {
         let above = ancestors(self.trace, program.pid);
-        let has_init = |pid: &&u32| self.programs.iter().any(|other| other.pid == **pid && !other.inits.is_empty());
-        above.iter().find(has_init).or(above.last()).copied()
+        above.iter().find(|pid| self.has_initialized(**pid)).or(above.last()).copied()
+    }
+
+    fn has_initialized(&self, pid: u32) -> bool {
+        self.programs.iter().any(|program| program.pid == pid && !program.inits.is_empty())
     }
 
     /// The index of the program whose counts these are; in an older trace that of the last program of the PID.

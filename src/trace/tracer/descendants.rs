@@ -433,15 +433,14 @@ impl ProcessStatus {
             let hidden = ProcessStatus { identity: HIDDEN, name: "hidden".to_owned(), is_zombie: false, threads: 1 };
             return is_there.then_some(hidden);
         };
-        let field = |at: usize| fields.get(at).and_then(|field| field.parse().ok()).unwrap_or(0);
         let is_zombie = fields.first().is_some_and(|state| state == "Z" || state == "X");
         // `num_threads` is field 20, `starttime` field 22, `startstack` field 28.
         let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
         Some(ProcessStatus {
-            identity: (field(19), field(25)),
+            identity: (number_at(&fields, 19), number_at(&fields, 25)),
             name: name.trim_end().to_owned(),
             is_zombie,
-            threads: field(17),
+            threads: number_at(&fields, 17),
         })
     }
 
@@ -451,6 +450,10 @@ impl ProcessStatus {
     }
 }
 
+fn number_at(fields: &[String], at: usize) -> u64 {
+    fields.get(at).and_then(|field| field.parse().ok()).unwrap_or(0)
+}
+
 fn threads_of(pid: u32) -> Vec<String> {
     let tasks = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
     tasks.map(|task| task.file_name().to_string_lossy().into_owned()).collect()
@@ -458,17 +461,18 @@ fn threads_of(pid: u32) -> Vec<String> {
 
 /// The memory map of a process; empty if it is about to end.
 fn maps_of(pid: u32) -> std::io::Result<String> {
-    let text = |path: String| Ok(String::from_utf8_lossy(&read(&path, MOST_MAPS)?).into_owned());
-    let maps = text(format!("/proc/{pid}/maps"))?;
+    let maps = read(&format!("/proc/{pid}/maps"), MOST_MAPS)?;
     if !maps.is_empty() {
-        return Ok(maps);
+        return Ok(String::from_utf8_lossy(&maps).into_owned());
     }
     // The first thread may have ended, and others run.
-    let threads = threads_of(pid).into_iter().map(|thread| text(format!("/proc/{pid}/task/{thread}/maps")));
-    threads
-        .into_iter()
-        .find(|maps: &std::io::Result<String>| maps.as_ref().is_ok_and(|maps| !maps.is_empty()))
-        .unwrap_or(Ok(maps))
+    for thread in threads_of(pid) {
+        let maps = read(&format!("/proc/{pid}/task/{thread}/maps"), MOST_MAPS).unwrap_or_default();
+        if !maps.is_empty() {
+            return Ok(String::from_utf8_lossy(&maps).into_owned());
+        }
+    }
+    Ok(String::new())
 }
 
 /// Whether a process is about to load libcuda, or reads its file.

@@ -44,14 +44,13 @@ impl DriverWatch {
         let Ok(inotify) = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK) else {
             return DriverWatch { inotify: None, device: None };
         };
-        let watch = |path: &Path| inotify::add_watch(&inotify, path, WatchFlags::OPEN).ok();
         let search = std::env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
         let folders = FOLDERS.iter().map(PathBuf::from).chain(std::env::split_paths(&search));
         for folder in folders.filter(|folder| folder.is_absolute()) {
-            watch(&folder.join("libcuda.so.1"));
+            watch_opens(&inotify, &folder.join("libcuda.so.1"));
         }
-        let is_watched = libcuda.is_none_or(|libcuda| watch(libcuda).is_some());
-        let device = watch(Path::new(DEVICE));
+        let is_watched = libcuda.is_none_or(|libcuda| watch_opens(&inotify, libcuda).is_some());
+        let device = watch_opens(&inotify, Path::new(DEVICE));
         DriverWatch { inotify: is_watched.then_some(inotify), device }
     }
 
@@ -72,4 +71,9 @@ impl DriverWatch {
     pub(super) fn fd(&self) -> Option<BorrowedFd<'_>> {
         self.inotify.as_ref().map(OwnedFd::as_fd)
     }
+}
+
+/// The number of a watch on the opens of a file; `None` if it is not there.
+fn watch_opens(inotify: &OwnedFd, path: &Path) -> Option<i32> {
+    inotify::add_watch(inotify, path, WatchFlags::OPEN).ok()
 }

@@ -85,16 +85,19 @@ impl Tracer {
         all.collect()
     }
 
+    fn ledger_mark(&self, pid: u32) -> Option<Vec<u8>> {
+        self.ledgers.processes.get(&pid).and_then(ProcessLedger::mark)
+    }
+
     /// Reads memory while no thread of a process allocates or frees, if there is such a moment: what NVML charges and what
     /// the page says are of one moment then.
     pub(super) fn read_settled(&mut self, pid: u32) -> (Vec<Option<u64>>, Vec<u64>) {
-        let mark = |tracer: &Tracer| tracer.ledgers.processes.get(&pid).and_then(ProcessLedger::mark);
         let (mut tries, mut is_settled, mut read) = (0, false, (Vec::new(), Vec::new()));
         while !is_settled && tries < MOST_TRIES {
-            let before = mark(self);
+            let before = self.ledger_mark(pid);
             read = self.read_memory(pid);
             let is_at_rest = before.as_ref().is_none_or(|mark| is_at_rest(mark, self.ledgers.telling));
-            (tries, is_settled) = (tries + 1, is_at_rest && before == mark(self));
+            (tries, is_settled) = (tries + 1, is_at_rest && before == self.ledger_mark(pid));
         }
         if let Some(ledger) = self.ledgers.processes.get_mut(&pid) {
             ledger.is_settled = is_settled;

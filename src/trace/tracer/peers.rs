@@ -98,10 +98,15 @@ fn leads_to(pid: u32, ancestor: u32, stat: impl Fn(u32) -> Option<(u32, u64)>) -
 
 /// The PIDs of the processes above one, nearest first, up to the tracer, or to one whose parent cannot be read.
 pub(super) fn parents_of(pid: u32) -> Vec<u32> {
-    let parent_of = |pid: &u32| Some(stat(*pid)?.0).filter(|parent| *parent > 0);
     let tracer = std::process::id();
-    let all = std::iter::successors(parent_of(&pid), |above| if *above == tracer { None } else { parent_of(above) });
-    all.take(MOST_PARENTS).collect()
+    let mut all: Vec<u32> = Vec::new();
+    let mut at = pid;
+    while at != tracer && all.len() < MOST_PARENTS {
+        let Some((parent, _)) = stat(at).filter(|(parent, _)| *parent > 0) else { break };
+        all.push(parent);
+        at = parent;
+    }
+    all
 }
 
 pub(super) fn stat(pid: u32) -> Option<(u32, u64)> {

@@ -137,8 +137,7 @@ impl TraceFolder {
         let (count, processes) = words.get(UNREPORTED_AT..)?.split_first()?;
         let named = processes.iter().filter(|process| **process != 0);
         let (other_libcuda, silent) = named.partition(|process| **process & 1 == 1);
-        let pids = |processes: Vec<&u64>| processes.into_iter().map(|process| process >> 1).collect();
-        Some(UnreportedProcesses { count: *count, silent: pids(silent), other_libcuda: pids(other_libcuda) })
+        Some(UnreportedProcesses { count: *count, silent: pids_of(silent), other_libcuda: pids_of(other_libcuda) })
     }
 
     /// How often a process of the trace loaded libcuda.
@@ -160,6 +159,10 @@ pub(super) struct UnreportedProcesses {
     pub(super) count: u64,
     pub(super) silent: Vec<u64>,
     pub(super) other_libcuda: Vec<u64>,
+}
+
+fn pids_of(processes: Vec<&u64>) -> Vec<u64> {
+    processes.into_iter().map(|process| process >> 1).collect()
 }
 
 impl UnreportedProcesses {

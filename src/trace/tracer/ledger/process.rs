@@ -86,9 +86,8 @@ impl CallGroup {
     /// The call that most likely took what nobody was charged with on a GPU: one that made a context there, or the last
     /// one there, or the last one.
     fn likeliest_taker(&self, gpu: &str) -> Option<&MemoryTaker> {
-        let there = |taker: &&MemoryTaker| taker.gpu == gpu;
-        let context = self.ended.iter().find(|taker| there(taker) && taker.kind == MemoryKind::Context);
-        context.or_else(|| self.ended.iter().rfind(there)).or(self.ended.last())
+        let context = self.ended.iter().find(|taker| taker.gpu == gpu && taker.kind == MemoryKind::Context);
+        context.or_else(|| self.ended.iter().rfind(|taker| taker.gpu == gpu)).or(self.ended.last())
     }
 }
 
