@@ -122,16 +122,16 @@ struct Lines {
 /// lower it when a room has become smaller by more than a hundredth.
 const BUDGET: [(&str, Lines); 11] = [
     ("scenarios", Lines { code: 63, tests: 11, all: 114 }),
-    ("src/answers", Lines { code: 12_145, tests: 3_723, all: 20_236 }),
+    ("src/answers", Lines { code: 12_263, tests: 3_731, all: 20_391 }),
     ("src/calls", Lines { code: 1_160, tests: 157, all: 1_704 }),
-    ("src/core", Lines { code: 10_908, tests: 3_847, all: 19_210 }),
-    ("src/fake", Lines { code: 7_914, tests: 494, all: 11_344 }),
-    ("src/instrument", Lines { code: 5_276, tests: 509, all: 7_488 }),
-    ("src/program", Lines { code: 7_259, tests: 417, all: 9_644 }),
-    ("src/render", Lines { code: 10_175, tests: 3_600, all: 16_460 }),
-    ("src/trace", Lines { code: 7_358, tests: 3_034, all: 13_142 }),
-    ("tests", Lines { code: 0, tests: 13_637, all: 16_135 }),
-    ("xtask", Lines { code: 3_607, tests: 488, all: 5_039 }),
+    ("src/core", Lines { code: 10_930, tests: 3_861, all: 19_252 }),
+    ("src/fake", Lines { code: 8_225, tests: 506, all: 11_777 }),
+    ("src/instrument", Lines { code: 5_298, tests: 511, all: 7_529 }),
+    ("src/program", Lines { code: 7_366, tests: 417, all: 9_770 }),
+    ("src/render", Lines { code: 10_221, tests: 3_628, all: 16_553 }),
+    ("src/trace", Lines { code: 8_525, tests: 3_408, all: 15_048 }),
+    ("tests", Lines { code: 0, tests: 14_126, all: 16_687 }),
+    ("xtask", Lines { code: 3_611, tests: 488, all: 5_043 }),
 ];
 
 /// Whether a file is a test as a whole: it lies below a folder of tests, or its name says so.
