@@ -129,7 +129,7 @@ const BUDGET: [(&str, Lines); 11] = [
     ("src/instrument", Lines { code: 5_298, tests: 511, all: 7_529 }),
     ("src/program", Lines { code: 7_366, tests: 417, all: 9_770 }),
     ("src/render", Lines { code: 10_221, tests: 3_628, all: 16_553 }),
-    ("src/trace", Lines { code: 8_525, tests: 3_408, all: 15_048 }),
+    ("src/trace", Lines { code: 8_526, tests: 3_408, all: 15_049 }),
     ("tests", Lines { code: 0, tests: 14_126, all: 16_687 }),
     ("xtask", Lines { code: 3_611, tests: 488, all: 5_043 }),
 ];

@@ -25,8 +25,9 @@ use cuda_pitfalls_instrument::traced::{CUDA_FOLDER, VARIABLE};
 
 /// How often processes are looked at.
 const SCAN_NS: u64 = 50_000_000;
+const LONGEST_SCAN_NS: u64 = 250_000_000;
 /// A scan takes at most one part in this many of the tracer's time, and one after an open a part in [`URGENT_SHARE`].
-const SHARE: u64 = 50;
+const SHARE: u64 = 20;
 const URGENT_SHARE: u64 = 10;
 /// How long the loader may take to load the hook.
 const LOADING_NS: u64 = 2_000_000_000;
@@ -259,7 +260,7 @@ impl Descendants {
         }
         let now_ns = clock::now_ns();
         let took_ns = now_ns - began_ns;
-        self.next_ns = now_ns + SCAN_NS.max(SHARE * took_ns);
+        self.next_ns = now_ns + (SHARE * took_ns).clamp(SCAN_NS, LONGEST_SCAN_NS);
         self.next_urgent_ns = now_ns + URGENT_SHARE * took_ns;
     }
 
@@ -305,7 +306,7 @@ impl Descendants {
             let is_new = clock::now_ns() < process.since_ns + SCAN_NS / 2;
             let is_late = clock::now_ns() > process.since_ns + LOADING_NS && self.preload;
             let is_user = !has_forwarding && (has_libcuda || has_simulated || has_open_libcuda(pid));
-            match self.untraced(pid, is_new).or(is_late.then_some(Untraced::NoHook)) {
+            match self.untraced(pid, is_new && !is_user).or(is_late.then_some(Untraced::NoHook)) {
                 Some(why) if is_user => Attachment::UsesCuda(why),
                 Some(why) => Attachment::Untraced(why),
                 // The loader maps libcuda, where a program is linked with it, before it starts the hook.
