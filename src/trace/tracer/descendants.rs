@@ -23,10 +23,10 @@ use cuda_pitfalls_instrument::forwarding::NAME;
 use cuda_pitfalls_instrument::supervisor;
 use cuda_pitfalls_instrument::traced::{CUDA_FOLDER, VARIABLE};
 
-/// How often processes are looked at.
+/// The shortest and the longest time between two scans.
 const SCAN_NS: u64 = 50_000_000;
 const LONGEST_SCAN_NS: u64 = 250_000_000;
-/// A scan takes at most one part in this many of the tracer's time, and one after an open a part in [`URGENT_SHARE`].
+/// The time between two scans, in durations of the last one, and that before a scan because libcuda was opened.
 const SHARE: u64 = 20;
 const URGENT_SHARE: u64 = 10;
 /// How long the loader may take to load the hook.
