@@ -205,17 +205,14 @@ pub fn trace(program: &Path, options: &TraceOptions) -> Result<Traced, TracerErr
     let gate = place.listen().and_then(Gate::open).map_err(TracerError::internal)?;
     let stacks = Stacks::new(place.libraries(), &options.command).map_err(TracerError::internal)?;
     let environment = place.environment(machine.beside.as_deref(), options.preload);
+    // NVML opens libcuda for its version. Whoever opens it after that may use CUDA.
+    let sampler = machine.sampler.take().unwrap_or_else(|| SamplerClient::start(program, &machine.links, &home));
     let started_ns = clock::now_ns();
     let (asked, withheld) = AskedReadings::new(&options.at, started_ns)?;
     let writer = Writer::create(&options.folder, options.redact.clone())?;
     // Before the program starts: its orphans then become our children, which identifies them.
     supervisor::adopt_orphans().map_err(TracerError::internal)?;
     let before = supervisor::children_of("self");
-    // The simulated machine's NVML is the file of its libcuda: whoever opens it from now on may use CUDA.
-    let mut sampler = machine.sampler.take();
-    if machine.is_simulated && sampler.is_none() {
-        sampler = Some(SamplerClient::start(program, &machine.links, &home));
-    }
     let descendants = Descendants::new(&place, machine.libcuda.as_deref(), options.preload);
     let (command, apart) = (&options.command, options.apart.as_ref());
     let started = TracedProgram::start(command, &environment, caller, bystander, apart, None, withheld);
@@ -228,8 +225,6 @@ pub fn trace(program: &Path, options: &TraceOptions) -> Result<Traced, TracerErr
     };
     caller::allow_files();
     let files = rustix::process::getrlimit(rustix::process::Resource::Nofile).current.unwrap_or(u64::MAX);
-    // The program already starts while NVML lists the GPUs. Its first call waits for that.
-    let sampler = sampler.unwrap_or_else(|| SamplerClient::start(program, &machine.links, &home));
     let most_files = files.saturating_sub(OWN_FILES).max(files / 4) as usize;
     // A process has one for its counts, and another one for whose its memory is.
     let most_pages = if options.ledger { most_files / 2 } else { most_files };
@@ -260,9 +255,6 @@ pub fn trace(program: &Path, options: &TraceOptions) -> Result<Traced, TracerErr
         program: program_itself.pid(),
     };
     tracer.begin(&machine, options, started_ns);
-    if !machine.is_simulated {
-        tracer.descendants.forget_opens();
-    }
     let ended = tracer.serve(program_itself);
     let lost = tracer.writer.finish();
     // The sampler ends before its folder does.
