@@ -146,25 +146,31 @@ pub struct TraceProcess {
 impl TraceProcess {
     /// The program, and the script or module that its Python runs: `python3.12 train.py`.
     pub fn name(&self) -> String {
-        // The file is not known of a process that has gone already.
-        let file = [Some(&self.program), self.arguments.first()].into_iter().flatten().find(|file| !file.is_empty());
-        let program = file.map_or("?", |file| stack::file_name(file)).to_owned();
-        if self.python.is_none() && !program.starts_with("python") {
-            return program;
-        }
-        // An interpreter's own options stand before the script.
-        let mut arguments = self.arguments.iter().skip(1).map(String::as_str);
-        let script = loop {
-            match arguments.next() {
-                Some("-m") => break arguments.next().map(|module| format!("-m {module}")),
-                Some("-c") => break arguments.next().and_then(of_multiprocessing).or_else(|| Some("-c".to_owned())),
-                Some("-X" | "-W") => drop(arguments.next()),
-                Some(option) if option.starts_with('-') => {}
-                script => break script.map(|path| stack::file_name(path).to_owned()),
-            }
-        };
-        script.map_or(program.clone(), |script| format!("{program} {script}"))
+        command_name(&self.program, &self.arguments, self.python.is_some())
     }
+}
+
+/// The name of a program, and of the script or module that its Python runs. Other arguments may be secret.
+fn command_name(program: &str, arguments: &[String], is_python: bool) -> String {
+    // The file is not known of a process that has gone already.
+    let file =
+        [Some(program), arguments.first().map(String::as_str)].into_iter().flatten().find(|file| !file.is_empty());
+    let program = file.map_or("?", stack::file_name).to_owned();
+    if !is_python && !program.starts_with("python") {
+        return program;
+    }
+    // An interpreter's own options stand before the script.
+    let mut arguments = arguments.iter().skip(1).map(String::as_str);
+    let script = loop {
+        match arguments.next() {
+            Some("-m") => break arguments.next().map(|module| format!("-m {module}")),
+            Some("-c") => break arguments.next().and_then(of_multiprocessing).or_else(|| Some("-c".to_owned())),
+            Some("-X" | "-W") => drop(arguments.next()),
+            Some(option) if option.starts_with('-') => {}
+            script => break script.map(|path| stack::file_name(path).to_owned()),
+        }
+    };
+    script.map_or(program.clone(), |script| format!("{program} {script}"))
 }
 
 /// What a process of multiprocessing is for, by the text that it was started with: `multiprocessing.forkserver, preloading

@@ -16,7 +16,7 @@ use rustix::process::{Pid, test_kill_process};
 
 use super::driver_watch::{DriverWatch, Opened};
 use super::place::TraceFolder;
-use super::processes::{MOST_ARGUMENTS, MOST_ENVIRONMENT, MOST_MAPS, read};
+use super::processes::{MOST_ENVIRONMENT, MOST_MAPS, arguments_of, program_of, read};
 use cuda_pitfalls_core::clock;
 use cuda_pitfalls_core::text::counts::counted;
 use cuda_pitfalls_instrument::forwarding::NAME;
@@ -35,8 +35,6 @@ const LOADING_NS: u64 = 2_000_000_000;
 const MOST_SCANS: u32 = 3;
 /// How many sentences about processes are kept.
 const MOST_SENTENCES: usize = 100;
-/// The longest command line in a sentence, in characters.
-const LONGEST_COMMAND: usize = 80;
 /// The most processes that are followed.
 const MOST_PROCESSES: usize = 20_000;
 
@@ -94,7 +92,7 @@ struct Descendant {
     since_ns: u64,
     attachment: Attachment,
     has_libcuda: bool,
-    /// The command line at the last look.
+    /// Its program at the last look.
     command: String,
 }
 
@@ -165,11 +163,6 @@ impl Descendants {
     /// Records that a process starts a program without the trace's variables, or replaces itself by one.
     pub(super) fn expect_untraced(&mut self, parent: u32, program: String) {
         self.lost_starts.push(LostStart { parent, program, scans: 0 });
-    }
-
-    /// Forgets that libcuda was opened until now: NVML opens it for its version as the sampler starts.
-    pub(super) fn forget_opens(&self) {
-        self.watch.take_opened();
     }
 
     /// Readable when processes have to be looked at before [`Descendants::wait_ns`] is over.
@@ -303,10 +296,9 @@ impl Descendants {
             // It opens libcuda by name, or the driver calls the hook in it, or the hook says so at its end.
             Attachment::Attached
         } else {
-            let is_new = clock::now_ns() < process.since_ns + SCAN_NS / 2;
             let is_late = clock::now_ns() > process.since_ns + LOADING_NS && self.preload;
             let is_user = !has_forwarding && (has_libcuda || has_simulated || has_open_libcuda(pid));
-            match self.untraced(pid, is_new && !is_user).or(is_late.then_some(Untraced::NoHook)) {
+            match self.untraced(pid).or(is_late.then_some(Untraced::NoHook)) {
                 Some(why) if is_user => Attachment::UsesCuda(why),
                 Some(why) => Attachment::Untraced(why),
                 // The loader maps libcuda, where a program is linked with it, before it starts the hook.
@@ -323,18 +315,19 @@ impl Descendants {
     }
 
     /// What prevents a process from reporting; `None` if nothing does.
-    fn untraced(&self, pid: u32, is_new: bool) -> Option<Untraced> {
+    fn untraced(&self, pid: u32) -> Option<Untraced> {
         let root = fs::read_link(format!("/proc/{pid}/root"));
         let namespace = fs::read_link(format!("/proc/{pid}/ns/mnt"));
         let (Ok(root), Ok(namespace)) = (root, namespace) else { return Some(Untraced::Unreadable) };
         if root != Path::new("/") || Some(namespace) != self.mount_namespace {
             return Some(Untraced::OtherRoot);
         }
-        let auxiliary = read(&format!("/proc/{pid}/auxv"), MOST_ARGUMENTS).unwrap_or_default();
-        match auxiliary_value(&auxiliary, AT_SECURE) {
-            None => return Some(Untraced::Unreadable),
-            Some(0) => {}
-            Some(_) => return Some(Untraced::Privileged),
+        let Ok(auxiliary) = read(&format!("/proc/{pid}/auxv"), MOST_ENVIRONMENT) else {
+            return Some(Untraced::Unreadable);
+        };
+        // The kernel is about to start the program: it writes the vector, and then the environment.
+        if auxiliary_value(&auxiliary, AT_SECURE)? != 0 {
+            return Some(Untraced::Privileged);
         }
         if auxiliary_value(&auxiliary, AT_BASE).unwrap_or(0) == 0 {
             return Some(Untraced::Static);
@@ -342,10 +335,6 @@ impl Descendants {
         let Ok(environment) = read(&format!("/proc/{pid}/environ"), MOST_ENVIRONMENT) else {
             return Some(Untraced::Unreadable);
         };
-        // A program that is just being started has none yet.
-        if environment.is_empty() && is_new {
-            return None;
-        }
         let environment = String::from_utf8_lossy(&environment);
         if self.variables.iter().all(|variable| environment.contains(variable)) {
             return None;
@@ -397,7 +386,7 @@ impl Descendants {
                 .iter()
                 .filter_map(|pid| self.running.get(pid))
                 .any(|process| matches!(process.attachment, Attachment::Untraced(_) | Attachment::UsesCuda(_)));
-            if is_found {
+            if is_found && !is_unexplained {
                 continue;
             }
             if is_unexplained {
@@ -489,15 +478,9 @@ fn auxiliary_value(vector: &[u8], key: u64) -> Option<u64> {
     words.as_chunks().0.iter().find(|[found, _]| *found == key).map(|[_, value]| *value)
 }
 
-/// The command line of a process, or its name where it has none.
+/// The program of a process, and the script of its Python. Its other arguments may be secret.
 fn command_of(pid: u32) -> String {
-    let line = read(&format!("/proc/{pid}/cmdline"), MOST_ARGUMENTS).unwrap_or_default();
-    let words: Vec<_> =
-        line.split(|byte| *byte == 0).filter(|word| !word.is_empty()).map(String::from_utf8_lossy).collect();
-    if words.is_empty() {
-        return fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default().trim_end().to_owned();
-    }
-    words.join(" ").chars().take(LONGEST_COMMAND).collect()
+    crate::command_name(&program_of(pid), &arguments_of(pid), false)
 }
 
 /// These processes and all that descend from them.

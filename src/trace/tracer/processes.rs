@@ -17,7 +17,7 @@ use cuda_pitfalls_instrument::supervisor::{self, is_alive};
 const SIMULATED_RUNTIME: &str = "the simulated libcudart makes contexts without calling libcuda, as no real one does: on \
                                  the simulated machine contexts and calls of programs of libcudart are not seen";
 /// How many bytes of a process's arguments or memory map are read.
-pub(super) const MOST_ARGUMENTS: u64 = 64 << 10;
+const MOST_ARGUMENTS: u64 = 64 << 10;
 /// How many bytes of an environment are read.
 pub(super) const MOST_ENVIRONMENT: u64 = 256 << 10;
 pub(super) const MOST_MAPS: u64 = 64 << 20;
@@ -174,7 +174,6 @@ impl Processes {
             }
             None => stacks.python(pid),
         };
-        let arguments = read(&format!("/proc/{pid}/cmdline"), MOST_ARGUMENTS).unwrap_or_default();
         let environment = read(&format!("/proc/{pid}/environ"), MOST_ENVIRONMENT).unwrap_or_default();
         let mut above = peers::parents_of(pid);
         let parent = if above.is_empty() { 0 } else { above.remove(0) };
@@ -184,11 +183,7 @@ impl Processes {
             parent,
             above,
             program: program_of(pid),
-            arguments: arguments
-                .split(|byte| *byte == 0)
-                .filter(|part| !part.is_empty())
-                .map(|part| String::from_utf8_lossy(part).into_owned())
-                .collect(),
+            arguments: arguments_of(pid),
             python,
             no_python,
             rank: number_in(&environment, "RANK"),
@@ -491,7 +486,13 @@ fn image_of(pid: u32) -> Option<Image> {
     Some((program, supervisor::stat(pid).and_then(|fields| fields.into_iter().nth(25)).unwrap_or_default()))
 }
 
-fn program_of(pid: u32) -> String {
+pub(super) fn arguments_of(pid: u32) -> Vec<String> {
+    let line = read(&format!("/proc/{pid}/cmdline"), MOST_ARGUMENTS).unwrap_or_default();
+    let words = line.split(|byte| *byte == 0).filter(|word| !word.is_empty());
+    words.map(|word| String::from_utf8_lossy(word).into_owned()).collect()
+}
+
+pub(super) fn program_of(pid: u32) -> String {
     fs::read_link(format!("/proc/{pid}/exe")).map(|path| path.to_string_lossy().into_owned()).unwrap_or_default()
 }
 

@@ -290,7 +290,7 @@ fn a_filter_of_system_calls_kills_no_program_and_is_said() {
 const ESCAPES: [(&str, i32, &str); 16] = [
     ("background", 1, "initialises CUDA"),
     ("daemon", 1, "initialises CUDA"),
-    ("waits", 3, "(sleep 30) still runs after the program ended and a wait of 2 s"),
+    ("waits", 3, "(sleep) still runs after the program ended and a wait of 2 s"),
     ("cleared", 3, "uses libcuda and is not traced, because it was started without the trace's variables"),
     ("raw", 3, "uses libcuda and is not traced, because it was started without the trace's variables"),
     ("short", 3, "libcuda"),
