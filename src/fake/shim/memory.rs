@@ -368,7 +368,7 @@ fn place(device: i32) -> usize {
     (device.max(0) as usize).min(DEVICES - 1)
 }
 
-fn current_context() -> usize {
+pub fn current_context() -> usize {
     let mut context = 0usize;
     // SAFETY: the function writes one pointer.
     let _ = real_function!("cuCtxGetCurrent", fn(*mut usize)).map(|ask| unsafe { ask(&mut context) });

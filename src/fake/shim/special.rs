@@ -247,17 +247,14 @@ fn before_context(call: &str, device: i32) -> u64 {
     number
 }
 
-/// Tells what became of it.
-fn after_context(call: &str, number: u64, device: i32, is_primary: bool, handle: usize, status: u32, elapsed: u64) {
+/// Tells what became of it. Of a primary context: whether the thread had a current context before the call.
+fn after_context(call: &str, number: u64, device: i32, current: Option<bool>, handle: usize, status: u32, ns: u64) {
     let mut message = TracerMessage::event("context", call, number);
-    message.word("change", if status == SUCCESS { "made" } else { "failed" }).flag("primary", is_primary);
-    if is_primary {
-        // Making it has not made it current.
-        message.flag("current", state::current_device().is_some());
-        // It may become so on a way that is not seen.
-        state::moved();
+    message.word("change", if status == SUCCESS { "made" } else { "failed" }).flag("primary", current.is_some());
+    if let Some(had_current) = current {
+        message.flag("current", had_current);
     }
-    message.number("handle", handle as i64).number("status", i64::from(status)).number("elapsed_ns", elapsed as i64);
+    message.number("handle", handle as i64).number("status", i64::from(status)).number("elapsed_ns", ns as i64);
     of_device(&mut message, Some(device)).waiting().send(None);
 }
 
@@ -267,6 +264,8 @@ fn after_context(call: &str, number: u64, device: i32, is_primary: bool, handle:
 pub unsafe extern "C" fn cuDevicePrimaryCtxRetain(context: *mut usize, device: i32) -> u32 {
     const CALL: &str = "cuDevicePrimaryCtxRetain";
     let is_news = state::is_ready() && post::is_heard() && !state::is_active(device);
+    // The runtime of CUDA 13 makes a primary context current before it retains it. That selects nothing.
+    let before = if is_news { memory::current_context() } else { 0 };
     let number = if is_news { before_context(CALL, device) } else { 0 };
     let began = c::now_ns();
     let status = call!("cuDevicePrimaryCtxRetain", fn(*mut usize, i32), context, device);
@@ -276,7 +275,8 @@ pub unsafe extern "C" fn cuDevicePrimaryCtxRetain(context: *mut usize, device: i
     let handle = if status == SUCCESS && !context.is_null() { unsafe { *context } } else { 0 };
     let is_made = status == SUCCESS && state::note_primary(device, true);
     if is_news && (status != SUCCESS || is_made) {
-        after_context(CALL, number, device, true, handle, status, elapsed);
+        state::moved();
+        after_context(CALL, number, device, Some(before != 0 && before != handle), handle, status, elapsed);
     } else if is_made && state::is_ready() && post::is_heard() {
         // It was active and nothing had said so: it was made on a way that is not seen.
         tell_context(CALL, "made", true, handle, device);
@@ -339,7 +339,7 @@ fn create(call: &'static str, index: usize, context: *mut usize, device: i32, re
         state::moved();
     }
     if is_told {
-        after_context(call, number, device, false, handle, status, elapsed);
+        after_context(call, number, device, None, handle, status, elapsed);
     }
     status
 }
