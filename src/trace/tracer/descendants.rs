@@ -92,6 +92,8 @@ struct Descendant {
     since_ns: u64,
     attachment: Attachment,
     has_libcuda: bool,
+    /// The page faults of the children that it waited for: more of them, and a child has ended.
+    child_faults: u64,
     /// Its program at the last look.
     command: String,
 }
@@ -211,11 +213,12 @@ impl Descendants {
         let began_ns = clock::now_ns();
         let opened = self.watch.take_opened();
         let mut before = std::mem::take(&mut self.running);
-        let mut ended = Vec::new();
+        let (mut ended, mut had_children) = (Vec::new(), Vec::new());
         // A process that has just sent its first message has opened libcuda.
         let mut is_explained = std::mem::take(&mut self.has_news) | (self.loads != loads);
         self.loads = loads;
-        for pid in processes_below(roots) {
+        let all = processes_below(roots);
+        for pid in all.iter().copied().take(MOST_PROCESSES) {
             let Some(status) = ProcessStatus::read(pid) else { continue };
             if !status.is_running(pid) {
                 if !before.contains_key(&pid) {
@@ -223,8 +226,13 @@ impl Descendants {
                 }
                 continue;
             }
-            let process = match before.remove(&pid) {
-                Some(known) if known.identity == status.identity => self.look_again(pid, known, opened),
+            let mut process = match before.remove(&pid) {
+                Some(known) if known.identity == status.identity => {
+                    if known.child_faults != status.child_faults {
+                        had_children.push((pid, known.identity));
+                    }
+                    self.look_again(pid, known, opened)
+                }
                 known => {
                     if let Some(known) = known {
                         self.note_end(pid, &known, opened);
@@ -233,6 +241,7 @@ impl Descendants {
                     self.look_first(pid, status.identity, began_ns)
                 }
             };
+            process.child_faults = status.child_faults;
             if opened.libcuda && process.attachment == Attachment::Attached {
                 is_explained |= process.has_libcuda || has_open_libcuda(pid);
             }
@@ -245,7 +254,11 @@ impl Descendants {
         let is_unexplained = opened.libcuda && !is_explained;
         self.note_lost_starts(is_unexplained);
         if is_unexplained {
-            self.note_unexplained(ended);
+            self.note_unexplained(ended, had_children);
+        }
+        if all.len() > MOST_PROCESSES {
+            let sentence = format!("{MOST_PROCESSES} processes ran at once, and others were not looked at");
+            self.unseen.insert((0, (0, 1)), sentence);
         }
         if supervisor::stat("self").is_none() {
             let sentence = "the processes of the program cannot be listed: /proc cannot be read".to_owned();
@@ -259,7 +272,8 @@ impl Descendants {
 
     fn look_first(&mut self, pid: u32, identity: ProgramIdentity, now_ns: u64) -> Descendant {
         let attachment = Attachment::Starting;
-        let process = Descendant { identity, since_ns: now_ns, attachment, has_libcuda: false, command: String::new() };
+        let (has_libcuda, child_faults, command) = (false, 0, String::new());
+        let process = Descendant { identity, since_ns: now_ns, attachment, has_libcuda, child_faults, command };
         self.look(pid, process)
     }
 
@@ -359,7 +373,11 @@ impl Descendants {
 
     /// Records that libcuda was opened by a process that is not known: one that has ended, or a child of one that does not
     /// report.
-    fn note_unexplained(&mut self, ended: Vec<(u32, ProgramIdentity, String)>) {
+    fn note_unexplained(
+        &mut self,
+        ended: Vec<(u32, ProgramIdentity, String)>,
+        had_children: Vec<(u32, ProgramIdentity)>,
+    ) {
         for (pid, process) in &self.running {
             let Attachment::Untraced(why) = process.attachment else { continue };
             let (command, reason) = (&process.command, why.reason());
@@ -369,12 +387,19 @@ impl Descendants {
             self.unseen.insert((*pid, process.identity), sentence);
         }
         for (pid, identity, command) in ended {
-            if self.heard.get(&pid) != Some(&identity) {
-                let sentence = format!(
-                    "process {pid} ({command}) ended just after libcuda was opened, before it could be looked at"
-                );
+            // A process that has ended has no stack any more.
+            let is_heard = self.heard.get(&pid).is_some_and(|heard| *heard == identity || (heard.0, 0) == identity);
+            if !is_heard {
+                let process = named_process(pid, &command);
+                let sentence = format!("{process} ended just after libcuda was opened, before it could be looked at");
                 self.unseen.entry((pid, identity)).or_insert(sentence);
             }
+        }
+        for (pid, identity) in had_children {
+            let sentence = format!(
+                "process {pid} had a child that started and ended between two looks; libcuda was opened meanwhile"
+            );
+            self.unseen.entry((pid, identity)).or_insert(sentence);
         }
     }
 
@@ -412,6 +437,7 @@ struct ProcessStatus {
     name: String,
     is_zombie: bool,
     threads: u64,
+    child_faults: u64,
 }
 
 impl ProcessStatus {
@@ -420,17 +446,19 @@ impl ProcessStatus {
         let Some(fields) = supervisor::stat(pid) else {
             // /proc may hide the processes of other users.
             let is_there = test_kill_process(Pid::from_raw(pid.try_into().ok()?)?) != Err(Errno::SRCH);
-            let hidden = ProcessStatus { identity: HIDDEN, name: "hidden".to_owned(), is_zombie: false, threads: 1 };
+            let name = "hidden".to_owned();
+            let hidden = ProcessStatus { identity: HIDDEN, name, is_zombie: false, threads: 1, child_faults: 0 };
             return is_there.then_some(hidden);
         };
         let is_zombie = fields.first().is_some_and(|state| state == "Z" || state == "X");
-        // `num_threads` is field 20, `starttime` field 22, `startstack` field 28.
+        // `cminflt` is field 11, `num_threads` field 20, `starttime` field 22, `startstack` field 28.
         let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
         Some(ProcessStatus {
             identity: (number_at(&fields, 19), number_at(&fields, 25)),
             name: name.trim_end().to_owned(),
             is_zombie,
             threads: number_at(&fields, 17),
+            child_faults: number_at(&fields, 8),
         })
     }
 
@@ -478,12 +506,17 @@ fn auxiliary_value(vector: &[u8], key: u64) -> Option<u64> {
     words.as_chunks().0.iter().find(|[found, _]| *found == key).map(|[_, value]| *value)
 }
 
+/// A process in a sentence. Not every kernel knows the name of one that has ended.
+fn named_process(pid: u32, command: &str) -> String {
+    if command.is_empty() { format!("process {pid}") } else { format!("process {pid} ({command})") }
+}
+
 /// The program of a process, and the script of its Python. Its other arguments may be secret.
 fn command_of(pid: u32) -> String {
     crate::command_name(&program_of(pid), &arguments_of(pid), false)
 }
 
-/// These processes and all that descend from them.
+/// These processes and all that descend from them, as long as they are not too many.
 fn processes_below(roots: &[u32]) -> Vec<u32> {
     let mut all = roots.to_vec();
     let mut at = 0;
