@@ -54,3 +54,23 @@ fn a_refused_call_is_explained_by_what_the_trace_knows() {
         assert_eq!(said.contains("CUDA refused 1 call"), fails, "{does}: {}", ran.stderr);
     }
 }
+
+#[test]
+fn trace_doctor_and_explain_say_the_same_of_a_status() {
+    let scratch = Scratch::new();
+    let (out, sarif) = (scratch.at("out"), scratch.at("trace.sarif"));
+    let script = "import ctypes, sys; sys.exit(ctypes.CDLL('libcuda.so.1').cuInit(0) and 1)";
+    let sarif_option = format!("--sarif={sarif}");
+    let trace = ["trace", "--on", "sim", "--out", &out, &sarif_option, "--", "python3", "-c", script];
+    let means =
+        "A GPU was asked for that this process does not see: the number is too high for the GPUs left by the mask";
+    for arguments in [&trace[..], &["doctor", "--on", "sim"], &["explain", "101"]] {
+        let mut command = scratch.command(arguments);
+        command.env("CUDA_VISIBLE_DEVICES", "0,0");
+        let ran = scratch.ran(command);
+        let said = [ran.stdout, ran.stderr].join(" ").split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(said.contains(means), "{arguments:?}: {said}");
+    }
+    let sarif = std::fs::read_to_string(sarif).expect("SARIF");
+    assert!(sarif.contains(means), "{sarif}");
+}

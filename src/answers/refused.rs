@@ -1,11 +1,12 @@
-//! The calls of a trace that CUDA refused: what `explain` knows of the status, and what the trace knows of the cause.
+//! The calls of a trace that CUDA refused: what `explain` knows of the status, and what the trace knows of the cause. And
+//! what a program that failed said last.
 
 use std::collections::BTreeSet;
 
-use crate::explain::{Advice, advice_about};
+use crate::explain::{KnownAnswer, explain_lines, explain_status};
 use cuda_pitfalls_core::text::counts::counted;
 use cuda_pitfalls_trace::history::{MASK, ProgramHistory};
-use cuda_pitfalls_trace::{ContextChange, EventKind, History, TraceEvent, status_name};
+use cuda_pitfalls_trace::{ContextChange, EventKind, History, Trace, TraceEvent, status_name};
 
 /// The most calls that are explained.
 const MOST: usize = 8;
@@ -18,15 +19,33 @@ const NOT_INITIALIZED: i64 = 3;
 const INVALID_DEVICE: i64 = 101;
 const INVALID_CONTEXT: i64 = 201;
 
-/// A call that CUDA refused.
+/// A call that CUDA refused, or the line of stderr with which a program failed.
 #[derive(Clone, Debug)]
 pub struct RefusedCall {
-    /// The event.
-    pub event: usize,
+    /// The event; `None` of a line.
+    pub event: Option<usize>,
     /// Which call returned what, and what the trace knows of the cause, in sentences.
     pub says: String,
-    /// What is known of the status.
-    pub advice: Option<&'static Advice>,
+    /// What is known of the status or the message.
+    pub known: Option<KnownAnswer>,
+}
+
+impl RefusedCall {
+    /// Everything that is known of it, in sentences.
+    pub fn in_words(&self) -> String {
+        let known = self.known.as_ref().map(|known| format!(" {}", known.says)).unwrap_or_default();
+        format!("{}{known}", self.says)
+    }
+}
+
+/// The line of stderr by which a program that failed said a known error.
+pub fn last_error(trace: &Trace) -> Option<RefusedCall> {
+    let (line, known) = explain_lines(&trace.end.as_ref()?.stderr)?;
+    Some(RefusedCall {
+        event: None,
+        says: format!("The program wrote on stderr: `{}`.", line.trim()),
+        known: Some(known),
+    })
 }
 
 /// The calls that CUDA refused, the first of each cause: every one if the program failed, and otherwise those of which the
@@ -46,14 +65,17 @@ pub fn refusals(history: &History) -> Vec<RefusedCall> {
         }
         let known = cause.map(|cause| format!(" {cause}")).unwrap_or_default();
         let says = format!("{}: {} returned {}.{known}", place(event), event.call, status_name(status));
-        found.push(RefusedCall { event: index, says, advice: advice_about(&format!("error/{status}")) });
+        found.push(RefusedCall { event: Some(index), says, known: explain_status(status) });
     }
     found.truncate(MOST);
     found
 }
 
 fn is_refused(event: &TraceEvent, status: i64) -> bool {
-    let is_told = matches!(event.what, EventKind::Error | EventKind::Context { change: ContextChange::Failed, .. });
+    let is_told = matches!(
+        event.what,
+        EventKind::InitDone { .. } | EventKind::Error | EventKind::Context { change: ContextChange::Failed, .. }
+    );
     let is_probe = PROBES.iter().any(|probe| event.call.starts_with(probe));
     is_told && event.has_failed() && !is_probe && !HARMLESS.contains(&status)
 }

@@ -146,7 +146,15 @@ impl TraceBuilder {
     pub fn done(mut self) -> Trace {
         let memory_gap_ns = vec![Some(0); self.trace.start.gpus.len()];
         let t_ns = self.t_ns + MS;
-        let end = End { t_ns, code: Some(0), signal: None, not_seen: Vec::new(), left_out: 0, memory_gap_ns };
+        let end = End {
+            t_ns,
+            code: Some(0),
+            signal: None,
+            not_seen: Vec::new(),
+            left_out: 0,
+            memory_gap_ns,
+            stderr: Vec::new(),
+        };
         self.trace.end = Some(end);
         self.trace
     }
