@@ -97,8 +97,11 @@ fn no_such_ordinal(program: &ProgramHistory, event: &TraceEvent) -> Option<Strin
     let gpus = counted(visible as u64, "GPU");
     let devices = if last == 0 { "device 0".to_owned() } else { format!("devices 0 to {last}") };
     let mut says = format!("{MASK} was {mask} at cuInit, so the process sees {gpus}, as {devices}.");
-    // Which device was asked for is known of calls that make contexts.
+    // Which device was asked for is known of calls that find devices and make contexts.
     let asked = event.device.and_then(|device| usize::try_from(device).ok());
+    if let Some(asked) = asked {
+        says.push_str(&format!(" The call asked for device {asked}."));
+    }
     let numbers = mask.split(',').map(|number| number.trim().parse::<usize>()).enumerate();
     let numbers = numbers
         .filter_map(|(at, number)| Some((at, number.ok()?)))
@@ -114,13 +117,19 @@ fn no_such_ordinal(program: &ProgramHistory, event: &TraceEvent) -> Option<Strin
     if let Some((_, write)) = written {
         let at = place(write);
         says.push_str(&format!(
-            " The process set it at {at}: a count of GPUs that was taken before that does not hold."
+            " The process set the mask at {at}: a count of GPUs that was taken before that does not hold."
         ));
     }
     Some(says)
 }
 
 fn no_context(program: &ProgramHistory, event: &TraceEvent) -> Option<String> {
+    if event.selected_by == Some(event.tid) {
+        let lost =
+            "A context was current in this thread before and is not now: it was taken from the thread or destroyed.";
+        return Some(lost.to_owned());
+    }
+    let selector = event.selected_by.map(|tid| format!(" Thread {tid} had selected one.")).unwrap_or_default();
     let mut before = program.contexts.iter().map(|(_, life)| life.made).filter(|made| made.t_ns <= event.t_ns);
     let made = before.clone().next()?;
     if before.any(|made| made.tid == event.tid) {
@@ -128,7 +137,7 @@ fn no_context(program: &ProgramHistory, event: &TraceEvent) -> Option<String> {
     }
     let at = place(made);
     Some(format!(
-        "This thread made no context; thread {} made one at {at}. A context is current only in the threads that select it.",
+        "This thread made no context; thread {} made one at {at}.{selector} A context is current only in the threads that select it.",
         made.tid
     ))
 }

@@ -90,6 +90,7 @@ fn event(t_ns: u64, pid: u32, call: &str, what: EventKind, stack: Stack) -> Trac
         memory_bytes: Vec::new(),
         used_bytes: Vec::new(),
         own_bytes: None,
+        selected_by: None,
         stack,
     }
 }

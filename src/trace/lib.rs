@@ -220,6 +220,10 @@ pub struct TraceEvent {
     /// not list the process by the PID that the tracer knows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub own_bytes: Option<i64>,
+    /// Of a call that found no current context in its thread: the thread that had selected one, this one if it had itself.
+    /// Absent where no thread is known to have.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub selected_by: Option<u32>,
     /// Where in the program.
     #[serde(default)]
     pub stack: Stack,
