@@ -82,6 +82,7 @@ mod sweep;
 mod tenancy;
 mod trace;
 mod trace_page;
+mod trace_stderr;
 mod traced;
 mod traced_run;
 mod traces;

@@ -8,6 +8,7 @@
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing))]
 
 mod advice;
+mod claim;
 mod command;
 mod error;
 mod foreign;
@@ -19,6 +20,7 @@ mod term;
 mod words;
 
 pub use advice::{Advice, ErrorCause, advice_about, all_advice};
+pub use claim::{KnownAnswer, explain_lines, explain_status};
 pub use command::scenario_of_mask;
 pub use nearest::{LabelledText, Ranking, ranking};
 pub use query::Query;

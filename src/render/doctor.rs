@@ -10,6 +10,7 @@ use crate::block::{Block, Text};
 use crate::words::misspelt;
 use crate::writer::terminal::{PAGE, write};
 use cuda_pitfalls_answers::doctor::{Diagnosed, DoctorState, HiddenGpu, Reasoned, StartFailure, Sureness, Trouble};
+use cuda_pitfalls_answers::explain::explain_status;
 use cuda_pitfalls_core::examination::{Examination, GpuState, HostState, LibraryStart, StartChange, Started};
 use cuda_pitfalls_core::text::counts::{counted, listed};
 use cuda_pitfalls_core::text::units;
@@ -66,6 +67,9 @@ pub fn text(examination: &Examination, diagnosed: &Diagnosed, width: usize) -> S
     blocks.extend([Block::Gap, Block::fact("Asked by", place_in_words(place))]);
     let statuses = diagnosed.failures.iter().filter_map(|failure| failure.call.as_ref());
     let of_cuda = statuses.filter(|call| call.status.starts_with("CUDA_"));
+    for call in of_cuda.clone() {
+        blocks.extend(explain_status(call.code).map(|known| Block::fact("Meaning", known.says)));
+    }
     blocks.extend(of_cuda.map(|call| Block::fact("More", format!("cuda-pitfalls explain {}", call.status))));
     write(&blocks, width.min(PAGE))
 }

@@ -25,7 +25,7 @@ pub use summary::schema;
 
 use super::Format;
 use super::issue::Attached;
-use cuda_pitfalls_answers::refused::{RefusedCall, refusals};
+use cuda_pitfalls_answers::refused::{RefusedCall, last_error, refusals};
 use cuda_pitfalls_core::scenario::Scenario;
 use cuda_pitfalls_trace::diagnosis::{Finding, Severity};
 use cuda_pitfalls_trace::ledger::{Ledger, ledgers};
@@ -38,6 +38,8 @@ pub struct TraceView<'a> {
     history: History<'a>,
     ledgers: Vec<Ledger<'a>>,
     refusals: Vec<RefusedCall>,
+    /// The line of stderr with which the program failed, if it says a known error.
+    last_error: Option<RefusedCall>,
     findings: &'a [Finding],
     violations: &'a [Violation],
     /// What of the policy cannot be decided, because the trace saw less.
@@ -50,7 +52,7 @@ impl<'a> TraceView<'a> {
         let (violations, undecided) = (outcome.violations.as_slice(), outcome.undecided.as_slice());
         let history = History::new(trace);
         let (ledgers, refusals) = (ledgers(trace), refusals(&history));
-        TraceView { trace, history, ledgers, refusals, findings, violations, undecided }
+        TraceView { trace, history, ledgers, refusals, last_error: last_error(trace), findings, violations, undecided }
     }
 
     /// A trace in which nothing was found.
@@ -63,10 +65,14 @@ impl<'a> TraceView<'a> {
         self.findings.iter().filter(move |finding| finding.severity == severity)
     }
 
+    /// Whether the program failed.
+    fn has_failed(&self) -> bool {
+        self.trace.end.as_ref().is_some_and(|end| end.failure().is_some())
+    }
+
     /// How many calls CUDA refused to a program that failed.
     fn refused(&self) -> usize {
-        let has_failed = self.trace.end.as_ref().is_some_and(|end| end.failure().is_some());
-        if has_failed { self.refusals.len() } else { 0 }
+        if self.has_failed() { self.refusals.len() } else { 0 }
     }
 
     /// The trace in a form, none if traces do not have it. Lines have at most `width` columns, but for fewer than 40;

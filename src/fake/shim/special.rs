@@ -15,6 +15,9 @@ const MISSING: u32 = 3;
 /// `CUDA_ERROR_DEINITIALIZED`.
 const DEINITIALIZED: u32 = 4;
 
+/// `CUDA_ERROR_INVALID_CONTEXT`.
+const INVALID_CONTEXT: u32 = 201;
+
 /// More events than this of one kind and one process are counted and not told.
 const MOST: u32 = 64;
 
@@ -49,7 +52,7 @@ pub fn after(index: usize, status: u32, is_noisy: bool) {
     let is_first = lane.called(index);
     if status != SUCCESS {
         if lane.failed(index) && !is_noisy {
-            tell_error(index, status);
+            tell_error(index, status, None);
         }
     } else if is_first {
         post::tell_lookup(name(index), b"", true);
@@ -69,6 +72,9 @@ fn count(index: usize, status: u32) -> bool {
 pub fn after_switch(index: usize, status: u32) {
     after(index, status, false);
     state::moved();
+    if status == SUCCESS {
+        state::note_selected();
+    }
 }
 
 /// After a call that uses the GPU of the current context.
@@ -90,12 +96,19 @@ fn tell_use(index: usize, device: i32, usage: GpuWork) {
 }
 
 #[cold]
-fn tell_error(index: usize, status: u32) {
+fn tell_error(index: usize, status: u32, device: Option<i32>) {
     // At exit the driver is gone before the libraries that ask it to tidy up.
     if status == DEINITIALIZED || !ERRORS.take() {
         return;
     }
-    TracerMessage::event("error", name(index), post::number()).number("status", i64::from(status)).parked().send(None);
+    let mut message = TracerMessage::event("error", name(index), post::number());
+    of_device(message.number("status", i64::from(status)), device);
+    if status == INVALID_CONTEXT
+        && let Some(thread) = state::selector()
+    {
+        message.number("selected_by", i64::from(thread));
+    }
+    message.parked().send(None);
 }
 
 /// Tells of primary contexts that are there since this call and that nothing asked for by name.
@@ -120,8 +133,11 @@ fn tell_context(call: &str, change: &str, is_primary: bool, handle: usize, devic
 /// The message with its GPU, if that is known.
 pub fn of_device(message: &mut TracerMessage, device: Option<i32>) -> &mut TracerMessage {
     match device {
-        Some(device) => message.number("device", i64::from(device)).word("uuid", &state::uuid(device)),
-        None => message,
+        // A program may ask for any number, and the tracer takes no message about more devices.
+        Some(device) if (-1..64).contains(&device) => {
+            message.number("device", i64::from(device)).word("uuid", &state::uuid(device))
+        }
+        _ => message,
     }
 }
 
@@ -173,6 +189,20 @@ pub unsafe extern "C" fn cuInit(flags: u32) -> u32 {
         // In a child of a process that was ready nothing was told before.
         let message = if was_ready { message.parked() } else { message.waiting() };
         message.send(None);
+    }
+    status
+}
+
+/// # Safety
+/// As above.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuDeviceGet(device: *mut i32, ordinal: i32) -> u32 {
+    const CALL: &str = "cuDeviceGet";
+    let status = call!("cuDeviceGet", fn(*mut i32, i32), device, ordinal);
+    if status == SUCCESS {
+        after(index(CALL), status, false);
+    } else if count(index(CALL), status) {
+        tell_error(index(CALL), status, Some(ordinal));
     }
     status
 }
@@ -337,6 +367,7 @@ fn create(call: &'static str, index: usize, context: *mut usize, device: i32, re
     if handle != 0 {
         state::note_other(handle, device);
         state::moved();
+        state::note_selected();
     }
     if is_told {
         after_context(call, number, device, None, handle, status, elapsed);
