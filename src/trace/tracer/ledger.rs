@@ -224,7 +224,7 @@ impl Tracer {
             let account = ledger.gpu(&gpu.uuid);
             let (before, _) = before.attributed.get(&gpu.uuid).copied().unwrap_or_default();
             let growth = account::growth(charge, (before, account.attributed_bytes()))?;
-            let growth = if account::moves_managed(call) { account.without_managed(growth) } else { growth };
+            let growth = account.taken_by(call, growth);
             Some((gpu.uuid.clone(), growth)).filter(|(_, growth)| *growth != 0)
         });
         all.collect()
