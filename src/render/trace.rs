@@ -117,3 +117,29 @@ fn alike(finding: &Finding) -> Alike<'_> {
 pub fn proofs(findings: &[Finding]) -> Vec<Scenario> {
     proof::scenarios(findings.iter().filter(|finding| finding.severity == Severity::Pitfall))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::ValueEnum;
+    use cuda_pitfalls_trace::fixture::programs as fixture;
+
+    #[test]
+    fn every_form_says_that_a_line_is_of_a_thread_beside() {
+        let forms = |trace: &Trace| -> Vec<String> {
+            let (findings, outcome) = (fixture::findings(trace), fixture::outcome(trace));
+            let seen = TraceView::new(trace, &findings, &outcome);
+            let all = Format::value_variants().iter();
+            let all = all.filter_map(|format| seen.as_format(*format, 400, ["t", "/home/me/project"]));
+            all.chain([seen.json().to_string(), seen.issue(&[], &[])]).collect()
+        };
+        let words = [crate::machine::BESIDE, "a thread beside", "meanwhile the program was at", "\"is_beside\":true"];
+        let says = |form: &String| words.iter().any(|word| form.contains(word));
+        let mut trace = fixture::trace();
+        assert!(forms(&trace).iter().all(|form| !says(form)));
+        trace.events.iter_mut().for_each(|event| event.stack.meanwhile = std::mem::take(&mut event.stack.frames));
+        let forms = forms(&trace);
+        assert_eq!(forms.len(), 8);
+        forms.iter().for_each(|form| assert!(says(form), "{form}"));
+    }
+}

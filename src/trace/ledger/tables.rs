@@ -306,7 +306,7 @@ impl<'a> LedgerRow<'a> {
         calls.dedup();
         let counts = held.iter().map(|(_, (_, count))| *count);
         let kind = largest.kind;
-        let is_inexact = matches!(kind, MemoryKind::Array | MemoryKind::Managed | MemoryKind::Imported);
+        let is_inexact = matches!(kind, MemoryKind::Managed | MemoryKind::Imported);
         Some(LedgerRow {
             kind,
             owner,

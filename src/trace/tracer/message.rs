@@ -253,7 +253,6 @@ impl ShimMessage {
                     && matches!(
                         memory,
                         MemoryKind::Allocation
-                            | MemoryKind::Array
                             | MemoryKind::Pool
                             | MemoryKind::Physical
                             | MemoryKind::Managed
