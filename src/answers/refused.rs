@@ -115,9 +115,9 @@ fn no_such_ordinal(program: &ProgramHistory, event: &TraceEvent) -> Option<Strin
         write.t_ns <= event.t_ns && matches!(&write.what, EventKind::Variable { name, value, .. } if name == MASK && value.as_deref() == Some(mask))
     });
     if let Some((_, write)) = written {
-        let at = place(write);
+        let at = write.stack.place().map(|line| format!(" at {line}")).unwrap_or_default();
         says.push_str(&format!(
-            " The process set the mask at {at}: a count of GPUs that was taken before that does not hold."
+            " The process set the mask{at}: a count of GPUs that was taken before that does not hold."
         ));
     }
     Some(says)

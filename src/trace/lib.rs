@@ -436,7 +436,7 @@ pub struct End {
     /// when the program had ended. Empty where this is not known.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub memory_gap_ns: Vec<Option<u64>>,
-    /// The last lines of the stderr of a program that failed, at most 20 lines and 4 KiB; with stdout, where both are one
+    /// The last lines of the stderr of a program that failed, at most 100 lines and 16 KiB; with stdout, where both are one
     /// file or pipe. Empty where they are not known: stderr was a terminal, a socket or a device.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stderr: Vec<String>,

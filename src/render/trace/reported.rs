@@ -208,11 +208,10 @@ fn violations<'a>(seen: &TraceView<'a>) -> Vec<Occurrence<'a>> {
 
 /// What CUDA refused and no policy forbids, and the error that the program said last.
 fn explained<'a>(seen: &TraceView<'a>) -> Vec<Occurrence<'a>> {
-    let is_forbidden = |event: Option<usize>| {
-        seen.violations.iter().any(|violation| violation.event == event && rule_of(&violation.forbidden) == ERROR)
-    };
+    let errors = seen.violations.iter().filter(|violation| rule_of(&violation.forbidden) == ERROR);
+    let forbidden: Vec<Option<usize>> = errors.map(|violation| violation.event).collect();
     let level = if seen.has_failed() { Level::Warning } else { Level::Note };
-    let refusals = seen.refusals.iter().filter(|refusal| !is_forbidden(refusal.event)).chain(&seen.last_error);
+    let refusals = seen.refusals.iter().filter(|refusal| !forbidden.contains(&refusal.event)).chain(&seen.last_error);
     let explained = refusals.map(|refusal| Occurrence {
         rule: ERROR.to_owned(),
         level,

@@ -19,8 +19,8 @@ const UNEXPLAINED_BYTES: u64 = 64 << 20;
 /// How long messages are still taken after the program's end.
 const LAST_NS: u64 = 3_000_000_000;
 /// The most that is kept of the stderr of a program that failed: lines, and bytes.
-const MOST_LINES: usize = 20;
-pub(super) const MOST_BYTES: usize = 4 << 10;
+const MOST_LINES: usize = 100;
+pub(super) const MOST_BYTES: usize = 16 << 10;
 /// From this many refused connections on, messages of the program's own processes may be missing.
 const MOST_STRANGERS: u64 = 1_000;
 
