@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use cuda_pitfalls_core::machine::Machine;
 use cuda_pitfalls_core::report::{CompactReport, CompactScenario, Report, ReportView, ScenarioReport, StoredReport};
 use cuda_pitfalls_core::scenario::Scenario;
-use cuda_pitfalls_core::{catalogue, judge};
+use cuda_pitfalls_core::{catalogue, judge, plan};
 
 /// A report whose questions and workarounds have the words in which they are shown.
 pub enum Prepared<'r> {
@@ -60,7 +60,7 @@ pub fn has_words(one: &ScenarioReport) -> bool {
 
 /// Whether today's file asks what was asked, or nothing was asked.
 fn is_asked_today(one: &CompactScenario, scenario: &Scenario, machine: &Machine) -> bool {
-    let plan = judge::plan_on(machine, scenario, &one.name, one.libcudart.as_ref());
+    let plan = plan::again(scenario, &one.name, machine, one.libcudart.as_ref(), None);
     one.asked.is_none() || plan.is_some_and(|plan| one.asked == Some(plan.asked()))
 }
 
