@@ -1,6 +1,6 @@
 //! Reports that contradict themselves: each is refused, or judged as if the contradiction were not there.
 
-use crate::common::root;
+use crate::common::{Scratch, read_json, root};
 
 use cuda_pitfalls::judge;
 use cuda_pitfalls::report::{CompactReport, Report, read};
@@ -303,4 +303,50 @@ fn contradicting_compact_reports_are_refused() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// Every form judges again, and names the stored verdict that its recordings do not bear out.
+#[test]
+fn no_form_repeats_a_stored_verdict() {
+    let scratch = Scratch::new();
+    let mut report: Value = read_json(root().join("reports/survey-mask-h100-x4/report.json"));
+    let verdict = &mut report["scenarios"][0]["verdict"];
+    assert_eq!(verdict["kind"], "not_reproduced");
+    (verdict["kind"], verdict["expectation"]) = ("reproduced".into(), "unexpected".into());
+    let name = report["scenarios"][0]["name"].as_str().expect("a name");
+    let path = scratch.file("report.json", report.to_string());
+    for form in ["text", "text-full", "html", "markdown", "junit", "github"] {
+        let shown = scratch.run(&["render", &path, "--as", form]).good().stdout;
+        let told = shown.split_once("JUDGED AGAIN").unwrap_or_else(|| panic!("{form} says nothing:\n{shown}")).1;
+        assert!(told.contains(name) && told.contains("was reproduced (unexpected)"), "{form}: {told}");
+    }
+    let metrics = scratch.run(&["render", &path, "--as", "prometheus"]).good().stdout;
+    assert!(metrics.contains("verdicts_changed 1\n") && !metrics.contains("expectation=\"unexpected\""), "{metrics}");
+    let compact = scratch.run(&["render", &path, "--as", "compact"]).good().json();
+    assert_eq!(compact["scenarios"][0]["verdict"]["kind"], "not_reproduced");
+    scratch.run(&["judge", &path, "--json"]).good().says("the stored verdict, reproduced (unexpected), is not what");
+    let before = root().join("reports/survey-mask-h100-x4/report.json");
+    let before = scratch.run(&["render", &before.to_string_lossy()]).good();
+    assert!(!before.stdout.contains("JUDGED AGAIN"), "{before:#?}");
+}
+
+/// A report says for which request it was made, and its attempts have the order that follows from that.
+#[test]
+fn a_report_made_for_a_request_is_no_other_requests() {
+    let scratch = Scratch::new();
+    let asked = ["memory/context-cost", "visibility/mask-after-cuinit", "process/fork-after-cuinit"];
+    let (_, report) = scratch.simulate("sim:h200-x2", &asked, &["--repeat", "6", "--seed", "1", "--nonce", "k7-Q"]);
+    assert_eq!((report.run.seed, report.run.nonce.as_deref()), (1, Some("k7-Q")));
+    let mut json = serde_json::to_value(&report).expect("a report is JSON");
+    let path = scratch.file("own.json", json.to_string());
+    scratch.run(&["judge", &path, "--nonce", "k7-Q"]).good().prints("Made for the request `k7-Q`.");
+    scratch.run(&["judge", &path, "--nonce", "k8"]).ended(2, "usage").says("it was made for another request");
+    json["run"]["nonce"] = "k8".into();
+    let renamed = scratch.file("renamed.json", json.to_string());
+    scratch.run(&["judge", &renamed, "--nonce", "k8"]).ended(2, "usage").says("take turns as the seed of the run says");
+    let old = root().join("reports/survey-mask-h100-x4");
+    scratch.run(&["judge", &old.to_string_lossy(), "--nonce", "k8"]).ended(2, "usage").says("the report has none");
+    for bad in ["", "two words", "\u{1b}[31m", &"x".repeat(129)] {
+        scratch.run(&["run", "--nonce", bad, "--on", "sim"]).ended(2, "usage");
+    }
 }
