@@ -66,9 +66,9 @@ fn redact(path: &Path) -> Exit {
     let mut exit = Exit::Ok;
     let mut redactor = redactor();
     let shown = trace::lines(path, |line| {
-        let line = trace::redacted(line, &mut redactor);
-        let text = line.and_then(|line| serde_json::to_string(&line)).unwrap_or_default();
+        let text = serde_json::to_string(&trace::redacted(line, &mut redactor)?)?;
         exit = exit.worst(print(&format!("{text}\n")));
+        Ok(())
     });
     match shown {
         Ok(()) => exit,
