@@ -4,7 +4,7 @@ use std::path::Path;
 
 use clap::Args;
 
-use super::output::{Outcome, ended, fail, print};
+use super::output::{Outcome, ended, fail, show};
 use super::workers;
 use crate::gpus::{self, GpusError};
 use crate::terminal;
@@ -69,10 +69,11 @@ pub(super) fn mask(arguments: &MaskArguments) -> Outcome {
     let order = arguments.order.clone().or(order_here);
     let (source, gpus) = gpus(arguments)?;
     let answer = Visibility { misspelt, ..visibility(mask, order, source, gpus) };
-    Ok(ended(match arguments.json {
-        true => print(&json::document(&serde_json::to_value(&answer).unwrap_or_default())),
-        false => print(&page::text(&answer, terminal::width(&std::io::stdout()))),
-    }))
+    Ok(ended(show(
+        arguments.json,
+        || serde_json::to_value(&answer).map(|answer| json::document(&answer)),
+        || page::text(&answer, terminal::width(&std::io::stdout())),
+    )))
 }
 
 /// The GPUs to which the mask is applied: those of a file, or those that NVML lists.

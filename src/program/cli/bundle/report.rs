@@ -40,7 +40,9 @@ pub(super) fn bundle(arguments: &BundleArguments) -> Outcome {
         report = redacted(&report)
             .map_err(|error| fail(format!("the redacted report cannot be read: {error}"), Exit::Internal, false))?;
     }
-    let document = serde_json::to_value(&report).unwrap_or_default();
+    let document = serde_json::to_value(&report);
+    let document = document
+        .map_err(|error| fail(format!("the report cannot be written as JSON: {error}"), Exit::Internal, false))?;
     entries.push(ArchiveFile { name: "report.json".into(), text: format!("{document:#}\n") });
     let issue = issue::issue(&report.view(), &attached);
     entries.push(ArchiveFile { name: "issue.md".into(), text: issue });
