@@ -146,6 +146,11 @@ const CONTRADICTIONS: &[Contradiction] = &[
     ("more memory was in use than there is", true, |report| {
         attempt(report)["snapshots"][0]["gpus"][0]["used_bytes"] = (1_u64 << 50).into();
     }),
+    ("less memory was in use than the GPU reserves", true, |report| {
+        for size in ["used_bytes", "reserved_bytes", "v1_used_bytes"] {
+            attempt(report)["snapshots"][0]["gpus"][0][size] = 0.into();
+        }
+    }),
     ("its verdict is another one", false, |report| {
         let verdict = &mut scenario(report)["verdict"];
         let is_reproduced = verdict["kind"] == "reproduced";

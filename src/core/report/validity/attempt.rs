@@ -114,12 +114,14 @@ const ATTEMPT: [AttemptCheck; 15] = [
                 || polling.stalls.iter().any(|stall| !time.contains(&stall.t_ns))
         })
     }),
-    ("more memory of a GPU was in use than it has", |made| {
-        let gpus = &made.machine.gpus;
+    ("more memory of a GPU was in use than it has, or less than it reserves", |made| {
         made.recording().snapshots.iter().any(|one| {
-            let mut readings = gpus.iter().zip(&one.snapshot.gpus);
-            readings
-                .any(|(gpu, reading)| gpu.total_bytes.zip(reading.used_bytes).is_some_and(|(total, used)| used > total))
+            let mut readings = made.machine.gpus.iter().zip(&one.snapshot.gpus);
+            readings.any(|(gpu, reading)| {
+                let is_more = gpu.total_bytes.zip(reading.used_bytes).is_some_and(|(total, used)| used > total);
+                // NVML v1 counts the reserve as used.
+                is_more || gpu.reserved_bytes.zip(reading.v1_used_bytes).is_some_and(|(reserve, used)| used < reserve)
+            })
         })
     }),
 ];
