@@ -4,7 +4,7 @@ use std::path::Path;
 
 use clap::Args;
 
-use super::output::{Outcome, ended, fail, show};
+use super::output::{CliError, Outcome, ended, fail, show};
 use super::workers;
 use crate::gpus::{self, GpusError};
 use crate::terminal;
@@ -100,11 +100,11 @@ enum GpuChoice {
     Listed(String, Vec<ListedGpu>),
 }
 
-fn source(text: &str) -> Result<GpuChoice, String> {
+fn source(text: &str) -> Result<GpuChoice, CliError> {
     if let Ok(count) = text.parse::<usize>() {
         let sized = (1..=MOST_GPUS).contains(&count).then(|| GpuChoice::Simulated(simulated::sized(count)));
         let other = "a list of others can be written into a file, one UUID in a line";
-        return sized.ok_or_else(|| format!("--gpus {count}: a number from 1 to {MOST_GPUS}; {other}"));
+        return sized.ok_or_else(|| format!("--gpus {count}: a number from 1 to {MOST_GPUS}; {other}").into());
     }
     if let Some(machine) = text.strip_prefix("sim:") {
         return Ok(GpuChoice::Simulated(machine.to_owned()));
@@ -112,8 +112,8 @@ fn source(text: &str) -> Result<GpuChoice, String> {
     let path = text.to_owned();
     let list = input::read_text(Path::new(text), MOST_LIST_BYTES).map_err(|error| format!("--gpus {path}: {error}"))?;
     match listed(&list) {
-        Ok(gpus) if gpus.is_empty() => Err(format!("--gpus {path}: it lists no GPU")),
+        Ok(gpus) if gpus.is_empty() => Err(format!("--gpus {path}: it lists no GPU").into()),
         Ok(gpus) => Ok(GpuChoice::Listed(path, gpus)),
-        Err((line, error)) => Err(format!("{path}:{line}: {error}")),
+        Err((line, error)) => Err(format!("{path}:{line}: {error}").into()),
     }
 }
