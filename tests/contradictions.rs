@@ -1,5 +1,7 @@
 //! Reports that contradict themselves: each is refused, or judged as if the contradiction were not there.
 
+use std::fs::File;
+
 use crate::common::{Scratch, read_json, root};
 
 use cuda_pitfalls::judge;
@@ -330,6 +332,14 @@ fn no_form_repeats_a_stored_verdict() {
     let compact = scratch.run(&["render", &path, "--as", "compact"]).good().json();
     assert_eq!(compact["scenarios"][0]["verdict"]["kind"], "not_reproduced");
     scratch.run(&["judge", &path, "--json"]).good().says("the stored verdict, reproduced (unexpected), is not what");
+    let bundle = scratch.at("bundle.tar.gz");
+    scratch.run(&["bundle", &path, name, "--out", &bundle]).good();
+    let packed = flate2::read::GzDecoder::new(File::open(bundle).expect("it was written"));
+    let mut archive = tar::Archive::new(packed);
+    let entries = archive.entries().expect("an archive").map(|entry| entry.expect("a whole archive"));
+    let mut of_report = entries.filter(|entry| entry.path().is_ok_and(|path| path.ends_with("report.json")));
+    let handed_on: Value = serde_json::from_reader(of_report.next().expect("the report")).expect("JSON");
+    assert_eq!(handed_on["scenarios"][0]["verdict"]["kind"], "not_reproduced");
     let before = root().join("reports/survey-mask-h100-x4/report.json");
     let before = scratch.run(&["render", &before.to_string_lossy()]).good();
     assert!(!before.stdout.contains("JUDGED AGAIN"), "{before:#?}");

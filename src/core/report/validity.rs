@@ -202,9 +202,9 @@ fn has_gpu(report: &ReportView<'_>, uuid: &str) -> bool {
 /// Whether a text is the SHA-256 of something: one that consists of one digit is made up. A compact report is compared by
 /// what it asked, and its hashes may be shortened.
 fn is_hash(text: &str, may_be_short: bool) -> bool {
-    let digits: BTreeSet<char> = text.chars().collect();
-    let is_hex = digits.iter().all(|digit| matches!(digit, '0'..='9' | 'a'..='f'));
-    is_hex && digits.len() > 1 && (may_be_short || text.len() == 64)
+    let is_hex = text.bytes().all(|digit| matches!(digit, b'0'..=b'9' | b'a'..=b'f'));
+    let first = text.bytes().next();
+    is_hex && text.bytes().any(|digit| Some(digit) != first) && (may_be_short || text.len() == 64)
 }
 
 /// Whether a library or a GPU that a report names anywhere is one of the simulated machine.

@@ -177,9 +177,9 @@ pub(super) fn all<'r>(report: &ReportView<'r>) -> impl Iterator<Item = MadeAttem
             })
         })
     });
-    let scenarios = report.scenarios.clone().into_iter().flat_map(move |scenario| {
+    let scenarios = report.scenarios.iter().flat_map(move |scenario| {
         let plan = scenario.plan;
-        scenario.cases.into_iter().flat_map(move |case| {
+        scenario.cases.iter().flat_map(move |case| {
             let plan = plan.and_then(|plan| plan.case(case.name));
             case.attempts.iter().map(move |attempt| MadeAttempt {
                 scenario: scenario.name,
