@@ -28,6 +28,7 @@ mod calls;
 mod cli;
 mod commit;
 mod compare;
+mod contradictions;
 mod doctor;
 mod duration;
 mod evidence;

@@ -95,8 +95,9 @@ impl<'a> TraceView<'a> {
     }
 
     /// The summary, as `trace --json` prints it; its schema is [`schema`].
+    #[expect(clippy::expect_used, reason = "its maps have keys that are text")]
     pub fn json(&self) -> serde_json::Value {
-        serde_json::to_value(summary::summary(self)).unwrap_or_default()
+        serde_json::to_value(summary::summary(self)).expect("a summary is JSON")
     }
 
     /// The text of an issue; `proofs` are the scenarios of [`proofs`], `attached` their reproducers.

@@ -32,7 +32,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use cuda_pitfalls_core::report::SchemaId;
+use cuda_pitfalls_core::report::{SchemaId, schema_of};
 use cuda_pitfalls_core::sample::Gpu;
 use cuda_pitfalls_core::verdict::Provenance;
 
@@ -452,7 +452,7 @@ impl End {
 
 /// The JSON Schema of one line of the document.
 pub fn schema() -> serde_json::Value {
-    serde_json::to_value(schemars::schema_for!(TraceLine)).unwrap_or_default()
+    schema_of::<TraceLine>()
 }
 
 #[cfg(test)]

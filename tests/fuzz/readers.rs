@@ -293,7 +293,6 @@ fn event(bytes: &[u8], forms: &mut Forms) -> Option<()> {
         recording.events = events.iter().map(of_first).collect();
     }
     judge::rejudge(&mut report);
-    keeps(&report);
     let prepared = Prepared::Fresh(&report);
     forms.add("text", || render::render(&prepared, Format::TextFull, 100));
     forms.add("html", || render::render(&prepared, Format::Html, 100));

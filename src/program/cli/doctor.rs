@@ -4,7 +4,7 @@ use std::io;
 
 use clap::Args;
 
-use super::output::{Outcome, ended, fail, print};
+use super::output::{Outcome, ended, fail, print, print_document};
 use super::workers;
 use crate::argument;
 use crate::doctor::{Doctor, DoctorError};
@@ -79,7 +79,7 @@ fn examine(doctor: &mut Doctor<'_>, arguments: &DoctorArguments) -> Result<Exit,
         }
     };
     let shown = if arguments.json {
-        print(&json::document(&serde_json::to_value(&document).unwrap_or_default()))
+        print_document(serde_json::to_value(&document).map(|document| json::document(&document)))
     } else {
         print(&text)
     };

@@ -5,7 +5,7 @@ use std::io::{self, IsTerminal, Write};
 
 use clap::Args;
 
-use super::output::{Outcome, ended, fail, print};
+use super::output::{Outcome, ended, fail, print, print_document};
 use super::trace::{end_as, not_started};
 use crate::terminal;
 use cuda_pitfalls_answers::exit::Exit;
@@ -60,9 +60,7 @@ pub(super) fn explain(arguments: &ExplainArguments) -> Outcome {
     };
     let found = Explainer::embedded().explain(heard.query);
     let shown = match heard.passed {
-        _ if *json => {
-            print(&format!("{}\n", serde_json::to_string_pretty(&page::document(&found)).unwrap_or_default()))
-        }
+        _ if *json => print_document(serde_json::to_string_pretty(&page::document(&found))),
         None => print(&page::text(&found, terminal::width(&io::stdout()))),
         Some(passed) => {
             let text = page::text(&found, terminal::width(&io::stderr()));

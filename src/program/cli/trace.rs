@@ -126,20 +126,22 @@ impl TraceArguments {
     }
 
     /// Checks that each named file can be written after the program has ended.
-    fn check_files(&self) -> Result<(), String> {
+    fn check_files(&self) -> Result<(), CliError> {
         let json = self.json.iter().filter(|_| !self.is_json_on_stderr());
         // `--json python train.py` would write over a program, and not start it.
         if let Some(path) = json.clone().find(|path| path.extension().is_none_or(|it| it != "json") && is_program(path))
         {
             let name = path.display();
-            return Err(format!("--json {name}: it is a program; for the summary on stderr write `--json=- {name}`"));
+            return Err(
+                format!("--json {name}: it is a program; for the summary on stderr write `--json=- {name}`").into()
+            );
         }
         let files = [&self.html, &self.junit, &self.sarif, &self.markdown].into_iter().flatten().chain(json);
         files.into_iter().try_for_each(|path| {
             // The trace makes its own folder and those above it.
             let is_made = !folder_of(path).exists() && self.out.starts_with(folder_of(path));
             let checked = check(path).and_then(|()| if is_made { Ok(()) } else { check_folder(path) });
-            checked.map_err(|error| format!("cannot write {}: {error}", path.display()))
+            checked.map_err(|error| format!("cannot write {}: {error}", path.display()).into())
         })
     }
 }

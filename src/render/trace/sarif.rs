@@ -28,8 +28,7 @@ const FINGERPRINT: &str = "cudaPitfalls/v1";
 /// The whole file. `root` is the folder of the sources.
 pub(super) fn document(seen: &TraceView, root: &str) -> String {
     let log = json!({ "$schema": SCHEMA, "version": "2.1.0", "runs": [run(seen, root)] });
-    // A value without maps of other keys than text can be written.
-    format!("{}\n", serde_json::to_string_pretty(&log).unwrap_or_default())
+    format!("{log:#}\n")
 }
 
 fn run(seen: &TraceView, root: &str) -> Value {

@@ -7,7 +7,7 @@ use super::ledger::LedgerSummary;
 use super::place::{self, place};
 use super::{TraceView, unseen};
 use cuda_pitfalls_answers::refused::RefusedCall;
-use cuda_pitfalls_core::report::SchemaId;
+use cuda_pitfalls_core::report::{SchemaId, schema_of};
 use cuda_pitfalls_core::verdict::Provenance;
 use cuda_pitfalls_trace::diagnosis::Finding;
 use cuda_pitfalls_trace::history::{MASK, ProgramHistory};
@@ -245,7 +245,7 @@ fn context_summary(trace: &Trace, life: &ContextLife) -> ContextSummary {
 
 /// The JSON Schema of the summary.
 pub fn schema() -> serde_json::Value {
-    serde_json::to_value(schemars::schema_for!(TraceSummary)).unwrap_or_default()
+    schema_of::<TraceSummary>()
 }
 
 #[cfg(test)]
