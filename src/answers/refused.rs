@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use crate::explain::{Advice, advice_about};
 use cuda_pitfalls_core::text::counts::counted;
 use cuda_pitfalls_trace::history::{MASK, ProgramHistory};
-use cuda_pitfalls_trace::{ContextChange, EventKind, History, TraceEvent, status_name};
+use cuda_pitfalls_trace::{ContextChange, EventKind, History, Trace, TraceEvent, status_name};
 
 /// The most calls that are explained.
 const MOST: usize = 8;
@@ -50,6 +50,13 @@ pub fn refusals(history: &History) -> Vec<RefusedCall> {
     }
     found.truncate(MOST);
     found
+}
+
+/// Whether the program failed and the driver of this machine refused to start in it.
+pub fn failed_to_start(trace: &Trace) -> bool {
+    let is_refused = |event: &TraceEvent| matches!(event.what, EventKind::InitDone { .. }) && event.has_failed();
+    let has_failed = trace.end.as_ref().is_some_and(|end| end.failure().is_some());
+    has_failed && !trace.start.on.starts_with("sim") && trace.events.iter().any(is_refused)
 }
 
 fn is_refused(event: &TraceEvent, status: i64) -> bool {
