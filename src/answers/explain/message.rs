@@ -164,7 +164,7 @@ fn messages_in_line(line: &str, is_about_cuda: bool) -> Vec<(usize, String)> {
     longest.retain(|one| !found.iter().any(|other| one.is_part_of(other)));
     // `Unable to determine the device handle for GPU: Unknown Error`: a message of its own says more than two common words.
     let has_own = longest.iter().any(|one| !one.message.is_error());
-    longest.retain(|one| !(has_own && one.message.is_common));
+    longest.retain(|one| !(has_own && one.message.is_common && one.message.is_error()));
     // `get invalid resource handle / invalid argument`: a sentence that leaves open which of two errors it was.
     let errors: Vec<&Found<'_>> = longest.iter().copied().filter(|one| one.message.is_error()).collect();
     let is_open = errors.len() > 1 && errors.iter().any(|one| !is_printed(line, one.start));
