@@ -50,7 +50,9 @@ pub(super) fn find_named<'k>(text: &str, known: &'k Known) -> Vec<&'k KnownEntry
 pub(super) fn find_function<'k>(text: &str, known: &'k Known) -> Vec<&'k KnownEntry> {
     let statement = statement_in(text);
     let Some(function) = called_function(statement) else { return Vec::new() };
-    let is_same = |name: &str| name == function || name.strip_prefix("torch.") == Some(function);
+    // `len` and `list` are Python's own, whatever was measured of them.
+    let is_of_package = function.contains(['.', '_']) || function.contains(char::is_uppercase);
+    let is_same = |name: &str| is_of_package && (name == function || name.strip_prefix("torch.") == Some(function));
     let mut lines: Vec<(bool, usize, &str)> = Vec::new();
     for line in LINES.iter() {
         let is_named = line.id.split([',', '(']).next().is_some_and(is_same);
