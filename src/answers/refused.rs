@@ -54,9 +54,9 @@ pub fn refusals(history: &History) -> Vec<RefusedCall> {
 
 /// Whether the program failed and the driver of this machine refused to start in it.
 pub fn failed_to_start(trace: &Trace) -> bool {
-    let is_refused = |event: &TraceEvent| matches!(event.what, EventKind::InitDone { .. }) && event.has_failed();
     let has_failed = trace.end.as_ref().is_some_and(|end| end.failure().is_some());
-    has_failed && !trace.start.on.starts_with("sim") && trace.events.iter().any(is_refused)
+    let mut starts = trace.events.iter().filter(|event| matches!(event.what, EventKind::InitDone { .. }));
+    has_failed && !trace.start.on.starts_with("sim") && starts.any(TraceEvent::has_failed)
 }
 
 fn is_refused(event: &TraceEvent, status: i64) -> bool {

@@ -156,14 +156,17 @@ impl MaskEntry {
 
     /// What stands behind the number or the whole UUID: the driver does not read it.
     pub fn ignored(&self) -> Option<&str> {
-        let is_read = |letter: char| letter.is_ascii_digit();
         let rest = match digits_of(&self.text) {
             Some(digits) => {
                 let hexadecimal = digits.char_indices().filter(|(_, letter)| letter.is_ascii_hexdigit());
                 let (last, _) = hexadecimal.take(WHOLE).last()?;
                 digits.get(last + 1..)?
             }
-            None => self.text.trim_start_matches(BLANKS).trim_start_matches(['+', '-']).trim_start_matches(is_read),
+            None => self
+                .text
+                .trim_start_matches(BLANKS)
+                .trim_start_matches(['+', '-'])
+                .trim_start_matches(|letter: char| letter.is_ascii_digit()),
         };
         Some(rest.trim_matches(BLANKS)).filter(|rest| !rest.is_empty())
     }
@@ -307,8 +310,8 @@ pub fn read_divided(
     gpus: &[String],
     instances: &[Vec<String>],
 ) -> MaskReading {
-    let is_divided = |gpu: usize| instances.get(gpu).is_some_and(|known| !known.is_empty());
-    let first = || Some((gpus.iter().enumerate().find(|(gpu, _)| is_divided(*gpu))?.0, 0));
+    let divided: Vec<usize> =
+        instances.iter().enumerate().filter(|(_, known)| !known.is_empty()).map(|(gpu, _)| gpu).collect();
     let named = mask.and_then(|mask| {
         let wanted = mask.split(',').next()?.strip_prefix("MIG-").filter(|wanted| !wanted.is_empty())?;
         let mut fitting = instances.iter().enumerate().flat_map(|(gpu, known)| {
@@ -321,8 +324,8 @@ pub fn read_divided(
     let shown = match (named, mask) {
         _ if whole.bad_order => None,
         (Some(named), _) => Some(named),
-        (None, None) => first(),
-        (None, Some(_)) => whole.parsed.gpus.first().filter(|gpu| is_divided(**gpu)).map(|gpu| (*gpu, 0)),
+        (None, None) => divided.first().map(|gpu| (*gpu, 0)),
+        (None, Some(_)) => whole.parsed.gpus.first().filter(|gpu| divided.contains(gpu)).map(|gpu| (*gpu, 0)),
     };
     let Some((gpu, instance)) = shown else { return whole };
     let entries = mask.into_iter().flat_map(|mask| mask.split(',')).enumerate().map(|(index, text)| MaskEntry {

@@ -39,8 +39,8 @@ pub(super) fn find_named<'k>(text: &str, known: &'k Known) -> Vec<&'k KnownEntry
         && let Some(function) = statement.strip_suffix("()")
     {
         // In C a function is written so where no call is meant; in Python that is a call without arguments.
-        let is_of_c = |entry: &&KnownEntry| !matches!(entry.kind, KnownKind::Line | KnownKind::Command);
-        found.extend(known.named(function, str::eq_ignore_ascii_case).filter(is_of_c));
+        found.extend(known.named(function, str::eq_ignore_ascii_case));
+        found.retain(|entry| !matches!(entry.kind, KnownKind::Line | KnownKind::Command));
     }
     found
 }
@@ -50,13 +50,10 @@ pub(super) fn find_named<'k>(text: &str, known: &'k Known) -> Vec<&'k KnownEntry
 pub(super) fn find_function<'k>(text: &str, known: &'k Known) -> Vec<&'k KnownEntry> {
     let statement = statement_in(text);
     let Some(function) = called_function(statement) else { return Vec::new() };
-    // `len` and `list` are Python's own, whatever was measured of them.
-    let is_of_package = function.contains(['.', '_']) || function.contains(char::is_uppercase);
-    let is_same = |name: &str| is_of_package && (name == function || name.strip_prefix("torch.") == Some(function));
     let mut lines: Vec<(bool, usize, &str)> = Vec::new();
     for line in LINES.iter() {
-        let is_named = line.id.split([',', '(']).next().is_some_and(is_same);
-        if is_named || called_function(&line.ask).is_some_and(is_same) {
+        let is_named = line.id.split([',', '(']).next().is_some_and(|name| is_function(name, function));
+        if is_named || called_function(&line.ask).is_some_and(|name| is_function(name, function)) {
             let distance = strsim::osa_distance(&squeeze(&line.ask), &squeeze(statement));
             lines.push((!is_named, distance, &line.id));
         }
@@ -67,22 +64,34 @@ pub(super) fn find_function<'k>(text: &str, known: &'k Known) -> Vec<&'k KnownEn
     lines.chain(calls).take(MOST_BESIDE).collect()
 }
 
+/// Whether a measured function is the one that is called. `len` and `list` are Python's own, whatever was measured.
+fn is_function(measured: &str, called: &str) -> bool {
+    let is_of_package = called.contains(['.', '_']) || called.contains(char::is_uppercase);
+    is_of_package && (measured == called || measured.strip_prefix("torch.") == Some(called))
+}
+
+/// Whether a text has the form of a module's name.
+fn is_module_name(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._".contains(&byte))
+}
+
+/// What an import brings, without the name that it gets.
+fn imported_name(part: &str) -> String {
+    part.split(" as ").next().unwrap_or_default().trim().to_owned()
+}
+
 /// The statement of a text that is one import, and the modules that it names, each before the one that it is a part of.
 pub(super) fn find_import(text: &str) -> Option<(&str, Vec<String>)> {
     let statement = statement_in(text);
-    let is_module = |name: &&str| {
-        !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._".contains(&byte))
-    };
-    let module_of = |part: &str| part.split(" as ").next().unwrap_or_default().trim().to_owned();
     let named: Vec<String> = match statement.strip_prefix("from ").and_then(|rest| rest.split_once(" import ")) {
         Some((module, names)) => names
             .trim_matches(['(', ')'])
             .split(',')
-            .map(|name| format!("{}.{}", module.trim(), module_of(name)).trim_end_matches(".*").to_owned())
+            .map(|name| format!("{}.{}", module.trim(), imported_name(name)).trim_end_matches(".*").to_owned())
             .collect(),
-        None => statement.strip_prefix("import ")?.split(',').map(module_of).collect(),
+        None => statement.strip_prefix("import ")?.split(',').map(imported_name).collect(),
     };
-    if !named.iter().all(|name| is_module(&name.as_str())) {
+    if !named.iter().all(|name| is_module_name(name)) {
         return None;
     }
     let mut modules = Vec::new();
