@@ -18,12 +18,15 @@ mod nearest;
 mod query;
 mod term;
 mod words;
+mod xid;
 
 pub use advice::{Advice, ErrorCause, advice_about, all_advice};
 pub use claim::{KnownAnswer, explain_lines, explain_status};
 pub use command::scenario_of_mask;
+pub use names::measured_code;
 pub use nearest::{LabelledText, Ranking, ranking};
 pub use query::Query;
+pub use xid::{Xid, all_xids};
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -93,6 +96,8 @@ pub struct Explanation<'a> {
     pub beside: Vec<&'a KnownEntry>,
     /// The questions that answer it, at most [`MOST_ANSWERS`], the likeliest first; of a symptom all.
     pub answers: Vec<ScenarioAnswer<'a>>,
+    /// The import that was asked and that nobody measured; none for anything else.
+    pub unmeasured_import: Option<String>,
     /// The ids of all that answers, of entries and questions, the likeliest first.
     order: Vec<String>,
 }
@@ -174,6 +179,8 @@ impl<'a> Explainer<'a> {
         let found = self
             .named(&query)
             .or_else(|| elsewhere(&query))
+            .or_else(|| self.imported(&query))
+            .or_else(|| self.called(&query))
             .or_else(|| self.command_lines(&query))
             .or_else(|| self.told(&query))
             .or_else(|| self.mask_that_causes(&query))
@@ -185,7 +192,7 @@ impl<'a> Explainer<'a> {
 
     /// What is known of what was asked by its name, and the questions about it.
     fn named(&self, query: &Query) -> Option<Explanation<'a>> {
-        let said = names::whole(&query.line, self.known);
+        let said = names::find_named(&query.line, self.known);
         let first = *said.first()?;
         // What a mask's value does is more than that it is a mask.
         if first.kind == KnownKind::Variable && command::is_settled(&query.said) {
@@ -203,6 +210,30 @@ impl<'a> Explainer<'a> {
         Some(Explanation::claimed(certainty, said, answers))
     }
 
+    /// That an import was not measured, with what was measured of the packages that it names.
+    fn imported(&self, query: &Query) -> Option<Explanation<'a>> {
+        let (statement, modules) = names::find_import(&query.line)?;
+        let ids = modules.iter().map(|module| format!("line/import {module}"));
+        let near: Vec<&KnownEntry> = ids.filter_map(|id| self.known.entry(&id)).take(MOST_SAID).collect();
+        let certainty = if near.is_empty() { Certainty::Nothing } else { Certainty::Closest };
+        let order = near.iter().map(|entry| entry.id.clone()).collect();
+        let unmeasured_import = Some(statement.to_owned());
+        Some(Explanation { certainty, near, order, unmeasured_import, ..Explanation::default() })
+    }
+
+    /// What was measured of a function that is called with other arguments, or on whose result something is called.
+    fn called(&self, query: &Query) -> Option<Explanation<'a>> {
+        let mut near = names::find_function(&query.line, self.known);
+        let measured: Vec<String> = near.iter().map(|entry| entry.id.clone()).collect();
+        if measured.is_empty() {
+            return None;
+        }
+        let found = self.nearest(query).unwrap_or_default();
+        near.extend(found.near.into_iter().filter(|entry| !measured.contains(&entry.id)));
+        let order = distinct(measured.into_iter().chain(found.order));
+        Some(Explanation { certainty: Certainty::Closest, near, order, beside: Vec::new(), ..found })
+    }
+
     /// What the value of a mask or another setting in front of a command does, unless an error with advice is beside it.
     fn command_lines(&self, query: &Query) -> Option<Explanation<'a>> {
         let found = self.scenarios_of(&command::commands(&query.said), query);
@@ -213,7 +244,7 @@ impl<'a> Explainer<'a> {
         let said: Vec<&KnownEntry> = first.and_then(|known| self.known.entry(&known.name)).into_iter().collect();
         let certainty = if said.is_empty() { Certainty::Closest } else { Certainty::Said };
         // A variable in a launcher is never set too late, which is what is known of it.
-        let mut beside = names::within(query, self.known);
+        let mut beside = self.named_within(query);
         beside.retain(|entry| entry.kind != KnownKind::Variable);
         beside.truncate(MOST_SAID - said.len());
         let answers = found.into_iter().take(MOST_ANSWERS).collect();
@@ -242,7 +273,7 @@ impl<'a> Explainer<'a> {
         let more = near.into_iter().take(MOST_BESIDE_A_CLAIM).chain(rest);
         found.extend(more.filter(|known| known.name != first.id));
         found.truncate(MOST_ANSWERS);
-        let mut beside = [self.errors(query), names::within(query, self.known)].concat();
+        let mut beside = [self.errors(query), self.named_within(query)].concat();
         beside.truncate(MOST_SAID - 1);
         Some(Explanation { beside, ..Explanation::claimed(Certainty::Said, vec![first], found) })
     }
@@ -253,7 +284,7 @@ impl<'a> Explainer<'a> {
         advice_about(&said.first()?.id)?;
         said.truncate(MOST_SAID);
         // A traceback names variables and lines that are in order.
-        let mut beside = if query.is_pasted { Vec::new() } else { names::within(query, self.known) };
+        let mut beside = if query.is_pasted { Vec::new() } else { self.named_within(query) };
         beside.truncate(MOST_SAID - said.len());
         let answers = self.near_questions(query).into_iter().take(MOST_BESIDE_A_CLAIM).collect();
         let mut found = Explanation::claimed(Certainty::Advised, said, answers);
@@ -278,10 +309,18 @@ impl<'a> Explainer<'a> {
             questions.map(|(known, score)| ScenarioAnswer { known, score }).collect();
         let entries = of_order().filter_map(|(id, _)| self.known.entry(id));
         let near: Vec<&KnownEntry> = entries.filter(|entry| entry.kind != KnownKind::Scenario).collect();
-        let mut beside = [self.errors(query), names::within(query, self.known)].concat();
+        let mut beside = [self.errors(query), self.named_within(query)].concat();
         beside.retain(|entry| !near.contains(entry));
         beside.truncate(MOST_SAID);
         Some(Explanation { certainty: Certainty::Closest, near, beside, answers, order, ..Explanation::default() })
+    }
+
+    /// The variables and calls that a text names among other words. What a line does in a fresh process answers only the
+    /// question about that line.
+    fn named_within(&self, query: &Query) -> Vec<&'a KnownEntry> {
+        let mut found = names::within(query, self.known);
+        found.retain(|entry| entry.kind != KnownKind::Line);
+        found
     }
 
     /// Whether a text that no other look-up answers is CUDA's still: it has an error without advice, a misspelt variable,
@@ -378,7 +417,7 @@ fn is_about_something_else(query: &Query, neighbours: &NearestTexts<'_>) -> bool
 }
 
 fn is_of_error(id: &str) -> bool {
-    id.starts_with("error/") || id.starts_with("message/")
+    ["error/", "message/", "xid/"].iter().any(|folder| id.starts_with(folder))
 }
 
 #[cfg(test)]

@@ -71,6 +71,13 @@ pub fn refusals(history: &History) -> Vec<RefusedCall> {
     found
 }
 
+/// Whether the program failed and the driver of this machine refused to start in it.
+pub fn failed_to_start(trace: &Trace) -> bool {
+    let has_failed = trace.end.as_ref().is_some_and(|end| end.failure().is_some());
+    let mut starts = trace.events.iter().filter(|event| matches!(event.what, EventKind::InitDone { .. }));
+    has_failed && !trace.start.on.starts_with("sim") && starts.any(TraceEvent::has_failed)
+}
+
 fn is_refused(event: &TraceEvent, status: i64) -> bool {
     let is_told = matches!(
         event.what,

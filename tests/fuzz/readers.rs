@@ -369,7 +369,7 @@ fn explain(bytes: &[u8], forms: &mut Forms) -> Option<()> {
     let text = String::from_utf8_lossy(bytes);
     for query in [Query::parse(&text), Query::pasted(&text)] {
         let found = Explainer::embedded().explain(query);
-        forms.add("text", || Some(render::explain::text(&found, 80)));
+        forms.add("text", || Some(render::explain::text(&found, Default::default(), 80)));
         forms.json(render::explain::document(&found));
     }
     Some(())

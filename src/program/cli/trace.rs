@@ -6,12 +6,14 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::bundle::redactor;
+use super::doctor::examine_here;
 use super::output::{CliError, Outcome, fail, fail_rendered, is_styled, named};
 use super::render::sources;
 use crate::run::is_program;
 use crate::run::options::WRITTEN;
 use crate::terminal;
 use cuda_pitfalls_answers::exit::Exit;
+use cuda_pitfalls_answers::refused::failed_to_start;
 use cuda_pitfalls_core::output::{EVERYBODY, OWNER, check, check_folder, create, folder_of, replace};
 use cuda_pitfalls_core::text::escape;
 use cuda_pitfalls_core::{clock, defaults, input};
@@ -239,6 +241,12 @@ fn shown(arguments: &TraceArguments, policy: &Policy, traced: Traced) -> Result<
         told.push_str(&form(Format::Github));
     }
     say(&told);
+    if !arguments.is_json_on_stderr()
+        && failed_to_start(&trace)
+        && let Some((examination, diagnosed)) = examine_here()
+    {
+        say(&cuda_pitfalls_render::doctor::causes_in_words(&examination, &diagnosed, width));
+    }
     Ok(outcome)
 }
 
