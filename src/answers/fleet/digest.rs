@@ -4,13 +4,16 @@
 //! contradicts itself is refused.
 
 use std::collections::BTreeSet;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use super::answer::{MachineAnswer, Same, SharedAnswer, UNREAD};
 use super::change::CaseChange;
 use super::document::{Bucket, FleetMachine, Key};
-use super::rows;
+use super::facts::MachineFacts;
+use super::{rows, starts};
 use crate::survey::{self, SurveyDocument};
-use cuda_pitfalls_core::fact::Change;
+use cuda_pitfalls_core::calibration::Calibration;
+use cuda_pitfalls_core::fact::{Change, Fact, Token};
 use cuda_pitfalls_core::judge;
 use cuda_pitfalls_core::machine::Machine;
 use cuda_pitfalls_core::report::{self, CompactCase, CompactReport, CompactScenario, Head, Report};
@@ -19,7 +22,8 @@ use cuda_pitfalls_core::verdict::{ExpectationMet, Provenance, Reason};
 use cuda_pitfalls_trace as trace;
 
 /// A label is no longer than a host name may be.
-const LONGEST_LABEL: usize = 253;
+pub(super) const LONGEST_LABEL: usize = 253;
+const LONGEST_NAME: usize = 500;
 /// More warnings of one report are left out.
 const MOST_WARNINGS: usize = 20;
 /// Of so many attempts one may be disturbed on a machine that is otherwise idle. More of them say that other
@@ -31,6 +35,9 @@ const HEAD_BYTES: usize = 256;
 const WRITTEN: &[u8] = br#""must_understand":["compact""#;
 /// How the time of a run is written: `2026-11-20T17:49:29Z`.
 const TIME: &str = "0000-00-00T00:00:00Z";
+
+/// More characters of a text that a document brings are cut off: a stranger wrote it, and tables are made of it.
+const LONGEST_TEXT: usize = 200;
 
 /// Why a document is not merged.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,6 +57,8 @@ pub(super) struct Digest {
     pub machine: FleetMachine,
     /// What machines must have in common to be compared, but for the libcudart, which is empty here.
     pub key: Key,
+    /// The machine itself.
+    pub facts: MachineFacts,
     /// One for each question that was asked, and each libcudart.
     pub answers: Vec<MachineAnswer>,
 }
@@ -124,9 +133,11 @@ fn reported(report: CompactReport) -> Result<Digest, Rejection> {
         return Err(invalid(&format!("a label is longer than {LONGEST_LABEL} bytes")));
     }
     let mut warnings = run.warnings;
-    warnings.extend(run.host_unsafe.map(|why| format!("host unsafe: {why}")));
     warnings.truncate(MOST_WARNINGS);
-    let sound = run.calibration.iter().map(|it| &it.figures).filter(|it| it.sound);
+    warnings.extend(run.host_unsafe.map(|why| format!("host unsafe: {why}")));
+    let warnings = warnings.iter().map(|warning| cut(warning)).collect();
+    let calibrations: Vec<Calibration> = run.calibration.into_iter().map(|calibrated| calibrated.figures).collect();
+    let contexts = calibrations.iter().filter(|found| found.sound).map(|found| found.context_bytes);
     let unexpected = scenarios.iter().filter(|one| one.verdict.expectation == ExpectationMet::Unexpected);
     let known = FleetMachine {
         labels: run.labels,
@@ -134,36 +145,46 @@ fn reported(report: CompactReport) -> Result<Digest, Rejection> {
         partial: !complete,
         verdicts: tally(scenarios.iter().map(|scenario| scenario.verdict.kind)).into_iter().collect(),
         unexpected: unexpected.count(),
-        context_bytes: sound.map(|it| it.context_bytes).max(),
+        no_cuda: starts::why_not(&machine, &calibrations, &scenarios).map(|why| cut(&why)),
         warnings,
         ..FleetMachine::default()
     };
     let key = Key { shared: !run.co_tenants.is_empty() || is_disturbed(&scenarios), ..key(&machine) };
+    let facts = MachineFacts::new(&machine, contexts);
     let answers = scenarios.into_iter().filter_map(answered).collect();
-    Digest { provenance, machine: known.on(&machine), key, answers }.checked("no question was answered")
+    Digest { provenance, machine: known.on(&machine), key, facts, answers }.checked()
 }
 
 impl FleetMachine {
     /// The same with the GPUs of a host.
     fn on(self, host: &Machine) -> FleetMachine {
-        let mut gpus: Vec<String> = host.gpus.iter().map(|gpu| gpu.uuid.clone()).collect();
+        let mut gpus: Vec<String> = host.gpus.iter().map(|gpu| cut(&gpu.uuid)).collect();
         gpus.sort();
         FleetMachine { gpus, ..self }
     }
 }
 
 impl Digest {
-    /// The digest, unless its time is none or it has no answer, of which `nothing` is said.
-    fn checked(self, nothing: &str) -> Result<Digest, Rejection> {
+    /// The digest, unless its time is none or the name of a question is no name.
+    fn checked(mut self) -> Result<Digest, Rejection> {
         let time = &self.machine.started_at;
         let digits_as_0: String = time.chars().map(|c| if c.is_ascii_digit() { '0' } else { c }).collect();
         if digits_as_0 != TIME {
             return Err(invalid("`started_at` is no time in UTC, such as 2026-11-20T17:49:29Z"));
         }
-        if self.answers.iter().all(|one| one.answer.shown.is_err()) {
-            return Err(Rejection { bucket: Bucket::Empty, why: nothing.to_owned() });
+        if self.answers.iter().any(|one| one.answer.name.len() > LONGEST_NAME) {
+            return Err(invalid(&format!("the name of a question is longer than {LONGEST_NAME} bytes")));
+        }
+        // A machine on which CUDA does not start answers nothing, or something that is about nothing else.
+        if self.machine.no_cuda.is_some() {
+            self.answers = Vec::new();
         }
         Ok(self)
+    }
+
+    /// Whether it was asked nothing, although CUDA may start.
+    pub(super) fn is_empty(&self) -> bool {
+        self.machine.no_cuda.is_none() && self.answers.is_empty()
     }
 }
 
@@ -172,8 +193,11 @@ fn surveyed(text: &[u8]) -> Result<Digest, Rejection> {
     let survey = SurveyDocument::parse(text).map_err(|error| refused(&error))?;
     let answers = rows::answers(&survey);
     let SurveyDocument { machine: host, header, complete, provenance, .. } = survey;
-    let known = FleetMachine { started_at: header.started_at, partial: !complete, ..FleetMachine::default() };
-    Digest { provenance, machine: known.on(&host), key: key(&host), answers }.checked("no row was measured")
+    let no_cuda = starts::why_not(&host, &[], &[]).map(|why| cut(&why));
+    let started_at = header.started_at;
+    let known = FleetMachine { started_at, partial: !complete, no_cuda, ..FleetMachine::default() };
+    let facts = MachineFacts::new(&host, std::iter::empty());
+    Digest { provenance, machine: known.on(&host), key: key(&host), facts, answers }.checked()
 }
 
 /// One question, if the report says anything of it that is the machine's.
@@ -220,8 +244,28 @@ fn case_facts(CompactCase { name, outcomes, .. }: CompactCase) -> impl Iterator<
 
 fn sorted(mut changes: Vec<Change>) -> Vec<Change> {
     changes.sort_by_key(|change| (change.label.is_empty(), change.step));
-    changes.iter_mut().for_each(|change| change.facts.sort());
+    for change in &mut changes {
+        change.label = cut(&change.label);
+        change.facts.iter_mut().for_each(cut_fact);
+        change.facts.sort();
+    }
     changes
+}
+
+fn cut_fact(fact: &mut Fact) {
+    match fact {
+        Fact::Status(Token::Text(text)) | Fact::End(text) | Fact::Current(Some(text)) | Fact::Memory(text, _) => {
+            *text = cut(text);
+        }
+        Fact::Value(name, value) => {
+            *name = cut(name);
+            if let Token::Text(text) = value {
+                *text = cut(text);
+            }
+        }
+        Fact::Visible(Some(gpus)) | Fact::Contexts(Some(gpus)) => gpus.iter_mut().for_each(|gpu| *gpu = cut(gpu)),
+        _ => {}
+    }
 }
 
 /// Whether so many attempts do not count because of other processes that a machine was not idle.
@@ -248,8 +292,8 @@ fn key(machine: &Machine) -> Key {
     let mut models = tally(machine.gpus.iter().map(|gpu| gpu.name.as_deref().unwrap_or("GPU of unknown name")));
     models.sort();
     Key {
-        gpus: listed(models.into_iter().map(|(name, count)| format!("{count}x {name}")), "no GPU"),
-        driver: machine.driver_version.clone().unwrap_or_default(),
+        gpus: cut(&listed(models.into_iter().map(|(name, count)| format!("{count}x {name}")), "no GPU")),
+        driver: cut(machine.driver_version.as_deref().unwrap_or_default()),
         mig: machine.gpus.iter().any(|gpu| gpu.mig == Some(true)),
         ..Key::default()
     }
@@ -257,6 +301,16 @@ fn key(machine: &Machine) -> Key {
 
 fn invalid(why: &str) -> Rejection {
     Rejection { bucket: Bucket::Invalid, why: why.to_owned() }
+}
+
+/// A text without what is too long. What is left of two different texts differs.
+pub(super) fn cut(text: &str) -> String {
+    let Some((end, _)) = text.char_indices().nth(LONGEST_TEXT) else { return text.to_owned() };
+    let mut hasher = DefaultHasher::new();
+    text.hash(&mut hasher);
+    let mark = format!("… ({:08x})", hasher.finish() >> 32);
+    let kept = text.get(..end).unwrap_or_default();
+    kept.chars().take(LONGEST_TEXT - mark.chars().count()).chain(mark.chars()).collect()
 }
 
 fn refused(error: &serde_json::Error) -> Rejection {

@@ -4,8 +4,9 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use super::answer::{MachineAnswer, SharedAnswer};
-use super::digest::{Digest, Rejection};
-use super::document::{Bucket, Input, MOST_EXAMPLES, NotMerged};
+use super::digest::{Digest, LONGEST_LABEL, Rejection, cut};
+use super::document::{Bucket, FleetMachine, Input, MOST_EXAMPLES, NotMerged};
+use super::names::{NAMES, label};
 use cuda_pitfalls_core::verdict::Provenance;
 
 /// The most bytes of different answers. A thousand machines that all differ take a tenth of it.
@@ -22,6 +23,8 @@ pub struct Rule {
     pub not_before: Option<String>,
     /// A run that began later than this is dated in the future, RFC 3339, UTC.
     pub not_after: Option<String>,
+    /// The label whose value machines must share to be compared.
+    pub group_by: Option<String>,
 }
 
 /// Everything that was read. Several threads add to it.
@@ -29,7 +32,16 @@ pub struct DocumentPool {
     rule: Rule,
     answers: RwLock<Answers>,
     kept: Mutex<Vec<PooledDocument>>,
+    left_out: Mutex<Vec<LeftOut>>,
     input: Mutex<Input>,
+}
+
+/// A valid document that is not compared, and its machine.
+#[derive(Debug)]
+pub(super) struct LeftOut {
+    pub(super) path: String,
+    pub(super) bucket: Bucket,
+    pub(super) machine: FleetMachine,
 }
 
 /// What is kept of one document.
@@ -68,7 +80,8 @@ pub(super) struct Answers {
 impl DocumentPool {
     /// A pool without documents.
     pub fn new(rule: Rule) -> DocumentPool {
-        DocumentPool { rule, answers: RwLock::default(), kept: Mutex::default(), input: Mutex::default() }
+        let (answers, kept, left_out, input) = Default::default();
+        DocumentPool { rule, answers, kept, left_out, input }
     }
 
     /// Adds what a document answers, or why it answers nothing.
@@ -76,11 +89,11 @@ impl DocumentPool {
         let kept = digest.and_then(|digest| self.keep(path.clone(), digest));
         match kept {
             Ok(kept) => {
-                let bucket = if kept.digest.machine.partial { Bucket::Partial } else { Bucket::Merged };
-                lock(&self.input).count(bucket);
+                lock(&self.input).count(kept.bucket());
                 lock(&self.kept).push(kept);
             }
             Err(Rejection { bucket, why }) => {
+                let why = cut(&why);
                 let mut input = lock(&self.input);
                 input.count(bucket);
                 input.not_merged.push(NotMerged { path, bucket, why });
@@ -92,32 +105,32 @@ impl DocumentPool {
         }
     }
 
+    /// Keeps the name of the machine that a document is of which is not read, if it says that.
+    pub(super) fn leave_out(&self, path: &str, bucket: Bucket, labels: BTreeMap<String, String>) {
+        let machine = FleetMachine { labels, ..FleetMachine::default() };
+        if label(&machine).is_some_and(|name| name.len() <= LONGEST_LABEL) {
+            let labels = machine.labels.into_iter().filter(|(name, _)| NAMES.contains(&name.as_str())).collect();
+            let machine = FleetMachine { labels, ..FleetMachine::default() };
+            lock(&self.left_out).push(LeftOut { path: path.to_owned(), bucket, machine });
+        }
+    }
+
     /// Names a source of which the rest is not read, and why.
     pub(super) fn note(&self, path: String, why: String) {
         lock(&self.input).not_merged.push(NotMerged { path, bucket: Bucket::Invalid, why });
     }
 
     fn keep(&self, path: String, mut digest: Digest) -> Result<PooledDocument, Rejection> {
-        if digest.provenance != self.rule.provenance {
-            return Err(match digest.provenance {
-                Provenance::Simulated => {
-                    refused(Bucket::Simulated, "the simulated machine answered; --simulated merges it")
-                }
-                Provenance::Measured => refused(Bucket::Measured, "a real driver answered, and --simulated was given"),
-            });
+        if let Some(refused) = self.reason_to_leave_out(&digest) {
+            let machine = std::mem::take(&mut digest.machine);
+            lock(&self.left_out).push(LeftOut { path, bucket: refused.bucket, machine });
+            return Err(refused);
         }
-        if let Some(earliest) = self.rule.not_before.as_ref().filter(|earliest| digest.machine.started_at < **earliest)
-        {
-            return Err(refused(
-                Bucket::Stale,
-                &format!("its run began at {}, before {earliest}", digest.machine.started_at),
-            ));
-        }
-        let is_of_the_future = self.rule.not_after.as_ref().is_some_and(|latest| digest.machine.started_at > *latest);
-        if is_of_the_future && self.rule.not_before.is_some() {
-            let why =
-                format!("its run began at {}, which is in the future: that is not current", digest.machine.started_at);
-            return Err(refused(Bucket::Future, &why));
+        let is_of_the_future = self.is_of_the_future(&digest);
+        if let Some(name) = &self.rule.group_by {
+            let value = digest.machine.labels.get(name);
+            let label = value.map_or_else(|| format!("without {name}"), |value| format!("{name}={value}"));
+            digest.key.label = Some(label);
         }
         let answers = std::mem::take(&mut digest.answers);
         let mut found: Vec<(u32, u32, Vec<i64>)> = Vec::with_capacity(answers.len());
@@ -140,13 +153,47 @@ impl DocumentPool {
         })
     }
 
+    fn is_of_the_future(&self, digest: &Digest) -> bool {
+        self.rule.not_after.as_ref().is_some_and(|latest| digest.machine.started_at > *latest)
+    }
+
+    fn reason_to_leave_out(&self, digest: &Digest) -> Option<Rejection> {
+        let started = &digest.machine.started_at;
+        let (bucket, why) = match (digest.provenance, self.rule.provenance, &self.rule.not_before) {
+            (Provenance::Simulated, Provenance::Measured, _) => {
+                (Bucket::Simulated, "the simulated machine answered; --simulated merges it".to_owned())
+            }
+            (Provenance::Measured, Provenance::Simulated, _) => {
+                (Bucket::Measured, "a real driver answered, and --simulated was given".to_owned())
+            }
+            (_, _, Some(earliest)) if started < earliest => {
+                (Bucket::Stale, format!("its run began at {started}, before {earliest}"))
+            }
+            (_, _, Some(_)) if self.is_of_the_future(digest) => {
+                (Bucket::Future, format!("its run began at {started}, which is in the future: that is not current"))
+            }
+            _ if digest.is_empty() => (Bucket::Empty, "no question was answered".to_owned()),
+            _ => return None,
+        };
+        Some(Rejection { bucket, why })
+    }
+
     /// What was read, in an order that does not depend on who read it.
-    pub(super) fn into_parts(self) -> (Rule, Answers, Vec<PooledDocument>, Input) {
+    pub(super) fn into_parts(self) -> (Rule, Answers, Vec<PooledDocument>, Vec<LeftOut>, Input) {
         let mut kept = self.kept.into_inner().unwrap_or_else(PoisonError::into_inner);
         kept.sort_by(|a, b| a.path.cmp(&b.path));
         let mut input = self.input.into_inner().unwrap_or_else(PoisonError::into_inner);
         input.shorten();
-        (self.rule, self.answers.into_inner().unwrap_or_else(PoisonError::into_inner), kept, input)
+        let mut left_out = self.left_out.into_inner().unwrap_or_else(PoisonError::into_inner);
+        left_out.sort_by(|a, b| a.path.cmp(&b.path));
+        (self.rule, self.answers.into_inner().unwrap_or_else(PoisonError::into_inner), kept, left_out, input)
+    }
+}
+
+impl PooledDocument {
+    /// What becomes of it unless another document of its machine stands before it.
+    pub(super) fn bucket(&self) -> Bucket {
+        if self.digest.machine.partial { Bucket::Partial } else { Bucket::Merged }
     }
 }
 
