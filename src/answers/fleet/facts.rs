@@ -71,6 +71,9 @@ impl MachineFacts {
 /// Adds a group for each value of the label, with one question for each fact. `machines` has the index of a machine, its
 /// label and its facts.
 pub(super) fn compare(fleet: &mut Fleet, machines: &[(usize, Option<String>, &MachineFacts)]) {
+    if machines.is_empty() {
+        return;
+    }
     let mut classes: BTreeMap<&Option<String>, Vec<(usize, &MachineFacts)>> = BTreeMap::new();
     for (machine, label, facts) in machines {
         classes.entry(label).or_default().push((*machine, facts));
