@@ -3,14 +3,19 @@
 //! A whole report is judged anew and made compact first, so that both have the same facts. A document that
 //! contradicts itself is refused.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::sync::{Arc, PoisonError, RwLock};
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
 
 use super::answer::{MachineAnswer, Same, SharedAnswer, UNREAD};
 use super::change::CaseChange;
 use super::document::{Bucket, FleetMachine, Key};
 use super::facts::MachineFacts;
-use super::{rows, starts};
+use super::rows;
+use super::starts::{self, StartEvidence};
 use crate::survey::{self, SurveyDocument};
 use cuda_pitfalls_core::calibration::Calibration;
 use cuda_pitfalls_core::fact::{Change, Fact, Token};
@@ -18,11 +23,13 @@ use cuda_pitfalls_core::judge;
 use cuda_pitfalls_core::machine::Machine;
 use cuda_pitfalls_core::report::{self, CompactCase, CompactReport, CompactScenario, Head, Report};
 use cuda_pitfalls_core::text::counts::{listed, tally};
-use cuda_pitfalls_core::verdict::{ExpectationMet, Provenance, Reason};
+use cuda_pitfalls_core::verdict::{ExpectationMet, Kind, Provenance, Reason};
 use cuda_pitfalls_trace as trace;
 
 /// A label is no longer than a host name may be.
 pub(super) const LONGEST_LABEL: usize = 253;
+/// The most bytes of scenarios that are kept as they were written.
+const MOST_KNOWN_BYTES: usize = 24 << 20;
 const LONGEST_NAME: usize = 500;
 /// More warnings of one report are left out.
 const MOST_WARNINGS: usize = 20;
@@ -60,7 +67,7 @@ pub(super) struct Digest {
     /// The machine itself.
     pub facts: MachineFacts,
     /// One for each question that was asked, and each libcudart.
-    pub answers: Vec<MachineAnswer>,
+    pub answers: Vec<Arc<MachineAnswer>>,
 }
 
 /// How the answers of a document are read.
@@ -68,10 +75,55 @@ pub(super) struct DocumentReader {
     /// What it answers.
     ///
     /// # Errors
-    /// It is not valid, or it answers nothing.
-    pub read: fn(&[u8]) -> Result<Digest, Rejection>,
+    /// It is not valid.
+    pub read: fn(&[u8], &KnownScenarios) -> Result<Digest, Rejection>,
     /// Whether reading takes many times the size of the document in memory.
     pub is_large: bool,
+}
+
+/// Scenarios of compact reports that were read before, by their text: most machines of a fleet say the same.
+#[derive(Default)]
+pub(super) struct KnownScenarios(RwLock<ScenarioTexts>);
+
+#[derive(Default)]
+struct ScenarioTexts {
+    known: HashMap<Box<str>, Arc<AskedDigest>>,
+    bytes: usize,
+}
+
+/// The parts of a compact report that are read one by one.
+#[derive(Deserialize)]
+struct Outline<'a> {
+    #[serde(borrow)]
+    scenarios: Vec<&'a RawValue>,
+}
+
+/// What one scenario says.
+#[derive(Debug)]
+struct AskedDigest {
+    /// What no document has twice.
+    asked: (String, Option<String>),
+    kind: Kind,
+    is_unexpected: bool,
+    /// How many attempts were made, and how many do not count because of other processes.
+    made: u128,
+    disturbed: u128,
+    start: StartEvidence,
+    answer: Option<Arc<MachineAnswer>>,
+}
+
+impl KnownScenarios {
+    fn find(&self, text: &str) -> Option<Arc<AskedDigest>> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).known.get(text).cloned()
+    }
+
+    fn insert(&self, text: &str, digest: &Arc<AskedDigest>) {
+        let mut texts = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        if texts.bytes + text.len() <= MOST_KNOWN_BYTES {
+            texts.bytes += text.len();
+            texts.known.insert(text.into(), Arc::clone(digest));
+        }
+    }
 }
 
 /// How a text is read, by its head.
@@ -111,24 +163,60 @@ fn is_survey(head: &Head) -> Result<bool, Rejection> {
 }
 
 /// What a whole report answers, judged as today.
-fn judged(text: &[u8]) -> Result<Digest, Rejection> {
+fn judged(text: &[u8], _: &KnownScenarios) -> Result<Digest, Rejection> {
     let mut whole: Report = serde_json::from_slice(text).map_err(|error| refused(&error))?;
     judge::rejudge(&mut whole);
-    let compact = CompactReport::new(&whole, |_| false);
+    let mut compact = CompactReport::new(&whole, |_| false);
     drop(whole);
-    reported(compact)
+    let scenarios = std::mem::take(&mut compact.scenarios).into_iter();
+    let asked: Vec<_> = scenarios.map(|scenario| Arc::new(AskedDigest::new(scenario))).collect();
+    reported(compact, &asked)
 }
 
-fn compact(text: &[u8]) -> Result<Digest, Rejection> {
+/// Reads a compact report. Of its scenarios only those are parsed that no document had before; the others were checked
+/// then.
+fn compact(text: &[u8], known: &KnownScenarios) -> Result<Digest, Rejection> {
+    let Outline { scenarios } = serde_json::from_slice(text).map_err(|error| refused(&error))?;
+    let texts: Vec<&str> = scenarios.iter().map(|scenario| scenario.get()).collect();
+    let found: Vec<Option<Arc<AskedDigest>>> = texts.iter().map(|text| known.find(text)).collect();
+    let mut rest = read_compact(&without_known(text, &texts, &found))?;
+    let mut new = std::mem::take(&mut rest.scenarios).into_iter();
+    let mut asked = Vec::with_capacity(texts.len());
+    for (text, found) in texts.iter().zip(found) {
+        let new = if found.is_none() { new.next().map(|new| Arc::new(AskedDigest::new(new))) } else { None };
+        if let Some(digest) = &new {
+            known.insert(text, digest);
+        }
+        asked.extend(found.or(new));
+    }
+    // What only a whole document can say of itself.
+    let names: HashSet<&(String, Option<String>)> = asked.iter().map(|one| &one.asked).collect();
+    if names.len() < asked.len() {
+        read_compact(text)?;
+    }
+    reported(rest, &asked)
+}
+
+fn read_compact(text: &[u8]) -> Result<CompactReport, Rejection> {
     let read: CompactReport = serde_json::from_slice(text).map_err(|error| refused(&error))?;
     if is_survey(&Head::of_compact(&read.schema, &read.must_understand))? {
         return Err(invalid("it says that it is compact, and is no compact report"));
     }
-    reported(read)
+    Ok(read)
 }
 
-fn reported(report: CompactReport) -> Result<Digest, Rejection> {
-    let CompactReport { provenance, run, machine, scenarios, complete, .. } = report;
+/// The document with only those of its scenarios that are not known.
+fn without_known(text: &[u8], texts: &[&str], found: &[Option<Arc<AskedDigest>>]) -> Vec<u8> {
+    let (Some(first), Some(last)) = (texts.first(), texts.last()) else { return text.to_vec() };
+    let at = |part: &str| part.as_ptr().addr().saturating_sub(text.as_ptr().addr());
+    let (start, end) = (at(first), at(last) + last.len());
+    let new = texts.iter().zip(found).filter(|(_, found)| found.is_none()).map(|(text, _)| *text);
+    let new = new.collect::<Vec<_>>().join(",");
+    [text.get(..start).unwrap_or_default(), new.as_bytes(), text.get(end..).unwrap_or_default()].concat()
+}
+
+fn reported(report: CompactReport, asked: &[Arc<AskedDigest>]) -> Result<Digest, Rejection> {
+    let CompactReport { provenance, run, machine, complete, .. } = report;
     if run.labels.iter().any(|(name, value)| name.len().max(value.len()) > LONGEST_LABEL) {
         return Err(invalid(&format!("a label is longer than {LONGEST_LABEL} bytes")));
     }
@@ -138,21 +226,49 @@ fn reported(report: CompactReport) -> Result<Digest, Rejection> {
     let warnings = warnings.iter().map(|warning| cut(warning)).collect();
     let calibrations: Vec<Calibration> = run.calibration.into_iter().map(|calibrated| calibrated.figures).collect();
     let contexts = calibrations.iter().filter(|found| found.sound).map(|found| found.context_bytes);
-    let unexpected = scenarios.iter().filter(|one| one.verdict.expectation == ExpectationMet::Unexpected);
+    let start: Vec<&StartEvidence> = asked.iter().map(|one| &one.start).collect();
     let known = FleetMachine {
         labels: run.labels,
         started_at: run.started_at,
         partial: !complete,
-        verdicts: tally(scenarios.iter().map(|scenario| scenario.verdict.kind)).into_iter().collect(),
-        unexpected: unexpected.count(),
-        no_cuda: starts::why_not(&machine, &calibrations, &scenarios).map(|why| cut(&why)),
+        verdicts: tally(asked.iter().map(|one| one.kind)).into_iter().collect(),
+        unexpected: asked.iter().filter(|one| one.is_unexpected).count(),
+        no_cuda: starts::why_not(&machine, &calibrations, &start).map(|why| cut(&why)),
         warnings,
         ..FleetMachine::default()
     };
-    let key = Key { shared: !run.co_tenants.is_empty() || is_disturbed(&scenarios), ..key(&machine) };
+    let made: u128 = asked.iter().map(|one| one.made).sum();
+    let disturbed: u128 = asked.iter().map(|one| one.disturbed).sum();
+    // So many attempts do not count because of other processes that the machine was not idle.
+    let shared = !run.co_tenants.is_empty() || disturbed * DISTURBED_OF > made;
+    let key = Key { shared, ..key(&machine) };
     let facts = MachineFacts::new(&machine, contexts);
-    let answers = scenarios.into_iter().filter_map(answered).collect();
+    let answers = asked.iter().filter_map(|one| one.answer.clone()).collect();
     Digest { provenance, machine: known.on(&machine), key, facts, answers }.checked()
+}
+
+impl AskedDigest {
+    fn new(scenario: CompactScenario) -> AskedDigest {
+        // No sum of so many numbers of 32 bits is too large for these.
+        let (mut made, mut disturbed) = (0_u128, 0_u128);
+        for case in &scenario.cases {
+            made += case.outcomes.iter().map(|outcome| u128::from(outcome.count)).sum::<u128>();
+            for (reason, count) in &case.not_counted {
+                made += u128::from(*count);
+                disturbed += u128::from(*count) * u128::from(matches!(reason, Reason::Contaminated | Reason::Residue));
+            }
+        }
+        let version = scenario.libcudart.as_ref().and_then(|runtime| runtime.version.clone());
+        AskedDigest {
+            asked: (scenario.name.clone(), version),
+            kind: scenario.verdict.kind,
+            is_unexpected: scenario.verdict.expectation == ExpectationMet::Unexpected,
+            made,
+            disturbed,
+            start: StartEvidence::new(&scenario),
+            answer: answered(scenario).map(Arc::new),
+        }
+    }
 }
 
 impl FleetMachine {
@@ -189,9 +305,9 @@ impl Digest {
 }
 
 /// What a survey answers: its rows are questions.
-fn surveyed(text: &[u8]) -> Result<Digest, Rejection> {
+fn surveyed(text: &[u8], _: &KnownScenarios) -> Result<Digest, Rejection> {
     let survey = SurveyDocument::parse(text).map_err(|error| refused(&error))?;
-    let answers = rows::answers(&survey);
+    let answers = rows::answers(&survey).into_iter().map(Arc::new).collect();
     let SurveyDocument { machine: host, header, complete, provenance, .. } = survey;
     let no_cuda = starts::why_not(&host, &[], &[]).map(|why| cut(&why));
     let started_at = header.started_at;
@@ -266,20 +382,6 @@ fn cut_fact(fact: &mut Fact) {
         Fact::Visible(Some(gpus)) | Fact::Contexts(Some(gpus)) => gpus.iter_mut().for_each(|gpu| *gpu = cut(gpu)),
         _ => {}
     }
-}
-
-/// Whether so many attempts do not count because of other processes that a machine was not idle.
-fn is_disturbed(scenarios: &[CompactScenario]) -> bool {
-    // No sum of so many numbers of 32 bits is too large for these.
-    let (mut made, mut disturbed) = (0_u128, 0_u128);
-    for case in scenarios.iter().flat_map(|scenario| &scenario.cases) {
-        made += case.outcomes.iter().map(|outcome| u128::from(outcome.count)).sum::<u128>();
-        for (reason, count) in &case.not_counted {
-            made += u128::from(*count);
-            disturbed += u128::from(*count) * u128::from(matches!(reason, Reason::Contaminated | Reason::Residue));
-        }
-    }
-    disturbed * DISTURBED_OF > made
 }
 
 /// Whether a question was left out by those who ran it, and not by what the machine is.

@@ -33,7 +33,7 @@ const NOT_SET: &str = "not set";
 const CONTEXT: &str = "context size";
 
 /// What one document says of its machine.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct MachineFacts {
     /// By name, in words. A variable that is not set is not there.
     pub(super) facts: Vec<(String, String)>,

@@ -138,7 +138,7 @@ fn add(found: ArchiveDocument, whole: &Mutex<()>, pool: &DocumentPool) -> bool {
     let read = reader(&text).map(|DocumentReader { read, is_large }| {
         // Of large ones one at a time.
         let _one = is_large.then(|| whole.lock().unwrap_or_else(PoisonError::into_inner));
-        read(&text)
+        read(&text, &pool.scenarios)
     });
     let is_valid = match &read {
         Ok(Err(refused)) => refused.bucket != Bucket::Invalid,

@@ -225,7 +225,7 @@ impl Members {
         let mut all: Vec<(usize, Option<String>, &MachineFacts)> = Vec::new();
         for (one, machine) in kept.iter().zip(&self.machines) {
             if one.digest.machine.no_cuda.is_none() && all.last().is_none_or(|(last, ..)| last != machine) {
-                all.push((*machine, one.digest.key.label.clone(), &one.digest.facts));
+                all.push((*machine, one.digest.key.label.clone(), &*one.facts));
             }
         }
         all
@@ -255,7 +255,7 @@ impl PooledDocument {
         if starts != starts_there {
             return vec!["whether CUDA starts".to_owned()];
         }
-        self.digest.facts.disagree(&other.digest.facts).into_iter().map(str::to_owned).collect()
+        self.facts.disagree(&other.facts).into_iter().map(str::to_owned).collect()
     }
 }
 

@@ -1,11 +1,12 @@
 //! What many documents answer, each answer kept once: most machines show the same.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use super::answer::{MachineAnswer, SharedAnswer};
-use super::digest::{Digest, LONGEST_LABEL, Rejection, cut};
+use super::digest::{Digest, KnownScenarios, LONGEST_LABEL, Rejection, cut};
 use super::document::{Bucket, FleetMachine, Input, MOST_EXAMPLES, NotMerged};
+use super::facts::MachineFacts;
 use super::names::{NAMES, label};
 use cuda_pitfalls_core::verdict::Provenance;
 
@@ -34,6 +35,9 @@ pub struct DocumentPool {
     kept: Mutex<Vec<PooledDocument>>,
     left_out: Mutex<Vec<LeftOut>>,
     input: Mutex<Input>,
+    /// Facts of machines, each once.
+    facts: Mutex<HashSet<Arc<MachineFacts>>>,
+    pub(super) scenarios: KnownScenarios,
 }
 
 /// A valid document that is not compared, and its machine.
@@ -50,7 +54,9 @@ pub(super) struct PooledDocument {
     pub(super) path: String,
     /// Whether its date cannot be true: it counts only where the machine has no other report.
     pub(super) is_of_the_future: bool,
-    /// What it says, without its answers.
+    /// What it says of its machine.
+    pub(super) facts: Arc<MachineFacts>,
+    /// What it says, without its answers and the facts.
     pub(super) digest: Digest,
     /// Indices of [`Answers::all`], in the order of their names.
     pub(super) answers: Box<[u32]>,
@@ -80,8 +86,8 @@ pub(super) struct Answers {
 impl DocumentPool {
     /// A pool without documents.
     pub fn new(rule: Rule) -> DocumentPool {
-        let (answers, kept, left_out, input) = Default::default();
-        DocumentPool { rule, answers, kept, left_out, input }
+        let (answers, kept, left_out, input, facts, scenarios) = Default::default();
+        DocumentPool { rule, answers, kept, left_out, input, facts, scenarios }
     }
 
     /// Adds what a document answers, or why it answers nothing.
@@ -132,12 +138,21 @@ impl DocumentPool {
             let label = value.map_or_else(|| format!("without {name}"), |value| format!("{name}={value}"));
             digest.key.label = Some(label);
         }
+        let facts = Arc::new(std::mem::take(&mut digest.facts));
+        let facts = {
+            let mut known = lock(&self.facts);
+            let same = known.get(&facts).cloned();
+            same.unwrap_or_else(|| {
+                known.insert(Arc::clone(&facts));
+                facts
+            })
+        };
         let answers = std::mem::take(&mut digest.answers);
         let mut found: Vec<(u32, u32, Vec<i64>)> = Vec::with_capacity(answers.len());
-        for mut one in answers {
-            let bytes = std::mem::take(&mut one.bytes);
+        for one in answers {
+            let bytes = one.bytes.clone();
             let known = self.answers.read().unwrap_or_else(PoisonError::into_inner).find(&one.answer);
-            let kept = known.or_else(|| self.answers.write().unwrap_or_else(PoisonError::into_inner).insert(one));
+            let kept = known.or_else(|| self.answers.write().unwrap_or_else(PoisonError::into_inner).insert(&one));
             let (name, at) = kept.ok_or_else(|| {
                 refused(Bucket::Invalid, "it answers otherwise than thousands of others, which cannot all be kept")
             })?;
@@ -145,6 +160,7 @@ impl DocumentPool {
         }
         found.sort_by_key(|(name, at, _)| (*name, *at));
         Ok(PooledDocument {
+            facts,
             path,
             is_of_the_future,
             digest,
@@ -230,8 +246,8 @@ impl Answers {
     }
 
     /// The name and the index of an answer, which is kept if it is a new one; none if there is no room for it.
-    fn insert(&mut self, MachineAnswer { scenario, words, answer, .. }: MachineAnswer) -> Option<(u32, u32)> {
-        if let Some(known) = self.find(&answer) {
+    fn insert(&mut self, MachineAnswer { scenario, words, answer, .. }: &MachineAnswer) -> Option<(u32, u32)> {
+        if let Some(known) = self.find(answer) {
             return Some(known);
         }
         if self.bytes > MOST_BYTES {
@@ -241,7 +257,7 @@ impl Answers {
             Some(name) => *name,
             None => {
                 let at = u32::try_from(self.names.len()).ok()?;
-                self.names.push(Name { name: answer.name.clone(), scenario, words });
+                self.names.push(Name { name: answer.name.clone(), scenario: scenario.clone(), words: words.clone() });
                 self.by_name.insert(answer.name.clone(), at);
                 at
             }
@@ -250,7 +266,7 @@ impl Answers {
         let text = serde_json::to_string(&answer.shown.as_ref().map(|same| &same.facts)).unwrap_or_default();
         let texts = [&answer.name, &answer.asked, &answer.libcudart, &text].into_iter().chain(&answer.figures);
         self.bytes += FACTS_BYTES * texts.map(String::len).sum::<usize>() + size_of::<SharedAnswer>();
-        let answer = Arc::new(answer);
+        let answer = Arc::new(answer.clone());
         self.known.insert(Arc::clone(&answer), at);
         self.all.push((name, answer));
         Some((name, at))

@@ -23,31 +23,46 @@ const OF_OTHERS: [Reason; 9] = [
     Reason::HostUnsafe,
 ];
 
+/// What a question says of whether CUDA starts.
+#[derive(Clone, Debug, Default)]
+pub(super) struct StartEvidence {
+    has_answer: bool,
+    uses_gpu: bool,
+    no_gpu: Option<Reason>,
+    failure: Option<String>,
+}
+
+impl StartEvidence {
+    pub(super) fn new(asked: &CompactScenario) -> StartEvidence {
+        StartEvidence {
+            has_answer: asked.verdict.kind.is_conclusive(),
+            uses_gpu: asked.cases.iter().any(uses_gpu),
+            no_gpu: asked.verdict.reason.filter(|reason| reason.is_no_gpu()),
+            failure: failure(asked),
+        }
+    }
+}
+
 /// Why CUDA does not start; `None` if it does, or if nothing was asked that tells.
-pub(super) fn why_not(
-    machine: &Machine,
-    calibrations: &[Calibration],
-    scenarios: &[CompactScenario],
-) -> Option<String> {
+pub(super) fn why_not(machine: &Machine, calibrations: &[Calibration], asked: &[&StartEvidence]) -> Option<String> {
     if let Some(lacks) = machine.unavailable.iter().find(|lacks| LACKING.contains(&lacks.reason.as_str())) {
         return Some(if lacks.detail.is_empty() { lacks.reason.clone() } else { lacks.detail.clone() });
     }
-    if scenarios.iter().any(|asked| asked.verdict.kind.is_conclusive() && asked.cases.iter().any(uses_gpu)) {
+    if asked.iter().any(|one| one.has_answer && one.uses_gpu) {
         return None;
     }
-    let has_answer = scenarios.iter().any(|asked| asked.verdict.kind.is_conclusive());
-    let no_gpu = scenarios.iter().find_map(|asked| asked.verdict.reason.filter(|reason| reason.is_no_gpu()));
-    if let Some(reason) = no_gpu.filter(|_| !has_answer) {
+    let has_answer = asked.iter().any(|one| one.has_answer);
+    if let Some(reason) = asked.iter().find_map(|one| one.no_gpu).filter(|_| !has_answer) {
         return Some(reason.name());
     }
     if machine.gpus.is_empty() {
         return Some("NVML lists no GPU".to_owned());
     }
     let has_context = calibrations.iter().any(|found| found.sound || found.context_bytes > 0);
-    if has_context || scenarios.iter().flat_map(|asked| &asked.cases).any(uses_gpu) {
+    if has_context || asked.iter().any(|one| one.uses_gpu) {
         return None;
     }
-    most_frequent(scenarios.iter().filter_map(failure))
+    most_frequent(asked.iter().filter_map(|one| one.failure.clone()))
 }
 
 /// Whether a GPU answered, or its memory was used.

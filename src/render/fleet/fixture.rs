@@ -174,8 +174,10 @@ pub fn hostile() -> Fleet {
         machine.reports.push(EVIL.to_owned());
         machine.warnings.push(EVIL.to_owned());
         machine.started_at = EVIL.to_owned();
-        machine.no_cuda = Some(EVIL.to_owned());
         machine.conflicts.push(EVIL.to_owned());
+    }
+    if let Some(machine) = fleet.machines.first_mut() {
+        machine.no_cuda = Some(EVIL.to_owned());
     }
     for question in &mut fleet.questions {
         question.name = format!("{EVIL}{}", question.name);
