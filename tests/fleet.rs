@@ -57,7 +57,9 @@ fn differences(fleet: &Value) -> Vec<String> {
             text(&key["gpus"]),
         )
     };
-    fleet["differences"].as_array().expect("differences").iter().map(told).collect()
+    let of_answers =
+        |one: &&Value| !at("questions", &one["question"])["name"].as_str().expect("a name").starts_with("machine: ");
+    fleet["differences"].as_array().expect("differences").iter().filter(of_answers).map(told).collect()
 }
 
 /// Where the committed reports differ within a group, with how many differ and the place that says why. Whoever adds a report that

@@ -221,7 +221,6 @@ fn forms_of_fleet(fleet: &Fleet, forms: &mut Forms) {
         ("markdown", FleetForm::Markdown),
         ("prometheus", FleetForm::Prometheus),
         ("json", FleetForm::Json),
-        ("csv", FleetForm::Csv),
     ] {
         forms.add(form, || Some(render::fleet::render(fleet, format, 100, None)));
     }
@@ -229,7 +228,12 @@ fn forms_of_fleet(fleet: &Fleet, forms: &mut Forms) {
 
 /// Documents one a line, compressed or not.
 fn merge(bytes: &[u8], forms: &mut Forms) -> Option<()> {
-    let pool = DocumentPool::new(Rule { provenance: Provenance::Simulated, not_before: None, not_after: None });
+    let pool = DocumentPool::new(Rule {
+        provenance: Provenance::Simulated,
+        not_before: None,
+        not_after: None,
+        group_by: None,
+    });
     file(bytes, |path| fleet::gather(&[path.to_path_buf()], &pool));
     let merged = fleet::merge(pool, None, |_| None);
     keeps(&merged);
