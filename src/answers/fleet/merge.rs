@@ -31,7 +31,7 @@ pub fn merge(pool: DocumentPool, expected: Option<&[String]>, words: impl Fn(&st
         let owners = owner.cmp(other_owner).then(one.is_of_the_future.cmp(&other.is_of_the_future));
         owners.then(other.digest.machine.started_at.cmp(&one.digest.machine.started_at)).then(one.path.cmp(&other.path))
     });
-    let (owners, kept): (Vec<DocumentOwner>, Vec<PooledDocument>) = owned.into_iter().unzip();
+    let (owners, mut kept): (Vec<DocumentOwner>, Vec<PooledDocument>) = owned.into_iter().unzip();
 
     let members = Members::new(&answers, &kept, &owners);
     for (one, used) in kept.iter().zip(&members.used) {
@@ -56,7 +56,7 @@ pub fn merge(pool: DocumentPool, expected: Option<&[String]>, words: impl Fn(&st
     let times: BTreeSet<&String> = used.map(|(one, _)| &one.digest.machine.started_at).collect();
     (input.from, input.to) = (times.first().copied().cloned(), times.last().copied().cloned());
 
-    let mut machines = machines(&kept, &owners, &members);
+    let mut machines = machines(&mut kept, &owners, &members);
     warn_of_clashes(&mut machines);
     let compared = machines.len();
     add_left_out(&mut machines, left_out);
@@ -259,10 +259,10 @@ impl PooledDocument {
     }
 }
 
-fn machines(kept: &[PooledDocument], owners: &[DocumentOwner], members: &Members) -> Vec<FleetMachine> {
+fn machines(kept: &mut [PooledDocument], owners: &[DocumentOwner], members: &Members) -> Vec<FleetMachine> {
     let mut all: Vec<FleetMachine> = Vec::new();
     let places = members.machines.iter().zip(&members.used);
-    for ((one, owner), (machine, used)) in kept.iter().zip(owners).zip(places) {
+    for ((one, owner), (machine, used)) in kept.iter_mut().zip(owners).zip(places) {
         if *machine == all.len() {
             let warnings = owner.shared_name.iter().map(|name| format!("another machine is called {name} too"));
             all.push(FleetMachine {
@@ -285,20 +285,21 @@ fn machines(kept: &[PooledDocument], owners: &[DocumentOwner], members: &Members
 
 impl FleetMachine {
     /// Adds what a document says, of which those that are dated in the future come after the others.
-    fn add(&mut self, PooledDocument { path, is_of_the_future, digest, .. }: &PooledDocument) {
-        let said = digest.machine.clone();
+    fn add(&mut self, PooledDocument { path, is_of_the_future, digest, .. }: &mut PooledDocument) {
+        let said = std::mem::take(&mut digest.machine);
+        digest.machine.no_cuda.clone_from(&said.no_cuda);
         for (name, value) in said.labels {
             self.labels.entry(name).or_insert(value);
         }
         self.gpus.extend(said.gpus);
         self.gpus.sort();
         self.gpus.dedup();
-        self.reports.push(path.clone());
+        self.reports.push(std::mem::take(path));
         if *is_of_the_future {
             self.dated_ahead = true;
             self.warnings.push(format!("a report of it is dated in the future: {}", said.started_at));
         }
-        if self.started_at.is_empty() || (!is_of_the_future && self.started_at < said.started_at) {
+        if self.started_at.is_empty() || (!*is_of_the_future && self.started_at < said.started_at) {
             self.started_at = said.started_at;
         }
         self.partial |= said.partial;
