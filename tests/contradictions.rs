@@ -72,6 +72,9 @@ const CONTRADICTIONS: &[Contradiction] = &[
         }
     }),
     ("a context is less than the noise", true, |report| calibration(report)["epsilon_bytes"] = (1_u64 << 40).into()),
+    ("an allocation took far more than its size", true, |report| {
+        calibration(report)["allocated_bytes"] = 5.into();
+    }),
     ("an allocation took less than its size", true, |report| calibration(report)["allocation_bytes"] = 4096.into()),
     ("a calibration is sound and is not", true, |report| calibration(report)["why_unsound"] = "disturbed".into()),
     ("a question is listed twice", true, |report| repeat_first(&mut report["scenarios"])),
@@ -122,6 +125,9 @@ const CONTRADICTIONS: &[Contradiction] = &[
         }
     }),
     ("a call took longer than its attempt", true, |report| event(report, "end")["elapsed_ns"] = (1_u64 << 50).into()),
+    ("a process sees a GPU of another machine", true, |report| {
+        event(report, "probe")["probe"]["visible"] = json!(["GPU-12345678-1234-1234-1234-123456789abc"]);
+    }),
     ("a step is none of its case", true, |report| event(report, "probe")["step"] = 99.into()),
     ("it was never ready", true, |report| {
         attempt(report)["events"].as_array_mut().expect("events").retain(|event| event["event"] != "ready");

@@ -262,6 +262,7 @@ fn is_possible(figures: &Calibration, report: &ReportView<'_>) -> bool {
     let is_shown = figures.context_bytes > figures.epsilon_bytes && (figures.allocated_bytes > 0 || report.is_compact);
     is_shown
         && figures.allocation_bytes >= figures.allocated_bytes
+        && (report.is_compact || figures.allocation_bytes - figures.allocated_bytes <= figures.epsilon_bytes)
         && figures.epsilon_bytes >= figures.null_bytes.max(STEP_BYTES)
         && figures.init_bytes.unwrap_or(0) <= figures.context_bytes
         && figures.baseline_bytes.unwrap_or(0).saturating_add(taken) <= total

@@ -30,7 +30,7 @@ pub(super) struct MadeAttempt<'r> {
 type AttemptCheck = (&'static str, fn(&MadeAttempt<'_>) -> bool);
 
 /// What cannot be in an attempt.
-const ATTEMPT: [AttemptCheck; 15] = [
+const ATTEMPT: [AttemptCheck; 16] = [
     ("it was made before the run or after it", |made| {
         let recording = made.recording();
         !made.run.has_time(recording.started_ns) || !made.run.has_time(recording.ended_ns())
@@ -69,6 +69,17 @@ const ATTEMPT: [AttemptCheck; 15] = [
             Event::Probe { probe, .. } => contradicts_itself(probe),
             _ => false,
         })
+    }),
+    ("a process sees a GPU that the machine does not have", |made| {
+        let gpus = &made.machine.gpus;
+        let has_mig = gpus.iter().any(|gpu| gpu.mig == Some(true));
+        !has_mig
+            && made.said().any(|said| match &said.event {
+                Event::Probe { probe, .. } => {
+                    probe.visible.iter().flatten().any(|uuid| !gpus.iter().any(|gpu| gpu.uuid == *uuid))
+                }
+                _ => false,
+            })
     }),
     ("its steps did not begin in their order", |made| !made.begins().is_sorted_by_key(|(step, _)| step)),
     ("the times of its events run backward, or lie outside the attempt", |made| {
