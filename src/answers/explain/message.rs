@@ -97,7 +97,9 @@ pub(super) fn messages(text: &str) -> Vec<String> {
     let mut found: Vec<(usize, String)> = Vec::new();
     for line in text.lines() {
         for (length, id) in messages_in_line(line, is_about_cuda(line)) {
-            if !found.iter().any(|(_, known)| *known == id) {
+            // A row of a table that nvidia-smi prints where nothing is wrong is no message.
+            let is_row = line.trim_start().starts_with('|') && is_harmless(&id);
+            if !is_row && !found.iter().any(|(_, known)| *known == id) {
                 found.push((length, id));
             }
         }
