@@ -38,6 +38,8 @@ use crate::known::{Known, KnownEntry, KnownKind, KnownScenario, Word};
 use cuda_pitfalls_core::catalogue;
 use cuda_pitfalls_core::scenario::Scenario;
 
+/// Errors with many causes.
+const VAGUE: [&str; 2] = ["error/100", "error/999"];
 /// The most entries of what was said that are shown.
 const MOST_SAID: usize = 2;
 /// The most answers that are shown.
@@ -363,11 +365,12 @@ impl<'a> Explainer<'a> {
         self.known.scenario(name).is_some_and(|known| known.symptoms.iter().any(|id| id == symptom))
     }
 
-    /// The errors and messages that a text says, those with advice first.
+    /// The errors and messages that a text says, those with advice first. "No device" and "unknown error" have many
+    /// causes: a message beside them names the one that it was.
     fn errors(&self, query: &Query) -> Vec<&'a KnownEntry> {
         let mut errors: Vec<&KnownEntry> = query.errors.iter().filter_map(|id| self.known.entry(id)).collect();
         errors.retain(|entry| matches!(entry.kind, KnownKind::Error | KnownKind::Message));
-        errors.sort_by_key(|entry| advice_about(&entry.id).is_none());
+        errors.sort_by_key(|entry| (advice_about(&entry.id).is_none(), VAGUE.contains(&entry.id.as_str())));
         errors
     }
 
