@@ -93,7 +93,7 @@ struct ScenarioTexts {
 
 /// The parts of a compact report that are read one by one.
 #[derive(Deserialize)]
-struct Outline<'a> {
+struct DocumentOutline<'a> {
     #[serde(borrow)]
     scenarios: Vec<&'a RawValue>,
 }
@@ -176,7 +176,7 @@ fn judged(text: &[u8], _: &KnownScenarios) -> Result<Digest, Rejection> {
 /// Reads a compact report. Of its scenarios only those are parsed that no document had before; the others were checked
 /// then.
 fn compact(text: &[u8], known: &KnownScenarios) -> Result<Digest, Rejection> {
-    let Outline { scenarios } = serde_json::from_slice(text).map_err(|error| refused(&error))?;
+    let DocumentOutline { scenarios } = serde_json::from_slice(text).map_err(|error| refused(&error))?;
     let texts: Vec<&str> = scenarios.iter().map(|scenario| scenario.get()).collect();
     let found: Vec<Option<Arc<AskedDigest>>> = texts.iter().map(|text| known.find(text)).collect();
     let mut rest = read_compact(&without_known(text, &texts, &found))?;

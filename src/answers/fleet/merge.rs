@@ -9,7 +9,7 @@ use super::document::{
 };
 use super::facts::{self, MachineFacts};
 use super::names::{DocumentOwner, label, owners};
-use super::pool::{Answers, DocumentPool, LeftOut, Name, PooledDocument};
+use super::pool::{Answers, DocumentPool, LeftOutDocument, Name, PooledDocument};
 use super::usual::{Given, GroupQuestion};
 use cuda_pitfalls_core::report::SchemaId;
 
@@ -94,14 +94,14 @@ fn sort_groups(fleet: &mut Fleet) {
 }
 
 /// Adds the machines of which every report is left out, by their label or else their GPUs.
-fn add_left_out(machines: &mut Vec<FleetMachine>, left_out: Vec<LeftOut>) {
+fn add_left_out(machines: &mut Vec<FleetMachine>, left_out: Vec<LeftOutDocument>) {
     let mut known: BTreeSet<String> = BTreeSet::new();
     for machine in machines.iter() {
         known.extend(
             machine.gpus.iter().cloned().chain([machine.shared_name.as_ref().unwrap_or(&machine.name).clone()]),
         );
     }
-    for LeftOut { path, bucket, machine } in left_out {
+    for LeftOutDocument { path, bucket, machine } in left_out {
         let named = label(&machine).or(machine.gpus.first().map(String::as_str));
         let name = named.map_or_else(|| format!("unnamed: {path}"), str::to_owned);
         if known.insert(name.clone()) {

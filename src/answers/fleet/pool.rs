@@ -33,7 +33,7 @@ pub struct DocumentPool {
     rule: Rule,
     answers: RwLock<Answers>,
     kept: Mutex<Vec<PooledDocument>>,
-    left_out: Mutex<Vec<LeftOut>>,
+    left_out: Mutex<Vec<LeftOutDocument>>,
     input: Mutex<Input>,
     /// Facts of machines, each once.
     facts: Mutex<HashSet<Arc<MachineFacts>>>,
@@ -42,7 +42,7 @@ pub struct DocumentPool {
 
 /// A valid document that is not compared, and its machine.
 #[derive(Debug)]
-pub(super) struct LeftOut {
+pub(super) struct LeftOutDocument {
     pub(super) path: String,
     pub(super) bucket: Bucket,
     pub(super) machine: FleetMachine,
@@ -117,7 +117,7 @@ impl DocumentPool {
         if label(&machine).is_some_and(|name| name.len() <= LONGEST_LABEL) {
             let labels = machine.labels.into_iter().filter(|(name, _)| NAMES.contains(&name.as_str())).collect();
             let machine = FleetMachine { labels, ..FleetMachine::default() };
-            lock(&self.left_out).push(LeftOut { path: path.to_owned(), bucket, machine });
+            lock(&self.left_out).push(LeftOutDocument { path: path.to_owned(), bucket, machine });
         }
     }
 
@@ -129,7 +129,7 @@ impl DocumentPool {
     fn keep(&self, path: String, mut digest: Digest) -> Result<PooledDocument, Rejection> {
         if let Some(refused) = self.reason_to_leave_out(&digest) {
             let machine = std::mem::take(&mut digest.machine);
-            lock(&self.left_out).push(LeftOut { path, bucket: refused.bucket, machine });
+            lock(&self.left_out).push(LeftOutDocument { path, bucket: refused.bucket, machine });
             return Err(refused);
         }
         let is_of_the_future = self.is_of_the_future(&digest);
@@ -195,7 +195,7 @@ impl DocumentPool {
     }
 
     /// What was read, in an order that does not depend on who read it.
-    pub(super) fn into_parts(self) -> (Rule, Answers, Vec<PooledDocument>, Vec<LeftOut>, Input) {
+    pub(super) fn into_parts(self) -> (Rule, Answers, Vec<PooledDocument>, Vec<LeftOutDocument>, Input) {
         let mut kept = self.kept.into_inner().unwrap_or_else(PoisonError::into_inner);
         kept.sort_by(|a, b| a.path.cmp(&b.path));
         let mut input = self.input.into_inner().unwrap_or_else(PoisonError::into_inner);
