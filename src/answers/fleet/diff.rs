@@ -253,7 +253,7 @@ fn member_names<'f>(fleet: &'f Fleet, group: &Group) -> BTreeSet<&'f str> {
 
 impl Key {
     fn is_same_hardware(&self, other: &Key) -> bool {
-        let parts = |key: &Key| (key.label.clone(), key.is_of_facts, key.gpus.clone(), key.mig, key.shared);
-        parts(self) == parts(other)
+        (&self.label, self.is_of_facts, &self.gpus, self.mig, self.shared)
+            == (&other.label, other.is_of_facts, &other.gpus, other.mig, other.shared)
     }
 }

@@ -205,11 +205,15 @@ fn read_compact(text: &[u8]) -> Result<CompactReport, Rejection> {
     Ok(read)
 }
 
+/// Where a part of a text begins.
+fn place_in(text: &[u8], part: &str) -> usize {
+    part.as_ptr().addr().saturating_sub(text.as_ptr().addr())
+}
+
 /// The document with only those of its scenarios that are not known.
 fn without_known(text: &[u8], texts: &[&str], found: &[Option<Arc<AskedDigest>>]) -> Vec<u8> {
     let (Some(first), Some(last)) = (texts.first(), texts.last()) else { return text.to_vec() };
-    let at = |part: &str| part.as_ptr().addr().saturating_sub(text.as_ptr().addr());
-    let (start, end) = (at(first), at(last) + last.len());
+    let (start, end) = (place_in(text, first), place_in(text, last) + last.len());
     let new = texts.iter().zip(found).filter(|(_, found)| found.is_none()).map(|(text, _)| *text);
     let new = new.collect::<Vec<_>>().join(",");
     [text.get(..start).unwrap_or_default(), new.as_bytes(), text.get(end..).unwrap_or_default()].concat()

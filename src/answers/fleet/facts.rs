@@ -44,17 +44,17 @@ pub(super) struct MachineFacts {
 impl MachineFacts {
     pub(super) fn new(machine: &Machine, contexts: impl Iterator<Item = u64>) -> MachineFacts {
         let facts = machine_facts(machine);
-        let is_compared = |name: &str| COMPARED.contains(&name) || name.starts_with(VARIABLES);
+        let compared = facts.into_iter();
+        let compared = compared.filter(|(name, _)| COMPARED.contains(&name.as_str()) || name.starts_with(VARIABLES));
         MachineFacts {
-            facts: facts.into_iter().filter(|(name, _)| is_compared(name)).collect(),
+            facts: compared.collect(),
             contexts: contexts.filter_map(|bytes| i64::try_from(bytes).ok()).collect(),
         }
     }
 
     /// The names of what two documents of one machine do not say alike. Variables and the libcudart are of the run.
     pub(super) fn disagree(&self, other: &MachineFacts) -> Vec<&str> {
-        let is_of_the_run = |name: &str| name == LIBCUDART || name.starts_with(VARIABLES);
-        let pairs = self.facts.iter().filter(|(name, _)| !is_of_the_run(name));
+        let pairs = self.facts.iter().filter(|(name, _)| name != LIBCUDART && !name.starts_with(VARIABLES));
         pairs.filter(|(name, value)| other.get(name) != value).map(|(name, _)| name.as_str()).collect()
     }
 

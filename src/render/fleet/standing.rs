@@ -281,16 +281,18 @@ fn conflicts(fleet: &Fleet, most: usize) -> Vec<String> {
         let count = counted(all.len() as u64, "machine");
         format!("{count} with other GPUs have one name, {shared}: {}", names(all, most))
     });
-    let disagree = |machine: &FleetMachine| {
-        let what: Vec<String> = machine.conflicts.iter().map(|conflict| shorten(conflict, 2 * LONGEST)).collect();
-        format!("{}: {}", machine.name, names(&what, 2))
-    };
     let disagreeing: Vec<&FleetMachine> =
         fleet.machines.iter().filter(|machine| !machine.conflicts.is_empty()).collect();
     let more = disagreeing.len().saturating_sub(most);
     let more = (more > 0).then(|| format!("and {more} more machines whose reports disagree"));
-    let conflicts = conflicts.chain(disagreeing.into_iter().take(most).map(disagree)).chain(more);
+    let conflicts = conflicts.chain(disagreeing.into_iter().take(most).map(disagreement)).chain(more);
     conflicts.chain((called.len() > most).then(|| format!("and {} more names", called.len() - most))).collect()
+}
+
+/// What the reports of a machine do not say alike.
+fn disagreement(machine: &FleetMachine) -> String {
+    let what: Vec<String> = machine.conflicts.iter().map(|conflict| shorten(conflict, 2 * LONGEST)).collect();
+    format!("{}: {}", machine.name, names(&what, 2))
 }
 
 /// Machines with a report of the future.

@@ -112,14 +112,12 @@ impl<'f> FleetView<'f> {
     /// The machines that differ from a majority, and what has no majority. CUDA does not start on those that are left out
     /// here: they stand before everything else, unless only they have a label.
     fn rows(&self) -> Vec<Outliers> {
-        let is_split = |(index, one): (usize, &Deviation<'_>)| {
-            one.is_split.then(|| Outliers {
-                machines: one.difference.machines.clone(),
-                differences: vec![index],
-                ..Outliers::default()
-            })
-        };
-        let split = self.told.iter().enumerate().filter_map(is_split);
+        let split = self.told.iter().enumerate().filter(|(_, one)| one.is_split);
+        let split = split.map(|(index, one)| Outliers {
+            machines: one.difference.machines.clone(),
+            differences: vec![index],
+            ..Outliers::default()
+        });
         outliers(self.fleet).into_iter().filter(|one| !one.no_cuda || !one.labels.is_empty()).chain(split).collect()
     }
 
@@ -159,13 +157,8 @@ impl<'f> FleetView<'f> {
 
     /// What differs: each question with how it differs, and a link to its view. The first says what it asks.
     fn questions(&self, all: &[(usize, &Deviation<'_>)]) -> Text {
-        let links = |all: &[(usize, &Deviation<'_>)]| -> Vec<Text> {
-            all.iter()
-                .map(|(index, one)| to_difference(format!("{}: {}", one.name, one.share()), *index).into())
-                .collect()
-        };
         let (shown, rest) = all.split_at(all.len().min(MOST_DIFFERENCES));
-        let mut lines = links(shown);
+        let mut lines = links_to(shown);
         if let [(_, one)] = all {
             lines.extend((!one.question.is_empty()).then(|| Span::Toned(Tone::Dim, one.question.to_owned()).into()));
             lines.extend(one.page.map(|page| Text::from(self.page(page))));
@@ -173,7 +166,7 @@ impl<'f> FleetView<'f> {
         if !rest.is_empty() {
             let (shown, hidden) = rest.split_at(rest.len().min(self.limits.questions));
             let more = (!hidden.is_empty()).then(|| format!("and {} more", hidden.len()).into());
-            let items = links(shown).into_iter().chain(more).collect();
+            let items = links_to(shown).into_iter().chain(more).collect();
             lines.push(Span::Fold(format!("{} more", rest.len()), items).into());
         }
         Text::lines(lines)
@@ -236,4 +229,10 @@ fn contrasts(all: &[(usize, &Deviation<'_>)]) -> Text {
     lines.truncate(MOST_CONTRASTS);
     lines.extend((more > 0).then(|| Text::from(format!("and {more} more"))));
     Text::lines(lines)
+}
+
+/// A link to each difference.
+fn links_to(all: &[(usize, &Deviation<'_>)]) -> Vec<Text> {
+    let links = all.iter().map(|(index, one)| to_difference(format!("{}: {}", one.name, one.share()), *index).into());
+    links.collect()
 }
