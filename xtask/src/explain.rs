@@ -392,7 +392,8 @@ from memory as a stranger would, and 110 about other matters ([texts](../tests/p
 first, \
 their answers were listed by somebody who did not see what the program says, and they were opened once, on 27 \
 November \
-2026, when all that is tuned was done; whether a thread is for them or to be looked up was decided by its address \
+2026, when all that is tuned was done (for later versions the table is made again, and nothing is tuned on them); \
+whether a thread is for them or to be looked up was decided by its address \
 alone. Sentences of people \
 are retold, messages stand as programs print them; about half are of pull requests and commits, whose symptom was \
 told \

@@ -111,7 +111,8 @@ const ATTEMPT: [AttemptCheck; 16] = [
             || snapshots.iter().any(|one| !made.run.has_time(one.snapshot.t_ns))
     }),
     ("its polling runs backward, lies outside the run, or is of a GPU that is not there", |made| {
-        made.recording().polling.as_ref().is_some_and(|polling| {
+        // A sampler that was lost read nothing, and says no time.
+        made.recording().polling.as_ref().filter(|polling| polling.reads > 0).is_some_and(|polling| {
             let end = polling.t_ns.saturating_add(polling.elapsed_ns);
             let time = polling.t_ns..=end;
             !made.run.has_time(polling.t_ns)
