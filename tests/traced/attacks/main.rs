@@ -287,13 +287,16 @@ fn a_filter_of_system_calls_kills_no_program_and_is_said() {
 }
 
 /// What `attacks/escapes.py` does, the exit code of a policy against `cuInit`, and a part of what is said.
-const ESCAPES: [(&str, i32, &str); 16] = [
+const ESCAPES: [(&str, i32, &str); 19] = [
     ("background", 1, "initialises CUDA"),
     ("daemon", 1, "initialises CUDA"),
     ("waits", 3, "(sleep) still runs after the program ended and a wait of 2 s"),
     ("cleared", 3, "uses libcuda and is not traced, because it was started without the trace's variables"),
     ("raw", 3, "uses libcuda and is not traced, because it was started without the trace's variables"),
     ("short", 3, "libcuda"),
+    ("reads", 3, "opened the file of libcuda, to read it or to load it, and is not traced"),
+    ("held", 3, "ended before it could be looked at, and libcuda was opened meanwhile"),
+    ("hops", 1, "initialises CUDA"),
     ("full", 3, "1 process stopped reporting"),
     ("hidden", 3, "1 process stopped reporting"),
     ("hidden-exec", 3, "1 process stopped reporting"),
@@ -318,6 +321,13 @@ fn policy_passes_only_what_was_seen() {
         let said = ran.stderr.split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(ran.code == Some(code) && said.contains(says), "{mode}: {ran:?}");
     }
+}
+
+#[test]
+fn one_process_that_is_not_seen_has_one_sentence() {
+    let script = script("attacks/escapes.py");
+    let (ran, trace) = trace(&[], &["python3", "-S", &script, "cleared"]);
+    assert_eq!(trace.end.expect("a whole trace").not_seen.len(), 1, "{ran:?}");
 }
 
 #[test]
