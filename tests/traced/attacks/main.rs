@@ -323,6 +323,25 @@ fn policy_passes_only_what_was_seen() {
     }
 }
 
+/// Two processes, one after the other, that have the same PID.
+const REUSED: &str = "import ctypes, os, time\nlibc, cuda = ctypes.CDLL(None), ctypes.CDLL('libcuda.so.1')\n\
+    def work(): cuda.cuInit(0); os._exit(0)\npid = os.fork()\nif pid == 0: work()\nos.waitpid(pid, 0)\ntime.sleep(0.1)\n\
+    wanted = ctypes.c_int(pid)\nasked = (ctypes.c_uint64 * 11)()\nasked[4] = 17\nasked[8], asked[9] = ctypes.addressof(wanted), 1\n\
+    again = libc.syscall(435, asked, 88)\nif again == 0: work()\nif again != pid: raise SystemExit(77)\nos.waitpid(pid, 0)\nprint(pid)";
+
+#[test]
+fn a_process_with_the_pid_of_one_that_has_ended_is_another() {
+    if !is_root("choose a PID") {
+        return;
+    }
+    let (ran, trace) = trace(&[], &["python3", "-c", REUSED]);
+    if ran.code == Some(77) {
+        return eprintln!("NOT TESTED: this kernel does not let a process choose a PID");
+    }
+    let pid: u32 = ran.stdout.trim().parse().expect("a PID");
+    assert_eq!(trace.processes.iter().filter(|process| process.pid == pid).count(), 2, "{ran:?}");
+}
+
 #[test]
 fn one_process_that_is_not_seen_has_one_sentence() {
     let script = script("attacks/escapes.py");
