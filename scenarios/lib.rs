@@ -70,6 +70,8 @@ pub const ESSENTIAL: &str = include_str!("essential.toml");
 pub const INDEX: &str = include_str!("index.json");
 /// What the questions of each folder are about.
 pub const SUBJECTS: &str = include_str!("subjects.toml");
+/// The numbers of the kernel's log.
+pub const XIDS: &str = include_str!("xids.toml");
 /// Accelerators that are not NVIDIA's.
 pub const PLATFORMS: &str = include_str!("platforms.toml");
 /// What people see.

@@ -134,7 +134,7 @@ fn parts<'v>(value: &'v mut Value, key: &str) -> &'v mut [Value] {
     value.get_mut(key).and_then(Value::as_array_mut).map_or(&mut [], Vec::as_mut_slice)
 }
 
-/// A report as another version of the program writes it: other words, another number, and everything in another order.
+/// A report as another version of the program writes it: other words, another number, and all that may be in another order.
 fn written_otherwise(mut report: Value) -> Value {
     report["run"]["version"] = "99.0.0".into();
     report["schema"]["minor"] = 99.into();
@@ -143,8 +143,12 @@ fn written_otherwise(mut report: Value) -> Value {
         for words in ["question", "workaround"] {
             scenario[words] = "in other words".into();
         }
+        scenario["sha256"] = "0123456789abcdef".repeat(4).into();
         scenario["verdict"]["detail"] = "in other words".into();
-        parts(scenario, "cases").reverse();
+        // The seed of a whole report says in which order its cases were made.
+        if scenario["plan"].is_null() {
+            parts(scenario, "cases").reverse();
+        }
         for case in parts(scenario, "cases") {
             parts(case, "outcomes").reverse();
             for outcome in parts(case, "outcomes") {
@@ -175,6 +179,9 @@ fn merged(scratch: &Scratch, reports: [&Value; 2]) -> BTreeSet<(String, String)>
     let mut found = BTreeSet::new();
     for difference in fleet["differences"].as_array().expect("differences") {
         let question = &fleet["questions"][difference["question"].as_u64().expect("an index") as usize]["name"];
+        if question.as_str().is_some_and(|name| name.starts_with("machine: ")) {
+            continue;
+        }
         let what = &difference["what"];
         let facts = what["facts"].as_array().into_iter().flatten();
         let cases = facts.map(|fact| fact["case"].as_str().unwrap_or_default());

@@ -7,6 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 
 use cuda_pitfalls::fleet::{Fleet, What};
+use cuda_pitfalls::random::Random;
+use serde_json::{Value, json};
 
 use common::Scratch;
 use common::fleets::{Generator, Recipe, SIZES, Truth};
@@ -36,10 +38,12 @@ fn name_of(fleet: &Fleet, question: usize) -> String {
     name.split(" (asked otherwise").next().unwrap_or(name).to_owned()
 }
 
-/// What a fleet says of outcomes: machine, question, in what. The driver is no outcome.
+/// What a fleet says of outcomes: machine, question, in what. What a machine is, is no outcome.
 fn outcomes(fleet: &Fleet) -> BTreeSet<(String, String, &'static str)> {
     let mut found = BTreeSet::new();
-    for difference in fleet.differences.iter().filter(|difference| name_of(fleet, difference.question) != "driver") {
+    for difference in
+        fleet.differences.iter().filter(|difference| !name_of(fleet, difference.question).starts_with("machine: "))
+    {
         let word = match difference.what {
             What::Outcome { verdict_differs: true, .. } => "verdict",
             What::Outcome { .. } => "fact",
@@ -105,16 +109,20 @@ fn in_order(fleet: &Fleet) {
 fn every_difference_is_found_and_none_is_invented() {
     let recipe = Recipe { machines: 1000, hostile_percent: 20, differing_percent: 12, seed: 1 };
     let (fleet, truth) = merged(recipe);
-    let names: BTreeSet<String> = fleet.machines.iter().map(|machine| machine.name.clone()).collect();
+    let compared = fleet.machines.iter().filter(|machine| machine.left_out.is_none());
+    let names: BTreeSet<String> = compared.map(|machine| machine.name.clone()).collect();
     assert_eq!(names, truth.machines, "the machines are those that have a whole report");
 
-    let buckets: BTreeMap<String, u64> = fleet
+    let mut buckets: BTreeMap<String, u64> = fleet
         .input
         .buckets
         .iter()
         .filter(|(_, count)| **count > 0)
         .map(|(bucket, count)| (serde_json::to_value(bucket).unwrap().as_str().unwrap().to_owned(), *count))
         .collect();
+    // Where the later report has a difference, the earlier one disagrees.
+    let disagreeing = buckets.remove("disagreeing").expect("some do");
+    *buckets.entry("duplicate".to_owned()).or_default() += disagreeing;
     assert_eq!(buckets, truth.buckets);
     assert_eq!(fleet.input.documents, truth.documents);
     assert_eq!(buckets.values().sum::<u64>(), truth.documents, "the buckets add up to what was read");
@@ -153,4 +161,88 @@ fn a_fleet_without_differences_has_none() {
     assert_eq!(fleet.machines.len(), truth.machines.len());
     // Some have another driver.
     assert!(outcomes(&fleet).is_empty() && bytes(&fleet).is_empty(), "{:#?}", fleet.differences);
+}
+
+/// Breaks a machine in one of twelve ways, by its number.
+fn break_machine(kind: usize, report: &mut Value) {
+    let gpus = report["machine"]["gpus"].as_array_mut().expect("GPUs");
+    match kind {
+        0 => {
+            gpus.clear();
+            report["machine"]["unavailable"] =
+                json!([{"reason": "no_libcuda", "detail": "libcuda.so.1 was not found"}]);
+            for scenario in report["scenarios"].as_array_mut().expect("questions") {
+                scenario["cases"] = json!([]);
+                scenario["verdict"] =
+                    json!({"kind": "skipped", "reason": "no_libcuda", "expectation": "no_expectation"});
+            }
+        }
+        1 => _ = gpus.pop(),
+        2 => gpus.iter_mut().for_each(|gpu| gpu["name"] = "NVIDIA H100 80GB HBM3".into()),
+        3 => report["machine"]["driver_version"] = "575.57.08".into(),
+        4 => gpus[1]["mig"] = true.into(),
+        5 => gpus[0]["compute_mode"] = "ExclusiveProcess".into(),
+        6 => gpus[0]["persistence"] = false.into(),
+        7 => report["machine"]["mps"] = true.into(),
+        8 => report["machine"]["environment"] = json!({"CUDA_VISIBLE_DEVICES": "0"}),
+        9 => gpus[1]["total_bytes"] = (gpus[1]["total_bytes"].as_u64().expect("bytes") - (96 << 20)).into(),
+        10 => {
+            for calibrated in report["run"]["calibration"].as_array_mut().expect("calibrations") {
+                let bytes = calibrated["context_bytes"].as_u64().expect("bytes") + (40 << 20);
+                calibrated["context_bytes"] = bytes.into();
+            }
+        }
+        _ => report["scenarios"][0]["verdict"] = json!({"kind": "not_reproduced", "expectation": "unexpected"}),
+    }
+}
+
+/// A thousand machines with random labels, of which three are broken in each way, and in what order they are broken.
+/// With `explains`, a label names the way.
+fn thousand_machines(seed: u64, explains: bool) -> (String, Vec<usize>) {
+    let example = fs::read_to_string(common::root().join("docs/examples/fleet.ndjson")).expect("the example");
+    let base = example.lines().next().expect("a line");
+    let mut random = Random::new(seed);
+    let mut order: Vec<usize> = (0..1000).collect();
+    for at in 0..36 {
+        order.swap(at, at + random.below(1000 - at));
+    }
+    order.truncate(36);
+    let mut lines = String::new();
+    for machine in 0..1000 {
+        let text = base.replace("GPU-0000010", &format!("GPU-{machine:05}00"));
+        let mut report: Value = serde_json::from_str(&text).expect("a report");
+        let mut labels = json!({"node": format!("gpu-{machine}")});
+        for (name, values) in [("rack", 40), ("zone", 3), ("image", 7), ("serial", 700)] {
+            labels[name] = random.below(values).to_string().into();
+        }
+        if let Some(broken) = order.iter().position(|broken| *broken == machine) {
+            break_machine(broken / 3, &mut report);
+            if explains {
+                labels["batch"] = (broken / 3).to_string().into();
+            }
+        }
+        report["run"]["labels"] = labels;
+        lines += &(report.to_string() + "\n");
+    }
+    (lines, order)
+}
+
+#[test]
+fn broken_machines_are_named_and_chance_is_not_accused() {
+    for (seed, explains) in [(11, false), (12, false), (13, true)] {
+        let (lines, broken) = thousand_machines(seed, explains);
+        let scratch = Scratch::new();
+        let (path, out) = (scratch.file("all.ndjson", lines), scratch.at("fleet.json"));
+        let merge = ["fleet", "merge", &path, "--out", &out, "--simulated", "--forbid", "differences"];
+        scratch.run(&merge).ended(1, "unexpected").prints("3 machines cannot use CUDA: ");
+        let fleet: Fleet = common::read_json(out);
+        assert_eq!(fleet.machines.len(), 1000);
+        let named = fleet.outliers.iter().flat_map(|outliers| &outliers.machines);
+        let named: BTreeSet<String> = named.map(|machine| fleet.machines[*machine].name.clone()).collect();
+        assert_eq!(named, broken.iter().map(|machine| format!("gpu-{machine}")).collect(), "seed {seed}");
+        let labels: BTreeSet<String> = fleet.outliers.iter().flat_map(|outliers| outliers.labels.clone()).collect();
+        let wanted = (0..if explains { 12 } else { 0 }).map(|kind| format!("batch={kind}"));
+        assert_eq!(labels, wanted.collect(), "seed {seed}");
+        assert_eq!(fleet.outliers.len(), 12, "{:#?}", fleet.outliers);
+    }
 }

@@ -34,6 +34,14 @@ fn shorten(value: &mut Value, entries: usize) {
     }
 }
 
+/// Keeps one question of a report, and the figures of its calibrations.
+fn reduce(report: &mut Value) {
+    report["scenarios"].as_array_mut().expect("a list").truncate(1);
+    for calibrated in report["run"]["calibration"].as_array_mut().expect("a list") {
+        calibrated["attempts"] = json!([]);
+    }
+}
+
 /// Makes these texts hostile, as far as the reader takes them.
 fn spoil(document: &mut Value, pointers: &[String], read: Reader) {
     let before = document.clone();
@@ -120,8 +128,11 @@ fn no_form_of_a_document_obeys_its_texts() {
         let mut document: Value = serde_json::from_str(&before).unwrap_or_else(|_| {
             before.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON")).collect()
         });
-        if document.is_object() {
-            shorten(&mut document, 12);
+        match kind {
+            // Of a report whose lists are cut, parts contradict each other.
+            "report" => reduce(&mut document),
+            _ if document.is_object() => shorten(&mut document, 12),
+            _ => {}
         }
         let mut pointers = Vec::new();
         parts(&document, "", &mut pointers);

@@ -35,7 +35,7 @@ fn what_this_version_cannot_judge_by_is_refused_in_words() {
     let others = [
         (changed(|it| it["must_understand"] = json!(["weights"])), "`weights`"),
         (changed(|it| it["schema"]["must_understand"] = json!(["weights"])), "`weights`"),
-        (changed(|it| it["scenarios"][0]["plan"] = Value::Null), "has an answer and no `plan`"),
+        (changed(|it| it["scenarios"][0]["plan"] = Value::Null), "and no `plan`: nothing says what was run"),
         (changed(without_attempts), "`plan.repeat`"),
     ];
     for (document, words) in words.into_iter().chain(others) {
@@ -155,9 +155,17 @@ fn a_report_that_claims_a_measurement_and_names_the_simulated_machine_is_refused
     for library in claimed["machine"]["libraries"].as_array_mut().expect("libraries") {
         library["simulated"] = json!(false);
     }
-    let with_verdict = claimed;
-    for (document, words) in [(on_sim, "sim:h200-x1"), (with_library, "libraries"), (with_verdict, "verdict")] {
-        fs::write(&path, document.to_string()).expect("a file of our own");
+    let with_name = claimed.to_string();
+    let with_gpu = with_name.replace("libcuda_pitfalls_sim", "libcuda");
+    let with_verdict = with_gpu.replace("GPU-000000", "GPU-00a000");
+    for (document, words) in [
+        (on_sim.to_string(), "sim:h200-x1"),
+        (with_library.to_string(), "libraries"),
+        (with_name, "libraries"),
+        (with_gpu, "GPUs"),
+        (with_verdict, "verdict"),
+    ] {
+        fs::write(&path, document).expect("a file of our own");
         for arguments in readers(&path) {
             let ran = scratch.run(&arguments).ended(2, "usage");
             let is_refused = ran.stderr.contains("contradicts itself") && ran.stderr.contains(words);

@@ -6,22 +6,31 @@ use common::Scratch;
 
 /// What a program does after `import ctypes, os, sys, threading` and `c = ctypes.CDLL('libcuda.so.1')`, whether it fails, and
 /// what the trace says.
-const REFUSED: [(&str, bool, &str); 7] = [
+const REFUSED: [(&str, bool, &str); 10] = [
     (
         "c.cuInit(0); sys.exit(c.cuDeviceGet(ctypes.byref(p), 3) and 1)",
         true,
-        "number 3 of CUDA_VISIBLE_DEVICES is device 1.",
+        "The call asked for device 3. Inside the process number 3 of CUDA_VISIBLE_DEVICES is device 1. A GPU",
     ),
+    // A number that is in no mask, and more than any process can see.
+    ("c.cuInit(0); sys.exit(c.cuDeviceGet(ctypes.byref(p), 5) and 1)", true, "The call asked for device 5. A GPU was"),
+    ("c.cuInit(0); sys.exit(c.cuDeviceGet(ctypes.byref(p), 99) and 1)", true, "cuDeviceGet returned"),
     (
         "os.environ['CUDA_VISIBLE_DEVICES'] = '0'; c.cuInit(0); sys.exit(c.cuDevicePrimaryCtxRetain(ctypes.byref(p), 3) and 1)",
         true,
-        "the process sees 1 GPU, as device 0. The process set it at <string>:1: a count of GPUs",
+        "the process sees 1 GPU, as device 0. The call asked for device 3. The process set the mask at <string>:1: a count of GPUs",
     ),
     (
         "c.cuInit(0); c.cuDevicePrimaryCtxRetain(ctypes.byref(p), 0); c.cuCtxSetCurrent(p); \
          t = threading.Thread(target=lambda: c.cuMemAlloc_v2(ctypes.byref(p), 9)); t.start(); t.join()",
         false,
-        "This thread made no context; thread",
+        "made one at <string>:1. Thread",
+    ),
+    (
+        "c.cuInit(0); c.cuDevicePrimaryCtxRetain(ctypes.byref(p), 0); c.cuCtxSetCurrent(p); c.cuCtxSetCurrent(None); \
+         c.cuMemAlloc_v2(ctypes.byref(p), 9)",
+        false,
+        "A context was current in this thread before and is not now",
     ),
     (
         "c.cuInit(0); pid = os.fork(); pid or os._exit(c.cuDevicePrimaryCtxRetain(ctypes.byref(p), 0) and 1); os.wait()",
@@ -53,4 +62,24 @@ fn a_refused_call_is_explained_by_what_the_trace_knows() {
         assert!(said.contains(says), "{does}: {}", ran.stderr);
         assert_eq!(said.contains("CUDA refused 1 call"), fails, "{does}: {}", ran.stderr);
     }
+}
+
+#[test]
+fn trace_doctor_and_explain_say_the_same_of_a_status() {
+    let scratch = Scratch::new();
+    let (out, sarif) = (scratch.at("out"), scratch.at("trace.sarif"));
+    let script = "import ctypes, sys; sys.exit(ctypes.CDLL('libcuda.so.1').cuInit(0) and 1)";
+    let sarif_option = format!("--sarif={sarif}");
+    let trace = ["trace", "--on", "sim", "--out", &out, &sarif_option, "--", "python3", "-c", script];
+    let means =
+        "A GPU was asked for that this process does not see: the number is too high for the GPUs left by the mask";
+    for arguments in [&trace[..], &["doctor", "--on", "sim"], &["explain", "101"]] {
+        let mut command = scratch.command(arguments);
+        command.env("CUDA_VISIBLE_DEVICES", "0,0");
+        let ran = scratch.ran(command);
+        let said = [ran.stdout, ran.stderr].join(" ").split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(said.contains(means), "{arguments:?}: {said}");
+    }
+    let sarif = std::fs::read_to_string(sarif).expect("SARIF");
+    assert!(sarif.contains(means), "{sarif}");
 }

@@ -121,17 +121,17 @@ struct Lines {
 /// What each room may hold. What comes in is paid for by taking out: raise a figure in a commit that says why, and
 /// lower it when a room has become smaller by more than a hundredth.
 const BUDGET: [(&str, Lines); 11] = [
-    ("scenarios", Lines { code: 63, tests: 11, all: 114 }),
-    ("src/answers", Lines { code: 12_263, tests: 3_731, all: 20_391 }),
+    ("scenarios", Lines { code: 64, tests: 11, all: 116 }),
+    ("src/answers", Lines { code: 13_130, tests: 3_874, all: 21_583 }),
     ("src/calls", Lines { code: 1_160, tests: 157, all: 1_704 }),
-    ("src/core", Lines { code: 10_930, tests: 3_861, all: 19_252 }),
-    ("src/fake", Lines { code: 8_225, tests: 506, all: 11_777 }),
+    ("src/core", Lines { code: 11_576, tests: 3_900, all: 20_074 }),
+    ("src/fake", Lines { code: 8_228, tests: 506, all: 11_777 }),
     ("src/instrument", Lines { code: 5_298, tests: 511, all: 7_529 }),
-    ("src/program", Lines { code: 7_366, tests: 417, all: 9_770 }),
-    ("src/render", Lines { code: 10_221, tests: 3_628, all: 16_553 }),
-    ("src/trace", Lines { code: 8_526, tests: 3_408, all: 15_049 }),
-    ("tests", Lines { code: 0, tests: 14_126, all: 16_687 }),
-    ("xtask", Lines { code: 3_611, tests: 488, all: 5_043 }),
+    ("src/program", Lines { code: 7_463, tests: 417, all: 9_888 }),
+    ("src/render", Lines { code: 10_337, tests: 3_700, all: 16_763 }),
+    ("src/trace", Lines { code: 8_771, tests: 3_492, all: 15_468 }),
+    ("tests", Lines { code: 0, tests: 14_730, all: 17_353 }),
+    ("xtask", Lines { code: 3_663, tests: 488, all: 5_095 }),
 ];
 
 /// Whether a file is a test as a whole: it lies below a folder of tests, or its name says so.

@@ -15,6 +15,7 @@ mod survey;
 mod trace;
 
 pub use comparison::{CompareError, Comparison, ComparisonSide, EntryDifference, FactDifference, Only, SCHEMA, Share};
+pub(crate) use machine::facts as machine_facts;
 pub use matrix::matrices;
 pub use trace::traces;
 

@@ -1,4 +1,5 @@
-//! The join of documents by key, on which comparisons of two documents, of machines and of fleets are built.
+//! Differences between documents by what they say something of: a question, a case, a step, a fact. Two reports, two
+//! surveys, two fleets, and a machine and what is usual are compared by it.
 
 use std::hash::Hash;
 
@@ -19,4 +20,19 @@ pub(crate) fn side_by_side<T, K: Eq + Hash + Clone, const N: usize>(
         row
     });
     rows.collect()
+}
+
+/// What documents do not say alike, each by its key with what every one of them says: `None` where it says nothing.
+pub(crate) fn differences<K: Eq + Hash + Clone, V: PartialEq, const N: usize>(
+    documents: [impl IntoIterator<Item = (K, V)>; N],
+) -> Vec<(K, [Option<V>; N])> {
+    let mut differing = Vec::new();
+    for row in side_by_side(documents, |(key, _)| key.clone()) {
+        let Some(key) = row.iter().flatten().next().map(|(key, _)| key.clone()) else { continue };
+        let values = row.map(|one| one.map(|(_, value)| value));
+        if values.windows(2).any(|pair| pair[0] != pair[1]) {
+            differing.push((key, values));
+        }
+    }
+    differing
 }

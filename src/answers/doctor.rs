@@ -20,6 +20,7 @@ use crate::visibility::misspelt;
 use cuda_pitfalls_core::examination::{
     Examination, FileTry, GpuState, KernelGpu, LibraryStart, StartCall, StartChange, StartEnd, Started,
 };
+use cuda_pitfalls_trace::history::MASK;
 
 /// What follows from an examination.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
@@ -196,6 +197,18 @@ pub struct HiddenGpu {
     /// What hides it: a part of the environment without which it is shown, or its device file; null if that is not
     /// known.
     pub by: Option<Trouble>,
+}
+
+impl Diagnosed {
+    /// The value of `CUDA_VISIBLE_DEVICES` without which CUDA gets further here; none if that is not the cause.
+    pub fn mask_at_fault(&self) -> Option<&str> {
+        self.causes.iter().find_map(|reasoned| match &reasoned.cause {
+            Trouble::Environment { change: StartChange::Without { variable }, value } if variable == MASK => {
+                value.as_deref()
+            }
+            _ => None,
+        })
+    }
 }
 
 impl Trouble {

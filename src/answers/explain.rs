@@ -8,6 +8,7 @@
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing))]
 
 mod advice;
+mod claim;
 mod command;
 mod error;
 mod foreign;
@@ -17,11 +18,15 @@ mod nearest;
 mod query;
 mod term;
 mod words;
+mod xid;
 
 pub use advice::{Advice, ErrorCause, advice_about, all_advice};
+pub use claim::{KnownAnswer, explain_lines, explain_status};
 pub use command::scenario_of_mask;
+pub use names::measured_code;
 pub use nearest::{LabelledText, Ranking, ranking};
 pub use query::Query;
+pub use xid::{Xid, all_xids};
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -33,6 +38,8 @@ use crate::known::{Known, KnownEntry, KnownKind, KnownScenario, Word};
 use cuda_pitfalls_core::catalogue;
 use cuda_pitfalls_core::scenario::Scenario;
 
+/// Errors with many causes.
+const VAGUE: [&str; 2] = ["error/100", "error/999"];
 /// The most entries of what was said that are shown.
 const MOST_SAID: usize = 2;
 /// The most answers that are shown.
@@ -91,6 +98,8 @@ pub struct Explanation<'a> {
     pub beside: Vec<&'a KnownEntry>,
     /// The questions that answer it, at most [`MOST_ANSWERS`], the likeliest first; of a symptom all.
     pub answers: Vec<ScenarioAnswer<'a>>,
+    /// The import that was asked and that nobody measured; none for anything else.
+    pub unmeasured_import: Option<String>,
     /// The ids of all that answers, of entries and questions, the likeliest first.
     order: Vec<String>,
 }
@@ -172,6 +181,8 @@ impl<'a> Explainer<'a> {
         let found = self
             .named(&query)
             .or_else(|| elsewhere(&query))
+            .or_else(|| self.imported(&query))
+            .or_else(|| self.called(&query))
             .or_else(|| self.command_lines(&query))
             .or_else(|| self.told(&query))
             .or_else(|| self.mask_that_causes(&query))
@@ -183,7 +194,7 @@ impl<'a> Explainer<'a> {
 
     /// What is known of what was asked by its name, and the questions about it.
     fn named(&self, query: &Query) -> Option<Explanation<'a>> {
-        let said = names::whole(&query.line, self.known);
+        let said = names::find_named(&query.line, self.known);
         let first = *said.first()?;
         // What a mask's value does is more than that it is a mask.
         if first.kind == KnownKind::Variable && command::is_settled(&query.said) {
@@ -201,6 +212,30 @@ impl<'a> Explainer<'a> {
         Some(Explanation::claimed(certainty, said, answers))
     }
 
+    /// That an import was not measured, with what was measured of the packages that it names.
+    fn imported(&self, query: &Query) -> Option<Explanation<'a>> {
+        let (statement, modules) = names::find_import(&query.line)?;
+        let ids = modules.iter().map(|module| format!("line/import {module}"));
+        let near: Vec<&KnownEntry> = ids.filter_map(|id| self.known.entry(&id)).take(MOST_SAID).collect();
+        let certainty = if near.is_empty() { Certainty::Nothing } else { Certainty::Closest };
+        let order = near.iter().map(|entry| entry.id.clone()).collect();
+        let unmeasured_import = Some(statement.to_owned());
+        Some(Explanation { certainty, near, order, unmeasured_import, ..Explanation::default() })
+    }
+
+    /// What was measured of a function that is called with other arguments, or on whose result something is called.
+    fn called(&self, query: &Query) -> Option<Explanation<'a>> {
+        let mut near = names::find_function(&query.line, self.known);
+        let measured: Vec<String> = near.iter().map(|entry| entry.id.clone()).collect();
+        if measured.is_empty() {
+            return None;
+        }
+        let found = self.nearest(query).unwrap_or_default();
+        near.extend(found.near.into_iter().filter(|entry| !measured.contains(&entry.id)));
+        let order = distinct(measured.into_iter().chain(found.order));
+        Some(Explanation { certainty: Certainty::Closest, near, order, beside: Vec::new(), ..found })
+    }
+
     /// What the value of a mask or another setting in front of a command does, unless an error with advice is beside it.
     fn command_lines(&self, query: &Query) -> Option<Explanation<'a>> {
         let found = self.scenarios_of(&command::commands(&query.said), query);
@@ -211,7 +246,7 @@ impl<'a> Explainer<'a> {
         let said: Vec<&KnownEntry> = first.and_then(|known| self.known.entry(&known.name)).into_iter().collect();
         let certainty = if said.is_empty() { Certainty::Closest } else { Certainty::Said };
         // A variable in a launcher is never set too late, which is what is known of it.
-        let mut beside = names::within(query, self.known);
+        let mut beside = self.named_within(query);
         beside.retain(|entry| entry.kind != KnownKind::Variable);
         beside.truncate(MOST_SAID - said.len());
         let answers = found.into_iter().take(MOST_ANSWERS).collect();
@@ -240,7 +275,7 @@ impl<'a> Explainer<'a> {
         let more = near.into_iter().take(MOST_BESIDE_A_CLAIM).chain(rest);
         found.extend(more.filter(|known| known.name != first.id));
         found.truncate(MOST_ANSWERS);
-        let mut beside = [self.errors(query), names::within(query, self.known)].concat();
+        let mut beside = [self.errors(query), self.named_within(query)].concat();
         beside.truncate(MOST_SAID - 1);
         Some(Explanation { beside, ..Explanation::claimed(Certainty::Said, vec![first], found) })
     }
@@ -251,7 +286,7 @@ impl<'a> Explainer<'a> {
         advice_about(&said.first()?.id)?;
         said.truncate(MOST_SAID);
         // A traceback names variables and lines that are in order.
-        let mut beside = if query.is_pasted { Vec::new() } else { names::within(query, self.known) };
+        let mut beside = if query.is_pasted { Vec::new() } else { self.named_within(query) };
         beside.truncate(MOST_SAID - said.len());
         let answers = self.near_questions(query).into_iter().take(MOST_BESIDE_A_CLAIM).collect();
         let mut found = Explanation::claimed(Certainty::Advised, said, answers);
@@ -276,10 +311,18 @@ impl<'a> Explainer<'a> {
             questions.map(|(known, score)| ScenarioAnswer { known, score }).collect();
         let entries = of_order().filter_map(|(id, _)| self.known.entry(id));
         let near: Vec<&KnownEntry> = entries.filter(|entry| entry.kind != KnownKind::Scenario).collect();
-        let mut beside = [self.errors(query), names::within(query, self.known)].concat();
+        let mut beside = [self.errors(query), self.named_within(query)].concat();
         beside.retain(|entry| !near.contains(entry));
         beside.truncate(MOST_SAID);
         Some(Explanation { certainty: Certainty::Closest, near, beside, answers, order, ..Explanation::default() })
+    }
+
+    /// The variables and calls that a text names among other words. What a line does in a fresh process answers only the
+    /// question about that line.
+    fn named_within(&self, query: &Query) -> Vec<&'a KnownEntry> {
+        let mut found = names::within(query, self.known);
+        found.retain(|entry| entry.kind != KnownKind::Line);
+        found
     }
 
     /// Whether a text that no other look-up answers is CUDA's still: it has an error without advice, a misspelt variable,
@@ -322,11 +365,12 @@ impl<'a> Explainer<'a> {
         self.known.scenario(name).is_some_and(|known| known.symptoms.iter().any(|id| id == symptom))
     }
 
-    /// The errors and messages that a text says, those with advice first.
+    /// The errors and messages that a text says, those with advice first. "No device" and "unknown error" have many
+    /// causes: a message beside them names the one that it was.
     fn errors(&self, query: &Query) -> Vec<&'a KnownEntry> {
         let mut errors: Vec<&KnownEntry> = query.errors.iter().filter_map(|id| self.known.entry(id)).collect();
         errors.retain(|entry| matches!(entry.kind, KnownKind::Error | KnownKind::Message));
-        errors.sort_by_key(|entry| advice_about(&entry.id).is_none());
+        errors.sort_by_key(|entry| (advice_about(&entry.id).is_none(), VAGUE.contains(&entry.id.as_str())));
         errors
     }
 
@@ -376,7 +420,7 @@ fn is_about_something_else(query: &Query, neighbours: &NearestTexts<'_>) -> bool
 }
 
 fn is_of_error(id: &str) -> bool {
-    id.starts_with("error/") || id.starts_with("message/")
+    ["error/", "message/", "xid/"].iter().any(|folder| id.starts_with(folder))
 }
 
 #[cfg(test)]

@@ -1,11 +1,12 @@
-//! The calls of a trace that CUDA refused: what `explain` knows of the status, and what the trace knows of the cause.
+//! The calls of a trace that CUDA refused: what `explain` knows of the status, and what the trace knows of the cause. And
+//! what a program that failed said last.
 
 use std::collections::BTreeSet;
 
-use crate::explain::{Advice, advice_about};
+use crate::explain::{KnownAnswer, explain_lines, explain_status};
 use cuda_pitfalls_core::text::counts::counted;
 use cuda_pitfalls_trace::history::{MASK, ProgramHistory};
-use cuda_pitfalls_trace::{ContextChange, EventKind, History, TraceEvent, status_name};
+use cuda_pitfalls_trace::{ContextChange, EventKind, History, Trace, TraceEvent, status_name};
 
 /// The most calls that are explained.
 const MOST: usize = 8;
@@ -18,15 +19,33 @@ const NOT_INITIALIZED: i64 = 3;
 const INVALID_DEVICE: i64 = 101;
 const INVALID_CONTEXT: i64 = 201;
 
-/// A call that CUDA refused.
+/// A call that CUDA refused, or the line of stderr with which a program failed.
 #[derive(Clone, Debug)]
 pub struct RefusedCall {
-    /// The event.
-    pub event: usize,
+    /// The event; `None` of a line.
+    pub event: Option<usize>,
     /// Which call returned what, and what the trace knows of the cause, in sentences.
     pub says: String,
-    /// What is known of the status.
-    pub advice: Option<&'static Advice>,
+    /// What is known of the status or the message.
+    pub known: Option<KnownAnswer>,
+}
+
+impl RefusedCall {
+    /// Everything that is known of it, in sentences.
+    pub fn in_words(&self) -> String {
+        let known = self.known.as_ref().map(|known| format!(" {}", known.says)).unwrap_or_default();
+        format!("{}{known}", self.says)
+    }
+}
+
+/// The line of stderr by which a program that failed said a known error.
+pub fn last_error(trace: &Trace) -> Option<RefusedCall> {
+    let (line, known) = explain_lines(&trace.end.as_ref()?.stderr)?;
+    Some(RefusedCall {
+        event: None,
+        says: format!("The program wrote on stderr: `{}`.", line.trim()),
+        known: Some(known),
+    })
 }
 
 /// The calls that CUDA refused, the first of each cause: every one if the program failed, and otherwise those of which the
@@ -46,14 +65,24 @@ pub fn refusals(history: &History) -> Vec<RefusedCall> {
         }
         let known = cause.map(|cause| format!(" {cause}")).unwrap_or_default();
         let says = format!("{}: {} returned {}.{known}", place(event), event.call, status_name(status));
-        found.push(RefusedCall { event: index, says, advice: advice_about(&format!("error/{status}")) });
+        found.push(RefusedCall { event: Some(index), says, known: explain_status(status) });
     }
     found.truncate(MOST);
     found
 }
 
+/// Whether the program failed and the driver of this machine refused to start in it.
+pub fn failed_to_start(trace: &Trace) -> bool {
+    let has_failed = trace.end.as_ref().is_some_and(|end| end.failure().is_some());
+    let mut starts = trace.events.iter().filter(|event| matches!(event.what, EventKind::InitDone { .. }));
+    has_failed && !trace.start.on.starts_with("sim") && starts.any(TraceEvent::has_failed)
+}
+
 fn is_refused(event: &TraceEvent, status: i64) -> bool {
-    let is_told = matches!(event.what, EventKind::Error | EventKind::Context { change: ContextChange::Failed, .. });
+    let is_told = matches!(
+        event.what,
+        EventKind::InitDone { .. } | EventKind::Error | EventKind::Context { change: ContextChange::Failed, .. }
+    );
     let is_probe = PROBES.iter().any(|probe| event.call.starts_with(probe));
     is_told && event.has_failed() && !is_probe && !HARMLESS.contains(&status)
 }
@@ -75,8 +104,11 @@ fn no_such_ordinal(program: &ProgramHistory, event: &TraceEvent) -> Option<Strin
     let gpus = counted(visible as u64, "GPU");
     let devices = if last == 0 { "device 0".to_owned() } else { format!("devices 0 to {last}") };
     let mut says = format!("{MASK} was {mask} at cuInit, so the process sees {gpus}, as {devices}.");
-    // Which device was asked for is known of calls that make contexts.
+    // Which device was asked for is known of calls that find devices and make contexts.
     let asked = event.device.and_then(|device| usize::try_from(device).ok());
+    if let Some(asked) = asked {
+        says.push_str(&format!(" The call asked for device {asked}."));
+    }
     let numbers = mask.split(',').map(|number| number.trim().parse::<usize>()).enumerate();
     let numbers = numbers
         .filter_map(|(at, number)| Some((at, number.ok()?)))
@@ -90,15 +122,21 @@ fn no_such_ordinal(program: &ProgramHistory, event: &TraceEvent) -> Option<Strin
         write.t_ns <= event.t_ns && matches!(&write.what, EventKind::Variable { name, value, .. } if name == MASK && value.as_deref() == Some(mask))
     });
     if let Some((_, write)) = written {
-        let at = place(write);
+        let at = write.stack.place().map(|line| format!(" at {line}")).unwrap_or_default();
         says.push_str(&format!(
-            " The process set it at {at}: a count of GPUs that was taken before that does not hold."
+            " The process set the mask{at}: a count of GPUs that was taken before that does not hold."
         ));
     }
     Some(says)
 }
 
 fn no_context(program: &ProgramHistory, event: &TraceEvent) -> Option<String> {
+    if event.selected_by == Some(event.tid) {
+        let lost =
+            "A context was current in this thread before and is not now: it was taken from the thread or destroyed.";
+        return Some(lost.to_owned());
+    }
+    let selector = event.selected_by.map(|tid| format!(" Thread {tid} had selected one.")).unwrap_or_default();
     let mut before = program.contexts.iter().map(|(_, life)| life.made).filter(|made| made.t_ns <= event.t_ns);
     let made = before.clone().next()?;
     if before.any(|made| made.tid == event.tid) {
@@ -106,7 +144,7 @@ fn no_context(program: &ProgramHistory, event: &TraceEvent) -> Option<String> {
     }
     let at = place(made);
     Some(format!(
-        "This thread made no context; thread {} made one at {at}. A context is current only in the threads that select it.",
+        "This thread made no context; thread {} made one at {at}.{selector} A context is current only in the threads that select it.",
         made.tid
     ))
 }

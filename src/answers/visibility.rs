@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use cuda_pitfalls_core::mask::{self, InitStatus, MaskReading};
+use cuda_pitfalls_core::mask::{self, Fate, InitStatus, MaskReading};
 use cuda_pitfalls_core::report::SchemaId;
 use cuda_pitfalls_core::scenario::environment::meant_by;
 
@@ -36,6 +36,9 @@ pub struct Visibility {
     pub entries: Vec<mask::MaskEntry>,
     /// Whether `CUDA_DEVICE_ORDER` has a value that there is not.
     pub bad_order: bool,
+    /// Whether a GPU is divided by MIG: what a mask makes of its instances was read in NVIDIA's documentation, and not
+    /// measured.
+    pub is_divided: bool,
     /// Whether CUDA's numbers are known to be NVML's: false on GPUs of different models without
     /// `CUDA_DEVICE_ORDER=PCI_BUS_ID`, of which CUDA puts the fastest first.
     pub order_known: bool,
@@ -74,13 +77,29 @@ pub struct ListedGpu {
     pub uuid: String,
     /// The model, where it is known.
     pub name: Option<String>,
+    /// The MIG instances into which it is divided, as `MIG-…`; empty if it is not.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub instances: Vec<String>,
 }
 
 /// What these values of the two variables make visible of these GPUs.
 pub fn visibility(mask: Option<String>, order: Option<String>, gpus_of: GpuSource, gpus: Vec<ListedGpu>) -> Visibility {
     let uuids: Vec<String> = gpus.iter().map(|gpu| gpu.uuid.clone()).collect();
-    let MaskReading { parsed, entries, bad_order } = mask::read(mask.as_deref(), order.as_deref(), &uuids);
-    let visible = parsed.gpus.iter().filter_map(|gpu| uuids.get(*gpu).cloned()).collect();
+    let is_divided = gpus.iter().any(|gpu| !gpu.instances.is_empty());
+    let of_gpu =
+        |gpu: &ListedGpu| gpu.instances.iter().filter_map(|it| it.strip_prefix("MIG-")).map(str::to_owned).collect();
+    let instances: Vec<Vec<String>> = gpus.iter().map(of_gpu).collect();
+    let reading = mask::read_divided(mask.as_deref(), order.as_deref(), &uuids, &instances);
+    let MaskReading { parsed, entries, bad_order } = reading;
+    let shown_instance = match entries.first().map(|entry| entry.fate) {
+        Some(Fate::Instance { gpu, instance }) => gpus.get(gpu).and_then(|gpu| gpu.instances.get(instance)),
+        None if is_divided => parsed.gpus.first().and_then(|gpu| gpus.get(*gpu)?.instances.first()),
+        _ => None,
+    };
+    let visible = match shown_instance {
+        Some(instance) => vec![instance.clone()],
+        None => parsed.gpus.iter().filter_map(|gpu| uuids.get(*gpu).cloned()).collect(),
+    };
     let models: std::collections::BTreeSet<_> = gpus.iter().map(|gpu| &gpu.name).collect();
     let order_known = models.len() <= 1 || order.as_deref() == Some(PCI_ORDER);
     Visibility {
@@ -93,6 +112,7 @@ pub fn visibility(mask: Option<String>, order: Option<String>, gpus_of: GpuSourc
         visible,
         entries,
         bad_order,
+        is_divided,
         order_known,
         misspelt: BTreeMap::new(),
     }
@@ -107,6 +127,10 @@ pub fn listed(text: &str) -> Result<Vec<ListedGpu>, (usize, GpuListError)> {
     let mut gpus: Vec<ListedGpu> = Vec::new();
     for (number, line) in text.lines().enumerate().map(|(index, line)| (index + 1, line.trim())) {
         if line.is_empty() || line.starts_with('#') {
+            continue;
+        }
+        if let Some(instance) = instance_in(line) {
+            gpus.last_mut().ok_or((number, GpuListError::Mig))?.instances.push(instance.to_owned());
             continue;
         }
         let gpu = gpu_of(line).map_err(|error| (number, error))?;
@@ -125,7 +149,7 @@ pub enum GpuListError {
     #[error("no UUID of the form GPU-xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx; `nvidia-smi -L` prints such a list")]
     NoUuid,
     /// It is a MIG instance.
-    #[error("a MIG instance: what a mask makes of them was never measured")]
+    #[error("a MIG instance without its GPU: list the GPU in a line before it, as `nvidia-smi -L` does")]
     Mig,
     /// The UUID was there before.
     #[error("this GPU was listed before")]
@@ -138,15 +162,19 @@ const PARTS: [usize; 5] = [8, 4, 4, 4, 12];
 fn gpu_of(line: &str) -> Result<ListedGpu, GpuListError> {
     let words = line.split_ascii_whitespace();
     let mut words = words.map(|word| word.trim_matches(|letter: char| !letter.is_ascii_alphanumeric()));
-    let uuid = words.clone().find(|word| is_uuid(word));
-    if words.any(|word| word.starts_with("MIG-")) {
-        return Err(GpuListError::Mig);
-    }
+    let uuid = words.find(|word| is_uuid(word));
     // `GPU 0: NVIDIA H200 (UUID: GPU-…)`
     let name =
         line.strip_prefix("GPU ").and_then(|rest| rest.split_once(": ")).and_then(|(_, rest)| rest.split_once(" ("));
-    uuid.map(|uuid| ListedGpu { uuid: uuid.to_owned(), name: name.map(|(name, _)| name.to_owned()) })
-        .ok_or(GpuListError::NoUuid)
+    let name = name.map(|(name, _)| name.to_owned());
+    uuid.map(|uuid| ListedGpu { uuid: uuid.to_owned(), name, instances: Vec::new() }).ok_or(GpuListError::NoUuid)
+}
+
+/// The MIG instance that a line is about: `  MIG 1g.5gb Device 0: (UUID: MIG-…)`.
+fn instance_in(line: &str) -> Option<&str> {
+    let words = line.split_ascii_whitespace();
+    let mut words = words.map(|word| word.trim_matches(|letter: char| !letter.is_ascii_alphanumeric()));
+    words.find(|word| word.starts_with("MIG-") && word.len() > "MIG-".len())
 }
 
 fn is_uuid(word: &str) -> bool {
@@ -176,6 +204,26 @@ mod tests {
         ] {
             assert_eq!(listed(text), Err((line, error)), "{text}");
         }
+    }
+
+    #[test]
+    fn instances_are_those_of_the_gpu_before_them() {
+        let list = "GPU 0: NVIDIA A100 (UUID: GPU-aa00beef-0000-4000-8000-000000000000)\n\
+                    \x20 MIG 3g.20gb Device  0: (UUID: MIG-1111beef-0000-4000-8000-000000000000)\n\
+                    \x20 MIG 3g.20gb Device  1: (UUID: MIG-2222beef-0000-4000-8000-000000000000)\n\
+                    GPU 1: NVIDIA A100 (UUID: GPU-ab00beef-0000-4000-8000-000000000001)\n";
+        let gpus = listed(list).unwrap();
+        assert_eq!(gpus.iter().map(|gpu| gpu.instances.len()).collect::<Vec<_>>(), [2, 0]);
+        let visible = |mask: Option<&str>| {
+            let answer = visibility(mask.map(str::to_owned), None, GpuSource::Machine, gpus.clone());
+            assert!(answer.is_divided);
+            answer.visible
+        };
+        let [first, second] = [&gpus[0].instances[0], &gpus[0].instances[1]];
+        assert_eq!(visible(None), [first.as_str()]);
+        assert_eq!(visible(Some("0,1")), [first.as_str()]);
+        assert_eq!(visible(Some(second)), [second.as_str()]);
+        assert_eq!(visible(Some("1")), [gpus[1].uuid.as_str()]);
     }
 
     #[test]

@@ -49,11 +49,24 @@ pub struct Invalid {
     pub diagnostics: Vec<Diagnostic>,
 }
 
+/// A file that comes with the program: its SHA-256, and what it says once somebody asked.
+type Shipped = (String, OnceLock<Option<Scenario>>);
+
+fn shipped_file(name: &str, sha256: &str) -> Option<&'static Shipped> {
+    static FILES: OnceLock<HashMap<String, Shipped>> = OnceLock::new();
+    let files = FILES
+        .get_or_init(|| embedded().map(|file| (file.name, (scenario::sha256(file.source), OnceLock::new()))).collect());
+    files.get(name).filter(|(known, _)| known == sha256)
+}
+
 /// Whether the program comes with a scenario file of this name and this SHA-256.
 pub fn is_built_in(name: &str, sha256: &str) -> bool {
-    static FILES: OnceLock<HashMap<String, String>> = OnceLock::new();
-    let files = FILES.get_or_init(|| embedded().map(|file| (file.name, scenario::sha256(file.source))).collect());
-    files.get(name).is_some_and(|known| known == sha256)
+    shipped_file(name, sha256).is_some()
+}
+
+/// The scenario of this name, if the program comes with the file that has this SHA-256.
+pub fn shipped(name: &str, sha256: &str) -> Option<&'static Scenario> {
+    shipped_file(name, sha256)?.1.get_or_init(|| built_in(name)).as_ref()
 }
 
 /// Why nothing was selected.

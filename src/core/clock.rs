@@ -69,6 +69,26 @@ fn written(time: jiff::Timestamp) -> String {
     time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
 
+/// The seconds of a time that [`utc`] wrote; `None` for any other text.
+pub fn seconds(text: &str) -> Option<i64> {
+    jiff::civil::DateTime::strptime("%Y-%m-%dT%H:%M:%SZ", text).ok().map(in_seconds)
+}
+
+/// The seconds of a time that [`utc_compact`] wrote; `None` for any other text.
+pub fn compact_seconds(text: &str) -> Option<i64> {
+    jiff::civil::DateTime::strptime("%Y%m%dT%H%M%SZ", text).ok().map(in_seconds)
+}
+
+/// The time `later` than one that [`utc`] wrote: a clock that was set meanwhile does not count.
+pub fn utc_since(text: &str, later: Duration) -> Option<String> {
+    let seconds = seconds(text)?.checked_add(i64::try_from(later.as_secs()).ok()?)?;
+    jiff::Timestamp::from_second(seconds).ok().map(written)
+}
+
+fn in_seconds(time: jiff::civil::DateTime) -> i64 {
+    time.duration_since(jiff::civil::DateTime::constant(1970, 1, 1, 0, 0, 0, 0)).as_secs()
+}
+
 /// The wall clock as it is written in the names of run folders.
 pub fn utc_compact() -> String {
     in_calendar(SystemTime::now()).strftime("%Y%m%dT%H%M%SZ").to_string()

@@ -166,6 +166,17 @@ impl MappedLibrary {
     }
 }
 
+/// Why it is not known whether a real driver answers.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum LibraryError {
+    /// A library that is neither known to be real nor simulated.
+    #[error("{0} is mapped, and it is unknown whether it is simulated")]
+    Unknown(String),
+    /// Some are real, and some are not.
+    #[error("real and simulated libraries are mixed")]
+    Mixed,
+}
+
 /// The versions of the libraries, as a separate process found them that does nothing else.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Versions {
@@ -194,13 +205,13 @@ impl Versions {
     ///
     /// # Errors
     /// Some libraries are real and some simulated, or it is unknown which they are.
-    pub fn is_simulated(&self, nvml: Option<bool>) -> Result<bool, String> {
+    pub fn is_simulated(&self, nvml: Option<bool>) -> Result<bool, LibraryError> {
         if let Some(path) = self.unknown.first() {
-            return Err(format!("{path} is mapped, and it is unknown whether it is simulated"));
+            return Err(LibraryError::Unknown(path.clone()));
         }
         let seen: Vec<bool> = self.libraries.iter().map(|library| library.simulated).chain(nvml).collect();
         match seen.contains(&true) && seen.contains(&false) {
-            true => Err("real and simulated libraries are mixed".to_string()),
+            true => Err(LibraryError::Mixed),
             false => Ok(seen.contains(&true)),
         }
     }

@@ -3,7 +3,7 @@
 pub(crate) mod packed;
 
 use std::fs::{self, File};
-use std::io::{self, Read};
+use std::io::{self, BufRead, Read};
 use std::path::Path;
 
 /// The content of a regular file of at most `most_bytes`.
@@ -25,6 +25,14 @@ pub(crate) fn read_document(path: &Path, most_bytes: u64) -> io::Result<Vec<u8>>
         return whole(packed::unpacked(io::stdin())?, most_bytes);
     }
     whole(packed::unpacked(open(path)?)?, most_bytes)
+}
+
+/// A reader of a document that may be compressed, which must be a regular file.
+///
+/// # Errors
+/// The file cannot be opened, or its first bytes cannot be read.
+pub fn open_document(path: &Path) -> io::Result<Box<dyn BufRead>> {
+    packed::unpacked(open(path)?)
 }
 
 /// Opens regular files only: opening a pipe would wait for a writer that may never come.

@@ -22,16 +22,13 @@ mod validity;
 pub use facts::{Facts, matches};
 pub use retry::{additional_attempts, confirming_attempts};
 pub use shows::{Failed, Shows, shows};
-pub use today::{Today, plan_as_today, plan_on, planned_today};
+pub use today::{Today, plan_as_today, planned_today};
 pub use validity::invalidations;
 
 use crate::observe::Scene;
 use crate::plan::Plan;
 use crate::report::{CaseReport, Report};
-use crate::verdict::{ExpectationMet, Kind, Reason, Verdict};
-
-/// The fewest attempts of each case for a verdict, unless fewer were planned. An unexpected verdict always needs them.
-const FEWEST: u32 = 3;
+use crate::verdict::{ChangedVerdict, ExpectationMet, Kind, Reason, Verdict};
 
 /// The verdict on one scenario, from its attempts.
 ///
@@ -73,9 +70,18 @@ fn distrust(verdict: &mut Verdict) {
     }
 }
 
-/// Judges every scenario of a report again. Scenarios that never ran, or that broke off, keep their verdict, because
-/// nothing else in the report says why.
-pub fn rejudge(report: &mut Report) {
+/// Judges every scenario of a report again, and returns the stored verdicts that differ. Scenarios that never ran, or
+/// that broke off, keep their verdict, because nothing else in the report says why.
+pub fn rejudge(report: &mut Report) -> Vec<ChangedVerdict> {
+    let before: Vec<Verdict> = report.scenarios.iter().map(|scenario| scenario.verdict.clone()).collect();
+    judge_again(report);
+    let both = before.into_iter().zip(&report.scenarios);
+    let changed = both
+        .filter(|(stored, today)| (stored.kind, stored.expectation) != (today.verdict.kind, today.verdict.expectation));
+    changed.map(|(stored, today)| ChangedVerdict { scenario: today.name.clone(), stored }).collect()
+}
+
+fn judge_again(report: &mut Report) {
     let Report { provenance, run, machine, scenarios, .. } = report;
     let figures = run.calibrations();
     let scene = Scene { calibration: &figures, gpus: &machine.gpus };
@@ -84,7 +90,7 @@ pub fn rejudge(report: &mut Report) {
             distrust(&mut scenario.verdict);
             continue;
         };
-        if scenario.verdict.kind == Kind::Skipped || broke_off(plan, &scenario.verdict, &scenario.cases) {
+        if broke_off(plan, &scenario.verdict, &scenario.cases) {
             continue;
         }
         let facts = Facts::new(machine, scenario.libcudart.as_ref(), plan, *provenance);

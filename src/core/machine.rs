@@ -48,6 +48,14 @@ pub struct Machine {
 }
 
 impl Machine {
+    /// Whether a library or a GPU of it is one of the simulated machine.
+    pub fn is_simulated(&self) -> bool {
+        let mut libraries = self.libraries.iter();
+        libraries.any(|library| library.simulated || is_simulated_library(&library.path))
+            || self.libcudart.iter().any(|runtime| is_simulated_library(&runtime.path))
+            || self.gpus.iter().any(|gpu| is_simulated_gpu(&gpu.uuid))
+    }
+
     /// The GPUs and the driver in a few words, as [`summary`] says them, and the libcuda if it is another driver's.
     pub fn summary(&self) -> String {
         let words = summary(&self.gpus, self.driver_version.as_deref());
@@ -67,6 +75,17 @@ impl Machine {
         let is_release = release.len() >= 3 && release.bytes().all(|byte| byte.is_ascii_digit());
         (version != driver && is_release).then_some(version)
     }
+}
+
+/// Whether a UUID is one of those that the machines of the simulated driver have: `GPU-000000c1-0000-4000-8000-0000000000c1`.
+pub fn is_simulated_gpu(uuid: &str) -> bool {
+    let parts = uuid.strip_prefix("GPU-000000").and_then(|rest| rest.split_once("-0000-4000-8000-0000000000"));
+    parts.is_some_and(|(first, last)| first == last && first.len() == 2 && first != "00")
+}
+
+/// Whether a file has the name of the library of the simulated machine.
+pub fn is_simulated_library(path: &str) -> bool {
+    path.contains("libcuda_pitfalls_sim")
 }
 
 /// GPUs and a driver in a few words: `2× NVIDIA H200, driver 580.159.04`.
@@ -147,6 +166,11 @@ mod tests {
         assert_eq!(with_libcuda("/opt/compat/libcuda.so.595.99.02").other_libcuda(), Some("595.99.02"));
         for own in ["/usr/lib/libcuda.so.580.159.04", "/usr/lib/wsl/lib/libcuda.so.1.1", "/x/libcuda.so.1", "/x/y"] {
             assert_eq!(with_libcuda(own).other_libcuda(), None, "{own}");
+        }
+        assert!(with_libcuda("/tmp/libcuda_pitfalls_sim.so").is_simulated() && !with_libcuda("/x/y").is_simulated());
+        assert!(is_simulated_gpu("GPU-000000c1-0000-4000-8000-0000000000c1"));
+        for real in ["GPU-000000c1-0000-4000-8000-0000000000c2", "GPU-00000000-0000-4000-8000-000000000000", "GPU-0"] {
+            assert!(!is_simulated_gpu(real), "{real}");
         }
         assert_eq!(with_libcuda("/x/libcuda.so.595.99.02").summary(), "no GPU, driver 580.159.04, libcuda 595.99.02");
     }

@@ -57,7 +57,7 @@
 //!
 //! - A UUID whose digits fit several GPUs: no two GPUs at hand had the same first digits. Predicted: it names no GPU.
 //! - A limit on the length of the value or of the list: there is none up to 2074 bytes and 64 entries.
-//! - MIG tokens where MIG is on. [`parse`] knows no instances.
+//! - MIG tokens where MIG is on. [`parse`] knows no instances; [`read_divided`] follows the documentation.
 //! - GPUs of different speed, which were never at hand: [`parse`] takes them in CUDA's order, which the caller has to
 //!   know.
 //!
@@ -154,10 +154,32 @@ impl MaskEntry {
         digits_of(&self.text).is_some()
     }
 
+    /// What stands behind the number or the whole UUID: the driver does not read it.
+    pub fn ignored(&self) -> Option<&str> {
+        let rest = match digits_of(&self.text) {
+            Some(digits) => {
+                let hexadecimal = digits.char_indices().filter(|(_, letter)| letter.is_ascii_hexdigit());
+                let (last, _) = hexadecimal.take(WHOLE).last()?;
+                digits.get(last + 1..)?
+            }
+            None => self
+                .text
+                .trim_start_matches(BLANKS)
+                .trim_start_matches(['+', '-'])
+                .trim_start_matches(|letter: char| letter.is_ascii_digit()),
+        };
+        Some(rest.trim_matches(BLANKS)).filter(|rest| !rest.is_empty())
+    }
+
     /// What it did, on a machine with this many GPUs; 0 for a machine of which the number is not known.
     pub fn words(&self, gpus: usize) -> String {
         let why = match self.fate {
-            Fate::Names { gpu } => return format!("names GPU {gpu}"),
+            Fate::Names { gpu } => {
+                let ignored = self.ignored().map(|rest| format!("; the rest, `{rest}`, is ignored"));
+                return format!("names GPU {gpu}{}", ignored.unwrap_or_default());
+            }
+            Fate::Instance { gpu, instance } => return format!("names MIG instance {instance} of GPU {gpu}"),
+            Fate::BesideAnInstance => return "is not shown: CUDA shows one MIG instance".to_owned(),
             Fate::Repeats { gpu } => return format!("names GPU {gpu} again: cuInit fails"),
             Fate::Unread => return "is not read any more".to_owned(),
             Fate::Ends { why } => why,
@@ -186,6 +208,15 @@ pub enum Fate {
         /// The index.
         gpu: usize,
     },
+    /// It names a MIG instance, which CUDA shows alone. Read in NVIDIA's documentation, and not measured.
+    Instance {
+        /// The index of its GPU.
+        gpu: usize,
+        /// Its place among the instances of the GPU, from 0.
+        instance: usize,
+    },
+    /// It stands behind a MIG instance, or behind a GPU that is divided. Read, and not measured.
+    BesideAnInstance,
     /// It names a GPU that was named before: `cuInit` fails.
     Repeats {
         /// The index.
@@ -253,7 +284,7 @@ pub fn read(mask: Option<&str>, order: Option<&str>, gpus: &[String]) -> MaskRea
                 match fate {
                     Fate::Names { gpu } => named.push(gpu),
                     Fate::Repeats { .. } => repeats = true,
-                    Fate::Ends { .. } | Fate::Unread => {}
+                    Fate::Ends { .. } | Fate::Unread | Fate::Instance { .. } | Fate::BesideAnInstance => {}
                 }
                 entries.push(MaskEntry { text: text.to_owned(), fate });
             }
@@ -265,6 +296,44 @@ pub fn read(mask: Option<&str>, order: Option<&str>, gpus: &[String]) -> MaskRea
         (false, false) => Parsed { status: InitStatus::Success, gpus: named },
     };
     MaskReading { parsed, entries, bad_order: false }
+}
+
+/// Like [`read`], where GPUs are divided by MIG; `instances` has those of each GPU, by what follows `MIG-`. A GPU that is
+/// not divided has none.
+///
+/// The rule is that of NVIDIA's documentation (the MIG user guide and the environment variables of the CUDA programming
+/// guide, read on 2026-11-28), and was not measured: `MIG-<UUID>` or `MIG-<GPU-UUID>/<GPU instance>/<compute instance>`
+/// names an instance, a number or a UUID of a divided GPU its first one, and a process sees one instance alone.
+pub fn read_divided(
+    mask: Option<&str>,
+    order: Option<&str>,
+    gpus: &[String],
+    instances: &[Vec<String>],
+) -> MaskReading {
+    let divided: Vec<usize> =
+        instances.iter().enumerate().filter(|(_, known)| !known.is_empty()).map(|(gpu, _)| gpu).collect();
+    let named = mask.and_then(|mask| {
+        let wanted = mask.split(',').next()?.strip_prefix("MIG-").filter(|wanted| !wanted.is_empty())?;
+        let mut fitting = instances.iter().enumerate().flat_map(|(gpu, known)| {
+            let places = known.iter().enumerate().filter(|(_, uuid)| uuid.starts_with(wanted));
+            places.map(move |(place, _)| (gpu, place))
+        });
+        fitting.next().filter(|_| fitting.next().is_none())
+    });
+    let whole = read(mask, order, gpus);
+    let shown = match (named, mask) {
+        _ if whole.bad_order => None,
+        (Some(named), _) => Some(named),
+        (None, None) => divided.first().map(|gpu| (*gpu, 0)),
+        (None, Some(_)) => whole.parsed.gpus.first().filter(|gpu| divided.contains(gpu)).map(|gpu| (*gpu, 0)),
+    };
+    let Some((gpu, instance)) = shown else { return whole };
+    let entries = mask.into_iter().flat_map(|mask| mask.split(',')).enumerate().map(|(index, text)| MaskEntry {
+        text: text.to_owned(),
+        fate: if index == 0 { Fate::Instance { gpu, instance } } else { Fate::BesideAnInstance },
+    });
+    let parsed = Parsed { status: InitStatus::Success, gpus: vec![gpu] };
+    MaskReading { parsed, entries: entries.collect(), bad_order: false }
 }
 
 /// The text after the prefix of a UUID; `None` if the entry has no such prefix.

@@ -13,8 +13,8 @@ mod order;
 mod resolve;
 
 pub use options::{Options, Unmet};
-pub use order::order;
-pub use resolve::resolve;
+pub use order::{FEWEST, order};
+pub use resolve::{again, resolve};
 
 use std::collections::BTreeMap;
 

@@ -131,6 +131,11 @@ pub struct ProcessExit {
 }
 
 impl Recording {
+    /// When its worker had ended.
+    pub fn ended_ns(&self) -> u64 {
+        self.started_ns.saturating_add(self.wall_ns)
+    }
+
     /// The recording without its largest parts: events, readings and samples.
     pub fn light(&self) -> Recording {
         Recording {

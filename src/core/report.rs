@@ -30,7 +30,7 @@ use crate::machine::{Machine, Runtime};
 use crate::observe::Observation;
 use crate::plan::Plan;
 use crate::recording::Recording;
-use crate::scenario::Scalar;
+use crate::scenario::{Scalar, sha256};
 use crate::verdict::{Invalidation, Provenance, Verdict};
 
 /// The name of the schema.
@@ -124,8 +124,11 @@ pub struct Run {
     pub not_run: Vec<String>,
     /// `cuda` or `sim:<machine>`.
     pub on: String,
-    /// The seed of the order of attempts.
+    /// The seed of the order of attempts, with which `nonce` is mixed.
     pub seed: u64,
+    /// The text of `--nonce`, by which whoever asked for the report knows that it was made for them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nonce: Option<String>,
     /// Hazards that were allowed.
     pub allowed: Vec<String>,
     /// The signal that ended the run early.
@@ -146,6 +149,21 @@ pub struct Run {
 }
 
 impl Run {
+    /// The seed by which the cases of each question take turns: `seed`, mixed with the nonce.
+    pub fn order_seed(&self) -> u64 {
+        let Some(nonce) = &self.nonce else { return self.seed };
+        let digits = sha256(&format!("{} {nonce}", self.seed));
+        digits
+            .bytes()
+            .take(16)
+            .fold(0, |mixed, digit| mixed << 4 | u64::from(char::from(digit).to_digit(16).unwrap_or(0)))
+    }
+
+    /// Whether a time on its clock lies within the run.
+    pub fn has_time(&self, t_ns: u64) -> bool {
+        (self.started_ns..=self.started_ns.saturating_add(self.elapsed_ns)).contains(&t_ns)
+    }
+
     /// The figures of all calibrations, in the order of time.
     pub fn calibrations(&self) -> Vec<Calibration> {
         self.calibration.iter().map(|calibrated| calibrated.figures.clone()).collect()
@@ -294,7 +312,7 @@ impl TryFrom<Document<ScenarioReport>> for Report {
     fn try_from(document: Document<ScenarioReport>) -> Result<Report, Contradiction> {
         let Document { schema, must_understand, provenance, run, machine, scenarios, complete } = document;
         let report = Report { schema, must_understand, provenance, run, machine, scenarios, complete };
-        validity::check(&report).map(|()| report)
+        validity::check(&report.view()).map(|()| report)
     }
 }
 

@@ -31,6 +31,15 @@ pub struct Verdict {
     pub provenance: Provenance,
 }
 
+/// A stored verdict that differs from what the recordings show.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ChangedVerdict {
+    /// The instance's name.
+    pub scenario: String,
+    /// The verdict that was stored.
+    pub stored: Verdict,
+}
+
 /// A number of attempts out of a number of attempts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Rate {
@@ -255,7 +264,8 @@ impl Provenance {
                 Some(format!("it contradicts itself: `provenance` is `measured`, and `on` is `{on}`"))
             }
             Provenance::Measured if simulated_library => Some(
-                "it contradicts itself: `provenance` is `measured`, and one of its libraries is `simulated`".to_owned(),
+                "it contradicts itself: `provenance` is `measured`, and one of its libraries or GPUs is the simulated machine's"
+                    .to_owned(),
             ),
             _ => None,
         }

@@ -111,6 +111,19 @@ pub(crate) fn label(text: &str) -> Result<(String, String), String> {
     })
 }
 
+/// The longest nonce, in bytes.
+const NONCE_BYTES: usize = 128;
+
+pub(crate) fn nonce(text: &str) -> Result<String, &'static str> {
+    let is_plain = text.bytes().all(|byte| byte.is_ascii_graphic());
+    let fits = (1..=NONCE_BYTES).contains(&text.len());
+    if is_plain && fits {
+        Ok(text.to_string())
+    } else {
+        Err("1 to 128 letters, digits and signs of ASCII, without spaces")
+    }
+}
+
 pub(crate) fn generate(text: &str) -> Result<usize, String> {
     let count = text.parse::<usize>().ok().filter(|count| *count <= MOST_GENERATED);
     count.ok_or_else(|| format!("a number of masks, at most {MOST_GENERATED}"))

@@ -14,7 +14,9 @@ pub(crate) enum GpusError {
     #[error("NVML does not list the GPUs of this machine: {0}; --gpus names others")]
     Unavailable(String),
     /// A GPU is divided.
-    #[error("MIG is on, and what a mask makes of its instances was never measured ({0}); --gpus names others")]
+    #[error(
+        "MIG is on ({0}), and its instances are not listed here: `nvidia-smi -L > gpus.txt`, then `mask --gpus gpus.txt`"
+    )]
     Divided(String),
     /// The simulated machine could not be made.
     #[error("--gpus: {0}")]
@@ -37,7 +39,11 @@ pub(crate) fn list(program: &Path, simulated: Option<&str>) -> Result<(GpuSource
     if let Some(divided) = inventory.gpus.iter().find(|gpu| gpu.mig == Some(true)) {
         return Err(GpusError::Divided(divided.uuid.clone()));
     }
-    let gpus = inventory.gpus.iter().map(|gpu| ListedGpu { uuid: gpu.uuid.clone(), name: gpu.name.clone() });
+    let gpus = inventory.gpus.iter().map(|gpu| ListedGpu {
+        uuid: gpu.uuid.clone(),
+        name: gpu.name.clone(),
+        instances: Vec::new(),
+    });
     let source = match simulated {
         Some(machine) => GpuSource::Simulated { machine: machine.to_owned() },
         None => GpuSource::Machine,

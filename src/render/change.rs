@@ -35,6 +35,7 @@ fn fact(fact: &Fact) -> String {
         Fact::DidNotReturn => "did not return".to_owned(),
         Fact::Status(Token::Int(code)) => format!("status {code}"),
         Fact::Status(Token::Text(name)) => name.clone(),
+        Fact::Value(name, value) if name.is_empty() => value.to_string(),
         Fact::Value(name, value) => format!("{name}={value}"),
         Fact::Initialised(Some(true)) => "driver initialised".to_owned(),
         Fact::Initialised(Some(false)) => "driver not initialised".to_owned(),

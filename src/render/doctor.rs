@@ -10,6 +10,7 @@ use crate::block::{Block, Text};
 use crate::words::misspelt;
 use crate::writer::terminal::{PAGE, write};
 use cuda_pitfalls_answers::doctor::{Diagnosed, DoctorState, HiddenGpu, Reasoned, StartFailure, Sureness, Trouble};
+use cuda_pitfalls_answers::explain::explain_status;
 use cuda_pitfalls_core::examination::{Examination, GpuState, HostState, LibraryStart, StartChange, Started};
 use cuda_pitfalls_core::text::counts::{counted, listed};
 use cuda_pitfalls_core::text::units;
@@ -29,12 +30,6 @@ pub fn text(examination: &Examination, diagnosed: &Diagnosed, width: usize) -> S
         diagnosed.causes.iter().partition(|reasoned| reasoned.sureness < Sureness::Next);
     let (next, possible): (Vec<&Reasoned>, Vec<&Reasoned>) =
         unsure.into_iter().partition(|reasoned| reasoned.sureness == Sureness::Next);
-    let workarounds: Vec<String> = sure.iter().map(|reasoned| trouble_in_words(&reasoned.cause, place).1).collect();
-    let why = sure.iter().zip(&workarounds).zip(1..).map(|((reasoned, workaround), next)| {
-        // What helps against several is said once, behind the last of them.
-        let to_do = (workarounds.get(next) != Some(workaround)).then(|| format!("Do: {workaround}"));
-        Text::lines([in_words(reasoned, place)].into_iter().chain(to_do))
-    });
     let so_here = if sure.is_empty() { "Perhaps" } else { "Also so here, perhaps without effect" };
     let more = possible.len().saturating_sub(MOST_POSSIBLE);
     let more = (more > 0).then(|| format!("and {more} more: --json has them").into());
@@ -44,7 +39,7 @@ pub fn text(examination: &Examination, diagnosed: &Diagnosed, width: usize) -> S
         items.collect::<Vec<Text>>()
     });
     for (heading, items) in [
-        ("Why", why.collect()),
+        ("Why", causes(examination, diagnosed)),
         ("Needed too, and would fail next", fails_next),
         (so_here, shown.into_iter().chain(more).collect()),
     ] {
@@ -66,8 +61,35 @@ pub fn text(examination: &Examination, diagnosed: &Diagnosed, width: usize) -> S
     blocks.extend([Block::Gap, Block::fact("Asked by", place_in_words(place))]);
     let statuses = diagnosed.failures.iter().filter_map(|failure| failure.call.as_ref());
     let of_cuda = statuses.filter(|call| call.status.starts_with("CUDA_"));
+    for call in of_cuda.clone() {
+        blocks.extend(explain_status(call.code).map(|known| Block::fact("Meaning", known.says)));
+    }
     blocks.extend(of_cuda.map(|call| Block::fact("More", format!("cuda-pitfalls explain {}", call.status))));
     write(&blocks, width.min(PAGE))
+}
+
+/// Why CUDA does not start here, for a person who traced a program that could not start it.
+pub fn causes_in_words(examination: &Examination, diagnosed: &Diagnosed, width: usize) -> String {
+    let causes = causes(examination, diagnosed);
+    let blocks = if causes.is_empty() {
+        vec![Block::paragraph("CUDA did not start; `cuda-pitfalls doctor` finds no cause now.")]
+    } else {
+        vec![Block::heading(2, "CUDA did not start. The cause here"), Block::List(causes)]
+    };
+    write(&blocks, width.min(PAGE))
+}
+
+/// The causes that are known to hold, each with what to do.
+pub(crate) fn causes(examination: &Examination, diagnosed: &Diagnosed) -> Vec<Text> {
+    let place = &examination.place;
+    let sure: Vec<&Reasoned> = diagnosed.causes.iter().filter(|reasoned| reasoned.sureness < Sureness::Next).collect();
+    let workarounds: Vec<String> = sure.iter().map(|reasoned| trouble_in_words(&reasoned.cause, place).1).collect();
+    let why = sure.iter().zip(&workarounds).zip(1..).map(|((reasoned, workaround), next)| {
+        // What helps against several is said once, behind the last of them.
+        let to_do = (workarounds.get(next) != Some(workaround)).then(|| format!("Do: {workaround}"));
+        Text::lines([in_words(reasoned, place)].into_iter().chain(to_do))
+    });
+    why.collect()
 }
 
 /// How the driver and NVML stand, a sentence each.

@@ -8,27 +8,51 @@ pub use document::{ExplanationDocument, document};
 use instead::{compared, since, written};
 
 use super::block::{Block, Entry, Text};
-use super::listing;
 use super::words::misspelt;
 use super::writer::terminal::{PAGE, write};
-use cuda_pitfalls_answers::explain::{Advice, Certainty, ErrorCause, Explanation, Query, ScenarioAnswer, advice_about};
+use super::{doctor, listing};
+use cuda_pitfalls_answers::doctor::Diagnosed;
+use cuda_pitfalls_answers::explain::{
+    Advice, Certainty, ErrorCause, Explanation, Query, ScenarioAnswer, advice_about, measured_code, scenario_of_mask,
+};
 use cuda_pitfalls_answers::known::{KnownEntry, KnownKind, KnownScenario, Word};
+use cuda_pitfalls_core::examination::Examination;
 use cuda_pitfalls_core::scenario::is_workaround;
 
 /// Of more lines of a program the first are shown; `show` has them all.
 const MOST_LINES: usize = 12;
+/// Of more causes of an error the first are shown; `--all` has them all.
+const MOST_CAUSES: usize = 3;
 /// A heading that would be longer is cut.
 const MOST_OF_WORDS: usize = 60;
 
+/// What is shown of the causes of an error.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ShownCauses<'e> {
+    /// Whether all are shown, and not only the first [`MOST_CAUSES`].
+    pub all: bool,
+    /// What was found on this machine, if it was looked at.
+    pub here: Option<(&'e Examination, &'e Diagnosed)>,
+}
+
 /// The explanation for a person, in lines of at most `width` columns.
-pub fn text(explanation: &Explanation<'_>, width: usize) -> String {
-    let blocks = match (explanation.certainty, explanation.symptom()) {
+pub fn text(explanation: &Explanation<'_>, shown: ShownCauses<'_>, width: usize) -> String {
+    let mut blocks: Vec<Block> = explanation.unmeasured_import.iter().flat_map(|it| unmeasured_import(it)).collect();
+    blocks.extend(match (explanation.certainty, explanation.symptom()) {
+        (Certainty::Nothing, _) if !blocks.is_empty() => Vec::new(),
         (Certainty::Nothing, _) => nothing(explanation),
         (_, Some(symptom)) if explanation.first_advice().is_none() => symptom_blocks(symptom, explanation),
-        (Certainty::Closest, _) => closest(explanation),
-        (Certainty::Named | Certainty::Said | Certainty::Advised, _) => claimed(explanation),
-    };
+        (Certainty::Closest, _) => closest(explanation, shown),
+        (Certainty::Named | Certainty::Said | Certainty::Advised, _) => claimed(explanation, shown),
+    });
     write(&blocks, width.min(PAGE))
+}
+
+/// That an import was not asked, and how to ask it.
+fn unmeasured_import(statement: &str) -> [Block; 2] {
+    let said = format!("`{statement}` was not asked yet.");
+    let code = format!("'{}'", statement.replace('\'', "'\\''"));
+    [Block::paragraph(said), command("Ask it", format!("cuda-pitfalls trace --forbid cuinit -- python -c {code}"))]
 }
 
 /// A command beside what it is for. It is copied, so it is not broken.
@@ -47,15 +71,15 @@ fn open_one() -> [Block; 2] {
 }
 
 /// What is claimed: what was named or said, an error with its causes, or the first scenario in full.
-fn claimed(explanation: &Explanation<'_>) -> Vec<Block> {
+fn claimed(explanation: &Explanation<'_>, shown: ShownCauses<'_>) -> Vec<Block> {
     let advice = explanation.first_advice();
     let mut blocks = sentences(explanation);
-    blocks.extend(advice.into_iter().flat_map(advice_blocks));
+    blocks.extend(advice.into_iter().flat_map(|advice| advice_blocks(advice, shown)));
     let answers = explanation.answers.as_slice();
     let (full, rest) = answers.split_at(usize::from(advice.is_none()).min(answers.len()));
     let causes = advice.map_or(&[][..], |advice| &advice.causes);
-    let shown = causes.iter().filter_map(|cause| cause.scenario.as_ref()).collect::<Vec<_>>();
-    let near = rest.iter().filter(|answer| !shown.contains(&&answer.known.name));
+    let measured = causes.iter().filter_map(|cause| cause.scenario.as_ref()).collect::<Vec<_>>();
+    let near = rest.iter().filter(|answer| !measured.contains(&&answer.known.name));
     let short: Vec<Block> = near.map(in_short).collect();
     blocks.extend(full.iter().flat_map(self::in_full));
     if !short.is_empty() {
@@ -80,7 +104,7 @@ fn claimed(explanation: &Explanation<'_>) -> Vec<Block> {
 }
 
 /// What is near and is not claimed.
-fn closest(explanation: &Explanation<'_>) -> Vec<Block> {
+fn closest(explanation: &Explanation<'_>, shown: ShownCauses<'_>) -> Vec<Block> {
     let mut blocks = sentences(explanation);
     let order = explanation.names();
     let first = explanation.near.iter().find(|entry| order.first() == Some(&entry.id));
@@ -92,7 +116,7 @@ fn closest(explanation: &Explanation<'_>) -> Vec<Block> {
     let found: Vec<Block> = found.collect();
     if let Some(advice) = advice {
         blocks.push(Block::heading(2, "Closest is this, which no name, error or message settles:"));
-        blocks.extend(advice_blocks(advice));
+        blocks.extend(advice_blocks(advice, shown));
     }
     if !found.is_empty() {
         let heading = match advice {
@@ -121,29 +145,48 @@ fn symptom_blocks(symptom: &KnownEntry, explanation: &Explanation<'_>) -> Vec<Bl
 fn sentences(explanation: &Explanation<'_>) -> Vec<Block> {
     let misspelt = explanation.query.misspelt.iter().map(|(name, meant)| misspelt(name, meant));
     let entries = explanation.said.iter().chain(&explanation.beside);
-    let entries = entries.filter(|entry| !matches!(entry.kind, KnownKind::Message | KnownKind::Scenario));
-    misspelt.chain(entries.map(|entry| entry.sentence.clone())).map(Block::paragraph).collect()
+    let first = explanation.said.first();
+    let entries = entries.filter(|entry| match entry.kind {
+        // The log does not say the name of an Xid. That of the first stands in its advice.
+        KnownKind::Message => entry.id.starts_with("xid/") && first != Some(entry),
+        kind => kind != KnownKind::Scenario,
+    });
+    misspelt.chain(entries.map(|entry| measured_sentence(entry))).map(Block::paragraph).collect()
 }
 
-/// What an error means, its causes with what says so, and what to do first.
-fn advice_blocks(advice: &Advice) -> Vec<Block> {
-    let causes = advice.causes.iter().map(|ErrorCause { cause, scenario, survey, source, tell }| {
-        let grounds = match (scenario, survey, source) {
-            (Some(scenario), ..) => Some(format!("measured: {scenario}")),
-            (None, Some(survey), _) => Some(format!("measured: survey {survey}")),
-            (None, None, source) => source.as_ref().map(|source| format!("read, not measured: {source}")),
-        };
-        let tell = tell.as_ref().map(|tell| format!("to tell: {tell}").into());
+/// The sentence of an entry; of a line with the code that was measured, where the name is another.
+fn measured_sentence(entry: &KnownEntry) -> String {
+    let code = measured_code(&entry.id).filter(|code| entry.names.iter().all(|name| name != code));
+    let code = code.map(|code| format!(" Measured was `{}`.", code.split_whitespace().collect::<Vec<_>>().join(" ")));
+    entry.sentence.clone() + &code.unwrap_or_default()
+}
+
+/// What an error means, what to do first, what holds here, and the causes with what says so.
+fn advice_blocks(advice: &Advice, shown: ShownCauses<'_>) -> Vec<Block> {
+    let mut blocks = vec![Block::paragraph(&advice.means), Block::Gap, Block::fact("First", &advice.first)];
+    let mask = shown.here.and_then(|(_, diagnosed)| diagnosed.mask_at_fault()).and_then(scenario_of_mask);
+    match shown.here.map(|(examination, diagnosed)| doctor::causes(examination, diagnosed)) {
+        Some(here) if !here.is_empty() => blocks.extend([Block::heading(2, "The cause here"), Block::List(here)]),
+        Some(_) => blocks.push(Block::fact("Here", "`cuda-pitfalls doctor` finds no cause now.")),
+        None => blocks.extend(advice.doctor.then(|| command("Why here", "cuda-pitfalls doctor"))),
+    }
+    let mut causes: Vec<&ErrorCause> = advice.causes.iter().collect();
+    causes.sort_by_key(|cause| mask.is_none() || cause.scenario.as_deref() != mask);
+    let most = if shown.all { causes.len() } else { MOST_CAUSES };
+    let items = causes.iter().take(most).map(|cause| {
+        let is_here = mask.is_some() && cause.scenario.as_deref() == mask;
+        let first = if is_here { format!("(holds here) {}", cause.cause) } else { cause.cause.clone() };
+        let tell = cause.tell.as_ref().map(|tell| format!("to tell: {tell}").into());
         // An address is copied, so it is not broken.
-        Text::lines([cause.into()].into_iter().chain(tell).chain(grounds.map(Text::code)))
+        Text::lines([first.into()].into_iter().chain(tell).chain(cause.grounds().map(Text::code)))
     });
-    let heading = Block::heading(2, "Possible causes");
-    let mut blocks = vec![Block::paragraph(&advice.means), heading, Block::list(causes)];
+    blocks.extend([Block::heading(2, "Possible causes"), Block::list(items)]);
+    let more = causes.len().saturating_sub(most);
+    blocks.extend((more > 0).then(|| Block::paragraph(format!("{more} more with --all."))));
     if !advice.causes.iter().any(ErrorCause::is_measured) {
         blocks.push(Block::paragraph("cuda-pitfalls has measured none of this yet."));
     }
-    blocks.extend([Block::Gap, Block::fact("First", &advice.first)]);
-    blocks.extend(advice.doctor.then(|| command("Why here", "cuda-pitfalls doctor")));
+    blocks.push(Block::Gap);
     blocks
 }
 
@@ -156,7 +199,7 @@ fn in_short(answer: &ScenarioAnswer<'_>) -> Block {
 
 /// What an error, a message or a symptom means, with its name at the right.
 fn entry_in_short(entry: &KnownEntry) -> Block {
-    let title = format!("{:5}{}", "", entry.sentence).into();
+    let title = format!("{:5}{}", "", measured_sentence(entry)).into();
     let aside = entry.names.first().cloned().unwrap_or_default();
     Block::Entry(Entry { title, aside, ..Entry::default() })
 }
@@ -222,7 +265,36 @@ mod tests {
     use cuda_pitfalls_core::text::lines;
 
     fn shown(words: &str, width: usize) -> String {
-        text(&Explainer::embedded().explain(Query::parse(words)), width)
+        text(&Explainer::embedded().explain(Query::parse(words)), ShownCauses::default(), width)
+    }
+
+    #[test]
+    fn first_stands_before_three_causes() {
+        let found = Explainer::embedded().explain(Query::parse("error 100"));
+        let [few, all] = [false, true].map(|all| text(&found, ShownCauses { all, here: None }, 80));
+        for text in [&few, &all] {
+            assert!(text.find("First  ") < text.find("Possible causes"), "{text}");
+        }
+        let causes = |text: &str| text.matches("\n- ").count();
+        assert_eq!((causes(&few), causes(&all)), (3, found.first_advice().unwrap().causes.len()), "{few}");
+        assert!(few.contains("4 more with --all.") && !all.contains("with --all"), "{few}");
+    }
+
+    #[test]
+    fn a_line_is_described_only_where_it_alone_was_asked() {
+        for words in ["torch.cuda.is_available mask", "torch.cuda.is_available() is False, CUDA error 100"] {
+            assert!(!shown(words, 80).contains("In a fresh process"), "{words}: {}", shown(words, 80));
+        }
+        assert!(shown("torch.cuda.is_available", 80).contains("In a fresh process"));
+        let other = shown("torch.cuda.set_device(3)", 80).split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(other.contains("Measured was `torch.cuda.set_device(1)`."), "{other}");
+    }
+
+    #[test]
+    fn an_unmeasured_import_says_how_to_ask() {
+        let text = shown("import somepackage", 80);
+        let ask = "cuda-pitfalls trace --forbid cuinit -- python -c 'import somepackage'";
+        assert!(text.contains("was not asked yet") && text.contains(ask), "{text}");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::html::page::POLICY;
-use cuda_pitfalls_core::report::Report;
+use cuda_pitfalls_core::report::{Report, SCHEMA, SchemaId};
 use cuda_pitfalls_core::verdict::{ExpectationMet, Kind, Provenance, Reason};
 
 const MIB: u64 = 1 << 20;
@@ -17,16 +17,21 @@ pub(super) fn report() -> Report {
         scenario("memory/heap-growth[limit=64 MiB]", "inconclusive", "no_expectation", true),
         json!({
             "name": "peer/needs-two", "scenario": "peer/needs-two", "question": "Does a peer copy make a context?", "workaround": "",
-            "tags": ["peer"], "parameters": {}, "sha256": "00ff", "libcudart": null, "plan": null, "cases": [],
+            "tags": ["peer"], "parameters": {}, "sha256": "00ff".repeat(16), "libcudart": null, "plan": null, "cases": [],
             "verdict": {"kind": "skipped", "reason": "too_few_gpus", "detail": "needs 4 GPUs, found 2",
                         "expectation": "no_expectation", "provenance": "measured"},
         }),
     ];
-    let report = json!({
-        "schema": {"name": "cuda-pitfalls-report", "major": 1, "minor": 0},
-        "provenance": "measured", "run": run(), "machine": machine(), "scenarios": scenarios, "complete": true,
-    });
-    serde_json::from_value(report).unwrap()
+    // Part by part: a report that is read must not contradict itself, and this one need not be possible.
+    Report {
+        schema: SchemaId::current(SCHEMA),
+        must_understand: Vec::new(),
+        provenance: Provenance::Measured,
+        run: serde_json::from_value(run()).unwrap(),
+        machine: serde_json::from_value(machine()).unwrap(),
+        scenarios: scenarios.into_iter().map(|scenario| serde_json::from_value(scenario).unwrap()).collect(),
+        complete: true,
+    }
 }
 
 /// A finished report of nothing, on a machine without a GPU.
@@ -82,14 +87,18 @@ pub(super) fn hostile() -> Report {
         (Kind::HarnessError, Some(Reason::Protocol), ExpectationMet::NoExpectation),
         (Kind::Skipped, Some(Reason::NoGpu), ExpectationMet::NoExpectation),
     ];
-    for (scenario, (kind, reason, expectation)) in report.scenarios.iter_mut().zip(verdicts) {
+    for (place, (scenario, (kind, reason, expectation))) in report.scenarios.iter_mut().zip(verdicts).enumerate() {
         let verdict = &mut scenario.verdict;
         (verdict.kind, verdict.reason, verdict.expectation) = (kind, reason, expectation);
-        verdict.unexpected = vec![HOSTILE.to_owned()];
+        verdict.unexpected.clear();
+        if expectation == ExpectationMet::Unexpected {
+            verdict.unexpected.push(HOSTILE.to_owned());
+        }
         let texts = [&mut scenario.name, &mut scenario.scenario, &mut scenario.question, &mut scenario.workaround];
         texts.into_iter().chain([&mut verdict.detail]).for_each(|text| *text = HOSTILE.to_owned());
+        (scenario.name, scenario.scenario) = (format!("{HOSTILE}{place}"), format!("{HOSTILE}{place}"));
         for (index, case) in scenario.cases.iter_mut().enumerate() {
-            // Two cases of a question may not have one name.
+            // Neither two cases of a question nor two questions may have one name.
             case.name = format!("{HOSTILE}{index}");
             case.attempts.iter_mut().for_each(|attempt| attempt.recording.stderr_tail = HOSTILE.to_owned());
         }
@@ -141,7 +150,7 @@ fn scenario(name: &str, kind: &str, expectation: &str, mixed: bool) -> Value {
     };
     json!({
         "name": name, "scenario": name, "question": "Does CUDA_VISIBLE_DEVICES still count after a device count?", "workaround": "",
-        "tags": ["visibility", "environment"], "parameters": {}, "sha256": "5d41402abc4b2a76b9719d911017c592",
+        "tags": ["visibility", "environment"], "parameters": {}, "sha256": "5d41402abc4b2a76b9719d911017c592".repeat(2),
         "libcudart": runtime(), "plan": plan(),
         "verdict": {"kind": kind, "reason": if mixed { json!("intermittent") } else { Value::Null },
                     "detail": "the effect shows in 3 of 3 attempts of trap and 0 of 3 of control",

@@ -4,7 +4,6 @@
 //! through [`cuda_pitfalls_core::text::escape`].
 
 pub mod changes;
-mod findings;
 mod html;
 mod results;
 mod standing;
@@ -31,8 +30,6 @@ pub enum FleetForm {
     Prometheus,
     /// The document itself, its differences in the order in which every form shows them, the most important first.
     Json,
-    /// A row for each machine that differs or is missing, for spreadsheets.
-    Csv,
 }
 
 /// Renders a fleet. `width` is of text. `docs` is where the documentation is: with it, pages of pitfalls are links.
@@ -43,7 +40,6 @@ pub fn render(fleet: &Fleet, form: FleetForm, width: usize, docs: Option<&str>) 
         FleetForm::Markdown => markdown::write(&FleetView::new(fleet, view::MARKDOWN, docs).blocks()),
         FleetForm::Prometheus => results::prometheus(fleet),
         FleetForm::Json => serde_json::to_string(fleet).unwrap_or_default() + "\n",
-        FleetForm::Csv => results::csv(fleet),
     }
 }
 

@@ -43,6 +43,8 @@ mod writer;
 #[cfg(test)]
 mod fixture;
 
+use cuda_pitfalls_core::report::CompactReport;
+
 pub use prepared::{Prepared, has_words, worded};
 pub use writer::terminal::Style;
 
@@ -90,9 +92,14 @@ pub fn render(prepared: &Prepared<'_>, format: Format, width: usize) -> Option<S
         Format::Junit => results::junit(report),
         Format::Prometheus => results::prometheus(report),
         Format::Github => results::github(report),
-        Format::Compact => serde_json::to_string(&prepared.compact()).unwrap_or_default() + "\n",
+        Format::Compact => compact(&prepared.compact()),
         _ => return None,
     })
+}
+
+#[expect(clippy::expect_used, reason = "a report without attempts has none to read back")]
+fn compact(report: &CompactReport) -> String {
+    serde_json::to_string(report).expect("it can be written as JSON") + "\n"
 }
 
 #[cfg(test)]

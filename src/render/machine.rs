@@ -1,6 +1,5 @@
 //! Forms for programs. Each is made of a small list that reports, traces and fleets give, and escapes its texts itself.
 
-pub(crate) mod csv;
 pub(crate) mod github;
 pub(crate) mod junit;
 pub(crate) mod prometheus;

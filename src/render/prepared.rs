@@ -2,48 +2,64 @@
 
 use std::collections::HashMap;
 
+use cuda_pitfalls_answers::exit::Exit;
 use cuda_pitfalls_core::machine::Machine;
-use cuda_pitfalls_core::report::{CompactReport, CompactScenario, Report, ReportView, ScenarioReport, StoredReport};
+use cuda_pitfalls_core::report::{
+    CompactReport, CompactScenario, ExitCode, Report, ReportView, ScenarioReport, StoredReport,
+};
 use cuda_pitfalls_core::scenario::Scenario;
-use cuda_pitfalls_core::{catalogue, judge};
+use cuda_pitfalls_core::verdict::ChangedVerdict;
+use cuda_pitfalls_core::{catalogue, judge, plan};
 
-/// A report whose questions and workarounds have the words in which they are shown.
+/// A report whose questions and workarounds have the words in which they are shown, with today's verdicts.
 pub enum Prepared<'r> {
-    /// One that this program makes now: its words are today's already.
+    /// One that this program makes now: its words and its verdicts are today's already.
     Fresh(&'r Report),
-    /// One that another version of the program may have judged.
-    Stored(StoredReport),
+    /// One that another version of the program may have judged, and the verdicts that it was stored with.
+    Stored(StoredReport, Vec<ChangedVerdict>),
 }
 
 impl<'r> Prepared<'r> {
-    /// A stored report, [`worded`].
-    pub fn stored(report: StoredReport) -> Prepared<'r> {
-        Prepared::Stored(worded(report))
+    /// A stored report, judged again by its recordings. A compact report has none, and keeps its verdicts.
+    pub fn stored(mut report: StoredReport) -> Prepared<'r> {
+        let changed = match &mut report {
+            StoredReport::Whole(whole) => judge::rejudge(whole),
+            StoredReport::Compact(_) => Vec::new(),
+        };
+        Prepared::judged(report, changed)
+    }
+
+    /// A stored report that was judged again already.
+    pub fn judged(report: StoredReport, changed: Vec<ChangedVerdict>) -> Prepared<'r> {
+        let mut report = worded(report);
+        if let StoredReport::Whole(whole) = &mut report
+            && whole.run.exit.is_some()
+        {
+            let exit = Exit::of_report(&whole.view());
+            whole.run.exit = Some(ExitCode { code: exit.code(), name: exit.name().to_owned() });
+        }
+        Prepared::Stored(report, changed)
     }
 
     /// What every form reads.
     pub fn view(&self) -> ReportView<'_> {
         match self {
             Prepared::Fresh(report) => report.view(),
-            Prepared::Stored(report) => report.view(),
+            Prepared::Stored(report, changed) => ReportView { changed, ..report.view() },
         }
     }
 
-    /// The compact report, with the verdicts of this program where they can be judged anew.
+    /// The compact report.
     pub(super) fn compact(&self) -> CompactReport {
         match self {
             Prepared::Fresh(report) => CompactReport::new(report, has_words),
-            Prepared::Stored(StoredReport::Whole(report)) => {
-                let mut report = report.clone();
-                judge::rejudge(&mut report);
-                CompactReport::new(&report, has_words)
-            }
-            Prepared::Stored(StoredReport::Compact(report)) => (**report).clone(),
+            Prepared::Stored(StoredReport::Whole(report), _) => CompactReport::new(report, has_words),
+            Prepared::Stored(StoredReport::Compact(report), _) => (**report).clone(),
         }
     }
 }
 
-/// A stored report with the words for its questions, which a compact report lacks. Its verdicts stay those it holds.
+/// A stored report with the words for its questions, which a compact report lacks.
 pub fn worded(mut report: StoredReport) -> StoredReport {
     if let StoredReport::Compact(compact) = &mut report
         && compact.scenarios.iter().any(|one| one.question.is_empty())
@@ -60,7 +76,7 @@ pub fn has_words(one: &ScenarioReport) -> bool {
 
 /// Whether today's file asks what was asked, or nothing was asked.
 fn is_asked_today(one: &CompactScenario, scenario: &Scenario, machine: &Machine) -> bool {
-    let plan = judge::plan_on(machine, scenario, &one.name, one.libcudart.as_ref());
+    let plan = plan::again(scenario, &one.name, machine, one.libcudart.as_ref(), None);
     one.asked.is_none() || plan.is_some_and(|plan| one.asked == Some(plan.asked()))
 }
 

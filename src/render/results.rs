@@ -43,6 +43,7 @@ fn properties(report: &ReportView<'_>) -> Vec<(String, String)> {
     }
     properties.extend(report.machine.libcudart.iter().filter_map(|it| it.version.clone()).map(|it| ("libcudart", it)));
     properties.extend(words::labels(report.run).into_iter().map(|label| ("label", label)));
+    properties.extend(report.run.nonce.iter().map(|nonce| ("nonce", nonce.clone())));
     properties.extend(tally::banners(report).into_iter().map(|banner| ("banner", banner)));
     properties.extend(applicable::notes(report).into_iter().map(|note| ("note", note)));
     properties.extend(report.run.warnings.iter().map(|warning| ("warning", warning.clone())));
@@ -192,6 +193,10 @@ pub(super) fn prometheus(report: &ReportView<'_>) -> String {
     let help = "The change of largest size in used memory at any step of a case.";
     family(&mut out, "case_used_bytes", help, scenarios.iter().flat_map(used_bytes));
     figure(&mut out, "run_complete", "Whether the last run finished.", [u8::from(report.complete)]);
+    let help = "Whether the last report is compact: its verdicts are those that were stored.";
+    figure(&mut out, "run_compact", help, [u8::from(report.is_compact)]);
+    let help = "Stored verdicts that the recordings of the last report do not bear out.";
+    figure(&mut out, "verdicts_changed", help, [report.changed.len()]);
     let at = report.run.finished_at.as_ref().unwrap_or(&report.run.started_at);
     let help = "When the last run ended, or began if it did not end.";
     time(&mut out, "last_run_timestamp_seconds", help, Some(at));

@@ -119,6 +119,10 @@ pub fn banners(report: &ReportView<'_>) -> Vec<String> {
     if report.is_compact {
         banners.push(COMPACT.to_owned());
     }
+    if !report.changed.is_empty() {
+        let stored = report.changed.iter().map(|one| format!("{} was {}", one.scenario, stored_words(&one.stored)));
+        banners.push(format!("{JUDGED_AGAIN} {}.", name_changed(stored.collect())));
+    }
     if let Some(reason) = &report.run.host_unsafe {
         banners.push(format!("HOST UNSAFE — {reason}"));
     }
@@ -133,6 +137,27 @@ pub const SIMULATED: &str = "SIMULATED — not evidence. No driver and no GPU an
 /// What is said above every compact report.
 pub const COMPACT: &str =
     "COMPACT — steps, attempts and samples are left out; the verdicts are those that were stored.";
+
+/// What is said above a report whose stored verdicts differ from what its recordings show, before these.
+pub const JUDGED_AGAIN: &str = "JUDGED AGAIN — stored verdicts that the recordings do not bear out:";
+/// As many of them are named.
+const MOST_CHANGED: usize = 3;
+
+fn name_changed(mut changed: Vec<String>) -> String {
+    let more = changed.len().saturating_sub(MOST_CHANGED);
+    changed.truncate(MOST_CHANGED);
+    if more > 0 {
+        changed.push(format!("and {more} more"));
+    }
+    changed.join(", ")
+}
+
+fn stored_words(stored: &Verdict) -> String {
+    match stored.expectation {
+        ExpectationMet::NoExpectation => stored.kind.name().to_owned(),
+        met => format!("{} ({})", stored.kind.name(), met.name()),
+    }
+}
 
 /// What is said above every partial report.
 pub const PARTIAL: &str = "PARTIAL — the run did not finish; this report is not a success.";

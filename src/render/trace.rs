@@ -25,7 +25,7 @@ pub use summary::schema;
 
 use super::Format;
 use super::issue::Attached;
-use cuda_pitfalls_answers::refused::{RefusedCall, refusals};
+use cuda_pitfalls_answers::refused::{RefusedCall, last_error, refusals};
 use cuda_pitfalls_core::scenario::Scenario;
 use cuda_pitfalls_trace::diagnosis::{Finding, Severity};
 use cuda_pitfalls_trace::ledger::{Ledger, ledgers};
@@ -38,6 +38,8 @@ pub struct TraceView<'a> {
     history: History<'a>,
     ledgers: Vec<Ledger<'a>>,
     refusals: Vec<RefusedCall>,
+    /// The line of stderr with which the program failed, if it says a known error.
+    last_error: Option<RefusedCall>,
     findings: &'a [Finding],
     violations: &'a [Violation],
     /// What of the policy cannot be decided, because the trace saw less.
@@ -50,7 +52,7 @@ impl<'a> TraceView<'a> {
         let (violations, undecided) = (outcome.violations.as_slice(), outcome.undecided.as_slice());
         let history = History::new(trace);
         let (ledgers, refusals) = (ledgers(trace), refusals(&history));
-        TraceView { trace, history, ledgers, refusals, findings, violations, undecided }
+        TraceView { trace, history, ledgers, refusals, last_error: last_error(trace), findings, violations, undecided }
     }
 
     /// A trace in which nothing was found.
@@ -63,10 +65,14 @@ impl<'a> TraceView<'a> {
         self.findings.iter().filter(move |finding| finding.severity == severity)
     }
 
+    /// Whether the program failed.
+    fn has_failed(&self) -> bool {
+        self.trace.end.as_ref().is_some_and(|end| end.failure().is_some())
+    }
+
     /// How many calls CUDA refused to a program that failed.
     fn refused(&self) -> usize {
-        let has_failed = self.trace.end.as_ref().is_some_and(|end| end.failure().is_some());
-        if has_failed { self.refusals.len() } else { 0 }
+        if self.has_failed() { self.refusals.len() } else { 0 }
     }
 
     /// The trace in a form, none if traces do not have it. Lines have at most `width` columns, but for fewer than 40;
@@ -89,8 +95,9 @@ impl<'a> TraceView<'a> {
     }
 
     /// The summary, as `trace --json` prints it; its schema is [`schema`].
+    #[expect(clippy::expect_used, reason = "its maps have keys that are text")]
     pub fn json(&self) -> serde_json::Value {
-        serde_json::to_value(summary::summary(self)).unwrap_or_default()
+        serde_json::to_value(summary::summary(self)).expect("a summary is JSON")
     }
 
     /// The text of an issue; `proofs` are the scenarios of [`proofs`], `attached` their reproducers.
@@ -110,4 +117,30 @@ fn alike(finding: &Finding) -> Alike<'_> {
 /// The scenarios that prove the pitfalls of a trace, each once.
 pub fn proofs(findings: &[Finding]) -> Vec<Scenario> {
     proof::scenarios(findings.iter().filter(|finding| finding.severity == Severity::Pitfall))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::ValueEnum;
+    use cuda_pitfalls_trace::fixture::programs as fixture;
+
+    #[test]
+    fn every_form_says_that_a_line_is_of_a_thread_beside() {
+        let forms = |trace: &Trace| -> Vec<String> {
+            let (findings, outcome) = (fixture::findings(trace), fixture::outcome(trace));
+            let seen = TraceView::new(trace, &findings, &outcome);
+            let all = Format::value_variants().iter();
+            let all = all.filter_map(|format| seen.as_format(*format, 400, ["t", "/home/me/project"]));
+            all.chain([seen.json().to_string(), seen.issue(&[], &[])]).collect()
+        };
+        let words = [crate::machine::BESIDE, "a thread beside", "meanwhile the program was at", "\"is_beside\":true"];
+        let says = |form: &String| words.iter().any(|word| form.contains(word));
+        let mut trace = fixture::trace();
+        assert!(forms(&trace).iter().all(|form| !says(form)));
+        trace.events.iter_mut().for_each(|event| event.stack.meanwhile = std::mem::take(&mut event.stack.frames));
+        let forms = forms(&trace);
+        assert_eq!(forms.len(), 8);
+        forms.iter().for_each(|form| assert!(says(form), "{form}"));
+    }
 }

@@ -22,7 +22,7 @@ pub fn text(answer: &Visibility, width: usize) -> String {
     blocks.extend(entries.map(|entry| Block::fact(&format!("  '{}'", entry.text), entry.words(answer.gpus.len()))));
     blocks.push(Block::paragraph(outcome(answer)));
     blocks.extend(answer.visible.iter().enumerate().map(|(ordinal, uuid)| {
-        let index = answer.gpus.iter().position(|gpu| gpu.uuid == *uuid);
+        let index = answer.gpus.iter().position(|gpu| gpu.uuid == *uuid || gpu.instances.contains(uuid));
         let name = index.and_then(|index| answer.gpus.get(index)?.name.clone()).unwrap_or_default();
         let index = index.map(|index| format!("GPU {index}")).unwrap_or_default();
         // An UUID is copied, so the line is not broken.
@@ -36,6 +36,11 @@ pub fn text(answer: &Visibility, width: usize) -> String {
     blocks.extend(answer.misspelt.iter().map(|(name, meant)| Block::paragraph(misspelt(name, meant))));
     let rule = "Predicted by the rule that driver 580.159.04 was measured to follow, and not measured here.";
     blocks.push(Block::paragraph(rule));
+    if answer.is_divided {
+        let mig = "MIG is on: what a mask makes of instances was read in NVIDIA's documentation (MIG user guide and CUDA \
+                   programming guide, 2026-11-28), and not measured. A process sees one instance alone.";
+        blocks.push(Block::paragraph(mig));
+    }
     write(&blocks, width)
 }
 
@@ -66,6 +71,7 @@ mod tests {
         let gpus = [('a', "NVIDIA H100"), ('b', "NVIDIA T4")].map(|(digit, name)| ListedGpu {
             uuid: format!("GPU-{digit}a00beef-0000-4000-8000-000000000000"),
             name: Some(name.to_owned()),
+            instances: Vec::new(),
         });
         text(&visibility(mask.map(str::to_owned), order.map(str::to_owned), GpuSource::Machine, gpus.into()), 80)
     }

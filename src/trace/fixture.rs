@@ -90,6 +90,7 @@ fn event(t_ns: u64, pid: u32, call: &str, what: EventKind, stack: Stack) -> Trac
         memory_bytes: Vec::new(),
         used_bytes: Vec::new(),
         own_bytes: None,
+        selected_by: None,
         stack,
     }
 }
@@ -146,7 +147,15 @@ impl TraceBuilder {
     pub fn done(mut self) -> Trace {
         let memory_gap_ns = vec![Some(0); self.trace.start.gpus.len()];
         let t_ns = self.t_ns + MS;
-        let end = End { t_ns, code: Some(0), signal: None, not_seen: Vec::new(), left_out: 0, memory_gap_ns };
+        let end = End {
+            t_ns,
+            code: Some(0),
+            signal: None,
+            not_seen: Vec::new(),
+            left_out: 0,
+            memory_gap_ns,
+            stderr: Vec::new(),
+        };
         self.trace.end = Some(end);
         self.trace
     }

@@ -49,7 +49,7 @@ pub enum MemoryKind {
     Code,
     /// `cuMemAlloc*`, by the sizes that were asked for.
     Allocation,
-    /// Arrays and mipmapped arrays, estimated from their descriptors.
+    /// Arrays and mipmapped arrays: the difference around the call.
     Array,
     /// Allocations of the stream-ordered allocator (`cuMemAllocAsync`), by the sizes that were asked for.
     Pool,

@@ -32,7 +32,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use cuda_pitfalls_core::report::SchemaId;
+use cuda_pitfalls_core::report::{SchemaId, schema_of};
 use cuda_pitfalls_core::sample::Gpu;
 use cuda_pitfalls_core::verdict::Provenance;
 
@@ -220,6 +220,10 @@ pub struct TraceEvent {
     /// not list the process by the PID that the tracer knows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub own_bytes: Option<i64>,
+    /// Of a call that found no current context in its thread: the thread that had selected one, this one if it had itself.
+    /// Absent where no thread is known to have.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub selected_by: Option<u32>,
     /// Where in the program.
     #[serde(default)]
     pub stack: Stack,
@@ -432,6 +436,10 @@ pub struct End {
     /// when the program had ended. Empty where this is not known.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub memory_gap_ns: Vec<Option<u64>>,
+    /// The last lines of the stderr of a program that failed, at most 100 lines and 16 KiB; with stdout, where both are one
+    /// file or pipe. Empty where they are not known: stderr was a terminal, a socket or a device.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub stderr: Vec<String>,
 }
 
 impl End {
@@ -444,7 +452,7 @@ impl End {
 
 /// The JSON Schema of one line of the document.
 pub fn schema() -> serde_json::Value {
-    serde_json::to_value(schemars::schema_for!(TraceLine)).unwrap_or_default()
+    schema_of::<TraceLine>()
 }
 
 #[cfg(test)]

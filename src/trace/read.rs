@@ -1,11 +1,13 @@
 //! Reading a trace, whole or cut short.
 
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, Read};
 use std::path::{Path, PathBuf};
 
 use super::{
     End, FILE, Holder, LedgerReading, Memory, ProcessCounts, SCHEMA, TraceEvent, TraceLine, TraceProcess, TraceStart,
 };
+use cuda_pitfalls_core::input;
+use cuda_pitfalls_core::machine::{is_simulated_gpu, is_simulated_library};
 use cuda_pitfalls_core::report::SchemaId;
 use cuda_pitfalls_core::text::escape::terminal;
 use cuda_pitfalls_instrument::simulated::NO_DEVICE;
@@ -69,16 +71,21 @@ fn file_of(path: &Path) -> PathBuf {
     if path.is_dir() { path.join(FILE) } else { path.to_path_buf() }
 }
 
+/// The text of a trace, which may be compressed, and the path of its file.
+fn open_text(path: &Path) -> Result<(Box<dyn BufRead>, PathBuf), TraceError> {
+    let path = file_of(path);
+    match input::open_document(&path) {
+        Ok(text) => Ok((text, path)),
+        Err(source) => Err(TraceError::File { path, source }),
+    }
+}
+
 /// Whether a file is a trace, by its first line.
 pub fn is_trace(path: &Path) -> bool {
-    let path = file_of(path);
-    // A pipe would block, and what is read from it is gone.
-    if !std::fs::metadata(&path).is_ok_and(|data| data.is_file()) {
-        return false;
-    }
-    let Ok(file) = std::fs::File::open(path) else { return false };
+    // A pipe is not opened: it would block, and what is read from it is gone.
+    let Ok(text) = input::open_document(&file_of(path)) else { return false };
     let mut first = String::new();
-    let read = BufReader::new(file.take(4096)).read_line(&mut first);
+    let read = text.take(4096).read_line(&mut first);
     let compact: String = first.split_whitespace().collect();
     read.is_ok() && compact.contains(&format!("\"name\":\"{SCHEMA}\""))
 }
@@ -86,13 +93,11 @@ pub fn is_trace(path: &Path) -> bool {
 /// Hands over the lines of a trace one by one, as they are read.
 ///
 /// # Errors
-/// As for [`Trace::open`].
-pub fn lines(path: &Path, mut take: impl FnMut(TraceLine)) -> Result<(), TraceError> {
-    let path = file_of(path);
-    let file = std::fs::File::open(&path).map_err(|source| TraceError::File { path: path.clone(), source })?;
-    each(BufReader::new(file), &path, |line| {
-        take(line);
-        Ok(())
+/// As for [`Trace::open`], or `take` could not write a line as JSON.
+pub fn lines(path: &Path, mut take: impl FnMut(TraceLine) -> serde_json::Result<()>) -> Result<(), TraceError> {
+    let (text, path) = open_text(path)?;
+    each(text, &path, |line| {
+        take(line).map_err(|error| LineError(format!("this line cannot be written as JSON: {error}")))
     })
 }
 
@@ -138,9 +143,8 @@ impl Trace {
     /// # Errors
     /// Which line of which file is no line of a trace.
     pub fn open(path: &Path) -> Result<Trace, TraceError> {
-        let path = file_of(path);
-        let file = std::fs::File::open(&path).map_err(|source| TraceError::File { path: path.clone(), source })?;
-        Trace::read(BufReader::new(file), &path)
+        let (text, path) = open_text(path)?;
+        Trace::read(text, &path)
     }
 
     /// Reads a trace from its text; `path` is named in errors.
@@ -176,7 +180,9 @@ impl Trace {
             let why = format!("this is `{name}` {major}; this version reads `{SCHEMA}` {}", SchemaId::MAJOR);
             return Err(LineError(why));
         }
-        if let Some(why) = start.provenance.contradiction(&start.on, false) {
+        let is_simulated = start.libcuda.as_deref().is_some_and(is_simulated_library)
+            || start.gpus.iter().any(|gpu| is_simulated_gpu(&gpu.uuid));
+        if let Some(why) = start.provenance.contradiction(&start.on, is_simulated) {
             return Err(LineError(why));
         }
         let (processes, events, memory, holders, ledger, counts) = Default::default();

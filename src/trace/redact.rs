@@ -15,7 +15,7 @@ const MAPS: [&str; 2] = ["environment", "variables"];
 /// The field of a process's counts that has the UUIDs of GPUs for keys; that of the first line is a list.
 const GPUS: &str = "gpus";
 /// Fields with sentences in which a path may be relative.
-const SENTENCES: [&str; 4] = ["limits", "not_seen", "no_python", "missing"];
+const SENTENCES: [&str; 5] = ["limits", "not_seen", "no_python", "missing", "stderr"];
 
 /// A line of a trace without folders, arguments and the values of variables other than masks. Names
 /// of files, functions and lines stay: without them a trace says nothing. `redactor` is the same for all lines of a trace.
@@ -25,6 +25,7 @@ const SENTENCES: [&str; 4] = ["limits", "not_seen", "no_python", "missing"];
 pub fn redacted(mut line: TraceLine, redactor: &mut Redactor) -> serde_json::Result<TraceLine> {
     match &mut line {
         TraceLine::Start(start) => {
+            redactor.hide(start.command.get(1..).unwrap_or_default());
             start.command =
                 start.command.first().map(|program| vec![short(program), GONE.to_owned()]).unwrap_or_default();
             start.folder = GONE.to_owned();
@@ -47,7 +48,12 @@ pub fn redacted(mut line: TraceLine, redactor: &mut Redactor) -> serde_json::Res
             }
         }
         TraceLine::Holder(holder) => redact_stack(&mut holder.stack),
-        TraceLine::Memory(_) | TraceLine::Ledger(_) | TraceLine::Counts(_) | TraceLine::End(_) => {}
+        TraceLine::End(end) => {
+            // A traceback indents lines of code and their files.
+            end.stderr.retain(|line| !line.starts_with([' ', '\t']));
+            end.stderr.iter_mut().for_each(|line| *line = redactor.without_hidden(line));
+        }
+        TraceLine::Memory(_) | TraceLine::Ledger(_) | TraceLine::Counts(_) => {}
     }
     let mut value = serde_json::to_value(line)?;
     redact_fields(&mut value, redactor);

@@ -22,6 +22,7 @@ mod processes;
 mod program;
 mod signals;
 mod stacks;
+mod stderr;
 mod watch;
 mod writer;
 
@@ -57,6 +58,7 @@ use processes::Processes;
 use program::TracedProgram;
 use signals::Bystander;
 use stacks::Stacks;
+use stderr::Stderr;
 use watch::MemoryWatch;
 use writer::Writer;
 
@@ -194,6 +196,7 @@ pub fn trace(program: &Path, options: &TraceOptions) -> Result<Traced, TracerErr
     supervisor::can_watch().map_err(TracerError::internal)?;
     let caller = Caller::take_over().map_err(TracerError::internal)?;
     let bystander = Bystander::start(&options.command).map_err(TracerError::internal)?;
+    let stderr = if options.apart.is_some() { Stderr::Untouched } else { Stderr::find(last_lines::MOST_BYTES) };
     let mut place = TraceFolder::create().map_err(TracerError::internal)?;
     let home = place.path().join("home");
     std::fs::create_dir(&home).map_err(TracerError::internal)?;
@@ -215,7 +218,8 @@ pub fn trace(program: &Path, options: &TraceOptions) -> Result<Traced, TracerErr
     let before = supervisor::children_of("self");
     let descendants = Descendants::new(&place, machine.libcuda.as_deref(), options.preload);
     let (command, apart) = (&options.command, options.apart.as_ref());
-    let started = TracedProgram::start(command, &environment, caller, bystander, apart, None, withheld);
+    let passed = stderr.passed();
+    let started = TracedProgram::start(command, &environment, caller, bystander, apart, passed, withheld);
     let program_itself = match started {
         Ok(started) => started,
         Err(error) => {
@@ -248,7 +252,8 @@ pub fn trace(program: &Path, options: &TraceOptions) -> Result<Traced, TracerErr
         beside: machine.beside.clone(),
         written: BTreeMap::new(),
         round_ns: clock::now_ns(),
-        stderr: options.apart.as_ref().and_then(|apart| apart.stderr.clone()),
+        stderr,
+        apart_stderr: options.apart.as_ref().and_then(|apart| apart.stderr.clone()),
         deadline_ns: options.apart.as_ref().map(|apart| started_ns.saturating_add(apart.limit.as_nanos() as u64)),
         overdue: false,
         before,
@@ -291,8 +296,9 @@ struct Tracer {
     watch: MemoryWatch,
     started_ns: u64,
     round_ns: u64,
+    stderr: Stderr,
     /// The file that gets the stderr of a program that runs apart.
-    stderr: Option<PathBuf>,
+    apart_stderr: Option<PathBuf>,
     /// When a program that runs apart is killed.
     deadline_ns: Option<u64>,
     overdue: bool,
@@ -340,7 +346,7 @@ impl Tracer {
             self.answer(outlived.is_none().then_some(&program));
             self.tick_ledgers();
             self.writer.flush();
-            if let Some(stderr) = &self.stderr {
+            if let Some(stderr) = &self.apart_stderr {
                 program::bound(stderr);
             }
             if clock::now_ns() - self.round_ns > ROUND_NS {

@@ -93,12 +93,13 @@ impl Generator {
         let at =
             format!("2026-11-{:02}T{:02}:{:02}:{second:02}Z", 1 + machine % 20, machine / 20 % 24, machine / 480 % 60);
         report["run"]["started_at"] = at.into();
+        report["run"]["finished_at"] = Value::Null;
         report["run"]["id"] = format!("run-{machine}-{second}").into();
         report["run"]["labels"] = json!({ "node": name(machine), "rack": format!("r{}", machine / 32) });
         let gpus = report["machine"]["gpus"].as_array_mut().expect("a list of GPUs");
         let mut uuids = Vec::new();
         for (place, gpu) in gpus.iter_mut().enumerate() {
-            let uuid = format!("GPU-{machine:08x}-0000-4000-8000-{place:012x}");
+            let uuid = format!("GPU-{machine:08x}-0000-4000-9000-{place:012x}");
             uuids.push((gpu["uuid"].as_str().unwrap_or_default().to_owned(), uuid.clone()));
             gpu["uuid"] = uuid.into();
             gpu["name"] = model.into();

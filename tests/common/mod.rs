@@ -332,7 +332,7 @@ for word; do
     [ "${{last:-}}" != --out ] || out=$word
     last=$word
 done
-find "$out" -name report.json -exec sed -i -e 's/"provenance":"simulated"/"provenance":"measured"/g'     -e 's/"simulated":true/"simulated":false/g' -e 's/"on":"sim:[^"]*"/"on":"cuda"/' -e 's/"pci_gpus":[0-9]*,//'     -e '{also}' {{}} +
+find "$out" -name report.json -exec sed -i -e 's/"provenance":"simulated"/"provenance":"measured"/g'     -e 's/"simulated":true/"simulated":false/g' -e 's/"on":"sim:[^"]*"/"on":"cuda"/' -e 's/"pci_gpus":[0-9]*,//'     -e 's/libcuda_pitfalls_sim/libcuda/g' -e 's/GPU-000000/GPU-00a000/g'     -e '{also}' {{}} +
 exit $code
 "#
     );

@@ -276,13 +276,14 @@ fn reports_are_collected() {
     let arguments = [&SIMULATED[..], &["--compact", "--label", "node=n1"]].concat();
     let output = container(&scratch, "job.yaml", &arguments).output().expect("sh starts");
     fs::write(at.join("report"), output.stdout).expect("a file of our own");
-    let pods = "a-0-x Succeeded n1\na-1-x Failed n2\na-2-x Running n3\na-3-x Pending \na-4-x Failed n5\n";
+    let pods = "u a-0-x Succeeded n1\nu a-1-x Failed n2\nu a-2-x Running n3\nu a-3-x Pending \nu a-4-x Failed n5\n\
+                evil strangers-x Succeeded n1\n orphan-x Succeeded n4\nu a-5-x Succeeded n6\nu a-6-x Succeeded n6\n";
     // `kubectl`, as far as it is asked: a pod that failed may have printed a report, or nothing.
     script(
         &at.join("bin/kubectl"),
         &format!(
             "#!/bin/sh\necho \"$@\" >> {0}/calls\ncase \"$1 $2\" in\n  \
-             'get job') [ -e {0}/asked ] && echo FailureTarget || : > {0}/asked ;;\n  'get nodes') printf 'n1\\nn2\\nn3\\nn4\\nn5\\n' ;;\n  \
+             'get job') case \"$*\" in *metadata.uid*) echo u; exit ;; esac; [ -e {0}/asked ] && echo FailureTarget || : > {0}/asked ;;\n  'get nodes') printf 'n1\\nn2\\nn3\\nn4\\nn5\\nn6\\n' ;;\n  \
              'get pods') printf '{pods}' ;;\n  'logs a-4-x') ;;\n  logs*) cat {0}/report ;;\n  *) exit 9 ;;\nesac\n",
             at.display()
         ),
@@ -297,15 +298,18 @@ fn reports_are_collected() {
         .expect("the script starts");
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     assert_eq!(output.status.code(), Some(3), "{said}\n{}", String::from_utf8_lossy(&output.stderr));
-    for node in ["n3", "n4", "n5"] {
+    for node in ["n3", "n4", "n5", "n6"] {
         assert!(said.contains(&format!("no report from {node}\n")), "{said}");
     }
     assert_eq!(names_in(at.join("out/reports")), ["n1.json", "n2.json"]);
     assert!(names_in(at.join("out")).iter().all(|name| !name.starts_with('.')), "parts are removed");
     let fleet: Value = read_json(at.join("out/fleet.json"));
-    assert_eq!(fleet["expected"]["machines"], 5, "{fleet}");
+    assert_eq!(fleet["expected"]["machines"], 6, "{fleet}");
     let calls = read(&at.join("calls"));
     assert!(calls.contains("batch.kubernetes.io/job-name=cuda-pitfalls-audit "), "{calls}");
-    assert_eq!(calls.matches("get job cuda-pitfalls-audit ").count(), 2, "it waits for the end: {calls}");
+    assert_eq!(calls.matches("get job cuda-pitfalls-audit ").count(), 3, "it waits for the end: {calls}");
     assert!(!calls.contains("logs a-2-x"), "a pod that runs has not printed its report");
+    for pod in ["strangers-x", "orphan-x", "a-5-x", "a-6-x"] {
+        assert!(!calls.contains(&format!("logs {pod}")), "{pod} is a stranger's, or one of two on a node: {calls}");
+    }
 }

@@ -221,7 +221,6 @@ fn forms_of_fleet(fleet: &Fleet, forms: &mut Forms) {
         ("markdown", FleetForm::Markdown),
         ("prometheus", FleetForm::Prometheus),
         ("json", FleetForm::Json),
-        ("csv", FleetForm::Csv),
     ] {
         forms.add(form, || Some(render::fleet::render(fleet, format, 100, None)));
     }
@@ -229,7 +228,12 @@ fn forms_of_fleet(fleet: &Fleet, forms: &mut Forms) {
 
 /// Documents one a line, compressed or not.
 fn merge(bytes: &[u8], forms: &mut Forms) -> Option<()> {
-    let pool = DocumentPool::new(Rule { provenance: Provenance::Simulated, not_before: None, not_after: None });
+    let pool = DocumentPool::new(Rule {
+        provenance: Provenance::Simulated,
+        not_before: None,
+        not_after: None,
+        group_by: None,
+    });
     file(bytes, |path| fleet::gather(&[path.to_path_buf()], &pool));
     let merged = fleet::merge(pool, None, |_| None);
     keeps(&merged);
@@ -293,7 +297,6 @@ fn event(bytes: &[u8], forms: &mut Forms) -> Option<()> {
         recording.events = events.iter().map(of_first).collect();
     }
     judge::rejudge(&mut report);
-    keeps(&report);
     let prepared = Prepared::Fresh(&report);
     forms.add("text", || render::render(&prepared, Format::TextFull, 100));
     forms.add("html", || render::render(&prepared, Format::Html, 100));
@@ -370,7 +373,7 @@ fn explain(bytes: &[u8], forms: &mut Forms) -> Option<()> {
     let text = String::from_utf8_lossy(bytes);
     for query in [Query::parse(&text), Query::pasted(&text)] {
         let found = Explainer::embedded().explain(query);
-        forms.add("text", || Some(render::explain::text(&found, 80)));
+        forms.add("text", || Some(render::explain::text(&found, Default::default(), 80)));
         forms.json(render::explain::document(&found));
     }
     Some(())

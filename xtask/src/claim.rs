@@ -53,6 +53,9 @@ pub struct Claim {
     /// Why no run of this program can decide it; empty if one can.
     #[serde(default)]
     untestable: String,
+    /// Why no scenario asks it yet; empty if one does.
+    #[serde(default)]
+    unmeasured: String,
     verdict: Option<Stated>,
     /// The condition under which a qualified claim holds.
     #[serde(default)]
@@ -154,7 +157,8 @@ impl Claim {
     /// Finds what the row names.
     fn resolve(&mut self, scenarios: &[Scenario]) -> Result<(), String> {
         if !self.is_complete() {
-            return Err("a row has a verdict with all that it needs, or `untestable` and nothing else".to_owned());
+            let why = "a row has a verdict with all that it needs, or `untestable` or `unmeasured` and nothing else";
+            return Err(why.to_owned());
         }
         for expects in self.shown_by.iter_mut().chain(&mut self.cause_shown_by) {
             let instances = instances(&expects.scenario, scenarios)?;
@@ -179,8 +183,9 @@ impl Claim {
     fn is_complete(&self) -> bool {
         let has_answers = !self.shown_by.is_empty() && !self.numbers.is_empty();
         let (has_cause, has_condition) = (!self.cause.is_empty(), !self.condition.is_empty());
+        let reasons = [&self.untestable, &self.unmeasured].into_iter().filter(|why| !why.is_empty()).count();
         has_cause != self.cause_shown_by.is_empty()
-            && self.untestable.is_empty() == self.verdict.is_some()
+            && reasons == usize::from(self.verdict.is_none())
             && has_answers == self.verdict.is_some()
             && has_condition == (self.verdict == Some(Stated::Qualified))
             && match self.verdict {

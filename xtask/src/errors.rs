@@ -26,6 +26,14 @@ pub fn page() -> String {
     for advice in explain::all_advice() {
         section(&mut out, advice);
     }
+    out.push_str(
+        "\n<a id=\"xids\"></a>\n\n## Xids: numbers in the kernel's log\n\nRead in NVIDIA's catalog and in the header of \
+         the driver on 2026-11-28 ([scenarios/xids.toml](../scenarios/xids.toml)), and not measured. Numbers that \
+         today's drivers do not print are left out.\n\n| Xid | name | meaning | first |\n| --- | --- | --- | --- |\n",
+    );
+    for (xid, advice) in explain::all_xids().iter().filter(|(xid, _)| xid.is_printed()) {
+        let _ = writeln!(out, "| {} | `{}` | {} | {} |", xid.code, xid.name, prose(&xid.means), prose(&advice.first));
+    }
     out
 }
 
@@ -48,17 +56,23 @@ fn section(out: &mut String, advice: &Advice) {
     if !names.is_empty() {
         let _ = writeln!(out, "Also {}.\n", names.join(", "));
     }
-    let _ = writeln!(out, "{}\n", prose(&advice.means));
+    let _ = writeln!(out, "{}\n\n**First:** {}\n", prose(&advice.means), prose(&advice.first));
     for cause in &advice.causes {
         let source = match (&cause.scenario, &cause.survey, &cause.source) {
             (Some(scenario), ..) => format!("[measured](pitfalls/{scenario}.md)"),
             (_, Some(survey), _) => format!("[measured](surveys/{survey}.md)"),
-            (.., source) => format!("read, not measured: <{}>", source.as_deref().unwrap_or_default()),
+            (.., source) => {
+                let read = cause
+                    .read
+                    .as_ref()
+                    .map(|read| format!(" ({}, {}; {})", prose(&read.of), prose(&read.versions), read.on));
+                let (read, source) = (read.unwrap_or_default(), source.as_deref().unwrap_or_default());
+                format!("read, not measured{read}: <{source}>")
+            }
         };
         let tell = cause.tell.as_ref().map(|tell| format!(" To tell: {}.", prose(tell))).unwrap_or_default();
         let _ = writeln!(out, "- {} ({source}).{tell}", prose(&cause.cause));
     }
-    let _ = writeln!(out, "\n**First:** {}", prose(&advice.first));
     if advice.doctor {
         out.push_str(
             "\nOn the machine where it happens, [`cuda-pitfalls doctor`](doctor.md) tells which cause it is.\n",

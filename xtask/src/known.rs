@@ -164,14 +164,11 @@ impl KnownSources<'_> {
         sentences.extend((!clauses.is_empty()).then(|| format!("Asked without a GPU, {}.", clauses.join("; "))));
         let function = function(id);
         let mut names = vec![id.to_owned()];
-        // People mean the line without an argument: of several of one function it is the shortest.
-        let shortest = all.iter().filter(|other| self::function(other) == function).min_by_key(|other| other.len());
-        names.extend((shortest.is_some_and(|shortest| *shortest == id)).then(|| function.to_owned()));
         let last = function.rsplit('.').next().unwrap_or_default();
         let is_only = !all
             .iter()
             .any(|other| self::function(other) != function && self::function(other).rsplit('.').next() == Some(last));
-        if names.len() > 1 && is_only && last.contains('_') && !function.contains(' ') {
+        if function == id && is_only && last.contains('_') && !function.contains(' ') {
             names.push(last.to_owned());
         }
         names.dedup();
@@ -261,7 +258,15 @@ impl KnownSources<'_> {
             scenarios: measured_by(advice).collect(),
             ..entry(KnownKind::Message, "message", &advice.id)
         });
-        statuses.chain(messages).collect()
+        let xids = explain::all_xids().iter().map(|(xid, advice)| KnownEntry {
+            names: advice.says.clone(),
+            sentence: xid.sentence(),
+            page: "docs/errors.md#xids".to_owned(),
+            rests_on: grounds(advice),
+            scenarios: measured_by(advice).collect(),
+            ..entry(KnownKind::Message, "xid", &xid.code.to_string())
+        });
+        statuses.chain(messages).chain(xids).collect()
     }
 
     fn variables(&self, measured: &[(EnvRow, String)]) -> Vec<KnownEntry> {

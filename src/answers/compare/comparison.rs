@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::difference::side_by_side;
+use crate::difference::differences;
 use crate::exit::Exit;
 use cuda_pitfalls_core::observe::FALLBACK_EPSILON_BYTES;
 use cuda_pitfalls_core::report::SchemaId;
@@ -136,10 +136,10 @@ impl FactDifference {
 
     /// The facts that differ, by their names. One that only one of them has is `absent` in the other.
     pub(super) fn between(a: &[(String, String)], b: &[(String, String)], absent: &str) -> Vec<FactDifference> {
-        let differing = side_by_side([a, b], |(name, _)| name).into_iter().filter_map(|pair| {
-            let (name, _) = pair.iter().flatten().next()?;
-            let [a, b] = pair.map(|fact| fact.map_or(absent, |(_, value)| value));
-            (a != b).then(|| FactDifference::new(name, a, b))
+        let facts = [a, b].map(|facts| facts.iter().map(|(name, value)| (name, value)));
+        let differing = differences(facts).into_iter().map(|(name, values)| {
+            let [a, b] = values.map(|value| value.map_or(absent, String::as_str));
+            FactDifference::new(name, a, b)
         });
         differing.collect()
     }

@@ -15,7 +15,7 @@ pub(super) fn changes(machines: [&Machine; 2]) -> Vec<FactDifference> {
 }
 
 /// Every fact under its name. Both machines have the same names, but for environment variables.
-fn facts(machine: &Machine) -> Vec<(String, String)> {
+pub(crate) fn facts(machine: &Machine) -> Vec<(String, String)> {
     let isolation = &machine.isolation;
     let cuda = machine.cuda_driver_version.map_or_else(|| UNKNOWN.to_string(), units::cuda_version);
     let gpus = &machine.gpus;
@@ -26,6 +26,12 @@ fn facts(machine: &Machine) -> Vec<(String, String)> {
         ("number of GPUs", gpus.len().to_string()),
         ("GPU model", tally(gpus, |gpu| known(&gpu.name))),
         ("compute capability", tally(gpus, |gpu| known(&gpu.compute_capability))),
+        (
+            "memory per GPU",
+            tally(gpus, |gpu| {
+                gpu.total_bytes.map_or_else(|| UNKNOWN.to_string(), |bytes| format!("{} MiB", bytes >> 20))
+            }),
+        ),
         ("compute mode", tally(gpus, |gpu| known(&gpu.compute_mode))),
         ("persistence", tally(gpus, |gpu| switch(gpu.persistence))),
         ("MIG", tally(gpus, |gpu| switch(gpu.mig))),

@@ -3,6 +3,7 @@
 
 use std::sync::LazyLock;
 
+use super::xid::all_xids;
 use cuda_pitfalls_calls::status;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -73,12 +74,48 @@ pub struct ErrorCause {
     /// The address where it was read. It was not measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<String>,
+    /// For what it was read and when, where it was not measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub read: Option<ReadFor>,
     /// How to tell it apart from the others.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tell: Option<String>,
 }
 
+/// What a source that was read is about, and when it was read.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ReadFor {
+    /// The package.
+    pub of: String,
+    /// Its versions: numbers, or those of a thread or of a page.
+    pub versions: String,
+    /// The day, as 2026-11-28.
+    pub on: String,
+}
+
 impl ErrorCause {
+    /// A cause that was read at an address.
+    pub(super) fn read(cause: &str, source: &str, read: &ReadFor) -> ErrorCause {
+        ErrorCause {
+            cause: cause.to_owned(),
+            scenario: None,
+            survey: None,
+            source: Some(source.to_owned()),
+            read: Some(read.clone()),
+            tell: None,
+        }
+    }
+
+    /// What says so, in a phrase.
+    pub fn grounds(&self) -> Option<String> {
+        if let Some(measured) = self.scenario.clone().or(self.survey.as_ref().map(|kind| format!("survey {kind}"))) {
+            return Some(format!("measured: {measured}"));
+        }
+        let read = self.read.as_ref().map(|ReadFor { of, versions, on }| format!(" ({of}, {versions}; {on})"));
+        Some(format!("read, not measured{}: {}", read.unwrap_or_default(), self.source.as_ref()?))
+    }
+
     /// Whether this project measured it.
     pub fn is_measured(&self) -> bool {
         self.scenario.is_some() || self.survey.is_some()
@@ -134,8 +171,17 @@ pub fn all_advice() -> &'static [Advice] {
     &FILE.advice
 }
 
-/// What is known to help against an error or a message, by its id: `error/700`, `message/no-cuda-gpus`.
+/// What is known to help against an error or a message, by its id: `error/700`, `message/no-cuda-gpus`, `xid/79`.
 pub fn advice_about(id: &str) -> Option<&'static Advice> {
+    if let Some(code) = id.strip_prefix("xid/") {
+        let index = code.parse::<usize>().ok()?.checked_sub(1)?;
+        return all_xids().get(index).map(|(_, advice)| advice);
+    }
+    advice_of_file(id)
+}
+
+/// What the file of errors knows about an id.
+pub(super) fn advice_of_file(id: &str) -> Option<&'static Advice> {
     let code = id.strip_prefix("error/").and_then(|code| code.parse().ok());
     FILE.advice.iter().find(|advice| advice.id == id || code.is_some_and(|code| advice.codes.contains(&code)))
 }
@@ -180,7 +226,14 @@ mod tests {
                     (None, Some(kind), None) => {
                         assert!(crate::survey::SurveyKind::all().iter().any(|known| known.name() == kind), "{kind}");
                     }
-                    (None, None, Some(address)) => assert!(address.starts_with("https://"), "{address}"),
+                    (None, None, Some(address)) => {
+                        assert!(address.starts_with("https://"), "{address}");
+                        let read = cause.read.as_ref();
+                        let read = read.unwrap_or_else(|| panic!("{address}: no package, versions and date"));
+                        assert!(!read.of.is_empty() && read.versions.len() > 1, "{address}: {read:?}");
+                        let is_date = read.on.len() == 10 && read.on.starts_with("20");
+                        assert!(is_date && read.on.split('-').count() == 3, "{address}: {read:?}");
+                    }
                     both => panic!("{}: {both:?}", advice.id),
                 }
             }

@@ -12,12 +12,22 @@ use aho_corasick::{AhoCorasick, MatchKind};
 use super::advice::{advice_about, all_advice, known_errors, scenario_messages};
 use super::error::{self, codes_in_line, is_about_cuda};
 use super::term::Term;
+use super::xid::all_xids;
 
 /// Other programs say a message of so few words too: CUDA must be named beside it.
 const SHORT: usize = 2;
 
 /// Longer ones that other programs say too.
-const COMMON: [&str; 2] = ["operation not permitted", "out of memory"];
+const COMMON: [&str; 5] = [
+    "operation not permitted",
+    "out of memory",
+    "Windows has stopped this device because it has reported problems",
+    "The paging file is too small for this operation to complete",
+    "[WinError 1455]",
+];
+
+/// Words that name what needs CUDA where the line does not name CUDA.
+const OF_CUDA: [&str; 4] = ["torch", "cudnn", "geforce", "quadro"];
 
 /// A `*` stands for at most so many characters.
 const LONGEST_GAP: usize = 40;
@@ -60,17 +70,22 @@ static MESSAGES: LazyLock<(Option<AhoCorasick>, Vec<Message>)> = LazyLock::new(|
         known.messages().map(move |said| (said, vec![id.clone()]))
     });
     let advice = all_advice().iter().flat_map(|it| it.says.iter().map(|said| (said.as_str(), vec![it.id.clone()])));
+    let xids = all_xids().iter().flat_map(|(xid, advice)| {
+        let ids: Vec<String> = xid.advice.iter().cloned().chain([xid.id()]).collect();
+        advice.says.iter().map(move |said| (said.as_str(), ids.clone()))
+    });
     let scenarios = scenario_messages().iter().map(|it| (it.says.as_str(), it.answers.clone()));
     let (said, messages): (Vec<String>, Vec<Message>) = errors
         .chain(advice)
+        .chain(xids)
         .chain(scenarios)
         .map(|(said, ids)| {
-            let is_common = said.split(' ').count() <= SHORT || COMMON.contains(&said);
             let is_of_error = ids.iter().all(|id| id.starts_with("error/"));
+            let is_common = COMMON.contains(&said) || is_of_error && said.split(' ').count() <= SHORT;
             let said = without_versions(said);
             let mut parts = said.split('*').map(str::to_owned);
             let first = parts.next().unwrap_or_default();
-            (first, Message { ids, is_common: is_common && is_of_error, rest: parts.collect() })
+            (first, Message { ids, is_common, rest: parts.collect() })
         })
         .unzip();
     let mut builder = AhoCorasick::builder();
@@ -82,7 +97,9 @@ pub(super) fn messages(text: &str) -> Vec<String> {
     let mut found: Vec<(usize, String)> = Vec::new();
     for line in text.lines() {
         for (length, id) in messages_in_line(line, is_about_cuda(line)) {
-            if !found.iter().any(|(_, known)| *known == id) {
+            // A row of a table that nvidia-smi prints where nothing is wrong is no message.
+            let is_row = line.trim_start().starts_with('|') && is_harmless(&id);
+            if !is_row && !found.iter().any(|(_, known)| *known == id) {
                 found.push((length, id));
             }
         }
@@ -143,15 +160,22 @@ fn messages_in_line(line: &str, is_about_cuda: bool) -> Vec<(usize, String)> {
     let found: Vec<Found<'_>> = whole.collect();
     let codes = codes_in_line(line, is_about_cuda);
     let lower = line.to_lowercase();
+    let needs_cuda = OF_CUDA.iter().any(|word| lower.contains(word));
     let is_of_cuda = is_about_cuda && !lower.contains("nvidia-container-cli") && !lower.contains("nvml");
     let mut longest: Vec<&Found<'_>> = found.iter().collect();
     longest.retain(|one| !found.iter().any(|other| one.is_part_of(other)));
+    // `Unable to determine the device handle for GPU: Unknown Error`: a message of its own says more than two common words.
+    let has_own = longest.iter().any(|one| !one.message.is_error());
+    longest.retain(|one| !(has_own && one.message.is_common && one.message.is_error()));
     // `get invalid resource handle / invalid argument`: a sentence that leaves open which of two errors it was.
     let errors: Vec<&Found<'_>> = longest.iter().copied().filter(|one| one.message.is_error()).collect();
     let is_open = errors.len() > 1 && errors.iter().any(|one| !is_printed(line, one.start));
     longest
         .iter()
-        .filter(|one| !one.message.is_common || is_of_cuda && is_printed(line, one.start))
+        .filter(|one| {
+            let is_near = is_of_cuda || needs_cuda && !one.message.is_error();
+            !one.message.is_common || is_near && is_printed(line, one.start)
+        })
         .filter(|one| !is_open || !one.message.is_error())
         .map(|one| (one.length, one.message))
         .flat_map(|(length, message)| message.ids.iter().map(move |id| (length, id.clone())))
@@ -177,7 +201,7 @@ fn end_behind_a_gap(line: &str, from: usize, part: &str) -> Option<usize> {
 /// `libcublas.so.12`, `Xid 79` for `Xid (PCI:0000:8a:00): 79`.
 fn without_versions(text: &str) -> String {
     let xid = text.split_once("Xid (").and_then(|(before, rest)| Some((before, rest.split_once("): ")?.1)));
-    let text = &xid.map_or_else(|| text.to_owned(), |(before, after)| format!("{before}Xid {after}"));
+    let text = &xid.map_or_else(|| text.replace("Xid: ", "Xid "), |(before, after)| format!("{before}Xid {after}"));
     let mut parts = text.split(".so.");
     let first = parts.next().unwrap_or_default().to_owned();
     parts.fold(first, |text, part| {
@@ -227,7 +251,16 @@ mod tests {
             ("device: 'cuda:1' not in ['cpu', 'cuda:0']", &["message/comfyui-one-gpu"]),
             ("host:27907:27907 [1] transport/nvls.cc:254 NCCL WARN Cuda failure", &["message/nccl-nvls-fails"]),
             ("CUDA driver library cannot be found.", &["message/no-nvidia-driver"]),
-            ("NVRM: Xid (PCI:0000:3b:00): 48, pid=123", &["message/xid-ecc"]),
+            ("NVRM: Xid (PCI:0000:3b:00): 48, pid=123", &["message/xid-ecc", "xid/48"]),
+            ("NVRM: Xid (PCI:0000:3b:00): 154, GPU recovery action changed", &["xid/154"]),
+            ("Xid: 74, NVLink", &["xid/74"]),
+            (
+                "Unable to determine the device handle for GPU0000:01:00.0: Unknown Error",
+                &["message/nvml-no-device-handle"],
+            ),
+            ("NVRM: API mismatch: the client has the version 535.54.03, but", &["message/nvml-version-mismatch"]),
+            ("nvidia-container-cli: ldcache error: open failed: /sbin/ldconfig.real", &["message/container-ldcache"]),
+            ("NCCL error, unhandled cuda error (run with NCCL_DEBUG=INFO for details)", &["message/nccl-cuda-error"]),
             ("Unable to initialize backend 'tpu': no libtpu.so", &["message/jax-other-backends"]),
             ("destroy_process_group() was not called before program exit, CUDA out of memory", &["error/2"]),
         ] {

@@ -1,32 +1,163 @@
 //! Names: what was typed is the name of something that is known, in one of the usual spellings.
 
 use std::collections::BTreeSet;
+use std::sync::LazyLock;
 
 use super::query::Query;
 use crate::known::{Known, KnownEntry, KnownKind};
+use crate::survey::python::{PythonLine, built_in};
 use cuda_pitfalls_core::scenario::environment::meant_by;
 
 /// The most entries that fit above an answer.
 const MOST_BESIDE: usize = 2;
 
-/// The entries that a line as a whole is the name of, the one that is meant first. A name in its own capitals is meant
-/// rather than one in others.
-pub(super) fn whole<'k>(line: &str, known: &'k Known) -> Vec<&'k KnownEntry> {
-    let spellings = spellings(line);
-    let same = [<str as PartialEq>::eq, str::eq_ignore_ascii_case].into_iter();
-    let named = same.flat_map(|is_same| spellings.iter().map(move |name| known.named(name, is_same)));
-    named.map(Iterator::collect::<Vec<_>>).find(|found| !found.is_empty()).unwrap_or_default()
+/// The measured lines, those without a variable first. Empty if the list is not valid, which a test excludes.
+static LINES: LazyLock<Vec<PythonLine>> = LazyLock::new(|| {
+    let mut lines = built_in().map(|list| list.lines).unwrap_or_default();
+    lines.sort_by_key(|line| line.env.len());
+    lines
+});
+
+/// The code that was measured of a line, by the id of its entry.
+pub fn measured_code(id: &str) -> Option<&'static str> {
+    let name = id.strip_prefix("line/")?;
+    LINES.iter().find(|line| line.id == name).map(|line| line.ask.as_str())
 }
 
-/// The names that a text may mean: as it was typed, without arguments, as what an import brings, with and without
-/// `torch.`, and the variable that is set or misspelt.
-fn spellings(text: &str) -> Vec<String> {
+/// The entries that a text as a whole is the name of, the one that is meant first. A name in its own capitals is meant
+/// rather than one in others, and code is the line that was measured only if it is that line.
+pub(super) fn find_named<'k>(text: &str, known: &'k Known) -> Vec<&'k KnownEntry> {
+    let statement = statement_in(text);
+    if let Some(entry) = line_with_code(statement).and_then(|line| known.entry(&format!("line/{}", line.id))) {
+        return vec![entry];
+    }
+    let spellings = spellings(text, statement);
+    let same = [<str as PartialEq>::eq, str::eq_ignore_ascii_case].into_iter();
+    let named = same.flat_map(|is_same| spellings.iter().map(move |name| known.named(name, is_same)));
+    let mut found = named.map(Iterator::collect::<Vec<_>>).find(|found| !found.is_empty()).unwrap_or_default();
+    if found.is_empty()
+        && let Some(function) = statement.strip_suffix("()")
+    {
+        // In C a function is written so where no call is meant; in Python that is a call without arguments.
+        found.extend(known.named(function, str::eq_ignore_ascii_case));
+        found.retain(|entry| !matches!(entry.kind, KnownKind::Line | KnownKind::Command));
+    }
+    found
+}
+
+/// The entries about the function that a text calls with other arguments, or with something called on the result. What
+/// was measured of them need not hold for the text.
+pub(super) fn find_function<'k>(text: &str, known: &'k Known) -> Vec<&'k KnownEntry> {
+    let statement = statement_in(text);
+    let Some(function) = called_function(statement) else { return Vec::new() };
+    let mut lines: Vec<(bool, usize, &str)> = Vec::new();
+    for line in LINES.iter() {
+        let is_named = line.id.split([',', '(']).next().is_some_and(|name| is_function(name, function));
+        if is_named || called_function(&line.ask).is_some_and(|name| is_function(name, function)) {
+            let distance = strsim::osa_distance(&squeeze(&line.ask), &squeeze(statement));
+            lines.push((!is_named, distance, &line.id));
+        }
+    }
+    lines.sort_unstable();
+    let lines = lines.into_iter().filter_map(|(_, _, id)| known.entry(&format!("line/{id}")));
+    let calls = known.named(function, <str as PartialEq>::eq).filter(|entry| entry.kind == KnownKind::Call);
+    lines.chain(calls).take(MOST_BESIDE).collect()
+}
+
+/// Whether a measured function is the one that is called. `len` and `list` are Python's own, whatever was measured.
+fn is_function(measured: &str, called: &str) -> bool {
+    let is_of_package = called.contains(['.', '_']) || called.contains(char::is_uppercase);
+    is_of_package && (measured == called || measured.strip_prefix("torch.") == Some(called))
+}
+
+/// Whether a text has the form of a module's name.
+fn is_module_name(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._".contains(&byte))
+}
+
+/// What an import brings, without the name that it gets.
+fn imported_name(part: &str) -> String {
+    part.split(" as ").next().unwrap_or_default().trim().to_owned()
+}
+
+/// The statement of a text that is one import, and the modules that it names, each before the one that it is a part of.
+pub(super) fn find_import(text: &str) -> Option<(&str, Vec<String>)> {
+    let statement = statement_in(text);
+    let named: Vec<String> = match statement.strip_prefix("from ").and_then(|rest| rest.split_once(" import ")) {
+        Some((module, names)) => names
+            .trim_matches(['(', ')'])
+            .split(',')
+            .map(|name| format!("{}.{}", module.trim(), imported_name(name)).trim_end_matches(".*").to_owned())
+            .collect(),
+        None => statement.strip_prefix("import ")?.split(',').map(imported_name).collect(),
+    };
+    if !named.iter().all(|name| is_module_name(name)) {
+        return None;
+    }
+    let mut modules = Vec::new();
+    for name in named {
+        let mut module = Some(name.as_str());
+        while let Some(part) = module {
+            if !modules.iter().any(|known| known == part) {
+                modules.push(part.to_owned());
+            }
+            module = part.rsplit_once('.').map(|(package, _)| package);
+        }
+    }
+    Some((statement, modules))
+}
+
+/// What is asked, without `python -c` and quotes.
+fn statement_in(text: &str) -> &str {
+    let text = text.trim();
+    let command = ["python -c ", "python3 -c "].iter().find_map(|start| text.strip_prefix(start)).unwrap_or(text);
+    command.trim().trim_matches(|letter| "`'\"?;".contains(letter))
+}
+
+/// The measured line whose code this is, alone, behind its variables, or behind the lines that run before it.
+fn line_with_code(statement: &str) -> Option<&'static PythonLine> {
+    let code = squeeze(statement);
+    LINES.iter().find(|line| {
+        let set: String = line.env.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        let ask = squeeze(&line.ask);
+        let whole = line.before.iter().map(|line| squeeze(line)).collect::<String>() + &ask;
+        [&ask, &whole].into_iter().any(|own| code == *own || code == squeeze(&set) + own)
+    })
+}
+
+/// Code without blanks and ends of lines, and with one kind of quotes.
+fn squeeze(code: &str) -> String {
+    code.replace('"', "'").chars().filter(|letter| !letter.is_whitespace() && *letter != ';').collect()
+}
+
+/// The function that a statement calls first, if the statement is that call and what is called on its result.
+fn called_function(statement: &str) -> Option<&str> {
+    let (assigned, call) = statement.split_once(" = ").unwrap_or(("", statement));
+    let call = if assigned.contains('(') { statement } else { call };
+    let call = call.strip_prefix("with ").unwrap_or(call);
+    let (function, _) = call.split_once('(')?;
+    let is_path = function.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._".contains(&byte));
+    let mut depth = 0_u32;
+    let mut rest = call.char_indices().skip_while(|(_, letter)| *letter != '(').find_map(|(index, letter)| {
+        match letter {
+            '(' => depth += 1,
+            ')' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        (depth == 0).then(|| call.get(index + 1..).unwrap_or_default().trim_start())
+    })?;
+    rest = rest.trim_end_matches(':');
+    (is_path && !function.is_empty() && (rest.is_empty() || rest.starts_with(['.', '[', ';']))).then_some(function)
+}
+
+/// The names that a text may mean: as it was typed, as what an import brings, with and without `torch.`, and the variable
+/// that is set or misspelt.
+fn spellings(text: &str, statement: &str) -> Vec<String> {
     let words: Vec<&str> = text.split_whitespace().collect();
     let whole = words.join(" ");
-    let text = ["python -c ", "python3 -c "].iter().find_map(|start| whole.strip_prefix(start)).unwrap_or(&whole);
-    let text = text.trim_matches(|letter| "`'\"?;".contains(letter)).trim_end_matches(".toml");
+    let text = statement.split_whitespace().collect::<Vec<_>>().join(" ");
+    let text = text.trim_end_matches(".toml");
     let mut found = vec![whole.clone(), text.to_owned()];
-    found.extend(text.strip_suffix(')').and_then(|call| call.split_once('(')).map(|(name, _)| name.to_owned()));
     found.extend(text.strip_prefix("symptom/").map(str::to_owned));
     // `cuda-pitfalls doctor --pid 1` and `doctor --pid` are about `doctor`.
     found.extend(match words.as_slice() {
@@ -34,7 +165,8 @@ fn spellings(text: &str) -> Vec<String> {
         [command, option, ..] if option.starts_with("--") => Some(format!("cuda-pitfalls {command}")),
         _ => None,
     });
-    let (line, _) = text.split_once(" as ").unwrap_or((text, ""));
+    let is_statement = !statement.contains(['\n', ';', '(']);
+    let (line, _) = text.split_once(" as ").filter(|_| is_statement).unwrap_or((text, ""));
     match line.strip_prefix("from ").and_then(|rest| rest.split_once(" import ")) {
         Some((module, name)) => found.extend([format!("{module}.{name}"), format!("import {module}.{name}")]),
         None => found.push(line.to_owned()),

@@ -21,7 +21,7 @@ const MOST_LETTERS: usize = 2000;
 pub struct Query {
     /// The words that are looked up, in the order in which they came, as a person reads them.
     pub words: String,
-    /// The text as it was typed or pasted, where it is one line: it may be the name of something.
+    /// The text as it was typed or pasted, where it is short: it may be the name of something, or code that was measured.
     pub(super) line: String,
     /// Whether they were picked out of something pasted: what is not known of it speaks against nothing.
     pub is_pasted: bool,
@@ -59,7 +59,7 @@ impl Query {
 
     /// A traceback, a log or an error message: of it only what matters is looked up, no paths, addresses and times.
     pub fn pasted(text: &str) -> Query {
-        let line = text.trim().lines().next().filter(|line| line.len() == text.trim().len()).unwrap_or_default();
+        let line = if text.len() <= MOST_LETTERS { text.trim() } else { "" };
         let text = without_boilerplate(text);
         let mut lines: Vec<String> = text.lines().map(|line| line.chars().take(MOST_LETTERS).collect()).collect();
         let is_log = lines.len() > 3;

@@ -33,7 +33,7 @@ fn every_name_in_its_usual_spellings_answers_with_its_own_entry_first() {
     let known = Known::embedded();
     let mut wrong = Vec::new();
     for (entry, name, spelt) in known.entries.iter().flat_map(spellings_of) {
-        let first = names::whole(&spelt, known).first().copied();
+        let first = names::find_named(&spelt, known).first().copied();
         // What is spelt so may be the name of another one, and of several with one name the first is meant.
         let own = [&spelt, name].into_iter().find_map(|name| known.named(name, <str as PartialEq>::eq).next());
         if first != own {
@@ -54,6 +54,77 @@ fn every_name_in_its_usual_spellings_answers_with_its_own_entry_first() {
         assert!(explained.certainty.is_claimed(), "{name}");
         assert_eq!(explained.names().first(), explained.said.first().map(|entry| &entry.id), "{name}");
     }
+}
+
+/// What the program says of something leads back to it: every measured line by its name and its code, every question,
+/// every title of a symptom, every name of an error and every message.
+#[test]
+fn verbatim_text_finds_its_own_entry_first() {
+    let known = Known::embedded();
+    let lines = crate::survey::python::built_in().unwrap().lines;
+    let (mut asked, mut wrong) = (0, Vec::new());
+    let mut check = |text: &str, id: &str| {
+        let names = found(text).names();
+        asked += 1;
+        if names.first().is_none_or(|first| first != id) {
+            wrong.push(format!("{text:?}: {:?}, not {id}", names.first()));
+        }
+    };
+    for entry in &known.entries {
+        for name in &entry.names {
+            // Of several with one name the first is meant.
+            let own = known.named(name, <str as PartialEq>::eq).next().unwrap();
+            check(name, &own.id);
+        }
+        let Some(line) = lines.iter().find(|line| entry.id == format!("line/{}", line.id)) else { continue };
+        let set: String = line.env.iter().map(|(name, value)| format!("{name}={value} ")).collect();
+        let is_shared = lines.iter().any(|other| other.ask == line.ask && other.env.len() < line.env.len());
+        check(&(set + &line.ask), &entry.id);
+        if !is_shared {
+            check(&line.ask, &entry.id);
+            check(&[line.before.clone(), vec![line.ask.clone()]].concat().join("\n"), &entry.id);
+        }
+    }
+    assert!(asked > 4000, "{asked}");
+    assert!(wrong.is_empty(), "{} of {asked}:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+#[test]
+fn another_call_of_a_function_is_not_claimed() {
+    for (words, measured) in [
+        ("torch.ones(4)", "line/torch.ones(pin_memory=True)"),
+        ("torch.cuda.set_device(3)", "line/torch.cuda.set_device"),
+        ("torch.cuda.get_device_name(0).lower()", "line/torch.cuda.get_device_name"),
+        ("cupy.zeros(1 << 30)", "line/cupy.zeros"),
+        ("jax.devices('gpu')", "line/jax.devices"),
+        ("cudaMalloc(&p, 4)", "call/cudaMalloc"),
+        ("x = torch.zeros(7, device='cuda')", "line/torch.zeros, device=cuda"),
+    ] {
+        let explained = found(words);
+        assert_eq!(explained.certainty, Certainty::Closest, "{words}: {:?}", explained.names());
+        assert!(explained.near.iter().any(|entry| entry.id == measured), "{words}: {:?}", explained.names());
+    }
+    for words in ["list(DataLoader(data))", "torch.device(1)", "nn.Linear(4, 4).cuda(1)", "cupy.cuda.Device(2).use()"] {
+        assert!(!found(words).certainty.is_claimed(), "{words}: {:?}", found(words).names());
+    }
+}
+
+#[test]
+fn an_import_is_answered_as_measured_or_as_unmeasured() {
+    for words in ["import torch", "import torch as t", "python -c 'import torch'", "from numba import cuda"] {
+        assert_eq!(found(words).certainty, Certainty::Named, "{words}");
+    }
+    for (words, statement) in [
+        ("import somepackage", "import somepackage"),
+        ("python3 -c \"import somepackage.part as part\"", "import somepackage.part as part"),
+        ("from somepackage import one, other", "from somepackage import one, other"),
+    ] {
+        let explained = found(words);
+        assert_eq!(explained.unmeasured_import.as_deref(), Some(statement), "{words}");
+        assert!(explained.certainty == Certainty::Nothing && explained.names().is_empty(), "{words}");
+    }
+    let part = found("from torch import something_of_tomorrow");
+    assert_eq!((part.certainty, part.names()), (Certainty::Closest, vec!["line/import torch".to_owned()]));
 }
 
 /// Every name of an entry, as it is and as people write it.
@@ -77,10 +148,7 @@ fn usual_spellings(kind: KnownKind, name: &str) -> Vec<String> {
         (KnownKind::Line, None) if is_path(name) && name.contains('.') => {
             let (module, last) = name.rsplit_once('.').unwrap_or_default();
             let short = name.strip_prefix("torch.").map(str::to_owned);
-            [format!("{name}()"), format!("{name}(0)"), format!("from {module} import {last}")]
-                .into_iter()
-                .chain(short)
-                .collect()
+            [format!("from {module} import {last}")].into_iter().chain(short).collect()
         }
         _ => Vec::new(),
     }
@@ -156,17 +224,21 @@ fn each_step_finds_what_is_its_own_and_the_first_that_does_answers() {
     for (words, step) in [
         ("cudaSetDevice", 0),
         ("HIP error: invalid device function on my AMD card", 1),
-        ("CUDA_VISIBLE_DEVICES=0,0 python train.py", 2),
-        ("RuntimeError: Cannot re-initialize CUDA in forked subprocess. To use CUDA with multiprocessing", 3),
-        ("RuntimeError: No CUDA GPUs are available, and os.environ[\"CUDA_VISIBLE_DEVICES\"] = \"-1\" is set", 4),
-        ("RuntimeError: No CUDA GPUs are available in my container", 5),
-        ("memory stays on the GPU after my program was killed", 6),
-        ("how do I bake bread", 7),
+        ("import a_package_that_nobody_measured", 2),
+        ("torch.device(1)", 3),
+        ("CUDA_VISIBLE_DEVICES=0,0 python train.py", 4),
+        ("RuntimeError: Cannot re-initialize CUDA in forked subprocess. To use CUDA with multiprocessing", 5),
+        ("RuntimeError: No CUDA GPUs are available, and os.environ[\"CUDA_VISIBLE_DEVICES\"] = \"-1\" is set", 6),
+        ("RuntimeError: No CUDA GPUs are available in my container", 7),
+        ("memory stays on the GPU after my program was killed", 8),
+        ("how do I bake bread", 9),
     ] {
         let query = Query::parse(words);
         let steps = [
             explainer.named(&query),
             elsewhere(&query),
+            explainer.imported(&query),
+            explainer.called(&query),
             explainer.command_lines(&query),
             explainer.told(&query),
             explainer.mask_that_causes(&query),

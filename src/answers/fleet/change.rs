@@ -3,8 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::difference::side_by_side;
-use cuda_pitfalls_core::fact::{Change, Fact};
+use crate::difference::differences;
+use cuda_pitfalls_core::fact::Change;
 use cuda_pitfalls_core::text::counts::grouped;
 
 /// What a case showed at one step, or what a row of a survey says.
@@ -37,17 +37,6 @@ pub struct FactDiffers {
     pub these: Option<Change>,
 }
 
-impl FactDiffers {
-    /// Whether both sides say the same as those of another, whatever its case and the number of its step.
-    pub(super) fn says_the_same(&self, other: &FactDiffers) -> bool {
-        said(&self.usual) == said(&other.usual) && said(&self.these) == said(&other.these)
-    }
-}
-
-fn said(change: &Option<Change>) -> Option<(&str, &[Fact])> {
-    change.as_ref().map(|change| (change.label.as_str(), change.facts.as_slice()))
-}
-
 fn first() -> u32 {
     1
 }
@@ -58,11 +47,11 @@ fn is_first(outcome: &u32) -> bool {
 
 /// In what two outcomes differ, case by case.
 pub(super) fn differing(usual: &[CaseChange], these: &[CaseChange]) -> Vec<FactDiffers> {
-    let pairs = side_by_side([usual, these], |one| (&one.case, one.outcome, one.change.subject()));
-    let differing = pairs.into_iter().filter(|[usual, these]| usual != these).filter_map(|pair| {
-        let CaseChange { case, outcome, .. } = pair.iter().flatten().next()?;
-        let [usual, these] = pair.map(|one| one.map(|one| one.change.clone()));
-        Some(((case, *outcome), FactDiffers { case: case.clone(), outcome: *outcome, usual, these }))
+    let said =
+        [usual, these].map(|said| said.iter().map(|one| ((&one.case, one.outcome, one.change.subject()), &one.change)));
+    let differing = differences(said).into_iter().map(|((case, outcome, _), pair)| {
+        let [usual, these] = pair.map(Option::<&Change>::cloned);
+        ((case, outcome), FactDiffers { case: case.clone(), outcome, usual, these })
     });
     grouped(differing).into_iter().flat_map(|(_, facts)| facts).collect()
 }

@@ -40,8 +40,12 @@ impl Fleet {
     /// For each machine, in the order of [`Fleet::machines`].
     pub fn coverage(&self) -> Vec<AnswerCoverage> {
         let mut all = vec![AnswerCoverage::default(); self.machines.len()];
-        let mut questions: Vec<(&Usual, &[usize])> =
-            self.groups.iter().flat_map(|group| group.usual.iter().map(|usual| (usual, &group.machines[..]))).collect();
+        let mut questions: Vec<(&Usual, &[usize])> = self
+            .groups
+            .iter()
+            .filter(|group| !group.key.is_of_facts)
+            .flat_map(|group| group.usual.iter().map(|usual| (usual, &group.machines[..])))
+            .collect();
         questions.sort_by_key(|(usual, _)| usual.question);
         for of_question in questions.chunk_by(|(a, _), (b, _)| a.question == b.question) {
             let mut said = vec![MachineResponse::NothingExpected; all.len()];

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::change::FactDiffers;
 use super::change::differing as differing_facts;
 use super::document::{Difference, Fleet, Group, GroupOutcome, Key, Usual, What};
+use crate::difference::differences;
 use cuda_pitfalls_core::report::SchemaId;
 use cuda_pitfalls_core::verdict::{Kind, Provenance};
 
@@ -160,6 +161,10 @@ fn size(group: &Group) -> Size {
 /// Who differs in what, and whether in the verdict, which the changes themselves do not say.
 fn differing(fleet: &Fleet) -> BTreeMap<MachineChange, bool> {
     let mut all = BTreeMap::new();
+    for machine in fleet.machines.iter().filter(|machine| machine.no_cuda.is_some()) {
+        let (machine, question, what) = (machine.name.clone(), "machine".to_owned(), "cannot use CUDA".to_owned());
+        all.insert(MachineChange { machine, question, what, verdict_differs: false }, true);
+    }
     for Difference { question, machines, what, .. } in &fleet.differences {
         let Some(question) = fleet.questions.get(*question) else { continue };
         let (what, verdict) = match what {
@@ -185,12 +190,8 @@ fn usual(old: &Fleet, new: &Fleet) -> Vec<UsualChanged> {
     let mut changed = Vec::new();
     for after in &new.groups {
         let Some(before) = before(old, new, after) else { continue };
-        let known: BTreeMap<(&str, bool), &GroupOutcome> = outcomes(old, before).collect();
-        for (question, now) in outcomes(new, after) {
-            let Some(then) = known.get(&question).filter(|then| then.kind != now.kind || then.facts != now.facts)
-            else {
-                continue;
-            };
+        for (question, pair) in differences([outcomes(old, before), outcomes(new, after)]) {
+            let [Some(ComparedOutcome(then)), Some(ComparedOutcome(now))] = pair else { continue };
             changed.push(UsualChanged {
                 question: question.0.to_owned(),
                 old: Size { machines: then.machines, ..size(before) },
@@ -210,13 +211,23 @@ fn usual(old: &Fleet, new: &Fleet) -> Vec<UsualChanged> {
 
 /// The usual outcome of each question of a group; none where two are equally frequent. A row may be called as a question
 /// of a file is.
-fn outcomes<'f>(fleet: &'f Fleet, group: &'f Group) -> impl Iterator<Item = ((&'f str, bool), &'f GroupOutcome)> {
-    group.usual.iter().filter_map(|usual: &Usual| {
+fn outcomes<'f>(fleet: &'f Fleet, group: &'f Group) -> Vec<((&'f str, bool), ComparedOutcome<'f>)> {
+    let outcomes = group.usual.iter().filter_map(|usual: &Usual| {
         let first = usual.outcomes.first()?;
-        let is_tie = usual.outcomes.get(1).is_some_and(|second| second.machines == first.machines);
+        let is_tie = usual.outcomes.iter().skip(1).map(|other| other.machines).sum::<usize>() >= first.machines;
         let question = fleet.questions.get(usual.question)?;
-        Some(((question.name.as_str(), question.is_row), first)).filter(|_| !is_tie)
-    })
+        (!is_tie).then_some(((question.name.as_str(), question.is_row), ComparedOutcome(first)))
+    });
+    outcomes.collect()
+}
+
+/// An outcome that is another one if its verdict or its facts are, however many machines show it.
+struct ComparedOutcome<'f>(&'f GroupOutcome);
+
+impl PartialEq for ComparedOutcome<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        (self.0.kind, &self.0.facts) == (other.0.kind, &other.0.facts)
+    }
 }
 
 /// The group that the machines of one were in before: of the same key, or else, where a driver or a libcudart was
@@ -242,6 +253,7 @@ fn member_names<'f>(fleet: &'f Fleet, group: &Group) -> BTreeSet<&'f str> {
 
 impl Key {
     fn is_same_hardware(&self, other: &Key) -> bool {
-        (&self.gpus, self.mig, self.shared) == (&other.gpus, other.mig, other.shared)
+        (&self.label, self.is_of_facts, &self.gpus, self.mig, self.shared)
+            == (&other.label, other.is_of_facts, &other.gpus, other.mig, other.shared)
     }
 }

@@ -3,23 +3,34 @@
 //! A whole report is judged anew and made compact first, so that both have the same facts. A document that
 //! contradicts itself is refused.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::sync::{Arc, PoisonError, RwLock};
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
 
 use super::answer::{MachineAnswer, Same, SharedAnswer, UNREAD};
 use super::change::CaseChange;
 use super::document::{Bucket, FleetMachine, Key};
+use super::facts::MachineFacts;
 use super::rows;
+use super::starts::{self, StartEvidence};
 use crate::survey::{self, SurveyDocument};
-use cuda_pitfalls_core::fact::Change;
+use cuda_pitfalls_core::calibration::Calibration;
+use cuda_pitfalls_core::fact::{Change, Fact, Token};
 use cuda_pitfalls_core::judge;
 use cuda_pitfalls_core::machine::Machine;
 use cuda_pitfalls_core::report::{self, CompactCase, CompactReport, CompactScenario, Head, Report};
 use cuda_pitfalls_core::text::counts::{listed, tally};
-use cuda_pitfalls_core::verdict::{ExpectationMet, Provenance, Reason};
+use cuda_pitfalls_core::verdict::{ExpectationMet, Kind, Provenance, Reason};
 use cuda_pitfalls_trace as trace;
 
 /// A label is no longer than a host name may be.
-const LONGEST_LABEL: usize = 253;
+pub(super) const LONGEST_LABEL: usize = 253;
+/// The most bytes of scenarios that are kept as they were written.
+const MOST_KNOWN_BYTES: usize = 24 << 20;
+const LONGEST_NAME: usize = 500;
 /// More warnings of one report are left out.
 const MOST_WARNINGS: usize = 20;
 /// Of so many attempts one may be disturbed on a machine that is otherwise idle. More of them say that other
@@ -31,6 +42,9 @@ const HEAD_BYTES: usize = 256;
 const WRITTEN: &[u8] = br#""must_understand":["compact""#;
 /// How the time of a run is written: `2026-11-20T17:49:29Z`.
 const TIME: &str = "0000-00-00T00:00:00Z";
+
+/// More characters of a text that a document brings are cut off: a stranger wrote it, and tables are made of it.
+const LONGEST_TEXT: usize = 200;
 
 /// Why a document is not merged.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,8 +64,10 @@ pub(super) struct Digest {
     pub machine: FleetMachine,
     /// What machines must have in common to be compared, but for the libcudart, which is empty here.
     pub key: Key,
+    /// The machine itself.
+    pub facts: MachineFacts,
     /// One for each question that was asked, and each libcudart.
-    pub answers: Vec<MachineAnswer>,
+    pub answers: Vec<Arc<MachineAnswer>>,
 }
 
 /// How the answers of a document are read.
@@ -59,10 +75,55 @@ pub(super) struct DocumentReader {
     /// What it answers.
     ///
     /// # Errors
-    /// It is not valid, or it answers nothing.
-    pub read: fn(&[u8]) -> Result<Digest, Rejection>,
+    /// It is not valid.
+    pub read: fn(&[u8], &KnownScenarios) -> Result<Digest, Rejection>,
     /// Whether reading takes many times the size of the document in memory.
     pub is_large: bool,
+}
+
+/// Scenarios of compact reports that were read before, by their text: most machines of a fleet say the same.
+#[derive(Default)]
+pub(super) struct KnownScenarios(RwLock<ScenarioTexts>);
+
+#[derive(Default)]
+struct ScenarioTexts {
+    known: HashMap<Box<str>, Arc<AskedDigest>>,
+    bytes: usize,
+}
+
+/// The parts of a compact report that are read one by one.
+#[derive(Deserialize)]
+struct DocumentOutline<'a> {
+    #[serde(borrow)]
+    scenarios: Vec<&'a RawValue>,
+}
+
+/// What one scenario says.
+#[derive(Debug)]
+struct AskedDigest {
+    /// What no document has twice.
+    asked: (String, Option<String>),
+    kind: Kind,
+    is_unexpected: bool,
+    /// How many attempts were made, and how many do not count because of other processes.
+    made: u128,
+    disturbed: u128,
+    start: StartEvidence,
+    answer: Option<Arc<MachineAnswer>>,
+}
+
+impl KnownScenarios {
+    fn find(&self, text: &str) -> Option<Arc<AskedDigest>> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).known.get(text).cloned()
+    }
+
+    fn insert(&self, text: &str, digest: &Arc<AskedDigest>) {
+        let mut texts = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        if texts.bytes + text.len() <= MOST_KNOWN_BYTES {
+            texts.bytes += text.len();
+            texts.known.insert(text.into(), Arc::clone(digest));
+        }
+    }
 }
 
 /// How a text is read, by its head.
@@ -102,78 +163,161 @@ fn is_survey(head: &Head) -> Result<bool, Rejection> {
 }
 
 /// What a whole report answers, judged as today.
-fn judged(text: &[u8]) -> Result<Digest, Rejection> {
+fn judged(text: &[u8], _: &KnownScenarios) -> Result<Digest, Rejection> {
     let mut whole: Report = serde_json::from_slice(text).map_err(|error| refused(&error))?;
     judge::rejudge(&mut whole);
-    let compact = CompactReport::new(&whole, |_| false);
+    let mut compact = CompactReport::new(&whole, |_| false);
     drop(whole);
-    reported(compact)
+    let scenarios = std::mem::take(&mut compact.scenarios).into_iter();
+    let asked: Vec<_> = scenarios.map(|scenario| Arc::new(AskedDigest::new(scenario))).collect();
+    reported(compact, &asked)
 }
 
-fn compact(text: &[u8]) -> Result<Digest, Rejection> {
+/// Reads a compact report. Of its scenarios only those are parsed that no document had before; the others were checked
+/// then.
+fn compact(text: &[u8], known: &KnownScenarios) -> Result<Digest, Rejection> {
+    let DocumentOutline { scenarios } = serde_json::from_slice(text).map_err(|error| refused(&error))?;
+    let texts: Vec<&str> = scenarios.iter().map(|scenario| scenario.get()).collect();
+    let found: Vec<Option<Arc<AskedDigest>>> = texts.iter().map(|text| known.find(text)).collect();
+    let mut rest = read_compact(&without_known(text, &texts, &found))?;
+    let mut new = std::mem::take(&mut rest.scenarios).into_iter();
+    let mut asked = Vec::with_capacity(texts.len());
+    for (text, found) in texts.iter().zip(found) {
+        let new = if found.is_none() { new.next().map(|new| Arc::new(AskedDigest::new(new))) } else { None };
+        if let Some(digest) = &new {
+            known.insert(text, digest);
+        }
+        asked.extend(found.or(new));
+    }
+    // What only a whole document can say of itself.
+    let names: HashSet<&(String, Option<String>)> = asked.iter().map(|one| &one.asked).collect();
+    if names.len() < asked.len() {
+        read_compact(text)?;
+    }
+    reported(rest, &asked)
+}
+
+fn read_compact(text: &[u8]) -> Result<CompactReport, Rejection> {
     let read: CompactReport = serde_json::from_slice(text).map_err(|error| refused(&error))?;
     if is_survey(&Head::of_compact(&read.schema, &read.must_understand))? {
         return Err(invalid("it says that it is compact, and is no compact report"));
     }
-    reported(read)
+    Ok(read)
 }
 
-fn reported(report: CompactReport) -> Result<Digest, Rejection> {
-    let CompactReport { provenance, run, machine, scenarios, complete, .. } = report;
+/// Where a part of a text begins.
+fn place_in(text: &[u8], part: &str) -> usize {
+    part.as_ptr().addr().saturating_sub(text.as_ptr().addr())
+}
+
+/// The document with only those of its scenarios that are not known.
+fn without_known(text: &[u8], texts: &[&str], found: &[Option<Arc<AskedDigest>>]) -> Vec<u8> {
+    let (Some(first), Some(last)) = (texts.first(), texts.last()) else { return text.to_vec() };
+    let (start, end) = (place_in(text, first), place_in(text, last) + last.len());
+    let new = texts.iter().zip(found).filter(|(_, found)| found.is_none()).map(|(text, _)| *text);
+    let new = new.collect::<Vec<_>>().join(",");
+    [text.get(..start).unwrap_or_default(), new.as_bytes(), text.get(end..).unwrap_or_default()].concat()
+}
+
+fn reported(report: CompactReport, asked: &[Arc<AskedDigest>]) -> Result<Digest, Rejection> {
+    let CompactReport { provenance, run, machine, complete, .. } = report;
     if run.labels.iter().any(|(name, value)| name.len().max(value.len()) > LONGEST_LABEL) {
         return Err(invalid(&format!("a label is longer than {LONGEST_LABEL} bytes")));
     }
     let mut warnings = run.warnings;
-    warnings.extend(run.host_unsafe.map(|why| format!("host unsafe: {why}")));
     warnings.truncate(MOST_WARNINGS);
-    let sound = run.calibration.iter().map(|it| &it.figures).filter(|it| it.sound);
-    let unexpected = scenarios.iter().filter(|one| one.verdict.expectation == ExpectationMet::Unexpected);
+    warnings.extend(run.host_unsafe.map(|why| format!("host unsafe: {why}")));
+    let warnings = warnings.iter().map(|warning| cut(warning)).collect();
+    let calibrations: Vec<Calibration> = run.calibration.into_iter().map(|calibrated| calibrated.figures).collect();
+    let contexts = calibrations.iter().filter(|found| found.sound).map(|found| found.context_bytes);
+    let start: Vec<&StartEvidence> = asked.iter().map(|one| &one.start).collect();
     let known = FleetMachine {
         labels: run.labels,
         started_at: run.started_at,
         partial: !complete,
-        verdicts: tally(scenarios.iter().map(|scenario| scenario.verdict.kind)).into_iter().collect(),
-        unexpected: unexpected.count(),
-        context_bytes: sound.map(|it| it.context_bytes).max(),
+        verdicts: tally(asked.iter().map(|one| one.kind)).into_iter().collect(),
+        unexpected: asked.iter().filter(|one| one.is_unexpected).count(),
+        no_cuda: starts::why_not(&machine, &calibrations, &start).map(|why| cut(&why)),
         warnings,
         ..FleetMachine::default()
     };
-    let key = Key { shared: !run.co_tenants.is_empty() || is_disturbed(&scenarios), ..key(&machine) };
-    let answers = scenarios.into_iter().filter_map(answered).collect();
-    Digest { provenance, machine: known.on(&machine), key, answers }.checked("no question was answered")
+    let made: u128 = asked.iter().map(|one| one.made).sum();
+    let disturbed: u128 = asked.iter().map(|one| one.disturbed).sum();
+    // So many attempts do not count because of other processes that the machine was not idle.
+    let shared = !run.co_tenants.is_empty() || disturbed * DISTURBED_OF > made;
+    let key = Key { shared, ..key(&machine) };
+    let facts = MachineFacts::new(&machine, contexts);
+    let answers = asked.iter().filter_map(|one| one.answer.clone()).collect();
+    Digest { provenance, machine: known.on(&machine), key, facts, answers }.checked()
+}
+
+impl AskedDigest {
+    fn new(scenario: CompactScenario) -> AskedDigest {
+        // No sum of so many numbers of 32 bits is too large for these.
+        let (mut made, mut disturbed) = (0_u128, 0_u128);
+        for case in &scenario.cases {
+            made += case.outcomes.iter().map(|outcome| u128::from(outcome.count)).sum::<u128>();
+            for (reason, count) in &case.not_counted {
+                made += u128::from(*count);
+                disturbed += u128::from(*count) * u128::from(matches!(reason, Reason::Contaminated | Reason::Residue));
+            }
+        }
+        let version = scenario.libcudart.as_ref().and_then(|runtime| runtime.version.clone());
+        AskedDigest {
+            asked: (scenario.name.clone(), version),
+            kind: scenario.verdict.kind,
+            is_unexpected: scenario.verdict.expectation == ExpectationMet::Unexpected,
+            made,
+            disturbed,
+            start: StartEvidence::new(&scenario),
+            answer: answered(scenario).map(Arc::new),
+        }
+    }
 }
 
 impl FleetMachine {
     /// The same with the GPUs of a host.
     fn on(self, host: &Machine) -> FleetMachine {
-        let mut gpus: Vec<String> = host.gpus.iter().map(|gpu| gpu.uuid.clone()).collect();
+        let mut gpus: Vec<String> = host.gpus.iter().map(|gpu| cut(&gpu.uuid)).collect();
         gpus.sort();
         FleetMachine { gpus, ..self }
     }
 }
 
 impl Digest {
-    /// The digest, unless its time is none or it has no answer, of which `nothing` is said.
-    fn checked(self, nothing: &str) -> Result<Digest, Rejection> {
+    /// The digest, unless its time is none or the name of a question is no name.
+    fn checked(mut self) -> Result<Digest, Rejection> {
         let time = &self.machine.started_at;
         let digits_as_0: String = time.chars().map(|c| if c.is_ascii_digit() { '0' } else { c }).collect();
         if digits_as_0 != TIME {
             return Err(invalid("`started_at` is no time in UTC, such as 2026-11-20T17:49:29Z"));
         }
-        if self.answers.iter().all(|one| one.answer.shown.is_err()) {
-            return Err(Rejection { bucket: Bucket::Empty, why: nothing.to_owned() });
+        if self.answers.iter().any(|one| one.answer.name.len() > LONGEST_NAME) {
+            return Err(invalid(&format!("the name of a question is longer than {LONGEST_NAME} bytes")));
+        }
+        // A machine on which CUDA does not start answers nothing, or something that is about nothing else.
+        if self.machine.no_cuda.is_some() {
+            self.answers = Vec::new();
         }
         Ok(self)
+    }
+
+    /// Whether it was asked nothing, although CUDA may start.
+    pub(super) fn is_empty(&self) -> bool {
+        self.machine.no_cuda.is_none() && self.answers.is_empty()
     }
 }
 
 /// What a survey answers: its rows are questions.
-fn surveyed(text: &[u8]) -> Result<Digest, Rejection> {
+fn surveyed(text: &[u8], _: &KnownScenarios) -> Result<Digest, Rejection> {
     let survey = SurveyDocument::parse(text).map_err(|error| refused(&error))?;
-    let answers = rows::answers(&survey);
+    let answers = rows::answers(&survey).into_iter().map(Arc::new).collect();
     let SurveyDocument { machine: host, header, complete, provenance, .. } = survey;
-    let known = FleetMachine { started_at: header.started_at, partial: !complete, ..FleetMachine::default() };
-    Digest { provenance, machine: known.on(&host), key: key(&host), answers }.checked("no row was measured")
+    let no_cuda = starts::why_not(&host, &[], &[]).map(|why| cut(&why));
+    let started_at = header.started_at;
+    let known = FleetMachine { started_at, partial: !complete, no_cuda, ..FleetMachine::default() };
+    let facts = MachineFacts::new(&host, std::iter::empty());
+    Digest { provenance, machine: known.on(&host), key: key(&host), facts, answers }.checked()
 }
 
 /// One question, if the report says anything of it that is the machine's.
@@ -220,22 +364,28 @@ fn case_facts(CompactCase { name, outcomes, .. }: CompactCase) -> impl Iterator<
 
 fn sorted(mut changes: Vec<Change>) -> Vec<Change> {
     changes.sort_by_key(|change| (change.label.is_empty(), change.step));
-    changes.iter_mut().for_each(|change| change.facts.sort());
+    for change in &mut changes {
+        change.label = cut(&change.label);
+        change.facts.iter_mut().for_each(cut_fact);
+        change.facts.sort();
+    }
     changes
 }
 
-/// Whether so many attempts do not count because of other processes that a machine was not idle.
-fn is_disturbed(scenarios: &[CompactScenario]) -> bool {
-    // No sum of so many numbers of 32 bits is too large for these.
-    let (mut made, mut disturbed) = (0_u128, 0_u128);
-    for case in scenarios.iter().flat_map(|scenario| &scenario.cases) {
-        made += case.outcomes.iter().map(|outcome| u128::from(outcome.count)).sum::<u128>();
-        for (reason, count) in &case.not_counted {
-            made += u128::from(*count);
-            disturbed += u128::from(*count) * u128::from(matches!(reason, Reason::Contaminated | Reason::Residue));
+fn cut_fact(fact: &mut Fact) {
+    match fact {
+        Fact::Status(Token::Text(text)) | Fact::End(text) | Fact::Current(Some(text)) | Fact::Memory(text, _) => {
+            *text = cut(text);
         }
+        Fact::Value(name, value) => {
+            *name = cut(name);
+            if let Token::Text(text) = value {
+                *text = cut(text);
+            }
+        }
+        Fact::Visible(Some(gpus)) | Fact::Contexts(Some(gpus)) => gpus.iter_mut().for_each(|gpu| *gpu = cut(gpu)),
+        _ => {}
     }
-    disturbed * DISTURBED_OF > made
 }
 
 /// Whether a question was left out by those who ran it, and not by what the machine is.
@@ -248,8 +398,8 @@ fn key(machine: &Machine) -> Key {
     let mut models = tally(machine.gpus.iter().map(|gpu| gpu.name.as_deref().unwrap_or("GPU of unknown name")));
     models.sort();
     Key {
-        gpus: listed(models.into_iter().map(|(name, count)| format!("{count}x {name}")), "no GPU"),
-        driver: machine.driver_version.clone().unwrap_or_default(),
+        gpus: cut(&listed(models.into_iter().map(|(name, count)| format!("{count}x {name}")), "no GPU")),
+        driver: cut(machine.driver_version.as_deref().unwrap_or_default()),
         mig: machine.gpus.iter().any(|gpu| gpu.mig == Some(true)),
         ..Key::default()
     }
@@ -257,6 +407,16 @@ fn key(machine: &Machine) -> Key {
 
 fn invalid(why: &str) -> Rejection {
     Rejection { bucket: Bucket::Invalid, why: why.to_owned() }
+}
+
+/// A text without what is too long. What is left of two different texts differs.
+pub(super) fn cut(text: &str) -> String {
+    let Some((end, _)) = text.char_indices().nth(LONGEST_TEXT) else { return text.to_owned() };
+    let mut hasher = DefaultHasher::new();
+    text.hash(&mut hasher);
+    let mark = format!("… ({:08x})", hasher.finish() >> 32);
+    let kept = text.get(..end).unwrap_or_default();
+    kept.chars().take(LONGEST_TEXT - mark.chars().count()).chain(mark.chars()).collect()
 }
 
 fn refused(error: &serde_json::Error) -> Rejection {

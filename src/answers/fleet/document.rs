@@ -35,12 +35,9 @@ pub struct Fleet {
     pub groups: Vec<Group>,
     /// What differs, the most important first.
     pub differences: Vec<Difference>,
-    /// The same by cause: each difference is in one, in the order of their first differences.
+    /// The machines that differ, by the set of what they differ in; those on which CUDA does not start come first.
     #[serde(default)]
-    pub causes: Vec<SharedCause>,
-    /// Labels of which the machines differ far more often than the others.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub labels: Vec<LabelShare>,
+    pub outliers: Vec<Outliers>,
 }
 
 /// What was read. Every input is in one bucket, so that the buckets add up.
@@ -71,10 +68,11 @@ pub enum Bucket {
     Partial,
     /// A later report of the same machine and the same questions was merged instead.
     Duplicate,
+    /// Like a duplicate, but the later report says something else.
+    Disagreeing,
     /// Older than `--max-age` allows.
     Stale,
-    /// Dated in the future: another report of the machine was merged instead, or `--max-age` asked for current ones
-    ///.
+    /// Dated in the future: another report of the machine was merged instead, or `--max-age` asked for current ones.
     Future,
     /// Of the simulated machine, where measured reports are merged.
     Simulated,
@@ -86,7 +84,7 @@ pub enum Bucket {
     Invalid,
     /// Of a schema that this version does not read.
     Unsupported,
-    /// It answered no question.
+    /// It answered no question, although CUDA may start on its machine.
     Empty,
     /// The file could not be read.
     Unreadable,
@@ -128,6 +126,15 @@ pub struct FleetMachine {
     /// The labels of its reports.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, String>,
+    /// Why CUDA does not start on it; absent where it does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub no_cuda: Option<String>,
+    /// Why no report of it is compared, such as `stale`; absent where one is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub left_out: Option<Bucket>,
+    /// What two of its reports disagree on, in words.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub conflicts: Vec<String>,
     /// The UUIDs of its GPUs.
     pub gpus: Vec<String>,
     /// Where its merged reports were.
@@ -142,12 +149,8 @@ pub struct FleetMachine {
     pub partial: bool,
     /// What its reports said about its verdicts: how many were as expected, unexpected, and so on.
     pub verdicts: BTreeMap<Kind, usize>,
-    /// How many verdicts were unexpected by its own report.
+    /// How many verdicts were unexpected by its own reports, merged or not.
     pub unexpected: usize,
-    /// What a context took on one of its GPUs before the first question: the largest figure of a sound calibration
-    ///.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub context_bytes: Option<u64>,
     /// Doubts that its reports have about their measurement, in words.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
@@ -179,6 +182,13 @@ fn has_twice<T: Ord>(mut all: impl Iterator<Item = T>) -> bool {
     !all.all(|it| known.insert(it))
 }
 
+impl FleetMachine {
+    /// Whether its reports disagree, or another machine has its name.
+    pub fn has_conflict(&self) -> bool {
+        self.shared_name.is_some() || !self.conflicts.is_empty()
+    }
+}
+
 impl Bucket {
     /// Whether what is in it was compared.
     pub fn is_merged(self) -> bool {
@@ -187,9 +197,9 @@ impl Bucket {
 }
 
 /// Something that was asked.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Question {
-    /// The instance of a scenario, or a survey and its row: `survey calls: cudaMalloc`. Where two versions of the
+    /// The instance of a scenario, a survey and its row (`survey calls: cudaMalloc`), or `machine: driver`. Where two versions of the
     /// program ask a question of one name in other ways, all but the most frequent have what they ask behind it:
     /// `memory/context-cost (asked otherwise: 1a2b3c4d5e6f7788)`.
     pub name: String,
@@ -206,6 +216,13 @@ pub struct Question {
 /// What must be equal for machines to be compared.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 pub struct Key {
+    /// The label of `--group-by` and its value; absent without the option.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub label: Option<String>,
+    /// Whether the machines themselves are compared, such as the number of their GPUs, and not their answers. What
+    /// follows is empty then.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_of_facts: bool,
     /// The GPU models, each with how many there are: `2x NVIDIA H200`.
     pub gpus: String,
     /// The driver; empty if it could not be read.
@@ -234,8 +251,8 @@ pub struct Group {
 pub struct Usual {
     /// Place in [`Fleet::questions`].
     pub question: usize,
-    /// The distinct outcomes, the most frequent first. Where two are equally frequent none is usual. None where no
-    /// member has an answer.
+    /// The distinct outcomes, the most frequent first. It is usual if more than half of those with an answer show it.
+    /// None where no member has an answer.
     pub outcomes: Vec<GroupOutcome>,
     /// Bytes by case and GPU, `trap/gpu0` (of rows the GPU alone): what the members of the usual outcome used, without
     /// those that differ in it.
@@ -290,18 +307,13 @@ pub struct Difference {
     /// The machines that differ, as places in [`Fleet::machines`].
     pub machines: Vec<usize>,
     /// How many members of the group show the usual outcome; of bytes, how many use what is usual; of machines without
-    /// an answer, how many have one. Where an outcome has as many machines as this, none is usual, and what is called so
-    /// is only the first of them.
+    /// an answer, how many have one.
     pub usual_machines: usize,
+    /// Whether no outcome has a majority. What is called usual is only the most frequent one then.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_split: bool,
     /// In what.
     pub what: What,
-}
-
-impl Difference {
-    /// Whether no outcome is usual, because no more machines show the first than these.
-    pub fn is_split(&self) -> bool {
-        matches!(self.what, What::Outcome { .. }) && self.machines.len() >= self.usual_machines
-    }
 }
 
 /// In what machines differ.
@@ -333,60 +345,18 @@ pub enum What {
     },
 }
 
-/// What differs on the same machines in the same way, in one question or in many.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[schemars(rename = "Cause")]
-pub struct SharedCause {
-    /// In what the machines differ.
-    pub alike: Alike,
+/// Machines that differ in the same things, or on which CUDA does not start.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Outliers {
+    /// Whether CUDA does not start on them; they have no differences then.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub no_cuda: bool,
     /// Places in [`Fleet::machines`].
     pub machines: Vec<usize>,
-    /// Places in [`Fleet::questions`], each once, in the order of the differences.
-    pub questions: Vec<usize>,
-    /// Places in [`Fleet::differences`], the most important first.
+    /// Places in [`Fleet::differences`], the most important first. A place may be of some of the machines only: those of
+    /// two groups, or those that differ in the same thing by another value.
     pub differences: Vec<usize>,
-    /// Labels, `rack=3`, that all of these machines have and no other machine of their groups has.
+    /// Labels, `rack=3`, that all of these machines have and no other machine of the fleet has.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub labels: Vec<String>,
-}
-
-/// What the differences of a cause have in common.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case", tag = "kind")]
-pub enum Alike {
-    /// Another outcome that begins with the same fact.
-    Outcome {
-        /// Whether the verdict is another one.
-        verdict_differs: bool,
-        /// The first fact that differs, as the first question has it; left out where none differs.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        fact: Option<FactDiffers>,
-    },
-    /// The same outcome with other figures, by the same amount.
-    Bytes {
-        /// How much more these machines use than usual; negative for less. Of the first difference, in bytes.
-        more_bytes: i64,
-        /// Whether a context takes as much more on these machines by the calibration of their own reports.
-        is_context: bool,
-    },
-    /// No answer, for the same reasons.
-    NoAnswer {
-        /// The reasons that the reports give.
-        reasons: Vec<String>,
-    },
-}
-
-/// How many machines with a label differ from their groups, and how many without it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct LabelShare {
-    /// The name and the value, `rack=3`.
-    pub label: String,
-    /// How many machines have it.
-    pub machines: usize,
-    /// How many of them differ in something.
-    pub differing: usize,
-    /// How many machines do not have it.
-    pub others: usize,
-    /// How many of those differ in something.
-    pub others_differing: usize,
 }

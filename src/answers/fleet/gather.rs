@@ -1,6 +1,7 @@
 //! Reads documents into a pool, on several cores: the only part of a merge that opens files. A file is read by one
 //! thread. The lines of a file with many documents are read by one and understood by all.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, sync_channel};
@@ -18,6 +19,8 @@ const MOST_REFUSED: usize = 100_000;
 const BATCH_BYTES: usize = 1 << 20;
 /// A trace names its schema so near to its beginning.
 const HEAD_BYTES: usize = 256;
+/// Where a report has its labels.
+const LABELS: &[u8] = b"\"labels\":";
 
 enum ReadJob {
     File(Source),
@@ -125,17 +128,37 @@ fn begins_a_trace(found: &ArchiveDocument) -> bool {
 /// Adds a document, and says whether it was a valid one of this program.
 fn add(found: ArchiveDocument, whole: &Mutex<()>, pool: &DocumentPool) -> bool {
     let ArchiveDocument { path, text } = found;
-    let (is_valid, digest) = match text.map_err(refused).and_then(|text| Ok((reader(&text)?, text))) {
-        Err(refused) => (is_ours(&refused), Err(refused)),
-        Ok((DocumentReader { read, is_large }, text)) => {
-            // Of large ones one at a time.
-            let _one = is_large.then(|| whole.lock().unwrap_or_else(PoisonError::into_inner));
-            let digest = read(&text);
-            (!matches!(&digest, Err(refused) if refused.bucket == Bucket::Invalid), digest)
+    let text = match text {
+        Ok(text) => text,
+        Err(problem) => {
+            pool.add(path, Err(refused(problem)));
+            return false;
         }
     };
+    let read = reader(&text).map(|DocumentReader { read, is_large }| {
+        // Of large ones one at a time.
+        let _one = is_large.then(|| whole.lock().unwrap_or_else(PoisonError::into_inner));
+        read(&text, &pool.scenarios)
+    });
+    let is_valid = match &read {
+        Ok(Err(refused)) => refused.bucket != Bucket::Invalid,
+        Ok(Ok(_)) => true,
+        Err(refused) => is_ours(refused),
+    };
+    let digest = read.and_then(|digest| digest);
+    if let Err(refused) = &digest {
+        pool.leave_out(&path, refused.bucket, labels_in(&text));
+    }
     pool.add(path, digest);
     is_valid
+}
+
+/// The labels that a document begins with which cannot be read as a whole: they say which machine sent it.
+fn labels_in(text: &[u8]) -> BTreeMap<String, String> {
+    let start = text.windows(LABELS.len()).position(|window| window == LABELS);
+    let rest = start.and_then(|start| text.get(start + LABELS.len()..)).unwrap_or_default();
+    let mut labels = serde_json::Deserializer::from_slice(rest).into_iter::<BTreeMap<String, String>>();
+    labels.next().and_then(Result::ok).unwrap_or_default()
 }
 
 fn refused(problem: Problem) -> Rejection {

@@ -1,13 +1,15 @@
 //! From what many documents answer to one document: groups, what is usual in them, and who differs.
 
+use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
+use super::answer::SharedAnswer;
 use super::document::{
     Bucket, Difference, ExpectedMachines, Fleet, FleetMachine, Group, Key, NotMerged, Question, SCHEMA, Usual,
 };
-use super::driver;
-use super::names::{DocumentOwner, owners};
-use super::pool::{Answers, DocumentPool, Name, PooledDocument};
+use super::facts::{self, MachineFacts};
+use super::names::{DocumentOwner, label, owners};
+use super::pool::{Answers, DocumentPool, LeftOutDocument, Name, PooledDocument};
 use super::usual::{Given, GroupQuestion};
 use cuda_pitfalls_core::report::SchemaId;
 
@@ -22,36 +24,43 @@ pub struct Words {
 
 /// Merges what was read. `expected` are the names of those that should report, `words` what is known of a scenario.
 pub fn merge(pool: DocumentPool, expected: Option<&[String]>, words: impl Fn(&str) -> Option<Words>) -> Fleet {
-    let (rule, answers, kept, mut input) = pool.into_parts();
+    let (rule, answers, kept, left_out, mut input) = pool.into_parts();
     // Each machine's documents stand together, the latest first; one that is dated in the future comes last.
     let mut owned: Vec<(DocumentOwner, PooledDocument)> = owners(&kept).into_iter().zip(kept).collect();
     owned.sort_by(|(owner, one), (other_owner, other)| {
         let owners = owner.cmp(other_owner).then(one.is_of_the_future.cmp(&other.is_of_the_future));
         owners.then(other.digest.machine.started_at.cmp(&one.digest.machine.started_at)).then(one.path.cmp(&other.path))
     });
-    let (owners, kept): (Vec<DocumentOwner>, Vec<PooledDocument>) = owned.into_iter().unzip();
+    let (owners, mut kept): (Vec<DocumentOwner>, Vec<PooledDocument>) = owned.into_iter().unzip();
 
     let members = Members::new(&answers, &kept, &owners);
-    for (one, is_used) in kept.iter().zip(&members.used) {
-        if !is_used {
-            let from = if one.digest.machine.partial { Bucket::Partial } else { Bucket::Merged };
-            let (bucket, why) = if one.is_of_the_future {
+    for (one, used) in kept.iter().zip(&members.used) {
+        let why = match used {
+            Used::Yes => continue,
+            _ if one.is_of_the_future => {
                 let why = "which is in the future; another report of this machine answers the same questions";
-                (Bucket::Future, format!("its run began at {}, {why}", one.digest.machine.started_at))
-            } else {
-                (Bucket::Duplicate, "a later report of this machine answers the same questions".to_owned())
-            };
-            input.recount(from, NotMerged { path: one.path.clone(), bucket, why });
-        }
+                format!("its run began at {}, {why}", one.digest.machine.started_at)
+            }
+            Used::Same => "a later report of this machine answers the same questions".to_owned(),
+            Used::Disagrees => "a later report of this machine says something else".to_owned(),
+        };
+        let bucket = match used {
+            _ if one.is_of_the_future => Bucket::Future,
+            Used::Disagrees => Bucket::Disagreeing,
+            _ => Bucket::Duplicate,
+        };
+        input.recount(one.bucket(), NotMerged { path: one.path.clone(), bucket, why });
     }
     input.shorten();
-    let used = kept.iter().zip(&members.used).filter(|(one, is_used)| **is_used && !one.is_of_the_future);
+    let used = kept.iter().zip(&members.used).filter(|(one, used)| **used == Used::Yes && !one.is_of_the_future);
     let times: BTreeSet<&String> = used.map(|(one, _)| &one.digest.machine.started_at).collect();
     (input.from, input.to) = (times.first().copied().cloned(), times.last().copied().cloned());
 
-    let mut machines = machines(&kept, &owners, &members);
+    let mut machines = machines(&mut kept, &owners, &members);
     warn_of_clashes(&mut machines);
-    let expected = expected.map(|names| ExpectedMachines::new(names, &machines));
+    let compared = machines.len();
+    add_left_out(&mut machines, left_out);
+    let expected = expected.map(|names| ExpectedMachines::new(names, machines.get(..compared).unwrap_or_default()));
     let groups = members.groups.iter().map(|(key, machines)| Group {
         key: key.clone(),
         machines: machines.iter().copied().collect(),
@@ -68,8 +77,38 @@ pub fn merge(pool: DocumentPool, expected: Option<&[String]>, words: impl Fn(&st
         ..Fleet::default()
     };
     QuestionMerge { answers: &answers, kept: &kept, members: &members, words: &words }.ask(&mut fleet);
-    driver::compare(&mut fleet);
+    facts::compare(&mut fleet, &members.latest(&kept));
+    sort_groups(&mut fleet);
     fleet.ranked()
+}
+
+/// Sorts the groups by their size, the largest first.
+fn sort_groups(fleet: &mut Fleet) {
+    let mut groups: Vec<(usize, Group)> = std::mem::take(&mut fleet.groups).into_iter().enumerate().collect();
+    groups.sort_by(|(_, a), (_, b)| b.machines.len().cmp(&a.machines.len()).then_with(|| a.key.cmp(&b.key)));
+    let places: HashMap<usize, usize> = groups.iter().enumerate().map(|(new, (old, _))| (*old, new)).collect();
+    for difference in &mut fleet.differences {
+        difference.group = places.get(&difference.group).copied().unwrap_or(difference.group);
+    }
+    fleet.groups = groups.into_iter().map(|(_, group)| group).collect();
+}
+
+/// Adds the machines of which every report is left out, by their label or else their GPUs.
+fn add_left_out(machines: &mut Vec<FleetMachine>, left_out: Vec<LeftOutDocument>) {
+    let mut known: BTreeSet<String> = BTreeSet::new();
+    for machine in machines.iter() {
+        known.extend(
+            machine.gpus.iter().cloned().chain([machine.shared_name.as_ref().unwrap_or(&machine.name).clone()]),
+        );
+    }
+    for LeftOutDocument { path, bucket, machine } in left_out {
+        let named = label(&machine).or(machine.gpus.first().map(String::as_str));
+        let name = named.map_or_else(|| format!("unnamed: {path}"), str::to_owned);
+        if known.insert(name.clone()) {
+            let warnings = Vec::new();
+            machines.push(FleetMachine { name, left_out: Some(bucket), reports: vec![path], warnings, ..machine });
+        }
+    }
 }
 
 impl ExpectedMachines {
@@ -91,40 +130,82 @@ struct Members {
     /// The groups of each document by libcudart.
     places: Vec<HashMap<String, usize>>,
     machines: Vec<usize>,
-    /// Whether anything of a document is compared.
-    used: Vec<bool>,
+    used: Vec<Used>,
+    /// By machine: what its documents disagree on, and how many of their verdicts are unexpected.
+    conflicts: Vec<Vec<String>>,
+    unexpected: Vec<usize>,
+}
+
+/// Whether something of a document is compared, or why not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Used {
+    Yes,
+    Same,
+    Disagrees,
+}
+
+/// What the documents of one machine have said so far, the latest of them first.
+#[derive(Default)]
+struct Said<'a> {
+    /// The answers of each group by question, each with its document.
+    asked: HashMap<Key, HashMap<u32, (usize, &'a SharedAnswer)>>,
+    unexpected: BTreeSet<(u32, &'a str)>,
 }
 
 impl Members {
     fn new(answers: &Answers, kept: &[PooledDocument], owners: &[DocumentOwner]) -> Members {
-        let mut machines = Vec::with_capacity(owners.len());
-        let mut known: Vec<&DocumentOwner> = Vec::new();
-        let mut used = vec![false; kept.len()];
+        let mut members = Members {
+            groups: Vec::new(),
+            places: Vec::new(),
+            machines: Vec::with_capacity(owners.len()),
+            used: Vec::with_capacity(owners.len()),
+            conflicts: Vec::new(),
+            unexpected: Vec::new(),
+        };
         let mut all: BTreeMap<Key, BTreeSet<usize>> = BTreeMap::new();
-        // By machine: which names each group has already. A later document comes first.
-        let mut asked: HashMap<Key, BTreeSet<u32>> = HashMap::new();
-        for (place, (one, owner)) in kept.iter().zip(owners).enumerate() {
-            let is_first = known.last() != Some(&owner);
-            if is_first {
-                asked.clear();
-                known.push(owner);
-            }
-            let machine = known.len() - 1;
-            machines.push(machine);
-            let mut by_library: HashMap<&str, Vec<u32>> = HashMap::new();
-            for (name, answer) in one.answers.iter().filter_map(|at| answers.all.get(*at as usize)) {
-                by_library.entry(&answer.libcudart).or_default().push(*name);
-            }
-            for (library, names) in by_library {
-                let key = Key { libcudart: library.to_owned(), ..one.digest.key.clone() };
-                let known = asked.entry(key.clone()).or_default();
-                let before = known.len();
-                known.extend(names);
-                if known.len() > before {
-                    used[place] = true;
-                    all.entry(key).or_default().insert(machine);
+        let mut at = 0;
+        for (machine, documents) in owners.chunk_by(|one, other| one == other).enumerate() {
+            let mut said = Said::default();
+            let mut conflicts = Vec::new();
+            for (place, one) in kept.iter().enumerate().skip(at).take(documents.len()) {
+                let latest = kept.get(at).filter(|latest| latest.path != one.path);
+                let mut found = latest.map(|latest| one.disagreements(latest)).unwrap_or_default();
+                // A document without an answer says what its machine is.
+                let mut is_used = one.answers.is_empty();
+                for (name, answer) in one.answers.iter().filter_map(|at| answers.all.get(*at as usize)) {
+                    if answer.is_unexpected {
+                        said.unexpected.insert((*name, &answer.libcudart));
+                    }
+                    let key = Key { libcudart: answer.libcudart.clone(), ..one.digest.key.clone() };
+                    match said.asked.entry(key).or_default().entry(*name) {
+                        Entry::Vacant(entry) => {
+                            is_used = true;
+                            all.entry(Key { libcudart: answer.libcudart.clone(), ..one.digest.key.clone() })
+                                .or_default()
+                                .insert(machine);
+                            entry.insert((place, answer));
+                        }
+                        Entry::Occupied(entry) => {
+                            let (other, known) = *entry.get();
+                            if other != place && known.disagrees(answer) {
+                                found.push(answer.name.clone());
+                            }
+                        }
+                    }
+                }
+                members.used.push(match (is_used, found.is_empty()) {
+                    (true, _) => Used::Yes,
+                    (false, true) => Used::Same,
+                    (false, false) => Used::Disagrees,
+                });
+                members.machines.push(machine);
+                if let Some(latest) = latest.filter(|_| !found.is_empty()) {
+                    conflicts.push(format!("{} and {} disagree on {}", latest.path, one.path, names_of(&found)));
                 }
             }
+            members.conflicts.push(conflicts);
+            members.unexpected.push(said.unexpected.len());
+            at += documents.len();
         }
         let mut groups: Vec<(Key, BTreeSet<usize>)> = all.into_iter().collect();
         groups.sort_by(|(a, of_a), (b, of_b)| of_b.len().cmp(&of_a.len()).then_with(|| a.cmp(b)));
@@ -134,26 +215,68 @@ impl Members {
             let without = Key { libcudart: String::new(), ..key.clone() };
             by_key.entry(without).or_default().insert(key.libcudart.clone(), at);
         }
-        let places = kept.iter().map(|one| by_key.get(&one.digest.key).cloned().unwrap_or_default()).collect();
-        Members { groups, places, machines, used }
+        members.places = kept.iter().map(|one| by_key.get(&one.digest.key).cloned().unwrap_or_default()).collect();
+        members.groups = groups;
+        members
+    }
+
+    /// What the latest document of each machine says of it, if CUDA starts there.
+    fn latest<'a>(&self, kept: &'a [PooledDocument]) -> Vec<(usize, Option<String>, &'a MachineFacts)> {
+        let mut all: Vec<(usize, Option<String>, &MachineFacts)> = Vec::new();
+        for (one, machine) in kept.iter().zip(&self.machines) {
+            if one.digest.machine.no_cuda.is_none() && all.last().is_none_or(|(last, ..)| last != machine) {
+                all.push((*machine, one.digest.key.label.clone(), &*one.facts));
+            }
+        }
+        all
     }
 }
 
-fn machines(kept: &[PooledDocument], owners: &[DocumentOwner], members: &Members) -> Vec<FleetMachine> {
+/// The first of what two documents disagree on, and how many more there are.
+fn names_of(all: &[String]) -> String {
+    match all {
+        [first, second, rest @ ..] if !rest.is_empty() => format!("{first}, {second} and {} more", rest.len()),
+        all => all.join(" and "),
+    }
+}
+
+impl SharedAnswer {
+    /// Whether both are answers to one question, and not the same.
+    fn disagrees(&self, other: &SharedAnswer) -> bool {
+        let is_asked_alike = self.asked == other.asked || self.asked.is_empty() || other.asked.is_empty();
+        is_asked_alike && matches!((&self.shown, &other.shown), (Ok(one), Ok(other)) if one != other)
+    }
+}
+
+impl PooledDocument {
+    /// What it says of its machine that another document of the machine does not.
+    fn disagreements(&self, other: &PooledDocument) -> Vec<String> {
+        let [starts, starts_there] = [self, other].map(|one| one.digest.machine.no_cuda.is_none());
+        if starts != starts_there {
+            return vec!["whether CUDA starts".to_owned()];
+        }
+        self.facts.disagree(&other.facts).into_iter().map(str::to_owned).collect()
+    }
+}
+
+fn machines(kept: &mut [PooledDocument], owners: &[DocumentOwner], members: &Members) -> Vec<FleetMachine> {
     let mut all: Vec<FleetMachine> = Vec::new();
     let places = members.machines.iter().zip(&members.used);
-    for ((one, owner), (machine, is_used)) in kept.iter().zip(owners).zip(places) {
+    for ((one, owner), (machine, used)) in kept.iter_mut().zip(owners).zip(places) {
         if *machine == all.len() {
             let warnings = owner.shared_name.iter().map(|name| format!("another machine is called {name} too"));
             all.push(FleetMachine {
                 name: owner.name.clone(),
                 shared_name: owner.shared_name.clone(),
+                no_cuda: one.digest.machine.no_cuda.clone(),
+                conflicts: members.conflicts.get(*machine).cloned().unwrap_or_default(),
+                unexpected: members.unexpected.get(*machine).copied().unwrap_or_default(),
                 warnings: warnings.collect(),
                 ..FleetMachine::default()
             });
         }
         // The latest document of a machine comes first, and is always used.
-        if let Some(known) = all.get_mut(*machine).filter(|_| *is_used) {
+        if let Some(known) = all.get_mut(*machine).filter(|_| *used == Used::Yes) {
             known.add(one);
         }
     }
@@ -162,29 +285,27 @@ fn machines(kept: &[PooledDocument], owners: &[DocumentOwner], members: &Members
 
 impl FleetMachine {
     /// Adds what a document says, of which those that are dated in the future come after the others.
-    fn add(&mut self, PooledDocument { path, is_of_the_future, digest, .. }: &PooledDocument) {
-        let said = digest.machine.clone();
+    fn add(&mut self, PooledDocument { path, is_of_the_future, digest, .. }: &mut PooledDocument) {
+        let said = std::mem::take(&mut digest.machine);
+        digest.machine.no_cuda.clone_from(&said.no_cuda);
         for (name, value) in said.labels {
             self.labels.entry(name).or_insert(value);
         }
         self.gpus.extend(said.gpus);
         self.gpus.sort();
         self.gpus.dedup();
-        self.reports.push(path.clone());
+        self.reports.push(std::mem::take(path));
         if *is_of_the_future {
             self.dated_ahead = true;
             self.warnings.push(format!("a report of it is dated in the future: {}", said.started_at));
         }
-        if self.started_at.is_empty() || (!is_of_the_future && self.started_at < said.started_at) {
+        if self.started_at.is_empty() || (!*is_of_the_future && self.started_at < said.started_at) {
             self.started_at = said.started_at;
         }
         self.partial |= said.partial;
-        // The latest report that was calibrated.
-        self.context_bytes = self.context_bytes.or(said.context_bytes);
         for (kind, count) in said.verdicts {
             *self.verdicts.entry(kind).or_insert(0) += count;
         }
-        self.unexpected += said.unexpected;
         for warning in said.warnings {
             if !self.warnings.contains(&warning) {
                 self.warnings.push(warning);
@@ -243,7 +364,7 @@ impl<'a, W: Fn(&str) -> Option<Words>> QuestionMerge<'a, W> {
                 let (_, results) = found.entry(question.name.clone()).or_insert((question, Vec::new()));
                 results.extend(variant.into_iter().map(|(group, given)| {
                     let (key, members) = &self.members.groups[group];
-                    let (usual, differences) = GroupQuestion { given, group, members, key }.result();
+                    let (usual, differences) = GroupQuestion { given, group, members, key, question: 0 }.result();
                     (group, usual, differences)
                 }));
             }

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
+use super::document::FleetMachine;
 use super::pool::PooledDocument;
 
 /// The labels that name a machine, the first first.
@@ -37,7 +38,7 @@ fn called(kept: &[PooledDocument]) -> Vec<String> {
     // The labels that documents with these GPUs have.
     let mut labelled: HashMap<&[String], BTreeSet<&str>> = HashMap::new();
     for one in kept.iter().filter(|one| !one.digest.machine.gpus.is_empty()) {
-        labelled.entry(&one.digest.machine.gpus).or_default().extend(label(one));
+        labelled.entry(&one.digest.machine.gpus).or_default().extend(label(&one.digest.machine));
     }
     let all: BTreeSet<&Vec<String>> = kept.iter().map(|one| &one.digest.machine.gpus).collect();
     let mut taken = HashMap::new();
@@ -57,7 +58,7 @@ fn called(kept: &[PooledDocument]) -> Vec<String> {
         // A report without a label is of the machine with the same GPUs, if there is one such.
         let only = labelled.get(gpus).filter(|all| all.len() == 1).and_then(|all| all.first().copied());
         let by_gpus = by_gpus.get(gpus).cloned();
-        let named = label(one).or(only).map(str::to_owned).or(by_gpus);
+        let named = label(&one.digest.machine).or(only).map(str::to_owned).or(by_gpus);
         named.unwrap_or_else(|| format!("unnamed: {}", one.path))
     });
     called.collect()
@@ -150,10 +151,8 @@ impl Linked {
     }
 }
 
-fn label(one: &PooledDocument) -> Option<&str> {
-    NAMES
-        .iter()
-        .find_map(|name| one.digest.machine.labels.get(*name))
-        .map(String::as_str)
-        .filter(|label| !label.is_empty())
+/// What a machine is called by its labels.
+pub(super) fn label(machine: &FleetMachine) -> Option<&str> {
+    let label = NAMES.iter().find_map(|name| machine.labels.get(*name)).map(String::as_str);
+    label.filter(|label| !label.is_empty())
 }

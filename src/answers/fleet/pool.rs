@@ -1,11 +1,13 @@
 //! What many documents answer, each answer kept once: most machines show the same.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use super::answer::{MachineAnswer, SharedAnswer};
-use super::digest::{Digest, Rejection};
-use super::document::{Bucket, Input, MOST_EXAMPLES, NotMerged};
+use super::digest::{Digest, KnownScenarios, LONGEST_LABEL, Rejection, cut};
+use super::document::{Bucket, FleetMachine, Input, MOST_EXAMPLES, NotMerged};
+use super::facts::MachineFacts;
+use super::names::{NAMES, label};
 use cuda_pitfalls_core::verdict::Provenance;
 
 /// The most bytes of different answers. A thousand machines that all differ take a tenth of it.
@@ -22,6 +24,8 @@ pub struct Rule {
     pub not_before: Option<String>,
     /// A run that began later than this is dated in the future, RFC 3339, UTC.
     pub not_after: Option<String>,
+    /// The label whose value machines must share to be compared.
+    pub group_by: Option<String>,
 }
 
 /// Everything that was read. Several threads add to it.
@@ -29,7 +33,19 @@ pub struct DocumentPool {
     rule: Rule,
     answers: RwLock<Answers>,
     kept: Mutex<Vec<PooledDocument>>,
+    left_out: Mutex<Vec<LeftOutDocument>>,
     input: Mutex<Input>,
+    /// Facts of machines, each once.
+    facts: Mutex<HashSet<Arc<MachineFacts>>>,
+    pub(super) scenarios: KnownScenarios,
+}
+
+/// A valid document that is not compared, and its machine.
+#[derive(Debug)]
+pub(super) struct LeftOutDocument {
+    pub(super) path: String,
+    pub(super) bucket: Bucket,
+    pub(super) machine: FleetMachine,
 }
 
 /// What is kept of one document.
@@ -38,7 +54,9 @@ pub(super) struct PooledDocument {
     pub(super) path: String,
     /// Whether its date cannot be true: it counts only where the machine has no other report.
     pub(super) is_of_the_future: bool,
-    /// What it says, without its answers.
+    /// What it says of its machine.
+    pub(super) facts: Arc<MachineFacts>,
+    /// What it says, without its answers and the facts.
     pub(super) digest: Digest,
     /// Indices of [`Answers::all`], in the order of their names.
     pub(super) answers: Box<[u32]>,
@@ -68,7 +86,8 @@ pub(super) struct Answers {
 impl DocumentPool {
     /// A pool without documents.
     pub fn new(rule: Rule) -> DocumentPool {
-        DocumentPool { rule, answers: RwLock::default(), kept: Mutex::default(), input: Mutex::default() }
+        let (answers, kept, left_out, input, facts, scenarios) = Default::default();
+        DocumentPool { rule, answers, kept, left_out, input, facts, scenarios }
     }
 
     /// Adds what a document answers, or why it answers nothing.
@@ -76,11 +95,11 @@ impl DocumentPool {
         let kept = digest.and_then(|digest| self.keep(path.clone(), digest));
         match kept {
             Ok(kept) => {
-                let bucket = if kept.digest.machine.partial { Bucket::Partial } else { Bucket::Merged };
-                lock(&self.input).count(bucket);
+                lock(&self.input).count(kept.bucket());
                 lock(&self.kept).push(kept);
             }
             Err(Rejection { bucket, why }) => {
+                let why = cut(&why);
                 let mut input = lock(&self.input);
                 input.count(bucket);
                 input.not_merged.push(NotMerged { path, bucket, why });
@@ -92,39 +111,48 @@ impl DocumentPool {
         }
     }
 
+    /// Keeps the name of the machine that a document is of which is not read, if it says that.
+    pub(super) fn leave_out(&self, path: &str, bucket: Bucket, labels: BTreeMap<String, String>) {
+        let machine = FleetMachine { labels, ..FleetMachine::default() };
+        if label(&machine).is_some_and(|name| name.len() <= LONGEST_LABEL) {
+            let labels = machine.labels.into_iter().filter(|(name, _)| NAMES.contains(&name.as_str())).collect();
+            let machine = FleetMachine { labels, ..FleetMachine::default() };
+            lock(&self.left_out).push(LeftOutDocument { path: path.to_owned(), bucket, machine });
+        }
+    }
+
     /// Names a source of which the rest is not read, and why.
     pub(super) fn note(&self, path: String, why: String) {
         lock(&self.input).not_merged.push(NotMerged { path, bucket: Bucket::Invalid, why });
     }
 
     fn keep(&self, path: String, mut digest: Digest) -> Result<PooledDocument, Rejection> {
-        if digest.provenance != self.rule.provenance {
-            return Err(match digest.provenance {
-                Provenance::Simulated => {
-                    refused(Bucket::Simulated, "the simulated machine answered; --simulated merges it")
-                }
-                Provenance::Measured => refused(Bucket::Measured, "a real driver answered, and --simulated was given"),
-            });
+        if let Some(refused) = self.reason_to_leave_out(&digest) {
+            let machine = std::mem::take(&mut digest.machine);
+            lock(&self.left_out).push(LeftOutDocument { path, bucket: refused.bucket, machine });
+            return Err(refused);
         }
-        if let Some(earliest) = self.rule.not_before.as_ref().filter(|earliest| digest.machine.started_at < **earliest)
-        {
-            return Err(refused(
-                Bucket::Stale,
-                &format!("its run began at {}, before {earliest}", digest.machine.started_at),
-            ));
+        let is_of_the_future = self.is_of_the_future(&digest);
+        if let Some(name) = &self.rule.group_by {
+            let value = digest.machine.labels.get(name);
+            let label = value.map_or_else(|| format!("without {name}"), |value| format!("{name}={value}"));
+            digest.key.label = Some(label);
         }
-        let is_of_the_future = self.rule.not_after.as_ref().is_some_and(|latest| digest.machine.started_at > *latest);
-        if is_of_the_future && self.rule.not_before.is_some() {
-            let why =
-                format!("its run began at {}, which is in the future: that is not current", digest.machine.started_at);
-            return Err(refused(Bucket::Future, &why));
-        }
+        let facts = Arc::new(std::mem::take(&mut digest.facts));
+        let facts = {
+            let mut known = lock(&self.facts);
+            let same = known.get(&facts).cloned();
+            same.unwrap_or_else(|| {
+                known.insert(Arc::clone(&facts));
+                facts
+            })
+        };
         let answers = std::mem::take(&mut digest.answers);
         let mut found: Vec<(u32, u32, Vec<i64>)> = Vec::with_capacity(answers.len());
-        for mut one in answers {
-            let bytes = std::mem::take(&mut one.bytes);
+        for one in answers {
+            let bytes = one.bytes.clone();
             let known = self.answers.read().unwrap_or_else(PoisonError::into_inner).find(&one.answer);
-            let kept = known.or_else(|| self.answers.write().unwrap_or_else(PoisonError::into_inner).insert(one));
+            let kept = known.or_else(|| self.answers.write().unwrap_or_else(PoisonError::into_inner).insert(&one));
             let (name, at) = kept.ok_or_else(|| {
                 refused(Bucket::Invalid, "it answers otherwise than thousands of others, which cannot all be kept")
             })?;
@@ -132,6 +160,7 @@ impl DocumentPool {
         }
         found.sort_by_key(|(name, at, _)| (*name, *at));
         Ok(PooledDocument {
+            facts,
             path,
             is_of_the_future,
             digest,
@@ -140,13 +169,47 @@ impl DocumentPool {
         })
     }
 
+    fn is_of_the_future(&self, digest: &Digest) -> bool {
+        self.rule.not_after.as_ref().is_some_and(|latest| digest.machine.started_at > *latest)
+    }
+
+    fn reason_to_leave_out(&self, digest: &Digest) -> Option<Rejection> {
+        let started = &digest.machine.started_at;
+        let (bucket, why) = match (digest.provenance, self.rule.provenance, &self.rule.not_before) {
+            (Provenance::Simulated, Provenance::Measured, _) => {
+                (Bucket::Simulated, "the simulated machine answered; --simulated merges it".to_owned())
+            }
+            (Provenance::Measured, Provenance::Simulated, _) => {
+                (Bucket::Measured, "a real driver answered, and --simulated was given".to_owned())
+            }
+            (_, _, Some(earliest)) if started < earliest => {
+                (Bucket::Stale, format!("its run began at {started}, before {earliest}"))
+            }
+            (_, _, Some(_)) if self.is_of_the_future(digest) => {
+                (Bucket::Future, format!("its run began at {started}, which is in the future: that is not current"))
+            }
+            _ if digest.is_empty() => (Bucket::Empty, "no question was answered".to_owned()),
+            _ => return None,
+        };
+        Some(Rejection { bucket, why })
+    }
+
     /// What was read, in an order that does not depend on who read it.
-    pub(super) fn into_parts(self) -> (Rule, Answers, Vec<PooledDocument>, Input) {
+    pub(super) fn into_parts(self) -> (Rule, Answers, Vec<PooledDocument>, Vec<LeftOutDocument>, Input) {
         let mut kept = self.kept.into_inner().unwrap_or_else(PoisonError::into_inner);
         kept.sort_by(|a, b| a.path.cmp(&b.path));
         let mut input = self.input.into_inner().unwrap_or_else(PoisonError::into_inner);
         input.shorten();
-        (self.rule, self.answers.into_inner().unwrap_or_else(PoisonError::into_inner), kept, input)
+        let mut left_out = self.left_out.into_inner().unwrap_or_else(PoisonError::into_inner);
+        left_out.sort_by(|a, b| a.path.cmp(&b.path));
+        (self.rule, self.answers.into_inner().unwrap_or_else(PoisonError::into_inner), kept, left_out, input)
+    }
+}
+
+impl PooledDocument {
+    /// What becomes of it unless another document of its machine stands before it.
+    pub(super) fn bucket(&self) -> Bucket {
+        if self.digest.machine.partial { Bucket::Partial } else { Bucket::Merged }
     }
 }
 
@@ -183,8 +246,8 @@ impl Answers {
     }
 
     /// The name and the index of an answer, which is kept if it is a new one; none if there is no room for it.
-    fn insert(&mut self, MachineAnswer { scenario, words, answer, .. }: MachineAnswer) -> Option<(u32, u32)> {
-        if let Some(known) = self.find(&answer) {
+    fn insert(&mut self, MachineAnswer { scenario, words, answer, .. }: &MachineAnswer) -> Option<(u32, u32)> {
+        if let Some(known) = self.find(answer) {
             return Some(known);
         }
         if self.bytes > MOST_BYTES {
@@ -194,7 +257,7 @@ impl Answers {
             Some(name) => *name,
             None => {
                 let at = u32::try_from(self.names.len()).ok()?;
-                self.names.push(Name { name: answer.name.clone(), scenario, words });
+                self.names.push(Name { name: answer.name.clone(), scenario: scenario.clone(), words: words.clone() });
                 self.by_name.insert(answer.name.clone(), at);
                 at
             }
@@ -203,7 +266,7 @@ impl Answers {
         let text = serde_json::to_string(&answer.shown.as_ref().map(|same| &same.facts)).unwrap_or_default();
         let texts = [&answer.name, &answer.asked, &answer.libcudart, &text].into_iter().chain(&answer.figures);
         self.bytes += FACTS_BYTES * texts.map(String::len).sum::<usize>() + size_of::<SharedAnswer>();
-        let answer = Arc::new(answer);
+        let answer = Arc::new(answer.clone());
         self.known.insert(Arc::clone(&answer), at);
         self.all.push((name, answer));
         Some((name, at))

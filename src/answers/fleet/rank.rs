@@ -3,10 +3,10 @@
 use std::cmp::Ordering;
 
 use super::document::{Difference, Fleet, What};
-use super::{cause, label};
+use super::outliers;
 
 /// In what machines differ, what matters most first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Rank {
     /// Another verdict.
     Verdict,
@@ -44,11 +44,10 @@ impl Rank {
 }
 
 impl Fleet {
-    /// The document with its differences in order, and with their causes and labels.
+    /// The document with its differences in order, and with the machines that differ.
     pub fn ranked(mut self) -> Fleet {
         self.differences.sort_by(Difference::by_weight);
-        self.causes = cause::causes(&self);
-        self.labels = label::labels(&self);
+        self.outliers = outliers::outliers(&self);
         self
     }
 }
@@ -59,6 +58,7 @@ impl Difference {
     fn by_weight(&self, other: &Difference) -> Ordering {
         Rank::new(&self.what)
             .cmp(&Rank::new(&other.what))
+            .then(self.is_split.cmp(&other.is_split))
             .then(self.share().total_cmp(&other.share()))
             .then(other.all_machines().cmp(&self.all_machines()))
             .then((self.question, self.group).cmp(&(other.question, other.group)))

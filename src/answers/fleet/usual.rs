@@ -21,6 +21,7 @@ pub(super) struct GroupQuestion<'a> {
     pub(super) group: usize,
     pub(super) members: &'a BTreeSet<usize>,
     pub(super) key: &'a Key,
+    pub(super) question: usize,
 }
 
 /// One machine's value of a figure. In this order, outliers with similar values are neighbours.
@@ -78,7 +79,7 @@ impl Cluster {
 }
 
 impl GroupQuestion<'_> {
-    /// What is usual, and every difference from it. The index of the question is filled in by the caller.
+    /// What is usual, and every difference from it.
     pub(super) fn result(&self) -> (Usual, Vec<Difference>) {
         let mut outcomes: BTreeMap<&Same, Vec<&Given>> = BTreeMap::new();
         let mut reasons: BTreeMap<String, usize> = BTreeMap::new();
@@ -102,6 +103,7 @@ impl GroupQuestion<'_> {
             machines: given.len(),
         });
         let mut usual = Usual {
+            question: self.question,
             outcomes: shown.collect(),
             no_answer,
             not_asked: self.members.difference(&there).copied().collect(),
@@ -109,18 +111,21 @@ impl GroupQuestion<'_> {
             ..Usual::default()
         };
         let Some(((first, of_first), others)) = outcomes.split_first() else { return (usual, Vec::new()) };
+        let answered = self.given.len() - usual.no_answer.len();
+        let is_split = of_first.len() * 2 <= answered;
         let mut differences = Vec::new();
         for (outcome, (same, given)) in (1..).zip(others) {
             let (verdict_differs, facts) = (same.kind != first.kind, differing_facts(&first.facts, &same.facts));
             let machines = given.iter().map(|given| given.machine).collect();
             let what = What::Outcome { outcome, verdict_differs, facts };
-            differences.push(self.difference(machines, of_first.len(), what));
+            differences.push(Difference { is_split, ..self.difference(machines, of_first.len(), what) });
         }
         if !usual.no_answer.is_empty() {
-            let answered = self.given.len() - usual.no_answer.len();
-            differences.push(self.difference(usual.no_answer.clone(), answered, What::NoAnswer { reasons }));
+            let is_split = usual.no_answer.len() >= answered;
+            let silent = self.difference(usual.no_answer.clone(), answered, What::NoAnswer { reasons });
+            differences.push(Difference { is_split, ..silent });
         }
-        if others.first().is_none_or(|(_, given)| given.len() < of_first.len()) {
+        if !is_split {
             for figure in of_first.iter().flat_map(|given| &given.answer.figures).collect::<BTreeSet<_>>() {
                 let Some(metric) = Metric::new(figure, of_first, self.key.shared) else { continue };
                 for Cluster { machines, spread } in metric.clusters {
@@ -134,6 +139,7 @@ impl GroupQuestion<'_> {
     }
 
     fn difference(&self, machines: Vec<usize>, usual_machines: usize, what: What) -> Difference {
-        Difference { group: self.group, question: 0, machines, usual_machines, what }
+        let (group, question) = (self.group, self.question);
+        Difference { group, question, machines, usual_machines, is_split: false, what }
     }
 }

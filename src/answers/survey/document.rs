@@ -50,8 +50,7 @@ impl SurveyDocument {
     /// or about what follows from the facts of a row.
     pub fn parse(text: &[u8]) -> serde_json::Result<SurveyDocument> {
         let document: SurveyDocument = serde_json::from_slice(text)?;
-        let has_simulated_library = document.machine.libraries.iter().any(|library| library.simulated);
-        if let Some(why) = document.provenance.contradiction(&document.header.on, has_simulated_library) {
+        if let Some(why) = document.provenance.contradiction(&document.header.on, document.machine.is_simulated()) {
             return Err(serde::de::Error::custom(why));
         }
         for (row, facts) in document.rows.iter().zip(document.read_facts()?) {

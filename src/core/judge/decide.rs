@@ -5,10 +5,11 @@ use crate::text::counts::tally;
 use crate::verdict::Invalidation;
 use crate::verdict::{Kind, Rate, Reason};
 
+use super::Facts;
 use super::outcomes::JudgedCase;
 use super::shows::{Shows, shows_polled};
 use super::strength::{percent, separation, upper_bound};
-use super::{FEWEST, Facts};
+use crate::plan::FEWEST;
 
 /// A verdict that was not yet compared with the expectation.
 pub(super) struct Decision {

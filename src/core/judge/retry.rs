@@ -1,11 +1,9 @@
 //! Which attempts to make again: those that another process disturbed. Also, how many attempts must confirm an
 //! unexpected verdict.
 
-use crate::plan::Plan;
+use crate::plan::{FEWEST, Plan};
 use crate::report::{Attempt, CaseReport};
 use crate::verdict::{ExpectationMet, Reason, Verdict};
-
-use super::FEWEST;
 
 /// The cases that may have one more attempt now, as indices into the cases of the plan. An index is repeated if
 /// several attempts are missing.

@@ -2,10 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use crate::machine::{Machine, Runtime};
 use crate::plan::{self, CasePlan, Plan};
 use crate::report::{CaseReport, Report, ScenarioReport};
-use crate::scenario::{Hazard, Scenario};
+use crate::scenario::Scenario;
 use crate::verdict::ExpectationMet;
 
 /// Today's plan for a scenario that was measured earlier with the same calls.
@@ -65,11 +64,8 @@ pub fn plan_as_today(report: &mut Report, scenarios: &[Scenario]) -> Vec<String>
 /// decides about the effect. A case that was added to the file later was not measured, so the plan leaves it out.
 pub fn planned_today(scenario: &Scenario, report: &Report, measured: &ScenarioReport) -> Option<Today> {
     let then = measured.plan.as_ref()?;
-    // GPUs that the run had been denied, or that were busy, came after those that it used.
-    let busy = then.gpus.iter().skip(then.used_gpus).cloned().collect();
-    let options = plan::Options { busy, ..whatever_it_may(measured.libcudart.as_ref()) };
-    let mut plan = plan_with(&options, &report.machine, scenario, &measured.name)?;
-    plan.repeat = then.repeat;
+    let libcudart = measured.libcudart.as_ref();
+    let mut plan = plan::again(scenario, &measured.name, &report.machine, libcudart, Some(then))?;
     plan.planned = then.planned.or_else(|| planned_then(scenario, report, then));
     let names = same_calls(&then.cases, &plan.cases)?;
     plan.cases.retain(|case| names.values().any(|name| *name == case.name));
@@ -86,22 +82,6 @@ fn planned_then(scenario: &Scenario, report: &Report, then: &Plan) -> Option<u32
     let as_planned = report.scenarios.iter().filter(|part| part.verdict.expectation != ExpectationMet::Unexpected);
     let most = as_planned.filter_map(|part| part.plan.as_ref()).map(|plan| plan.repeat).max()?;
     Some(most.min(scenario.repeat)).filter(|planned| *planned > then.repeat)
-}
-
-/// The plan that a file makes for an instance on a machine, with every hazard allowed.
-pub fn plan_on(machine: &Machine, scenario: &Scenario, instance: &str, libcudart: Option<&Runtime>) -> Option<Plan> {
-    plan_with(&whatever_it_may(libcudart), machine, scenario, instance)
-}
-
-/// Options with every hazard allowed.
-fn whatever_it_may(libcudart: Option<&Runtime>) -> plan::Options {
-    let libcudart = libcudart.cloned();
-    plan::Options { allow: Hazard::ALL.to_vec(), libcudart, root: true, ..plan::Options::default() }
-}
-
-fn plan_with(options: &plan::Options, machine: &Machine, scenario: &Scenario, instance: &str) -> Option<Plan> {
-    let instance = scenario.instances.iter().find(|known| known.name == instance)?;
-    plan::resolve(scenario, instance, machine, options).ok()
 }
 
 /// Today's names of the cases by the names of the measured ones that make the same calls, if every measured case has a

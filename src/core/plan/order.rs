@@ -2,6 +2,9 @@
 
 use crate::random::Random;
 
+/// The fewest attempts of each case for a verdict, unless fewer were planned. An unexpected verdict always needs them.
+pub const FEWEST: u32 = 3;
+
 /// Case indices in the order in which attempts are made, `repeat` of each.
 ///
 /// Attempts come in rounds of one attempt per case, and every second round runs backwards (ABBA for two cases). So in

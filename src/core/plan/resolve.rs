@@ -1,7 +1,7 @@
 //! Making a plan: choosing GPUs, masks and the number of attempts.
 
-use crate::machine::Machine;
-use crate::scenario::{Case, Gpus, Instance, Scenario};
+use crate::machine::{Machine, Runtime};
+use crate::scenario::{Case, Gpus, Hazard, Instance, Scenario};
 
 use super::fill::Filler;
 use super::needs::{allowed, first_unmet, unmasked, wanted};
@@ -13,10 +13,25 @@ use super::{CasePlan, Plan};
 /// # Errors
 /// The first need that the machine does not meet.
 pub fn resolve(scenario: &Scenario, instance: &Instance, machine: &Machine, options: &Options) -> Result<Plan, Unmet> {
+    resolve_as(scenario, instance, machine, options, None)
+}
+
+/// The same, with the GPUs in the order of an earlier plan, where it was free to choose.
+fn resolve_as(
+    scenario: &Scenario,
+    instance: &Instance,
+    machine: &Machine,
+    options: &Options,
+    then: Option<&Plan>,
+) -> Result<Plan, Unmet> {
     if let Some(unmet) = first_unmet(scenario, std::slice::from_ref(instance), machine, options) {
         return Err(unmet);
     }
-    let (gpus, used_gpus) = chosen(scenario, instance, machine, options);
+    let (mut gpus, used_gpus) = chosen(scenario, instance, machine, options);
+    let is_free = !unmasked(instance) && then.is_some_and(|then| gpus.iter().all(|uuid| then.gpus.contains(uuid)));
+    if let Some(then) = then.filter(|then| is_free && then.gpus.len() == gpus.len()) {
+        gpus.clone_from(&then.gpus);
+    }
     let filler = Filler { gpus: &gpus, inventory: &machine.gpus };
     let cases = instance.cases.iter().map(|case| planned(case, &filler)).collect::<Result<Vec<_>, _>>()?;
     let repeat = if options.quick { 1 } else { options.repeat.unwrap_or(scenario.repeat) };
@@ -35,6 +50,25 @@ pub fn resolve(scenario: &Scenario, instance: &Instance, machine: &Machine, opti
         cases,
         gpus,
     })
+}
+
+/// The plan that a file makes for an instance on the machine of a stored report, whatever that run allowed. `then` is the
+/// plan of that time, which tells how often and on which GPUs; without it, they are those of the file.
+pub fn again(
+    scenario: &Scenario,
+    instance: &str,
+    machine: &Machine,
+    libcudart: Option<&Runtime>,
+    then: Option<&Plan>,
+) -> Option<Plan> {
+    let instance = scenario.instances.iter().find(|known| known.name == instance)?;
+    let (allow, libcudart) = (Hazard::ALL.to_vec(), libcudart.cloned());
+    let options = Options { allow, libcudart, root: true, ..Options::default() };
+    let mut plan = resolve_as(scenario, instance, machine, &options, then).ok()?;
+    if let Some(then) = then {
+        (plan.repeat, plan.planned) = (then.repeat, then.planned);
+    }
+    Some(plan)
 }
 
 /// All GPUs in the plan's order, and how many of them are used.

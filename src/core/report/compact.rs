@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize, Serializer, ser};
+use serde::de::{self, IgnoredAny};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, ser};
 
 use super::validity::{self, Contradiction};
 use super::{COMPACT, CaseReport, Document, Outcome, Plan, Report, Run, SCHEMA, ScenarioReport, SchemaId};
@@ -73,7 +74,7 @@ pub struct CompactScenario {
     #[serde(serialize_with = "unrepeated")]
     pub verdict: Verdict,
     /// What happened, case by case.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "without_recordings")]
     pub cases: Vec<CompactCase>,
 }
 
@@ -197,6 +198,30 @@ impl CompactOutcome {
     }
 }
 
+/// Cases without attempts: verdicts of a report that has them are judged again, and not believed.
+fn without_recordings<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<CompactCase>, D::Error> {
+    #[derive(Deserialize)]
+    struct CaseDocument {
+        name: String,
+        #[serde(default)]
+        outcomes: Vec<CompactOutcome>,
+        #[serde(default)]
+        not_counted: BTreeMap<Reason, u32>,
+        attempts: Option<IgnoredAny>,
+    }
+    let cases = Vec::<CaseDocument>::deserialize(deserializer)?;
+    if let Some(CaseDocument { name, .. }) = cases.iter().find(|case| case.attempts.is_some()) {
+        let (scenario, fault) = (name.clone(), "the report is compact, and the case has attempts");
+        return Err(de::Error::custom(Contradiction::Scenario { scenario, fault }));
+    }
+    let kept = cases.into_iter().map(|CaseDocument { name, outcomes, not_counted, .. }| CompactCase {
+        name,
+        outcomes,
+        not_counted,
+    });
+    Ok(kept.collect())
+}
+
 /// Serializes a value without its null and empty parts.
 fn without_empty<T: Serialize, S: Serializer>(value: &T, serializer: S) -> Result<S::Ok, S::Error> {
     let mut value = serde_json::to_value(value).map_err(ser::Error::custom)?;
@@ -218,11 +243,8 @@ impl TryFrom<Document<CompactScenario>> for CompactReport {
 
     fn try_from(document: Document<CompactScenario>) -> Result<CompactReport, Contradiction> {
         let Document { schema, must_understand, provenance, run, machine, mut scenarios, complete } = document;
-        validity::check_origin(provenance, &run, &machine)?;
-        for scenario in &scenarios {
-            validity::check_cases(&scenario.name, scenario.cases.iter().map(|case| case.name.as_str()))?;
-        }
         scenarios.iter_mut().for_each(|scenario| scenario.verdict.provenance = provenance);
-        Ok(CompactReport { schema, must_understand, provenance, run, machine, scenarios, complete })
+        let report = CompactReport { schema, must_understand, provenance, run, machine, scenarios, complete };
+        validity::check(&report.view()).map(|()| report)
     }
 }

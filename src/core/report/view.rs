@@ -15,7 +15,7 @@ use crate::observe::Observation;
 use crate::plan::Plan;
 use crate::scenario::Scalar;
 use crate::text::counts::tally;
-use crate::verdict::{Provenance, Reason, Verdict};
+use crate::verdict::{ChangedVerdict, Provenance, Reason, Verdict};
 
 /// A view of a report, whole or compact.
 #[derive(Clone, Debug)]
@@ -32,6 +32,8 @@ pub struct ReportView<'r> {
     pub complete: bool,
     /// Whether plans, steps, attempts and samples are left out.
     pub is_compact: bool,
+    /// The stored verdicts that differ from these, if the report was judged again.
+    pub changed: &'r [ChangedVerdict],
 }
 
 /// One instance of a scenario on one libcudart.
@@ -107,7 +109,8 @@ impl Report {
     pub fn view(&self) -> ReportView<'_> {
         let Report { schema: _, must_understand: _, provenance, run, machine, scenarios, complete } = self;
         let scenarios = scenarios.iter().map(ScenarioReport::view).collect();
-        ReportView { provenance: *provenance, run, machine, scenarios, complete: *complete, is_compact: false }
+        let (complete, is_compact, changed) = (*complete, false, &[]);
+        ReportView { provenance: *provenance, run, machine, scenarios, complete, is_compact, changed }
     }
 }
 
@@ -116,7 +119,8 @@ impl CompactReport {
     pub fn view(&self) -> ReportView<'_> {
         let CompactReport { schema: _, must_understand: _, provenance, run, machine, scenarios, complete } = self;
         let scenarios = scenarios.iter().map(ScenarioView::compact).collect();
-        ReportView { provenance: *provenance, run, machine, scenarios, complete: *complete, is_compact: true }
+        let (complete, is_compact, changed) = (*complete, true, &[]);
+        ReportView { provenance: *provenance, run, machine, scenarios, complete, is_compact, changed }
     }
 }
 

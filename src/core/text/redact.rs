@@ -33,6 +33,8 @@ pub struct Redactor {
     names: Vec<(String, &'static str)>,
     gpus: BTreeMap<String, usize>,
     addresses: BTreeMap<String, usize>,
+    /// What the program was given, which it may repeat.
+    hidden: Vec<String>,
 }
 
 impl Redactor {
@@ -59,6 +61,22 @@ impl Redactor {
             rest = behind;
         }
         out
+    }
+
+    /// Notes the arguments of a program, of `--name=value` the value.
+    pub fn hide(&mut self, arguments: &[String]) {
+        let values = arguments.iter().map(|argument| match argument.split_once('=') {
+            Some((name, value)) if name.starts_with('-') => value,
+            _ => argument,
+        });
+        // A shorter one would also replace parts of other words.
+        self.hidden.extend(values.filter(|value| value.len() > 2).map(str::to_owned));
+        self.hidden.sort_by_key(|value| std::cmp::Reverse(value.len()));
+    }
+
+    /// A text of the program without its arguments.
+    pub fn without_hidden(&self, text: &str) -> String {
+        self.hidden.iter().fold(text.to_owned(), |text, argument| text.replace(argument.as_str(), GONE))
     }
 
     /// Redacts all keys and values of a document.

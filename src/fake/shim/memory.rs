@@ -41,7 +41,6 @@ const GRAPH_RESERVED: i32 = 2;
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 enum HeldKind {
     Allocation,
-    Array,
     Pool,
     Physical,
     Managed,
@@ -52,7 +51,6 @@ impl HeldKind {
     const fn word(self) -> &'static str {
         match self {
             HeldKind::Allocation => "allocation",
-            HeldKind::Array => "array",
             HeldKind::Pool => "pool",
             HeldKind::Physical => "physical",
             HeldKind::Managed => "managed",
@@ -107,7 +105,6 @@ impl TakingPlace {
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 enum HeldName {
     Pointer(usize),
-    Array(usize),
     Physical(usize),
     External(usize),
 }
@@ -128,8 +125,9 @@ struct HeldMemory {
 }
 
 impl HeldMemory {
-    /// Whether NVML charges it to this process. What was opened by a handle of CUDA's IPC it charges to its owner alone;
-    /// physical memory that was imported, to both (memory/ipc-import-costs-nothing-more; 580.159.04).
+    /// Whether NVML charges it to this process. What was opened by a handle of CUDA's IPC, or lies on another GPU than that
+    /// of the context, it charges to its owner as long as that has it; physical memory that was imported, to both
+    /// (memory/ipc-import-costs-nothing-more; 580.159.04).
     fn is_charged(&self) -> bool {
         self.kind != HeldKind::Imported || self.context == 0
     }
@@ -368,7 +366,7 @@ fn place(device: i32) -> usize {
     (device.max(0) as usize).min(DEVICES - 1)
 }
 
-fn current_context() -> usize {
+pub fn current_context() -> usize {
     let mut context = 0usize;
     // SAFETY: the function writes one pointer.
     let _ = real_function!("cuCtxGetCurrent", fn(*mut usize)).map(|ask| unsafe { ask(&mut context) });
@@ -396,7 +394,8 @@ fn hold(index: usize, args: &[usize], name: HeldName, kind: HeldKind, bytes: u64
 fn hold_at(quiet: &Quiet, place: TakingPlace, name: HeldName, bytes: u64, pool: usize) {
     let TakingPlace { kind, device, index, .. } = place;
     // Physical memory and that of pools outlives contexts.
-    let outlives = matches!(name, HeldName::Physical(_)) || kind == HeldKind::Pool;
+    let is_elsewhere = kind == HeldKind::Imported && state::current_device().map(self::place) != Some(device);
+    let outlives = (matches!(name, HeldName::Physical(_)) && !is_elsewhere) || kind == HeldKind::Pool;
     let context = if outlives { 0 } else { current_context() };
     let Some((page, mut tally)) = tally(quiet) else { return };
     if pool != 0 && !tally.pools.iter().any(|known| known.handle == pool) {
@@ -570,7 +569,6 @@ pub fn give_back(way: GivesBack, first: usize, second: usize) -> Option<HandedBa
     // The free of nothing is common.
     let name = match way {
         GivesBack::Pointer if first != 0 => HeldName::Pointer(first),
-        GivesBack::Array => HeldName::Array(first),
         GivesBack::Handle => HeldName::Physical(first),
         GivesBack::External => HeldName::External(first),
         GivesBack::Mapping => return unmap(&quiet, first, second),
@@ -585,7 +583,6 @@ pub fn give_back(way: GivesBack, first: usize, second: usize) -> Option<HandedBa
 #[derive(Clone, Copy)]
 pub enum GivesBack {
     Pointer,
-    Array,
     Handle,
     External,
     /// Addresses at which physical memory is mapped.
@@ -623,11 +620,12 @@ fn take_out(quiet: &Quiet, name: HeldName) -> Option<HeldMemory> {
 }
 
 /// Has the tracer look before something is given back, if there was never more. Another process's thread that reaches
-/// the same peak finds it told.
+/// the same peak finds it told. Memory of another process is charged to this one once its owner has given it back,
+/// which nothing here shows.
 fn tell_peak(quiet: &Quiet, name: HeldName) {
     let Some((page, mut tally)) = tally(quiet) else { return };
-    let Some(device) = tally.held.get(&name).map(|held| held.device) else { return };
-    let is_peak = tally.is_peak(page, device);
+    let Some((device, kind)) = tally.held.get(&name).map(|held| (held.device, held.kind)) else { return };
+    let is_peak = tally.is_peak(page, device) || kind == HeldKind::Imported;
     drop(tally);
     if is_peak {
         tell_peak_on(quiet, device);
@@ -789,65 +787,6 @@ pub unsafe fn graph(_index: usize, _args: &[usize]) {
     HAS_GRAPHS.store(true, Ordering::Relaxed);
 }
 
-/// `CUDA_ARRAY_DESCRIPTOR`.
-#[repr(C)]
-#[derive(Clone, Copy)]
-struct ArrayDescriptor {
-    width: usize,
-    height: usize,
-    format: u32,
-    channels: u32,
-}
-
-/// `CUDA_ARRAY3D_DESCRIPTOR`.
-#[repr(C)]
-#[derive(Clone, Copy)]
-struct VolumeDescriptor {
-    width: usize,
-    height: usize,
-    depth: usize,
-    format: u32,
-    channels: u32,
-    flags: u32,
-}
-
-/// `CUDA_ARRAY3D_SPARSE` and `CUDA_ARRAY3D_DEFERRED_MAPPING`: their memory is mapped by other calls.
-const UNBACKED: u32 = 0x40 | 0x80;
-
-impl VolumeDescriptor {
-    /// The bytes of so many levels, each half as wide as the one before.
-    fn bytes(self, levels: u32) -> u64 {
-        let of_format = match self.format {
-            0x01 | 0x08 => 1,
-            0x02 | 0x09 | 0x10 => 2,
-            _ => 4,
-        };
-        let texel = u64::from(self.channels.max(1)) * of_format;
-        let levels = if self.flags & UNBACKED != 0 { 0 } else { levels.clamp(1, 32) };
-        let sides = (0..levels).map(|level| [self.width, self.height, self.depth].map(|side| (side >> level).max(1)));
-        sides.map(|sides| sides.into_iter().fold(texel, |bytes, side| bytes.saturating_mul(side as u64))).sum()
-    }
-}
-
-/// # Safety
-/// As above.
-pub unsafe fn array(index: usize, args: &[usize]) {
-    // SAFETY: as above.
-    let (handle, flat) = unsafe { (word(args[0]), (args[1] as *const ArrayDescriptor).read_unaligned()) };
-    let ArrayDescriptor { width, height, format, channels } = flat;
-    let bytes = VolumeDescriptor { width, height, depth: 1, format, channels, flags: 0 }.bytes(1);
-    hold(index, args, HeldName::Array(handle), HeldKind::Array, bytes, 0);
-}
-
-/// # Safety
-/// As above.
-pub unsafe fn array_3d(index: usize, args: &[usize]) {
-    // SAFETY: as above.
-    let (handle, descriptor) = unsafe { (word(args[0]), (args[1] as *const VolumeDescriptor).read_unaligned()) };
-    let levels = args.get(2).map_or(1, |levels| *levels as u32);
-    hold(index, args, HeldName::Array(handle), HeldKind::Array, descriptor.bytes(levels), 0);
-}
-
 /// # Safety
 /// As above.
 pub unsafe fn physical(index: usize, args: &[usize]) {
@@ -908,10 +847,13 @@ pub unsafe fn import(index: usize, args: &[usize]) {
     let asked = real_function!("cuMemGetAllocationPropertiesFromHandle", fn(*mut u32, usize))
         .map(|ask| unsafe { ask(properties.as_mut_ptr(), handle) });
     let [_, _, location, device, ..] = properties;
-    // What lies on another GPU is charged to its owner there.
-    let is_here = state::current_device() == Some(device as i32) && location == LOCATION_DEVICE;
-    if asked != Some(SUCCESS) || is_here {
-        hold(index, args, HeldName::Physical(handle), HeldKind::Imported, 0, 0);
+    match asked {
+        Some(SUCCESS) if location != LOCATION_DEVICE => {}
+        Some(SUCCESS) => {
+            let taker = TakingPlace::new(HeldKind::Imported, place(device as i32), index, args);
+            hold_at(&Quiet::begin(), taker, HeldName::Physical(handle), 0, 0);
+        }
+        _ => hold(index, args, HeldName::Physical(handle), HeldKind::Imported, 0, 0),
     }
 }
 

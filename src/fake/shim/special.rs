@@ -15,6 +15,9 @@ const MISSING: u32 = 3;
 /// `CUDA_ERROR_DEINITIALIZED`.
 const DEINITIALIZED: u32 = 4;
 
+/// `CUDA_ERROR_INVALID_CONTEXT`.
+const INVALID_CONTEXT: u32 = 201;
+
 /// More events than this of one kind and one process are counted and not told.
 const MOST: u32 = 64;
 
@@ -49,7 +52,7 @@ pub fn after(index: usize, status: u32, is_noisy: bool) {
     let is_first = lane.called(index);
     if status != SUCCESS {
         if lane.failed(index) && !is_noisy {
-            tell_error(index, status);
+            tell_error(index, status, None);
         }
     } else if is_first {
         post::tell_lookup(name(index), b"", true);
@@ -69,6 +72,9 @@ fn count(index: usize, status: u32) -> bool {
 pub fn after_switch(index: usize, status: u32) {
     after(index, status, false);
     state::moved();
+    if status == SUCCESS {
+        state::note_selected();
+    }
 }
 
 /// After a call that uses the GPU of the current context.
@@ -90,12 +96,19 @@ fn tell_use(index: usize, device: i32, usage: GpuWork) {
 }
 
 #[cold]
-fn tell_error(index: usize, status: u32) {
+fn tell_error(index: usize, status: u32, device: Option<i32>) {
     // At exit the driver is gone before the libraries that ask it to tidy up.
     if status == DEINITIALIZED || !ERRORS.take() {
         return;
     }
-    TracerMessage::event("error", name(index), post::number()).number("status", i64::from(status)).parked().send(None);
+    let mut message = TracerMessage::event("error", name(index), post::number());
+    of_device(message.number("status", i64::from(status)), device);
+    if status == INVALID_CONTEXT
+        && let Some(thread) = state::selector()
+    {
+        message.number("selected_by", i64::from(thread));
+    }
+    message.parked().send(None);
 }
 
 /// Tells of primary contexts that are there since this call and that nothing asked for by name.
@@ -120,8 +133,11 @@ fn tell_context(call: &str, change: &str, is_primary: bool, handle: usize, devic
 /// The message with its GPU, if that is known.
 pub fn of_device(message: &mut TracerMessage, device: Option<i32>) -> &mut TracerMessage {
     match device {
-        Some(device) => message.number("device", i64::from(device)).word("uuid", &state::uuid(device)),
-        None => message,
+        // A program may ask for any number, and the tracer takes no message about more devices.
+        Some(device) if (-1..64).contains(&device) => {
+            message.number("device", i64::from(device)).word("uuid", &state::uuid(device))
+        }
+        _ => message,
     }
 }
 
@@ -173,6 +189,20 @@ pub unsafe extern "C" fn cuInit(flags: u32) -> u32 {
         // In a child of a process that was ready nothing was told before.
         let message = if was_ready { message.parked() } else { message.waiting() };
         message.send(None);
+    }
+    status
+}
+
+/// # Safety
+/// As above.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuDeviceGet(device: *mut i32, ordinal: i32) -> u32 {
+    const CALL: &str = "cuDeviceGet";
+    let status = call!("cuDeviceGet", fn(*mut i32, i32), device, ordinal);
+    if status == SUCCESS {
+        after(index(CALL), status, false);
+    } else if count(index(CALL), status) {
+        tell_error(index(CALL), status, Some(ordinal));
     }
     status
 }
@@ -247,17 +277,14 @@ fn before_context(call: &str, device: i32) -> u64 {
     number
 }
 
-/// Tells what became of it.
-fn after_context(call: &str, number: u64, device: i32, is_primary: bool, handle: usize, status: u32, elapsed: u64) {
+/// Tells what became of it. Of a primary context: whether the thread had a current context before the call.
+fn after_context(call: &str, number: u64, device: i32, current: Option<bool>, handle: usize, status: u32, ns: u64) {
     let mut message = TracerMessage::event("context", call, number);
-    message.word("change", if status == SUCCESS { "made" } else { "failed" }).flag("primary", is_primary);
-    if is_primary {
-        // Making it has not made it current.
-        message.flag("current", state::current_device().is_some());
-        // It may become so on a way that is not seen.
-        state::moved();
+    message.word("change", if status == SUCCESS { "made" } else { "failed" }).flag("primary", current.is_some());
+    if let Some(had_current) = current {
+        message.flag("current", had_current);
     }
-    message.number("handle", handle as i64).number("status", i64::from(status)).number("elapsed_ns", elapsed as i64);
+    message.number("handle", handle as i64).number("status", i64::from(status)).number("elapsed_ns", ns as i64);
     of_device(&mut message, Some(device)).waiting().send(None);
 }
 
@@ -267,6 +294,8 @@ fn after_context(call: &str, number: u64, device: i32, is_primary: bool, handle:
 pub unsafe extern "C" fn cuDevicePrimaryCtxRetain(context: *mut usize, device: i32) -> u32 {
     const CALL: &str = "cuDevicePrimaryCtxRetain";
     let is_news = state::is_ready() && post::is_heard() && !state::is_active(device);
+    // The runtime of CUDA 13 makes a primary context current before it retains it. That selects nothing.
+    let before = if is_news { memory::current_context() } else { 0 };
     let number = if is_news { before_context(CALL, device) } else { 0 };
     let began = c::now_ns();
     let status = call!("cuDevicePrimaryCtxRetain", fn(*mut usize, i32), context, device);
@@ -276,7 +305,8 @@ pub unsafe extern "C" fn cuDevicePrimaryCtxRetain(context: *mut usize, device: i
     let handle = if status == SUCCESS && !context.is_null() { unsafe { *context } } else { 0 };
     let is_made = status == SUCCESS && state::note_primary(device, true);
     if is_news && (status != SUCCESS || is_made) {
-        after_context(CALL, number, device, true, handle, status, elapsed);
+        state::moved();
+        after_context(CALL, number, device, Some(before != 0 && before != handle), handle, status, elapsed);
     } else if is_made && state::is_ready() && post::is_heard() {
         // It was active and nothing had said so: it was made on a way that is not seen.
         tell_context(CALL, "made", true, handle, device);
@@ -337,9 +367,10 @@ fn create(call: &'static str, index: usize, context: *mut usize, device: i32, re
     if handle != 0 {
         state::note_other(handle, device);
         state::moved();
+        state::note_selected();
     }
     if is_told {
-        after_context(call, number, device, false, handle, status, elapsed);
+        after_context(call, number, device, None, handle, status, elapsed);
     }
     status
 }

@@ -1,6 +1,7 @@
 //! What is known of this process: whether the driver is initialised, which contexts there are, and
 //! which GPU a thread works on.
 
+use crate::c;
 use crate::counts;
 use crate::memory;
 use crate::post::{self, TracerMessage};
@@ -174,6 +175,32 @@ pub fn current_device() -> Option<i32> {
         last.set((device, USES, generation));
         Some(device)
     })
+}
+
+thread_local! {
+    /// Whether this thread had a current context after a call that selects one.
+    static HAS_SELECTED: Cell<bool> = const { Cell::new(false) };
+}
+/// The thread that was the last to select its first context; 0 before that.
+static SELECTOR: AtomicU32 = AtomicU32::new(0);
+
+/// Notes the thread that has selected a context. A thread is asked until it has one, and then never again.
+#[inline]
+pub fn note_selected() {
+    if !HAS_SELECTED.get() && current_device().is_some() {
+        HAS_SELECTED.set(true);
+        SELECTOR.store(c::thread_id() as u32, Ordering::Relaxed);
+    }
+}
+
+/// The thread that had selected a context, where this one has none now: this one itself if it had.
+pub fn selector() -> Option<u32> {
+    moved();
+    if current_device().is_some() {
+        return None;
+    }
+    let selector = if HAS_SELECTED.get() { c::thread_id() as u32 } else { SELECTOR.load(Ordering::Relaxed) };
+    (selector != 0).then_some(selector)
 }
 
 /// Notes that this thread may have another current context.

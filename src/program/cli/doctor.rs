@@ -4,15 +4,16 @@ use std::io;
 
 use clap::Args;
 
-use super::output::{Outcome, ended, fail, print};
+use super::output::{Outcome, ended, fail, print, print_document};
 use super::workers;
 use crate::argument;
 use crate::doctor::{Doctor, DoctorError};
 use crate::run::options::WHERE;
 use crate::terminal;
-use cuda_pitfalls_answers::doctor::{diagnose, findings};
+use cuda_pitfalls_answers::doctor::{Diagnosed, diagnose, findings};
 use cuda_pitfalls_answers::exit::Exit;
 use cuda_pitfalls_answers::known::Known;
+use cuda_pitfalls_core::examination::Examination;
 use cuda_pitfalls_core::text::json;
 use cuda_pitfalls_instrument::libraries::On;
 use cuda_pitfalls_instrument::supervisor::signal_name;
@@ -30,6 +31,9 @@ Examples:
   cuda-pitfalls doctor
   docker run --gpus all -v $PWD/cuda-pitfalls:/doctor IMAGE /doctor doctor
   cuda-pitfalls doctor --pid 4711";
+
+/// How long a call may take where a program is explained, in milliseconds.
+const BESIDE_A_PROGRAM_MS: u64 = 10_000;
 
 #[derive(Args, Debug)]
 pub(super) struct DoctorArguments {
@@ -79,11 +83,21 @@ fn examine(doctor: &mut Doctor<'_>, arguments: &DoctorArguments) -> Result<Exit,
         }
     };
     let shown = if arguments.json {
-        print(&json::document(&serde_json::to_value(&document).unwrap_or_default()))
+        print_document(serde_json::to_value(&document).map(|document| json::document(&document)))
     } else {
         print(&text)
     };
     Ok(ended(exit.worst(shown)))
+}
+
+/// How CUDA starts here, beside a program that could not start it; none if that cannot be examined.
+pub(super) fn examine_here() -> Option<(Examination, Diagnosed)> {
+    let (program, interrupt) = workers::prepare(false).ok()?;
+    let needs = &Known::embedded().needs;
+    let mut doctor = Doctor::new(&program, &On::Cuda, BESIDE_A_PROGRAM_MS, interrupt).ok()?;
+    let examination = doctor.examine(needs).ok()?;
+    let diagnosed = diagnose(&examination, needs);
+    Some((examination, diagnosed))
 }
 
 fn failed(error: &DoctorError, json: bool) -> Exit {

@@ -5,14 +5,15 @@ use std::io::{self, IsTerminal, Write};
 
 use clap::Args;
 
-use super::output::{Outcome, ended, fail, print};
+use super::doctor::examine_here;
+use super::output::{Outcome, ended, fail, print, print_document};
 use super::trace::{end_as, not_started};
 use crate::terminal;
 use cuda_pitfalls_answers::exit::Exit;
 use cuda_pitfalls_answers::explain::{Certainty, Explainer, Query};
 use cuda_pitfalls_core::input;
 use cuda_pitfalls_instrument::output;
-use cuda_pitfalls_render::explain as page;
+use cuda_pitfalls_render::explain::{self as page, ShownCauses};
 use cuda_pitfalls_trace::tracer::{self, Ended, TracerError};
 
 /// A log may be long, and the error is near its end: this much of the end is looked at.
@@ -25,7 +26,8 @@ Exits 0 if something was found, 4 if nothing in the words is about CUDA start-up
 a terminal is not repeated, and --json prints nothing but its document; both answer on stdout.
 
 `explain -- COMMAND…` runs the command with your input, output and signals, answers on stderr what it wrote there, and \
-ends as the command did: with its exit code, or by its signal; with 126 or 127 if it cannot be started.
+ends as the command did: with its exit code, or by its signal; with 126 or 127 if it cannot be started. If the command \
+failed to start CUDA, the checks of `doctor` run and name the cause that holds here.
 
 Examples:
   cuda-pitfalls explain torch.cuda.is_available mask
@@ -44,13 +46,16 @@ pub(super) struct ExplainArguments {
     /// A command and its arguments: what it writes on stderr is answered when it has ended.
     #[arg(last = true, conflicts_with_all = ["words", "json"], value_name = "COMMAND")]
     command: Vec<OsString>,
+    /// Show every possible cause of an error, and not only the first three.
+    #[arg(long)]
+    all: bool,
     /// As JSON.
     #[arg(long)]
     json: bool,
 }
 
 pub(super) fn explain(arguments: &ExplainArguments) -> Outcome {
-    let ExplainArguments { words, command, json } = arguments;
+    let ExplainArguments { words, command, all, json } = arguments;
     let heard = match words.as_slice() {
         [] => ran(command).map_err(|error| not_started(&error, *json))?,
         [only] if only == input::STDIN => {
@@ -60,12 +65,14 @@ pub(super) fn explain(arguments: &ExplainArguments) -> Outcome {
     };
     let found = Explainer::embedded().explain(heard.query);
     let shown = match heard.passed {
-        _ if *json => {
-            print(&format!("{}\n", serde_json::to_string_pretty(&page::document(&found)).unwrap_or_default()))
-        }
-        None => print(&page::text(&found, terminal::width(&io::stdout()))),
+        _ if *json => print_document(serde_json::to_string_pretty(&page::document(&found))),
+        None => print(&page::text(&found, ShownCauses { all: *all, here: None }, terminal::width(&io::stdout()))),
         Some(passed) => {
-            let text = page::text(&found, terminal::width(&io::stderr()));
+            let has_failed = heard.ran.is_some_and(|ran| ran.code != Some(0));
+            let is_of_start = found.first_advice().is_some_and(|advice| advice.doctor);
+            let examined = if has_failed && is_of_start { examine_here() } else { None };
+            let here = examined.as_ref().map(|(examination, diagnosed)| (examination, diagnosed));
+            let text = page::text(&found, ShownCauses { all: *all, here }, terminal::width(&io::stderr()));
             let about = if heard.ran.is_some() { "what it wrote on stderr" } else { "the end of this input" };
             // A program that went well may say on stderr what it wants, and one that says nothing is not answered.
             let is_found = found.certainty != Certainty::Nothing;
@@ -94,7 +101,7 @@ struct Heard {
 
 /// What a command writes on stderr, which is passed through.
 fn ran(command: &[OsString]) -> Result<Heard, TracerError> {
-    let (ended, kept) = tracer::pass_through(command, MOST_BYTES, |piece| drop(io::stderr().write_all(piece)))?;
+    let (ended, kept) = tracer::pass_through(command, MOST_BYTES)?;
     let query = Query::pasted(&String::from_utf8_lossy(&kept));
     Ok(Heard { query, passed: Some(Exit::Ok), ran: Some(ended) })
 }

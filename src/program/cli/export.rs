@@ -3,7 +3,7 @@
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-use super::output::{Outcome, fail, fail_rendered, is_styled, print};
+use super::output::{CliError, Outcome, fail, fail_rendered, is_styled, print};
 use cuda_pitfalls_answers::exit::Exit;
 use cuda_pitfalls_answers::export::{Language, Offer, Reproducer, reproducer};
 use cuda_pitfalls_core::catalogue::{Selection, Unselected};
@@ -67,11 +67,11 @@ fn written(
     instance: &Instance,
     language: Language,
     arguments: &ExportArguments,
-) -> Result<String, String> {
+) -> Result<String, CliError> {
     let stem = arguments.out.as_deref().and_then(file_stem);
     let program = Reproducer::new(scenario, instance, stem.as_deref().unwrap_or("reproducer"));
     let written = program.and_then(|program| reproducer(&program, language));
-    written.map_err(|refusal| format!("{} cannot be written as {}: {refusal}", instance.name, language.name()))
+    written.map_err(|refusal| format!("{} cannot be written as {}: {refusal}", instance.name, language.name()).into())
 }
 
 /// The name of a file without its suffix; `None` if it has characters that a shell or a comment interprets.

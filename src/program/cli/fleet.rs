@@ -11,7 +11,7 @@ use clap::Subcommand;
 use super::output::{CliError, Outcome, fail, named, show};
 use crate::argument::duration;
 use cuda_pitfalls_answers::exit::Exit;
-use cuda_pitfalls_answers::fleet::{self, DocumentPool, Fleet, Rule, Words};
+use cuda_pitfalls_answers::fleet::{self, DocumentPool, Fleet, FleetMachine, Rule, Words};
 use cuda_pitfalls_answers::known::Known;
 use cuda_pitfalls_core::text::escape::terminal;
 use cuda_pitfalls_core::verdict::Provenance;
@@ -55,6 +55,9 @@ pub(super) struct Merge {
     /// Leave out reports of runs that began longer ago, such as 36h.
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     max_age: Option<std::time::Duration>,
+    /// Compare machines only with those of the same value of this label, such as `pool` of `run --label pool=train`.
+    #[arg(long, value_name = "LABEL")]
+    group_by: Option<String>,
     /// Merge reports of the simulated machine, and no others.
     #[arg(long)]
     simulated: bool,
@@ -68,13 +71,13 @@ pub(super) struct Merge {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum Forbidden {
-    /// A machine differs from its group.
+    /// A machine differs from the others, or CUDA does not start on it.
     Differences,
     /// A machine that was expected is missing.
     Missing,
     /// A verdict is unexpected by a machine's own report, whether the others agree with it or not.
     Unexpected,
-    /// Two machines with other GPUs have one name.
+    /// Two machines with other GPUs have one name, or two reports of one machine disagree.
     Conflicts,
 }
 
@@ -129,7 +132,8 @@ fn merge(arguments: &Merge) -> Outcome {
     let not_after = Some(clock::utc_after(MOST_AHEAD).map_err(|why| fail(why, Exit::Internal, json))?);
     output::check(&arguments.out)
         .map_err(|error| fail(format!("--out {}: {error}", arguments.out.display()), Exit::Usage, json))?;
-    let rule = Rule { provenance: Provenance::from_simulated(arguments.simulated), not_before, not_after };
+    let provenance = Provenance::from_simulated(arguments.simulated);
+    let rule = Rule { provenance, not_before, not_after, group_by: arguments.group_by.clone() };
     let pool = DocumentPool::new(rule);
     fleet::gather(&arguments.inputs, &pool);
     let merged = fleet::merge(pool, expected.as_deref(), words);
@@ -155,10 +159,12 @@ fn has_merged(merged: &Fleet) -> bool {
 /// How a merge ends: differences are what it is for, and no failure unless somebody says so.
 fn exit(merged: &Fleet, forbidden: &[Forbidden]) -> Exit {
     let has_happened = forbidden.iter().any(|what| match what {
-        Forbidden::Differences => !merged.differences.is_empty(),
+        Forbidden::Differences => {
+            !merged.differences.is_empty() || merged.machines.iter().any(|machine| machine.no_cuda.is_some())
+        }
         Forbidden::Missing => merged.expected.as_ref().is_some_and(|expected| !expected.missing.is_empty()),
         Forbidden::Unexpected => merged.machines.iter().any(|machine| machine.unexpected > 0),
-        Forbidden::Conflicts => merged.machines.iter().any(|machine| machine.shared_name.is_some()),
+        Forbidden::Conflicts => merged.machines.iter().any(FleetMachine::has_conflict),
     });
     match has_merged(merged) {
         _ if has_happened => Exit::Unexpected,

@@ -3,14 +3,15 @@
 use std::io::Write;
 use std::path::PathBuf;
 
-use super::output::{Outcome, fail, fail_rendered, is_styled, named, print, print_report};
+use super::output::{Outcome, fail, fail_rendered, is_styled, named, print_document, print_report};
 use super::stored::newest;
 use crate::argument;
 use cuda_pitfalls_answers::exit::Exit;
-use cuda_pitfalls_core::report::{ExitCode, Report, Stored, StoredReport};
+use cuda_pitfalls_core::report::{ExitCode, Report, ReportView, Stored, StoredReport};
 use cuda_pitfalls_core::text::escape;
+use cuda_pitfalls_core::verdict::ChangedVerdict;
 use cuda_pitfalls_core::{catalogue, judge};
-use cuda_pitfalls_render::Format;
+use cuda_pitfalls_render::{Format, Prepared};
 
 #[derive(Debug, clap::Args)]
 pub(super) struct JudgeArguments {
@@ -28,16 +29,25 @@ pub(super) struct JudgeArguments {
     /// Accept that scenarios selected by their exact names were skipped, for this reason.
     #[arg(long, value_name = "REASON", value_parser = argument::reason)]
     allow_skip: Option<String>,
+    /// Refuse a report that was not made by `run --nonce` with this text: an older one, or a copy of another's.
+    #[arg(long, value_name = "TEXT", value_parser = argument::nonce)]
+    nonce: Option<String>,
 }
 
 /// Judges a stored report again: by the expectations it was made with, or by those of files.
 pub(super) fn judge(arguments: JudgeArguments) -> Outcome {
-    let JudgeArguments { report, files, json, verbose, allow_skip } = arguments;
+    let JudgeArguments { report, files, json, verbose, allow_skip, nonce } = arguments;
     let report = Stored::open(&newest(&report)).and_then(|stored| stored.report());
     let mut report = report.map_err(|error| fail(error, Exit::Usage, json))?;
+    if let Some(nonce) = &nonce {
+        check_nonce(&report, nonce).map_err(|error| fail(error, Exit::Usage, json))?;
+    }
+    let mut changed = Vec::new();
     match &mut report {
+        StoredReport::Whole(whole) if files.is_empty() => changed = judge::rejudge(whole),
         StoredReport::Whole(whole) => {
             expect_as_today(whole, &files, json)?;
+            // They expect something else than what was stored.
             judge::rejudge(whole);
         }
         StoredReport::Compact(_) if files.is_empty() => {}
@@ -46,17 +56,8 @@ pub(super) fn judge(arguments: JudgeArguments) -> Outcome {
             return Err(fail(why, Exit::Usage, json));
         }
     }
-    let view = report.view();
-    if !view.complete {
-        let _ = writeln!(std::io::stderr(), "cuda-pitfalls: this report is partial: its run did not finish");
-    }
-    if view.is_compact {
-        let _ = writeln!(
-            std::io::stderr(),
-            "cuda-pitfalls: this report is compact: its verdicts are those that were stored"
-        );
-    }
-    let require = view.requirements();
+    tell(&report.view(), &changed);
+    let require = report.view().requirements();
     let run = report.run_mut();
     run.allow_skip = allow_skip.or(run.allow_skip.take());
     run.require = require;
@@ -64,11 +65,46 @@ pub(super) fn judge(arguments: JudgeArguments) -> Outcome {
     // What the run came to was judged by what was expected then.
     report.run_mut().exit = Some(ExitCode { code: exit.code(), name: exit.name().to_string() });
     let shown = if json {
-        print(&format!("{}\n", serde_json::to_string(&report).unwrap_or_default()))
+        print_document(serde_json::to_string(&report))
     } else {
-        print_report(report, if verbose { Format::TextFull } else { Format::Text })
+        print_report(&Prepared::judged(report, changed), if verbose { Format::TextFull } else { Format::Text })
     };
     Ok(named(exit.worst(shown)))
+}
+
+/// Says on stderr what a reader of the verdicts must know.
+fn tell(report: &ReportView<'_>, changed: &[ChangedVerdict]) {
+    let mut stderr = std::io::stderr();
+    if !report.complete {
+        let _ = writeln!(stderr, "cuda-pitfalls: this report is partial: its run did not finish");
+    }
+    if report.is_compact {
+        let _ = writeln!(stderr, "cuda-pitfalls: this report is compact: its verdicts are those that were stored");
+    }
+    for ChangedVerdict { scenario, stored } in changed {
+        let (name, kind, met) = (escape::terminal(scenario), stored.kind.name(), stored.expectation.name());
+        let _ = writeln!(
+            stderr,
+            "cuda-pitfalls: {name}: the stored verdict, {kind} ({met}), is not what its attempts show"
+        );
+    }
+}
+
+/// Why a report is not the one that was asked for.
+#[derive(Debug, thiserror::Error)]
+enum NonceError {
+    #[error("--nonce: the report has none: it was not made by `run --nonce`, so that it may be older than the request")]
+    Missing,
+    #[error("--nonce: the report has another one, `{0}`: it was made for another request")]
+    Other(String),
+}
+
+fn check_nonce(report: &StoredReport, wanted: &str) -> Result<(), NonceError> {
+    match &report.view().run.nonce {
+        None => Err(NonceError::Missing),
+        Some(nonce) if nonce == wanted => Ok(()),
+        Some(other) => Err(NonceError::Other(other.to_owned())),
+    }
 }
 
 /// Puts what files expect today in place of what was expected when the report was made.

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use clap::Args;
 
-use super::output::{Outcome, ended, fail, print};
+use super::output::{CliError, Outcome, ended, fail, show};
 use super::workers;
 use crate::gpus::{self, GpusError};
 use crate::terminal;
@@ -69,10 +69,11 @@ pub(super) fn mask(arguments: &MaskArguments) -> Outcome {
     let order = arguments.order.clone().or(order_here);
     let (source, gpus) = gpus(arguments)?;
     let answer = Visibility { misspelt, ..visibility(mask, order, source, gpus) };
-    Ok(ended(match arguments.json {
-        true => print(&json::document(&serde_json::to_value(&answer).unwrap_or_default())),
-        false => print(&page::text(&answer, terminal::width(&std::io::stdout()))),
-    }))
+    Ok(ended(show(
+        arguments.json,
+        || serde_json::to_value(&answer).map(|answer| json::document(&answer)),
+        || page::text(&answer, terminal::width(&std::io::stdout())),
+    )))
 }
 
 /// The GPUs to which the mask is applied: those of a file, or those that NVML lists.
@@ -99,11 +100,11 @@ enum GpuChoice {
     Listed(String, Vec<ListedGpu>),
 }
 
-fn source(text: &str) -> Result<GpuChoice, String> {
+fn source(text: &str) -> Result<GpuChoice, CliError> {
     if let Ok(count) = text.parse::<usize>() {
         let sized = (1..=MOST_GPUS).contains(&count).then(|| GpuChoice::Simulated(simulated::sized(count)));
         let other = "a list of others can be written into a file, one UUID in a line";
-        return sized.ok_or_else(|| format!("--gpus {count}: a number from 1 to {MOST_GPUS}; {other}"));
+        return sized.ok_or_else(|| format!("--gpus {count}: a number from 1 to {MOST_GPUS}; {other}").into());
     }
     if let Some(machine) = text.strip_prefix("sim:") {
         return Ok(GpuChoice::Simulated(machine.to_owned()));
@@ -111,8 +112,8 @@ fn source(text: &str) -> Result<GpuChoice, String> {
     let path = text.to_owned();
     let list = input::read_text(Path::new(text), MOST_LIST_BYTES).map_err(|error| format!("--gpus {path}: {error}"))?;
     match listed(&list) {
-        Ok(gpus) if gpus.is_empty() => Err(format!("--gpus {path}: it lists no GPU")),
+        Ok(gpus) if gpus.is_empty() => Err(format!("--gpus {path}: it lists no GPU").into()),
         Ok(gpus) => Ok(GpuChoice::Listed(path, gpus)),
-        Err((line, error)) => Err(format!("{path}:{line}: {error}")),
+        Err((line, error)) => Err(format!("{path}:{line}: {error}").into()),
     }
 }

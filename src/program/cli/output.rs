@@ -5,7 +5,6 @@ use std::io::Write;
 
 use crate::terminal;
 use cuda_pitfalls_answers::exit::Exit;
-use cuda_pitfalls_core::report::StoredReport;
 use cuda_pitfalls_core::text::escape;
 use cuda_pitfalls_render::{self as render, Format, Prepared};
 
@@ -38,15 +37,22 @@ pub(super) fn show(
     document: impl FnOnce() -> serde_json::Result<String>,
     text: impl FnOnce() -> String,
 ) -> Exit {
-    print(&if json { document().unwrap_or_default() + "\n" } else { text() })
+    if json { print_document(document()) } else { print(&text()) }
+}
+
+/// Prints a JSON document with a newline. One that cannot be written is an error, and no empty document.
+pub(super) fn print_document(document: serde_json::Result<String>) -> Exit {
+    match document {
+        Ok(text) => print(&format!("{}\n", text.trim_end())),
+        Err(error) => fail(format!("the document cannot be written as JSON: {error}"), Exit::Internal, false),
+    }
 }
 
 const FORM_OF_REPORT: &str = "--as: a report has no such form: sarif is of traces, and oci, systemd, apparmor, landlock and devices are of `survey needs`";
 
-/// Prints a stored report in a form, in the width of the terminal.
-pub(super) fn print_report(report: StoredReport, form: Format) -> Exit {
-    let prepared = Prepared::stored(report);
-    match render::render(&prepared, form, terminal::width(&std::io::stdout())) {
+/// Prints a report in a form, in the width of the terminal.
+pub(super) fn print_report(prepared: &Prepared<'_>, form: Format) -> Exit {
+    match render::render(prepared, form, terminal::width(&std::io::stdout())) {
         Some(text) => print(&text),
         None => fail(FORM_OF_REPORT, Exit::Usage, false),
     }

@@ -8,7 +8,7 @@ use super::stored::StoredDocument;
 use crate::terminal;
 use cuda_pitfalls_answers::exit::Exit;
 use cuda_pitfalls_answers::releases::Matrix;
-use cuda_pitfalls_render::{self as render, Format};
+use cuda_pitfalls_render::{self as render, Format, Prepared};
 use cuda_pitfalls_trace as trace;
 use cuda_pitfalls_trace::{diagnosis, policy};
 
@@ -37,7 +37,7 @@ pub(super) fn render(arguments: &RenderArguments) -> Exit {
         Ok((StoredDocument::Survey(survey), path)) => {
             shown(render::survey::as_format(&survey, *form, &path.to_string_lossy()), FORM_OF_SURVEY)
         }
-        Ok((StoredDocument::Report(report), _)) => print_report(report, *form),
+        Ok((StoredDocument::Report(report), _)) => print_report(&Prepared::stored(report), *form),
         Err(why) => fail(why, Exit::Usage, false),
     }
 }
@@ -66,9 +66,9 @@ fn redact(path: &Path) -> Exit {
     let mut exit = Exit::Ok;
     let mut redactor = redactor();
     let shown = trace::lines(path, |line| {
-        let line = trace::redacted(line, &mut redactor);
-        let text = line.and_then(|line| serde_json::to_string(&line)).unwrap_or_default();
+        let text = serde_json::to_string(&trace::redacted(line, &mut redactor)?)?;
         exit = exit.worst(print(&format!("{text}\n")));
+        Ok(())
     });
     match shown {
         Ok(()) => exit,

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::output::{Outcome, fail};
+use super::output::{CliError, Outcome, fail};
 use super::workers;
 use crate::run::{self, options::RunOptions};
 use cuda_pitfalls_answers::exit::Exit;
@@ -11,11 +11,11 @@ use cuda_pitfalls_answers::exit::Exit;
 ///
 /// # Errors
 /// A name that was given twice.
-fn labels(given: Vec<(String, String)>) -> Result<BTreeMap<String, String>, String> {
+fn labels(given: Vec<(String, String)>) -> Result<BTreeMap<String, String>, CliError> {
     let mut labels = BTreeMap::new();
     for (name, value) in given {
         if labels.insert(name.clone(), value).is_some() {
-            return Err(format!("--label: `{name}` is given twice"));
+            return Err(format!("--label: `{name}` is given twice").into());
         }
     }
     Ok(labels)

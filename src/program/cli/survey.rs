@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use super::output::{Outcome, fail, print};
+use super::output::{CliError, Outcome, fail, print};
 use super::workers;
 use crate::run::{self, PythonOptions, SurveyOptions};
 use cuda_pitfalls_answers::exit::Exit;
@@ -12,18 +12,18 @@ use cuda_pitfalls_answers::survey::SurveyKind;
 use cuda_pitfalls_render::survey as render;
 
 /// The environments that the command line names.
-fn environments(python: &PythonOptions) -> Result<Vec<EnvironmentRequest>, String> {
+fn environments(python: &PythonOptions) -> Result<Vec<EnvironmentRequest>, CliError> {
     let mut all = python.with.clone();
     all.iter_mut().for_each(|request| request.forced = python.force);
     let of_list = python.releases.is_some() || python.latest || python.environments.is_some();
     if of_list {
-        let list = run::environments(python.environments.as_deref()).map_err(|error| error.to_string())?;
+        let list = run::environments(python.environments.as_deref())?;
         let glob = python.releases.as_deref().unwrap_or("*");
         let glob = glob::Pattern::new(glob).map_err(|error| format!("--releases `{glob}`: {error}"))?;
         let mut chosen: Vec<EnvironmentRequest> =
             list.into_iter().filter(|request| glob.matches(&request.name())).collect();
         if chosen.is_empty() {
-            return Err(format!("--releases: no environment of the list is named `{}`", glob.as_str()));
+            return Err(format!("--releases: no environment of the list is named `{}`", glob.as_str()).into());
         }
         if python.latest {
             chosen = latest(chosen);

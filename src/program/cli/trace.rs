@@ -6,12 +6,14 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::bundle::redactor;
+use super::doctor::examine_here;
 use super::output::{CliError, Outcome, fail, fail_rendered, is_styled, named};
 use super::render::sources;
 use crate::run::is_program;
 use crate::run::options::WRITTEN;
 use crate::terminal;
 use cuda_pitfalls_answers::exit::Exit;
+use cuda_pitfalls_answers::refused::failed_to_start;
 use cuda_pitfalls_core::output::{EVERYBODY, OWNER, check, check_folder, create, folder_of, replace};
 use cuda_pitfalls_core::text::escape;
 use cuda_pitfalls_core::{clock, defaults, input};
@@ -126,20 +128,22 @@ impl TraceArguments {
     }
 
     /// Checks that each named file can be written after the program has ended.
-    fn check_files(&self) -> Result<(), String> {
+    fn check_files(&self) -> Result<(), CliError> {
         let json = self.json.iter().filter(|_| !self.is_json_on_stderr());
         // `--json python train.py` would write over a program, and not start it.
         if let Some(path) = json.clone().find(|path| path.extension().is_none_or(|it| it != "json") && is_program(path))
         {
             let name = path.display();
-            return Err(format!("--json {name}: it is a program; for the summary on stderr write `--json=- {name}`"));
+            return Err(
+                format!("--json {name}: it is a program; for the summary on stderr write `--json=- {name}`").into()
+            );
         }
         let files = [&self.html, &self.junit, &self.sarif, &self.markdown].into_iter().flatten().chain(json);
         files.into_iter().try_for_each(|path| {
             // The trace makes its own folder and those above it.
             let is_made = !folder_of(path).exists() && self.out.starts_with(folder_of(path));
             let checked = check(path).and_then(|()| if is_made { Ok(()) } else { check_folder(path) });
-            checked.map_err(|error| format!("cannot write {}: {error}", path.display()))
+            checked.map_err(|error| format!("cannot write {}: {error}", path.display()).into())
         })
     }
 }
@@ -237,6 +241,12 @@ fn shown(arguments: &TraceArguments, policy: &Policy, traced: Traced) -> Result<
         told.push_str(&form(Format::Github));
     }
     say(&told);
+    if !arguments.is_json_on_stderr()
+        && failed_to_start(&trace)
+        && let Some((examination, diagnosed)) = examine_here()
+    {
+        say(&cuda_pitfalls_render::doctor::causes_in_words(&examination, &diagnosed, width));
+    }
     Ok(outcome)
 }
 

@@ -193,8 +193,7 @@ pub(super) fn search(
         None => Exit::Inconclusive,
     };
     let text = render::text(&bisection, crate::terminal::width(&std::io::stdout()));
-    let document = serde_json::to_string(&bisection).unwrap_or_default();
-    Ok(console.surveyed(&text, &document, exit))
+    Ok(console.surveyed(&text, serde_json::to_string(&bisection), exit))
 }
 
 /// Refuses an end that cannot be installed, with the nearest releases that can, before anything is installed.

@@ -57,6 +57,7 @@ pub(super) fn blank(options: &RunOptions, session: &Session) -> Report {
             on: session.on.clone(),
             // Every JSON reader is exact up to 2^53.
             seed: seed & ((1 << 53) - 1),
+            nonce: options.nonce.clone(),
             allowed: options.allow.iter().map(|hazard| hazard.name().to_string()).collect(),
             warnings: session.notes.clone(),
             ..Run::default()

@@ -191,11 +191,15 @@ impl Console {
     }
 
     /// Prints the end of a survey or of a preview: its tables or, for a program, its document.
-    pub(super) fn surveyed(&mut self, text: &str, document: &str, exit: Exit) -> Exit {
+    pub(super) fn surveyed(&mut self, text: &str, document: serde_json::Result<String>, exit: Exit) -> Exit {
         self.bar.finish_and_clear();
         self.say(text);
         self.finished = true;
-        let written = if self.json { output::write(std::io::stdout(), printed(document).as_bytes()) } else { Ok(()) };
+        let document = document.map_err(std::io::Error::from);
+        let written = match document {
+            Ok(text) if self.json => output::write(std::io::stdout(), printed(&text).as_bytes()),
+            document => document.map(drop),
+        };
         self.handed_over(written, exit)
     }
 

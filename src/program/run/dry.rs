@@ -13,8 +13,7 @@ use cuda_pitfalls_render::preview;
 pub(super) fn run(options: &RunOptions, session: &mut Session, selection: &Selection, console: &mut Console) -> Exit {
     console.warn(&session.notes);
     let preview = look_ahead(options, session, selection);
-    let document = serde_json::to_string(&preview).unwrap_or_default();
-    console.surveyed(&preview::text(&preview), &document, preview.exit())
+    console.surveyed(&preview::text(&preview), serde_json::to_string(&preview), preview.exit())
 }
 
 /// A preview of the run with these options.

@@ -1,5 +1,7 @@
 //! The end of a run: its signal and exit code in the document, the document on disk, and the last line on stderr.
 
+use std::time::Duration;
+
 use super::console::Console;
 use super::error::RunError;
 use super::session::Session;
@@ -29,8 +31,9 @@ impl RunDocument for Report {
         self.complete = signal.is_none() && self.run.stopped_by.is_none();
         self.run.interrupted = signal;
         self.run.require = self.view().requirements();
-        self.run.finished_at = Some(finished_at);
         self.run.elapsed_ns = clock::now_ns() - self.run.started_ns;
+        let elapsed = Duration::from_nanos(self.run.elapsed_ns);
+        self.run.finished_at = clock::utc_since(&self.run.started_at, elapsed).or(Some(finished_at));
         self.run.parent_peak_rss_bytes = host::peak_rss_bytes();
     }
 

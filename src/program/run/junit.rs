@@ -39,7 +39,8 @@ impl JunitFile {
 
     /// Writes the results of a run. Returns the exit code that this alone would have.
     pub(super) fn hand_over(&self, report: &Report, console: &Console) -> Exit {
-        let text = render::render(&Prepared::Fresh(report), Format::Junit, lines::WIDTH).unwrap_or_default();
+        let text = render::render(&Prepared::Fresh(report), Format::Junit, lines::WIDTH);
+        let text = text.expect("a report has this form");
         let Err(error) = self.put(&text) else { return Exit::Ok };
         console.warn(&[format!("cannot write `{}`: {error}", self.path.display())]);
         Exit::NotDurable
@@ -63,7 +64,7 @@ fn unfinished(why: &str) -> String {
     suite.add_test_case(TestCase::new("run", status));
     let mut junit = Junit::new("cuda-pitfalls");
     junit.add_test_suite(suite);
-    junit.to_string().unwrap_or_default()
+    junit.to_string().expect("escaped text can be written to memory")
 }
 
 #[cfg(test)]

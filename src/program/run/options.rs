@@ -51,6 +51,10 @@ pub(crate) struct RunOptions {
     /// Write this into the report, for whoever reads many: node=gpu-17; may be given several times.
     #[arg(long, value_name = "KEY=VALUE", value_parser = argument::label, help_heading = WRITTEN, hide_short_help = true)]
     pub(crate) label: Vec<(String, String)>,
+    /// Write this into the report, and let it decide the order of attempts: a text that somebody who asks for the report
+    /// made up, and finds in it again (`judge --nonce`).
+    #[arg(long, value_name = "TEXT", value_parser = argument::nonce, help_heading = WRITTEN, hide_short_help = true)]
+    pub(crate) nonce: Option<String>,
     /// All labels by name.
     #[arg(skip)]
     pub(crate) labels: BTreeMap<String, String>,

@@ -77,7 +77,7 @@ pub(super) fn plan(
     let planning = planning(session, options, runtime);
     match plan::resolve(scenario, instance, &session.machine, &planning) {
         Ok(plan) => {
-            question.pending = plan::order(plan.cases.len(), plan.repeat, run.seed).into();
+            question.pending = plan::order(plan.cases.len(), plan.repeat, run.order_seed()).into();
             done.cases = plan.cases.iter().map(|case| CaseReport::new(case.name.clone(), Vec::new())).collect();
             done.plan = Some(plan);
         }
@@ -170,7 +170,7 @@ impl OpenQuestion {
         let confirming = judge::confirming_attempts(&plan, &asking.done.verdict);
         if confirming > 0 && !is_over {
             plan.repeat += confirming;
-            self.pending.extend(plan::order(plan.cases.len(), confirming, asking.run.seed));
+            self.pending.extend(plan::order(plan.cases.len(), confirming, asking.run.order_seed()));
             self.ask(asking, &plan, self.pending.len())?;
             self.make_again(asking, &plan)?;
             asking.judge(&plan);

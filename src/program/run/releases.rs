@@ -282,8 +282,8 @@ impl ReleaseSurvey<'_> {
         let matrix = Matrix::new(&asked);
         let place = self.folder.display();
         let text = format!("{}\ndocuments  {place}", render::text(&matrix, crate::terminal::width(&std::io::stdout())));
-        let json = serde_json::to_string(&matrix).unwrap_or_default();
-        Ok(self.console.surveyed(&text, &json, exit))
+        let json = serde_json::to_string(&matrix);
+        Ok(self.console.surveyed(&text, json, exit))
     }
 }
 

@@ -238,7 +238,7 @@ fn is_simulated(supervisor: &Supervisor, found: &Versions, on: &str) -> Result<b
     let answers = found.cuda_driver.is_some() || found.runtime.is_some() || inventory.is_some();
     let is_simulated = found.is_simulated(inventory.map(|inventory| inventory.simulated)).map_err(not_measurable)?;
     if answers && found.libraries.is_empty() {
-        return Err(not_measurable("a library answers that is not among those that are mapped".to_string()));
+        return Err(not_measurable("a library answers that is not among those that are mapped"));
     }
     if !is_simulated && on.starts_with("sim:") {
         return Err(not_measurable(format!("`--on {on}`, and no simulated library is mapped")));
@@ -250,7 +250,7 @@ fn not_linked(error: std::io::Error) -> RunError {
     RunError::Internal(format!("cannot link the libraries: {error}"))
 }
 
-fn not_measurable(why: String) -> RunError {
+fn not_measurable(why: impl std::fmt::Display) -> RunError {
     RunError::Internal(format!("{why}: refusing to measure"))
 }
 

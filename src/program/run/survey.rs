@@ -26,6 +26,7 @@ use crate::argument;
 use cuda_pitfalls_answers::exit::Exit;
 use cuda_pitfalls_answers::survey::{Item, LeftOut, SurveyDocument, SurveyKind, SurveyQuestions, SurveyRequest};
 use cuda_pitfalls_core::catalogue::{self, SelectError};
+use cuda_pitfalls_core::clock;
 use cuda_pitfalls_core::defaults;
 use cuda_pitfalls_core::report::{Report, Store, read};
 use cuda_pitfalls_core::scenario::Scenario;
@@ -208,6 +209,7 @@ impl SurveyRun<'_> {
         self.report.run.allow_skip = Some("a control may need more GPUs than this machine has".to_string());
         for scenario in &scenarios {
             self.control(scenario);
+            self.report.run.elapsed_ns = clock::now_ns() - self.report.run.started_ns;
             store.write(&self.report)?;
         }
         Ok(ending::note(&mut self.report, &self.session))

@@ -91,6 +91,9 @@ pub fn surroundings(report: &ReportView<'_>) -> Vec<String> {
     if report.machine.mps {
         said.push("An MPS control pipe exists: clients may share a context.".to_owned());
     }
+    if let Some(nonce) = &report.run.nonce {
+        said.push(format!("Made for the request `{nonce}`."));
+    }
     said
 }
 

@@ -29,6 +29,8 @@ pub struct ExplanationDocument {
     certainty: Certainty,
     /// The id of the symptom that was asked; null elsewhere.
     symptom: Option<String>,
+    /// The import that was asked and that nobody measured; null elsewhere.
+    unmeasured_import: Option<String>,
     /// The variables that nothing is known to read, each with the one that it is spelt nearly as.
     misspelt: BTreeMap<String, String>,
     /// What is known of what the text says or names, such as a call, a line, a variable, an error or a message.
@@ -102,6 +104,7 @@ pub fn document(explanation: &Explanation<'_>) -> ExplanationDocument {
         frameworks: explanation.query.frameworks.iter().map(|name| (*name).to_owned()).collect(),
         certainty: explanation.certainty,
         symptom: explanation.symptom().and_then(|symptom| symptom.names.first().cloned()),
+        unmeasured_import: explanation.unmeasured_import.clone(),
         misspelt: explanation.query.misspelt.clone(),
         known: explanation
             .entries()

@@ -1,6 +1,6 @@
 //! What a merge came to in a few lines, and what changed between two merged documents.
 
-use cuda_pitfalls_answers::fleet::{Fleet, FleetDiff, Rank, Size, causes};
+use cuda_pitfalls_answers::fleet::{Fleet, FleetDiff, Rank, Size, outliers};
 use cuda_pitfalls_core::text::counts::{counted, grouped, listed};
 use cuda_pitfalls_core::text::escape::shorten;
 use cuda_pitfalls_core::text::lines::WIDTH;
@@ -25,19 +25,20 @@ pub fn merged(fleet: &Fleet, end: impl Into<String>) -> String {
     write(&[view.overview(), view.not_merged(), vec![Block::Gap], ends].concat(), WIDTH)
 }
 
-/// How many differences there are, of which kind, in how many questions, and how many causes.
+/// How many differences there are, of which kind, in how many questions, and of how many sets of machines.
 fn differences(fleet: &Fleet, told: &[words::Deviation<'_>]) -> String {
     let all = counted(fleet.questions.len(), "question");
     if told.is_empty() {
-        return format!("no machine differs from its group, in {all}");
+        return format!("no machine differs from the others, in {all}");
     }
     let counts = Rank::ALL.map(|rank| (told.iter().filter(|one| one.rank == rank).count(), words::rank_words(rank)));
     let counts = counts.into_iter().filter(|(count, _)| *count > 0);
     let counts = listed(counts.map(|(count, what)| format!("{count} {what}")), "");
     let questions: std::collections::HashSet<usize> = told.iter().map(|one| one.difference.question).collect();
-    let causes = counted(causes(fleet).len(), "cause");
+    let sets = outliers(fleet).iter().filter(|one| !one.no_cuda).count();
+    let sets = counted(sets, "set") + " of machines";
     let differences = counted(told.len(), "difference");
-    format!("{differences} of {causes}, in {} of {all}: {counts}", questions.len())
+    format!("{differences} of {sets}, in {} of {all}: {counts}", questions.len())
 }
 
 /// What changed, for a person.

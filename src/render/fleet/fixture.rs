@@ -36,8 +36,7 @@ fn key(libcudart: &str) -> Key {
         gpus: "2x NVIDIA H200".to_owned(),
         driver: "580.159.04".to_owned(),
         libcudart: libcudart.to_owned(),
-        mig: false,
-        shared: false,
+        ..Key::default()
     }
 }
 
@@ -69,7 +68,7 @@ fn differs(question: usize, machines: Vec<usize>, usual_machines: usize, verdict
         these: Some(contexts(&[])),
     };
     let what = What::Outcome { outcome: 1, verdict_differs, facts: vec![fact] };
-    Difference { group: 0, question, machines, usual_machines, what }
+    Difference { group: 0, question, machines, usual_machines, is_split: false, what }
 }
 
 fn document(
@@ -137,6 +136,7 @@ pub fn fleet() -> Fleet {
             question: 1,
             machines: vec![4],
             usual_machines: 4,
+            is_split: false,
             what: What::Bytes {
                 figure: "trap/gpu0".to_owned(),
                 usual: figures(2 << 20, 4),
@@ -149,6 +149,7 @@ pub fn fleet() -> Fleet {
             question: 3,
             machines: vec![3],
             usual_machines: 4,
+            is_split: false,
             what: What::NoAnswer { reasons: [("contaminated".to_owned(), 1)].into() },
         },
         differs(0, vec![2], 4, true),
@@ -173,6 +174,10 @@ pub fn hostile() -> Fleet {
         machine.reports.push(EVIL.to_owned());
         machine.warnings.push(EVIL.to_owned());
         machine.started_at = EVIL.to_owned();
+        machine.conflicts.push(EVIL.to_owned());
+    }
+    if let Some(machine) = fleet.machines.first_mut() {
+        machine.no_cuda = Some(EVIL.to_owned());
     }
     for question in &mut fleet.questions {
         question.name = format!("{EVIL}{}", question.name);
@@ -180,7 +185,7 @@ pub fn hostile() -> Fleet {
         question.page = Some(format!("){EVIL}"));
     }
     for group in &mut fleet.groups {
-        let Key { gpus, driver, libcudart, mig, shared } = &mut group.key;
+        let Key { gpus, driver, libcudart, mig, shared, .. } = &mut group.key;
         // A document in which two groups are one is refused.
         [gpus, driver, libcudart].into_iter().for_each(|text| text.insert_str(0, EVIL));
         (*mig, *shared) = (true, true);
@@ -203,6 +208,7 @@ pub fn hostile() -> Fleet {
         question: 0,
         machines: Vec::new(),
         usual_machines: 0,
+        is_split: false,
         what: What::Bytes { figure: EVIL.into(), usual: figures(i64::MAX, 0), these: extreme },
     });
     fleet.input.from = Some(EVIL.to_owned());

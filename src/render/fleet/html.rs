@@ -93,7 +93,7 @@ fn data(out: &mut String, fleet: &Fleet, told: &[Deviation<'_>], docs: Option<&s
                 "no_answer": one.no_answer, "not_asked": one.not_asked, "unexpected": one.unexpected,
             })
         });
-        json!({ "words": words::key(&group.key), "machines": group.machines, "usual": usual.collect::<Value>() })
+        json!({ "words": words::key(&group.key), "facts": group.key.is_of_facts, "machines": group.machines, "usual": usual.collect::<Value>() })
     });
     let answered: Vec<[usize; 2]> = fleet.coverage().into_iter().map(|it| [it.answered, it.asked]).collect();
     let mut document = json!({

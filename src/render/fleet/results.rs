@@ -1,68 +1,14 @@
-//! What programs are told of a fleet: rows for spreadsheets, and metrics.
+//! What programs are told of a fleet: metrics.
 
 use std::collections::BTreeMap;
 
 use super::standing;
-use super::words::{self, Contrast};
-use crate::machine::csv::{record, text};
+use super::words;
 use crate::machine::prometheus::{Sample, family, figure, time};
 use crate::words::provenance;
-use cuda_pitfalls_answers::fleet::{Fleet, Key, Rank, What, causes};
+use cuda_pitfalls_answers::fleet::{Fleet, Rank, outliers};
 use cuda_pitfalls_answers::survey::word;
 use cuda_pitfalls_core::text::counts::grouped;
-
-const HEADER: &str = "rank,differs_in,machine,question,asks,of,usual,these,usual_machines,these_machines,\
-                      usual_median_bytes,these_median_bytes,gpus,driver,libcudart,mig,shared,page,cause\r\n";
-
-/// A row for each machine that differs or is missing.
-pub(super) fn csv(fleet: &Fleet) -> String {
-    let mut out = HEADER.to_owned();
-    for name in fleet.expected.iter().flat_map(|expected| &expected.missing) {
-        let mut cells: [String; 19] = Default::default();
-        (cells[1], cells[2]) = ("missing".to_owned(), text(name));
-        out += &record(cells);
-    }
-    let causes = words::numbers(fleet);
-    for (index, one) in words::in_words(fleet).iter().enumerate() {
-        let bytes = match &one.difference.what {
-            What::Bytes { usual, these, .. } => [usual, these].map(|it| it.median_bytes.to_string()),
-            _ => [String::new(), String::new()],
-        };
-        let parts: [fn(&Contrast) -> &str; 3] = [|it| &it.about, |it| &it.usual, |it| &it.these];
-        let contrasts = parts.map(|part| text(&one.contrasts.iter().map(part).collect::<Vec<_>>().join("; ")));
-        let key = fleet.groups.get(one.difference.group).map_or_else(Default::default, |group| {
-            let Key { gpus, driver, libcudart, mig, shared } = &group.key;
-            [text(gpus), text(driver), text(libcudart), mig.to_string(), shared.to_string()]
-        });
-        for machine in &one.machines {
-            let [usual_bytes, these_bytes] = bytes.clone();
-            let [about, usual, these] = contrasts.clone();
-            let [gpus, driver, libcudart, mig, shared] = key.clone();
-            out += &record([
-                (index + 1).to_string(),
-                one.rank.name().to_owned(),
-                text(machine),
-                text(one.name),
-                text(one.question),
-                about,
-                usual,
-                these,
-                one.difference.usual_machines.to_string(),
-                one.these().to_string(),
-                usual_bytes,
-                these_bytes,
-                gpus,
-                driver,
-                libcudart,
-                mig,
-                shared,
-                text(one.page.unwrap_or_default()),
-                causes.get(&index).map(|number| number.to_string()).unwrap_or_default(),
-            ]);
-        }
-    }
-    out
-}
 
 /// Metrics. Machines that differ or are missing have series of their own; the others are counted, so that the number of
 /// series does not grow with a fleet that is in order.
@@ -70,8 +16,8 @@ pub(super) fn prometheus(fleet: &Fleet) -> String {
     let mut out = String::new();
     let expected = fleet.expected.as_ref();
     let counts = [
-        ("machines", "Machines of which a report was merged.", Some(fleet.machines.len())),
-        ("groups", "Groups of machines that can be compared.", Some(fleet.groups.len())),
+        ("machines", "Machines that sent something.", Some(fleet.machines.len())),
+        ("groups", "Groups of machines that can be compared.", Some(standing::answer_groups(fleet).count())),
         ("machines_alone", "Machines that are alone in their group.", Some(standing::alone(fleet).len())),
         ("machines_expected", "Machines that were expected.", expected.map(|expected| expected.machines)),
         (
@@ -86,6 +32,22 @@ pub(super) fn prometheus(fleet: &Fleet) -> String {
     let missing = fleet.expected.iter().flat_map(|expected| &expected.missing);
     let missing = missing.map(|name| (vec![("machine", name.clone())], "1".to_owned()));
     family(&mut out, "fleet_machine_missing", "A machine that is missing; always 1.", missing);
+    let broken = fleet.machines.iter().filter_map(|machine| {
+        let labels = vec![("machine", machine.name.clone()), ("reason", machine.no_cuda.clone()?)];
+        Some((labels, "1".to_owned()))
+    });
+    let broken: Vec<Sample> = broken.collect();
+    figure(&mut out, "fleet_machines_without_cuda", "Machines on which CUDA does not start.", [broken.len()]);
+    family(&mut out, "fleet_machine_without_cuda", "A machine on which CUDA does not start; always 1.", broken);
+    let left_out = fleet.machines.iter().filter_map(|machine| {
+        let labels = vec![("machine", machine.name.clone()), ("reason", word(machine.left_out?))];
+        Some((labels, "1".to_owned()))
+    });
+    family(&mut out, "fleet_machine_left_out", "A machine of which every report is left out; always 1.", left_out);
+    let conflicts = fleet.machines.iter().filter(|machine| !machine.conflicts.is_empty());
+    let conflicts =
+        conflicts.map(|machine| (vec![("machine", machine.name.clone())], machine.conflicts.len().to_string()));
+    family(&mut out, "fleet_machine_conflicts", "How many reports of a machine disagree with its latest.", conflicts);
     let buckets = fleet.input.buckets.iter().map(|(bucket, count)| (vec![("bucket", word(bucket))], count.to_string()));
     family(&mut out, "fleet_documents", "Documents that were read, by what became of them.", buckets);
     let help = "Machines that answered fewer than nine in ten questions.";
@@ -111,8 +73,8 @@ fn differences(out: &mut String, fleet: &Fleet) {
         (vec![("differs_in", rank.name().to_owned())], count.to_string())
     });
     family(out, "fleet_differences", "Differences, by what differs.", counts);
-    let help = "Differences by cause: those of the same machines that are alike are one.";
-    figure(out, "fleet_causes", help, [causes(fleet).len()]);
+    let help = "Sets of machines that differ in the same things.";
+    figure(out, "fleet_outliers", help, [outliers(fleet).len()]);
     let mut of_machines: BTreeMap<(&str, &str), usize> = BTreeMap::new();
     for one in told.iter().filter(|one| !one.is_split) {
         for machine in &one.machines {
@@ -129,6 +91,7 @@ fn differences(out: &mut String, fleet: &Fleet) {
             ("libcudart", key.libcudart.clone()),
             ("mig", key.mig.to_string()),
             ("shared", key.shared.to_string()),
+            ("label", key.label.clone().unwrap_or_default()),
         ];
         Some((series, one.these()))
     });

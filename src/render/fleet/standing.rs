@@ -5,9 +5,13 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use super::words::{Deviation, any_names, name, names};
 use crate::block::{Block, Span, Tone};
-use cuda_pitfalls_answers::fleet::{AnswerCoverage, Fleet, Group, labels};
+use cuda_pitfalls_answers::fleet::{AnswerCoverage, Fleet, FleetMachine, Group, Outliers};
 use cuda_pitfalls_answers::survey::word;
-use cuda_pitfalls_core::text::counts::{counted, listed};
+use cuda_pitfalls_core::text::counts::{counted, grouped, listed};
+use cuda_pitfalls_core::text::escape::shorten;
+
+/// A text of a report is cut to so many bytes.
+const LONGEST: usize = 220;
 
 /// Machines with an unexpected verdict by their own reports.
 pub(super) fn unexpected_machines(fleet: &Fleet) -> usize {
@@ -85,20 +89,36 @@ impl Few {
     }
 }
 
-/// Labels of which the machines differ: `rack=3: 4 of 4 machines differ, of the others 1 of 36`.
-pub(super) fn labelled(fleet: &Fleet, most: usize) -> Option<String> {
-    let lines = labels(fleet).into_iter().map(|it| {
-        let of_others = format!("of the others {} of {}", it.others_differing, it.others);
-        format!("{}: {} of {} machines differ, {of_others}", it.label, it.differing, it.machines)
-    });
+/// `1 machine cannot use CUDA: gpu-200: libcuda.so.1 was not found`. None if CUDA starts everywhere.
+pub(super) fn without_cuda(fleet: &Fleet, most: usize) -> Option<String> {
+    let broken: Vec<(&str, &str)> = fleet
+        .machines
+        .iter()
+        .filter_map(|machine| Some((machine.no_cuda.as_deref()?, machine.name.as_str())))
+        .collect();
+    let count = counted(broken.len() as u64, "machine");
+    let reasons = grouped(broken).into_iter();
+    let reasons = reasons.map(|(why, machines)| format!("{}: {}", names(&machines, most), shorten(why, LONGEST)));
+    any_names(reasons, most).map(|reasons| format!("{count} cannot use CUDA: {reasons}"))
+}
+
+/// Machines of which every report is left out: `gpu-9 (stale)`.
+fn left_out(fleet: &Fleet, most: usize) -> Option<String> {
+    let lines =
+        fleet.machines.iter().filter_map(|machine| Some(format!("{} ({})", machine.name, word(machine.left_out?))));
     any_names(lines, most)
 }
 
-/// The machines that nobody can be compared with: in every group that they are in, they are the only one, and their
-/// driver is that of the others.
+/// What is known of outliers by their labels: `all machines with rack=3, and no others`.
+pub(super) fn labels(outliers: &Outliers) -> Option<String> {
+    (!outliers.labels.is_empty()).then(|| format!("all machines with {}, and no others", outliers.labels.join(" or ")))
+}
+
+/// The machines whose answers nobody can be compared with, and that differ in nothing else: in every group that they are
+/// in, they are the only one.
 pub(super) fn alone(fleet: &Fleet) -> Vec<&str> {
     let mut largest: BTreeMap<usize, usize> = BTreeMap::new();
-    for group in &fleet.groups {
+    for group in answer_groups(fleet) {
         for index in &group.machines {
             let known = largest.entry(*index).or_insert(0);
             *known = group.machines.len().max(*known);
@@ -108,6 +128,11 @@ pub(super) fn alone(fleet: &Fleet) -> Vec<&str> {
     let known = largest.range(..fleet.machines.len());
     let alone = known.filter(|(index, largest)| **largest == 1 && !differing.contains(*index));
     alone.map(|(index, _)| name(fleet, *index)).collect()
+}
+
+/// The groups in which answers are compared.
+pub(super) fn answer_groups(fleet: &Fleet) -> impl Iterator<Item = &Group> {
+    fleet.groups.iter().filter(|group| !group.key.is_of_facts)
 }
 
 /// How many machines differ in something from the others of a group. A group that is split has none.
@@ -144,8 +169,7 @@ pub(super) fn group(group: &Group, told: &[Deviation<'_>], few: &Few, index: usi
     let differing: HashSet<&usize> = others.into_iter().flat_map(|one| &one.difference.machines).collect();
     let split = split.len();
     let mut words = match (group.machines.len(), differing.len()) {
-        (1, 0) => return "1 machine, alone: it cannot differ".to_owned(),
-        (1, _) => return "1 machine, alone: it differs in its driver".to_owned(),
+        (1, _) => return "1 machine: nothing is compared with it".to_owned(),
         (count, 0) if split == 0 && few > 0 => format!("{count} machines, none differs in what it answered"),
         (count, 0) if split == 0 => format!("{count} machines, none differs"),
         (count, 0) => format!("{count} machines"),
@@ -169,7 +193,12 @@ pub(super) fn title(fleet: &Fleet, told: &[Deviation<'_>]) -> String {
 /// The counts of a fleet, each in the colour of what it means.
 pub(super) fn counts(fleet: &Fleet, told: &[Deviation<'_>]) -> Vec<(Tone, String)> {
     let machines = counted(fleet.machines.len() as u64, "machine");
-    let mut counts = vec![(Tone::Plain, format!("{machines} in {}", counted(fleet.groups.len() as u64, "group")))];
+    let mut counts =
+        vec![(Tone::Plain, format!("{machines} in {}", counted(answer_groups(fleet).count() as u64, "group")))];
+    let no_cuda = fleet.machines.iter().filter(|machine| machine.no_cuda.is_some()).count();
+    if no_cuda > 0 {
+        counts.push((Tone::Bad, format!("{no_cuda} without CUDA")));
+    }
     if let Some(expected) = &fleet.expected {
         let tone = if expected.missing.is_empty() { Tone::Good } else { Tone::Bad };
         counts.push((tone, format!("{} missing", expected.missing.len())));
@@ -178,14 +207,14 @@ pub(super) fn counts(fleet: &Fleet, told: &[Deviation<'_>]) -> Vec<(Tone, String
     counts.push(match differing(fleet, told) {
         0 if few > 0 => (Tone::Plain, "none differs in what it answered".to_owned()),
         // Where nothing differs because all are wrong, that is no good news.
-        0 if unexpected > 0 => (Tone::Plain, "none differs".to_owned()),
+        0 if unexpected + no_cuda > 0 => (Tone::Plain, "none differs".to_owned()),
         0 => (Tone::Good, "none differs".to_owned()),
         1 => (Tone::Doubt, "1 machine differs".to_owned()),
         count => (Tone::Doubt, format!("{count} machines differ")),
     });
     let split = told.iter().filter(|one| one.is_split).count();
     let others = [
-        (split, Tone::Doubt, "groups split in", "question"),
+        (split, Tone::Doubt, "no majority in", "question"),
         (unexpected, Tone::Bad, "unexpected verdicts on", "machine"),
         (few, Tone::Doubt, "few answers from", "machine"),
     ];
@@ -217,9 +246,9 @@ pub(super) fn remarks(fleet: &Fleet, told: &[Deviation<'_>], few: &Few, most: us
         ("Dates", dated_ahead(fleet, most), Tone::Bad),
         ("Unexpected", unexpected(fleet, most), Tone::Bad),
         ("Few answers", few.words(fleet, most), Tone::Doubt),
+        ("Not compared", left_out(fleet, most), Tone::Doubt),
         ("Alone", lonely(fleet, most), Tone::Plain),
         ("Differ most", differ_most(fleet, told, most), Tone::Plain),
-        ("Labels", labelled(fleet, most), Tone::Plain),
     ]);
     let facts = all.filter_map(|(name, text, tone)| match (text?, tone) {
         (text, Tone::Plain | Tone::Good) => Some(Block::fact(name, text)),
@@ -252,7 +281,18 @@ fn conflicts(fleet: &Fleet, most: usize) -> Vec<String> {
         let count = counted(all.len() as u64, "machine");
         format!("{count} with other GPUs have one name, {shared}: {}", names(all, most))
     });
+    let disagreeing: Vec<&FleetMachine> =
+        fleet.machines.iter().filter(|machine| !machine.conflicts.is_empty()).collect();
+    let more = disagreeing.len().saturating_sub(most);
+    let more = (more > 0).then(|| format!("and {more} more machines whose reports disagree"));
+    let conflicts = conflicts.chain(disagreeing.into_iter().take(most).map(disagreement)).chain(more);
     conflicts.chain((called.len() > most).then(|| format!("and {} more names", called.len() - most))).collect()
+}
+
+/// What the reports of a machine do not say alike.
+fn disagreement(machine: &FleetMachine) -> String {
+    let what: Vec<String> = machine.conflicts.iter().map(|conflict| shorten(conflict, 2 * LONGEST)).collect();
+    format!("{}: {}", machine.name, names(&what, 2))
 }
 
 /// Machines with a report of the future.
@@ -266,10 +306,11 @@ fn dated_ahead(fleet: &Fleet, most: usize) -> Option<String> {
 fn lonely(fleet: &Fleet, most: usize) -> Option<String> {
     match alone(fleet).as_slice() {
         [] => None,
-        [alone] => Some(format!("{alone} is alone in its group: it cannot differ")),
+        [alone] => Some(format!("{alone} is alone in its group: its answers are compared with none")),
         all => {
             let names = names(all, most);
-            Some(format!("{} machines are alone in their groups, and cannot differ: {names}", all.len()))
+            let count = all.len();
+            Some(format!("{count} machines are alone in their groups, their answers are compared with none: {names}"))
         }
     }
 }

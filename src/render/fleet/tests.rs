@@ -5,8 +5,8 @@ use super::fixture::{EVIL, fleet, hostile, large};
 use super::*;
 use cuda_pitfalls_core::text::lines::columns;
 
-const FORMS: [FleetForm; 6] =
-    [FleetForm::Text, FleetForm::Html, FleetForm::Markdown, FleetForm::Prometheus, FleetForm::Json, FleetForm::Csv];
+const FORMS: [FleetForm; 5] =
+    [FleetForm::Text, FleetForm::Html, FleetForm::Markdown, FleetForm::Prometheus, FleetForm::Json];
 
 fn text(fleet: &Fleet) -> String {
     render(fleet, FleetForm::Text, 80, None)
@@ -23,22 +23,21 @@ Read        8 documents: 6 merged, 1 duplicate, 1 truncated; run from
             cuda-pitfalls 0.1.0
 Missing     1 of 7 expected (node-7)
 Unlisted    1 (node-6)
-Alone       node-6 is alone in its group: it cannot differ
+Alone       node-6 is alone in its group: its answers are compared with none
 Differ most node-2 in 1 question, node-3 in 1 question, node-4 in 1 question,
             node-5 in 1 question
 
 What differs
-From what is usual in the group, the most important first. A machine that
-differs is not wrong for that.
- 1. context/set-device-is-eager
-    Does cudaSetDevice alone make a context?
-    pitfalls/context/set-device-is-eager.md
-    Differs in  another verdict on 1 of 5 machines
+From what is usual, the most important first. A machine that differs is not
+wrong for that.
+ 1. node-3
+    Differ in   context/set-device-is-eager: another verdict on 1 of 5 machines
+                Does cudaSetDevice alone make a context?
+                pitfalls/context/set-device-is-eager.md
     How         verdict: usual yes (reproduced) (4); these no (not_reproduced)
                 (1)
                 trap 2 cudaSetDevice: usual cudaSuccess, context on gpu1 (4);
                 these cudaSuccess, no context (1)
-    Machines    node-3
     Group       2x NVIDIA H200, driver 580.159.04, libcudart 13.0
 ";
     assert!(text.starts_with(expected), "{text}");
@@ -66,14 +65,21 @@ fn what_matters_most_comes_first() {
         .enumerate()
         .map(|(question, (these, usual))| {
             let machines = (0..these).collect();
-            cuda_pitfalls_answers::fleet::Difference { question, machines, usual_machines: usual, ..template.clone() }
+            let is_split = these == usual;
+            cuda_pitfalls_answers::fleet::Difference {
+                question,
+                machines,
+                usual_machines: usual,
+                is_split,
+                ..template.clone()
+            }
         })
         .collect();
     let wanted = [
         "visibility/mask-after-count: another verdict on 1 of 81 machines",
         "memory/malloc-granularity: another verdict on 1 of 9 machines",
         "survey calls: cudaMalloc: another verdict on 1 of 9 machines",
-        "context/set-device-is-eager: another verdict: 6 against 6, so none is usual",
+        "context/set-device-is-eager: another verdict: 6 against 6, no majority",
     ];
     assert_eq!(heads(&fleet.ranked()), wanted);
 }
@@ -109,9 +115,28 @@ fn a_split_group_has_no_usual_side() {
     fleet.differences.truncate(2);
     fleet.differences.remove(0);
     fleet.differences[0].machines = vec![0, 1, 2, 3];
+    fleet.differences[0].is_split = true;
     let text = text(&fleet);
-    assert!(text.contains("4 against 4, so none is usual") && !text.contains(": usual "), "{text}");
-    assert!(text.contains("none differs, groups split in 1") && text.contains("5 machines, split in 1"), "{text}");
+    assert!(text.contains("4 against 4, no") && !text.contains(": usual "), "{text}");
+    assert!(text.contains("none differs, no majority in 1") && text.contains("5 machines, split in 1"), "{text}");
+}
+
+#[test]
+fn a_machine_without_cuda_is_the_first_line_of_every_form() {
+    let mut fleet = fleet();
+    fleet.machines[3].no_cuda = Some("libcuda.so.1 was not found".to_owned());
+    let line = "1 machine cannot use CUDA: node-4: libcuda.so.1 was not found";
+    for form in [FleetForm::Text, FleetForm::Markdown] {
+        assert_eq!(render(&fleet, form, 80, None).lines().next(), Some(line), "{form:?}");
+    }
+    let page = render(&fleet, FleetForm::Html, 80, None);
+    let [said, title] = [line, "<h1"].map(|text| page.find(text).unwrap_or(usize::MAX));
+    assert!(said < title && page.contains("<span class=\"badge bad\">1 without CUDA</span>"), "{page}");
+    assert!(page.contains("\"no_cuda\":\"libcuda.so.1 was not found\"") && page.contains("CUDA does not start"));
+    let metrics = render(&fleet, FleetForm::Prometheus, 80, None);
+    let series = "fleet_machine_without_cuda{machine=\"node-4\",reason=\"libcuda.so.1 was not found\"} 1\n";
+    assert!(metrics.contains(series) && metrics.contains("fleet_machines_without_cuda 1\n"), "{metrics}");
+    assert!(render(&fleet, FleetForm::Json, 80, None).contains("\"no_cuda\":\"libcuda.so.1 was not found\""));
 }
 
 #[test]
@@ -149,51 +174,9 @@ fn every_form_is_well_formed_whatever_a_document_says() {
             let text = render(&fleet, FleetForm::Text, width, None);
             assert!(text.lines().all(|line| columns(line) <= width), "{width}: {text}");
         }
-        let all = records(&render(&fleet, FleetForm::Csv, 80, None));
-        assert!(all.iter().all(|record| record.len() == all[0].len()));
         crate::fixture::assert_metrics(&render(&fleet, FleetForm::Prometheus, 80, None), "cuda_pitfalls_fleet_");
         let page = render(&fleet, FleetForm::Html, 80, None);
         crate::fixture::assert_closed(page.split("<script").next().unwrap());
-    }
-}
-
-/// The cells of RFC 4180.
-fn records(text: &str) -> Vec<Vec<String>> {
-    let (mut records, mut record, mut cell, mut quoted) = (Vec::new(), Vec::new(), String::new(), false);
-    let mut rest = text.chars().peekable();
-    while let Some(c) = rest.next() {
-        match c {
-            '"' if quoted && rest.peek() == Some(&'"') => cell.push(rest.next().unwrap()),
-            '"' => quoted = !quoted,
-            ',' if !quoted => record.push(std::mem::take(&mut cell)),
-            '\r' if !quoted => {
-                assert_eq!(rest.next(), Some('\n'), "a record ends with CRLF");
-                record.push(std::mem::take(&mut cell));
-                records.push(std::mem::take(&mut record));
-            }
-            c => cell.push(c),
-        }
-    }
-    assert!(record.is_empty() && cell.is_empty() && !quoted, "the last record ends too");
-    records
-}
-
-#[test]
-fn csv_has_a_record_for_each_machine_that_differs_or_is_missing() {
-    let all = records(&render(&fleet(), FleetForm::Csv, 80, None));
-    assert_eq!(all.len(), 1 + 1 + 4, "{all:?}");
-    let column = |name: &str| all[0].iter().position(|it| it == name).unwrap();
-    assert_eq!([&all[1][column("differs_in")], &all[1][column("machine")]], ["missing", "node-7"]);
-    assert_eq!([&all[2][column("rank")], &all[2][column("machine")]], ["1", "node-3"]);
-    assert_eq!(all[2][column("these")], "no (not_reproduced); cudaSuccess, no context");
-    let bytes = ["usual_median_bytes", "these_median_bytes"].map(|name| &all[5][column(name)]);
-    assert_eq!(bytes, [&(2 << 20).to_string(), &(530 << 20).to_string()]);
-    // No cell is a formula.
-    let all = records(&render(&hostile(), FleetForm::Csv, 80, None));
-    assert!(all.iter().flatten().any(|cell| cell.starts_with("'=1+1")), "{all:?}");
-    for cell in all.iter().flatten() {
-        let is_figure = cell.parse::<i64>().is_ok();
-        assert!(is_figure || !cell.starts_with(['=', '+', '-', '@', '\t', '\r']), "{cell}");
     }
 }
 
@@ -208,7 +191,7 @@ fn metrics_say_what_the_document_says() {
         "cuda_pitfalls_fleet_differences{differs_in=\"verdict\"} 1",
         "cuda_pitfalls_fleet_machine_differences{machine=\"node-3\",differs_in=\"verdict\"} 1",
         "cuda_pitfalls_fleet_question_differing{question=\"context/set-device-is-eager\",differs_in=\"verdict\",\
-         gpus=\"2x NVIDIA H200\",driver=\"580.159.04\",libcudart=\"13.0\",mig=\"false\",shared=\"false\"} 1",
+         gpus=\"2x NVIDIA H200\",driver=\"580.159.04\",libcudart=\"13.0\",mig=\"false\",shared=\"false\",label=\"\"} 1",
         "cuda_pitfalls_fleet_last_run_timestamp_seconds 1795197731",
     ] {
         assert!(file.lines().any(|found| found == line), "{line}\n{file}");

@@ -3,9 +3,7 @@
 use std::collections::HashMap;
 
 use crate::change;
-use cuda_pitfalls_answers::fleet::{
-    ByteSpread, Difference, FactDiffers, Fleet, Key, Question, Rank, Usual, What, causes,
-};
+use cuda_pitfalls_answers::fleet::{ByteSpread, Difference, FactDiffers, Fleet, Key, Question, Rank, Usual, What};
 use cuda_pitfalls_core::fact::Change;
 use cuda_pitfalls_core::text::counts::{counted, listed};
 use cuda_pitfalls_core::text::units;
@@ -48,7 +46,7 @@ pub(super) struct Deviation<'a> {
     pub(super) group: String,
     pub(super) machines: Vec<&'a str>,
     pub(super) asked: usize,
-    /// No outcome is usual: these machines are at least as many as those with the first one.
+    /// No outcome is usual: none has a majority.
     pub(super) is_split: bool,
     pub(super) contrasts: Vec<Contrast>,
 }
@@ -68,7 +66,7 @@ impl<'a> Deviation<'a> {
             machines: difference.machines.iter().map(|index| name(fleet, *index)).collect(),
             // A document may contradict itself.
             asked: asked.unwrap_or_default().max(difference.machines.len().saturating_add(difference.usual_machines)),
-            is_split: difference.is_split(),
+            is_split: difference.is_split,
             contrasts: contrasts(&difference.what, usual, question),
         }
     }
@@ -79,14 +77,10 @@ impl<'a> Deviation<'a> {
 
     /// `another verdict on 1 of 120 machines`, or how a group is split.
     pub(super) fn share(&self) -> String {
-        self.share_of(rank_words(self.rank))
-    }
-
-    /// What differs, on how many of the machines that were asked.
-    pub(super) fn share_of(&self, what: &str) -> String {
+        let what = rank_words(self.rank);
         let (these, usual) = (self.these(), self.difference.usual_machines);
         if self.is_split {
-            return format!("{what}: {these} against {usual}, so none is usual");
+            return format!("{what}: {these} against {usual}, no majority");
         }
         format!("{what} on {these} of {}", counted(self.asked as u64, "machine"))
     }
@@ -102,12 +96,6 @@ pub(super) fn in_words(fleet: &Fleet) -> Vec<Deviation<'_>> {
     }
     let all = fleet.differences.iter();
     all.map(|one| Deviation::new(fleet, one, usual.get(&(one.group, one.question)).copied())).collect()
-}
-
-/// The number of the cause of each difference, from 1.
-pub(super) fn numbers(fleet: &Fleet) -> HashMap<usize, usize> {
-    let causes = causes(fleet).into_iter().zip(1..);
-    causes.flat_map(|(cause, number)| cause.differences.into_iter().map(move |index| (index, number))).collect()
 }
 
 fn contrasts(what: &What, usual: Option<&Usual>, question: Option<&Question>) -> Vec<Contrast> {
@@ -186,7 +174,11 @@ pub(super) fn name(fleet: &Fleet, index: usize) -> &str {
 
 /// What machines of a group have in common, in a line.
 pub(super) fn key(key: &Key) -> String {
-    let mut words = vec![if key.gpus.is_empty() { "no GPU".to_owned() } else { key.gpus.clone() }];
+    let mut words: Vec<String> = key.label.iter().map(|label| format!("machines with {label}")).collect();
+    if key.is_of_facts {
+        return words.pop().unwrap_or_else(|| "all machines".to_owned());
+    }
+    words.push(if key.gpus.is_empty() { "no GPU".to_owned() } else { key.gpus.clone() });
     words.push(match key.driver.as_str() {
         "" => "driver not known".to_owned(),
         driver => format!("driver {driver}"),

@@ -98,6 +98,7 @@ pub(crate) fn file(
     suite.set_time(took);
     file.set_time(took);
     file.add_test_suite(suite);
-    // Writing to memory does not fail, and text without forbidden characters can be written.
-    file.to_string().unwrap_or_default().trim_end().to_owned() + "\n"
+    #[expect(clippy::expect_used, reason = "memory takes every text, and this one is escaped")]
+    let text = file.to_string().expect("escaped text can be written");
+    text.trim_end().to_owned() + "\n"
 }

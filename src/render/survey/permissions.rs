@@ -82,7 +82,7 @@ fn oci(needed: &Permissions, said: &[String]) -> String {
         "defaultErrnoRet": 38,
         "syscalls": rules,
     });
-    serde_json::to_string_pretty(&profile).unwrap_or_default() + "\n"
+    format!("{profile:#}\n")
 }
 
 fn systemd(needed: &Permissions) -> Vec<String> {

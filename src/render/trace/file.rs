@@ -18,6 +18,8 @@ pub(super) struct FileLine {
     pub(super) text: String,
     /// The text of the line, if the trace has it.
     pub(super) source: Option<String>,
+    /// Whether the call is that of another thread, and this is the user's line meanwhile.
+    pub(super) is_beside: bool,
     /// The file by a name that does not differ between machines: that of a package without the folder of packages.
     pub(super) stable: String,
 }
@@ -72,7 +74,7 @@ pub(super) fn of_frame(trace: &Trace, root: &str, frame: &Frame) -> Option<FileL
     let path = path_of(trace, root, name);
     let stable = frame.package_file().map_or_else(|| path.clone(), str::to_owned);
     let (text, source, line) = (frame.name(), None, frame.line.filter(|line| *line > 0));
-    Some(FileLine { path, line, text, source, stable })
+    Some(FileLine { path, line, text, source, is_beside: false, stable })
 }
 
 /// Where an event was: the innermost line of the user's own code that is in a file, else a line of the package that
@@ -89,6 +91,7 @@ pub(super) fn of_event(trace: &Trace, root: &str, event: &TraceEvent) -> Option<
         return of_program(trace, root, process.map(|process| process.program.as_str()));
     };
     let mut place = of_frame(trace, root, frame)?;
+    place.is_beside = stack.meanwhile.iter().any(|it| std::ptr::eq(it, frame));
     let is_innermost = stack.users().or_else(|| stack.users_meanwhile()).is_some_and(|it| std::ptr::eq(it, frame));
     if let Some(source) = stack.source.as_ref().filter(|_| is_innermost) {
         (place.text, place.source) = (source.clone(), Some(source.clone()));
@@ -102,7 +105,7 @@ pub(super) fn of_program(trace: &Trace, root: &str, program: Option<&str>) -> Op
     let name = program.into_iter().chain(started).find(|name| !name.is_empty())?;
     let path = path_of(trace, root, name);
     let stable = name.rsplit('/').next().unwrap_or(name).to_owned();
-    Some(FileLine { path, line: None, text: String::new(), source: None, stable })
+    Some(FileLine { path, line: None, text: String::new(), source: None, is_beside: false, stable })
 }
 
 #[cfg(test)]

@@ -264,7 +264,7 @@ at most 100 MiB   managed memory     the program itself           train.py:50
 about 70 MiB      code and its data  PyTorch                      train.py:41
 at most 64 MiB    another's memory   the program itself           train.py:51
 34 MiB            in the driver      cuBLAS                       train.py:41
-about 30 MiB      arrays             the program itself           train.py:53
+30 MiB            arrays             the program itself           train.py:53
 24 MiB            rest of pools      the driver
 at least 197 MiB  not attributed
 

@@ -10,6 +10,7 @@ use hmac_sha256::Hash;
 
 use super::file::{self, FileLine};
 use super::{TraceView, unseen};
+use cuda_pitfalls_answers::refused::RefusedCall;
 use cuda_pitfalls_core::text::counts::{counted, grouped};
 use cuda_pitfalls_core::text::escape::{shorten, visible};
 use cuda_pitfalls_core::verdict::Provenance;
@@ -21,6 +22,9 @@ pub(super) const MOST: usize = 5000;
 /// Messages are cut to this many bytes.
 const LIMIT: usize = 4096;
 const MOST_SENTENCES: usize = 5;
+
+/// The rule of calls that return errors.
+const ERROR: &str = "error";
 
 /// How much an entry matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -169,6 +173,7 @@ pub(super) fn simulated(seen: &TraceView) -> &'static str {
 pub(super) fn all<'a>(seen: &TraceView<'a>, root: &str) -> Vec<Reported<'a>> {
     let mut once = violations(seen);
     once.extend(findings(seen));
+    once.extend(explained(seen));
     let notes = notes(seen, &once);
     once.extend(notes);
     once.sort_by_key(|one| one.level);
@@ -191,7 +196,36 @@ pub(super) fn all<'a>(seen: &TraceView<'a>, root: &str) -> Vec<Reported<'a>> {
 fn violations<'a>(seen: &TraceView<'a>) -> Vec<Occurrence<'a>> {
     let violations = seen.violations.iter();
     let violations = violations.filter(|violation| !seen.findings.iter().any(|finding| is_of(violation, finding)));
-    violations.map(|violation| once(violation, Level::Error, Some(&violation.forbidden))).collect()
+    let mut all: Vec<_> =
+        violations.map(|violation| once(violation, Level::Error, Some(&violation.forbidden))).collect();
+    for one in all.iter_mut().filter(|one| one.rule == ERROR) {
+        let event = one.events.first().copied();
+        let refusal = seen.refusals.iter().find(|refusal| refusal.event == event);
+        one.says.extend(refusal.map(|refusal| format!(". {}", sentence(refusal))));
+    }
+    all
+}
+
+/// What CUDA refused and no policy forbids, and the error that the program said last.
+fn explained<'a>(seen: &TraceView<'a>) -> Vec<Occurrence<'a>> {
+    let errors = seen.violations.iter().filter(|violation| rule_of(&violation.forbidden) == ERROR);
+    let forbidden: Vec<Option<usize>> = errors.map(|violation| violation.event).collect();
+    let level = if seen.has_failed() { Level::Warning } else { Level::Note };
+    let refusals = seen.refusals.iter().filter(|refusal| !forbidden.contains(&refusal.event)).chain(&seen.last_error);
+    let explained = refusals.map(|refusal| Occurrence {
+        rule: ERROR.to_owned(),
+        level,
+        says: sentence(refusal),
+        forbidden: None,
+        finding: None,
+        events: refusal.event.into_iter().collect(),
+    });
+    explained.collect()
+}
+
+/// The message adds the full stop.
+fn sentence(refusal: &RefusedCall) -> String {
+    refusal.in_words().trim_end_matches('.').to_owned()
 }
 
 /// What a policy has something against.
@@ -350,6 +384,7 @@ mod tests {
         let expected = [
             of("late-mask", "warning", "cli.py:88"),
             of("stray-context", "warning", "train.py:52"),
+            of("error", "note", "data.py:7"),
             of("context", "note", "train.py:35"),
         ];
         assert_eq!(shown(&trace, &PolicyOutcome::default()), expected);
@@ -357,6 +392,7 @@ mod tests {
             of("context", "error", "train.py:52"),
             of("late-mask", "warning", "cli.py:88"),
             of("stray-context", "warning", "train.py:52"),
+            of("error", "note", "data.py:7"),
             of("context", "note", "train.py:35"),
         ];
         assert_eq!(shown(&trace, &fixture::outcome(&trace)), forbidden);
@@ -408,8 +444,8 @@ mod tests {
         let context = moved.events.iter().position(|event| event.call.contains("Retain")).unwrap();
         moved.events[context].stack.source = Some("model.to('cuda:1')".to_owned());
         let after = prints(&moved);
-        assert_eq!(after[..2], before[..2]);
-        assert_ne!(after[2], before[2]);
+        assert_eq!(after[..3], before[..3]);
+        assert_ne!(after[3], before[3]);
     }
 
     #[test]

@@ -11,6 +11,7 @@ use crate::machine::UserLine;
 use crate::machine::github::annotation;
 use crate::machine::junit::{self, TestOutcome, TestResult};
 use crate::words;
+use cuda_pitfalls_answers::refused::RefusedCall;
 use cuda_pitfalls_core::text::counts::grouped;
 use cuda_pitfalls_core::text::units;
 use cuda_pitfalls_trace::diagnosis::{Finding, Severity};
@@ -40,8 +41,17 @@ pub(super) fn junit(seen: &TraceView, name: &str) -> String {
         case(seen, &format!("undecided: {undecided}"), None).with(TestOutcome::Error, "undecided", undecided)
     }));
     cases.extend(seen.findings.iter().take(MOST_CASES).enumerate().map(|(index, it)| found(seen, index + 1, it)));
+    cases.extend(refusals(seen).enumerate().map(|(index, refusal)| {
+        let stdout = vec![refusal.in_words(), where_it_was(seen, refusal.event)];
+        TestResult { stdout, ..case(seen, &format!("explained error ({})", index + 1), refusal.event) }
+    }));
     let name = place::short(&format!("cuda-pitfalls trace {name}"));
     junit::file(&name, (&trace.start.started_at, elapsed_ns), &properties(seen), cases)
+}
+
+/// What CUDA refused, and the error that the program said last.
+fn refusals<'v>(seen: &'v TraceView) -> impl Iterator<Item = &'v RefusedCall> {
+    seen.refusals.iter().chain(&seen.last_error)
 }
 
 /// The test of a finding: it fails where a policy forbids it.
@@ -155,6 +165,11 @@ pub(super) fn github(seen: &TraceView, root: &str) -> String {
         let level = if finding.severity == Severity::Pitfall { "warning" } else { "notice" };
         say(level, place, &finding.title, &lines);
     }
+    for refusal in refusals(seen) {
+        let level = if seen.has_failed() { "warning" } else { "notice" };
+        let place = in_repository(seen, root, refusal.event);
+        say(level, place, "cuda-pitfalls: explained error", &[refusal.in_words()]);
+    }
     let missing = unseen::unseen(&seen.history);
     if !missing.is_empty() {
         say("notice", None, "cuda-pitfalls: not seen", &missing);
@@ -191,9 +206,9 @@ mod tests {
             let suite = xml.lines().find(|line| line.contains("<testsuite ")).unwrap();
             assert!(counts.iter().all(|count| suite.contains(count)), "{suite}");
         };
-        has(&junit_of(&trace, false), ["tests=\"3\"", "errors=\"0\"", "failures=\"0\""]);
+        has(&junit_of(&trace, false), ["tests=\"4\"", "errors=\"0\"", "failures=\"0\""]);
         let xml = junit_of(&trace, true);
-        has(&xml, ["tests=\"4\"", "errors=\"0\"", "failures=\"2\""]);
+        has(&xml, ["tests=\"5\"", "errors=\"0\"", "failures=\"2\""]);
         assert!(xml.contains("classname=\"cuda-pitfalls.trace\""), "{xml}");
         assert!(xml.contains("file=\"train.py\" line=\"52\""), "{xml}");
         assert!(xml.contains("workaround: torch.cuda.set_device(1) first"), "{xml}");
@@ -231,7 +246,9 @@ mod tests {
             lines[2].starts_with("::warning file=cli.py,line=88,title=CUDA_VISIBLE_DEVICES is set after"),
             "{shown}"
         );
-        assert!(lines[3].starts_with("::warning file=train.py,line=52,title=") && lines.len() == 4, "{shown}");
+        assert!(lines[3].starts_with("::warning file=train.py,line=52,title="), "{shown}");
+        let refused = "::notice file=data.py,line=7,title=cuda-pitfalls%3A explained error::data.py:7: cuMemGetInfo_v2";
+        assert!(lines[4].starts_with(refused) && lines.len() == 5, "{shown}");
     }
 
     #[test]

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use super::file::{self, FileLine, ROOT};
 use super::reported::{self, Level, POLICY_RULES, Reported};
 use super::{TraceView, place, totals};
+use crate::machine::BESIDE;
 use cuda_pitfalls_answers::known::Known;
 use cuda_pitfalls_core::text::counts::counted;
 use cuda_pitfalls_core::text::escape::{shorten, visible};
@@ -27,8 +28,7 @@ const FINGERPRINT: &str = "cudaPitfalls/v1";
 /// The whole file. `root` is the folder of the sources.
 pub(super) fn document(seen: &TraceView, root: &str) -> String {
     let log = json!({ "$schema": SCHEMA, "version": "2.1.0", "runs": [run(seen, root)] });
-    // A value without maps of other keys than text can be written.
-    format!("{}\n", serde_json::to_string_pretty(&log).unwrap_or_default())
+    format!("{log:#}\n")
 }
 
 fn run(seen: &TraceView, root: &str) -> Value {
@@ -175,7 +175,8 @@ fn result(seen: &TraceView, root: &str, rules: &[Value], one: &Reported) -> Valu
     let mut related: Vec<Value> = Vec::new();
     for event in events.flatten() {
         let Some(place) = file::of_event(seen.trace, root, event) else { continue };
-        let location = with(location(&place), "message", text(&shorten(&visible(&event.call), LONGEST)));
+        let call = shorten(&visible(&event.call), LONGEST);
+        let location = with(location(&place), "message", text(&qualified(&call, &place)));
         // The standard asks for different ones.
         if related.len() < MOST_RELATED && !related.contains(&location) {
             related.push(location);
@@ -188,7 +189,7 @@ fn result(seen: &TraceView, root: &str, rules: &[Value], one: &Reported) -> Valu
         "ruleIndex": rules.iter().position(|rule| rule.get("id") == Some(&json!(one.rule))),
         "level": one.level.name(),
         "kind": "fail",
-        "message": text(&one.message),
+        "message": text(&one.place.as_ref().map_or_else(|| one.message.clone(), |place| qualified(&one.message, place))),
         "locations": one.place.iter().map(location).collect::<Vec<_>>(),
         "relatedLocations": (!related.is_empty()).then_some(related),
         "stacks": stack.map(|stack| [stack]),
@@ -205,6 +206,11 @@ fn with(mut object: Value, name: &str, value: Value) -> Value {
         properties.insert(name.to_owned(), value);
     }
     object
+}
+
+/// What is said at a line, and that another thread made the call where that is so.
+fn qualified(said: &str, place: &FileLine) -> String {
+    if place.is_beside { format!("{}. {BESIDE}", said.trim_end_matches('.')) } else { said.to_owned() }
 }
 
 fn location(place: &FileLine) -> Value {
@@ -291,6 +297,20 @@ mod tests {
         assert_eq!((&invocation["exitCode"], &invocation["executionSuccessful"]), (&json!(0), &json!(true)));
         assert_eq!(invocation["endTimeUtc"], "2025-11-20T16:00:06.1Z");
         assert_eq!(invocation["toolExecutionNotifications"], json!([]));
+    }
+
+    #[test]
+    fn a_line_of_a_thread_beside_is_called_so_in_a_result_and_in_its_other_places() {
+        let mut trace = fixture::trace();
+        assert!(!log_of(&trace).to_string().contains(BESIDE));
+        trace.events.iter_mut().for_each(|event| event.stack.meanwhile = std::mem::take(&mut event.stack.frames));
+        let log = log_of(&trace);
+        for result in log["runs"][0]["results"].as_array().unwrap() {
+            let places = result["relatedLocations"].as_array().into_iter().flatten();
+            for place in places.chain([result]) {
+                assert!(place["message"]["text"].as_str().unwrap().ends_with(BESIDE), "{result}");
+            }
+        }
     }
 
     #[test]

@@ -7,7 +7,7 @@ use super::ledger::LedgerSummary;
 use super::place::{self, place};
 use super::{TraceView, unseen};
 use cuda_pitfalls_answers::refused::RefusedCall;
-use cuda_pitfalls_core::report::SchemaId;
+use cuda_pitfalls_core::report::{SchemaId, schema_of};
 use cuda_pitfalls_core::verdict::Provenance;
 use cuda_pitfalls_trace::diagnosis::Finding;
 use cuda_pitfalls_trace::history::{MASK, ProgramHistory};
@@ -47,6 +47,8 @@ pub(super) struct TraceSummary<'a> {
     findings: Vec<FindingSummary<'a>>,
     /// The calls that CUDA refused: every one if the program failed, and otherwise those of which the cause is known.
     refused: Vec<RefusalSummary>,
+    /// The last line of stderr that says a known error, of a program that failed; null if none is known.
+    last_error: Option<RefusalSummary>,
     /// What it did against the policy.
     violations: Vec<ViolationSummary<'a>>,
     /// What of the policy cannot be decided, because the trace saw less; each a sentence without a
@@ -67,13 +69,15 @@ struct ProgramExit {
     signal: Option<String>,
 }
 
-/// A call that CUDA refused.
+/// A call that CUDA refused, or an error that the program said.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 struct RefusalSummary {
     /// What is known of it, in sentences.
     says: String,
-    /// The id of what `explain` knows of the status, if it knows it.
-    known: Option<&'static str>,
+    /// The id of what `explain` knows of the status or the message, if it knows it.
+    known: Option<String>,
+    /// What `explain` knows of it, in sentences.
+    means: Option<String>,
     /// The user's own line.
     at: Option<Position>,
 }
@@ -190,6 +194,7 @@ pub(super) fn summary<'a>(seen: &TraceView<'a>) -> TraceSummary<'a> {
         ledgers: seen.ledgers.iter().map(|ledger| LedgerSummary::new(trace, ledger)).collect(),
         findings: findings.collect(),
         refused: seen.refusals.iter().map(|refusal| refusal_summary(trace, refusal)).collect(),
+        last_error: seen.last_error.as_ref().map(|error| refusal_summary(trace, error)),
         violations: violations.collect(),
         undecided: seen.undecided.to_vec(),
         not_seen: unseen::unseen(&seen.history),
@@ -208,8 +213,14 @@ fn process_summary(process: &TraceProcess, program: &ProgramHistory) -> ProcessS
 }
 
 fn refusal_summary(trace: &Trace, refusal: &RefusedCall) -> RefusalSummary {
-    let at = trace.events.get(refusal.event).and_then(|event| position(trace, &event.stack));
-    RefusalSummary { says: refusal.says.clone(), known: refusal.advice.map(|advice| advice.id.as_str()), at }
+    let event = refusal.event.and_then(|index| trace.events.get(index));
+    let (known, means) = refusal.known.clone().map(|known| (known.id, known.says)).unzip();
+    RefusalSummary {
+        says: refusal.says.clone(),
+        known,
+        means,
+        at: event.and_then(|event| position(trace, &event.stack)),
+    }
 }
 
 pub(super) fn position(trace: &Trace, stack: &Stack) -> Option<Position> {
@@ -234,7 +245,7 @@ fn context_summary(trace: &Trace, life: &ContextLife) -> ContextSummary {
 
 /// The JSON Schema of the summary.
 pub fn schema() -> serde_json::Value {
-    serde_json::to_value(schemars::schema_for!(TraceSummary)).unwrap_or_default()
+    schema_of::<TraceSummary>()
 }
 
 #[cfg(test)]

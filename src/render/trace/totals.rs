@@ -33,6 +33,7 @@ fn headline(seen: &TraceView, is_wasteful: bool) -> Option<String> {
     let open = seen.findings.iter().find(|finding| !finding.leaves_open().is_empty());
     match (seen.found(Severity::Pitfall).count(), open) {
         (0, None) if seen.refused() > 0 => Some(format!("CUDA refused {}", counted(seen.refused() as u64, "call"))),
+        (0, None) if seen.last_error.is_some() => Some("the program failed with a known error".to_owned()),
         (0, _) if is_wasteful => None,
         (0, Some(open)) => Some(format!("no pitfall found in what was seen, but {}", open.title)),
         (0, None) if unseen::unseen(&seen.history).is_empty() => Some("no pitfall found".to_owned()),

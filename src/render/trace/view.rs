@@ -143,13 +143,13 @@ fn banners(seen: &TraceView) -> Vec<Block> {
     unseen::banners(seen.trace).into_iter().map(Block::Banner).collect()
 }
 
-/// The calls that CUDA refused, with what `explain` knows of each status.
+/// The calls that CUDA refused, and the error that the program said last, with what `explain` knows of each.
 fn refused(seen: &TraceView) -> Vec<Block> {
-    let lines = seen.refusals.iter().map(|refusal| {
-        let advice = refusal.advice.map(|advice| format!(" {} {}", advice.means, advice.first)).unwrap_or_default();
-        shorten(&format!("{}{advice}", refusal.says), 1000)
-    });
-    listed("Refused by CUDA", lines.collect())
+    let calls = seen.refusals.iter().map(|refusal| shorten(&refusal.in_words(), 1000));
+    let last = seen.last_error.iter().map(|error| shorten(&error.in_words(), 1000));
+    let mut blocks = listed("Refused by CUDA", calls.collect());
+    blocks.extend(listed("The program's error", last.collect()));
+    blocks
 }
 
 /// A list below its heading; nothing of no lines.
@@ -183,7 +183,8 @@ impl<'v, 'a> TraceForm<'v, 'a> {
         }
         let all = totals::parts(seen);
         let found = all.first().cloned().unwrap_or_default();
-        let is_clean = seen.found(Severity::Pitfall).next().is_none() && seen.refused() == 0;
+        let is_clean =
+            seen.found(Severity::Pitfall).next().is_none() && seen.refused() == 0 && seen.last_error.is_none();
         let missing = unseen::unseen(&seen.history);
         badges.push(match (is_clean, missing.is_empty()) {
             (true, true) => (Tone::Good, found),

@@ -99,6 +99,8 @@ pub fn ledgers(trace: &Trace) -> Vec<Ledger<'_>> {
     let replays: Vec<Replay> = readings.into_iter().map(|(of, readings)| Replay::new(trace, of, readings)).collect();
     let totals: Vec<HeldTotals> = replays.iter().map(|replay| HeldTotals::new(trace, &holders, replay)).collect();
     let mut ledgers: Vec<Ledger> = replays.iter().filter_map(|replay| replay.ledger(&holders, &totals)).collect();
+    // Memory of another process that is mapped here may never be charged to this one.
+    ledgers.retain(|ledger| !ledger.is_own || ledger.peak.charged_bytes != Some(0));
     ledgers.sort_by_key(|ledger| (std::cmp::Reverse(ledger.peak.charged_bytes), ledger.pid));
     ledgers
 }
@@ -306,7 +308,7 @@ impl<'a> LedgerRow<'a> {
         calls.dedup();
         let counts = held.iter().map(|(_, (_, count))| *count);
         let kind = largest.kind;
-        let is_inexact = matches!(kind, MemoryKind::Array | MemoryKind::Managed | MemoryKind::Imported);
+        let is_inexact = matches!(kind, MemoryKind::Managed | MemoryKind::Imported);
         Some(LedgerRow {
             kind,
             owner,
@@ -439,6 +441,9 @@ mod tests {
             let trace = made.reading(0, Why::End, [charge, None], &[(0, 8)]).done();
             assert_eq!(ledgers(&trace)[0].peak.rows[0].bytes >> 20, 9);
         }
+        let never =
+            TraceBuilder::on(1).holder(0, Kind::Imported).reading(0, Why::End, [Some(0), None], &[(0, 9)]).done();
+        assert!(ledgers(&never).is_empty(), "memory of another process, charged to that one");
     }
 
     #[test]

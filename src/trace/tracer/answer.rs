@@ -45,7 +45,20 @@ impl Tracer {
             self.restart_ledger(pid);
             self.writer.write(TraceLine::Process(process));
         }
-        let ShimMessage { call, number, t_ns, tid, pthread, device, uuid, status, elapsed_ns, content, .. } = message;
+        let ShimMessage {
+            call,
+            number,
+            t_ns,
+            tid,
+            pthread,
+            device,
+            uuid,
+            status,
+            elapsed_ns,
+            content,
+            selected_by,
+            ..
+        } = message;
         // An event cannot be earlier than the program's start, or later than now.
         let t_ns = t_ns.min(clock::now_ns()).max(self.started_ns);
         let is_small = matches!(content, Content::Event(EventKind::Variable { .. } | EventKind::Forked { .. }));
@@ -107,6 +120,7 @@ impl Tracer {
             memory_bytes: Vec::new(),
             used_bytes: Vec::new(),
             own_bytes: None,
+            selected_by: selected_by.map(|tid| processes::thread_here(pid, tid)),
             stack,
         };
         let event = self.with_memory(event, number, &waiting);

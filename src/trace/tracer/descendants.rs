@@ -412,10 +412,11 @@ impl Descendants {
             self.unseen.insert((*pid, process.identity), sentence);
         }
         for (pid, identity, command) in ended {
-            if self.heard.get(&pid) != Some(&identity) {
-                let sentence = format!(
-                    "process {pid} ({command}) ended just after libcuda was opened, before it could be looked at"
-                );
+            // A process that has ended has no stack any more.
+            let is_heard = self.heard.get(&pid).is_some_and(|heard| *heard == identity || (heard.0, 0) == identity);
+            if !is_heard {
+                let process = named_process(pid, &command);
+                let sentence = format!("{process} ended just after libcuda was opened, before it could be looked at");
                 self.unseen.entry((pid, identity)).or_insert(sentence);
             }
         }
@@ -543,6 +544,11 @@ fn has_open_libcuda(pid: u32) -> bool {
 fn auxiliary_value(vector: &[u8], key: u64) -> Option<u64> {
     let words: Vec<u64> = vector.as_chunks().0.iter().map(|word| u64::from_ne_bytes(*word)).collect();
     words.as_chunks().0.iter().find(|[found, _]| *found == key).map(|[_, value]| *value)
+}
+
+/// A process in a sentence. Not every kernel knows the name of one that has ended.
+fn named_process(pid: u32, command: &str) -> String {
+    if command.is_empty() { format!("process {pid}") } else { format!("process {pid} ({command})") }
 }
 
 /// The program of a process, and the script of its Python. Its other arguments may be secret.

@@ -10,6 +10,7 @@ use crate::{End, TraceLine};
 use cuda_pitfalls_calls::status::SIM_NOT_MODELLED;
 use cuda_pitfalls_core::clock;
 use cuda_pitfalls_core::text::counts::counted;
+use cuda_pitfalls_core::text::escape::visible;
 use cuda_pitfalls_core::text::units;
 use cuda_pitfalls_instrument::supervisor;
 
@@ -17,6 +18,9 @@ use cuda_pitfalls_instrument::supervisor;
 const UNEXPLAINED_BYTES: u64 = 64 << 20;
 /// How long messages are still taken after the program's end.
 const LAST_NS: u64 = 3_000_000_000;
+/// The most that is kept of the stderr of a program that failed: lines, and bytes.
+const MOST_LINES: usize = 100;
+pub(super) const MOST_BYTES: usize = 16 << 10;
 /// From this many refused connections on, messages of the program's own processes may be missing.
 const MOST_STRANGERS: u64 = 1_000;
 
@@ -111,11 +115,27 @@ impl Tracer {
                  what it does with a GPU is not known"
             ));
         }
+        let written = self.stderr.finish(MOST_BYTES);
+        let has_failed = ended.code != Some(0);
+        let stderr = if has_failed { last_lines(&written) } else { Vec::new() };
         let (code, signal) = (ended.code, ended.signal.map(supervisor::signal_name));
         let (left_out, mut memory_gap_ns) = (self.writer.left_out, self.watch.gaps(t_ns));
         if self.processes.hides_memory {
             memory_gap_ns.fill(None);
         }
-        self.writer.write(TraceLine::End(End { t_ns, code, signal, not_seen, left_out, memory_gap_ns }));
+        self.writer.write(TraceLine::End(End { t_ns, code, signal, not_seen, left_out, memory_gap_ns, stderr }));
     }
+}
+
+/// The last lines of a text of which only the end was kept. Of a line that was drawn again and again the last is kept.
+fn last_lines(written: &[u8]) -> Vec<String> {
+    let text = String::from_utf8_lossy(written);
+    let whole = match text.split_once('\n') {
+        Some((_, rest)) if written.len() >= MOST_BYTES => rest,
+        _ => &text,
+    };
+    let lines = whole.lines().filter_map(|line| line.rsplit('\r').find(|drawn| !drawn.trim().is_empty()));
+    let mut lines: Vec<String> = lines.map(|line| visible(line.trim_end())).collect();
+    lines.drain(..lines.len().saturating_sub(MOST_LINES));
+    lines
 }

@@ -13,20 +13,26 @@ use std::fs::File;
 use std::os::unix::net::UnixStream;
 
 use super::answer::Pending;
+use super::processes::program_of;
 use super::stacks::ParkedThread;
 use super::{TICK_NS, Tracer};
+use crate::stack::file_name;
 use crate::{ContextChange, EventKind, LedgerReason, TraceEvent};
 use account::MemoryCharge;
 pub(super) use account::kind_of;
 use cuda_pitfalls_core::clock;
 use cuda_pitfalls_core::sample::Reading;
 use cuda_pitfalls_core::text::counts::counted;
+use cuda_pitfalls_core::text::units;
 use cuda_pitfalls_instrument::supervisor::{self, is_alive};
 use page::SharedPage;
 use process::{HolderNumbers, MemoryTaker, ProcessLedger, ends_context};
 
 /// How often NVML is read again where a process allocated meanwhile: its page and NVML would be of two moments.
 const MOST_TRIES: usize = 4;
+
+/// The program of the server of MPS, in which its clients' work is done.
+const MPS_SERVER: &str = "nvidia-cuda-mps-server";
 
 /// `PF_EXITING` of the kernel: the process gives back what it has.
 const EXITING: u64 = 0x4;
@@ -50,6 +56,8 @@ pub(super) struct Ledgers {
     telling: u64,
     /// Processes that have ended and had not told whose their memory is.
     untold: u64,
+    /// Processes without a ledger: their programs, and the most that NVML charged to each on each GPU.
+    without: BTreeMap<u32, (String, BTreeMap<usize, u64>)>,
 }
 
 impl Ledgers {
@@ -64,6 +72,33 @@ impl Ledgers {
     /// What changes on each page whenever something is allocated or freed.
     fn marks(&self) -> Vec<Option<Vec<u8>>> {
         self.processes.values().map(ProcessLedger::mark).collect()
+    }
+
+    /// Notes what NVML charges on a GPU to a process that has no ledger.
+    fn note_without(&mut self, pid: u32, gpu: usize, bytes: u64) {
+        if bytes > 0 && !self.processes.get(&pid).is_some_and(|ledger| ledger.has_told) {
+            let (_, charged) = self.without.entry(pid).or_insert_with(|| (program_of(pid), BTreeMap::new()));
+            let most = charged.entry(gpu).or_default();
+            *most = bytes.max(*most);
+        }
+    }
+
+    /// What is to be said of each process without a ledger that NVML charged.
+    fn say_without(&mut self) -> Vec<String> {
+        let all = std::mem::take(&mut self.without).into_iter().map(|(pid, (program, charged))| {
+            let charged = charged.iter().map(|(gpu, bytes)| format!("{} on GPU {gpu}", units::bytes(*bytes)));
+            let charged = charged.collect::<Vec<_>>().join(" and ");
+            match file_name(&program) {
+                MPS_SERVER => format!(
+                    "process {pid} ({MPS_SERVER}) is the server of MPS: NVML charges it up to {charged}, which all its \
+                     clients share and which cannot be divided among them"
+                ),
+                name => {
+                    format!("process {pid} ({name}) has no ledger: NVML charges it up to {charged}, whose is not known")
+                }
+            }
+        });
+        all.collect()
     }
 
     fn with_pages(&self) -> Vec<u32> {
@@ -96,6 +131,7 @@ impl Tracer {
         while !is_settled && tries < MOST_TRIES {
             let before = self.ledger_mark(pid);
             read = self.read_memory(pid);
+            self.read_page(pid, false);
             let is_at_rest = before.as_ref().is_none_or(|mark| is_at_rest(mark, self.ledgers.telling));
             (tries, is_settled) = (tries + 1, is_at_rest && before == self.ledger_mark(pid));
         }
@@ -112,35 +148,33 @@ impl Tracer {
         }
         let is_full = self.ledgers.with_pages().len() >= self.ledgers.most_pages;
         match page.filter(|_| !is_full) {
-            Some(page) => self.ledgers.process(pid).open(SharedPage::new(page)),
+            Some(page) => {
+                self.ledgers.without.remove(&pid);
+                self.ledgers.process(pid).open(SharedPage::new(page));
+            }
             None => self.processes.unseen(format!("what process {pid} notes of its memory could not be taken")),
         }
     }
 
-    /// How much is attributed now on each GPU of a process, before a call of it, and how much graphs have of that.
+    /// How much was attributed on each GPU of a process at its last reading, and how much graphs had of that.
     pub(super) fn attributed(&mut self, pid: u32) -> BTreeMap<String, (u64, u64)> {
-        if !self.ledgers.is_on {
-            return BTreeMap::new();
-        }
-        self.read_page(pid, clock::now_ns(), false);
-        self.ledgers.process(pid).attributed()
+        if self.ledgers.is_on { self.ledgers.process(pid).attributed() } else { BTreeMap::new() }
     }
 
-    fn read_page(&mut self, pid: u32, t_ns: u64, changes: bool) {
+    fn read_page(&mut self, pid: u32, changes: bool) {
         let gpus = self.processes.gpus(pid);
         let Ledgers { processes, numbers, .. } = &mut self.ledgers;
         if let (Some(ledger), Some(gpus)) = (processes.get_mut(&pid), gpus) {
-            ledger.read_page(t_ns, gpus, changes, numbers);
+            ledger.read_page(clock::now_ns(), gpus, changes, numbers);
         }
     }
 
     /// Takes what was read now of a process. False if nothing was: the thread that waited for it has moved on.
-    fn settle(&mut self, pid: u32, (used, own): &MemoryNow, changes: bool) -> bool {
+    fn settle(&mut self, pid: u32, (used, own): &MemoryNow) -> bool {
         if !self.ledgers.is_on || (own.is_empty() && !self.gpus.is_empty()) {
             return false;
         }
         let t_ns = clock::now_ns();
-        self.read_page(pid, t_ns, changes);
         // Until a process was listed, the whole GPU stood for it, with what others took there.
         if own.iter().any(|bytes| *bytes > 0) && !std::mem::replace(&mut self.ledgers.is_listed, true) {
             for (pid, ledger) in &mut self.ledgers.processes {
@@ -178,7 +212,7 @@ impl Tracer {
         now: &MemoryNow,
         named: Option<&str>,
     ) -> Vec<(String, i64)> {
-        if !self.settle(pid, now, false) {
+        if !self.settle(pid, now) {
             return Vec::new();
         }
         let is_listed = self.ledgers.is_listed;
@@ -190,7 +224,7 @@ impl Tracer {
             let account = ledger.gpu(&gpu.uuid);
             let (before, _) = before.attributed.get(&gpu.uuid).copied().unwrap_or_default();
             let growth = account::growth(charge, (before, account.attributed_bytes()))?;
-            let growth = if account::moves_managed(call) { account.without_managed(growth) } else { growth };
+            let growth = account.taken_by(call, growth);
             Some((gpu.uuid.clone(), growth)).filter(|(_, growth)| *growth != 0)
         });
         all.collect()
@@ -232,7 +266,7 @@ impl Tracer {
         let Some(before) = self.pending.remove(&(pid, number)).filter(|_| self.ledgers.is_on) else { return };
         let now = self.read_for(pid, waiting);
         let grown = match ends_context(&taker.call) {
-            true if self.settle(pid, &now, false) => Vec::new(),
+            true if self.settle(pid, &now) => Vec::new(),
             _ => self.grown((pid, &taker.call), &before, &now, Some(&taker.gpu)),
         };
         let of_graphs = self.ledgers.process(pid).grown_graphs(&before.attributed);
@@ -244,7 +278,7 @@ impl Tracer {
             let Ledgers { processes, numbers, .. } = &mut self.ledgers;
             let ledger = processes.get_mut(&pid);
             ledger.into_iter().for_each(|ledger| ledger.name_graphs(&of_graphs, &taker, numbers));
-            self.read_page(pid, clock::now_ns(), false);
+            self.read_page(pid, false);
             self.write_changes(pid, true);
         }
         self.charge_call(pid, &grown, &taker);
@@ -258,7 +292,7 @@ impl Tracer {
         self.ledgers.telling = 1;
         let now = self.read_for(pid, waiting);
         self.ledgers.telling = 0;
-        if self.settle(pid, &now, false) {
+        if self.settle(pid, &now) {
             self.close_group(pid);
             self.write_changes(pid, true);
         }
@@ -277,7 +311,7 @@ impl Tracer {
             }
         }
         let now = self.read_for(event.pid, waiting);
-        if self.settle(event.pid, &now, false) {
+        if self.settle(event.pid, &now) {
             self.write_changes(event.pid, true);
         }
     }
@@ -287,7 +321,7 @@ impl Tracer {
         self.ledgers.telling = u64::from(why == LedgerReason::Peak);
         let now = self.read_for(pid, waiting);
         self.ledgers.telling = 0;
-        if !self.settle(pid, &now, false) {
+        if !self.settle(pid, &now) {
             return;
         }
         self.close_group(pid);
@@ -332,14 +366,16 @@ impl Tracer {
 
     /// Takes what is read now of every process that runs. Which these are.
     pub(super) fn read_ledgers(&mut self, changes: bool) -> Vec<u32> {
-        let with_pages = self.ledgers.with_pages();
-        if with_pages.is_empty() {
+        // The last reading of a process that ends is that before its end: by now it may have given back a part.
+        let running: Vec<u32> = self.ledgers.with_pages().into_iter().filter(|pid| is_running(*pid)).collect();
+        if running.is_empty() {
             return Vec::new();
         }
         let mut gpus = Vec::new();
         for _ in 0..MOST_TRIES {
             let before = self.ledgers.marks();
             gpus = self.read_gpus().unwrap_or_default();
+            running.iter().for_each(|pid| self.read_page(*pid, changes));
             let after = self.ledgers.marks();
             let pairs = self.ledgers.processes.values_mut().zip(before.iter().zip(&after));
             for (ledger, (before, after)) in pairs {
@@ -349,11 +385,13 @@ impl Tracer {
                 break;
             }
         }
-        // The last reading of a process that ends is that before its end: by now it may have given back a part.
-        let running = with_pages.into_iter().filter(|pid| is_running(*pid));
-        let read = running.filter(|pid| {
+        for (gpu, reading) in gpus.iter().enumerate() {
+            let listed = reading.processes.iter().flatten().filter(|listed| self.processes.gpus(listed.pid).is_some());
+            listed.for_each(|listed| self.ledgers.note_without(listed.pid, gpu, listed.used_bytes.unwrap_or(0)));
+        }
+        let read = running.into_iter().filter(|pid| is_running(*pid)).filter(|pid| {
             let used = gpus.iter().map(|gpu| gpu.used_bytes).collect();
-            let is_read = self.settle(*pid, &(used, self.own_bytes(&gpus, *pid)), changes);
+            let is_read = self.settle(*pid, &(used, self.own_bytes(&gpus, *pid)));
             if is_read {
                 self.close_group(*pid);
             }
@@ -391,6 +429,9 @@ impl Tracer {
         if self.ledgers.untold > 0 {
             let processes = counted(self.ledgers.untold, "process");
             self.processes.unseen(format!("{processes} did not tell whose the memory is"));
+        }
+        for why in self.ledgers.say_without() {
+            self.processes.unseen(why);
         }
     }
 
@@ -433,4 +474,27 @@ fn is_running(pid: u32) -> bool {
     // `flags` is field 9.
     let flags = supervisor::stat(pid).and_then(|fields| fields.get(6)?.parse::<u64>().ok());
     is_alive(pid) && flags.is_none_or(|flags| flags & EXITING == 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_charged_to_a_process_without_a_ledger_is_said_with_its_number_and_its_gpus() {
+        let mut ledgers = Ledgers::new(true, 9);
+        let charged = BTreeMap::from([(0, 66 << 20)]);
+        ledgers.without.insert(70, ("/usr/bin/nvidia-cuda-mps-server".to_owned(), charged.clone()));
+        ledgers.without.insert(71, ("/opt/worker".to_owned(), charged));
+        ledgers.note_without(70, 1, 30 << 20);
+        ledgers.note_without(70, 1, 20 << 20);
+        ledgers.process(72).has_told = true;
+        ledgers.note_without(72, 0, 9 << 20);
+        let said = [
+            "process 70 (nvidia-cuda-mps-server) is the server of MPS: NVML charges it up to 66 MiB on GPU 0 and 30 MiB \
+             on GPU 1, which all its clients share and which cannot be divided among them",
+            "process 71 (worker) has no ledger: NVML charges it up to 66 MiB on GPU 0, whose is not known",
+        ];
+        assert_eq!(ledgers.say_without(), said);
+    }
 }

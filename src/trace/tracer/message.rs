@@ -54,6 +54,8 @@ pub(super) struct ShimMessage {
     pub(super) uuid: Option<String>,
     pub(super) status: Option<i64>,
     pub(super) elapsed_ns: Option<u64>,
+    /// The thread that had selected a context, as `tid`.
+    pub(super) selected_by: Option<u32>,
     #[serde(flatten)]
     pub(super) content: Content,
 }
@@ -251,7 +253,6 @@ impl ShimMessage {
                     && matches!(
                         memory,
                         MemoryKind::Allocation
-                            | MemoryKind::Array
                             | MemoryKind::Pool
                             | MemoryKind::Physical
                             | MemoryKind::Managed

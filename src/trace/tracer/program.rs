@@ -12,6 +12,7 @@ use rustix::process::{Signal, set_parent_process_death_signal};
 
 use super::caller::Caller;
 use super::signals::{Bystander, HandingOn, Withheld};
+use super::stderr::PassedStderr;
 use super::{Apart, TracerError};
 use cuda_pitfalls_instrument::{supervisor, umask};
 
@@ -33,14 +34,14 @@ pub(super) struct TracedProgram {
 impl TracedProgram {
     /// Starts a command with a changed environment, and with our terminal, descriptors and process group. If it runs
     /// `apart`, it has neither input nor output but for the stderr that is wanted, and is killed when this process ends.
-    /// `stderr` takes the place of our stderr. Signals that are `withheld` do not reach it.
+    /// `passed` takes the place of our stderr. Signals that are `withheld` do not reach it.
     pub(super) fn start(
         command: &[OsString],
         environment: &[(OsString, OsString)],
         caller: Caller,
         bystander: Bystander,
         apart: Option<&Apart>,
-        stderr: Option<Stdio>,
+        passed: Option<&PassedStderr>,
         withheld: Withheld,
     ) -> Result<TracedProgram, TracerError> {
         let Some((program, arguments)) = command.split_first() else {
@@ -50,7 +51,12 @@ impl TracedProgram {
         let signals = HandingOn::start(bystander, withheld).map_err(failed)?;
         let mut started = Command::new(program);
         started.args(arguments).envs(environment.iter().map(|(name, value)| (name, value)));
-        started.stderr(stderr.unwrap_or_else(Stdio::inherit));
+        if let Some(passed) = passed {
+            started.stderr(passed.stderr().map_err(failed)?);
+            if let Some(stdout) = passed.stdout().map_err(failed)? {
+                started.stdout(stdout);
+            }
+        }
         if let Some(apart) = apart {
             let stderr = match &apart.stderr {
                 Some(path) => Stdio::from(appended(path).map_err(failed)?),

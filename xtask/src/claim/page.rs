@@ -70,7 +70,9 @@ fn counts(ledger: &Ledger<'_>) -> String {
 fn row(out: &mut String, weighed: &Weighed<'_>) {
     let claim = weighed.claim;
     let mut about = vec![format!("**{}**", markdown(&verdict(weighed)))];
-    about.extend((!claim.untestable.is_empty()).then(|| markdown(&claim.untestable)));
+    about.extend(
+        [&claim.untestable, &claim.unmeasured].into_iter().filter(|why| !why.is_empty()).map(|why| markdown(why)),
+    );
     for (name, text) in [("when", &claim.condition), ("cause", &claim.cause), ("note", &claim.note)] {
         about.extend((!text.is_empty()).then(|| format!("*{name}*: {}", markdown(text))));
     }
@@ -95,14 +97,17 @@ fn row(out: &mut String, weighed: &Weighed<'_>) {
 
 /// The verdict, or why there is none.
 fn verdict(weighed: &Weighed<'_>) -> String {
-    let Some(stated) = weighed.claim.verdict else { return "cannot be tested here".to_owned() };
+    let Some(stated) = weighed.claim.verdict else {
+        let is_testable = !weighed.claim.unmeasured.is_empty();
+        return if is_testable { "not measured" } else { "cannot be tested here" }.to_owned();
+    };
     let stated = stated.name();
     match weighed.held {
         ClaimHeld::Stands if weighed.claim.is_of_calls_only() => format!("{stated} ({CALLS_ONLY})"),
         ClaimHeld::Stands => stated.to_owned(),
         ClaimHeld::Contradicted => format!("contradicted: the measurement does not support the row's “{stated}”"),
         ClaimHeld::Open => format!("open: the row says “{stated}”, and not all of it was measured"),
-        ClaimHeld::NotMeasured => format!("not measured here: the row says “{stated}”"),
+        ClaimHeld::NotMeasured => "not measured".to_owned(),
     }
 }
 

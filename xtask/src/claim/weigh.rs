@@ -82,6 +82,7 @@ impl<'a> Weighed<'a> {
     /// The verdict, or why there is none.
     pub fn word(&self) -> &'static str {
         match (self.claim.verdict, self.held) {
+            (None, _) if !self.claim.unmeasured.is_empty() => "not measured",
             (None, _) => "untestable",
             (Some(stated), ClaimHeld::Stands) => stated.name(),
             (Some(_), ClaimHeld::Contradicted) => "contradicted",

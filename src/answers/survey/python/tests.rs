@@ -177,7 +177,15 @@ fn of_a_long_way_the_ends_are_kept() {
 fn ended(code: Option<i32>, signal: Option<&str>, after_s: u64) -> Trace {
     let mut trace = TraceBuilder::on(1).done();
     let (t_ns, signal) = (after_s * SECOND, signal.map(str::to_string));
-    trace.end = Some(End { t_ns, code, signal, not_seen: Vec::new(), left_out: 0, memory_gap_ns: Vec::new() });
+    trace.end = Some(End {
+        t_ns,
+        code,
+        signal,
+        not_seen: Vec::new(),
+        left_out: 0,
+        memory_gap_ns: Vec::new(),
+        stderr: Vec::new(),
+    });
     trace
 }
 

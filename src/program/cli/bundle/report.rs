@@ -3,15 +3,18 @@
 use super::archive::{ArchiveFile, BundleArguments, attach, redactor, stem, write};
 use crate::cli::output::{Outcome, fail};
 use cuda_pitfalls_answers::exit::Exit;
-use cuda_pitfalls_core::catalogue;
 use cuda_pitfalls_core::report::{ReportView, Stored, StoredReport};
 use cuda_pitfalls_core::verdict::{ExpectationMet, Kind, Verdict};
+use cuda_pitfalls_core::{catalogue, judge};
 use cuda_pitfalls_render::issue::{self, Attached};
 use cuda_pitfalls_render::worded;
 
 pub(super) fn bundle(arguments: &BundleArguments) -> Outcome {
     let stored = Stored::open(&arguments.report).and_then(|stored| stored.report());
     let mut report = worded(stored.map_err(|error| fail(error, Exit::Usage, false))?);
+    if let StoredReport::Whole(whole) = &mut report {
+        judge::rejudge(whole);
+    }
     if !report.view().scenarios.iter().any(|one| one.verdict.kind != Kind::Skipped) {
         return Err(fail("nothing was measured in this report", Exit::NothingMeasured, false));
     }
@@ -40,7 +43,9 @@ pub(super) fn bundle(arguments: &BundleArguments) -> Outcome {
         report = redacted(&report)
             .map_err(|error| fail(format!("the redacted report cannot be read: {error}"), Exit::Internal, false))?;
     }
-    let document = serde_json::to_value(&report).unwrap_or_default();
+    let document = serde_json::to_value(&report);
+    let document = document
+        .map_err(|error| fail(format!("the report cannot be written as JSON: {error}"), Exit::Internal, false))?;
     entries.push(ArchiveFile { name: "report.json".into(), text: format!("{document:#}\n") });
     let issue = issue::issue(&report.view(), &attached);
     entries.push(ArchiveFile { name: "issue.md".into(), text: issue });

@@ -41,8 +41,9 @@ fn read(arguments: &BundleArguments) -> Result<(Trace, String), TraceError> {
     let mut redactor = redactor();
     cuda_pitfalls_trace::lines(&arguments.report, |line| {
         let line = if arguments.redact { redacted(line, &mut redactor) } else { Ok(line) };
-        text.push_str(&line.and_then(|line| serde_json::to_string(&line)).unwrap_or_default());
+        text.push_str(&serde_json::to_string(&line?)?);
         text.push('\n');
+        Ok(())
     })?;
     Ok((Trace::read(text.as_bytes(), &arguments.report)?, text))
 }

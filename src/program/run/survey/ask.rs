@@ -138,11 +138,11 @@ impl SurveyRun<'_> {
         let exit = ending::note(&mut document, &self.session);
         let store = self.store()?;
         ending::finish(&mut document, &store, exit, |document| {
-            let json = serde_json::to_string(document).unwrap_or_default();
+            let json = serde_json::to_string(document);
             let path = self.folder.join(document.kind.file());
             let form = if self.run.asked.quiet { render::ending } else { render::text };
             let text = form(document, &path.to_string_lossy());
-            self.console.surveyed(&text, &json, exit)
+            self.console.surveyed(&text, json, exit)
         })
     }
 }

@@ -17,8 +17,9 @@
     { words: 'no answer', colour: '--noanswer', mark: 'N' },
     { words: 'other facts', colour: '--fact', mark: 'F' },
     { words: 'another verdict', colour: '--verdict', mark: 'V' },
+    { words: 'CUDA does not start', colour: '--verdict', mark: 'X' },
   ];
-  const [NOT_ASKED, UNKNOWN, ALONE, USUAL, UNEXPECTED, SPLIT, BYTES, NO_ANSWER, FACT, VERDICT] = STATES.keys();
+  const [NOT_ASKED, UNKNOWN, ALONE, USUAL, UNEXPECTED, SPLIT, BYTES, NO_ANSWER, FACT, VERDICT, NO_CUDA] = STATES.keys();
   const OF_RANK = { verdict: VERDICT, fact: FACT, no_answer: NO_ANSWER, bytes: BYTES };
 
   // The cells. A machine may be in several groups; its most important state is shown.
@@ -40,6 +41,9 @@
       for (const machine of usual.unexpected) raise(machine, usual.question, UNEXPECTED);
     }
   });
+  machines.forEach((machine, place) => {
+    if (machine.no_cuda) for (let question = 0; question < columns; question++) raise(place, question, NO_CUDA);
+  });
   const differencesOf = machines.map(() => []);
   differences.forEach((difference, place) => {
     const state = difference.split ? SPLIT : OF_RANK[difference.rank];
@@ -52,7 +56,7 @@
   // How much differs in a row and in a column: the worst state first, then how often.
   const weight = count => {
     let total = 0;
-    for (let state = UNEXPECTED; state <= VERDICT; state++) total += count[state] * 16384 ** (state - UNEXPECTED);
+    for (let state = UNEXPECTED; state <= NO_CUDA; state++) total += count[state] * 4096 ** (state - UNEXPECTED);
     return total;
   };
   const rowWeight = new Float64Array(machines.length), columnCounts = questions.map(() => new Float64Array(STATES.length));
@@ -308,7 +312,9 @@
 
   const machineView = place => {
     const machine = machines[place];
-    const facts = [['Groups', groupsOf[place].map(group => groups[group].words).join('; ')],
+    const facts = [...(machine.no_cuda ? [['CUDA', `does not start: ${machine.no_cuda}`]] : []),
+      ...(machine.left_out ? [['Not compared', machine.left_out]] : []),
+      ...(machine.conflicts || []).map(conflict => ['Conflict', conflict]), ['Groups', groupsOf[place].map(group => groups[group].words).join('; ')],
       ...Object.entries(machine.labels || {}).map(([key, value]) => ['Label', `${key}=${value}`]),
       ['GPUs', machine.gpus.join(', ') || 'none'], ['Reports', machine.reports.join(', ')],
       ['Latest run', machine.started_at + (machine.partial ? ' (partial)' : '')],
@@ -319,7 +325,7 @@
     const found = differencesOf[place].map(at => [at, differences[at]]);
     const silent = [...questions.keys()].filter(question => cells[place * columns + question] === UNKNOWN);
     const absent = [...questions.keys()].filter(question => cells[place * columns + question] === NOT_ASKED);
-    const isAlone = groupsOf[place].length > 0 && groupsOf[place].every(group => groups[group].machines.length === 1);
+    const isAlone = groupsOf[place].length > 0 && groupsOf[place].filter(group => !groups[group].facts).every(group => groups[group].machines.length === 1);
     const body = found.map(([at, difference]) => [questionCell(difference.question),
       element('a', difference.share, { href: `#difference=${at + 1}` }), sides(difference, 1), sides(difference, 2),
       groups[difference.group]?.words ?? '']);
@@ -327,7 +333,7 @@
       element('dl', facts.flatMap(([name, value]) => [element('dt', name), element('dd', value)])),
       element('h2', 'What differs from what is usual in its group'),
       found.length ? table('The most important first.', ['Question', 'Differs in', 'Usual', 'Here', 'Group'], body)
-        : element('p', isAlone ? 'It is alone in its group, so it cannot differ.' : `Nothing, in the ${answered[place][0]} questions that it answered.`),
+        : element('p', machine.no_cuda ? 'CUDA does not start on it.' : isAlone ? 'It is alone in its group: its answers are compared with none.' : `Nothing, in the ${answered[place][0]} questions that it answered.`),
       ...list('Without an answer, as in the whole group', silent), ...list('Not asked here', absent)];
   };
   const list = (title, places) => places.length

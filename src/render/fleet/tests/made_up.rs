@@ -67,7 +67,17 @@ fn merged_with(texts: &[Vec<u8>], rule: Rule) -> Fleet {
 }
 
 fn measured() -> Rule {
-    Rule { provenance: Provenance::Measured, not_before: None, not_after: Some("2026-12-01T00:00:00Z".into()) }
+    Rule {
+        provenance: Provenance::Measured,
+        not_before: None,
+        not_after: Some("2026-12-01T00:00:00Z".into()),
+        group_by: None,
+    }
+}
+
+/// The largest group of answers.
+pub(super) fn answers(fleet: &Fleet) -> &Group {
+    fleet.groups.iter().find(|group| !group.key.is_of_facts).expect("a group of answers")
 }
 
 pub(super) fn merged(reports: &[Value]) -> Fleet {
@@ -117,7 +127,7 @@ fn a_minority_differs_in_verdict_facts_bytes_or_has_no_answer() {
             difference("context/two", &["node-03"], "trap/gpu0: +527 MiB / +600 MiB (+73 MiB)"),
         ]
     );
-    let usual = &fleet.groups[0].usual[1];
+    let usual = &answers(&fleet).usual[1];
     assert_eq!((usual.no_answer.as_slice(), usual.not_asked.as_slice()), (&[5][..], &[7][..]));
     assert_eq!((usual.outcomes[0].machines, usual.used_bytes["trap/gpu0"].count), (7, 4));
 }
@@ -131,7 +141,7 @@ fn of_two_equally_frequent_outcomes_none_is_usual() {
     let fleet = merged(&all);
     let [one] = fleet.differences.as_slice() else { panic!("{:?}", fleet.differences) };
     assert_eq!((one.machines.len(), one.usual_machines), (2, 2), "who reads it can tell that it is a tie");
-    assert!(fleet.groups[0].usual[0].used_bytes.is_empty(), "there are no usual members to take figures of");
+    assert!(answers(&fleet).usual[0].used_bytes.is_empty(), "there are no usual members to take figures of");
 }
 
 #[test]
@@ -168,13 +178,18 @@ fn machines_are_compared_within_their_group_only() {
         *report.pointer_mut(outcome).unwrap() = json!([seen("1 a: other")]);
     }
     let fleet = merged(&all);
-    // A driver that differs is a difference from the machines with the same GPUs, named as such.
-    let driver = difference("driver", &["node-00"], "driver: version=580.1 / version=590.1");
-    assert_eq!(told(&fleet), [driver]);
-    assert_eq!((fleet.differences[0].usual_machines, fleet.causes.len()), (4, 1));
+    // What makes them another group is a difference from the rest of the fleet.
+    let facts = [
+        difference("machine: GPU model", &["node-02"], "GPU model: H / B"),
+        difference("machine: MIG", &["node-01"], "MIG: no / yes"),
+        difference("machine: driver", &["node-00"], "driver: 580.1 / 590.1"),
+    ];
+    let mut found = told(&fleet);
+    found.sort();
+    assert_eq!(found, facts);
     let sizes: Vec<usize> = fleet.groups.iter().map(|group| group.machines.len()).collect();
-    assert_eq!(sizes, [2, 1, 1, 1, 1], "the largest first; two are disturbed by others");
-    assert!(fleet.groups[0].key.shared);
+    assert_eq!(sizes, [6, 2, 1, 1, 1, 1], "the largest first; two are disturbed by others");
+    assert!(fleet.groups[0].key.is_of_facts && fleet.groups[1].key.shared);
     // One attempt of twenty may be disturbed on a machine that is idle; two say that others were at work.
     for (counted, disturbed, is_shared) in [([9, 10], 1, false), ([9, 9], 2, true)] {
         let mut one = fleet_of(1);
@@ -182,7 +197,7 @@ fn machines_are_compared_within_their_group_only() {
             one[0]["scenarios"][at]["cases"][0]["outcomes"][0]["count"] = json!(count);
         }
         one[0]["scenarios"][0]["cases"][0]["not_counted"] = json!({"contaminated": disturbed});
-        assert_eq!(merged(&one).groups[0].key.shared, is_shared, "{disturbed} of 20");
+        assert_eq!(answers(&merged(&one)).key.shared, is_shared, "{disturbed} of 20");
     }
     // Other libcudarts are other groups, of the same machine.
     let mut both = fleet_of(1);
@@ -190,7 +205,10 @@ fn machines_are_compared_within_their_group_only() {
     both[0]["scenarios"].as_array_mut().unwrap().push(other);
     both[0]["scenarios"][2]["libcudart"]["version"] = json!("12.9");
     let fleet = merged(&both);
-    assert_eq!(fleet.groups.iter().map(|group| &group.machines[..]).collect::<Vec<_>>(), [[0], [0]]);
+    assert_eq!(
+        fleet.groups.iter().filter(|group| !group.key.is_of_facts).map(|group| &group.machines[..]).collect::<Vec<_>>(),
+        [[0], [0]]
+    );
 }
 
 #[test]
@@ -202,11 +220,81 @@ fn a_question_that_was_asked_otherwise_is_another_one() {
         {"kind": "skipped", "reason": "no_package", "expectation": "no_expectation"}});
     let fleet = merged(&all);
     let names: Vec<&str> = fleet.questions.iter().map(|question| question.name.as_str()).collect();
-    assert_eq!(names, ["context/one", "context/one (asked otherwise: beef)", "context/two"]);
+    assert_eq!(names[..3], ["context/one", "context/one (asked otherwise: beef)", "context/two"]);
     assert_eq!(
         told(&fleet),
         [difference("context/one", &["node-03"], "verdict: yes (reproduced) / no answer: no_package")]
     );
+}
+
+#[test]
+fn two_reports_of_a_machine_that_disagree_are_a_conflict_whichever_is_later() {
+    let mut all = fleet_of(3);
+    all[0]["scenarios"][0]["verdict"] = json!({"kind": "not_reproduced", "expectation": "unexpected"});
+    for (change, what) in [("2026-11-21T10:00:00Z", "later"), ("2026-11-19T10:00:00Z", "earlier")] {
+        let mut liar = all[0].clone();
+        liar["run"]["started_at"] = json!(change);
+        liar["scenarios"][0]["verdict"] = json!({"kind": "reproduced", "expectation": "as_expected"});
+        let fleet = merged(&[&all[..], &[liar]].concat());
+        let machine = &fleet.machines[0];
+        assert!(machine.has_conflict() && machine.conflicts[0].ends_with("disagree on context/one"), "{machine:?}");
+        assert_eq!((machine.unexpected, fleet.input.buckets.get(&Bucket::Disagreeing)), (1, Some(&1)), "{what}");
+        let text = super::super::render(&fleet, super::super::FleetForm::Text, 200, None);
+        assert!(
+            text.contains("disagree on context/one") && text.contains("unexpected verdicts on 1 machine"),
+            "{text}"
+        );
+    }
+    // Of another driver, its answers are in another group, and the machine is one that cannot be both.
+    let mut other = all[1].clone();
+    other["machine"]["driver_version"] = json!("590.1");
+    other["run"]["started_at"] = json!("2026-11-21T10:00:00Z");
+    let fleet = merged(&[&all[..], &[other]].concat());
+    assert!(fleet.machines[1].conflicts[0].contains("disagree on driver"), "{:?}", fleet.machines[1]);
+    assert!(!fleet.machines[2].has_conflict());
+}
+
+#[test]
+fn machines_without_cuda_lost_gpus_and_left_out_reports_are_all_there() {
+    let mut all = fleet_of(9);
+    let reason = |word: &str| json!({"kind": "skipped", "reason": word, "expectation": "no_expectation"});
+    for scenario in all[1]["scenarios"].as_array_mut().unwrap() {
+        *scenario = json!({"name": scenario["name"], "sha256": "00ff", "verdict": reason("no_nvml")});
+    }
+    all[1]["machine"]["gpus"] = json!([]);
+    all[1]["machine"]["unavailable"] = json!([{"reason": "no_libcuda", "detail": "x".repeat(1000)}]);
+    for scenario in all[2]["scenarios"].as_array_mut().unwrap() {
+        scenario["cases"] = json!([{"name": "trap", "outcomes": [{"count": 1, "facts": [seen("1 cuInit: CUDA_ERROR_SYSTEM_NOT_READY")]}]}]);
+    }
+    let gpus = |count: usize| (0..count).map(|gpu| json!({"uuid": format!("GPU-9{gpu}"), "name": "H", "mig": false}));
+    for (at, report) in all.iter_mut().enumerate().skip(3) {
+        report["machine"]["gpus"] = gpus(if at == 4 { 7 } else { 8 }).collect();
+        for gpu in report["machine"]["gpus"].as_array_mut().unwrap() {
+            gpu["uuid"] = json!(format!("{}-{at}", gpu["uuid"].as_str().unwrap()));
+        }
+    }
+    all[0]["scenarios"] = json!([]);
+    all[0]["machine"]["gpus"] = json!([]);
+    all[0]["machine"]["gpus"] = gpus(8).collect();
+    all[3]["provenance"] = json!("simulated");
+    let fleet = merged(&all);
+    let states: Vec<(bool, Option<Bucket>)> =
+        fleet.machines.iter().map(|it| (it.no_cuda.is_some(), it.left_out)).collect();
+    assert_eq!(fleet.machines.len(), 9);
+    assert_eq!(states.iter().filter(|it| it.0).count(), 2);
+    let reasons: Vec<&str> = fleet.machines.iter().filter_map(|it| it.no_cuda.as_deref()).collect();
+    assert!(reasons[0].chars().count() == 200 && reasons[1] == "CUDA_ERROR_SYSTEM_NOT_READY", "{reasons:?}");
+    let left_out: Vec<Bucket> = states.iter().filter_map(|it| it.1).collect();
+    assert_eq!(left_out, [Bucket::Empty, Bucket::Simulated]);
+    assert_eq!(told(&fleet), [difference("machine: number of GPUs", &["node-04"], "number of GPUs: 8 / 7")]);
+    // Within a label, the one machine of its kind is usual.
+    for (at, report) in all.iter_mut().enumerate() {
+        report["run"]["labels"]["pool"] = json!(if at == 4 { "small" } else { "large" });
+    }
+    let texts: Vec<Vec<u8>> = all.iter().map(|report| report.to_string().into_bytes()).collect();
+    let fleet = merged_with(&texts, Rule { group_by: Some("pool".into()), ..measured() });
+    assert_eq!(told(&fleet), []);
+    assert!(fleet.groups.iter().any(|group| group.key.label.as_deref() == Some("pool=small")));
 }
 
 #[test]
@@ -224,7 +312,8 @@ fn of_two_reports_of_one_machine_the_later_counts_and_others_are_joined() {
     assert_eq!(fleet.input.buckets, BTreeMap::from([(Bucket::Merged, 4)]));
     all.insert(0, later);
     let fleet = merged(&all);
-    assert_eq!(fleet.input.buckets, BTreeMap::from([(Bucket::Merged, 3), (Bucket::Duplicate, 2)]));
+    let buckets = [(Bucket::Merged, 3), (Bucket::Duplicate, 1), (Bucket::Disagreeing, 1)];
+    assert_eq!(fleet.input.buckets, BTreeMap::from(buckets));
     assert_eq!((fleet.machines.len(), fleet.machines[0].started_at.as_str()), (3, "2026-11-21T10:00:00Z"));
     assert_eq!(fleet.input.from.as_deref(), Some("2026-11-20T10:00:00Z"));
 }

@@ -6,7 +6,7 @@ use super::super::clue::Clue;
 use super::{about, gpu_name, leaves_guard, line, sum};
 use crate::history::ProgramHistory;
 use crate::stack::selects_device;
-use crate::{ContextChange, ContextLife, EventKind, History, Trace, TraceEvent};
+use crate::{ContextChange, ContextLife, EventKind, GpuUse, History, Trace, TraceEvent};
 
 /// The text for an unknown ordinal.
 const SOME_ORDINAL: &str = "N";
@@ -73,10 +73,10 @@ fn is_of_unselected_thread(program: &ProgramHistory<'_>, life: &ContextLife<'_>)
         return Some(false);
     }
     let work = program.events.iter().map(|(_, event)| *event);
-    // A thread that releases contexts at the end has not worked on their GPUs.
+    // A thread that releases contexts at the end has not worked on their GPUs, and one that copies fetches what is there.
     let work = work.filter(|event| match event.what {
         EventKind::Context { change, .. } => change == ContextChange::Made,
-        EventKind::FirstUse { .. } => true,
+        EventKind::FirstUse { usage } => usage != GpuUse::Copy,
         _ => false,
     });
     let (here, elsewhere): (Vec<_>, Vec<_>) = work.partition(|event| event.gpu == made.gpu);

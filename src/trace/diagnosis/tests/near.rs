@@ -204,12 +204,13 @@ fn a_thread_that_means_device_0_is_not_lost() {
     assert_eq!(with(&[], &runs, |made| made), [] as [&str; 0], "it is not known what it called");
     let gives_up = |made: TraceBuilder| made.thread(PID).context_ends(0).context_ends(1);
     assert_eq!(with(&asks, &main, gives_up), ["thread-without-device"], "what releases contexts does not work on them");
-    let both = |made: TraceBuilder| {
-        made.thread(PID).event("cuMemcpy", EventKind::FirstUse { usage: crate::GpuUse::Copy }, |event| {
-            event.gpu = Some(uuid(0));
-        })
-    };
-    assert_eq!(with(&asks, &main, both), [] as [&str; 0], "the main thread works on both GPUs");
+    fn uses(made: TraceBuilder, usage: crate::GpuUse) -> TraceBuilder {
+        made.thread(PID).event("a call", EventKind::FirstUse { usage }, |event| event.gpu = Some(uuid(0)))
+    }
+    let launches = |made: TraceBuilder| uses(made, crate::GpuUse::Launch);
+    let copies = |made: TraceBuilder| uses(made, crate::GpuUse::Copy);
+    assert_eq!(with(&asks, &main, launches), [] as [&str; 0], "the main thread works on both GPUs");
+    assert_eq!(with(&asks, &main, copies), ["thread-without-device"], "it fetches what the other one made");
     let mut old = super::in_thread(false);
     for event in &mut old.events {
         if let EventKind::Context { current, .. } = &mut event.what {

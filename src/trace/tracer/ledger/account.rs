@@ -70,12 +70,18 @@ pub(in crate::tracer) fn kind_of(call: &str) -> MemoryKind {
         _ if ["Module", "Library", "Kernel", "Func", "Launch"].iter().any(|word| call.contains(word)) => {
             MemoryKind::Code
         }
+        _ if call.contains("Array") => MemoryKind::Array,
         _ => MemoryKind::Driver,
     }
 }
 
+/// Whether a call only gives back: what is charged more meanwhile is another's memory, whose owner has given it back.
+fn only_gives_back(call: &str) -> bool {
+    ["MemUnmap", "MemRelease", "AddressFree", "IpcClose"].iter().any(|word| call.contains(word))
+}
+
 /// Whether managed memory may have moved to the GPU in a call.
-pub(super) fn moves_managed(call: &str) -> bool {
+fn moves_managed(call: &str) -> bool {
     ["Launch", "Memcpy", "Memset", "Prefetch"].iter().any(|word| call.contains(word))
 }
 
@@ -165,6 +171,15 @@ impl GpuAccount {
         let held = self.paged.entry(holder).or_default();
         held.0 = held.0.saturating_add(bytes);
         held.1 = count.map(|count| held.1.unwrap_or(0).saturating_add(count));
+    }
+
+    /// What of a growth beside a call the call took.
+    pub(super) fn taken_by(&mut self, call: &str, growth: i64) -> i64 {
+        match growth {
+            _ if moves_managed(call) => self.without_managed(growth),
+            _ if only_gives_back(call) => growth.min(0),
+            _ => growth,
+        }
     }
 
     /// What a call took that is not managed memory. The rows of managed memory hold all of it, wherever it is.
@@ -418,6 +433,17 @@ mod tests {
         assert_eq!(growth((9 * MIB, 7 * MIB), (0, 4 * MIB)), Some(-(2 << 20)));
         assert_eq!(growth((u64::MAX, 0), (0, u64::MAX)), Some(-i64::MAX));
         assert_eq!(growth((0, u64::MAX), (u64::MAX, 0)), Some(i64::MAX));
+    }
+
+    #[test]
+    fn arrays_are_measured_and_what_only_gives_back_takes_nothing() {
+        assert_eq!(kind_of("cuMipmappedArrayDestroy"), kind_of("cuArray3DCreate_v2"));
+        assert_eq!(kind_of("cuArray3DCreate_v2"), MemoryKind::Array);
+        let mut account = GpuAccount::default();
+        for call in ["cuMemUnmap", "cuMemRelease", "cuMemAddressFree", "cuIpcCloseMemHandle"] {
+            assert_eq!([10, -10].map(|growth| account.taken_by(call, growth)), [0, -10], "{call}");
+        }
+        assert_eq!(account.taken_by("cuMemFreeAsync", 10), 10);
     }
 
     #[test]

@@ -245,9 +245,9 @@ impl ProcessLedger {
             let account = self.gpus.get(&gpu);
             let attributed_bytes = account.map_or(0, GpuAccount::attributed_bytes);
             let now = GpuTotals { charged_bytes, attributed_bytes };
-            // Memory that is being taken is charged and not yet on the page.
+            // Memory that is being taken may be charged and not yet on the page, or on the page and charged since.
             let last = account.map(|account| account.settled).unwrap_or_default();
-            let is_better = !self.is_settled && last.attributed_bytes > 0 && last.rest() < now.rest();
+            let is_better = !self.is_settled && last.attributed_bytes > 0;
             (gpu, if is_better { last } else { now })
         });
         let is_shared = !self.is_settled;
@@ -508,6 +508,50 @@ mod tests {
         charged(&mut ledger, 600 * MIB);
         assert!(!ledger.close_group(&mut numbers));
         assert_eq!(ledger.gpu("GPU-0").attributed_bytes(), 512 * MIB);
+    }
+
+    #[test]
+    fn a_call_that_begins_while_the_page_is_ahead_of_the_charge_is_not_charged_with_that() {
+        let (mut ledger, mut numbers) = (ProcessLedger::new(7), HolderNumbers::default());
+        charged(&mut ledger, 0);
+        begin(&mut ledger, 0);
+        end(&mut ledger, taker(MemoryKind::Context, "cuCtxCreate_v2"), 100 * MIB, &mut numbers);
+        charged(&mut ledger, 100 * MIB);
+        ledger.close_group(&mut numbers);
+        // Another thread took 6 MiB after NVML was read, and before the page was.
+        ledger.gpu("GPU-0").page_bytes = 6 * MIB;
+        ledger.is_settled = false;
+        begin(&mut ledger, 100 * MIB);
+        end(&mut ledger, taker(MemoryKind::Driver, "cuMemcpyAsync"), 6 * MIB, &mut numbers);
+        charged(&mut ledger, 106 * MIB);
+        assert!(ledger.close_group(&mut numbers));
+        assert_eq!(ledger.gpu("GPU-0").attributed_bytes(), 106 * MIB);
+    }
+
+    #[test]
+    fn threads_that_each_grow_a_context_come_to_what_is_charged_whatever_each_saw_meanwhile() {
+        let (mut ledger, mut numbers) = (ProcessLedger::new(7), HolderNumbers::default());
+        let gpus = ["GPU-0", "GPU-1", "GPU-2", "GPU-3"];
+        let charge = |ledger: &mut ProcessLedger, bytes: u64| {
+            let charge = MemoryCharge { t_ns: 1, own_bytes: Some(bytes), used_bytes: None };
+            ledger.is_settled = true;
+            ledger.charge(1, gpus.map(|gpu| (gpu.to_owned(), charge)).into());
+        };
+        charge(&mut ledger, 0);
+        for (before, grown, now) in [(0, 518 * MIB, 518 * MIB), (518 * MIB, 690 * MIB, 704 * MIB)] {
+            ledger.begin_call(gpus.map(|gpu| (gpu.to_owned(), before)).into_iter());
+            // The second time, the driver gives back 504 MiB before it takes 690: each thread but one has seen that.
+            for gpu in gpus {
+                let taker = MemoryTaker { gpu: gpu.into(), is_disturbed: true, ..taker(MemoryKind::Context, "call") };
+                let holder = ledger.holder(taker.clone(), &mut numbers);
+                ledger.gpu(gpu).grow(holder, taker.kind, grown);
+                ledger.group.note_charge(gpu, holder, grown);
+                ledger.note_end(&taker);
+            }
+            charge(&mut ledger, now);
+            ledger.close_group(&mut numbers);
+            assert_eq!(gpus.map(|gpu| ledger.gpu(gpu).attributed_bytes()), [now; 4]);
+        }
     }
 
     #[test]

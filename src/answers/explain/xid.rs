@@ -1,0 +1,141 @@
+//! The Xids of the kernel's log, each as advice: `scenarios/xids.toml`.
+
+use std::sync::LazyLock;
+
+use serde::Deserialize;
+
+use super::advice::{Advice, ErrorCause, ReadFor, advice_of_file};
+
+/// A number of the kernel's log.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Xid {
+    /// The number.
+    pub code: u32,
+    /// The name in the driver's header.
+    pub name: String,
+    /// What it means; empty if the driver does not print it.
+    pub means: String,
+    first: FirstStep,
+    /// The message that has causes.
+    #[serde(default)]
+    pub(super) advice: Option<String>,
+}
+
+/// What NVIDIA's catalog recommends at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum FirstStep {
+    Unused,
+    Unnamed,
+    Log,
+    Nothing,
+    Program,
+    Reset,
+    Restart,
+    Machine,
+    Vendor,
+    Power,
+    Update,
+    Nvlink,
+}
+
+impl FirstStep {
+    const fn sentence(self) -> &'static str {
+        match self {
+            FirstStep::Unused => "Check the number, and look for another Xid beside it.",
+            FirstStep::Unnamed | FirstStep::Log => "Read the lines of the log beside it: the catalog names no step.",
+            FirstStep::Nothing => "Nothing has to be done at once. Look for another Xid beside it.",
+            FirstStep::Program => {
+                "Start the program again. If it comes again with one program, run that under compute-sanitizer; if \
+                 with all, ask the vendor."
+            }
+            FirstStep::Reset => {
+                "Reset the GPU when nothing uses it (`nvidia-smi -r -i N`), or restart the machine. If it comes \
+                 again, ask the vendor."
+            }
+            FirstStep::Restart => "Restart the machine. If it comes again, ask the vendor.",
+            FirstStep::Machine => "Restart the virtual machine. If it comes again, ask the vendor.",
+            FirstStep::Vendor => "Ask the vendor.",
+            FirstStep::Power => "Check that the power cables of the board are plugged in.",
+            FirstStep::Update => "Update the driver and the software of the virtual GPU on host and guest.",
+            FirstStep::Nvlink => {
+                "Look at `nvidia-smi nvlink -s` and `nvidia-smi nvlink -e`, then reset the GPUs of the link."
+            }
+        }
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct XidFile {
+    catalog: String,
+    header: String,
+    read: ReadFor,
+    xid: Vec<Xid>,
+}
+
+/// Empty if the file is not valid; a test excludes that.
+static XIDS: LazyLock<Vec<(Xid, Advice)>> = LazyLock::new(|| {
+    let file: Option<XidFile> = toml::from_str(cuda_pitfalls_scenarios::XIDS).ok();
+    file.map(|file| file.xid.iter().map(|xid| (xid.clone(), advice(xid, &file))).collect()).unwrap_or_default()
+});
+
+/// All Xids, each with what is known of it.
+pub fn all_xids() -> &'static [(Xid, Advice)] {
+    &XIDS
+}
+
+impl Xid {
+    /// Its id in the store.
+    pub fn id(&self) -> String {
+        format!("xid/{}", self.code)
+    }
+
+    /// Whether today's drivers print it.
+    pub fn is_printed(&self) -> bool {
+        self.first != FirstStep::Unused
+    }
+
+    /// What it means, in a sentence.
+    pub fn sentence(&self) -> String {
+        let Xid { code, name, means, .. } = self;
+        match self.first {
+            FirstStep::Unused => format!("Xid {code} is {name}, which today's drivers do not print."),
+            _ => format!("Xid {code} is {name}: {means}."),
+        }
+    }
+}
+
+fn advice(xid: &Xid, file: &XidFile) -> Advice {
+    let shared = xid.advice.as_deref().and_then(advice_of_file);
+    let source = if xid.first == FirstStep::Unnamed { &file.header } else { &file.catalog };
+    let cause = if xid.means.is_empty() { "the number is reserved" } else { xid.means.as_str() };
+    let read = ErrorCause::read(cause, source, &file.read);
+    Advice {
+        id: xid.id(),
+        codes: Vec::new(),
+        says: vec![format!("Xid {}", xid.code), xid.name.clone()],
+        means: shared.map_or_else(|| xid.sentence(), |shared| format!("{} {}", xid.sentence(), shared.means)),
+        causes: shared.map_or_else(|| vec![read], |shared| shared.causes.clone()),
+        first: shared.map_or_else(|| xid.first.sentence().to_owned(), |shared| shared.first.clone()),
+        doctor: false,
+        harmless: false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_xid_is_there_once_with_its_meaning() {
+        assert!(all_xids().len() > 170);
+        for (index, (xid, advice)) in all_xids().iter().enumerate() {
+            assert_eq!(xid.code as usize, index + 1);
+            assert_eq!(xid.means.is_empty(), xid.first == FirstStep::Unused, "{xid:?}");
+            assert!(advice.causes.iter().all(|cause| cause.is_measured() || cause.read.is_some()), "{advice:?}");
+            assert!(xid.advice.is_none() || advice.causes.len() + advice.first.len() > 1, "{xid:?}");
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! The machines that differ, by the set of what they differ in, and the labels that only they have.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use super::document::{Difference, Fleet, Outliers, What};
+use super::names::NAMES;
+
+/// A label of a single machine tells no more than its name.
+const FEWEST: usize = 2;
+
+/// What a machine differs in, whatever it shows instead: the question with the case, the step or the figure.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Aspect<'f> {
+    NoCuda,
+    Verdict(usize),
+    Fact(usize, &'f str, &'f str),
+    NoAnswer(usize),
+    Bytes { question: usize, figure: &'f str, is_more: bool },
+}
+
+/// The machines that differ from a majority, those on which CUDA does not start first, and then by what differs first.
+pub fn outliers(fleet: &Fleet) -> Vec<Outliers> {
+    let mut known: BTreeMap<usize, (BTreeSet<Aspect<'_>>, Vec<usize>)> = BTreeMap::new();
+    for (machine, _) in fleet.machines.iter().enumerate().filter(|(_, machine)| machine.no_cuda.is_some()) {
+        known.entry(machine).or_default().0.insert(Aspect::NoCuda);
+    }
+    for (index, difference) in fleet.differences.iter().enumerate() {
+        if difference.is_split {
+            continue;
+        }
+        let aspects = aspects(difference);
+        for machine in difference.machines.iter().filter(|machine| **machine < fleet.machines.len()) {
+            let (all, differences) = known.entry(*machine).or_default();
+            all.extend(aspects.iter().cloned());
+            differences.push(index);
+        }
+    }
+    let mut sets: BTreeMap<BTreeSet<Aspect<'_>>, Outliers> = BTreeMap::new();
+    for (machine, (aspects, differences)) in known {
+        let no_cuda = aspects.contains(&Aspect::NoCuda);
+        let outliers = sets.entry(aspects).or_insert_with(|| Outliers { no_cuda, ..Outliers::default() });
+        outliers.machines.push(machine);
+        outliers.differences.extend(differences);
+    }
+    let holders = count_labels(fleet);
+    let mut all: Vec<Outliers> = sets.into_values().collect();
+    for outliers in &mut all {
+        outliers.differences.sort_unstable();
+        outliers.differences.dedup();
+        outliers.labels = shared_labels(fleet, &outliers.machines, &holders);
+    }
+    all.sort_by(|a, b| b.no_cuda.cmp(&a.no_cuda).then_with(|| a.differences.cmp(&b.differences)));
+    all
+}
+
+fn aspects(difference: &Difference) -> Vec<Aspect<'_>> {
+    let question = difference.question;
+    match &difference.what {
+        What::Outcome { verdict_differs, facts, .. } => {
+            let verdict = verdict_differs.then_some(Aspect::Verdict(question));
+            let facts = facts.iter().filter_map(|fact| {
+                let change = fact.usual.as_ref().or(fact.these.as_ref())?;
+                Some(Aspect::Fact(question, &fact.case, &change.label))
+            });
+            verdict.into_iter().chain(facts).collect()
+        }
+        What::NoAnswer { .. } => vec![Aspect::NoAnswer(question)],
+        What::Bytes { figure, usual, these } => {
+            vec![Aspect::Bytes { question, figure, is_more: these.median_bytes > usual.median_bytes }]
+        }
+    }
+}
+
+/// How many machines of the fleet have each label.
+fn count_labels(fleet: &Fleet) -> HashMap<(&str, &str), usize> {
+    let mut holders = HashMap::new();
+    for (name, value) in fleet.machines.iter().flat_map(|machine| &machine.labels) {
+        *holders.entry((name.as_str(), value.as_str())).or_default() += 1;
+    }
+    holders
+}
+
+/// The labels that all of these machines have and no other machine has, without those that name a machine.
+fn shared_labels(fleet: &Fleet, these: &[usize], holders: &HashMap<(&str, &str), usize>) -> Vec<String> {
+    let mut machines = these.iter().filter_map(|machine| fleet.machines.get(*machine));
+    let Some(first) = machines.next().filter(|_| these.len() >= FEWEST) else { return Vec::new() };
+    let others: Vec<_> = machines.collect();
+    let mut shared = Vec::new();
+    for (name, value) in &first.labels {
+        let is_shared = others.iter().all(|machine| machine.labels.get(name) == Some(value));
+        if is_shared
+            && holders.get(&(name.as_str(), value.as_str())) == Some(&these.len())
+            && !NAMES.contains(&name.as_str())
+        {
+            shared.push(format!("{name}={value}"));
+        }
+    }
+    shared
+}

@@ -1,0 +1,109 @@
+//! Whether CUDA starts on a machine, by what its report says.
+
+use cuda_pitfalls_core::calibration::Calibration;
+use cuda_pitfalls_core::fact::{Fact, Token};
+use cuda_pitfalls_core::machine::Machine;
+use cuda_pitfalls_core::report::{CompactCase, CompactScenario};
+use cuda_pitfalls_core::text::counts::tally;
+use cuda_pitfalls_core::verdict::{Kind, Reason};
+
+/// What a machine lacks if CUDA cannot start on it.
+const LACKING: [&str; 5] = ["no_nvml", "no_driver", "no_gpu", "no_libcuda", "nvml_error"];
+
+/// Why a question has no answer although CUDA starts: others are at work, or attempts disagree.
+const OF_OTHERS: [Reason; 9] = [
+    Reason::NotModelled,
+    Reason::Intermittent,
+    Reason::ControlShowsEffect,
+    Reason::Contaminated,
+    Reason::Unsettled,
+    Reason::Residue,
+    Reason::Interrupted,
+    Reason::TooFewAttempts,
+    Reason::HostUnsafe,
+];
+
+/// What a question says of whether CUDA starts.
+#[derive(Clone, Debug, Default)]
+pub(super) struct StartEvidence {
+    has_answer: bool,
+    uses_gpu: bool,
+    no_gpu: Option<Reason>,
+    failure: Option<String>,
+}
+
+impl StartEvidence {
+    pub(super) fn new(asked: &CompactScenario) -> StartEvidence {
+        StartEvidence {
+            has_answer: asked.verdict.kind.is_conclusive(),
+            uses_gpu: asked.cases.iter().any(uses_gpu),
+            no_gpu: asked.verdict.reason.filter(|reason| reason.is_no_gpu()),
+            failure: failure(asked),
+        }
+    }
+}
+
+/// Why CUDA does not start; `None` if it does, or if nothing was asked that tells.
+pub(super) fn why_not(machine: &Machine, calibrations: &[Calibration], asked: &[&StartEvidence]) -> Option<String> {
+    if let Some(lacks) = machine.unavailable.iter().find(|lacks| LACKING.contains(&lacks.reason.as_str())) {
+        return Some(if lacks.detail.is_empty() { lacks.reason.clone() } else { lacks.detail.clone() });
+    }
+    if asked.iter().any(|one| one.has_answer && one.uses_gpu) {
+        return None;
+    }
+    let has_answer = asked.iter().any(|one| one.has_answer);
+    if let Some(reason) = asked.iter().find_map(|one| one.no_gpu).filter(|_| !has_answer) {
+        return Some(reason.name());
+    }
+    if machine.gpus.is_empty() {
+        return Some("NVML lists no GPU".to_owned());
+    }
+    let has_context = calibrations.iter().any(|found| found.sound || found.context_bytes > 0);
+    if has_context || asked.iter().any(|one| one.uses_gpu) {
+        return None;
+    }
+    most_frequent(asked.iter().filter_map(|one| one.failure.clone()))
+}
+
+/// Whether a GPU answered, or its memory was used.
+fn uses_gpu(case: &CompactCase) -> bool {
+    case.outcomes.iter().any(|outcome| {
+        let has_used = outcome.used_bytes.values().flatten().any(|bytes| *bytes != 0);
+        has_used || outcome.facts.iter().flat_map(|change| &change.facts).any(shows_gpu)
+    })
+}
+
+/// Whether it is about a GPU that the process sees.
+fn shows_gpu(fact: &Fact) -> bool {
+    match fact {
+        Fact::Visible(Some(gpus)) | Fact::Contexts(Some(gpus)) => !gpus.is_empty(),
+        Fact::Current(Some(gpu)) => gpu != "none",
+        Fact::Memory(_, class) => class.is_some(),
+        _ => false,
+    }
+}
+
+/// How a question ended that was asked: by the status of the first call that failed, or without an answer.
+fn failure(asked: &CompactScenario) -> Option<String> {
+    let outcomes = asked.cases.iter().flat_map(|case| &case.outcomes);
+    let facts = outcomes.flat_map(|outcome| &outcome.facts).flat_map(|change| &change.facts);
+    let status = facts.into_iter().find_map(|fact| match fact {
+        Fact::Status(Token::Text(name)) => Some(name.clone()),
+        Fact::Status(Token::Int(code)) => Some(format!("status {code}")),
+        _ => None,
+    });
+    let is_stuck = matches!(asked.verdict.kind, Kind::Inconclusive | Kind::HarnessError);
+    if status.is_some() || !is_stuck {
+        return status;
+    }
+    match asked.verdict.reason {
+        None => Some(asked.verdict.kind.name().to_owned()),
+        Some(reason) => (!OF_OTHERS.contains(&reason)).then(|| reason.name()),
+    }
+}
+
+fn most_frequent(words: impl Iterator<Item = String>) -> Option<String> {
+    let mut counts = tally(words);
+    counts.sort_by(|(a, of_a), (b, of_b)| of_b.cmp(of_a).then_with(|| a.cmp(b)));
+    counts.into_iter().next().map(|(word, _)| word)
+}
