@@ -362,7 +362,10 @@ impl Tracer {
     /// Whether processes of the program still run and are to be waited for.
     fn waits_for(&mut self, outlived: &mut Outlived, is_interrupted: bool) -> bool {
         self.descendants.scan(&self.roots(), self.place.loads());
-        if is_interrupted || clock::now_ns() >= outlived.until_ns || self.descendants.running().next().is_none() {
+        self.reap();
+        // One that forks and ends at once runs in no scan, but leaves a child of this process each time.
+        let is_over = self.descendants.running().next().is_none() && self.roots().is_empty();
+        if is_interrupted || clock::now_ns() >= outlived.until_ns || is_over {
             return false;
         }
         if !outlived.is_said && clock::now_ns() > outlived.since_ns + SILENT_WAIT_NS {
@@ -462,10 +465,12 @@ impl Tracer {
         self.end_ledgers();
     }
 
-    /// Reaps orphans of the program.
+    /// Reaps orphans of the program whose end was seen.
     fn reap(&self) {
         let ours: Vec<i32> = i32::try_from(self.program).into_iter().chain(self.sampler.pid()).collect();
-        supervisor::reap_all(&supervisor::strangers(&self.before, &ours));
+        let mut orphans = supervisor::strangers(&self.before, &ours);
+        orphans.retain(|pid| self.descendants.has_ended(pid.as_raw_nonzero().get().unsigned_abs()));
+        supervisor::reap_all(&orphans);
     }
 }
 

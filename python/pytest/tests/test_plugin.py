@@ -6,10 +6,11 @@ import os
 import subprocess
 import sys
 import time
+import types
 
 import pytest
 import regressions
-from pytest_cuda_pitfalls import guard, kept, program, project, sarif, workers
+from pytest_cuda_pitfalls import guard, kept, probe, program, project, sarif, workers
 
 #: A line that initialises CUDA.
 INIT = 'ctypes.CDLL("libcuda.so.1").cuInit(0)'
@@ -484,6 +485,36 @@ def test_whose_line_it_is_where_a_framework_has_plugins_and_where_it_does_it_whi
     way = program.way_to({"call": "cuInit", "stack": {"frames": [asks, torch, test]}}, "/p")
     assert (way.at.file, way.at.line) == (".../site-packages/torch/quasirandom.py", 219)
     assert program.way_to({"stack": {"frames": [plugin]}}, "/p").at.line == 273
+
+
+@pytest.mark.parametrize(
+    "files, mask, sees, can",
+    [
+        ((), None, True, False),
+        ((__file__,), None, False, True),
+        ((__file__,), "GPU-1", False, True),
+        ((__file__,), "0", True, True),
+        ((__file__,), "0", False, False),
+    ],
+)
+def test_a_driver_can_start_where_there_is_one_and_the_mask_does_not_hide_all(monkeypatch, files, mask, sees, can):
+    # The wheel's module is not installed, so the program is asked.
+    monkeypatch.setitem(sys.modules, "cuda_pitfalls.mask", None)
+    monkeypatch.setattr(probe, "_GPU_FILES", files)
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES")
+    if mask is not None:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", mask)
+    assert probe.can_initialise(lambda: sees) is can
+
+
+@pytest.mark.parametrize("status, can", [("CUDA_SUCCESS", True), ("CUDA_ERROR_NO_DEVICE", False)])
+def test_the_module_of_the_wheel_is_asked_before_the_program(monkeypatch, status, can):
+    parse = types.SimpleNamespace(parse=lambda mask, gpus: types.SimpleNamespace(status=status))
+    monkeypatch.setitem(sys.modules, "cuda_pitfalls", types.ModuleType("cuda_pitfalls"))
+    monkeypatch.setitem(sys.modules, "cuda_pitfalls.mask", parse)
+    monkeypatch.setattr(probe, "_GPU_FILES", (__file__,))
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
+    assert probe.can_initialise(lambda: not can) is can
 
 
 def test_this_python_is_one_that_is_supported():

@@ -5,7 +5,7 @@
 //! One that does not is looked at until it ends, and whenever somebody opens libcuda. It has used no CUDA if nobody opened
 //! libcuda between the last look and its end.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::ErrorKind;
 use std::path::Path;
@@ -37,6 +37,9 @@ const MOST_SCANS: u32 = 3;
 const MOST_SENTENCES: usize = 100;
 /// The most processes that are followed.
 const MOST_PROCESSES: usize = 20_000;
+
+/// A part of the path of a simulated libcuda.
+const SIMULATED: &str = "/libcuda_pitfalls_sim";
 
 /// The keys of the kernel's auxiliary vector (getauxval(3)).
 const AT_BASE: u64 = 7;
@@ -87,13 +90,16 @@ type ProgramIdentity = (u64, u64);
 /// What is known of a process that /proc hides.
 const HIDDEN: ProgramIdentity = (0, 0);
 
+/// A process, and its name.
+type NamedProcess = (u32, ProgramIdentity, String);
+
 struct Descendant {
     identity: ProgramIdentity,
     since_ns: u64,
     attachment: Attachment,
     has_libcuda: bool,
-    /// The page faults of the children that it waited for: more of them, and a child has ended.
-    child_faults: u64,
+    /// See [`ProcessStatus::waited_faults`].
+    waited_faults: u64,
     /// Its program at the last look.
     command: String,
 }
@@ -117,6 +123,8 @@ pub(super) struct Descendants {
     mount_namespace: Option<std::path::PathBuf>,
     running: BTreeMap<u32, Descendant>,
     lost_starts: Vec<LostStart>,
+    /// The processes that had ended at the last look, and that nobody had waited for.
+    ended: BTreeSet<(u32, ProgramIdentity)>,
     /// The programs that sent a message, by PID.
     heard: BTreeMap<u32, ProgramIdentity>,
     /// Whether one of them sent its first message since the last look.
@@ -125,6 +133,8 @@ pub(super) struct Descendants {
     loads: Option<u64>,
     /// Processes that may have used CUDA unseen, each with the sentence about it.
     unseen: BTreeMap<(u32, ProgramIdentity), String>,
+    /// [`MOST_PROCESSES`], or fewer in a test.
+    most_processes: usize,
     next_ns: u64,
     next_urgent_ns: u64,
 }
@@ -144,10 +154,12 @@ impl Descendants {
             mount_namespace: fs::read_link("/proc/self/ns/mnt").ok(),
             running: BTreeMap::new(),
             lost_starts: Vec::new(),
+            ended: BTreeSet::new(),
             heard: BTreeMap::new(),
             has_news: false,
             loads: place.loads(),
             unseen: BTreeMap::new(),
+            most_processes: MOST_PROCESSES,
             next_ns: 0,
             next_urgent_ns: 0,
         }
@@ -191,6 +203,11 @@ impl Descendants {
         self.running.keys().copied()
     }
 
+    /// Whether a process had ended at the last look: nothing of it is missed if somebody waits for it now.
+    pub(super) fn has_ended(&self, pid: u32) -> bool {
+        self.ended.range((pid, HIDDEN)..).next().is_some_and(|(ended, _)| *ended == pid)
+    }
+
     /// What may have been missed, in words. `ended_why` is why processes that still run are not waited for.
     pub(super) fn not_seen(&self, ended_why: &str) -> Vec<String> {
         let named = self.running.iter().filter(|(pid, process)| !self.unseen.contains_key(&(**pid, process.identity)));
@@ -213,26 +230,32 @@ impl Descendants {
         let began_ns = clock::now_ns();
         let opened = self.watch.take_opened();
         let mut before = std::mem::take(&mut self.running);
-        let (mut ended, mut had_children) = (Vec::new(), Vec::new());
+        let ended_before = std::mem::take(&mut self.ended);
+        let (mut ended, mut waited) = (Vec::new(), Vec::new());
         // A process that has just sent its first message has opened libcuda.
         let mut is_explained = std::mem::take(&mut self.has_news) | (self.loads != loads);
         self.loads = loads;
-        let all = processes_below(roots);
-        for pid in all.iter().copied().take(MOST_PROCESSES) {
+        let (pids, is_whole) = processes_below(roots, self.most_processes);
+        if !is_whole {
+            let most = counted(self.most_processes as u64, "process");
+            let sentence = format!("the program had more than {most} at once: the others are not looked at");
+            self.unseen.insert((0, (0, 1)), sentence);
+        }
+        for pid in pids {
             let Some(status) = ProcessStatus::read(pid) else { continue };
+            let known = before.get(&pid).filter(|known| known.identity == status.identity);
+            if status.waited_faults > known.map_or(0, |known| known.waited_faults) {
+                waited.push((pid, status.identity, status.name.clone()));
+            }
             if !status.is_running(pid) {
-                if !before.contains_key(&pid) {
+                self.ended.insert((pid, status.identity));
+                if !before.contains_key(&pid) && !ended_before.contains(&(pid, status.identity)) {
                     ended.push((pid, status.identity, status.name));
                 }
                 continue;
             }
             let mut process = match before.remove(&pid) {
-                Some(known) if known.identity == status.identity => {
-                    if known.child_faults != status.child_faults {
-                        had_children.push((pid, known.identity));
-                    }
-                    self.look_again(pid, known, opened)
-                }
+                Some(known) if known.identity == status.identity => self.look_again(pid, known, opened),
                 known => {
                     if let Some(known) = known {
                         self.note_end(pid, &known, opened);
@@ -241,10 +264,11 @@ impl Descendants {
                     self.look_first(pid, status.identity, began_ns)
                 }
             };
-            process.child_faults = status.child_faults;
+            process.waited_faults = status.waited_faults;
             if opened.libcuda && process.attachment == Attachment::Attached {
                 is_explained |= process.has_libcuda || has_open_libcuda(pid);
             }
+            is_explained |= matches!(process.attachment, Attachment::UsesCuda(_));
             self.running.insert(pid, process);
         }
         for (pid, process) in before {
@@ -254,11 +278,7 @@ impl Descendants {
         let is_unexplained = opened.libcuda && !is_explained;
         self.note_lost_starts(is_unexplained);
         if is_unexplained {
-            self.note_unexplained(ended, had_children);
-        }
-        if all.len() > MOST_PROCESSES {
-            let sentence = format!("{MOST_PROCESSES} processes ran at once, and others were not looked at");
-            self.unseen.insert((0, (0, 1)), sentence);
+            self.note_unexplained(ended, waited);
         }
         if supervisor::stat("self").is_none() {
             let sentence = "the processes of the program cannot be listed: /proc cannot be read".to_owned();
@@ -272,14 +292,16 @@ impl Descendants {
 
     fn look_first(&mut self, pid: u32, identity: ProgramIdentity, now_ns: u64) -> Descendant {
         let attachment = Attachment::Starting;
-        let (has_libcuda, child_faults, command) = (false, 0, String::new());
-        let process = Descendant { identity, since_ns: now_ns, attachment, has_libcuda, child_faults, command };
+        let command = String::new();
+        let process =
+            Descendant { identity, since_ns: now_ns, attachment, has_libcuda: false, waited_faults: 0, command };
         self.look(pid, process)
     }
 
     fn look_again(&mut self, pid: u32, process: Descendant, opened: Opened) -> Descendant {
         match process.attachment {
-            Attachment::UsesCuda(_) => process,
+            // One that only had the file open may load it now.
+            Attachment::UsesCuda(_) if process.has_libcuda => process,
             // Its opening libcuda explains that libcuda was opened.
             Attachment::Attached if !opened.libcuda || process.has_libcuda => process,
             _ => self.look(pid, process),
@@ -303,8 +325,8 @@ impl Descendants {
         };
         let is_attached = is_heard || maps.contains(&self.shared_file);
         let has_forwarding = maps.contains(&self.forwarding);
-        let has_libcuda = maps.contains("/libcuda.so") && !has_forwarding;
-        let has_simulated = maps.contains("/libcuda_pitfalls_sim");
+        let has_libcuda = has_code(&maps, "/libcuda.so") && !has_forwarding;
+        let has_simulated = maps.contains(SIMULATED);
         process.has_libcuda = has_forwarding || has_libcuda || has_simulated;
         process.attachment = if is_attached {
             // It opens libcuda by name, or the driver calls the hook in it, or the hook says so at its end.
@@ -322,7 +344,13 @@ impl Descendants {
         process.command = command_of(pid);
         if let Attachment::UsesCuda(why) = process.attachment {
             let (command, reason) = (&process.command, why.reason());
-            let sentence = format!("process {pid} ({command}) uses libcuda and is not traced, because {reason}");
+            let sentence = match process.has_libcuda {
+                true => format!("process {pid} ({command}) uses libcuda and is not traced, because {reason}"),
+                false => format!(
+                    "process {pid} ({command}) opened the file of libcuda, to read it or to load it, and is not traced, \
+                     because {reason}"
+                ),
+            };
             self.unseen.insert((pid, process.identity), sentence);
         }
         process
@@ -373,11 +401,8 @@ impl Descendants {
 
     /// Records that libcuda was opened by a process that is not known: one that has ended, or a child of one that does not
     /// report.
-    fn note_unexplained(
-        &mut self,
-        ended: Vec<(u32, ProgramIdentity, String)>,
-        had_children: Vec<(u32, ProgramIdentity)>,
-    ) {
+    fn note_unexplained(&mut self, ended: Vec<NamedProcess>, waited: Vec<NamedProcess>) {
+        let named = self.unseen.len();
         for (pid, process) in &self.running {
             let Attachment::Untraced(why) = process.attachment else { continue };
             let (command, reason) = (&process.command, why.reason());
@@ -395,9 +420,12 @@ impl Descendants {
                 self.unseen.entry((pid, identity)).or_insert(sentence);
             }
         }
-        for (pid, identity) in had_children {
+        if self.unseen.len() > named {
+            return;
+        }
+        for (pid, identity, command) in waited {
             let sentence = format!(
-                "process {pid} had a child that started and ended between two looks; libcuda was opened meanwhile"
+                "a child of process {pid} ({command}) ended before it could be looked at, and libcuda was opened meanwhile"
             );
             self.unseen.entry((pid, identity)).or_insert(sentence);
         }
@@ -406,7 +434,7 @@ impl Descendants {
     /// Compares the programs that were to be started without the trace's variables with those that run.
     fn note_lost_starts(&mut self, is_unexplained: bool) {
         for mut start in std::mem::take(&mut self.lost_starts) {
-            let family = processes_below(&[start.parent]);
+            let family = processes_below(&[start.parent], self.most_processes).0;
             let is_found = family
                 .iter()
                 .filter_map(|pid| self.running.get(pid))
@@ -437,7 +465,9 @@ struct ProcessStatus {
     name: String,
     is_zombie: bool,
     threads: u64,
-    child_faults: u64,
+    /// The page faults of the children that it has waited for, and of theirs. Each child has some, so this rises with
+    /// each, however short it ran.
+    waited_faults: u64,
 }
 
 impl ProcessStatus {
@@ -446,8 +476,13 @@ impl ProcessStatus {
         let Some(fields) = supervisor::stat(pid) else {
             // /proc may hide the processes of other users.
             let is_there = test_kill_process(Pid::from_raw(pid.try_into().ok()?)?) != Err(Errno::SRCH);
-            let name = "hidden".to_owned();
-            let hidden = ProcessStatus { identity: HIDDEN, name, is_zombie: false, threads: 1, child_faults: 0 };
+            let hidden = ProcessStatus {
+                identity: HIDDEN,
+                name: "hidden".to_owned(),
+                is_zombie: false,
+                threads: 1,
+                waited_faults: 0,
+            };
             return is_there.then_some(hidden);
         };
         let is_zombie = fields.first().is_some_and(|state| state == "Z" || state == "X");
@@ -458,7 +493,7 @@ impl ProcessStatus {
             name: name.trim_end().to_owned(),
             is_zombie,
             threads: number_at(&fields, 17),
-            child_faults: number_at(&fields, 8),
+            waited_faults: number_at(&fields, 8),
         })
     }
 
@@ -493,11 +528,16 @@ fn maps_of(pid: u32) -> std::io::Result<String> {
     Ok(String::new())
 }
 
+/// Whether a memory map has code of a file, and not only its data.
+fn has_code(maps: &str, file: &str) -> bool {
+    maps.lines().any(|line| line.contains(file) && line.split(' ').nth(1).is_some_and(|mode| mode.contains('x')))
+}
+
 /// Whether a process is about to load libcuda, or reads its file.
 fn has_open_libcuda(pid: u32) -> bool {
     let files = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
     let mut paths = files.filter_map(|file| fs::read_link(file.path()).ok());
-    paths.any(|path| path.to_string_lossy().contains("/libcuda.so"))
+    paths.any(|path| ["/libcuda.so", SIMULATED].iter().any(|part| path.to_string_lossy().contains(part)))
 }
 
 /// A value of the kernel's auxiliary vector.
@@ -516,13 +556,53 @@ fn command_of(pid: u32) -> String {
     crate::command_name(&program_of(pid), &arguments_of(pid), false)
 }
 
-/// These processes and all that descend from them, as long as they are not too many.
-fn processes_below(roots: &[u32]) -> Vec<u32> {
+/// These processes and all that descend from them, but not many more than `most`, and whether these are all.
+fn processes_below(roots: &[u32], most: usize) -> (Vec<u32>, bool) {
     let mut all = roots.to_vec();
     let mut at = 0;
-    while let Some(pid) = all.get(at).copied().filter(|_| at < MOST_PROCESSES) {
+    while let Some(pid) = all.get(at).copied().filter(|_| at < most) {
         at += 1;
         all.extend(supervisor::children_of(pid).into_iter().map(i32::unsigned_abs));
     }
-    all
+    let is_whole = at == all.len();
+    (all, is_whole)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::{Command, Stdio};
+
+    use super::*;
+
+    #[test]
+    fn more_processes_than_are_followed_are_not_seen() {
+        let place = TraceFolder::create().unwrap();
+        let mut children = [(); 2].map(|()| Command::new("cat").stdin(Stdio::piped()).spawn().unwrap());
+        for (most_processes, is_said) in [(2, false), (1, true)] {
+            let mut descendants = Descendants { most_processes, ..Descendants::new(&place, None, false) };
+            descendants.scan(&children.each_ref().map(|child| child.id()), None);
+            let said = descendants.not_seen("now").join(" ");
+            assert_eq!(said.contains("more than 1 process at once: the others are not looked at"), is_said, "{said}");
+        }
+        for child in &mut children {
+            drop(child.stdin.take());
+            child.wait().unwrap();
+        }
+    }
+
+    #[test]
+    fn the_end_of_a_process_is_seen_before_it_is_waited_for() {
+        let place = TraceFolder::create().unwrap();
+        let mut descendants = Descendants::new(&place, None, false);
+        let mut child = Command::new("true").spawn().unwrap();
+        while supervisor::is_alive(child.id()) {
+            std::thread::yield_now();
+        }
+        assert!(!descendants.has_ended(child.id()));
+        descendants.scan(&[child.id()], None);
+        assert!(descendants.has_ended(child.id()) && !descendants.has_ended(child.id() - 1));
+        child.wait().unwrap();
+        descendants.scan(&[], None);
+        assert!(!descendants.has_ended(child.id()));
+    }
 }

@@ -128,6 +128,9 @@ mod tests {
         writer.memory = MOST_MEMORY;
         writer.write(TraceLine::Memory(Memory { t_ns: 1, index: 0, used_bytes: 5 }));
         assert_eq!((writer.left_out, writer.peaks[&0]), (0, 5));
+        (writer.memory, writer.bytes) = (0, MOST_BYTES);
+        writer.write(TraceLine::Memory(Memory { t_ns: 2, index: 0, used_bytes: 6 }));
+        assert_eq!((writer.left_out, writer.peaks[&0]), (0, 6));
         writer.discard();
     }
 }

@@ -2,6 +2,7 @@
 # Work that is to be found by a look goes on for a moment, as that of a real driver does.
 import ctypes
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -71,6 +72,25 @@ def in_empty_root():
     library.cuInit(0)
 
 
+def hop(times, work):
+    # Each process ends before a look at all of them can have it.
+    for _ in range(times):
+        if os.fork():
+            os._exit(0)
+        time.sleep(0.002)
+    work()
+
+
+def held():
+    # The tracer cannot look while the child runs.
+    time.sleep(0.3)
+    os.kill(os.getppid(), signal.SIGSTOP)
+    null = os.open(os.devnull, os.O_WRONLY)
+    forked(lambda: (os.dup2(null, 1), raw_exec(["/bin/cat", driver])))
+    os.kill(os.getppid(), signal.SIGCONT)
+    time.sleep(0.5)
+
+
 mode, *rest = sys.argv[1:]
 {
     "init": lambda: init(*rest),
@@ -82,6 +102,10 @@ mode, *rest = sys.argv[1:]
     "cleared": lambda: subprocess.call(again("lasts", driver), env={}),
     "raw": lambda: forked(lambda: raw_exec(again("lasts", driver))),
     "short": lambda: subprocess.call(again("init", driver), env={}),
+    "reads": lambda: subprocess.call(again("holds", driver), env={}),
+    "holds": lambda: (open(rest[0]), time.sleep(0.5)),
+    "hops": lambda: hop(200, init),
+    "held": held,
     "hidden": lambda: (ctypes.CDLL("libcuda.so.1"), hidden_folder(), init()),
     "hidden-exec": lambda: (hidden_folder(), subprocess.call(["true"])),
     "root": in_empty_root,

@@ -287,13 +287,16 @@ fn a_filter_of_system_calls_kills_no_program_and_is_said() {
 }
 
 /// What `attacks/escapes.py` does, the exit code of a policy against `cuInit`, and a part of what is said.
-const ESCAPES: [(&str, i32, &str); 16] = [
+const ESCAPES: [(&str, i32, &str); 19] = [
     ("background", 1, "initialises CUDA"),
     ("daemon", 1, "initialises CUDA"),
     ("waits", 3, "(sleep) still runs after the program ended and a wait of 2 s"),
     ("cleared", 3, "uses libcuda and is not traced, because it was started without the trace's variables"),
     ("raw", 3, "uses libcuda and is not traced, because it was started without the trace's variables"),
     ("short", 3, "libcuda"),
+    ("reads", 3, "opened the file of libcuda, to read it or to load it, and is not traced"),
+    ("held", 3, "ended before it could be looked at, and libcuda was opened meanwhile"),
+    ("hops", 1, "initialises CUDA"),
     ("full", 3, "1 process stopped reporting"),
     ("hidden", 3, "1 process stopped reporting"),
     ("hidden-exec", 3, "1 process stopped reporting"),
@@ -318,6 +321,32 @@ fn policy_passes_only_what_was_seen() {
         let said = ran.stderr.split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(ran.code == Some(code) && said.contains(says), "{mode}: {ran:?}");
     }
+}
+
+/// Two processes, one after the other, that have the same PID.
+const REUSED: &str = "import ctypes, os, time\nlibc, cuda = ctypes.CDLL(None), ctypes.CDLL('libcuda.so.1')\n\
+    def work(): cuda.cuInit(0); os._exit(0)\npid = os.fork()\nif pid == 0: work()\nos.waitpid(pid, 0)\ntime.sleep(0.1)\n\
+    wanted = ctypes.c_int(pid)\nasked = (ctypes.c_uint64 * 11)()\nasked[4] = 17\nasked[8], asked[9] = ctypes.addressof(wanted), 1\n\
+    again = libc.syscall(435, asked, 88)\nif again == 0: work()\nif again != pid: raise SystemExit(77)\nos.waitpid(pid, 0)\nprint(pid)";
+
+#[test]
+fn a_process_with_the_pid_of_one_that_has_ended_is_another() {
+    if !is_root("choose a PID") {
+        return;
+    }
+    let (ran, trace) = trace(&[], &["python3", "-c", REUSED]);
+    if ran.code == Some(77) {
+        return eprintln!("NOT TESTED: this kernel does not let a process choose a PID");
+    }
+    let pid: u32 = ran.stdout.trim().parse().expect("a PID");
+    assert_eq!(trace.processes.iter().filter(|process| process.pid == pid).count(), 2, "{ran:?}");
+}
+
+#[test]
+fn one_process_that_is_not_seen_has_one_sentence() {
+    let script = script("attacks/escapes.py");
+    let (ran, trace) = trace(&[], &["python3", "-S", &script, "cleared"]);
+    assert_eq!(trace.end.expect("a whole trace").not_seen.len(), 1, "{ran:?}");
 }
 
 #[test]
