@@ -78,7 +78,7 @@ pub struct ListedGpu {
     /// The model, where it is known.
     pub name: Option<String>,
     /// The MIG instances into which it is divided, as `MIG-…`; empty if it is not.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub instances: Vec<String>,
 }
 
