@@ -450,7 +450,7 @@ mod tests {
     fn numbers_at_the_end_of_their_range_do_no_harm() {
         let mut trace = program().reading(0, Why::Peak, [None, None], &[]).done();
         for reading in &mut trace.ledger {
-            reading.own_bytes = Some(0);
+            reading.own_bytes = Some(1);
             reading.held.iter_mut().for_each(|held| (held.bytes, held.count) = (u64::MAX, Some(u64::MAX)));
         }
         let found = ledgers(&trace);
