@@ -90,8 +90,8 @@ impl Ledgers {
             let charged = charged.collect::<Vec<_>>().join(" and ");
             match file_name(&program) {
                 MPS_SERVER => format!(
-                    "process {pid} ({MPS_SERVER}) is the server of MPS: NVML charges it up to {charged}, which all its \
-                     clients share and which cannot be divided among them"
+                    "process {pid} ({MPS_SERVER}) is the server of MPS: NVML charges it up to {charged}, which is in \
+                     the ledger of no client"
                 ),
                 name => {
                     format!("process {pid} ({name}) has no ledger: NVML charges it up to {charged}, whose is not known")
@@ -492,7 +492,7 @@ mod tests {
         ledgers.note_without(72, 0, 9 << 20);
         let said = [
             "process 70 (nvidia-cuda-mps-server) is the server of MPS: NVML charges it up to 66 MiB on GPU 0 and 30 MiB \
-             on GPU 1, which all its clients share and which cannot be divided among them",
+             on GPU 1, which is in the ledger of no client",
             "process 71 (worker) has no ledger: NVML charges it up to 66 MiB on GPU 0, whose is not known",
         ];
         assert_eq!(ledgers.say_without(), said);
