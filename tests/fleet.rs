@@ -146,7 +146,8 @@ fn lines_on_standard_input_names_and_buckets() {
     assert_eq!(fleet["provenance"], "simulated");
     assert_eq!(differences(&fleet), Vec::<String>::new());
     merge(&scratch, &["--simulated", "--expect", &names, "--forbid", "missing", &path]).ended(1, "unexpected");
-    merge(&scratch, &["--simulated", "--forbid", "differences", &path]).ended(0, "ok");
+    // Who sent the document that ends in the middle may differ.
+    merge(&scratch, &["--simulated", "--forbid", "differences", &path]).ended(3, "inconclusive");
     merge(&scratch, &["--simulated", "--max-age", "1d", &path]).ended(0, "ok");
     let key = "\"started_at\":\"";
     let (before, after) = one.split_once(key).expect("a report says when its run began");

@@ -157,6 +157,14 @@ pub struct FleetMachine {
 }
 
 impl Fleet {
+    /// Whether a machine that sent something was not compared, or a document was not read. A file that is no document of
+    /// this program may lie beside the reports.
+    pub fn has_uncompared(&self) -> bool {
+        let unread = [Bucket::Truncated, Bucket::Unsupported, Bucket::Unreadable];
+        let has_unread = unread.iter().any(|bucket| self.input.buckets.get(bucket).is_some_and(|count| *count > 0));
+        has_unread || self.machines.iter().any(|machine| machine.left_out.is_some())
+    }
+
     /// Parses a document.
     ///
     /// # Errors

@@ -28,8 +28,8 @@ const MOST_AHEAD: std::time::Duration = std::time::Duration::from_secs(3600);
 pub(super) enum FleetCommand {
     /// Merge reports and surveys of many machines into one document, and say which machines differ.
     ///
-    /// Exits 0 with and without differences, 1 if something happened that --forbid names, 4 if nothing could be
-    /// merged; an older document stays then.
+    /// Exits 0 with and without differences, 1 if something happened that --forbid names, 3 if differences are forbidden
+    /// and a machine was not compared, 4 if nothing could be merged; an older document stays then.
     Merge(Merge),
     /// Show a merged document in another form.
     Render(render::FleetRenderArguments),
@@ -166,11 +166,15 @@ fn exit(merged: &Fleet, forbidden: &[Forbidden]) -> Exit {
         Forbidden::Unexpected => merged.machines.iter().any(|machine| machine.unexpected > 0),
         Forbidden::Conflicts => merged.machines.iter().any(FleetMachine::has_conflict),
     });
-    match has_merged(merged) {
-        _ if has_happened => Exit::Unexpected,
-        true => Exit::Ok,
-        false => Exit::NothingMeasured,
+    if has_happened {
+        return Exit::Unexpected;
     }
+    if !has_merged(merged) {
+        return Exit::NothingMeasured;
+    }
+    // A machine that was not compared may differ.
+    let asks_differences = forbidden.iter().any(|what| matches!(what, Forbidden::Differences));
+    if asks_differences && merged.has_uncompared() { Exit::Inconclusive } else { Exit::Ok }
 }
 
 /// The names of the machines that are expected.
