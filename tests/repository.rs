@@ -122,15 +122,15 @@ struct Lines {
 /// lower it when a room has become smaller by more than a hundredth.
 const BUDGET: [(&str, Lines); 11] = [
     ("scenarios", Lines { code: 64, tests: 11, all: 116 }),
-    ("src/answers", Lines { code: 13_130, tests: 3_874, all: 21_583 }),
+    ("src/answers", Lines { code: 13_135, tests: 3_874, all: 21_591 }),
     ("src/calls", Lines { code: 1_160, tests: 157, all: 1_704 }),
     ("src/core", Lines { code: 11_576, tests: 3_900, all: 20_075 }),
     ("src/fake", Lines { code: 8_228, tests: 506, all: 11_777 }),
     ("src/instrument", Lines { code: 5_298, tests: 511, all: 7_529 }),
-    ("src/program", Lines { code: 7_463, tests: 417, all: 9_888 }),
+    ("src/program", Lines { code: 7_466, tests: 417, all: 9_892 }),
     ("src/render", Lines { code: 10_337, tests: 3_700, all: 16_763 }),
     ("src/trace", Lines { code: 8_804, tests: 3_529, all: 15_556 }),
-    ("tests", Lines { code: 0, tests: 14_756, all: 17_384 }),
+    ("tests", Lines { code: 0, tests: 14_756, all: 17_385 }),
     ("xtask", Lines { code: 3_664, tests: 488, all: 5_096 }),
 ];
 

@@ -285,7 +285,7 @@ impl FleetMachine {
 }
 
 impl Digest {
-    /// The digest, unless its time is none or the name of a question is no name.
+    /// The digest. An error if its time cannot be read, or the name of a question is too long.
     fn checked(mut self) -> Result<Digest, Rejection> {
         let time = &self.machine.started_at;
         let digits_as_0: String = time.chars().map(|c| if c.is_ascii_digit() { '0' } else { c }).collect();
