@@ -49,8 +49,13 @@ pub fn kernels() -> impl Iterator<Item = (&'static str, &'static str)> {
     files(&KERNELS, ".ptx")
 }
 
-fn files(folder: &'static Dir<'static>, ending: &'static str) -> impl Iterator<Item = (&'static str, &'static str)> {
-    let named = folder.files().filter_map(|file| Some((file.path().to_str()?, file.contents_utf8()?)));
+fn files(
+    folder: &'static Dir<'static>,
+    ending: &'static str,
+) -> impl Iterator<Item = (&'static str, &'static str)> {
+    let named = folder
+        .files()
+        .filter_map(|file| Some((file.path().to_str()?, file.contents_utf8()?)));
     named.filter_map(move |(path, text)| Some((path.strip_suffix(ending)?, text)))
 }
 
@@ -102,10 +107,19 @@ mod tests {
     /// Of a folder that is forgotten here nobody would know.
     #[test]
     fn every_folder_of_questions_is_embedded() {
-        let folders = fs::read_dir(env!("CARGO_MANIFEST_DIR")).unwrap().flatten().filter(|entry| entry.path().is_dir());
-        let mut folders: Vec<String> = folders.map(|entry| entry.file_name().into_string().unwrap()).collect();
-        folders.retain(|name| !["claims", "diagnoses", "kernels", "surveys"].contains(&name.as_str()));
+        let folders = fs::read_dir(env!("CARGO_MANIFEST_DIR"))
+            .unwrap()
+            .flatten()
+            .filter(|entry| entry.path().is_dir());
+        let mut folders: Vec<String> = folders
+            .map(|entry| entry.file_name().into_string().unwrap())
+            .collect();
+        folders
+            .retain(|name| !["claims", "diagnoses", "kernels", "surveys"].contains(&name.as_str()));
         folders.sort();
-        assert_eq!(folders, super::QUESTIONS.each_ref().map(|(subject, _)| *subject));
+        assert_eq!(
+            folders,
+            super::QUESTIONS.each_ref().map(|(subject, _)| *subject)
+        );
     }
 }

@@ -24,7 +24,11 @@ fn every_question_is_answered_by_yes_or_no_and_fits_a_line() {
     for scenario in scenarios() {
         let question = &scenario.question;
         assert!(is_yes_or_no(question), "{}: {question}", scenario.name);
-        assert!(question.chars().count() <= 95, "{}: {question}", scenario.name);
+        assert!(
+            question.chars().count() <= 95,
+            "{}: {question}",
+            scenario.name
+        );
     }
 }
 
@@ -33,29 +37,58 @@ fn every_question_is_answered_by_yes_or_no_and_fits_a_line() {
 fn the_answer_in_words_says_yes_where_the_effect_shows() {
     let mut held = 0;
     for scenario in scenarios() {
-        let mut expected: Vec<Expected> =
-            scenario.instances.iter().flat_map(|it| &it.expect).map(|it| it.verdict).collect();
+        let mut expected: Vec<Expected> = scenario
+            .instances
+            .iter()
+            .flat_map(|it| &it.expect)
+            .map(|it| it.verdict)
+            .collect();
         expected.dedup();
         let [only] = expected[..] else { continue };
         let words = match only {
             Expected::Reproduced => "Yes",
             Expected::NotReproduced => "No",
         };
-        assert!(scenario.answer.starts_with(words), "{}: {only:?}, but: {}", scenario.name, scenario.answer);
+        assert!(
+            scenario.answer.starts_with(words),
+            "{}: {only:?}, but: {}",
+            scenario.name,
+            scenario.answer
+        );
         held += 1;
     }
-    assert!(held > 150, "only {held} questions have one answer everywhere");
+    assert!(
+        held > 150,
+        "only {held} questions have one answer everywhere"
+    );
 }
 
 /// `show NAME` takes the last part of a name, which is what an answer has beside it.
 #[test]
 fn the_last_part_of_a_name_is_enough() {
     let scenarios = scenarios();
-    let tail = |scenario: &Scenario| scenario.name.rsplit('/').next().unwrap_or_default().to_owned();
+    let tail = |scenario: &Scenario| {
+        scenario
+            .name
+            .rsplit('/')
+            .next()
+            .unwrap_or_default()
+            .to_owned()
+    };
     let tails: HashSet<String> = scenarios.iter().map(tail).collect();
-    assert_eq!(tails.len(), scenarios.len(), "two scenarios have the same last part");
+    assert_eq!(
+        tails.len(),
+        scenarios.len(),
+        "two scenarios have the same last part"
+    );
     let one = scenarios.first().map(tail).unwrap_or_default();
-    assert_eq!(catalogue::select(std::slice::from_ref(&one)).map(|found| found.len()).ok(), Some(1), "{one}");
+    assert_eq!(
+        catalogue::select(std::slice::from_ref(&one))
+            .map(|found| found.len())
+            .ok(),
+        Some(1),
+        "{one}"
+    );
 }
 
 /// A committed report as the program tells it.
@@ -76,7 +109,11 @@ fn a_committed_report_is_told_at_every_width() {
             fs::create_dir_all(path.parent().expect("a folder")).expect("the folder can be made");
             fs::write(&path, &text).expect("the text can be written");
         }
-        assert_eq!(text, fs::read_to_string(&path).unwrap_or_default(), "{width} columns; bless it");
+        assert_eq!(
+            text,
+            fs::read_to_string(&path).unwrap_or_default(),
+            "{width} columns; bless it"
+        );
     }
 }
 
@@ -93,7 +130,13 @@ fn run(more: &[&str], columns: &str) -> common::Ran {
     let reports = scratch.reports();
     let mut arguments = vec!["run"];
     arguments.extend(ASKED);
-    arguments.extend(["--on", MACHINE, "--quick", "--out", reports.to_str().expect("UTF-8")]);
+    arguments.extend([
+        "--on",
+        MACHINE,
+        "--quick",
+        "--out",
+        reports.to_str().expect("UTF-8"),
+    ]);
     arguments.extend(more);
     let mut command = scratch.command(&arguments);
     command.env("COLUMNS", columns);
@@ -104,52 +147,122 @@ fn run(more: &[&str], columns: &str) -> common::Ran {
 fn a_run_answers_each_question_once() {
     let ran = run(&[], "80");
     let text = &ran.stdout;
-    for (question, times) in
-        [("after NVML is used?", 1), ("after cuInit?", 1), ("Is CUDA_VISIBLE_DEVICES ignored when it is set after", 3)]
-    {
+    for (question, times) in [
+        ("after NVML is used?", 1),
+        ("after cuInit?", 1),
+        ("Is CUDA_VISIBLE_DEVICES ignored when it is set after", 3),
+    ] {
         assert_eq!(text.matches(question).count(), times, "{question}:\n{text}");
     }
-    assert!(text.contains("\nno (sim)   Is CUDA_VISIBLE_DEVICES ignored when it is set after NVML is used?"), "{text}");
-    assert!(text.contains("\nyes (sim)  Is CUDA_VISIBLE_DEVICES ignored when it is set after cuInit?"), "{text}");
     assert!(
-        text.contains("\nsome (sim) Is CUDA_VISIBLE_DEVICES ignored when it is set after a version query?"),
+        text.contains(
+            "\nno (sim)   Is CUDA_VISIBLE_DEVICES ignored when it is set after NVML is used?"
+        ),
         "{text}"
     );
-    assert!(text.contains("\n3 questions (5 variants), 1 attempt of each case, about "), "{text}");
-    assert!(text.contains("\nasked for by name and skipped: fault/error-sticks[kernel=wild] (needs --allow"), "{text}");
-    assert_eq!(text.matches("*** SIMULATED").count(), 2, "at the top and at the end:\n{text}");
-    assert!(!text.contains("PARTIAL") && !text.contains("trap"), "{text}");
-    assert!(text.lines().all(|line| line.chars().count() <= 80 || line.contains("report.json")), "{text}");
+    assert!(
+        text.contains("\nyes (sim)  Is CUDA_VISIBLE_DEVICES ignored when it is set after cuInit?"),
+        "{text}"
+    );
+    assert!(
+        text.contains(
+            "\nsome (sim) Is CUDA_VISIBLE_DEVICES ignored when it is set after a version query?"
+        ),
+        "{text}"
+    );
+    assert!(
+        text.contains("\n3 questions (5 variants), 1 attempt of each case, about "),
+        "{text}"
+    );
+    assert!(
+        text.contains(
+            "\nasked for by name and skipped: fault/error-sticks[kernel=wild] (needs --allow"
+        ),
+        "{text}"
+    );
+    assert_eq!(
+        text.matches("*** SIMULATED").count(),
+        2,
+        "at the top and at the end:\n{text}"
+    );
+    assert!(
+        !text.contains("PARTIAL") && !text.contains("trap"),
+        "{text}"
+    );
+    assert!(
+        text.lines()
+            .all(|line| line.chars().count() <= 80 || line.contains("report.json")),
+        "{text}"
+    );
     assert_eq!(ran.stderr.matches("exit ").count(), 1, "{}", ran.stderr);
-    assert!(!ran.stderr.contains("preliminary"), "there is one round: {}", ran.stderr);
+    assert!(
+        !ran.stderr.contains("preliminary"),
+        "there is one round: {}",
+        ran.stderr
+    );
 }
 
 #[test]
 fn a_run_of_several_rounds_says_what_the_first_one_answers() {
     let scratch = Scratch::new();
-    let asked = ["run", "mask-after-nvml", "mask-after-cuinit", "mask-after-version-query", "--repeat", "2"];
+    let asked = [
+        "run",
+        "mask-after-nvml",
+        "mask-after-cuinit",
+        "mask-after-version-query",
+        "--repeat",
+        "2",
+    ];
     let out = scratch.at("reports");
     let ran = scratch.run(&[&asked[..], &["--on", MACHINE, "--out", &out]].concat());
-    let said: Vec<&str> = ran.stderr.lines().filter_map(|line| line.strip_prefix("preliminary: ")).collect();
-    let [no, yes, some] = said.as_slice() else { panic!("a line for each question: {ran:?}") };
-    assert!(no.starts_with("no (sim) Is CUDA_VISIBLE_DEVICES ignored when it is set after NVML is used?"), "{no}");
-    assert!(yes.starts_with("yes (sim) ") && some.starts_with("some (sim) "), "{said:?}");
-    assert!(!ran.stdout.contains("preliminary") && ran.stdout.contains("\nno (sim)   Is CUDA"), "{ran:?}");
+    let said: Vec<&str> = ran
+        .stderr
+        .lines()
+        .filter_map(|line| line.strip_prefix("preliminary: "))
+        .collect();
+    let [no, yes, some] = said.as_slice() else {
+        panic!("a line for each question: {ran:?}")
+    };
+    assert!(
+        no.starts_with(
+            "no (sim) Is CUDA_VISIBLE_DEVICES ignored when it is set after NVML is used?"
+        ),
+        "{no}"
+    );
+    assert!(
+        yes.starts_with("yes (sim) ") && some.starts_with("some (sim) "),
+        "{said:?}"
+    );
+    assert!(
+        !ran.stdout.contains("preliminary") && ran.stdout.contains("\nno (sim)   Is CUDA"),
+        "{ran:?}"
+    );
 }
 
 #[test]
 fn a_verbose_run_shows_every_case() {
-    let ran = run(&["--verbose"], "140").prints("    trap  ").prints(" simulated: ");
-    assert!(!ran.stdout.contains("after NVML is used?"), "{}", ran.stdout);
+    let ran = run(&["--verbose"], "140")
+        .prints("    trap  ")
+        .prints(" simulated: ");
+    assert!(
+        !ran.stdout.contains("after NVML is used?"),
+        "{}",
+        ran.stdout
+    );
 }
 
 #[test]
 fn with_json_answers_go_to_stderr() {
     let ran = run(&["--json"], "100");
     assert_eq!(ran.json()["scenarios"].as_array().map(Vec::len), Some(7));
-    assert!(ran.json()["scenarios"][0]["workaround"].is_string(), "a report has the workaround");
     assert!(
-        ran.stderr.contains("no (sim)   Is CUDA_VISIBLE_DEVICES ignored when it is set after NVML is used?"),
+        ran.json()["scenarios"][0]["workaround"].is_string(),
+        "a report has the workaround"
+    );
+    assert!(
+        ran.stderr.contains(
+            "no (sim)   Is CUDA_VISIBLE_DEVICES ignored when it is set after NVML is used?"
+        ),
         "{}",
         ran.stderr
     );
@@ -168,9 +281,14 @@ fn without_a_gpu_a_report_is_kept_only_where_it_was_asked_for() {
         assert_eq!(ran.code, Some(code), "{ran:#?}");
         assert_eq!(scratch.stored().is_some(), is_kept, "{on}");
         assert_eq!(scratch.reports().exists(), is_kept, "{on}");
-        let words = if is_kept { "report reports/" } else { "report not kept" };
+        let words = if is_kept {
+            "report reports/"
+        } else {
+            "report not kept"
+        };
         assert!(ran.stdout.contains(words), "{on}: {}", ran.stdout);
-        let mut surveyed = scratch.command(&["survey", "calls", "cuInit", "--quick", "--on", on, "--json"]);
+        let mut surveyed =
+            scratch.command(&["survey", "calls", "cuInit", "--quick", "--on", on, "--json"]);
         surveyed.current_dir(scratch.path());
         let surveyed = scratch.ran(surveyed);
         assert_eq!(scratch.reports().exists(), on != "cuda", "{surveyed:#?}");

@@ -15,9 +15,18 @@ mod declared {
 #[test]
 fn nearly_every_call_of_a_library_is_held_against_its_bindings() {
     use cuda_pitfalls_calls::CallLibrary;
-    let libraries = [CallLibrary::Driver, CallLibrary::Runtime, CallLibrary::Nvml, CallLibrary::Libc];
+    let libraries = [
+        CallLibrary::Driver,
+        CallLibrary::Runtime,
+        CallLibrary::Nvml,
+        CallLibrary::Libc,
+    ];
     let calls = cuda_pitfalls_calls::all().filter(|call| libraries.contains(&call.library));
     // The others are of older headers.
     let newest = calls.filter(|call| call.until.is_none()).count();
-    assert!(declared::CALLS + 10 > newest, "only {} of {newest}", declared::CALLS);
+    assert!(
+        declared::CALLS + 10 > newest,
+        "only {} of {newest}",
+        declared::CALLS
+    );
 }

@@ -17,21 +17,45 @@ const SMALL: &str = "visibility/empty-mask-hides-all";
 fn explain_answers_words_and_what_was_pasted_and_says_where_it_finds_nothing() {
     let scratch = Scratch::new();
     scratch
-        .run(&["explain", "Cannot", "re-initialize", "CUDA", "in", "forked", "subprocess"])
+        .run(&[
+            "explain",
+            "Cannot",
+            "re-initialize",
+            "CUDA",
+            "in",
+            "forked",
+            "subprocess",
+        ])
         .good()
         .prints("cuda-pitfalls run framework/torch-fork-after-available");
-    let json = scratch.run(&["explain", "--json", "cudaGetErrorString"]).json();
+    let json = scratch
+        .run(&["explain", "--json", "cudaGetErrorString"])
+        .json();
     assert_eq!(json["known"][0]["id"], "call/cudaGetErrorString");
     assert_eq!(json["answers"], serde_json::json!([]));
-    let nothing = scratch.run(&["explain", "banana", "bread"]).ended(4, "nothing_measured");
-    assert!(nothing.stdout.starts_with("Nothing about CUDA start-up here: banana bread"), "{}", nothing.stdout);
+    let nothing = scratch
+        .run(&["explain", "banana", "bread"])
+        .ended(4, "nothing_measured");
+    assert!(
+        nothing
+            .stdout
+            .starts_with("Nothing about CUDA start-up here: banana bread"),
+        "{}",
+        nothing.stdout
+    );
     scratch.run(&["explain"]).ended(2, "usage");
     let pasted = Command::new(PROGRAM)
         .args(["explain", "-"])
         .stdin(fs::File::open(root().join("tests/rejected/says.toml")).expect("a file of ours"))
         .output()
         .expect("the program starts");
-    assert!(pasted.status.code().is_some_and(|code| [0, 4].contains(&code)), "{pasted:?}");
+    assert!(
+        pasted
+            .status
+            .code()
+            .is_some_and(|code| [0, 4].contains(&code)),
+        "{pasted:?}"
+    );
 }
 
 const FAULT: &str = "RuntimeError: CUDA error: an illegal memory access was encountered\n";
@@ -47,7 +71,9 @@ fn fed(stdout: Stdio, feed: impl FnOnce(&mut dyn Write) -> io::Result<()> + Send
         .expect("the program starts");
     let mut pipe = child.stdin.take().expect("a pipe");
     std::thread::scope(|scope| {
-        scope.spawn(move || feed(&mut pipe).expect("everything is read, whatever becomes of stdout"));
+        scope.spawn(move || {
+            feed(&mut pipe).expect("everything is read, whatever becomes of stdout")
+        });
         child.wait_with_output().expect("it ends")
     })
 }
@@ -56,24 +82,50 @@ fn fed(stdout: Stdio, feed: impl FnOnce(&mut dyn Write) -> io::Result<()> + Send
 fn explain_passes_its_input_through_and_answers_what_stands_at_its_end() {
     // 16 MiB of noise, and then the error.
     let noise = "y: step 17 took 3 seconds\n".repeat((16 << 20) / 26);
-    let whole = |out: &mut dyn Write| out.write_all(noise.as_bytes()).and_then(|()| out.write_all(FAULT.as_bytes()));
+    let whole = |out: &mut dyn Write| {
+        out.write_all(noise.as_bytes())
+            .and_then(|()| out.write_all(FAULT.as_bytes()))
+    };
     let piped = fed(Stdio::piped(), whole);
-    assert_eq!(piped.status.code(), Some(0), "{}", String::from_utf8_lossy(&piped.stderr));
-    assert!(piped.stdout.len() == noise.len() + FAULT.len() && piped.stdout.ends_with(FAULT.as_bytes()));
+    assert_eq!(
+        piped.status.code(),
+        Some(0),
+        "{}",
+        String::from_utf8_lossy(&piped.stderr)
+    );
+    assert!(
+        piped.stdout.len() == noise.len() + FAULT.len() && piped.stdout.ends_with(FAULT.as_bytes())
+    );
     let answer = String::from_utf8_lossy(&piped.stderr).into_owned();
-    assert!(answer.contains("CUDA_LAUNCH_BLOCKING=1") && answer.contains("Your own"), "{answer}");
+    assert!(
+        answer.contains("CUDA_LAUNCH_BLOCKING=1") && answer.contains("Your own"),
+        "{answer}"
+    );
     // Nobody reads what it passes through: it reads on, and answers.
     let (reader, writer) = io::pipe().expect("a pipe");
     drop(reader);
     let closed = fed(writer.into(), whole);
-    assert_eq!(closed.status.code(), Some(0), "{}", String::from_utf8_lossy(&closed.stderr));
+    assert_eq!(
+        closed.status.code(),
+        Some(0),
+        "{}",
+        String::from_utf8_lossy(&closed.stderr)
+    );
     assert_eq!(String::from_utf8_lossy(&closed.stderr), answer);
     // A disk that is full is said at the end.
-    let full = fs::OpenOptions::new().write(true).open("/dev/full").expect("a device");
-    let full = fed(full.into(), |out: &mut dyn Write| out.write_all(FAULT.as_bytes()));
+    let full = fs::OpenOptions::new()
+        .write(true)
+        .open("/dev/full")
+        .expect("a device");
+    let full = fed(full.into(), |out: &mut dyn Write| {
+        out.write_all(FAULT.as_bytes())
+    });
     assert_eq!(full.status.code(), Some(74), "{full:?}");
     let said = String::from_utf8_lossy(&full.stderr);
-    assert!(said.contains("cannot write to stdout") && said.contains("exit 74 (not_durable)"), "{said}");
+    assert!(
+        said.contains("cannot write to stdout") && said.contains("exit 74 (not_durable)"),
+        "{said}"
+    );
 }
 
 #[test]
@@ -85,16 +137,42 @@ fn explain_runs_a_command_that_keeps_its_streams_its_end_and_its_orphans() {
         command.stdin(fs::File::open(&file).expect("ours"));
         scratch.ran(command)
     };
-    let failed = ran(&format!("cat; printf '{}' >&2; exit 7", FAULT.replace('\n', "\\n")));
-    assert_eq!((failed.code, failed.stdout.as_str()), (Some(7), "typed"), "{failed:?}");
-    assert!(failed.stderr.starts_with(FAULT) && failed.stderr.contains("CUDA_LAUNCH_BLOCKING=1"), "{failed:?}");
+    let failed = ran(&format!(
+        "cat; printf '{}' >&2; exit 7",
+        FAULT.replace('\n', "\\n")
+    ));
+    assert_eq!(
+        (failed.code, failed.stdout.as_str()),
+        (Some(7), "typed"),
+        "{failed:?}"
+    );
+    assert!(
+        failed.stderr.starts_with(FAULT) && failed.stderr.contains("CUDA_LAUNCH_BLOCKING=1"),
+        "{failed:?}"
+    );
     // What a program leaves behind holds its stderr, and nobody waits for it.
     let fine = ran("echo progress >&2; sleep 90 >&2 & echo $! >&2; exec true");
     let orphan = fine.stderr.trim_start_matches("progress\n").trim();
-    assert!(fine.code == Some(0) && orphan.parse::<u32>().is_ok(), "a program that went well is left alone: {fine:?}");
+    assert!(
+        fine.code == Some(0) && orphan.parse::<u32>().is_ok(),
+        "a program that went well is left alone: {fine:?}"
+    );
     Command::new("kill").arg(orphan).status().expect("kill");
-    assert_eq!(ran("kill -TERM $$").code, None, "it ends by the signal of the command");
-    assert_eq!(scratch.run(&["explain", "--", &scratch.path().join("absent").to_string_lossy()]).code, Some(127));
+    assert_eq!(
+        ran("kill -TERM $$").code,
+        None,
+        "it ends by the signal of the command"
+    );
+    assert_eq!(
+        scratch
+            .run(&[
+                "explain",
+                "--",
+                &scratch.path().join("absent").to_string_lossy()
+            ])
+            .code,
+        Some(127)
+    );
 }
 
 #[test]
@@ -104,33 +182,74 @@ fn explain_as_json_prints_its_document_alone() {
     let mut command = scratch.command(&["explain", "--json", "-"]);
     command.stdin(fs::File::open(file).expect("a file of our own"));
     let ran = scratch.ran(command).good();
-    assert!(ran.json()["answers"].as_array().is_some_and(|answers| !answers.is_empty()));
+    assert!(
+        ran.json()["answers"]
+            .as_array()
+            .is_some_and(|answers| !answers.is_empty())
+    );
 }
 
 #[test]
 fn colours_are_as_the_command_line_says() {
     let scratch = Scratch::new();
     for (choice, is_coloured) in [("always", true), ("never", false), ("auto", false)] {
-        let ran = scratch.run(&["run", "mask-after-device-count", "--quick", "--on", "sim:h200-x2", "--color", choice]);
+        let ran = scratch.run(&[
+            "run",
+            "mask-after-device-count",
+            "--quick",
+            "--on",
+            "sim:h200-x2",
+            "--color",
+            choice,
+        ]);
         // A pitfall that shows is yellow, whether that was expected or not.
-        assert_eq!(ran.stdout.contains("\x1b[1;33myes (sim)\x1b[0m"), is_coloured, "{choice}: {}", ran.stdout);
-        assert_eq!(ran.stdout.contains('\x1b'), is_coloured, "{choice}: {}", ran.stdout);
+        assert_eq!(
+            ran.stdout.contains("\x1b[1;33myes (sim)\x1b[0m"),
+            is_coloured,
+            "{choice}: {}",
+            ran.stdout
+        );
+        assert_eq!(
+            ran.stdout.contains('\x1b'),
+            is_coloured,
+            "{choice}: {}",
+            ran.stdout
+        );
     }
 }
 
 #[test]
 fn a_quiet_run_prints_failures_and_the_end() {
     let scratch = Scratch::new();
-    let good =
-        scratch.run(&["run", "mask-after-device-count", "--quick", "--on", "sim:h200-x2", "--quiet"]).ended(0, "ok");
-    assert!(good.stdout.starts_with("1 question simulated: 1 as expected"), "{}", good.stdout);
+    let good = scratch
+        .run(&[
+            "run",
+            "mask-after-device-count",
+            "--quick",
+            "--on",
+            "sim:h200-x2",
+            "--quiet",
+        ])
+        .ended(0, "ok");
+    assert!(
+        good.stdout
+            .starts_with("1 question simulated: 1 as expected"),
+        "{}",
+        good.stdout
+    );
     let file = scratch.at("wrong.toml");
     let source = read_text("scenarios/visibility/mask-after-device-count.toml");
     let wrong = source.replace("verdict = \"reproduced\"", "verdict = \"not_reproduced\"");
     assert_ne!(source, wrong);
     fs::write(&file, wrong).expect("a file of our own");
-    let bad = scratch.run(&["run", &file, "--quick", "--on", "sim:h200-x2", "-q"]).ended(1, "unexpected");
-    assert!(bad.stdout.trim_start().starts_with("yes (sim)") && bad.stdout.contains("UNEXPECTED"), "{}", bad.stdout);
+    let bad = scratch
+        .run(&["run", &file, "--quick", "--on", "sim:h200-x2", "-q"])
+        .ended(1, "unexpected");
+    assert!(
+        bad.stdout.trim_start().starts_with("yes (sim)") && bad.stdout.contains("UNEXPECTED"),
+        "{}",
+        bad.stdout
+    );
 }
 
 #[test]
@@ -139,21 +258,36 @@ fn check_accepts_a_good_file_and_points_into_a_bad_one() {
     let good = scratch.run(&["check", "tests/selftest/clean.toml"]).good();
     assert!(good.stdout.contains("valid"));
     let source = read_text("tests/selftest/clean.toml");
-    let bad = scratch.file("bad.toml", source.replace("{ cuInit = {}", "{ cuInitt = {}"));
-    let line = 1 + source.lines().position(|line| line.contains("cuInit =")).expect("the step is there");
-    let column = 1 + source.lines().find_map(|line| line.find("cuInit")).expect("the step is there");
+    let bad = scratch.file(
+        "bad.toml",
+        source.replace("{ cuInit = {}", "{ cuInitt = {}"),
+    );
+    let line = 1 + source
+        .lines()
+        .position(|line| line.contains("cuInit ="))
+        .expect("the step is there");
+    let column = 1 + source
+        .lines()
+        .find_map(|line| line.find("cuInit"))
+        .expect("the step is there");
     let ran = scratch
         .run(&["check", "tests/selftest/clean.toml", &bad])
         .ended(2, "usage")
         .says(&format!("bad.toml:{line}:{column}"))
         .says("cuInit`");
-    assert!(ran.stdout.contains("clean.toml: valid"), "the good file is still checked");
+    assert!(
+        ran.stdout.contains("clean.toml: valid"),
+        "the good file is still checked"
+    );
 }
 
 #[test]
 fn an_unknown_selector_ends_with_usage_and_names_the_nearest() {
     for command in ["run", "list", "show"] {
-        let ran = Scratch::new().run(&[command, "set-device-is-eagre"]).ended(2, "usage").says("set-device-is-eager");
+        let ran = Scratch::new()
+            .run(&[command, "set-device-is-eagre"])
+            .ended(2, "usage")
+            .says("set-device-is-eager");
         assert!(ran.stdout.is_empty(), "{}", ran.stdout);
     }
     let scratch = Scratch::new();
@@ -162,7 +296,10 @@ fn an_unknown_selector_ends_with_usage_and_names_the_nearest() {
     for (selector, said) in [
         ("torhc", "did you mean `torch`"),
         ("nosuch.toml", "nosuch.toml"),
-        (&here, "is a folder here and none of the program's; name its files"),
+        (
+            &here,
+            "is a folder here and none of the program's; name its files",
+        ),
         (".", "`.` is a folder here"),
         (&absent, "is no file here, and no scenario matches it"),
     ] {
@@ -175,23 +312,36 @@ fn an_unknown_selector_ends_with_usage_and_names_the_nearest() {
 #[test]
 fn a_name_or_a_text_that_is_none_is_refused_in_words() {
     let scratch = Scratch::new();
-    let (report, stored) = ("reports/compact/h200-x2-all.json", "reports/h200-x2-contexts/report.json");
+    let (report, stored) = (
+        "reports/compact/h200-x2-all.json",
+        "reports/h200-x2-contexts/report.json",
+    );
     for arguments in [
         &["export", SMALL, "--as", "c", "--out", "-"][..],
         &["fleet", "merge", report, "--out", "-"],
         &["fleet", "render", report, "--out", "-"],
         &["bundle", stored, "--out", "-"],
     ] {
-        scratch.run(arguments).ended(2, "usage").says("not standard output; a file of this name is ./-");
+        scratch
+            .run(arguments)
+            .ended(2, "usage")
+            .says("not standard output; a file of this name is ./-");
         assert!(!root().join("-").exists(), "{arguments:?}");
     }
-    for (text, said) in [("", "it is empty"), (" \n", "it is empty"), ("null", "expected an object")] {
+    for (text, said) in [
+        ("", "it is empty"),
+        (" \n", "it is empty"),
+        ("null", "expected an object"),
+    ] {
         let file = scratch.file("none.json", text);
         let ran = scratch.run(&["render", &file]).ended(2, "usage").says(said);
         assert!(!ran.stderr.contains("Stored"), "{}", ran.stderr);
     }
     let file = scratch.file("none.json", "{\"schema\": 7}");
-    scratch.run(&["render", &file]).ended(2, "usage").says("expected an object");
+    scratch
+        .run(&["render", &file])
+        .ended(2, "usage")
+        .says("expected an object");
 }
 
 #[test]
@@ -200,7 +350,15 @@ fn an_unknown_machine_is_refused_with_the_names_of_those_there_are() {
         let scratch = Scratch::new();
         let out = scratch.reports();
         let ran = scratch
-            .run(&["run", SMALL, "--on", on, "--json", "--out", &out.to_string_lossy()])
+            .run(&[
+                "run",
+                SMALL,
+                "--on",
+                on,
+                "--json",
+                "--out",
+                &out.to_string_lossy(),
+            ])
             .ended(2, "usage")
             .says("h200-x1")
             .says("h200-x8");
@@ -216,16 +374,53 @@ fn json_is_one_document_whatever_is_wrong() {
         (&["run", "nosuch", "--json"][..], 2),
         (&["run", "--json", "--no-such-option"], 2),
         (&["run", bad, "--on", MACHINE, "--json"], 2),
-        (&["run", SMALL, "--on", MACHINE, "--json", "--gpus", "GPU-nosuch"], 2),
-        (&["run", SMALL, "--on", MACHINE, "--json", "--repeat", "0"], 2),
-        (&["run", SMALL, "--on", MACHINE, "--json", "--allow", "nosuch"], 2),
-        (&["run", SMALL, "--on", MACHINE, "--json", "--out", "/dev/null/x"], 74),
+        (
+            &[
+                "run",
+                SMALL,
+                "--on",
+                MACHINE,
+                "--json",
+                "--gpus",
+                "GPU-nosuch",
+            ],
+            2,
+        ),
+        (
+            &["run", SMALL, "--on", MACHINE, "--json", "--repeat", "0"],
+            2,
+        ),
+        (
+            &["run", SMALL, "--on", MACHINE, "--json", "--allow", "nosuch"],
+            2,
+        ),
+        (
+            &[
+                "run",
+                SMALL,
+                "--on",
+                MACHINE,
+                "--json",
+                "--out",
+                "/dev/null/x",
+            ],
+            74,
+        ),
     ] {
         let ran = Scratch::new().run(arguments);
         assert_eq!(ran.code, Some(code), "{arguments:?}: {}", ran.stderr);
         assert_eq!(ran.json()["exit"]["code"], code, "{arguments:?}");
-        assert!(ran.json()["error"].as_str().is_some_and(|error| !error.is_empty()), "{arguments:?}");
-        assert!(ran.stderr.contains(&format!("exit {code} (")), "{arguments:?}: {}", ran.stderr);
+        assert!(
+            ran.json()["error"]
+                .as_str()
+                .is_some_and(|error| !error.is_empty()),
+            "{arguments:?}"
+        );
+        assert!(
+            ran.stderr.contains(&format!("exit {code} (")),
+            "{arguments:?}: {}",
+            ran.stderr
+        );
     }
 }
 
@@ -234,12 +429,18 @@ fn json_is_one_document_whatever_is_wrong() {
 #[test]
 fn a_need_of_one_case_is_missed_before_any_case_is_attempted() {
     for seed in ["1", "2", "3", "4"] {
-        let (ran, report) =
-            Scratch::new().simulate(MACHINE, &["context/library-handle-keeps-memory"], &["--quick", "--seed", seed]);
+        let (ran, report) = Scratch::new().simulate(
+            MACHINE,
+            &["context/library-handle-keeps-memory"],
+            &["--quick", "--seed", seed],
+        );
         ran.ended(3, "inconclusive");
         let scenario = &report.scenarios[0];
         assert_eq!(scenario.verdict.detail, "missing: libcublas");
-        assert!(scenario.cases.iter().all(|case| case.attempts.is_empty()), "--seed {seed}");
+        assert!(
+            scenario.cases.iter().all(|case| case.attempts.is_empty()),
+            "--seed {seed}"
+        );
     }
 }
 
@@ -254,7 +455,11 @@ fn without_a_gpu_every_verdict_is_skipped_with_a_reason() {
     assert!(report.scenarios.len() >= 20 && report.machine.gpus.is_empty() && report.complete);
     for scenario in &report.scenarios {
         assert_eq!(scenario.verdict.kind.name(), "skipped", "{}", scenario.name);
-        assert!(scenario.verdict.reason.is_some() && !scenario.verdict.detail.is_empty(), "{}", scenario.name);
+        assert!(
+            scenario.verdict.reason.is_some() && !scenario.verdict.detail.is_empty(),
+            "{}",
+            scenario.name
+        );
         assert!(scenario.cases.iter().all(|case| case.attempts.is_empty()));
     }
 }
@@ -266,25 +471,46 @@ fn auto_without_a_gpu_falls_back_and_says_so() {
     }
     let (ran, report) = Scratch::new().simulate("auto", &[SMALL], &["--quick"]);
     let ran = ran.ended(0, "ok").says("SIMULATED");
-    assert!(report.run.on.starts_with("sim:") && report.run.warnings.iter().any(|note| note.contains("SIMULATED")));
+    assert!(
+        report.run.on.starts_with("sim:")
+            && report
+                .run
+                .warnings
+                .iter()
+                .any(|note| note.contains("SIMULATED"))
+    );
     assert_eq!(ran.json()["provenance"], "simulated");
-    assert_eq!(ran.json()["scenarios"][0]["verdict"]["provenance"], "simulated");
+    assert_eq!(
+        ran.json()["scenarios"][0]["verdict"]["provenance"],
+        "simulated"
+    );
 }
 
 #[test]
 fn judging_again_and_rendering_work_on_a_stored_report() {
     let scratch = Scratch::new();
-    let selectors = [SMALL, "limits/heap-after-malloc-kernel", "tests/selftest/hang.toml"];
+    let selectors = [
+        SMALL,
+        "limits/heap-after-malloc-kernel",
+        "tests/selftest/hang.toml",
+    ];
     let (ran, report) = scratch.simulate(MACHINE, &selectors, &["--repeat", "2"]);
     let stored = scratch.reports().join(&report.run.id);
     let stored = stored.to_string_lossy();
     let again = scratch.run(&["judge", &stored, "--json"]);
     assert_eq!(again.code, ran.code, "{}", again.stderr);
-    assert_eq!(again.json(), ran.json(), "judging the same attempts again changes nothing");
+    assert_eq!(
+        again.json(),
+        ran.json(),
+        "judging the same attempts again changes nothing"
+    );
     for form in ["text", "html", "markdown", "junit", "prometheus", "github"] {
         let rendered = scratch.run(&["render", &stored, "--as", form]).good();
         assert!(!rendered.stdout.trim().is_empty(), "{form} is empty");
-        assert!(rendered.stdout.to_lowercase().contains("simulated"), "{form} does not say that it is simulated");
+        assert!(
+            rendered.stdout.to_lowercase().contains("simulated"),
+            "{form} does not say that it is simulated"
+        );
     }
 }
 
@@ -292,12 +518,21 @@ fn judging_again_and_rendering_work_on_a_stored_report() {
 #[test]
 fn documentation_and_help_say_of_exit_codes_what_the_program_says() {
     use cuda_pitfalls::exit::Exit;
-    let worst_first: String = Exit::WORST_FIRST.iter().map(|exit| exit.row() + "\n").collect();
+    let worst_first: String = Exit::WORST_FIRST
+        .iter()
+        .map(|exit| exit.row() + "\n")
+        .collect();
     let mut by_number = Exit::WORST_FIRST;
     by_number.sort_by_key(|exit| exit.code());
     let by_number: String = by_number.iter().map(|exit| exit.row() + "\n").collect();
-    assert!(read_text("docs/verdicts.md").contains(&worst_first), "docs/verdicts.md needs\n{worst_first}");
-    assert!(read_text("docs/ci.md").contains(&by_number), "docs/ci.md needs\n{by_number}");
+    assert!(
+        read_text("docs/verdicts.md").contains(&worst_first),
+        "docs/verdicts.md needs\n{worst_first}"
+    );
+    assert!(
+        read_text("docs/ci.md").contains(&by_number),
+        "docs/ci.md needs\n{by_number}"
+    );
     let help = Scratch::new().run(&["--help"]).stdout;
     let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(words(&help).contains(&words(&Exit::help())), "{help}");
@@ -305,11 +540,20 @@ fn documentation_and_help_say_of_exit_codes_what_the_program_says() {
 
 #[test]
 fn a_usage_error_ends_with_the_exit_code_on_a_line_of_its_own() {
-    for arguments in
-        [&[][..], &["nosuch"], &["run", "--repeat", "0"], &["run", "--require", "x"], &["run", "x"], &["render"]]
-    {
+    for arguments in [
+        &[][..],
+        &["nosuch"],
+        &["run", "--repeat", "0"],
+        &["run", "--require", "x"],
+        &["run", "x"],
+        &["render"],
+    ] {
         let ran = Scratch::new().run(arguments).ended(2, "usage");
-        assert!(ran.stderr.ends_with("\ncuda-pitfalls: exit 2 (usage)\n"), "{arguments:?}: {:?}", ran.stderr);
+        assert!(
+            ran.stderr.ends_with("\ncuda-pitfalls: exit 2 (usage)\n"),
+            "{arguments:?}: {:?}",
+            ran.stderr
+        );
     }
 }
 
@@ -319,7 +563,14 @@ fn a_usage_error_ends_with_the_exit_code_on_a_line_of_its_own() {
 fn a_process_that_would_be_told_in_another_protocol_leaves_at_once() {
     for role in ["__worker", "__sampler", "__versions"] {
         let output = Command::new(PROGRAM)
-            .args([role, "3", "--parent", &std::process::id().to_string(), "--protocol", "1"])
+            .args([
+                role,
+                "3",
+                "--parent",
+                &std::process::id().to_string(),
+                "--protocol",
+                "1",
+            ])
             .output()
             .expect("it starts");
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -332,17 +583,34 @@ fn a_process_that_would_be_told_in_another_protocol_leaves_at_once() {
 fn a_report_says_what_its_caller_said_of_it() {
     let scratch = Scratch::new();
     let labels = ["--label", "node=gpu-17", "--label", "rack=<3>"];
-    let (ran, report) =
-        scratch.simulate("sim:h200-x1", &["context/stays-until-exit"], &[&["--quick"], &labels[..]].concat());
+    let (ran, report) = scratch.simulate(
+        "sim:h200-x1",
+        &["context/stays-until-exit"],
+        &[&["--quick"], &labels[..]].concat(),
+    );
     ran.ended(0, "ok");
     assert_eq!(report.run.labels["node"], "gpu-17");
     assert_eq!(report.run.labels.len(), 2);
-    let stored = scratch.reports().join(&report.run.id).to_string_lossy().into_owned();
-    for (form, part) in [("html", "rack=&lt;3&gt;"), ("markdown", "node=gpu-17"), ("junit", "node=gpu-17")] {
+    let stored = scratch
+        .reports()
+        .join(&report.run.id)
+        .to_string_lossy()
+        .into_owned();
+    for (form, part) in [
+        ("html", "rack=&lt;3&gt;"),
+        ("markdown", "node=gpu-17"),
+        ("junit", "node=gpu-17"),
+    ] {
         scratch.run(&["render", &stored, "--as", form]).prints(part);
     }
-    for bad in [&["--label", "node"][..], &["--label", "node=a", "--label", "node=b"]] {
-        scratch.run(&[&["run", "--on", "sim", "--dry-run"], bad].concat()).ended(2, "usage").says("--label");
+    for bad in [
+        &["--label", "node"][..],
+        &["--label", "node=a", "--label", "node=b"],
+    ] {
+        scratch
+            .run(&[&["run", "--on", "sim", "--dry-run"], bad].concat())
+            .ended(2, "usage")
+            .says("--label");
     }
 }
 
@@ -351,23 +619,54 @@ fn completions_name_every_command_and_no_hidden_one() {
     let scratch = Scratch::new();
     for shell in ["bash", "elvish", "fish", "powershell", "zsh"] {
         let ran = scratch.run(&["completions", shell]).good();
-        for word in ["run", "survey", "trace", "--libcudart", "libcudart", "completions"] {
+        for word in [
+            "run",
+            "survey",
+            "trace",
+            "--libcudart",
+            "libcudart",
+            "completions",
+        ] {
             // fish writes options without their hyphens.
             let found = ran.stdout.contains(word) || shell == "fish" && word.starts_with('-');
             assert!(found, "{word} is not in the script for {shell}");
         }
-        for hidden in [cuda_pitfalls::supervisor::role::WORKER, cuda_pitfalls::supervisor::role::SAMPLER] {
-            assert!(!ran.stdout.contains(hidden), "{hidden} is in the script for {shell}");
+        for hidden in [
+            cuda_pitfalls::supervisor::role::WORKER,
+            cuda_pitfalls::supervisor::role::SAMPLER,
+        ] {
+            assert!(
+                !ran.stdout.contains(hidden),
+                "{hidden} is in the script for {shell}"
+            );
         }
     }
     let script = scratch.file("script.bash", scratch.run(&["completions", "bash"]).stdout);
     let line = r#"source "$0" && COMP_WORDS=(cuda-pitfalls rend) COMP_CWORD=1 && _cuda__pitfalls cuda-pitfalls rend cuda-pitfalls && echo "${COMPREPLY[@]}""#;
-    let output = Command::new("bash").args(["-c", line]).arg(&script).output().expect("bash starts");
-    assert_eq!(String::from_utf8_lossy(&output.stdout).trim(), "render", "{output:?}");
+    let output = Command::new("bash")
+        .args(["-c", line])
+        .arg(&script)
+        .output()
+        .expect("bash starts");
+    assert_eq!(
+        String::from_utf8_lossy(&output.stdout).trim(),
+        "render",
+        "{output:?}"
+    );
     // What it offers for the words of `explain` is what this command prints.
-    assert!(fs::read_to_string(&script).expect("the script").contains("cuda-pitfalls list --names"));
+    assert!(
+        fs::read_to_string(&script)
+            .expect("the script")
+            .contains("cuda-pitfalls list --names")
+    );
     let names = scratch.run(&["list", "--names"]).good().stdout;
-    for name in ["cudaMemGetInfo", "torch.cuda.is_available", "CUDA_DEVICE_ORDER", "late-mask", "700"] {
+    for name in [
+        "cudaMemGetInfo",
+        "torch.cuda.is_available",
+        "CUDA_DEVICE_ORDER",
+        "late-mask",
+        "700",
+    ] {
         assert!(names.lines().any(|line| line == name), "{name}");
     }
     scratch.run(&["completions", "tcsh"]).ended(2, "usage");
@@ -377,26 +676,54 @@ fn completions_name_every_command_and_no_hidden_one() {
 fn manual_pages_are_one_for_the_program_and_one_for_each_command() {
     let scratch = Scratch::new();
     let ran = scratch.run(&["man"]).good();
-    let (_, status) = ran.stdout.split_once(".SH \"EXIT STATUS\"").expect("a section with the exit codes");
+    let (_, status) = ran
+        .stdout
+        .split_once(".SH \"EXIT STATUS\"")
+        .expect("a section with the exit codes");
     for exit in cuda_pitfalls::exit::Exit::WORST_FIRST {
-        assert!(status.contains(&format!("\\fB{}\\fR {}", exit.code(), exit.name())), "{exit:?}:\n{status}");
+        assert!(
+            status.contains(&format!("\\fB{}\\fR {}", exit.code(), exit.name())),
+            "{exit:?}:\n{status}"
+        );
     }
     let folder = scratch.at("deep/man1");
     assert_eq!(scratch.run(&["man", "--out", &folder]).code, Some(0));
     let pages = names_in(&folder);
-    for name in ["cuda-pitfalls.1", "cuda-pitfalls-run.1", "cuda-pitfalls-man.1"] {
-        assert!(pages.iter().any(|page| page == name), "{name} is not among {pages:?}");
+    for name in [
+        "cuda-pitfalls.1",
+        "cuda-pitfalls-run.1",
+        "cuda-pitfalls-man.1",
+    ] {
+        assert!(
+            pages.iter().any(|page| page == name),
+            "{name} is not among {pages:?}"
+        );
     }
-    assert!(!pages.iter().any(|page| page.contains("__") || page.contains("help")), "{pages:?}");
+    assert!(
+        !pages
+            .iter()
+            .any(|page| page.contains("__") || page.contains("help")),
+        "{pages:?}"
+    );
     let run = fs::read_to_string(format!("{folder}/cuda-pitfalls-run.1")).expect("a page");
     assert_eq!(run, scratch.run(&["man", "run"]).stdout);
-    assert!(run.contains(&format!("\"cuda-pitfalls {}\"", env!("CARGO_PKG_VERSION"))), "{run}");
+    assert!(
+        run.contains(&format!("\"cuda-pitfalls {}\"", env!("CARGO_PKG_VERSION"))),
+        "{run}"
+    );
     scratch.run(&["man", "walk"]).ended(2, "usage");
-    scratch.run(&["man", cuda_pitfalls::supervisor::role::SAMPLER]).ended(2, "usage");
+    scratch
+        .run(&["man", cuda_pitfalls::supervisor::role::SAMPLER])
+        .ended(2, "usage");
     let file = scratch.at("stdout");
-    scratch.run(&["man", "--out", &file]).ended(74, "not_durable");
+    scratch
+        .run(&["man", "--out", &file])
+        .ended(74, "not_durable");
     // In a folder of everybody a page may be a link to a file of ours.
     fs::remove_file(format!("{folder}/cuda-pitfalls-run.1")).expect("a page");
     std::os::unix::fs::symlink(&file, format!("{folder}/cuda-pitfalls-run.1")).expect("a link");
-    scratch.run(&["man", "--out", &folder]).ended(74, "not_durable").says("it is a link");
+    scratch
+        .run(&["man", "--out", &folder])
+        .ended(74, "not_durable")
+        .says("it is a link");
 }

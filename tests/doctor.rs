@@ -10,23 +10,45 @@ use crate::common::{PROGRAM, Scratch};
 fn doctor(arguments: &[&str], variables: &[(&str, &str)]) -> (Value, i32) {
     let mut command = Command::new(PROGRAM);
     command.arg("doctor").args(arguments).arg("--json");
-    let output = command.envs(variables.iter().copied()).output().expect("doctor starts");
-    (serde_json::from_slice(&output.stdout).expect("one document"), output.status.code().expect("doctor exits"))
+    let output = command
+        .envs(variables.iter().copied())
+        .output()
+        .expect("doctor starts");
+    (
+        serde_json::from_slice(&output.stdout).expect("one document"),
+        output.status.code().expect("doctor exits"),
+    )
 }
 
 fn causes(document: &Value) -> Vec<(String, String)> {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_string();
     let causes = document["diagnosis"]["causes"].as_array().expect("causes");
-    causes.iter().map(|cause| (text(&cause["change"]["variable"]), text(&cause["sureness"]))).collect()
+    causes
+        .iter()
+        .map(|cause| (text(&cause["change"]["variable"]), text(&cause["sureness"])))
+        .collect()
 }
 
 #[test]
 fn a_machine_that_works_is_healthy_and_says_that_it_is_simulated() {
     let (document, code) = doctor(&["--on", "sim"], &[]);
-    assert_eq!((code, document["provenance"].as_str()), (0, Some("simulated")));
+    assert_eq!(
+        (code, document["provenance"].as_str()),
+        (0, Some("simulated"))
+    );
     assert_eq!(document["diagnosis"]["state"], "healthy");
-    assert_eq!((causes(&document).len(), document["diagnosis"]["hidden"].as_array().map(Vec::len)), (0, Some(0)));
-    assert_eq!(document["examination"]["starts"].as_array().map(Vec::len), Some(2), "nothing was left out");
+    assert_eq!(
+        (
+            causes(&document).len(),
+            document["diagnosis"]["hidden"].as_array().map(Vec::len)
+        ),
+        (0, Some(0))
+    );
+    assert_eq!(
+        document["examination"]["starts"].as_array().map(Vec::len),
+        Some(2),
+        "nothing was left out"
+    );
 }
 
 #[test]
@@ -34,23 +56,50 @@ fn a_mask_that_hides_everything_is_proved() {
     let scratch = Scratch::new();
     let absent = scratch.path().join("absent").to_string_lossy().into_owned();
     for mask in ["7", "", "no-gpu"] {
-        let variables = [("CUDA_VISIBLE_DEVICES", mask), ("CUDA_CACHE_PATH", absent.as_str())];
+        let variables = [
+            ("CUDA_VISIBLE_DEVICES", mask),
+            ("CUDA_CACHE_PATH", absent.as_str()),
+        ];
         let (document, code) = doctor(&["--on", "sim"], &variables);
-        assert_eq!((code, document["diagnosis"]["state"].as_str()), (1, Some("found")), "{mask}");
-        assert_eq!(causes(&document), [("CUDA_VISIBLE_DEVICES".to_string(), "proved".to_string())], "{mask}");
+        assert_eq!(
+            (code, document["diagnosis"]["state"].as_str()),
+            (1, Some("found")),
+            "{mask}"
+        );
+        assert_eq!(
+            causes(&document),
+            [("CUDA_VISIBLE_DEVICES".to_string(), "proved".to_string())],
+            "{mask}"
+        );
     }
 }
 
 #[test]
 fn a_gpu_that_the_mask_hides_is_no_fault_and_is_named() {
     let (document, code) = doctor(&["--on", "sim"], &[("CUDA_VISIBLE_DEVICES", "1")]);
-    assert_eq!((code, document["diagnosis"]["state"].as_str()), (0, Some("healthy")));
+    assert_eq!(
+        (code, document["diagnosis"]["state"].as_str()),
+        (0, Some("healthy"))
+    );
     let hidden = &document["diagnosis"]["hidden"];
     assert_eq!(hidden.as_array().map(Vec::len), Some(1), "{hidden}");
-    assert_eq!(hidden[0]["by"]["change"]["variable"], "CUDA_VISIBLE_DEVICES");
-    let starts = document["examination"]["starts"].as_array().expect("starts");
-    let with_contexts = starts.iter().filter(|start| start["calls"].to_string().contains("cuDevicePrimaryCtxRetain"));
-    assert_eq!(with_contexts.count(), 1, "the hidden GPU may be another's: {starts:?}");
+    assert_eq!(
+        hidden[0]["by"]["change"]["variable"],
+        "CUDA_VISIBLE_DEVICES"
+    );
+    let starts = document["examination"]["starts"]
+        .as_array()
+        .expect("starts");
+    let with_contexts = starts.iter().filter(|start| {
+        start["calls"]
+            .to_string()
+            .contains("cuDevicePrimaryCtxRetain")
+    });
+    assert_eq!(
+        with_contexts.count(),
+        1,
+        "the hidden GPU may be another's: {starts:?}"
+    );
 }
 
 #[test]
@@ -64,24 +113,37 @@ fn what_cannot_be_asked_is_refused() {
     ] {
         let (document, found) = doctor(arguments, &[]);
         assert_eq!(found, code, "{arguments:?}");
-        assert!(document["error"].as_str().is_some_and(|error| !error.is_empty()), "{arguments:?}");
+        assert!(
+            document["error"]
+                .as_str()
+                .is_some_and(|error| !error.is_empty()),
+            "{arguments:?}"
+        );
     }
     let scratch = Scratch::new();
     let absent = scratch.at("absent");
     let (document, code) = doctor(&["--on", "sim"], &[("TMPDIR", &absent)]);
     let why = document["error"].as_str().expect("an error");
-    assert!(code == 2 && why.contains(&format!("in `{absent}` (TMPDIR): ")), "{code}: {why}");
+    assert!(
+        code == 2 && why.contains(&format!("in `{absent}` (TMPDIR): ")),
+        "{code}: {why}"
+    );
     // As for other programs, an empty one is none; and a real machine needs none.
     assert_eq!(doctor(&["--on", "sim"], &[("TMPDIR", "")]).1, 0);
     let (document, code) = doctor(&["--on", "cuda"], &[("TMPDIR", &absent)]);
-    assert!(code != 70 && document["examination"].is_object(), "{document}");
+    assert!(
+        code != 70 && document["examination"].is_object(),
+        "{document}"
+    );
 }
 
 #[test]
 fn a_process_is_looked_at_and_lives_on() {
     // Some have the variables in their C library, others in the program itself.
     let others = "/usr/bin/python3";
-    let pythons = ["python3"].into_iter().chain(std::path::Path::new(others).exists().then_some(others));
+    let pythons = ["python3"]
+        .into_iter()
+        .chain(std::path::Path::new(others).exists().then_some(others));
     pythons.for_each(is_looked_at);
 }
 
@@ -96,15 +158,32 @@ fn is_looked_at(python: &str) {
         .expect("python3");
     let mut line = String::new();
     let stdout = child.stdout.as_mut().expect("its output");
-    std::io::BufRead::read_line(&mut std::io::BufReader::new(stdout), &mut line).expect("it is ready");
-    let (document, _) = doctor(&["--on", "sim", "--watch", "0", "--pid", &child.id().to_string()], &[]);
-    assert!(child.try_wait().expect("its state").is_none(), "it was ended");
+    std::io::BufRead::read_line(&mut std::io::BufReader::new(stdout), &mut line)
+        .expect("it is ready");
+    let (document, _) = doctor(
+        &[
+            "--on",
+            "sim",
+            "--watch",
+            "0",
+            "--pid",
+            &child.id().to_string(),
+        ],
+        &[],
+    );
+    assert!(
+        child.try_wait().expect("its state").is_none(),
+        "it was ended"
+    );
     drop(child.stdin.take());
     assert!(child.wait().expect("its end").success());
     assert_eq!(document["findings"]["mask"]["at_start"], "0");
     assert_eq!(document["findings"]["mask"]["now"], "1");
     assert_eq!(document["findings"]["is_started"], false);
-    assert_eq!(document["findings"]["contexts"].as_array().map(Vec::len), Some(0));
+    assert_eq!(
+        document["findings"]["contexts"].as_array().map(Vec::len),
+        Some(0)
+    );
     assert!(!document.to_string().contains("not to be shown"));
 }
 
@@ -112,11 +191,24 @@ fn is_looked_at(python: &str) {
 fn the_text_fits_a_terminal_of_eighty_columns() {
     let output = Command::new(PROGRAM)
         .args(["doctor", "--on", "sim"])
-        .envs([("CUDA_VISIBLE_DEVICES", "7"), ("CUDA_VISIBLE_DEVICE", "0"), ("COLUMNS", "80")])
+        .envs([
+            ("CUDA_VISIBLE_DEVICES", "7"),
+            ("CUDA_VISIBLE_DEVICE", "0"),
+            ("COLUMNS", "80"),
+        ])
         .output()
         .expect("doctor starts");
     let text = String::from_utf8(output.stdout).expect("text");
-    assert!(text.starts_with("SIMULATED") && text.contains("CUDA_VISIBLE_DEVICES is set to \"7\""), "{text}");
-    assert!(text.contains("Misspelt    CUDA_VISIBLE_DEVICE is no variable"), "{text}");
-    assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
+    assert!(
+        text.starts_with("SIMULATED") && text.contains("CUDA_VISIBLE_DEVICES is set to \"7\""),
+        "{text}"
+    );
+    assert!(
+        text.contains("Misspelt    CUDA_VISIBLE_DEVICE is no variable"),
+        "{text}"
+    );
+    assert!(
+        text.lines().all(|line| line.chars().count() <= 100),
+        "{text}"
+    );
 }

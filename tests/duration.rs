@@ -16,7 +16,10 @@ use common::read_reports;
 fn estimates_of_whole_runs_are_within_a_half_of_what_they_took() {
     let mut compared = 0;
     for (name, report) in read_reports() {
-        let plans = report.scenarios.iter().filter_map(|scenario| scenario.plan.as_ref());
+        let plans = report
+            .scenarios
+            .iter()
+            .filter_map(|scenario| scenario.plan.as_ref());
         let expected = estimate::run(plans, report.machine.gpus.len(), Pace::default());
         let took = Duration::from_nanos(report.run.elapsed_ns);
         // What belongs to a survey has a handful of attempts, and its time is the survey's. A few questions are no whole
@@ -35,7 +38,10 @@ fn estimates_of_whole_runs_are_within_a_half_of_what_they_took() {
             continue;
         }
         let ratio = expected.as_secs_f64() / took.as_secs_f64();
-        assert!((1.0 / 1.5..=1.5).contains(&ratio), "{name}: {expected:?} expected, {took:?} taken");
+        assert!(
+            (1.0 / 1.5..=1.5).contains(&ratio),
+            "{name}: {expected:?} expected, {took:?} taken"
+        );
         compared += 1;
     }
     assert!(compared >= 15, "{compared} reports were compared");
@@ -44,11 +50,21 @@ fn estimates_of_whole_runs_are_within_a_half_of_what_they_took() {
 /// The median wall time of an attempt of each case, added up: one round.
 fn round(scenario: &ScenarioReport) -> Option<Duration> {
     let of_case = |attempts: &[cuda_pitfalls::report::Attempt]| {
-        let mut walls: Vec<u64> = attempts.iter().map(|attempt| attempt.recording.wall_ns).collect();
+        let mut walls: Vec<u64> = attempts
+            .iter()
+            .map(|attempt| attempt.recording.wall_ns)
+            .collect();
         walls.sort_unstable();
-        walls.get(walls.len() / 2).copied().map(Duration::from_nanos)
+        walls
+            .get(walls.len() / 2)
+            .copied()
+            .map(Duration::from_nanos)
     };
-    scenario.cases.iter().map(|case| of_case(&case.attempts)).sum()
+    scenario
+        .cases
+        .iter()
+        .map(|case| of_case(&case.attempts))
+        .sum()
 }
 
 #[test]
@@ -60,14 +76,21 @@ fn a_round_of_the_essential_set_takes_as_long_as_its_file_says() {
             continue;
         }
         for scenario in &report.scenarios {
-            let Some(round) = round(scenario).filter(|round| !round.is_zero()) else { continue };
+            let Some(round) = round(scenario).filter(|round| !round.is_zero()) else {
+                continue;
+            };
             let known = rounds.entry(scenario.name.clone()).or_insert(round);
             *known = round.min(*known);
         }
     }
     let mut sum = Duration::ZERO;
     for one in essential::all() {
-        sum += *rounds.get(&one.name).unwrap_or_else(|| panic!("{} was never measured on two GPUs", one.name));
+        sum += *rounds
+            .get(&one.name)
+            .unwrap_or_else(|| panic!("{} was never measured on two GPUs", one.name));
     }
-    assert!(sum > Duration::from_secs(10) && sum < Duration::from_secs(18), "a round takes {sum:?}");
+    assert!(
+        sum > Duration::from_secs(10) && sum < Duration::from_secs(18),
+        "a round takes {sum:?}"
+    );
 }

@@ -17,49 +17,99 @@ use common::read_reports;
 
 #[test]
 fn todays_expectations_hold_on_committed_reports() {
-    let scenarios = catalogue::select(&[]).expect("the scenarios that come with the program are valid");
+    let scenarios =
+        catalogue::select(&[]).expect("the scenarios that come with the program are valid");
     let (mut wrong, mut proven) = (Vec::new(), BTreeSet::new());
     for (name, report) in read_reports() {
-        for measured in report.scenarios.iter().filter(|measured| measured.verdict.kind != Kind::Skipped) {
-            let Some(scenario) = scenarios.iter().find(|scenario| scenario.name == measured.scenario) else { continue };
+        for measured in report
+            .scenarios
+            .iter()
+            .filter(|measured| measured.verdict.kind != Kind::Skipped)
+        {
+            let Some(scenario) = scenarios
+                .iter()
+                .find(|scenario| scenario.name == measured.scenario)
+            else {
+                continue;
+            };
             // A file whose calls changed gets no credit for what was measured with the old ones.
-            let Some(today) = planned_today(scenario, report, measured) else { continue };
+            let Some(today) = planned_today(scenario, report, measured) else {
+                continue;
+            };
             let mut cases = measured.cases.clone();
             today.rename(&mut cases);
             let plan = today.plan;
             let figures = report.run.calibrations();
-            let scene = Scene { calibration: &figures, gpus: &report.machine.gpus };
-            let facts = Facts::new(&report.machine, measured.libcudart.as_ref(), &plan, report.provenance);
+            let scene = Scene {
+                calibration: &figures,
+                gpus: &report.machine.gpus,
+            };
+            let facts = Facts::new(
+                &report.machine,
+                measured.libcudart.as_ref(),
+                &plan,
+                report.provenance,
+            );
             let verdict = judge::judge(&plan, &mut cases, &scene, &facts);
             // Attempts that did not come to their end, or were never made, say nothing, for or against.
             use Reason::{Crashed, Hang, Interrupted, TooFewAttempts};
-            if matches!(verdict.reason, Some(Interrupted | Crashed | Hang | TooFewAttempts)) {
+            if matches!(
+                verdict.reason,
+                Some(Interrupted | Crashed | Hang | TooFewAttempts)
+            ) {
                 continue;
             }
             if verdict.expectation == ExpectationMet::AsExpected {
                 proven.insert(measured.name.clone());
                 // What pages, `explain` and diagnoses tell people to write must not show the pitfall.
-                for case in cases.iter().filter(|case| is_offered(&scenario.name, &case.name, verdict.kind)) {
+                for case in cases
+                    .iter()
+                    .filter(|case| is_offered(&scenario.name, &case.name, verdict.kind))
+                {
                     let mut shown = case.outcomes.iter().map(|seen| &seen.observation);
-                    if shown.any(|seen| judge::shows(&plan.effect, seen, &plan, &facts) == Shows::Yes) {
-                        wrong.push(format!("{name}: {}: write its {}", measured.name, case.name));
+                    if shown
+                        .any(|seen| judge::shows(&plan.effect, seen, &plan, &facts) == Shows::Yes)
+                    {
+                        wrong.push(format!(
+                            "{name}: {}: write its {}",
+                            measured.name, case.name
+                        ));
                     }
                 }
             } else {
                 let (kind, met) = (verdict.kind.name(), verdict.expectation.name());
-                wrong.push(format!("{name}: {}: {kind}, {met}: {}", measured.name, verdict.unexpected.join("; ")));
+                wrong.push(format!(
+                    "{name}: {}: {kind}, {met}: {}",
+                    measured.name,
+                    verdict.unexpected.join("; ")
+                ));
             }
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     let unproven = scenarios.iter().flat_map(|scenario| {
-        scenario.instances.iter().filter(|it| !proven.contains(&it.name)).map(move |instance| (scenario, instance))
+        scenario
+            .instances
+            .iter()
+            .filter(|it| !proven.contains(&it.name))
+            .map(move |instance| (scenario, instance))
     });
-    let opinions: Vec<&str> =
-        unproven.filter(|it| !is_left_open(it.0, it.1)).map(|(_, instance)| instance.name.as_str()).collect();
-    assert!(opinions.is_empty(), "no committed report bears these out: {opinions:?}");
-    let measured: Vec<&&str> = TO_BE_MEASURED.iter().filter(|name| proven.contains(**name)).collect();
-    assert!(measured.is_empty(), "no longer to be measured: {measured:?}");
+    let opinions: Vec<&str> = unproven
+        .filter(|it| !is_left_open(it.0, it.1))
+        .map(|(_, instance)| instance.name.as_str())
+        .collect();
+    assert!(
+        opinions.is_empty(),
+        "no committed report bears these out: {opinions:?}"
+    );
+    let measured: Vec<&&str> = TO_BE_MEASURED
+        .iter()
+        .filter(|name| proven.contains(**name))
+        .collect();
+    assert!(
+        measured.is_empty(),
+        "no longer to be measured: {measured:?}"
+    );
 }
 
 /// Whether a case is offered as the order that works: by the pages of what happens, or as what showed a workaround.
@@ -76,9 +126,15 @@ const TO_BE_MEASURED: [&str; 0] = [];
 /// measure it, and so may what was added last, as long as it expects nothing.
 fn is_left_open(scenario: &Scenario, instance: &Instance) -> bool {
     let out_of_reach = [Hazard::Root, Hazard::Settings, Hazard::Oversubscribe];
-    let expects = !instance.expect.is_empty() || instance.cases.iter().any(|case| !case.expect.is_empty());
+    let expects =
+        !instance.expect.is_empty() || instance.cases.iter().any(|case| !case.expect.is_empty());
     let waits = TO_BE_MEASURED.contains(&instance.name.as_str());
-    (waits || scenario.hazards.iter().any(|hazard| out_of_reach.contains(hazard))) && !expects
+    (waits
+        || scenario
+            .hazards
+            .iter()
+            .any(|hazard| out_of_reach.contains(hazard)))
+        && !expects
 }
 
 /// An expectation's place: its scenario, its case (none for the verdict), and its number there.
@@ -88,19 +144,47 @@ type Place = (String, String, usize);
 /// parameter of that report ever asked stands on nothing.
 #[test]
 fn every_expectation_applied_in_the_report_that_it_names() {
-    let scenarios = catalogue::select(&[]).expect("the scenarios that come with the program are valid");
+    let scenarios =
+        catalogue::select(&[]).expect("the scenarios that come with the program are valid");
     let mut applied: BTreeSet<(Place, String)> = BTreeSet::new();
     for (name, report) in read_reports() {
         for measured in &report.scenarios {
-            let Some(scenario) = scenarios.iter().find(|scenario| scenario.name == measured.scenario) else { continue };
-            let Some(plan) = planned_today(scenario, report, measured).map(|today| today.plan) else { continue };
-            let facts = Facts::new(&report.machine, measured.libcudart.as_ref(), &plan, report.provenance);
+            let Some(scenario) = scenarios
+                .iter()
+                .find(|scenario| scenario.name == measured.scenario)
+            else {
+                continue;
+            };
+            let Some(plan) = planned_today(scenario, report, measured).map(|today| today.plan)
+            else {
+                continue;
+            };
+            let facts = Facts::new(
+                &report.machine,
+                measured.libcudart.as_ref(),
+                &plan,
+                report.provenance,
+            );
             let holds = |when: &When| matches(when, &facts, &plan.parameters);
-            let here = |case: &str, number| ((scenario.name.clone(), case.to_string(), number), name.clone());
+            let here = |case: &str, number| {
+                (
+                    (scenario.name.clone(), case.to_string(), number),
+                    name.clone(),
+                )
+            };
             // Of the expected verdicts the first whose condition holds is the one that counts.
-            applied.extend(plan.expect.iter().position(|it| holds(&it.when)).map(|number| here("", number)));
+            applied.extend(
+                plan.expect
+                    .iter()
+                    .position(|it| holds(&it.when))
+                    .map(|number| here("", number)),
+            );
             for case in &plan.cases {
-                let of_case = case.expect.iter().enumerate().filter(|(_, check)| holds(&check.when));
+                let of_case = case
+                    .expect
+                    .iter()
+                    .enumerate()
+                    .filter(|(_, check)| holds(&check.when));
                 applied.extend(of_case.map(|(number, _)| here(&case.name, number)));
             }
         }
@@ -108,18 +192,33 @@ fn every_expectation_applied_in_the_report_that_it_names() {
     let mut idle = BTreeSet::new();
     for scenario in &scenarios {
         for instance in &scenario.instances {
-            let verdicts = instance.expect.iter().enumerate().map(|(number, it)| ("", number, &it.evidence));
+            let verdicts = instance
+                .expect
+                .iter()
+                .enumerate()
+                .map(|(number, it)| ("", number, &it.evidence));
             let checks = instance.cases.iter().flat_map(|case| {
-                case.expect.iter().enumerate().map(|(number, it)| (case.name.as_str(), number, &it.evidence))
+                case.expect
+                    .iter()
+                    .enumerate()
+                    .map(|(number, it)| (case.name.as_str(), number, &it.evidence))
             });
             for (case, number, evidence) in verdicts.chain(checks) {
                 let place = (scenario.name.clone(), case.to_string(), number);
                 let report = evidence.trim_start_matches("reports/").to_string();
                 if !applied.contains(&(place, report)) {
-                    idle.insert(format!("{}: {case} #{}: {evidence}", scenario.name, number + 1));
+                    idle.insert(format!(
+                        "{}: {case} #{}: {evidence}",
+                        scenario.name,
+                        number + 1
+                    ));
                 }
             }
         }
     }
-    assert!(idle.is_empty(), "never applied there:\n{}", idle.into_iter().collect::<Vec<_>>().join("\n"));
+    assert!(
+        idle.is_empty(),
+        "never applied there:\n{}",
+        idle.into_iter().collect::<Vec<_>>().join("\n")
+    );
 }

@@ -12,13 +12,28 @@ use serde_json::{Value, json};
 
 /// A merge of these inputs into `fleet.json` of the scratch folder.
 fn merge(scratch: &Scratch, arguments: &[&str]) -> Ran {
-    scratch.run(&[&["fleet", "merge", "--out", &scratch.at("fleet.json")], arguments].concat())
+    scratch.run(
+        &[
+            &["fleet", "merge", "--out", &scratch.at("fleet.json")],
+            arguments,
+        ]
+        .concat(),
+    )
 }
 
 /// A merge of what is written to its standard input, and its exit code.
 fn piped(scratch: &Scratch, more: &[&str], feed: impl FnOnce(ChildStdin)) -> Option<i32> {
-    let mut command = scratch.command(&[&["fleet", "merge", "-", "--out", &scratch.at("fleet.json")], more].concat());
-    command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+    let mut command = scratch.command(
+        &[
+            &["fleet", "merge", "-", "--out", &scratch.at("fleet.json")],
+            more,
+        ]
+        .concat(),
+    );
+    command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
     let mut child = command.spawn().expect("it starts");
     feed(child.stdin.take().expect("a pipe"));
     child.wait().expect("it ends").code()
@@ -30,14 +45,20 @@ fn merged(scratch: &Scratch) -> Value {
 
 /// Every bucket with its count.
 fn buckets(fleet: &Value) -> BTreeMap<String, u64> {
-    let buckets: BTreeMap<String, u64> = serde_json::from_value(fleet["input"]["buckets"].clone()).expect("counts");
-    assert_eq!(Some(buckets.values().sum()), fleet["input"]["documents"].as_u64(), "{buckets:?}");
+    let buckets: BTreeMap<String, u64> =
+        serde_json::from_value(fleet["input"]["buckets"].clone()).expect("counts");
+    assert_eq!(
+        Some(buckets.values().sum()),
+        fleet["input"]["documents"].as_u64(),
+        "{buckets:?}"
+    );
     buckets
 }
 
 /// Every difference in short: in what, the question, the group, and the reports of those that differ.
 fn differences(fleet: &Value) -> Vec<String> {
-    let at = |list: &str, place: &Value| fleet[list][place.as_u64().expect("a place") as usize].clone();
+    let at =
+        |list: &str, place: &Value| fleet[list][place.as_u64().expect("a place") as usize].clone();
     let told = |difference: &Value| {
         let key = at("groups", &difference["group"])["key"].clone();
         let shared = if key["shared"] == true { " shared" } else { "" };
@@ -45,7 +66,13 @@ fn differences(fleet: &Value) -> Vec<String> {
         let what = match what["kind"].as_str().expect("a kind") {
             "outcome" if what["verdict_differs"] == true => "verdict".to_owned(),
             "outcome" => "facts".to_owned(),
-            "no_answer" => what["reasons"].as_object().expect("reasons").keys().cloned().collect::<Vec<_>>().join(" "),
+            "no_answer" => what["reasons"]
+                .as_object()
+                .expect("reasons")
+                .keys()
+                .cloned()
+                .collect::<Vec<_>>()
+                .join(" "),
             other => format!("{other} of {}", what["figure"]),
         };
         let count = difference["machines"].as_array().map_or(0, Vec::len);
@@ -57,59 +84,127 @@ fn differences(fleet: &Value) -> Vec<String> {
             text(&key["gpus"]),
         )
     };
-    let of_answers =
-        |one: &&Value| !at("questions", &one["question"])["name"].as_str().expect("a name").starts_with("machine: ");
-    fleet["differences"].as_array().expect("differences").iter().filter(of_answers).map(told).collect()
+    let of_answers = |one: &&Value| {
+        !at("questions", &one["question"])["name"]
+            .as_str()
+            .expect("a name")
+            .starts_with("machine: ")
+    };
+    fleet["differences"]
+        .as_array()
+        .expect("differences")
+        .iter()
+        .filter(of_answers)
+        .map(told)
+        .collect()
 }
 
 /// Where the committed reports differ within a group, with how many differ and the place that says why. Whoever adds a report that
 /// differs explains it here.
 const KNOWN: [(&str, usize); 13] = [
     // docs/findings.md: 709 in one build of this program and 400 in another.
-    ("facts: context/reset-takes-it-from-others with 13.0 on 2x NVIDIA H200", 1),
+    (
+        "facts: context/reset-takes-it-from-others with 13.0 on 2x NVIDIA H200",
+        1,
+    ),
     // reports/traced-run: the trace's own library, which is left out since.
-    ("facts: context/cuinit-loads-libraries with 13.0 on 2x NVIDIA H200", 1),
-    ("facts: visibility/mask-after-dlopen with 13.0 on 2x NVIDIA H200", 1),
+    (
+        "facts: context/cuinit-loads-libraries with 13.0 on 2x NVIDIA H200",
+        1,
+    ),
+    (
+        "facts: visibility/mask-after-dlopen with 13.0 on 2x NVIDIA H200",
+        1,
+    ),
     // docs/findings.md: the first survey had counted a current, inactive context.
-    ("facts: survey calls: cudaSetDevice with 11.7 on 2x NVIDIA H200", 1),
-    ("facts: survey calls: cudaSetDevice with 11.8 on 2x NVIDIA H200", 1),
+    (
+        "facts: survey calls: cudaSetDevice with 11.7 on 2x NVIDIA H200",
+        1,
+    ),
+    (
+        "facts: survey calls: cudaSetDevice with 11.8 on 2x NVIDIA H200",
+        1,
+    ),
     // docs/findings.md: it ends the process with SIGSEGV, which was no outcome at first.
-    ("crashed: device/second-runtime-reset-hurts-the-first with 13.0 on 2x NVIDIA H200", 1),
+    (
+        "crashed: device/second-runtime-reset-hurts-the-first with 13.0 on 2x NVIDIA H200",
+        1,
+    ),
     // docs/findings.md: it returned 709 and 400 in one run, because what freed memory does is chance.
-    ("facts: device/second-runtime-reset-hurts-the-first with 13.0 on 1x NVIDIA H100 80GB HBM3", 1),
-    ("facts: device/second-runtime-reset-hurts-the-first with 13.0 on 2x NVIDIA H100 80GB HBM3", 1),
+    (
+        "facts: device/second-runtime-reset-hurts-the-first with 13.0 on 1x NVIDIA H100 80GB HBM3",
+        1,
+    ),
+    (
+        "facts: device/second-runtime-reset-hurts-the-first with 13.0 on 2x NVIDIA H100 80GB HBM3",
+        1,
+    ),
     // docs/findings.md: which lines of printf are lost is chance.
-    ("facts: limits/printf-overflow-loses-lines with 13.0 on 1x NVIDIA H100 80GB HBM3", 1),
-    ("facts: limits/printf-overflow-loses-lines with 13.0 on 2x NVIDIA H100 80GB HBM3", 1),
+    (
+        "facts: limits/printf-overflow-loses-lines with 13.0 on 1x NVIDIA H100 80GB HBM3",
+        1,
+    ),
+    (
+        "facts: limits/printf-overflow-loses-lines with 13.0 on 2x NVIDIA H100 80GB HBM3",
+        1,
+    ),
     // RMM was not installed on the machine of reports/h200-x2-framework-again.
-    ("no_package: framework/rmm-current-resource-initialises-cuda with  on 2x NVIDIA H200", 1),
+    (
+        "no_package: framework/rmm-current-resource-initialises-cuda with  on 2x NVIDIA H200",
+        1,
+    ),
     // Whether a killed process is off the GPU when its step ends is chance.
-    ("facts: process/checkpoint-lock-holds-up-a-peer with  on 4x NVIDIA H100 80GB HBM3", 1),
+    (
+        "facts: process/checkpoint-lock-holds-up-a-peer with  on 4x NVIDIA H100 80GB HBM3",
+        1,
+    ),
     // reports/h100-x4-lane-3 was interrupted after four attempts of some cases.
-    ("too_few_attempts: context/module-load-in-a-capture with 13.0 on 4x NVIDIA H100 80GB HBM3", 1),
+    (
+        "too_few_attempts: context/module-load-in-a-capture with 13.0 on 4x NVIDIA H100 80GB HBM3",
+        1,
+    ),
 ];
 
 #[test]
 fn the_committed_reports_differ_in_what_the_findings_say_and_in_nothing_else() {
     let scratch = Scratch::new();
-    let mut committed: Vec<String> = evidence().iter().map(|file| file.to_string_lossy().into_owned()).collect();
+    let mut committed: Vec<String> = evidence()
+        .iter()
+        .map(|file| file.to_string_lossy().into_owned())
+        .collect();
     // Two runs at once had one of two GPUs each (`--gpus`): half of the questions have too few, and bytes are a neighbour's.
     // So it is with most that were beside strangers, and some were cut off.
     committed.retain(|path| !path.contains("all-at-once") && !path.contains("/strangers/"));
-    merge(&scratch, &committed.iter().map(String::as_str).collect::<Vec<_>>()).ended(0, "ok");
+    merge(
+        &scratch,
+        &committed.iter().map(String::as_str).collect::<Vec<_>>(),
+    )
+    .ended(0, "ok");
     let fleet = merged(&scratch);
     let buckets = buckets(&fleet);
     assert!(buckets["merged"] > 60, "{buckets:?}");
-    assert!(!buckets.contains_key("truncated") && !buckets.contains_key("simulated"), "{buckets:?}");
+    assert!(
+        !buckets.contains_key("truncated") && !buckets.contains_key("simulated"),
+        "{buckets:?}"
+    );
     let machines = fleet["machines"].as_array().expect("machines").len();
     assert!(machines > 20, "only {machines} machines");
-    let known: Vec<String> = KNOWN.iter().map(|(what, count)| format!("{what}, {count}")).collect();
+    let known: Vec<String> = KNOWN
+        .iter()
+        .map(|(what, count)| format!("{what}, {count}"))
+        .collect();
     // Beside processes that come and go, some questions have no answer: reports/shared-gpus says which runs.
     let is_disturbed = |it: &String| it.starts_with("contaminated: ") && it.contains(" shared, ");
-    let found: Vec<String> = differences(&fleet).into_iter().filter(|it| !is_disturbed(it)).collect();
+    let found: Vec<String> = differences(&fleet)
+        .into_iter()
+        .filter(|it| !is_disturbed(it))
+        .collect();
     let unknown: Vec<&String> = found.iter().filter(|it| !known.contains(it)).collect();
     let hidden: Vec<&String> = known.iter().filter(|it| !found.contains(it)).collect();
-    assert!(unknown.is_empty() && hidden.is_empty(), "not explained: {unknown:#?}\nno longer found: {hidden:#?}");
+    assert!(
+        unknown.is_empty() && hidden.is_empty(),
+        "not explained: {unknown:#?}\nno longer found: {hidden:#?}"
+    );
 }
 
 /// A compact simulated report, as text in one line.
@@ -117,19 +212,29 @@ fn simulated(scratch: &Scratch, node: &str) -> String {
     let label = format!("node={node}");
     let arguments = ["--repeat", "1", "--compact", "--label", &label];
     let asked = ["memory/context-cost", "context/set-device-is-eager"];
-    scratch.simulated("sim:h200-x2", &asked, &arguments).good().json().to_string()
+    scratch
+        .simulated("sim:h200-x2", &asked, &arguments)
+        .good()
+        .json()
+        .to_string()
 }
 
 /// The report of node 1 as reports of these nodes, one a line.
 fn of_nodes(one: &str, nodes: std::ops::Range<u32>) -> String {
-    nodes.map(|node| one.replace("node-1", &format!("node-{node}")) + "\n").collect()
+    nodes
+        .map(|node| one.replace("node-1", &format!("node-{node}")) + "\n")
+        .collect()
 }
 
 #[test]
 fn lines_on_standard_input_names_and_buckets() {
     let scratch = Scratch::new();
     let one = simulated(&scratch, "node-1");
-    let text = format!("{}not json\n{}\n", of_nodes(&one, 1..4), &of_nodes(&one, 4..5)[..200]);
+    let text = format!(
+        "{}not json\n{}\n",
+        of_nodes(&one, 1..4),
+        &of_nodes(&one, 4..5)[..200]
+    );
     let path = scratch.file("all.ndjson", &text);
 
     merge(&scratch, &[&path]).ended(4, "nothing_measured");
@@ -141,18 +246,45 @@ fn lines_on_standard_input_names_and_buckets() {
         .prints("SIMULATED")
         .prints("Missing     1 of 3");
     let fleet = merged(&scratch);
-    assert_eq!(buckets(&fleet), BTreeMap::from([("merged".into(), 3), ("invalid".into(), 1), ("truncated".into(), 1)]));
+    assert_eq!(
+        buckets(&fleet),
+        BTreeMap::from([
+            ("merged".into(), 3),
+            ("invalid".into(), 1),
+            ("truncated".into(), 1)
+        ])
+    );
     assert_eq!(fleet["expected"]["unexpected"], json!(["node-3"]));
     assert_eq!(fleet["provenance"], "simulated");
     assert_eq!(differences(&fleet), Vec::<String>::new());
-    merge(&scratch, &["--simulated", "--expect", &names, "--forbid", "missing", &path]).ended(1, "unexpected");
+    merge(
+        &scratch,
+        &[
+            "--simulated",
+            "--expect",
+            &names,
+            "--forbid",
+            "missing",
+            &path,
+        ],
+    )
+    .ended(1, "unexpected");
     // Who sent the document that ends in the middle may differ.
     merge(&scratch, &["--simulated", "--forbid", "differences", &path]).ended(3, "inconclusive");
     merge(&scratch, &["--simulated", "--max-age", "1d", &path]).ended(0, "ok");
     let key = "\"started_at\":\"";
-    let (before, after) = one.split_once(key).expect("a report says when its run began");
-    let old = scratch.file("old.json", format!("{before}{key}2020-01-01T00:00:00Z{}", &after[20..]));
-    let stale = merge(&scratch, &["--simulated", "--max-age", "1d", "--json", &old]).ended(4, "nothing_measured");
+    let (before, after) = one
+        .split_once(key)
+        .expect("a report says when its run began");
+    let old = scratch.file(
+        "old.json",
+        format!("{before}{key}2020-01-01T00:00:00Z{}", &after[20..]),
+    );
+    let stale = merge(
+        &scratch,
+        &["--simulated", "--max-age", "1d", "--json", &old],
+    )
+    .ended(4, "nothing_measured");
     assert_eq!(buckets(&stale.json())["stale"], 1);
 
     fs::write(&names, "node-1\nnode-1\n").expect("a file of our own");
@@ -171,7 +303,9 @@ fn lines_on_standard_input_names_and_buckets() {
 fn a_source_without_end_is_left_and_its_buckets_add_up() {
     let scratch = Scratch::new();
     // Until the program has had enough and closes its end.
-    let code = piped(&scratch, &[], |mut pipe| while pipe.write_all(&b"{}x\n".repeat(1 << 12)).is_ok() {});
+    let code = piped(&scratch, &[], |mut pipe| {
+        while pipe.write_all(&b"{}x\n".repeat(1 << 12)).is_ok() {}
+    });
     assert_eq!(code, Some(4));
     assert_eq!(buckets(&merged(&scratch))["invalid"], 1000);
 }
@@ -181,7 +315,11 @@ fn what_changed_between_two_audits_is_told() {
     let scratch = Scratch::new();
     let one = simulated(&scratch, "node-1");
     let kept = |name: &str, lines: String| {
-        merge(&scratch, &["--simulated", &scratch.file("lines.ndjson", lines)]).ended(0, "ok");
+        merge(
+            &scratch,
+            &["--simulated", &scratch.file("lines.ndjson", lines)],
+        )
+        .ended(0, "ok");
         fs::rename(scratch.at("fleet.json"), scratch.at(name)).expect("a file of our own");
         scratch.at(name)
     };
@@ -191,25 +329,58 @@ fn what_changed_between_two_audits_is_told() {
         .run(&["fleet", "diff", &old, &new])
         .ended(0, "ok")
         .prints("1 machine gone: node-1\n1 machine new: node-4\n");
-    let ran = scratch.run(&["fleet", "diff", "--json", &old, &old]).ended(0, "ok");
+    let ran = scratch
+        .run(&["fleet", "diff", "--json", &old, &old])
+        .ended(0, "ok");
     let diff = ran.json();
-    assert_eq!((&diff["usual"], &diff["began"], &diff["machines_gone"]), (&json!([]), &json!([]), &json!([])));
-    scratch.run(&["fleet", "diff", &old, "Cargo.toml"]).ended(2, "usage");
+    assert_eq!(
+        (&diff["usual"], &diff["began"], &diff["machines_gone"]),
+        (&json!([]), &json!([]), &json!([]))
+    );
+    scratch
+        .run(&["fleet", "diff", &old, "Cargo.toml"])
+        .ended(2, "usage");
     // What changed fails only who asks for it: a machine is gone, and no verdict is another one.
-    scratch.run(&["fleet", "diff", "--forbid", "verdict,usual,differences", &old, &new]).ended(0, "ok");
-    scratch.run(&["fleet", "diff", "--forbid", "verdict", "--forbid", "missing", &old, &new]).ended(1, "unexpected");
+    scratch
+        .run(&[
+            "fleet",
+            "diff",
+            "--forbid",
+            "verdict,usual,differences",
+            &old,
+            &new,
+        ])
+        .ended(0, "ok");
+    scratch
+        .run(&[
+            "fleet", "diff", "--forbid", "verdict", "--forbid", "missing", &old, &new,
+        ])
+        .ended(1, "unexpected");
     let other = one.replacen("\"kind\":\"reproduced\"", "\"kind\":\"not_reproduced\"", 1);
     assert_ne!(other, one, "a verdict is another one");
     let changed = kept("changed.json", of_nodes(&other, 2..5));
-    scratch.run(&["fleet", "diff", &new, &changed]).ended(0, "ok");
+    scratch
+        .run(&["fleet", "diff", &new, &changed])
+        .ended(0, "ok");
     for what in ["verdict", "usual"] {
         scratch
             .run(&["fleet", "diff", "--forbid", what, &new, &changed])
             .ended(1, "unexpected")
             .prints("1 usual outcome changed\n");
     }
-    scratch.run(&["fleet", "diff", "--forbid", "differences,missing", &new, &changed]).ended(0, "ok");
-    scratch.run(&["fleet", "diff", "--forbid", "everything", &new, &changed]).ended(2, "usage");
+    scratch
+        .run(&[
+            "fleet",
+            "diff",
+            "--forbid",
+            "differences,missing",
+            &new,
+            &changed,
+        ])
+        .ended(0, "ok");
+    scratch
+        .run(&["fleet", "diff", "--forbid", "everything", &new, &changed])
+        .ended(2, "usage");
 }
 
 /// A compact report of every scenario is small, also of the largest committed report, which has the words of its questions
@@ -217,7 +388,9 @@ fn what_changed_between_two_audits_is_told() {
 #[test]
 fn a_compact_report_of_all_is_small() {
     let largest = "reports/shared-gpus/all-idle.json.gz";
-    let ran = Scratch::new().run(&["render", "--as", "compact", largest]).good();
+    let ran = Scratch::new()
+        .run(&["render", "--as", "compact", largest])
+        .good();
     assert!(ran.stdout.len() <= 260_000, "{} bytes", ran.stdout.len());
 }
 
@@ -229,17 +402,28 @@ fn what_has_no_reports_replaces_nothing() {
     let reports = "reports/compact/h200-x2-all.json";
     merge(&scratch, &[reports]).good();
     let before = merged(&scratch);
-    merge(&scratch, &[reports, "no-such-folder"]).ended(2, "usage").says("there is no `no-such-folder`");
+    merge(&scratch, &[reports, "no-such-folder"])
+        .ended(2, "usage")
+        .says("there is no `no-such-folder`");
     assert_eq!(merged(&scratch), before);
     // A folder without reports is one that somebody mistook.
     let (empty, none) = (scratch.file("empty.json", ""), scratch.at("none"));
     fs::create_dir(&none).expect("a folder of our own");
     for input in [&empty, &none] {
-        merge(&scratch, &[input]).ended(4, "nothing_measured").prints("stays as it was");
+        merge(&scratch, &[input])
+            .ended(4, "nothing_measured")
+            .prints("stays as it was");
         assert_eq!(merged(&scratch), before, "{input}");
     }
-    for arguments in [vec!["fleet", "render", reports], vec!["fleet", "diff", reports, reports]] {
-        scratch.run(&arguments).ended(2, "usage").says("is not a merged document").says("`fleet merge` makes one");
+    for arguments in [
+        vec!["fleet", "render", reports],
+        vec!["fleet", "diff", reports, reports],
+    ] {
+        scratch
+            .run(&arguments)
+            .ended(2, "usage")
+            .says("is not a merged document")
+            .says("`fleet merge` makes one");
     }
 }
 
@@ -250,11 +434,20 @@ fn a_label_names_the_folder_of_the_report() {
     let audit = scratch.reports();
     for label in ["node=gpu-1", "node=../gpu 2", "host=login.example"] {
         let arguments = ["--compact", "--repeat", "1", "--label", label];
-        scratch.simulated("sim:h200-x1", &["visibility/empty-mask-hides-all"], &arguments).good();
+        scratch
+            .simulated(
+                "sim:h200-x1",
+                &["visibility/empty-mask-hides-all"],
+                &arguments,
+            )
+            .good();
     }
     let names = names_in(&audit);
     assert_eq!(names.len(), 3, "{names:?}");
-    for (name, begins) in names.iter().zip(["_.._gpu_2-2", "gpu-1-2", "login.example-2"]) {
+    for (name, begins) in names
+        .iter()
+        .zip(["_.._gpu_2-2", "gpu-1-2", "login.example-2"])
+    {
         assert!(name.starts_with(begins), "{names:?}");
         let report: Value = read_json(audit.join(name).join("report.json"));
         assert_eq!(report["run"]["id"], json!(name));
@@ -262,22 +455,38 @@ fn a_label_names_the_folder_of_the_report() {
     // As README compares two machines.
     let mut command = std::process::Command::new("sh");
     let compare = format!("exec {} compare gpu-1-* login.example-*", common::PROGRAM);
-    let ended = command.args(["-c", &compare]).current_dir(&audit).stdout(Stdio::null()).status();
+    let ended = command
+        .args(["-c", &compare])
+        .current_dir(&audit)
+        .stdout(Stdio::null())
+        .status();
     assert_eq!(ended.expect("a shell starts").code(), Some(0));
 }
 
 /// Files of six machines: three with the one document, three with the other.
 fn six_nodes(scratch: &Scratch, one: &Value, other: &Value) -> Vec<String> {
     // Masks have them too, in capitals and shortened to their first digits.
-    let digits = |gpu: &Value| gpu["uuid"].as_str().expect("a UUID")["GPU-".len()..][..8].to_owned();
-    let digits: Vec<String> = one["machine"]["gpus"].as_array().expect("GPUs").iter().map(digits).collect();
+    let digits =
+        |gpu: &Value| gpu["uuid"].as_str().expect("a UUID")["GPU-".len()..][..8].to_owned();
+    let digits: Vec<String> = one["machine"]["gpus"]
+        .as_array()
+        .expect("GPUs")
+        .iter()
+        .map(digits)
+        .collect();
     let write = |machine: usize| {
-        let mut document = if machine < 3 { one.clone() } else { other.clone() };
+        let mut document = if machine < 3 {
+            one.clone()
+        } else {
+            other.clone()
+        };
         document["run"]["labels"] = json!({"node": format!("node-{machine}")});
         let mut text = document.to_string();
         for (at, digits) in digits.iter().enumerate() {
             let other = format!("{machine:04x}{at:04x}");
-            text = text.replace(digits, &other).replace(&digits.to_uppercase(), &other);
+            text = text
+                .replace(digits, &other)
+                .replace(&digits.to_uppercase(), &other);
         }
         scratch.file(&format!("node-{machine}.json"), text)
     };
@@ -290,7 +499,10 @@ fn six_nodes(scratch: &Scratch, one: &Value, other: &Value) -> Vec<String> {
 fn reports_of_two_versions_are_one_fleet() {
     let scratch = Scratch::new();
     let old = "reports/h200-x2-contexts/report.json";
-    let mut new = scratch.run(&["render", "--as", "compact", old]).good().json();
+    let mut new = scratch
+        .run(&["render", "--as", "compact", old])
+        .good()
+        .json();
     let old: Value = read_json(root().join(old));
     new["schema"]["minor"] = json!(99);
     new["run"]["version"] = json!("99.0.0");
@@ -302,10 +514,25 @@ fn reports_of_two_versions_are_one_fleet() {
     assert_eq!(buckets(&fleet), BTreeMap::from([("merged".into(), 6)]));
     assert_eq!(differences(&fleet), Vec::<String>::new());
     let groups = fleet["groups"].as_array().expect("groups");
-    assert!(groups.iter().all(|group| group["machines"].as_array().is_some_and(|all| all.len() == 6)), "{groups:?}");
-    let asked_otherwise =
-        |question: &&Value| question["name"].as_str().is_some_and(|name| name.contains("asked otherwise"));
-    assert_eq!(fleet["questions"].as_array().expect("questions").iter().find(asked_otherwise), None);
+    assert!(
+        groups.iter().all(|group| group["machines"]
+            .as_array()
+            .is_some_and(|all| all.len() == 6)),
+        "{groups:?}"
+    );
+    let asked_otherwise = |question: &&Value| {
+        question["name"]
+            .as_str()
+            .is_some_and(|name| name.contains("asked otherwise"))
+    };
+    assert_eq!(
+        fleet["questions"]
+            .as_array()
+            .expect("questions")
+            .iter()
+            .find(asked_otherwise),
+        None
+    );
 }
 
 /// Two machines with one name, and a report of the year 9999: nobody is hidden, and both are said.
@@ -317,10 +544,15 @@ fn a_name_and_a_date_hide_no_machine() {
     let uuids = uuids["machine"]["gpus"].as_array().expect("GPUs").clone();
     let mut other = one.clone();
     for (at, gpu) in uuids.iter().enumerate() {
-        other = other.replace(gpu["uuid"].as_str().expect("a UUID"), &format!("GPU-ffffff0{at}-0000"));
+        other = other.replace(
+            gpu["uuid"].as_str().expect("a UUID"),
+            &format!("GPU-ffffff0{at}-0000"),
+        );
     }
     let key = "\"started_at\":\"";
-    let (before, after) = one.split_once(key).expect("a report says when its run began");
+    let (before, after) = one
+        .split_once(key)
+        .expect("a report says when its run began");
     let future = format!("{before}{key}9999-12-31T23:59:59Z{}", &after[20..]);
     let mut future: Value = serde_json::from_str(&future).expect("JSON");
     future["run"]["finished_at"] = "9999-12-31T23:59:59Z".into();
@@ -331,10 +563,15 @@ fn a_name_and_a_date_hide_no_machine() {
             .prints("2 machines with other GPUs have one name, node-1")
             .prints("9999-12-31T23:59:59Z");
         let fleet = merged(&scratch);
-        assert_eq!(buckets(&fleet), BTreeMap::from([("merged".into(), 2), ("future".into(), 1)]));
+        assert_eq!(
+            buckets(&fleet),
+            BTreeMap::from([("merged".into(), 2), ("future".into(), 1)])
+        );
         assert_eq!(fleet["machines"].as_array().map(Vec::len), Some(2));
         let forbidden = [&["--simulated", "--forbid", "conflicts", &path][..], age].concat();
         merge(&scratch, &forbidden).ended(1, "unexpected");
-        scratch.run(&["fleet", "render", &scratch.at("fleet.json")]).prints("have one name, node-1");
+        scratch
+            .run(&["fleet", "render", &scratch.at("fleet.json")])
+            .prints("have one name, node-1");
     }
 }

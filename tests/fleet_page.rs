@@ -17,12 +17,17 @@ use fleet::Fleet;
 /// A page of this fleet.
 fn page(scratch: &Scratch, fleet: &Fleet) -> String {
     let path = stored(scratch, fleet);
-    let ran = scratch.run(&["fleet", "render", &path, "--as", "html"]).good();
+    let ran = scratch
+        .run(&["fleet", "render", &path, "--as", "html"])
+        .good();
     ran.stdout
 }
 
 fn stored(scratch: &Scratch, fleet: &Fleet) -> String {
-    scratch.file("fleet.json", serde_json::to_string(fleet).expect("a fleet is JSON"))
+    scratch.file(
+        "fleet.json",
+        serde_json::to_string(fleet).expect("a fleet is JSON"),
+    )
 }
 
 /// What the map draws, by colour, and what the keyboard does to it.
@@ -88,27 +93,49 @@ fn ten_thousand_machines_and_two_hundred_questions_can_be_used() {
     let Some(browser) = browser() else { return };
     let scratch = Scratch::new();
     let page = page(&scratch, &fixture::large(10_000, 200));
-    for (width, is_dark, colour, usual) in
-        [(320, false, "rgb(255, 255, 255)", "207,232,213"), (1600, true, "rgb(13, 17, 23)", "29,61,42")]
-    {
+    for (width, is_dark, colour, usual) in [
+        (320, false, "rgb(255, 255, 255)", "207,232,213"),
+        (1600, true, "rgb(13, 17, 23)", "29,61,42"),
+    ] {
         let seen = &opened(&browser, &scratch, &[(&page, width)], is_dark, MAP)[0];
         let at = format!("{width} pixels: {seen:#}");
-        assert_eq!(seen["width"], width, "the page must be scrolled sideways: {at}");
-        assert_eq!((&seen["wide"], &seen["page"]), (&serde_json::json!([]), &colour.into()), "{at}");
+        assert_eq!(
+            seen["width"], width,
+            "the page must be scrolled sideways: {at}"
+        );
+        assert_eq!(
+            (&seen["wide"], &seen["page"]),
+            (&serde_json::json!([]), &colour.into()),
+            "{at}"
+        );
         for none in ["hidden", "untold", "cut"] {
             assert_eq!(seen[none], 0, "{none}: {at}");
         }
         // On a telephone each cell is a line of its own.
-        assert!(width == 320 || seen["broad"] == 0, "a column leaves too little for the others: {at}");
+        assert!(
+            width == 320 || seen["broad"] == 0,
+            "a column leaves too little for the others: {at}"
+        );
         assert!(seen["drawn"].is_string() && seen["bottom"] == true, "{at}");
         let colours = seen["colours"].as_array().expect("a list");
         assert!(colours.contains(&usual.into()) && colours.len() > 4, "{at}");
-        let said: Vec<&str> = seen["said"].as_array().expect("a list").iter().filter_map(|it| it.as_str()).collect();
-        assert!(said[0].contains("usual") && said[0].contains("another verdict"), "the first cell matters most: {at}");
+        let said: Vec<&str> = seen["said"]
+            .as_array()
+            .expect("a list")
+            .iter()
+            .filter_map(|it| it.as_str())
+            .collect();
+        assert!(
+            said[0].contains("usual") && said[0].contains("another verdict"),
+            "the first cell matters most: {at}"
+        );
         let distinct: std::collections::HashSet<&&str> = said.iter().collect();
         assert_eq!(distinct.len(), said.len(), "each key moves: {at}");
         assert_eq!(seen["found"], "No machine or no question matches.", "{at}");
-        assert!(seen["links"].as_u64() > Some(100) && seen["tables"].as_u64() > Some(1), "{at}");
+        assert!(
+            seen["links"].as_u64() > Some(100) && seen["tables"].as_u64() > Some(1),
+            "{at}"
+        );
     }
 }
 
@@ -116,18 +143,32 @@ fn ten_thousand_machines_and_two_hundred_questions_can_be_used() {
 fn every_machine_and_every_difference_has_a_view() {
     let Some(browser) = browser() else { return };
     let scratch = Scratch::new();
-    for (fleet, name, is_dark) in [(fixture::fleet(), "node-3", false), (fixture::hostile(), "node-3", true)] {
+    for (fleet, name, is_dark) in [
+        (fixture::fleet(), "node-3", false),
+        (fixture::hostile(), "node-3", true),
+    ] {
         let page = page(&scratch, &fleet);
-        for (width, seen) in
-            [320, 800].into_iter().zip(opened(&browser, &scratch, &[(&page, 320), (&page, 800)], is_dark, VIEWS))
-        {
+        for (width, seen) in [320, 800].into_iter().zip(opened(
+            &browser,
+            &scratch,
+            &[(&page, 320), (&page, 800)],
+            is_dark,
+            VIEWS,
+        )) {
             let at = format!("{name}, {width} pixels: {seen:#}");
             assert_eq!(seen["width"], width, "{at}");
-            assert_eq!((&seen["scripts"], &seen["evil"]), (&2.into(), &0.into()), "{at}");
+            assert_eq!(
+                (&seen["scripts"], &seen["evil"]),
+                (&2.into(), &0.into()),
+                "{at}"
+            );
             let views = seen["views"].as_array().expect("a list");
             assert_eq!(views.len(), 2);
             for view in views {
-                assert!(view["focus"] == true && view["hidden"] == true && view["back"] == true, "{at}");
+                assert!(
+                    view["focus"] == true && view["hidden"] == true && view["back"] == true,
+                    "{at}"
+                );
                 assert_eq!(view["wide"], 0, "{at}");
                 let text = view["text"].as_str().unwrap_or_default();
                 assert!(
@@ -136,7 +177,12 @@ fn every_machine_and_every_difference_has_a_view() {
                     "{at}"
                 );
             }
-            assert!(views[0]["title"].as_str().is_some_and(|title| title.ends_with(name)), "{at}");
+            assert!(
+                views[0]["title"]
+                    .as_str()
+                    .is_some_and(|title| title.ends_with(name)),
+                "{at}"
+            );
         }
     }
 }
@@ -146,15 +192,47 @@ fn a_file_is_put_in_place_at_once_and_anybody_may_read_it() {
     let scratch = Scratch::new();
     let path = stored(&scratch, &fixture::fleet());
     let out = scratch.file("fleet.prom", "old");
-    let ran = scratch.run(&["fleet", "render", &path, "--as", "prometheus", "--out", &out]);
-    assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), ""), "{}", ran.stderr);
+    let ran = scratch.run(&[
+        "fleet",
+        "render",
+        &path,
+        "--as",
+        "prometheus",
+        "--out",
+        &out,
+    ]);
+    assert_eq!(
+        (ran.code, ran.stdout.as_str()),
+        (Some(0), ""),
+        "{}",
+        ran.stderr
+    );
     let text = fs::read_to_string(&out).expect("the file is there");
     assert!(text.contains("cuda_pitfalls_fleet_machines 6\n"), "{text}");
-    assert_eq!(fs::metadata(&out).expect("the file is there").permissions().mode() & 0o044, 0o044);
-    assert!(names_in(scratch.path()).iter().all(|name| !name.starts_with(".cuda")));
+    assert_eq!(
+        fs::metadata(&out)
+            .expect("the file is there")
+            .permissions()
+            .mode()
+            & 0o044,
+        0o044
+    );
+    assert!(
+        names_in(scratch.path())
+            .iter()
+            .all(|name| !name.starts_with(".cuda"))
+    );
     let nowhere = scratch.at("nowhere/fleet.prom");
     scratch
-        .run(&["fleet", "render", &path, "--as", "prometheus", "--out", &nowhere])
+        .run(&[
+            "fleet",
+            "render",
+            &path,
+            "--as",
+            "prometheus",
+            "--out",
+            &nowhere,
+        ])
         .ended(74, "not_durable")
         .says("nowhere/fleet.prom");
 }
@@ -169,7 +247,9 @@ fn what_is_no_fleet_and_no_address_is_refused_in_words() {
         .ended(2, "usage")
         .says("`schema.name` is not \"cuda-pitfalls-fleet\"");
     for address in ["javascript:alert(1)", "docs", "https://example.org/a b"] {
-        scratch.run(&["fleet", "render", &path, "--as", "html", "--docs", address]).ended(2, "usage");
+        scratch
+            .run(&["fleet", "render", &path, "--as", "html", "--docs", address])
+            .ended(2, "usage");
     }
 }
 
@@ -179,16 +259,38 @@ fn promtool_accepts_the_metrics() {
     use std::io::Write as _;
     let found = Command::new("promtool").arg("--version").output();
     if found.is_err() {
-        let _ = writeln!(std::io::stderr(), "LEFT OUT: no promtool is installed, so Prometheus' parser was not asked");
+        let _ = writeln!(
+            std::io::stderr(),
+            "LEFT OUT: no promtool is installed, so Prometheus' parser was not asked"
+        );
         return;
     }
     let scratch = Scratch::new();
-    for fleet in [fixture::fleet(), fixture::hostile(), fixture::large(300, 20)] {
+    for fleet in [
+        fixture::fleet(),
+        fixture::hostile(),
+        fixture::large(300, 20),
+    ] {
         let metrics = scratch.at("metrics");
-        scratch.run(&["fleet", "render", &stored(&scratch, &fleet), "--as", "prometheus", "--out", &metrics]);
+        scratch.run(&[
+            "fleet",
+            "render",
+            &stored(&scratch, &fleet),
+            "--as",
+            "prometheus",
+            "--out",
+            &metrics,
+        ]);
         let metrics = fs::File::open(metrics).expect("it was written");
-        let output = Command::new("promtool").args(["check", "metrics"]).stdin(metrics).output();
+        let output = Command::new("promtool")
+            .args(["check", "metrics"])
+            .stdin(metrics)
+            .output();
         let output = output.expect("promtool starts");
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        assert!(
+            output.status.success(),
+            "{}",
+            String::from_utf8_lossy(&output.stderr)
+        );
     }
 }

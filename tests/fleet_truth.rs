@@ -23,35 +23,60 @@ fn merged(recipe: Recipe) -> (Fleet, Truth) {
     let mut generator = Generator::new(recipe);
     for document in generator.by_ref() {
         // A name of a machine may hold what no file name does.
-        let name: String = document.name.chars().map(|c| if c == '/' { '_' } else { c }).collect();
+        let name: String = document
+            .name
+            .chars()
+            .map(|c| if c == '/' { '_' } else { c })
+            .collect();
         fs::write(folder.join(name), document.bytes).expect("a file of our own");
     }
     let out = scratch.path().join("fleet.json");
     let [folder, out] = [folder, out].map(|path| path.to_string_lossy().into_owned());
-    scratch.run(&["fleet", "merge", &folder, "--out", &out, "--max-age", MAX_AGE]).good();
+    scratch
+        .run(&[
+            "fleet",
+            "merge",
+            &folder,
+            "--out",
+            &out,
+            "--max-age",
+            MAX_AGE,
+        ])
+        .good();
     (common::read_json(out), generator.truth)
 }
 
 /// The name of a question. Of the same name asked in two ways, one has behind it what it asks.
 fn name_of(fleet: &Fleet, question: usize) -> String {
     let name = &fleet.questions[question].name;
-    name.split(" (asked otherwise").next().unwrap_or(name).to_owned()
+    name.split(" (asked otherwise")
+        .next()
+        .unwrap_or(name)
+        .to_owned()
 }
 
 /// What a fleet says of outcomes: machine, question, in what. What a machine is, is no outcome.
 fn outcomes(fleet: &Fleet) -> BTreeSet<(String, String, &'static str)> {
     let mut found = BTreeSet::new();
-    for difference in
-        fleet.differences.iter().filter(|difference| !name_of(fleet, difference.question).starts_with("machine: "))
+    for difference in fleet
+        .differences
+        .iter()
+        .filter(|difference| !name_of(fleet, difference.question).starts_with("machine: "))
     {
         let word = match difference.what {
-            What::Outcome { verdict_differs: true, .. } => "verdict",
+            What::Outcome {
+                verdict_differs: true,
+                ..
+            } => "verdict",
             What::Outcome { .. } => "fact",
             What::NoAnswer { .. } => "no_answer",
             What::Bytes { .. } => continue,
         };
         let question = name_of(fleet, difference.question);
-        let names = difference.machines.iter().map(|place| fleet.machines[*place].name.clone());
+        let names = difference
+            .machines
+            .iter()
+            .map(|place| fleet.machines[*place].name.clone());
         found.extend(names.map(|name| (name, question.clone(), word)));
     }
     found
@@ -60,9 +85,14 @@ fn outcomes(fleet: &Fleet) -> BTreeSet<(String, String, &'static str)> {
 fn bytes(fleet: &Fleet) -> BTreeSet<(String, String, String)> {
     let mut found = BTreeSet::new();
     for difference in &fleet.differences {
-        let What::Bytes { figure, .. } = &difference.what else { continue };
+        let What::Bytes { figure, .. } = &difference.what else {
+            continue;
+        };
         let question = name_of(fleet, difference.question);
-        let names = difference.machines.iter().map(|place| fleet.machines[*place].name.clone());
+        let names = difference
+            .machines
+            .iter()
+            .map(|place| fleet.machines[*place].name.clone());
         found.extend(names.map(|name| (name, question.clone(), figure.clone())));
     }
     found
@@ -70,25 +100,52 @@ fn bytes(fleet: &Fleet) -> BTreeSet<(String, String, String)> {
 
 /// What the group of a machine usually uses.
 fn median(fleet: &Fleet, (machine, question, figure): &(String, String, String)) -> i64 {
-    let machine = fleet.machines.iter().position(|it| it.name == *machine).expect("the machine is there");
-    let of_machine = fleet.groups.iter().filter(|group| group.machines.contains(&machine));
-    let mut usual =
-        of_machine.flat_map(|group| &group.usual).filter(|usual| name_of(fleet, usual.question) == *question);
-    usual.find_map(|usual| usual.used_bytes.get(figure)).map_or(0, |spread| spread.median_bytes)
+    let machine = fleet
+        .machines
+        .iter()
+        .position(|it| it.name == *machine)
+        .expect("the machine is there");
+    let of_machine = fleet
+        .groups
+        .iter()
+        .filter(|group| group.machines.contains(&machine));
+    let mut usual = of_machine
+        .flat_map(|group| &group.usual)
+        .filter(|usual| name_of(fleet, usual.question) == *question);
+    usual
+        .find_map(|usual| usual.used_bytes.get(figure))
+        .map_or(0, |spread| spread.median_bytes)
 }
 
 /// Fails unless groups, outcomes and differences stand in the order that the document promises.
 fn in_order(fleet: &Fleet) {
-    let sizes: Vec<usize> = fleet.groups.iter().map(|group| group.machines.len()).collect();
-    assert!(sizes.windows(2).all(|pair| pair[0] >= pair[1]) && sizes.first() > sizes.last(), "{sizes:?}");
+    let sizes: Vec<usize> = fleet
+        .groups
+        .iter()
+        .map(|group| group.machines.len())
+        .collect();
+    assert!(
+        sizes.windows(2).all(|pair| pair[0] >= pair[1]) && sizes.first() > sizes.last(),
+        "{sizes:?}"
+    );
     for usual in fleet.groups.iter().flat_map(|group| &group.usual) {
-        let counts: Vec<usize> = usual.outcomes.iter().map(|outcome| outcome.machines).collect();
-        assert!(counts.windows(2).all(|pair| pair[0] >= pair[1]), "{counts:?}");
+        let counts: Vec<usize> = usual
+            .outcomes
+            .iter()
+            .map(|outcome| outcome.machines)
+            .collect();
+        assert!(
+            counts.windows(2).all(|pair| pair[0] >= pair[1]),
+            "{counts:?}"
+        );
     }
     // A verdict, then facts, then no answer, then bytes; of one kind a smaller share of the machines before a larger.
     let weight = |difference: &cuda_pitfalls::fleet::Difference| {
         let kind = match difference.what {
-            What::Outcome { verdict_differs: true, .. } => 0,
+            What::Outcome {
+                verdict_differs: true,
+                ..
+            } => 0,
             What::Outcome { .. } => 1,
             What::NoAnswer { .. } => 2,
             What::Bytes { .. } => 3,
@@ -102,40 +159,77 @@ fn in_order(fleet: &Fleet) {
         assert!(kind < next || (kind == next && share <= larger), "{pair:?}");
     }
     let differ = |pair: &[(i32, f64)]| pair[0].0 == pair[1].0 && pair[0].1 < pair[1].1;
-    assert!(weights.windows(2).any(differ), "no two of one kind differ in their share: {weights:?}");
+    assert!(
+        weights.windows(2).any(differ),
+        "no two of one kind differ in their share: {weights:?}"
+    );
 }
 
 #[test]
 fn every_difference_is_found_and_none_is_invented() {
-    let recipe = Recipe { machines: 1000, hostile_percent: 20, differing_percent: 12, seed: 1 };
+    let recipe = Recipe {
+        machines: 1000,
+        hostile_percent: 20,
+        differing_percent: 12,
+        seed: 1,
+    };
     let (fleet, truth) = merged(recipe);
-    let compared = fleet.machines.iter().filter(|machine| machine.left_out.is_none());
+    let compared = fleet
+        .machines
+        .iter()
+        .filter(|machine| machine.left_out.is_none());
     let names: BTreeSet<String> = compared.map(|machine| machine.name.clone()).collect();
-    assert_eq!(names, truth.machines, "the machines are those that have a whole report");
+    assert_eq!(
+        names, truth.machines,
+        "the machines are those that have a whole report"
+    );
 
     let mut buckets: BTreeMap<String, u64> = fleet
         .input
         .buckets
         .iter()
         .filter(|(_, count)| **count > 0)
-        .map(|(bucket, count)| (serde_json::to_value(bucket).unwrap().as_str().unwrap().to_owned(), *count))
+        .map(|(bucket, count)| {
+            (
+                serde_json::to_value(bucket)
+                    .unwrap()
+                    .as_str()
+                    .unwrap()
+                    .to_owned(),
+                *count,
+            )
+        })
         .collect();
     // Where the later report has a difference, the earlier one disagrees.
     let disagreeing = buckets.remove("disagreeing").expect("some do");
     *buckets.entry("duplicate".to_owned()).or_default() += disagreeing;
     assert_eq!(buckets, truth.buckets);
     assert_eq!(fleet.input.documents, truth.documents);
-    assert_eq!(buckets.values().sum::<u64>(), truth.documents, "the buckets add up to what was read");
+    assert_eq!(
+        buckets.values().sum::<u64>(),
+        truth.documents,
+        "the buckets add up to what was read"
+    );
     let hostile = truth.documents - truth.machines.len() as u64;
-    assert!((15..=25).contains(&(hostile * 100 / truth.documents)), "{hostile} of {}", truth.documents);
+    assert!(
+        (15..=25).contains(&(hostile * 100 / truth.documents)),
+        "{hostile} of {}",
+        truth.documents
+    );
 
     in_order(&fleet);
     let found = outcomes(&fleet);
     let missed: Vec<_> = truth.outcomes.difference(&found).collect();
     let invented: Vec<_> = found.difference(&truth.outcomes).collect();
-    assert!(missed.is_empty() && invented.is_empty(), "missed {missed:#?}\ninvented {invented:#?}");
+    assert!(
+        missed.is_empty() && invented.is_empty(),
+        "missed {missed:#?}\ninvented {invented:#?}"
+    );
     for word in ["verdict", "fact", "no_answer"] {
-        assert!(truth.outcomes.iter().any(|(_, _, known)| *known == word), "no {word} was put in");
+        assert!(
+            truth.outcomes.iter().any(|(_, _, known)| *known == word),
+            "no {word} was put in"
+        );
     }
 
     // No difference in bytes is invented, and each is found that is more than noise: more than 2 MiB, and more
@@ -146,21 +240,41 @@ fn every_difference_is_found_and_none_is_invented() {
     assert!(invented.is_empty(), "invented {invented:#?}");
     for (key, more) in &truth.bytes {
         let is_noise = *more <= (2 << 20).max(median(&fleet, key) / 100);
-        assert_eq!(found.contains(key), !is_noise, "{key:?} uses {more} bytes more");
+        assert_eq!(
+            found.contains(key),
+            !is_noise,
+            "{key:?} uses {more} bytes more"
+        );
     }
     let sizes_found: BTreeSet<i64> = found.iter().map(|key| truth.bytes[key]).collect();
-    assert!(sizes_found.iter().eq(&SIZES[1..]), "of sizes only {sizes_found:?} were found");
+    assert!(
+        sizes_found.iter().eq(&SIZES[1..]),
+        "of sizes only {sizes_found:?} were found"
+    );
     let sizes: BTreeSet<i64> = truth.bytes.values().copied().collect();
-    assert_eq!(sizes.into_iter().collect::<Vec<_>>(), SIZES, "each size was put in");
+    assert_eq!(
+        sizes.into_iter().collect::<Vec<_>>(),
+        SIZES,
+        "each size was put in"
+    );
 }
 
 #[test]
 fn a_fleet_without_differences_has_none() {
-    let recipe = Recipe { machines: 200, hostile_percent: 0, differing_percent: 0, seed: 3 };
+    let recipe = Recipe {
+        machines: 200,
+        hostile_percent: 0,
+        differing_percent: 0,
+        seed: 3,
+    };
     let (fleet, truth) = merged(recipe);
     assert_eq!(fleet.machines.len(), truth.machines.len());
     // Some have another driver.
-    assert!(outcomes(&fleet).is_empty() && bytes(&fleet).is_empty(), "{:#?}", fleet.differences);
+    assert!(
+        outcomes(&fleet).is_empty() && bytes(&fleet).is_empty(),
+        "{:#?}",
+        fleet.differences
+    );
 }
 
 /// Breaks a machine in one of twelve ways, by its number.
@@ -173,33 +287,44 @@ fn break_machine(kind: usize, report: &mut Value) {
                 json!([{"reason": "no_libcuda", "detail": "libcuda.so.1 was not found"}]);
             for scenario in report["scenarios"].as_array_mut().expect("questions") {
                 scenario["cases"] = json!([]);
-                scenario["verdict"] =
-                    json!({"kind": "skipped", "reason": "no_libcuda", "expectation": "no_expectation"});
+                scenario["verdict"] = json!({"kind": "skipped", "reason": "no_libcuda", "expectation": "no_expectation"});
             }
         }
         1 => _ = gpus.pop(),
-        2 => gpus.iter_mut().for_each(|gpu| gpu["name"] = "NVIDIA H100 80GB HBM3".into()),
+        2 => gpus
+            .iter_mut()
+            .for_each(|gpu| gpu["name"] = "NVIDIA H100 80GB HBM3".into()),
         3 => report["machine"]["driver_version"] = "575.57.08".into(),
         4 => gpus[1]["mig"] = true.into(),
         5 => gpus[0]["compute_mode"] = "ExclusiveProcess".into(),
         6 => gpus[0]["persistence"] = false.into(),
         7 => report["machine"]["mps"] = true.into(),
         8 => report["machine"]["environment"] = json!({"CUDA_VISIBLE_DEVICES": "0"}),
-        9 => gpus[1]["total_bytes"] = (gpus[1]["total_bytes"].as_u64().expect("bytes") - (96 << 20)).into(),
+        9 => {
+            gpus[1]["total_bytes"] =
+                (gpus[1]["total_bytes"].as_u64().expect("bytes") - (96 << 20)).into()
+        }
         10 => {
-            for calibrated in report["run"]["calibration"].as_array_mut().expect("calibrations") {
+            for calibrated in report["run"]["calibration"]
+                .as_array_mut()
+                .expect("calibrations")
+            {
                 let bytes = calibrated["context_bytes"].as_u64().expect("bytes") + (40 << 20);
                 calibrated["context_bytes"] = bytes.into();
             }
         }
-        _ => report["scenarios"][0]["verdict"] = json!({"kind": "not_reproduced", "expectation": "unexpected"}),
+        _ => {
+            report["scenarios"][0]["verdict"] =
+                json!({"kind": "not_reproduced", "expectation": "unexpected"})
+        }
     }
 }
 
 /// A thousand machines with random labels, of which three are broken in each way, and in what order they are broken.
 /// With `explains`, a label names the way.
 fn thousand_machines(seed: u64, explains: bool) -> (String, Vec<usize>) {
-    let example = fs::read_to_string(common::root().join("docs/examples/fleet.ndjson")).expect("the example");
+    let example =
+        fs::read_to_string(common::root().join("docs/examples/fleet.ndjson")).expect("the example");
     let base = example.lines().next().expect("a line");
     let mut random = Random::new(seed);
     let mut order: Vec<usize> = (0..1000).collect();
@@ -233,14 +358,42 @@ fn broken_machines_are_named_and_chance_is_not_accused() {
         let (lines, broken) = thousand_machines(seed, explains);
         let scratch = Scratch::new();
         let (path, out) = (scratch.file("all.ndjson", lines), scratch.at("fleet.json"));
-        let merge = ["fleet", "merge", &path, "--out", &out, "--simulated", "--forbid", "differences"];
-        scratch.run(&merge).ended(1, "unexpected").prints("3 machines cannot use CUDA: ");
+        let merge = [
+            "fleet",
+            "merge",
+            &path,
+            "--out",
+            &out,
+            "--simulated",
+            "--forbid",
+            "differences",
+        ];
+        scratch
+            .run(&merge)
+            .ended(1, "unexpected")
+            .prints("3 machines cannot use CUDA: ");
         let fleet: Fleet = common::read_json(out);
         assert_eq!(fleet.machines.len(), 1000);
-        let named = fleet.outliers.iter().flat_map(|outliers| &outliers.machines);
-        let named: BTreeSet<String> = named.map(|machine| fleet.machines[*machine].name.clone()).collect();
-        assert_eq!(named, broken.iter().map(|machine| format!("gpu-{machine}")).collect(), "seed {seed}");
-        let labels: BTreeSet<String> = fleet.outliers.iter().flat_map(|outliers| outliers.labels.clone()).collect();
+        let named = fleet
+            .outliers
+            .iter()
+            .flat_map(|outliers| &outliers.machines);
+        let named: BTreeSet<String> = named
+            .map(|machine| fleet.machines[*machine].name.clone())
+            .collect();
+        assert_eq!(
+            named,
+            broken
+                .iter()
+                .map(|machine| format!("gpu-{machine}"))
+                .collect(),
+            "seed {seed}"
+        );
+        let labels: BTreeSet<String> = fleet
+            .outliers
+            .iter()
+            .flat_map(|outliers| outliers.labels.clone())
+            .collect();
         let wanted = (0..if explains { 12 } else { 0 }).map(|kind| format!("batch={kind}"));
         assert_eq!(labels, wanted.collect(), "seed {seed}");
         assert_eq!(fleet.outliers.len(), 12, "{:#?}", fleet.outliers);

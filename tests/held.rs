@@ -30,7 +30,11 @@ fn start(scratch: &Scratch, selectors: &[&str], more: &[&str]) -> Running {
 /// The PID of a process of a run, once it is there.
 fn pid_of(scratch: &Scratch, role: &str) -> i32 {
     eventually(role, Duration::from_secs(30), || {
-        scratch.processes().into_iter().find(|(_, line)| line.contains(role)).map(|(pid, _)| pid)
+        scratch
+            .processes()
+            .into_iter()
+            .find(|(_, line)| line.contains(role))
+            .map(|(pid, _)| pid)
     })
 }
 
@@ -41,7 +45,11 @@ fn signal(pid: i32, signal: Signal) {
 #[test]
 fn a_stop_of_the_parent_is_no_deadline_of_the_worker() {
     let scratch = Scratch::new();
-    let running = start(&scratch, &["tests/selftest/slow-answer.toml"], &["--repeat", "12"]);
+    let running = start(
+        &scratch,
+        &["tests/selftest/slow-answer.toml"],
+        &["--repeat", "12"],
+    );
     // The parent is stopped for longer than an attempt may take, at another moment of an attempt each time.
     for stop in 0..3u64 {
         pid_of(&scratch, "__worker");
@@ -55,12 +63,21 @@ fn a_stop_of_the_parent_is_no_deadline_of_the_worker() {
     let report = scratch.stored().expect("a report");
     let verdict = &part(&report, "selftest/slow-answer").verdict;
     assert_ne!(verdict.kind, Kind::Reproduced, "{}", verdict.detail);
-    assert_eq!(verdict.kind, Kind::NotReproduced, "{} {}", verdict.detail, ran.stderr);
+    assert_eq!(
+        verdict.kind,
+        Kind::NotReproduced,
+        "{} {}",
+        verdict.detail,
+        ran.stderr
+    );
 }
 
 #[test]
 fn a_worker_that_a_debugger_holds_is_given_up() {
-    assert!(is_given_up(["tests/selftest/hang.toml", "tests/selftest/clean.toml"]));
+    assert!(is_given_up([
+        "tests/selftest/hang.toml",
+        "tests/selftest/clean.toml"
+    ]));
 }
 
 /// Of two cases the first worker looks for needs.
@@ -78,7 +95,11 @@ fn is_given_up(selectors: [&str; 2]) -> bool {
     let started = Instant::now();
     let mut held = std::collections::BTreeSet::new();
     while started.elapsed() < LONGEST && is_running(running.pid()) {
-        for (pid, _) in scratch.processes().into_iter().filter(|(_, line)| line.contains("__worker")) {
+        for (pid, _) in scratch
+            .processes()
+            .into_iter()
+            .filter(|(_, line)| line.contains("__worker"))
+        {
             if held.insert(pid) {
                 // SAFETY: tracing a process of this test.
                 unsafe { libc::ptrace(libc::PTRACE_SEIZE, pid, 0usize, 0usize) };
@@ -92,8 +113,15 @@ fn is_given_up(selectors: [&str; 2]) -> bool {
     let report = scratch.stored().expect("a report");
     assert!(report.complete && report.run.host_unsafe.is_some());
     assert_eq!(report.run.exit.map(|exit| exit.code), Some(6));
-    let in_time = report.scenarios.iter().all(|scenario| scenario.verdict.kind != Kind::Reproduced);
-    assert!(held.len() <= 4, "the host is unsafe after one such worker, and {} were started", held.len());
+    let in_time = report
+        .scenarios
+        .iter()
+        .all(|scenario| scenario.verdict.kind != Kind::Reproduced);
+    assert!(
+        held.len() <= 4,
+        "the host is unsafe after one such worker, and {} were started",
+        held.len()
+    );
     for pid in held {
         // SAFETY: the end of a process that was traced here.
         unsafe { libc::waitpid(pid, std::ptr::null_mut(), libc::__WALL) };
@@ -103,13 +131,19 @@ fn is_given_up(selectors: [&str; 2]) -> bool {
 
 fn is_running(pid: i32) -> bool {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    stat.rsplit(')').next().is_some_and(|rest| !rest.trim_start().starts_with('Z') && !rest.is_empty())
+    stat.rsplit(')')
+        .next()
+        .is_some_and(|rest| !rest.trim_start().starts_with('Z') && !rest.is_empty())
 }
 
 #[test]
 fn ctrl_c_ends_a_run_whose_sampler_does_not_answer() {
     let scratch = Scratch::new();
-    let running = start(&scratch, &["tests/selftest/hang-long.toml"], &["--repeat", "1"]);
+    let running = start(
+        &scratch,
+        &["tests/selftest/hang-long.toml"],
+        &["--repeat", "1"],
+    );
     scratch.sleeper();
     signal(pid_of(&scratch, "__sampler"), Signal::STOP);
     let started = Instant::now();
@@ -124,8 +158,14 @@ fn ctrl_c_ends_a_run_whose_sampler_does_not_answer() {
 #[test]
 fn ctrl_c_ends_a_run_that_waits_for_its_sampler() {
     let scratch = Scratch::new();
-    let running = start(&scratch, &["tests/selftest/clean.toml"], &["--repeat", "100"]);
-    eventually("the first scenario is under way", LONGEST, || scratch.stored());
+    let running = start(
+        &scratch,
+        &["tests/selftest/clean.toml"],
+        &["--repeat", "100"],
+    );
+    eventually("the first scenario is under way", LONGEST, || {
+        scratch.stored()
+    });
     signal(pid_of(&scratch, "__sampler"), Signal::STOP);
     let waits = || WAITS.iter().any(|call| is_in_call(running.pid(), *call));
     eventually("the run waits", LONGEST, || waits().then_some(()));
@@ -139,7 +179,11 @@ fn ctrl_c_ends_a_run_that_waits_for_its_sampler() {
 #[test]
 fn a_lost_sampler_is_replaced_and_the_run_goes_on() {
     let scratch = Scratch::new();
-    let running = start(&scratch, &["tests/selftest/wait.toml", "tests/selftest/clean.toml"], &["--repeat", "1"]);
+    let running = start(
+        &scratch,
+        &["tests/selftest/wait.toml", "tests/selftest/clean.toml"],
+        &["--repeat", "1"],
+    );
     eventually("the report is there", LONGEST, || scratch.stored());
     scratch.sleeper();
     signal(pid_of(&scratch, "__sampler"), Signal::KILL);
@@ -147,8 +191,16 @@ fn a_lost_sampler_is_replaced_and_the_run_goes_on() {
     let report = scratch.stored().expect("a report");
     assert!(report.complete);
     let lost = &part(&report, "selftest/wait").verdict;
-    assert_eq!((lost.kind, lost.reason), (Kind::Inconclusive, Some(Reason::SamplerLost)), "{}", lost.detail);
-    assert_eq!(part(&report, "selftest/clean").verdict.kind, Kind::Reproduced);
+    assert_eq!(
+        (lost.kind, lost.reason),
+        (Kind::Inconclusive, Some(Reason::SamplerLost)),
+        "{}",
+        lost.detail
+    );
+    assert_eq!(
+        part(&report, "selftest/clean").verdict.kind,
+        Kind::Reproduced
+    );
     ran.ended(3, "inconclusive");
 }
 
@@ -181,16 +233,33 @@ fn ctrl_c_ends_a_run_whose_output_nobody_reads() {
     let scratch = Scratch::new();
     let (reader, writer) = full_pipe();
     let out = scratch.at("reports");
-    let arguments = ["run", "visibility/*", "--on", MACHINE, "--quick", "--out", &out];
+    let arguments = [
+        "run",
+        "visibility/*",
+        "--on",
+        MACHINE,
+        "--quick",
+        "--out",
+        &out,
+    ];
     let mut command = scratch.command(&arguments);
     command.stdout(writer).stderr(Stdio::null());
     let mut child = command.spawn().expect("the program starts");
     // What is printed at once is written as a whole, or waits: the pipe need not be full to the last byte. A run that
     // waits for its reader has no worker, however often one looks; one that does not yet ends by a signal just as well.
-    let has_worker = || scratch.processes().iter().any(|(_, line)| line.contains("__worker"));
+    let has_worker = || {
+        scratch
+            .processes()
+            .iter()
+            .any(|(_, line)| line.contains("__worker"))
+    };
     let mut looks = 0;
     eventually("the run waits for a reader", LONGEST, || {
-        looks = if has_output(&reader) && !has_worker() { looks + 1 } else { 0 };
+        looks = if has_output(&reader) && !has_worker() {
+            looks + 1
+        } else {
+            0
+        };
         (looks == 50).then_some(())
     });
     let started = Instant::now();

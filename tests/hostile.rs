@@ -74,16 +74,33 @@ fn a_hostile_scenario_is_shown_and_run_as_text() {
     for arguments in [
         vec!["show", &file],
         vec!["list", &file],
-        vec!["run", &file, "--on", "sim", "--quick", "--out", path(&reports)],
+        vec![
+            "run",
+            &file,
+            "--on",
+            "sim",
+            "--quick",
+            "--out",
+            path(&reports),
+        ],
     ] {
         let ran = scratch.run(&arguments);
         assert_ne!(ran.code, Some(2), "{ran:#?}");
         assert_harmless(arguments[0], &ran);
-        assert!(ran.stdout.contains(r"\x1b["), "{} shows nothing of it: {ran:#?}", arguments[0]);
+        assert!(
+            ran.stdout.contains(r"\x1b["),
+            "{} shows nothing of it: {ran:#?}",
+            arguments[0]
+        );
     }
     let listed = scratch.run(&["list", "--json", &file]).json();
-    let question = listed["scenarios"][0]["question"].as_str().expect("a question");
-    assert!(question.contains('\x1b'), "JSON has escapes of its own, and needs no others: {question:?}");
+    let question = listed["scenarios"][0]["question"]
+        .as_str()
+        .expect("a question");
+    assert!(
+        question.contains('\x1b'),
+        "JSON has escapes of its own, and needs no others: {question:?}"
+    );
 }
 
 #[test]
@@ -94,7 +111,10 @@ fn an_invalid_hostile_scenario_is_complained_of_in_text() {
         // Not TOML at all: the offending line is shown.
         format!("question = \"{EVIL}\"\n"),
         good.replace("belief", &format!("\"{IN_TOML}\"")),
-        good.replace("tags = [\"A01\"]", &format!("tags = [\"{IN_TOML}\", \"\u{9b}\u{202e}\"]")),
+        good.replace(
+            "tags = [\"A01\"]",
+            &format!("tags = [\"{IN_TOML}\", \"\u{9b}\u{202e}\"]"),
+        ),
         good.replace("setenv", &format!("\"setenv{IN_TOML}\"")),
     ] {
         let file = file(&scratch, &bad);
@@ -128,22 +148,55 @@ fn a_hostile_name_of_a_folder_or_a_file_is_repeated_as_text() {
     let file = scratch.path().join(format!("file{EVIL}"));
     fs::write(&file, "").expect("any name is a name");
     let (folder, file) = (path(&folder), path(&file));
-    let [run, trace] =
-        [["run", "framework/torch-fork-after-available", "--dry-run", "--on"], ["trace", "--on", "sim", "true"]];
+    let [run, trace] = [
+        [
+            "run",
+            "framework/torch-fork-after-available",
+            "--dry-run",
+            "--on",
+        ],
+        ["trace", "--on", "sim", "true"],
+    ];
     for arguments in [
-        &["run", "tests/selftest/clean.toml", "--on", "sim", "--junit", folder][..],
+        &[
+            "run",
+            "tests/selftest/clean.toml",
+            "--on",
+            "sim",
+            "--junit",
+            folder,
+        ][..],
         &[&run[..], &["sim", "--python", folder]].concat(),
         &[&run[..], &["cuda", "--libcuda", folder]].concat(),
         &[&run[..], &["cuda", "--libcudart", folder]].concat(),
         &[&trace[..3], &["--html", folder], &trace[3..]].concat(),
         &[&trace[..3], &["--out", file], &trace[3..]].concat(),
         &[&trace[..3], &["--expect", folder], &trace[3..]].concat(),
-        &["export", "visibility/empty-mask-hides-all", "--as", "c", "--out", folder],
-        &["fleet", "merge", "reports/compact/h200-x2-all.json", "--out", folder],
+        &[
+            "export",
+            "visibility/empty-mask-hides-all",
+            "--as",
+            "c",
+            "--out",
+            folder,
+        ],
+        &[
+            "fleet",
+            "merge",
+            "reports/compact/h200-x2-all.json",
+            "--out",
+            folder,
+        ],
     ] {
         let ran = scratch.run(arguments);
-        assert!(ran.code.is_some_and(|code| [2, 74].contains(&code)), "{arguments:?}: {ran:#?}");
-        assert!(ran.stderr.contains(r"\x1b["), "{arguments:?} does not name it: {ran:#?}");
+        assert!(
+            ran.code.is_some_and(|code| [2, 74].contains(&code)),
+            "{arguments:?}: {ran:#?}"
+        );
+        assert!(
+            ran.stderr.contains(r"\x1b["),
+            "{arguments:?} does not name it: {ran:#?}"
+        );
         assert_harmless(arguments[0], &ran);
     }
 }
@@ -156,7 +209,9 @@ fn a_hostile_report_is_refused_in_text() {
     for text in [
         EVIL.to_string(),
         format!("{{\"{}\": 1}}", "\\u001b[31m"),
-        format!("{{\n{schema},\n\"run\": \"\\u001b[31m\u{9b}\", \"exit\": \"\\u001b[31m\u{9b}\u{202e}\"}}"),
+        format!(
+            "{{\n{schema},\n\"run\": \"\\u001b[31m\u{9b}\", \"exit\": \"\\u001b[31m\u{9b}\u{202e}\"}}"
+        ),
         format!("{{\n{schema},\n\"provenance\": \"\\u001b[31m\u{9b}\u{202e}\"}}"),
     ] {
         fs::write(&file, text).expect("the file can be written");
@@ -172,12 +227,24 @@ fn a_hostile_machine_is_refused_in_text() {
     let scratch = Scratch::new();
     let reports = scratch.reports();
     let file = scratch.path().join(format!("machine{EVIL}.toml"));
-    for text in
-        [EVIL.to_string(), format!("\"{IN_TOML}\\n{IN_TOML}\" = 1\n"), "driver_version = [\"\u{9b}\"]\n".to_string()]
-    {
+    for text in [
+        EVIL.to_string(),
+        format!("\"{IN_TOML}\\n{IN_TOML}\" = 1\n"),
+        "driver_version = [\"\u{9b}\"]\n".to_string(),
+    ] {
         fs::write(&file, text).expect("the file can be written");
         let on = format!("sim:{}", path(&file));
-        refused(&scratch, &["run", "tests/selftest/clean.toml", "--on", &on, "--out", path(&reports)]);
+        refused(
+            &scratch,
+            &[
+                "run",
+                "tests/selftest/clean.toml",
+                "--on",
+                &on,
+                "--out",
+                path(&reports),
+            ],
+        );
     }
 }
 
@@ -193,9 +260,19 @@ fn what_has_no_end_is_not_read() {
             vec!["check", path(endless)],
             vec!["judge", path(endless)],
             vec!["render", path(endless)],
-            vec!["run", "tests/selftest/clean.toml", "--on", &on, "--out", path(&reports)],
+            vec![
+                "run",
+                "tests/selftest/clean.toml",
+                "--on",
+                &on,
+                "--out",
+                path(&reports),
+            ],
         ] {
-            scratch.run(&arguments).ended(2, "usage").says("not a regular file");
+            scratch
+                .run(&arguments)
+                .ended(2, "usage")
+                .says("not a regular file");
         }
     }
 }
@@ -206,10 +283,21 @@ fn what_is_too_long_is_refused() {
     let reports = scratch.reports();
     let file = scratch.file("long.toml", "#\n".repeat(256 << 10));
     let on = format!("sim:{file}");
-    for arguments in
-        [vec!["check", &file], vec!["run", "tests/selftest/clean.toml", "--on", &on, "--out", path(&reports)]]
-    {
-        scratch.run(&arguments).ended(2, "usage").says("larger than 256 KiB");
+    for arguments in [
+        vec!["check", &file],
+        vec![
+            "run",
+            "tests/selftest/clean.toml",
+            "--on",
+            &on,
+            "--out",
+            path(&reports),
+        ],
+    ] {
+        scratch
+            .run(&arguments)
+            .ended(2, "usage")
+            .says("larger than 256 KiB");
     }
 }
 
@@ -226,13 +314,26 @@ fn a_hostile_trace_is_refused_in_text() {
         // A name that is none: the error repeats it.
         format!("{{\"line\":\"{evil}\"}}"),
         format!("{{\"line\":\"event\",\"what\":\"{evil}\"}}"),
-        first.replacen("\"provenance\":\"measured\"", &format!("\"provenance\":\"{evil}\""), 1),
+        first.replacen(
+            "\"provenance\":\"measured\"",
+            &format!("\"provenance\":\"{evil}\""),
+            1,
+        ),
     ] {
         fs::write(&file, format!("{first}\n{second}\n")).expect("the file can be written");
-        for arguments in [vec!["render", path(&file)], vec!["compare", path(&file), path(&file)]] {
+        for arguments in [
+            vec!["render", path(&file)],
+            vec!["compare", path(&file), path(&file)],
+        ] {
             let ran = refused(&scratch, &arguments);
-            let command = ran.stderr.lines().find(|line| line.trim_start().starts_with("::"));
-            assert_eq!(command, None, "{arguments:?}: a line that a CI system obeys");
+            let command = ran
+                .stderr
+                .lines()
+                .find(|line| line.trim_start().starts_with("::"));
+            assert_eq!(
+                command, None,
+                "{arguments:?}: a line that a CI system obeys"
+            );
         }
     }
 }
@@ -243,19 +344,30 @@ fn a_small_file_makes_little_work() {
     let scratch = Scratch::new();
     let out = scratch.path().join("fleet.json");
     let lines = b"{}\n".repeat(16 << 20);
-    let packed = ruzstd::encoding::compress_to_vec(&lines[..], ruzstd::encoding::CompressionLevel::Fastest);
+    let packed =
+        ruzstd::encoding::compress_to_vec(&lines[..], ruzstd::encoding::CompressionLevel::Fastest);
     assert!(packed.len() < 64 << 10, "{} bytes", packed.len());
     let text = b"{\"must_understand\":[\"compact\"],\"x\":1}\n".repeat(1 << 20);
-    let heads = ruzstd::encoding::compress_to_vec(&text[..], ruzstd::encoding::CompressionLevel::Fastest);
-    for (name, bytes) in [("lines.ndjson.zst", &packed), ("lines.json.zst", &packed), ("heads.ndjson.zst", &heads)] {
+    let heads =
+        ruzstd::encoding::compress_to_vec(&text[..], ruzstd::encoding::CompressionLevel::Fastest);
+    for (name, bytes) in [
+        ("lines.ndjson.zst", &packed),
+        ("lines.json.zst", &packed),
+        ("heads.ndjson.zst", &heads),
+    ] {
         let file = scratch.file(name, bytes);
         let arguments = ["fleet", "merge", &file, "--out", path(&out)];
         let ran = scratch.run(&arguments).ended(4, "nothing_measured");
-        let names_a_limit = ["the rest of it is not read", "times its size"].iter().any(|it| ran.stdout.contains(it));
+        let names_a_limit = ["the rest of it is not read", "times its size"]
+            .iter()
+            .any(|it| ran.stdout.contains(it));
         assert!(names_a_limit, "{name}: {}", ran.stdout);
         scratch.run(&["render", &file]).ended(2, "usage");
     }
-    let deep = scratch.file("deep.json", format!("{{\"x\":{}{}}}", "[".repeat(1 << 20), "]".repeat(1 << 20)));
+    let deep = scratch.file(
+        "deep.json",
+        format!("{{\"x\":{}{}}}", "[".repeat(1 << 20), "]".repeat(1 << 20)),
+    );
     scratch.run(&["judge", &deep]).ended(2, "usage");
 }
 
@@ -265,13 +377,28 @@ fn a_small_file_makes_little_work() {
 fn an_export_of_any_text_is_a_program() {
     let scratch = Scratch::new();
     let file = scratch.path().join("accents.toml");
-    let text = fs::read_to_string(common::root().join("scenarios/visibility/mask-after-cuinit.toml")).expect("ours");
+    let text =
+        fs::read_to_string(common::root().join("scenarios/visibility/mask-after-cuinit.toml"))
+            .expect("ours");
     let text = text.replace("value = \"1\"", "value = \"\u{e9}\\u001b\\\"\"");
-    assert!(text.contains('\u{e9}'), "the mask of the scenario is written otherwise now");
+    assert!(
+        text.contains('\u{e9}'),
+        "the mask of the scenario is written otherwise now"
+    );
     fs::write(&file, text).expect("a file of our own");
-    let ran = scratch.run(&["export", path(&file), "--as", "python"]).good().prints("= \"\u{e9}\\u001b\\\"\"");
+    let ran = scratch
+        .run(&["export", path(&file), "--as", "python"])
+        .good()
+        .prints("= \"\u{e9}\\u001b\\\"\"");
     let source = scratch.file("accents.py", &ran.stdout);
-    let compiled = std::process::Command::new("python3").args(["-m", "py_compile"]).arg(source).output();
+    let compiled = std::process::Command::new("python3")
+        .args(["-m", "py_compile"])
+        .arg(source)
+        .output();
     let compiled = compiled.expect("python3 is here");
-    assert!(compiled.status.success(), "{}", String::from_utf8_lossy(&compiled.stderr));
+    assert!(
+        compiled.status.success(),
+        "{}",
+        String::from_utf8_lossy(&compiled.stderr)
+    );
 }

@@ -36,7 +36,10 @@ fn shorten(value: &mut Value, entries: usize) {
 
 /// Keeps one question of a report, and the figures of its calibrations.
 fn reduce(report: &mut Value) {
-    report["scenarios"].as_array_mut().expect("a list").truncate(1);
+    report["scenarios"]
+        .as_array_mut()
+        .expect("a list")
+        .truncate(1);
     for calibrated in report["run"]["calibration"].as_array_mut().expect("a list") {
         calibrated["attempts"] = json!([]);
     }
@@ -69,7 +72,8 @@ fn compared(scratch: &Scratch, kind: &str, paths: [&Path; 2]) -> Vec<(&'static s
         _ => Vec::new(),
     };
     let ran = commands.iter().map(|arguments| scratch.run(arguments));
-    ran.flat_map(|ran| [("text", ran.stdout), ("text", ran.stderr)]).collect()
+    ran.flat_map(|ran| [("text", ran.stdout), ("text", ran.stderr)])
+        .collect()
 }
 
 #[test]
@@ -77,7 +81,15 @@ fn no_form_of_a_document_obeys_its_texts() {
     let scratch = Scratch::new();
     let fleet = scratch.path().join("fleet.json");
     let out = fleet.to_str().expect("UTF-8");
-    let merged = scratch.run(&["fleet", "merge", "reports/h200-x1", "reports/h100-x1", "--simulated", "--out", out]);
+    let merged = scratch.run(&[
+        "fleet",
+        "merge",
+        "reports/h200-x1",
+        "reports/h100-x1",
+        "--simulated",
+        "--out",
+        out,
+    ]);
     assert!(fleet.exists(), "{merged:#?}");
     let made = |name: &str, document: Value| {
         let path = scratch.path().join(format!("made-{name}.json"));
@@ -87,7 +99,11 @@ fn no_form_of_a_document_obeys_its_texts() {
     let doctor = scratch.run(&["doctor", "--on", "sim", "--json"]).json();
     let examined = made("examination", doctor["examination"].clone());
     let own = std::process::id().to_string();
-    let process = scratch.run(&["doctor", "--on", "sim", "--pid", &own, "--watch", "0", "--json"]).json();
+    let process = scratch
+        .run(&[
+            "doctor", "--on", "sim", "--pid", &own, "--watch", "0", "--json",
+        ])
+        .json();
     let process = made("process", process["process"].clone());
     let trial = |kind: &str| {
         let outcome = json!({"kind": kind, "with": "", "says": "", "at": "", "way": [""], "child": "", "why": ""});
@@ -109,13 +125,25 @@ fn no_form_of_a_document_obeys_its_texts() {
         (report("survey-calls-h200-x2/survey-calls.json"), "survey"),
         (report("survey-mask-h200-x2/survey-mask.json"), "survey"),
         (report("survey-env-h200-x2/survey-env.json"), "survey"),
-        (report("survey-needs-h100-x1-cupy/survey-needs.json"), "survey"),
+        (
+            report("survey-needs-h100-x1-cupy/survey-needs.json"),
+            "survey",
+        ),
         (report("survey-python-h200-x4/survey-python.json"), "survey"),
-        (report("survey-errors-h100-x1-nvml/survey-errors.json"), "survey"),
-        (report("survey-startup-h100-x1-libcuda-595/survey-startup.json"), "survey"),
+        (
+            report("survey-errors-h100-x1-nvml/survey-errors.json"),
+            "survey",
+        ),
+        (
+            report("survey-startup-h100-x1-libcuda-595/survey-startup.json"),
+            "survey",
+        ),
         (report("traces/h100-x2/count_by_nvml/trace.ndjson"), "trace"),
         (ledger, "trace"),
-        (report("releases/environment-accelerate-1.6.0.json"), "environment"),
+        (
+            report("releases/environment-accelerate-1.6.0.json"),
+            "environment",
+        ),
         (fleet, "fleet"),
         (examined, "examination"),
         (process, "process"),
@@ -124,9 +152,16 @@ fn no_form_of_a_document_obeys_its_texts() {
     let mut wrong = Vec::new();
     for (source, kind) in documents {
         let before = fs::read_to_string(&source).expect("a document");
-        let read = READERS.iter().find(|(name, _)| *name == kind).expect("a reader").1;
+        let read = READERS
+            .iter()
+            .find(|(name, _)| *name == kind)
+            .expect("a reader")
+            .1;
         let mut document: Value = serde_json::from_str(&before).unwrap_or_else(|_| {
-            before.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON")).collect()
+            before
+                .lines()
+                .map(|line| serde_json::from_str::<Value>(line).expect("JSON"))
+                .collect()
         });
         match kind {
             // Of a report whose lists are cut, parts contradict each other.
@@ -143,7 +178,9 @@ fn no_form_of_a_document_obeys_its_texts() {
         if read(text(&document).as_bytes(), &mut forms).is_none() {
             wrong.push(format!("{}: it is not read as it is", source.display()));
         }
-        forms.shown.extend(compared(&scratch, kind, [&source, Path::new(&path)]));
+        forms
+            .shown
+            .extend(compared(&scratch, kind, [&source, Path::new(&path)]));
         if !forms.shown.iter().any(|(_, text)| text.contains(SHOWN)) {
             wrong.push(format!("{}: nothing hostile is shown", source.display()));
         }

@@ -23,7 +23,12 @@ fn in_the_middle_of(scratch: &Scratch, stem: &str) -> Running {
     let selectors = ["tests/selftest/clean.toml", &file];
     let running = scratch.start(scratch.simulating(MACHINE, &selectors, &["--repeat", "1"]));
     eventually("the first scenario's result is on disk", LONGEST, || {
-        scratch.stored().filter(|report| report.scenarios.first().is_some_and(|done| done.verdict.kind.is_conclusive()))
+        scratch.stored().filter(|report| {
+            report
+                .scenarios
+                .first()
+                .is_some_and(|done| done.verdict.kind.is_conclusive())
+        })
     });
     scratch.sleeper();
     running
@@ -33,9 +38,19 @@ fn in_the_middle_of(scratch: &Scratch, stem: &str) -> Running {
 /// the run finished.
 fn is_partial(report: &Report) {
     assert!(!report.complete);
-    assert_eq!(part(report, "selftest/clean").verdict.kind, Kind::Reproduced);
-    let others = report.scenarios.iter().filter(|scenario| scenario.name != "selftest/clean");
-    assert!(others.into_iter().all(|scenario| !scenario.verdict.kind.is_conclusive()));
+    assert_eq!(
+        part(report, "selftest/clean").verdict.kind,
+        Kind::Reproduced
+    );
+    let others = report
+        .scenarios
+        .iter()
+        .filter(|scenario| scenario.name != "selftest/clean");
+    assert!(
+        others
+            .into_iter()
+            .all(|scenario| !scenario.verdict.kind.is_conclusive())
+    );
 }
 
 fn interrupted_by(signal: Signal, stem: &str) -> (Ran, Report) {
@@ -44,9 +59,15 @@ fn interrupted_by(signal: Signal, stem: &str) -> (Ran, Report) {
     running.signal(signal);
     let ran = running.wait(LONGEST);
     scratch.assert_no_process_left();
-    let report = scratch.stored().expect("a report is on disk and can be read");
+    let report = scratch
+        .stored()
+        .expect("a report is on disk and can be read");
     is_partial(&report);
-    assert_eq!(ran.json(), serde_json::to_value(&report).expect("JSON"), "stdout and the disk say the same");
+    assert_eq!(
+        ran.json(),
+        serde_json::to_value(&report).expect("JSON"),
+        "stdout and the disk say the same"
+    );
     (ran, report)
 }
 
@@ -55,14 +76,26 @@ fn ctrl_c_leaves_a_partial_report_and_exit_code_130() {
     let (ran, report) = interrupted_by(Signal::INT, "hang-long");
     ran.ended(130, "interrupted");
     assert_eq!(report.run.interrupted.as_deref(), Some("SIGINT"));
-    let attempts = report.scenarios.iter().flat_map(|it| &it.cases).flat_map(|case| &case.attempts);
-    let broken_off = attempts.filter(|attempt| !attempt.judged.invalid.is_empty()).count();
-    assert_eq!(broken_off, 1, "the attempt under way is kept, and does not count");
+    let attempts = report
+        .scenarios
+        .iter()
+        .flat_map(|it| &it.cases)
+        .flat_map(|case| &case.attempts);
+    let broken_off = attempts
+        .filter(|attempt| !attempt.judged.invalid.is_empty())
+        .count();
+    assert_eq!(
+        broken_off, 1,
+        "the attempt under way is kept, and does not count"
+    );
 }
 
 #[test]
 fn another_signal_leaves_a_partial_report_and_exit_code_131_or_143() {
-    for (signal, name, code) in [(Signal::QUIT, "SIGQUIT", 131), (Signal::USR1, "SIGUSR1", 143)] {
+    for (signal, name, code) in [
+        (Signal::QUIT, "SIGQUIT", 131),
+        (Signal::USR1, "SIGUSR1", 143),
+    ] {
         let (ran, report) = interrupted_by(signal, "hang-long");
         ran.ended(code, "interrupted");
         assert_eq!(report.run.interrupted.as_deref(), Some(name));
@@ -75,9 +108,17 @@ fn a_library_that_does_not_return_does_not_hold_up_who_wants_to_stop() {
     for (signal, code) in [(Signal::INT, 130), (Signal::TERM, 143)] {
         let scratch = Scratch::new();
         let pipe = scratch.at("libcudart.so");
-        rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, rustix::fs::Mode::RWXU).expect("a pipe of our own");
-        let running =
-            scratch.start(scratch.command(&["run", "all", "--on", "cuda", "--dry-run", "--libcudart", &pipe]));
+        rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, rustix::fs::Mode::RWXU)
+            .expect("a pipe of our own");
+        let running = scratch.start(scratch.command(&[
+            "run",
+            "all",
+            "--on",
+            "cuda",
+            "--dry-run",
+            "--libcudart",
+            &pipe,
+        ]));
         eventually("a process opens the library", LONGEST, || {
             let mut all = scratch.processes().into_iter();
             all.find(|(_, line)| line.contains("__versions") && line.contains(&pipe))
@@ -97,11 +138,19 @@ fn a_question_that_was_cut_off_in_its_first_rounds_has_no_verdict() {
     scratch.sleeper();
     running.signal(Signal::INT);
     running.wait(LONGEST).ended(130, "interrupted");
-    let mut report = scratch.stored().expect("a report is on disk and can be read");
+    let mut report = scratch
+        .stored()
+        .expect("a report is on disk and can be read");
     for _ in 0..2 {
         let clean = part(&report, "selftest/clean");
-        assert_eq!((clean.verdict.kind, clean.verdict.reason), (Kind::Inconclusive, Some(Reason::Interrupted)));
-        assert_eq!(clean.verdict.detail, "1 of 5 planned attempts of each case were made");
+        assert_eq!(
+            (clean.verdict.kind, clean.verdict.reason),
+            (Kind::Inconclusive, Some(Reason::Interrupted))
+        );
+        assert_eq!(
+            clean.verdict.detail,
+            "1 of 5 planned attempts of each case were made"
+        );
         let plan = clean.plan.as_ref().expect("it was planned");
         assert_eq!((plan.repeat, plan.planned), (1, Some(5)));
         rejudge(&mut report);
@@ -135,18 +184,31 @@ fn a_question_that_was_cut_off_in_its_last_round_is_judged_by_those_before() {
     let count = scratch.at("count");
     let file = scratch.file("last-hangs.toml", LAST_HANGS.replace("COUNT", &count));
     let running = scratch.start(scratch.simulating(MACHINE, &[&file], &["--allow", "code"]));
-    eventually("the last round has begun", LONGEST, || fs::read_to_string(&count).ok().filter(|made| made == "xxxx"));
+    eventually("the last round has begun", LONGEST, || {
+        fs::read_to_string(&count)
+            .ok()
+            .filter(|made| made == "xxxx")
+    });
     running.signal(Signal::INT);
     running.wait(LONGEST).ended(130, "interrupted");
-    let report = scratch.stored().expect("a report is on disk and can be read");
-    assert_eq!(report.scenarios[0].verdict.kind, Kind::NotReproduced, "{:?}", report.scenarios[0].verdict);
+    let report = scratch
+        .stored()
+        .expect("a report is on disk and can be read");
+    assert_eq!(
+        report.scenarios[0].verdict.kind,
+        Kind::NotReproduced,
+        "{:?}",
+        report.scenarios[0].verdict
+    );
     let plan = report.scenarios[0].plan.as_ref().expect("it was planned");
     assert_eq!((plan.repeat, plan.planned), (3, Some(4)));
 }
 
 #[test]
 fn ctrl_c_ends_a_worker_that_is_deaf_to_sigterm_too() {
-    interrupted_by(Signal::INT, "hang-long-deaf").0.ended(130, "interrupted");
+    interrupted_by(Signal::INT, "hang-long-deaf")
+        .0
+        .ended(130, "interrupted");
 }
 
 /// Nobody is left to clean up: the kernel and the closed channels have to do it.
@@ -155,23 +217,46 @@ fn when_the_parent_is_killed_every_process_of_the_run_dies_with_it() {
     let killed = |stem: &str| {
         let scratch = Scratch::new();
         let running = in_the_middle_of(&scratch, stem);
-        assert!(scratch.processes().len() >= 3, "parent, sampler, worker: {:?}", scratch.processes());
+        assert!(
+            scratch.processes().len() >= 3,
+            "parent, sampler, worker: {:?}",
+            scratch.processes()
+        );
         running.signal(Signal::KILL);
         assert_eq!(running.wait(LONGEST).code, None);
         let what = format!("worker and sampler of {stem} are dead");
-        eventually(&what, LONGEST, || scratch.processes().is_empty().then_some(()));
-        is_partial(&scratch.stored().expect("a report is on disk and can be read"));
+        eventually(&what, LONGEST, || {
+            scratch.processes().is_empty().then_some(())
+        });
+        is_partial(
+            &scratch
+                .stored()
+                .expect("a report is on disk and can be read"),
+        );
     };
     // A worker, one that is deaf to SIGTERM, a process by fork, by exec, by vfork, and in another session.
-    let stems = ["hang-long", "hang-long-deaf", "child-hangs-long", "spawned-hangs-long", "vforked-hangs-long"];
-    stems.into_iter().chain(["session-hangs-long"]).for_each(killed);
+    let stems = [
+        "hang-long",
+        "hang-long-deaf",
+        "child-hangs-long",
+        "spawned-hangs-long",
+        "vforked-hangs-long",
+    ];
+    stems
+        .into_iter()
+        .chain(["session-hangs-long"])
+        .for_each(killed);
 }
 
 /// A report that cannot be written is not a success, and still one document on stdout.
 fn not_durable(ran: Ran) {
     let ran = ran.ended(74, "not_durable");
     assert_eq!(ran.json()["exit"]["code"], 74);
-    assert!(ran.json()["error"].as_str().is_some_and(|error| error.contains("cannot")));
+    assert!(
+        ran.json()["error"]
+            .as_str()
+            .is_some_and(|error| error.contains("cannot"))
+    );
 }
 
 #[test]
@@ -180,7 +265,9 @@ fn a_folder_that_cannot_be_made_is_exit_code_74() {
     for out in ["/dev/full/x", "/proc/x"] {
         let scratch = Scratch::new();
         let file = "tests/selftest/clean.toml";
-        not_durable(scratch.run(&["run", file, "--on", MACHINE, "--repeat", "1", "--json", "--out", out]));
+        not_durable(scratch.run(&[
+            "run", file, "--on", MACHINE, "--repeat", "1", "--json", "--out", out,
+        ]));
         scratch.assert_no_process_left();
     }
 }
@@ -201,22 +288,44 @@ fn a_junit_file_that_cannot_be_opened_is_known_before_anything_runs() {
     let scratch = Scratch::new();
     let file = "tests/selftest/clean.toml";
     let ran = scratch
-        .run(&["run", file, "--on", MACHINE, "--json", "--junit", "/proc/x/junit.xml", "--out", "/dev/full"])
+        .run(&[
+            "run",
+            file,
+            "--on",
+            MACHINE,
+            "--json",
+            "--junit",
+            "/proc/x/junit.xml",
+            "--out",
+            "/dev/full",
+        ])
         .ended(2, "usage");
-    assert!(ran.json()["error"].as_str().is_some_and(|error| error.contains("--junit")));
+    assert!(
+        ran.json()["error"]
+            .as_str()
+            .is_some_and(|error| error.contains("--junit"))
+    );
 }
 
 #[test]
 fn a_junit_file_that_is_no_regular_file_is_refused_and_left_alone() {
     let scratch = Scratch::new();
     let pipe = scratch.at("pipe.xml");
-    let made = std::process::Command::new("mkfifo").arg(&pipe).status().expect("mkfifo runs");
+    let made = std::process::Command::new("mkfifo")
+        .arg(&pipe)
+        .status()
+        .expect("mkfifo runs");
     assert!(made.success());
     for path in ["/dev/full", &pipe] {
         let more = ["--repeat", "1", "--junit", path];
         // A pipe without a reader would hold whoever opens it to write.
-        scratch.simulated(MACHINE, &["tests/selftest/clean.toml"], &more).ended(2, "usage");
-        assert!(Path::new(path).exists(), "a device must not be replaced by a file");
+        scratch
+            .simulated(MACHINE, &["tests/selftest/clean.toml"], &more)
+            .ended(2, "usage");
+        assert!(
+            Path::new(path).exists(),
+            "a device must not be replaced by a file"
+        );
     }
 }
 
@@ -228,27 +337,59 @@ fn a_junit_file_of_a_run_before_does_not_outlive_this_one() {
     let scratch = Scratch::new();
     let junit = scratch.file("junit.xml", STALE);
     let selectors = ["tests/selftest/clean.toml", "tests/selftest/hang-long.toml"];
-    let running = scratch.start(scratch.simulating(MACHINE, &selectors, &["--repeat", "1", "--junit", &junit]));
+    let running = scratch.start(scratch.simulating(
+        MACHINE,
+        &selectors,
+        &["--repeat", "1", "--junit", &junit],
+    ));
     eventually("a report is on disk", LONGEST, || scratch.stored());
     running.signal(Signal::KILL);
     running.wait(LONGEST);
     let left = fs::read_to_string(&junit).expect("the file is there");
-    assert!(left.contains("errors=\"1\""), "a killed run looks like a success: {left}");
+    assert!(
+        left.contains("errors=\"1\""),
+        "a killed run looks like a success: {left}"
+    );
     // The same where the report cannot be written: it is exit code 74, and no success.
     fs::write(&junit, STALE).expect("a file of our own");
     let file = "tests/selftest/clean.toml";
-    not_durable(scratch.run(&["run", file, "--on", MACHINE, "--json", "--junit", &junit, "--out", "/dev/full/x"]));
+    not_durable(scratch.run(&[
+        "run",
+        file,
+        "--on",
+        MACHINE,
+        "--json",
+        "--junit",
+        &junit,
+        "--out",
+        "/dev/full/x",
+    ]));
     let left = fs::read_to_string(&junit).expect("the file is there");
-    assert!(left.contains("errors=\"1\"") && left.contains("cannot"), "{left}");
+    assert!(
+        left.contains("errors=\"1\"") && left.contains("cannot"),
+        "{left}"
+    );
 }
 
 #[test]
 fn a_report_that_cannot_be_handed_over_ends_alike_on_disk_and_for_the_shell() {
     let scratch = Scratch::new();
     let mut command = scratch.simulating(MACHINE, &["tests/selftest/clean.toml"], &[]);
-    let full = fs::File::options().write(true).open("/dev/full").expect("/dev/full");
-    let status = command.stdout(full).stderr(std::process::Stdio::null()).status().expect("the program starts");
+    let full = fs::File::options()
+        .write(true)
+        .open("/dev/full")
+        .expect("/dev/full");
+    let status = command
+        .stdout(full)
+        .stderr(std::process::Stdio::null())
+        .status()
+        .expect("the program starts");
     assert_eq!(status.code(), Some(74));
-    let exit = scratch.stored().expect("the report is whole").run.exit.expect("the run ended");
+    let exit = scratch
+        .stored()
+        .expect("the report is whole")
+        .run
+        .exit
+        .expect("the run ended");
     assert_eq!(exit.code, 74);
 }

@@ -9,7 +9,14 @@ use serde_json::{Value, json};
 
 /// A report of a question with expectations of every kind.
 fn report(scratch: &Scratch) -> Value {
-    scratch.simulated("sim:h200-x1", &["tests/selftest/processes.toml"], &["--repeat", "1"]).ended(0, "ok").json()
+    scratch
+        .simulated(
+            "sim:h200-x1",
+            &["tests/selftest/processes.toml"],
+            &["--repeat", "1"],
+        )
+        .ended(0, "ok")
+        .json()
 }
 
 fn judge(scratch: &Scratch, document: &Value) -> Ran {
@@ -22,9 +29,16 @@ fn what_this_version_cannot_judge_by_is_refused_in_words() {
     let scratch = Scratch::new();
     let whole = report(&scratch);
     let unknown = json!({ "eq": { "int": 1 } });
-    let words = ["effect/0", "cases/0/expect/1", "cases/0/expect/1/value/code"].map(|at| {
+    let words = [
+        "effect/0",
+        "cases/0/expect/1",
+        "cases/0/expect/1/value/code",
+    ]
+    .map(|at| {
         let mut changed = whole.clone();
-        changed.pointer_mut(&format!("/scenarios/0/plan/{at}")).expect("it is there")["temperature"] = unknown.clone();
+        changed
+            .pointer_mut(&format!("/scenarios/0/plan/{at}"))
+            .expect("it is there")["temperature"] = unknown.clone();
         (changed, "temperature")
     });
     let changed = |change: fn(&mut Value)| {
@@ -33,9 +47,18 @@ fn what_this_version_cannot_judge_by_is_refused_in_words() {
         changed
     };
     let others = [
-        (changed(|it| it["must_understand"] = json!(["weights"])), "`weights`"),
-        (changed(|it| it["schema"]["must_understand"] = json!(["weights"])), "`weights`"),
-        (changed(|it| it["scenarios"][0]["plan"] = Value::Null), "and no `plan`: nothing says what was run"),
+        (
+            changed(|it| it["must_understand"] = json!(["weights"])),
+            "`weights`",
+        ),
+        (
+            changed(|it| it["schema"]["must_understand"] = json!(["weights"])),
+            "`weights`",
+        ),
+        (
+            changed(|it| it["scenarios"][0]["plan"] = Value::Null),
+            "and no `plan`: nothing says what was run",
+        ),
         (changed(without_attempts), "`plan.repeat`"),
     ];
     for (document, words) in words.into_iter().chain(others) {
@@ -46,7 +69,10 @@ fn what_this_version_cannot_judge_by_is_refused_in_words() {
 /// Asks for no attempt, of which nothing could be concluded.
 fn without_attempts(document: &mut Value) {
     document["scenarios"][0]["plan"]["repeat"] = json!(0);
-    for case in document["scenarios"][0]["cases"].as_array_mut().expect("cases") {
+    for case in document["scenarios"][0]["cases"]
+        .as_array_mut()
+        .expect("cases")
+    {
         case["attempts"] = json!([]);
         case["outcomes"] = json!([]);
     }
@@ -60,25 +86,45 @@ fn a_compact_report_is_judged_as_the_whole_one() {
     let path = scratch.file("whole.json", whole.to_string());
     let ran = scratch.run(&["render", "--as", "compact", &path]).good();
     let run = scratch
-        .simulated("sim:h200-x1", &["tests/selftest/processes.toml"], &["--repeat", "1", "--compact"])
+        .simulated(
+            "sim:h200-x1",
+            &["tests/selftest/processes.toml"],
+            &["--repeat", "1", "--compact"],
+        )
         .ended(0, "ok");
     let verdicts = |document: &Value| -> Vec<Value> {
         let all = document["scenarios"].as_array().expect("scenarios");
-        all.iter().map(|one| json!([one["name"], one["verdict"]["kind"], one["verdict"]["expectation"]])).collect()
+        all.iter()
+            .map(|one| {
+                json!([
+                    one["name"],
+                    one["verdict"]["kind"],
+                    one["verdict"]["expectation"]
+                ])
+            })
+            .collect()
     };
     for compact in [ran.json(), run.json()] {
         assert_eq!(compact["must_understand"], json!(["compact"]));
-        assert!(!compact.to_string().contains("\"attempts\""), "attempts are left out");
+        assert!(
+            !compact.to_string().contains("\"attempts\""),
+            "attempts are left out"
+        );
         assert_eq!(verdicts(&compact), verdicts(&whole));
         let facts = &compact["scenarios"][0]["cases"][0]["outcomes"][0]["facts"];
         assert!(facts[0][0].is_u64() && facts[0][2].is_array(), "{facts}");
-        judge(&scratch, &compact).ended(0, "ok").says("compact").prints("COMPACT");
+        judge(&scratch, &compact)
+            .ended(0, "ok")
+            .says("compact")
+            .prints("COMPACT");
         let path = scratch.at("changed.json");
         scratch
             .run(&["judge", &path, "--with", "tests/selftest/processes.toml"])
             .ended(2, "usage")
             .says("this report is compact");
-        scratch.run(&["compare", &path, &scratch.at("whole.json")]).ended(0, "ok");
+        scratch
+            .run(&["compare", &path, &scratch.at("whole.json")])
+            .ended(0, "ok");
     }
 }
 
@@ -87,8 +133,14 @@ fn a_compact_report_is_judged_as_the_whole_one() {
 fn an_answer_has_the_words_of_what_was_asked() {
     let scratch = Scratch::new();
     let name = "visibility/mask-behind-setenv";
-    let mut compact = scratch.simulated("sim:h200-x2", &[name], &["--repeat", "1", "--compact"]).json();
-    let words = |compact: &Value| judge(&scratch, compact).stdout.contains("Is a mask written straight");
+    let mut compact = scratch
+        .simulated("sim:h200-x2", &[name], &["--repeat", "1", "--compact"])
+        .json();
+    let words = |compact: &Value| {
+        judge(&scratch, compact)
+            .stdout
+            .contains("Is a mask written straight")
+    };
     assert!(words(&compact));
     compact["scenarios"][0]["asked"] = json!("0123456789abcdef");
     assert!(!words(&compact));
@@ -97,9 +149,15 @@ fn an_answer_has_the_words_of_what_was_asked() {
 #[test]
 fn a_document_takes_no_more_memory_than_its_text() {
     let scratch = Scratch::new();
-    let path = scratch.file("large.json", format!("{{\"a\":[{}0]}}", "0,".repeat(16 << 20)));
+    let path = scratch.file(
+        "large.json",
+        format!("{{\"a\":[{}0]}}", "0,".repeat(16 << 20)),
+    );
     let limited = ["sh", "-c", "ulimit -v 307200 && exec \"$@\"", "sh"];
-    scratch.ran(behind(&limited, &scratch.command(&["judge", &path]))).ended(2, "usage").says("schema.name");
+    scratch
+        .ran(behind(&limited, &scratch.command(&["judge", &path])))
+        .ended(2, "usage")
+        .says("schema.name");
 }
 
 #[test]
@@ -108,19 +166,36 @@ fn a_file_that_asks_something_else_is_refused() {
     let source = fs::read_to_string("tests/selftest/processes.toml").expect("a file of ours");
     let own = scratch.file("processes.toml", &source);
     let (_, report) = scratch.simulate("sim:h200-x1", &[&own], &["--repeat", "1"]);
-    let stored = scratch.reports().join(&report.run.id).to_string_lossy().into_owned();
-    scratch.run(&["judge", &stored, "--with", &own]).ended(0, "ok");
+    let stored = scratch
+        .reports()
+        .join(&report.run.id)
+        .to_string_lossy()
+        .into_owned();
+    scratch
+        .run(&["judge", &stored, "--with", &own])
+        .ended(0, "ok");
 
     scratch
-        .run(&["judge", &stored, "--with", "scenarios/context/stays-until-exit.toml"])
+        .run(&[
+            "judge",
+            &stored,
+            "--with",
+            "scenarios/context/stays-until-exit.toml",
+        ])
         .ended(2, "usage")
         .says("context/stays-until-exit: this report did not ask it");
 
     // The verdict answers today's question, so it stands beside that one.
     fs::write(&own, source.replacen("\"Does a", "\"Today, does a", 1)).expect("a file of our own");
-    scratch.run(&["judge", &stored, "--with", &own]).prints("Today, does a fresh process");
+    scratch
+        .run(&["judge", &stored, "--with", &own])
+        .prints("Today, does a fresh process");
 
-    let other = source.replacen("CUDA_VISIBLE_DEVICES = \"\"", "CUDA_VISIBLE_DEVICES = \"none\"", 1);
+    let other = source.replacen(
+        "CUDA_VISIBLE_DEVICES = \"\"",
+        "CUDA_VISIBLE_DEVICES = \"none\"",
+        1,
+    );
     assert_ne!(other, source);
     fs::write(&own, other).expect("a file of our own");
     scratch
@@ -152,7 +227,10 @@ fn a_report_that_claims_a_measurement_and_names_the_simulated_machine_is_refused
     let on_sim = claimed.clone();
     claimed["run"]["on"] = json!("cuda");
     let with_library = claimed.clone();
-    for library in claimed["machine"]["libraries"].as_array_mut().expect("libraries") {
+    for library in claimed["machine"]["libraries"]
+        .as_array_mut()
+        .expect("libraries")
+    {
         library["simulated"] = json!(false);
     }
     let with_name = claimed.to_string();
@@ -168,7 +246,8 @@ fn a_report_that_claims_a_measurement_and_names_the_simulated_machine_is_refused
         fs::write(&path, document).expect("a file of our own");
         for arguments in readers(&path) {
             let ran = scratch.run(&arguments).ended(2, "usage");
-            let is_refused = ran.stderr.contains("contradicts itself") && ran.stderr.contains(words);
+            let is_refused =
+                ran.stderr.contains("contradicts itself") && ran.stderr.contains(words);
             assert!(is_refused, "{arguments:?}: {}", ran.stderr);
         }
         let out = scratch.at("fleet.json");
@@ -186,11 +265,15 @@ fn so_are_surveys_and_traces() {
         assert!(changed, "{name} is as it was");
         let path = scratch.file(name, text);
         for arguments in [vec!["render", &path], vec!["compare", &path, &path]] {
-            scratch.run(&arguments).ended(2, "usage").says("contradicts itself");
+            scratch
+                .run(&arguments)
+                .ended(2, "usage")
+                .says("contradicts itself");
         }
     };
-    let mut survey: Value =
-        common::read_json(common::root().join("reports/survey-calls-h200-x2/rest/survey-calls.json"));
+    let mut survey: Value = common::read_json(
+        common::root().join("reports/survey-calls-h200-x2/rest/survey-calls.json"),
+    );
     let mut conclusive = survey.clone();
     let said = &mut conclusive["rows"][0]["is_conclusive"];
     *said = json!(*said == false);
@@ -220,8 +303,17 @@ fn a_bundle_is_whole_or_not_there() {
         entry.path().expect("a name").to_string_lossy().into_owned()
     });
     let names: Vec<String> = names.collect();
-    assert!(names.contains(&"scenario/report.json".to_owned()), "{names:?}");
+    assert!(
+        names.contains(&"scenario/report.json".to_owned()),
+        "{names:?}"
+    );
     // It replaces nothing, and leaves nothing beside it.
-    scratch.run(&["bundle", &path, "", "--out", &out]).ended(2, "usage");
-    assert!(common::names_in(scratch.path()).iter().all(|name| !name.starts_with('.')));
+    scratch
+        .run(&["bundle", &path, "", "--out", &out])
+        .ended(2, "usage");
+    assert!(
+        common::names_in(scratch.path())
+            .iter()
+            .all(|name| !name.starts_with('.'))
+    );
 }

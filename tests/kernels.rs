@@ -10,23 +10,52 @@ use common::{Scratch, behind};
 
 /// Has the kernel answer a system call of a command with an error; if an argument is given, only where it has this value.
 fn refuse(command: &mut Command, call: i64, errno: i32, argument: Option<(u32, u32)>) {
-    let filter = |code: u32, jf: u8, k: u32| libc::sock_filter { code: code as u16, jt: 0, jf, k };
+    let filter = |code: u32, jf: u8, k: u32| libc::sock_filter {
+        code: code as u16,
+        jt: 0,
+        jf,
+        k,
+    };
     let load = libc::BPF_LD | libc::BPF_W | libc::BPF_ABS;
-    let mut program = vec![filter(load, 0, 0), filter(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 1, call as u32)];
+    let mut program = vec![
+        filter(load, 0, 0),
+        filter(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 1, call as u32),
+    ];
     if let Some((index, value)) = argument {
         program[1].jf = 3;
-        program
-            .extend([filter(load, 0, 16 + 8 * index), filter(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 1, value)]);
+        program.extend([
+            filter(load, 0, 16 + 8 * index),
+            filter(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 1, value),
+        ]);
     }
-    program.push(filter(libc::BPF_RET | libc::BPF_K, 0, libc::SECCOMP_RET_ERRNO | errno as u32));
-    program.push(filter(libc::BPF_RET | libc::BPF_K, 0, libc::SECCOMP_RET_ALLOW));
+    program.push(filter(
+        libc::BPF_RET | libc::BPF_K,
+        0,
+        libc::SECCOMP_RET_ERRNO | errno as u32,
+    ));
+    program.push(filter(
+        libc::BPF_RET | libc::BPF_K,
+        0,
+        libc::SECCOMP_RET_ALLOW,
+    ));
     // SAFETY: between fork and exec only two system calls are made, with memory that the closure owns.
     unsafe {
         command.pre_exec(move || {
-            let listed = libc::sock_fprog { len: program.len() as u16, filter: program.as_mut_ptr() };
+            let listed = libc::sock_fprog {
+                len: program.len() as u16,
+                filter: program.as_mut_ptr(),
+            };
             let is_filtered = libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0
-                && libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const listed) == 0;
-            if is_filtered { Ok(()) } else { Err(std::io::Error::last_os_error()) }
+                && libc::prctl(
+                    libc::PR_SET_SECCOMP,
+                    libc::SECCOMP_MODE_FILTER,
+                    &raw const listed,
+                ) == 0;
+            if is_filtered {
+                Ok(())
+            } else {
+                Err(std::io::Error::last_os_error())
+            }
         });
     }
 }
@@ -39,15 +68,34 @@ fn a_step_that_cannot_refuse_anything_decides_nothing() {
     // NEW_LISTENER, TSYNC and TSYNC_ESRCH.
     let flags = 8 | 1 | 16;
     for (call, errno, argument, says) in [
-        (libc::SYS_seccomp, libc::EINVAL, Some((1, flags)), "seccomp user notification (Linux 5.7)"),
-        (libc::SYS_process_vm_readv, libc::EPERM, None, "the memory of a process with a filter cannot be read"),
-        (libc::SYS_prctl, libc::EINVAL, Some((0, 36)), "prctl(PR_SET_CHILD_SUBREAPER) is refused"),
+        (
+            libc::SYS_seccomp,
+            libc::EINVAL,
+            Some((1, flags)),
+            "seccomp user notification (Linux 5.7)",
+        ),
+        (
+            libc::SYS_process_vm_readv,
+            libc::EPERM,
+            None,
+            "the memory of a process with a filter cannot be read",
+        ),
+        (
+            libc::SYS_prctl,
+            libc::EINVAL,
+            Some((0, 36)),
+            "prctl(PR_SET_CHILD_SUBREAPER) is refused",
+        ),
     ] {
         let scratch = Scratch::new();
         let mut command = scratch.simulating("sim", &[REFUSES], &["--quick"]);
         refuse(&mut command, call, errno, argument);
         let ran = scratch.ran(command);
-        assert_eq!(ran.code, Some(if call == libc::SYS_prctl { 70 } else { 3 }), "{says}: {ran:#?}");
+        assert_eq!(
+            ran.code,
+            Some(if call == libc::SYS_prctl { 70 } else { 3 }),
+            "{says}: {ran:#?}"
+        );
         assert!(format!("{ran:?}").contains(says), "{says}: {ran:#?}");
     }
     let scratch = Scratch::new();
@@ -55,11 +103,24 @@ fn a_step_that_cannot_refuse_anything_decides_nothing() {
     // SAFETY: as above. The filter lets everything pass.
     unsafe {
         command.pre_exec(|| {
-            let mut pass = libc::sock_filter { code: 6, jt: 0, jf: 0, k: libc::SECCOMP_RET_ALLOW };
-            let listed = libc::sock_fprog { len: 1, filter: &raw mut pass };
+            let mut pass = libc::sock_filter {
+                code: 6,
+                jt: 0,
+                jf: 0,
+                k: libc::SECCOMP_RET_ALLOW,
+            };
+            let listed = libc::sock_fprog {
+                len: 1,
+                filter: &raw mut pass,
+            };
             let flags = libc::SECCOMP_FILTER_FLAG_NEW_LISTENER;
             libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
-            let listener = libc::syscall(libc::SYS_seccomp, libc::SECCOMP_SET_MODE_FILTER, flags, &raw const listed);
+            let listener = libc::syscall(
+                libc::SYS_seccomp,
+                libc::SECCOMP_SET_MODE_FILTER,
+                flags,
+                &raw const listed,
+            );
             // A listener that is closed is none.
             if libc::fcntl(listener as i32, libc::F_SETFD, 0) == 0 {
                 Ok(())
@@ -69,7 +130,10 @@ fn a_step_that_cannot_refuse_anything_decides_nothing() {
         });
     }
     let ran = scratch.ran(command).ended(3, "inconclusive");
-    assert!(ran.stdout.contains("no process took the filter"), "a container's manager listens already: {ran:#?}");
+    assert!(
+        ran.stdout.contains("no process took the filter"),
+        "a container's manager listens already: {ran:#?}"
+    );
 }
 
 /// The newest call that every kernel has on which a driver of today runs: all of Linux 2.6 are below it.
@@ -93,7 +157,15 @@ fn do_without(calls: impl IntoIterator<Item = i64>) {
     let mut wrong = Vec::new();
     for call in calls {
         for (arguments, whole) in [
-            (&["run", "--quick", "memory/context-cost", "process/fork-after-cuinit"][..], 0),
+            (
+                &[
+                    "run",
+                    "--quick",
+                    "memory/context-cost",
+                    "process/fork-after-cuinit",
+                ][..],
+                0,
+            ),
             (&["run", "--quick", REFUSES], 0),
             (&["trace", "--forbid", "context"], 1),
             (&["doctor"], 0),
@@ -120,11 +192,22 @@ fn do_without(calls: impl IntoIterator<Item = i64>) {
 }
 
 /// A tmpfs over /proc, for root alone.
-const NO_PROC: [&str; 6] = ["unshare", "-m", "sh", "-c", "mount -t tmpfs none /proc && exec \"$@\"", "sh"];
+const NO_PROC: [&str; 6] = [
+    "unshare",
+    "-m",
+    "sh",
+    "-c",
+    "mount -t tmpfs none /proc && exec \"$@\"",
+    "sh",
+];
 
 #[test]
 fn a_command_works_without_something_of_the_kernel_or_says_so_and_starts_nothing() {
-    let before = if rustix::process::geteuid().is_root() { &NO_PROC[..] } else { &["NOT TESTED"] };
+    let before = if rustix::process::geteuid().is_root() {
+        &NO_PROC[..]
+    } else {
+        &["NOT TESTED"]
+    };
     for (what, before, call, errno, code, says) in [
         (
             "Linux before 5.3",
@@ -134,22 +217,68 @@ fn a_command_works_without_something_of_the_kernel_or_says_so_and_starts_nothing
             70,
             "which Linux has from 5.3 on, is refused",
         ),
-        ("no prctl", &[], libc::SYS_prctl, libc::EPERM, 70, "prctl is refused"),
-        ("Linux before 5.3, threads", &[], libc::SYS_clone3, libc::ENOSYS, 0, ""),
-        ("no threads", &[], libc::SYS_clone3, libc::EPERM, 70, "Operation not permitted"),
+        (
+            "no prctl",
+            &[],
+            libc::SYS_prctl,
+            libc::EPERM,
+            70,
+            "prctl is refused",
+        ),
+        (
+            "Linux before 5.3, threads",
+            &[],
+            libc::SYS_clone3,
+            libc::ENOSYS,
+            0,
+            "",
+        ),
+        (
+            "no threads",
+            &[],
+            libc::SYS_clone3,
+            libc::EPERM,
+            70,
+            "Operation not permitted",
+        ),
         ("no filters", &[], libc::SYS_seccomp, libc::EPERM, 0, ""),
         ("no namespaces", &[], libc::SYS_unshare, libc::EPERM, 0, ""),
-        ("Linux before 5.9", &[], libc::SYS_close_range, libc::ENOSYS, 0, ""),
-        ("folders that are never read", &[], libc::SYS_getdents64, libc::EINTR, 0, ""),
+        (
+            "Linux before 5.9",
+            &[],
+            libc::SYS_close_range,
+            libc::ENOSYS,
+            0,
+            "",
+        ),
+        (
+            "folders that are never read",
+            &[],
+            libc::SYS_getdents64,
+            libc::EINTR,
+            0,
+            "",
+        ),
         ("no /proc", before, -1, 0, 70, "/proc"),
     ] {
         let scratch = Scratch::new();
         let (made, traces) = (scratch.path().join("made"), scratch.path().join("traces"));
-        let (made, traces) = (made.to_str().expect("UTF-8"), traces.to_str().expect("UTF-8"));
+        let (made, traces) = (
+            made.to_str().expect("UTF-8"),
+            traces.to_str().expect("UTF-8"),
+        );
         for arguments in [
             &["trace", "--on", "sim", "--out", traces, "--", "touch", made][..],
             &["sim", "--", "touch", made],
-            &["run", "--on", "sim", "--quick", "--out", traces, "memory/context-cost"],
+            &[
+                "run",
+                "--on",
+                "sim",
+                "--quick",
+                "--out",
+                traces,
+                "memory/context-cost",
+            ],
             &["doctor", "--on", "sim"],
         ] {
             if before == ["NOT TESTED"] {
@@ -162,9 +291,16 @@ fn a_command_works_without_something_of_the_kernel_or_says_so_and_starts_nothing
             let case = format!("{what}, {}: {ran:?}", arguments[0]);
             assert_eq!(ran.code, Some(code), "{case}");
             assert!(code == 0 || ran.stderr.contains(says), "{case}");
-            assert!(!ran.stdout.contains("does not start here") && !ran.stderr.contains("panicked"), "{case}");
+            assert!(
+                !ran.stdout.contains("does not start here") && !ran.stderr.contains("panicked"),
+                "{case}"
+            );
             let is_made = std::fs::remove_file(made).is_ok();
-            assert_eq!(is_made, code == 0 && ["trace", "sim"].contains(&arguments[0]), "{case}");
+            assert_eq!(
+                is_made,
+                code == 0 && ["trace", "sim"].contains(&arguments[0]),
+                "{case}"
+            );
         }
     }
 }

@@ -25,45 +25,112 @@ const MACHINES: [(&str, Option<&str>); 4] = [
 
 /// Forms in which a figure that nobody read looks like one.
 fn has_made_up_figure(text: &str) -> bool {
-    [" costs 0", " 0 B", " 0 MiB", "+0 MiB", "None", "NaN", "panicked"].iter().any(|figure| text.contains(figure))
+    [
+        " costs 0", " 0 B", " 0 MiB", "+0 MiB", "None", "NaN", "panicked",
+    ]
+    .iter()
+    .any(|figure| text.contains(figure))
 }
 
 /// All forms of a document.
 fn rendered(scratch: &Scratch, document: &str, forms: &[&str]) -> Vec<String> {
-    forms.iter().map(|form| scratch.run(&["render", document, "--as", form]).stdout).collect()
+    forms
+        .iter()
+        .map(|form| scratch.run(&["render", document, "--as", form]).stdout)
+        .collect()
 }
 
 #[test]
 fn nothing_follows_from_memory_that_nvml_does_not_tell() {
     for (machine, error) in MACHINES {
         let scratch = Scratch::new();
-        let (ran, report) =
-            scratch.simulate(&format!("sim:{machine}"), &[MEMORY, LIST, MASK, FORK, QUERY], &["--quick"]);
+        let (ran, report) = scratch.simulate(
+            &format!("sim:{machine}"),
+            &[MEMORY, LIST, MASK, FORK, QUERY],
+            &["--quick"],
+        );
         assert_eq!(ran.code, Some(3), "{machine}: {ran:#?}");
         let found = [MEMORY, LIST, MASK, FORK].map(|name| &part(&report, name).verdict);
-        assert_eq!((found[0].kind, found[0].reason), (Kind::Inconclusive, Some(Reason::Uncalibrated)), "{machine}");
-        assert_eq!((found[1].kind, found[1].reason), (Kind::Inconclusive, Some(Reason::Unobservable)), "{machine}");
+        assert_eq!(
+            (found[0].kind, found[0].reason),
+            (Kind::Inconclusive, Some(Reason::Uncalibrated)),
+            "{machine}"
+        );
+        assert_eq!(
+            (found[1].kind, found[1].reason),
+            (Kind::Inconclusive, Some(Reason::Unobservable)),
+            "{machine}"
+        );
         // These need no memory. That CUDA shows an instance which NVML does not list is nothing unexpected.
-        assert_eq!([found[2], found[3]].map(|verdict| verdict.kind), [Kind::Reproduced; 2], "{machine}");
+        assert_eq!(
+            [found[2], found[3]].map(|verdict| verdict.kind),
+            [Kind::Reproduced; 2],
+            "{machine}"
+        );
         let Some(error) = error else { continue };
-        let document = scratch.folder().expect("a report").join("report.json").to_string_lossy().into_owned();
-        let forms = ["text", "text-full", "html", "markdown", "junit", "prometheus", "github", "compact"];
+        let document = scratch
+            .folder()
+            .expect("a report")
+            .join("report.json")
+            .to_string_lossy()
+            .into_owned();
+        let forms = [
+            "text",
+            "text-full",
+            "html",
+            "markdown",
+            "junit",
+            "prometheus",
+            "github",
+            "compact",
+        ];
         let rendered = rendered(&scratch, &document, &forms);
         for (text, form) in rendered.iter().zip(forms) {
-            assert!(!text.is_empty() && !has_made_up_figure(text), "{machine} as {form}: {text}");
+            assert!(
+                !text.is_empty() && !has_made_up_figure(text),
+                "{machine} as {form}: {text}"
+            );
         }
-        assert!(rendered[2].contains(error) && rendered[0].contains("What a context costs here is not known."));
-        let merged = scratch.run(&["fleet", "merge", &document, "--simulated", "--out", &scratch.at("fleet.json")]);
-        assert!(!has_made_up_figure(&merged.stdout), "{machine}: {merged:#?}");
+        assert!(
+            rendered[2].contains(error)
+                && rendered[0].contains("What a context costs here is not known.")
+        );
+        let merged = scratch.run(&[
+            "fleet",
+            "merge",
+            &document,
+            "--simulated",
+            "--out",
+            &scratch.at("fleet.json"),
+        ]);
+        assert!(
+            !has_made_up_figure(&merged.stdout),
+            "{machine}: {merged:#?}"
+        );
     }
 }
 
 #[test]
 fn a_mask_is_not_against_the_rule_where_nvml_lists_no_instance() {
     let scratch = Scratch::new();
-    let ran = scratch.run(&["survey", "mask", "0", "--on", "sim:mig", "--quick", "--out", &scratch.at("survey")]);
-    assert!(ran.code != Some(1) && !ran.stdout.contains("against the rule"), "{ran:#?}");
-    scratch.run(&["mask", "0", "--gpus", "sim:mig"]).ended(4, "nothing_measured").says("MIG is on");
+    let ran = scratch.run(&[
+        "survey",
+        "mask",
+        "0",
+        "--on",
+        "sim:mig",
+        "--quick",
+        "--out",
+        &scratch.at("survey"),
+    ]);
+    assert!(
+        ran.code != Some(1) && !ran.stdout.contains("against the rule"),
+        "{ran:#?}"
+    );
+    scratch
+        .run(&["mask", "0", "--gpus", "sim:mig"])
+        .ended(4, "nothing_measured")
+        .says("MIG is on");
 }
 
 fn traced(scratch: &Scratch, machine: &str, more: &[&str]) -> (Ran, String) {
@@ -71,7 +138,14 @@ fn traced(scratch: &Scratch, machine: &str, more: &[&str]) -> (Ran, String) {
     let first = ["trace", "--on", &on, "--out", &out, "--memory"];
     let ran = scratch.run(&[&first[..], more, &["--", "python3", "-c", MAKES_A_CONTEXT]].concat());
     let run = names_in(&out).pop().expect("a trace");
-    (ran, Path::new(&out).join(run).join("trace.ndjson").to_string_lossy().into_owned())
+    (
+        ran,
+        Path::new(&out)
+            .join(run)
+            .join("trace.ndjson")
+            .to_string_lossy()
+            .into_owned(),
+    )
 }
 
 #[test]
@@ -81,7 +155,9 @@ fn a_policy_that_needs_memory_is_not_decided_without_it() {
     for (machine, error) in MACHINES {
         let Some(_) = error else { continue };
         let (ran, trace) = traced(&scratch, machine, &["--max-bytes", "gpu0=1GiB"]);
-        ran.ended(3, "inconclusive").says("memory not known").says("was not read before the program began");
+        ran.ended(3, "inconclusive")
+            .says("memory not known")
+            .says("was not read before the program began");
         traces.push(trace.clone());
         if machine == "gb10" {
             continue;
@@ -96,7 +172,8 @@ fn a_policy_that_needs_memory_is_not_decided_without_it() {
         }
     }
     let (ran, _) = traced(&scratch, "mig", &["--forbid", "context:gpu0"]);
-    ran.ended(3, "inconclusive").says("made a context is not known");
+    ran.ended(3, "inconclusive")
+        .says("made a context is not known");
     let compared = scratch.run(&["compare", &traces[0], &traces[1]]);
     assert!(!compared.stdout.contains("-> 0"), "{compared:#?}");
 }
@@ -105,14 +182,28 @@ fn a_policy_that_needs_memory_is_not_decided_without_it() {
 fn doctor_says_what_nvml_does_not_tell() {
     let scratch = Scratch::new();
     for (machine, error) in MACHINES {
-        let ran = scratch.run(&["doctor", "--on", &format!("sim:{machine}")]).good();
-        assert_eq!(ran.stdout.contains("Not known"), error.is_some(), "{ran:#?}");
+        let ran = scratch
+            .run(&["doctor", "--on", &format!("sim:{machine}")])
+            .good();
+        assert_eq!(
+            ran.stdout.contains("Not known"),
+            error.is_some(),
+            "{ran:#?}"
+        );
         assert!(ran.stdout.contains(error.unwrap_or_default()), "{ran:#?}");
-        assert!(!ran.stdout.contains("Not shown"), "an instance is shown: {ran:#?}");
+        assert!(
+            !ran.stdout.contains("Not shown"),
+            "an instance is shown: {ran:#?}"
+        );
     }
     // Whether a process has a context is known from NVML's list alone.
     let looks = format!("sleep 60 & {PROGRAM} doctor --pid $!; kill $!");
-    for (machine, says) in [("thor", "NVML does not list its processes"), ("gb10", "NVML lists it on none")] {
-        scratch.run(&["sim", "--machine", machine, "--", "sh", "-c", &looks]).prints(says);
+    for (machine, says) in [
+        ("thor", "NVML does not list its processes"),
+        ("gb10", "NVML lists it on none"),
+    ] {
+        scratch
+            .run(&["sim", "--machine", machine, "--", "sh", "-c", &looks])
+            .prints(says);
     }
 }

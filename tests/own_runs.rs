@@ -20,8 +20,14 @@ fn every_file_of_the_list_is_what_was_listed() {
 /// A folder that was committed and not listed would be evidence for nobody, and nobody would notice.
 #[test]
 fn the_list_has_what_is_committed_and_nothing_else() {
-    let tracked = Command::new("git").args(["ls-files", "-z", "reports"]).current_dir(root()).output();
-    let Some(tracked) = tracked.ok().filter(|output| output.status.success() && !output.stdout.is_empty()) else {
+    let tracked = Command::new("git")
+        .args(["ls-files", "-z", "reports"])
+        .current_dir(root())
+        .output();
+    let Some(tracked) = tracked
+        .ok()
+        .filter(|output| output.status.success() && !output.stdout.is_empty())
+    else {
         // Outside a checkout nothing is committed.
         return;
     };
@@ -32,11 +38,27 @@ fn the_list_has_what_is_committed_and_nothing_else() {
             && !name.ends_with(".schema.json")
             && !name.ends_with("provenance.toml")
     };
-    let tracked: BTreeSet<&str> = tracked.split('\0').filter(is_evidence).filter(|name| *name != LIST).collect();
-    let listed: BTreeSet<String> = listed().into_iter().map(|one| format!("reports/{}", one.name)).collect();
-    let missing: Vec<&&str> = tracked.iter().filter(|name| !listed.contains(**name)).collect();
-    assert!(missing.is_empty(), "`cargo xtask evidence FOLDER` lists what is committed: {missing:#?}");
-    let gone: Vec<&String> = listed.iter().filter(|name| !tracked.contains(name.as_str())).collect();
+    let tracked: BTreeSet<&str> = tracked
+        .split('\0')
+        .filter(is_evidence)
+        .filter(|name| *name != LIST)
+        .collect();
+    let listed: BTreeSet<String> = listed()
+        .into_iter()
+        .map(|one| format!("reports/{}", one.name))
+        .collect();
+    let missing: Vec<&&str> = tracked
+        .iter()
+        .filter(|name| !listed.contains(**name))
+        .collect();
+    assert!(
+        missing.is_empty(),
+        "`cargo xtask evidence FOLDER` lists what is committed: {missing:#?}"
+    );
+    let gone: Vec<&String> = listed
+        .iter()
+        .filter(|name| !tracked.contains(name.as_str()))
+        .collect();
     assert!(gone.is_empty(), "listed and not committed: {gone:#?}");
 }
 
@@ -53,22 +75,42 @@ fn a_run_of_ones_own_changes_nothing() {
         symlink(committed(name), folder(name).join(REPORT)).expect("a link of our own");
     }
     let found = || -> Vec<String> {
-        listed().into_iter().filter(|one| one.find(&scratch.reports()).is_ok()).map(|one| one.name).collect()
+        listed()
+            .into_iter()
+            .filter(|one| one.find(&scratch.reports()).is_ok())
+            .map(|one| one.name)
+            .collect()
     };
     let before = found();
-    assert_eq!(before, ["h200-x1/report.json", "h200-x2-memory/report.json"]);
+    assert_eq!(
+        before,
+        ["h200-x1/report.json", "h200-x2-memory/report.json"]
+    );
 
     // Simulated runs, where README's first command puts them and in the folder of a committed report.
     for out in [scratch.reports(), scratch.reports().join("h200-x1")] {
         scratch
-            .run(&["run", "visibility/mask-after-cuinit", "--on", "sim", "--quick", "--out", &out.to_string_lossy()])
+            .run(&[
+                "run",
+                "visibility/mask-after-cuinit",
+                "--on",
+                "sim",
+                "--quick",
+                "--out",
+                &out.to_string_lossy(),
+            ])
             .ended(0, "ok");
     }
     // Measured runs: in a folder of its own, and with the names of committed ones.
     let measured = fs::read_to_string(committed("h200-x2")).expect("a committed report");
     let other = measured.replacen("\"id\":\"", "\"id\":\"own-", 1);
     assert_ne!(measured, other);
-    for name in ["h100-x8", "2026-11-22T10-00-00Z-abcd", "h200-x2", "h200-x4/h200-x2"] {
+    for name in [
+        "h100-x8",
+        "2026-11-22T10-00-00Z-abcd",
+        "h200-x2",
+        "h200-x4/h200-x2",
+    ] {
         fs::write(folder(name).join(REPORT), &other).expect("a file of our own");
     }
     fs::copy(committed("h200-x2"), folder("h200-x2-copy").join(REPORT)).expect("a file of our own");

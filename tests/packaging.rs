@@ -12,12 +12,18 @@ use serde_json::Value;
 use crate::common::{PROGRAM, Scratch, names_in, read_text, root, script};
 
 fn give(command: &mut Command) -> Output {
-    command.current_dir(root()).output().expect("the script starts")
+    command
+        .current_dir(root())
+        .output()
+        .expect("the script starts")
 }
 
 fn lines(output: &Output) -> Vec<String> {
     assert!(output.status.success(), "{output:#?}");
-    String::from_utf8_lossy(&output.stdout).lines().map(str::to_owned).collect()
+    String::from_utf8_lossy(&output.stdout)
+        .lines()
+        .map(str::to_owned)
+        .collect()
 }
 
 /// A small file that is the program: an unstripped one takes seconds to compress.
@@ -29,7 +35,11 @@ fn program(scratch: &Scratch) -> PathBuf {
 
 /// The names of the files that `.github/dist` makes for targets; without one, for all.
 fn names(targets: &[&str]) -> Vec<String> {
-    lines(&give(Command::new(root().join(".github/dist")).arg("--names").args(targets)))
+    lines(&give(
+        Command::new(root().join(".github/dist"))
+            .arg("--names")
+            .args(targets),
+    ))
 }
 
 fn manifest() -> toml::Table {
@@ -42,8 +52,12 @@ fn table(file: &str) -> toml::Table {
 
 fn text<'a>(manifest: &'a toml::Table, path: &[&str]) -> &'a str {
     let (last, tables) = path.split_last().expect("a path has a name");
-    let table = tables.iter().try_fold(manifest, |table, name| table.get(*name)?.as_table());
-    table.and_then(|table| table.get(*last)?.as_str()).unwrap_or_else(|| panic!("Cargo.toml has no {path:?}"))
+    let table = tables
+        .iter()
+        .try_fold(manifest, |table, name| table.get(*name)?.as_table());
+    table
+        .and_then(|table| table.get(*last)?.as_str())
+        .unwrap_or_else(|| panic!("Cargo.toml has no {path:?}"))
 }
 
 /// A template of cargo-binstall with its variables replaced.
@@ -57,8 +71,15 @@ fn expanded(template: &str, target: &str) -> String {
         ("{ target }", target),
         ("{ bin }", "cuda-pitfalls"),
     ];
-    let text = values.iter().fold(template.to_owned(), |text, (variable, value)| text.replace(variable, value));
-    assert!(!text.contains('{'), "{template} has a variable that is not known here");
+    let text = values
+        .iter()
+        .fold(template.to_owned(), |text, (variable, value)| {
+            text.replace(variable, value)
+        });
+    assert!(
+        !text.contains('{'),
+        "{template} has a variable that is not known here"
+    );
     text
 }
 
@@ -68,14 +89,23 @@ const TARGETS: [&str; 2] = ["x86_64-unknown-linux-gnu", "aarch64-unknown-linux-g
 fn cargo_binstall_asks_for_the_archives_of_a_release() {
     let manifest = manifest();
     let template = text(&manifest, &["package", "metadata", "binstall", "pkg-url"]);
-    assert_eq!(text(&manifest, &["package", "metadata", "binstall", "pkg-fmt"]), "tgz");
+    assert_eq!(
+        text(&manifest, &["package", "metadata", "binstall", "pkg-fmt"]),
+        "tgz"
+    );
     let made = names(&[]);
     for target in TARGETS {
         let address = expanded(template, target);
         let (folder, file) = address.rsplit_once('/').expect("an address");
-        assert!(made.iter().any(|name| name == file), "{file} is none of {made:?}");
+        assert!(
+            made.iter().any(|name| name == file),
+            "{file} is none of {made:?}"
+        );
         let version = text(&manifest, &["workspace", "package", "version"]);
-        assert!(folder.ends_with(&format!("/releases/download/v{version}")), "{address}");
+        assert!(
+            folder.ends_with(&format!("/releases/download/v{version}")),
+            "{address}"
+        );
     }
 }
 
@@ -84,25 +114,53 @@ fn an_archive_has_the_program_where_cargo_binstall_looks_and_a_share() {
     let scratch = Scratch::new();
     let name = expanded("{ name }-{ version }-{ target }", TARGETS[0]);
     let archiver = root().join(".github/archive");
-    let made = give(Command::new(archiver).arg(program(&scratch)).arg(&name).arg(scratch.path()));
+    let made = give(
+        Command::new(archiver)
+            .arg(program(&scratch))
+            .arg(&name)
+            .arg(scratch.path()),
+    );
     assert!(made.status.success(), "{made:#?}");
     let archive = scratch.path().join(format!("{name}.tgz"));
-    let inside = lines(&give(Command::new("tar").arg("--list").arg("--file").arg(&archive)));
+    let inside = lines(&give(
+        Command::new("tar")
+            .arg("--list")
+            .arg("--file")
+            .arg(&archive),
+    ));
     let manifest = manifest();
-    let bin = expanded(text(&manifest, &["package", "metadata", "binstall", "bin-dir"]), TARGETS[0]);
-    let share = ["man/man1/cuda-pitfalls.1", "bash-completion/completions/cuda-pitfalls"];
+    let bin = expanded(
+        text(&manifest, &["package", "metadata", "binstall", "bin-dir"]),
+        TARGETS[0],
+    );
+    let share = [
+        "man/man1/cuda-pitfalls.1",
+        "bash-completion/completions/cuda-pitfalls",
+    ];
     let deploy = ["kubernetes/job.yaml", "node/check", "slurm/health-check"];
     let share = share.iter().map(|file| format!("{name}/share/{file}"));
-    let deploy = deploy.iter().map(|file| format!("{name}/share/cuda-pitfalls/deploy/{file}"));
+    let deploy = deploy
+        .iter()
+        .map(|file| format!("{name}/share/cuda-pitfalls/deploy/{file}"));
     let licences = ["MIT", "THIRD-PARTY"].map(|licence| format!("{name}/LICENSE-{licence}"));
     for file in [bin].into_iter().chain(licences).chain(share).chain(deploy) {
-        assert!(inside.contains(&file), "{file} is not in the archive:\n{}", inside.join("\n"));
+        assert!(
+            inside.contains(&file),
+            "{file} is not in the archive:\n{}",
+            inside.join("\n")
+        );
     }
     let (mut careful, again) = (Command::new("sh"), scratch.path().join("again"));
-    careful.args(["-c", "umask 077; exec \"$0\" \"$@\""]).arg(root().join(".github/archive"));
+    careful
+        .args(["-c", "umask 077; exec \"$0\" \"$@\""])
+        .arg(root().join(".github/archive"));
     let made = give(careful.arg(program(&scratch)).arg(&name).arg(&again));
-    let [first, second] = [archive, again.join(format!("{name}.tgz"))].map(|file| fs::read(file).ok());
-    assert!(made.status.success() && first.is_some() && first == second, "one input, two archives: {made:#?}");
+    let [first, second] =
+        [archive, again.join(format!("{name}.tgz"))].map(|file| fs::read(file).ok());
+    assert!(
+        made.status.success() && first.is_some() && first == second,
+        "one input, two archives: {made:#?}"
+    );
 }
 
 /// A program of another processor cannot print its own pages.
@@ -115,11 +173,23 @@ fn an_archive_for_another_machine_has_the_pages_that_a_program_of_this_one_print
     let without = give(without.arg(&foreign).arg("foreign").arg(scratch.path()));
     assert!(!without.status.success(), "{without:#?}");
     let mut with = Command::new(&archiver);
-    let with = give(with.arg(&foreign).arg("foreign").arg(scratch.path()).arg(program(&scratch)));
+    let with = give(
+        with.arg(&foreign)
+            .arg("foreign")
+            .arg(scratch.path())
+            .arg(program(&scratch)),
+    );
     assert!(with.status.success(), "{with:#?}");
     let list = |what: &str| {
         let archive = scratch.path().join("foreign.tgz");
-        lines(&give(Command::new("tar").arg("--extract").arg("--to-stdout").arg("--file").arg(archive).arg(what)))
+        lines(&give(
+            Command::new("tar")
+                .arg("--extract")
+                .arg("--to-stdout")
+                .arg("--file")
+                .arg(archive)
+                .arg(what),
+        ))
     };
     assert_eq!(list("foreign/bin/cuda-pitfalls"), ["not for this machine"]);
     assert!(list("foreign/share/man/man1/cuda-pitfalls-run.1").len() > 20);
@@ -137,16 +207,25 @@ fn a_wheel_and_an_archive_are_made_for_each_target() {
             && made_of.ends_with("-aarch64-unknown-linux-gnu.cdx.json")),
         "{one:?}"
     );
-    let wheels = fs::read_to_string(root().join("pyproject.toml")).expect("pyproject.toml can be read");
-    assert!(wheels.contains("compatibility = \"manylinux_2_28\""), "the names of wheels say manylinux_2_28");
+    let wheels =
+        fs::read_to_string(root().join("pyproject.toml")).expect("pyproject.toml can be read");
+    assert!(
+        wheels.contains("compatibility = \"manylinux_2_28\""),
+        "the names of wheels say manylinux_2_28"
+    );
 }
 
 #[test]
 fn a_target_that_is_not_published_is_refused() {
-    let output = give(Command::new(root().join(".github/dist")).args(["--names", "x86_64-unknown-linux-musl"]));
+    let output = give(
+        Command::new(root().join(".github/dist")).args(["--names", "x86_64-unknown-linux-musl"]),
+    );
     assert_eq!(output.status.code(), Some(1), "{output:#?}");
     let error = String::from_utf8_lossy(&output.stderr);
-    assert!(error.contains("`x86_64-unknown-linux-musl`") && error.contains(TARGETS[0]), "{error}");
+    assert!(
+        error.contains("`x86_64-unknown-linux-musl`") && error.contains(TARGETS[0]),
+        "{error}"
+    );
 }
 
 /// A line for each package that `cargo tree` finds, without a download.
@@ -154,10 +233,15 @@ fn packages(arguments: &[&str]) -> BTreeSet<String> {
     let cargo = PathBuf::from(env::var_os("CARGO").unwrap_or("cargo".into()));
     let mut tree = Command::new(&cargo);
     // A wrapper of the compiler is that of whoever runs the tests.
-    tree.env_remove("RUSTC_WRAPPER").env_remove("RUSTC_WORKSPACE_WRAPPER");
-    tree.env("RUSTC", cargo.with_file_name("rustc")).args(["tree", "--frozen", "--prefix=none"]);
+    tree.env_remove("RUSTC_WRAPPER")
+        .env_remove("RUSTC_WORKSPACE_WRAPPER");
+    tree.env("RUSTC", cargo.with_file_name("rustc"))
+        .args(["tree", "--frozen", "--prefix=none"]);
     let found = lines(&give(tree.args(arguments)));
-    let found = found.iter().map(|line| line.trim_end_matches(" (*)")).filter(|line| !line.is_empty());
+    let found = found
+        .iter()
+        .map(|line| line.trim_end_matches(" (*)"))
+        .filter(|line| !line.is_empty());
     found.map(str::to_owned).collect()
 }
 
@@ -165,15 +249,28 @@ fn packages(arguments: &[&str]) -> BTreeSet<String> {
 fn every_package_has_an_allowed_licence() {
     let (deny, about) = (table("deny.toml"), table("about.toml"));
     let allowed = deny["licenses"]["allow"].as_array().expect("a list");
-    assert_eq!(about["accepted"].as_array(), Some(allowed), "about.toml and deny.toml");
+    assert_eq!(
+        about["accepted"].as_array(),
+        Some(allowed),
+        "about.toml and deny.toml"
+    );
     let found = packages(&["--workspace", "--format={p}|{l}"]);
     assert!(found.len() > 150, "{found:?}");
     for package in found {
         // `AND` joins alternatives in parentheses. `/` is how `OR` was written once.
         let (_, offered) = package.split_once('|').expect("a package and its licences");
         let offered = offered.replace('/', " OR ").replace(['(', ')'], "");
-        let is_allowed = |licence: &str| allowed.iter().any(|allowed| allowed.as_str() == Some(licence.trim()));
-        assert!(offered.split(" AND ").all(|part| part.split(" OR ").any(is_allowed)), "deny.toml and {package}");
+        let is_allowed = |licence: &str| {
+            allowed
+                .iter()
+                .any(|allowed| allowed.as_str() == Some(licence.trim()))
+        };
+        assert!(
+            offered
+                .split(" AND ")
+                .all(|part| part.split(" OR ").any(is_allowed)),
+            "deny.toml and {package}"
+        );
     }
 }
 
@@ -181,12 +278,28 @@ fn every_package_has_an_allowed_licence() {
 #[test]
 fn the_notices_name_every_package_of_the_program() {
     let notices = read_text("LICENSE-THIRD-PARTY");
-    let notices: BTreeSet<&str> = notices.lines().filter_map(|line| line.strip_prefix("- ")).collect();
-    let linked = packages(&["--package=cuda-pitfalls", "--edges=normal,no-proc-macro", "--format={p}"]);
-    let names: BTreeSet<&str> = linked.iter().filter_map(|package| package.split(' ').next()).collect();
+    let notices: BTreeSet<&str> = notices
+        .lines()
+        .filter_map(|line| line.strip_prefix("- "))
+        .collect();
+    let linked = packages(&[
+        "--package=cuda-pitfalls",
+        "--edges=normal,no-proc-macro",
+        "--format={p}",
+    ]);
+    let names: BTreeSet<&str> = linked
+        .iter()
+        .filter_map(|package| package.split(' ').next())
+        .collect();
     let lacking: Vec<_> = names.difference(&notices).collect();
-    assert!(names.len() > 100 && lacking.is_empty(), "about.toml says how to make it anew: {lacking:?}");
-    assert!(read_text("pyproject.toml").contains("\"LICENSE-THIRD-PARTY\""), "the wheel has no notices");
+    assert!(
+        names.len() > 100 && lacking.is_empty(),
+        "about.toml says how to make it anew: {lacking:?}"
+    );
+    assert!(
+        read_text("pyproject.toml").contains("\"LICENSE-THIRD-PARTY\""),
+        "the wheel has no notices"
+    );
 }
 
 /// Workflows run elsewhere: one that is no YAML, or has a job without a step, never would, and nobody here would know.
@@ -200,16 +313,30 @@ fn every_workflow_builds_by_the_oldest_rust_that_is_promised() {
         assert_eq!(parsed["env"]["RUST"], rust, "{workflow}");
         for (name, job) in parsed["jobs"].as_object().expect("jobs") {
             let steps = job["steps"].as_array().map_or(0, Vec::len);
-            assert!(steps > 0 && job["runs-on"].is_string(), "{workflow}: {name} does nothing");
+            assert!(
+                steps > 0 && job["runs-on"].is_string(),
+                "{workflow}: {name} does nothing"
+            );
         }
         let parts = &parsed["jobs"]["part"]["strategy"]["matrix"]["part"];
-        let parts: Vec<_> = parts.as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+        let parts: Vec<_> = parts
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter_map(Value::as_str)
+            .collect();
         let script = format!("\nparts=({})\n", parts.join(" "));
-        assert!(parts.is_empty() || read_text(".ci/nightly").contains(&script), "{workflow}: other parts");
+        assert!(
+            parts.is_empty() || read_text(".ci/nightly").contains(&script),
+            "{workflow}: other parts"
+        );
     }
     assert!(read_text("Containerfile").contains(&format!("FROM rust:{rust}-")));
     for page in ["README.md", "docs/install.md"] {
-        assert!(read_text(page).contains(&format!("Rust {rust} or newer")), "{page}");
+        assert!(
+            read_text(page).contains(&format!("Rust {rust} or newer")),
+            "{page}"
+        );
     }
 }
 
@@ -218,7 +345,18 @@ fn every_workflow_builds_by_the_oldest_rust_that_is_promised() {
 fn a_published_crate_takes_no_newer_room() {
     let manifest = manifest();
     let exact = format!("={}", text(&manifest, &["workspace", "package", "version"]));
-    let rooms = manifest["workspace"]["dependencies"].as_table().expect("a table").iter();
-    let rooms: Vec<_> = rooms.filter(|(name, _)| name.starts_with("cuda-pitfalls-")).collect();
-    assert!(rooms.len() > 7 && rooms.iter().all(|(_, room)| room["version"].as_str() == Some(&exact)), "{rooms:#?}");
+    let rooms = manifest["workspace"]["dependencies"]
+        .as_table()
+        .expect("a table")
+        .iter();
+    let rooms: Vec<_> = rooms
+        .filter(|(name, _)| name.starts_with("cuda-pitfalls-"))
+        .collect();
+    assert!(
+        rooms.len() > 7
+            && rooms
+                .iter()
+                .all(|(_, room)| room["version"].as_str() == Some(&exact)),
+        "{rooms:#?}"
+    );
 }

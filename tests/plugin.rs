@@ -10,7 +10,9 @@ use crate::common::{PROGRAM, root};
 /// required.
 fn python_with_pytest() -> Option<&'static str> {
     let has_it = |python: &&str| {
-        let asked = Command::new(python).args(["-c", "import pytest, xdist"]).output();
+        let asked = Command::new(python)
+            .args(["-c", "import pytest, xdist"])
+            .output();
         asked.is_ok_and(|output| output.status.success())
     };
     let found = ["python3", "/usr/bin/python3"].into_iter().find(has_it);
@@ -30,25 +32,59 @@ fn python_with_pytest() -> Option<&'static str> {
 
 #[test]
 fn the_plugin_does_what_its_tests_say() {
-    let Some(python) = python_with_pytest() else { return };
+    let Some(python) = python_with_pytest() else {
+        return;
+    };
     let scratch = tempfile::tempdir().expect("a folder of our own");
     let mut command = Command::new(python);
     // Two at a time: each starts pytest anew, and waits for a trace.
-    command.args(["-m", "pytest", "-q", "-n", "2", "-p", "no:cacheprovider", "python/pytest/tests"]);
-    command.arg(format!("--basetemp={}", scratch.path().join("pytest").display()));
-    command.current_dir(root()).env("CUDA_PITFALLS", PROGRAM).env("PYTHONDONTWRITEBYTECODE", "1");
-    command.env("PYTHONPATH", format!("{0}/python:{0}/python/pytest/src", root().display()));
+    command.args([
+        "-m",
+        "pytest",
+        "-q",
+        "-n",
+        "2",
+        "-p",
+        "no:cacheprovider",
+        "python/pytest/tests",
+    ]);
+    command.arg(format!(
+        "--basetemp={}",
+        scratch.path().join("pytest").display()
+    ));
+    command
+        .current_dir(root())
+        .env("CUDA_PITFALLS", PROGRAM)
+        .env("PYTHONDONTWRITEBYTECODE", "1");
+    command.env(
+        "PYTHONPATH",
+        format!("{0}/python:{0}/python/pytest/src", root().display()),
+    );
     let output = command.output().expect("it starts");
     let text = String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success(), "{text}\n{}", String::from_utf8_lossy(&output.stderr));
+    assert!(
+        output.status.success(),
+        "{text}\n{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
     let last = text.trim_end().lines().last().unwrap_or_default();
-    assert!(last.contains(" passed") && !last.contains("skipped"), "{last}");
+    assert!(
+        last.contains(" passed") && !last.contains("skipped"),
+        "{last}"
+    );
 }
 
 #[test]
 fn its_version_is_that_of_the_program() {
-    let project = fs::read_to_string(root().join("python/pytest/pyproject.toml")).expect("the project of the plugin");
+    let project = fs::read_to_string(root().join("python/pytest/pyproject.toml"))
+        .expect("the project of the plugin");
     let version = env!("CARGO_PKG_VERSION");
-    assert!(project.contains(&format!("\nversion = \"{version}\"\n")), "{project}");
-    assert!(project.contains(&format!("\"cuda-pitfalls=={version}\"")), "{project}");
+    assert!(
+        project.contains(&format!("\nversion = \"{version}\"\n")),
+        "{project}"
+    );
+    assert!(
+        project.contains(&format!("\"cuda-pitfalls=={version}\"")),
+        "{project}"
+    );
 }

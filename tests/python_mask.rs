@@ -35,7 +35,8 @@ impl Asked {
     }
 
     fn answer(&self) -> Value {
-        let Parsed { status, gpus } = mask::parse(self.mask.as_deref(), self.order.as_deref(), &self.gpus);
+        let Parsed { status, gpus } =
+            mask::parse(self.mask.as_deref(), self.order.as_deref(), &self.gpus);
         json!([status.name(), gpus])
     }
 }
@@ -44,7 +45,10 @@ impl Asked {
 fn python(folder: &Path, asked: &[Asked]) -> Result<Vec<Value>, String> {
     let scratch = Scratch::new();
     let input = scratch.path().join("asked");
-    let lines: String = asked.iter().map(|it| format!("{}\n", it.arguments())).collect();
+    let lines: String = asked
+        .iter()
+        .map(|it| format!("{}\n", it.arguments()))
+        .collect();
     fs::write(&input, lines).expect("a file of our own");
     let output = Command::new("python3")
         .args(["-c", ANSWER])
@@ -57,7 +61,9 @@ fn python(folder: &Path, asked: &[Asked]) -> Result<Vec<Value>, String> {
         return Err(String::from_utf8_lossy(&output.stderr).into_owned());
     }
     let text = String::from_utf8(output.stdout).expect("JSON is UTF-8");
-    let answers = text.lines().map(|line| serde_json::from_str(line).expect("a line of JSON"));
+    let answers = text
+        .lines()
+        .map(|line| serde_json::from_str(line).expect("a line of JSON"));
     Ok(answers.collect())
 }
 
@@ -68,8 +74,14 @@ fn differences(folder: &Path, asked: &[Asked], wanted: &[Value]) -> Vec<String> 
         Err(why) => return vec![why],
     };
     assert_eq!(answers.len(), asked.len(), "one answer each");
-    let pairs = asked.iter().zip(wanted).zip(&answers).filter(|((_, wanted), given)| wanted != given);
-    pairs.map(|((asked, wanted), given)| format!("{asked:?}: {given}, not {wanted}")).collect()
+    let pairs = asked
+        .iter()
+        .zip(wanted)
+        .zip(&answers)
+        .filter(|((_, wanted), given)| wanted != given);
+    pairs
+        .map(|((asked, wanted), given)| format!("{asked:?}: {given}, not {wanted}"))
+        .collect()
 }
 
 /// Masks that nobody measured: generated ones on 1 to 8 GPUs, of which some UUIDs begin alike, and what
@@ -77,20 +89,48 @@ fn differences(folder: &Path, asked: &[Asked], wanted: &[Value]) -> Vec<String> 
 fn others() -> Vec<Asked> {
     let mut all = Vec::new();
     let mut ask = |mask: &str, order: Option<&str>, gpus: &[String]| {
-        all.push(Asked { mask: Some(mask.to_owned()), order: order.map(str::to_owned), gpus: gpus.to_vec() });
+        all.push(Asked {
+            mask: Some(mask.to_owned()),
+            order: order.map(str::to_owned),
+            gpus: gpus.to_vec(),
+        });
     };
     for count in [1, 2, 4, 8] {
-        let gpus: Vec<String> =
-            (0..count).map(|gpu| format!("GPU-a{}bcDEF0-9d27-4c63-b8f2-06aa71c39d5{gpu}", gpu / 2)).collect();
+        let gpus: Vec<String> = (0..count)
+            .map(|gpu| format!("GPU-a{}bcDEF0-9d27-4c63-b8f2-06aa71c39d5{gpu}", gpu / 2))
+            .collect();
         for template in mask::generate(16, 1500, count) {
-            ask(&template.fill(&gpus).expect("it was generated for so many GPUs"), None, &gpus);
+            ask(
+                &template
+                    .fill(&gpus)
+                    .expect("it was generated for so many GPUs"),
+                None,
+                &gpus,
+            );
         }
     }
-    const LETTERS: [&str; 13] = ["0", "1", "9", "+", "-", ",", " ", "\n", "x", "GPU-", "a", "4294967296", "é"];
+    const LETTERS: [&str; 13] = [
+        "0",
+        "1",
+        "9",
+        "+",
+        "-",
+        ",",
+        " ",
+        "\n",
+        "x",
+        "GPU-",
+        "a",
+        "4294967296",
+        "é",
+    ];
     let two = ["GPU-a1", "GPU-b0"].map(String::from);
     let mut masks = vec![String::new()];
     for _ in 0..3 {
-        masks = masks.iter().flat_map(|mask| LETTERS.map(|letter| format!("{mask}{letter}"))).collect();
+        masks = masks
+            .iter()
+            .flat_map(|mask| LETTERS.map(|letter| format!("{mask}{letter}")))
+            .collect();
         masks.iter().for_each(|mask| ask(mask, None, &two));
     }
     let thousands = "0".repeat(5000);
@@ -115,12 +155,28 @@ fn others() -> Vec<Asked> {
     ];
     foreign.iter().for_each(|mask| ask(mask, None, &two));
     let odd = ["GPU-GPU-\u{212a}1", "gpu-K1", "GPU-A-1"].map(String::from);
-    ["GPU-a", "GPU-a1", "MIG-A1", "0,GPU-a", "GPU-g", "2"].iter().for_each(|mask| ask(mask, None, &odd));
-    for order in ["FASTEST_FIRST", "PCI_BUS_ID", "", "pci_bus_id", "PCI_BUS_ID "] {
+    ["GPU-a", "GPU-a1", "MIG-A1", "0,GPU-a", "GPU-g", "2"]
+        .iter()
+        .for_each(|mask| ask(mask, None, &odd));
+    for order in [
+        "FASTEST_FIRST",
+        "PCI_BUS_ID",
+        "",
+        "pci_bus_id",
+        "PCI_BUS_ID ",
+    ] {
         ask("1", Some(order), &two);
     }
-    all.extend([None, Some("0".to_owned())].map(|mask| Asked { mask, order: None, gpus: Vec::new() }));
-    all.push(Asked { mask: None, order: None, gpus: two.to_vec() });
+    all.extend([None, Some("0".to_owned())].map(|mask| Asked {
+        mask,
+        order: None,
+        gpus: Vec::new(),
+    }));
+    all.push(Asked {
+        mask: None,
+        order: None,
+        gpus: two.to_vec(),
+    });
     all
 }
 
@@ -129,19 +185,32 @@ fn python_answers_as_the_library_does() {
     let asked = others();
     assert!(asked.len() > 8000, "{}", asked.len());
     let wanted: Vec<Value> = asked.iter().map(Asked::answer).collect();
-    for status in ["CUDA_SUCCESS", "CUDA_ERROR_NO_DEVICE", "CUDA_ERROR_INVALID_DEVICE"] {
+    for status in [
+        "CUDA_SUCCESS",
+        "CUDA_ERROR_NO_DEVICE",
+        "CUDA_ERROR_INVALID_DEVICE",
+    ] {
         let count = wanted.iter().filter(|answer| answer[0] == status).count();
         assert!(count > 300, "{status}: {count}");
     }
     let found = differences(&root().join("python"), &asked, &wanted);
-    assert!(found.is_empty(), "{} of {}: {:#?}", found.len(), asked.len(), &found[..found.len().min(10)]);
+    assert!(
+        found.is_empty(),
+        "{} of {}: {:#?}",
+        found.len(),
+        asked.len(),
+        &found[..found.len().min(10)]
+    );
 }
 
 /// Each of these makes the module wrong; the comparison must notice every one.
 const WRONG: [(&str, &str); 15] = [
     ("if gpu in named:", "if False:"),
     ("                break\n", "                continue\n"),
-    ("_by_ordinal if _digits_of(text) is None", "_by_ordinal if \"GPU-\" not in text"),
+    (
+        "_by_ordinal if _digits_of(text) is None",
+        "_by_ordinal if \"GPU-\" not in text",
+    ),
     ("(\"GPU-\", \"MIG-\")", "(\"GPU-\",)"),
     ("[ \\t\\n\\v\\f\\r]*", "\\\\s*"),
     ("([0-9]*)\")", "(\\\\d*)\")"),
@@ -151,52 +220,85 @@ const WRONG: [(&str, &str); 15] = [
     ("& 0xFFFFFFFF", "& _ULONG_MAX"),
     ("if len(wanted) == _WHOLE:", "if False:"),
     ("if not wanted:", "if False:"),
-    ("fitting[0] if len(fitting) == 1 else None", "fitting[0] if fitting else None"),
+    (
+        "fitting[0] if len(fitting) == 1 else None",
+        "fitting[0] if fitting else None",
+    ),
     ("wanted += character.lower()", "wanted += character"),
     ("replace(\"-\", \"\").lower()", "replace(\"-\", \"\")"),
 ];
 
 #[test]
 fn a_wrong_module_is_noticed() {
-    let module = fs::read_to_string(root().join("python/cuda_pitfalls/mask.py")).expect("the module can be read");
+    let module = fs::read_to_string(root().join("python/cuda_pitfalls/mask.py"))
+        .expect("the module can be read");
     let asked = others();
     let wanted: Vec<Value> = asked.iter().map(Asked::answer).collect();
     for (right, wrong) in WRONG {
-        assert_eq!(module.matches(right).count(), 1, "`{right}` is in the module once");
+        assert_eq!(
+            module.matches(right).count(),
+            1,
+            "`{right}` is in the module once"
+        );
         let scratch = Scratch::new();
         let package = scratch.path().join("cuda_pitfalls");
         fs::create_dir(&package).expect("a folder of our own");
         fs::write(package.join("__init__.py"), "").expect("a file of our own");
-        fs::write(package.join("mask.py"), module.replace(right, wrong)).expect("a file of our own");
+        fs::write(package.join("mask.py"), module.replace(right, wrong))
+            .expect("a file of our own");
         let found = differences(scratch.path(), &asked, &wanted);
-        assert!(!found.is_empty(), "nobody notices `{wrong}` in place of `{right}`");
+        assert!(
+            !found.is_empty(),
+            "nobody notices `{wrong}` in place of `{right}`"
+        );
     }
 }
 
 #[test]
 fn the_examples_of_the_module_are_what_it_does() {
     let module = root().join("python/cuda_pitfalls/mask.py");
-    let output = Command::new("python3").args(["-m", "doctest", "-v"]).arg(&module).output().expect("python3 starts");
+    let output = Command::new("python3")
+        .args(["-m", "doctest", "-v"])
+        .arg(&module)
+        .output()
+        .expect("python3 starts");
     let text = String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success() && text.contains("\n5 passed"), "{text}");
+    assert!(
+        output.status.success() && text.contains("\n5 passed"),
+        "{text}"
+    );
 }
 
 /// `python -m cuda_pitfalls` is the command of the same name: its output and its exit code.
 #[test]
 fn the_package_starts_the_program() {
     let scratch = Scratch::new();
-    std::os::unix::fs::symlink(PROGRAM, scratch.path().join("cuda-pitfalls")).expect("a link of our own");
+    std::os::unix::fs::symlink(PROGRAM, scratch.path().join("cuda-pitfalls"))
+        .expect("a link of our own");
     let python = std::env::var("PATH").unwrap_or_default();
     let start = |path: &str, word: &str| {
         let mut command = Command::new("python3");
-        command.args(["-m", "cuda_pitfalls", "explain", word]).env("PYTHONPATH", root().join("python"));
-        command.env("PATH", path).stdin(Stdio::null()).output().expect("python3 starts")
+        command
+            .args(["-m", "cuda_pitfalls", "explain", word])
+            .env("PYTHONPATH", root().join("python"));
+        command
+            .env("PATH", path)
+            .stdin(Stdio::null())
+            .output()
+            .expect("python3 starts")
     };
     let path = format!("{}:{python}", scratch.path().display());
     let found = start(&path, "cudaErrorIllegalAddress");
     let text = String::from_utf8_lossy(&found.stdout);
-    assert!(found.status.success() && text.contains("illegal memory access"), "{found:#?}");
-    assert_eq!(start(&path, "qqqqqqqq").status.code(), Some(4), "the exit code is the program's");
+    assert!(
+        found.status.success() && text.contains("illegal memory access"),
+        "{found:#?}"
+    );
+    assert_eq!(
+        start(&path, "qqqqqqqq").status.code(),
+        Some(4),
+        "the exit code is the program's"
+    );
 }
 
 /// `pip install --target` puts the program beside the package, where no PATH and no Python looks.
@@ -205,22 +307,41 @@ fn the_package_finds_the_program_beside_it_or_says_how_to_get_it() {
     let scratch = Scratch::new();
     let folder = scratch.path();
     // An environment of its own: whoever runs the tests may have the program installed.
-    let made = Command::new("python3").args(["-m", "venv", "--without-pip"]).arg(folder.join("env")).status();
-    assert!(made.is_ok_and(|status| status.success()), "python3 makes an environment");
+    let made = Command::new("python3")
+        .args(["-m", "venv", "--without-pip"])
+        .arg(folder.join("env"))
+        .status();
+    assert!(
+        made.is_ok_and(|status| status.success()),
+        "python3 makes an environment"
+    );
     let package = folder.join("target/cuda_pitfalls");
     fs::create_dir_all(&package).expect("a folder of our own");
     for file in ["__init__.py", "__main__.py"] {
-        fs::copy(root().join("python/cuda_pitfalls").join(file), package.join(file)).expect("a copy of our own");
+        fs::copy(
+            root().join("python/cuda_pitfalls").join(file),
+            package.join(file),
+        )
+        .expect("a copy of our own");
     }
     let start = || {
         let mut command = Command::new(folder.join("env/bin/python3"));
-        command.args(["-m", "cuda_pitfalls", "--version"]).env("PYTHONPATH", folder.join("target"));
-        command.env("PATH", folder).env("PYTHONUSERBASE", folder).output().expect("python3 starts")
+        command
+            .args(["-m", "cuda_pitfalls", "--version"])
+            .env("PYTHONPATH", folder.join("target"));
+        command
+            .env("PATH", folder)
+            .env("PYTHONUSERBASE", folder)
+            .output()
+            .expect("python3 starts")
     };
     let missing = start();
     let error = String::from_utf8_lossy(&missing.stderr);
     assert_eq!(missing.status.code(), Some(1), "{missing:#?}");
-    assert!(error.contains("neither beside this Python nor on PATH") && error.contains("pip install"), "{error}");
+    assert!(
+        error.contains("neither beside this Python nor on PATH") && error.contains("pip install"),
+        "{error}"
+    );
     assert!(!error.contains("Traceback"), "{error}");
 
     let bin = folder.join("target/bin");
@@ -230,10 +351,16 @@ fn the_package_finds_the_program_beside_it_or_says_how_to_get_it() {
     let broken = start();
     let error = String::from_utf8_lossy(&broken.stderr);
     assert_eq!(broken.status.code(), Some(1), "{broken:#?}");
-    assert!(error.contains("does not start without glibc") && !error.contains("Traceback"), "{error}");
+    assert!(
+        error.contains("does not start without glibc") && !error.contains("Traceback"),
+        "{error}"
+    );
 
     fs::remove_file(&program).expect("a file of our own");
     std::os::unix::fs::symlink(PROGRAM, &program).expect("a link of our own");
     let found = start();
-    assert!(found.status.success() && found.stdout.starts_with(b"cuda-pitfalls "), "{found:#?}");
+    assert!(
+        found.status.success() && found.stdout.starts_with(b"cuda-pitfalls "),
+        "{found:#?}"
+    );
 }

@@ -13,8 +13,16 @@ const REFUSED: [(&str, bool, &str); 10] = [
         "The call asked for device 3. Inside the process number 3 of CUDA_VISIBLE_DEVICES is device 1. A GPU",
     ),
     // A number that is in no mask, and more than any process can see.
-    ("c.cuInit(0); sys.exit(c.cuDeviceGet(ctypes.byref(p), 5) and 1)", true, "The call asked for device 5. A GPU was"),
-    ("c.cuInit(0); sys.exit(c.cuDeviceGet(ctypes.byref(p), 99) and 1)", true, "cuDeviceGet returned"),
+    (
+        "c.cuInit(0); sys.exit(c.cuDeviceGet(ctypes.byref(p), 5) and 1)",
+        true,
+        "The call asked for device 5. A GPU was",
+    ),
+    (
+        "c.cuInit(0); sys.exit(c.cuDeviceGet(ctypes.byref(p), 99) and 1)",
+        true,
+        "cuDeviceGet returned",
+    ),
     (
         "os.environ['CUDA_VISIBLE_DEVICES'] = '0'; c.cuInit(0); sys.exit(c.cuDevicePrimaryCtxRetain(ctypes.byref(p), 3) and 1)",
         true,
@@ -38,10 +46,22 @@ const REFUSED: [(&str, bool, &str); 10] = [
         "after that had called cuInit at <string>:1: it cannot use CUDA.",
     ),
     // Nothing is known of the cause.
-    ("c.cuInit(0); c.cuCtxSetCurrent(ctypes.c_void_p(7)); sys.exit(1)", true, "cuCtxSetCurrent returned"),
-    ("c.cuInit(0); c.cuCtxSetCurrent(ctypes.c_void_p(7))", false, ""),
+    (
+        "c.cuInit(0); c.cuCtxSetCurrent(ctypes.c_void_p(7)); sys.exit(1)",
+        true,
+        "cuCtxSetCurrent returned",
+    ),
+    (
+        "c.cuInit(0); c.cuCtxSetCurrent(ctypes.c_void_p(7))",
+        false,
+        "",
+    ),
     // A program that asks before it initializes.
-    ("c.cuDeviceGetCount(ctypes.byref(p)); c.cuInit(0)", false, ""),
+    (
+        "c.cuDeviceGetCount(ctypes.byref(p)); c.cuInit(0)",
+        false,
+        "",
+    ),
 ];
 
 #[test]
@@ -52,15 +72,35 @@ fn a_refused_call_is_explained_by_what_the_trace_knows() {
         let script = format!(
             "import ctypes, os, sys, threading; c = ctypes.CDLL('libcuda.so.1'); p = ctypes.c_void_p(); {does}"
         );
-        let trace = ["trace", "--on", "sim:h200-x4", "--out", &out, "--", "python3", "-c", &script];
+        let trace = [
+            "trace",
+            "--on",
+            "sim:h200-x4",
+            "--out",
+            &out,
+            "--",
+            "python3",
+            "-c",
+            &script,
+        ];
         let mut command = scratch.command(&trace);
         command.env("CUDA_VISIBLE_DEVICES", "2,3");
         let ran = scratch.ran(command);
         let said = ran.stderr.split_whitespace().collect::<Vec<_>>().join(" ");
         assert_eq!(ran.code, Some(fails.into()), "{does}: {ran:#?}");
-        assert_eq!(said.contains("Refused by CUDA"), !says.is_empty(), "{does}: {}", ran.stderr);
+        assert_eq!(
+            said.contains("Refused by CUDA"),
+            !says.is_empty(),
+            "{does}: {}",
+            ran.stderr
+        );
         assert!(said.contains(says), "{does}: {}", ran.stderr);
-        assert_eq!(said.contains("CUDA refused 1 call"), fails, "{does}: {}", ran.stderr);
+        assert_eq!(
+            said.contains("CUDA refused 1 call"),
+            fails,
+            "{does}: {}",
+            ran.stderr
+        );
     }
 }
 
@@ -70,14 +110,28 @@ fn trace_doctor_and_explain_say_the_same_of_a_status() {
     let (out, sarif) = (scratch.at("out"), scratch.at("trace.sarif"));
     let script = "import ctypes, sys; sys.exit(ctypes.CDLL('libcuda.so.1').cuInit(0) and 1)";
     let sarif_option = format!("--sarif={sarif}");
-    let trace = ["trace", "--on", "sim", "--out", &out, &sarif_option, "--", "python3", "-c", script];
-    let means =
-        "A GPU was asked for that this process does not see: the number is too high for the GPUs left by the mask";
+    let trace = [
+        "trace",
+        "--on",
+        "sim",
+        "--out",
+        &out,
+        &sarif_option,
+        "--",
+        "python3",
+        "-c",
+        script,
+    ];
+    let means = "A GPU was asked for that this process does not see: the number is too high for the GPUs left by the mask";
     for arguments in [&trace[..], &["doctor", "--on", "sim"], &["explain", "101"]] {
         let mut command = scratch.command(arguments);
         command.env("CUDA_VISIBLE_DEVICES", "0,0");
         let ran = scratch.ran(command);
-        let said = [ran.stdout, ran.stderr].join(" ").split_whitespace().collect::<Vec<_>>().join(" ");
+        let said = [ran.stdout, ran.stderr]
+            .join(" ")
+            .split_whitespace()
+            .collect::<Vec<_>>()
+            .join(" ");
         assert!(said.contains(means), "{arguments:?}: {said}");
     }
     let sarif = std::fs::read_to_string(sarif).expect("SARIF");

@@ -9,7 +9,9 @@ use std::process::Command;
 
 use cuda_pitfalls::catalogue;
 use cuda_pitfalls::evidence;
-use cuda_pitfalls::releases::{DriverWitness, EnvironmentDocument, LineState, ReleaseRow, WitnessSeen};
+use cuda_pitfalls::releases::{
+    DriverWitness, EnvironmentDocument, LineState, ReleaseRow, WitnessSeen,
+};
 use cuda_pitfalls::survey;
 use cuda_pitfalls::survey::SurveyDocument;
 use cuda_pitfalls::survey::python::PythonRow;
@@ -28,15 +30,31 @@ const SAME_PACKAGES: &str = "releases/image-h100-without-gpus.json";
 pub(crate) fn command(scratch: &Scratch, arguments: &[&str]) -> Command {
     let mut command = scratch.command(arguments);
     let path = std::env::var_os("PATH").unwrap_or_default();
-    let folders = [root().join("tests/installed")].into_iter().chain(std::env::split_paths(&path));
+    let folders = [root().join("tests/installed")]
+        .into_iter()
+        .chain(std::env::split_paths(&path));
     command.env("PATH", std::env::join_paths(folders).expect("a PATH"));
-    command.env("CUDA_PITFALLS_TEST_PACKAGES", root().join("tests/surveyed/site-packages"));
-    command.env("FRAMEWORK_STATE", scratch.path().join("state")).env("PYTHONDONTWRITEBYTECODE", "1");
+    command.env(
+        "CUDA_PITFALLS_TEST_PACKAGES",
+        root().join("tests/surveyed/site-packages"),
+    );
+    command
+        .env("FRAMEWORK_STATE", scratch.path().join("state"))
+        .env("PYTHONDONTWRITEBYTECODE", "1");
     command
 }
 
 fn ask(scratch: &Scratch, arguments: &[&str]) -> Ran {
-    let mut all = vec!["survey", "python", "--rows", "tests/installed/rows.toml", "--allow", "code", "--on", "sim"];
+    let mut all = vec![
+        "survey",
+        "python",
+        "--rows",
+        "tests/installed/rows.toml",
+        "--allow",
+        "code",
+        "--on",
+        "sim",
+    ];
     all.extend(arguments);
     let out = scratch.at("reports");
     if !arguments.contains(&"--resume") {
@@ -58,7 +76,10 @@ fn document(scratch: &Scratch, release: &str) -> Value {
 fn states(matrix: &Value) -> Vec<(String, String)> {
     let lines = matrix["lines"].as_array().expect("lines");
     let text = |value: &Value| value.as_str().expect("text").to_string();
-    lines.iter().map(|line| (text(&line["id"]), text(&line["cells"][0]["state"]))).collect()
+    lines
+        .iter()
+        .map(|line| (text(&line["id"]), text(&line["cells"][0]["state"])))
+        .collect()
 }
 
 #[test]
@@ -76,43 +97,87 @@ fn each_line_has_an_answer_without_a_gpu() {
         ("after a call that failed", "initialised"),
         ("a function that the fake driver does not have", "no"),
     ];
-    let expected: Vec<(String, String)> =
-        expected.iter().map(|(id, state)| ((*id).to_string(), (*state).to_string())).collect();
-    assert_eq!(states(&ran.json()), expected, "a line that plainly asks for a GPU is left out");
+    let expected: Vec<(String, String)> = expected
+        .iter()
+        .map(|(id, state)| ((*id).to_string(), (*state).to_string()))
+        .collect();
+    assert_eq!(
+        states(&ran.json()),
+        expected,
+        "a line that plainly asks for a GPU is left out"
+    );
     let document = document(&scratch, "2");
-    assert_eq!(against_schema("environment", &document), Vec::<String>::new());
+    assert_eq!(
+        against_schema("environment", &document),
+        Vec::<String>::new()
+    );
     let rows = document["rows"].as_array().expect("rows");
-    let helper = rows.iter().find(|row| row["id"] == "in a helper that goes on").expect("its row");
-    assert!(helper["seen"][0]["child"].as_str().expect("a child").contains("framework.device_count()"));
-    assert!(!folder(&scratch).join("environments").exists(), "environments are removed");
+    let helper = rows
+        .iter()
+        .find(|row| row["id"] == "in a helper that goes on")
+        .expect("its row");
+    assert!(
+        helper["seen"][0]["child"]
+            .as_str()
+            .expect("a child")
+            .contains("framework.device_count()")
+    );
+    assert!(
+        !folder(&scratch).join("environments").exists(),
+        "environments are removed"
+    );
 }
 
 #[test]
 fn a_matrix_says_since_when_and_two_of_them_can_be_compared() {
     let scratch = Scratch::new();
-    ask(&scratch, &["--with", "framework==2", "--with", "framework==3", "--with", "framework==4", "since release 3"])
-        .ended(3, "inconclusive")
-        .prints("calls cuInit since framework 3")
-        .prints("there is no framework 4 for this interpreter");
+    ask(
+        &scratch,
+        &[
+            "--with",
+            "framework==2",
+            "--with",
+            "framework==3",
+            "--with",
+            "framework==4",
+            "since release 3",
+        ],
+    )
+    .ended(3, "inconclusive")
+    .prints("calls cuInit since framework 3")
+    .prints("there is no framework 4 for this interpreter");
     let place = folder(&scratch).to_string_lossy().into_owned();
-    let page = scratch.ran(command(&scratch, &["render", &place, "--as", "html"])).good();
+    let page = scratch
+        .ran(command(&scratch, &["render", &place, "--as", "html"]))
+        .good();
     assert!(page.stdout.contains("<table>") && page.stdout.contains("since release 3"));
     scratch
         .ran(command(&scratch, &["compare", &place, &place]))
         .ended(0, "ok")
         .prints("no difference in behaviour: 2 the same");
-    let [second, third] = ["2", "3"].map(|release| format!("{place}/environment-framework-{release}.json"));
+    let [second, third] =
+        ["2", "3"].map(|release| format!("{place}/environment-framework-{release}.json"));
     scratch
         .ran(command(&scratch, &["compare", &second, &third]))
         .ended(1, "unexpected")
         .prints("since release 3: calls cuInit no -> yes");
     // What is known is not asked again, and a release that is left out of a list is named.
-    ask(&scratch, &["--with", "framework==2", "--resume", &place, "since release 3"])
-        .ended(0, "ok")
-        .says("known already");
+    ask(
+        &scratch,
+        &[
+            "--with",
+            "framework==2",
+            "--resume",
+            &place,
+            "since release 3",
+        ],
+    )
+    .ended(0, "ok")
+    .says("known already");
     let other = scratch.at("other");
     fs::create_dir(&other).expect("a folder");
-    let text = fs::read_to_string(folder(&scratch).join("environment-framework-3.json")).expect("a document");
+    let text = fs::read_to_string(folder(&scratch).join("environment-framework-3.json"))
+        .expect("a document");
     let text = text.replace("\"calls_cuinit\":true", "\"calls_cuinit\":false");
     scratch.file("other/environment-framework-3.json", text);
     scratch
@@ -125,7 +190,11 @@ fn a_matrix_says_since_when_and_two_of_them_can_be_compared() {
 #[test]
 fn wrong_environments_are_refused_before_anything_is_installed() {
     let scratch = Scratch::new();
-    let absent = scratch.path().join("absent.toml").to_string_lossy().into_owned();
+    let absent = scratch
+        .path()
+        .join("absent.toml")
+        .to_string_lossy()
+        .into_owned();
     for (arguments, says) in [
         (&["--with", "framework>=2"][..], "is no package"),
         (&["--with=--pre"][..], "is no package"),
@@ -136,22 +205,53 @@ fn wrong_environments_are_refused_before_anything_is_installed() {
     }
     // The file's lines are code, with environments as without.
     let refused = |arguments: &[&str], says: &str| {
-        scratch.ran(command(&scratch, arguments)).ended(2, "usage").says(says);
+        scratch
+            .ran(command(&scratch, arguments))
+            .ended(2, "usage")
+            .says(says);
     };
     let rows = "tests/installed/rows.toml";
-    refused(&["survey", "python", "--rows", rows, "--with", "framework==2", "--on", "sim"], "--allow code");
+    refused(
+        &[
+            "survey",
+            "python",
+            "--rows",
+            rows,
+            "--with",
+            "framework==2",
+            "--on",
+            "sim",
+        ],
+        "--allow code",
+    );
     let list = "scenarios/surveys/releases.toml";
-    refused(&["survey", "python", "--environments", list, "--on", "sim"], "--allow code");
-    refused(&["survey", "calls", "--with", "framework==2", "--on", "sim"], "belongs to `survey python`");
-    let mut without = command(&scratch, &["survey", "python", "--with", "framework==2", "--on", "sim"]);
+    refused(
+        &["survey", "python", "--environments", list, "--on", "sim"],
+        "--allow code",
+    );
+    refused(
+        &["survey", "calls", "--with", "framework==2", "--on", "sim"],
+        "belongs to `survey python`",
+    );
+    let mut without = command(
+        &scratch,
+        &["survey", "python", "--with", "framework==2", "--on", "sim"],
+    );
     without.env("PATH", &absent);
-    scratch.ran(without).ended(2, "usage").says("`uv` was not found");
+    scratch
+        .ran(without)
+        .ended(2, "usage")
+        .says("`uv` was not found");
 }
 
 fn bisect(scratch: &Scratch, arguments: &[&str], code: &str) -> Ran {
     let work = scratch.path().to_string_lossy().into_owned();
     let mut all = vec!["bisect", "--on", "sim", "--work", &work];
-    let forbidden = if arguments.contains(&"--forbid") { &[][..] } else { &["--forbid", "cuinit"] };
+    let forbidden = if arguments.contains(&"--forbid") {
+        &[][..]
+    } else {
+        &["--forbid", "cuinit"]
+    };
     all.extend([forbidden, arguments].concat());
     all.extend(["--", "python", "-c", code]);
     // A process stands for a line that was not read in time.
@@ -159,7 +259,8 @@ fn bisect(scratch: &Scratch, arguments: &[&str], code: &str) -> Ran {
     in_time(is_late, || scratch.ran(command(scratch, &all)))
 }
 
-const SINCE_3: &str = "import os, framework\nif int(os.environ['FRAMEWORK_RELEASE']) >= 3: framework.device_count()";
+const SINCE_3: &str =
+    "import os, framework\nif int(os.environ['FRAMEWORK_RELEASE']) >= 3: framework.device_count()";
 
 #[test]
 fn the_first_bad_release_is_found_with_its_stack() {
@@ -167,19 +268,34 @@ fn the_first_bad_release_is_found_with_its_stack() {
     let package = ["--package", "framework", "--good", "1", "--bad", "9"];
     // Release 4 cannot be installed, which does not matter here.
     let ran = bisect(&scratch, &package, SINCE_3).ended(0, "ok");
-    ran.prints("The first bad release is framework 3; 2 is good.").prints("device_count");
+    ran.prints("The first bad release is framework 3; 2 is good.")
+        .prints("device_count");
     let since_3 = SINCE_3.replace("\nif", "\ntry:\n if");
     let late = format!("{since_3}\nexcept Exception: os.environ['CUDA_VISIBLE_DEVICES'] = '1'");
-    bisect(&scratch, &[&package[..], &["--forbid", "late-mask"]].concat(), &late)
-        .ended(0, "ok")
-        .prints("The first bad release is framework 3; 2 is good.");
-    bisect(&scratch, &package, &SINCE_3.replace("3", "4")).ended(3, "inconclusive").prints("framework 5 or one of 4");
+    bisect(
+        &scratch,
+        &[&package[..], &["--forbid", "late-mask"]].concat(),
+        &late,
+    )
+    .ended(0, "ok")
+    .prints("The first bad release is framework 3; 2 is good.");
+    bisect(&scratch, &package, &SINCE_3.replace("3", "4"))
+        .ended(3, "inconclusive")
+        .prints("framework 5 or one of 4");
     bisect(&scratch, &package, "import framework")
         .ended(3, "inconclusive")
         .prints("does not happen with the bad versions");
     let fails = bisect(
         &scratch,
-        &["--package", "framework", "--good", "1", "--bad", "9", "--json"],
+        &[
+            "--package",
+            "framework",
+            "--good",
+            "1",
+            "--bad",
+            "9",
+            "--json",
+        ],
         "import sys; print('no such thing', file=sys.stderr); raise SystemExit(7)",
     )
     .ended(3, "inconclusive");
@@ -196,29 +312,84 @@ fn the_first_bad_release_is_found_with_its_stack() {
 fn a_bisection_that_cannot_be_begun_says_why() {
     let scratch = Scratch::new();
     bisect(&scratch, &["--package", "framework", "--good", "1"], "pass").ended(2, "usage");
-    bisect(&scratch, &["--package", "a", "--package", "b", "--good", "1", "--bad", "2"], "pass")
-        .ended(2, "usage")
-        .says("each --package needs one --good and one --bad");
-    bisect(&scratch, &["--package", "a", "--good", "1", "--bad", "2", "--forbid", "context"], "pass")
-        .ended(2, "usage")
-        .says("without a GPU");
+    bisect(
+        &scratch,
+        &[
+            "--package",
+            "a",
+            "--package",
+            "b",
+            "--good",
+            "1",
+            "--bad",
+            "2",
+        ],
+        "pass",
+    )
+    .ended(2, "usage")
+    .says("each --package needs one --good and one --bad");
+    bisect(
+        &scratch,
+        &[
+            "--package",
+            "a",
+            "--good",
+            "1",
+            "--bad",
+            "2",
+            "--forbid",
+            "context",
+        ],
+        "pass",
+    )
+    .ended(2, "usage")
+    .says("without a GPU");
 }
 
 #[test]
 fn an_end_that_cannot_be_used_is_refused_with_its_neighbors_before_anything_is_tried() {
     let scratch = Scratch::new();
     let ends = [
-        ("framework", "1", "8", "framework 8 does not exist. Nearest: 6, 9."),
+        (
+            "framework",
+            "1",
+            "8",
+            "framework 8 does not exist. Nearest: 6, 9.",
+        ),
         ("framework", "5", "9", "has no wheel that can be used here"),
         // Release 4 has no wheel either, and 3 was yanked.
         ("framework", "5", "9", "ABI tag. Nearest: 2, 6."),
-        ("framework", "1", "3", "framework 3 was yanked from the index. Nearest: 2, 6."),
-        ("framework", "1", "6rc1", "framework 6rc1 is a pre-release: --pre tries these too. Nearest: 2, 6."),
-        ("framework", "7", "8", "framework 7 does not exist. Nearest: 6, 9. framework 8 does not exist"),
-        ("framwork", "1", "9", "framwork 9 is not in the index: there is no package of this name."),
+        (
+            "framework",
+            "1",
+            "3",
+            "framework 3 was yanked from the index. Nearest: 2, 6.",
+        ),
+        (
+            "framework",
+            "1",
+            "6rc1",
+            "framework 6rc1 is a pre-release: --pre tries these too. Nearest: 2, 6.",
+        ),
+        (
+            "framework",
+            "7",
+            "8",
+            "framework 7 does not exist. Nearest: 6, 9. framework 8 does not exist",
+        ),
+        (
+            "framwork",
+            "1",
+            "9",
+            "framwork 9 is not in the index: there is no package of this name.",
+        ),
     ];
     for (package, good, bad, says) in ends {
-        let ran = bisect(&scratch, &["--package", package, "--good", good, "--bad", bad], SINCE_3);
+        let ran = bisect(
+            &scratch,
+            &["--package", package, "--good", good, "--bad", bad],
+            SINCE_3,
+        );
         let ran = ran.ended(2, "usage").says(says);
         assert!(!ran.stderr.contains("releases from"), "{ran:?}");
     }
@@ -228,21 +399,29 @@ fn an_end_that_cannot_be_used_is_refused_with_its_neighbors_before_anything_is_t
 fn what_was_asked_without_a_gpu_is_what_gpus_show() {
     let listed = evidence::listed();
     let read = |name: &str| {
-        let listed = listed.iter().find(|listed| listed.name == name).expect("it is evidence");
+        let listed = listed
+            .iter()
+            .find(|listed| listed.name == name)
+            .expect("it is evidence");
         fs::read(listed.find(&root().join("reports")).expect("a file")).expect("a file")
     };
     let on_gpus: SurveyDocument = serde_json::from_slice(&read(ON_GPUS)).expect("a survey");
     assert!(on_gpus.machine.gpus.len() == 2 && on_gpus.provenance == Provenance::Measured);
     let lines: Vec<PythonRow> = on_gpus.rows_of();
     let compared = |name: &str| {
-        let document: EnvironmentDocument = serde_json::from_slice(&read(name)).expect("a document");
+        let document: EnvironmentDocument =
+            serde_json::from_slice(&read(name)).expect("a document");
         // A package that has several distributions is named there by what they have in common.
         let is_version = |(name, version): (&String, &String)| {
             let mut packages = document.environment.packages.iter();
-            packages.any(|(known, is)| is == version && (known == name || known.starts_with(&format!("{name}-"))))
+            packages.any(|(known, is)| {
+                is == version && (known == name || known.starts_with(&format!("{name}-")))
+            })
         };
         let answers = |row: &ReleaseRow| {
-            let known = lines.iter().find(|known| known.id == row.id && known.ask == row.ask)?;
+            let known = lines
+                .iter()
+                .find(|known| known.id == row.id && known.ask == row.ask)?;
             let without = match row.state(&document.rows) {
                 LineState::Yes | LineState::WithNvml => true,
                 LineState::No | LineState::WithoutNvml => false,
@@ -252,23 +431,41 @@ fn what_was_asked_without_a_gpu_is_what_gpus_show() {
             Some((row.id.clone(), without, known.facts.calls_cuinit?)).filter(|_| is_same)
         };
         let all: Vec<(String, bool, bool)> = document.rows.iter().filter_map(answers).collect();
-        let differ: Vec<&(String, bool, bool)> = all.iter().filter(|(_, without, with)| without != with).collect();
-        assert!(differ.is_empty(), "{name}, without a GPU and with GPUs: {differ:?}");
+        let differ: Vec<&(String, bool, bool)> = all
+            .iter()
+            .filter(|(_, without, with)| without != with)
+            .collect();
+        assert!(
+            differ.is_empty(),
+            "{name}, without a GPU and with GPUs: {differ:?}"
+        );
         all.len()
     };
     // The same packages, and all lines of the survey but two: a barrier of NCCL, which fails first without a GPU, and one
     // that does not work with that numpy.
     assert_eq!(compared(SAME_PACKAGES), 224);
-    let environments = listed.iter().filter(|listed| listed.name.starts_with("releases/environment-"));
-    assert!(environments.map(|listed| compared(&listed.name)).sum::<usize>() >= 24);
+    let environments = listed
+        .iter()
+        .filter(|listed| listed.name.starts_with("releases/environment-"));
+    assert!(
+        environments
+            .map(|listed| compared(&listed.name))
+            .sum::<usize>()
+            >= 24
+    );
 }
 
 #[test]
 fn no_cell_of_the_matrix_contradicts_another_row_of_its_document() {
     let (mut documents, mut initialised) = (0, 0);
-    for listed in evidence::listed().iter().filter(|listed| listed.name.starts_with("releases/environment-")) {
+    for listed in evidence::listed()
+        .iter()
+        .filter(|listed| listed.name.starts_with("releases/environment-"))
+    {
         let file = listed.find(&root().join("reports")).expect("a file");
-        let EnvironmentDocument { rows, environment, .. } = read_json(file);
+        let EnvironmentDocument {
+            rows, environment, ..
+        } = read_json(file);
         documents += 1;
         for row in &rows {
             let state = row.state(&rows);
@@ -276,18 +473,33 @@ fn no_cell_of_the_matrix_contradicts_another_row_of_its_document() {
             // Words of an import of another row: `import a.b` is in `from a.b import c` and in `import a.b as m`.
             let runs = |other: &&ReleaseRow| {
                 let module = other.ask.strip_prefix("import ").unwrap_or("nothing");
-                let is_run = |line: &String| *line == other.ask || line.split([' ', ',']).any(|word| word == module);
+                let is_run = |line: &String| {
+                    *line == other.ask || line.split([' ', ',']).any(|word| word == module)
+                };
                 other.env == row.env && row.before.iter().any(is_run)
             };
             let runs: Vec<&ReleaseRow> = rows.iter().filter(runs).collect();
             let says_no = |seen: &&WitnessSeen| {
-                let mut alike = runs.iter().flat_map(|row| &row.seen).filter(|known| known.witness == seen.witness);
-                let is_whole = seen.raised.is_none() && seen.left.is_none() && seen.calls_cuinit == Some(false);
+                let mut alike = runs
+                    .iter()
+                    .flat_map(|row| &row.seen)
+                    .filter(|known| known.witness == seen.witness);
+                let is_whole = seen.raised.is_none()
+                    && seen.left.is_none()
+                    && seen.calls_cuinit == Some(false);
                 is_whole && alike.all(|known| known.calls_cuinit != Some(true))
             };
             // A machine with GPUs has an NVML.
-            let mut beside = row.seen.iter().filter(|seen| seen.witness != DriverWitness::Libcuda);
-            assert!(state != LineState::No || beside.any(|seen| says_no(&seen)), "{}: {}", environment.name, row.id);
+            let mut beside = row
+                .seen
+                .iter()
+                .filter(|seen| seen.witness != DriverWitness::Libcuda);
+            assert!(
+                state != LineState::No || beside.any(|seen| says_no(&seen)),
+                "{}: {}",
+                environment.name,
+                row.id
+            );
         }
     }
     assert_eq!((documents, initialised), (117, 42));
@@ -296,13 +508,39 @@ fn no_cell_of_the_matrix_contradicts_another_row_of_its_document() {
 #[test]
 fn scenarios_that_a_line_decides_are_asked_of_releases_too() {
     let lines = survey::python::built_in().expect("the list is valid").lines;
-    let decided: BTreeSet<&str> = lines.iter().flat_map(|line| &line.scenarios).map(String::as_str).collect();
+    let decided: BTreeSet<&str> = lines
+        .iter()
+        .flat_map(|line| &line.scenarios)
+        .map(String::as_str)
+        .collect();
     let scenarios = catalogue::select(&["framework".to_string()]).expect("the scenarios are valid");
-    let names: BTreeSet<&str> = scenarios.iter().map(|scenario| scenario.name.as_str()).collect();
-    assert!(decided.is_subset(&names), "{:?}", decided.difference(&names));
+    let names: BTreeSet<&str> = scenarios
+        .iter()
+        .map(|scenario| scenario.name.as_str())
+        .collect();
+    assert!(
+        decided.is_subset(&names),
+        "{:?}",
+        decided.difference(&names)
+    );
     let is_late = |name: &&str| name.ends_with("-then-mask") || name.ends_with("-then-fork");
-    let left: Vec<&str> = names.iter().copied().filter(is_late).filter(|name| !decided.contains(name)).collect();
-    assert_eq!(left, Vec::<&str>::new(), "no line of scenarios/surveys/python.toml names these");
-    let asks = lines.iter().filter(|line| !line.scenarios.is_empty() && line.asks_gpu);
-    assert_eq!(asks.map(|line| line.id.as_str()).collect::<Vec<_>>(), Vec::<&str>::new(), "these are not asked");
+    let left: Vec<&str> = names
+        .iter()
+        .copied()
+        .filter(is_late)
+        .filter(|name| !decided.contains(name))
+        .collect();
+    assert_eq!(
+        left,
+        Vec::<&str>::new(),
+        "no line of scenarios/surveys/python.toml names these"
+    );
+    let asks = lines
+        .iter()
+        .filter(|line| !line.scenarios.is_empty() && line.asks_gpu);
+    assert_eq!(
+        asks.map(|line| line.id.as_str()).collect::<Vec<_>>(),
+        Vec::<&str>::new(),
+        "these are not asked"
+    );
 }

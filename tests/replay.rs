@@ -27,11 +27,26 @@ const SIMULATED_LIBCUDART: &str = "13.0";
 fn committed_reports_are_whole_and_measured() {
     for (name, report) in read_reports() {
         // A run that somebody stopped measured what it had asked; one that ended by itself and is partial is broken.
-        assert!(report.complete || report.run.interrupted.is_some(), "{name} is partial");
-        assert_eq!(report.provenance, Provenance::Measured, "{name} is no evidence");
-        assert!(report.run.on == "cuda" && !report.machine.gpus.is_empty(), "{name}");
+        assert!(
+            report.complete || report.run.interrupted.is_some(),
+            "{name} is partial"
+        );
+        assert_eq!(
+            report.provenance,
+            Provenance::Measured,
+            "{name} is no evidence"
+        );
+        assert!(
+            report.run.on == "cuda" && !report.machine.gpus.is_empty(),
+            "{name}"
+        );
         for scenario in &report.scenarios {
-            assert_eq!(scenario.verdict.provenance, Provenance::Measured, "{name}: {}", scenario.name);
+            assert_eq!(
+                scenario.verdict.provenance,
+                Provenance::Measured,
+                "{name}: {}",
+                scenario.name
+            );
         }
     }
 }
@@ -45,7 +60,10 @@ fn committed_reports_judge_to_what_they_say() {
         for (stored, again) in report.scenarios.iter().zip(&again.scenarios) {
             let (stored_says, again_says) = (words(stored), words(again));
             if stored_says != again_says {
-                wrong.push(format!("{name}: {}: stored {stored_says}, judged again {again_says}", stored.name));
+                wrong.push(format!(
+                    "{name}: {}: stored {stored_says}, judged again {again_says}",
+                    stored.name
+                ));
             }
         }
     }
@@ -54,8 +72,15 @@ fn committed_reports_judge_to_what_they_say() {
 
 fn words(scenario: &ScenarioReport) -> String {
     let verdict = &scenario.verdict;
-    let reason = verdict.reason.map(|reason| format!("({})", reason.name())).unwrap_or_default();
-    format!("{}{reason}, {}", verdict.kind.name(), verdict.expectation.name())
+    let reason = verdict
+        .reason
+        .map(|reason| format!("({})", reason.name()))
+        .unwrap_or_default();
+    format!(
+        "{}{reason}, {}",
+        verdict.kind.name(),
+        verdict.expectation.name()
+    )
 }
 
 #[test]
@@ -71,10 +96,19 @@ fn simulated_machines_of_other_sizes_show_what_real_ones_showed() {
 
 /// Holds what machines with two GPUs showed, or all others, against what the simulated one of that size shows.
 fn replay(of_two_gpus: bool) {
-    let scenarios = catalogue::select(&[]).expect("the scenarios that come with the program are valid");
-    let current: BTreeSet<&str> = scenarios.iter().flat_map(|it| &it.instances).map(|it| it.name.as_str()).collect();
+    let scenarios =
+        catalogue::select(&[]).expect("the scenarios that come with the program are valid");
+    let current: BTreeSet<&str> = scenarios
+        .iter()
+        .flat_map(|it| &it.instances)
+        .map(|it| it.name.as_str())
+        .collect();
     let is_of_size = |report: &Report| (report.machine.gpus.len() == 2) == of_two_gpus;
-    let mut reports: Vec<_> = read_reports().iter().filter(|(_, report)| is_of_size(report)).cloned().collect();
+    let mut reports: Vec<_> = read_reports()
+        .iter()
+        .filter(|(_, report)| is_of_size(report))
+        .cloned()
+        .collect();
     for (_, real) in &mut reports {
         // Both sides are observed by this version, and asked today's question: a report keeps what was
         // seen, not how it was read.
@@ -85,7 +119,10 @@ fn replay(of_two_gpus: bool) {
     let mut asked: BTreeMap<usize, BTreeSet<&str>> = BTreeMap::new();
     for (_, real) in &reports {
         let names = comparable(real, &current).map(|scenario| scenario.name.as_str());
-        asked.entry(real.machine.gpus.len()).or_default().extend(names);
+        asked
+            .entry(real.machine.gpus.len())
+            .or_default()
+            .extend(names);
     }
     let mut simulated: BTreeMap<(usize, &str), ScenarioReport> = BTreeMap::new();
     for (gpus, names) in asked.into_iter().filter(|(_, names)| !names.is_empty()) {
@@ -95,22 +132,40 @@ fn replay(of_two_gpus: bool) {
             vec![simulate(gpus, &names.iter().copied().collect::<Vec<_>>())]
         };
         let scenarios = made.into_iter().flat_map(|report| report.scenarios);
-        simulated.extend(scenarios.filter_map(|one| Some(((gpus, *names.get(one.name.as_str())?), one))));
+        simulated.extend(
+            scenarios.filter_map(|one| Some(((gpus, *names.get(one.name.as_str())?), one))),
+        );
     }
     let (mut lines, mut tally) = (Vec::new(), Tally::default());
     for (name, real) in &reports {
         let gpus = real.machine.gpus.len();
-        let found = differences(comparable(real, &current), |name| simulated.get(&(gpus, name)), &mut tally);
+        let found = differences(
+            comparable(real, &current),
+            |name| simulated.get(&(gpus, name)),
+            &mut tally,
+        );
         lines.extend(found.into_iter().map(|line| format!("{name}: {line}\n")));
     }
-    assert!(tally.compared > 0, "no report was made on libcudart {SIMULATED_LIBCUDART}: there is nothing to compare");
-    println!("{} cases compared, {} instances not modelled", tally.compared, tally.not_modelled.len());
+    assert!(
+        tally.compared > 0,
+        "no report was made on libcudart {SIMULATED_LIBCUDART}: there is nothing to compare"
+    );
+    println!(
+        "{} cases compared, {} instances not modelled",
+        tally.compared,
+        tally.not_modelled.len()
+    );
     let names: BTreeSet<&str> = reports.iter().map(|(name, _)| name.as_str()).collect();
-    let is_ours = |line: &str| line.split_once(": ").is_some_and(|(report, _)| names.contains(report));
+    let is_ours = |line: &str| {
+        line.split_once(": ")
+            .is_some_and(|(report, _)| names.contains(report))
+    };
     holds("tests/differences.txt", &lines.concat(), is_ours);
     if of_two_gpus {
         let names = tally.not_modelled.iter().map(|name| format!("{name}\n"));
-        holds("tests/not-modelled.txt", &names.collect::<String>(), |_| true);
+        holds("tests/not-modelled.txt", &names.collect::<String>(), |_| {
+            true
+        });
     }
 }
 
@@ -135,14 +190,26 @@ fn holds(file: &str, found: &str, is_ours: impl Fn(&str) -> bool) {
         return;
     }
     let new: Vec<&str> = found.lines().filter(|line| !known.contains(line)).collect();
-    let gone: Vec<&&str> = known.iter().filter(|line| !found.lines().any(|found| found == **line)).collect();
-    assert!(new.is_empty() && gone.is_empty(), "not what {file} says\nnew: {new:#?}\nno longer so: {gone:#?}");
+    let gone: Vec<&&str> = known
+        .iter()
+        .filter(|line| !found.lines().any(|found| found == **line))
+        .collect();
+    assert!(
+        new.is_empty() && gone.is_empty(),
+        "not what {file} says\nnew: {new:#?}\nno longer so: {gone:#?}"
+    );
 }
 
 /// What of a report can be compared: what ran on another libcudart cannot.
-fn comparable<'r>(real: &'r Report, current: &BTreeSet<&str>) -> impl Iterator<Item = &'r ScenarioReport> {
+fn comparable<'r>(
+    real: &'r Report,
+    current: &BTreeSet<&str>,
+) -> impl Iterator<Item = &'r ScenarioReport> {
     real.scenarios.iter().filter(|scenario| {
-        let version = scenario.libcudart.as_ref().and_then(|runtime| runtime.version.as_deref());
+        let version = scenario
+            .libcudart
+            .as_ref()
+            .and_then(|runtime| runtime.version.as_deref());
         version == Some(SIMULATED_LIBCUDART)
             && current.contains(scenario.name.as_str())
             && scenario.verdict.kind != Kind::Skipped
@@ -151,9 +218,13 @@ fn comparable<'r>(real: &'r Report, current: &BTreeSet<&str>) -> impl Iterator<I
 
 /// A run on a simulated machine of so many GPUs.
 fn simulate(gpus: usize, names: &[&str]) -> Report {
-    let hazards = Hazard::ALL.iter().flat_map(|hazard| ["--allow", hazard.name()]);
+    let hazards = Hazard::ALL
+        .iter()
+        .flat_map(|hazard| ["--allow", hazard.name()]);
     let more: Vec<&str> = ["--repeat", "1"].into_iter().chain(hazards).collect();
-    Scratch::new().simulate(&format!("sim:h200-x{gpus}"), names, &more).1
+    Scratch::new()
+        .simulate(&format!("sim:h200-x{gpus}"), names, &more)
+        .1
 }
 
 /// How what a real machine showed differs from what a simulated one of its size showed.
@@ -169,7 +240,10 @@ fn differences<'r>(
                 tally.not_modelled.insert(real.name.clone());
             }
             Some(simulated) => lines.extend(compare(real, simulated, &mut tally.compared)),
-            None => lines.push(format!("{}: did not run on the simulated machine", real.name)),
+            None => lines.push(format!(
+                "{}: did not run on the simulated machine",
+                real.name
+            )),
         }
     }
     lines
@@ -177,15 +251,24 @@ fn differences<'r>(
 
 fn compare(real: &ScenarioReport, simulated: &ScenarioReport, compared: &mut usize) -> Vec<String> {
     let mut lines = Vec::new();
-    let same_calls = |case: &CaseReport| asked(real, Some(&case.name)) == asked(simulated, Some(&case.name));
+    let same_calls =
+        |case: &CaseReport| asked(real, Some(&case.name)) == asked(simulated, Some(&case.name));
     if !real.cases.iter().all(same_calls) {
         // The file was changed since. That its calls of today were measured too, another test sees to.
         return lines;
     }
     if asked(real, None) != asked(simulated, None) {
-        lines.push(format!("{}: asks for something else than it did", real.name));
+        lines.push(format!(
+            "{}: asks for something else than it did",
+            real.name
+        ));
     } else if real.verdict.kind != simulated.verdict.kind {
-        lines.push(format!("{}: real {}, simulated {}", real.name, words(real), words(simulated)));
+        lines.push(format!(
+            "{}: real {}, simulated {}",
+            real.name,
+            words(real),
+            words(simulated)
+        ));
     }
     for case in &real.cases {
         let name = format!("{}::{}", real.name, case.name);
@@ -198,9 +281,18 @@ fn compare(real: &ScenarioReport, simulated: &ScenarioReport, compared: &mut usi
         let unmeasured = unmeasured(case);
         let (real, simulated) = (outcomes(case, &unmeasured), outcomes(other, &unmeasured));
         match (real.as_slice(), simulated.as_slice()) {
-            _ if real.len() == simulated.len() && real.iter().all(|outcome| simulated.contains(outcome)) => {}
-            ([one], [other]) => lines.extend(steps(one, other).into_iter().map(|line| format!("{name}{line}"))),
-            _ => lines.push(format!("{name}: {} outcomes real, {} simulated", real.len(), simulated.len())),
+            _ if real.len() == simulated.len()
+                && real.iter().all(|outcome| simulated.contains(outcome)) => {}
+            ([one], [other]) => lines.extend(
+                steps(one, other)
+                    .into_iter()
+                    .map(|line| format!("{name}{line}")),
+            ),
+            _ => lines.push(format!(
+                "{name}: {} outcomes real, {} simulated",
+                real.len(),
+                simulated.len()
+            )),
         }
     }
     lines
@@ -213,14 +305,23 @@ fn asked(scenario: &ScenarioReport, case: Option<&str>) -> Option<String> {
 
 /// The GPUs whose memory a real machine did not measure, such as those that were left out.
 fn unmeasured(case: &CaseReport) -> BTreeSet<String> {
-    let steps = case.outcomes.iter().flat_map(|outcome| &outcome.observation.steps);
-    let hidden = steps.flat_map(|step| &step.memory).filter(|(_, it)| it.hidden == Some(Hidden::Uncalibrated));
+    let steps = case
+        .outcomes
+        .iter()
+        .flat_map(|outcome| &outcome.observation.steps);
+    let hidden = steps
+        .flat_map(|step| &step.memory)
+        .filter(|(_, it)| it.hidden == Some(Hidden::Uncalibrated));
     hidden.map(|(gpu, _)| gpu.clone()).collect()
 }
 
 /// What was seen, without what varies and without what says nothing about the machine.
 fn outcomes(case: &CaseReport, unmeasured: &BTreeSet<String>) -> Vec<Observation> {
-    let mut outcomes: Vec<Observation> = case.outcomes.iter().map(|outcome| outcome.observation.outcome()).collect();
+    let mut outcomes: Vec<Observation> = case
+        .outcomes
+        .iter()
+        .map(|outcome| outcome.observation.outcome())
+        .collect();
     for step in outcomes.iter_mut().flat_map(|outcome| &mut outcome.steps) {
         step.memory.retain(|gpu, _| !unmeasured.contains(gpu));
     }
@@ -231,10 +332,17 @@ fn outcomes(case: &CaseReport, unmeasured: &BTreeSet<String>) -> Vec<Observation
 fn steps(real: &Observation, simulated: &Observation) -> Vec<String> {
     let mut lines = Vec::new();
     if real.end != simulated.end {
-        lines.push(format!(": ends real {}, simulated {}", real.end, simulated.end));
+        lines.push(format!(
+            ": ends real {}, simulated {}",
+            real.end, simulated.end
+        ));
     }
     if real.steps.len() != simulated.steps.len() {
-        lines.push(format!(": {} steps real, {} simulated", real.steps.len(), simulated.steps.len()));
+        lines.push(format!(
+            ": {} steps real, {} simulated",
+            real.steps.len(),
+            simulated.steps.len()
+        ));
     }
     for (real, simulated) in real.steps.iter().zip(&simulated.steps) {
         let (ours, theirs) = (facts(real), facts(simulated));
@@ -244,8 +352,15 @@ fn steps(real: &Observation, simulated: &Observation) -> Vec<String> {
         for key in keys {
             let (one, other) = (ours.get(key), theirs.get(key));
             if one != other {
-                let word = |value: Option<&Value>| value.map_or_else(|| "nothing".to_string(), Value::to_string);
-                lines.push(format!(" at {}: {key} real {}, simulated {}", real.label, word(one), word(other)));
+                let word = |value: Option<&Value>| {
+                    value.map_or_else(|| "nothing".to_string(), Value::to_string)
+                };
+                lines.push(format!(
+                    " at {}: {key} real {}, simulated {}",
+                    real.label,
+                    word(one),
+                    word(other)
+                ));
             }
         }
     }
@@ -254,12 +369,18 @@ fn steps(real: &Observation, simulated: &Observation) -> Vec<String> {
 
 /// The facts of a step, each under a name of its own.
 fn facts(step: &StepObservation) -> BTreeMap<String, Value> {
-    let Ok(Value::Object(all)) = serde_json::to_value(step) else { return BTreeMap::new() };
+    let Ok(Value::Object(all)) = serde_json::to_value(step) else {
+        return BTreeMap::new();
+    };
     let mut flat = BTreeMap::new();
     for (key, value) in all {
         match value {
             Value::Object(parts) if matches!(key.as_str(), "values" | "memory") => {
-                flat.extend(parts.into_iter().map(|(part, value)| (format!("{key}.{part}"), value)));
+                flat.extend(
+                    parts
+                        .into_iter()
+                        .map(|(part, value)| (format!("{key}.{part}"), value)),
+                );
             }
             value => {
                 flat.insert(key, value);

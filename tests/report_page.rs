@@ -24,19 +24,39 @@ fn a_report_fits_a_phone_a_tablet_and_a_large_screen() {
     let reports = ["h200-x4-framework", "h200-x2-failed-call"];
     let pages = reports.map(|report| {
         let path = root().join("reports").join(report);
-        scratch.run(&["render", &path.to_string_lossy(), "--as", "html"]).stdout
+        scratch
+            .run(&["render", &path.to_string_lossy(), "--as", "html"])
+            .stdout
     });
-    for (widths, is_dark, colour) in
-        [(&[320, 1600][..], false, "rgb(255, 255, 255)"), (&[800], true, "rgb(13, 17, 23)")]
-    {
-        let sizes: Vec<(&str, u32)> =
-            pages.iter().flat_map(|page| widths.iter().map(|width| (page.as_str(), *width))).collect();
-        for ((_, width), seen) in sizes.iter().zip(opened(&browser, &scratch, &sizes, is_dark, CHARTS)) {
+    for (widths, is_dark, colour) in [
+        (&[320, 1600][..], false, "rgb(255, 255, 255)"),
+        (&[800], true, "rgb(13, 17, 23)"),
+    ] {
+        let sizes: Vec<(&str, u32)> = pages
+            .iter()
+            .flat_map(|page| widths.iter().map(|width| (page.as_str(), *width)))
+            .collect();
+        for ((_, width), seen) in sizes
+            .iter()
+            .zip(opened(&browser, &scratch, &sizes, is_dark, CHARTS))
+        {
             let at = format!("one of {reports:?}, {width} pixels: {seen:#}");
-            assert_eq!(seen["width"], *width, "the page must be scrolled sideways: {at}");
-            assert_eq!((&seen["wide"], &seen["page"]), (&serde_json::json!([]), &colour.into()), "{at}");
-            assert!(seen["charts"].as_u64() > Some(3) && seen["tables"].as_u64() > Some(3), "{at}");
-            for none in ["cut", "flat", "small", "covered", "untold", "lost", "scripts"] {
+            assert_eq!(
+                seen["width"], *width,
+                "the page must be scrolled sideways: {at}"
+            );
+            assert_eq!(
+                (&seen["wide"], &seen["page"]),
+                (&serde_json::json!([]), &colour.into()),
+                "{at}"
+            );
+            assert!(
+                seen["charts"].as_u64() > Some(3) && seen["tables"].as_u64() > Some(3),
+                "{at}"
+            );
+            for none in [
+                "cut", "flat", "small", "covered", "untold", "lost", "scripts",
+            ] {
                 assert_eq!(seen[none], 0, "{none}: {at}");
             }
         }
@@ -57,20 +77,36 @@ fn a_filter_shows_the_rows_that_its_label_counts() {
     let Some(browser) = browser() else { return };
     let scratch = Scratch::new();
     let path = root().join("reports/h200-x2");
-    let page = scratch.run(&["render", &path.to_string_lossy(), "--as", "html"]).stdout;
+    let page = scratch
+        .run(&["render", &path.to_string_lossy(), "--as", "html"])
+        .stdout;
     let opened = opened(&browser, &scratch, &[(&page, 800)], false, FILTERED);
     let seen = &opened[0]["seen"];
     let counted = |id: &str| -> (u64, u64) {
-        let label = page.split_once(&format!("id=\"{id}\"")).and_then(|(_, rest)| rest.split_once("</label>"));
+        let label = page
+            .split_once(&format!("id=\"{id}\""))
+            .and_then(|(_, rest)| rest.split_once("</label>"));
         let count = label.and_then(|(label, _)| label.rsplit(' ').next()?.parse().ok());
-        (count.unwrap_or_else(|| panic!("{id} has a label")), seen[id][1].as_u64().unwrap())
+        (
+            count.unwrap_or_else(|| panic!("{id} has a label")),
+            seen[id][1].as_u64().unwrap(),
+        )
     };
-    for id in ["answer-all", "answer-shows", "answer-absent", "folder-f0", "folder-f1"] {
+    for id in [
+        "answer-all",
+        "answer-shows",
+        "answer-absent",
+        "folder-f0",
+        "folder-f1",
+    ] {
         let (labelled, sections) = counted(id);
         assert_eq!(labelled, sections, "{id}: {seen:#}");
         let rows = seen[id][0].as_u64().unwrap();
         assert!(0 < rows && rows <= sections, "{id}: {seen:#}");
     }
     let (all, shows) = (counted("answer-all").1, counted("answer-shows").1);
-    assert!(shows < all && shows + counted("answer-absent").1 == all, "{seen:#}");
+    assert!(
+        shows < all && shows + counted("answer-absent").1 == all,
+        "{seen:#}"
+    );
 }

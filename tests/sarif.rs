@@ -29,7 +29,12 @@ fn schemas() -> Vec<(String, Validator)> {
         let schema = common::read_json(&path);
         let options = jsonschema::options().should_validate_formats(true);
         let name = path.to_string_lossy().into_owned();
-        (name, options.build(&schema).unwrap_or_else(|error| panic!("{}: {error}", path.display())))
+        (
+            name,
+            options
+                .build(&schema)
+                .unwrap_or_else(|error| panic!("{}: {error}", path.display())),
+        )
     };
     [own].into_iter().chain(of_standard).map(read).collect()
 }
@@ -38,18 +43,35 @@ fn schemas() -> Vec<(String, Validator)> {
 fn valid(schemas: &[(String, Validator)], what: &str, text: &str) -> Value {
     let log: Value = serde_json::from_str(text).unwrap_or_else(|error| panic!("{what}: {error}"));
     for (name, schema) in schemas {
-        let errors: Vec<String> =
-            schema.iter_errors(&log).map(|error| format!("{}: {error:.300}", error.instance_path())).collect();
-        assert!(errors.is_empty(), "{what} does not follow {name}: {errors:#?}");
+        let errors: Vec<String> = schema
+            .iter_errors(&log)
+            .map(|error| format!("{}: {error:.300}", error.instance_path()))
+            .collect();
+        assert!(
+            errors.is_empty(),
+            "{what} does not follow {name}: {errors:#?}"
+        );
     }
     let run = &log["runs"][0];
-    let rules: Vec<&Value> = run["tool"]["driver"]["rules"].as_array().unwrap().iter().map(|it| &it["id"]).collect();
+    let rules: Vec<&Value> = run["tool"]["driver"]["rules"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|it| &it["id"])
+        .collect();
     let mut prints = HashSet::new();
     for result in run["results"].as_array().unwrap() {
         if let Some(index) = result["ruleIndex"].as_u64() {
-            assert_eq!(rules[usize::try_from(index).unwrap()], &result["ruleId"], "{what}");
+            assert_eq!(
+                rules[usize::try_from(index).unwrap()],
+                &result["ruleId"],
+                "{what}"
+            );
         }
-        assert!(prints.insert(result["partialFingerprints"].to_string()), "{what}: a fingerprint is given twice");
+        assert!(
+            prints.insert(result["partialFingerprints"].to_string()),
+            "{what}: a fingerprint is given twice"
+        );
     }
     log
 }
@@ -57,13 +79,16 @@ fn valid(schemas: &[(String, Validator)], what: &str, text: &str) -> Value {
 /// The document of a trace as `render` makes it.
 fn rendered(trace: &Trace, outcome: &PolicyOutcome) -> String {
     let found = findings(trace);
-    TraceView::new(trace, &found, outcome).as_format(Format::Sarif, 100, ["", &trace.start.folder]).expect("a form")
+    TraceView::new(trace, &found, outcome)
+        .as_format(Format::Sarif, 100, ["", &trace.start.folder])
+        .expect("a form")
 }
 
 #[test]
 fn committed_traces_follow_the_standard_and_name_what_used_cuda() {
     let schemas = schemas();
-    let is_trace = |file: &PathBuf| file.starts_with(root().join("reports/traces")) && file.ends_with(FILE);
+    let is_trace =
+        |file: &PathBuf| file.starts_with(root().join("reports/traces")) && file.ends_with(FILE);
     let (mut traces, mut ids) = (0, BTreeSet::new());
     for file in evidence().into_iter().filter(is_trace) {
         let trace = Trace::open(&file).unwrap_or_else(|error| panic!("{error}"));
@@ -72,14 +97,30 @@ fn committed_traces_follow_the_standard_and_name_what_used_cuda() {
         let log = valid(&schemas, &name, &sarif);
         let results = log["runs"][0]["results"].as_array().unwrap();
         let has_calls = trace.events.iter().any(|event| event.call == "cuInit");
-        assert!(!has_calls || !results.is_empty(), "{name}: CUDA was used, and nothing says so");
-        ids.extend(results.iter().map(|result| result["ruleId"].as_str().unwrap().to_owned()));
+        assert!(
+            !has_calls || !results.is_empty(),
+            "{name}: CUDA was used, and nothing says so"
+        );
+        ids.extend(
+            results
+                .iter()
+                .map(|result| result["ruleId"].as_str().unwrap().to_owned()),
+        );
         for found in findings(&trace) {
-            assert!(results.iter().any(|result| result["ruleId"] == found.rule.as_str()), "{name}: no {}", found.rule);
+            assert!(
+                results
+                    .iter()
+                    .any(|result| result["ruleId"] == found.rule.as_str()),
+                "{name}: no {}",
+                found.rule
+            );
         }
         traces += 1;
     }
-    assert!(traces >= 90 && ids.contains("cuinit") && ids.contains("context"), "{traces} traces, {ids:?}");
+    assert!(
+        traces >= 90 && ids.contains("cuinit") && ids.contains("context"),
+        "{traces} traces, {ids:?}"
+    );
 }
 
 #[test]
@@ -87,7 +128,10 @@ fn hostile_text_follows_the_standard() {
     let (trace, (_, outcome)) = (fixture::hostile(), fixture::hostile_findings());
     let sarif = rendered(&trace, &outcome);
     let log = valid(&schemas(), "the hostile trace", &sarif);
-    assert_eq!(log["runs"][0]["invocations"][0]["executionSuccessful"], false);
+    assert_eq!(
+        log["runs"][0]["invocations"][0]["executionSuccessful"],
+        false
+    );
 }
 
 #[test]
@@ -98,13 +142,27 @@ fn the_subset_is_no_empty_promise() {
     let schemas = schemas();
     type Breaks = fn(&mut Value);
     let broken: [(&str, Breaks); 5] = [
-        ("no rule", |log| drop(log["runs"][0]["results"][0].as_object_mut().unwrap().remove("ruleId"))),
-        ("a level that is none", |log| log["runs"][0]["results"][0]["level"] = "pitfall".into()),
-        ("no place", |log| log["runs"][0]["results"][0]["locations"] = Value::Array(Vec::new())),
-        ("a backslash", |log| {
-            log["runs"][0]["results"][0]["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] = "a\\b".into();
+        ("no rule", |log| {
+            drop(
+                log["runs"][0]["results"][0]
+                    .as_object_mut()
+                    .unwrap()
+                    .remove("ruleId"),
+            )
         }),
-        ("a misspelt name", |log| log["runs"][0]["invocations"][0]["exitcode"] = 0.into()),
+        ("a level that is none", |log| {
+            log["runs"][0]["results"][0]["level"] = "pitfall".into()
+        }),
+        ("no place", |log| {
+            log["runs"][0]["results"][0]["locations"] = Value::Array(Vec::new())
+        }),
+        ("a backslash", |log| {
+            log["runs"][0]["results"][0]["locations"][0]["physicalLocation"]["artifactLocation"]
+                ["uri"] = "a\\b".into();
+        }),
+        ("a misspelt name", |log| {
+            log["runs"][0]["invocations"][0]["exitcode"] = 0.into()
+        }),
     ];
     for (what, breaks) in broken {
         let mut log = log.clone();
@@ -126,42 +184,85 @@ fn a_forbidden_cuinit_is_an_error_at_the_line_of_the_import() {
     fs::write(package.join("gpu.py"), code).expect("a file of our own");
     let [out, sarif, markdown] = ["traces", "trace.sarif", "trace.md"].map(file);
     let run = || {
-        let written = [("--out", &out), ("--sarif", &sarif), ("--markdown", &markdown)];
-        let written = written.map(|(option, path)| [option.to_owned(), path.to_string_lossy().into_owned()]);
-        let mut options = ["trace", "--on", "sim", "--forbid", "cuinit"].map(str::to_owned).to_vec();
+        let written = [
+            ("--out", &out),
+            ("--sarif", &sarif),
+            ("--markdown", &markdown),
+        ];
+        let written =
+            written.map(|(option, path)| [option.to_owned(), path.to_string_lossy().into_owned()]);
+        let mut options = ["trace", "--on", "sim", "--forbid", "cuinit"]
+            .map(str::to_owned)
+            .to_vec();
         options.extend(written.into_iter().flatten());
         options.extend(["python3", "-c", "import mine"].map(str::to_owned));
         let mut command = scratch.command(&options.iter().map(String::as_str).collect::<Vec<_>>());
-        command.current_dir(file("repository/some lib")).env("PYTHONDONTWRITEBYTECODE", "1");
+        command
+            .current_dir(file("repository/some lib"))
+            .env("PYTHONDONTWRITEBYTECODE", "1");
         let ran = scratch.ran(command);
         assert_eq!(ran.code, Some(1), "{ran:?}");
-        let log = valid(&schemas(), "the trace", &fs::read_to_string(&sarif).expect("it was written"));
+        let log = valid(
+            &schemas(),
+            "the trace",
+            &fs::read_to_string(&sarif).expect("it was written"),
+        );
         log["runs"][0].clone()
     };
     let of_init = |run: &Value| {
         let results = run["results"].as_array().unwrap();
-        results.iter().find(|result| result["ruleId"] == "cuinit").expect("what was forbidden").clone()
+        results
+            .iter()
+            .find(|result| result["ruleId"] == "cuinit")
+            .expect("what was forbidden")
+            .clone()
     };
     let first = in_time(|run: &Value| run.to_string().contains(LATE), &run);
     let init = of_init(&first);
     assert_eq!(init["level"], "error");
     let message = init["message"]["text"].as_str().unwrap();
-    assert!(message.starts_with("SIMULATED, not evidence: gpu.py:2 initialises CUDA"), "{message}");
+    assert!(
+        message.starts_with("SIMULATED, not evidence: gpu.py:2 initialises CUDA"),
+        "{message}"
+    );
     let place = &init["locations"][0]["physicalLocation"];
     assert_eq!(place["artifactLocation"]["uri"], "some%20lib/mine/gpu.py");
     assert_eq!(place["region"]["startLine"], 2);
-    let steps = init["codeFlows"][0]["threadFlows"][0]["locations"].as_array().expect("the way of the import");
-    let lines: Vec<&Value> =
-        steps.iter().map(|it| &it["location"]["physicalLocation"]["artifactLocation"]["uri"]).collect();
-    assert_eq!(lines, ["some%20lib/mine/__init__.py", "some%20lib/mine/gpu.py"]);
+    let steps = init["codeFlows"][0]["threadFlows"][0]["locations"]
+        .as_array()
+        .expect("the way of the import");
+    let lines: Vec<&Value> = steps
+        .iter()
+        .map(|it| &it["location"]["physicalLocation"]["artifactLocation"]["uri"])
+        .collect();
+    assert_eq!(
+        lines,
+        ["some%20lib/mine/__init__.py", "some%20lib/mine/gpu.py"]
+    );
     let invocation = &first["invocations"][0];
-    assert_eq!((invocation["exitCode"].as_i64(), &invocation["executionSuccessful"]), (Some(0), &Value::Bool(true)));
-    assert_eq!(invocation["toolExecutionNotifications"][0]["descriptor"]["id"], "simulated");
+    assert_eq!(
+        (
+            invocation["exitCode"].as_i64(),
+            &invocation["executionSuccessful"]
+        ),
+        (Some(0), &Value::Bool(true))
+    );
+    assert_eq!(
+        invocation["toolExecutionNotifications"][0]["descriptor"]["id"],
+        "simulated"
+    );
     let page = fs::read_to_string(&markdown).expect("it was written");
-    assert!(page.starts_with("# cuda-pitfalls trace\n") && page.contains("1 violation"), "{page}");
+    assert!(
+        page.starts_with("# cuda-pitfalls trace\n") && page.contains("1 violation"),
+        "{page}"
+    );
     // The same line, in another process and further down.
-    fs::write(package.join("gpu.py"), format!("# A comment.\n\n{code}")).expect("a file of our own");
+    fs::write(package.join("gpu.py"), format!("# A comment.\n\n{code}"))
+        .expect("a file of our own");
     let moved = of_init(&run());
-    assert_eq!(moved["locations"][0]["physicalLocation"]["region"]["startLine"], 4);
+    assert_eq!(
+        moved["locations"][0]["physicalLocation"]["region"]["startLine"],
+        4
+    );
     assert_eq!(moved["partialFingerprints"], init["partialFingerprints"]);
 }

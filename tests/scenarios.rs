@@ -58,7 +58,10 @@ fn main() -> ExitCode {
     let present = common::gpus();
     let subjects: Vec<Subject> = scenarios.iter().flat_map(subjects).collect();
     let is_whole = arguments.filter.is_none() && arguments.skip.is_empty();
-    let mut runs = Runs { is_whole, ..Runs::default() };
+    let mut runs = Runs {
+        is_whole,
+        ..Runs::default()
+    };
     for subject in &subjects {
         runs.add(simulated(subject), subject);
         runs.add("cuda", subject);
@@ -66,19 +69,33 @@ fn main() -> ExitCode {
     let runs = Arc::new(runs);
     let mut trials = Vec::new();
     for subject in subjects {
-        let name = format!("{}::{}", subject.instance.replacen('/', "::", 1), subject.case);
+        let name = format!(
+            "{}::{}",
+            subject.instance.replacen('/', "::", 1),
+            subject.case
+        );
         let lacking = present < subject.gpus.max(1);
         let (on_simulated, by_simulated) = (subject.clone(), runs.clone());
         let trial = move || on_simulated_machine(&on_simulated, &by_simulated);
         trials.push(Trial::ignorable_test(name.clone(), trial).with_kind("sim"));
         let by_measured = runs.clone();
-        let measured = Trial::ignorable_test(name, move || on_gpus(&subject, present, &by_measured));
+        let measured =
+            Trial::ignorable_test(name, move || on_gpus(&subject, present, &by_measured));
         trials.push(measured.with_kind("gpu").with_ignored_flag(lacking));
     }
     // Trials of one folder wait for one run: the first of each folder come first, so that runs are made side by side.
     let mut seen = BTreeMap::new();
     trials.sort_by_cached_key(|trial| {
-        let count: &mut usize = seen.entry(trial.name().split("::").next().unwrap_or_default().to_owned()).or_default();
+        let count: &mut usize = seen
+            .entry(
+                trial
+                    .name()
+                    .split("::")
+                    .next()
+                    .unwrap_or_default()
+                    .to_owned(),
+            )
+            .or_default();
         *count += 1;
         *count
     });
@@ -96,8 +113,12 @@ fn subjects(scenario: &Scenario) -> impl Iterator<Item = Subject> {
             instance: instance.name.clone(),
             case: case.name.clone(),
             gpus: scenario.needs.gpus as usize,
-            is_of_a_framework: case.python.as_ref().is_some_and(|python| !python.needs.is_empty()),
-            expects: !instance.expect.is_empty() || instance.cases.iter().any(|case| !case.expect.is_empty()),
+            is_of_a_framework: case
+                .python
+                .as_ref()
+                .is_some_and(|python| !python.needs.is_empty()),
+            expects: !instance.expect.is_empty()
+                || instance.cases.iter().any(|case| !case.expect.is_empty()),
         })
     })
 }
@@ -118,19 +139,42 @@ fn on_simulated_machine(subject: &Subject, runs: &Runs) -> Result<Completion, Fa
         // Where it is installed it meets a driver that models the calls of scenarios, not its own.
         return match done.verdict.kind {
             Kind::HarnessError => Err(done.verdict.detail.clone().into()),
-            _ => Ok(Completion::ignored_with(format!("a framework on a fake driver: {}", done.verdict.detail))),
+            _ => Ok(Completion::ignored_with(format!(
+                "a framework on a fake driver: {}",
+                done.verdict.detail
+            ))),
         };
     }
     if done.verdict.expectation == ExpectationMet::NoExpectation && !subject.expects {
-        return Ok(Completion::ignored_with("expects nothing: nobody has measured it yet"));
+        return Ok(Completion::ignored_with(
+            "expects nothing: nobody has measured it yet",
+        ));
     }
-    let not_modelled =
-        |attempt: &Attempt| attempt.judged.invalid.iter().any(|invalid| invalid.reason == Reason::NotModelled);
-    if done.verdict.reason == Some(Reason::NotModelled) && (attempts.is_empty() || attempts.iter().any(not_modelled)) {
-        return Ok(Completion::ignored_with(format!("not modelled: {}", done.verdict.detail)));
+    let not_modelled = |attempt: &Attempt| {
+        attempt
+            .judged
+            .invalid
+            .iter()
+            .any(|invalid| invalid.reason == Reason::NotModelled)
+    };
+    if done.verdict.reason == Some(Reason::NotModelled)
+        && (attempts.is_empty() || attempts.iter().any(not_modelled))
+    {
+        return Ok(Completion::ignored_with(format!(
+            "not modelled: {}",
+            done.verdict.detail
+        )));
     }
-    if let Some(invalid) = attempts.iter().find_map(|attempt| attempt.judged.invalid.first()) {
-        return Err(format!("an attempt does not count: {}: {}", invalid.reason.name(), invalid.detail).into());
+    if let Some(invalid) = attempts
+        .iter()
+        .find_map(|attempt| attempt.judged.invalid.first())
+    {
+        return Err(format!(
+            "an attempt does not count: {}: {}",
+            invalid.reason.name(),
+            invalid.detail
+        )
+        .into());
     }
     let by_another_case = done.verdict.reason == Some(Reason::NotModelled);
     answered(&done, &subject.case, Provenance::Simulated, by_another_case)
@@ -139,7 +183,9 @@ fn on_simulated_machine(subject: &Subject, runs: &Runs) -> Result<Completion, Fa
 fn on_gpus(subject: &Subject, present: usize, runs: &Runs) -> Result<Completion, Failed> {
     let needed = subject.gpus.max(1);
     if present < needed {
-        return Ok(Completion::ignored_with(format!("needs {needed} GPU(s), found {present}")));
+        return Ok(Completion::ignored_with(format!(
+            "needs {needed} GPU(s), found {present}"
+        )));
     }
     let done = runs.part("cuda", subject)?;
     if done.verdict.kind == Kind::Skipped {
@@ -149,13 +195,32 @@ fn on_gpus(subject: &Subject, present: usize, runs: &Runs) -> Result<Completion,
 }
 
 /// What must hold wherever a scenario ran.
-fn answered(done: &ScenarioReport, case: &str, by: Provenance, may_be_open: bool) -> Result<Completion, Failed> {
+fn answered(
+    done: &ScenarioReport,
+    case: &str,
+    by: Provenance,
+    may_be_open: bool,
+) -> Result<Completion, Failed> {
     let verdict = &done.verdict;
-    let words = || format!("{} ({}): {}", verdict.kind.name(), verdict.expectation.name(), verdict.detail);
+    let words = || {
+        format!(
+            "{} ({}): {}",
+            verdict.kind.name(),
+            verdict.expectation.name(),
+            verdict.detail
+        )
+    };
     if verdict.provenance != by {
-        return Err(format!("the verdict is {:?} and should be {by:?}", verdict.provenance).into());
+        return Err(format!(
+            "the verdict is {:?} and should be {by:?}",
+            verdict.provenance
+        )
+        .into());
     }
-    if !attempts(done, case).iter().any(|attempt| attempt.judged.invalid.is_empty()) {
+    if !attempts(done, case)
+        .iter()
+        .any(|attempt| attempt.judged.invalid.is_empty())
+    {
         return Err(format!("no attempt counts: {}", words()).into());
     }
     if verdict.expectation == ExpectationMet::Unexpected {
@@ -168,7 +233,10 @@ fn answered(done: &ScenarioReport, case: &str, by: Provenance, may_be_open: bool
 }
 
 fn attempts<'r>(done: &'r ScenarioReport, case: &str) -> &'r [Attempt] {
-    done.cases.iter().find(|known| known.name == case).map_or(&[], |case| &case.attempts)
+    done.cases
+        .iter()
+        .find(|known| known.name == case)
+        .map_or(&[], |case| &case.attempts)
 }
 
 /// One run for all instances of a folder on a machine: the instrument is measured once for all of them.
@@ -187,7 +255,11 @@ struct Run {
 
 impl Runs {
     fn add(&mut self, on: &'static str, subject: &Subject) {
-        self.by_folder.entry((on, folder(subject))).or_default().instances.insert(subject.instance.clone());
+        self.by_folder
+            .entry((on, folder(subject)))
+            .or_default()
+            .instances
+            .insert(subject.instance.clone());
     }
 
     /// What the run of a subject's folder found of its instance.
@@ -195,16 +267,32 @@ impl Runs {
         if self.is_whole && on == "sim:h200-x2" {
             let mut all = all_simulated().iter().flat_map(|report| &report.scenarios);
             let found = all.find(|scenario| scenario.name == subject.instance);
-            return found.cloned().ok_or_else(|| format!("{} is not in the reports", subject.instance));
+            return found
+                .cloned()
+                .ok_or_else(|| format!("{} is not in the reports", subject.instance));
         }
-        let run = self.by_folder.get(&(on, folder(subject))).ok_or("no run has this instance")?;
-        let done = run.done.get_or_init(|| ask(on, &run.instances)).as_ref().map_err(Clone::clone)?;
-        done.get(&subject.instance).cloned().ok_or_else(|| format!("{} is not in the report", subject.instance))
+        let run = self
+            .by_folder
+            .get(&(on, folder(subject)))
+            .ok_or("no run has this instance")?;
+        let done = run
+            .done
+            .get_or_init(|| ask(on, &run.instances))
+            .as_ref()
+            .map_err(Clone::clone)?;
+        done.get(&subject.instance)
+            .cloned()
+            .ok_or_else(|| format!("{} is not in the report", subject.instance))
     }
 }
 
 fn folder(subject: &Subject) -> String {
-    subject.instance.split('/').next().unwrap_or_default().to_string()
+    subject
+        .instance
+        .split('/')
+        .next()
+        .unwrap_or_default()
+        .to_string()
 }
 
 /// Asks instances, one attempt of each case.
@@ -218,23 +306,36 @@ fn ask(on: &str, instances: &BTreeSet<String>) -> Result<BTreeMap<String, Scenar
         command.args(["--allow", hazard.name()]);
     }
     let ran = scratch.start(command).wait(LONGEST);
-    let report: Report = serde_json::from_str(&ran.stdout)
-        .map_err(|error| format!("stdout is not a report ({error}):\n{}\n{}", ran.stdout, ran.stderr))?;
+    let report: Report = serde_json::from_str(&ran.stdout).map_err(|error| {
+        format!(
+            "stdout is not a report ({error}):\n{}\n{}",
+            ran.stdout, ran.stderr
+        )
+    })?;
     // What a GPU machine showed can be kept.
     if on == "cuda"
         && let Some(folder) = std::env::var_os("CUDA_PITFALLS_KEEP_REPORTS")
     {
         let folder = std::path::PathBuf::from(folder).join(format!("trials-{}", report.run.id));
         std::fs::create_dir_all(&folder).map_err(|error| error.to_string())?;
-        std::fs::write(folder.join("report.json"), &ran.stdout).map_err(|error| error.to_string())?;
+        std::fs::write(folder.join("report.json"), &ran.stdout)
+            .map_err(|error| error.to_string())?;
     }
-    Ok(report.scenarios.into_iter().map(|done| (done.name.clone(), done)).collect())
+    Ok(report
+        .scenarios
+        .into_iter()
+        .map(|done| (done.name.clone(), done))
+        .collect())
 }
 
 /// Keeps every other trial off the GPUs until the file is closed.
 fn lock() -> Result<File, String> {
     let path = std::env::temp_dir().join("cuda-pitfalls-tests.lock");
-    let file = File::options().create(true).append(true).open(&path).map_err(|error| error.to_string())?;
+    let file = File::options()
+        .create(true)
+        .append(true)
+        .open(&path)
+        .map_err(|error| error.to_string())?;
     file.lock().map_err(|error| error.to_string())?;
     Ok(file)
 }

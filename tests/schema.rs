@@ -24,12 +24,19 @@ fn validator(of: &str) -> Validator {
 
 /// What a schema has against a document.
 fn errors(validator: &Validator, document: &Value) -> Vec<String> {
-    validator.iter_errors(document).map(|error| format!("{}: {error}", error.instance_path())).collect()
+    validator
+        .iter_errors(document)
+        .map(|error| format!("{}: {error}", error.instance_path()))
+        .collect()
 }
 
 fn valid(validator: &Validator, what: &str, document: &Value) {
     let errors = errors(validator, document);
-    assert!(errors.is_empty(), "{what}: {:#?}", errors.iter().take(10).collect::<Vec<_>>());
+    assert!(
+        errors.is_empty(),
+        "{what}: {:#?}",
+        errors.iter().take(10).collect::<Vec<_>>()
+    );
 }
 
 fn to_json(source: &str) -> Value {
@@ -40,10 +47,15 @@ fn to_json(source: &str) -> Value {
 #[test]
 fn every_twin_is_a_scenario_about_calls() {
     let all = cuda_pitfalls::catalogue::select(&[]).expect("valid scenarios");
-    let named = all.iter().filter_map(|scenario| Some((scenario, scenario.twin.as_ref()?)));
+    let named = all
+        .iter()
+        .filter_map(|scenario| Some((scenario, scenario.twin.as_ref()?)));
     let unknown: Vec<String> = named
         .clone()
-        .filter(|(_, twin)| !all.iter().any(|other| other.name == **twin && other.twin.is_none()))
+        .filter(|(_, twin)| {
+            !all.iter()
+                .any(|other| other.name == **twin && other.twin.is_none())
+        })
         .map(|(scenario, twin)| format!("{}: {twin}", scenario.name))
         .collect();
     assert!(unknown.is_empty() && named.count() >= 40, "{unknown:?}");
@@ -52,10 +64,14 @@ fn every_twin_is_a_scenario_about_calls() {
 #[test]
 fn every_scenario_and_every_self_test_validates() {
     let validator = validator("scenario");
-    let mut all: Vec<(String, String)> =
-        catalogue::embedded().map(|it| (it.path.to_string(), it.source.to_string())).collect();
+    let mut all: Vec<(String, String)> = catalogue::embedded()
+        .map(|it| (it.path.to_string(), it.source.to_string()))
+        .collect();
     assert!(all.len() >= 20, "only {} scenarios", all.len());
-    for entry in fs::read_dir(root().join("tests/selftest")).expect("the folder of self-tests").flatten() {
+    for entry in fs::read_dir(root().join("tests/selftest"))
+        .expect("the folder of self-tests")
+        .flatten()
+    {
         let source = fs::read_to_string(entry.path()).expect("a self-test can be read");
         all.push((entry.path().display().to_string(), source));
     }
@@ -68,16 +84,28 @@ fn every_scenario_and_every_self_test_validates() {
 fn every_rule_of_trace_validates_and_a_wrong_one_does_not() {
     let validator = validator("diagnosis");
     let mut seen = 0;
-    for entry in fs::read_dir(root().join("scenarios/diagnoses")).expect("the folder of rules can be read").flatten() {
-        if entry.path().extension().is_none_or(|extension| extension != "toml") {
+    for entry in fs::read_dir(root().join("scenarios/diagnoses"))
+        .expect("the folder of rules can be read")
+        .flatten()
+    {
+        if entry
+            .path()
+            .extension()
+            .is_none_or(|extension| extension != "toml")
+        {
             continue;
         }
         let source = fs::read_to_string(entry.path()).expect("a rule can be read");
-        valid(&validator, &entry.path().to_string_lossy(), &to_json(&source));
+        valid(
+            &validator,
+            &entry.path().to_string_lossy(),
+            &to_json(&source),
+        );
         seen += 1;
     }
     assert!(seen >= 13, "only {seen} rules");
-    let good = fs::read_to_string(root().join("scenarios/diagnoses/late-mask.toml")).expect("a rule can be read");
+    let good = fs::read_to_string(root().join("scenarios/diagnoses/late-mask.toml"))
+        .expect("a rule can be read");
     let refuses = |damage: fn(&mut Value)| {
         let mut rule = to_json(&good);
         damage(&mut rule);
@@ -89,23 +117,36 @@ fn every_rule_of_trace_validates_and_a_wrong_one_does_not() {
     refuses(|rule| rule["when"]["used"] = json!(true));
     refuses(|rule| rule["when"]["after_init"] = json!("yes"));
     refuses(|rule| rule["workaround"]["pytorch"] = json!("text"));
-    refuses(|rule| drop(rule["workaround"].as_object_mut().and_then(|table| table.remove("any"))));
+    refuses(|rule| {
+        drop(
+            rule["workaround"]
+                .as_object_mut()
+                .and_then(|table| table.remove("any")),
+        )
+    });
 }
 
 #[test]
 fn an_unknown_key_does_not_validate_anywhere_in_a_scenario() {
     let validator = validator("scenario");
-    let good = fs::read_to_string(root().join("tests/selftest/asked.toml")).expect("a self-test can be read");
+    let good = fs::read_to_string(root().join("tests/selftest/asked.toml"))
+        .expect("a self-test can be read");
     assert!(validator.is_valid(&to_json(&good)));
     for (from, to) in [
         ("step_timeout", "surprise = 1\nstep_timeout"),
-        ("does = \"waits for ever\"", "does = \"waits\"\nsurprise = 1"),
+        (
+            "does = \"waits for ever\"",
+            "does = \"waits\"\nsurprise = 1",
+        ),
         ("exit = \"deadline\"", "exit = \"deadline\", surprise = 1"),
         ("{ pause = {} }", "{ pause = { surprise = 1 } }"),
         ("{ pause = {} }", "{ pause = {}, surprise = 1 }"),
     ] {
         assert!(good.contains(from), "{from}");
-        assert!(!validator.is_valid(&to_json(&good.replacen(from, to, 1))), "{to}");
+        assert!(
+            !validator.is_valid(&to_json(&good.replacen(from, to, 1))),
+            "{to}"
+        );
     }
 }
 
@@ -114,29 +155,57 @@ fn an_unknown_key_does_not_validate_anywhere_in_a_scenario() {
 #[test]
 fn every_argument_of_every_call_is_checked() {
     let validator = validator("scenario");
-    let good = fs::read_to_string(root().join("tests/selftest/asked.toml")).expect("a self-test can be read");
+    let good = fs::read_to_string(root().join("tests/selftest/asked.toml"))
+        .expect("a self-test can be read");
     let mut document = to_json(&good);
     let mut accepts = |call: &str, arguments: Value| {
         document["cases"]["trap"]["steps"] = json!([{ call: arguments }]);
         validator.is_valid(&document)
     };
     let schema: Value = serde_json::from_str(&printed("scenario")).expect("a schema is JSON");
-    let calls = schema["$defs"]["step"]["properties"].as_object().expect("calls");
+    let calls = schema["$defs"]["step"]["properties"]
+        .as_object()
+        .expect("calls");
     let mut seen = 0;
-    for (call, described) in calls.iter().filter(|(_, described)| described["properties"].is_object()) {
+    for (call, described) in calls
+        .iter()
+        .filter(|(_, described)| described["properties"].is_object())
+    {
         assert!(!accepts(call, json!(1)), "{call} takes a number");
-        assert!(!accepts(call, json!({ "surprise": 1 })), "{call} takes anything");
+        assert!(
+            !accepts(call, json!({ "surprise": 1 })),
+            "{call} takes anything"
+        );
         let arguments = described["properties"].as_object().expect("arguments");
-        let required: Vec<&str> =
-            described["required"].as_array().into_iter().flatten().flat_map(Value::as_str).collect();
+        let required: Vec<&str> = described["required"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .flat_map(Value::as_str)
+            .collect();
         // What stands for a parameter fits everywhere, but for names, which are texts as well.
-        let fits = |name: &str| if name == "arguments" { json!([]) } else { json!("${x}") };
-        let good: Map<String, Value> = required.iter().map(|name| (name.to_string(), fits(name))).collect();
-        assert!(accepts(call, Value::Object(good.clone())), "{call} does not take {good:?}");
+        let fits = |name: &str| {
+            if name == "arguments" {
+                json!([])
+            } else {
+                json!("${x}")
+            }
+        };
+        let good: Map<String, Value> = required
+            .iter()
+            .map(|name| (name.to_string(), fits(name)))
+            .collect();
+        assert!(
+            accepts(call, Value::Object(good.clone())),
+            "{call} does not take {good:?}"
+        );
         for argument in arguments.keys() {
             let mut bad = good.clone();
             bad.insert(argument.clone(), json!(true));
-            assert!(!accepts(call, Value::Object(bad)), "{call} takes a truth value as {argument}");
+            assert!(
+                !accepts(call, Value::Object(bad)),
+                "{call} takes a truth value as {argument}"
+            );
             seen += 1;
         }
     }
@@ -148,14 +217,25 @@ fn a_fresh_report_validates_and_a_damaged_one_does_not() {
     let validator = validator("report");
     let scratch = Scratch::new();
     // One that ends well, one that needs parameters and the runtime, and one that hangs.
-    let selectors = ["context/set-device-is-eager", "visibility/first-invalid-hides-all", "tests/selftest/hang.toml"];
-    let good = scratch.simulated("sim:h200-x2", &selectors, &["--repeat", "1"]).json();
+    let selectors = [
+        "context/set-device-is-eager",
+        "visibility/first-invalid-hides-all",
+        "tests/selftest/hang.toml",
+    ];
+    let good = scratch
+        .simulated("sim:h200-x2", &selectors, &["--repeat", "1"])
+        .json();
     valid(&validator, "a run", &good);
-    for pointer in
-        ["/schema", "/complete", "/scenarios/0/verdict/kind", "/scenarios/0/cases/0/attempts/0/exit", "/run/id"]
-    {
+    for pointer in [
+        "/schema",
+        "/complete",
+        "/scenarios/0/verdict/kind",
+        "/scenarios/0/cases/0/attempts/0/exit",
+        "/run/id",
+    ] {
         let mut bad = good.clone();
-        *bad.pointer_mut(pointer).unwrap_or_else(|| panic!("{pointer}")) = Value::from(7);
+        *bad.pointer_mut(pointer)
+            .unwrap_or_else(|| panic!("{pointer}")) = Value::from(7);
         assert!(!validator.is_valid(&bad), "{pointer} may be 7");
     }
 }
@@ -172,12 +252,31 @@ fn every_committed_report_validates() {
 #[test]
 fn compact_and_merged_documents_validate() {
     let scratch = Scratch::new();
-    let ran = scratch.simulated("sim:h200-x2", &["memory/context-cost"], &["--repeat", "1", "--compact"]);
+    let ran = scratch.simulated(
+        "sim:h200-x2",
+        &["memory/context-cost"],
+        &["--repeat", "1", "--compact"],
+    );
     valid(&validator("report"), "a compact report", &ran.json());
-    let (report, out) = (scratch.file("compact.json", &ran.stdout), scratch.at("fleet.json"));
-    let merged = scratch.run(&["fleet", "merge", "--simulated", &report, "--out", &out, "--json"]);
+    let (report, out) = (
+        scratch.file("compact.json", &ran.stdout),
+        scratch.at("fleet.json"),
+    );
+    let merged = scratch.run(&[
+        "fleet",
+        "merge",
+        "--simulated",
+        &report,
+        "--out",
+        &out,
+        "--json",
+    ]);
     valid(&validator("fleet"), "a merge", &merged.json());
-    valid(&validator("fleet-diff"), "a diff", &scratch.run(&["fleet", "diff", &out, &out, "--json"]).json());
+    valid(
+        &validator("fleet-diff"),
+        "a diff",
+        &scratch.run(&["fleet", "diff", &out, &out, "--json"]).json(),
+    );
 }
 
 /// What `explain --json` prints of each kind of text: a call, an error, a line, a variable, a symptom, and nothing.
@@ -197,8 +296,12 @@ fn what_explain_prints_validates() {
         "banana",
     ] {
         let found = explainer.explain(Query::parse(text));
-        let document = serde_json::to_value(cuda_pitfalls::render::explain::document(&found)).expect("JSON");
-        assert_eq!(document["schema"], json!({ "name": "cuda-pitfalls-explanation", "major": 1, "minor": 0 }));
+        let document =
+            serde_json::to_value(cuda_pitfalls::render::explain::document(&found)).expect("JSON");
+        assert_eq!(
+            document["schema"],
+            json!({ "name": "cuda-pitfalls-explanation", "major": 1, "minor": 0 })
+        );
         valid(&validator, text, &document);
     }
 }

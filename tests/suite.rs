@@ -15,7 +15,11 @@ mod machine {
     #[path = "../src/fake/sim/machine/gpu.rs"]
     pub mod gpu;
 }
-#[allow(missing_docs, unreachable_pub, reason = "the simulated driver's own file")]
+#[allow(
+    missing_docs,
+    unreachable_pub,
+    reason = "the simulated driver's own file"
+)]
 #[path = "."]
 mod model {
     #[path = "../src/fake/sim/model/mask.rs"]

@@ -44,8 +44,18 @@ impl Outcome {
     /// Fails unless nothing was concluded, for this reason, and the program says so.
     fn inconclusive(&self, reason: Reason) {
         let verdict = &self.scenario().verdict;
-        assert_eq!((verdict.kind, verdict.reason), (Kind::Inconclusive, Some(reason)), "{}", verdict.detail);
-        let first = self.attempt().judged.invalid.first().map(|invalid| invalid.reason);
+        assert_eq!(
+            (verdict.kind, verdict.reason),
+            (Kind::Inconclusive, Some(reason)),
+            "{}",
+            verdict.detail
+        );
+        let first = self
+            .attempt()
+            .judged
+            .invalid
+            .first()
+            .map(|invalid| invalid.reason);
         assert_eq!(first, Some(reason), "{:?}", self.attempt().judged.invalid);
         self.ran.clone().ended(3, "inconclusive");
     }
@@ -57,16 +67,39 @@ fn run(stem: &str) -> Outcome {
     let scratch = Scratch::new();
     let file = format!("tests/selftest/{stem}.toml");
     let started = Instant::now();
-    let (ran, report) = scratch.simulate(MACHINE, &[&file, "tests/selftest/clean.toml"], &["--repeat", "1"]);
+    let (ran, report) = scratch.simulate(
+        MACHINE,
+        &[&file, "tests/selftest/clean.toml"],
+        &["--repeat", "1"],
+    );
     let elapsed = started.elapsed();
     scratch.assert_no_process_left();
     let left = names_in(scratch.path());
-    assert!(!left.iter().any(|name| name.starts_with("cuda-pitfalls-")), "left behind: {left:?}");
+    assert!(
+        !left.iter().any(|name| name.starts_with("cuda-pitfalls-")),
+        "left behind: {left:?}"
+    );
     assert!(report.complete && ran.code.is_some(), "{}", ran.stderr);
     let clean = part(&report, "selftest/clean");
-    assert_eq!(clean.verdict.kind, Kind::Reproduced, "the next scenario did not start clean: {}", clean.verdict.detail);
-    assert!(clean.cases.iter().flat_map(|case| &case.attempts).all(|attempt| attempt.judged.invalid.is_empty()));
-    Outcome { ran, report, elapsed, name: format!("selftest/{stem}") }
+    assert_eq!(
+        clean.verdict.kind,
+        Kind::Reproduced,
+        "the next scenario did not start clean: {}",
+        clean.verdict.detail
+    );
+    assert!(
+        clean
+            .cases
+            .iter()
+            .flat_map(|case| &case.attempts)
+            .all(|attempt| attempt.judged.invalid.is_empty())
+    );
+    Outcome {
+        ran,
+        report,
+        elapsed,
+        name: format!("selftest/{stem}"),
+    }
 }
 
 /// A hang: the deadline is named, kept, and ends in the signals that were needed and no others. A deadline that nobody
@@ -78,7 +111,11 @@ fn hangs(stem: &str, sent: &[&str]) {
     assert_eq!(exit.sent, sent);
     assert_eq!(exit.signal.as_deref(), sent.last().copied());
     assert!(!exit.said_bye && !exit.unkillable);
-    assert!(outcome.elapsed >= Duration::from_secs(2), "{:?} is before the deadline", outcome.elapsed);
+    assert!(
+        outcome.elapsed >= Duration::from_secs(2),
+        "{:?} is before the deadline",
+        outcome.elapsed
+    );
     outcome.inconclusive(Reason::Hang);
 }
 
@@ -87,7 +124,9 @@ fn hangs(stem: &str, sent: &[&str]) {
 #[test]
 fn a_hang_ends_at_its_deadline_by_the_signals_that_it_takes() {
     let by_sigterm = ["hang", "too-long", "stopped", "child-hangs", "fake-bye"];
-    by_sigterm.into_iter().for_each(|stem| hangs(stem, &["SIGTERM"]));
+    by_sigterm
+        .into_iter()
+        .for_each(|stem| hangs(stem, &["SIGTERM"]));
     hangs("hang-deaf", &["SIGTERM", "SIGKILL"]);
 }
 
@@ -98,7 +137,13 @@ fn crashes(stem: &str, signal: &str) {
     assert_eq!(exit.signal.as_deref(), Some(signal));
     assert_eq!(outcome.label(exit.died_at), "fault");
     assert!(exit.sent.is_empty() && exit.code.is_none() && !exit.said_bye);
-    assert!(outcome.scenario().verdict.detail.contains(&format!("{signal} at fault")));
+    assert!(
+        outcome
+            .scenario()
+            .verdict
+            .detail
+            .contains(&format!("{signal} at fault"))
+    );
     outcome.inconclusive(Reason::Crashed);
 }
 
@@ -113,7 +158,11 @@ fn a_forked_child_that_crashes_is_noticed_at_once() {
     let outcome = run("child-crashes");
     let exit = &outcome.attempt().recording.exit;
     assert_eq!(outcome.label(exit.died_at), "fault");
-    assert_eq!((exit.code, exit.deadline_at), (Some(0), None), "its parent was well");
+    assert_eq!(
+        (exit.code, exit.deadline_at),
+        (Some(0), None),
+        "its parent was well"
+    );
     outcome.inconclusive(Reason::Crashed);
 }
 
@@ -121,7 +170,11 @@ fn a_forked_child_that_crashes_is_noticed_at_once() {
 fn a_fork_that_fails_is_not_waited_for() {
     let outcome = run("fork-fails");
     let exit = &outcome.attempt().recording.exit;
-    assert_eq!((exit.code, exit.deadline_at), (Some(0), None), "the worker was well, and no deadline passed");
+    assert_eq!(
+        (exit.code, exit.deadline_at),
+        (Some(0), None),
+        "the worker was well, and no deadline passed"
+    );
     outcome.inconclusive(Reason::ExitedEarly);
 }
 
@@ -131,7 +184,11 @@ fn leaves_early(stem: &str, code: i32) {
     let exit = &outcome.attempt().recording.exit;
     assert_eq!(exit.code, Some(code));
     assert!(!exit.said_bye && exit.sent.is_empty() && exit.signal.is_none());
-    assert!(outcome.scenario().verdict.detail.contains("at fault"), "{}", outcome.scenario().verdict.detail);
+    assert!(
+        outcome.scenario().verdict.detail.contains("at fault"),
+        "{}",
+        outcome.scenario().verdict.detail
+    );
     outcome.inconclusive(Reason::ExitedEarly);
 }
 
@@ -145,14 +202,26 @@ fn any_exit_code_before_the_last_step_concludes_nothing() {
 fn a_gibibyte_of_noise_fills_neither_memory_nor_time() {
     let outcome = run("flood");
     let attempt = outcome.attempt();
-    assert_eq!(attempt.recording.stdout_bytes, 1 << 30, "all of it was taken");
-    assert!(attempt.recording.stdout_tail.len() <= 16 << 10, "{} bytes were kept", attempt.recording.stdout_tail.len());
+    assert_eq!(
+        attempt.recording.stdout_bytes,
+        1 << 30,
+        "all of it was taken"
+    );
+    assert!(
+        attempt.recording.stdout_tail.len() <= 16 << 10,
+        "{} bytes were kept",
+        attempt.recording.stdout_tail.len()
+    );
     assert!(
         attempt.judged.invalid.is_empty() && attempt.recording.exit.said_bye,
         "noise is no reason to doubt: {:?}",
         attempt.judged.invalid
     );
-    let peak = outcome.report.run.parent_peak_rss_bytes.expect("the parent knows its own size");
+    let peak = outcome
+        .report
+        .run
+        .parent_peak_rss_bytes
+        .expect("the parent knows its own size");
     assert!(peak <= 64 << 20, "the parent grew to {peak} bytes");
     outcome.ran.ended(0, "ok");
 }
@@ -167,7 +236,12 @@ fn a_grandchild_in_a_session_of_its_own_is_reported_and_killed() {
 #[test]
 fn a_deadline_is_an_answer_where_the_question_asks_for_it() {
     let outcome = run("asked");
-    assert_eq!(outcome.scenario().verdict.kind, Kind::Reproduced, "{}", outcome.scenario().verdict.detail);
+    assert_eq!(
+        outcome.scenario().verdict.kind,
+        Kind::Reproduced,
+        "{}",
+        outcome.scenario().verdict.detail
+    );
     outcome.ran.ended(0, "ok");
 }
 
@@ -175,13 +249,33 @@ fn a_deadline_is_an_answer_where_the_question_asks_for_it() {
 fn fresh_processes_start_from_nothing_and_are_waited_for() {
     let outcome = run("processes");
     let scenario = outcome.scenario();
-    assert_eq!(scenario.verdict.kind, Kind::Reproduced, "{}", scenario.verdict.detail);
-    assert!(scenario.verdict.unexpected.is_empty(), "{:?}", scenario.verdict.unexpected);
+    assert_eq!(
+        scenario.verdict.kind,
+        Kind::Reproduced,
+        "{}",
+        scenario.verdict.detail
+    );
+    assert!(
+        scenario.verdict.unexpected.is_empty(),
+        "{:?}",
+        scenario.verdict.unexpected
+    );
     for case in &scenario.cases {
         let attempt = &case.attempts[0];
-        let child = attempt.recording.events.iter().filter(|said| said.process.as_deref() == Some("child"));
-        let ready = child.filter(|said| matches!(said.event, Event::Ready { .. })).count();
-        assert_eq!((ready, attempt.recording.exit.leaked_children), (1, 0), "{}", case.name);
+        let child = attempt
+            .recording
+            .events
+            .iter()
+            .filter(|said| said.process.as_deref() == Some("child"));
+        let ready = child
+            .filter(|said| matches!(said.event, Event::Ready { .. }))
+            .count();
+        assert_eq!(
+            (ready, attempt.recording.exit.leaked_children),
+            (1, 0),
+            "{}",
+            case.name
+        );
     }
 }
 
@@ -189,6 +283,13 @@ fn fresh_processes_start_from_nothing_and_are_waited_for() {
 fn steps_on_exit_handlers_are_made_inside_them() {
     let outcome = run("handlers");
     let scenario = outcome.scenario();
-    assert!(scenario.verdict.unexpected.is_empty(), "{:?}", scenario.verdict.unexpected);
-    assert!(outcome.attempt().recording.exit.said_bye && outcome.attempt().recording.exit.code == Some(0));
+    assert!(
+        scenario.verdict.unexpected.is_empty(),
+        "{:?}",
+        scenario.verdict.unexpected
+    );
+    assert!(
+        outcome.attempt().recording.exit.said_bye
+            && outcome.attempt().recording.exit.code == Some(0)
+    );
 }

@@ -23,7 +23,12 @@ use common::{LONGEST, Scratch, behind};
 const MACHINE: &str = "sim:h200-x1";
 
 /// Names that a line of `/proc/self/maps` cannot be split for, or that are not text.
-const ODD_NAMES: [&[u8]; 4] = [b"sp ace", b"new\nline", b"not-\xff-text", b"literal\\012escape"];
+const ODD_NAMES: [&[u8]; 4] = [
+    b"sp ace",
+    b"new\nline",
+    b"not-\xff-text",
+    b"literal\\012escape",
+];
 
 /// A folder of this name in that of the test.
 fn folder(scratch: &Scratch, name: &[u8]) -> PathBuf {
@@ -41,8 +46,21 @@ fn command(scratch: &Scratch, on: &str, stem: &str) -> Command {
 /// Fails unless everything says that nothing was measured.
 fn is_simulated(report: &Report) {
     assert_eq!(report.provenance, Provenance::Simulated);
-    assert!(report.scenarios.iter().all(|scenario| scenario.verdict.provenance == Provenance::Simulated));
-    assert!(report.machine.libraries.iter().any(|library| library.simulated), "{:?}", report.machine.libraries);
+    assert!(
+        report
+            .scenarios
+            .iter()
+            .all(|scenario| scenario.verdict.provenance == Provenance::Simulated)
+    );
+    assert!(
+        report
+            .machine
+            .libraries
+            .iter()
+            .any(|library| library.simulated),
+        "{:?}",
+        report.machine.libraries
+    );
 }
 
 #[test]
@@ -53,7 +71,8 @@ fn a_simulated_run_is_never_reported_as_measured() {
         command.env("TMPDIR", folder(&scratch, name));
         let ran = scratch.ran(command);
         let text = String::from_utf8_lossy(name);
-        let report: Report = serde_json::from_value(ran.json()).unwrap_or_else(|error| panic!("{text}: {error}"));
+        let report: Report =
+            serde_json::from_value(ran.json()).unwrap_or_else(|error| panic!("{text}: {error}"));
         is_simulated(&report);
         ran.ended(0, "ok");
     }
@@ -80,9 +99,17 @@ fn a_libcuda_that_cannot_be_used_is_refused() {
     let (simulated, absent) = (links.join("libcuda.so.1"), links.join("libcuda.so.9"));
     for (on, path, why) in [
         ("cuda", &absent, "libcuda.so.9: No such file"),
-        ("cuda", &no_library, "libcuda.so.1: the loader cannot load this file"),
+        (
+            "cuda",
+            &no_library,
+            "libcuda.so.1: the loader cannot load this file",
+        ),
         ("cuda", &simulated, "belongs to the simulated machine"),
-        (MACHINE, &simulated, "the simulated machine has its own libcuda"),
+        (
+            MACHINE,
+            &simulated,
+            "the simulated machine has its own libcuda",
+        ),
     ] {
         let mut command = command(&scratch, on, "clean");
         command.arg("--libcuda").arg(path);
@@ -100,14 +127,19 @@ fn a_name_that_the_loader_would_split_is_refused() {
         command.env("TMPDIR", folder(&scratch, name.as_bytes()));
         let ran = scratch.ran(command).ended(2, "usage");
         let error = ran.json()["error"].as_str().unwrap_or_default().to_string();
-        assert!(error.contains("TMPDIR") && error.contains(&format!("`{byte}`")), "{error}");
+        assert!(
+            error.contains("TMPDIR") && error.contains(&format!("`{byte}`")),
+            "{error}"
+        );
     }
 }
 
 /// The private folder of a run that is under way.
 fn private_folder(scratch: &Scratch) -> Option<PathBuf> {
     let mut entries = fs::read_dir(scratch.path()).ok()?.flatten();
-    entries.find(|entry| entry.file_name().as_bytes().starts_with(b"cuda-pitfalls-")).map(|entry| entry.path())
+    entries
+        .find(|entry| entry.file_name().as_bytes().starts_with(b"cuda-pitfalls-"))
+        .map(|entry| entry.path())
 }
 
 #[test]
@@ -118,7 +150,10 @@ fn the_private_folder_is_private_whatever_the_umask() {
         let running = scratch.start(behind(&masked, &command(&scratch, MACHINE, "wait")));
         scratch.sleeper();
         let folder = private_folder(&scratch).expect("the folder of the run");
-        let mode = fs::metadata(&folder).expect("the folder").permissions().mode();
+        let mode = fs::metadata(&folder)
+            .expect("the folder")
+            .permissions()
+            .mode();
         assert_eq!(mode & 0o7777, 0o700, "umask {umask}");
         running.wait(LONGEST).ended(0, "ok");
     }
@@ -129,9 +164,19 @@ fn a_limit_on_the_size_of_files_fails_the_report_and_kills_nobody() {
     let scratch = Scratch::new();
     let running = scratch.start(command(&scratch, MACHINE, "wait"));
     scratch.sleeper();
-    let limit = libc::rlimit { rlim_cur: 64, rlim_max: 64 };
+    let limit = libc::rlimit {
+        rlim_cur: 64,
+        rlim_max: 64,
+    };
     // SAFETY: the limits are a live struct, and the process is our child.
-    let set = unsafe { libc::prlimit(running.pid(), libc::RLIMIT_FSIZE, &raw const limit, std::ptr::null_mut()) };
+    let set = unsafe {
+        libc::prlimit(
+            running.pid(),
+            libc::RLIMIT_FSIZE,
+            &raw const limit,
+            std::ptr::null_mut(),
+        )
+    };
     assert_eq!(set, 0);
     let ran = running.wait(LONGEST);
     assert_eq!(ran.code, Some(74), "{ran:#?}");
@@ -144,27 +189,42 @@ fn a_folder_that_a_program_without_descriptors_leaves_is_named() {
     let scratch = Scratch::new();
     let first = (4..40).find(|limit| {
         let run = scratch.simulating(MACHINE, &["memory/context-cost"], &["--quick"]);
-        let ran = scratch.ran(behind(&["sh", "-c", &format!("ulimit -n {limit}; exec \"$@\""), "sh"], &run));
+        let ran = scratch.ran(behind(
+            &["sh", "-c", &format!("ulimit -n {limit}; exec \"$@\""), "sh"],
+            &run,
+        ));
         let left = common::names_in(scratch.path());
-        let unnamed = left.iter().find(|name| name.starts_with("cuda-pitfalls-") && !ran.stderr.contains(*name));
+        let unnamed = left
+            .iter()
+            .find(|name| name.starts_with("cuda-pitfalls-") && !ran.stderr.contains(*name));
         assert_eq!(unnamed, None, "with {limit}: {}", ran.stderr);
-        left.iter().filter(|name| name.starts_with("cuda-pitfalls-")).for_each(|name| {
-            let _ = fs::remove_dir_all(scratch.path().join(name));
-        });
+        left.iter()
+            .filter(|name| name.starts_with("cuda-pitfalls-"))
+            .for_each(|name| {
+                let _ = fs::remove_dir_all(scratch.path().join(name));
+            });
         !matches!(ran.code, Some(2 | 70 | 127))
     });
-    assert!(first.is_some_and(|limit| limit > 10), "{first:?}: no limit was in its way");
+    assert!(
+        first.is_some_and(|limit| limit > 10),
+        "{first:?}: no limit was in its way"
+    );
 }
 
 /// Starts the program with signals ignored, as `nohup` and some shells do.
 fn ignoring(scratch: &Scratch, signals: &str, stem: &str) -> Command {
-    behind(&["env", &format!("--ignore-signal={signals}")], &command(scratch, MACHINE, stem))
+    behind(
+        &["env", &format!("--ignore-signal={signals}")],
+        &command(scratch, MACHINE, stem),
+    )
 }
 
 #[test]
 fn a_caller_that_ignores_sigchld_spoils_nothing() {
     let scratch = Scratch::new();
-    scratch.ran(ignoring(&scratch, "CHLD", "processes")).ended(0, "ok");
+    scratch
+        .ran(ignoring(&scratch, "CHLD", "processes"))
+        .ended(0, "ok");
 }
 
 #[test]
@@ -186,17 +246,35 @@ fn descriptors_of_the_caller_reach_no_process_of_a_run() {
     let fd = file.as_raw_fd();
     // SAFETY: a copy of a descriptor, without the flag that closes it at exec.
     unsafe {
-        command.pre_exec(move || if libc::dup2(fd, 77) == 77 { Ok(()) } else { Err(std::io::Error::last_os_error()) });
+        command.pre_exec(move || {
+            if libc::dup2(fd, 77) == 77 {
+                Ok(())
+            } else {
+                Err(std::io::Error::last_os_error())
+            }
+        });
     }
     let running = scratch.start(command);
     scratch.sleeper();
     let children = scratch.processes();
-    assert!(["__worker", "__sampler"].iter().all(|role| children.iter().any(|(_, line)| line.contains(role))));
+    assert!(
+        ["__worker", "__sampler"]
+            .iter()
+            .all(|role| children.iter().any(|(_, line)| line.contains(role)))
+    );
     for (pid, line) in children.iter().filter(|(_, line)| line.contains("__")) {
-        let open = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
-        let open: Vec<OsString> =
-            open.filter_map(|entry| fs::read_link(entry.path()).ok()).map(PathBuf::into_os_string).collect();
-        assert!(!open.contains(&OsString::from_vec(secret.as_os_str().as_bytes().to_vec())), "{line}: {open:?}");
+        let open = fs::read_dir(format!("/proc/{pid}/fd"))
+            .into_iter()
+            .flatten()
+            .flatten();
+        let open: Vec<OsString> = open
+            .filter_map(|entry| fs::read_link(entry.path()).ok())
+            .map(PathBuf::into_os_string)
+            .collect();
+        assert!(
+            !open.contains(&OsString::from_vec(secret.as_os_str().as_bytes().to_vec())),
+            "{line}: {open:?}"
+        );
     }
     running.wait(LONGEST).ended(0, "ok");
 }
@@ -206,7 +284,15 @@ fn a_pipe_named_lock_holds_nobody() {
     let scratch = Scratch::new();
     let other = folder(&scratch, b"cuda-pitfalls-pipe");
     fs::set_permissions(&other, fs::Permissions::from_mode(0o700)).expect("ours");
-    assert!(Command::new("mkfifo").arg(other.join("lock")).status().expect("mkfifo runs").success());
-    scratch.ran(command(&scratch, MACHINE, "clean")).ended(0, "ok");
+    assert!(
+        Command::new("mkfifo")
+            .arg(other.join("lock"))
+            .status()
+            .expect("mkfifo runs")
+            .success()
+    );
+    scratch
+        .ran(command(&scratch, MACHINE, "clean"))
+        .ended(0, "ok");
     assert!(other.join("lock").exists(), "it is not ours to remove");
 }

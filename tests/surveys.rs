@@ -23,12 +23,17 @@ use common::{Ran, Scratch, against_schema, committed_documents, eventually, read
 
 fn open(path: &Path) -> SurveyDocument {
     let stored = Stored::open(path).expect("a survey can be read");
-    SurveyDocument::from_stored(&stored).expect("it is a survey").expect("of this version")
+    SurveyDocument::from_stored(&stored)
+        .expect("it is a survey")
+        .expect("of this version")
 }
 
 /// Every committed survey, with its folder's name.
 fn committed() -> Vec<(String, PathBuf)> {
-    SurveyKind::all().iter().flat_map(|kind| committed_documents(&kind.file())).collect()
+    SurveyKind::all()
+        .iter()
+        .flat_map(|kind| committed_documents(&kind.file()))
+        .collect()
 }
 
 #[test]
@@ -38,18 +43,31 @@ fn committed_surveys_are_measured_and_as_their_schemas_say() {
         assert_eq!(survey.provenance, Provenance::Measured, "{name}");
         let document: Value = read_json(&file);
         let stopped = document["survey"]["interrupted"].is_string();
-        assert_eq!(document["complete"] == true, !stopped, "{name}: a survey is whole, or says that it was stopped");
+        assert_eq!(
+            document["complete"] == true,
+            !stopped,
+            "{name}: a survey is whole, or says that it was stopped"
+        );
         let errors = against_schema("survey", &document);
         assert!(errors.is_empty(), "{name}: {errors:#?}");
         // The controls of lines are rows of their own.
         if survey.kind.described().takes("--jobs") {
-            let held: Vec<bool> =
-                survey.rows.iter().filter(|row| row.is_control).map(|row| row.facts["as_expected"] == true).collect();
+            let held: Vec<bool> = survey
+                .rows
+                .iter()
+                .filter(|row| row.is_control)
+                .map(|row| row.facts["as_expected"] == true)
+                .collect();
             assert!(!held.is_empty() && held.iter().all(|held| *held), "{name}");
             continue;
         }
-        let beside = read(file.parent().expect("a folder")).expect("the controls' report is beside it");
-        assert_eq!(beside.run.exit.expect("it ended").code, 0, "{name}: the controls did not behave");
+        let beside =
+            read(file.parent().expect("a folder")).expect("the controls' report is beside it");
+        assert_eq!(
+            beside.run.exit.expect("it ended").code,
+            0,
+            "{name}: the controls did not behave"
+        );
     }
 }
 
@@ -60,23 +78,35 @@ fn what_frameworks_say_of_a_driver_that_does_not_start_is_explained() {
     let (mut said, mut wrong) = (0, Vec::new());
     for (name, file) in committed() {
         let rows: Vec<ErrorRow> = open(&file).rows_of();
-        for row in rows.iter().filter(|row| row.effect(&rows) == Some(ErrorEffect::Raises)) {
-            let (Some(returned), Some(raised)) = (&row.returned, &row.raised) else { continue };
+        for row in rows
+            .iter()
+            .filter(|row| row.effect(&rows) == Some(ErrorEffect::Raises))
+        {
+            let (Some(returned), Some(raised)) = (&row.returned, &row.raised) else {
+                continue;
+            };
             // An invalid value can come of anything.
             if !["cuInit", "count"].contains(&returned.place.as_str()) || returned.code == 1 {
                 continue;
             }
             said += 1;
-            let found = explainer.explain(Query::pasted(&format!("{}: {}", raised.kind, raised.message)));
+            let found = explainer.explain(Query::pasted(&format!(
+                "{}: {}",
+                raised.kind, raised.message
+            )));
             let first = found.names().into_iter().next().unwrap_or_default();
-            let is_right = first == format!("error/{}", returned.code) || first.starts_with("message/");
+            let is_right =
+                first == format!("error/{}", returned.code) || first.starts_with("message/");
             // libcudart makes one status of several: PyTorch and CuPy say that of an error at the start.
             if !(found.certainty.is_claimed() && (is_right || first == "error/3")) {
                 wrong.push(format!("{name} {}: {first} for {}", row.id, raised.message));
             }
         }
     }
-    assert!(said >= 100 && wrong.is_empty(), "{said} messages: {wrong:#?}");
+    assert!(
+        said >= 100 && wrong.is_empty(),
+        "{said} messages: {wrong:#?}"
+    );
 }
 
 #[test]
@@ -84,7 +114,10 @@ fn the_rule_of_today_says_what_every_committed_mask_showed() {
     let mut held = 0;
     for (name, file) in committed() {
         let rows = by_todays_rule(&open(&file));
-        let wrong: Vec<&MaskRow> = rows.iter().filter(|row| row.as_predicted != Some(true)).collect();
+        let wrong: Vec<&MaskRow> = rows
+            .iter()
+            .filter(|row| row.as_predicted != Some(true))
+            .collect();
         assert!(wrong.is_empty(), "{name}: {wrong:#?}");
         held += rows.len();
     }
@@ -109,7 +142,9 @@ fn folder(scratch: &Scratch) -> PathBuf {
 
 /// The rows that a survey of the simulated machine printed, once it ended well and follows its schema.
 fn printed<T: DeserializeOwned>(scratch: &Scratch, kind: SurveyKind, arguments: &[&str]) -> Vec<T> {
-    let document = survey(scratch, &[&[kind.name()], arguments, &["--json"]].concat()).ended(0, "ok").json();
+    let document = survey(scratch, &[&[kind.name()], arguments, &["--json"]].concat())
+        .ended(0, "ok")
+        .json();
     let errors = against_schema("survey", &document);
     assert!(errors.is_empty(), "{errors:#?}");
     assert_eq!(document["provenance"], "simulated");
@@ -121,7 +156,10 @@ fn a_survey_of_calls_has_its_rows_and_its_controls() {
     let scratch = Scratch::new();
     let asked = ["cuInit", "cudaSetDevice", "--on", "sim:h200-x2"];
     let rows: Vec<CallRow> = printed(&scratch, SurveyKind::Calls, &asked);
-    assert!(rows.iter().all(|row| row.standing.attempts == 3 && row.seen.len() == 3));
+    assert!(
+        rows.iter()
+            .all(|row| row.standing.attempts == 3 && row.seen.len() == 3)
+    );
     // The controls' report lies beside the survey.
     let controls = read(&folder(&scratch)).expect("a report");
     assert!(controls.complete && controls.scenarios.len() >= 3);
@@ -130,9 +168,30 @@ fn a_survey_of_calls_has_its_rows_and_its_controls() {
 #[test]
 fn the_simulated_machine_does_what_real_gpus_did() {
     let scratch = Scratch::new();
-    survey(&scratch, &["calls", "--on", "sim:h200-x2", "--visible-gpus", "2", "--quick"]).ended(0, "ok");
-    let simulated = folder(&scratch).join(SurveyKind::Calls.file()).to_string_lossy().into_owned();
-    let ran = scratch.run(&["compare", "reports/survey-calls-h200-x2/survey-calls.json", &simulated, "--json"]).good();
+    survey(
+        &scratch,
+        &[
+            "calls",
+            "--on",
+            "sim:h200-x2",
+            "--visible-gpus",
+            "2",
+            "--quick",
+        ],
+    )
+    .ended(0, "ok");
+    let simulated = folder(&scratch)
+        .join(SurveyKind::Calls.file())
+        .to_string_lossy()
+        .into_owned();
+    let ran = scratch
+        .run(&[
+            "compare",
+            "reports/survey-calls-h200-x2/survey-calls.json",
+            &simulated,
+            "--json",
+        ])
+        .good();
     let same = ran.json()["same"].as_u64().unwrap_or(0);
     assert!(same >= 160, "only {same} calls are modelled");
 }
@@ -140,25 +199,52 @@ fn the_simulated_machine_does_what_real_gpus_did() {
 #[test]
 fn the_rule_predicts_what_the_simulated_machine_does() {
     let scratch = Scratch::new();
-    let asked = ["--on", "sim:h200-x2", "--generate", "30", "--seed", "7", "--quick"];
+    let asked = [
+        "--on",
+        "sim:h200-x2",
+        "--generate",
+        "30",
+        "--seed",
+        "7",
+        "--quick",
+    ];
     let rows: Vec<MaskRow> = printed(&scratch, SurveyKind::Mask, &asked);
-    assert_eq!(rows.iter().filter(|row| row.group == "Generated").count(), 30, "on top of those that are listed");
+    assert_eq!(
+        rows.iter().filter(|row| row.group == "Generated").count(),
+        30,
+        "on top of those that are listed"
+    );
     assert!(rows.iter().all(|row| row.as_predicted == Some(true)));
     for count in [0, 1, 2] {
-        assert!(rows.iter().filter(|row| row.count == Some(count)).count() > 10, "few show {count}");
+        assert!(
+            rows.iter().filter(|row| row.count == Some(count)).count() > 10,
+            "few show {count}"
+        );
     }
 }
 
 #[test]
 fn every_variable_that_the_simulated_machine_models_is_latched_as_on_gpus() {
     let scratch = Scratch::new();
-    let simulated: Vec<EnvRow> = printed(&scratch, SurveyKind::Env, &["--on", "sim:h200-x2", "--quick"]);
+    let simulated: Vec<EnvRow> = printed(
+        &scratch,
+        SurveyKind::Env,
+        &["--on", "sim:h200-x2", "--quick"],
+    );
     let survey = open(&root().join("reports/survey-env-h200-x2/survey-env.json"));
     let measured: Vec<EnvRow> = survey.rows_of();
     let mut told = 0;
     for row in simulated.iter().filter(|row| row.is_conclusive()) {
-        let real = measured.iter().find(|real| real.variable == row.variable).expect("it was measured");
-        assert_eq!((&row.read_at, row.has_effect), (&real.read_at, real.has_effect), "{}", row.variable);
+        let real = measured
+            .iter()
+            .find(|real| real.variable == row.variable)
+            .expect("it was measured");
+        assert_eq!(
+            (&row.read_at, row.has_effect),
+            (&real.read_at, real.has_effect),
+            "{}",
+            row.variable
+        );
         told += 1;
     }
     assert!(told >= 5, "only {told} are modelled");
@@ -173,15 +259,32 @@ fn what_is_refused_on_the_simulated_machine_causes_what_it_causes_on_gpus() {
     let measured: Vec<NeedRow> = survey.rows_of();
     let (mut wrong, mut told) = (Vec::new(), 0);
     // What is refused together is another list on each machine.
-    let one = |row: &&NeedRow| row.refused.as_deref().is_some_and(|refused| !refused.starts_with(EVERYTHING_ELSE));
-    for row in simulated.iter().filter(|row| row.is_conclusive()).filter(one) {
-        let Some(real) = measured.iter().find(|real| real.key() == row.key()) else { continue };
+    let one = |row: &&NeedRow| {
+        row.refused
+            .as_deref()
+            .is_some_and(|refused| !refused.starts_with(EVERYTHING_ELSE))
+    };
+    for row in simulated
+        .iter()
+        .filter(|row| row.is_conclusive())
+        .filter(one)
+    {
+        let Some(real) = measured.iter().find(|real| real.key() == row.key()) else {
+            continue;
+        };
         // Of the driver's later calls, only the first that fails is modelled.
-        let failure =
-            |row: &NeedRow, rows: &[NeedRow]| row.control(rows).and_then(|usual| row.first_failure(usual).cloned());
+        let failure = |row: &NeedRow, rows: &[NeedRow]| {
+            row.control(rows)
+                .and_then(|usual| row.first_failure(usual).cloned())
+        };
         let (shown, expected) = (failure(row, &simulated), failure(real, &measured));
         if (&shown, &row.gpus) != (&expected, &real.gpus) {
-            wrong.push(format!("{}: {shown:?} {:?}, real {expected:?} {:?}", row.key(), row.gpus, real.gpus));
+            wrong.push(format!(
+                "{}: {shown:?} {:?}, real {expected:?} {:?}",
+                row.key(),
+                row.gpus,
+                real.gpus
+            ));
         }
         told += 1;
     }
@@ -192,21 +295,44 @@ fn what_is_refused_on_the_simulated_machine_causes_what_it_causes_on_gpus() {
 #[test]
 fn needs_are_chosen_by_what_the_programs_ask_for() {
     let scratch = Scratch::new();
-    survey(&scratch, &["needs", "nothing-like-it", "--on", "sim:h200-x1", "--quick"])
-        .ended(2, "usage")
-        .says("asks nothing about `nothing-like-it`");
+    survey(
+        &scratch,
+        &["needs", "nothing-like-it", "--on", "sim:h200-x1", "--quick"],
+    )
+    .ended(2, "usage")
+    .says("asks nothing about `nothing-like-it`");
     let asked = ["eventfd2", "!ENOSYS", "--on", "sim:h200-x1", "--quick"];
     let rows: Vec<NeedRow> = printed(&scratch, SurveyKind::Needs, &asked);
-    let chosen: Vec<String> = rows.iter().filter(|row| !row.is_control()).map(KindRow::key).collect();
-    assert_eq!(chosen[..2], ["driver init eventfd2 EPERM", "driver context eventfd2 EPERM"]);
-    assert!(chosen.iter().all(|key| key.ends_with("eventfd2 EPERM")), "{chosen:?}");
-    assert!(chosen.contains(&"driver forked eventfd2 EPERM".to_string()), "{chosen:?}");
+    let chosen: Vec<String> = rows
+        .iter()
+        .filter(|row| !row.is_control())
+        .map(KindRow::key)
+        .collect();
+    assert_eq!(
+        chosen[..2],
+        [
+            "driver init eventfd2 EPERM",
+            "driver context eventfd2 EPERM"
+        ]
+    );
+    assert!(
+        chosen.iter().all(|key| key.ends_with("eventfd2 EPERM")),
+        "{chosen:?}"
+    );
+    assert!(
+        chosen.contains(&"driver forked eventfd2 EPERM".to_string()),
+        "{chosen:?}"
+    );
 }
 
 #[test]
 fn a_start_is_timed_with_each_number_of_gpus_and_beside_another_process() {
     let scratch = Scratch::new();
-    let rows: Vec<StartRow> = printed(&scratch, SurveyKind::Startup, &["--on", "sim:h200-x2", "--quick"]);
+    let rows: Vec<StartRow> = printed(
+        &scratch,
+        SurveyKind::Startup,
+        &["--on", "sim:h200-x2", "--quick"],
+    );
     let asked: Vec<String> = rows.iter().map(KindRow::key).collect();
     assert_eq!(
         asked,
@@ -221,24 +347,39 @@ fn a_start_is_timed_with_each_number_of_gpus_and_beside_another_process() {
     for row in &rows {
         assert!(row.is_conclusive(), "{row:?}");
         let beside: Vec<StartBeside> = row.cases.iter().map(|case| case.beside).collect();
-        assert_eq!(beside, [StartBeside::Alone, StartBeside::Initialised, StartBeside::Context]);
+        assert_eq!(
+            beside,
+            [
+                StartBeside::Alone,
+                StartBeside::Initialised,
+                StartBeside::Context
+            ]
+        );
         for case in &row.cases {
-            let resident = |host: &Option<ProcessMemory>| host.as_ref()?.resident_bytes.map(|bytes| bytes.median);
+            let resident = |host: &Option<ProcessMemory>| {
+                host.as_ref()?.resident_bytes.map(|bytes| bytes.median)
+            };
             let before = resident(&case.before).expect("host memory is read before the first call");
             assert!(before > 1 << 20, "{before}");
             assert!(case.steps.iter().all(|step| step.elapsed_ns.len() == 1 && resident(&step.host) >= Some(1 << 20)));
             assert!(
-                case.steps.iter().all(|step| step
-                    .status
-                    .as_deref()
-                    .is_some_and(|status| status.ends_with("SUCCESS") || status == "cudaSuccess")),
+                case.steps
+                    .iter()
+                    .all(|step| step.status.as_deref().is_some_and(|status| status
+                        .ends_with("SUCCESS")
+                        || status == "cudaSuccess")),
                 "{case:?}"
             );
         }
     }
     let second = "cuDevicePrimaryCtxRetain of the second GPU";
-    let has_second: Vec<bool> =
-        rows.iter().map(|row| row.case(StartBeside::Alone).is_some_and(|case| case.step(second).is_some())).collect();
+    let has_second: Vec<bool> = rows
+        .iter()
+        .map(|row| {
+            row.case(StartBeside::Alone)
+                .is_some_and(|case| case.step(second).is_some())
+        })
+        .collect();
     assert_eq!(has_second, [false, true, false, false, false]);
 }
 
@@ -247,24 +388,60 @@ fn a_start_is_timed_with_each_number_of_gpus_and_beside_another_process() {
 fn a_framework_is_refused_what_the_driver_does_not_ask_for() {
     let scratch = Scratch::new();
     let out = scratch.at("reports");
-    let asked = ["survey", "needs", "torch", "cupy", "--on", "sim:h200-x1", "--quick", "--json", "--out", &out];
+    let asked = [
+        "survey",
+        "needs",
+        "torch",
+        "cupy",
+        "--on",
+        "sim:h200-x1",
+        "--quick",
+        "--json",
+        "--out",
+        &out,
+    ];
     let mut command = scratch.command(&asked);
     command.env("PYTHONPATH", root().join("tests/surveyed/failing"));
     let ran = scratch.ran(command).ended(0, "ok");
     let rows: Vec<NeedRow> = serde_json::from_value(ran.json()["rows"].clone()).expect("rows");
-    let of = |key: &str| rows.iter().find(|row| row.key() == key).unwrap_or_else(|| panic!("no row {key}"));
+    let of = |key: &str| {
+        rows.iter()
+            .find(|row| row.key() == key)
+            .unwrap_or_else(|| panic!("no row {key}"))
+    };
     let (free, filtered) = (of("torch init no filter"), of("torch init nothing"));
     assert!(!filtered.differs(free), "{free:?} {filtered:?}");
-    assert!(filtered.asked.iter().any(|asked| asked.during == "import torch" && !asked.system_calls.is_empty()));
+    assert!(
+        filtered
+            .asked
+            .iter()
+            .any(|asked| asked.during == "import torch" && !asked.system_calls.is_empty())
+    );
     let files = filtered.asked.iter().flat_map(|asked| asked.files.keys());
-    assert!(files.into_iter().all(|path| !path.contains("surveyed")), "a framework's own files are left out");
+    assert!(
+        files.into_iter().all(|path| !path.contains("surveyed")),
+        "a framework's own files are left out"
+    );
     let driver = &of("driver init nothing").asked;
-    let refused = rows.iter().filter(|row| row.program == NeedsProgram::Torch && !row.is_control());
-    let single = refused.filter_map(|row| row.refused.as_deref()).filter(|what| !what.starts_with(EVERYTHING_ELSE));
+    let refused = rows
+        .iter()
+        .filter(|row| row.program == NeedsProgram::Torch && !row.is_control());
+    let single = refused
+        .filter_map(|row| row.refused.as_deref())
+        .filter(|what| !what.starts_with(EVERYTHING_ELSE));
     let single: Vec<&str> = single.collect();
     assert!(!single.is_empty());
-    assert!(single.iter().all(|what| driver.iter().all(|asked| !asked.system_calls.contains_key(*what))), "{single:?}");
-    let cupy = of("cupy init nothing").standing.unmeasured.clone().expect("it is not installed");
+    assert!(
+        single.iter().all(|what| driver
+            .iter()
+            .all(|asked| !asked.system_calls.contains_key(*what))),
+        "{single:?}"
+    );
+    let cupy = of("cupy init nothing")
+        .standing
+        .unmeasured
+        .clone()
+        .expect("it is not installed");
     assert_eq!(cupy.reason, Reason::NoPackage);
 }
 
@@ -279,9 +456,21 @@ fn committed_variables_were_asked_as_they_are_today() {
         for variable in env::variables().unwrap_or_else(|wrong| panic!("{:?}", wrong.diagnostics)) {
             let row = rows.iter().find(|row| row.variable == variable.name);
             let row = row.unwrap_or_else(|| panic!("{name} has no {}", variable.name));
-            assert_eq!((&row.value, &row.observable), (&variable.value, &variable.observable), "{name}");
-            let asked: Vec<_> = row.moments.iter().map(|moment| (&moment.before, &moment.does)).collect();
-            let asks: Vec<_> = variable.moments.iter().map(|moment| (&moment.before, &moment.does)).collect();
+            assert_eq!(
+                (&row.value, &row.observable),
+                (&variable.value, &variable.observable),
+                "{name}"
+            );
+            let asked: Vec<_> = row
+                .moments
+                .iter()
+                .map(|moment| (&moment.before, &moment.does))
+                .collect();
+            let asks: Vec<_> = variable
+                .moments
+                .iter()
+                .map(|moment| (&moment.before, &moment.does))
+                .collect();
             assert_eq!(asked, asks, "{name}: {}", variable.name);
         }
     }
@@ -290,16 +479,31 @@ fn committed_variables_were_asked_as_they_are_today() {
 /// Starts a long survey, and returns once some of its rows are on disk.
 fn under_way(scratch: &Scratch) -> common::Running {
     let out = scratch.at("reports");
-    let arguments =
-        ["survey", "mask", "--on", "sim:h200-x1", "--generate", "20", "--seed", "1", "--quick", "--out", &out];
+    let arguments = [
+        "survey",
+        "mask",
+        "--on",
+        "sim:h200-x1",
+        "--generate",
+        "20",
+        "--seed",
+        "1",
+        "--quick",
+        "--out",
+        &out,
+    ];
     let running = scratch.start(scratch.command(&arguments));
-    eventually("rows are on disk", Duration::from_secs(60), || rows(scratch).filter(|rows| !rows.is_empty()));
+    eventually("rows are on disk", Duration::from_secs(60), || {
+        rows(scratch).filter(|rows| !rows.is_empty())
+    });
     running
 }
 
 fn rows(scratch: &Scratch) -> Option<Vec<MaskRow>> {
     let folder = scratch.folder()?;
-    let survey = SurveyDocument::from_stored(&Stored::open(&folder.join(SurveyKind::Mask.file())).ok()?)?.ok()?;
+    let survey =
+        SurveyDocument::from_stored(&Stored::open(&folder.join(SurveyKind::Mask.file())).ok()?)?
+            .ok()?;
     Some(survey.rows_of())
 }
 
@@ -311,17 +515,34 @@ fn a_killed_survey_goes_on_where_it_stopped() {
     assert_eq!(running.wait(Duration::from_secs(10)).code, None);
     let before = rows(&scratch).expect("a whole document is on disk");
     let place = folder(&scratch).to_string_lossy().into_owned();
-    survey(&scratch, &["mask", "--on", "sim:h200-x1", "--quick", "--resume", &place])
-        .ended(2, "usage")
-        .says("started with --generate 20");
-    let whole = ["mask", "--on", "sim:h200-x1", "--generate", "20", "--quick", "--resume", &place, "--json"];
+    survey(
+        &scratch,
+        &["mask", "--on", "sim:h200-x1", "--quick", "--resume", &place],
+    )
+    .ended(2, "usage")
+    .says("started with --generate 20");
+    let whole = [
+        "mask",
+        "--on",
+        "sim:h200-x1",
+        "--generate",
+        "20",
+        "--quick",
+        "--resume",
+        &place,
+        "--json",
+    ];
     let again = survey(&scratch, &whole).ended(0, "ok");
     let document = again.json();
     assert_eq!(document["complete"], true);
     assert_eq!(document["survey"]["resumed"], 1);
     let after = rows(&scratch).expect("a document");
-    assert!(after.len() > before.len() && after[..before.len()] == before[..], "what was there is kept");
-    let keys: std::collections::BTreeSet<_> = after.iter().map(|row| (&row.mask, &row.order)).collect();
+    assert!(
+        after.len() > before.len() && after[..before.len()] == before[..],
+        "what was there is kept"
+    );
+    let keys: std::collections::BTreeSet<_> =
+        after.iter().map(|row| (&row.mask, &row.order)).collect();
     assert_eq!(keys.len(), after.len(), "nothing was asked twice");
     scratch.assert_no_process_left();
 }
@@ -331,7 +552,9 @@ fn ctrl_c_leaves_a_partial_survey_and_exit_code_130() {
     let scratch = Scratch::new();
     let running = under_way(&scratch);
     running.signal(Signal::INT);
-    running.wait(Duration::from_secs(15)).ended(130, "interrupted");
+    running
+        .wait(Duration::from_secs(15))
+        .ended(130, "interrupted");
     let survey = open(&folder(&scratch).join(SurveyKind::Mask.file()));
     assert_eq!(survey.header.interrupted.as_deref(), Some("SIGINT"));
     assert!(survey.kind == SurveyKind::Mask && !survey.complete);
@@ -341,37 +564,115 @@ fn ctrl_c_leaves_a_partial_survey_and_exit_code_130() {
 #[test]
 fn a_survey_is_resumed_only_as_what_it_was() {
     let scratch = Scratch::new();
-    survey(&scratch, &["calls", "cuInit", "--on", "sim:h200-x1", "--quick", "--seed", "3"]).ended(0, "ok");
+    survey(
+        &scratch,
+        &[
+            "calls",
+            "cuInit",
+            "--on",
+            "sim:h200-x1",
+            "--quick",
+            "--seed",
+            "3",
+        ],
+    )
+    .ended(0, "ok");
     let place = folder(&scratch).to_string_lossy().into_owned();
     let refused = |arguments: &[&str], why: &str| {
-        survey(&scratch, &[arguments, &["--resume", &place]].concat()).ended(2, "usage").says(why);
+        survey(&scratch, &[arguments, &["--resume", &place]].concat())
+            .ended(2, "usage")
+            .says(why);
     };
-    refused(&["mask", "--on", "sim:h200-x1"], "that is a survey of calls, not of mask");
-    refused(&["calls", "cuInit", "--on", "sim:h200-x2", "--quick"], "not the GPUs it was started on");
-    refused(&["calls", "cuInit", "--on", "sim:h200-x1", "--repeat", "2"], "started with --repeat 1");
-    refused(&["calls", "cuInit", "--on", "sim:h200-x1"], "started with --repeat 1");
-    refused(&["calls", "cuInit", "--on", "sim:h200-x1", "--quick", "--seed", "4"], "started with --seed 3");
     refused(
-        &["calls", "cuInit", "--on", "sim:h200-x1", "--quick", "--visible-gpus", "2"],
+        &["mask", "--on", "sim:h200-x1"],
+        "that is a survey of calls, not of mask",
+    );
+    refused(
+        &["calls", "cuInit", "--on", "sim:h200-x2", "--quick"],
+        "not the GPUs it was started on",
+    );
+    refused(
+        &["calls", "cuInit", "--on", "sim:h200-x1", "--repeat", "2"],
+        "started with --repeat 1",
+    );
+    refused(
+        &["calls", "cuInit", "--on", "sim:h200-x1"],
+        "started with --repeat 1",
+    );
+    refused(
+        &[
+            "calls",
+            "cuInit",
+            "--on",
+            "sim:h200-x1",
+            "--quick",
+            "--seed",
+            "4",
+        ],
+        "started with --seed 3",
+    );
+    refused(
+        &[
+            "calls",
+            "cuInit",
+            "--on",
+            "sim:h200-x1",
+            "--quick",
+            "--visible-gpus",
+            "2",
+        ],
         "started with --visible-gpus 1",
     );
-    refused(&["calls", "--on", "sim:h200-x1", "--quick"], "started with other selectors: cuInit");
-    survey(&scratch, &["calls", "--on", "sim:h200-x1", "--resume", &scratch.path().to_string_lossy()])
-        .ended(2, "usage")
-        .says("there is no survey in");
+    refused(
+        &["calls", "--on", "sim:h200-x1", "--quick"],
+        "started with other selectors: cuInit",
+    );
+    survey(
+        &scratch,
+        &[
+            "calls",
+            "--on",
+            "sim:h200-x1",
+            "--resume",
+            &scratch.path().to_string_lossy(),
+        ],
+    )
+    .ended(2, "usage")
+    .says("there is no survey in");
 }
 
 #[test]
 fn what_makes_no_sense_is_refused_before_anything_runs() {
     let scratch = Scratch::new();
     for (arguments, why) in [
-        (&["calls", "cuInti", "--on", "sim"][..], "did you mean `cuInit`?"),
-        (&["calls", "--generate", "5", "--on", "sim"], "--generate belongs to `survey mask`"),
-        (&["env", "--visible-gpus", "2", "--on", "sim"], "--visible-gpus belongs to `survey calls`"),
-        (&["python", "--libcuda", "libcuda.so.1"], "--libcuda: a line of Python runs under a trace"),
-        (&["errors", "--libcuda", "libcuda.so.1"], "--libcuda: a line of Python runs under a trace"),
-        (&["needs", "driver", "--python", "python3", "--on", "sim"], "--python belongs to `survey python`"),
-        (&["mask", "--libcudart", "a", "--libcudart", "b"], "belongs to `survey calls` and `survey startup`"),
+        (
+            &["calls", "cuInti", "--on", "sim"][..],
+            "did you mean `cuInit`?",
+        ),
+        (
+            &["calls", "--generate", "5", "--on", "sim"],
+            "--generate belongs to `survey mask`",
+        ),
+        (
+            &["env", "--visible-gpus", "2", "--on", "sim"],
+            "--visible-gpus belongs to `survey calls`",
+        ),
+        (
+            &["python", "--libcuda", "libcuda.so.1"],
+            "--libcuda: a line of Python runs under a trace",
+        ),
+        (
+            &["errors", "--libcuda", "libcuda.so.1"],
+            "--libcuda: a line of Python runs under a trace",
+        ),
+        (
+            &["needs", "driver", "--python", "python3", "--on", "sim"],
+            "--python belongs to `survey python`",
+        ),
+        (
+            &["mask", "--libcudart", "a", "--libcudart", "b"],
+            "belongs to `survey calls` and `survey startup`",
+        ),
         (&["everything"], "invalid value 'everything'"),
         (&["mask", "--generate", "1000000"], "at most 100000"),
     ] {
@@ -382,21 +683,52 @@ fn what_makes_no_sense_is_refused_before_anything_runs() {
 #[test]
 fn a_survey_is_rendered_as_text_markdown_and_a_page_alone() {
     let scratch = Scratch::new();
-    survey(&scratch, &["calls", "cuInit", "--on", "sim:h200-x1", "--quick"]).ended(0, "ok");
-    let file = folder(&scratch).join(SurveyKind::Calls.file()).to_string_lossy().into_owned();
-    let quiet = survey(&scratch, &["calls", "cuInit", "--on", "sim:h200-x1", "--quick", "--quiet"]).stdout;
-    assert!(quiet.starts_with("SIMULATED, 1 of 1 rows"), "the end alone: {quiet}");
+    survey(
+        &scratch,
+        &["calls", "cuInit", "--on", "sim:h200-x1", "--quick"],
+    )
+    .ended(0, "ok");
+    let file = folder(&scratch)
+        .join(SurveyKind::Calls.file())
+        .to_string_lossy()
+        .into_owned();
+    let quiet = survey(
+        &scratch,
+        &[
+            "calls",
+            "cuInit",
+            "--on",
+            "sim:h200-x1",
+            "--quick",
+            "--quiet",
+        ],
+    )
+    .stdout;
+    assert!(
+        quiet.starts_with("SIMULATED, 1 of 1 rows"),
+        "the end alone: {quiet}"
+    );
     // The folder has the report of the controls too.
     let folder = folder(&scratch).to_string_lossy().into_owned();
     let forms = [
         ("text", "SIMULATED"),
         ("markdown", "**Simulated: none of this is evidence.**"),
-        ("html", "<strong>Simulated: none of this is evidence.</strong>"),
+        (
+            "html",
+            "<strong>Simulated: none of this is evidence.</strong>",
+        ),
     ];
     for (form, part) in forms {
         for path in [&file, &folder] {
-            scratch.run(&["render", path, "--as", form]).good().prints(part).prints("cuInit");
+            scratch
+                .run(&["render", path, "--as", form])
+                .good()
+                .prints(part)
+                .prints("cuInit");
         }
     }
-    scratch.run(&["render", &file, "--as", "junit"]).ended(2, "usage").says("text, markdown or html");
+    scratch
+        .run(&["render", &file, "--as", "junit"])
+        .ended(2, "usage")
+        .says("text, markdown or html");
 }

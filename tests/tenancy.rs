@@ -51,7 +51,8 @@ struct Shared {
 impl Shared {
     fn new() -> Shared {
         let scratch = Scratch::new();
-        let libraries = simulated::lay_out("h200-x2", &scratch.path().join("machine")).expect("a simulated machine");
+        let libraries = simulated::lay_out("h200-x2", &scratch.path().join("machine"))
+            .expect("a simulated machine");
         Shared { scratch, libraries }
     }
 
@@ -62,14 +63,24 @@ impl Shared {
             .spawn()
             .expect("this test program starts");
         let mut lines = BufReader::new(child.stdout.take().expect("its stdout")).lines();
-        assert!(lines.any(|line| line.is_ok_and(|line| line.contains("ready"))), "the co-tenant did not get ready");
+        assert!(
+            lines.any(|line| line.is_ok_and(|line| line.contains("ready"))),
+            "the co-tenant did not get ready"
+        );
         CoTenant(child)
     }
 
     fn command(&self, out: &str, more: &[&str]) -> Command {
         let out = self.scratch.path().join(out);
         let locks = self.scratch.path().join("locks");
-        let mut arguments = vec!["run", "--on", "cuda", "--json", "--out", out.to_str().expect("UTF-8")];
+        let mut arguments = vec![
+            "run",
+            "--on",
+            "cuda",
+            "--json",
+            "--out",
+            out.to_str().expect("UTF-8"),
+        ];
         if !more.contains(&"--no-lock") {
             arguments.extend(["--lock-dir", locks.to_str().expect("UTF-8")]);
         }
@@ -98,10 +109,16 @@ impl Drop for CoTenant {
 fn played(part: &str, library: &str) -> Command {
     let mut command = Command::new(std::env::current_exe().expect("this program has a path"));
     // The name of a test begins with its module, without that of the program.
-    let own = module_path!().split_once("::").map_or(String::new(), |(_, own)| format!("{own}::"));
+    let own = module_path!()
+        .split_once("::")
+        .map_or(String::new(), |(_, own)| format!("{own}::"));
     let part_of_this = format!("{own}a_part_that_is_played_beside_a_run");
     command.args(["--ignored", "--exact", &part_of_this, "--nocapture"]);
-    command.env(PART, part).env(LIBRARY, library).stdin(Stdio::null()).stderr(Stdio::null());
+    command
+        .env(PART, part)
+        .env(LIBRARY, library)
+        .stdin(Stdio::null())
+        .stderr(Stdio::null());
     command
 }
 
@@ -109,27 +126,37 @@ fn played(part: &str, library: &str) -> Command {
 #[test]
 #[ignore = "started by the other tests"]
 fn a_part_that_is_played_beside_a_run() {
-    let (Ok(part), Ok(library)) = (std::env::var(PART), std::env::var(LIBRARY)) else { return };
+    let (Ok(part), Ok(library)) = (std::env::var(PART), std::env::var(LIBRARY)) else {
+        return;
+    };
     let end = Instant::now() + 2 * LONGEST;
     play::play(&part, end, &library, &|part| played(part, &library)).expect("the part is played");
 }
 
 fn report(running: Running) -> Report {
     let ran = running.wait(Duration::from_secs(120));
-    serde_json::from_str(&ran.stdout).unwrap_or_else(|error| panic!("{error}:\n{}\n{}", ran.stdout, ran.stderr))
+    serde_json::from_str(&ran.stdout)
+        .unwrap_or_else(|error| panic!("{error}:\n{}\n{}", ran.stdout, ran.stderr))
 }
 
 fn no_surprise(report: &Report) {
     assert_eq!(report.provenance, Provenance::Simulated);
     for scenario in &report.scenarios {
         let verdict = &scenario.verdict;
-        let words = format!("{}: {} {:?}", scenario.name, verdict.detail, verdict.unexpected);
+        let words = format!(
+            "{}: {} {:?}",
+            scenario.name, verdict.detail, verdict.unexpected
+        );
         assert_ne!(verdict.expectation, ExpectationMet::Unexpected, "{words}");
     }
 }
 
 fn verdicts(report: &Report) -> BTreeMap<&str, (Kind, Option<Reason>)> {
-    report.scenarios.iter().map(|done| (done.name.as_str(), (done.verdict.kind, done.verdict.reason))).collect()
+    report
+        .scenarios
+        .iter()
+        .map(|done| (done.name.as_str(), (done.verdict.kind, done.verdict.reason)))
+        .collect()
 }
 
 #[test]
@@ -146,7 +173,10 @@ fn an_idle_co_tenant_changes_no_verdict_that_it_does_not_hide() {
         assert!(alone.run.co_tenants.is_empty());
         assert_eq!(beside.run.co_tenants.len(), 2, "{part}");
         let (alone, beside) = (verdicts(&alone), verdicts(&beside));
-        assert!(alone.values().all(|(kind, _)| kind.is_conclusive()), "{alone:?}");
+        assert!(
+            alone.values().all(|(kind, _)| kind.is_conclusive()),
+            "{alone:?}"
+        );
         assert_eq!(alone, beside, "{part}");
     }
 }
@@ -170,51 +200,116 @@ fn memory_is_not_judged_where_somebody_disturbed_the_calibration() {
     let co_tenant = machine.co_tenant("churn-memory");
     // On a busy machine the co-tenant may have no turn while the instrument is measured. That shows nothing.
     let report = eventually("the calibration is disturbed", LONGEST, || {
-        let report = machine.run(&["memory/vmm-is-taken-at-create", "visibility/mask-after-cuinit", "--quick"]);
+        let report = machine.run(&[
+            "memory/vmm-is-taken-at-create",
+            "visibility/mask-after-cuinit",
+            "--quick",
+        ]);
         no_surprise(&report);
-        report.run.calibration.iter().any(|found| !found.figures.sound).then_some(report)
+        report
+            .run
+            .calibration
+            .iter()
+            .any(|found| !found.figures.sound)
+            .then_some(report)
     });
     drop(co_tenant);
-    assert!(report.run.calibration.iter().all(|found| found.figures.sound == found.figures.why_unsound.is_none()));
-    assert!(report.run.warnings.iter().any(|words| words.contains("is not judged")), "{:?}", report.run.warnings);
+    assert!(
+        report
+            .run
+            .calibration
+            .iter()
+            .all(|found| found.figures.sound == found.figures.why_unsound.is_none())
+    );
+    assert!(
+        report
+            .run
+            .warnings
+            .iter()
+            .any(|words| words.contains("is not judged")),
+        "{:?}",
+        report.run.warnings
+    );
     let taken = &report.scenarios[0].verdict;
     assert!(!taken.kind.is_conclusive(), "{taken:?}");
     // What does not stand on memory is answered all the same, where the attempts count.
     let mask = &report.scenarios[1].verdict;
-    assert!(mask.kind == Kind::Reproduced || mask.reason == Some(Reason::Contaminated), "{mask:?}");
+    assert!(
+        mask.kind == Kind::Reproduced || mask.reason == Some(Reason::Contaminated),
+        "{mask:?}"
+    );
 }
 
 /// Whoever has called `cuInit` on the GPU keeps what managed memory leaves there, and is in no list.
 #[test]
 fn what_somebody_else_keeps_is_no_surprise() {
-    let measured = read_reports().iter().find(|(name, _)| name == "h100-x2-added").expect("a report");
+    let measured = read_reports()
+        .iter()
+        .find(|(name, _)| name == "h100-x2-added")
+        .expect("a report");
     for (more_bytes, company, sound, expectation) in [
         (20 << 20, None, true, ExpectationMet::Unexpected),
-        (20 << 20, Some(Process { pid: 1, used_bytes: None }), true, ExpectationMet::AsExpected),
+        (
+            20 << 20,
+            Some(Process {
+                pid: 1,
+                used_bytes: None,
+            }),
+            true,
+            ExpectationMet::AsExpected,
+        ),
         (20 << 20, None, false, ExpectationMet::NoExpectation),
         (192 << 10, None, true, ExpectationMet::AsExpected),
     ] {
         let mut report = measured.1.clone();
         plan_as_today(&mut report, &catalogue::select(&[]).expect("scenarios"));
-        report.scenarios.retain(|part| part.name == "memory/managed-leaves-a-rest");
-        report.run.calibration.iter_mut().for_each(|known| known.figures.sound &= sound);
+        report
+            .scenarios
+            .retain(|part| part.name == "memory/managed-leaves-a-rest");
+        report
+            .run
+            .calibration
+            .iter_mut()
+            .for_each(|known| known.figures.sound &= sound);
         let part = &mut report.scenarios[0];
-        for case in part.cases.iter_mut().filter(|case| ["alone", "until-the-last-ends"].contains(&case.name.as_str()))
+        for case in part
+            .cases
+            .iter_mut()
+            .filter(|case| ["alone", "until-the-last-ends"].contains(&case.name.as_str()))
         {
-            for recording in case.attempts.iter_mut().map(|attempt| &mut attempt.recording) {
-                for gpu in recording.snapshots.iter_mut().flat_map(|seen| &mut seen.snapshot.gpus) {
+            for recording in case
+                .attempts
+                .iter_mut()
+                .map(|attempt| &mut attempt.recording)
+            {
+                for gpu in recording
+                    .snapshots
+                    .iter_mut()
+                    .flat_map(|seen| &mut seen.snapshot.gpus)
+                {
                     gpu.processes.iter_mut().for_each(|it| it.extend(company));
                 }
-                let used = recording.events.iter_mut().rev().find_map(|said| match &mut said.event {
-                    Event::End { values, .. } => values.get_mut("used"),
-                    _ => None,
-                });
-                let Some(Value::Int(used)) = used else { panic!("{} reads it", case.name) };
+                let used =
+                    recording
+                        .events
+                        .iter_mut()
+                        .rev()
+                        .find_map(|said| match &mut said.event {
+                            Event::End { values, .. } => values.get_mut("used"),
+                            _ => None,
+                        });
+                let Some(Value::Int(used)) = used else {
+                    panic!("{} reads it", case.name)
+                };
                 *used += more_bytes;
             }
         }
         rejudge(&mut report);
-        assert_eq!(report.scenarios[0].verdict.expectation, expectation, "{:?}", report.scenarios[0].verdict);
+        assert_eq!(
+            report.scenarios[0].verdict.expectation, expectation,
+            "{:?}",
+            report.scenarios[0].verdict
+        );
     }
 }
 
@@ -225,13 +320,21 @@ fn runs_that_share_locks_wait_for_each_other_and_others_disturb_no_verdict() {
         let machine = Shared::new();
         let more = [&asked, lock].concat();
         let scratches: Vec<Scratch> = (0..3).map(|_| Scratch::new()).collect();
-        let runs: Vec<Running> =
-            scratches.iter().map(|scratch| scratch.start(machine.command("reports", &more))).collect();
+        let runs: Vec<Running> = scratches
+            .iter()
+            .map(|scratch| scratch.start(machine.command("reports", &more)))
+            .collect();
         let reports: Vec<Report> = runs.into_iter().map(report).collect();
         reports.iter().for_each(no_surprise);
         if lock.is_empty() {
             for report in &reports {
-                assert!(verdicts(report).values().all(|(kind, _)| kind.is_conclusive()), "{:?}", verdicts(report));
+                assert!(
+                    verdicts(report)
+                        .values()
+                        .all(|(kind, _)| kind.is_conclusive()),
+                    "{:?}",
+                    verdicts(report)
+                );
             }
         }
     }
@@ -252,9 +355,16 @@ fn a_run_that_does_not_wait_measures_nothing_and_says_who_is_there() {
     });
     let second = Scratch::new();
     let refused = second
-        .ran(machine.command("reports", &["memory/vmm-is-taken-at-create", "--wait", "0s"]))
+        .ran(machine.command(
+            "reports",
+            &["memory/vmm-is-taken-at-create", "--wait", "0s"],
+        ))
         .ended(4, "nothing_measured")
         .says("in use by the run of process");
-    assert!(refused.json()["error"].as_str().is_some_and(|why| why.contains("--wait")));
+    assert!(
+        refused.json()["error"]
+            .as_str()
+            .is_some_and(|why| why.contains("--wait"))
+    );
     drop(long);
 }

@@ -17,21 +17,32 @@ use common::counts;
 use common::traced::{LATE, Node, PROGRAMS, Program, events, in_time, lines_of, traced};
 use common::{LONGEST, PROGRAM, Ran, Scratch, root};
 use cuda_pitfalls::diagnosis::{Severity, findings};
-use cuda_pitfalls::trace::{ContextChange, EventKind, EventSource, GpuUse, History, Trace, TraceEvent};
+use cuda_pitfalls::trace::{
+    ContextChange, EventKind, EventSource, GpuUse, History, Trace, TraceEvent,
+};
 use rustix::process::{Pid, Signal, kill_process};
 
 /// A command under `trace` on the simulated machine, not yet started.
 fn tracing(scratch: &Scratch, options: &[&str], command: &[&str]) -> Command {
     let out = text(scratch.path().join("traces"));
-    let mut tracing =
-        scratch.command(&[&["trace", "--on", "sim:h200-x2", "--out", &out][..], options, &["--"], command].concat());
+    let mut tracing = scratch.command(
+        &[
+            &["trace", "--on", "sim:h200-x2", "--out", &out][..],
+            options,
+            &["--"],
+            command,
+        ]
+        .concat(),
+    );
     tracing.env("PYTHONDONTWRITEBYTECODE", "1");
     tracing
 }
 
 /// A command under `trace`, run to its end.
 fn run(scratch: &Scratch, options: &[&str], command: &[&str]) -> Ran {
-    scratch.start(tracing(scratch, options, command)).wait(LONGEST)
+    scratch
+        .start(tracing(scratch, options, command))
+        .wait(LONGEST)
 }
 
 fn text(path: PathBuf) -> String {
@@ -49,8 +60,14 @@ fn stored(scratch: &Scratch) -> Trace {
 
 /// The one trace of a folder.
 fn only(traces: &Path) -> Trace {
-    let folders: Vec<PathBuf> = fs::read_dir(traces).expect("a folder").flatten().map(|it| it.path()).collect();
-    let [folder] = folders.as_slice() else { panic!("{folders:?}") };
+    let folders: Vec<PathBuf> = fs::read_dir(traces)
+        .expect("a folder")
+        .flatten()
+        .map(|it| it.path())
+        .collect();
+    let [folder] = folders.as_slice() else {
+        panic!("{folders:?}")
+    };
     Trace::open(folder).unwrap_or_else(|error| panic!("{error}"))
 }
 
@@ -60,19 +77,41 @@ fn each_cuinit_that_fails_has_its_own_mask() {
         for mask in '7', '8', '9', '0':\n os.environ['CUDA_VISIBLE_DEVICES'] = mask\n cuda.cuInit(0)";
     let (_, trace) = trace(&[], &["python3", "-c", program]);
     let history = History::new(&trace);
-    let inits = &history.programs.iter().find(|program| !program.inits.is_empty()).expect("a program").inits;
-    let masks: Vec<_> = inits.iter().map(|init| init.value("CUDA_VISIBLE_DEVICES").flatten()).collect();
+    let inits = &history
+        .programs
+        .iter()
+        .find(|program| !program.inits.is_empty())
+        .expect("a program")
+        .inits;
+    let masks: Vec<_> = inits
+        .iter()
+        .map(|init| init.value("CUDA_VISIBLE_DEVICES").flatten())
+        .collect();
     assert_eq!(masks, ["7", "8", "9", "0"].map(Some));
-    assert!(inits.iter().all(|init| init.returned.is_some()), "each has an end");
+    assert!(
+        inits.iter().all(|init| init.returned.is_some()),
+        "each has an end"
+    );
 }
 
 /// Traces a command to its end.
 fn trace(options: &[&str], command: &[&str]) -> (Ran, Trace) {
-    let is_late = |event: &TraceEvent| event.stack.missing.as_deref().is_some_and(|why| why.contains(LATE));
-    let is_lost = |why: &String| why.contains("before they could be recognised") || why.contains("not every message");
+    let is_late = |event: &TraceEvent| {
+        event
+            .stack
+            .missing
+            .as_deref()
+            .is_some_and(|why| why.contains(LATE))
+    };
+    let is_lost = |why: &String| {
+        why.contains("before they could be recognised") || why.contains("not every message")
+    };
     // Of a few hundred processes some are always late.
     let are_late = |(_, trace): &(Ran, Trace)| {
-        let is_lossy = trace.end.as_ref().is_some_and(|end| end.not_seen.iter().any(is_lost));
+        let is_lossy = trace
+            .end
+            .as_ref()
+            .is_some_and(|end| end.not_seen.iter().any(is_lost));
         trace.events.len() < 100 && (is_lossy || trace.events.iter().any(is_late))
     };
     in_time(are_late, || {
@@ -104,7 +143,10 @@ const PITFALLS: [(&str, Option<(&str, &str)>); 22] = [
     ("mask_hides.py", Some(("mask-hides", "read"))),
     ("mask_threads.py", Some(("mask-overwritten", "written"))),
     ("misspelt_mask.py", Some(("misspelt-variable", "init"))),
-    ("own_number.py", Some(("outside-the-parents-mask", "worker"))),
+    (
+        "own_number.py",
+        Some(("outside-the-parents-mask", "worker")),
+    ),
     ("idle_worker.py", Some(("stray-context", "idle"))),
     ("thread_device.py", Some(("thread-without-device", "lost"))),
     ("crowd.py", Some(("ranks-share-gpu", "crowd"))),
@@ -119,13 +161,26 @@ const PITFALLS: [(&str, Option<(&str, &str)>); 22] = [
 
 /// Holds what the rules find in the trace of a program against what it was written for.
 fn pitfall_is_found(name: &str, trace: &Trace) {
-    let Some((_, expected)) = PITFALLS.iter().find(|(program, _)| *program == name) else { return };
-    let found: Vec<_> = findings(trace).into_iter().filter(|it| it.severity == Severity::Pitfall).collect();
+    let Some((_, expected)) = PITFALLS.iter().find(|(program, _)| *program == name) else {
+        return;
+    };
+    let found: Vec<_> = findings(trace)
+        .into_iter()
+        .filter(|it| it.severity == Severity::Pitfall)
+        .collect();
     let rules: Vec<&str> = found.iter().map(|finding| finding.rule.as_str()).collect();
-    assert_eq!(rules, expected.iter().map(|(rule, _)| *rule).collect::<Vec<_>>(), "{name}: {found:#?}");
+    assert_eq!(
+        rules,
+        expected.iter().map(|(rule, _)| *rule).collect::<Vec<_>>(),
+        "{name}: {found:#?}"
+    );
     if let (Some((_, label)), Some(finding)) = (expected, found.first()) {
         let line = lines_of(Path::new(name))[*label];
-        assert!(finding.says.starts_with(&format!("{name}:{line} ")), "{}", finding.says);
+        assert!(
+            finding.says.starts_with(&format!("{name}:{line} ")),
+            "{}",
+            finding.says
+        );
     }
 }
 
@@ -133,14 +188,32 @@ fn pitfall_is_found(name: &str, trace: &Trace) {
 fn is_shown(said: &str, event: &TraceEvent) -> bool {
     let (kind, rest) = said.split_once([',', ' ']).unwrap_or((said, ""));
     let rest = rest.trim();
-    let gpu = || rest.split("on GPU ").nth(1)?.chars().next()?.to_digit(10).map(|digit| digit as i32);
+    let gpu = || {
+        rest.split("on GPU ")
+            .nth(1)?
+            .chars()
+            .next()?
+            .to_digit(10)
+            .map(|digit| digit as i32)
+    };
     match (kind, &event.what) {
         ("init", EventKind::Init { variables, .. }) => {
-            let mask = rest.trim_start_matches("mask ").split(", ").next().unwrap_or_default();
-            variables.get("CUDA_VISIBLE_DEVICES").map_or("(unset)", String::as_str) == mask
+            let mask = rest
+                .trim_start_matches("mask ")
+                .split(", ")
+                .next()
+                .unwrap_or_default();
+            variables
+                .get("CUDA_VISIBLE_DEVICES")
+                .map_or("(unset)", String::as_str)
+                == mask
         }
         ("context", EventKind::Context { change, .. }) => {
-            let changed = if rest.starts_with("made") { ContextChange::Made } else { ContextChange::Released };
+            let changed = if rest.starts_with("made") {
+                ContextChange::Made
+            } else {
+                ContextChange::Released
+            };
             *change == changed && event.device == gpu()
         }
         ("first_use", EventKind::FirstUse { usage }) => {
@@ -152,17 +225,28 @@ fn is_shown(said: &str, event: &TraceEvent) -> bool {
             *usage == wanted && event.device == gpu()
         }
         ("host_memory", EventKind::HostMemory { bytes }) => rest == format!("{bytes} bytes"),
-        ("variable", EventKind::Variable { name, value, .. }) => {
-            rest.starts_with(&format!("{name} = {}", value.as_deref().unwrap_or("(unset)")))
-        }
-        ("limit", EventKind::Limit { limit, value, after_launch }) => {
+        ("variable", EventKind::Variable { name, value, .. }) => rest.starts_with(&format!(
+            "{name} = {}",
+            value.as_deref().unwrap_or("(unset)")
+        )),
+        (
+            "limit",
+            EventKind::Limit {
+                limit,
+                value,
+                after_launch,
+            },
+        ) => {
             let when = if *after_launch { "after" } else { "before" };
             let status = rest.split("status ").nth(1).unwrap_or("0");
-            rest.starts_with(&format!("{limit} = {value}, {when} a launch")) && event.status == status.parse().ok()
+            rest.starts_with(&format!("{limit} = {value}, {when} a launch"))
+                && event.status == status.parse().ok()
         }
         ("module", EventKind::Module) => event.status == Some(0),
         ("forked", EventKind::Forked { contexts, .. }) => rest.starts_with(&contexts.to_string()),
-        ("error", EventKind::InitDone { visible: None, .. }) => rest.contains(&event.call) && event.status != Some(0),
+        ("error", EventKind::InitDone { visible: None, .. }) => {
+            rest.contains(&event.call) && event.status != Some(0)
+        }
         _ => false,
     }
 }
@@ -179,34 +263,66 @@ fn a_trace_that_says_whose_memory_is_shows_the_same() {
 
 fn programs_are_shown(options: &[&str]) {
     let node = Node::new("h200-x2");
-    for program in PROGRAMS.iter().filter(|program| program.0 != "absolute_path.py" && program.1 != ["bare"]) {
+    for program in PROGRAMS
+        .iter()
+        .filter(|program| program.0 != "absolute_path.py" && program.1 != ["bare"])
+    {
         let command = words(&node, program);
         let command: Vec<&str> = command.iter().map(String::as_str).collect();
         let (ran, trace) = trace(options, &command);
         let name = program.0;
-        assert!(ran.stdout.starts_with(program.3), "{name} printed something else:\n{}\n{}", ran.stdout, ran.stderr);
-        assert_eq!(ran.code, program.2, "{name} ended in another way: {}", ran.stderr);
+        assert!(
+            ran.stdout.starts_with(program.3),
+            "{name} printed something else:\n{}\n{}",
+            ran.stdout,
+            ran.stderr
+        );
+        assert_eq!(
+            ran.code, program.2,
+            "{name} ended in another way: {}",
+            ran.stderr
+        );
         let lines = lines_of(Path::new(name));
         for (label, said) in events(Path::new(name)) {
             if said.starts_with("nothing") {
                 let end = trace.end.as_ref().expect("a whole trace");
-                assert!(!end.not_seen.is_empty(), "{name}: what was not seen is not said");
+                assert!(
+                    !end.not_seen.is_empty(),
+                    "{name}: what was not seen is not said"
+                );
                 continue;
             }
             let line_of = |event: &&TraceEvent| {
-                let frame = event.stack.users().or_else(|| event.stack.users_meanwhile());
+                let frame = event
+                    .stack
+                    .users()
+                    .or_else(|| event.stack.users_meanwhile());
                 frame.and_then(|frame| frame.line)
             };
-            let alike: Vec<&TraceEvent> = trace.events.iter().filter(|event| is_shown(&said, event)).collect();
-            assert!(!alike.is_empty(), "{name}: {label}: {said} is not in the trace: {:#?}", trace.events);
+            let alike: Vec<&TraceEvent> = trace
+                .events
+                .iter()
+                .filter(|event| is_shown(&said, event))
+                .collect();
+            assert!(
+                !alike.is_empty(),
+                "{name}: {label}: {said} is not in the trace: {:#?}",
+                trace.events
+            );
             if let Some(line) = lines.get(&label) {
                 // Of many children some may not have been looked at in time; that is said in their events.
                 let lines: Vec<Option<u32>> = alike.iter().map(line_of).collect();
-                assert!(lines.contains(&Some(*line)), "{name}: {label}: {said} at line {line}, found {lines:?}");
+                assert!(
+                    lines.contains(&Some(*line)),
+                    "{name}: {label}: {said} at line {line}, found {lines:?}"
+                );
             }
         }
         pitfall_is_found(name, &trace);
-        let end = trace.end.as_ref().unwrap_or_else(|| panic!("{name}: the trace has no end"));
+        let end = trace
+            .end
+            .as_ref()
+            .unwrap_or_else(|| panic!("{name}: the trace has no end"));
         assert_eq!((end.code, end.left_out), (program.2, 0), "{name}");
         // A child gives up waiting for a tracer that is kept busy, here by 200 children at once, and that is said.
         let late = [
@@ -216,9 +332,15 @@ fn programs_are_shown(options: &[&str]) {
             "did not tell whose",
             "more was told than could be looked at",
         ];
-        let is_late = |it: &&String| name == "many_children.py" && late.iter().any(|late| it.contains(late));
+        let is_late =
+            |it: &&String| name == "many_children.py" && late.iter().any(|late| it.contains(late));
         if name != "spawn.py" {
-            assert_eq!(end.not_seen.iter().filter(|it| !is_late(it)).count(), 0, "{name}: {:?}", end.not_seen);
+            assert_eq!(
+                end.not_seen.iter().filter(|it| !is_late(it)).count(),
+                0,
+                "{name}: {:?}",
+                end.not_seen
+            );
         }
     }
 }
@@ -226,23 +348,41 @@ fn programs_are_shown(options: &[&str]) {
 #[test]
 fn the_entry_script_of_an_environment_is_the_packages() {
     let scratch = Scratch::new();
-    let [bin, packages] = ["venv/bin", "venv/lib/python3/site-packages"].map(|folder| scratch.path().join(folder));
+    let [bin, packages] =
+        ["venv/bin", "venv/lib/python3/site-packages"].map(|folder| scratch.path().join(folder));
     fs::create_dir_all(packages.join("serve")).expect("a folder");
     fs::create_dir_all(&bin).expect("a folder");
     let code = "import ctypes\ndef main():\n    return ctypes.CDLL('libcuda.so.1').cuInit(0)\n";
     fs::write(packages.join("serve/cli.py"), code).expect("a file");
     let path = format!("PYTHONPATH={}", text(packages));
-    for (name, line) in [("serve", "sys.argv[0] = sys.argv[0].removesuffix('.exe')"), ("own", "print('mine')")] {
-        let code = format!("#!/usr/bin/python3\nimport sys\nfrom serve.cli import main\n{line}\nsys.exit(main())\n");
+    for (name, line) in [
+        ("serve", "sys.argv[0] = sys.argv[0].removesuffix('.exe')"),
+        ("own", "print('mine')"),
+    ] {
+        let code = format!(
+            "#!/usr/bin/python3\nimport sys\nfrom serve.cli import main\n{line}\nsys.exit(main())\n"
+        );
         let file = text(bin.join(name));
         fs::write(&file, code).expect("a file");
         let (ran, trace) = trace(&[], &["env", &path, "python3", &file]);
         assert_eq!(ran.code, Some(0), "{ran:?}");
-        let init = trace.events.iter().find(|event| matches!(event.what, EventKind::Init { .. })).expect("a cuInit");
+        let init = trace
+            .events
+            .iter()
+            .find(|event| matches!(event.what, EventKind::Init { .. }))
+            .expect("a cuInit");
         let script = init.stack.frames.last().expect("a frame");
         assert_eq!(script.file.as_deref(), Some(file.as_str()), "{init:#?}");
-        assert_eq!(init.stack.place(), (name == "own").then(|| "own:5".to_owned()), "{init:#?}");
-        assert_eq!(script.package.as_deref(), (name == "serve").then_some("serve"), "{init:#?}");
+        assert_eq!(
+            init.stack.place(),
+            (name == "own").then(|| "own:5".to_owned()),
+            "{init:#?}"
+        );
+        assert_eq!(
+            script.package.as_deref(),
+            (name == "serve").then_some("serve"),
+            "{init:#?}"
+        );
     }
 }
 
@@ -253,7 +393,10 @@ fn the_hook_comes_before_the_mask_and_both_witnesses_see_each_init() {
         EventKind::Init { witness, .. } => Some(witness),
         _ => None,
     });
-    assert_eq!(witnesses.collect::<Vec<_>>(), [EventSource::Forwarding, EventSource::Injection]);
+    assert_eq!(
+        witnesses.collect::<Vec<_>>(),
+        [EventSource::Forwarding, EventSource::Injection]
+    );
     let read = trace.events.iter().find_map(|event| match &event.what {
         EventKind::MaskRead { value, after_hook } => Some((value.clone(), *after_hook)),
         _ => None,
@@ -264,13 +407,30 @@ fn the_hook_comes_before_the_mask_and_both_witnesses_see_each_init() {
 #[test]
 fn a_libcuda_that_is_opened_by_its_path_is_said_to_be_unseen() {
     let node = Node::new("h200-x2");
-    let command = ["python3", &script("absolute_path.py"), &text(node.links.join("libcuda.so.1"))];
+    let command = [
+        "python3",
+        &script("absolute_path.py"),
+        &text(node.links.join("libcuda.so.1")),
+    ];
     let (ran, trace) = trace(&[], &command);
     assert_eq!(ran.code, Some(0), "{ran:?}");
-    let hooked = |event: &TraceEvent| matches!(event.what, EventKind::Init { witness: EventSource::Injection, .. });
+    let hooked = |event: &TraceEvent| {
+        matches!(
+            event.what,
+            EventKind::Init {
+                witness: EventSource::Injection,
+                ..
+            }
+        )
+    };
     assert!(trace.events.iter().any(hooked), "{:#?}", trace.events);
     let not_seen = trace.end.expect("a whole trace").not_seen;
-    assert!(not_seen.iter().any(|why| why.contains("by another way than by name")), "{not_seen:?}");
+    assert!(
+        not_seen
+            .iter()
+            .any(|why| why.contains("by another way than by name")),
+        "{not_seen:?}"
+    );
 }
 
 /// No real libcudart makes a context without calling libcuda; the simulated one does.
@@ -280,63 +440,113 @@ fn a_program_of_the_simulated_libcudart_is_not_blamed_for_what_is_not_seen() {
                   assert rt.cudaMalloc(ctypes.byref(p), ctypes.c_size_t(1 << 20)) == 0";
     let (ran, trace) = trace(&[], &["python3", "-c", script]);
     assert_eq!(ran.code, Some(0), "{ran:?}");
-    assert!(trace.events.iter().any(|event| matches!(event.what, EventKind::Init { .. })), "{:#?}", trace.events);
+    assert!(
+        trace
+            .events
+            .iter()
+            .any(|event| matches!(event.what, EventKind::Init { .. })),
+        "{:#?}",
+        trace.events
+    );
     let not_seen = trace.end.expect("a whole trace").not_seen;
-    assert!(matches!(not_seen.as_slice(), [why] if why.starts_with("the simulated libcudart")), "{not_seen:?}");
+    assert!(
+        matches!(not_seen.as_slice(), [why] if why.starts_with("the simulated libcudart")),
+        "{not_seen:?}"
+    );
 }
 
 #[test]
 fn a_command_needs_no_dashes_before_it_and_its_summary_goes_to_a_file() {
     let scratch = Scratch::new();
     let [out, file] = ["traces", "summary.json"].map(|name| text(scratch.path().join(name)));
-    let words = ["trace", "--on", "sim", "--out", &out, "--json", &file, "python3", "-c", "print(7)", "--forbid"];
+    let words = [
+        "trace", "--on", "sim", "--out", &out, "--json", &file, "python3", "-c", "print(7)",
+        "--forbid",
+    ];
     // A link that somebody put there is refused before the program runs, and what it names stays as it is.
     let victim = scratch.path().join("victim");
     fs::write(&victim, "whole").expect("a file");
     std::os::unix::fs::symlink(&victim, &file).expect("a link");
     let refused = scratch.run(&words).ended(2, "usage");
-    assert!(refused.stderr.contains("it is a link") && refused.stdout.is_empty(), "{refused:?}");
+    assert!(
+        refused.stderr.contains("it is a link") && refused.stdout.is_empty(),
+        "{refused:?}"
+    );
     fs::remove_file(&file).expect("ours");
     // So is a file of any form in a folder that is not there or that is none.
     for option in ["--html", "--junit", "--sarif", "--markdown", "--json"] {
-        for file in [text(scratch.path().join("nowhere/file.json")), format!("{}/file.json", text(victim.clone()))] {
-            let ran = scratch.run(&["trace", "--on", "sim", "--out", &out, option, &file, "python3", "-c", "print(7)"]);
+        for file in [
+            text(scratch.path().join("nowhere/file.json")),
+            format!("{}/file.json", text(victim.clone())),
+        ] {
+            let ran = scratch.run(&[
+                "trace", "--on", "sim", "--out", &out, option, &file, "python3", "-c", "print(7)",
+            ]);
             let ran = ran.ended(2, "usage").says("cannot write");
             assert!(ran.stdout.is_empty(), "{option} {file}: {ran:?}");
         }
     }
     // The trace makes its own folder, which is not there yet.
     let own = format!("{out}/own.json");
-    scratch.run(&["trace", "--on", "sim", "--out", &out, "--json", &own, "true"]).good();
+    scratch
+        .run(&[
+            "trace", "--on", "sim", "--out", &out, "--json", &own, "true",
+        ])
+        .good();
     assert!(Path::new(&own).exists());
     fs::remove_dir_all(&out).expect("ours");
     let ran = scratch.run(&words);
     assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), "7\n"), "{ran:?}");
-    assert!(ran.stderr.contains("trace.ndjson"), "the text stays on stderr: {ran:?}");
-    let summary: serde_json::Value = serde_json::from_str(&fs::read_to_string(&file).expect("a file")).expect("JSON");
-    assert_eq!(summary["command"].as_array().map(Vec::len), Some(4), "{summary}");
+    assert!(
+        ran.stderr.contains("trace.ndjson"),
+        "the text stays on stderr: {ran:?}"
+    );
+    let summary: serde_json::Value =
+        serde_json::from_str(&fs::read_to_string(&file).expect("a file")).expect("JSON");
+    assert_eq!(
+        summary["command"].as_array().map(Vec::len),
+        Some(4),
+        "{summary}"
+    );
     assert_eq!(fs::read_to_string(&victim).expect("a file"), "whole");
     let program = scratch.run(&["trace", "--on", "sim", "--json", "sh", "script"]);
     assert!(
         program.code == Some(2) && program.stderr.contains("write `--json=- sh`"),
         "no program is a file: {program:?}"
     );
-    scratch.run(&["trace", "--frobid", "cuinit", "python3", "-c", "1"]).ended(2, "usage").says("--forbid");
+    scratch
+        .run(&["trace", "--frobid", "cuinit", "python3", "-c", "1"])
+        .ended(2, "usage")
+        .says("--forbid");
 }
 
 #[test]
 fn an_injection_library_and_a_preload_that_were_there_before_are_kept() {
     let node = Node::new("h200-x2");
-    let hook = node.compile("tests/injection/hook.c", "libhook.so", &["-shared", "-fPIC"]);
-    let preload = node.compile("tests/injection/preload.c", "libpreload.so", &["-shared", "-fPIC"]);
+    let hook = node.compile(
+        "tests/injection/hook.c",
+        "libhook.so",
+        &["-shared", "-fPIC"],
+    );
+    let preload = node.compile(
+        "tests/injection/preload.c",
+        "libpreload.so",
+        &["-shared", "-fPIC"],
+    );
     let (log, scratch) = (node.file("log"), Scratch::new());
     let script = "import ctypes, os; ctypes.CDLL('libcuda.so.1').cuInit(0); print(os.environ['LD_PRELOAD'].count(':'))";
     let mut command = tracing(&scratch, &[], &["python3", "-c", script]);
-    command.env("CUDA_INJECTION64_PATH", &hook).env("LD_PRELOAD", &preload).env("HOOK_LOG", &log);
+    command
+        .env("CUDA_INJECTION64_PATH", &hook)
+        .env("LD_PRELOAD", &preload)
+        .env("HOOK_LOG", &log);
     let ran = scratch.start(command).wait(LONGEST);
     assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), "1\n"), "{ran:?}");
     let called = fs::read_to_string(&log).unwrap_or_default();
-    assert!(!called.is_empty(), "the earlier hook was not called: {ran:?}");
+    assert!(
+        !called.is_empty(),
+        "the earlier hook was not called: {ran:?}"
+    );
 }
 
 #[test]
@@ -345,36 +555,81 @@ fn what_is_forbidden_is_reported_in_every_form_at_the_users_own_line() {
     let script = script("stray_context.py");
     let line = lines_of(Path::new("stray_context.py"))["stray"];
     let [page, junit] = ["page.html", "junit.xml"].map(|name| text(scratch.path().join(name)));
-    let options = ["--forbid", "stray", "--github", "--json", "--html", &page, "--junit", &junit];
+    let options = [
+        "--forbid", "stray", "--github", "--json", "--html", &page, "--junit", &junit,
+    ];
     let ran = run(&scratch, &options, &["python3", &script]).ended(1, "unexpected");
-    assert_eq!(ran.stdout, "model on cuda:1\ndone\n", "stdout is the program's");
-    let summary = ran.stderr.lines().find(|line| line.starts_with('{')).expect("a summary");
+    assert_eq!(
+        ran.stdout, "model on cuda:1\ndone\n",
+        "stdout is the program's"
+    );
+    let summary = ran
+        .stderr
+        .lines()
+        .find(|line| line.starts_with('{'))
+        .expect("a summary");
     let summary: serde_json::Value = serde_json::from_str(summary).expect("JSON");
     assert_eq!(summary["violations"][0]["forbidden"], "stray", "{summary}");
     let text = fs::read_to_string(&script).expect("the script");
-    let source = text.lines().nth(line as usize - 1).expect("the line").trim();
-    assert_eq!(summary["violations"][0]["at"]["source"], source, "{summary}");
+    let source = text
+        .lines()
+        .nth(line as usize - 1)
+        .expect("the line")
+        .trim();
+    assert_eq!(
+        summary["violations"][0]["at"]["source"], source,
+        "{summary}"
+    );
     let at = format!("tests/traced/stray_context.py,line={line}");
-    let annotation = ran.stderr.lines().find(|line| line.starts_with("::error") && line.contains(&at));
-    assert!(annotation.is_some(), "{at} is not annotated:\n{}", ran.stderr);
+    let annotation = ran
+        .stderr
+        .lines()
+        .find(|line| line.starts_with("::error") && line.contains(&at));
+    assert!(
+        annotation.is_some(),
+        "{at} is not annotated:\n{}",
+        ran.stderr
+    );
     let xml = fs::read_to_string(&junit).expect("a file");
-    assert!(xml.contains("<failure") && xml.contains("cuda-pitfalls.simulated.trace"), "{xml}");
-    assert!(fs::read_to_string(&page).expect("a page").contains("stray_context.py"));
+    assert!(
+        xml.contains("<failure") && xml.contains("cuda-pitfalls.simulated.trace"),
+        "{xml}"
+    );
+    assert!(
+        fs::read_to_string(&page)
+            .expect("a page")
+            .contains("stray_context.py")
+    );
 }
 
 #[test]
 fn a_policy_that_cannot_be_decided_is_not_kept() {
     let node = Node::new("h200-x2");
-    let command = ["python3", &script("absolute_path.py"), &text(node.links.join("libcuda.so.1"))];
+    let command = [
+        "python3",
+        &script("absolute_path.py"),
+        &text(node.links.join("libcuda.so.1")),
+    ];
     let scratch = Scratch::new();
     // A violation may have a code of its own, which what is not decided does not get.
     for (options, code, name) in [
-        (["--forbid", "context", "--error-exitcode", "9"], 3, "inconclusive"),
-        (["--forbid", "cuinit", "--error-exitcode", "9"], 9, "unexpected"),
+        (
+            ["--forbid", "context", "--error-exitcode", "9"],
+            3,
+            "inconclusive",
+        ),
+        (
+            ["--forbid", "cuinit", "--error-exitcode", "9"],
+            9,
+            "unexpected",
+        ),
     ] {
         run(&scratch, &options, &command).ended(code, name);
     }
-    assert_eq!(run(&scratch, &["--forbid", "cuinit,context"], &["true"]).code, Some(0));
+    assert_eq!(
+        run(&scratch, &["--forbid", "cuinit,context"], &["true"]).code,
+        Some(0)
+    );
 }
 
 #[test]
@@ -389,7 +644,12 @@ fn a_process_that_changes_its_title_is_the_same_program() {
     let (ran, trace) = trace(&[], &["python3", "-c", script]);
     assert_eq!(ran.code, Some(0), "{ran:?}");
     assert_eq!(trace.processes.len(), 1, "{:?}", trace.processes);
-    let uses: Vec<u64> = trace.counts.iter().flat_map(|counts| counts.gpus.values()).map(|it| it.allocations).collect();
+    let uses: Vec<u64> = trace
+        .counts
+        .iter()
+        .flat_map(|counts| counts.gpus.values())
+        .map(|it| it.allocations)
+        .collect();
     assert_eq!(uses, [1], "{:?}", trace.counts);
 }
 
@@ -398,9 +658,16 @@ fn writes_that_are_told_no_more_are_said_to_be_unseen() {
     let script = "import os\nfor n in range(300): os.environ['CUDA_VISIBLE_DEVICES'] = str(n)";
     let (ran, trace) = trace(&[], &["python3", "-c", script]);
     assert_eq!(ran.code, Some(0), "{ran:?}");
-    let writes = trace.events.iter().filter(|event| matches!(event.what, EventKind::Variable { .. })).count();
+    let writes = trace
+        .events
+        .iter()
+        .filter(|event| matches!(event.what, EventKind::Variable { .. }))
+        .count();
     let not_seen = trace.end.expect("a whole trace").not_seen;
-    assert!(writes == 256 && not_seen.iter().any(|why| why.contains("writes variables")), "{writes}, {not_seen:?}");
+    assert!(
+        writes == 256 && not_seen.iter().any(|why| why.contains("writes variables")),
+        "{writes}, {not_seen:?}"
+    );
 }
 
 #[test]
@@ -408,14 +675,28 @@ fn a_simulated_driver_is_never_taken_for_a_real_one_whatever_was_asked_for() {
     let node = Node::new("h200-x2");
     let scratch = Scratch::new();
     let (out, script) = (text(scratch.path().join("traces")), script("late_mask.py"));
-    let mut command = scratch.command(&["trace", "--on", "cuda", "--out", &out, "--", "python3", &script]);
-    command.env("LD_LIBRARY_PATH", &node.links).env("PYTHONDONTWRITEBYTECODE", "1");
+    let mut command = scratch.command(&[
+        "trace", "--on", "cuda", "--out", &out, "--", "python3", &script,
+    ]);
+    command
+        .env("LD_LIBRARY_PATH", &node.links)
+        .env("PYTHONDONTWRITEBYTECODE", "1");
     let ran = scratch.start(command).wait(LONGEST);
     assert_eq!(ran.code, Some(0), "{ran:?}");
     assert!(ran.stderr.contains("SIMULATED"), "{}", ran.stderr);
     let trace = stored(&scratch);
-    assert_eq!(trace.start.provenance, cuda_pitfalls::verdict::Provenance::Simulated);
-    assert!(trace.events.iter().any(|event| matches!(event.what, EventKind::Context { .. })), "{:?}", trace.events);
+    assert_eq!(
+        trace.start.provenance,
+        cuda_pitfalls::verdict::Provenance::Simulated
+    );
+    assert!(
+        trace
+            .events
+            .iter()
+            .any(|event| matches!(event.what, EventKind::Context { .. })),
+        "{:?}",
+        trace.events
+    );
 }
 
 #[test]
@@ -424,23 +705,56 @@ fn two_traces_on_one_gpu_each_see_their_own_program_and_say_that_it_is_shared() 
     let hold = "import ctypes, os, time\ncuda = ctypes.CDLL('libcuda.so.1')\ncontext = ctypes.c_void_p()\n\
         cuda.cuInit(0)\ncuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0)\n";
     let start = |name: &str, script: String| {
-        let words = ["trace", "--on", "cuda", "--out", &text(node.file(name)), "--", "python3", "-c", &script];
+        let words = [
+            "trace",
+            "--on",
+            "cuda",
+            "--out",
+            &text(node.file(name)),
+            "--",
+            "python3",
+            "-c",
+            &script,
+        ];
         let mut command = node.scratch.command(&words);
-        command.env("LD_LIBRARY_PATH", &node.links).stdout(Stdio::null()).stderr(Stdio::null());
+        command
+            .env("LD_LIBRARY_PATH", &node.links)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
         command.spawn().expect("it starts")
     };
     let (held, go) = (node.file("held"), node.file("go"));
-    let wait = format!("open({held:?}, 'w').close()\nwhile not os.path.exists({go:?}): time.sleep(0.01)\n");
+    let wait = format!(
+        "open({held:?}, 'w').close()\nwhile not os.path.exists({go:?}): time.sleep(0.01)\n"
+    );
     let mut first = start("first", format!("{hold}{wait}"));
     appears(&held);
-    assert!(start("second", hold.to_string()).wait().expect("it ends").success());
+    assert!(
+        start("second", hold.to_string())
+            .wait()
+            .expect("it ends")
+            .success()
+    );
     fs::write(&go, "").expect("a file");
     assert!(first.wait().expect("it ends").success());
     for (name, shared) in [("first", false), ("second", true)] {
         let trace = only(&node.file(name));
-        let made = trace.events.iter().filter(|event| matches!(event.what, EventKind::Context { .. })).count();
+        let made = trace
+            .events
+            .iter()
+            .filter(|event| matches!(event.what, EventKind::Context { .. }))
+            .count();
         assert_eq!((made, trace.processes.len()), (1, 1), "{name}");
-        assert_eq!(trace.start.limits.iter().any(|limit| limit.contains("shared")), shared, "{:?}", trace.start.limits);
+        assert_eq!(
+            trace
+                .start
+                .limits
+                .iter()
+                .any(|limit| limit.contains("shared")),
+            shared,
+            "{:?}",
+            trace.start.limits
+        );
     }
 }
 
@@ -448,7 +762,11 @@ fn two_traces_on_one_gpu_each_see_their_own_program_and_say_that_it_is_shared() 
 fn code_that_python_was_given_as_text_is_the_programs_own() {
     let script = "import ctypes\ndef work():\n    ctypes.CDLL('libcuda.so.1').cuInit(0)\nwork()";
     let compiled = |name: &str| format!("exec(compile({script:?}, '{name}', 'exec'))");
-    let [typed, kernel] = ["<ipython-input-7-0a1b2c3d4e5f>", "/tmp/ipykernel_9/922341601.py"].map(compiled);
+    let [typed, kernel] = [
+        "<ipython-input-7-0a1b2c3d4e5f>",
+        "/tmp/ipykernel_9/922341601.py",
+    ]
+    .map(compiled);
     // A notebook has the cell of the kernel by its hash, and its text with it.
     let folder = tempfile::tempdir().expect("a folder of our own");
     let notebook = text(folder.path().join("fit.ipynb"));
@@ -458,13 +776,35 @@ fn code_that_python_was_given_as_text_is_the_programs_own() {
     for (script, argument, line, source) in [
         (script, "", "<string>:3", None),
         (&typed, "", "cell 7 line 3", None),
-        (&kernel, "other.ipynb", "notebook cell 922341601 line 3", None),
-        (&kernel, &notebook, "fit.ipynb code cell 2 line 3", Some(source)),
+        (
+            &kernel,
+            "other.ipynb",
+            "notebook cell 922341601 line 3",
+            None,
+        ),
+        (
+            &kernel,
+            &notebook,
+            "fit.ipynb code cell 2 line 3",
+            Some(source),
+        ),
     ] {
         let (_, trace) = trace(&[], &["python3", "-c", script, argument]);
-        let init = trace.events.iter().find(|event| matches!(event.what, EventKind::Init { .. })).expect("an init");
-        let users = init.stack.users().map(|frame| (frame.function.as_str(), frame.line()));
-        assert_eq!(users, Some(("work", Some(line.to_string()))), "{:?}", init.stack);
+        let init = trace
+            .events
+            .iter()
+            .find(|event| matches!(event.what, EventKind::Init { .. }))
+            .expect("an init");
+        let users = init
+            .stack
+            .users()
+            .map(|frame| (frame.function.as_str(), frame.line()));
+        assert_eq!(
+            users,
+            Some(("work", Some(line.to_string()))),
+            "{:?}",
+            init.stack
+        );
         assert_eq!(init.stack.source.as_deref(), source);
     }
 }
@@ -473,41 +813,83 @@ fn code_that_python_was_given_as_text_is_the_programs_own() {
 fn without_a_preload_writes_are_not_seen_and_that_is_said() {
     let (ran, trace) = trace(&["--no-preload"], &["python3", &script("late_mask.py")]);
     assert_eq!(ran.code, Some(0), "{ran:?}");
-    assert!(!trace.events.iter().any(|event| matches!(event.what, EventKind::Variable { .. })));
-    assert!(trace.events.iter().any(|event| matches!(event.what, EventKind::Context { .. })));
-    assert!(trace.start.limits.iter().any(|limit| limit.contains("--no-preload")), "{:?}", trace.start.limits);
+    assert!(
+        !trace
+            .events
+            .iter()
+            .any(|event| matches!(event.what, EventKind::Variable { .. }))
+    );
+    assert!(
+        trace
+            .events
+            .iter()
+            .any(|event| matches!(event.what, EventKind::Context { .. }))
+    );
+    assert!(
+        trace
+            .start
+            .limits
+            .iter()
+            .any(|limit| limit.contains("--no-preload")),
+        "{:?}",
+        trace.start.limits
+    );
 }
 
 #[test]
 fn counts_are_those_of_the_calls_that_were_made() {
     let node = Node::new("h200-x2");
     let (_, trace) = trace(&[], &[&text(node.program("launch_loop.c")), "1000"]);
-    let [counts] = trace.counts.as_slice() else { panic!("{:?}", trace.counts) };
+    let [counts] = trace.counts.as_slice() else {
+        panic!("{:?}", trace.counts)
+    };
     let launches = counts.calls["cuLaunchKernel"].calls;
     // Those that are made past us are not counted.
     assert!((1000..=1001).contains(&launches), "{counts:?}");
-    assert_eq!(counts.gpus.values().map(|uses| uses.launches).sum::<u64>(), launches);
+    assert_eq!(
+        counts.gpus.values().map(|uses| uses.launches).sum::<u64>(),
+        launches
+    );
 }
 
 #[test]
 fn exit_code_output_and_input_are_the_programs_own() {
     let scratch = Scratch::new();
-    let mut command = tracing(&scratch, &[], &["sh", "-c", "cat; echo out; echo err >&2; exit 42"]);
-    let mut child =
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
+    let mut command = tracing(
+        &scratch,
+        &[],
+        &["sh", "-c", "cat; echo out; echo err >&2; exit 42"],
+    );
+    let mut child = command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("it starts");
     use std::io::Write;
-    child.stdin.take().expect("a pipe").write_all(b"in\n").expect("it reads");
+    child
+        .stdin
+        .take()
+        .expect("a pipe")
+        .write_all(b"in\n")
+        .expect("it reads");
     let output = child.wait_with_output().expect("it ends");
     assert_eq!(output.status.code(), Some(42));
     assert_eq!(output.stdout, b"in\nout\n");
-    assert!(output.stderr.starts_with(b"err\n"), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(
+        output.stderr.starts_with(b"err\n"),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
 }
 
 #[test]
 fn a_signal_ends_the_tracer_as_it_ended_the_program() {
     let scratch = Scratch::new();
-    let status =
-        tracing(&scratch, &[], &["sh", "-c", "kill -USR1 $$"]).stderr(Stdio::null()).status().expect("it runs");
+    let status = tracing(&scratch, &[], &["sh", "-c", "kill -USR1 $$"])
+        .stderr(Stdio::null())
+        .status()
+        .expect("it runs");
     assert_eq!(status.signal(), Some(libc::SIGUSR1));
 }
 
@@ -524,7 +906,9 @@ fn a_command_that_is_not_there_ends_as_in_a_shell() {
 
 #[test]
 fn a_traced_worker_makes_the_listed_calls_and_no_others_with_the_same_outcome() {
-    [&["--all-calls"][..], &["--all-calls", "--memory"]].into_iter().for_each(worker_makes_the_listed_calls);
+    [&["--all-calls"][..], &["--all-calls", "--memory"]]
+        .into_iter()
+        .for_each(worker_makes_the_listed_calls);
 }
 
 fn worker_makes_the_listed_calls(options: &[&str]) {
@@ -538,17 +922,39 @@ fn worker_makes_the_listed_calls(options: &[&str]) {
         "device/pop-too-often",
     ];
     let reports = text(scratch.reports());
-    let command = [&[PROGRAM, "run", "--on", "cuda", "--quick", "--out", &reports][..], &names].concat();
+    let command = [
+        &[PROGRAM, "run", "--on", "cuda", "--quick", "--out", &reports][..],
+        &names,
+    ]
+    .concat();
     let ran = run(&scratch, options, &command);
     assert_eq!(ran.code, Some(0), "{ran:?}");
-    let report = scratch.stored().unwrap_or_else(|| panic!("no report: {ran:?}"));
-    assert!(report.run.warnings.iter().any(|warning| warning.contains("traced")), "{:?}", report.run.warnings);
+    let report = scratch
+        .stored()
+        .unwrap_or_else(|| panic!("no report: {ran:?}"));
+    assert!(
+        report
+            .run
+            .warnings
+            .iter()
+            .any(|warning| warning.contains("traced")),
+        "{:?}",
+        report.run.warnings
+    );
     let trace = stored(&scratch);
     for scenario in &report.scenarios {
-        assert_eq!(scenario.verdict.kind.name(), "reproduced", "{}", scenario.name);
+        assert_eq!(
+            scenario.verdict.kind.name(),
+            "reproduced",
+            "{}",
+            scenario.name
+        );
     }
     let compared = counts::compare(&report, &trace);
-    assert!(compared.wrong.is_empty() && compared.counts > 50, "{compared:?}");
+    assert!(
+        compared.wrong.is_empty() && compared.counts > 50,
+        "{compared:?}"
+    );
 }
 
 #[test]
@@ -560,14 +966,20 @@ fn questions_of_a_program_are_counted_only_where_all_calls_are() {
         assert_eq!(ran.code, Some(0), "{ran:?}");
         assert_eq!(trace.start.all_calls, asked.is_some());
         let counts = &trace.counts.first().expect("counts").calls;
-        assert_eq!(counts.get("cuDevicePrimaryCtxGetState").map(|it| it.calls), asked, "{counts:?}");
+        assert_eq!(
+            counts.get("cuDevicePrimaryCtxGetState").map(|it| it.calls),
+            asked,
+            "{counts:?}"
+        );
         assert_eq!(counts.get("cuInit").map(|it| it.calls), Some(1));
     }
 }
 
 /// Waits for a file.
 fn appears(path: &Path) {
-    common::eventually(&path.to_string_lossy(), LONGEST, || path.exists().then_some(()));
+    common::eventually(&path.to_string_lossy(), LONGEST, || {
+        path.exists().then_some(())
+    });
 }
 
 /// A traced program that has called `cuInit`, does `rest` once the first of the files is there, and then makes the second.
@@ -577,8 +989,10 @@ fn under_way(scratch: &Scratch, [go, done]: &[PathBuf; 2], rest: &str) -> std::p
         "import ctypes, os, time\ncuda = ctypes.CDLL('libcuda.so.1')\ncuda.cuInit(0)\nopen({begun:?}, 'w').close()\n\
          while not os.path.exists({go:?}): time.sleep(0.01)\n{rest}\nopen({done:?}, 'w').close()\n"
     );
-    let child =
-        tracing(scratch, &["--memory"], &["python3", "-c", &script]).stderr(Stdio::null()).spawn().expect("it starts");
+    let child = tracing(scratch, &["--memory"], &["python3", "-c", &script])
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("it starts");
     appears(&begun);
     child
 }
@@ -593,7 +1007,11 @@ const TAKES: &str = "context, memory = ctypes.c_void_p(), ctypes.c_uint64()\n\
 fn a_program_whose_tracer_is_killed_goes_on_and_the_trace_can_be_read() {
     let scratch = Scratch::new();
     let files = ["gone", "done"].map(|name| scratch.path().join(name));
-    let mut child = under_way(&scratch, &files, &format!("{TAKES}os.environ['CUDA_VISIBLE_DEVICES'] = '1'"));
+    let mut child = under_way(
+        &scratch,
+        &files,
+        &format!("{TAKES}os.environ['CUDA_VISIBLE_DEVICES'] = '1'"),
+    );
     child.kill().expect("it is killed");
     child.wait().expect("it has ended");
     fs::write(&files[0], "").expect("a file of our own");
@@ -601,7 +1019,14 @@ fn a_program_whose_tracer_is_killed_goes_on_and_the_trace_can_be_read() {
     appears(&files[1]);
     let trace = stored(&scratch);
     assert!(trace.end.is_none());
-    assert!(trace.events.iter().any(|event| matches!(event.what, EventKind::Init { .. })), "{:?}", trace.events);
+    assert!(
+        trace
+            .events
+            .iter()
+            .any(|event| matches!(event.what, EventKind::Init { .. })),
+        "{:?}",
+        trace.events
+    );
 }
 
 #[test]
@@ -621,7 +1046,12 @@ fn a_tracer_that_is_stopped_does_not_hold_the_program() {
 
 /// Traces a program to a disk that has no room for its trace; none where nothing can stand for such a disk. The document and
 /// what was printed are copied to the scratch folder.
-fn on_a_full_disk(scratch: &Scratch, options: &[&str], program: &str, arguments: &[&str]) -> Option<Ran> {
+fn on_a_full_disk(
+    scratch: &Scratch,
+    options: &[&str],
+    program: &str,
+    arguments: &[&str],
+) -> Option<Ran> {
     if !attacks::is_root("make a small disk") {
         return None;
     }
@@ -635,7 +1065,10 @@ fn on_a_full_disk(scratch: &Scratch, options: &[&str], program: &str, arguments:
         options.join(" "),
     );
     let mut command = Command::new("unshare");
-    command.args(["--mount", "sh", "-c", &line, "sh", program]).args(arguments).env("TMPDIR", scratch.path());
+    command
+        .args(["--mount", "sh", "-c", &line, "sh", program])
+        .args(arguments)
+        .env("TMPDIR", scratch.path());
     let ran = scratch.start(command).wait(LONGEST);
     if ran.code == Some(99) || ran.stderr.contains("unshare failed") {
         eprintln!("NOT TESTED: no disk can be mounted here: {}", ran.stderr);
@@ -653,10 +1086,19 @@ fn a_full_disk_is_reported_and_the_program_ends_as_it_would() {
             "import os, sys\ndef write(depth):\n    if depth: return write(depth - 1)\n    for n in range(20):\n        \
              os.environ['CUDA_VISIBLE_DEVICES'] = str(n)\nwrite(150)\nopen({done:?}, 'w').close()\nsys.exit(5)\n"
         );
-        let Some(ran) = on_a_full_disk(&scratch, options, "python3", &["-c", &script]) else { return };
-        assert!(done.exists(), "the program did not come to its end: {ran:?}");
+        let Some(ran) = on_a_full_disk(&scratch, options, "python3", &["-c", &script]) else {
+            return;
+        };
+        assert!(
+            done.exists(),
+            "the program did not come to its end: {ran:?}"
+        );
         assert_eq!(ran.code, Some(code), "{ran:?}");
-        assert!(ran.stderr.contains("the trace is not whole on disk"), "{}", ran.stderr);
+        assert!(
+            ran.stderr.contains("the trace is not whole on disk"),
+            "{}",
+            ran.stderr
+        );
         let trace = stored(&scratch);
         assert!(trace.end.is_none() && !trace.events.is_empty());
     }
@@ -672,13 +1114,20 @@ fn a_program_that_gives_up_root_before_it_loads_libcuda_passes_no_policy_on_memo
                 ctypes.c_void_p()\nraise SystemExit(cuda.cuInit(0) or cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0))";
     let cases: [(&[&str], i32, &str); 2] = [
         (&["--forbid", "context"], 1, "a context"),
-        (&["--max-bytes", "gpu0=100MiB"], 3, "who may not write to the simulated machine"),
+        (
+            &["--max-bytes", "gpu0=100MiB"],
+            3,
+            "who may not write to the simulated machine",
+        ),
     ];
     for (policy, exit, says) in cases {
         let scratch = Scratch::new();
         let ran = run(&scratch, policy, &["python3", "-c", code]);
         assert_eq!(ran.code, Some(exit), "{policy:?}: {ran:#?}");
-        assert!(ran.stderr.contains(says) || ran.stdout.contains(says), "{policy:?}: {ran:#?}");
+        assert!(
+            ran.stderr.contains(says) || ran.stdout.contains(says),
+            "{policy:?}: {ran:#?}"
+        );
     }
 }
 
@@ -697,5 +1146,9 @@ fn a_name_means_the_form_of_its_version_or_one_that_is_not_modelled() {
     let scratch = Scratch::new();
     let ran = scratch.run(&["sim", "--gpus", "2", "--", "python3", "-c", code]);
     let expected = "60000 None\n0 True\n0 1\n0 60000\n(0, 1) (1, -1)\n";
-    assert_eq!((ran.stdout.as_str(), ran.code), (expected, Some(3)), "{ran:#?}");
+    assert_eq!(
+        (ran.stdout.as_str(), ran.code),
+        (expected, Some(3)),
+        "{ran:#?}"
+    );
 }

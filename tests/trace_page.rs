@@ -17,7 +17,10 @@ use trace::Trace;
 
 fn document(trace: &Trace) -> String {
     let lines = trace::fixture::lines(trace);
-    lines.iter().map(|line| serde_json::to_string(line).expect("a line is JSON") + "\n").collect()
+    lines
+        .iter()
+        .map(|line| serde_json::to_string(line).expect("a line is JSON") + "\n")
+        .collect()
 }
 
 /// The folder of a trace.
@@ -43,12 +46,18 @@ fn a_trace_is_rendered_in_every_form_that_it_has() {
             ("github", "::"),
             ("sarif", "\"ruleId\": \"late-mask\""),
         ] {
-            scratch.run(&["render", &path, "--as", form]).good().prints(part);
+            scratch
+                .run(&["render", &path, "--as", form])
+                .good()
+                .prints(part);
         }
     }
     let memory = stored(&scratch, "memory", &fixture::memory());
     for form in ["text", "html", "markdown"] {
-        scratch.run(&["render", &memory.to_string_lossy(), "--as", form]).good().prints("Whose the memory is");
+        scratch
+            .run(&["render", &memory.to_string_lossy(), "--as", form])
+            .good()
+            .prints("Whose the memory is");
     }
     for form in ["text-full", "prometheus"] {
         scratch
@@ -61,10 +70,19 @@ fn a_trace_is_rendered_in_every_form_that_it_has() {
 #[test]
 fn each_line_of_a_trace_follows_its_schema() {
     let validator = jsonschema::validator_for(&trace::schema()).expect("a schema can be used");
-    for trace in [fixture::trace(), fixture::memory(), fixture::quiet(), fixture::hostile()] {
+    for trace in [
+        fixture::trace(),
+        fixture::memory(),
+        fixture::quiet(),
+        fixture::hostile(),
+    ] {
         for line in document(&trace).lines() {
             let value: Value = serde_json::from_str(line).expect("a line is JSON");
-            assert!(validator.is_valid(&value), "{:?} of {line}", validator.iter_errors(&value).next());
+            assert!(
+                validator.is_valid(&value),
+                "{:?} of {line}",
+                validator.iter_errors(&value).next()
+            );
         }
     }
 }
@@ -80,14 +98,36 @@ fn the_page_fits_a_phone_and_the_dark_in_a_real_browser() {
     let Some(browser) = browser() else { return };
     let scratch = Scratch::new();
     let trace = fixture::trace();
-    let page = TraceView::new(&trace, &fixture::findings(&trace), &fixture::outcome(&trace)).html();
-    for (width, is_dark, colour) in [(360, false, "rgb(255, 255, 255)"), (1200, true, "rgb(13, 17, 23)")] {
+    let page = TraceView::new(
+        &trace,
+        &fixture::findings(&trace),
+        &fixture::outcome(&trace),
+    )
+    .html();
+    for (width, is_dark, colour) in [
+        (360, false, "rgb(255, 255, 255)"),
+        (1200, true, "rgb(13, 17, 23)"),
+    ] {
         let seen = &opened(&browser, &scratch, &[(&page, width)], is_dark, MARKS)[0];
-        assert_eq!(seen["width"], width, "the page must be scrolled sideways: {seen:#}");
+        assert_eq!(
+            seen["width"], width,
+            "the page must be scrolled sideways: {seen:#}"
+        );
         assert_eq!(seen["wide"], serde_json::json!([]), "{seen:#}");
-        assert_eq!((&seen["marks"], &seen["unseen"], &seen["lost"]), (&7.into(), &0.into(), &0.into()), "{seen:#}");
-        assert_eq!((&seen["curves"], &seen["page"]), (&4.into(), &colour.into()), "{seen:#}");
-        assert_eq!(seen["untold"], 0, "a table without a caption, or a column without a scope: {seen:#}");
+        assert_eq!(
+            (&seen["marks"], &seen["unseen"], &seen["lost"]),
+            (&7.into(), &0.into(), &0.into()),
+            "{seen:#}"
+        );
+        assert_eq!(
+            (&seen["curves"], &seen["page"]),
+            (&4.into(), &colour.into()),
+            "{seen:#}"
+        );
+        assert_eq!(
+            seen["untold"], 0,
+            "a table without a caption, or a column without a scope: {seen:#}"
+        );
     }
 }
 
@@ -104,14 +144,31 @@ fn rows_of_a_ledger_change_places_without_a_script() {
         }}),"
     );
     let seen = &opened(&browser, &scratch, &[(&page, 1200)], false, &facts)[0];
-    assert_eq!((&seen["untold"], &seen["scripts"]), (&0.into(), &0.into()), "{seen:#}");
+    assert_eq!(
+        (&seen["untold"], &seen["scripts"]),
+        (&0.into(), &0.into()),
+        "{seen:#}"
+    );
     let sorted = |index: usize| -> Vec<&str> {
-        seen["rows"][index].as_array().expect("cells").iter().filter_map(Value::as_str).collect()
+        seen["rows"][index]
+            .as_array()
+            .expect("cells")
+            .iter()
+            .filter_map(Value::as_str)
+            .collect()
     };
     let by_memory = ["2048 MiB", "1800 MiB", "521 MiB", "512 MiB"];
     assert_eq!(sorted(0)[..4], by_memory, "{seen:#}");
-    assert_eq!(sorted(1)[..4], ["24 MiB", "521 MiB", "512 MiB", "2048 MiB"], "by the lines none, 35, 36 and 40");
-    assert_eq!(sorted(1).last(), Some(&"at least 197 MiB"), "what is not attributed stays at the end");
+    assert_eq!(
+        sorted(1)[..4],
+        ["24 MiB", "521 MiB", "512 MiB", "2048 MiB"],
+        "by the lines none, 35, 36 and 40"
+    );
+    assert_eq!(
+        sorted(1).last(),
+        Some(&"at least 197 MiB"),
+        "what is not attributed stays at the end"
+    );
 }
 
 #[test]
@@ -120,10 +177,31 @@ fn a_hostile_page_and_a_large_one_fit_a_phone_too() {
     let scratch = Scratch::new();
     let (findings, outcome) = fixture::hostile_findings();
     let hostile = TraceView::new(&fixture::hostile(), &findings, &outcome).html();
-    let large = TraceView::new(&fixture::large(100, 2_000, 10_000), &[], &PolicyOutcome::default()).html();
-    for seen in opened(&browser, &scratch, &[(&hostile, 360), (&large, 360)], false, MARKS) {
-        assert_eq!(seen["width"], 360, "the page must be scrolled sideways: {seen:#}");
-        assert_eq!((&seen["lost"], &seen["scripts"]), (&0.into(), &0.into()), "{seen:#}");
-        assert!(seen["marks"].as_u64() > Some(1) && seen["height"].as_u64() > Some(500), "{seen:#}");
+    let large = TraceView::new(
+        &fixture::large(100, 2_000, 10_000),
+        &[],
+        &PolicyOutcome::default(),
+    )
+    .html();
+    for seen in opened(
+        &browser,
+        &scratch,
+        &[(&hostile, 360), (&large, 360)],
+        false,
+        MARKS,
+    ) {
+        assert_eq!(
+            seen["width"], 360,
+            "the page must be scrolled sideways: {seen:#}"
+        );
+        assert_eq!(
+            (&seen["lost"], &seen["scripts"]),
+            (&0.into(), &0.into()),
+            "{seen:#}"
+        );
+        assert!(
+            seen["marks"].as_u64() > Some(1) && seen["height"].as_u64() > Some(500),
+            "{seen:#}"
+        );
     }
 }

@@ -32,7 +32,14 @@ const HOOKED: &[(&str, usize)] = &[
 #[test]
 fn programs_initialise_cuda_as_often_as_they_say() {
     let node = Node::new("h200-x2");
-    let (hook, log) = (node.compile("tests/injection/hook.c", "libhook.so", &["-shared", "-fPIC"]), node.file("log"));
+    let (hook, log) = (
+        node.compile(
+            "tests/injection/hook.c",
+            "libhook.so",
+            &["-shared", "-fPIC"],
+        ),
+        node.file("log"),
+    );
     for program in PROGRAMS.iter().filter(|program| program.1.is_empty()) {
         // Who is no longer root can neither load the hook from a folder of root's own nor write to one.
         if program.0 == "setuid.py" {
@@ -40,16 +47,36 @@ fn programs_initialise_cuda_as_often_as_they_say() {
         }
         let _ = fs::remove_file(&log);
         let mut command = command(&node, program);
-        command.env("CUDA_INJECTION64_PATH", &hook).env("HOOK_LOG", &log);
+        command
+            .env("CUDA_INJECTION64_PATH", &hook)
+            .env("HOOK_LOG", &log);
         let ran = node.run(command);
         let lines = fs::read_to_string(&log).unwrap_or_default();
-        let expected = HOOKED.iter().find(|(name, _)| *name == program.0).map_or(1, |(_, times)| *times);
-        assert_eq!(lines.lines().count(), expected, "{}: {lines}{ran:#?}", program.0);
+        let expected = HOOKED
+            .iter()
+            .find(|(name, _)| *name == program.0)
+            .map_or(1, |(_, times)| *times);
+        assert_eq!(
+            lines.lines().count(),
+            expected,
+            "{}: {lines}{ran:#?}",
+            program.0
+        );
         let events = events(Path::new(program.0));
-        let inits = events.iter().filter_map(|(_, event)| event.strip_prefix("init, mask "));
+        let inits = events
+            .iter()
+            .filter_map(|(_, event)| event.strip_prefix("init, mask "));
         let masks: Vec<&str> = inits.filter_map(|event| event.split(", ").next()).collect();
-        let is_said = |line: &str| masks.iter().any(|mask| line.ends_with(&format!("mask {mask}")));
-        assert!(lines.lines().all(is_said), "{}: {lines}{masks:?}", program.0);
+        let is_said = |line: &str| {
+            masks
+                .iter()
+                .any(|mask| line.ends_with(&format!("mask {mask}")))
+        };
+        assert!(
+            lines.lines().all(is_said),
+            "{}: {lines}{masks:?}",
+            program.0
+        );
     }
 }
 
@@ -61,16 +88,25 @@ fn programs_do_what_they_say() {
         let what = format!("{} {:?}: {ran:#?}", program.0, program.1);
         assert_eq!(ran.code, program.2, "{what}");
         assert!(ran.stderr.is_empty(), "{what}");
-        let printed =
-            if program.3.ends_with('\n') { ran.stdout == program.3 } else { ran.stdout.starts_with(program.3) };
-        assert!(printed && ran.stdout.is_empty() == program.3.is_empty(), "{what}");
+        let printed = if program.3.ends_with('\n') {
+            ran.stdout == program.3
+        } else {
+            ran.stdout.starts_with(program.3)
+        };
+        assert!(
+            printed && ran.stdout.is_empty() == program.3.is_empty(),
+            "{what}"
+        );
     }
 }
 
 #[test]
 fn every_program_says_what_a_trace_shows_and_where() {
     let mut files: BTreeMap<String, String> = BTreeMap::new();
-    for entry in fs::read_dir(root().join("tests/traced")).expect("the programs").flatten() {
+    for entry in fs::read_dir(root().join("tests/traced"))
+        .expect("the programs")
+        .flatten()
+    {
         let name = entry.file_name().to_string_lossy().into_owned();
         let is_program = [".py", ".c"].iter().any(|end| name.ends_with(end)) && name != "driver.py";
         if is_program {
@@ -78,12 +114,27 @@ fn every_program_says_what_a_trace_shows_and_where() {
         }
     }
     for (name, text) in files {
-        assert!(PROGRAMS.iter().any(|program| program.0 == name), "{name} is not run by any test");
+        assert!(
+            PROGRAMS.iter().any(|program| program.0 == name),
+            "{name} is not run by any test"
+        );
         let (events, lines) = (events(Path::new(&name)), lines_of(Path::new(&name)));
-        assert!(!events.is_empty(), "{name} does not say what a trace of it shows");
-        let unknown: Vec<_> = lines.keys().filter(|label| !events.iter().any(|(known, _)| known == *label)).collect();
+        assert!(
+            !events.is_empty(),
+            "{name} does not say what a trace of it shows"
+        );
+        let unknown: Vec<_> = lines
+            .keys()
+            .filter(|label| !events.iter().any(|(known, _)| known == *label))
+            .collect();
         assert!(unknown.is_empty(), "{name}: nothing shows at {unknown:?}");
-        let places = text.lines().filter(|line| line.contains("here: ") && !line.contains("shows")).count();
-        assert!(places > 0 && lines.len() >= places, "{name}: a label stands at two lines");
+        let places = text
+            .lines()
+            .filter(|line| line.contains("here: ") && !line.contains("shows"))
+            .count();
+        assert!(
+            places > 0 && lines.len() >= places,
+            "{name}: a label stands at two lines"
+        );
     }
 }

@@ -14,14 +14,17 @@ use common::Scratch;
 use crate::releases;
 
 /// What the caller's program does: it says its umask, makes a file with it, and lists what others can write to.
-const LOOKS: &str = "umask > said; : > own; find \"$CUDA_PITFALLS_TRACED\" ! -type l ! -type s -perm /022 >> said";
+const LOOKS: &str =
+    "umask > said; : > own; find \"$CUDA_PITFALLS_TRACED\" ! -type l ! -type s -perm /022 >> said";
 
 /// What others can write to below a folder. A link has no permissions. A socket takes messages of a program that gave up
 /// root, and the tracer checks from whom.
 fn writable_in(folder: &Path, found: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         // It may be gone already.
-        let Ok(data) = entry.path().symlink_metadata() else { continue };
+        let Ok(data) = entry.path().symlink_metadata() else {
+            continue;
+        };
         let is_told = data.is_symlink() || data.file_type().is_socket();
         if !is_told && data.permissions().mode() & 0o022 != 0 {
             found.push(entry.path());
@@ -66,7 +69,11 @@ fn others_can_write_to_nothing_that_a_trace_creates() {
         command.current_dir(scratch.path());
         let found = writable_during(&scratch, command);
         let said = fs::read_to_string(scratch.path().join("said")).expect("the program ran");
-        assert_eq!(said.trim(), "0000", "{arguments:?}: its umask, and what others can write to");
+        assert_eq!(
+            said.trim(),
+            "0000",
+            "{arguments:?}: its umask, and what others can write to"
+        );
         let own = ["own", "said"].map(|name| scratch.path().join(name));
         assert_eq!(found, own, "{arguments:?}");
     }
@@ -75,9 +82,20 @@ fn others_can_write_to_nothing_that_a_trace_creates() {
 #[test]
 fn others_can_write_to_nothing_that_a_run_or_an_examination_creates() {
     let subcommands: [&[&str]; 3] = [
-        &["run", "context", "--on", "sim", "--out", "reports", "--junit", "junit.xml"],
+        &[
+            "run",
+            "context",
+            "--on",
+            "sim",
+            "--out",
+            "reports",
+            "--junit",
+            "junit.xml",
+        ],
         &["doctor", "--on", "sim"],
-        &["survey", "calls", "--on", "sim", "--out", "survey", "cuInit"],
+        &[
+            "survey", "calls", "--on", "sim", "--out", "survey", "cuInit",
+        ],
     ];
     for arguments in subcommands {
         let scratch = Scratch::new();
@@ -92,16 +110,34 @@ fn others_can_write_to_nothing_that_a_run_or_an_examination_creates() {
 fn others_can_write_to_nothing_that_a_bisection_creates() {
     let scratch = Scratch::new();
     let said = scratch.at("said");
-    let code =
-        format!("import os, subprocess; os.chdir({:?}); subprocess.run(['sh', '-c', {LOOKS:?}])", scratch.path());
+    let code = format!(
+        "import os, subprocess; os.chdir({:?}); subprocess.run(['sh', '-c', {LOOKS:?}])",
+        scratch.path()
+    );
     let work = scratch.at("work");
     fs::create_dir(&work).expect("a folder of our own");
-    let package = ["--package", "framework", "--good", "1", "--bad", "2", "--forbid", "cuinit"];
-    let arguments =
-        [&["bisect", "--on", "sim", "--work", &work][..], &package, &["--", "python", "-c", &code]].concat();
+    let package = [
+        "--package",
+        "framework",
+        "--good",
+        "1",
+        "--bad",
+        "2",
+        "--forbid",
+        "cuinit",
+    ];
+    let arguments = [
+        &["bisect", "--on", "sim", "--work", &work][..],
+        &package,
+        &["--", "python", "-c", &code],
+    ]
+    .concat();
     let command = releases::command(&scratch, &arguments);
     let found = writable_during(&scratch, command);
     let said = fs::read_to_string(said).expect("the program ran");
-    assert!(said.lines().all(|line| line == "0000") && !said.is_empty(), "{said}");
+    assert!(
+        said.lines().all(|line| line == "0000") && !said.is_empty(),
+        "{said}"
+    );
     assert_eq!(found, ["own", "said"].map(|name| scratch.path().join(name)));
 }

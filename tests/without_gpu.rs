@@ -24,7 +24,14 @@ if 'fail' in sys.argv:
 fn run(arguments: &[&str], variables: &[(&str, &str)]) -> (String, String, Option<i32>) {
     let mut command = Command::new(PROGRAM);
     command.args(arguments);
-    let Output { status, stdout, stderr } = command.envs(variables.iter().copied()).output().expect("it starts");
+    let Output {
+        status,
+        stdout,
+        stderr,
+    } = command
+        .envs(variables.iter().copied())
+        .output()
+        .expect("it starts");
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("it prints text");
     (text(stdout), text(stderr), status.code())
 }
@@ -51,30 +58,59 @@ fn a_mask_is_that_of_the_command_line_or_of_the_environment() {
     };
     let status = |name: &str| Some(name.to_owned());
     let mask = [("CUDA_VISIBLE_DEVICES", "2,0")];
-    assert_eq!(of(&[], &mask), (status("CUDA_SUCCESS"), Some(2), "2,0".into()));
-    assert_eq!(of(&["--unset"], &mask), (status("CUDA_SUCCESS"), Some(4), Value::Null));
-    assert_eq!(of(&["0,0"], &mask), (status("CUDA_ERROR_INVALID_DEVICE"), Some(0), "0,0".into()));
-    assert_eq!(of(&["-1"], &[]), (status("CUDA_ERROR_NO_DEVICE"), Some(0), "-1".into()));
-    assert_eq!(of(&["0", "--order", "pci"], &[]).0, status("CUDA_ERROR_INVALID_DEVICE"));
+    assert_eq!(
+        of(&[], &mask),
+        (status("CUDA_SUCCESS"), Some(2), "2,0".into())
+    );
+    assert_eq!(
+        of(&["--unset"], &mask),
+        (status("CUDA_SUCCESS"), Some(4), Value::Null)
+    );
+    assert_eq!(
+        of(&["0,0"], &mask),
+        (status("CUDA_ERROR_INVALID_DEVICE"), Some(0), "0,0".into())
+    );
+    assert_eq!(
+        of(&["-1"], &[]),
+        (status("CUDA_ERROR_NO_DEVICE"), Some(0), "-1".into())
+    );
+    assert_eq!(
+        of(&["0", "--order", "pci"], &[]).0,
+        status("CUDA_ERROR_INVALID_DEVICE")
+    );
     // As it is written before a command; misspelt, it sets nothing, and neither does a variable that is.
     assert_eq!(of(&["CUDA_VISIBLE_DEVICES=2,0"], &[]).2, "2,0");
-    assert_eq!(of(&["CUDA_VISIBLE_DEVICE=2"], &mask), (status("CUDA_SUCCESS"), Some(4), Value::Null));
-    let set = document(&["--gpus", "4", "CUDA_VISIBLE=2"], &[("CUDA_DEVICES_ORDER", "x"), ("CUDA_HOME", "/x")]);
-    let misspelt =
-        serde_json::json!({ "CUDA_DEVICES_ORDER": "CUDA_DEVICE_ORDER", "CUDA_VISIBLE": "CUDA_VISIBLE_DEVICES" });
+    assert_eq!(
+        of(&["CUDA_VISIBLE_DEVICE=2"], &mask),
+        (status("CUDA_SUCCESS"), Some(4), Value::Null)
+    );
+    let set = document(
+        &["--gpus", "4", "CUDA_VISIBLE=2"],
+        &[("CUDA_DEVICES_ORDER", "x"), ("CUDA_HOME", "/x")],
+    );
+    let misspelt = serde_json::json!({ "CUDA_DEVICES_ORDER": "CUDA_DEVICE_ORDER", "CUDA_VISIBLE": "CUDA_VISIBLE_DEVICES" });
     assert_eq!(set["misspelt"], misspelt);
 }
 
 #[test]
 fn gpus_are_a_number_a_machine_or_a_list_and_what_is_wrong_with_a_list_is_named_by_its_line() {
     let scratch = Scratch::new();
-    let list = scratch.file("gpus.txt", "GPU 0: NVIDIA T4 (UUID: GPU-5a0000be-0000-4000-8000-000000000000)\n");
+    let list = scratch.file(
+        "gpus.txt",
+        "GPU 0: NVIDIA T4 (UUID: GPU-5a0000be-0000-4000-8000-000000000000)\n",
+    );
     let answer = document(&["GPU-5a", "--gpus", &list], &[]);
     assert_eq!(
-        (answer["gpus_of"]["from"].as_str(), answer["visible"].as_array().map(Vec::len)),
+        (
+            answer["gpus_of"]["from"].as_str(),
+            answer["visible"].as_array().map(Vec::len)
+        ),
         (Some("file"), Some(1))
     );
-    assert_eq!(document(&["--gpus", "sim:mixed-pair"], &[])["order_known"], false);
+    assert_eq!(
+        document(&["--gpus", "sim:mixed-pair"], &[])["order_known"],
+        false
+    );
     let wrong = |gpus: &str| {
         let (stdout, stderr, code) = run(&["mask", "0", "--gpus", gpus], &[]);
         assert_eq!((stdout.as_str(), code), ("", Some(2)), "{stderr}");
@@ -93,12 +129,38 @@ fn gpus_are_a_number_a_machine_or_a_list_and_what_is_wrong_with_a_list_is_named_
 fn a_program_runs_on_a_machine_of_so_many_gpus_and_is_told_that_it_is_simulated() {
     let (stdout, stderr, code) = run(&["sim", "--gpus", "5", "--", "python3", "-c", COUNTS], &[]);
     assert_eq!((stdout.as_str(), code), ("0 0 5\n", Some(0)), "{stderr}");
-    assert_eq!(stderr.matches("SIMULATED machine h200-x5").count(), 2, "{stderr}");
+    assert_eq!(
+        stderr.matches("SIMULATED machine h200-x5").count(),
+        2,
+        "{stderr}"
+    );
     let hidden = [("CUDA_VISIBLE_DEVICES", "1,0")];
-    assert_eq!(run(&["sim", "--machine", "mixed-pair", "--", "python3", "-c", COUNTS], &hidden).0, "0 0 2\n");
-    let absent = Scratch::new().path().join("absent.toml").to_string_lossy().into_owned();
+    assert_eq!(
+        run(
+            &[
+                "sim",
+                "--machine",
+                "mixed-pair",
+                "--",
+                "python3",
+                "-c",
+                COUNTS
+            ],
+            &hidden
+        )
+        .0,
+        "0 0 2\n"
+    );
+    let absent = Scratch::new()
+        .path()
+        .join("absent.toml")
+        .to_string_lossy()
+        .into_owned();
     let (_, stderr, code) = run(&["sim", "--machine", &absent, "--", "true"], &[]);
-    assert!(code == Some(2) && stderr.contains(&format!("cannot read {absent}")), "{code:?} {stderr}");
+    assert!(
+        code == Some(2) && stderr.contains(&format!("cannot read {absent}")),
+        "{code:?} {stderr}"
+    );
 }
 
 #[test]
@@ -106,46 +168,113 @@ fn what_is_not_modelled_is_named_and_is_no_success() {
     let (_, stderr, code) = run(&["sim", "python3", "-c", COUNTS, "more"], &[]);
     assert_eq!(code, Some(3), "{stderr}");
     assert!(
-        stderr.contains("cuTexRefCreate (<string>:7)") && stderr.contains("cudaDeviceEnablePeerAccess"),
+        stderr.contains("cuTexRefCreate (<string>:7)")
+            && stderr.contains("cudaDeviceEnablePeerAccess"),
         "{stderr}"
     );
     let nvml = "import ctypes; nvml = ctypes.CDLL('libnvidia-ml.so.1'); hasattr(nvml, 'nvmlInit') and hasattr(nvml, 'nvmlNone')";
     let (_, stderr, code) = run(&["sim", "python3", "-c", nvml], &[]);
-    assert!(code == Some(3) && stderr.contains("not in this NVML: nvmlNone (<string>:1)"), "{code:?} {stderr}");
+    assert!(
+        code == Some(3) && stderr.contains("not in this NVML: nvmlNone (<string>:1)"),
+        "{code:?} {stderr}"
+    );
     // A program that failed keeps its own code.
-    assert_eq!(run(&["sim", "python3", "-c", COUNTS, "more", "fail"], &[]).2, Some(7));
+    assert_eq!(
+        run(&["sim", "python3", "-c", COUNTS, "more", "fail"], &[]).2,
+        Some(7)
+    );
     assert_eq!(run(&["sim", "no-such-program"], &[]).2, Some(127));
-    assert_eq!(run(&["sim", "--machine", "nothing", "true"], &[]).2, Some(2));
+    assert_eq!(
+        run(&["sim", "--machine", "nothing", "true"], &[]).2,
+        Some(2)
+    );
     assert_eq!(run(&["sim", "--gpus", "9", "true"], &[]).2, Some(2));
     let (_, stderr, code) = run(&["run", "--on", "sim:no-device"], &[]);
-    assert!(code == Some(2) && stderr.contains("only `trace` and `sim` start one there"), "{stderr}");
+    assert!(
+        code == Some(2) && stderr.contains("only `trace` and `sim` start one there"),
+        "{stderr}"
+    );
 }
 
 #[test]
 fn where_no_gpu_is_a_trace_names_who_calls_cu_init() {
     let scratch = Scratch::new();
     let out = scratch.path().to_string_lossy().into_owned();
-    let trace = ["trace", "--on", "sim:no-device", "--forbid", "cuinit", "--out", &out, "--", "python3", "-c", COUNTS];
-    let (stdout, stderr, code) = in_time(|(_, stderr, _): &(_, String, _)| stderr.contains(LATE), || run(&trace, &[]));
+    let trace = [
+        "trace",
+        "--on",
+        "sim:no-device",
+        "--forbid",
+        "cuinit",
+        "--out",
+        &out,
+        "--",
+        "python3",
+        "-c",
+        COUNTS,
+    ];
+    let (stdout, stderr, code) = in_time(
+        |(_, stderr, _): &(_, String, _)| stderr.contains(LATE),
+        || run(&trace, &[]),
+    );
     // After a cuInit that failed, every other call is refused.
     assert_eq!((stdout.as_str(), code), ("100 3 0\n", Some(1)), "{stderr}");
-    assert!(stderr.contains("<string>:5 initialises CUDA through cuInit"), "{stderr}");
-    let clean =
-        ["trace", "--on", "sim:no-device", "--forbid", "cuinit", "--out", &out, "--", "python3", "-c", "print()"];
+    assert!(
+        stderr.contains("<string>:5 initialises CUDA through cuInit"),
+        "{stderr}"
+    );
+    let clean = [
+        "trace",
+        "--on",
+        "sim:no-device",
+        "--forbid",
+        "cuinit",
+        "--out",
+        &out,
+        "--",
+        "python3",
+        "-c",
+        "print()",
+    ];
     assert_eq!(run(&clean, &[]).2, Some(0));
 }
 
 /// What a program does that gives up on the simulated driver (`tests/injection/gives_up.c`), what is forbidden, the exit code
 /// of the trace, and what it says.
 const GIVEN_UP: [(&str, &str, i32, &str); 26] = [
-    ("d", "cuinit", 3, "looked for /dev/nvidia99 (gives_up.c:32), which the simulated machine lacks"),
+    (
+        "d",
+        "cuinit",
+        3,
+        "looked for /dev/nvidia99 (gives_up.c:32), which the simulated machine lacks",
+    ),
     ("s", "cuinit", 3, "looked for /dev/nvidia99 (gives_up.c:33)"),
-    ("a", "late-mask", 3, "looked for /dev/nvidia99 (gives_up.c:34)"),
-    ("f", "context", 3, "looked for /proc/driver/nvidia/none (gives_up.c:35)"),
+    (
+        "a",
+        "late-mask",
+        3,
+        "looked for /dev/nvidia99 (gives_up.c:34)",
+    ),
+    (
+        "f",
+        "context",
+        3,
+        "looked for /proc/driver/nvidia/none (gives_up.c:35)",
+    ),
     ("y", "cuinit", 3, "looked for cuNoSuchCall (gives_up.c:36)"),
     ("p", "cuinit", 3, "looked for cuNoSuchCall (gives_up.c:37)"),
-    ("e", "fork", 3, "looked for cuGetExportTable (gives_up.c:38)"),
-    ("dsaey", "cuinit", 3, "(gives_up.c:34), cuGetExportTable (gives_up.c:38), cuNo"),
+    (
+        "e",
+        "fork",
+        3,
+        "looked for cuGetExportTable (gives_up.c:38)",
+    ),
+    (
+        "dsaey",
+        "cuinit",
+        3,
+        "(gives_up.c:34), cuGetExportTable (gives_up.c:38), cuNo",
+    ),
     // Who goes on to other functions fills a table of them.
     ("yk", "cuinit", 0, "CUDA was not initialised"),
     ("pv", "cuinit", 0, "CUDA was not initialised"),
@@ -161,7 +290,12 @@ const GIVEN_UP: [(&str, &str, i32, &str); 26] = [
     ("i", "context", 3, "fails without a GPU: what would follow"),
     ("i", "fork", 3, "fails without a GPU: what would follow"),
     ("i", "error", 3, "fails without a GPU: what would follow"),
-    ("i", "late-launch-blocking", 3, "fails without a GPU: what would follow"),
+    (
+        "i",
+        "late-launch-blocking",
+        3,
+        "fails without a GPU: what would follow",
+    ),
     // OpenCL has a driver of its own, and hides nothing of libcuda's.
     ("c", "cuinit", 1, "initialises CUDA through OpenCL"),
     ("mc", "late-mask", 0, "through OpenCL, whose own contexts"),
@@ -174,24 +308,52 @@ const GIVEN_UP: [(&str, &str, i32, &str); 26] = [
 fn what_gave_up_on_the_simulated_driver_is_not_taken_for_clean() {
     let node = Node::new("h200-x2");
     const SOURCE: &str = "tests/injection/gives_up.c";
-    let program = node.compile(SOURCE, "gives_up", &[]).to_string_lossy().into_owned();
-    node.compile(SOURCE, "libnvidia-opencl.so.1", &["-shared", "-fPIC", "-DOPENCL"]);
-    let (folder, out) = (node.scratch.path().to_string_lossy().into_owned(), node.file("out").display().to_string());
+    let program = node
+        .compile(SOURCE, "gives_up", &[])
+        .to_string_lossy()
+        .into_owned();
+    node.compile(
+        SOURCE,
+        "libnvidia-opencl.so.1",
+        &["-shared", "-fPIC", "-DOPENCL"],
+    );
+    let (folder, out) = (
+        node.scratch.path().to_string_lossy().into_owned(),
+        node.file("out").display().to_string(),
+    );
     for (does, forbidden, wanted, says) in GIVEN_UP {
-        let on = if does.contains('c') { "sim:h200-x2" } else { "sim:no-device" };
-        let trace = ["trace", "--on", on, "--forbid", forbidden, "--out", &out, "--", &program, does];
+        let on = if does.contains('c') {
+            "sim:h200-x2"
+        } else {
+            "sim:no-device"
+        };
+        let trace = [
+            "trace", "--on", on, "--forbid", forbidden, "--out", &out, "--", &program, does,
+        ];
         let (_, stderr, code) = run(&trace, &[("LD_LIBRARY_PATH", &folder)]);
         let said = stderr.split_whitespace().collect::<Vec<_>>().join(" ");
-        assert!(code == Some(wanted) && said.contains(says), "{does} {forbidden}: {code:?}\n{stderr}");
-        assert!(!said.contains("did not call the injection hook"), "{does}: {stderr}");
+        assert!(
+            code == Some(wanted) && said.contains(says),
+            "{does} {forbidden}: {code:?}\n{stderr}"
+        );
+        assert!(
+            !said.contains("did not call the injection hook"),
+            "{does}: {stderr}"
+        );
     }
 }
 
 /// What the simulated driver refuses, and what it lacks, after a `cuInit` that it answered: the call, and the function that a
 /// trace names.
 const NOT_MODELLED: [(&str, &str); 3] = [
-    ("c.cuModuleLoadData(ctypes.byref(p), b'no PTX')", "cuModuleLoadData"),
-    ("c.cuDeviceGetAttribute(ctypes.byref(p), 126, 0)", "cuDeviceGetAttribute"),
+    (
+        "c.cuModuleLoadData(ctypes.byref(p), b'no PTX')",
+        "cuModuleLoadData",
+    ),
+    (
+        "c.cuDeviceGetAttribute(ctypes.byref(p), 126, 0)",
+        "cuDeviceGetAttribute",
+    ),
     ("hasattr(c, 'cuTexObjectCreate')", "cuTexObjectCreate"),
 ];
 
@@ -204,15 +366,36 @@ fn a_trace_on_the_simulated_machine_names_what_is_not_modelled() {
     for (call, name) in NOT_MODELLED {
         for (forbidden, wanted) in [("late-mask", 3), ("context", 1)] {
             let script = format!("{begin}; {call}");
-            let trace = ["trace", "--on", "sim", "--forbid", forbidden, "--out", &out, "--", "python3", "-c", &script];
+            let trace = [
+                "trace", "--on", "sim", "--forbid", forbidden, "--out", &out, "--", "python3",
+                "-c", &script,
+            ];
             let ran = scratch.run(&trace);
-            assert!(ran.code == Some(wanted) && ran.stderr.contains(name), "{name} {forbidden}: {ran:#?}");
-            assert!(!ran.stderr.contains("no pitfall found\n"), "{name}: {ran:#?}");
+            assert!(
+                ran.code == Some(wanted) && ran.stderr.contains(name),
+                "{name} {forbidden}: {ran:#?}"
+            );
+            assert!(
+                !ran.stderr.contains("no pitfall found\n"),
+                "{name}: {ran:#?}"
+            );
         }
     }
     let modelled = format!("{begin}; c.cuDeviceGetCount(ctypes.byref(p))");
     scratch
-        .run(&["trace", "--on", "sim", "--forbid", "late-mask", "--out", &out, "--", "python3", "-c", &modelled])
+        .run(&[
+            "trace",
+            "--on",
+            "sim",
+            "--forbid",
+            "late-mask",
+            "--out",
+            &out,
+            "--",
+            "python3",
+            "-c",
+            &modelled,
+        ])
         .good();
 }
 
@@ -220,26 +403,60 @@ fn a_trace_on_the_simulated_machine_names_what_is_not_modelled() {
 /// `here/` has a libcufile.so.0, which only the program itself finds by its name, and a library that needs it.
 const OPTIONAL: [(&[&str], Option<&str>); 18] = [
     (&["libcufile.so.0"], Some("libcufile.so.0 (optional.c:18)")),
-    (&["here/none/libuct_cuda.so.0", "_exit"], Some("libuct_cuda.so.0 (optional.c:18)")),
-    (&["libnvshmem_host.so.3", "cuInit"], Some("libnvshmem_host.so.3")),
-    (&["cuInit", "libnvshmem_host.so.3"], Some("libnvshmem_host.so.3")),
-    (&["libonnxruntime_providers_cuda.so"], Some("libonnxruntime_providers_cuda.so")),
+    (
+        &["here/none/libuct_cuda.so.0", "_exit"],
+        Some("libuct_cuda.so.0 (optional.c:18)"),
+    ),
+    (
+        &["libnvshmem_host.so.3", "cuInit"],
+        Some("libnvshmem_host.so.3"),
+    ),
+    (
+        &["cuInit", "libnvshmem_host.so.3"],
+        Some("libnvshmem_host.so.3"),
+    ),
+    (
+        &["libonnxruntime_providers_cuda.so"],
+        Some("libonnxruntime_providers_cuda.so"),
+    ),
     (&["libnccl-net.so"], Some("libnccl-net.so")),
-    (&["libnccl-tuner-other.so", "cuInit"], Some("libnccl-tuner-other.so")),
+    (
+        &["libnccl-tuner-other.so", "cuInit"],
+        Some("libnccl-tuner-other.so"),
+    ),
     // What another library needs is not what was looked for.
-    (&["libcufile.so.1", "here/libneeds.so"], Some("libcufile.so.1")),
-    (&["libcufile.so.1", "here/libneeds.so", "dlsym"], Some("libcufile.so.1")),
+    (
+        &["libcufile.so.1", "here/libneeds.so"],
+        Some("libcufile.so.1"),
+    ),
+    (
+        &["libcufile.so.1", "here/libneeds.so", "dlsym"],
+        Some("libcufile.so.1"),
+    ),
     // NCCL has initialized CUDA where it looks for its plugins.
     (&["cuInit", "libnccl-net.so"], None),
     // It is there, by this name or by another.
     (&["libcufile.so.0", "found"], None),
     (&["libcufile.so.0", "dlsym", "_exit", "found"], None),
-    (&["libcufile.so", "libcufile.so.1", "libcufile.so.0", "found"], None),
-    (&["libcufile.so.1", "here/libcufile.so.0", "dlsym", "_exit"], None),
+    (
+        &["libcufile.so", "libcufile.so.1", "libcufile.so.0", "found"],
+        None,
+    ),
+    (
+        &["libcufile.so.1", "here/libcufile.so.0", "dlsym", "_exit"],
+        None,
+    ),
     (&["here/libneeds.so", "libcufile.so.0"], None),
     // No such library is known to call the driver.
     (&["libnone.so.1"], None),
-    (&["libcufile/libnone.so", "notlibcufile.so.0", "libcufile_rdma.so.1"], None),
+    (
+        &[
+            "libcufile/libnone.so",
+            "notlibcufile.so.0",
+            "libcufile_rdma.so.1",
+        ],
+        None,
+    ),
     (&["dlsym"], None),
 ];
 
@@ -256,25 +473,59 @@ fn an_optional_library_that_is_looked_for_in_vain_leaves_a_policy_undecided() {
         &[&shared[..], &["-DWITHOUT_HOOK", "-Wno-unused"]].concat(),
     );
     let rpath = format!("-Wl,--enable-new-dtags,-rpath,{here}");
-    let needs = ["-shared", "-fPIC", &rpath, "-Wl,--no-as-needed", &cufile.to_string_lossy()];
+    let needs = [
+        "-shared",
+        "-fPIC",
+        &rpath,
+        "-Wl,--no-as-needed",
+        &cufile.to_string_lossy(),
+    ];
     node.compile(SOURCE, "here/libneeds.so", &needs);
-    let [finds, plain] = [("finds", &[rpath.as_str()][..]), ("plain", &[])]
-        .map(|(name, options)| node.compile(SOURCE, name, options).to_string_lossy().into_owned());
+    let [finds, plain] =
+        [("finds", &[rpath.as_str()][..]), ("plain", &[])].map(|(name, options)| {
+            node.compile(SOURCE, name, options)
+                .to_string_lossy()
+                .into_owned()
+        });
     let out = node.file("out").display().to_string();
     for (words, missing) in OPTIONAL {
-        let program = if words.contains(&"found") { &finds } else { &plain };
+        let program = if words.contains(&"found") {
+            &finds
+        } else {
+            &plain
+        };
         let words: Vec<String> = words
             .iter()
             .filter(|word| **word != "found")
-            .map(|word| word.strip_prefix("here/").map_or_else(|| (*word).to_owned(), |name| format!("{here}/{name}")))
+            .map(|word| {
+                word.strip_prefix("here/")
+                    .map_or_else(|| (*word).to_owned(), |name| format!("{here}/{name}"))
+            })
             .collect();
-        let mut trace = vec!["trace", "--on", "sim:h200-x2", "--forbid", "fork", "--out", &out, "--", program];
+        let mut trace = vec![
+            "trace",
+            "--on",
+            "sim:h200-x2",
+            "--forbid",
+            "fork",
+            "--out",
+            &out,
+            "--",
+            program,
+        ];
         trace.extend(words.iter().map(String::as_str));
         let (_, stderr, code) = run(&trace, &[]);
         let said = stderr.split_whitespace().collect::<Vec<_>>().join(" ");
-        assert_eq!(code, Some(if missing.is_some() { 3 } else { 0 }), "{words:?}\n{stderr}");
+        assert_eq!(
+            code,
+            Some(if missing.is_some() { 3 } else { 0 }),
+            "{words:?}\n{stderr}"
+        );
         match missing {
-            Some(name) => assert!(said.contains(&format!(" looked for {name}")), "{words:?}\n{stderr}"),
+            Some(name) => assert!(
+                said.contains(&format!(" looked for {name}")),
+                "{words:?}\n{stderr}"
+            ),
             None => assert!(!said.contains("in vain"), "{words:?}\n{stderr}"),
         }
     }
@@ -286,15 +537,44 @@ fn a_trace_within_a_trace_sees_its_program() {
     let scratch = Scratch::new();
     let folder = |name: &str| scratch.at(name);
     let (inner, outer) = (folder("inner"), folder("outer"));
-    let trace = [PROGRAM, "trace", "--out", &inner, "--", "python3", "-c", COUNTS];
-    for around in [&["trace", "--on", "sim", "--out", &outer, "--"][..], &["sim", "--"]] {
+    let trace = [
+        PROGRAM, "trace", "--out", &inner, "--", "python3", "-c", COUNTS,
+    ];
+    for around in [
+        &["trace", "--on", "sim", "--out", &outer, "--"][..],
+        &["sim", "--"],
+    ] {
         let ran = scratch.run(&[around, &trace[..]].concat()).good();
-        assert!(ran.stdout.starts_with("0 0 2"), "{around:?}: {}", ran.stdout);
-        let ran = ran.says("CUDA_VISIBLE_DEVICES was read as (unset)").says("<module> → cuInit");
-        assert!(!ran.stderr.contains("too many"), "{around:?}: {}", ran.stderr);
+        assert!(
+            ran.stdout.starts_with("0 0 2"),
+            "{around:?}: {}",
+            ran.stdout
+        );
+        let ran = ran
+            .says("CUDA_VISIBLE_DEVICES was read as (unset)")
+            .says("<module> → cuInit");
+        assert!(
+            !ran.stderr.contains("too many"),
+            "{around:?}: {}",
+            ran.stderr
+        );
         // The outer one does not say that there was nothing to see.
-        let is_said = ran.stderr.split_whitespace().collect::<Vec<_>>().join(" ").contains("belongs to another trace");
-        assert_eq!(is_said, around.contains(&"trace"), "{around:?}: {}", ran.stderr);
-        assert!(!ran.stderr.contains("CUDA was not initialised"), "{around:?}: {}", ran.stderr);
+        let is_said = ran
+            .stderr
+            .split_whitespace()
+            .collect::<Vec<_>>()
+            .join(" ")
+            .contains("belongs to another trace");
+        assert_eq!(
+            is_said,
+            around.contains(&"trace"),
+            "{around:?}: {}",
+            ran.stderr
+        );
+        assert!(
+            !ran.stderr.contains("CUDA was not initialised"),
+            "{around:?}: {}",
+            ran.stderr
+        );
     }
 }

@@ -78,22 +78,34 @@ impl ReleaseAxis {
         let is_forward = version_order(good, bad).is_le();
         let (low, high) = if is_forward { (good, bad) } else { (bad, good) };
         let mut releases = listed.to_vec();
-        releases.retain(|version| version_order(version, low).is_gt() && version_order(version, high).is_lt());
+        releases.retain(|version| {
+            version_order(version, low).is_gt() && version_order(version, high).is_lt()
+        });
         releases.extend([low.to_string(), high.to_string()]);
         releases.sort_by(|a, b| version_order(a, b));
         releases.dedup();
         if !is_forward {
             releases.reverse();
         }
-        ReleaseAxis { package: package.to_string(), releases }
+        ReleaseAxis {
+            package: package.to_string(),
+            releases,
+        }
     }
 
     /// The releases below and above one, nearest first.
     pub fn around<'l>(listed: &'l [String], version: &str) -> [Vec<&'l str>; 2] {
         let mut listed: Vec<&str> = listed.iter().map(String::as_str).collect();
         listed.sort_by(|a, b| version_order(a, b));
-        let below = listed.iter().rev().copied().filter(|other| version_order(other, version).is_lt());
-        let above = listed.iter().copied().filter(|other| version_order(other, version).is_gt());
+        let below = listed
+            .iter()
+            .rev()
+            .copied()
+            .filter(|other| version_order(other, version).is_lt());
+        let above = listed
+            .iter()
+            .copied()
+            .filter(|other| version_order(other, version).is_gt());
         [below.collect(), above.collect()]
     }
 
@@ -103,7 +115,10 @@ impl ReleaseAxis {
 
     /// The first release: the good end.
     pub fn good(&self) -> &str {
-        self.releases.first().map(String::as_str).unwrap_or_default()
+        self.releases
+            .first()
+            .map(String::as_str)
+            .unwrap_or_default()
     }
 
     /// The last release: the bad end.
@@ -199,18 +214,33 @@ impl Bisection {
         mut attempt: impl FnMut(&BTreeMap<String, String>) -> Result<Option<(ReleaseOutcome, u64)>, E>,
     ) -> Result<(), E> {
         let axes = self.axes.clone();
-        let [goods, bads] = [ReleaseAxis::good, ReleaseAxis::bad].map(|end: fn(&ReleaseAxis) -> &str| {
-            axes.iter().map(|axis| (axis.package.clone(), end(axis).to_string())).collect::<BTreeMap<_, _>>()
-        });
-        let mut ends = [(&goods, false, NoAnswer::GoodIsBad), (&bads, true, NoAnswer::BadIsGood)];
+        let [goods, bads] =
+            [ReleaseAxis::good, ReleaseAxis::bad].map(|end: fn(&ReleaseAxis) -> &str| {
+                axes.iter()
+                    .map(|axis| (axis.package.clone(), end(axis).to_string()))
+                    .collect::<BTreeMap<_, _>>()
+            });
+        let mut ends = [
+            (&goods, false, NoAnswer::GoodIsBad),
+            (&bads, true, NoAnswer::BadIsGood),
+        ];
         // The cheaper end first. Nothing is cached yet, and packages with CUDA in them have grown from release to release:
         // the older end is the smaller download. To know better, the index would have to be asked for all dependencies.
-        if axes.first().is_some_and(|axis| version_order(axis.bad(), axis.good()).is_lt()) {
+        if axes
+            .first()
+            .is_some_and(|axis| version_order(axis.bad(), axis.good()).is_lt())
+        {
             ends.reverse();
         }
         for (versions, wanted, wrong) in ends {
-            let Some(outcome) = self.attempt(versions, &mut attempt)? else { return Ok(()) };
-            let unknown = if wanted { NoAnswer::BadIsUnknown } else { NoAnswer::GoodIsUnknown };
+            let Some(outcome) = self.attempt(versions, &mut attempt)? else {
+                return Ok(());
+            };
+            let unknown = if wanted {
+                NoAnswer::BadIsUnknown
+            } else {
+                NoAnswer::GoodIsUnknown
+            };
             if outcome.is_bad() != Some(wanted) {
                 self.no_answer = Some(outcome.is_bad().map_or(unknown, |_| wrong));
                 return Ok(());
@@ -220,7 +250,9 @@ impl Bisection {
         for (at, axis) in axes.iter().enumerate() {
             let mut versions = goods.clone();
             versions.insert(axis.package.clone(), axis.bad().to_string());
-            let Some(outcome) = self.attempt(&versions, &mut attempt)? else { return Ok(()) };
+            let Some(outcome) = self.attempt(&versions, &mut attempt)? else {
+                return Ok(());
+            };
             if outcome.is_bad() == Some(true) {
                 alone.push(at);
             }
@@ -231,7 +263,9 @@ impl Bisection {
             if !self.together && !alone.contains(&at) {
                 continue;
             }
-            let Some(found) = self.along(axis, &rest, &mut attempt)? else { return Ok(()) };
+            let Some(found) = self.along(axis, &rest, &mut attempt)? else {
+                return Ok(());
+            };
             if self.together {
                 rest.insert(axis.package.clone(), found.first_bad.clone());
             }
@@ -249,13 +283,31 @@ impl Bisection {
     ) -> Result<Option<FirstBad>, E> {
         // Whether each release is bad, if it was tried and that can be said. Both ends are known.
         let mut tried: Vec<Option<Option<bool>>> = vec![None; axis.releases.len()];
-        tried.first_mut().into_iter().for_each(|good| *good = Some(Some(false)));
-        tried.last_mut().into_iter().for_each(|bad| *bad = Some(Some(true)));
+        tried
+            .first_mut()
+            .into_iter()
+            .for_each(|good| *good = Some(Some(false)));
+        tried
+            .last_mut()
+            .into_iter()
+            .for_each(|bad| *bad = Some(Some(true)));
         loop {
-            let bad = tried.iter().position(|tried| *tried == Some(Some(true))).unwrap_or(0);
-            let good = tried.iter().take(bad).rposition(|tried| *tried == Some(Some(false))).unwrap_or(0);
+            let bad = tried
+                .iter()
+                .position(|tried| *tried == Some(Some(true)))
+                .unwrap_or(0);
+            let good = tried
+                .iter()
+                .take(bad)
+                .rposition(|tried| *tried == Some(Some(false)))
+                .unwrap_or(0);
             let middle = good + (bad - good) / 2;
-            let untried = tried.iter().enumerate().take(bad).skip(good + 1).filter(|(_, tried)| tried.is_none());
+            let untried = tried
+                .iter()
+                .enumerate()
+                .take(bad)
+                .skip(good + 1)
+                .filter(|(_, tried)| tried.is_none());
             let Some((at, _)) = untried.min_by_key(|(at, _)| at.abs_diff(middle)) else {
                 return Ok(Some(FirstBad {
                     package: axis.package.clone(),
@@ -266,7 +318,9 @@ impl Bisection {
             };
             let mut versions = rest.clone();
             versions.insert(axis.package.clone(), axis.release(at));
-            let Some(outcome) = self.attempt(&versions, attempt)? else { return Ok(None) };
+            let Some(outcome) = self.attempt(&versions, attempt)? else {
+                return Ok(None);
+            };
             if let Some(tried) = tried.get_mut(at) {
                 *tried = Some(outcome.is_bad());
             }
@@ -285,7 +339,11 @@ impl Bisection {
             self.no_answer = Some(NoAnswer::Interrupted);
             return Ok(None);
         };
-        self.trials.push(Trial { versions: versions.clone(), outcome: outcome.clone(), elapsed_ns });
+        self.trials.push(Trial {
+            versions: versions.clone(),
+            outcome: outcome.clone(),
+            elapsed_ns,
+        });
         Ok(Some(outcome))
     }
 }

@@ -14,7 +14,9 @@ mod scenario;
 mod survey;
 mod trace;
 
-pub use comparison::{CompareError, Comparison, ComparisonSide, EntryDifference, FactDifference, Only, SCHEMA, Share};
+pub use comparison::{
+    CompareError, Comparison, ComparisonSide, EntryDifference, FactDifference, Only, SCHEMA, Share,
+};
 pub(crate) use machine::facts as machine_facts;
 pub use matrix::matrices;
 pub use trace::traces;
@@ -34,11 +36,22 @@ pub fn reports(
 ) -> Result<Comparison, CompareError> {
     let sides = [a, b].map(|report| {
         let (run, machine) = (report.run, report.machine.summary());
-        ComparisonSide::new(&run.id, &run.version, report.provenance, report.complete, machine)
+        ComparisonSide::new(
+            &run.id,
+            &run.version,
+            report.provenance,
+            report.complete,
+            machine,
+        )
     });
-    let (entries, machines) = ([scenario::entries(a), scenario::entries(b)], [a.machine, b.machine]);
+    let (entries, machines) = (
+        [scenario::entries(a), scenario::entries(b)],
+        [a.machine, b.machine],
+    );
     let comparison = Comparison::new("report", sides, machine::changes(machines));
-    comparison.with(entries, versions, |a: &ScenarioView<'_>, b| scenario::compare([a, b], machines))
+    comparison.with(entries, versions, |a: &ScenarioView<'_>, b| {
+        scenario::compare([a, b], machines)
+    })
 }
 
 /// The same of two surveys.
@@ -50,16 +63,41 @@ pub fn surveys(
     b: &SurveyDocument,
     versions: Option<(String, String)>,
 ) -> Result<Comparison, CompareError> {
-    if versions.is_some() && [a, b].iter().any(|survey| !survey.kind.described().compares_versions) {
+    if versions.is_some()
+        && [a, b]
+            .iter()
+            .any(|survey| !survey.kind.described().compares_versions)
+    {
         return Err(CompareError::Versions);
     }
     if a.kind != b.kind {
-        return Err(CompareError::Kinds { a: a.kind.name(), b: b.kind.name() });
+        return Err(CompareError::Kinds {
+            a: a.kind.name(),
+            b: b.kind.name(),
+        });
     }
-    let sides = [a, b].map(|SurveyDocument { header, provenance, complete, machine, .. }| {
-        ComparisonSide::new(&header.id, &header.version, *provenance, *complete, machine.summary())
-    });
-    let comparison = Comparison::new(a.kind.name(), sides, machine::changes([&a.machine, &b.machine]));
+    let sides = [a, b].map(
+        |SurveyDocument {
+             header,
+             provenance,
+             complete,
+             machine,
+             ..
+         }| {
+            ComparisonSide::new(
+                &header.id,
+                &header.version,
+                *provenance,
+                *complete,
+                machine.summary(),
+            )
+        },
+    );
+    let comparison = Comparison::new(
+        a.kind.name(),
+        sides,
+        machine::changes([&a.machine, &b.machine]),
+    );
     survey::compare(comparison, [a, b], versions)
 }
 

@@ -11,14 +11,19 @@ pub(crate) fn side_by_side<T, K: Eq + Hash + Clone, const N: usize>(
     documents: [impl IntoIterator<Item = T>; N],
     key: impl Fn(&T) -> K,
 ) -> Vec<[Option<T>; N]> {
-    let things = documents.into_iter().enumerate().flat_map(|(at, things)| things.into_iter().map(move |it| (at, it)));
-    let rows = grouped(things.map(|(at, thing)| (key(&thing), (at, thing)))).into_iter().map(|(_, things)| {
-        let mut row = [const { None }; N];
-        for (at, thing) in things {
-            row[at].get_or_insert(thing);
-        }
-        row
-    });
+    let things = documents
+        .into_iter()
+        .enumerate()
+        .flat_map(|(at, things)| things.into_iter().map(move |it| (at, it)));
+    let rows = grouped(things.map(|(at, thing)| (key(&thing), (at, thing))))
+        .into_iter()
+        .map(|(_, things)| {
+            let mut row = [const { None }; N];
+            for (at, thing) in things {
+                row[at].get_or_insert(thing);
+            }
+            row
+        });
     rows.collect()
 }
 
@@ -28,7 +33,9 @@ pub(crate) fn differences<K: Eq + Hash + Clone, V: PartialEq, const N: usize>(
 ) -> Vec<(K, [Option<V>; N])> {
     let mut differing = Vec::new();
     for row in side_by_side(documents, |(key, _)| key.clone()) {
-        let Some(key) = row.iter().flatten().next().map(|(key, _)| key.clone()) else { continue };
+        let Some(key) = row.iter().flatten().next().map(|(key, _)| key.clone()) else {
+            continue;
+        };
         let values = row.map(|one| one.map(|(_, value)| value));
         if values.windows(2).any(|pair| pair[0] != pair[1]) {
             differing.push((key, values));

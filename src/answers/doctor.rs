@@ -18,7 +18,8 @@ use crate::known::NeedFacts;
 use crate::survey::needs::NeedsProgram;
 use crate::visibility::misspelt;
 use cuda_pitfalls_core::examination::{
-    Examination, FileTry, GpuState, KernelGpu, LibraryStart, StartCall, StartChange, StartEnd, Started,
+    Examination, FileTry, GpuState, KernelGpu, LibraryStart, StartCall, StartChange, StartEnd,
+    Started,
 };
 use cuda_pitfalls_trace::history::MASK;
 
@@ -202,12 +203,15 @@ pub struct HiddenGpu {
 impl Diagnosed {
     /// The value of `CUDA_VISIBLE_DEVICES` without which CUDA gets further here; none if that is not the cause.
     pub fn mask_at_fault(&self) -> Option<&str> {
-        self.causes.iter().find_map(|reasoned| match &reasoned.cause {
-            Trouble::Environment { change: StartChange::Without { variable }, value } if variable == MASK => {
-                value.as_deref()
-            }
-            _ => None,
-        })
+        self.causes
+            .iter()
+            .find_map(|reasoned| match &reasoned.cause {
+                Trouble::Environment {
+                    change: StartChange::Without { variable },
+                    value,
+                } if variable == MASK => value.as_deref(),
+                _ => None,
+            })
     }
 }
 
@@ -215,7 +219,10 @@ impl Trouble {
     /// The folder of the loader's path that it is about.
     fn folder(&self) -> Option<&str> {
         match self {
-            Trouble::Environment { change: StartChange::WithoutFolder { folder }, .. } => Some(folder),
+            Trouble::Environment {
+                change: StartChange::WithoutFolder { folder },
+                ..
+            } => Some(folder),
             _ => None,
         }
     }
@@ -233,11 +240,20 @@ const CONTEXT_BYTES: u64 = 600 << 20;
 
 /// Why CUDA does not start.
 pub fn diagnose(examination: &Examination, needs: &[NeedFacts]) -> Diagnosed {
-    let [driver, nvml] = [Started::Driver, Started::Nvml]
-        .map(|library| examination.starts.iter().find(|start| start.library == library && start.changed.is_none()));
+    let [driver, nvml] = [Started::Driver, Started::Nvml].map(|library| {
+        examination
+            .starts
+            .iter()
+            .find(|start| start.library == library && start.changed.is_none())
+    });
     let tried = [driver, nvml].into_iter().flatten();
-    let failures: Vec<StartFailure> = tried.filter(|start| !start.is_good()).map(failure).collect();
-    let hidden = driver.map(|driver| hidden(examination, driver)).unwrap_or_default();
+    let failures: Vec<StartFailure> = tried
+        .filter(|start| !start.is_good())
+        .map(failure)
+        .collect();
+    let hidden = driver
+        .map(|driver| hidden(examination, driver))
+        .unwrap_or_default();
     let is_simulated = examination.starts.iter().any(LibraryStart::is_simulated);
     let mut causes = Causes::default();
     if !failures.is_empty() {
@@ -249,20 +265,36 @@ pub fn diagnose(examination: &Examination, needs: &[NeedFacts]) -> Diagnosed {
             causes.of_files(examination, needs, &failures);
             causes.of_calls(examination, needs, &failures);
         }
-        causes.of_gpus(nvml.map(|nvml| nvml.gpus.as_slice()).unwrap_or_default(), &failures);
+        causes.of_gpus(
+            nvml.map(|nvml| nvml.gpus.as_slice()).unwrap_or_default(),
+            &failures,
+        );
     }
     causes.merge_folders();
     let mut causes = causes.all;
     causes.sort_by_key(|reasoned| reasoned.sureness);
-    let is_known = causes.iter().any(|reasoned| reasoned.sureness < Sureness::Next);
+    let is_known = causes
+        .iter()
+        .any(|reasoned| reasoned.sureness < Sureness::Next);
     let state = match () {
         () if failures.is_empty() => DoctorState::Healthy,
-        () if causes.iter().any(|reasoned| reasoned.cause == Trouble::NoGpu) => DoctorState::NoGpu,
+        () if causes
+            .iter()
+            .any(|reasoned| reasoned.cause == Trouble::NoGpu) =>
+        {
+            DoctorState::NoGpu
+        }
         () if is_known => DoctorState::Found,
         () => DoctorState::Unknown,
     };
     let misspelt = misspelt(examination.place.environment.keys().map(String::as_str));
-    Diagnosed { state, failures, causes, hidden, misspelt }
+    Diagnosed {
+        state,
+        failures,
+        causes,
+        hidden,
+        misspelt,
+    }
 }
 
 fn failure(start: &LibraryStart) -> StartFailure {
@@ -289,12 +321,22 @@ impl Causes {
 
     /// Adds what is so here, and what is known to cause just this error or not.
     fn add_if(&mut self, is_it: bool, cause: Trouble) {
-        self.add(if is_it { Sureness::Measured } else { Sureness::Possible }, cause);
+        self.add(
+            if is_it {
+                Sureness::Measured
+            } else {
+                Sureness::Possible
+            },
+            cause,
+        );
     }
 
     /// What CUDA gets further without.
     fn proved(&mut self, examination: &Examination, driver: &LibraryStart) {
-        let others = examination.starts.iter().filter(|start| start.library == Started::Driver);
+        let others = examination
+            .starts
+            .iter()
+            .filter(|start| start.library == Started::Driver);
         for start in others.filter(|start| progress(start) > progress(driver)) {
             if let Some(change) = &start.changed {
                 self.add(Sureness::Proved, environment(examination, change));
@@ -304,14 +346,21 @@ impl Causes {
 
     /// Says once that a folder of the loader's path has the wrong library, where it is known what is wrong with it.
     fn merge_folders(&mut self) {
-        let folders: Vec<String> = self.all.iter().filter_map(|one| one.cause.folder().map(str::to_string)).collect();
+        let folders: Vec<String> = self
+            .all
+            .iter()
+            .filter_map(|one| one.cause.folder().map(str::to_string))
+            .collect();
         for folder in folders {
             let mut wrong = self.all.iter_mut();
-            if let Some(wrong) =
-                wrong.find(|it| it.cause.library().is_some_and(|path| Path::new(path).starts_with(&folder)))
-            {
+            if let Some(wrong) = wrong.find(|it| {
+                it.cause
+                    .library()
+                    .is_some_and(|path| Path::new(path).starts_with(&folder))
+            }) {
                 wrong.sureness = Sureness::Proved;
-                self.all.retain(|one| one.cause.folder() != Some(folder.as_str()));
+                self.all
+                    .retain(|one| one.cause.folder() != Some(folder.as_str()));
             }
         }
     }
@@ -319,74 +368,147 @@ impl Causes {
     fn of_kernel(&mut self, examination: &Examination, failures: &[StartFailure]) {
         let place = &examination.place;
         let is_any_good = examination.starts.iter().any(LibraryStart::is_good);
-        let is_opened = examination.files.iter().any(|tried| tried.file == CONTROL && tried.error.is_none());
+        let is_opened = examination
+            .files
+            .iter()
+            .any(|tried| tried.file == CONTROL && tried.error.is_none());
         // A sandbox may hide the kernel's words about its driver.
         if place.module_version.is_none() && !is_any_good && !is_opened {
-            let cause = if place.pci_gpus == Some(0) { Trouble::NoGpu } else { Trouble::NoModule };
+            let cause = if place.pci_gpus == Some(0) {
+                Trouble::NoGpu
+            } else {
+                Trouble::NoModule
+            };
             self.add(Sureness::Measured, cause);
         }
         for failure in failures {
             if let Some(message) = &failure.missing {
                 let message = message.clone();
-                self.add(Sureness::Measured, Trouble::NoLibrary { library: failure.library, message });
+                self.add(
+                    Sureness::Measured,
+                    Trouble::NoLibrary {
+                        library: failure.library,
+                        message,
+                    },
+                );
             }
-            let status = failure.call.as_ref().map(|call| call.status.as_str()).unwrap_or_default();
-            let start = examination.starts.iter().find(|start| start.library == failure.library);
+            let status = failure
+                .call
+                .as_ref()
+                .map(|call| call.status.as_str())
+                .unwrap_or_default();
+            let start = examination
+                .starts
+                .iter()
+                .find(|start| start.library == failure.library);
             for library in start.into_iter().flat_map(|start| &start.libraries) {
                 let path = library.path.clone();
-                if status == "CUDA_ERROR_STUB_LIBRARY" || path.split('/').any(|part| part == "stubs") {
+                if status == "CUDA_ERROR_STUB_LIBRARY"
+                    || path.split('/').any(|part| part == "stubs")
+                {
                     self.add(Sureness::Measured, Trouble::Stub { path });
-                } else if let (Some(version), Some(module)) = (version_in(&library.path), &place.module_version)
+                } else if let (Some(version), Some(module)) =
+                    (version_in(&library.path), &place.module_version)
                     && version != *module
                 {
                     let is_it = MISMATCH.contains(&status);
-                    self.add_if(is_it, Trouble::OtherVersion { path, version, module: module.clone() });
+                    self.add_if(
+                        is_it,
+                        Trouble::OtherVersion {
+                            path,
+                            version,
+                            module: module.clone(),
+                        },
+                    );
                 }
             }
         }
     }
 
-    fn of_files(&mut self, examination: &Examination, needs: &[NeedFacts], failures: &[StartFailure]) {
+    fn of_files(
+        &mut self,
+        examination: &Examination,
+        needs: &[NeedFacts],
+        failures: &[StartFailure],
+    ) {
         // Without a driver no device file is expected.
         let has_module = examination.place.module_version.is_some();
-        for tried in examination.files.iter().filter(|tried| has_module || !tried.file.starts_with("/dev/")) {
+        for tried in examination
+            .files
+            .iter()
+            .filter(|tried| has_module || !tried.file.starts_with("/dev/"))
+        {
             if let Some(cause) = closed(tried) {
-                self.add(sureness(needs, failures, &tried.file, tried.error.as_deref()), cause);
+                self.add(
+                    sureness(needs, failures, &tried.file, tried.error.as_deref()),
+                    cause,
+                );
             } else if is_another_device(examination, tried) {
-                let cause = Trouble::NotTheDevice { path: tried.file.clone(), device: tried.device };
+                let cause = Trouble::NotTheDevice {
+                    path: tried.file.clone(),
+                    device: tried.device,
+                };
                 // It behaves as a file that is not there.
                 self.add(sureness(needs, failures, &tried.file, None), cause);
             }
         }
     }
 
-    fn of_calls(&mut self, examination: &Examination, needs: &[NeedFacts], failures: &[StartFailure]) {
+    fn of_calls(
+        &mut self,
+        examination: &Examination,
+        needs: &[NeedFacts],
+        failures: &[StartFailure],
+    ) {
         for tried in &examination.system_calls {
             let Some(error) = &tried.error else { continue };
-            let cause = Trouble::SystemCall { call: tried.call.clone(), error: error.clone() };
+            let cause = Trouble::SystemCall {
+                call: tried.call.clone(),
+                error: error.clone(),
+            };
             self.add(sureness(needs, failures, &tried.call, Some(error)), cause);
         }
     }
 
     fn of_gpus(&mut self, gpus: &[GpuState], failures: &[StartFailure]) {
-        let driver = failures.iter().find(|failure| failure.library == Started::Driver);
-        let Some(call) = driver.and_then(|failure| failure.call.as_ref()) else { return };
+        let driver = failures
+            .iter()
+            .find(|failure| failure.library == Started::Driver);
+        let Some(call) = driver.and_then(|failure| failure.call.as_ref()) else {
+            return;
+        };
         for state in gpus {
             let gpu = state.gpu.uuid.clone();
             let processes = state.reading.processes.as_deref().unwrap_or_default();
             let pids: Vec<u32> = processes.iter().map(|process| process.pid).collect();
             let mode = state.gpu.compute_mode.clone().unwrap_or_default();
             if mode == "Prohibited" || (mode.starts_with("Exclusive") && !pids.is_empty()) {
-                let is_it =
-                    ["CUDA_ERROR_DEVICE_UNAVAILABLE", "CUDA_ERROR_INVALID_DEVICE"].contains(&call.status.as_str());
-                self.add_if(is_it, Trouble::Exclusive { gpu: gpu.clone(), mode, pids: pids.clone() });
+                let is_it = ["CUDA_ERROR_DEVICE_UNAVAILABLE", "CUDA_ERROR_INVALID_DEVICE"]
+                    .contains(&call.status.as_str());
+                self.add_if(
+                    is_it,
+                    Trouble::Exclusive {
+                        gpu: gpu.clone(),
+                        mode,
+                        pids: pids.clone(),
+                    },
+                );
             }
             let free = state.gpu.total_bytes.zip(state.reading.used_bytes);
-            let free = free
-                .map(|(total, used)| total.saturating_sub(used.saturating_add(state.gpu.reserved_bytes.unwrap_or(0))));
+            let free = free.map(|(total, used)| {
+                total.saturating_sub(used.saturating_add(state.gpu.reserved_bytes.unwrap_or(0)))
+            });
             if let Some(free_bytes) = free.filter(|free| *free < CONTEXT_BYTES) {
-                let is_it = call.status == "CUDA_ERROR_OUT_OF_MEMORY" && call.call.starts_with("cuDevicePrimaryCtx");
-                self.add_if(is_it, Trouble::Full { gpu: gpu.clone(), free_bytes, pids });
+                let is_it = call.status == "CUDA_ERROR_OUT_OF_MEMORY"
+                    && call.call.starts_with("cuDevicePrimaryCtx");
+                self.add_if(
+                    is_it,
+                    Trouble::Full {
+                        gpu: gpu.clone(),
+                        free_bytes,
+                        pids,
+                    },
+                );
             }
             if state.gpu.mig == Some(true) && call.status == "CUDA_ERROR_NO_DEVICE" {
                 self.add(Sureness::Possible, Trouble::Mig { gpu });
@@ -413,25 +535,39 @@ fn progress(start: &LibraryStart) -> (bool, usize, usize) {
 }
 
 /// How sure it is that this refusal causes one of these failures.
-fn sureness(needs: &[NeedFacts], failures: &[StartFailure], refused: &str, error: Option<&str>) -> Sureness {
+fn sureness(
+    needs: &[NeedFacts],
+    failures: &[StartFailure],
+    refused: &str,
+    error: Option<&str>,
+) -> Sureness {
     let pattern = pattern(refused);
-    let mut all: Vec<&NeedFacts> = needs.iter().filter(|need| need.refused == pattern).collect();
+    let mut all: Vec<&NeedFacts> = needs
+        .iter()
+        .filter(|need| need.refused == pattern)
+        .collect();
     all.retain(|need| error.is_none_or(|error| need.errors.iter().any(|known| known == error)));
     let of_failures = failures.iter().map(|failure| {
-        let of_library: Vec<&NeedFacts> =
-            all.iter().copied().filter(|need| need.program == failure.program()).collect();
+        let of_library: Vec<&NeedFacts> = all
+            .iter()
+            .copied()
+            .filter(|need| need.program == failure.program())
+            .collect();
         (failure, of_library)
     });
     let of_failures: Vec<_> = of_failures.filter(|(_, needs)| !needs.is_empty()).collect();
-    let is_measured = of_failures.iter().any(|(failure, needs)| match &failure.call {
-        Some(call) => needs
-            .iter()
-            .any(|need| (without_ordinal(&need.call), &need.status) == (without_ordinal(&call.call), &call.status)),
-        // Where no process starts, what it needs is refused to this one.
-        None if failure.ended.as_ref().is_some_and(StartEnd::is_not_started) => true,
-        // No call failed, and no GPU was counted: the survey asks for one all the same.
-        None => failure.missing.is_none() && failure.ended.is_none() && pattern == FIRST_GPU,
-    });
+    let is_measured = of_failures
+        .iter()
+        .any(|(failure, needs)| match &failure.call {
+            Some(call) => needs.iter().any(|need| {
+                (without_ordinal(&need.call), &need.status)
+                    == (without_ordinal(&call.call), &call.status)
+            }),
+            // Where no process starts, what it needs is refused to this one.
+            None if failure.ended.as_ref().is_some_and(StartEnd::is_not_started) => true,
+            // No call failed, and no GPU was counted: the survey asks for one all the same.
+            None => failure.missing.is_none() && failure.ended.is_none() && pattern == FIRST_GPU,
+        });
     match of_failures.is_empty() {
         _ if is_measured => Sureness::Measured,
         true => Sureness::Possible,
@@ -468,13 +604,27 @@ fn environment(examination: &Examination, change: &StartChange) -> Trouble {
         StartChange::Without { variable } => examination.place.environment.get(variable).cloned(),
         _ => None,
     };
-    Trouble::Environment { change: change.clone(), value }
+    Trouble::Environment {
+        change: change.clone(),
+        value,
+    }
 }
 
 /// That a file is refused, if it is.
 fn closed(tried: &FileTry) -> Option<Trouble> {
-    let FileTry { file: path, error, mode, owner, .. } = tried;
-    Some(Trouble::File { path: path.clone(), error: error.clone()?, mode: *mode, owner: *owner })
+    let FileTry {
+        file: path,
+        error,
+        mode,
+        owner,
+        ..
+    } = tried;
+    Some(Trouble::File {
+        path: path.clone(),
+        error: error.clone()?,
+        mode: *mode,
+        owner: *owner,
+    })
 }
 
 /// Whether a device file is not that of NVIDIA's driver.
@@ -485,16 +635,24 @@ fn is_another_device(examination: &Examination, tried: &FileTry) -> bool {
         return false;
     }
     let is_uvm = name.starts_with("nvidia-uvm");
-    let expected: BTreeSet<u32> =
-        majors.iter().filter(|(driver, _)| (*driver == "nvidia-uvm") == is_uvm).map(|(_, major)| *major).collect();
-    tried.device.is_none_or(|(major, _)| !expected.contains(&major))
+    let expected: BTreeSet<u32> = majors
+        .iter()
+        .filter(|(driver, _)| (*driver == "nvidia-uvm") == is_uvm)
+        .map(|(_, major)| *major)
+        .collect();
+    tried
+        .device
+        .is_none_or(|(major, _)| !expected.contains(&major))
 }
 
 /// The version at the end of a library's file name: `libcuda.so.580.159.04`.
 pub(crate) fn version_in(path: &str) -> Option<String> {
     let (_, version) = path.rsplit('/').next()?.split_once(".so.")?;
-    (version.contains('.') && version.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.'))
-        .then(|| version.to_string())
+    (version.contains('.')
+        && version
+            .bytes()
+            .all(|byte| byte.is_ascii_digit() || byte == b'.'))
+    .then(|| version.to_string())
 }
 
 /// The GPUs of the kernel's driver; where it does not say, as on the simulated machine, those of NVML.
@@ -504,7 +662,13 @@ fn there(examination: &Examination) -> Vec<KernelGpu> {
     }
     let states = examination.starts.iter().flat_map(|start| &start.gpus);
     let gpus = states.map(|state| &state.gpu);
-    gpus.filter_map(|gpu| Some(KernelGpu { device_minor: gpu.device_minor?, uuid: Some(gpu.uuid.clone()) })).collect()
+    gpus.filter_map(|gpu| {
+        Some(KernelGpu {
+            device_minor: gpu.device_minor?,
+            uuid: Some(gpu.uuid.clone()),
+        })
+    })
+    .collect()
 }
 
 /// The GPUs that the kernel has and CUDA does not show, with what hides them.
@@ -514,21 +678,46 @@ fn hidden(examination: &Examination, driver: &LibraryStart) -> Vec<HiddenGpu> {
     }
     let there = there(examination);
     // An instance of a GPU that MIG divides has a UUID of its own.
-    let has_instances = driver.seen.iter().any(|seen| !there.iter().any(|gpu| gpu.uuid.as_ref() == Some(seen)));
+    let has_instances = driver
+        .seen
+        .iter()
+        .any(|seen| !there.iter().any(|gpu| gpu.uuid.as_ref() == Some(seen)));
     let states = examination.starts.iter().flat_map(|start| &start.gpus);
-    let divided: Vec<&str> =
-        states.filter(|state| state.gpu.mig == Some(true)).map(|state| state.gpu.uuid.as_str()).collect();
-    let unseen = there.iter().filter_map(|gpu| Some((gpu, gpu.uuid.as_ref().filter(|it| !driver.seen.contains(it))?)));
+    let divided: Vec<&str> = states
+        .filter(|state| state.gpu.mig == Some(true))
+        .map(|state| state.gpu.uuid.as_str())
+        .collect();
+    let unseen = there.iter().filter_map(|gpu| {
+        Some((
+            gpu,
+            gpu.uuid.as_ref().filter(|it| !driver.seen.contains(it))?,
+        ))
+    });
     unseen
         .filter(|(_, uuid)| !(has_instances && divided.contains(&uuid.as_str())))
         .map(|(gpu, uuid)| {
-            let starts = examination.starts.iter().filter(|start| start.library == Started::Driver);
-            let change = starts.filter(|start| start.seen.contains(uuid)).find_map(|start| start.changed.as_ref());
+            let starts = examination
+                .starts
+                .iter()
+                .filter(|start| start.library == Started::Driver);
+            let change = starts
+                .filter(|start| start.seen.contains(uuid))
+                .find_map(|start| start.changed.as_ref());
             let path = format!("/dev/nvidia{}", gpu.device_minor);
             let file = examination.files.iter().find(|tried| tried.file == path);
-            let by = change.map(|change| environment(examination, change)).or_else(|| closed(file?));
-            let by = by.or_else(|| divided.contains(&uuid.as_str()).then(|| Trouble::Mig { gpu: uuid.clone() }));
-            HiddenGpu { device_minor: gpu.device_minor, uuid: gpu.uuid.clone(), by }
+            let by = change
+                .map(|change| environment(examination, change))
+                .or_else(|| closed(file?));
+            let by = by.or_else(|| {
+                divided
+                    .contains(&uuid.as_str())
+                    .then(|| Trouble::Mig { gpu: uuid.clone() })
+            });
+            HiddenGpu {
+                device_minor: gpu.device_minor,
+                uuid: gpu.uuid.clone(),
+                by,
+            }
         })
         .collect()
 }

@@ -67,20 +67,31 @@ impl Exit {
 
     const fn shown(self) -> (&'static str, &'static str) {
         match self {
-            Exit::Ok => ("ok", "all conclusive and as expected, at least one attempt ran, and the report is on disk"),
+            Exit::Ok => (
+                "ok",
+                "all conclusive and as expected, at least one attempt ran, and the report is on disk",
+            ),
             Exit::Unexpected => ("unexpected", "a verdict is not the expected one"),
-            Exit::Usage => ("usage", "the command line or a scenario is not valid; nothing ran"),
-            Exit::Inconclusive => ("inconclusive", "something ran and nothing can be concluded from it"),
+            Exit::Usage => (
+                "usage",
+                "the command line or a scenario is not valid; nothing ran",
+            ),
+            Exit::Inconclusive => (
+                "inconclusive",
+                "something ran and nothing can be concluded from it",
+            ),
             Exit::NothingMeasured => (
                 "nothing_measured",
                 "nothing was measured (nothing selected, no GPU, nothing applies), or `--require` is not met",
             ),
-            Exit::Skipped => {
-                ("skipped", "a scenario selected by its exact name was skipped, without `--allow-skip REASON`")
-            }
-            Exit::HostUnsafe => {
-                ("host_unsafe", "a worker could not be killed, or a GPU is lost; do not go on with this host")
-            }
+            Exit::Skipped => (
+                "skipped",
+                "a scenario selected by its exact name was skipped, without `--allow-skip REASON`",
+            ),
+            Exit::HostUnsafe => (
+                "host_unsafe",
+                "a worker could not be killed, or a GPU is lost; do not go on with this host",
+            ),
             Exit::Internal => ("internal", "the harness failed"),
             Exit::NotDurable => ("not_durable", "the report could not be written to disk"),
             Exit::Interrupted => ("interrupted", "by SIGINT, after a partial report"),
@@ -108,43 +119,84 @@ impl Exit {
         let width = all.iter().map(|exit| exit.name().len()).max().unwrap_or(0);
         let lines: String = all
             .into_iter()
-            .map(|exit| format!("\n  {:>3} {:width$}  {}", exit.code(), exit.name(), exit.meaning()))
+            .map(|exit| {
+                format!(
+                    "\n  {:>3} {:width$}  {}",
+                    exit.code(),
+                    exit.name(),
+                    exit.meaning()
+                )
+            })
             .collect();
-        format!("Exit codes (the name is printed on stderr):{}", lines.replace('`', ""))
+        format!(
+            "Exit codes (the name is printed on stderr):{}",
+            lines.replace('`', "")
+        )
     }
 
     /// The row of a table in Markdown.
     pub fn row(self) -> String {
-        format!("| {} | `{}` | {} |", self.code(), self.name(), self.meaning())
+        format!(
+            "| {} | `{}` | {} |",
+            self.code(),
+            self.name(),
+            self.meaning()
+        )
     }
 
     /// The worse of two exit codes.
     pub fn worst(self, other: Exit) -> Exit {
-        Exit::WORST_FIRST.into_iter().find(|exit| *exit == self || *exit == other).unwrap_or(Exit::Internal)
+        Exit::WORST_FIRST
+            .into_iter()
+            .find(|exit| *exit == self || *exit == other)
+            .unwrap_or(Exit::Internal)
     }
 
     /// The exit code of a run with this report, if the report itself is on disk. `Ok` needs a complete report with at
     /// least one measurement. A case that this function does not foresee is a fault of the harness.
     pub fn of_report(report: &ReportView<'_>) -> Exit {
-        let verdicts: Vec<&Verdict> = report.scenarios.iter().map(|scenario| scenario.verdict).collect();
-        let counted: Vec<Kind> =
-            verdicts.iter().filter(|verdict| !is_unmodelled(verdict)).map(|verdict| verdict.kind).collect();
+        let verdicts: Vec<&Verdict> = report
+            .scenarios
+            .iter()
+            .map(|scenario| scenario.verdict)
+            .collect();
+        let counted: Vec<Kind> = verdicts
+            .iter()
+            .filter(|verdict| !is_unmodelled(verdict))
+            .map(|verdict| verdict.kind)
+            .collect();
         let measured = report.scenarios.iter().any(is_measured);
-        let has_unknown = verdicts.iter().any(|verdict| verdict.reason == Some(Reason::NotModelled));
+        let has_unknown = verdicts
+            .iter()
+            .any(|verdict| verdict.reason == Some(Reason::NotModelled));
         let interrupted = report.run.interrupted.as_deref().map(Exit::stopped_by);
         let was_stopped = interrupted.is_some() || report.run.stopped_by.is_some();
-        let required = report.requirements().iter().all(|requirement| !requirement.is_unmet());
+        let required = report
+            .requirements()
+            .iter()
+            .all(|requirement| !requirement.is_unmet());
         let worst = Exit::WORST_FIRST.into_iter().find(|exit| match exit {
-            Exit::Internal => counted.contains(&Kind::HarnessError) || (!report.complete && !was_stopped),
+            Exit::Internal => {
+                counted.contains(&Kind::HarnessError) || (!report.complete && !was_stopped)
+            }
             Exit::HostUnsafe => is_host_unsafe(report),
             Exit::Interrupted | Exit::Quit | Exit::Terminated => interrupted == Some(*exit),
-            Exit::Unexpected => verdicts.iter().any(|verdict| verdict.expectation == ExpectationMet::Unexpected),
+            Exit::Unexpected => verdicts
+                .iter()
+                .any(|verdict| verdict.expectation == ExpectationMet::Unexpected),
             // If the simulated machine models none of the questions, that is the result.
-            Exit::Inconclusive => counted.contains(&Kind::Inconclusive) || (!measured && has_unknown),
-            Exit::Skipped => report.scenarios.iter().any(|scenario| is_missed(report, scenario)),
+            Exit::Inconclusive => {
+                counted.contains(&Kind::Inconclusive) || (!measured && has_unknown)
+            }
+            Exit::Skipped => report
+                .scenarios
+                .iter()
+                .any(|scenario| is_missed(report, scenario)),
             Exit::NothingMeasured => !measured || !required,
             Exit::Ok => {
-                let are_conclusive = counted.iter().all(|kind| kind.is_conclusive() || *kind == Kind::Skipped);
+                let are_conclusive = counted
+                    .iter()
+                    .all(|kind| kind.is_conclusive() || *kind == Kind::Skipped);
                 measured && report.complete && are_conclusive
             }
             // Only the caller knows these; see `worst`.
@@ -158,14 +210,20 @@ impl Exit {
     pub fn of_survey(document: &SurveyDocument) -> Exit {
         let interrupted = document.header.interrupted.as_deref().map(Exit::stopped_by);
         let worst = Exit::WORST_FIRST.into_iter().find(|exit| match exit {
-            Exit::Internal => !document.complete && interrupted.is_none() && document.header.host_unsafe.is_none(),
+            Exit::Internal => {
+                !document.complete && interrupted.is_none() && document.header.host_unsafe.is_none()
+            }
             Exit::Interrupted | Exit::Quit | Exit::Terminated => interrupted == Some(*exit),
             Exit::HostUnsafe => document.header.host_unsafe.is_some(),
             Exit::Unexpected => document.rows.iter().any(|row| row.is_unexpected),
-            Exit::Inconclusive => {
-                document.rows.iter().any(|row| !row.is_conclusive && !row.standing.is_left_out(document.provenance))
-            }
-            Exit::NothingMeasured => document.rows.iter().all(|row| row.standing.attempts == 0 || row.is_control),
+            Exit::Inconclusive => document
+                .rows
+                .iter()
+                .any(|row| !row.is_conclusive && !row.standing.is_left_out(document.provenance)),
+            Exit::NothingMeasured => document
+                .rows
+                .iter()
+                .all(|row| row.standing.attempts == 0 || row.is_control),
             Exit::Ok => document.complete,
             Exit::NotDurable | Exit::Usage | Exit::Skipped => false,
         });
@@ -175,10 +233,20 @@ impl Exit {
 
 /// Whether any part of the report says that the host must not be used further.
 pub fn is_host_unsafe(report: &ReportView<'_>) -> bool {
-    let mut attempts = report.scenarios.iter().flat_map(|scenario| &scenario.cases).flat_map(|case| case.attempts);
-    let mut reasons = report.scenarios.iter().filter_map(|scenario| scenario.verdict.reason);
-    let mut not_counted =
-        report.scenarios.iter().flat_map(|scenario| &scenario.cases).flat_map(|case| &case.not_counted);
+    let mut attempts = report
+        .scenarios
+        .iter()
+        .flat_map(|scenario| &scenario.cases)
+        .flat_map(|case| case.attempts);
+    let mut reasons = report
+        .scenarios
+        .iter()
+        .filter_map(|scenario| scenario.verdict.reason);
+    let mut not_counted = report
+        .scenarios
+        .iter()
+        .flat_map(|scenario| &scenario.cases)
+        .flat_map(|case| &case.not_counted);
     report.run.host_unsafe.is_some()
         || not_counted.any(|(reason, _)| *reason == Reason::Unkillable)
         || attempts.any(|attempt| attempt.recording.exit.unkillable)
@@ -197,7 +265,10 @@ pub fn is_measured(scenario: &ScenarioView<'_>) -> bool {
 pub fn is_missed(report: &ReportView<'_>, scenario: &ScenarioView<'_>) -> bool {
     let verdict = &scenario.verdict;
     let has_no_gpu = verdict.reason.is_some_and(Reason::is_no_gpu);
-    verdict.kind == Kind::Skipped && report.run.allow_skip.is_none() && !has_no_gpu && !scenario.is_not_applicable()
+    verdict.kind == Kind::Skipped
+        && report.run.allow_skip.is_none()
+        && !has_no_gpu
+        && !scenario.is_not_applicable()
 }
 
 /// Whether the simulated machine does not model the question, so that its verdict does not count there.

@@ -5,7 +5,15 @@
 //! what was named or said is claimed; what is near is called so. docs/explain.md says how often the right answer comes
 //! first. Nothing here touches a clock, a file, the environment or a GPU.
 
-#![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing))]
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic,
+        clippy::indexing_slicing
+    )
+)]
 
 mod advice;
 mod claim;
@@ -79,7 +87,10 @@ pub enum Certainty {
 impl Certainty {
     /// Whether the first answer is claimed to be right.
     pub const fn is_claimed(self) -> bool {
-        matches!(self, Certainty::Named | Certainty::Said | Certainty::Advised)
+        matches!(
+            self,
+            Certainty::Named | Certainty::Said | Certainty::Advised
+        )
     }
 }
 
@@ -106,16 +117,36 @@ pub struct Explanation<'a> {
 
 impl<'a> Explanation<'a> {
     /// What was named or said, with the questions that answer it behind it.
-    fn claimed(certainty: Certainty, said: Vec<&'a KnownEntry>, answers: Vec<&'a KnownScenario>) -> Explanation<'a> {
-        let order = said.iter().map(|entry| &entry.id).chain(answers.iter().map(|known| &known.name)).cloned();
+    fn claimed(
+        certainty: Certainty,
+        said: Vec<&'a KnownEntry>,
+        answers: Vec<&'a KnownScenario>,
+    ) -> Explanation<'a> {
+        let order = said
+            .iter()
+            .map(|entry| &entry.id)
+            .chain(answers.iter().map(|known| &known.name))
+            .cloned();
         let order = distinct(order);
-        let answers = answers.into_iter().map(|known| ScenarioAnswer { known, score: 0.0 }).collect();
-        Explanation { certainty, said, answers, order, ..Explanation::default() }
+        let answers = answers
+            .into_iter()
+            .map(|known| ScenarioAnswer { known, score: 0.0 })
+            .collect();
+        Explanation {
+            certainty,
+            said,
+            answers,
+            order,
+            ..Explanation::default()
+        }
     }
 
     /// The symptom that was asked: all its questions are the answers.
     pub fn symptom(&self) -> Option<&KnownEntry> {
-        self.said.first().copied().filter(|entry| entry.kind == KnownKind::Symptom)
+        self.said
+            .first()
+            .copied()
+            .filter(|entry| entry.kind == KnownKind::Symptom)
     }
 
     /// What helps against the error that was said, where that is the first answer.
@@ -126,12 +157,19 @@ impl<'a> Explanation<'a> {
     /// What was said, what is near, and what else is named, with what is known to help.
     pub fn entries(&self) -> impl Iterator<Item = (&KnownEntry, Option<&'static Advice>)> {
         let entries = self.said.iter().chain(&self.near).chain(&self.beside);
-        entries.filter(|entry| entry.kind != KnownKind::Scenario).map(|entry| (*entry, advice_about(&entry.id)))
+        entries
+            .filter(|entry| entry.kind != KnownKind::Scenario)
+            .map(|entry| (*entry, advice_about(&entry.id)))
     }
 
     /// The ids of what answers, the likeliest first.
     pub fn names(&self) -> Vec<String> {
-        distinct(self.order.iter().chain(self.beside.iter().map(|entry| &entry.id)).cloned())
+        distinct(
+            self.order
+                .iter()
+                .chain(self.beside.iter().map(|entry| &entry.id))
+                .cloned(),
+        )
     }
 }
 
@@ -166,7 +204,10 @@ pub struct Explainer<'a> {
 impl Explainer<'static> {
     /// What comes with the program.
     pub fn embedded() -> Explainer<'static> {
-        Explainer { known: Known::embedded(), ranking: Ranking::embedded() }
+        Explainer {
+            known: Known::embedded(),
+            ranking: Ranking::embedded(),
+        }
     }
 }
 
@@ -205,10 +246,20 @@ impl<'a> Explainer<'a> {
             _ => entry.scenarios.iter().collect(),
         });
         let mut seen = BTreeSet::new();
-        let questions = of_entries.filter(|name| seen.insert(*name)).filter_map(|name| self.known.scenario(name));
-        let most = if first.kind == KnownKind::Symptom { usize::MAX } else { MOST_ANSWERS };
+        let questions = of_entries
+            .filter(|name| seen.insert(*name))
+            .filter_map(|name| self.known.scenario(name));
+        let most = if first.kind == KnownKind::Symptom {
+            usize::MAX
+        } else {
+            MOST_ANSWERS
+        };
         let answers = questions.take(most).collect();
-        let certainty = if advice_about(&first.id).is_some() { Certainty::Advised } else { Certainty::Named };
+        let certainty = if advice_about(&first.id).is_some() {
+            Certainty::Advised
+        } else {
+            Certainty::Named
+        };
         Some(Explanation::claimed(certainty, said, answers))
     }
 
@@ -216,11 +267,24 @@ impl<'a> Explainer<'a> {
     fn imported(&self, query: &Query) -> Option<Explanation<'a>> {
         let (statement, modules) = names::find_import(&query.line)?;
         let ids = modules.iter().map(|module| format!("line/import {module}"));
-        let near: Vec<&KnownEntry> = ids.filter_map(|id| self.known.entry(&id)).take(MOST_SAID).collect();
-        let certainty = if near.is_empty() { Certainty::Nothing } else { Certainty::Closest };
+        let near: Vec<&KnownEntry> = ids
+            .filter_map(|id| self.known.entry(&id))
+            .take(MOST_SAID)
+            .collect();
+        let certainty = if near.is_empty() {
+            Certainty::Nothing
+        } else {
+            Certainty::Closest
+        };
         let order = near.iter().map(|entry| entry.id.clone()).collect();
         let unmeasured_import = Some(statement.to_owned());
-        Some(Explanation { certainty, near, order, unmeasured_import, ..Explanation::default() })
+        Some(Explanation {
+            certainty,
+            near,
+            order,
+            unmeasured_import,
+            ..Explanation::default()
+        })
     }
 
     /// What was measured of a function that is called with other arguments, or on whose result something is called.
@@ -231,26 +295,52 @@ impl<'a> Explainer<'a> {
             return None;
         }
         let found = self.nearest(query).unwrap_or_default();
-        near.extend(found.near.into_iter().filter(|entry| !measured.contains(&entry.id)));
+        near.extend(
+            found
+                .near
+                .into_iter()
+                .filter(|entry| !measured.contains(&entry.id)),
+        );
         let order = distinct(measured.into_iter().chain(found.order));
-        Some(Explanation { certainty: Certainty::Closest, near, order, beside: Vec::new(), ..found })
+        Some(Explanation {
+            certainty: Certainty::Closest,
+            near,
+            order,
+            beside: Vec::new(),
+            ..found
+        })
     }
 
     /// What the value of a mask or another setting in front of a command does, unless an error with advice is beside it.
     fn command_lines(&self, query: &Query) -> Option<Explanation<'a>> {
         let found = self.scenarios_of(&command::commands(&query.said), query);
-        if found.is_empty() || self.errors(query).iter().any(|entry| advice_about(&entry.id).is_some()) {
+        if found.is_empty()
+            || self
+                .errors(query)
+                .iter()
+                .any(|entry| advice_about(&entry.id).is_some())
+        {
             return None;
         }
         let first = found.first().filter(|_| command::is_settled(&query.said));
-        let said: Vec<&KnownEntry> = first.and_then(|known| self.known.entry(&known.name)).into_iter().collect();
-        let certainty = if said.is_empty() { Certainty::Closest } else { Certainty::Said };
+        let said: Vec<&KnownEntry> = first
+            .and_then(|known| self.known.entry(&known.name))
+            .into_iter()
+            .collect();
+        let certainty = if said.is_empty() {
+            Certainty::Closest
+        } else {
+            Certainty::Said
+        };
         // A variable in a launcher is never set too late, which is what is known of it.
         let mut beside = self.named_within(query);
         beside.retain(|entry| entry.kind != KnownKind::Variable);
         beside.truncate(MOST_SAID - said.len());
         let answers = found.into_iter().take(MOST_ANSWERS).collect();
-        Some(Explanation { beside, ..Explanation::claimed(certainty, said, answers) })
+        Some(Explanation {
+            beside,
+            ..Explanation::claimed(certainty, said, answers)
+        })
     }
 
     /// The question that a message in the text is about.
@@ -263,9 +353,19 @@ impl<'a> Explainer<'a> {
     fn mask_that_causes(&self, query: &Query) -> Option<Explanation<'a>> {
         let name = command::mask_in_text(&query.said)?;
         let errors = self.errors(query);
-        let mut causes = errors.iter().filter_map(|entry| advice_about(&entry.id)).flat_map(|advice| &advice.causes);
+        let mut causes = errors
+            .iter()
+            .filter_map(|entry| advice_about(&entry.id))
+            .flat_map(|advice| &advice.causes);
         let is_cause = causes.any(|cause| cause.scenario.as_deref() == Some(name));
-        self.told_by(self.known.scenario(name).into_iter().filter(|_| is_cause).collect(), query)
+        self.told_by(
+            self.known
+                .scenario(name)
+                .into_iter()
+                .filter(|_| is_cause)
+                .collect(),
+            query,
+        )
     }
 
     /// These questions, of which the first is claimed, with what is near.
@@ -277,7 +377,10 @@ impl<'a> Explainer<'a> {
         found.truncate(MOST_ANSWERS);
         let mut beside = [self.errors(query), self.named_within(query)].concat();
         beside.truncate(MOST_SAID - 1);
-        Some(Explanation { beside, ..Explanation::claimed(Certainty::Said, vec![first], found) })
+        Some(Explanation {
+            beside,
+            ..Explanation::claimed(Certainty::Said, vec![first], found)
+        })
     }
 
     /// The errors and messages that are said, if it is known what helps against one of them.
@@ -286,9 +389,17 @@ impl<'a> Explainer<'a> {
         advice_about(&said.first()?.id)?;
         said.truncate(MOST_SAID);
         // A traceback names variables and lines that are in order.
-        let mut beside = if query.is_pasted { Vec::new() } else { self.named_within(query) };
+        let mut beside = if query.is_pasted {
+            Vec::new()
+        } else {
+            self.named_within(query)
+        };
         beside.truncate(MOST_SAID - said.len());
-        let answers = self.near_questions(query).into_iter().take(MOST_BESIDE_A_CLAIM).collect();
+        let answers = self
+            .near_questions(query)
+            .into_iter()
+            .take(MOST_BESIDE_A_CLAIM)
+            .collect();
         let mut found = Explanation::claimed(Certainty::Advised, said, answers);
         // What else is said is less likely than what is near.
         let second = 1..found.said.len();
@@ -304,17 +415,32 @@ impl<'a> Explainer<'a> {
             return None;
         }
         let votes = self.answers_of(&neighbours, query);
-        let order: Vec<String> = votes.iter().take(MOST_ANSWERS).map(|(id, _)| (*id).to_owned()).collect();
+        let order: Vec<String> = votes
+            .iter()
+            .take(MOST_ANSWERS)
+            .map(|(id, _)| (*id).to_owned())
+            .collect();
         let of_order = || votes.iter().take(MOST_ANSWERS);
-        let questions = of_order().filter_map(|(id, score)| Some((self.known.scenario(id)?, *score)));
-        let answers: Vec<ScenarioAnswer<'a>> =
-            questions.map(|(known, score)| ScenarioAnswer { known, score }).collect();
+        let questions =
+            of_order().filter_map(|(id, score)| Some((self.known.scenario(id)?, *score)));
+        let answers: Vec<ScenarioAnswer<'a>> = questions
+            .map(|(known, score)| ScenarioAnswer { known, score })
+            .collect();
         let entries = of_order().filter_map(|(id, _)| self.known.entry(id));
-        let near: Vec<&KnownEntry> = entries.filter(|entry| entry.kind != KnownKind::Scenario).collect();
+        let near: Vec<&KnownEntry> = entries
+            .filter(|entry| entry.kind != KnownKind::Scenario)
+            .collect();
         let mut beside = [self.errors(query), self.named_within(query)].concat();
         beside.retain(|entry| !near.contains(entry));
         beside.truncate(MOST_SAID);
-        Some(Explanation { certainty: Certainty::Closest, near, beside, answers, order, ..Explanation::default() })
+        Some(Explanation {
+            certainty: Certainty::Closest,
+            near,
+            beside,
+            answers,
+            order,
+            ..Explanation::default()
+        })
     }
 
     /// The variables and calls that a text names among other words. What a line does in a fresh process answers only the
@@ -337,19 +463,31 @@ impl<'a> Explainer<'a> {
     fn answers_of(&self, neighbours: &NearestTexts<'a>, query: &Query) -> Vec<(&'a str, f64)> {
         let mut votes: BTreeMap<&str, f64> = BTreeMap::new();
         for (id, vote) in &neighbours.votes {
-            let questions = if id.starts_with("symptom/") { self.suited_questions(id, query) } else { Vec::new() };
-            let voted = questions.iter().filter_map(|known| neighbours.votes.get_key_value(known.name.as_str()));
+            let questions = if id.starts_with("symptom/") {
+                self.suited_questions(id, query)
+            } else {
+                Vec::new()
+            };
+            let voted = questions
+                .iter()
+                .filter_map(|known| neighbours.votes.get_key_value(known.name.as_str()));
             let voted = voted.max_by(|(_, one), (_, other)| one.total_cmp(other));
             let is_advised = advice_about(id).is_some();
-            let voted =
-                voted.filter(|(_, other)| !is_advised || **other >= OF_ITS_QUESTION * vote).map(|(name, _)| *name);
-            let first = questions.first().filter(|_| !is_advised).map(|known| known.name.as_str());
+            let voted = voted
+                .filter(|(_, other)| !is_advised || **other >= OF_ITS_QUESTION * vote)
+                .map(|(name, _)| *name);
+            let first = questions
+                .first()
+                .filter(|_| !is_advised)
+                .map(|known| known.name.as_str());
             let answer = voted.or(first).unwrap_or(id);
             *votes.entry(answer).or_default() += vote;
         }
         let mut votes: Vec<(&str, f64)> = votes.into_iter().collect();
         votes.sort_by(|(_, one), (_, other)| other.total_cmp(one));
-        let least = votes.first().map_or(0.0, |(_, best)| best * LEAST_OF_THE_BEST);
+        let least = votes
+            .first()
+            .map_or(0.0, |(_, best)| best * LEAST_OF_THE_BEST);
         votes.retain(|(_, vote)| *vote >= least);
         votes
     }
@@ -357,20 +495,34 @@ impl<'a> Explainer<'a> {
     /// The questions that the nearest texts were answered by.
     fn near_questions(&self, query: &Query) -> Vec<&'a KnownScenario> {
         let votes = self.answers_of(&self.ranking.neighbours(query), query);
-        votes.into_iter().filter_map(|(id, _)| self.known.scenario(id)).collect()
+        votes
+            .into_iter()
+            .filter_map(|(id, _)| self.known.scenario(id))
+            .collect()
     }
 
     /// Whether the question with this name is of a symptom.
     pub fn has_symptom(&self, name: &str, symptom: &str) -> bool {
-        self.known.scenario(name).is_some_and(|known| known.symptoms.iter().any(|id| id == symptom))
+        self.known
+            .scenario(name)
+            .is_some_and(|known| known.symptoms.iter().any(|id| id == symptom))
     }
 
     /// The errors and messages that a text says, those with advice first. "No device" and "unknown error" have many
     /// causes: a message beside them names the one that it was.
     fn errors(&self, query: &Query) -> Vec<&'a KnownEntry> {
-        let mut errors: Vec<&KnownEntry> = query.errors.iter().filter_map(|id| self.known.entry(id)).collect();
+        let mut errors: Vec<&KnownEntry> = query
+            .errors
+            .iter()
+            .filter_map(|id| self.known.entry(id))
+            .collect();
         errors.retain(|entry| matches!(entry.kind, KnownKind::Error | KnownKind::Message));
-        errors.sort_by_key(|entry| (advice_about(&entry.id).is_none(), VAGUE.contains(&entry.id.as_str())));
+        errors.sort_by_key(|entry| {
+            (
+                advice_about(&entry.id).is_none(),
+                VAGUE.contains(&entry.id.as_str()),
+            )
+        });
         errors
     }
 
@@ -379,7 +531,11 @@ impl<'a> Explainer<'a> {
         let mut found: Vec<&KnownScenario> = Vec::new();
         for id in ids.iter().filter(|id| !is_of_error(id)) {
             match id.starts_with("symptom/") {
-                true => found.extend(self.suited_questions(id, query).into_iter().take(MOST_ANSWERS)),
+                true => found.extend(
+                    self.suited_questions(id, query)
+                        .into_iter()
+                        .take(MOST_ANSWERS),
+                ),
                 false => found.extend(self.known.scenario(id)),
             }
         }
@@ -389,13 +545,25 @@ impl<'a> Explainer<'a> {
     /// The questions of a symptom for a query: yes before no, and those of its framework first, of PyTorch where none is
     /// named and nothing is said in C.
     fn suited_questions(&self, symptom: &str, query: &Query) -> Vec<&'a KnownScenario> {
-        let names = self.known.entry(symptom).into_iter().flat_map(|entry| &entry.scenarios);
-        let mut found: Vec<&KnownScenario> = names.filter_map(|name| self.known.scenario(name)).collect();
-        let frameworks = if query.frameworks.is_empty() { &["pytorch"][..] } else { &query.frameworks };
+        let names = self
+            .known
+            .entry(symptom)
+            .into_iter()
+            .flat_map(|entry| &entry.scenarios);
+        let mut found: Vec<&KnownScenario> =
+            names.filter_map(|name| self.known.scenario(name)).collect();
+        let frameworks = if query.frameworks.is_empty() {
+            &["pytorch"][..]
+        } else {
+            &query.frameworks
+        };
         found.sort_by_key(|known| {
             let is_suited = match query.is_c {
                 true => !known.name.starts_with("framework/"),
-                false => known.tags.iter().any(|tag| frameworks.contains(&tag.as_str())),
+                false => known
+                    .tags
+                    .iter()
+                    .any(|tag| frameworks.contains(&tag.as_str())),
             };
             (known.word == Word::No, !is_suited)
         });
@@ -410,7 +578,11 @@ fn elsewhere<'a>(query: &Query) -> Option<Explanation<'a>> {
 
 /// Whether the texts that are nearest to a query are about something else, or none is near.
 fn is_about_something_else(query: &Query, neighbours: &NearestTexts<'_>) -> bool {
-    let words = query.terms.iter().filter(|term| term.text.contains(char::is_alphabetic)).count();
+    let words = query
+        .terms
+        .iter()
+        .filter(|term| term.text.contains(char::is_alphabetic))
+        .count();
     if words < FEWEST_WORDS && !query.is_about_cuda() {
         return true;
     }
@@ -420,7 +592,9 @@ fn is_about_something_else(query: &Query, neighbours: &NearestTexts<'_>) -> bool
 }
 
 fn is_of_error(id: &str) -> bool {
-    ["error/", "message/", "xid/"].iter().any(|folder| id.starts_with(folder))
+    ["error/", "message/", "xid/"]
+        .iter()
+        .any(|folder| id.starts_with(folder))
 }
 
 #[cfg(test)]

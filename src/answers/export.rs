@@ -55,15 +55,22 @@ impl Offer {
     /// Writes the instance in each language, to see whether it can be.
     pub fn new(scenario: &Scenario, instance: &Instance) -> Offer {
         let languages = Language::ALL.map(|language| {
-            let written = Reproducer::new(scenario, instance, "reproducer").and_then(|it| reproducer(&it, language));
+            let written = Reproducer::new(scenario, instance, "reproducer")
+                .and_then(|it| reproducer(&it, language));
             (language, written.err())
         });
-        Offer { name: instance.name.clone(), languages: languages.into() }
+        Offer {
+            name: instance.name.clone(),
+            languages: languages.into(),
+        }
     }
 
     /// The languages that it can be written in.
     pub fn written(&self) -> impl Iterator<Item = Language> {
-        self.languages.iter().filter(|(_, why)| why.is_none()).map(|(language, _)| *language)
+        self.languages
+            .iter()
+            .filter(|(_, why)| why.is_none())
+            .map(|(language, _)| *language)
     }
 
     /// A line for each: the languages and the name; below a name that has none, the reason. Then how many there are.
@@ -71,7 +78,11 @@ impl Offer {
         let mut text = String::new();
         for offer in offers {
             let languages: Vec<&str> = offer.written().map(Language::name).collect();
-            let languages = if languages.is_empty() { "-".to_string() } else { languages.join(" ") };
+            let languages = if languages.is_empty() {
+                "-".to_string()
+            } else {
+                languages.join(" ")
+            };
             text.push_str(&format!("{languages:<8}  {}\n", terminal(&offer.name)));
             // The last language is the one that any scenario could have.
             let why = offer.languages.last().and_then(|(_, why)| why.as_ref());
@@ -79,10 +90,20 @@ impl Offer {
                 text.push_str(&sentence("            ", &why.to_string(), WIDTH));
             }
         }
-        let some = offers.iter().filter(|offer| offer.written().next().is_some()).count();
-        let [c, python] = Language::ALL
-            .map(|language| offers.iter().filter(|offer| offer.written().any(|one| one == language)).count());
-        text.push_str(&format!("{some} of {} can be written: {c} in C, {python} in Python\n", offers.len()));
+        let some = offers
+            .iter()
+            .filter(|offer| offer.written().next().is_some())
+            .count();
+        let [c, python] = Language::ALL.map(|language| {
+            offers
+                .iter()
+                .filter(|offer| offer.written().any(|one| one == language))
+                .count()
+        });
+        text.push_str(&format!(
+            "{some} of {} can be written: {c} in C, {python} in Python\n",
+            offers.len()
+        ));
         text
     }
 }
@@ -100,11 +121,25 @@ mod tests {
         let long = "it does what only the worker can do ".repeat(4);
         let text = Offer::table(&[
             offer("a/b", None, None),
-            offer("a/c", Some(ExportError("its steps are lines of Python".to_string())), None),
-            offer("a/d", Some(ExportError(long.clone())), Some(ExportError(long.clone()))),
+            offer(
+                "a/c",
+                Some(ExportError("its steps are lines of Python".to_string())),
+                None,
+            ),
+            offer(
+                "a/d",
+                Some(ExportError(long.clone())),
+                Some(ExportError(long.clone())),
+            ),
         ]);
-        assert!(text.starts_with("c python  a/b\npython    a/c\n-         a/d\n            it does"), "{text}");
-        assert!(text.ends_with("2 of 3 can be written: 1 in C, 2 in Python\n"), "{text}");
+        assert!(
+            text.starts_with("c python  a/b\npython    a/c\n-         a/d\n            it does"),
+            "{text}"
+        );
+        assert!(
+            text.ends_with("2 of 3 can be written: 1 in C, 2 in Python\n"),
+            "{text}"
+        );
         assert!(text.lines().all(|line| line.len() <= WIDTH), "{text}");
     }
 }

@@ -28,8 +28,8 @@ pub use coverage::AnswerCoverage;
 pub use diff::{FleetDiff, FleetSide, MachineChange, Size, UsualChanged, diff};
 pub use digest::Rejection;
 pub use document::{
-    Bucket, ByteSpread, Difference, ExpectedMachines, Fleet, FleetMachine, Group, GroupOutcome, Input, Key,
-    MOST_EXAMPLES, NotMerged, Outliers, Question, SCHEMA, Usual, What,
+    Bucket, ByteSpread, Difference, ExpectedMachines, Fleet, FleetMachine, Group, GroupOutcome,
+    Input, Key, MOST_EXAMPLES, NotMerged, Outliers, Question, SCHEMA, Usual, What,
 };
 pub use expect::names;
 pub use gather::gather;

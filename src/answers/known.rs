@@ -65,7 +65,9 @@ pub struct KnownEntry {
 }
 
 /// What has a name. Of two that share a name the one that comes first here is meant.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum KnownKind {
     /// A finding of `trace`.
@@ -155,7 +157,9 @@ impl Word {
     /// The answer that follows from the expectations of a scenario.
     pub fn from_expectations(scenario: &Scenario) -> Word {
         let mut verdicts = scenario.instances.iter().flat_map(expected);
-        let Some(first) = verdicts.next() else { return Word::Unmeasured };
+        let Some(first) = verdicts.next() else {
+            return Word::Unmeasured;
+        };
         match (first, verdicts.all(|other| other == first)) {
             (Expected::Reproduced, true) => Word::Yes,
             (Expected::NotReproduced, true) => Word::No,
@@ -166,7 +170,11 @@ impl Word {
 
 /// The verdicts that an instance expects, without those for values of parameters that it does not have.
 fn expected(instance: &Instance) -> impl Iterator<Item = Expected> + '_ {
-    instance.expect.iter().filter(|entry| entry.when.may_hold_for(instance)).map(|entry| entry.verdict)
+    instance
+        .expect
+        .iter()
+        .filter(|entry| entry.when.may_hold_for(instance))
+        .map(|entry| entry.verdict)
 }
 
 /// The evidence for an answer: the runs that asked the question as it is today and reached a verdict.
@@ -209,18 +217,29 @@ impl Basis {
             (1, _) => "in 1 run, which was interrupted".to_owned(),
             (runs, 0) => format!("in each of {runs} runs"),
             (runs, 1) => format!("in each of {runs} runs, 1 of which was interrupted"),
-            (runs, some) if runs == some => format!("in each of {runs} runs, which were all interrupted"),
+            (runs, some) if runs == some => {
+                format!("in each of {runs} runs, which were all interrupted")
+            }
             (runs, some) => format!("in each of {runs} runs, {some} of which were interrupted"),
         };
-        format!("{attempts} of each case {runs}, on {}", machines_in_words(&self.machines))
+        format!(
+            "{attempts} of each case {runs}, on {}",
+            machines_in_words(&self.machines)
+        )
     }
 }
 
 /// Machines with each model once: `1, 2 and 4 × NVIDIA H200`.
 pub fn machines_in_words(machines: &[String]) -> String {
     let mut models: BTreeMap<&str, BTreeSet<u32>> = BTreeMap::new();
-    for (gpus, model) in machines.iter().filter_map(|machine| machine.split_once(" × ")) {
-        models.entry(model).or_default().extend(gpus.parse::<u32>().ok());
+    for (gpus, model) in machines
+        .iter()
+        .filter_map(|machine| machine.split_once(" × "))
+    {
+        models
+            .entry(model)
+            .or_default()
+            .extend(gpus.parse::<u32>().ok());
     }
     let models = models.into_iter().map(|(model, gpus)| {
         let gpus: Vec<String> = gpus.iter().map(u32::to_string).collect();
@@ -261,7 +280,10 @@ pub struct NeedFacts {
 impl Known {
     /// What a context takes on a GPU of this name; of several drivers the newest.
     pub fn context_on(&self, gpu: &str) -> Option<&ContextCost> {
-        self.contexts.iter().filter(|cost| cost.gpu == gpu).max_by_key(|cost| number(&cost.driver))
+        self.contexts
+            .iter()
+            .filter(|cost| cost.gpu == gpu)
+            .max_by_key(|cost| number(&cost.driver))
     }
 
     /// What comes with the program.
@@ -286,35 +308,56 @@ impl Known {
 
     /// The page about the entry with this id, below the root of the repository; none if there is none.
     pub fn page(&self, id: &str) -> Option<&str> {
-        self.entry(id).map(|entry| entry.page.as_str()).filter(|page| !page.is_empty())
+        self.entry(id)
+            .map(|entry| entry.page.as_str())
+            .filter(|page| !page.is_empty())
     }
 
     /// The entries that have a name like this one, the one that is meant first.
-    pub fn named(&self, name: &str, is_same: fn(&str, &str) -> bool) -> impl Iterator<Item = &KnownEntry> {
-        self.entries.iter().filter(move |entry| entry.names.iter().any(|known| is_same(known, name)))
+    pub fn named(
+        &self,
+        name: &str,
+        is_same: fn(&str, &str) -> bool,
+    ) -> impl Iterator<Item = &KnownEntry> {
+        self.entries
+            .iter()
+            .filter(move |entry| entry.names.iter().any(|known| is_same(known, name)))
     }
 
     /// Every name that is one word, a line each, as a shell completes them.
     pub fn words(&self) -> String {
-        let names: BTreeSet<&String> =
-            self.entries.iter().flat_map(|entry| &entry.names).filter(|it| is_word(it)).collect();
-        names.into_iter().fold(String::new(), |words, name| words + name + "\n")
+        let names: BTreeSet<&String> = self
+            .entries
+            .iter()
+            .flat_map(|entry| &entry.names)
+            .filter(|it| is_word(it))
+            .collect();
+        names
+            .into_iter()
+            .fold(String::new(), |words, name| words + name + "\n")
     }
 
     /// The question with this name.
     pub fn scenario(&self, name: &str) -> Option<&KnownScenario> {
-        let index = self.scenarios.binary_search_by(|scenario| scenario.name.as_str().cmp(name)).ok()?;
+        let index = self
+            .scenarios
+            .binary_search_by(|scenario| scenario.name.as_str().cmp(name))
+            .ok()?;
         self.scenarios.get(index)
     }
 }
 
 fn is_word(name: &str) -> bool {
-    name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_./-".contains(&byte))
+    name.bytes()
+        .all(|byte| byte.is_ascii_alphanumeric() || b"_./-".contains(&byte))
 }
 
 /// A line of JSON for each.
 fn lines<T: Serialize>(all: &[T]) -> String {
-    let lines: Vec<String> = all.iter().map(|one| serde_json::to_string(one).unwrap_or_default()).collect();
+    let lines: Vec<String> = all
+        .iter()
+        .map(|one| serde_json::to_string(one).unwrap_or_default())
+        .collect();
     lines.join(",\n")
 }
 
@@ -329,12 +372,19 @@ mod tests {
             most,
             runs,
             interrupted,
-            machines: [1, 2, 4].into_iter().take(runs as usize).map(|gpus| format!("{gpus} × NVIDIA H200")).collect(),
+            machines: [1, 2, 4]
+                .into_iter()
+                .take(runs as usize)
+                .map(|gpus| format!("{gpus} × NVIDIA H200"))
+                .collect(),
             newest: Vec::new(),
         };
         let single = basis(1, 1, 1, 1);
         assert!(single.is_single() && single.is_of_interrupted_runs());
-        assert_eq!(single.sentence(), "1 attempt of each case in 1 run, which was interrupted, on 1 × NVIDIA H200");
+        assert_eq!(
+            single.sentence(),
+            "1 attempt of each case in 1 run, which was interrupted, on 1 × NVIDIA H200"
+        );
         let several = basis(3, 5, 3, 1);
         assert!(!several.is_single() && !several.is_of_interrupted_runs());
         assert_eq!(
@@ -348,11 +398,22 @@ mod tests {
     fn every_question_with_an_expectation_has_a_basis() {
         let scenarios = cuda_pitfalls_core::catalogue::select(&[]).expect("they are valid");
         for scenario in scenarios {
-            let known = Known::embedded().scenario(&scenario.name).expect("it is known");
-            assert_eq!(known.word, Word::from_expectations(&scenario), "{}", scenario.name);
+            let known = Known::embedded()
+                .scenario(&scenario.name)
+                .expect("it is known");
+            assert_eq!(
+                known.word,
+                Word::from_expectations(&scenario),
+                "{}",
+                scenario.name
+            );
             if known.word != Word::Unmeasured {
                 let basis = known.basis.as_ref().expect("it was measured");
-                assert!(basis.runs > 0 && !basis.newest.is_empty(), "{}", scenario.name);
+                assert!(
+                    basis.runs > 0 && !basis.newest.is_empty(),
+                    "{}",
+                    scenario.name
+                );
             }
         }
     }
@@ -360,17 +421,32 @@ mod tests {
     #[test]
     fn the_store_of_the_program_is_whole_and_small() {
         let known = Known::embedded();
-        assert!(known.entries.len() > 1500 && known.scenarios.len() > 200 && known.needs.len() > 40);
+        assert!(
+            known.entries.len() > 1500 && known.scenarios.len() > 200 && known.needs.len() > 40
+        );
         // It is a part of every binary and wheel.
         let source = cuda_pitfalls_scenarios::KNOWN;
         assert!(source.len() <= 2_000_000, "{} bytes", source.len());
         assert_eq!(known.text(), source);
-        assert!(known.scenarios.is_sorted_by(|one, other| one.name < other.name));
+        assert!(
+            known
+                .scenarios
+                .is_sorted_by(|one, other| one.name < other.name)
+        );
         assert!(known.entries.is_sorted_by_key(|entry| entry.kind));
         let mut ids = BTreeSet::new();
         for entry in &known.entries {
-            assert!(ids.insert(&entry.id) && !entry.names.is_empty() && !entry.sentence.is_empty(), "{entry:?}");
-            assert!(entry.scenarios.iter().all(|name| known.scenario(name).is_some()), "{entry:?}");
+            assert!(
+                ids.insert(&entry.id) && !entry.names.is_empty() && !entry.sentence.is_empty(),
+                "{entry:?}"
+            );
+            assert!(
+                entry
+                    .scenarios
+                    .iter()
+                    .all(|name| known.scenario(name).is_some()),
+                "{entry:?}"
+            );
         }
     }
 }

@@ -1,7 +1,10 @@
 //! Readers: what is made of scenarios, reports and traces beside a verdict. Only `fleet::gather` reads files.
 
 #![cfg(target_os = "linux")]
-#![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests make files of their own"))]
+#![cfg_attr(
+    test,
+    allow(clippy::disallowed_methods, reason = "tests make files of their own")
+)]
 
 pub mod bisect;
 pub mod compare;

@@ -84,7 +84,13 @@ pub struct NotApplicable {
 impl Preview {
     /// A preview of nothing.
     pub fn new(on: &str, machine: &Machine, provenance: Provenance) -> Preview {
-        Preview { dry_run: true, provenance, on: on.to_string(), gpus: machine.gpus.len(), ..Preview::default() }
+        Preview {
+            dry_run: true,
+            provenance,
+            on: on.to_string(),
+            gpus: machine.gpus.len(),
+            ..Preview::default()
+        }
     }
 
     /// Adds instances, with whether each was asked for by name, as they would run with these options.
@@ -106,10 +112,15 @@ impl Preview {
                     self.attempts += u64::from(plan.repeat) * plan.cases.len() as u64;
                     self.expected_ms += expected_ms;
                     let lines = plan.cases.iter().filter(|case| case.python.is_some());
-                    let python =
-                        lines.map(|case| WouldRunPython { case: case.name.clone(), steps: case.steps.clone() });
+                    let python = lines.map(|case| WouldRunPython {
+                        case: case.name.clone(),
+                        steps: case.steps.clone(),
+                    });
                     let python = python.collect();
-                    let runtime = options.libcudart.as_ref().filter(|_| !scenario.has_python_lines());
+                    let runtime = options
+                        .libcudart
+                        .as_ref()
+                        .filter(|_| !scenario.has_python_lines());
                     self.would_run.push(WouldRun {
                         name,
                         question,
@@ -120,8 +131,19 @@ impl Preview {
                         python,
                     });
                 }
-                Err(Unmet { reason, detail, lacks }) => {
-                    self.not_applicable.push(NotApplicable { name, question, reason, detail, lacks, asked_by_name });
+                Err(Unmet {
+                    reason,
+                    detail,
+                    lacks,
+                }) => {
+                    self.not_applicable.push(NotApplicable {
+                        name,
+                        question,
+                        reason,
+                        detail,
+                        lacks,
+                        asked_by_name,
+                    });
                 }
             }
         }
@@ -136,7 +158,10 @@ impl Preview {
 
     /// How the run would end if every answer is as expected.
     pub fn exit(&self) -> Exit {
-        let is_missed = self.not_applicable.iter().any(|one| one.asked_by_name && !one.reason.is_no_gpu());
+        let is_missed = self
+            .not_applicable
+            .iter()
+            .any(|one| one.asked_by_name && !one.reason.is_no_gpu());
         if self.allow_skip.is_none() && is_missed {
             Exit::Skipped
         } else if self.would_run.is_empty() || self.require.iter().any(Requirement::is_unmet) {

@@ -11,8 +11,13 @@ use cuda_pitfalls_trace::{ContextChange, EventKind, History, Trace, TraceEvent, 
 /// The most calls that are explained.
 const MOST: usize = 8;
 /// Calls by which libraries find out what a driver has.
-const PROBES: [&str; 5] =
-    ["cuGetExportTable", "cuGetProcAddress", "cuDeviceGetAttribute", "cuPointerGetAttribute", "cuLibraryGetKernel"];
+const PROBES: [&str; 5] = [
+    "cuGetExportTable",
+    "cuGetProcAddress",
+    "cuDeviceGetAttribute",
+    "cuPointerGetAttribute",
+    "cuLibraryGetKernel",
+];
 /// Statuses that say that something is so already, and that of the simulated driver, which is told as not seen.
 const HARMLESS: [i64; 4] = [cuda_pitfalls_calls::status::SIM_NOT_MODELLED, 4, 704, 705];
 const NOT_INITIALIZED: i64 = 3;
@@ -33,7 +38,11 @@ pub struct RefusedCall {
 impl RefusedCall {
     /// Everything that is known of it, in sentences.
     pub fn in_words(&self) -> String {
-        let known = self.known.as_ref().map(|known| format!(" {}", known.says)).unwrap_or_default();
+        let known = self
+            .known
+            .as_ref()
+            .map(|known| format!(" {}", known.says))
+            .unwrap_or_default();
         format!("{}{known}", self.says)
     }
 }
@@ -52,20 +61,37 @@ pub fn last_error(trace: &Trace) -> Option<RefusedCall> {
 /// trace knows the cause. A program may ask what it expects to be refused.
 pub fn refusals(history: &History) -> Vec<RefusedCall> {
     let trace = history.trace;
-    let has_failed = trace.end.as_ref().is_some_and(|end| end.failure().is_some());
+    let has_failed = trace
+        .end
+        .as_ref()
+        .is_some_and(|end| end.failure().is_some());
     let (mut found, mut seen) = (Vec::new(), BTreeSet::new());
     for (index, event) in trace.events.iter().enumerate() {
-        let Some(status) = event.status.filter(|status| is_refused(event, *status) && !trace.has_no_device()) else {
+        let Some(status) = event
+            .status
+            .filter(|status| is_refused(event, *status) && !trace.has_no_device())
+        else {
             continue;
         };
-        let program = history.program_of(index).and_then(|program| history.programs.get(program));
+        let program = history
+            .program_of(index)
+            .and_then(|program| history.programs.get(program));
         let cause = program.and_then(|program| cause(history, program, event, status));
         if cause.is_none() && !has_failed || !seen.insert((status, cause.clone())) {
             continue;
         }
         let known = cause.map(|cause| format!(" {cause}")).unwrap_or_default();
-        let says = format!("{}: {} returned {}.{known}", place(event), event.call, status_name(status));
-        found.push(RefusedCall { event: Some(index), says, known: explain_status(status) });
+        let says = format!(
+            "{}: {} returned {}.{known}",
+            place(event),
+            event.call,
+            status_name(status)
+        );
+        found.push(RefusedCall {
+            event: Some(index),
+            says,
+            known: explain_status(status),
+        });
     }
     found.truncate(MOST);
     found
@@ -73,22 +99,38 @@ pub fn refusals(history: &History) -> Vec<RefusedCall> {
 
 /// Whether the program failed and the driver of this machine refused to start in it.
 pub fn failed_to_start(trace: &Trace) -> bool {
-    let has_failed = trace.end.as_ref().is_some_and(|end| end.failure().is_some());
-    let mut starts = trace.events.iter().filter(|event| matches!(event.what, EventKind::InitDone { .. }));
+    let has_failed = trace
+        .end
+        .as_ref()
+        .is_some_and(|end| end.failure().is_some());
+    let mut starts = trace
+        .events
+        .iter()
+        .filter(|event| matches!(event.what, EventKind::InitDone { .. }));
     has_failed && !trace.start.on.starts_with("sim") && starts.any(TraceEvent::has_failed)
 }
 
 fn is_refused(event: &TraceEvent, status: i64) -> bool {
     let is_told = matches!(
         event.what,
-        EventKind::InitDone { .. } | EventKind::Error | EventKind::Context { change: ContextChange::Failed, .. }
+        EventKind::InitDone { .. }
+            | EventKind::Error
+            | EventKind::Context {
+                change: ContextChange::Failed,
+                ..
+            }
     );
     let is_probe = PROBES.iter().any(|probe| event.call.starts_with(probe));
     is_told && event.has_failed() && !is_probe && !HARMLESS.contains(&status)
 }
 
 /// What the trace knows of the cause.
-fn cause(history: &History, program: &ProgramHistory, event: &TraceEvent, status: i64) -> Option<String> {
+fn cause(
+    history: &History,
+    program: &ProgramHistory,
+    event: &TraceEvent,
+    status: i64,
+) -> Option<String> {
     match status {
         INVALID_DEVICE => no_such_ordinal(program, event),
         INVALID_CONTEXT => no_context(program, event),
@@ -102,19 +144,30 @@ fn no_such_ordinal(program: &ProgramHistory, event: &TraceEvent) -> Option<Strin
     let mask = program.latched(MASK)??;
     let last = visible.checked_sub(1)?;
     let gpus = counted(visible as u64, "GPU");
-    let devices = if last == 0 { "device 0".to_owned() } else { format!("devices 0 to {last}") };
-    let mut says = format!("{MASK} was {mask} at cuInit, so the process sees {gpus}, as {devices}.");
+    let devices = if last == 0 {
+        "device 0".to_owned()
+    } else {
+        format!("devices 0 to {last}")
+    };
+    let mut says =
+        format!("{MASK} was {mask} at cuInit, so the process sees {gpus}, as {devices}.");
     // Which device was asked for is known of calls that find devices and make contexts.
     let asked = event.device.and_then(|device| usize::try_from(device).ok());
     if let Some(asked) = asked {
         says.push_str(&format!(" The call asked for device {asked}."));
     }
-    let numbers = mask.split(',').map(|number| number.trim().parse::<usize>()).enumerate();
+    let numbers = mask
+        .split(',')
+        .map(|number| number.trim().parse::<usize>())
+        .enumerate();
     let numbers = numbers
         .filter_map(|(at, number)| Some((at, number.ok()?)))
-        .filter(|(at, number)| *at < visible && *number >= visible && asked.is_none_or(|asked| asked == *number));
-    let numbers: Vec<String> =
-        numbers.map(|(at, number)| format!("number {number} of {MASK} is device {at}")).collect();
+        .filter(|(at, number)| {
+            *at < visible && *number >= visible && asked.is_none_or(|asked| asked == *number)
+        });
+    let numbers: Vec<String> = numbers
+        .map(|(at, number)| format!("number {number} of {MASK} is device {at}"))
+        .collect();
     if !numbers.is_empty() {
         says.push_str(&format!(" Inside the process {}.", numbers.join(", ")));
     }
@@ -122,7 +175,11 @@ fn no_such_ordinal(program: &ProgramHistory, event: &TraceEvent) -> Option<Strin
         write.t_ns <= event.t_ns && matches!(&write.what, EventKind::Variable { name, value, .. } if name == MASK && value.as_deref() == Some(mask))
     });
     if let Some((_, write)) = written {
-        let at = write.stack.place().map(|line| format!(" at {line}")).unwrap_or_default();
+        let at = write
+            .stack
+            .place()
+            .map(|line| format!(" at {line}"))
+            .unwrap_or_default();
         says.push_str(&format!(
             " The process set the mask{at}: a count of GPUs that was taken before that does not hold."
         ));
@@ -132,12 +189,18 @@ fn no_such_ordinal(program: &ProgramHistory, event: &TraceEvent) -> Option<Strin
 
 fn no_context(program: &ProgramHistory, event: &TraceEvent) -> Option<String> {
     if event.selected_by == Some(event.tid) {
-        let lost =
-            "A context was current in this thread before and is not now: it was taken from the thread or destroyed.";
+        let lost = "A context was current in this thread before and is not now: it was taken from the thread or destroyed.";
         return Some(lost.to_owned());
     }
-    let selector = event.selected_by.map(|tid| format!(" Thread {tid} had selected one.")).unwrap_or_default();
-    let mut before = program.contexts.iter().map(|(_, life)| life.made).filter(|made| made.t_ns <= event.t_ns);
+    let selector = event
+        .selected_by
+        .map(|tid| format!(" Thread {tid} had selected one."))
+        .unwrap_or_default();
+    let mut before = program
+        .contexts
+        .iter()
+        .map(|(_, life)| life.made)
+        .filter(|made| made.t_ns <= event.t_ns);
     let made = before.clone().next()?;
     if before.any(|made| made.tid == event.tid) {
         return None;
@@ -150,8 +213,13 @@ fn no_context(program: &ProgramHistory, event: &TraceEvent) -> Option<String> {
 }
 
 fn forked(history: &History, event: &TraceEvent) -> Option<String> {
-    let fork = history.forks().find(|fork| fork.child.pid == event.pid && fork.event.1.t_ns <= event.t_ns)?;
-    let begun = history.inherited_init(&fork).map(|(_, begun)| format!(" at {}", place(begun))).unwrap_or_default();
+    let fork = history
+        .forks()
+        .find(|fork| fork.child.pid == event.pid && fork.event.1.t_ns <= event.t_ns)?;
+    let begun = history
+        .inherited_init(&fork)
+        .map(|(_, begun)| format!(" at {}", place(begun)))
+        .unwrap_or_default();
     let parent = fork.parent;
     Some(format!(
         "Process {} was forked by process {parent} after that had called cuInit{begun}: it cannot use CUDA.",
@@ -160,5 +228,8 @@ fn forked(history: &History, event: &TraceEvent) -> Option<String> {
 }
 
 fn place(event: &TraceEvent) -> String {
-    event.stack.place().unwrap_or_else(|| format!("pid {}", event.pid))
+    event
+        .stack
+        .place()
+        .unwrap_or_else(|| format!("pid {}", event.pid))
 }

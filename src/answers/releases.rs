@@ -111,7 +111,10 @@ impl EnvironmentDocument {
 
 /// The name of the file of an environment with this name.
 pub fn file_name(name: &str) -> String {
-    let plain = name.replace(|c: char| !(c.is_ascii_alphanumeric() || "._+".contains(c)), "-");
+    let plain = name.replace(
+        |c: char| !(c.is_ascii_alphanumeric() || "._+".contains(c)),
+        "-",
+    );
     format!("{}{plain}{}", FILE.0, FILE.1)
 }
 

@@ -38,7 +38,20 @@ use cuda_pitfalls_core::catalogue::Invalid;
 use cuda_pitfalls_core::machine::Machine;
 
 /// The kind of survey.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, ValueEnum, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    ValueEnum,
+    Serialize,
+    Deserialize,
+    JsonSchema,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum SurveyKind {
     /// Which calls read the mask, which make a context, and what memory they take.
@@ -105,14 +118,18 @@ impl SurveyKind {
             SurveyKind::Calls => KindFunctions::new::<calls::CallRow>("calls", calls::questions),
             SurveyKind::Mask => KindFunctions::new::<mask::MaskRow>("mask", mask::questions),
             SurveyKind::Env => KindFunctions::new::<env::EnvRow>("env", |_| env::questions()),
-            SurveyKind::Needs => KindFunctions::new::<needs::NeedRow>("needs", |_| Ok(needs::questions())),
-            SurveyKind::Python => {
-                KindFunctions::new::<python::PythonRow>("python", |_| Ok(Lines(python::questions()?)))
+            SurveyKind::Needs => {
+                KindFunctions::new::<needs::NeedRow>("needs", |_| Ok(needs::questions()))
             }
-            SurveyKind::Errors => KindFunctions::new::<errors::ErrorRow>("errors", |_| Ok(Lines(errors::questions()))),
-            SurveyKind::Startup => {
-                KindFunctions::new::<startup::StartRow>("startup", |request| Ok(startup::questions(request)))
+            SurveyKind::Python => KindFunctions::new::<python::PythonRow>("python", |_| {
+                Ok(Lines(python::questions()?))
+            }),
+            SurveyKind::Errors => {
+                KindFunctions::new::<errors::ErrorRow>("errors", |_| Ok(Lines(errors::questions())))
             }
+            SurveyKind::Startup => KindFunctions::new::<startup::StartRow>("startup", |request| {
+                Ok(startup::questions(request))
+            }),
         }
     }
 

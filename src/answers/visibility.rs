@@ -49,7 +49,10 @@ pub struct Visibility {
 
 /// The names of variables that are spelt nearly as one that CUDA or a framework reads, each with that one.
 pub fn misspelt<'n>(names: impl IntoIterator<Item = &'n str>) -> BTreeMap<String, String> {
-    names.into_iter().filter_map(|name| Some((name.to_owned(), meant_by(name)?.to_owned()))).collect()
+    names
+        .into_iter()
+        .filter_map(|name| Some((name.to_owned(), meant_by(name)?.to_owned())))
+        .collect()
 }
 
 /// Whose GPUs a mask is held against.
@@ -83,22 +86,45 @@ pub struct ListedGpu {
 }
 
 /// What these values of the two variables make visible of these GPUs.
-pub fn visibility(mask: Option<String>, order: Option<String>, gpus_of: GpuSource, gpus: Vec<ListedGpu>) -> Visibility {
+pub fn visibility(
+    mask: Option<String>,
+    order: Option<String>,
+    gpus_of: GpuSource,
+    gpus: Vec<ListedGpu>,
+) -> Visibility {
     let uuids: Vec<String> = gpus.iter().map(|gpu| gpu.uuid.clone()).collect();
     let is_divided = gpus.iter().any(|gpu| !gpu.instances.is_empty());
-    let of_gpu =
-        |gpu: &ListedGpu| gpu.instances.iter().filter_map(|it| it.strip_prefix("MIG-")).map(str::to_owned).collect();
+    let of_gpu = |gpu: &ListedGpu| {
+        gpu.instances
+            .iter()
+            .filter_map(|it| it.strip_prefix("MIG-"))
+            .map(str::to_owned)
+            .collect()
+    };
     let instances: Vec<Vec<String>> = gpus.iter().map(of_gpu).collect();
     let reading = mask::read_divided(mask.as_deref(), order.as_deref(), &uuids, &instances);
-    let MaskReading { parsed, entries, bad_order } = reading;
+    let MaskReading {
+        parsed,
+        entries,
+        bad_order,
+    } = reading;
     let shown_instance = match entries.first().map(|entry| entry.fate) {
-        Some(Fate::Instance { gpu, instance }) => gpus.get(gpu).and_then(|gpu| gpu.instances.get(instance)),
-        None if is_divided => parsed.gpus.first().and_then(|gpu| gpus.get(*gpu)?.instances.first()),
+        Some(Fate::Instance { gpu, instance }) => {
+            gpus.get(gpu).and_then(|gpu| gpu.instances.get(instance))
+        }
+        None if is_divided => parsed
+            .gpus
+            .first()
+            .and_then(|gpu| gpus.get(*gpu)?.instances.first()),
         _ => None,
     };
     let visible = match shown_instance {
         Some(instance) => vec![instance.clone()],
-        None => parsed.gpus.iter().filter_map(|gpu| uuids.get(*gpu).cloned()).collect(),
+        None => parsed
+            .gpus
+            .iter()
+            .filter_map(|gpu| uuids.get(*gpu).cloned())
+            .collect(),
     };
     let models: std::collections::BTreeSet<_> = gpus.iter().map(|gpu| &gpu.name).collect();
     let order_known = models.len() <= 1 || order.as_deref() == Some(PCI_ORDER);
@@ -125,16 +151,26 @@ pub fn visibility(mask: Option<String>, order: Option<String>, gpus_of: GpuSourc
 /// The number of a line, and what is wrong with it.
 pub fn listed(text: &str) -> Result<Vec<ListedGpu>, (usize, GpuListError)> {
     let mut gpus: Vec<ListedGpu> = Vec::new();
-    for (number, line) in text.lines().enumerate().map(|(index, line)| (index + 1, line.trim())) {
+    for (number, line) in text
+        .lines()
+        .enumerate()
+        .map(|(index, line)| (index + 1, line.trim()))
+    {
         if line.is_empty() || line.starts_with('#') {
             continue;
         }
         if let Some(instance) = instance_in(line) {
-            gpus.last_mut().ok_or((number, GpuListError::Mig))?.instances.push(instance.to_owned());
+            gpus.last_mut()
+                .ok_or((number, GpuListError::Mig))?
+                .instances
+                .push(instance.to_owned());
             continue;
         }
         let gpu = gpu_of(line).map_err(|error| (number, error))?;
-        if gpus.iter().any(|known| known.uuid.eq_ignore_ascii_case(&gpu.uuid)) {
+        if gpus
+            .iter()
+            .any(|known| known.uuid.eq_ignore_ascii_case(&gpu.uuid))
+        {
             return Err((number, GpuListError::Twice));
         }
         gpus.push(gpu);
@@ -146,10 +182,14 @@ pub fn listed(text: &str) -> Result<Vec<ListedGpu>, (usize, GpuListError)> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum GpuListError {
     /// It has no UUID.
-    #[error("no UUID of the form GPU-xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx; `nvidia-smi -L` prints such a list")]
+    #[error(
+        "no UUID of the form GPU-xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx; `nvidia-smi -L` prints such a list"
+    )]
     NoUuid,
     /// It is a MIG instance.
-    #[error("a MIG instance without its GPU: list the GPU in a line before it, as `nvidia-smi -L` does")]
+    #[error(
+        "a MIG instance without its GPU: list the GPU in a line before it, as `nvidia-smi -L` does"
+    )]
     Mig,
     /// The UUID was there before.
     #[error("this GPU was listed before")]
@@ -161,25 +201,40 @@ const PARTS: [usize; 5] = [8, 4, 4, 4, 12];
 
 fn gpu_of(line: &str) -> Result<ListedGpu, GpuListError> {
     let words = line.split_ascii_whitespace();
-    let mut words = words.map(|word| word.trim_matches(|letter: char| !letter.is_ascii_alphanumeric()));
+    let mut words =
+        words.map(|word| word.trim_matches(|letter: char| !letter.is_ascii_alphanumeric()));
     let uuid = words.find(|word| is_uuid(word));
     // `GPU 0: NVIDIA H200 (UUID: GPU-…)`
-    let name =
-        line.strip_prefix("GPU ").and_then(|rest| rest.split_once(": ")).and_then(|(_, rest)| rest.split_once(" ("));
+    let name = line
+        .strip_prefix("GPU ")
+        .and_then(|rest| rest.split_once(": "))
+        .and_then(|(_, rest)| rest.split_once(" ("));
     let name = name.map(|(name, _)| name.to_owned());
-    uuid.map(|uuid| ListedGpu { uuid: uuid.to_owned(), name, instances: Vec::new() }).ok_or(GpuListError::NoUuid)
+    uuid.map(|uuid| ListedGpu {
+        uuid: uuid.to_owned(),
+        name,
+        instances: Vec::new(),
+    })
+    .ok_or(GpuListError::NoUuid)
 }
 
 /// The MIG instance that a line is about: `  MIG 1g.5gb Device 0: (UUID: MIG-…)`.
 fn instance_in(line: &str) -> Option<&str> {
     let words = line.split_ascii_whitespace();
-    let mut words = words.map(|word| word.trim_matches(|letter: char| !letter.is_ascii_alphanumeric()));
+    let mut words =
+        words.map(|word| word.trim_matches(|letter: char| !letter.is_ascii_alphanumeric()));
     words.find(|word| word.starts_with("MIG-") && word.len() > "MIG-".len())
 }
 
 fn is_uuid(word: &str) -> bool {
-    let parts: Vec<&str> = word.strip_prefix("GPU-").unwrap_or_default().split('-').collect();
-    let is_hexadecimal = parts.iter().all(|part| part.bytes().all(|byte| byte.is_ascii_hexdigit()));
+    let parts: Vec<&str> = word
+        .strip_prefix("GPU-")
+        .unwrap_or_default()
+        .split('-')
+        .collect();
+    let is_hexadecimal = parts
+        .iter()
+        .all(|part| part.bytes().all(|byte| byte.is_ascii_hexdigit()));
     is_hexadecimal && parts.iter().map(|part| part.len()).eq(PARTS)
 }
 
@@ -193,14 +248,35 @@ mod tests {
     #[test]
     fn a_list_is_what_nvidia_smi_prints() {
         let gpus = listed(LIST).unwrap();
-        let shown: Vec<_> = gpus.iter().map(|gpu| (gpu.uuid.get(..12).unwrap(), gpu.name.as_deref())).collect();
-        assert_eq!(shown, [("GPU-aa00beef", Some("NVIDIA H200")), ("GPU-ab00beef", None)]);
+        let shown: Vec<_> = gpus
+            .iter()
+            .map(|gpu| (gpu.uuid.get(..12).unwrap(), gpu.name.as_deref()))
+            .collect();
+        assert_eq!(
+            shown,
+            [
+                ("GPU-aa00beef", Some("NVIDIA H200")),
+                ("GPU-ab00beef", None)
+            ]
+        );
         for (text, line, error) in [
             ("0", 1, GpuListError::NoUuid),
             ("\nGPU-aa00beef", 2, GpuListError::NoUuid),
-            ("  MIG 1g.5gb Device 0: (UUID: MIG-aa00beef-0000-4000-8000-000000000000)", 1, GpuListError::Mig),
-            (&format!("{LIST}gpu=GPU-aa00beef-0000-4000-8000-000000000000"), 5, GpuListError::NoUuid),
-            (&format!("{LIST}GPU-AA00beef-0000-4000-8000-000000000000"), 5, GpuListError::Twice),
+            (
+                "  MIG 1g.5gb Device 0: (UUID: MIG-aa00beef-0000-4000-8000-000000000000)",
+                1,
+                GpuListError::Mig,
+            ),
+            (
+                &format!("{LIST}gpu=GPU-aa00beef-0000-4000-8000-000000000000"),
+                5,
+                GpuListError::NoUuid,
+            ),
+            (
+                &format!("{LIST}GPU-AA00beef-0000-4000-8000-000000000000"),
+                5,
+                GpuListError::Twice,
+            ),
         ] {
             assert_eq!(listed(text), Err((line, error)), "{text}");
         }
@@ -213,9 +289,19 @@ mod tests {
                     \x20 MIG 3g.20gb Device  1: (UUID: MIG-2222beef-0000-4000-8000-000000000000)\n\
                     GPU 1: NVIDIA A100 (UUID: GPU-ab00beef-0000-4000-8000-000000000001)\n";
         let gpus = listed(list).unwrap();
-        assert_eq!(gpus.iter().map(|gpu| gpu.instances.len()).collect::<Vec<_>>(), [2, 0]);
+        assert_eq!(
+            gpus.iter()
+                .map(|gpu| gpu.instances.len())
+                .collect::<Vec<_>>(),
+            [2, 0]
+        );
         let visible = |mask: Option<&str>| {
-            let answer = visibility(mask.map(str::to_owned), None, GpuSource::Machine, gpus.clone());
+            let answer = visibility(
+                mask.map(str::to_owned),
+                None,
+                GpuSource::Machine,
+                gpus.clone(),
+            );
             assert!(answer.is_divided);
             answer.visible
         };
@@ -230,10 +316,18 @@ mod tests {
     fn the_answer_has_the_gpus_in_order_and_knows_what_it_does_not() {
         let gpus = listed(LIST).unwrap();
         let answer = |order: Option<&str>| {
-            visibility(Some("1,0,7,x".to_owned()), order.map(str::to_owned), GpuSource::Machine, gpus.clone())
+            visibility(
+                Some("1,0,7,x".to_owned()),
+                order.map(str::to_owned),
+                GpuSource::Machine,
+                gpus.clone(),
+            )
         };
         let turned = answer(Some("PCI_BUS_ID"));
-        assert_eq!(turned.visible, [gpus[1].uuid.as_str(), gpus[0].uuid.as_str()]);
+        assert_eq!(
+            turned.visible,
+            [gpus[1].uuid.as_str(), gpus[0].uuid.as_str()]
+        );
         // One of the two has no model: they may differ.
         assert!(turned.order_known && !answer(None).order_known);
     }

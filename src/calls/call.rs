@@ -133,12 +133,15 @@ impl Effect {
 impl Call {
     /// The parameters that an author may write, in C order.
     pub fn inputs(&self) -> impl Iterator<Item = &Param> {
-        self.params.iter().filter(|p| !matches!(p.kind, ParamKind::Fixed(_) | ParamKind::Out(_)))
+        self.params
+            .iter()
+            .filter(|p| !matches!(p.kind, ParamKind::Fixed(_) | ParamKind::Out(_)))
     }
 
     /// The outputs: parameters that the function writes, in C order, and a text that it returns.
     pub fn outputs(&self) -> impl Iterator<Item = (&'static str, Output)> {
-        let text = (self.returns == Returns::Text).then_some((RETURNED_TEXT, Output::Text(RETURNED_TEXT_BYTES)));
+        let text = (self.returns == Returns::Text)
+            .then_some((RETURNED_TEXT, Output::Text(RETURNED_TEXT_BYTES)));
         let written = self.params.iter().filter_map(|p| match p.kind {
             ParamKind::Out(output) => Some((p.name, output)),
             _ => None,
@@ -159,7 +162,9 @@ impl Call {
     /// The type of handle that `as` binds; `None` if the call has no `as`.
     pub fn binds(&self) -> Option<&'static str> {
         let of_effect = self.effects.iter().find_map(|effect| match effect {
-            Effect::StartsThread | Effect::Forks | Effect::Spawns | Effect::AddsExitHandler => Some(ACTOR),
+            Effect::StartsThread | Effect::Forks | Effect::Spawns | Effect::AddsExitHandler => {
+                Some(ACTOR)
+            }
             Effect::OpensLibrary => Some(LIBRARY_COPY),
             _ => None,
         });

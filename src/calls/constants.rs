@@ -18,13 +18,20 @@ pub struct Constants {
 impl Constants {
     /// The value of a C name.
     pub fn value(&self, name: &str) -> Option<i64> {
-        self.values.iter().find(|(known, _)| *known == name).map(|(_, value)| *value)
+        self.values
+            .iter()
+            .find(|(known, _)| *known == name)
+            .map(|(_, value)| *value)
     }
 
     /// Every group.
     pub fn all() -> &'static [Constants] {
-        static ALL: LazyLock<Vec<Constants>> =
-            LazyLock::new(|| table::read("constants.txt", constants(include_str!("tables/constants.txt"))));
+        static ALL: LazyLock<Vec<Constants>> = LazyLock::new(|| {
+            table::read(
+                "constants.txt",
+                constants(include_str!("tables/constants.txt")),
+            )
+        });
         &ALL
     }
 
@@ -39,15 +46,25 @@ fn constants(text: &'static str) -> Result<Vec<Constants>, Wrong> {
     let mut sets: Vec<Constants> = Vec::new();
     each_line(text, |indented, said| {
         if !indented {
-            let (name, types) = said.split_once(": ").map_or((said, Vec::new()), |(name, types)| {
-                let types = types.split(", ").collect();
-                (name, types)
+            let (name, types) =
+                said.split_once(": ")
+                    .map_or((said, Vec::new()), |(name, types)| {
+                        let types = types.split(", ").collect();
+                        (name, types)
+                    });
+            sets.push(Constants {
+                name,
+                types,
+                values: Vec::new(),
             });
-            sets.push(Constants { name, types, values: Vec::new() });
             return Ok(());
         }
-        let (name, value) = said.split_once(" = ").ok_or(TableError::Line("expected `name = value`"))?;
-        let set = sets.last_mut().ok_or(TableError::Line("a constant of no set"))?;
+        let (name, value) = said
+            .split_once(" = ")
+            .ok_or(TableError::Line("expected `name = value`"))?;
+        let set = sets
+            .last_mut()
+            .ok_or(TableError::Line("a constant of no set"))?;
         set.values.push((name, number(value)?));
         Ok(())
     })?;
@@ -75,6 +92,12 @@ mod tests {
 
     #[test]
     fn a_constant_belongs_to_a_set() {
-        assert!(constants("    X = 1").unwrap_err().1.to_string().contains("no set"));
+        assert!(
+            constants("    X = 1")
+                .unwrap_err()
+                .1
+                .to_string()
+                .contains("no set")
+        );
     }
 }

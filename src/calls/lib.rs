@@ -61,8 +61,8 @@ mod table;
 pub mod status;
 
 pub use call::{
-    ACTOR, Call, DRIVER_COPY, EarlierPrototype, Effect, LIBRARY_COPY, Param, RETURNED_TEXT, RETURNED_TEXT_BYTES,
-    Returns,
+    ACTOR, Call, DRIVER_COPY, EarlierPrototype, Effect, LIBRARY_COPY, Param, RETURNED_TEXT,
+    RETURNED_TEXT_BYTES, Returns,
 };
 pub use constants::{BUILT_IN_STREAMS, Constants, ERRNOS, LIBRARY_FILES, SIGNALS};
 pub use kind::{Output, ParamKind, UINT64_MAX};
@@ -75,7 +75,10 @@ use std::sync::LazyLock;
 const TABLES: [(&str, &str); 6] = [
     ("libcuda.calls", include_str!("tables/libcuda.calls")),
     ("libcudart.calls", include_str!("tables/libcudart.calls")),
-    ("libnvidia-ml.calls", include_str!("tables/libnvidia-ml.calls")),
+    (
+        "libnvidia-ml.calls",
+        include_str!("tables/libnvidia-ml.calls"),
+    ),
     ("toolkit.calls", include_str!("tables/toolkit.calls")),
     ("libc.calls", include_str!("tables/libc.calls")),
     ("harness.calls", include_str!("tables/harness.calls")),
@@ -113,7 +116,8 @@ mod tests {
     #[test]
     fn every_table_can_be_read() {
         for (file, text) in TABLES {
-            let calls = parse::calls(text).unwrap_or_else(|(line, why)| panic!("{file}:{line}: {why}"));
+            let calls =
+                parse::calls(text).unwrap_or_else(|(line, why)| panic!("{file}:{line}: {why}"));
             assert!(!calls.is_empty(), "{file} has no calls");
         }
         assert!(all().count() >= 770);
@@ -124,7 +128,12 @@ mod tests {
         let mut seen = HashSet::new();
         for call in all() {
             assert!(seen.insert(call.name), "{} is listed twice", call.name);
-            assert!(call.summary.ends_with('.'), "{}: {:?}", call.name, call.summary);
+            assert!(
+                call.summary.ends_with('.'),
+                "{}: {:?}",
+                call.name,
+                call.summary
+            );
         }
     }
 
@@ -133,19 +142,38 @@ mod tests {
         for call in all() {
             let mut seen = HashSet::new();
             for param in &call.params {
-                assert!(seen.insert(param.name), "{}: {} twice", call.name, param.name);
+                assert!(
+                    seen.insert(param.name),
+                    "{}: {} twice",
+                    call.name,
+                    param.name
+                );
             }
-            assert!(call.params.len() <= 12, "{}: the worker passes at most 12 parameters", call.name);
+            assert!(
+                call.params.len() <= 12,
+                "{}: the worker passes at most 12 parameters",
+                call.name
+            );
         }
     }
 
     #[test]
     fn an_earlier_prototype_is_older_and_takes_no_more_than_is_passed() {
         for call in all() {
-            let Some(earlier) = &call.earlier else { continue };
-            assert!(call.since.is_some_and(|since| since > earlier.until), "{}", call.name);
+            let Some(earlier) = &call.earlier else {
+                continue;
+            };
+            assert!(
+                call.since.is_some_and(|since| since > earlier.until),
+                "{}",
+                call.name
+            );
             assert!(earlier.types.len() <= call.params.len(), "{}", call.name);
-            assert!(call.until.is_none_or(|until| call.since < Some(until)), "{}", call.name);
+            assert!(
+                call.until.is_none_or(|until| call.since < Some(until)),
+                "{}",
+                call.name
+            );
         }
     }
 
@@ -165,13 +193,29 @@ mod tests {
         ];
         let mut said = 0;
         for call in all().filter(|call| !EXPORTED_BEFORE.contains(&call.name)) {
-            for note in call.summary.split('(').skip(1).filter_map(|rest| rest.split_once(')')).map(|(note, _)| note) {
+            for note in call
+                .summary
+                .split('(')
+                .skip(1)
+                .filter_map(|rest| rest.split_once(')'))
+                .map(|(note, _)| note)
+            {
                 if let Some(since) = note.strip_suffix(" and later") {
-                    assert_eq!(call.since.map(written).as_deref(), Some(since), "{}", call.name);
+                    assert_eq!(
+                        call.since.map(written).as_deref(),
+                        Some(since),
+                        "{}",
+                        call.name
+                    );
                     said += 1;
                 } else if let Some((since, until)) = note.split_once(" to ") {
                     let known = call.since.map(written).zip(call.until.map(written));
-                    assert_eq!(known, Some((since.to_string(), until.to_string())), "{}", call.name);
+                    assert_eq!(
+                        known,
+                        Some((since.to_string(), until.to_string())),
+                        "{}",
+                        call.name
+                    );
                     said += 1;
                 }
             }

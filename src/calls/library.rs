@@ -38,11 +38,16 @@ impl CallLibrary {
     ];
 
     /// The libraries that the simulated driver replaces.
-    pub const SIMULATED: [CallLibrary; 3] = [CallLibrary::Driver, CallLibrary::Runtime, CallLibrary::Nvml];
+    pub const SIMULATED: [CallLibrary; 3] =
+        [CallLibrary::Driver, CallLibrary::Runtime, CallLibrary::Nvml];
 
     /// The libraries of the toolkit, which nothing simulates.
-    pub const TOOLKIT: [CallLibrary; 4] =
-        [CallLibrary::Nvrtc, CallLibrary::Cublas, CallLibrary::Cufft, CallLibrary::Nccl];
+    pub const TOOLKIT: [CallLibrary; 4] = [
+        CallLibrary::Nvrtc,
+        CallLibrary::Cublas,
+        CallLibrary::Cufft,
+        CallLibrary::Nccl,
+    ];
 
     /// The name used in reports, help and schema.
     pub const fn name(self) -> &'static str {
@@ -78,7 +83,12 @@ impl CallLibrary {
     pub const fn files(self) -> &'static [&'static str] {
         match self {
             CallLibrary::Driver => &["libcuda.so", "libcuda.so.1"],
-            CallLibrary::Runtime => &["libcudart.so", "libcudart.so.13", "libcudart.so.12", "libcudart.so.11.0"],
+            CallLibrary::Runtime => &[
+                "libcudart.so",
+                "libcudart.so.13",
+                "libcudart.so.12",
+                "libcudart.so.11.0",
+            ],
             CallLibrary::Nvml => &["libnvidia-ml.so", "libnvidia-ml.so.1"],
             CallLibrary::Nvrtc => &["libnvrtc.so"],
             CallLibrary::Cublas => &["libcublas.so"],

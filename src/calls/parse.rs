@@ -126,10 +126,14 @@ fn ways() -> &'static HashMap<&'static str, Way> {
 }
 
 fn types(text: &'static str) -> Result<HashMap<&'static str, Way>, Wrong> {
-    let sets = Constants::all().iter().flat_map(|set| set.types.iter().map(|of| (*of, Way::Constant(set))));
+    let sets = Constants::all()
+        .iter()
+        .flat_map(|set| set.types.iter().map(|of| (*of, Way::Constant(set))));
     let mut ways: HashMap<&str, Way> = sets.collect();
     each_line(text, |_, said| {
-        let (way, types) = said.split_once(": ").ok_or(TableError::Line("expected `way: C types`"))?;
+        let (way, types) = said
+            .split_once(": ")
+            .ok_or(TableError::Line("expected `way: C types`"))?;
         let way = Way::read(way)?;
         for of in types.split(", ") {
             if ways.insert(of, way).is_some() {
@@ -144,7 +148,10 @@ fn types(text: &'static str) -> Result<HashMap<&'static str, Way>, Wrong> {
 /// The way of a C type. `const` is ignored, and `struct` and `enum` are allowed.
 fn way_of(c_type: &str) -> Option<Way> {
     let bare = c_type.strip_prefix("const ").unwrap_or(c_type);
-    let bare = bare.strip_prefix("struct ").or(bare.strip_prefix("enum ")).unwrap_or(bare);
+    let bare = bare
+        .strip_prefix("struct ")
+        .or(bare.strip_prefix("enum "))
+        .unwrap_or(bare);
     ways().get(bare).copied()
 }
 
@@ -158,10 +165,14 @@ pub(crate) fn calls(text: &'static str) -> Result<Vec<Call>, Wrong> {
     let mut library = None;
     each_line(text, |indented, said| {
         if let Some(name) = said.strip_prefix("library ") {
-            let found = CallLibrary::ALL.into_iter().find(|library| library.name() == name);
+            let found = CallLibrary::ALL
+                .into_iter()
+                .find(|library| library.name() == name);
             library = Some(found.ok_or(TableError::Word(name, "is no library"))?);
         } else if indented {
-            let call = calls.last_mut().ok_or(TableError::Line("an earlier prototype of no call"))?;
+            let call = calls
+                .last_mut()
+                .ok_or(TableError::Line("an earlier prototype of no call"))?;
             call.earlier = Some(earlier(said)?);
         } else {
             let library = library.ok_or(TableError::Line("a call of no library"))?;
@@ -175,15 +186,26 @@ pub(crate) fn calls(text: &'static str) -> Result<Vec<Call>, Wrong> {
 /// Parses `until 12.9 (C types)`.
 fn earlier(said: &'static str) -> Result<EarlierPrototype, TableError> {
     let expected = TableError::Line("expected `until version (C types)`");
-    let (until, types) =
-        said.strip_prefix("until ").and_then(|rest| rest.strip_suffix(')')?.split_once(" (")).ok_or(expected)?;
-    Ok(EarlierPrototype { until: version(until)?, types: types.split(", ").collect() })
+    let (until, types) = said
+        .strip_prefix("until ")
+        .and_then(|rest| rest.strip_suffix(')')?.split_once(" ("))
+        .ok_or(expected)?;
+    Ok(EarlierPrototype {
+        until: version(until)?,
+        types: types.split(", ").collect(),
+    })
 }
 
 fn call(library: CallLibrary, said: &'static str) -> Result<Call, TableError> {
-    let (before, rest) = said.split_once('(').ok_or(TableError::Line("expected `name(parameters): sentence`"))?;
-    let (inside, rest) = rest.split_once(')').ok_or(TableError::Line("the parenthesis is not closed"))?;
-    let (known, summary) = rest.split_once(": ").ok_or(TableError::Line("expected a colon and a sentence"))?;
+    let (before, rest) = said
+        .split_once('(')
+        .ok_or(TableError::Line("expected `name(parameters): sentence`"))?;
+    let (inside, rest) = rest
+        .split_once(')')
+        .ok_or(TableError::Line("the parenthesis is not closed"))?;
+    let (known, summary) = rest
+        .split_once(": ")
+        .ok_or(TableError::Line("expected a colon and a sentence"))?;
     let (name_of, returns) = match before.strip_prefix("const char *") {
         Some(name) => (name, Returns::Text),
         None => (before, Returns::Status),
@@ -200,15 +222,23 @@ fn call(library: CallLibrary, said: &'static str) -> Result<Call, TableError> {
         effects: Vec::new(),
     };
     if !inside.is_empty() {
-        call.params = inside.split(',').map(|said| param(said.trim())).collect::<Result<_, _>>()?;
+        call.params = inside
+            .split(',')
+            .map(|said| param(said.trim()))
+            .collect::<Result<_, _>>()?;
     }
-    for word in known.split(',').map(str::trim).filter(|word| !word.is_empty()) {
+    for word in known
+        .split(',')
+        .map(str::trim)
+        .filter(|word| !word.is_empty())
+    {
         match word.split_once(' ') {
             Some(("since", since)) => call.since = Some(version(since)?),
             Some(("until", until)) => call.until = Some(version(until)?),
             _ => {
                 let effect = Effect::WORDS.iter().find(|(known, _)| *known == word);
-                call.effects.push(effect.ok_or(TableError::Word(word, "is no effect"))?.1);
+                call.effects
+                    .push(effect.ok_or(TableError::Word(word, "is no effect"))?.1);
             }
         }
     }
@@ -216,7 +246,9 @@ fn call(library: CallLibrary, said: &'static str) -> Result<Call, TableError> {
 }
 
 fn param(said: &'static str) -> Result<Param, TableError> {
-    let (older, said) = said.strip_prefix("older ").map_or((false, said), |rest| (true, rest));
+    let (older, said) = said
+        .strip_prefix("older ")
+        .map_or((false, said), |rest| (true, rest));
     let (said, value) = match said.split_once('=') {
         Some((said, value)) => (said.trim_end(), Some(number(value)?)),
         None => (said, None),
@@ -233,7 +265,10 @@ fn param(said: &'static str) -> Result<Param, TableError> {
         Some((mode @ ("out" | "zeroed" | "rest"), declared)) => (mode, declared),
         _ => ("", said),
     };
-    let start = declared.bytes().rposition(|byte| byte == b' ' || byte == b'*').map_or(0, |at| at + 1);
+    let start = declared
+        .bytes()
+        .rposition(|byte| byte == b' ' || byte == b'*')
+        .map_or(0, |at| at + 1);
     let (c_type, name) = (declared[..start].trim_end(), name(&declared[start..])?);
     let kind = match (mode, always) {
         ("" | "rest", Some(value)) if way.is_none() => Some(ParamKind::Fixed(value as u64)),
@@ -245,15 +280,25 @@ fn param(said: &'static str) -> Result<Param, TableError> {
     };
     let kind = kind.ok_or(TableError::CType(name, c_type))?;
     match (mode, c_type.is_empty(), &kind, default) {
-        ("rest", false, ..) => Err(TableError::Word(name, "is the rest of a parameter, and has no C type")),
+        ("rest", false, ..) => Err(TableError::Word(
+            name,
+            "is the rest of a parameter, and has no C type",
+        )),
         ("" | "out" | "zeroed", true, ..) => Err(TableError::Word(name, "has no C type")),
-        ("out", false, ..) if c_type.starts_with("const ") && !c_type.ends_with("**") => {
-            Err(TableError::Word(name, "is written by the callee, and const"))
-        }
-        (_, _, ParamKind::Out(_), Some(_)) => {
-            Err(TableError::Word(name, "is written by the callee, and has a default"))
-        }
-        _ => Ok(Param { name, c_type, older, kind, default }),
+        ("out", false, ..) if c_type.starts_with("const ") && !c_type.ends_with("**") => Err(
+            TableError::Word(name, "is written by the callee, and const"),
+        ),
+        (_, _, ParamKind::Out(_), Some(_)) => Err(TableError::Word(
+            name,
+            "is written by the callee, and has a default",
+        )),
+        _ => Ok(Param {
+            name,
+            c_type,
+            older,
+            kind,
+            default,
+        }),
     }
 }
 
@@ -266,7 +311,9 @@ fn written(way: Option<Way>, c_type: &str) -> Option<Output> {
         Some(way) => way.output(),
         // The type that a `void *` points to is unknown.
         None if c_type.ends_with("void *") => None,
-        None => way_of(c_type).and_then(Way::output).or_else(|| way_of_pointee(c_type).and_then(Way::output)),
+        None => way_of(c_type)
+            .and_then(Way::output)
+            .or_else(|| way_of_pointee(c_type).and_then(Way::output)),
     }
 }
 
@@ -284,25 +331,46 @@ mod tests {
 
     #[test]
     fn the_c_type_says_how_a_parameter_is_passed() {
-        let call = call(CallLibrary::Driver, "f(out CUcontext *c, const char *t, size_t n = 4, int z := 0x10): Does.");
+        let call = call(
+            CallLibrary::Driver,
+            "f(out CUcontext *c, const char *t, size_t n = 4, int z := 0x10): Does.",
+        );
         let call = call.expect("a call");
         let kinds: Vec<&ParamKind> = call.params.iter().map(|param| &param.kind).collect();
         assert!(
             matches!(
                 kinds[..],
-                [ParamKind::Out(Output::Handle("context")), ParamKind::Text, ParamKind::Bytes, ParamKind::Fixed(16)]
+                [
+                    ParamKind::Out(Output::Handle("context")),
+                    ParamKind::Text,
+                    ParamKind::Bytes,
+                    ParamKind::Fixed(16)
+                ]
             ),
             "{kinds:?}"
         );
-        assert_eq!((call.params[0].c_type, call.params[2].default), ("CUcontext *", Some(4)));
+        assert_eq!(
+            (call.params[0].c_type, call.params[2].default),
+            ("CUcontext *", Some(4))
+        );
     }
 
     #[test]
     fn what_is_known_of_a_call_stands_before_the_colon() {
-        let call =
-            call(CallLibrary::Runtime, "const char *f(int x: pid) since 12.3, until 12.9, forks: Does.").unwrap();
-        assert_eq!((call.since, call.until, call.returns), (Some(12030), Some(12090), Returns::Text));
-        assert!(call.has(Effect::Forks) && call.starts_process() && matches!(call.params[0].kind, ParamKind::Pid));
+        let call = call(
+            CallLibrary::Runtime,
+            "const char *f(int x: pid) since 12.3, until 12.9, forks: Does.",
+        )
+        .unwrap();
+        assert_eq!(
+            (call.since, call.until, call.returns),
+            (Some(12030), Some(12090), Returns::Text)
+        );
+        assert!(
+            call.has(Effect::Forks)
+                && call.starts_process()
+                && matches!(call.params[0].kind, ParamKind::Pid)
+        );
     }
 
     #[test]
@@ -314,13 +382,32 @@ mod tests {
         assert!(why("f(int x: pid := 2): Does.").contains("nothing else"));
         assert!(why("f(out const CUcontext *c): Does.").contains("const"));
         assert!(why("f(zeroed nvmlMemory_v2_t *m): Does.").contains("not known"));
-        assert!(why("f(x): Does.").contains("no C type") || why("f(x): Does.").contains("not known"));
+        assert!(
+            why("f(x): Does.").contains("no C type") || why("f(x): Does.").contains("not known")
+        );
         assert!(why("f() since: Does.").contains("`since` is no effect"));
         assert!(why("f() since 12: Does.").contains("no version"));
         assert!(why("f(int x) Does.").contains("colon"));
         assert!(why("f(int x: Does.").contains("not closed"));
-        assert_eq!(calls("library libcuda\n\nf(int x): Does.\ng(int): Does.").unwrap_err().0, 4);
-        assert!(calls("f(): Does.").unwrap_err().1.to_string().contains("no library"));
-        assert!(calls("library libcuba").unwrap_err().1.to_string().contains("`libcuba` is no library"));
+        assert_eq!(
+            calls("library libcuda\n\nf(int x): Does.\ng(int): Does.")
+                .unwrap_err()
+                .0,
+            4
+        );
+        assert!(
+            calls("f(): Does.")
+                .unwrap_err()
+                .1
+                .to_string()
+                .contains("no library")
+        );
+        assert!(
+            calls("library libcuba")
+                .unwrap_err()
+                .1
+                .to_string()
+                .contains("`libcuba` is no library")
+        );
     }
 }

@@ -45,17 +45,24 @@ pub fn has(library: CallLibrary, name: &str) -> bool {
 
 /// Whether a name is that of success, in any library.
 pub fn is_success(name: &str) -> bool {
-    CallLibrary::ALL.into_iter().any(|library| self::name(library, 0) == Some(name))
+    CallLibrary::ALL
+        .into_iter()
+        .any(|library| self::name(library, 0) == Some(name))
 }
 
 /// Every status name of every library.
 pub fn names() -> impl Iterator<Item = &'static str> {
-    CallLibrary::ALL.into_iter().flat_map(table).map(|(_, name)| text(name))
+    CallLibrary::ALL
+        .into_iter()
+        .flat_map(table)
+        .map(|(_, name)| text(name))
 }
 
 /// Whether some library has a status of this name.
 pub fn is_known(name: &str) -> bool {
-    CallLibrary::ALL.into_iter().any(|library| has(library, name))
+    CallLibrary::ALL
+        .into_iter()
+        .any(|library| has(library, name))
 }
 
 /// A name as text; the tables are ASCII.
@@ -69,22 +76,40 @@ mod tests {
 
     #[test]
     fn a_code_newer_than_the_tables_has_no_name() {
-        assert_eq!((name(CallLibrary::Driver, 4242), name(CallLibrary::Libc, -1)), (None, None));
+        assert_eq!(
+            (name(CallLibrary::Driver, 4242), name(CallLibrary::Libc, -1)),
+            (None, None)
+        );
     }
 
     #[test]
     fn the_codes_this_project_lives_by() {
-        assert_eq!(name(CallLibrary::Driver, 3), Some("CUDA_ERROR_NOT_INITIALIZED"));
-        assert_eq!(name(CallLibrary::Driver, 201), Some("CUDA_ERROR_INVALID_CONTEXT"));
-        assert_eq!(name(CallLibrary::Runtime, 35), Some("cudaErrorInsufficientDriver"));
+        assert_eq!(
+            name(CallLibrary::Driver, 3),
+            Some("CUDA_ERROR_NOT_INITIALIZED")
+        );
+        assert_eq!(
+            name(CallLibrary::Driver, 201),
+            Some("CUDA_ERROR_INVALID_CONTEXT")
+        );
+        assert_eq!(
+            name(CallLibrary::Runtime, 35),
+            Some("cudaErrorInsufficientDriver")
+        );
         assert_eq!(name(CallLibrary::Nvml, 6), Some("NVML_ERROR_NOT_FOUND"));
-        assert_eq!(name(CallLibrary::Driver, SIM_NOT_MODELLED), Some("SIM_NOT_MODELLED"));
+        assert_eq!(
+            name(CallLibrary::Driver, SIM_NOT_MODELLED),
+            Some("SIM_NOT_MODELLED")
+        );
     }
 
     #[test]
     fn codes_are_sorted_and_unique_and_names_are_ascii() {
         for library in CallLibrary::ALL {
-            assert!(table(library).is_sorted_by(|(a, _), (b, _)| a < b), "{library:?}");
+            assert!(
+                table(library).is_sorted_by(|(a, _), (b, _)| a < b),
+                "{library:?}"
+            );
         }
         assert!(cuda::MESSAGES.is_sorted_by(|(a, _), (b, _)| a < b));
         assert!(names().all(|name| !name.is_empty() && name.is_ascii()));

@@ -90,36 +90,64 @@ impl Layout {
 impl InputStruct {
     /// A struct that a caller fills in, by its name in the table.
     pub fn find(name: &str) -> Option<&'static InputStruct> {
-        STRUCTS.templates.iter().find(|template| template.name == name)
+        STRUCTS
+            .templates
+            .iter()
+            .find(|template| template.name == name)
     }
 }
 
 /// Parses structs: a line with the use, the name and the size, then an indented line per member.
 fn structs(text: &'static str) -> Result<Structs, Wrong> {
-    let mut all = Structs { layouts: Vec::new(), templates: Vec::new() };
+    let mut all = Structs {
+        layouts: Vec::new(),
+        templates: Vec::new(),
+    };
     let mut is_layout = false;
     each_line(text, |indented, said| {
         if indented {
             let member = Member::read(said)?;
             let put = if is_layout {
-                all.layouts.last_mut().map(|layout| member.into_layout(layout))
+                all.layouts
+                    .last_mut()
+                    .map(|layout| member.into_layout(layout))
             } else {
-                all.templates.last_mut().map(|template| member.into_template(template))
+                all.templates
+                    .last_mut()
+                    .map(|template| member.into_template(template))
             };
             return put.ok_or(TableError::Line("a member of no struct"))?;
         }
         let (whose, rest) = said.split_once(' ').unwrap_or((said, ""));
-        let (name, size) = rest.rsplit_once(' ').ok_or(TableError::Line("expected `out name size`"))?;
+        let (name, size) = rest
+            .rsplit_once(' ')
+            .ok_or(TableError::Line("expected `out name size`"))?;
         let size = small(size)?;
         is_layout = whose == "out";
         match whose {
-            "out" => all.layouts.push(Layout { name, size, preset: Vec::new(), fields: Vec::new() }),
-            "in" => all.templates.push(InputStruct { name, size, preset: Vec::new(), member: "", given: 0, width: 0 }),
+            "out" => all.layouts.push(Layout {
+                name,
+                size,
+                preset: Vec::new(),
+                fields: Vec::new(),
+            }),
+            "in" => all.templates.push(InputStruct {
+                name,
+                size,
+                preset: Vec::new(),
+                member: "",
+                given: 0,
+                width: 0,
+            }),
             _ => return Err(TableError::Found("`in` or `out`", whose)),
         }
         Ok(())
     })?;
-    match all.templates.iter().find(|template| template.given + template.width > template.size || template.width == 0) {
+    match all
+        .templates
+        .iter()
+        .find(|template| template.given + template.width > template.size || template.width == 0)
+    {
         Some(template) => Err((0, TableError::Given(template.name))),
         None => Ok(all),
     }
@@ -137,17 +165,31 @@ impl Member {
         let expected = TableError::Line("expected `member at offset: what it is`");
         let (place, is) = said.split_once(": ").ok_or(expected)?;
         let (name, offset) = place.split_once(" at ").ok_or(expected)?;
-        Ok(Member { name, offset: small(offset)?, is })
+        Ok(Member {
+            name,
+            offset: small(offset)?,
+            is,
+        })
     }
 
     fn preset(&self, size: usize) -> Result<Option<PresetWord>, TableError> {
-        let Some(value) = self.is.strip_prefix("= ") else { return Ok(None) };
+        let Some(value) = self.is.strip_prefix("= ") else {
+            return Ok(None);
+        };
         self.inside(4, size)?;
-        Ok(Some(PresetWord { member: self.name, offset: self.offset, value: small(value)? }))
+        Ok(Some(PresetWord {
+            member: self.name,
+            offset: self.offset,
+            value: small(value)?,
+        }))
     }
 
     fn inside(&self, bytes: usize, size: usize) -> Result<(), TableError> {
-        if self.offset + bytes <= size { Ok(()) } else { Err(TableError::Word(self.name, "is not inside its struct")) }
+        if self.offset + bytes <= size {
+            Ok(())
+        } else {
+            Err(TableError::Word(self.name, "is not inside its struct"))
+        }
     }
 
     fn into_layout(self, layout: &mut Layout) -> Result<(), TableError> {
@@ -156,7 +198,9 @@ impl Member {
             return Ok(());
         }
         let (is, name) = self.is.split_once(" as ").unwrap_or((self.is, self.name));
-        let (is, stable) = is.strip_suffix(" varying").map_or((is, true), |is| (is, false));
+        let (is, stable) = is
+            .strip_suffix(" varying")
+            .map_or((is, true), |is| (is, false));
         let (read, bytes) = match is.split_once(' ') {
             Some(("text", bytes)) => (FieldType::Text(small(bytes)?), small(bytes)?),
             None if is == "i32" => (FieldType::I32, 4),
@@ -164,7 +208,13 @@ impl Member {
             _ => return Err(TableError::Word(is, "is no way to read a member")),
         };
         self.inside(bytes, layout.size)?;
-        layout.fields.push(StructField { name, member: self.name, offset: self.offset, read, stable });
+        layout.fields.push(StructField {
+            name,
+            member: self.name,
+            offset: self.offset,
+            read,
+            stable,
+        });
         Ok(())
     }
 
@@ -189,7 +239,21 @@ mod tests {
 
     #[test]
     fn members_lie_inside_their_struct() {
-        assert!(structs("out a 4\n    x at 0: u64").err().unwrap().1.to_string().contains("not inside"));
-        assert!(structs("in a 4\n    x at 4: given u32").err().unwrap().1.to_string().contains("not inside"));
+        assert!(
+            structs("out a 4\n    x at 0: u64")
+                .err()
+                .unwrap()
+                .1
+                .to_string()
+                .contains("not inside")
+        );
+        assert!(
+            structs("in a 4\n    x at 4: given u32")
+                .err()
+                .unwrap()
+                .1
+                .to_string()
+                .contains("not inside")
+        );
     }
 }

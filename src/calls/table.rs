@@ -23,7 +23,9 @@ impl fmt::Display for TableError {
             TableError::Line(why) => f.write_str(why),
             TableError::Word(word, why) => write!(f, "`{word}` {why}"),
             TableError::Found(expected, found) => write!(f, "expected {expected}, found `{found}`"),
-            TableError::CType(name, c_type) => write!(f, "`{name}`: how `{c_type}` is passed is not known"),
+            TableError::CType(name, c_type) => {
+                write!(f, "`{name}`: how `{c_type}` is passed is not known")
+            }
             TableError::Given(name) => write!(f, "the author's word of `{name}` is not inside it"),
         }
     }
@@ -45,8 +47,13 @@ pub(crate) fn each_line(
     text: &'static str,
     mut read: impl FnMut(bool, &'static str) -> Result<(), TableError>,
 ) -> Result<(), Wrong> {
-    let mut lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty() && !line.starts_with('#'));
-    lines.try_for_each(|(index, line)| read(line.starts_with(' '), line.trim()).map_err(|why| (index + 1, why)))
+    let mut lines = text
+        .lines()
+        .enumerate()
+        .filter(|(_, line)| !line.trim().is_empty() && !line.starts_with('#'));
+    lines.try_for_each(|(index, line)| {
+        read(line.starts_with(' '), line.trim()).map_err(|why| (index + 1, why))
+    })
 }
 
 pub(crate) fn number(text: &'static str) -> Result<i64, TableError> {
@@ -64,11 +71,20 @@ pub(crate) fn small<T: TryFrom<i64>>(text: &'static str) -> Result<T, TableError
 
 /// Parses `12.3` into the form of `CUDA_VERSION`.
 pub(crate) fn version(text: &'static str) -> Result<u32, TableError> {
-    let (major, minor) = text.split_once('.').ok_or(TableError::Word(text, "is no version"))?;
+    let (major, minor) = text
+        .split_once('.')
+        .ok_or(TableError::Word(text, "is no version"))?;
     Ok(small::<u32>(major)? * 1000 + small::<u32>(minor)? * 10)
 }
 
 pub(crate) fn name(text: &'static str) -> Result<&'static str, TableError> {
-    let is_name = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
-    if is_name { Ok(text) } else { Err(TableError::Word(text, "is no name")) }
+    let is_name = !text.is_empty()
+        && text
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+    if is_name {
+        Ok(text)
+    } else {
+        Err(TableError::Word(text, "is no name"))
+    }
 }

@@ -52,21 +52,31 @@ pub enum Problem {
 impl Problem {
     fn from_io(error: &io::Error) -> Problem {
         match error.kind() {
-            io::ErrorKind::UnexpectedEof => Problem::Truncated("the file ends in the middle".to_owned()),
-            io::ErrorKind::InvalidData | io::ErrorKind::InvalidInput => Problem::Wrong(error.to_string()),
+            io::ErrorKind::UnexpectedEof => {
+                Problem::Truncated("the file ends in the middle".to_owned())
+            }
+            io::ErrorKind::InvalidData | io::ErrorKind::InvalidInput => {
+                Problem::Wrong(error.to_string())
+            }
             _ => Problem::Unreadable(error.to_string()),
         }
     }
 
     fn too_large() -> Problem {
         let most = MOST_BYTES >> 20;
-        Problem::Wrong(format!("it is larger than {most} MiB; `render --as compact` makes a small one of a report"))
+        Problem::Wrong(format!(
+            "it is larger than {most} MiB; `render --as compact` makes a small one of a report"
+        ))
     }
 }
 
 impl Source {
     fn named(path: &Path) -> Source {
-        if path == Path::new(STDIN) { Source::Stdin } else { Source::File(path.to_path_buf()) }
+        if path == Path::new(STDIN) {
+            Source::Stdin
+        } else {
+            Source::File(path.to_path_buf())
+        }
     }
 
     /// The name of the source in messages: its path, or `standard input`.
@@ -80,7 +90,9 @@ impl Source {
     /// Whether the source probably holds one document per line. One thread then reads the source, and several parse
     /// its lines.
     pub fn is_lines(&self) -> bool {
-        let Source::File(path) = self else { return true };
+        let Source::File(path) = self else {
+            return true;
+        };
         let name = path.to_string_lossy();
         let plain = name.trim_end_matches(".gz").trim_end_matches(".zst");
         plain.ends_with(".ndjson") || plain.ends_with(".jsonl")
@@ -91,7 +103,11 @@ impl Source {
 /// argument or a folder that cannot be read is passed on as a document with its problem.
 pub fn sources(arguments: &[PathBuf], mut take: impl FnMut(Result<Source, ArchiveDocument>)) {
     for path in arguments {
-        if path.is_dir() { walk(path, 0, &mut take) } else { take(Ok(Source::named(path))) }
+        if path.is_dir() {
+            walk(path, 0, &mut take)
+        } else {
+            take(Ok(Source::named(path)))
+        }
     }
 }
 
@@ -104,7 +120,10 @@ fn walk(folder: &Path, depth: usize, take: &mut impl FnMut(Result<Source, Archiv
         Ok(entries) => entries,
         Err(why) => {
             let path = folder.to_string_lossy().into_owned();
-            return take(Err(ArchiveDocument { path, text: Err(Problem::Unreadable(why)) }));
+            return take(Err(ArchiveDocument {
+                path,
+                text: Err(Problem::Unreadable(why)),
+            }));
         }
     };
     let mut entries: Vec<fs::DirEntry> = entries.flatten().collect();
@@ -119,7 +138,10 @@ fn walk(folder: &Path, depth: usize, take: &mut impl FnMut(Result<Source, Archiv
         } else if data.is_symlink() && is_anothers(&data) && may_hold_documents(&path) {
             let why = "it is a link of another user".to_owned();
             let path = path.to_string_lossy().into_owned();
-            take(Err(ArchiveDocument { path, text: Err(Problem::Unreadable(why)) }));
+            take(Err(ArchiveDocument {
+                path,
+                text: Err(Problem::Unreadable(why)),
+            }));
         } else if may_hold_documents(&path) && path.is_file() {
             take(Ok(Source::File(path)));
         }
@@ -127,10 +149,19 @@ fn walk(folder: &Path, depth: usize, take: &mut impl FnMut(Result<Source, Archiv
 }
 
 fn may_hold_documents(path: &Path) -> bool {
-    let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-    let plain = name.strip_suffix(".gz").or(name.strip_suffix(".zst")).unwrap_or(&name);
+    let name = path
+        .file_name()
+        .map(|name| name.to_string_lossy().into_owned())
+        .unwrap_or_default();
+    let plain = name
+        .strip_suffix(".gz")
+        .or(name.strip_suffix(".zst"))
+        .unwrap_or(&name);
     // A file that is still being written has a name that begins with a dot.
-    !name.starts_with('.') && plain.rsplit_once('.').is_some_and(|(_, end)| ENDS.contains(&end))
+    !name.starts_with('.')
+        && plain
+            .rsplit_once('.')
+            .is_some_and(|(_, end)| ENDS.contains(&end))
 }
 
 /// Passes every document of a source to `take` as it is read, until `take` returns false.
@@ -143,7 +174,10 @@ pub fn documents(source: &Source, mut take: impl FnMut(ArchiveDocument) -> bool)
     let mut reader = match opened {
         Ok(reader) => reader,
         Err(error) => {
-            take(ArchiveDocument { path: name, text: Err(Problem::from_io(&error)) });
+            take(ArchiveDocument {
+                path: name,
+                text: Err(Problem::from_io(&error)),
+            });
             return;
         }
     };
@@ -154,21 +188,27 @@ pub fn documents(source: &Source, mut take: impl FnMut(ArchiveDocument) -> bool)
         number += 1;
         let (line, ends) = match line(&mut reader) {
             Ok(None) => break,
-            Ok(Some(ArchiveLine::Whole(line))) if line.iter().all(u8::is_ascii_whitespace) => continue,
+            Ok(Some(ArchiveLine::Whole(line))) if line.iter().all(u8::is_ascii_whitespace) => {
+                continue;
+            }
             Ok(Some(ArchiveLine::Whole(line))) => (Ok(line), false),
             Ok(Some(ArchiveLine::TooLarge)) => (Err(Problem::too_large()), false),
             Ok(Some(ArchiveLine::Endless)) => (Err(Problem::too_large()), true),
             Err(error) => (Err(Problem::from_io(&error)), true),
         };
         // An indented document: it takes up the rest of the source.
-        if first.is_none() && is_single && line.as_ref().is_ok_and(|line| line.trim_ascii() == b"{") {
+        if first.is_none() && is_single && line.as_ref().is_ok_and(|line| line.trim_ascii() == b"{")
+        {
             let text = rest(&mut reader, line.unwrap_or_default());
             take(ArchiveDocument { path: name, text });
             return;
         }
         if let Some((at, text)) = first.take() {
             is_single = false;
-            if !take(ArchiveDocument { path: format!("{name}:{at}"), text }) {
+            if !take(ArchiveDocument {
+                path: format!("{name}:{at}"),
+                text,
+            }) {
                 return;
             }
         }
@@ -176,7 +216,11 @@ pub fn documents(source: &Source, mut take: impl FnMut(ArchiveDocument) -> bool)
             first = Some((number, line));
             continue;
         }
-        let path = if is_single { name.clone() } else { format!("{name}:{number}") };
+        let path = if is_single {
+            name.clone()
+        } else {
+            format!("{name}:{number}")
+        };
         if !take(ArchiveDocument { path, text: line }) || ends {
             return;
         }
@@ -184,7 +228,10 @@ pub fn documents(source: &Source, mut take: impl FnMut(ArchiveDocument) -> bool)
     match first {
         Some((_, text)) => _ = take(ArchiveDocument { path: name, text }),
         None if is_single => {
-            _ = take(ArchiveDocument { path: name, text: Err(Problem::Truncated("it is empty".to_owned())) })
+            _ = take(ArchiveDocument {
+                path: name,
+                text: Err(Problem::Truncated("it is empty".to_owned())),
+            })
         }
         None => {}
     }
@@ -251,8 +298,14 @@ mod tests {
         fs::write(file.path(), text).unwrap();
         let mut all = Vec::new();
         documents(&Source::File(file.path().to_path_buf()), |found| {
-            let line = found.path.rsplit_once(':').map_or(String::new(), |(_, line)| line.to_owned());
-            all.push((line, found.text.map(|text| String::from_utf8(text).unwrap())));
+            let line = found
+                .path
+                .rsplit_once(':')
+                .map_or(String::new(), |(_, line)| line.to_owned());
+            all.push((
+                line,
+                found.text.map(|text| String::from_utf8(text).unwrap()),
+            ));
             true
         });
         all
@@ -265,12 +318,17 @@ mod tests {
     #[test]
     fn a_link_of_another_user_is_not_followed() {
         let folder = tempfile::tempdir().unwrap();
-        let (ours, link) = (folder.path().join("ours"), folder.path().join("theirs.json"));
+        let (ours, link) = (
+            folder.path().join("ours"),
+            folder.path().join("theirs.json"),
+        );
         fs::write(&ours, "{}").unwrap();
         std::os::unix::fs::symlink(&ours, &link).unwrap();
         let read = || {
             let mut all = Vec::new();
-            sources(&[folder.path().to_path_buf()], |source| all.push(source.is_ok()));
+            sources(&[folder.path().to_path_buf()], |source| {
+                all.push(source.is_ok())
+            });
             all
         };
         assert_eq!(read(), [true]);
@@ -284,10 +342,19 @@ mod tests {
     fn a_file_is_one_document_or_one_a_line() {
         assert_eq!(found(b"{\"a\":1}"), [text("", "{\"a\":1}")]);
         assert_eq!(found(b"{\"a\":1}\n"), [text("", "{\"a\":1}")]);
-        assert_eq!(found(b"{\n  \"a\": 1\n}\n"), [text("", "{\n  \"a\": 1\n}\n")]);
-        assert_eq!(found(b"{}\n\n[]\nx"), [text("1", "{}"), text("3", "[]"), text("4", "x")]);
+        assert_eq!(
+            found(b"{\n  \"a\": 1\n}\n"),
+            [text("", "{\n  \"a\": 1\n}\n")]
+        );
+        assert_eq!(
+            found(b"{}\n\n[]\nx"),
+            [text("1", "{}"), text("3", "[]"), text("4", "x")]
+        );
         for pack in [gzip, zstd] {
-            assert_eq!(found(&pack(b"{}\n[]\n")), [text("1", "{}"), text("2", "[]")]);
+            assert_eq!(
+                found(&pack(b"{}\n[]\n")),
+                [text("1", "{}"), text("2", "[]")]
+            );
         }
     }
 
@@ -296,7 +363,10 @@ mod tests {
         assert!(matches!(&found(b"")[..], [(_, Err(Problem::Truncated(_)))]));
         let mut cut = gzip(&[b'x'; 5000]);
         cut.truncate(20);
-        assert!(matches!(&found(&cut)[..], [(_, Err(Problem::Truncated(_)))]));
+        assert!(matches!(
+            &found(&cut)[..],
+            [(_, Err(Problem::Truncated(_)))]
+        ));
         let mut all = Vec::new();
         documents(&Source::File("/dev/zero".into()), |found| {
             all.push(found.text);
@@ -324,14 +394,30 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let inner = folder.path().join("b");
         fs::create_dir(&inner).unwrap();
-        for name in ["b/z.json.gz", "b/.hidden.json", "a.json", "c.ndjson.zst", "notes.txt"] {
+        for name in [
+            "b/z.json.gz",
+            "b/.hidden.json",
+            "a.json",
+            "c.ndjson.zst",
+            "notes.txt",
+        ] {
             fs::write(folder.path().join(name), "{}").unwrap();
         }
         std::os::unix::fs::symlink(folder.path(), inner.join("again")).unwrap();
         let mut names = Vec::new();
-        sources(&[folder.path().to_path_buf(), "-".into()], |source| names.push(source.ok().unwrap()));
+        sources(&[folder.path().to_path_buf(), "-".into()], |source| {
+            names.push(source.ok().unwrap())
+        });
         let file = |name: &str| Source::File(folder.path().join(name));
-        assert_eq!(names, [file("a.json"), file("b/z.json.gz"), file("c.ndjson.zst"), Source::Stdin]);
+        assert_eq!(
+            names,
+            [
+                file("a.json"),
+                file("b/z.json.gz"),
+                file("c.ndjson.zst"),
+                Source::Stdin
+            ]
+        );
         assert!(names[2].is_lines() && !names[1].is_lines());
     }
 }

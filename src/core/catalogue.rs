@@ -54,8 +54,11 @@ type Shipped = (String, OnceLock<Option<Scenario>>);
 
 fn shipped_file(name: &str, sha256: &str) -> Option<&'static Shipped> {
     static FILES: OnceLock<HashMap<String, Shipped>> = OnceLock::new();
-    let files = FILES
-        .get_or_init(|| embedded().map(|file| (file.name, (scenario::sha256(file.source), OnceLock::new()))).collect());
+    let files = FILES.get_or_init(|| {
+        embedded()
+            .map(|file| (file.name, (scenario::sha256(file.source), OnceLock::new())))
+            .collect()
+    });
     files.get(name).filter(|(known, _)| known == sha256)
 }
 
@@ -66,7 +69,10 @@ pub fn is_built_in(name: &str, sha256: &str) -> bool {
 
 /// The scenario of this name, if the program comes with the file that has this SHA-256.
 pub fn shipped(name: &str, sha256: &str) -> Option<&'static Scenario> {
-    shipped_file(name, sha256)?.1.get_or_init(|| built_in(name)).as_ref()
+    shipped_file(name, sha256)?
+        .1
+        .get_or_init(|| built_in(name))
+        .as_ref()
 }
 
 /// Why nothing was selected.
@@ -94,21 +100,38 @@ pub enum SelectError {
 impl SelectError {
     /// The error for a person to read: if it is about files, with the offending lines.
     pub fn render(&self, styled: bool) -> String {
-        let SelectError::Invalid(files) = self else { return format!("error: {self}") };
-        shown(files, "\n\n", |file, diagnostic| diagnostic.render(&file.source, styled))
+        let SelectError::Invalid(files) = self else {
+            return format!("error: {self}");
+        };
+        shown(files, "\n\n", |file, diagnostic| {
+            diagnostic.render(&file.source, styled)
+        })
     }
 }
 
 fn lines(files: &[Invalid]) -> String {
-    shown(files, "\n", |file, diagnostic| diagnostic.line(&file.source))
+    shown(files, "\n", |file, diagnostic| {
+        diagnostic.line(&file.source)
+    })
 }
 
 /// The first errors, and how many more there are. Nobody reads fourteen thousand errors, and showing one takes a
 /// search of its whole file.
-fn shown(files: &[Invalid], between: &str, show: impl Fn(&Invalid, &Diagnostic) -> String) -> String {
-    let mut all = files.iter().flat_map(|file| file.diagnostics.iter().map(move |diagnostic| (file, diagnostic)));
-    let mut shown: Vec<String> =
-        all.by_ref().take(MOST_SHOWN).map(|(file, diagnostic)| show(file, diagnostic)).collect();
+fn shown(
+    files: &[Invalid],
+    between: &str,
+    show: impl Fn(&Invalid, &Diagnostic) -> String,
+) -> String {
+    let mut all = files.iter().flat_map(|file| {
+        file.diagnostics
+            .iter()
+            .map(move |diagnostic| (file, diagnostic))
+    });
+    let mut shown: Vec<String> = all
+        .by_ref()
+        .take(MOST_SHOWN)
+        .map(|(file, diagnostic)| show(file, diagnostic))
+        .collect();
     let more = all.count();
     if more > 0 {
         shown.push(format!("and {more} more errors"));
@@ -126,7 +149,11 @@ fn did_you_mean(nearest: &Option<String>) -> String {
 /// The scenario files that come with the program, sorted by name.
 pub fn embedded() -> impl Iterator<Item = Embedded> {
     let mut all: Vec<Embedded> = cuda_pitfalls_scenarios::questions()
-        .map(|(name, source)| Embedded { path: format!("scenarios/{name}.toml"), name, source })
+        .map(|(name, source)| Embedded {
+            path: format!("scenarios/{name}.toml"),
+            name,
+            source,
+        })
         .collect();
     all.sort_by(|a, b| a.name.cmp(&b.name));
     all.into_iter()
@@ -134,12 +161,16 @@ pub fn embedded() -> impl Iterator<Item = Embedded> {
 
 /// The PTX of a kernel file that comes with the program, by its name without `.ptx`.
 pub fn kernel(name: &str) -> Option<&'static str> {
-    cuda_pitfalls_scenarios::kernels().find(|(known, _)| *known == name).map(|(_, text)| text)
+    cuda_pitfalls_scenarios::kernels()
+        .find(|(known, _)| *known == name)
+        .map(|(_, text)| text)
 }
 
 /// The names of the kernel files that come with the program, sorted.
 pub fn kernel_names() -> Vec<&'static str> {
-    let mut names: Vec<&str> = cuda_pitfalls_scenarios::kernels().map(|(name, _)| name).collect();
+    let mut names: Vec<&str> = cuda_pitfalls_scenarios::kernels()
+        .map(|(name, _)| name)
+        .collect();
     names.sort_unstable();
     names
 }
@@ -155,34 +186,55 @@ pub fn select(selectors: &[String]) -> Result<Vec<Scenario>, SelectError> {
 /// The scenario of this full name that comes with the program.
 pub fn built_in(name: &str) -> Option<Scenario> {
     let source = cuda_pitfalls_scenarios::question(name)?;
-    scenario::load(name, &format!("scenarios/{name}.toml"), source, &kernel_names()).ok()
+    scenario::load(
+        name,
+        &format!("scenarios/{name}.toml"),
+        source,
+        &kernel_names(),
+    )
+    .ok()
 }
 
 /// Reads files that come with the program, on one thread per processor, up to [`MOST_THREADS`].
 fn load_embedded(files: &[Embedded]) -> Result<Vec<Scenario>, SelectError> {
     let kernels = kernel_names();
-    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(MOST_THREADS);
+    let threads = std::thread::available_parallelism()
+        .map_or(1, usize::from)
+        .min(MOST_THREADS);
     let read = &|files: &[Embedded]| -> Vec<Result<Scenario, Invalid>> {
         let loaded = files.iter().map(|file| {
-            scenario::load(&file.name, &file.path, file.source, &kernels).map_err(|diagnostics| Invalid {
-                path: file.path.clone(),
-                source: file.source.to_string(),
-                diagnostics,
+            scenario::load(&file.name, &file.path, file.source, &kernels).map_err(|diagnostics| {
+                Invalid {
+                    path: file.path.clone(),
+                    source: file.source.to_string(),
+                    diagnostics,
+                }
             })
         });
         loaded.collect()
     };
     let parts: Vec<&[Embedded]> = files.chunks(files.len().div_ceil(threads).max(1)).collect();
     let read: Vec<_> = std::thread::scope(|scope| {
-        let (first, others) = parts.split_first().map_or((&[][..], &[][..]), |(first, others)| (*first, others));
+        let (first, others) = parts
+            .split_first()
+            .map_or((&[][..], &[][..]), |(first, others)| (*first, others));
         let others: Vec<_> = others
             .iter()
-            .map(|part| (*part, std::thread::Builder::new().spawn_scoped(scope, move || read(part)).ok()))
+            .map(|part| {
+                (
+                    *part,
+                    std::thread::Builder::new()
+                        .spawn_scoped(scope, move || read(part))
+                        .ok(),
+                )
+            })
             .collect();
         let mut all = read(first);
         // The part of a thread that could not start is read here, and so is that of one that panicked: the panic comes
         // again with its message.
-        let joined = others.into_iter().map(|(part, thread)| (part, thread.and_then(|thread| thread.join().ok())));
+        let joined = others
+            .into_iter()
+            .map(|(part, thread)| (part, thread.and_then(|thread| thread.join().ok())));
         all.extend(joined.flat_map(|(part, done)| done.unwrap_or_else(|| read(part))));
         all
     });
@@ -193,7 +245,11 @@ fn load_embedded(files: &[Embedded]) -> Result<Vec<Scenario>, SelectError> {
             Err(file) => invalid.push(file),
         }
     }
-    if invalid.is_empty() { Ok(all) } else { Err(SelectError::Invalid(invalid)) }
+    if invalid.is_empty() {
+        Ok(all)
+    } else {
+        Err(SelectError::Invalid(invalid))
+    }
 }
 
 /// Reads a scenario file of the user.
@@ -202,7 +258,9 @@ fn load_embedded(files: &[Embedded]) -> Result<Vec<Scenario>, SelectError> {
 /// The file cannot be read, or is not a valid scenario.
 pub fn load_file(path: &str) -> Result<Scenario, SelectError> {
     let source = input::read_text(Path::new(path), MOST_SOURCE_BYTES);
-    let source = source.map_err(|error| SelectError::Selector(format!("cannot read {}: {error}", terminal(path))))?;
+    let source = source.map_err(|error| {
+        SelectError::Selector(format!("cannot read {}: {error}", terminal(path)))
+    })?;
     let loaded = scenario::load(&name_of(Path::new(path)), path, &source, &kernel_names());
     let loaded = loaded.map(|mut scenario| {
         // A copy of a file that comes with the program runs no code of the user's own.
@@ -211,14 +269,27 @@ pub fn load_file(path: &str) -> Result<Scenario, SelectError> {
         }
         scenario
     });
-    loaded.map_err(|diagnostics| SelectError::Invalid(vec![Invalid { path: path.to_string(), source, diagnostics }]))
+    loaded.map_err(|diagnostics| {
+        SelectError::Invalid(vec![Invalid {
+            path: path.to_string(),
+            source,
+            diagnostics,
+        }])
+    })
 }
 
 /// The scenario's name for a path: `<folder>/<file>` without the suffix.
 pub fn name_of(path: &Path) -> String {
     let full = std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf());
-    let folder = full.parent().and_then(Path::file_name).unwrap_or("local".as_ref());
-    format!("{}/{}", folder.to_string_lossy(), full.file_stem().unwrap_or_default().to_string_lossy())
+    let folder = full
+        .parent()
+        .and_then(Path::file_name)
+        .unwrap_or("local".as_ref());
+    format!(
+        "{}/{}",
+        folder.to_string_lossy(),
+        full.file_stem().unwrap_or_default().to_string_lossy()
+    )
 }
 
 #[cfg(test)]
@@ -229,8 +300,17 @@ mod tests {
     fn bad_files_are_shown_with_their_lines() {
         let source = "question = \"Is it?\"\nbelif = \"It is.\"\n".to_string();
         let diagnostics = scenario::load("a/b", "b.toml", &source, &[]).unwrap_err();
-        let error = SelectError::Invalid(vec![Invalid { path: "b.toml".to_string(), source, diagnostics }]);
-        assert!(error.to_string().contains("b.toml:2:1: unknown key `belif`"), "{error}");
+        let error = SelectError::Invalid(vec![Invalid {
+            path: "b.toml".to_string(),
+            source,
+            diagnostics,
+        }]);
+        assert!(
+            error
+                .to_string()
+                .contains("b.toml:2:1: unknown key `belif`"),
+            "{error}"
+        );
         assert!(error.render(false).contains("did you mean `belief`?"));
     }
 
@@ -241,15 +321,25 @@ mod tests {
         let diagnostics = scenario::load("a/b", "b.toml", &source, &[]).unwrap_err();
         let count = 30 * diagnostics.len();
         assert!(count > 2_000, "{count}");
-        let file = Invalid { path: "b.toml".to_string(), source, diagnostics };
+        let file = Invalid {
+            path: "b.toml".to_string(),
+            source,
+            diagnostics,
+        };
         let error = SelectError::Invalid(vec![file; 30]);
-        assert!(error.render(false).ends_with(&format!("\n\nand {} more errors", count - MOST_SHOWN)));
+        assert!(
+            error
+                .render(false)
+                .ends_with(&format!("\n\nand {} more errors", count - MOST_SHOWN))
+        );
         assert_eq!(error.to_string().lines().count(), MOST_SHOWN + 1);
     }
 
     #[test]
     fn python_lines_of_a_file_of_the_users_own_are_code() {
-        let file = embedded().find(|file| file.source.contains("{ py = ")).expect("a scenario has Python lines");
+        let file = embedded()
+            .find(|file| file.source.contains("{ py = "))
+            .expect("a scenario has Python lines");
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("own.toml");
         let hazards = |source: &str| {
@@ -257,13 +347,21 @@ mod tests {
             load_file(path.to_str().unwrap()).unwrap().hazards
         };
         assert_eq!(hazards(file.source), []);
-        assert_eq!(hazards(&format!("{}\n# changed", file.source)), [Hazard::Code]);
-        let other = embedded().find(|file| !file.source.contains("{ py = ")).unwrap();
+        assert_eq!(
+            hazards(&format!("{}\n# changed", file.source)),
+            [Hazard::Code]
+        );
+        let other = embedded()
+            .find(|file| !file.source.contains("{ py = "))
+            .unwrap();
         assert!(!hazards(&format!("{}\n# changed", other.source)).contains(&Hazard::Code));
     }
 
     #[test]
     fn a_file_is_named_after_its_folder() {
-        assert_eq!(name_of(Path::new("/somewhere/context/a-b.toml")), "context/a-b");
+        assert_eq!(
+            name_of(Path::new("/somewhere/context/a-b.toml")),
+            "context/a-b"
+        );
     }
 }

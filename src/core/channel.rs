@@ -56,7 +56,12 @@ impl Channel {
     }
 
     fn new(stream: UnixStream) -> Channel {
-        Channel { stream, pending: Vec::new(), sent_along: None, closed: false }
+        Channel {
+            stream,
+            pending: Vec::new(),
+            sent_along: None,
+            closed: false,
+        }
     }
 
     /// The end that a parent left at an inherited descriptor.
@@ -74,7 +79,8 @@ impl Channel {
     /// The other side is gone or did not read, or the system refused. A part may have been sent, so the channel cannot
     /// be used any more.
     pub fn send<T: Serialize>(&self, document: &T) -> Result<(), ChannelError> {
-        let mut line = serde_json::to_vec(document).map_err(|error| ChannelError::Nonsense(error.to_string()))?;
+        let mut line = serde_json::to_vec(document)
+            .map_err(|error| ChannelError::Nonsense(error.to_string()))?;
         line.push(b'\n');
         let mut rest = line.as_slice();
         let deadline = clock::running_ns() + SEND_NS;
@@ -83,8 +89,12 @@ impl Channel {
                 Ok(sent) => rest = rest.get(sent..).unwrap_or_default(),
                 Err(error) => match error.kind() {
                     io::ErrorKind::Interrupted => {}
-                    io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset => return Err(ChannelError::Closed),
-                    io::ErrorKind::WouldBlock if clock::running_ns() < deadline => self.rest(PollFlags::OUT)?,
+                    io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset => {
+                        return Err(ChannelError::Closed);
+                    }
+                    io::ErrorKind::WouldBlock if clock::running_ns() < deadline => {
+                        self.rest(PollFlags::OUT)?
+                    }
                     _ => return Err(ChannelError::Io(error)),
                 },
             }
@@ -94,7 +104,10 @@ impl Channel {
 
     /// Waits until the socket is ready, at most [`clock::SLICE_NS`].
     fn rest(&self, flags: PollFlags) -> io::Result<()> {
-        let slice = Timespec { tv_sec: 0, tv_nsec: clock::SLICE_NS as _ };
+        let slice = Timespec {
+            tv_sec: 0,
+            tv_nsec: clock::SLICE_NS as _,
+        };
         match poll(&mut [PollFd::new(&self.stream, flags)], Some(&slice)) {
             Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
             Err(error) => Err(error.into()),
@@ -127,7 +140,8 @@ impl Channel {
         };
         let line: Vec<u8> = self.pending.drain(..=end).collect();
         serde_json::from_slice(&line).map(Some).map_err(|error| {
-            let start = String::from_utf8_lossy(line.get(..line.len().min(120)).unwrap_or(&line)).into_owned();
+            let start = String::from_utf8_lossy(line.get(..line.len().min(120)).unwrap_or(&line))
+                .into_owned();
             ChannelError::Nonsense(format!("{error}: {start:?}"))
         })
     }
@@ -153,9 +167,12 @@ impl Channel {
             self.closed = true;
             return Err(ChannelError::Closed);
         }
-        self.pending.extend_from_slice(buffer.get(..read).unwrap_or_default());
+        self.pending
+            .extend_from_slice(buffer.get(..read).unwrap_or_default());
         if self.pending.len() > LONGEST_LINE {
-            return Err(ChannelError::Nonsense(format!("a line of more than {LONGEST_LINE} bytes")));
+            return Err(ChannelError::Nonsense(format!(
+                "a line of more than {LONGEST_LINE} bytes"
+            )));
         }
         Ok(())
     }
@@ -166,7 +183,12 @@ impl Channel {
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(4))];
         let mut along = RecvAncillaryBuffer::new(&mut space);
         let flags = RecvFlags::CMSG_CLOEXEC;
-        let read = recvmsg(&self.stream, &mut [io::IoSliceMut::new(buffer)], &mut along, flags)?;
+        let read = recvmsg(
+            &self.stream,
+            &mut [io::IoSliceMut::new(buffer)],
+            &mut along,
+            flags,
+        )?;
         for message in along.drain() {
             if let RecvAncillaryMessage::ScmRights(descriptors) = message {
                 self.sent_along = descriptors.last().or(self.sent_along.take());

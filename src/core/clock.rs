@@ -31,7 +31,11 @@ pub fn running_ns() -> u64 {
 /// [`running_ns`] at the time `now`, with the state of the caller: the last call, and the sum of all stops.
 fn running_at(now: u64, last: &AtomicU64, stopped_for: &AtomicU64) -> u64 {
     let last = last.swap(now, Ordering::Relaxed);
-    let gap = if last == 0 { 0 } else { now.saturating_sub(last) };
+    let gap = if last == 0 {
+        0
+    } else {
+        now.saturating_sub(last)
+    };
     let stopped = if gap > STOPPED_NS { gap - SLICE_NS } else { 0 };
     now - (stopped_for.fetch_add(stopped, Ordering::Relaxed) + stopped).min(now)
 }
@@ -56,12 +60,18 @@ pub fn utc_before(ago: Duration) -> Result<String, jiff::Error> {
 /// The calendar does not reach that far.
 pub fn utc_after(later: Duration) -> Result<String, jiff::Error> {
     let later = jiff::SignedDuration::try_from(later)?;
-    in_calendar(SystemTime::now()).checked_add(later).map(written)
+    in_calendar(SystemTime::now())
+        .checked_add(later)
+        .map(written)
 }
 
 /// The time in the calendar, which has the years up to 9999: the clock of a machine without a battery may be beyond them.
 fn in_calendar(time: SystemTime) -> jiff::Timestamp {
-    let nearest = if time < SystemTime::UNIX_EPOCH { jiff::Timestamp::MIN } else { jiff::Timestamp::MAX };
+    let nearest = if time < SystemTime::UNIX_EPOCH {
+        jiff::Timestamp::MIN
+    } else {
+        jiff::Timestamp::MAX
+    };
     jiff::Timestamp::try_from(time).unwrap_or(nearest)
 }
 
@@ -71,12 +81,16 @@ fn written(time: jiff::Timestamp) -> String {
 
 /// The seconds of a time that [`utc`] wrote; `None` for any other text.
 pub fn seconds(text: &str) -> Option<i64> {
-    jiff::civil::DateTime::strptime("%Y-%m-%dT%H:%M:%SZ", text).ok().map(in_seconds)
+    jiff::civil::DateTime::strptime("%Y-%m-%dT%H:%M:%SZ", text)
+        .ok()
+        .map(in_seconds)
 }
 
 /// The seconds of a time that [`utc_compact`] wrote; `None` for any other text.
 pub fn compact_seconds(text: &str) -> Option<i64> {
-    jiff::civil::DateTime::strptime("%Y%m%dT%H%M%SZ", text).ok().map(in_seconds)
+    jiff::civil::DateTime::strptime("%Y%m%dT%H%M%SZ", text)
+        .ok()
+        .map(in_seconds)
 }
 
 /// The time `later` than one that [`utc`] wrote: a clock that was set meanwhile does not count.
@@ -86,12 +100,15 @@ pub fn utc_since(text: &str, later: Duration) -> Option<String> {
 }
 
 fn in_seconds(time: jiff::civil::DateTime) -> i64 {
-    time.duration_since(jiff::civil::DateTime::constant(1970, 1, 1, 0, 0, 0, 0)).as_secs()
+    time.duration_since(jiff::civil::DateTime::constant(1970, 1, 1, 0, 0, 0, 0))
+        .as_secs()
 }
 
 /// The wall clock as it is written in the names of run folders.
 pub fn utc_compact() -> String {
-    in_calendar(SystemTime::now()).strftime("%Y%m%dT%H%M%SZ").to_string()
+    in_calendar(SystemTime::now())
+        .strftime("%Y%m%dT%H%M%SZ")
+        .to_string()
 }
 
 #[cfg(test)]
@@ -103,8 +120,14 @@ mod tests {
         let years = Duration::from_secs(9_000 * 365 * 86_400);
         let late = in_calendar(SystemTime::UNIX_EPOCH + years);
         assert!(written(late).starts_with("9999-12-30T"), "{late}");
-        assert!(late.checked_add(jiff::SignedDuration::from_hours(1)).is_err());
-        assert_eq!(in_calendar(SystemTime::UNIX_EPOCH - 2 * years), jiff::Timestamp::MIN);
+        assert!(
+            late.checked_add(jiff::SignedDuration::from_hours(1))
+                .is_err()
+        );
+        assert_eq!(
+            in_calendar(SystemTime::UNIX_EPOCH - 2 * years),
+            jiff::Timestamp::MIN
+        );
     }
 
     #[test]

@@ -196,7 +196,10 @@ pub struct Versions {
 impl Versions {
     /// The path of the libcuda that was mapped.
     pub fn libcuda(&self) -> Option<PathBuf> {
-        let libcuda = self.libraries.iter().find(|library| library.serves(CallLibrary::Driver));
+        let libcuda = self
+            .libraries
+            .iter()
+            .find(|library| library.serves(CallLibrary::Driver));
         libcuda.map(|library| PathBuf::from(&library.path))
     }
 
@@ -209,7 +212,12 @@ impl Versions {
         if let Some(path) = self.unknown.first() {
             return Err(LibraryError::Unknown(path.clone()));
         }
-        let seen: Vec<bool> = self.libraries.iter().map(|library| library.simulated).chain(nvml).collect();
+        let seen: Vec<bool> = self
+            .libraries
+            .iter()
+            .map(|library| library.simulated)
+            .chain(nvml)
+            .collect();
         match seen.contains(&true) && seen.contains(&false) {
             true => Err(LibraryError::Mixed),
             false => Ok(seen.contains(&true)),
@@ -228,13 +236,18 @@ pub struct Status {
 
 impl Event {
     /// The last event of a process whose libraries are already known.
-    pub const BYE: Event = Event::Bye { libraries: Vec::new() };
+    pub const BYE: Event = Event::Bye {
+        libraries: Vec::new(),
+    };
 }
 
 impl Status {
     /// A status code of this library, with its name.
     pub fn named(library: CallLibrary, code: i64) -> Status {
-        Status { code, name: cuda_pitfalls_calls::status::name(library, code).map(str::to_string) }
+        Status {
+            code,
+            name: cuda_pitfalls_calls::status::name(library, code).map(str::to_string),
+        }
     }
 }
 

@@ -58,7 +58,9 @@ pub struct KernelGpu {
 }
 
 /// A library that `doctor` starts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum Started {
     /// libcuda: `cuInit`, and on each GPU a context and some memory.
@@ -99,7 +101,10 @@ impl LibraryStart {
 
     /// Whether everything worked that was tried, and something was seen.
     pub fn is_good(&self) -> bool {
-        self.missing.is_none() && self.ended.is_none() && self.failure().is_none() && !self.seen.is_empty()
+        self.missing.is_none()
+            && self.ended.is_none()
+            && self.failure().is_none()
+            && !self.seen.is_empty()
     }
 
     /// Whether a library of it is the simulated machine's.
@@ -134,7 +139,10 @@ impl StartEnd {
 
     /// The end of a process that could not be started.
     pub fn not_started(why: &str) -> StartEnd {
-        StartEnd { by: format!("{}{why}", StartEnd::NOT_STARTED), at: None }
+        StartEnd {
+            by: format!("{}{why}", StartEnd::NOT_STARTED),
+            at: None,
+        }
     }
 
     /// Whether the process could not be started.
@@ -340,6 +348,9 @@ mod tests {
         };
         let said = ExaminerMessage::Gpu(Box::new(state));
         let line = serde_json::to_string(&said).expect("JSON");
-        assert_eq!(serde_json::from_str::<ExaminerMessage>(&line).expect("it is read again"), said);
+        assert_eq!(
+            serde_json::from_str::<ExaminerMessage>(&line).expect("it is read again"),
+            said
+        );
     }
 }

@@ -94,7 +94,11 @@ impl Step {
         let bound = self.bind.as_deref().unwrap_or_default();
         match self.call.as_str() {
             "mark" => "# (look)".to_string(),
-            "setenv" => format!("os.environ[{:?}] = {:?}", self.argument("name"), self.argument("value")),
+            "setenv" => format!(
+                "os.environ[{:?}] = {:?}",
+                self.argument("name"),
+                self.argument("value")
+            ),
             "unsetenv" => format!("del os.environ[{:?}]", self.argument("name")),
             "getenv" => format!("os.environ.get({:?})", self.argument("name")),
             "getpid" => "os.getpid()".to_string(),
@@ -113,7 +117,10 @@ impl Step {
 
     /// The text of an argument; empty without one.
     fn argument(&self, name: &str) -> String {
-        self.args.get(name).map(ToString::to_string).unwrap_or_default()
+        self.args
+            .get(name)
+            .map(ToString::to_string)
+            .unwrap_or_default()
     }
 
     /// Whether the step refuses a file or a system call; a filter that refuses nothing does not.
@@ -129,7 +136,11 @@ impl Step {
 
     /// A call without arguments, under a label of its own.
     pub fn call(name: &str, label: &str) -> Step {
-        Step { call: name.to_string(), label: label.to_string(), ..Step::default() }
+        Step {
+            call: name.to_string(),
+            label: label.to_string(),
+            ..Step::default()
+        }
     }
 
     /// The step with one more argument.

@@ -159,7 +159,10 @@ impl FactKind {
 
     /// The kinds with a column of their own; whether the driver is initialised comes first.
     pub fn columns() -> Vec<&'static FactKind> {
-        let mut columns: Vec<_> = KINDS.iter().filter(|kind| matches!(kind.told, FactColumn::Alone { .. })).collect();
+        let mut columns: Vec<_> = KINDS
+            .iter()
+            .filter(|kind| matches!(kind.told, FactColumn::Alone { .. }))
+            .collect();
         columns.sort_by_key(|kind| kind.key != initialised::INITIALISED.key);
         columns
     }
@@ -173,22 +176,33 @@ impl FactKind {
 impl FactSet {
     /// The requirements at the step, as clauses of a sentence.
     pub fn sentences(&self) -> Vec<String> {
-        KINDS.iter().flat_map(|kind| (kind.sentences)(self)).collect()
+        KINDS
+            .iter()
+            .flat_map(|kind| (kind.sentences)(self))
+            .collect()
     }
 
     /// Whether some fact can be decided only if memory was read during calls.
     pub(crate) fn needs_polling(&self) -> bool {
-        KINDS.iter().any(|kind| kind.needs_polling && kind.is_asked(self))
+        KINDS
+            .iter()
+            .any(|kind| kind.needs_polling && kind.is_asked(self))
     }
 
     /// Compares every fact with a step. Without `polled`, facts that need memory readings during calls are left out.
     pub(crate) fn held(&self, look: &Look<'_>, gpus: &GpuNames<'_>, polled: bool) -> Vec<Truth> {
         let told = KINDS.iter().filter(|kind| polled || !kind.needs_polling);
-        told.flat_map(|kind| (kind.held)(self, look, gpus)).collect()
+        told.flat_map(|kind| (kind.held)(self, look, gpus))
+            .collect()
     }
 
-    pub(crate) fn fill<E>(&mut self, mut fill: impl FnMut(&mut Matcher) -> Result<(), E>) -> Result<(), E> {
-        KINDS.iter().try_for_each(|kind| (kind.matchers)(self).into_iter().try_for_each(&mut fill))
+    pub(crate) fn fill<E>(
+        &mut self,
+        mut fill: impl FnMut(&mut Matcher) -> Result<(), E>,
+    ) -> Result<(), E> {
+        KINDS
+            .iter()
+            .try_for_each(|kind| (kind.matchers)(self).into_iter().try_for_each(&mut fill))
     }
 }
 
@@ -213,7 +227,9 @@ impl CheckedStep {
     fn values(&self) -> Vec<&str> {
         match self {
             CheckedStep::Call(call) => matcher::values_of(call),
-            CheckedStep::Line { value } => value.as_deref().into_iter().chain([LINE_MESSAGE]).collect(),
+            CheckedStep::Line { value } => {
+                value.as_deref().into_iter().chain([LINE_MESSAGE]).collect()
+            }
         }
     }
 
@@ -226,16 +242,33 @@ impl CheckedStep {
 }
 
 pub(crate) fn schemas() -> impl Iterator<Item = (&'static str, Value)> {
-    KINDS.iter().map(|kind| (kind.key, (kind.schema)())).chain([("exit", exit::schema())])
+    KINDS
+        .iter()
+        .map(|kind| (kind.key, (kind.schema)()))
+        .chain([("exit", exit::schema())])
 }
 
 pub(crate) fn definitions() -> [(&'static str, Value); 6] {
     [
         ("status", status::definition()),
-        ("gpu", or_parameter(json!([{ "type": "string", "pattern": GPU }]))),
-        ("gpus", or_parameter(json!([{ "enum": ["all", "none"] }, { "type": "array", "items": reference("gpu") }]))),
-        ("class", or_parameter(json!([{ "enum": Class::ALL.map(Class::name) }]))),
-        ("matcher", matcher::schema(json!({ "type": ["integer", "string"] }))),
+        (
+            "gpu",
+            or_parameter(json!([{ "type": "string", "pattern": GPU }])),
+        ),
+        (
+            "gpus",
+            or_parameter(
+                json!([{ "enum": ["all", "none"] }, { "type": "array", "items": reference("gpu") }]),
+            ),
+        ),
+        (
+            "class",
+            or_parameter(json!([{ "enum": Class::ALL.map(Class::name) }])),
+        ),
+        (
+            "matcher",
+            matcher::schema(json!({ "type": ["integer", "string"] })),
+        ),
         ("bytes_matcher", bytes::definition()),
     ]
 }
@@ -257,8 +290,14 @@ mod tests {
     #[test]
     fn every_fact_of_a_check_has_its_kind() {
         let schema = schemars::schema_for!(FactSet);
-        let mut fields: Vec<&str> =
-            schema.get("properties").unwrap().as_object().unwrap().keys().map(|key| key.as_str()).collect();
+        let mut fields: Vec<&str> = schema
+            .get("properties")
+            .unwrap()
+            .as_object()
+            .unwrap()
+            .keys()
+            .map(|key| key.as_str())
+            .collect();
         let mut kinds: Vec<&str> = schemas().map(|(key, _)| key).collect();
         fields.sort_unstable();
         kinds.sort_unstable();

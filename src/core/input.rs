@@ -38,7 +38,10 @@ pub fn open_document(path: &Path) -> io::Result<Box<dyn BufRead>> {
 /// Opens regular files only: opening a pipe would wait for a writer that may never come.
 pub(crate) fn open(path: &Path) -> io::Result<File> {
     if !fs::metadata(path)?.is_file() {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"));
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            "it is not a regular file",
+        ));
     }
     File::open(path)
 }
@@ -52,7 +55,10 @@ fn whole(reader: impl Read, most_bytes: u64) -> io::Result<Vec<u8>> {
         } else {
             format!("{} KiB", most_bytes >> 10)
         };
-        return Err(io::Error::new(io::ErrorKind::FileTooLarge, format!("it is larger than {most}")));
+        return Err(io::Error::new(
+            io::ErrorKind::FileTooLarge,
+            format!("it is larger than {most}"),
+        ));
     }
     Ok(bytes)
 }
@@ -61,7 +67,11 @@ fn whole(reader: impl Read, most_bytes: u64) -> io::Result<Vec<u8>> {
 ///
 /// # Errors
 /// The text cannot be read.
-pub fn tail(mut reader: impl Read, most_bytes: usize, mut each: impl FnMut(&[u8])) -> io::Result<Vec<u8>> {
+pub fn tail(
+    mut reader: impl Read,
+    most_bytes: usize,
+    mut each: impl FnMut(&[u8]),
+) -> io::Result<Vec<u8>> {
     let mut piece = vec![0; PIECE_BYTES];
     let mut kept = Vec::new();
     loop {
@@ -107,11 +117,22 @@ mod tests {
         fs::write(file.path(), vec![b'x'; 2048]).unwrap();
         assert_eq!(read(file.path(), 2048).unwrap().len(), 2048);
         fs::write(file.path(), vec![b'x'; 1025]).unwrap();
-        assert_eq!(read(file.path(), 1024).unwrap_err().to_string(), "it is larger than 1 KiB");
+        assert_eq!(
+            read(file.path(), 1024).unwrap_err().to_string(),
+            "it is larger than 1 KiB"
+        );
         for path in ["/dev/zero", "/"] {
-            assert_eq!(read(Path::new(path), 1024).unwrap_err().to_string(), "it is not a regular file");
+            assert_eq!(
+                read(Path::new(path), 1024).unwrap_err().to_string(),
+                "it is not a regular file"
+            );
         }
         fs::write(file.path(), b"\xff").unwrap();
-        assert!(read_text(file.path(), 1024).unwrap_err().to_string().contains("utf-8"));
+        assert!(
+            read_text(file.path(), 1024)
+                .unwrap_err()
+                .to_string()
+                .contains("utf-8")
+        );
     }
 }

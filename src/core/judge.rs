@@ -73,18 +73,37 @@ fn distrust(verdict: &mut Verdict) {
 /// Judges every scenario of a report again, and returns the stored verdicts that differ. Scenarios that never ran, or
 /// that broke off, keep their verdict, because nothing else in the report says why.
 pub fn rejudge(report: &mut Report) -> Vec<ChangedVerdict> {
-    let before: Vec<Verdict> = report.scenarios.iter().map(|scenario| scenario.verdict.clone()).collect();
+    let before: Vec<Verdict> = report
+        .scenarios
+        .iter()
+        .map(|scenario| scenario.verdict.clone())
+        .collect();
     judge_again(report);
     let both = before.into_iter().zip(&report.scenarios);
-    let changed = both
-        .filter(|(stored, today)| (stored.kind, stored.expectation) != (today.verdict.kind, today.verdict.expectation));
-    changed.map(|(stored, today)| ChangedVerdict { scenario: today.name.clone(), stored }).collect()
+    let changed = both.filter(|(stored, today)| {
+        (stored.kind, stored.expectation) != (today.verdict.kind, today.verdict.expectation)
+    });
+    changed
+        .map(|(stored, today)| ChangedVerdict {
+            scenario: today.name.clone(),
+            stored,
+        })
+        .collect()
 }
 
 fn judge_again(report: &mut Report) {
-    let Report { provenance, run, machine, scenarios, .. } = report;
+    let Report {
+        provenance,
+        run,
+        machine,
+        scenarios,
+        ..
+    } = report;
     let figures = run.calibrations();
-    let scene = Scene { calibration: &figures, gpus: &machine.gpus };
+    let scene = Scene {
+        calibration: &figures,
+        gpus: &machine.gpus,
+    };
     for scenario in scenarios {
         let Some(plan) = &scenario.plan else {
             distrust(&mut scenario.verdict);
@@ -102,5 +121,9 @@ fn judge_again(report: &mut Report) {
 /// answer is never trusted.
 fn broke_off(plan: &Plan, verdict: &Verdict, cases: &[CaseReport]) -> bool {
     let repeat = usize::try_from(plan.repeat).unwrap_or(usize::MAX);
-    !verdict.kind.is_conclusive() && plan.cases.iter().any(|case| retry::attempts_of(cases, &case.name).len() < repeat)
+    !verdict.kind.is_conclusive()
+        && plan
+            .cases
+            .iter()
+            .any(|case| retry::attempts_of(cases, &case.name).len() < repeat)
 }

@@ -4,15 +4,33 @@
 //! reports use files.
 
 #![cfg(target_os = "linux")]
-#![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests make files of their own"))]
+#![cfg_attr(
+    test,
+    allow(clippy::disallowed_methods, reason = "tests make files of their own")
+)]
 
 // Used by all others.
-#[cfg_attr(not(test), expect(clippy::disallowed_methods, reason = "it reads the files that it is given"))]
+#[cfg_attr(
+    not(test),
+    expect(
+        clippy::disallowed_methods,
+        reason = "it reads the files that it is given"
+    )
+)]
 pub mod archive;
-#[cfg_attr(not(test), expect(clippy::disallowed_methods, reason = "it reads the clocks"))]
+#[cfg_attr(
+    not(test),
+    expect(clippy::disallowed_methods, reason = "it reads the clocks")
+)]
 pub mod clock;
 pub mod defaults;
-#[cfg_attr(not(test), expect(clippy::disallowed_methods, reason = "it reads the files that it is given"))]
+#[cfg_attr(
+    not(test),
+    expect(
+        clippy::disallowed_methods,
+        reason = "it reads the files that it is given"
+    )
+)]
 pub mod input;
 pub mod output;
 pub mod owner;

@@ -52,7 +52,10 @@ impl Machine {
     pub fn is_simulated(&self) -> bool {
         let mut libraries = self.libraries.iter();
         libraries.any(|library| library.simulated || is_simulated_library(&library.path))
-            || self.libcudart.iter().any(|runtime| is_simulated_library(&runtime.path))
+            || self
+                .libcudart
+                .iter()
+                .any(|runtime| is_simulated_library(&runtime.path))
             || self.gpus.iter().any(|gpu| is_simulated_gpu(&gpu.uuid))
     }
 
@@ -69,7 +72,10 @@ impl Machine {
     /// package. `None` too where the name has no version: WSL and Jetson call theirs libcuda.so.1.1.
     pub fn other_libcuda(&self) -> Option<&str> {
         let driver = self.driver_version.as_deref()?;
-        let path = self.libraries.iter().find(|library| library.name == CallLibrary::Driver.name())?;
+        let path = self
+            .libraries
+            .iter()
+            .find(|library| library.name == CallLibrary::Driver.name())?;
         let (_, version) = path.path.rsplit('/').next()?.split_once(".so.")?;
         let (release, _) = version.split_once('.')?;
         let is_release = release.len() >= 3 && release.bytes().all(|byte| byte.is_ascii_digit());
@@ -79,7 +85,9 @@ impl Machine {
 
 /// Whether a UUID is one of those that the machines of the simulated driver have: `GPU-000000c1-0000-4000-8000-0000000000c1`.
 pub fn is_simulated_gpu(uuid: &str) -> bool {
-    let parts = uuid.strip_prefix("GPU-000000").and_then(|rest| rest.split_once("-0000-4000-8000-0000000000"));
+    let parts = uuid
+        .strip_prefix("GPU-000000")
+        .and_then(|rest| rest.split_once("-0000-4000-8000-0000000000"));
     parts.is_some_and(|(first, last)| first == last && first.len() == 2 && first != "00")
 }
 
@@ -90,8 +98,14 @@ pub fn is_simulated_library(path: &str) -> bool {
 
 /// GPUs and a driver in a few words: `2× NVIDIA H200, driver 580.159.04`.
 pub fn summary(gpus: &[Gpu], driver_version: Option<&str>) -> String {
-    let models = tally(gpus.iter().map(|gpu| gpu.name.as_deref().unwrap_or("GPU of unknown name")));
-    let mut words: Vec<String> = models.into_iter().map(|(name, count)| format!("{count}× {name}")).collect();
+    let models = tally(
+        gpus.iter()
+            .map(|gpu| gpu.name.as_deref().unwrap_or("GPU of unknown name")),
+    );
+    let mut words: Vec<String> = models
+        .into_iter()
+        .map(|(name, count)| format!("{count}× {name}"))
+        .collect();
     if words.is_empty() {
         words.push("no GPU".to_owned());
     }
@@ -152,7 +166,11 @@ mod tests {
     use super::*;
 
     fn with_libcuda(path: &str) -> Machine {
-        let library = MappedLibrary { name: "libcuda".to_string(), path: path.to_string(), simulated: false };
+        let library = MappedLibrary {
+            name: "libcuda".to_string(),
+            path: path.to_string(),
+            simulated: false,
+        };
         let machine = serde_json::json!({
             "driver_version": "580.159.04", "cuda_driver_version": 13000, "nvml_version": null, "gpus": [],
             "libraries": [library], "libcudart": [], "kernel": null, "architecture": "x86_64",
@@ -163,15 +181,33 @@ mod tests {
 
     #[test]
     fn only_a_libcuda_of_another_release_is_named() {
-        assert_eq!(with_libcuda("/opt/compat/libcuda.so.595.99.02").other_libcuda(), Some("595.99.02"));
-        for own in ["/usr/lib/libcuda.so.580.159.04", "/usr/lib/wsl/lib/libcuda.so.1.1", "/x/libcuda.so.1", "/x/y"] {
+        assert_eq!(
+            with_libcuda("/opt/compat/libcuda.so.595.99.02").other_libcuda(),
+            Some("595.99.02")
+        );
+        for own in [
+            "/usr/lib/libcuda.so.580.159.04",
+            "/usr/lib/wsl/lib/libcuda.so.1.1",
+            "/x/libcuda.so.1",
+            "/x/y",
+        ] {
             assert_eq!(with_libcuda(own).other_libcuda(), None, "{own}");
         }
-        assert!(with_libcuda("/tmp/libcuda_pitfalls_sim.so").is_simulated() && !with_libcuda("/x/y").is_simulated());
+        assert!(
+            with_libcuda("/tmp/libcuda_pitfalls_sim.so").is_simulated()
+                && !with_libcuda("/x/y").is_simulated()
+        );
         assert!(is_simulated_gpu("GPU-000000c1-0000-4000-8000-0000000000c1"));
-        for real in ["GPU-000000c1-0000-4000-8000-0000000000c2", "GPU-00000000-0000-4000-8000-000000000000", "GPU-0"] {
+        for real in [
+            "GPU-000000c1-0000-4000-8000-0000000000c2",
+            "GPU-00000000-0000-4000-8000-000000000000",
+            "GPU-0",
+        ] {
             assert!(!is_simulated_gpu(real), "{real}");
         }
-        assert_eq!(with_libcuda("/x/libcuda.so.595.99.02").summary(), "no GPU, driver 580.159.04, libcuda 595.99.02");
+        assert_eq!(
+            with_libcuda("/x/libcuda.so.595.99.02").summary(),
+            "no GPU, driver 580.159.04, libcuda 595.99.02"
+        );
     }
 }

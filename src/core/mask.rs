@@ -77,7 +77,9 @@ pub use generate::generate;
 pub use template::{MissingGpus, Template, TemplateError};
 
 /// What `cuInit` returns.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
 pub enum InitStatus {
     /// 0: at least one GPU is visible.
     #[serde(rename = "CUDA_SUCCESS")]
@@ -121,7 +123,10 @@ pub struct Parsed {
 
 impl Parsed {
     fn failed(status: InitStatus) -> Parsed {
-        Parsed { status, gpus: Vec::new() }
+        Parsed {
+            status,
+            gpus: Vec::new(),
+        }
     }
 }
 
@@ -158,7 +163,9 @@ impl MaskEntry {
     pub fn ignored(&self) -> Option<&str> {
         let rest = match digits_of(&self.text) {
             Some(digits) => {
-                let hexadecimal = digits.char_indices().filter(|(_, letter)| letter.is_ascii_hexdigit());
+                let hexadecimal = digits
+                    .char_indices()
+                    .filter(|(_, letter)| letter.is_ascii_hexdigit());
                 let (last, _) = hexadecimal.take(WHOLE).last()?;
                 digits.get(last + 1..)?
             }
@@ -175,11 +182,17 @@ impl MaskEntry {
     pub fn words(&self, gpus: usize) -> String {
         let why = match self.fate {
             Fate::Names { gpu } => {
-                let ignored = self.ignored().map(|rest| format!("; the rest, `{rest}`, is ignored"));
+                let ignored = self
+                    .ignored()
+                    .map(|rest| format!("; the rest, `{rest}`, is ignored"));
                 return format!("names GPU {gpu}{}", ignored.unwrap_or_default());
             }
-            Fate::Instance { gpu, instance } => return format!("names MIG instance {instance} of GPU {gpu}"),
-            Fate::BesideAnInstance => return "is not shown: CUDA shows one MIG instance".to_owned(),
+            Fate::Instance { gpu, instance } => {
+                return format!("names MIG instance {instance} of GPU {gpu}");
+            }
+            Fate::BesideAnInstance => {
+                return "is not shown: CUDA shows one MIG instance".to_owned();
+            }
             Fate::Repeats { gpu } => return format!("names GPU {gpu} again: cuInit fails"),
             Fate::Unread => return "is not read any more".to_owned(),
             Fate::Ends { why } => why,
@@ -190,7 +203,9 @@ impl MaskEntry {
             EntryEnd::NoNumber => "does not begin with a number or a UUID".to_owned(),
             EntryEnd::OutOfRange if gpus == 0 => "names no GPU".to_owned(),
             EntryEnd::OutOfRange => format!("names no GPU (they are 0 to {})", gpus - 1),
-            EntryEnd::NoUuid => "does not begin with GPU- or MIG-, in a list that began with a UUID".to_owned(),
+            EntryEnd::NoUuid => {
+                "does not begin with GPU- or MIG-, in a list that began with a UUID".to_owned()
+            }
             EntryEnd::NoDigits => "is no UUID, nor the beginning of one".to_owned(),
             EntryEnd::UnknownUuid => "is the UUID of none of these GPUs".to_owned(),
             EntryEnd::SeveralGpus => "is the beginning of several UUIDs".to_owned(),
@@ -265,16 +280,27 @@ pub fn parse(mask: Option<&str>, order: Option<&str>, gpus: &[String]) -> Parsed
 pub fn read(mask: Option<&str>, order: Option<&str>, gpus: &[String]) -> MaskReading {
     let mut entries: Vec<MaskEntry> = Vec::new();
     if !matches!(order, None | Some("FASTEST_FIRST" | "PCI_BUS_ID")) {
-        return MaskReading { parsed: Parsed::failed(InitStatus::InvalidDevice), entries, bad_order: true };
+        return MaskReading {
+            parsed: Parsed::failed(InitStatus::InvalidDevice),
+            entries,
+            bad_order: true,
+        };
     }
     let mut named: Vec<usize> = Vec::new();
     let mut repeats = false;
     match mask {
         None => named.extend(0..gpus.len()),
         Some(mask) => {
-            let read = if digits_of(mask).is_some() { by_uuid } else { by_ordinal };
+            let read = if digits_of(mask).is_some() {
+                by_uuid
+            } else {
+                by_ordinal
+            };
             for text in mask.split(',') {
-                let is_read = matches!(entries.last().map(|entry| entry.fate), None | Some(Fate::Names { .. }));
+                let is_read = matches!(
+                    entries.last().map(|entry| entry.fate),
+                    None | Some(Fate::Names { .. })
+                );
                 let fate = match is_read.then(|| read(text, gpus)) {
                     None => Fate::Unread,
                     Some(Err(why)) => Fate::Ends { why },
@@ -284,18 +310,31 @@ pub fn read(mask: Option<&str>, order: Option<&str>, gpus: &[String]) -> MaskRea
                 match fate {
                     Fate::Names { gpu } => named.push(gpu),
                     Fate::Repeats { .. } => repeats = true,
-                    Fate::Ends { .. } | Fate::Unread | Fate::Instance { .. } | Fate::BesideAnInstance => {}
+                    Fate::Ends { .. }
+                    | Fate::Unread
+                    | Fate::Instance { .. }
+                    | Fate::BesideAnInstance => {}
                 }
-                entries.push(MaskEntry { text: text.to_owned(), fate });
+                entries.push(MaskEntry {
+                    text: text.to_owned(),
+                    fate,
+                });
             }
         }
     }
     let parsed = match (repeats, named.is_empty()) {
         (true, _) => Parsed::failed(InitStatus::InvalidDevice),
         (false, true) => Parsed::failed(InitStatus::NoDevice),
-        (false, false) => Parsed { status: InitStatus::Success, gpus: named },
+        (false, false) => Parsed {
+            status: InitStatus::Success,
+            gpus: named,
+        },
     };
-    MaskReading { parsed, entries, bad_order: false }
+    MaskReading {
+        parsed,
+        entries,
+        bad_order: false,
+    }
 }
 
 /// Like [`read`], where GPUs are divided by MIG; `instances` has those of each GPU, by what follows `MIG-`. A GPU that is
@@ -310,12 +349,23 @@ pub fn read_divided(
     gpus: &[String],
     instances: &[Vec<String>],
 ) -> MaskReading {
-    let divided: Vec<usize> =
-        instances.iter().enumerate().filter(|(_, known)| !known.is_empty()).map(|(gpu, _)| gpu).collect();
+    let divided: Vec<usize> = instances
+        .iter()
+        .enumerate()
+        .filter(|(_, known)| !known.is_empty())
+        .map(|(gpu, _)| gpu)
+        .collect();
     let named = mask.and_then(|mask| {
-        let wanted = mask.split(',').next()?.strip_prefix("MIG-").filter(|wanted| !wanted.is_empty())?;
+        let wanted = mask
+            .split(',')
+            .next()?
+            .strip_prefix("MIG-")
+            .filter(|wanted| !wanted.is_empty())?;
         let mut fitting = instances.iter().enumerate().flat_map(|(gpu, known)| {
-            let places = known.iter().enumerate().filter(|(_, uuid)| uuid.starts_with(wanted));
+            let places = known
+                .iter()
+                .enumerate()
+                .filter(|(_, uuid)| uuid.starts_with(wanted));
             places.map(move |(place, _)| (gpu, place))
         });
         fitting.next().filter(|_| fitting.next().is_none())
@@ -325,20 +375,44 @@ pub fn read_divided(
         _ if whole.bad_order => None,
         (Some(named), _) => Some(named),
         (None, None) => divided.first().map(|gpu| (*gpu, 0)),
-        (None, Some(_)) => whole.parsed.gpus.first().filter(|gpu| divided.contains(gpu)).map(|gpu| (*gpu, 0)),
+        (None, Some(_)) => whole
+            .parsed
+            .gpus
+            .first()
+            .filter(|gpu| divided.contains(gpu))
+            .map(|gpu| (*gpu, 0)),
     };
-    let Some((gpu, instance)) = shown else { return whole };
-    let entries = mask.into_iter().flat_map(|mask| mask.split(',')).enumerate().map(|(index, text)| MaskEntry {
-        text: text.to_owned(),
-        fate: if index == 0 { Fate::Instance { gpu, instance } } else { Fate::BesideAnInstance },
-    });
-    let parsed = Parsed { status: InitStatus::Success, gpus: vec![gpu] };
-    MaskReading { parsed, entries: entries.collect(), bad_order: false }
+    let Some((gpu, instance)) = shown else {
+        return whole;
+    };
+    let entries = mask
+        .into_iter()
+        .flat_map(|mask| mask.split(','))
+        .enumerate()
+        .map(|(index, text)| MaskEntry {
+            text: text.to_owned(),
+            fate: if index == 0 {
+                Fate::Instance { gpu, instance }
+            } else {
+                Fate::BesideAnInstance
+            },
+        });
+    let parsed = Parsed {
+        status: InitStatus::Success,
+        gpus: vec![gpu],
+    };
+    MaskReading {
+        parsed,
+        entries: entries.collect(),
+        bad_order: false,
+    }
 }
 
 /// The text after the prefix of a UUID; `None` if the entry has no such prefix.
 fn digits_of(entry: &str) -> Option<&str> {
-    entry.strip_prefix("GPU-").or_else(|| entry.strip_prefix("MIG-"))
+    entry
+        .strip_prefix("GPU-")
+        .or_else(|| entry.strip_prefix("MIG-"))
 }
 
 /// The number of digits of a whole UUID.
@@ -351,9 +425,15 @@ const BLANKS: [char; 6] = [' ', '\t', '\n', '\u{b}', '\u{c}', '\r'];
 fn by_ordinal(entry: &str, gpus: &[String]) -> Result<usize, EntryEnd> {
     let number = entry.trim_start_matches(BLANKS);
     let unsigned = number.strip_prefix(['+', '-']).unwrap_or(number);
-    let end = unsigned.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(unsigned.len());
+    let end = unsigned
+        .find(|letter: char| !letter.is_ascii_digit())
+        .unwrap_or(unsigned.len());
     let Some(digits) = unsigned.get(..end).filter(|digits| !digits.is_empty()) else {
-        return Err(if number.is_empty() { EntryEnd::Empty } else { EntryEnd::NoNumber });
+        return Err(if number.is_empty() {
+            EntryEnd::Empty
+        } else {
+            EntryEnd::NoNumber
+        });
     };
     let value = match digits.parse::<u64>() {
         Ok(size) if number.starts_with('-') => size.wrapping_neg(),
@@ -362,13 +442,24 @@ fn by_ordinal(entry: &str, gpus: &[String]) -> Result<usize, EntryEnd> {
         Err(_) => u64::MAX,
     };
     let place = usize::try_from(value & u64::from(u32::MAX)).map_err(|_| EntryEnd::OutOfRange)?;
-    if place < gpus.len() { Ok(place) } else { Err(EntryEnd::OutOfRange) }
+    if place < gpus.len() {
+        Ok(place)
+    } else {
+        Err(EntryEnd::OutOfRange)
+    }
 }
 
 /// The index of the GPU whose UUID alone begins with an entry's digits.
 fn by_uuid(entry: &str, gpus: &[String]) -> Result<usize, EntryEnd> {
     let mut wanted = String::new();
-    for letter in digits_of(entry).ok_or(if entry.is_empty() { EntryEnd::Empty } else { EntryEnd::NoUuid })?.chars() {
+    for letter in digits_of(entry)
+        .ok_or(if entry.is_empty() {
+            EntryEnd::Empty
+        } else {
+            EntryEnd::NoUuid
+        })?
+        .chars()
+    {
         match letter {
             _ if wanted.len() == WHOLE => break,
             '-' => {}
@@ -380,10 +471,12 @@ fn by_uuid(entry: &str, gpus: &[String]) -> Result<usize, EntryEnd> {
     if wanted.is_empty() {
         return Err(EntryEnd::NoDigits);
     }
-    let mut fitting = gpus
-        .iter()
-        .enumerate()
-        .filter(|(_, uuid)| uuid.trim_start_matches("GPU-").replace('-', "").to_ascii_lowercase().starts_with(&wanted));
+    let mut fitting = gpus.iter().enumerate().filter(|(_, uuid)| {
+        uuid.trim_start_matches("GPU-")
+            .replace('-', "")
+            .to_ascii_lowercase()
+            .starts_with(&wanted)
+    });
     match (fitting.next(), fitting.next()) {
         (Some((gpu, _)), None) => Ok(gpu),
         (Some(_), Some(_)) => Err(EntryEnd::SeveralGpus),

@@ -96,7 +96,9 @@ pub enum Shared {
 }
 
 /// Why a change in memory may not be exactly what the worker took.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum Hidden {
     /// This GPU had no sound calibration when the attempt was made, so its memory is not judged.
@@ -113,7 +115,8 @@ impl MemoryObservation {
     /// Whether other processes hide what the worker took: all of it, or as little as it took.
     pub fn is_hidden(&self) -> bool {
         let is_small = self.class.is_some_and(|class| class <= Class::Init);
-        self.hidden.is_some_and(|hidden| is_small || hidden == Hidden::Uncalibrated)
+        self.hidden
+            .is_some_and(|hidden| is_small || hidden == Hidden::Uncalibrated)
     }
 }
 
@@ -127,7 +130,10 @@ impl Observation {
             step.calls = None;
             step.elapsed_ns = 0;
             for memory in step.memory.values_mut() {
-                *memory = MemoryObservation { class: memory.class, ..MemoryObservation::default() };
+                *memory = MemoryObservation {
+                    class: memory.class,
+                    ..MemoryObservation::default()
+                };
             }
         }
         outcome
@@ -154,11 +160,17 @@ impl Observation {
 
 /// The change of the larger absolute size; a change that was read before one that was not.
 fn larger(a: Option<i64>, b: Option<i64>) -> Option<i64> {
-    if b.map(i64::unsigned_abs) > a.map(i64::unsigned_abs) { b } else { a }
+    if b.map(i64::unsigned_abs) > a.map(i64::unsigned_abs) {
+        b
+    } else {
+        a
+    }
 }
 
 /// The size of a change in device memory, relative to the cost of one context on the same GPU in the same run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum Class {
     /// Within the noise of the null control.

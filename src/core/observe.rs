@@ -15,7 +15,9 @@ pub use memory::{FALLBACK_EPSILON_BYTES, classify};
 pub(crate) use snapshots::{baseline, difference, own_pids};
 
 use crate::calibration::Calibration;
-pub use crate::observation::{Hidden, MOST_INIT_BYTES, MemoryObservation, Observation, Shared, StepObservation};
+pub use crate::observation::{
+    Hidden, MOST_INIT_BYTES, MemoryObservation, Observation, Shared, StepObservation,
+};
 use crate::recording::Recording;
 use crate::sample::Gpu;
 
@@ -32,7 +34,10 @@ pub struct Scene<'a> {
 impl<'a> Scene<'a> {
     /// The calibration of a GPU for an attempt: the last one before the attempt began.
     pub fn calibration_of(&self, uuid: &str, recording: &Recording) -> Option<&'a Calibration> {
-        let mut of_gpu = self.calibration.iter().filter(|calibration| calibration.uuid == uuid);
+        let mut of_gpu = self
+            .calibration
+            .iter()
+            .filter(|calibration| calibration.uuid == uuid);
         of_gpu.rfind(|calibration| calibration.at_ns <= recording.started_ns)
     }
     /// Whether a GPU belongs to the run. If only some GPUs were calibrated, the others belong to another run, and changes

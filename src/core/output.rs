@@ -23,13 +23,21 @@ pub const OWNER: u32 = 0o600;
 ///
 /// # Errors
 /// The path is a link or a folder, nobody reads the pipe, or the system refused.
-pub fn replace(path: &Path, mode: u32, write: impl FnOnce(&mut File) -> io::Result<()>) -> io::Result<()> {
+pub fn replace(
+    path: &Path,
+    mode: u32,
+    write: impl FnOnce(&mut File) -> io::Result<()>,
+) -> io::Result<()> {
     if is_descriptor_of_ours(path) {
         return write(&mut OpenOptions::new().append(true).open(path)?);
     }
     // Without waiting for a reader of a pipe.
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
-    match OpenOptions::new().write(true).custom_flags(flags.bits().cast_signed()).open(path) {
+    match OpenOptions::new()
+        .write(true)
+        .custom_flags(flags.bits().cast_signed())
+        .open(path)
+    {
         // Another user could make the program wait at his pipe for ever.
         Ok(file) if !file.metadata()?.is_file() && is_anothers(&file.metadata()?) => {
             Err(refused("it is a pipe or a device of another user"))
@@ -38,13 +46,17 @@ pub fn replace(path: &Path, mode: u32, write: impl FnOnce(&mut File) -> io::Resu
             fcntl_setfl(&file, fcntl_getfl(&file)? - OFlags::NONBLOCK)?;
             write(&mut file)
         }
-        Err(error) if error.raw_os_error() == Some(Errno::LOOP.raw_os_error()) => Err(refused(LINK)),
+        Err(error) if error.raw_os_error() == Some(Errno::LOOP.raw_os_error()) => {
+            Err(refused(LINK))
+        }
         Err(error) if error.raw_os_error() == Some(Errno::NXIO.raw_os_error()) => {
             Err(refused("nobody reads this pipe"))
         }
         Err(error) if !is_replaceable(path) => Err(error),
         _ => {
-            beside(path, mode, write)?.persist(path).map_err(|error| error.error)?;
+            beside(path, mode, write)?
+                .persist(path)
+                .map_err(|error| error.error)?;
             Ok(())
         }
     }
@@ -70,13 +82,18 @@ pub fn check_folder(path: &Path) -> io::Result<()> {
     match path.symlink_metadata() {
         // Into a device or a pipe it is written as it is.
         Ok(data) if !data.is_file() => Ok(()),
-        _ => Ok(access(folder_of(path).join("."), Access::WRITE_OK | Access::EXEC_OK)?),
+        _ => Ok(access(
+            folder_of(path).join("."),
+            Access::WRITE_OK | Access::EXEC_OK,
+        )?),
     }
 }
 
 /// The folder of a file.
 pub fn folder_of(path: &Path) -> &Path {
-    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
+    path.parent()
+        .filter(|folder| !folder.as_os_str().is_empty())
+        .unwrap_or(Path::new("."))
 }
 
 const LINK: &str = "it is a link: name the file that it leads to";
@@ -103,33 +120,55 @@ pub fn document(path: &Path, document: &impl Serialize) -> io::Result<()> {
 ///
 /// # Errors
 /// `AlreadyExists`, or what the system refused. Nothing is left in its place then.
-pub fn create(path: &Path, mode: u32, write: impl FnOnce(&mut File) -> io::Result<()>) -> io::Result<()> {
+pub fn create(
+    path: &Path,
+    mode: u32,
+    write: impl FnOnce(&mut File) -> io::Result<()>,
+) -> io::Result<()> {
     // What takes long to make is not made in vain.
     if path.symlink_metadata().is_ok() {
         return Err(io::ErrorKind::AlreadyExists.into());
     }
-    beside(path, mode, write)?.persist_noclobber(path).map_err(|error| error.error)?;
+    beside(path, mode, write)?
+        .persist_noclobber(path)
+        .map_err(|error| error.error)?;
     Ok(())
 }
 
 /// Whether there is an ordinary file or nothing: what this user may replace need not be open to him.
 fn is_replaceable(path: &Path) -> bool {
-    path.symlink_metadata().map_or_else(|error| error.kind() == io::ErrorKind::NotFound, |data| data.is_file())
+    path.symlink_metadata().map_or_else(
+        |error| error.kind() == io::ErrorKind::NotFound,
+        |data| data.is_file(),
+    )
 }
 
 /// Whether a path is that of an open descriptor of this process, as `/dev/stdout` and `/dev/fd/63` are.
 fn is_descriptor_of_ours(path: &Path) -> bool {
-    let Ok(ours) = canonicalize("/proc/self/fd") else { return false };
+    let Ok(ours) = canonicalize("/proc/self/fd") else {
+        return false;
+    };
     // Folders in `/dev` are open to everybody.
-    let target = (path.parent() == Some(Path::new("/dev"))).then(|| read_link(path).ok()).flatten();
-    let mut folders = [Some(path), target.as_deref()].into_iter().filter_map(|path| path?.parent());
+    let target = (path.parent() == Some(Path::new("/dev")))
+        .then(|| read_link(path).ok())
+        .flatten();
+    let mut folders = [Some(path), target.as_deref()]
+        .into_iter()
+        .filter_map(|path| path?.parent());
     folders.any(|folder| canonicalize(folder).is_ok_and(|folder| folder == ours))
 }
 
 /// What is to be at a path, in a file beside it, flushed.
-fn beside(path: &Path, mode: u32, write: impl FnOnce(&mut File) -> io::Result<()>) -> io::Result<NamedTempFile> {
+fn beside(
+    path: &Path,
+    mode: u32,
+    write: impl FnOnce(&mut File) -> io::Result<()>,
+) -> io::Result<NamedTempFile> {
     let mode = Permissions::from_mode(mode);
-    let made = tempfile::Builder::new().prefix(".cuda-pitfalls-").permissions(mode).tempfile_in(folder_of(path));
+    let made = tempfile::Builder::new()
+        .prefix(".cuda-pitfalls-")
+        .permissions(mode)
+        .tempfile_in(folder_of(path));
     let mut file = made.map_err(without_name)?;
     write(file.as_file_mut())?;
     file.as_file().sync_all()?;
@@ -139,7 +178,10 @@ fn beside(path: &Path, mode: u32, write: impl FnOnce(&mut File) -> io::Result<()
 /// What the system said, without the random name that it was said of.
 fn without_name(error: io::Error) -> io::Error {
     let said = error.to_string();
-    io::Error::new(error.kind(), said.split(" at path ").next().unwrap_or_default())
+    io::Error::new(
+        error.kind(),
+        said.split(" at path ").next().unwrap_or_default(),
+    )
 }
 
 #[cfg(test)]
@@ -167,14 +209,26 @@ mod tests {
         assert_eq!(fs::read_to_string(&real).unwrap(), "new");
         put(&folder.path().join("fresh")).unwrap();
         put(folder.path()).unwrap_err();
-        let nowhere = put(&folder.path().join("nowhere/file")).unwrap_err().to_string();
+        let nowhere = put(&folder.path().join("nowhere/file"))
+            .unwrap_err()
+            .to_string();
         assert!(!nowhere.contains(".cuda-pitfalls-"), "{nowhere}");
         // A device stays one by whatever way it is reached, and a link to one is a link.
         let devices = folder.path().join("devices");
         symlink("/dev", &devices).unwrap();
-        for path in ["/dev/null", "/dev/../dev/null", devices.join("null").to_str().unwrap()] {
+        for path in [
+            "/dev/null",
+            "/dev/../dev/null",
+            devices.join("null").to_str().unwrap(),
+        ] {
             put(Path::new(path)).unwrap();
-            assert!(fs::symlink_metadata("/dev/null").unwrap().file_type().is_char_device(), "{path}");
+            assert!(
+                fs::symlink_metadata("/dev/null")
+                    .unwrap()
+                    .file_type()
+                    .is_char_device(),
+                "{path}"
+            );
         }
         let null = folder.path().join("null");
         symlink("/dev/null", &null).unwrap();
@@ -191,9 +245,21 @@ mod tests {
     fn a_pipe_is_written_to_where_somebody_reads_it_and_so_is_a_descriptor_of_the_callers() {
         let folder = tempfile::tempdir().unwrap();
         let pipe = folder.path().join("pipe");
-        assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
-        assert_eq!(put(&pipe).unwrap_err().to_string(), "nobody reads this pipe");
-        let reader = OpenOptions::new().read(true).custom_flags(OFlags::NONBLOCK.bits().cast_signed()).open(&pipe);
+        assert!(
+            std::process::Command::new("mkfifo")
+                .arg(&pipe)
+                .status()
+                .unwrap()
+                .success()
+        );
+        assert_eq!(
+            put(&pipe).unwrap_err().to_string(),
+            "nobody reads this pipe"
+        );
+        let reader = OpenOptions::new()
+            .read(true)
+            .custom_flags(OFlags::NONBLOCK.bits().cast_signed())
+            .open(&pipe);
         let (ours, theirs) = io::pipe().unwrap();
         put(&pipe).unwrap();
         put(Path::new(&format!("/dev/fd/{}", theirs.as_raw_fd()))).unwrap();
@@ -203,7 +269,13 @@ mod tests {
         if chown(&pipe, Some(65_534), None).is_err() {
             return println!("a pipe of another user is not tried: only root can make one");
         }
-        let _reader = OpenOptions::new().read(true).custom_flags(OFlags::NONBLOCK.bits().cast_signed()).open(&pipe);
-        assert_eq!(put(&pipe).unwrap_err().to_string(), "it is a pipe or a device of another user");
+        let _reader = OpenOptions::new()
+            .read(true)
+            .custom_flags(OFlags::NONBLOCK.bits().cast_signed())
+            .open(&pipe);
+        assert_eq!(
+            put(&pipe).unwrap_err().to_string(),
+            "it is a pipe or a device of another user"
+        );
     }
 }

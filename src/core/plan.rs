@@ -82,12 +82,18 @@ pub struct CasePlan {
 impl Plan {
     /// The deadlines of its attempts.
     pub fn timeouts(&self) -> Timeouts {
-        Timeouts { step_ms: self.step_timeout_ms, attempt_ms: self.timeout_ms }
+        Timeouts {
+            step_ms: self.step_timeout_ms,
+            attempt_ms: self.timeout_ms,
+        }
     }
 
     /// The file's name (`gpu0`, …) of a GPU.
     pub fn gpu_name(&self, uuid: &str) -> Option<String> {
-        self.gpus.iter().position(|known| known == uuid).map(|place| format!("gpu{place}"))
+        self.gpus
+            .iter()
+            .position(|known| known == uuid)
+            .map(|place| format!("gpu{place}"))
     }
 
     /// A case by name.

@@ -10,7 +10,9 @@ const WORKER: &str = include_str!("python/worker.py");
 /// The worker program for Python lines, for any interpreter from [`OLDEST`] on.
 pub fn worker() -> String {
     let names = status::table(CallLibrary::Driver).iter();
-    let names: String = names.map(|(code, name)| format!("    {code}: {name:?},\n")).collect();
+    let names: String = names
+        .map(|(code, name)| format!("    {code}: {name:?},\n"))
+        .collect();
     WORKER.replacen("STATUSES = {}", &format!("STATUSES = {{\n{names}}}"), 1)
 }
 
@@ -70,16 +72,28 @@ mod tests {
     use super::*;
 
     fn keys(name: &str) -> Vec<&'static str> {
-        let (_, table) = WORKER.split_once(&format!("\n{name} = {{\n")).expect("the worker has the table");
+        let (_, table) = WORKER
+            .split_once(&format!("\n{name} = {{\n"))
+            .expect("the worker has the table");
         let (table, _) = table.split_once("\n}").expect("the table ends");
-        table.lines().filter_map(|row| row.trim().split_once(':').map(|(key, _)| key)).collect()
+        table
+            .lines()
+            .filter_map(|row| row.trim().split_once(':').map(|(key, _)| key))
+            .collect()
     }
 
     #[test]
     fn the_worker_makes_the_steps_that_a_case_may_have() {
-        let made: Vec<&str> = keys("ACTIONS").into_iter().map(|key| key.trim_matches('"')).collect();
+        let made: Vec<&str> = keys("ACTIONS")
+            .into_iter()
+            .map(|key| key.trim_matches('"'))
+            .collect();
         assert_eq!(made, STEPS);
-        assert!(STEPS.iter().all(|name| cuda_pitfalls_calls::find(name).is_some()));
+        assert!(
+            STEPS
+                .iter()
+                .all(|name| cuda_pitfalls_calls::find(name).is_some())
+        );
     }
 
     #[test]

@@ -68,7 +68,10 @@ mod tests {
     fn draws_stay_in_their_bounds_and_reach_them() {
         let mut random = Random::new(1);
         let drawn: Vec<usize> = (0..200).map(|_| random.between(3, 5)).collect();
-        assert!([3, 4, 5].iter().all(|it| drawn.contains(it)) && drawn.iter().all(|it| (3..=5).contains(it)));
+        assert!(
+            [3, 4, 5].iter().all(|it| drawn.contains(it))
+                && drawn.iter().all(|it| (3..=5).contains(it))
+        );
         assert_eq!((random.below(0), random.between(7, 7)), (0, 7));
         let mut places = random.shuffled(9);
         assert_ne!(places, (0..9).collect::<Vec<_>>());

@@ -66,10 +66,13 @@ impl FromStr for Refused {
             return Ok(Refused::Nothing);
         }
         if text.starts_with('/') {
-            let pattern = Pattern::new(text).map_err(|error| NotRefusable::Pattern(text.to_string(), error.msg))?;
+            let pattern = Pattern::new(text)
+                .map_err(|error| NotRefusable::Pattern(text.to_string(), error.msg))?;
             return Ok(Refused::File(pattern));
         }
-        Sysno::from_str(text).map(Refused::Call).map_err(|()| NotRefusable::Unknown(text.to_string()))
+        Sysno::from_str(text)
+            .map(Refused::Call)
+            .map_err(|()| NotRefusable::Unknown(text.to_string()))
     }
 }
 
@@ -92,9 +95,19 @@ impl Refusal {
             Refused::Nothing => false,
             Refused::Call(refused) => *refused == call,
             Refused::File(pattern) => {
-                let whole = MatchOptions { require_literal_separator: true, ..MatchOptions::default() };
-                let touches = if self.errno == ENOENT { !creates(call) } else { opens(call) };
-                touches && files.iter().any(|file| pattern.matches_with(&file.path, whole))
+                let whole = MatchOptions {
+                    require_literal_separator: true,
+                    ..MatchOptions::default()
+                };
+                let touches = if self.errno == ENOENT {
+                    !creates(call)
+                } else {
+                    opens(call)
+                };
+                touches
+                    && files
+                        .iter()
+                        .any(|file| pattern.matches_with(&file.path, whole))
             }
         }
     }
@@ -154,14 +167,14 @@ pub enum PathArgument {
 pub fn path_arguments(call: Sysno) -> &'static [PathArgument] {
     use PathArgument::{At, Below, Socket};
     match call.name() {
-        "open" | "creat" | "stat" | "lstat" | "access" | "readlink" | "unlink" | "mkdir" | "rmdir" | "chmod"
-        | "chown" | "lchown" | "mknod" | "truncate" | "execve" | "statfs" | "chdir" | "getxattr" | "lgetxattr" => {
-            &[At(0)]
-        }
+        "open" | "creat" | "stat" | "lstat" | "access" | "readlink" | "unlink" | "mkdir"
+        | "rmdir" | "chmod" | "chown" | "lchown" | "mknod" | "truncate" | "execve" | "statfs"
+        | "chdir" | "getxattr" | "lgetxattr" => &[At(0)],
         "symlink" => &[At(1)],
         "link" | "rename" => &[At(0), At(1)],
-        "openat" | "openat2" | "newfstatat" | "statx" | "faccessat" | "faccessat2" | "readlinkat" | "unlinkat"
-        | "mkdirat" | "mknodat" | "fchmodat" | "fchmodat2" | "fchownat" | "execveat" | "utimensat" => &[Below(0, 1)],
+        "openat" | "openat2" | "newfstatat" | "statx" | "faccessat" | "faccessat2"
+        | "readlinkat" | "unlinkat" | "mkdirat" | "mknodat" | "fchmodat" | "fchmodat2"
+        | "fchownat" | "execveat" | "utimensat" => &[Below(0, 1)],
         "symlinkat" => &[Below(1, 2)],
         "renameat" | "renameat2" | "linkat" => &[Below(0, 1), Below(2, 3)],
         "connect" | "bind" => &[Socket(1, 2)],
@@ -171,13 +184,18 @@ pub fn path_arguments(call: Sysno) -> &'static [PathArgument] {
 
 /// Whether a call opens or runs what it names.
 pub fn opens(call: Sysno) -> bool {
-    matches!(call.name(), "open" | "openat" | "openat2" | "creat" | "execve" | "execveat" | "connect")
+    matches!(
+        call.name(),
+        "open" | "openat" | "openat2" | "creat" | "execve" | "execveat" | "connect"
+    )
 }
 
 /// Whether a call makes what it names.
 fn creates(call: Sysno) -> bool {
     let name = call.name();
-    ["mkdir", "mknod", "symlink", "link", "rename", "bind"].iter().any(|verb| name.starts_with(verb))
+    ["mkdir", "mknod", "symlink", "link", "rename", "bind"]
+        .iter()
+        .any(|verb| name.starts_with(verb))
 }
 
 /// Whether a call would change a device file, or the modules of the kernel. One that fails anyway is left to the kernel:
@@ -188,10 +206,16 @@ fn changes_the_machine(call: Sysno, files: &[NamedFile]) -> bool {
         "init_module" | "finit_module" | "delete_module" => true,
         "bind" => false,
         _ => {
-            let removes = ["unlink", "rmdir", "chmod", "chown", "lchown", "fchmodat", "fchownat", "truncate"];
+            let removes = [
+                "unlink", "rmdir", "chmod", "chown", "lchown", "fchmodat", "fchownat", "truncate",
+            ];
             (creates(call) || removes.iter().any(|verb| name.starts_with(verb)))
                 && files.iter().any(|file| {
-                    let can_be = if creates(call) { file.has_folder } else { file.exists };
+                    let can_be = if creates(call) {
+                        file.has_folder
+                    } else {
+                        file.exists
+                    };
                     can_be && file.path.starts_with("/dev/") && !file.path.starts_with("/dev/shm/")
                 })
         }
@@ -202,7 +226,10 @@ fn changes_the_machine(call: Sysno, files: &[NamedFile]) -> bool {
 /// different in every attempt, `*` for a PCI address, and without empty and `.` parts.
 pub fn plain(path: &str) -> String {
     let mut parts: Vec<&str> = Vec::new();
-    for part in path.split('/').filter(|part| !part.is_empty() && *part != ".") {
+    for part in path
+        .split('/')
+        .filter(|part| !part.is_empty() && *part != ".")
+    {
         let is_number = part.bytes().all(|byte| byte.is_ascii_digit());
         match parts.as_slice() {
             _ if part == ".." => drop(parts.pop()),
@@ -217,7 +244,9 @@ pub fn plain(path: &str) -> String {
 
 /// Whether a name is an address such as `0000:06:00.0`.
 fn is_pci_address(name: &str) -> bool {
-    name.bytes().map(|byte| if byte.is_ascii_hexdigit() { b'0' } else { byte }).eq(b"0000:00:00.0".iter().copied())
+    name.bytes()
+        .map(|byte| if byte.is_ascii_hexdigit() { b'0' } else { byte })
+        .eq(b"0000:00:00.0".iter().copied())
 }
 
 #[cfg(test)]
@@ -225,18 +254,28 @@ mod tests {
     use super::*;
 
     fn rule(refused: &str, errno: i32) -> Refusal {
-        Refusal { refused: refused.parse().unwrap_or_else(|error| panic!("{error}")), errno }
+        Refusal {
+            refused: refused.parse().unwrap_or_else(|error| panic!("{error}")),
+            errno,
+        }
     }
 
     fn asked(rules: &[Refusal], call: &str, path: &str) -> Option<i32> {
         match answer(rules, call.parse().expect("a system call"), &[there(path)]) {
             FilterAnswer::Pass => None,
-            FilterAnswer::Refuse(errno) | FilterAnswer::Protect(errno) | FilterAnswer::Simulated(errno) => Some(errno),
+            FilterAnswer::Refuse(errno)
+            | FilterAnswer::Protect(errno)
+            | FilterAnswer::Simulated(errno) => Some(errno),
         }
     }
 
     fn there(path: &str) -> NamedFile {
-        NamedFile { path: path.to_string(), is_simulated: false, exists: true, has_folder: true }
+        NamedFile {
+            path: path.to_string(),
+            is_simulated: false,
+            exists: true,
+            has_folder: true,
+        }
     }
 
     const EPERM: i32 = 1;
@@ -249,21 +288,31 @@ mod tests {
         assert_eq!(asked(&forbidden, "openat", "/dev/nvidia10"), None);
         let missing = [rule("/dev/nvidia1", ENOENT)];
         for call in ["openat", "statx", "faccessat", "readlinkat"] {
-            assert_eq!(asked(&missing, call, "/dev/nvidia1"), Some(ENOENT), "{call}");
+            assert_eq!(
+                asked(&missing, call, "/dev/nvidia1"),
+                Some(ENOENT),
+                "{call}"
+            );
         }
     }
 
     #[test]
     fn a_star_stands_for_a_part_of_one_name() {
         let rules = [rule("/proc/self/task/*/comm", EACCES)];
-        assert_eq!(asked(&rules, "openat", &plain("/proc/1234/task/77/comm")), Some(EACCES));
+        assert_eq!(
+            asked(&rules, "openat", &plain("/proc/1234/task/77/comm")),
+            Some(EACCES)
+        );
         assert_eq!(asked(&rules, "openat", "/proc/self/task/7/8/comm"), None);
     }
 
     #[test]
     fn a_system_call_is_refused_whatever_it_names() {
         let rules = [rule("eventfd2", 38)];
-        assert_eq!(answer(&rules, Sysno::eventfd2, &[]), FilterAnswer::Refuse(38));
+        assert_eq!(
+            answer(&rules, Sysno::eventfd2, &[]),
+            FilterAnswer::Refuse(38)
+        );
         assert_eq!(answer(&rules, Sysno::pipe2, &[]), FilterAnswer::Pass);
     }
 
@@ -281,45 +330,93 @@ mod tests {
         ] {
             assert_eq!(asked(&rules, call, path), Some(EACCES), "{call}");
         }
-        for (call, path) in
-            [("unlinkat", "/tmp/x"), ("mkdirat", "/root/.nv"), ("unlinkat", "/dev/shm/x"), ("bind", "/dev/x")]
-        {
+        for (call, path) in [
+            ("unlinkat", "/tmp/x"),
+            ("mkdirat", "/root/.nv"),
+            ("unlinkat", "/dev/shm/x"),
+            ("bind", "/dev/x"),
+        ] {
             assert_eq!(asked(&rules, call, path), None, "{call} {path}");
         }
     }
 
     #[test]
     fn what_fails_anyway_is_left_to_the_kernel() {
-        let missing = NamedFile { exists: false, has_folder: false, ..there("/dev/char/195:255") };
+        let missing = NamedFile {
+            exists: false,
+            has_folder: false,
+            ..there("/dev/char/195:255")
+        };
         for call in ["unlinkat", "symlinkat"] {
             let answered = answer(&[], call.parse().unwrap(), std::slice::from_ref(&missing));
             assert_eq!(answered, FilterAnswer::Pass, "{call}");
         }
-        let in_a_folder = NamedFile { exists: false, ..there("/dev/char/195:255") };
-        assert_eq!(answer(&[], "unlinkat".parse().unwrap(), std::slice::from_ref(&in_a_folder)), FilterAnswer::Pass);
-        assert_eq!(answer(&[], "symlinkat".parse().unwrap(), &[in_a_folder]), FilterAnswer::Protect(EACCES));
+        let in_a_folder = NamedFile {
+            exists: false,
+            ..there("/dev/char/195:255")
+        };
+        assert_eq!(
+            answer(
+                &[],
+                "unlinkat".parse().unwrap(),
+                std::slice::from_ref(&in_a_folder)
+            ),
+            FilterAnswer::Pass
+        );
+        assert_eq!(
+            answer(&[], "symlinkat".parse().unwrap(), &[in_a_folder]),
+            FilterAnswer::Protect(EACCES)
+        );
     }
 
     #[test]
     fn a_file_of_the_simulated_machine_is_there_unless_it_is_refused() {
-        let file = [NamedFile { is_simulated: true, exists: false, ..there("/dev/nvidiactl") }];
-        assert_eq!(answer(&[rule(NOTHING, 0)], Sysno::openat, &file), FilterAnswer::Simulated(THERE));
-        assert_eq!(answer(&[rule("/dev/nvidiactl", ENOENT)], Sysno::openat, &file), FilterAnswer::Refuse(ENOENT));
+        let file = [NamedFile {
+            is_simulated: true,
+            exists: false,
+            ..there("/dev/nvidiactl")
+        }];
+        assert_eq!(
+            answer(&[rule(NOTHING, 0)], Sysno::openat, &file),
+            FilterAnswer::Simulated(THERE)
+        );
+        assert_eq!(
+            answer(&[rule("/dev/nvidiactl", ENOENT)], Sysno::openat, &file),
+            FilterAnswer::Refuse(ENOENT)
+        );
     }
 
     #[test]
     fn paths_do_not_tell_of_processes() {
         assert_eq!(plain("/proc/683/task/684/comm"), "/proc/self/task/*/comm");
         assert_eq!(plain("/proc/self/./maps"), "/proc/self/maps");
-        assert_eq!(plain("/sys/bus/pci/devices/0000:1a:00.0/numa_node"), "/sys/bus/pci/devices/*/numa_node");
+        assert_eq!(
+            plain("/sys/bus/pci/devices/0000:1a:00.0/numa_node"),
+            "/sys/bus/pci/devices/*/numa_node"
+        );
         assert_eq!(plain("//dev/../dev/nvidia0/"), "/dev/nvidia0");
-        assert_eq!(plain("/sys/devices/system/node/node0"), "/sys/devices/system/node/node0");
+        assert_eq!(
+            plain("/sys/devices/system/node/node0"),
+            "/sys/devices/system/node/node0"
+        );
     }
 
     #[test]
     fn what_cannot_be_refused_is_said() {
-        assert!("eventfd3".parse::<Refused>().unwrap_err().to_string().contains("neither the path"));
-        assert!("/dev/[".parse::<Refused>().unwrap_err().to_string().contains("/dev/["));
+        assert!(
+            "eventfd3"
+                .parse::<Refused>()
+                .unwrap_err()
+                .to_string()
+                .contains("neither the path")
+        );
+        assert!(
+            "/dev/["
+                .parse::<Refused>()
+                .unwrap_err()
+                .to_string()
+                .contains("/dev/[")
+        );
         for text in ["nothing", "/dev/nvidia*", "ioctl"] {
             assert_eq!(text.parse::<Refused>().unwrap().to_string(), text);
         }

@@ -7,7 +7,10 @@ mod asked;
 mod compact;
 mod elsewhere;
 mod instrument;
-#[cfg_attr(not(test), expect(clippy::disallowed_methods, reason = "it writes the document"))]
+#[cfg_attr(
+    not(test),
+    expect(clippy::disallowed_methods, reason = "it writes the document")
+)]
 mod store;
 mod validity;
 mod view;
@@ -79,7 +82,11 @@ impl SchemaId {
 
     /// The version of a schema that this program writes.
     pub fn current(name: &str) -> SchemaId {
-        SchemaId { name: name.to_owned(), major: SchemaId::MAJOR, minor: SchemaId::MINOR }
+        SchemaId {
+            name: name.to_owned(),
+            major: SchemaId::MAJOR,
+            minor: SchemaId::MINOR,
+        }
     }
 }
 
@@ -151,12 +158,13 @@ pub struct Run {
 impl Run {
     /// The seed by which the cases of each question take turns: `seed`, mixed with the nonce.
     pub fn order_seed(&self) -> u64 {
-        let Some(nonce) = &self.nonce else { return self.seed };
+        let Some(nonce) = &self.nonce else {
+            return self.seed;
+        };
         let digits = sha256(&format!("{} {nonce}", self.seed));
-        digits
-            .bytes()
-            .take(16)
-            .fold(0, |mixed, digit| mixed << 4 | u64::from(char::from(digit).to_digit(16).unwrap_or(0)))
+        digits.bytes().take(16).fold(0, |mixed, digit| {
+            mixed << 4 | u64::from(char::from(digit).to_digit(16).unwrap_or(0))
+        })
     }
 
     /// Whether a time on its clock lies within the run.
@@ -166,7 +174,10 @@ impl Run {
 
     /// The figures of all calibrations, in the order of time.
     pub fn calibrations(&self) -> Vec<Calibration> {
-        self.calibration.iter().map(|calibrated| calibrated.figures.clone()).collect()
+        self.calibration
+            .iter()
+            .map(|calibrated| calibrated.figures.clone())
+            .collect()
     }
 }
 
@@ -235,7 +246,11 @@ pub struct CaseReport {
 impl CaseReport {
     /// A case that was not judged yet.
     pub fn new(name: impl Into<String>, attempts: Vec<Attempt>) -> CaseReport {
-        CaseReport { name: name.into(), outcomes: Vec::new(), attempts }
+        CaseReport {
+            name: name.into(),
+            outcomes: Vec::new(),
+            attempts,
+        }
     }
 }
 
@@ -284,7 +299,11 @@ pub struct Judged {
 impl Attempt {
     /// An attempt that was not judged yet.
     pub fn new(order: u32, recording: Recording) -> Attempt {
-        Attempt { order, recording, ..Attempt::default() }
+        Attempt {
+            order,
+            recording,
+            ..Attempt::default()
+        }
     }
 
     /// Whether it counts.
@@ -310,8 +329,24 @@ impl TryFrom<Document<ScenarioReport>> for Report {
     type Error = Contradiction;
 
     fn try_from(document: Document<ScenarioReport>) -> Result<Report, Contradiction> {
-        let Document { schema, must_understand, provenance, run, machine, scenarios, complete } = document;
-        let report = Report { schema, must_understand, provenance, run, machine, scenarios, complete };
+        let Document {
+            schema,
+            must_understand,
+            provenance,
+            run,
+            machine,
+            scenarios,
+            complete,
+        } = document;
+        let report = Report {
+            schema,
+            must_understand,
+            provenance,
+            run,
+            machine,
+            scenarios,
+            complete,
+        };
         validity::check(&report.view()).map(|()| report)
     }
 }
@@ -333,9 +368,21 @@ mod tests {
 
     #[test]
     fn what_was_recorded_and_what_was_judged_are_read_as_they_were_written() {
-        let unsettled = Invalidation { reason: Reason::Unsettled, detail: "late".into() };
-        let contradiction = Invalidation { reason: Reason::Protocol, detail: "computed".into() };
-        let mut attempt = Attempt::new(3, Recording { incidents: vec![unsettled.clone()], ..Recording::default() });
+        let unsettled = Invalidation {
+            reason: Reason::Unsettled,
+            detail: "late".into(),
+        };
+        let contradiction = Invalidation {
+            reason: Reason::Protocol,
+            detail: "computed".into(),
+        };
+        let mut attempt = Attempt::new(
+            3,
+            Recording {
+                incidents: vec![unsettled.clone()],
+                ..Recording::default()
+            },
+        );
         attempt.judged.invalid = vec![unsettled, contradiction];
         let written = serde_json::to_string(&attempt).unwrap();
         assert_eq!(serde_json::from_str::<Attempt>(&written).unwrap(), attempt);

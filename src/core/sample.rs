@@ -115,7 +115,9 @@ pub struct Reading {
 }
 
 /// A process that NVML lists on a GPU.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
 pub struct Process {
     /// The PID as the driver sees it.
     pub pid: u32,
@@ -195,7 +197,10 @@ mod columns {
         used_bytes: Vec<u64>,
     }
 
-    pub(super) fn serialize<S: Serializer>(changes: &[MemoryChange], serializer: S) -> Result<S::Ok, S::Error> {
+    pub(super) fn serialize<S: Serializer>(
+        changes: &[MemoryChange],
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
         Columns {
             t_ns: changes.iter().map(|change| change.t_ns).collect(),
             gpu: changes.iter().map(|change| change.gpu).collect(),
@@ -204,12 +209,26 @@ mod columns {
         .serialize(serializer)
     }
 
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<MemoryChange>, D::Error> {
-        let Columns { t_ns, gpu, used_bytes } = Columns::deserialize(deserializer)?;
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Vec<MemoryChange>, D::Error> {
+        let Columns {
+            t_ns,
+            gpu,
+            used_bytes,
+        } = Columns::deserialize(deserializer)?;
         if t_ns.len() != gpu.len() || t_ns.len() != used_bytes.len() {
-            return Err(de::Error::custom("the columns of `changes` are of different lengths"));
+            return Err(de::Error::custom(
+                "the columns of `changes` are of different lengths",
+            ));
         }
         let rows = t_ns.into_iter().zip(gpu).zip(used_bytes);
-        Ok(rows.map(|((t_ns, gpu), used_bytes)| MemoryChange { t_ns, gpu, used_bytes }).collect())
+        Ok(rows
+            .map(|((t_ns, gpu), used_bytes)| MemoryChange {
+                t_ns,
+                gpu,
+                used_bytes,
+            })
+            .collect())
     }
 }

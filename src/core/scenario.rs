@@ -81,7 +81,10 @@ pub struct Scenario {
 impl Scenario {
     /// Whether a case has Python lines.
     pub fn has_python_lines(&self) -> bool {
-        self.instances.iter().flat_map(|instance| &instance.cases).any(|case| case.python.is_some())
+        self.instances
+            .iter()
+            .flat_map(|instance| &instance.cases)
+            .any(|case| case.python.is_some())
     }
 }
 
@@ -172,7 +175,9 @@ pub struct Needs {
 pub struct Range(pub String);
 
 /// What a scenario may do to other users of the machine.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum Hazard {
     /// Raises a GPU fault (an Xid in the kernel log).
@@ -205,8 +210,14 @@ impl Hazard {
     ];
 
     /// The hazards that files list.
-    pub const LISTED: [Hazard; 6] =
-        [Hazard::Fault, Hazard::Oversubscribe, Hazard::Bigmem, Hazard::Root, Hazard::Settings, Hazard::Mps];
+    pub const LISTED: [Hazard; 6] = [
+        Hazard::Fault,
+        Hazard::Oversubscribe,
+        Hazard::Bigmem,
+        Hazard::Root,
+        Hazard::Settings,
+        Hazard::Mps,
+    ];
 
     /// The word in files and on the command line.
     pub fn name(self) -> &'static str {
@@ -291,17 +302,27 @@ impl When {
     /// Whether an instance has no parameter with another value than those that are asked for.
     pub fn may_hold_for(&self, instance: &Instance) -> bool {
         let mut parameters = self.parameters.iter();
-        parameters.all(|(name, values)| instance.values.get(name).is_none_or(|value| values.contains(value)))
+        parameters.all(|(name, values)| {
+            instance
+                .values
+                .get(name)
+                .is_none_or(|value| values.contains(value))
+        })
     }
 
     /// Adds the conditions of `all` on facts that have no condition here.
     pub fn inherit(&mut self, all: &When) {
         self.driver = self.driver.take().or_else(|| all.driver.clone());
         self.libcudart = self.libcudart.take().or_else(|| all.libcudart.clone());
-        self.compute_capability = self.compute_capability.take().or_else(|| all.compute_capability.clone());
+        self.compute_capability = self
+            .compute_capability
+            .take()
+            .or_else(|| all.compute_capability.clone());
         self.gpus = self.gpus.take().or_else(|| all.gpus.clone());
         for (name, values) in &all.parameters {
-            self.parameters.entry(name.clone()).or_insert_with(|| values.clone());
+            self.parameters
+                .entry(name.clone())
+                .or_insert_with(|| values.clone());
         }
         if self.packages.is_empty() {
             self.packages.clone_from(&all.packages);

@@ -57,7 +57,20 @@ impl Verdict {
 }
 
 /// The kind of answer.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    Hash,
+    PartialOrd,
+    Ord,
+    Serialize,
+    Deserialize,
+    JsonSchema,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
     /// Every trap shows the effect and no control does.
@@ -92,7 +105,9 @@ impl Kind {
 }
 
 /// Why there is no answer: a closed list.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum Reason {
     // Inconclusive: it ran.
@@ -201,7 +216,10 @@ impl Reason {
 
     /// Whether this reason means that there is no usable GPU at all, so that no question can be asked here.
     pub const fn is_no_gpu(self) -> bool {
-        matches!(self, Reason::NoNvml | Reason::NoDriver | Reason::NoGpu | Reason::NoLibcuda)
+        matches!(
+            self,
+            Reason::NoNvml | Reason::NoDriver | Reason::NoGpu | Reason::NoLibcuda
+        )
     }
 
     /// The word in reports.
@@ -214,7 +232,20 @@ impl Reason {
 }
 
 /// A verdict compared with a file's expectation.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    Hash,
+    PartialOrd,
+    Ord,
+    Serialize,
+    Deserialize,
+    JsonSchema,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum ExpectationMet {
     /// As the file says.
@@ -251,7 +282,11 @@ pub enum Provenance {
 impl Provenance {
     /// The provenance of what a library answers.
     pub const fn from_simulated(simulated: bool) -> Provenance {
-        if simulated { Provenance::Simulated } else { Provenance::Measured }
+        if simulated {
+            Provenance::Simulated
+        } else {
+            Provenance::Measured
+        }
     }
 
     /// Why a document with this provenance contradicts itself, in words: it claims a measurement, but says elsewhere

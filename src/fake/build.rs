@@ -30,7 +30,14 @@ struct Cdylib {
 const STAND_IN_BYTES: usize = 1200;
 
 fn main() {
-    for path in ["build.rs", "wrapped.rs", "sim", "shim", "hook.rs", "machines"] {
+    for path in [
+        "build.rs",
+        "wrapped.rs",
+        "sim",
+        "shim",
+        "hook.rs",
+        "machines",
+    ] {
         println!("cargo::rerun-if-changed={path}");
     }
     if let Err(why) = build_all() {
@@ -46,11 +53,17 @@ fn main() {
 fn is_newer(file: &Path, folder: &str) -> bool {
     fn newest(path: &Path) -> Option<SystemTime> {
         let own = fs::metadata(path).ok()?.modified().ok()?;
-        let below = fs::read_dir(path).into_iter().flatten().flatten().filter_map(|entry| newest(&entry.path()));
+        let below = fs::read_dir(path)
+            .into_iter()
+            .flatten()
+            .flatten()
+            .filter_map(|entry| newest(&entry.path()));
         Some(below.fold(own, SystemTime::max))
     }
     let built = fs::metadata(file).and_then(|file| file.modified()).ok();
-    built.zip(newest(Path::new(folder))).is_some_and(|(built, changed)| built > changed)
+    built
+        .zip(newest(Path::new(folder)))
+        .is_some_and(|(built, changed)| built > changed)
 }
 
 /// A variable that cargo sets.
@@ -60,15 +73,25 @@ fn variable(name: &str) -> Result<OsString, String> {
 
 fn build_all() -> Result<(), String> {
     if variable("CARGO_CFG_TARGET_OS")? != "linux" {
-        return Err("cuda-pitfalls runs on Linux only: its simulated driver is a Linux shared library".to_owned());
+        return Err(
+            "cuda-pitfalls runs on Linux only: its simulated driver is a Linux shared library"
+                .to_owned(),
+        );
     }
     let out = PathBuf::from(variable("OUT_DIR")?);
     let wrapped = out.join("wrapped.rs");
-    let text = fs::read_to_string("shim/calls.txt").map_err(|error| format!("cannot read shim/calls.txt: {error}"))?;
+    let text = fs::read_to_string("shim/calls.txt")
+        .map_err(|error| format!("cannot read shim/calls.txt: {error}"))?;
     write_if_new(&wrapped, &wrapped::source(&text)?)?;
-    write_if_new(&out.join("questions.rs"), &wrapped::names(&text, "question"))?;
+    write_if_new(
+        &out.join("questions.rs"),
+        &wrapped::names(&text, "question"),
+    )?;
     write_if_new(&out.join("lacking.rs"), &wrapped::names(&text, "lacking"))?;
-    println!("cargo::rustc-env=CUDA_PITFALLS_WRAPPED={}", wrapped.display());
+    println!(
+        "cargo::rustc-env=CUDA_PITFALLS_WRAPPED={}",
+        wrapped.display()
+    );
     // A library under the stand-in's name, only for the linker to see that it is needed.
     let stand_in = format!("cuda-pitfalls:needed:{}", "-".repeat(STAND_IN_BYTES));
     let empty = out.join("stand_in.rs");
@@ -78,21 +101,61 @@ fn build_all() -> Result<(), String> {
     // The table of functions of libcuda must not be bound by name: a trace takes out the names that a driver does not
     // have.
     let forwards = |soname: &str| {
-        let options = [format!("-Wl,-soname,{soname}"), "-Wl,-Bsymbolic".into(), "-Wl,--no-as-needed".into()];
-        options.into_iter().chain([needed.display().to_string()]).collect()
+        let options = [
+            format!("-Wl,-soname,{soname}"),
+            "-Wl,-Bsymbolic".into(),
+            "-Wl,--no-as-needed".into(),
+        ];
+        options
+            .into_iter()
+            .chain([needed.display().to_string()])
+            .collect()
     };
-    let library = |name, source, sources, link| Cdylib { name, source, sources, link };
+    let library = |name, source, sources, link| Cdylib {
+        name,
+        source,
+        sources,
+        link,
+    };
     let libraries = [
-        library("cuda_pitfalls_sim", "sim/lib.rs", &["sim", "build.rs"][..], Vec::new()),
-        library("cuda_pitfalls_cuda", "shim/cuda.rs", &["shim", "wrapped.rs", "build.rs"], forwards("libcuda.so.1")),
-        library("cuda_pitfalls_nvml", "shim/nvml.rs", &["shim", "build.rs"], forwards("libnvidia-ml.so.1")),
-        library("cuda_pitfalls_preload", "shim/preload.rs", &["shim", "build.rs"], Vec::new()),
-        library("cuda_pitfalls_hook", "hook.rs", &["hook.rs", "build.rs"], Vec::new()),
+        library(
+            "cuda_pitfalls_sim",
+            "sim/lib.rs",
+            &["sim", "build.rs"][..],
+            Vec::new(),
+        ),
+        library(
+            "cuda_pitfalls_cuda",
+            "shim/cuda.rs",
+            &["shim", "wrapped.rs", "build.rs"],
+            forwards("libcuda.so.1"),
+        ),
+        library(
+            "cuda_pitfalls_nvml",
+            "shim/nvml.rs",
+            &["shim", "build.rs"],
+            forwards("libnvidia-ml.so.1"),
+        ),
+        library(
+            "cuda_pitfalls_preload",
+            "shim/preload.rs",
+            &["shim", "build.rs"],
+            Vec::new(),
+        ),
+        library(
+            "cuda_pitfalls_hook",
+            "hook.rs",
+            &["hook.rs", "build.rs"],
+            Vec::new(),
+        ),
     ];
     // Each takes seconds of an optimising compiler, and this crate stands below most others.
     thread::scope(|scope| {
         let built = libraries.map(|library| scope.spawn(move || build(library)));
-        built.into_iter().try_for_each(|one| one.join().map_err(|_| "a thread of the build panicked".to_owned())?)
+        built.into_iter().try_for_each(|one| {
+            one.join()
+                .map_err(|_| "a thread of the build panicked".to_owned())?
+        })
     })
 }
 
@@ -104,28 +167,55 @@ fn write_if_new(path: &Path, text: &str) -> Result<(), String> {
     fs::write(path, text).map_err(|error| format!("cannot write {}: {error}", path.display()))
 }
 
-fn build(Cdylib { name, source, sources, link }: Cdylib) -> Result<(), String> {
+fn build(
+    Cdylib {
+        name,
+        source,
+        sources,
+        link,
+    }: Cdylib,
+) -> Result<(), String> {
     build_from(name, Path::new(source), sources, link).map(drop)
 }
 
 /// Builds a shared library, and says where it is.
-fn build_from(name: &str, source: &Path, sources: &[&str], link: Vec<String>) -> Result<PathBuf, String> {
+fn build_from(
+    name: &str,
+    source: &Path,
+    sources: &[&str],
+    link: Vec<String>,
+) -> Result<PathBuf, String> {
     let folder = PathBuf::from(variable("OUT_DIR")?);
     let out = folder.join(format!("lib{name}.so"));
     // This script also runs for other reasons than a changed library, each of which takes seconds to build.
     let generated = folder.join("wrapped.rs");
     let is_up_to_date = sources.iter().all(|source| is_newer(&out, source));
     if is_up_to_date
-        && (!generated.exists() || is_newer(&out, &generated.to_string_lossy()) || name != "cuda_pitfalls_cuda")
+        && (!generated.exists()
+            || is_newer(&out, &generated.to_string_lossy())
+            || name != "cuda_pitfalls_cuda")
     {
         return Ok(out);
     }
     let mut rustc = Command::new(variable("RUSTC")?);
-    rustc.args(["--crate-type=cdylib", "--crate-name", name, "--edition", "2024", "--target"]);
+    rustc.args([
+        "--crate-type=cdylib",
+        "--crate-name",
+        name,
+        "--edition",
+        "2024",
+        "--target",
+    ]);
     // What only looks at the sources runs none of the libraries.
     let wrapper = env::var("RUSTC_WORKSPACE_WRAPPER").unwrap_or_default();
-    let level = if wrapper.ends_with("clippy-driver") { "-Copt-level=0" } else { "-Copt-level=2" };
-    rustc.arg(variable("TARGET")?).args(["-Cpanic=abort", level, "-Cstrip=symbols"]);
+    let level = if wrapper.ends_with("clippy-driver") {
+        "-Copt-level=0"
+    } else {
+        "-Copt-level=2"
+    };
+    rustc
+        .arg(variable("TARGET")?)
+        .args(["-Cpanic=abort", level, "-Cstrip=symbols"]);
     // Panics name the generated file, and must not name the folder of the build.
     rustc.arg(format!("--remap-path-prefix={}=out", folder.display()));
     // A quarter of a megabyte less in what is published, for twenty seconds.
@@ -133,7 +223,10 @@ fn build_from(name: &str, source: &Path, sources: &[&str], link: Vec<String>) ->
         rustc.args(["-Clto=fat", "-Ccodegen-units=1"]);
     }
     rustc.arg("-o");
-    rustc.arg(&out).arg(source).env("CUDA_PITFALLS_WRAPPED", &generated);
+    rustc
+        .arg(&out)
+        .arg(source)
+        .env("CUDA_PITFALLS_WRAPPED", &generated);
     for option in link {
         rustc.arg(format!("-Clink-arg={option}"));
     }
@@ -144,11 +237,15 @@ fn build_from(name: &str, source: &Path, sources: &[&str], link: Vec<String>) ->
         rustc.arg(option);
     }
     let source = source.display();
-    let output =
-        rustc.output().map_err(|error| format!("cannot start the compiler for {source}: {error}\n{rustc:?}"))?;
+    let output = rustc
+        .output()
+        .map_err(|error| format!("cannot start the compiler for {source}: {error}\n{rustc:?}"))?;
     if output.status.success() {
         return Ok(out);
     }
     let text = String::from_utf8_lossy(&output.stderr);
-    Err(format!("{source} did not build ({}):\n{rustc:?}\n{text}", output.status))
+    Err(format!(
+        "{source} did not build ({}):\n{rustc:?}\n{text}",
+        output.status
+    ))
 }

@@ -11,7 +11,8 @@ pub const DRIVER: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libcuda_pitf
 pub const FORWARDING: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libcuda_pitfalls_cuda.so"));
 
 /// The forwarding NVML of `survey errors` (`shim/nvml.rs`).
-pub const FORWARDING_NVML: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libcuda_pitfalls_nvml.so"));
+pub const FORWARDING_NVML: &[u8] =
+    include_bytes!(concat!(env!("OUT_DIR"), "/libcuda_pitfalls_nvml.so"));
 
 /// The hook of a trace (`shim/preload.rs`).
 pub const PRELOAD: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libcuda_pitfalls_preload.so"));

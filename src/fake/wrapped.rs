@@ -50,12 +50,22 @@ pub(crate) fn source(text: &str) -> Result<String, String> {
             Some("noisy") => Wrapping::Noisy,
             Some("question") => Wrapping::Question,
             Some("switch") => Wrapping::Switch,
-            Some("use") => Wrapping::Use(parts.next().ok_or_else(|| wrong(index, "a way is missing"))?.to_owned()),
+            Some("use") => Wrapping::Use(
+                parts
+                    .next()
+                    .ok_or_else(|| wrong(index, "a way is missing"))?
+                    .to_owned(),
+            ),
             Some("lacking") => {
                 lacking.extend(parts.map(str::to_owned));
                 continue;
             }
-            Some("told") => Wrapping::Told(parts.next().ok_or_else(|| wrong(index, "a kind is missing"))?.to_owned()),
+            Some("told") => Wrapping::Told(
+                parts
+                    .next()
+                    .ok_or_else(|| wrong(index, "a kind is missing"))?
+                    .to_owned(),
+            ),
             Some("more") => {
                 let count = parts
                     .next()
@@ -65,7 +75,9 @@ pub(crate) fn source(text: &str) -> Result<String, String> {
                 continue;
             }
             Some(word @ ("held" | "gives_back" | "around")) => {
-                let how = parts.next().ok_or_else(|| wrong(index, "a way is missing"))?;
+                let how = parts
+                    .next()
+                    .ok_or_else(|| wrong(index, "a way is missing"))?;
                 let around = if word == "around" {
                     around(how).ok_or_else(|| wrong(index, "an unknown time"))?
                 } else {
@@ -93,17 +105,30 @@ pub(crate) fn source(text: &str) -> Result<String, String> {
         }
     }
     // A special function may have a struct that no number of words describes.
-    let special = ways.iter().filter(|(_, way)| **way == Wrapping::Special).map(|(name, _)| name.clone());
+    let special = ways
+        .iter()
+        .filter(|(_, way)| **way == Wrapping::Special)
+        .map(|(name, _)| name.clone());
     let names: BTreeSet<String> = words.keys().cloned().chain(special).collect();
-    if let Some(unknown) = ways.keys().chain(of_memory.keys()).find(|name| !names.contains(*name)) {
-        return Err(format!("shim/calls.txt: the tables of calls do not have {unknown}"));
+    if let Some(unknown) = ways
+        .keys()
+        .chain(of_memory.keys())
+        .find(|name| !names.contains(*name))
+    {
+        return Err(format!(
+            "shim/calls.txt: the tables of calls do not have {unknown}"
+        ));
     }
     let mut all: Vec<Wrapper> = Vec::new();
     for name in names {
         let way = ways.get(&name).cloned().unwrap_or(Wrapping::Plain);
         let words = words.get(&name).copied().unwrap_or(0);
         let of_memory = of_memory.remove(&name).unwrap_or_default();
-        let variants: &[&str] = if matches!(way, Wrapping::Use(_)) { &VARIANTS } else { &VARIANTS[..1] };
+        let variants: &[&str] = if matches!(way, Wrapping::Use(_)) {
+            &VARIANTS
+        } else {
+            &VARIANTS[..1]
+        };
         all.extend(variants.iter().map(|variant| Wrapper {
             name: format!("{name}{variant}"),
             words,
@@ -111,8 +136,14 @@ pub(crate) fn source(text: &str) -> Result<String, String> {
             of_memory: of_memory.clone(),
         }));
     }
-    if let Some(twice) = all.iter().map(|one| &one.name).find(|name| lacking.contains(*name)) {
-        return Err(format!("shim/calls.txt: {twice} is wrapped and cannot be lacking"));
+    if let Some(twice) = all
+        .iter()
+        .map(|one| &one.name)
+        .find(|name| lacking.contains(*name))
+    {
+        return Err(format!(
+            "shim/calls.txt: {twice} is wrapped and cannot be lacking"
+        ));
     }
     Ok(file(&all) + &lacking_functions(&lacking))
 }
@@ -166,17 +197,19 @@ pub unsafe extern \"C\" fn {name}() -> u32 {{
 /// The names that stand behind a word, for the tracer, which takes them out of its copy: a Rust array.
 #[allow(dead_code, reason = "the check of the library has no tracer")]
 pub(crate) fn names(text: &str, word: &str) -> String {
-    let lines = text.lines().filter_map(|line| line.strip_prefix(word)?.strip_prefix(' '));
+    let lines = text
+        .lines()
+        .filter_map(|line| line.strip_prefix(word)?.strip_prefix(' '));
     let names: Vec<&str> = lines.flat_map(str::split_whitespace).collect();
     format!("{names:?}")
 }
 
 /// How many words a function takes; none if a struct is passed in memory.
 fn words_of(call: &Call) -> Option<usize> {
-    let is_in_memory = call
-        .params
-        .iter()
-        .any(|param| matches!(param.kind, ParamKind::Block(_, bytes) if bytes > 16) && !param.c_type.contains('*'));
+    let is_in_memory = call.params.iter().any(|param| {
+        matches!(param.kind, ParamKind::Block(_, bytes) if bytes > 16)
+            && !param.c_type.contains('*')
+    });
     (!is_in_memory).then_some(call.params.len())
 }
 
@@ -187,13 +220,24 @@ fn file(all: &[Wrapper]) -> String {
         out += &format!("    \"{name}\\0\",\n");
     }
     out += "];\n/// Whether a function is a question that is wrapped only where all calls are counted.\n";
-    let questions: Vec<String> = all.iter().map(|one| (one.way == Wrapping::Question).to_string()).collect();
-    out += &format!("pub static QUESTIONS: [bool; COUNT] = [{}];\n", questions.join(", "));
-    out += "/// Our functions, in the order of [`NAMES`].\npub struct Ours(pub [*const (); COUNT]);\n";
+    let questions: Vec<String> = all
+        .iter()
+        .map(|one| (one.way == Wrapping::Question).to_string())
+        .collect();
+    out += &format!(
+        "pub static QUESTIONS: [bool; COUNT] = [{}];\n",
+        questions.join(", ")
+    );
+    out +=
+        "/// Our functions, in the order of [`NAMES`].\npub struct Ours(pub [*const (); COUNT]);\n";
     out += "// SAFETY: addresses of functions, which are never written.\nunsafe impl Sync for Ours {}\n";
     out += "pub static OURS: Ours = Ours([\n";
     for Wrapper { name, way, .. } in all {
-        let path = if *way == Wrapping::Special { "crate::special::" } else { "" };
+        let path = if *way == Wrapping::Special {
+            "crate::special::"
+        } else {
+            ""
+        };
         out += &format!("    {path}{name} as *const (),\n");
     }
     out += "]);\n";
@@ -228,14 +272,25 @@ pub const fn index(name: &str) -> usize {
 }
 ";
 
-fn wrapper(index: usize, Wrapper { name, words, way, of_memory }: &Wrapper) -> String {
+fn wrapper(
+    index: usize,
+    Wrapper {
+        name,
+        words,
+        way,
+        of_memory,
+    }: &Wrapper,
+) -> String {
     let parameters: Vec<String> = (0..*words).map(|at| format!("a{at}: usize")).collect();
     let arguments: Vec<String> = (0..*words).map(|at| format!("a{at}")).collect();
     let types = vec!["usize"; *words].join(", ");
     let after = match way {
         Wrapping::Use(usage) => {
             let (first, rest) = usage.split_at(1);
-            format!("after_use({index}, status, crate::counts::GpuWork::{}{rest})", first.to_uppercase())
+            format!(
+                "after_use({index}, status, crate::counts::GpuWork::{}{rest})",
+                first.to_uppercase()
+            )
         }
         Wrapping::Told(kind) => format!("after_told({index}, status, \"{kind}\", number)"),
         Wrapping::Switch => format!("after_switch({index}, status)"),
@@ -243,13 +298,19 @@ fn wrapper(index: usize, Wrapper { name, words, way, of_memory }: &Wrapper) -> S
         Wrapping::Plain | Wrapping::Special => format!("after({index}, status, false)"),
     };
     let before = match way {
-        Wrapping::Told(kind) => format!("let number = crate::special::before_told({index}, \"{kind}\");"),
+        Wrapping::Told(kind) => {
+            format!("let number = crate::special::before_told({index}, \"{kind}\");")
+        }
         _ => String::new(),
     };
     let around = of_memory.around.as_deref().unwrap_or("First");
     // What is told of a load has memory read, too.
     let is_told = matches!(way, Wrapping::Told(kind) if kind == "module");
-    let is_free = if is_told { "if number > 0 { 0 } else " } else { "" };
+    let is_free = if is_told {
+        "if number > 0 { 0 } else "
+    } else {
+        ""
+    };
     let (mut taken, mut under_way) = (String::new(), "");
     let mut returned = String::new();
     let arguments = arguments.join(", ");
@@ -272,7 +333,9 @@ fn wrapper(index: usize, Wrapper { name, words, way, of_memory }: &Wrapper) -> S
     }
     if let Some(way) = &of_memory.gives_back {
         let second = if *words > 1 { "a1" } else { "0" };
-        returned = format!("let returned = crate::memory::give_back(crate::memory::GivesBack::{way}, a0, {second});");
+        returned = format!(
+            "let returned = crate::memory::give_back(crate::memory::GivesBack::{way}, a0, {second});"
+        );
         taken += "crate::memory::returned(status, returned);
     ";
     }

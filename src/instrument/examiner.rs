@@ -41,11 +41,25 @@ fn serve(channel: &mut Channel) -> Result<(), ChannelError> {
     let want: Want = channel.receive()?;
     let speaker = Speaker { channel };
     match want {
-        Want::Start { library: Started::Driver, uses_gpus, .. } => driver::start(&speaker, uses_gpus),
-        Want::Start { library: Started::Nvml, watch_ms, .. } => sampler::start_once(&speaker, watch_ms),
-        Want::Try { files, calls } => attempts::attempt(&files, &calls, &mut |said| speaker.say(&said)),
-        Want::Process { pid } => speaker.say(&ExaminerMessage::Process(Box::new(process::examine(pid)))),
+        Want::Start {
+            library: Started::Driver,
+            uses_gpus,
+            ..
+        } => driver::start(&speaker, uses_gpus),
+        Want::Start {
+            library: Started::Nvml,
+            watch_ms,
+            ..
+        } => sampler::start_once(&speaker, watch_ms),
+        Want::Try { files, calls } => {
+            attempts::attempt(&files, &calls, &mut |said| speaker.say(&said))
+        }
+        Want::Process { pid } => {
+            speaker.say(&ExaminerMessage::Process(Box::new(process::examine(pid))))
+        }
     }
     let mapped = mapped();
-    speaker.channel.send(&ExaminerMessage::Done { libraries: mapped.known })
+    speaker.channel.send(&ExaminerMessage::Done {
+        libraries: mapped.known,
+    })
 }

@@ -49,9 +49,13 @@ impl Folder {
         // As for other programs, an empty TMPDIR is none.
         let parent = Some(std::env::temp_dir()).filter(|parent| !parent.as_os_str().is_empty());
         let parent = parent.unwrap_or_else(|| "/tmp".into());
-        let made = std::path::absolute(&parent).and_then(|parent| Folder::create_in(&parent, false));
+        let made =
+            std::path::absolute(&parent).and_then(|parent| Folder::create_in(&parent, false));
         made.map_err(|error| {
-            let why = format!("cannot make a private folder in `{}` (TMPDIR): {error}", parent.display());
+            let why = format!(
+                "cannot make a private folder in `{}` (TMPDIR): {error}",
+                parent.display()
+            );
             io::Error::new(error.kind(), why)
         })
     }
@@ -63,15 +67,29 @@ impl Folder {
     pub fn create_in(place: &Path, is_open: bool) -> io::Result<Folder> {
         let mode = if is_open { OPEN_MODE } else { MODE };
         // The loader splits LD_LIBRARY_PATH at `:` and `;`, and expands what follows `$`.
-        if let Some(byte) = place.as_os_str().as_bytes().iter().find(|byte| b":;$".contains(byte)) {
-            let why = format!("its name has a `{}`, which LD_LIBRARY_PATH cannot carry", char::from(*byte));
+        if let Some(byte) = place
+            .as_os_str()
+            .as_bytes()
+            .iter()
+            .find(|byte| b":;$".contains(byte))
+        {
+            let why = format!(
+                "its name has a `{}`, which LD_LIBRARY_PATH cannot carry",
+                char::from(*byte)
+            );
             return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
         }
         remove_dead(place);
         let private = Permissions::from_mode(mode);
-        let folder = tempfile::Builder::new().prefix(PREFIX).permissions(private.clone()).tempdir_in(place)?;
+        let folder = tempfile::Builder::new()
+            .prefix(PREFIX)
+            .permissions(private.clone())
+            .tempdir_in(place)?;
         match locked(folder.path(), private) {
-            Ok(lock) => Ok(Folder { folder: Some(folder), _lock: lock }),
+            Ok(lock) => Ok(Folder {
+                folder: Some(folder),
+                _lock: lock,
+            }),
             Err(error) => {
                 // By their names: to list a folder takes a descriptor, of which there may be none. Without its lock no later
                 // run would remove it.
@@ -95,7 +113,12 @@ fn locked(folder: &Path, private: Permissions) -> io::Result<File> {
     fs::set_permissions(folder, private)?;
     // The file is locked and marked before it gets its name, because a folder with a free lock counts as dead.
     let unlocked = folder.join(UNLOCKED);
-    let mut lock = OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(&unlocked)?;
+    let mut lock = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(&unlocked)?;
     lock.lock()?;
     lock.write_all(MARK)?;
     fs::rename(&unlocked, folder.join(LOCK))?;
@@ -105,11 +128,15 @@ fn locked(folder: &Path, private: Permissions) -> io::Result<File> {
 impl Drop for Folder {
     /// Reports a folder that cannot be removed, because it has a random name in `TMPDIR`.
     fn drop(&mut self) {
-        let Some(folder) = self.folder.take() else { return };
+        let Some(folder) = self.folder.take() else {
+            return;
+        };
         let path = folder.keep();
         if let Err(error) = remove(&path) {
             let path = escape::terminal(&path.to_string_lossy());
-            let warning = format!("cuda-pitfalls: warning: the private folder {path} could not be removed: {error}");
+            let warning = format!(
+                "cuda-pitfalls: warning: the private folder {path} could not be removed: {error}"
+            );
             output::tell(&warning);
         }
     }
@@ -131,7 +158,10 @@ pub(crate) fn open(folder: impl AsFd, name: impl Arg) -> rustix::io::Result<Owne
 
 /// Removes everything in a folder but the file of a name.
 fn empty(folder: &OwnedFd, kept: &str) -> rustix::io::Result<()> {
-    for name in names(folder)?.iter().filter(|name| name.to_bytes() != kept.as_bytes()) {
+    for name in names(folder)?
+        .iter()
+        .filter(|name| name.to_bytes() != kept.as_bytes())
+    {
         match unlinkat(folder, name, AtFlags::empty()) {
             Err(Errno::ISDIR) => {
                 empty(&open(folder, name)?, "")?;
@@ -163,7 +193,9 @@ pub(crate) fn names(folder: &OwnedFd) -> rustix::io::Result<Vec<CString>> {
 /// a run fail.
 fn remove_dead(place: &Path) {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let Ok(folder) = openat(CWD, place, flags, Mode::empty()) else { return };
+    let Ok(folder) = openat(CWD, place, flags, Mode::empty()) else {
+        return;
+    };
     for name in names(&folder).unwrap_or_default() {
         let name = name.to_bytes();
         let path = place.join(OsStr::from_bytes(name));
@@ -172,7 +204,10 @@ fn remove_dead(place: &Path) {
         }
         if let Some(_held) = lock_of_dead(&path) {
             let _ = remove(&path);
-        } else if own(&path).and_then(|data| data.modified().ok()?.elapsed().ok()).is_some_and(|age| age > ABANDONED) {
+        } else if own(&path)
+            .and_then(|data| data.modified().ok()?.elapsed().ok())
+            .is_some_and(|age| age > ABANDONED)
+        {
             // Only an empty one is removed.
             let _ = fs::remove_dir(&path);
         }
@@ -191,7 +226,11 @@ fn lock_of_dead(folder: &Path) -> Option<File> {
     let user = own(folder)?.uid();
     // Without waiting: opening a named pipe would wait for a writer that may never come.
     let flags = libc::O_NONBLOCK | libc::O_NOFOLLOW | libc::O_CLOEXEC;
-    let mut lock = OpenOptions::new().read(true).custom_flags(flags).open(folder.join(LOCK)).ok()?;
+    let mut lock = OpenOptions::new()
+        .read(true)
+        .custom_flags(flags)
+        .open(folder.join(LOCK))
+        .ok()?;
     let data = lock.metadata().ok()?;
     if !data.is_file() || data.uid() != user || data.len() != MARK.len() as u64 {
         return None;
@@ -206,7 +245,11 @@ mod tests {
     use super::*;
 
     fn folder(place: &Path, mode: u32, lock: Option<&[u8]>) -> std::path::PathBuf {
-        let folder = tempfile::Builder::new().prefix(PREFIX).tempdir_in(place).unwrap().keep();
+        let folder = tempfile::Builder::new()
+            .prefix(PREFIX)
+            .tempdir_in(place)
+            .unwrap()
+            .keep();
         fs::set_permissions(&folder, Permissions::from_mode(mode)).unwrap();
         if let Some(text) = lock {
             fs::write(folder.join(LOCK), text).unwrap();
@@ -220,10 +263,18 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         let living = Folder::create_in(place.path(), false).unwrap();
         let dead = folder(place.path(), MODE, Some(MARK));
-        let others: [(u32, Option<&[u8]>); 5] =
-            [(MODE, None), (MODE, Some(b"")), (MODE, Some(b"mine")), (0o755, Some(MARK)), (MODE, None)];
+        let others: [(u32, Option<&[u8]>); 5] = [
+            (MODE, None),
+            (MODE, Some(b"")),
+            (MODE, Some(b"mine")),
+            (0o755, Some(MARK)),
+            (MODE, None),
+        ];
         let others = others.map(|(mode, lock)| folder(place.path(), mode, lock));
-        let made = std::process::Command::new("mkfifo").arg(others[4].join(LOCK)).status().unwrap();
+        let made = std::process::Command::new("mkfifo")
+            .arg(others[4].join(LOCK))
+            .status()
+            .unwrap();
         assert!(made.success());
         // What a run makes first is an empty folder: if that run was killed then, it is old.
         let [abandoned, full] = [None, Some(&b""[..])].map(|lock| folder(place.path(), MODE, lock));
@@ -248,7 +299,11 @@ mod tests {
         fs::write(cut.join("links/a"), "").unwrap();
         fs::write(cut.join("tally"), "").unwrap();
         empty(&open(CWD, &cut).unwrap(), LOCK).unwrap();
-        assert_eq!(fs::read_dir(&cut).unwrap().count(), 1, "the lock alone is left");
+        assert_eq!(
+            fs::read_dir(&cut).unwrap().count(),
+            1,
+            "the lock alone is left"
+        );
         assert!(lock_of_dead(&cut).is_some());
         remove_dead(place.path());
         assert!(!cut.exists());
@@ -262,7 +317,11 @@ mod tests {
             assert_eq!(fs::metadata(folder.path()).unwrap().mode() & 0o7777, MODE);
             std::panic::panic_any(folder.path().to_owned());
         });
-        let path = panicked.join().unwrap_err().downcast::<std::path::PathBuf>().unwrap();
+        let path = panicked
+            .join()
+            .unwrap_err()
+            .downcast::<std::path::PathBuf>()
+            .unwrap();
         assert!(!path.exists());
     }
 }

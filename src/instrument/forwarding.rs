@@ -83,8 +83,10 @@ pub fn lay_out(
     can_run(folder.parent().unwrap_or(folder))?;
     let real = path_of(libcuda)?;
     let mut exported = exports(libcuda)?;
-    exported
-        .retain(|name| (options.all_calls || !QUESTIONS.contains(&name.as_str())) && !LACKING.contains(&name.as_str()));
+    exported.retain(|name| {
+        (options.all_calls || !QUESTIONS.contains(&name.as_str()))
+            && !LACKING.contains(&name.as_str())
+    });
     let mut library = filled(CUDA.to_vec(), ADDRESS, address)?;
     let all_calls = if options.all_calls { ALL_CALLS } else { b"" };
     let memory = if options.memory { MEMORY } else { b"" };
@@ -94,7 +96,8 @@ pub fn lay_out(
     if !returns.split(' ').any(|one| one.starts_with("*=")) {
         leave_out(&mut library, &exported)?;
     }
-    fs::create_dir(folder).and_then(|()| fs::set_permissions(folder, Permissions::from_mode(0o755)))?;
+    fs::create_dir(folder)
+        .and_then(|()| fs::set_permissions(folder, Permissions::from_mode(0o755)))?;
     write(&folder.join(NAME), &library)?;
     if libcuda.with_file_name(SHORT).exists() {
         symlink(NAME, folder.join(SHORT))?;
@@ -124,7 +127,9 @@ pub fn can_run(folder: &Path) -> Result<(), ForwardingError> {
     // The flag ST_NOEXEC of statvfs(3), which rustix does not define for every target.
     if rustix::fs::statvfs(folder).is_ok_and(|about| about.f_flag.bits() & 8 != 0) {
         let folder = folder.display();
-        let why = format!("{folder} is on a file system that runs no programs (noexec): set TMPDIR to another");
+        let why = format!(
+            "{folder} is on a file system that runs no programs (noexec): set TMPDIR to another"
+        );
         return Err(ForwardingError::Impossible(why));
     }
     Ok(())
@@ -134,7 +139,10 @@ pub fn can_run(folder: &Path) -> Result<(), ForwardingError> {
 fn path_of(library: &Path) -> Result<&[u8], ForwardingError> {
     let path = library.as_os_str().as_bytes();
     (path.len() < LONGEST_PATH).then_some(path).ok_or_else(|| {
-        ForwardingError::Impossible(format!("the path of the library is too long: {}", library.display()))
+        ForwardingError::Impossible(format!(
+            "the path of the library is too long: {}",
+            library.display()
+        ))
     })
 }
 
@@ -146,17 +154,29 @@ fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
 
 fn find(library: &[u8], mark: &[u8]) -> Result<usize, ForwardingError> {
     memchr::memmem::find(library, mark).ok_or_else(|| {
-        ForwardingError::Impossible(format!("an embedded library has no `{}`", String::from_utf8_lossy(mark)))
+        ForwardingError::Impossible(format!(
+            "an embedded library has no `{}`",
+            String::from_utf8_lossy(mark)
+        ))
     })
 }
 
 /// Writes bytes behind a mark. The rest of its room stays zero.
-fn filled(mut library: Vec<u8>, (mark, room): (&[u8], usize), bytes: &[u8]) -> Result<Vec<u8>, ForwardingError> {
+fn filled(
+    mut library: Vec<u8>,
+    (mark, room): (&[u8], usize),
+    bytes: &[u8],
+) -> Result<Vec<u8>, ForwardingError> {
     let start = find(&library, mark)? + mark.len();
     if bytes.len() + mark.len() >= room {
-        return Err(ForwardingError::Impossible(format!("`{}` is too long", String::from_utf8_lossy(bytes))));
+        return Err(ForwardingError::Impossible(format!(
+            "`{}` is too long",
+            String::from_utf8_lossy(bytes)
+        )));
     }
-    let target = library.get_mut(start..start + bytes.len()).ok_or_else(ForwardingError::short)?;
+    let target = library
+        .get_mut(start..start + bytes.len())
+        .ok_or_else(ForwardingError::short)?;
     target.copy_from_slice(bytes);
     Ok(library)
 }
@@ -164,7 +184,9 @@ fn filled(mut library: Vec<u8>, (mark, room): (&[u8], usize), bytes: &[u8]) -> R
 /// Replaces the placeholder in the list of needed libraries by the path of the real libcuda.
 fn fill_needed(library: &mut [u8], path: &[u8]) -> Result<(), ForwardingError> {
     let at = find(library, NEEDED)?;
-    let target = library.get_mut(at..=at + path.len()).ok_or_else(ForwardingError::short)?;
+    let target = library
+        .get_mut(at..=at + path.len())
+        .ok_or_else(ForwardingError::short)?;
     let (text, end) = target.split_at_mut(path.len());
     text.copy_from_slice(path);
     end.fill(0);
@@ -187,14 +209,20 @@ pub fn leave_out(library: &mut [u8], exported: &BTreeSet<String>) -> Result<(), 
             let name = table.symbol_name(endian, symbol)?;
             let name = String::from_utf8_lossy(name);
             let is_own = name.starts_with(OWN);
-            if !symbol.is_undefined(endian) && name.starts_with("cu") && !is_own && !exported.contains(name.as_ref()) {
+            if !symbol.is_undefined(endian)
+                && name.starts_with("cu")
+                && !is_own
+                && !exported.contains(name.as_ref())
+            {
                 places.push(offset + index.0 * size_of::<object::elf::Sym64<Endianness>>());
             }
         }
     }
     for place in places {
         // The layout of Elf64_Sym: name (4), info (1), other (1), section index (2), value (8), size (8).
-        let undefined = library.get_mut(place + 6..place + 24).ok_or_else(ForwardingError::short)?;
+        let undefined = library
+            .get_mut(place + 6..place + 24)
+            .ok_or_else(ForwardingError::short)?;
         undefined.fill(0);
     }
     Ok(())
@@ -204,10 +232,15 @@ pub fn leave_out(library: &mut [u8], exported: &BTreeSet<String>) -> Result<(), 
 /// megabytes.
 #[doc(hidden)]
 pub fn exports(path: &Path) -> Result<BTreeSet<String>, ForwardingError> {
-    let unreadable =
-        |why: &dyn std::fmt::Display| ForwardingError::Impossible(format!("cannot read {}: {why}", path.display()));
+    let unreadable = |why: &dyn std::fmt::Display| {
+        ForwardingError::Impossible(format!("cannot read {}: {why}", path.display()))
+    };
     let cache = ReadCache::new(File::open(path).map_err(|error| unreadable(&error))?);
     let file = ElfFile64::<Endianness, _>::parse(&cache).map_err(|error| unreadable(&error))?;
-    let symbols = file.dynamic_symbols().filter(|symbol| symbol.is_definition());
-    Ok(symbols.filter_map(|symbol| symbol.name().ok().map(str::to_owned)).collect())
+    let symbols = file
+        .dynamic_symbols()
+        .filter(|symbol| symbol.is_definition());
+    Ok(symbols
+        .filter_map(|symbol| symbol.name().ok().map(str::to_owned))
+        .collect())
 }

@@ -22,8 +22,17 @@ mod tests {
 
     #[test]
     fn the_library_has_the_hook_and_reads_the_variable() {
-        for text in ["InitializeInjection", "CUDA_PITFALLS_HOOK_MASK", "CUDA_VISIBLE_DEVICES"] {
-            assert!(LIBRARY.windows(text.len()).any(|part| part == text.as_bytes()), "{text}");
+        for text in [
+            "InitializeInjection",
+            "CUDA_PITFALLS_HOOK_MASK",
+            "CUDA_VISIBLE_DEVICES",
+        ] {
+            assert!(
+                LIBRARY
+                    .windows(text.len())
+                    .any(|part| part == text.as_bytes()),
+                "{text}"
+            );
         }
         assert!(LIBRARY.len() < 64 << 10, "{}", LIBRARY.len());
     }

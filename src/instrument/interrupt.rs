@@ -5,7 +5,9 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGXCPU, SIGXFSZ};
+use signal_hook::consts::{
+    SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGXCPU, SIGXFSZ,
+};
 
 use cuda_pitfalls_calls::SIGNALS;
 use cuda_pitfalls_core::clock;
@@ -38,7 +40,8 @@ pub fn is_ignored(signal: i32) -> bool {
     // SAFETY: the call only reads the action, into a live struct of plain values.
     unsafe {
         let mut action = std::mem::zeroed::<libc::sigaction>();
-        libc::sigaction(signal, std::ptr::null(), &raw mut action) == 0 && action.sa_sigaction == libc::SIG_IGN
+        libc::sigaction(signal, std::ptr::null(), &raw mut action) == 0
+            && action.sa_sigaction == libc::SIG_IGN
     }
 }
 
@@ -64,7 +67,12 @@ impl Interrupt {
             // SAFETY: the handler reads a clock and stores a number; both are allowed in a handler.
             unsafe {
                 signal_hook::low_level::register(signal, || {
-                    let _ = CAME_NS.compare_exchange(0, clock::now_ns(), Ordering::Relaxed, Ordering::Relaxed);
+                    let _ = CAME_NS.compare_exchange(
+                        0,
+                        clock::now_ns(),
+                        Ordering::Relaxed,
+                        Ordering::Relaxed,
+                    );
                 })?;
             }
             let (ours, theirs) = UnixStream::pair()?;
@@ -72,12 +80,20 @@ impl Interrupt {
             signal_hook::low_level::pipe::register(signal, theirs)?;
             pipes.push((signal, ours));
         }
-        Ok(Interrupt { pipes, first: None, count: 0 })
+        Ok(Interrupt {
+            pipes,
+            first: None,
+            count: 0,
+        })
     }
 
     /// Installs nothing; for callers that are a library in another program.
     pub fn none() -> Interrupt {
-        Interrupt { pipes: Vec::new(), first: None, count: 0 }
+        Interrupt {
+            pipes: Vec::new(),
+            first: None,
+            count: 0,
+        }
     }
 
     pub(crate) fn fds(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
@@ -111,6 +127,12 @@ impl Interrupt {
 
 /// The C name of a signal, or its number if it has no name here.
 pub fn signal_name(number: i32) -> String {
-    let known = SIGNALS.values.iter().find(|(_, value)| *value == i64::from(number));
-    known.map_or_else(|| format!("signal {number}"), |(name, _)| (*name).to_string())
+    let known = SIGNALS
+        .values
+        .iter()
+        .find(|(_, value)| *value == i64::from(number));
+    known.map_or_else(
+        || format!("signal {number}"),
+        |(name, _)| (*name).to_string(),
+    )
 }

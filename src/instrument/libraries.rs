@@ -75,23 +75,37 @@ pub fn find(
     let mut runtimes = Vec::new();
     for path in wanted {
         let runtime = look_at(program, home, path)?;
-        runtimes
-            .push(runtime.ok_or_else(|| SupervisorError::Missing(vec![format!("a libcudart at {}", path.display())]))?);
+        runtimes.push(runtime.ok_or_else(|| {
+            SupervisorError::Missing(vec![format!("a libcudart at {}", path.display())])
+        })?);
     }
     if wanted.is_empty() {
-        let mapped = found.libraries.iter().find(|library| library.name == "libcudart");
+        let mapped = found
+            .libraries
+            .iter()
+            .find(|library| library.name == "libcudart");
         if let (Some(library), Some(number)) = (mapped, found.runtime) {
             runtimes.push(runtime(&library.path, Some(number)));
         } else if let Some(path) = elsewhere(program) {
             runtimes.extend(look_at(program, home, &path)?);
         }
     }
-    Ok(Libraries { found, beside, runtimes })
+    Ok(Libraries {
+        found,
+        beside,
+        runtimes,
+    })
 }
 
 /// The libraries with the libcuda at a path in place of that which the loader finds, and that libcuda's folder.
-fn with_libcuda(program: &Path, home: &Path, path: &Path) -> Result<(Versions, PathBuf), SupervisorError> {
-    let file = path.canonicalize().map_err(|error| no_libcuda(path, &error.to_string()))?;
+fn with_libcuda(
+    program: &Path,
+    home: &Path,
+    path: &Path,
+) -> Result<(Versions, PathBuf), SupervisorError> {
+    let file = path
+        .canonicalize()
+        .map_err(|error| no_libcuda(path, &error.to_string()))?;
     let links = home.join("libcuda");
     std::fs::create_dir(&links)
         .and_then(|()| link_names(CallLibrary::Driver, &links, &file))
@@ -105,9 +119,15 @@ fn with_libcuda(program: &Path, home: &Path, path: &Path) -> Result<(Versions, P
         return Err(no_libcuda(path, why));
     }
     if found.libraries.iter().any(|library| library.simulated) {
-        return Err(no_libcuda(path, "it belongs to the simulated machine, which `--on sim` asks"));
+        return Err(no_libcuda(
+            path,
+            "it belongs to the simulated machine, which `--on sim` asks",
+        ));
     }
-    Ok((found, file.parent().map(Path::to_path_buf).unwrap_or_default()))
+    Ok((
+        found,
+        file.parent().map(Path::to_path_buf).unwrap_or_default(),
+    ))
 }
 
 fn no_libcuda(path: &Path, why: &str) -> SupervisorError {
@@ -116,45 +136,70 @@ fn no_libcuda(path: &Path, why: &str) -> SupervisorError {
 
 /// Links a file under every name by which a program may open a library.
 fn link_names(library: CallLibrary, folder: &Path, target: &Path) -> io::Result<()> {
-    library.files().iter().try_for_each(|name| symlink(target, folder.join(name)))
+    library
+        .files()
+        .iter()
+        .try_for_each(|name| symlink(target, folder.join(name)))
 }
 
 /// The libcudart at a path; `None` if the file is no libcudart.
 fn look_at(program: &Path, home: &Path, path: &Path) -> Result<Option<Runtime>, SupervisorError> {
     let path = path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
     let versions = supervisor::versions(program, None, home, Some(&path))?;
-    Ok(versions.runtime.map(|number| runtime(&path.to_string_lossy(), Some(number))))
+    Ok(versions
+        .runtime
+        .map(|number| runtime(&path.to_string_lossy(), Some(number))))
 }
 
 /// A libcudart with its version number, such as 12090 for 12.9.
 pub fn runtime(path: &str, number: Option<i32>) -> Runtime {
     let version = number.map(|number| format!("{}.{}", number / 1000, number % 1000 / 10));
-    Runtime { path: path.to_string(), version, number }
+    Runtime {
+        path: path.to_string(),
+        version,
+        number,
+    }
 }
 
 /// The newest libcudart in the usual places. The Python environment into which this program was installed comes first,
 /// because it need not be activated.
 fn elsewhere(program: &Path) -> Option<PathBuf> {
-    let own = program.parent().and_then(Path::parent).and_then(|environment| {
-        let escaped = glob::Pattern::escape(&environment.to_string_lossy());
-        let place = format!("{escaped}/lib/python3*/site-packages/nvidia/*/lib/libcudart.so.*");
-        newest(&place, |found| is_installed_with(program, environment, found))
-    });
+    let own = program
+        .parent()
+        .and_then(Path::parent)
+        .and_then(|environment| {
+            let escaped = glob::Pattern::escape(&environment.to_string_lossy());
+            let place = format!("{escaped}/lib/python3*/site-packages/nvidia/*/lib/libcudart.so.*");
+            newest(&place, |found| {
+                is_installed_with(program, environment, found)
+            })
+        });
     let mut places = Vec::new();
     for (variable, tail) in [
         ("CUDA_HOME", "lib64/libcudart.so.*"),
         ("CUDA_PATH", "lib64/libcudart.so.*"),
         ("CONDA_PREFIX", "lib/libcudart.so.*"),
-        ("VIRTUAL_ENV", "lib/python3*/site-packages/nvidia/*/lib/libcudart.so.*"),
+        (
+            "VIRTUAL_ENV",
+            "lib/python3*/site-packages/nvidia/*/lib/libcudart.so.*",
+        ),
     ] {
-        places.extend(std::env::var(variable).ok().map(|folder| format!("{folder}/{tail}")));
+        places.extend(
+            std::env::var(variable)
+                .ok()
+                .map(|folder| format!("{folder}/{tail}")),
+        );
     }
     places.extend(RUNTIME_PLACES.map(String::from));
     own.or_else(|| places.iter().find_map(|place| newest(place, |_| true)))
 }
 
 fn newest(place: &str, is_wanted: impl Fn(&Path) -> bool) -> Option<PathBuf> {
-    glob::glob(place).ok()?.flatten().filter(|found| is_wanted(found)).max()
+    glob::glob(place)
+        .ok()?
+        .flatten()
+        .filter(|found| is_wanted(found))
+        .max()
 }
 
 /// Whether no stranger owns what is below the environment of the program. An environment of nobody, such as `/tmp` for
@@ -171,15 +216,26 @@ fn is_installed_with(program: &Path, environment: &Path, found: &Path) -> bool {
 ///
 /// # Errors
 /// A link cannot be made.
-pub fn link(folder: &Path, libraries: &Libraries, runtime: Option<&Runtime>) -> io::Result<PathBuf> {
+pub fn link(
+    folder: &Path,
+    libraries: &Libraries,
+    runtime: Option<&Runtime>,
+) -> io::Result<PathBuf> {
     std::fs::create_dir_all(folder)?;
     hook::put(folder)?;
     for found in &libraries.found.libraries {
-        if let Some(library) =
-            [CallLibrary::Driver, CallLibrary::Nvml].into_iter().find(|library| library.name() == found.name)
+        if let Some(library) = [CallLibrary::Driver, CallLibrary::Nvml]
+            .into_iter()
+            .find(|library| library.name() == found.name)
         {
             let traced = traced::libcuda().filter(|_| library == CallLibrary::Driver);
-            link_names(library, folder, traced.as_ref().map_or(Path::new(&found.path), |path| path.as_path()))?;
+            link_names(
+                library,
+                folder,
+                traced
+                    .as_ref()
+                    .map_or(Path::new(&found.path), |path| path.as_path()),
+            )?;
         }
     }
     if let Some(runtime) = runtime {
@@ -195,13 +251,21 @@ pub fn link(folder: &Path, libraries: &Libraries, runtime: Option<&Runtime>) -> 
 pub fn has_compiler(libcuda: &Path) -> bool {
     let folder = libcuda.parent().unwrap_or(Path::new("/")).to_string_lossy();
     let pattern = format!("{}/{COMPILER_OF_LIBCUDA}", glob::Pattern::escape(&folder));
-    glob::glob(&pattern).into_iter().flatten().flatten().next().is_some()
+    glob::glob(&pattern)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .next()
+        .is_some()
 }
 
 /// Links the libraries that a libcuda opens by name, such as its PTX compiler, from its own folder, because those of
 /// the driver are of another version. NVML belongs to the driver.
 fn link_parts(beside: &Path, folder: &Path) -> io::Result<()> {
-    let pattern = format!("{}/{PARTS_OF_LIBCUDA}", glob::Pattern::escape(&beside.to_string_lossy()));
+    let pattern = format!(
+        "{}/{PARTS_OF_LIBCUDA}",
+        glob::Pattern::escape(&beside.to_string_lossy())
+    );
     let parts = glob::glob(&pattern).into_iter().flatten().flatten();
     for part in parts.filter(|part| mapped::library(part.as_os_str().as_bytes()).is_none()) {
         if let Some(name) = part.file_name() {
@@ -221,30 +285,55 @@ mod tests {
         let place = tempfile::tempdir().expect("a folder of our own");
         let (beside, links) = (place.path().join("compat [1]"), place.path().join("links"));
         std::fs::create_dir(&beside).expect("the package");
-        for name in ["libcuda.so.580.95.05", "libnvidia-ptxjitcompiler.so.1", "libnvidia-ml.so.1", "README"] {
+        for name in [
+            "libcuda.so.580.95.05",
+            "libnvidia-ptxjitcompiler.so.1",
+            "libnvidia-ml.so.1",
+            "README",
+        ] {
             std::fs::write(beside.join(name), "").expect("a file in it");
         }
         let libcuda = beside.join("libcuda.so.580.95.05");
         let nvml = place.path().join("libnvidia-ml.so.1");
-        let libraries = [("libcuda", &libcuda), ("libnvidia-ml", &nvml)].map(|(name, path)| MappedLibrary {
-            name: name.to_string(),
-            path: path.to_string_lossy().into_owned(),
-            simulated: false,
-        });
+        let libraries =
+            [("libcuda", &libcuda), ("libnvidia-ml", &nvml)].map(|(name, path)| MappedLibrary {
+                name: name.to_string(),
+                path: path.to_string_lossy().into_owned(),
+                simulated: false,
+            });
         let libraries = libraries.to_vec();
-        let found = Versions { libraries, ..Versions::default() };
-        let folder = link(&links, &Libraries { found, beside: Some(beside.clone()), runtimes: Vec::new() }, None)
-            .expect("a folder of links");
+        let found = Versions {
+            libraries,
+            ..Versions::default()
+        };
+        let folder = link(
+            &links,
+            &Libraries {
+                found,
+                beside: Some(beside.clone()),
+                runtimes: Vec::new(),
+            },
+            None,
+        )
+        .expect("a folder of links");
         let compiler = "libnvidia-ptxjitcompiler.so.1";
         let targets = ["libcuda.so.1", compiler, "libnvidia-ml.so.1", "README"]
             .map(|name| std::fs::read_link(folder.join(name)).ok());
-        assert_eq!(targets, [Some(libcuda), Some(beside.join(compiler)), Some(nvml), None]);
+        assert_eq!(
+            targets,
+            [Some(libcuda), Some(beside.join(compiler)), Some(nvml), None]
+        );
     }
 
     #[test]
     fn the_libcudart_beside_the_installed_program_is_found() {
-        let environment = tempfile::Builder::new().prefix("an [environment] ").tempdir().expect("a folder of our own");
-        let folder = environment.path().join("lib/python3.12/site-packages/nvidia/cu13/lib");
+        let environment = tempfile::Builder::new()
+            .prefix("an [environment] ")
+            .tempdir()
+            .expect("a folder of our own");
+        let folder = environment
+            .path()
+            .join("lib/python3.12/site-packages/nvidia/cu13/lib");
         std::fs::create_dir_all(&folder).expect("below it");
         let library = folder.join("libcudart.so.13");
         std::fs::write(&library, "").expect("a file in it");

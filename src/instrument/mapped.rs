@@ -26,24 +26,39 @@ pub struct MappedLibraries {
 pub fn mapped() -> MappedLibraries {
     let mut mapped = MappedLibraries::default();
     let Ok(maps) = std::fs::read("/proc/self/maps") else {
-        mapped.unknown.push("/proc/self/maps could not be read".to_string());
+        mapped
+            .unknown
+            .push("/proc/self/maps could not be read".to_string());
         return mapped;
     };
     let mut paths: Vec<Vec<u8>> = paths(&maps).collect();
     paths.dedup();
     for path in paths {
-        let Some(library) = library(&path) else { continue };
+        let Some(library) = library(&path) else {
+            continue;
+        };
         let unescaped = unescaped(&path);
         if traced::is_ours(Path::new(OsStr::from_bytes(&unescaped))) {
             continue;
         }
-        let known = [&unescaped, &path].into_iter().find_map(|path| Some((path, is_simulated(path)?)));
+        let known = [&unescaped, &path]
+            .into_iter()
+            .find_map(|path| Some((path, is_simulated(path)?)));
         // A report is text, so bytes that are not UTF-8 are replaced.
-        let shown = String::from_utf8_lossy(known.map_or(&unescaped, |(path, _)| path)).into_owned();
+        let shown =
+            String::from_utf8_lossy(known.map_or(&unescaped, |(path, _)| path)).into_owned();
         match known {
             Some((_, simulated)) if !mapped.known.iter().any(|known| known.path == shown) => {
-                let name = if simulated { "simulated machine" } else { library.name() };
-                mapped.known.push(MappedLibrary { name: name.to_string(), path: shown, simulated });
+                let name = if simulated {
+                    "simulated machine"
+                } else {
+                    library.name()
+                };
+                mapped.known.push(MappedLibrary {
+                    name: name.to_string(),
+                    path: shown,
+                    simulated,
+                });
             }
             Some(_) => {}
             None => mapped.unknown.push(shown),
@@ -76,7 +91,8 @@ fn is_simulated(path: &[u8]) -> Option<bool> {
     use libloading::os::unix::{Library, RTLD_LAZY};
     const RTLD_NOLOAD: i32 = 4;
     // SAFETY: with RTLD_NOLOAD nothing is loaded and no constructor runs.
-    let library = unsafe { Library::open(Some(OsStr::from_bytes(path)), RTLD_LAZY | RTLD_NOLOAD) }.ok()?;
+    let library =
+        unsafe { Library::open(Some(OsStr::from_bytes(path)), RTLD_LAZY | RTLD_NOLOAD) }.ok()?;
     // SAFETY: only the presence of the symbol is asked for.
     Some(unsafe { library.get::<*const ()>(MARKER.as_bytes()) }.is_ok())
 }
@@ -101,13 +117,18 @@ fn is_from_outside(name: &str, value: &OsStr) -> bool {
     let is_ours = traced::is_ours(Path::new(value));
     !value.is_empty()
         && !is_ours
-        && !environment::values(name).is_some_and(|allowed| allowed.iter().any(|allowed| value == allowed.as_str()))
+        && !environment::values(name)
+            .is_some_and(|allowed| allowed.iter().any(|allowed| value == allowed.as_str()))
 }
 
 /// The NVML that this process has mapped; `None` if it is unknown which file that is.
 pub fn mapped_nvml() -> Option<MappedLibrary> {
     let mapped = mapped();
-    mapped.known.into_iter().find(|it| it.serves(CallLibrary::Nvml)).filter(|_| mapped.unknown.is_empty())
+    mapped
+        .known
+        .into_iter()
+        .find(|it| it.serves(CallLibrary::Nvml))
+        .filter(|_| mapped.unknown.is_empty())
 }
 
 /// The number of fields before the path: addresses, permissions, offset, device, inode.
@@ -162,7 +183,11 @@ mod tests {
             (INJECTION, "/opt/libprofiler.so", true),
             ("LD_PRELOAD", INJECTION_LIBRARY, true),
         ] {
-            assert_eq!(is_from_outside(name, OsStr::new(value)), is_outside, "{name}={value}");
+            assert_eq!(
+                is_from_outside(name, OsStr::new(value)),
+                is_outside,
+                "{name}={value}"
+            );
         }
     }
 
@@ -173,6 +198,12 @@ mod tests {
             7f04-7f05 rw-p 00000000 00:00 0 \n\
             7f06-7f07 rw-p 00000000 00:00 0                          [heap]\n";
         let found: Vec<Vec<u8>> = paths(maps).map(|path| unescaped(&path)).collect();
-        assert_eq!(found, [b"/tmp/sp ace/a  b.so".to_vec(), b"/tmp/new\nline\xff/libcuda.so".to_vec()]);
+        assert_eq!(
+            found,
+            [
+                b"/tmp/sp ace/a  b.so".to_vec(),
+                b"/tmp/new\nline\xff/libcuda.so".to_vec()
+            ]
+        );
     }
 }

@@ -21,12 +21,18 @@ pub fn tell(line: &str) {
 /// # Errors
 /// The system refused; `Interrupted` if the user wanted to stop.
 pub fn write(to: impl AsFd, text: &[u8]) -> io::Result<()> {
-    let slice = Timespec { tv_sec: 0, tv_nsec: SLICE_NS as _ };
+    let slice = Timespec {
+        tv_sec: 0,
+        tv_nsec: SLICE_NS as _,
+    };
     let mut rest = text;
     while !rest.is_empty() {
         match poll(&mut [PollFd::new(&to, PollFlags::OUT)], Some(&slice)) {
             Ok(0) if is_overdue() => {
-                return Err(io::Error::new(io::ErrorKind::Interrupted, "it was not read before the run ended"));
+                return Err(io::Error::new(
+                    io::ErrorKind::Interrupted,
+                    "it was not read before the run ended",
+                ));
             }
             Ok(0) | Err(rustix::io::Errno::INTR) => continue,
             Ok(_) => {}

@@ -16,7 +16,9 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use cuda_pitfalls_core::channel::{Channel, ChannelError};
 use cuda_pitfalls_core::clock;
-use cuda_pitfalls_core::sample::{MemoryChange, Polling, STALL_NS, STEP_BYTES, SamplerCommand, SamplerEvent, Stall};
+use cuda_pitfalls_core::sample::{
+    MemoryChange, Polling, STALL_NS, STEP_BYTES, SamplerCommand, SamplerEvent, Stall,
+};
 use gpus::GpuHandles;
 pub(crate) use once::start_once;
 
@@ -70,7 +72,9 @@ fn serve(channel: &mut Channel, library: Option<&std::ffi::OsStr>) -> Result<(),
                     }
                     channel.send(&SamplerEvent::Snapshot(snapshot))?;
                 }
-                SamplerCommand::Polling { rest_us } => free = Some(Running::start(gpus.len(), rest_us)),
+                SamplerCommand::Polling { rest_us } => {
+                    free = Some(Running::start(gpus.len(), rest_us))
+                }
                 SamplerCommand::Stop => {
                     let run = free.take().map(Running::finish).unwrap_or_default();
                     channel.send(&SamplerEvent::Polling(run))?;
@@ -91,7 +95,10 @@ fn serve(channel: &mut Channel, library: Option<&std::ffi::OsStr>) -> Result<(),
 /// Whether a message from the parent arrives within this many microseconds.
 fn is_spoken_to(channel: &Channel, within_us: u64) -> bool {
     let mut fds = [PollFd::new(channel, PollFlags::IN)];
-    let within = Timespec { tv_sec: (within_us / 1_000_000) as i64, tv_nsec: (within_us % 1_000_000 * 1_000) as _ };
+    let within = Timespec {
+        tv_sec: (within_us / 1_000_000) as i64,
+        tv_nsec: (within_us % 1_000_000 * 1_000) as _,
+    };
     poll(&mut fds, Some(&within)).is_ok_and(|ready| ready > 0)
 }
 
@@ -109,7 +116,14 @@ struct Last {
 
 impl Running {
     fn start(gpus: usize, rest_us: u64) -> Running {
-        Running { run: Polling { t_ns: clock::now_ns(), ..Polling::default() }, rest_us, last: vec![None; gpus] }
+        Running {
+            run: Polling {
+                t_ns: clock::now_ns(),
+                ..Polling::default()
+            },
+            rest_us,
+            last: vec![None; gpus],
+        }
     }
 
     /// Reads every GPU once, until a message from the parent arrives. Returns whether one arrived.
@@ -122,7 +136,10 @@ impl Running {
             let used = gpus.used_bytes(gpu);
             let answered = clock::now_ns();
             if answered - asked > STALL_NS && self.run.stalls.len() < MOST_STALLS {
-                self.run.stalls.push(Stall { t_ns: asked, elapsed_ns: answered - asked });
+                self.run.stalls.push(Stall {
+                    t_ns: asked,
+                    elapsed_ns: answered - asked,
+                });
             }
             if let Some(used) = used {
                 self.saw(gpu, answered, used);
@@ -141,17 +158,29 @@ impl Running {
     }
 
     fn saw(&mut self, gpu: usize, t_ns: u64, used_bytes: u64) {
-        let Some(last) = self.last.get_mut(gpu) else { return };
+        let Some(last) = self.last.get_mut(gpu) else {
+            return;
+        };
         if let Some(last) = last {
-            self.run.longest_gap_ns = self.run.longest_gap_ns.max(t_ns.saturating_sub(last.read_ns));
+            self.run.longest_gap_ns = self
+                .run
+                .longest_gap_ns
+                .max(t_ns.saturating_sub(last.read_ns));
             last.read_ns = t_ns;
             if last.stored_bytes.abs_diff(used_bytes) < STEP_BYTES {
                 return;
             }
         }
-        *last = Some(Last { read_ns: t_ns, stored_bytes: used_bytes });
+        *last = Some(Last {
+            read_ns: t_ns,
+            stored_bytes: used_bytes,
+        });
         if self.run.changes.len() < MOST_CHANGES {
-            self.run.changes.push(MemoryChange { t_ns, gpu, used_bytes });
+            self.run.changes.push(MemoryChange {
+                t_ns,
+                gpu,
+                used_bytes,
+            });
         } else {
             self.run.truncated = true;
         }

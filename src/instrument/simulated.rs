@@ -61,7 +61,8 @@ pub fn tell_unmodelled(folder: &Path) -> io::Result<()> {
 
 /// Which functions programs called in vain since [`tell_unmodelled`], by name.
 pub fn unmodelled(folder: &Path) -> BTreeSet<String> {
-    let text = input::read_text(&folder.join(UNMODELLED), MOST_DESCRIPTION_BYTES).unwrap_or_default();
+    let text =
+        input::read_text(&folder.join(UNMODELLED), MOST_DESCRIPTION_BYTES).unwrap_or_default();
     text.lines().map(str::to_owned).collect()
 }
 
@@ -69,7 +70,10 @@ const LIBRARY_NAME: &str = "libcuda_pitfalls_sim.so";
 
 /// The names by which callers and loaders look for the three libraries.
 fn links() -> impl Iterator<Item = &'static str> {
-    CallLibrary::SIMULATED.into_iter().flat_map(CallLibrary::files).copied()
+    CallLibrary::SIMULATED
+        .into_iter()
+        .flat_map(CallLibrary::files)
+        .copied()
 }
 
 /// The size of the file for the library's table of processes, which is smaller. Zeros mean that no process holds
@@ -102,8 +106,15 @@ pub enum MachineError {
 fn lines(error: &toml::de::Error) -> String {
     let text = error.to_string();
     let message = error.message();
-    let shown = text.trim_end().strip_suffix(message.trim_end()).unwrap_or_default();
-    let shown: Vec<String> = shown.lines().map(terminal).chain([terminal(message)]).collect();
+    let shown = text
+        .trim_end()
+        .strip_suffix(message.trim_end())
+        .unwrap_or_default();
+    let shown: Vec<String> = shown
+        .lines()
+        .map(terminal)
+        .chain([terminal(message)])
+        .collect();
     shown.join("\n")
 }
 
@@ -118,7 +129,11 @@ pub fn machine_names() -> Vec<&'static str> {
 /// # Errors
 /// The name is unknown, the description is invalid, or a file cannot be read or written.
 pub fn lay_out(machine: &str, dir: &Path) -> Result<PathBuf, MachineError> {
-    let machine = if machine == SHORT_NAME { defaults::MACHINE } else { machine };
+    let machine = if machine == SHORT_NAME {
+        defaults::MACHINE
+    } else {
+        machine
+    };
     let conf = flatten(machine, &read(machine)?, gpus_of(machine))?;
     fs::create_dir_all(dir).map_err(failed("create", dir))?;
     let folder = fs::canonicalize(dir).map_err(failed("resolve", dir))?;
@@ -147,8 +162,13 @@ pub fn lay_out_nvml(machine: &str, dir: &Path) -> Result<PathBuf, MachineError> 
     let library = folder.join(LIBRARY_NAME);
     let mut bytes = DRIVER.to_vec();
     let reduced = forwarding::leave_out(&mut bytes, &BTreeSet::new()).map_err(io::Error::other);
-    reduced.and_then(|()| fs::write(&library, bytes)).map_err(failed("write", &library))?;
-    for other in CallLibrary::SIMULATED.into_iter().filter(|library| *library != CallLibrary::Nvml) {
+    reduced
+        .and_then(|()| fs::write(&library, bytes))
+        .map_err(failed("write", &library))?;
+    for other in CallLibrary::SIMULATED
+        .into_iter()
+        .filter(|library| *library != CallLibrary::Nvml)
+    {
         hide(&folder, other).map_err(failed("remove a link in", &folder))?;
     }
     Ok(folder)
@@ -163,9 +183,18 @@ pub fn lay_out_stand_in(dir: &Path) -> Result<PathBuf, MachineError> {
     let node = lay_out(defaults::MACHINE, &dir.join("node"))?;
     let folder = dir.join("cuda");
     let options = ForwardingOptions::default();
-    let made = forwarding::lay_out(&folder, &node.join(forwarding::NAME), b"", options, &no_device_returns());
-    made.map_err(io::Error::other).map_err(failed("write", &folder))?;
-    Ok(fs::canonicalize(&folder).map_err(failed("resolve", &folder))?.join(forwarding::NAME))
+    let made = forwarding::lay_out(
+        &folder,
+        &node.join(forwarding::NAME),
+        b"",
+        options,
+        &no_device_returns(),
+    );
+    made.map_err(io::Error::other)
+        .map_err(failed("write", &folder))?;
+    Ok(fs::canonicalize(&folder)
+        .map_err(failed("resolve", &folder))?
+        .join(forwarding::NAME))
 }
 
 /// Takes a library out of the folder of a simulated machine, as if the machine did not have it.
@@ -173,7 +202,12 @@ pub fn lay_out_stand_in(dir: &Path) -> Result<PathBuf, MachineError> {
 /// # Errors
 /// A link cannot be removed.
 pub fn hide(folder: &Path, library: CallLibrary) -> io::Result<()> {
-    library.files().iter().map(|name| folder.join(name)).filter(|link| link.is_symlink()).try_for_each(fs::remove_file)
+    library
+        .files()
+        .iter()
+        .map(|name| folder.join(name))
+        .filter(|link| link.is_symlink())
+        .try_for_each(fs::remove_file)
 }
 
 /// How many of its GPUs a machine has that has no description of its own.
@@ -185,11 +219,18 @@ fn gpus_of(machine: &str) -> Option<usize> {
 
 /// The text of a description, by name or path.
 fn read(machine: &str) -> Result<String, MachineError> {
-    let machine = if gpus_of(machine).is_some() { LARGEST } else { machine };
+    let machine = if gpus_of(machine).is_some() {
+        LARGEST
+    } else {
+        machine
+    };
     if machine.contains('/') || machine.ends_with(".toml") {
         let path = Path::new(machine);
         return input::read_text(path, MOST_DESCRIPTION_BYTES).map_err(|error| {
-            MachineError::Machine(format!("cannot read {}: {error}", terminal(&path.to_string_lossy())))
+            MachineError::Machine(format!(
+                "cannot read {}: {error}",
+                terminal(&path.to_string_lossy())
+            ))
         });
     }
     if machine == NO_DEVICE {
@@ -215,12 +256,19 @@ pub fn flatten(machine: &str, text: &str, gpus: Option<usize>) -> Result<String,
     let name = terminal(machine);
     let mut node: Description = toml::from_str(text).map_err(|error| {
         let why = lines(&error);
-        MachineError::Machine(format!("the description of the simulated machine `{name}` is not valid: {why}"))
+        MachineError::Machine(format!(
+            "the description of the simulated machine `{name}` is not valid: {why}"
+        ))
     })?;
     node.gpu.truncate(gpus.unwrap_or(usize::MAX));
-    node.possible().and_then(|()| conf::text(machine, &node)).map_err(|why| {
-        MachineError::Machine(format!("the simulated machine `{name}` is not possible: {}", terminal(&why)))
-    })
+    node.possible()
+        .and_then(|()| conf::text(machine, &node))
+        .map_err(|why| {
+            MachineError::Machine(format!(
+                "the simulated machine `{name}` is not possible: {}",
+                terminal(&why)
+            ))
+        })
 }
 
 /// Writes a file under another name and renames it, so that a process that has mapped the old file keeps it unchanged.
@@ -232,7 +280,11 @@ fn put(path: &Path, bytes: &[u8]) -> Result<(), MachineError> {
 
 fn failed(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> MachineError {
     let path = path.to_owned();
-    move |source| MachineError::File { action, path, source }
+    move |source| MachineError::File {
+        action,
+        path,
+        source,
+    }
 }
 
 #[cfg(test)]
@@ -245,10 +297,21 @@ mod tests {
             let dir = tempfile::tempdir().unwrap();
             let folder = lay_out(name, &dir.path().join("node")).unwrap();
             for link in links() {
-                assert_eq!(fs::read(folder.join(link)).unwrap().len(), DRIVER.len(), "{link}");
+                assert_eq!(
+                    fs::read(folder.join(link)).unwrap().len(),
+                    DRIVER.len(),
+                    "{link}"
+                );
             }
-            assert!(fs::read_to_string(folder.join("machine.conf")).unwrap().contains(&format!("machine = {name}\n")));
-            assert_eq!(fs::metadata(folder.join("machine.state")).unwrap().len(), STATE_BYTES as u64);
+            assert!(
+                fs::read_to_string(folder.join("machine.conf"))
+                    .unwrap()
+                    .contains(&format!("machine = {name}\n"))
+            );
+            assert_eq!(
+                fs::metadata(folder.join("machine.state")).unwrap().len(),
+                STATE_BYTES as u64
+            );
             // A second machine in the same place replaces the first.
             lay_out(name, &folder).unwrap();
         }

@@ -19,11 +19,24 @@ impl Speaker<'_> {
     }
 
     /// Makes a call, and returns whether it succeeded.
-    pub(crate) fn call(&self, library: CallLibrary, call: &str, make: impl FnOnce() -> i64) -> bool {
-        self.say(&ExaminerMessage::Begin { call: call.to_string() });
+    pub(crate) fn call(
+        &self,
+        library: CallLibrary,
+        call: &str,
+        make: impl FnOnce() -> i64,
+    ) -> bool {
+        self.say(&ExaminerMessage::Begin {
+            call: call.to_string(),
+        });
         let code = make();
-        let status = Status::named(library, code).name.unwrap_or_else(|| code.to_string());
-        self.say(&ExaminerMessage::End(StartCall { call: call.to_string(), code, status }));
+        let status = Status::named(library, code)
+            .name
+            .unwrap_or_else(|| code.to_string());
+        self.say(&ExaminerMessage::End(StartCall {
+            call: call.to_string(),
+            code,
+            status,
+        }));
         code == 0
     }
 }

@@ -25,7 +25,9 @@ mod versions;
 mod watch;
 
 pub use crate::interrupt::{Interrupt, is_ignored, is_overdue, signal_name};
-pub use end::{adopt_orphans, children_of, is_alive, reap_all, reap_orphans, stat, strangers, timespec};
+pub use end::{
+    adopt_orphans, children_of, is_alive, reap_all, reap_orphans, stat, strangers, timespec,
+};
 pub use errand::{Errand, ErrandEnd};
 pub use error::SupervisorError;
 pub use examine::{Examined, examine};

@@ -22,30 +22,47 @@ const PRELOAD_NAME: &str = "libcuda_pitfalls_preload.so";
 
 /// The name of the folder of the hook library, made from the hash of its content.
 static HOOK_FOLDER: LazyLock<String> = LazyLock::new(|| {
-    let digits: String = hmac_sha256::Hash::hash(HOOK).iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+    let digits: String = hmac_sha256::Hash::hash(HOOK)
+        .iter()
+        .take(8)
+        .map(|byte| format!("{byte:02x}"))
+        .collect();
     format!("hook-{digits}")
 });
 
 /// The path of the hook library. It is beside the trace's folder, because it stays after the end of the trace.
 pub fn hook_beside(folder: &Path) -> Option<PathBuf> {
-    folder.parent().map(|place| place.join(HOOK_FOLDER.as_str()).join(PRELOAD_NAME))
+    folder
+        .parent()
+        .map(|place| place.join(HOOK_FOLDER.as_str()).join(PRELOAD_NAME))
 }
 
 /// The folder of the trace, if this process is traced.
 pub fn folder() -> Option<PathBuf> {
-    std::env::var_os(VARIABLE).map(PathBuf::from).filter(|folder| folder.is_absolute())
+    std::env::var_os(VARIABLE)
+        .map(PathBuf::from)
+        .filter(|folder| folder.is_absolute())
 }
 
 /// The forwarding libcuda; `None` if this process is not traced or has none.
 pub fn libcuda() -> Option<PathBuf> {
-    folder().map(|folder| folder.join(CUDA_FOLDER).join(forwarding::NAME)).filter(|path| path.exists())
+    folder()
+        .map(|folder| folder.join(CUDA_FOLDER).join(forwarding::NAME))
+        .filter(|path| path.exists())
 }
 
 /// The variables, in addition to [`VARIABLE`], that a worker needs to be traced too.
 pub(crate) fn environment() -> Vec<(OsString, OsString)> {
-    let hook = folder().and_then(|folder| hook_beside(&folder)).filter(|hook| hook.exists());
-    let Some(hook) = hook.map(PathBuf::into_os_string) else { return Vec::new() };
-    vec![(OsString::from("LD_PRELOAD"), hook.clone()), (OsString::from("CUDA_INJECTION64_PATH"), hook)]
+    let hook = folder()
+        .and_then(|folder| hook_beside(&folder))
+        .filter(|hook| hook.exists());
+    let Some(hook) = hook.map(PathBuf::into_os_string) else {
+        return Vec::new();
+    };
+    vec![
+        (OsString::from("LD_PRELOAD"), hook.clone()),
+        (OsString::from("CUDA_INJECTION64_PATH"), hook),
+    ]
 }
 
 /// Whether a file is one of the trace's own libraries.

@@ -37,7 +37,14 @@ use symbols::Symbols;
 pub unsafe fn run(fd: RawFd) -> ! {
     // SAFETY: the caller guarantees the descriptor.
     let mut channel = unsafe { Channel::inherited(fd) };
-    let Ok(Command::Prepare { calls, channels, probes, process, filtered }) = channel.receive() else {
+    let Ok(Command::Prepare {
+        calls,
+        channels,
+        probes,
+        process,
+        filtered,
+    }) = channel.receive()
+    else {
         std::process::exit(70);
     };
     report_panics(fd);
@@ -49,7 +56,9 @@ pub unsafe fn run(fd: RawFd) -> ! {
     }
     if filtered && lacks.is_none() {
         let set_aside: Vec<RawFd> = channels.values().map(|set_aside| set_aside.fd).collect();
-        lacks = filter::install(&channel, &set_aside).err().map(|error| format!("seccomp: error {error}"));
+        lacks = filter::install(&channel, &set_aside)
+            .err()
+            .map(|error| format!("seccomp: error {error}"));
     }
     let (symbols, mut missing) = Symbols::resolve(&calls, probes);
     missing.extend(lacks);
@@ -92,7 +101,9 @@ fn report_panics(fd: RawFd) {
         // SAFETY: the descriptor stays open for the life of the process; forgetting the channel
         // below keeps this borrowed use from closing it.
         let channel = unsafe { Channel::inherited(fd) };
-        let _ = channel.send(&Event::Broken { message: info.to_string() });
+        let _ = channel.send(&Event::Broken {
+            message: info.to_string(),
+        });
         std::mem::forget(channel);
     }));
 }
@@ -113,14 +124,17 @@ impl Worker {
                 Ok(Command::Run { step, call, bytes }) => {
                     self.know(bytes);
                     self.dispatch(channel, process, step, &call);
-                    let becomes = lock(&self.leaving).take_if(|leaving| matches!(leaving, Leaving::Exec));
+                    let becomes =
+                        lock(&self.leaving).take_if(|leaving| matches!(leaving, Leaving::Exec));
                     if let Some(leaving) = becomes {
                         leaving.go(self, channel, None);
                     }
                 }
                 Ok(Command::Finish) => return,
                 Ok(Command::Prepare { .. }) => {
-                    let _ = channel.send(&Event::Broken { message: "prepared twice".to_string() });
+                    let _ = channel.send(&Event::Broken {
+                        message: "prepared twice".to_string(),
+                    });
                 }
                 // The parent is gone.
                 Err(_) => std::process::exit(70),
@@ -129,16 +143,27 @@ impl Worker {
     }
 
     /// Makes a step on its thread, and waits for it.
-    fn dispatch(self: &Arc<Self>, channel: &Channel, process: Option<&str>, index: usize, step: &Step) {
+    fn dispatch(
+        self: &Arc<Self>,
+        channel: &Channel,
+        process: Option<&str>,
+        index: usize,
+        step: &Step,
+    ) {
         let on = step.on.as_deref();
         if on.is_none() || on == process {
             self.make(channel, index, step);
             return;
         }
         // The table must be unlocked meanwhile: the step may be a fork, and the child must find every lock free.
-        let thread = on.and_then(|name| lock(&self.threads).get(name).map(|at| (at.jobs.clone(), at.done.clone())));
-        let made =
-            thread.is_some_and(|(jobs, done)| jobs.send((index, step.clone())).is_ok() && lock(&done).recv().is_ok());
+        let thread = on.and_then(|name| {
+            lock(&self.threads)
+                .get(name)
+                .map(|at| (at.jobs.clone(), at.done.clone()))
+        });
+        let made = thread.is_some_and(|(jobs, done)| {
+            jobs.send((index, step.clone())).is_ok() && lock(&done).recv().is_ok()
+        });
         if !made {
             let message = format!("step {index} is for {on:?}, which does not run in this process");
             let _ = channel.send(&Event::Broken { message });
@@ -148,10 +173,15 @@ impl Worker {
     /// Makes a step on the calling thread, and reports it to the parent.
     fn make(self: &Arc<Self>, channel: &Channel, index: usize, step: &Step) {
         let Some(call) = calls::find(&step.call) else {
-            let _ = channel.send(&Event::Broken { message: format!("unknown step {}", step.call) });
+            let _ = channel.send(&Event::Broken {
+                message: format!("unknown step {}", step.call),
+            });
             return;
         };
-        let _ = channel.send(&Event::Begin { step: index, t_ns: clock::now_ns() });
+        let _ = channel.send(&Event::Begin {
+            step: index,
+            t_ns: clock::now_ns(),
+        });
         let outcome = if call.library == CallLibrary::Harness {
             action::make(self, channel, call, step)
         } else {
@@ -171,7 +201,11 @@ impl Worker {
         if self.probes {
             let started = clock::now_ns();
             let probe = probe::look(&self.symbols);
-            let _ = channel.send(&Event::Probe { step: index, elapsed_ns: clock::now_ns() - started, probe });
+            let _ = channel.send(&Event::Probe {
+                step: index,
+                elapsed_ns: clock::now_ns() - started,
+                probe,
+            });
         }
     }
 }

@@ -27,7 +27,10 @@ pub(crate) fn file(text: &str) -> Result<PathBuf, &'static str> {
 }
 
 pub(crate) fn duration(text: &str) -> Result<Duration, &'static str> {
-    let (number, unit) = text.split_at(text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len()));
+    let (number, unit) = text.split_at(
+        text.find(|c: char| !c.is_ascii_digit())
+            .unwrap_or(text.len()),
+    );
     let factor = match unit {
         "s" => 1,
         "m" => 60,
@@ -35,8 +38,14 @@ pub(crate) fn duration(text: &str) -> Result<Duration, &'static str> {
         "d" => 86400,
         _ => 0,
     };
-    let seconds = number.parse::<u64>().ok().and_then(|number| number.checked_mul(factor)).filter(|_| factor > 0);
-    seconds.map(Duration::from_secs).ok_or("a number with s, m, h or d, such as 90s")
+    let seconds = number
+        .parse::<u64>()
+        .ok()
+        .and_then(|number| number.checked_mul(factor))
+        .filter(|_| factor > 0);
+    seconds
+        .map(Duration::from_secs)
+        .ok_or("a number with s, m, h or d, such as 90s")
 }
 
 pub(crate) fn on(text: &str) -> Result<On, String> {
@@ -48,7 +57,9 @@ pub(crate) fn on(text: &str) -> Result<On, String> {
             Some(machine) if !machine.is_empty() => Ok(On::Sim(Some(machine.to_string()))),
             _ => {
                 let machines = simulated::machine_names().join(", ");
-                Err(format!("one of cuda, auto, sim, sim:MACHINE; machines: {machines}"))
+                Err(format!(
+                    "one of cuda, auto, sim, sim:MACHINE; machines: {machines}"
+                ))
             }
         },
     }
@@ -62,11 +73,16 @@ pub(crate) fn reading_time(text: &str) -> Result<ReadingTime, &'static str> {
         "USR2" => return Ok(ReadingTime::Signal(libc::SIGUSR2)),
         _ => {}
     }
-    let seconds = text.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    let seconds = text
+        .parse()
+        .ok()
+        .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
     seconds
         .filter(|after| *after <= LONGEST_PROGRAM)
         .map(ReadingTime::After)
-        .ok_or("seconds since the program's start, such as 12.5, or one of the signals USR1 and USR2")
+        .ok_or(
+            "seconds since the program's start, such as 12.5, or one of the signals USR1 and USR2",
+        )
 }
 
 pub(crate) fn hazard(text: &str) -> Result<Hazard, String> {
@@ -78,16 +94,30 @@ pub(crate) fn hazard(text: &str) -> Result<Hazard, String> {
 
 /// A reason that says nothing would excuse anything.
 pub(crate) fn reason(text: &str) -> Result<String, &'static str> {
-    if text.trim().is_empty() { Err("a reason in words") } else { Ok(text.to_string()) }
+    if text.trim().is_empty() {
+        Err("a reason in words")
+    } else {
+        Ok(text.to_string())
+    }
 }
 
 pub(crate) fn requirement(text: &str) -> Result<Requirement, String> {
     let requirement = text.split_once('=').and_then(|(what, wanted)| {
-        let what = Required::ALL.into_iter().find(|known| known.name() == what)?;
-        Some(Requirement::new(what, digits(wanted).filter(|wanted| *wanted > 0)?))
+        let what = Required::ALL
+            .into_iter()
+            .find(|known| known.name() == what)?;
+        Some(Requirement::new(
+            what,
+            digits(wanted).filter(|wanted| *wanted > 0)?,
+        ))
     });
     requirement.ok_or_else(|| {
-        format!("{}, with N at least 1", Required::ALL.map(|what| format!("{}=N", what.name())).join(" or "))
+        format!(
+            "{}, with N at least 1",
+            Required::ALL
+                .map(|what| format!("{}=N", what.name()))
+                .join(" or ")
+        )
     })
 }
 
@@ -97,7 +127,9 @@ const LABEL_BYTES: (usize, usize) = (63, 255);
 pub(crate) fn label(text: &str) -> Result<(String, String), String> {
     let read = text.split_once('=').filter(|(name, value)| {
         name.starts_with(|first: char| first.is_ascii_alphabetic())
-            && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte))
+            && name
+                .bytes()
+                .all(|byte| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte))
             && name.len() <= LABEL_BYTES.0
             && (1..=LABEL_BYTES.1).contains(&value.len())
             && !value.chars().any(char::is_control)
@@ -125,29 +157,49 @@ pub(crate) fn nonce(text: &str) -> Result<String, &'static str> {
 }
 
 pub(crate) fn generate(text: &str) -> Result<usize, String> {
-    let count = text.parse::<usize>().ok().filter(|count| *count <= MOST_GENERATED);
+    let count = text
+        .parse::<usize>()
+        .ok()
+        .filter(|count| *count <= MOST_GENERATED);
     count.ok_or_else(|| format!("a number of masks, at most {MOST_GENERATED}"))
 }
 
 /// More at once would only wait for each other.
 pub(crate) fn jobs(text: &str) -> Result<usize, &'static str> {
-    text.parse::<usize>().ok().filter(|jobs| (1..=256).contains(jobs)).ok_or("a number from 1 to 256")
+    text.parse::<usize>()
+        .ok()
+        .filter(|jobs| (1..=256).contains(jobs))
+        .ok_or("a number from 1 to 256")
 }
 
 pub(crate) fn size(text: &str) -> Result<u64, &'static str> {
-    let bytes = size::bytes(text).ok().and_then(|bytes| u64::try_from(bytes).ok());
-    bytes.filter(|bytes| *bytes >= 1 << 20).ok_or("a size with MiB or GiB, such as 24GiB")
+    let bytes = size::bytes(text)
+        .ok()
+        .and_then(|bytes| u64::try_from(bytes).ok());
+    bytes
+        .filter(|bytes| *bytes >= 1 << 20)
+        .ok_or("a size with MiB or GiB, such as 24GiB")
 }
 
 pub(crate) fn timeout(text: &str) -> Result<Duration, &'static str> {
-    duration(text).and_then(|limit| if limit.is_zero() { Err("at least 1s") } else { Ok(limit) })
+    duration(text).and_then(|limit| {
+        if limit.is_zero() {
+            Err("at least 1s")
+        } else {
+            Ok(limit)
+        }
+    })
 }
 
 pub(crate) fn versions(text: &str) -> Result<(String, String), &'static str> {
-    let versions = text
-        .split_once(',')
-        .filter(|(a, b)| [a, b].iter().all(|it| !it.is_empty() && it.chars().all(|c| c.is_ascii_digit() || c == '.')));
-    versions.map(|(a, b)| (a.to_string(), b.to_string())).ok_or("two versions, such as 12.9,13.0")
+    let versions = text.split_once(',').filter(|(a, b)| {
+        [a, b]
+            .iter()
+            .all(|it| !it.is_empty() && it.chars().all(|c| c.is_ascii_digit() || c == '.'))
+    });
+    versions
+        .map(|(a, b)| (a.to_string(), b.to_string()))
+        .ok_or("two versions, such as 12.9,13.0")
 }
 
 pub(crate) fn shard(text: &str) -> Result<Shard, &'static str> {
@@ -156,10 +208,16 @@ pub(crate) fn shard(text: &str) -> Result<Shard, &'static str> {
 
 /// An address to which a page may link: nothing that a browser would run.
 pub(crate) fn address(text: &str) -> Result<String, &'static str> {
-    let is_address = ["https://", "http://", "file:///", "/", "./", "../"].iter().any(|start| text.starts_with(start));
+    let is_address = ["https://", "http://", "file:///", "/", "./", "../"]
+        .iter()
+        .any(|start| text.starts_with(start));
     match text {
-        _ if !is_address => Err("an address such as https://example.org/docs, or a path that begins with / or ."),
-        _ if text.contains(|c: char| c.is_whitespace() || c.is_control()) => Err("an address has no blanks"),
+        _ if !is_address => {
+            Err("an address such as https://example.org/docs, or a path that begins with / or .")
+        }
+        _ if text.contains(|c: char| c.is_whitespace() || c.is_control()) => {
+            Err("an address has no blanks")
+        }
         text => Ok(text.to_owned()),
     }
 }
@@ -170,32 +228,80 @@ mod tests {
 
     #[test]
     fn a_reading_is_asked_for_by_seconds_or_by_a_signal_that_programs_do_not_live_by() {
-        assert_eq!(reading_time("12.5"), Ok(ReadingTime::After(Duration::from_millis(12_500))));
+        assert_eq!(
+            reading_time("12.5"),
+            Ok(ReadingTime::After(Duration::from_millis(12_500)))
+        );
         assert_eq!(reading_time("0"), Ok(ReadingTime::After(Duration::ZERO)));
         for name in ["USR2", "SIGUSR2", "usr2"] {
-            assert_eq!(reading_time(name), Ok(ReadingTime::Signal(libc::SIGUSR2)), "{name}");
+            assert_eq!(
+                reading_time(name),
+                Ok(ReadingTime::Signal(libc::SIGUSR2)),
+                "{name}"
+            );
         }
-        for bad in ["", "-1", "nan", "inf", "1e300", "5s", "TERM", "SIGKILL", "SIG", "USR3"] {
-            assert!(reading_time(bad).unwrap_err().contains("USR1 and USR2"), "{bad}");
+        for bad in [
+            "", "-1", "nan", "inf", "1e300", "5s", "TERM", "SIGKILL", "SIG", "USR3",
+        ] {
+            assert!(
+                reading_time(bad).unwrap_err().contains("USR1 and USR2"),
+                "{bad}"
+            );
         }
     }
 
     #[test]
     fn labels_are_read_strictly() {
-        assert_eq!(label("node=gpu-17=b"), Ok(("node".to_string(), "gpu-17=b".to_string())));
-        for bad in ["node", "node=", "=x", "1node=x", "no de=x", "node=a\nb", &format!("{}=x", "n".repeat(64))] {
-            assert!(label(bad).unwrap_err().to_string().contains("such as node=gpu-17"), "{bad}");
+        assert_eq!(
+            label("node=gpu-17=b"),
+            Ok(("node".to_string(), "gpu-17=b".to_string()))
+        );
+        for bad in [
+            "node",
+            "node=",
+            "=x",
+            "1node=x",
+            "no de=x",
+            "node=a\nb",
+            &format!("{}=x", "n".repeat(64)),
+        ] {
+            assert!(
+                label(bad)
+                    .unwrap_err()
+                    .to_string()
+                    .contains("such as node=gpu-17"),
+                "{bad}"
+            );
         }
     }
 
     #[test]
     fn requirements_are_read_strictly() {
-        assert_eq!(requirement("gpus=2").unwrap(), Requirement::new(Required::Gpus, 2));
-        assert_eq!(requirement("answers=150").unwrap(), Requirement::new(Required::Answers, 150));
-        for bad in
-            ["gpus", "gpus=", "gpus=0", "gpus=-1", "gpus=+1", "gpus=2.5", "GPUs=2", "gpu=2", "=2", "gpus=2,answers=1"]
-        {
-            assert_eq!(requirement(bad).unwrap_err().to_string(), "gpus=N or answers=N, with N at least 1", "{bad}");
+        assert_eq!(
+            requirement("gpus=2").unwrap(),
+            Requirement::new(Required::Gpus, 2)
+        );
+        assert_eq!(
+            requirement("answers=150").unwrap(),
+            Requirement::new(Required::Answers, 150)
+        );
+        for bad in [
+            "gpus",
+            "gpus=",
+            "gpus=0",
+            "gpus=-1",
+            "gpus=+1",
+            "gpus=2.5",
+            "GPUs=2",
+            "gpu=2",
+            "=2",
+            "gpus=2,answers=1",
+        ] {
+            assert_eq!(
+                requirement(bad).unwrap_err().to_string(),
+                "gpus=N or answers=N, with N at least 1",
+                "{bad}"
+            );
         }
     }
 }

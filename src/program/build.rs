@@ -32,11 +32,15 @@ fn main() {
 fn commit() -> Option<String> {
     let here = env::var_os("CARGO_MANIFEST_DIR")?;
     // A package that was unpacked inside another repository is no checkout of ours.
-    if fs::canonicalize(git(&here, &["rev-parse", "--show-toplevel"])?).ok()? != fs::canonicalize(&here).ok()? {
+    if fs::canonicalize(git(&here, &["rev-parse", "--show-toplevel"])?).ok()?
+        != fs::canonicalize(&here).ok()?
+    {
         return None;
     }
     for name in ["HEAD", "index"] {
-        if let Some(path) = git(&here, &["rev-parse", "--git-path", name]).filter(|path| Path::new(path).exists()) {
+        if let Some(path) =
+            git(&here, &["rev-parse", "--git-path", name]).filter(|path| Path::new(path).exists())
+        {
             println!("cargo::rerun-if-changed={path}");
         }
     }
@@ -44,7 +48,13 @@ fn commit() -> Option<String> {
     let index = Path::new(&env::var_os("OUT_DIR")?).join("index");
     fs::copy(git(&here, &["rev-parse", "--git-path", "index"])?, &index).ok()?;
     let mut describe = Command::new("git");
-    describe.arg("-C").arg(&here).args(["describe", "--always", "--dirty", "--exclude=*", "--abbrev=12"]);
+    describe.arg("-C").arg(&here).args([
+        "describe",
+        "--always",
+        "--dirty",
+        "--exclude=*",
+        "--abbrev=12",
+    ]);
     said(describe.env("GIT_INDEX_FILE", &index))
 }
 
@@ -63,5 +73,6 @@ fn said(command: &mut Command) -> Option<String> {
 fn write_declared() -> Result<(), Box<dyn Error>> {
     let out = env::var_os("OUT_DIR").ok_or("cargo did not set OUT_DIR")?;
     let path = Path::new(&out).join("declared.rs");
-    Ok(fs::write(&path, declared::source()).map_err(|error| format!("cannot write {}: {error}", path.display()))?)
+    Ok(fs::write(&path, declared::source())
+        .map_err(|error| format!("cannot write {}: {error}", path.display()))?)
 }

@@ -37,25 +37,40 @@ use cuda_pitfalls_instrument::umask;
 /// Runs the command. A panic is a fault of ours, whichever command it ends.
 pub fn main() -> Exit {
     umask::take_over();
-    std::panic::catch_unwind(command).unwrap_or_else(|_| Err(named(Exit::Internal))).unwrap_or_else(|said| said)
+    std::panic::catch_unwind(command)
+        .unwrap_or_else(|_| Err(named(Exit::Internal)))
+        .unwrap_or_else(|said| said)
 }
 
 /// The commands by their names, each with what it does.
 pub fn commands() -> Vec<(String, String)> {
     let program = help::command();
-    let shown = program.get_subcommands().filter(|command| !command.is_hide_set());
-    shown.map(|it| (it.get_name().to_owned(), it.get_about().map(ToString::to_string).unwrap_or_default())).collect()
+    let shown = program
+        .get_subcommands()
+        .filter(|command| !command.is_hide_set());
+    shown
+        .map(|it| {
+            (
+                it.get_name().to_owned(),
+                it.get_about().map(ToString::to_string).unwrap_or_default(),
+            )
+        })
+        .collect()
 }
 
 /// Whether the command line is understood; none of its commands is run.
 pub fn is_understood(arguments: &[String]) -> bool {
     let matches = help::command().try_get_matches_from(arguments);
-    matches.and_then(|matches| Cli::from_arg_matches(&matches)).is_ok()
+    matches
+        .and_then(|matches| Cli::from_arg_matches(&matches))
+        .is_ok()
 }
 
 fn command() -> Outcome {
     let matches = help::command().try_get_matches();
-    let cli = matches.and_then(|matches| Cli::from_arg_matches(&matches)).map_err(|error| misused(&error))?;
+    let cli = matches
+        .and_then(|matches| Cli::from_arg_matches(&matches))
+        .map_err(|error| misused(&error))?;
     terminal::choose(cli.color);
     Ok(match cli.command {
         CliCommand::Run(arguments) => run::run(*arguments)?,

@@ -3,7 +3,9 @@
 
 use std::collections::BTreeSet;
 
-use cuda_pitfalls_calls::{self as calls, Call, CallLibrary, Constants, Output, Param, ParamKind, Returns};
+use cuda_pitfalls_calls::{
+    self as calls, Call, CallLibrary, Constants, Output, Param, ParamKind, Returns,
+};
 
 /// The version of CUDA whose headers the bindings are made from, by the features of cudarc.
 const VERSION: u32 = 13040;
@@ -23,13 +25,25 @@ const WITHOUT_BINDING: [&str; 7] = [
 pub(crate) fn source() -> String {
     let compared: Vec<&Call> = calls::all().filter(|call| has_binding(call)).collect();
     // A struct that several calls take is compared once.
-    let structs: BTreeSet<String> =
-        compared.iter().flat_map(|call| call.params.iter().flat_map(|param| of_struct(call.library, param))).collect();
+    let structs: BTreeSet<String> = compared
+        .iter()
+        .flat_map(|call| {
+            call.params
+                .iter()
+                .flat_map(|param| of_struct(call.library, param))
+        })
+        .collect();
     let prototypes = compared.iter().map(|call| prototype(call));
-    let statements = prototypes.chain(structs).chain(Constants::all().iter().flat_map(constants)).chain(statuses());
+    let statements = prototypes
+        .chain(structs)
+        .chain(Constants::all().iter().flat_map(constants))
+        .chain(statuses());
     let count = format!("pub(super) const CALLS: usize = {};", compared.len());
     let version = assertion(format!("driver::CUDA_VERSION == {VERSION}"));
-    statements.chain([count, version]).collect::<Vec<_>>().join("\n")
+    statements
+        .chain([count, version])
+        .collect::<Vec<_>>()
+        .join("\n")
 }
 
 fn assertion(what: String) -> String {
@@ -37,7 +51,8 @@ fn assertion(what: String) -> String {
 }
 
 fn has_binding(call: &Call) -> bool {
-    let declared = call.since.is_none_or(|since| since <= VERSION) && call.until.is_none_or(|until| until >= VERSION);
+    let declared = call.since.is_none_or(|since| since <= VERSION)
+        && call.until.is_none_or(|until| until >= VERSION);
     module(call.library).is_some() && declared && !WITHOUT_BINDING.contains(&call.name)
 }
 
@@ -54,17 +69,26 @@ fn module(library: CallLibrary) -> Option<&'static str> {
 
 fn prototype(call: &Call) -> String {
     let Call { name, library, .. } = call;
-    let declared = call.params.iter().filter(|param| !param.older && !param.c_type.is_empty());
+    let declared = call
+        .params
+        .iter()
+        .filter(|param| !param.older && !param.c_type.is_empty());
     let types: Vec<String> = declared.map(|param| rust(*library, param.c_type)).collect();
     let types = types.join(", ");
     let status = rust(*library, library.status_type().unwrap_or("int"));
-    let returned = if call.returns == Returns::Text { rust(*library, "const char *") } else { status };
+    let returned = if call.returns == Returns::Text {
+        rust(*library, "const char *")
+    } else {
+        status
+    };
     match library {
         CallLibrary::Nvml => format!(
             "const _: fn(&nvml::NvmlLib) -> Option<unsafe extern \"C\" fn({types}) -> {returned}> = \
              |library| library.{name}.as_ref().ok().copied();"
         ),
-        CallLibrary::Libc => format!("const _: unsafe extern \"C\" fn({types}) -> {returned} = libc::{name};"),
+        CallLibrary::Libc => {
+            format!("const _: unsafe extern \"C\" fn({types}) -> {returned} = libc::{name};")
+        }
         _ => {
             let module = module(*library).unwrap_or_default();
             format!("const _: unsafe fn({types}) -> {returned} = {module}::{name};")
@@ -75,7 +99,11 @@ fn prototype(call: &Call) -> String {
 fn rust(library: CallLibrary, c_type: &str) -> String {
     let mut is_const = c_type.starts_with("const ");
     let (base, pointers) = c_type.split_at(c_type.find('*').unwrap_or(c_type.len()));
-    let base = base.trim_start_matches("const ").trim_start_matches("struct ").trim_start_matches("enum ").trim();
+    let base = base
+        .trim_start_matches("const ")
+        .trim_start_matches("struct ")
+        .trim_start_matches("enum ")
+        .trim();
     let mut rust = match base {
         "void" => "std::ffi::c_void".to_string(),
         "char" => "std::ffi::c_char".to_string(),
@@ -98,28 +126,51 @@ fn rust(library: CallLibrary, c_type: &str) -> String {
 
 /// Size and offsets of the struct that a parameter points to.
 fn of_struct(library: CallLibrary, param: &Param) -> Vec<String> {
-    let pointee = param.c_type.trim_start_matches("const ").trim_end_matches('*').trim_end();
+    let pointee = param
+        .c_type
+        .trim_start_matches("const ")
+        .trim_end_matches('*')
+        .trim_end();
     if matches!(pointee, "void" | "char") {
         return Vec::new();
     }
     let of = rust(library, pointee);
     let (size, members): (String, Vec<(&str, usize)>) = match param.kind {
         ParamKind::In(template) => {
-            let preset = template.preset.iter().map(|word| (word.member, word.offset));
+            let preset = template
+                .preset
+                .iter()
+                .map(|word| (word.member, word.offset));
             let given = (template.member, template.given);
-            (format!("== {}", template.size), preset.chain([given]).collect())
+            (
+                format!("== {}", template.size),
+                preset.chain([given]).collect(),
+            )
         }
         ParamKind::Out(Output::Struct(layout)) => {
             let preset = layout.preset.iter().map(|word| (word.member, word.offset));
-            let fields = layout.fields.iter().map(|field| (field.member, field.offset));
-            (format!("<= {}", layout.size), preset.chain(fields).collect())
+            let fields = layout
+                .fields
+                .iter()
+                .map(|field| (field.member, field.offset));
+            (
+                format!("<= {}", layout.size),
+                preset.chain(fields).collect(),
+            )
         }
-        ParamKind::Block(_, size) | ParamKind::Out(Output::Blob(_, size)) => (format!("== {size}"), Vec::new()),
+        ParamKind::Block(_, size) | ParamKind::Out(Output::Blob(_, size)) => {
+            (format!("== {size}"), Vec::new())
+        }
         _ => return Vec::new(),
     };
     let members = members.into_iter().filter(|(member, _)| *member != "*");
-    let offsets = members.map(|(member, offset)| format!("std::mem::offset_of!({of}, {}) == {offset}", path(member)));
-    std::iter::once(format!("size_of::<{of}>() {size}")).chain(offsets).map(assertion).collect()
+    let offsets = members.map(|(member, offset)| {
+        format!("std::mem::offset_of!({of}, {}) == {offset}", path(member))
+    });
+    std::iter::once(format!("size_of::<{of}>() {size}"))
+        .chain(offsets)
+        .map(assertion)
+        .collect()
 }
 
 /// A member in the bindings: a keyword has an underscore, and an anonymous union has a name.
@@ -135,10 +186,16 @@ fn path(member: &str) -> String {
 fn constants(set: &Constants) -> Vec<String> {
     let mut held = Vec::new();
     for (name, value) in &set.values {
-        let start = if name.starts_with("cuda") { "cuda" } else { "CU" };
+        let start = if name.starts_with("cuda") {
+            "cuda"
+        } else {
+            "CU"
+        };
         let of_type = set.types.iter().find(|of| of.starts_with(start));
         let constant = match (name.get(..4), of_type) {
-            (Some("CU_C" | "CU_D" | "CU_F" | "CU_L" | "CU_M" | "CU_P"), Some(of)) => format!("driver::{of}::{name}"),
+            (Some("CU_C" | "CU_D" | "CU_F" | "CU_L" | "CU_M" | "CU_P"), Some(of)) => {
+                format!("driver::{of}::{name}")
+            }
             // Macros that no bindings have.
             (Some("cuda"), _) if set.name == "stream" => continue,
             (Some("cuda"), Some(of)) => format!("runtime::{of}::{name}"),
@@ -159,11 +216,17 @@ fn statuses() -> impl Iterator<Item = String> {
         (CallLibrary::Libc, "libc::"),
     ];
     of.into_iter().flat_map(|(library, start)| {
-        let known = calls::status::table(library).iter().filter(move |(code, _)| {
-            i64::from(*code) != calls::status::SIM_NOT_MODELLED && (library != CallLibrary::Libc || *code != 0)
-        });
+        let known = calls::status::table(library)
+            .iter()
+            .filter(move |(code, _)| {
+                i64::from(*code) != calls::status::SIM_NOT_MODELLED
+                    && (library != CallLibrary::Libc || *code != 0)
+            });
         known.map(move |(code, name)| {
-            assertion(format!("{start}{} as i64 == {code}", name.to_str().unwrap_or_default()))
+            assertion(format!(
+                "{start}{} as i64 == {code}",
+                name.to_str().unwrap_or_default()
+            ))
         })
     })
 }

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 
 use cuda_pitfalls_answers::known::NeedFacts;
 use cuda_pitfalls_core::examination::{
-    Examination, ExaminerMessage, FileTry, HostState, LibraryStart, ProcessExamination, StartChange, StartEnd, Started,
-    Want,
+    Examination, ExaminerMessage, FileTry, HostState, LibraryStart, ProcessExamination,
+    StartChange, StartEnd, Started, Want,
 };
 use cuda_pitfalls_instrument::examiner::{self, place};
 use cuda_pitfalls_instrument::folder::Folder;
@@ -87,12 +87,20 @@ impl<'a> Doctor<'a> {
             On::Cuda | On::Auto => (Folder::create().ok(), None),
             On::Sim(machine) => {
                 let home = Folder::create().map_err(DoctorError::Folder)?;
-                let machine = machine.as_deref().unwrap_or(cuda_pitfalls_core::defaults::MACHINE);
+                let machine = machine
+                    .as_deref()
+                    .unwrap_or(cuda_pitfalls_core::defaults::MACHINE);
                 let simulated = simulated::lay_out(machine, &home.path().join("node"))?;
                 (Some(home), Some(simulated))
             }
         };
-        Ok(Doctor { program, deadline_ms, home, simulated, interrupt })
+        Ok(Doctor {
+            program,
+            deadline_ms,
+            home,
+            simulated,
+            interrupt,
+        })
     }
 
     /// Tries how CUDA starts here; if it does not, also without each part of the environment.
@@ -100,7 +108,10 @@ impl<'a> Doctor<'a> {
     /// # Errors
     /// A process could not be killed, or the user stopped it.
     pub(crate) fn examine(&mut self, needs: &[NeedFacts]) -> Result<Examination, DoctorError> {
-        let mut examination = Examination { place: self.place(), ..Examination::default() };
+        let mut examination = Examination {
+            place: self.place(),
+            ..Examination::default()
+        };
         let as_it_is = self.environment();
         let driver = self.start(Started::Driver, as_it_is.clone(), None, true)?;
         let nvml = self.start(Started::Nvml, as_it_is.clone(), None, false)?;
@@ -109,8 +120,15 @@ impl<'a> Doctor<'a> {
             self.attempt(&mut examination, as_it_is, needs)?;
         }
         // A process of ours that does not start says nothing of CUDA, unless it is found what keeps processes from it.
-        let is_refused = examination.system_calls.iter().any(|tried| tried.error.is_some());
-        if let Some(end) = driver.ended.as_ref().filter(|end| end.is_not_started() && !is_refused) {
+        let is_refused = examination
+            .system_calls
+            .iter()
+            .any(|tried| tried.error.is_some());
+        if let Some(end) = driver
+            .ended
+            .as_ref()
+            .filter(|end| end.is_not_started() && !is_refused)
+        {
             return Err(DoctorError::System(format!("a process was {}", end.by)));
         }
         let shows_all = driver.is_good() && driver.seen.len() >= there;
@@ -125,7 +143,11 @@ impl<'a> Doctor<'a> {
     ///
     /// # Errors
     /// There is no such process, or one of ours could not be killed.
-    pub(crate) fn look_at(&mut self, pid: u32, watch_ms: u64) -> Result<ProcessExamination, DoctorError> {
+    pub(crate) fn look_at(
+        &mut self,
+        pid: u32,
+        watch_ms: u64,
+    ) -> Result<ProcessExamination, DoctorError> {
         if fs::metadata(format!("/proc/{pid}")).is_err() {
             return Err(DoctorError::NoProcess(pid));
         }
@@ -135,11 +157,19 @@ impl<'a> Doctor<'a> {
             _ => None,
         });
         let Some(mut process) = examined else {
-            let why = looked.ended.map_or_else(|| "nothing was said".to_string(), |end| end.by);
-            return Err(DoctorError::System(format!("process {pid} could not be read: {why}")));
+            let why = looked
+                .ended
+                .map_or_else(|| "nothing was said".to_string(), |end| end.by);
+            return Err(DoctorError::System(format!(
+                "process {pid} could not be read: {why}"
+            )));
         };
         // The mask of our own shell must not decide what NVML shows; NVML does not read it.
-        let want = Want::Start { library: Started::Nvml, uses_gpus: false, watch_ms };
+        let want = Want::Start {
+            library: Started::Nvml,
+            uses_gpus: false,
+            watch_ms,
+        };
         let nvml = self.ask(&self.environment(), &want, self.deadline_ms + watch_ms)?;
         process.nvml = Some(started(Started::Nvml, None, nvml));
         process.watched_ms = watch_ms;
@@ -149,11 +179,18 @@ impl<'a> Doctor<'a> {
     fn place(&self) -> HostState {
         let environment = match &self.simulated {
             None => place::environment(),
-            Some(_) => place::environment().into_iter().filter(|(name, _)| name != LIBRARY_PATH).collect(),
+            Some(_) => place::environment()
+                .into_iter()
+                .filter(|(name, _)| name != LIBRARY_PATH)
+                .collect(),
         };
         let place = HostState {
             uid: rustix::process::getuid().as_raw(),
-            groups: rustix::process::getgroups().unwrap_or_default().into_iter().map(|group| group.as_raw()).collect(),
+            groups: rustix::process::getgroups()
+                .unwrap_or_default()
+                .into_iter()
+                .map(|group| group.as_raw())
+                .collect(),
             container: host::container(),
             is_filtered: place::is_filtered(),
             environment,
@@ -180,22 +217,34 @@ impl<'a> Doctor<'a> {
         environment
     }
 
-    fn ask(&mut self, environment: &Environment, want: &Want, deadline_ms: u64) -> Result<Examined, DoctorError> {
+    fn ask(
+        &mut self,
+        environment: &Environment,
+        want: &Want,
+        deadline_ms: u64,
+    ) -> Result<Examined, DoctorError> {
         let answer = supervisor::examine(self.program, environment.clone(), want, deadline_ms);
         self.interrupt.check();
         if let Some(signal) = self.interrupt.signal() {
             return Err(DoctorError::Interrupted(signal));
         }
         match answer {
-            Ok(examined) if examined.is_unkillable => Err(DoctorError::Unkillable("starts a library")),
+            Ok(examined) if examined.is_unkillable => {
+                Err(DoctorError::Unkillable("starts a library"))
+            }
             Ok(examined) => Ok(examined),
             Err(SupervisorError::Unkillable(_)) => Err(DoctorError::Unkillable("starts a library")),
             // This is about us, and says nothing of CUDA.
-            Err(error @ SupervisorError::Unwatched(_)) => Err(DoctorError::System(error.to_string())),
+            Err(error @ SupervisorError::Unwatched(_)) => {
+                Err(DoctorError::System(error.to_string()))
+            }
             // Where no process can be started, that is the finding.
             Err(error) => {
                 let ended = Some(StartEnd::not_started(&error.to_string()));
-                Ok(Examined { ended, ..Examined::default() })
+                Ok(Examined {
+                    ended,
+                    ..Examined::default()
+                })
             }
         }
     }
@@ -207,8 +256,16 @@ impl<'a> Doctor<'a> {
         changed: Option<StartChange>,
         uses_gpus: bool,
     ) -> Result<LibraryStart, DoctorError> {
-        let want = Want::Start { library, uses_gpus, watch_ms: 0 };
-        Ok(started(library, changed, self.ask(&environment, &want, self.deadline_ms)?))
+        let want = Want::Start {
+            library,
+            uses_gpus,
+            watch_ms: 0,
+        };
+        Ok(started(
+            library,
+            changed,
+            self.ask(&environment, &want, self.deadline_ms)?,
+        ))
     }
 
     /// Opens the files and makes the system calls that CUDA and NVML need.
@@ -219,7 +276,10 @@ impl<'a> Doctor<'a> {
         needs: &[NeedFacts],
     ) -> Result<(), DoctorError> {
         let (files, calls) = wanted(needs, &examination.place);
-        let want = Want::Try { files: files.clone(), calls: calls.clone() };
+        let want = Want::Try {
+            files: files.clone(),
+            calls: calls.clone(),
+        };
         let examined = self.ask(&environment, &want, self.deadline_ms)?;
         let mut keep = |said: ExaminerMessage| match said {
             ExaminerMessage::File(tried) => examination.files.push(tried),
@@ -229,8 +289,10 @@ impl<'a> Doctor<'a> {
         match examined.ended {
             // Whatever keeps processes from being started is refused to this one too.
             Some(_) if examined.said.is_empty() => {
-                let files: Vec<(String, bool)> =
-                    files.into_iter().filter(|(file, _)| !file.starts_with("/dev/")).collect();
+                let files: Vec<(String, bool)> = files
+                    .into_iter()
+                    .filter(|(file, _)| !file.starts_with("/dev/"))
+                    .collect();
                 examiner::attempt_here(&files, &calls, &mut keep);
             }
             Some(end) => {
@@ -238,7 +300,13 @@ impl<'a> Doctor<'a> {
                 examined.said.into_iter().for_each(keep);
                 if let Some(file) = at {
                     let error = Some(end.by);
-                    examination.files.push(FileTry { file, error, mode: None, owner: None, device: None });
+                    examination.files.push(FileTry {
+                        file,
+                        error,
+                        mode: None,
+                        owner: None,
+                        device: None,
+                    });
                 }
             }
             None => examined.said.into_iter().for_each(keep),
@@ -252,7 +320,10 @@ impl<'a> Doctor<'a> {
         let mut bare = as_it_is.clone();
         let mut left_out = 0;
         // Where it works as it is, the question is only what hides GPUs. Those may be others', and are left alone.
-        let uses_gpus = !examination.starts.iter().any(|start| start.library == Started::Driver && start.is_good());
+        let uses_gpus = !examination
+            .starts
+            .iter()
+            .any(|start| start.library == Started::Driver && start.is_good());
         for (change, environment) in self.changes(&examination.place, &as_it_is)? {
             if let StartChange::Without { variable } = &change {
                 bare.remove(&OsString::from(variable));
@@ -266,9 +337,17 @@ impl<'a> Doctor<'a> {
             drop(raised);
             examination.starts.push(start);
         }
-        let is_any_good = examination.starts.iter().any(|start| start.library == Started::Driver && start.is_good());
+        let is_any_good = examination
+            .starts
+            .iter()
+            .any(|start| start.library == Started::Driver && start.is_good());
         if left_out > 1 && !is_any_good {
-            examination.starts.push(self.start(Started::Driver, bare, Some(StartChange::Bare), uses_gpus)?);
+            examination.starts.push(self.start(
+                Started::Driver,
+                bare,
+                Some(StartChange::Bare),
+                uses_gpus,
+            )?);
         }
         Ok(())
     }
@@ -281,11 +360,19 @@ impl<'a> Doctor<'a> {
     ) -> Result<Vec<(StartChange, Environment)>, DoctorError> {
         let mut changes = Vec::new();
         // NVIDIA_ variables speak to container runtimes, and the loader's path is more than one thing.
-        let variables = place.environment.keys().filter(|name| !name.starts_with("NVIDIA_"));
+        let variables = place
+            .environment
+            .keys()
+            .filter(|name| !name.starts_with("NVIDIA_"));
         for variable in variables.filter(|name| ![LIBRARY_PATH, MPS].contains(&name.as_str())) {
             let mut environment = as_it_is.clone();
             environment.remove(&OsString::from(variable));
-            changes.push((StartChange::Without { variable: variable.clone() }, environment));
+            changes.push((
+                StartChange::Without {
+                    variable: variable.clone(),
+                },
+                environment,
+            ));
         }
         if let (Some(folder), Some(home)) = (host::mps_folder(), &self.home) {
             let empty = home.path().join("no-mps");
@@ -294,17 +381,27 @@ impl<'a> Doctor<'a> {
             environment.insert(MPS.into(), empty.into());
             changes.push((StartChange::WithoutMps { folder }, environment));
         }
-        let path = as_it_is.get(&OsString::from(LIBRARY_PATH)).cloned().unwrap_or_default();
+        let path = as_it_is
+            .get(&OsString::from(LIBRARY_PATH))
+            .cloned()
+            .unwrap_or_default();
         let folders: Vec<PathBuf> = std::env::split_paths(&path).collect();
-        for folder in folders.iter().filter(|folder| self.simulated.is_none() && folder.join(LIBCUDA).exists()) {
-            let rest = std::env::join_paths(folders.iter().filter(|other| *other != folder)).unwrap_or_default();
+        for folder in folders
+            .iter()
+            .filter(|folder| self.simulated.is_none() && folder.join(LIBCUDA).exists())
+        {
+            let rest = std::env::join_paths(folders.iter().filter(|other| *other != folder))
+                .unwrap_or_default();
             let mut environment = as_it_is.clone();
             environment.insert(LIBRARY_PATH.into(), rest);
             let folder = folder.to_string_lossy().into_owned();
             changes.push((StartChange::WithoutFolder { folder }, environment));
         }
         let limits = place.limits.iter();
-        let raised = limits.map(|(limit, was)| StartChange::Raised { limit: limit.clone(), was: *was });
+        let raised = limits.map(|(limit, was)| StartChange::Raised {
+            limit: limit.clone(),
+            was: *was,
+        });
         changes.extend(raised.map(|change| (change, as_it_is.clone())));
         Ok(changes)
     }
@@ -312,9 +409,13 @@ impl<'a> Doctor<'a> {
 
 /// What to try: the files and the system calls of the table, with the device file of each GPU.
 fn wanted(needs: &[NeedFacts], place: &HostState) -> (Vec<(String, bool)>, Vec<String>) {
-    let (mut files, mut calls): (BTreeMap<String, bool>, Vec<String>) = (BTreeMap::new(), Vec::new());
+    let (mut files, mut calls): (BTreeMap<String, bool>, Vec<String>) =
+        (BTreeMap::new(), Vec::new());
     for need in needs {
-        let is_of_gpu = need.refused.strip_prefix("/dev/nvidia").is_some_and(|rest| rest.parse::<u32>().is_ok());
+        let is_of_gpu = need
+            .refused
+            .strip_prefix("/dev/nvidia")
+            .is_some_and(|rest| rest.parse::<u32>().is_ok());
         if need.refused.starts_with('/') && !is_of_gpu {
             let is_written = need.is_written || need.refused.starts_with("/dev/");
             *files.entry(need.refused.clone()).or_default() |= is_written;
@@ -362,7 +463,14 @@ impl RaisedLimit {
     fn new(limit: &str) -> Option<RaisedLimit> {
         let (_, resource) = place::LIMITS.into_iter().find(|(name, _)| *name == limit)?;
         let was = getrlimit(resource);
-        setrlimit(resource, Rlimit { current: was.maximum, maximum: was.maximum }).ok()?;
+        setrlimit(
+            resource,
+            Rlimit {
+                current: was.maximum,
+                maximum: was.maximum,
+            },
+        )
+        .ok()?;
         Some(RaisedLimit { resource, was })
     }
 }

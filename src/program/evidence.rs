@@ -52,12 +52,19 @@ pub fn listed() -> Vec<Listed> {
 /// Reads a list. Lines in another format than that of `sha256sum` are ignored.
 pub fn parse(text: &str) -> Vec<Listed> {
     let lines = text.lines().filter_map(|line| line.split_once("  "));
-    lines.map(|(hash, name)| Listed { name: name.into(), sha256: hash.into() }).collect()
+    lines
+        .map(|(hash, name)| Listed {
+            name: name.into(),
+            sha256: hash.into(),
+        })
+        .collect()
 }
 
 /// A list as its file has it.
 pub fn text(list: &[Listed]) -> String {
-    list.iter().map(|one| format!("{}  {}\n", one.sha256, one.name)).collect()
+    list.iter()
+        .map(|one| format!("{}  {}\n", one.sha256, one.name))
+        .collect()
 }
 
 /// The SHA-256 of a file, in hexadecimal digits.
@@ -65,7 +72,10 @@ pub fn text(list: &[Listed]) -> String {
 /// # Errors
 /// It cannot be read.
 pub fn sha256(path: &Path) -> io::Result<String> {
-    Ok(hmac_sha256::Hash::hash(&fs::read(path)?).iter().map(|byte| format!("{byte:02x}")).collect())
+    Ok(hmac_sha256::Hash::hash(&fs::read(path)?)
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect())
 }
 
 impl Listed {
@@ -95,9 +105,12 @@ impl Listed {
 /// One of them cannot be read, or is not the one that was listed.
 pub fn documents(reports: &Path, file: &str) -> Result<Vec<(String, PathBuf)>, EvidenceError> {
     let listed = listed();
-    let named = listed.iter().filter_map(|one| Some((one.folder_of(file)?, one)));
-    let mut found: Vec<(String, PathBuf)> =
-        named.map(|(folder, one)| Ok((folder.to_owned(), one.find(reports)?))).collect::<Result<_, EvidenceError>>()?;
+    let named = listed
+        .iter()
+        .filter_map(|one| Some((one.folder_of(file)?, one)));
+    let mut found: Vec<(String, PathBuf)> = named
+        .map(|(folder, one)| Ok((folder.to_owned(), one.find(reports)?)))
+        .collect::<Result<_, EvidenceError>>()?;
     // Paths have another order: `x-again/` comes before `x/`.
     found.sort();
     Ok(found)
@@ -111,10 +124,19 @@ mod tests {
     fn the_list_is_in_order_and_printed_as_it_was_read() {
         let list = listed();
         assert!(list.len() > 150, "{}", list.len());
-        assert!(list.is_sorted() && list.windows(2).all(|pair| pair[0].name != pair[1].name), "`cargo xtask evidence`");
+        assert!(
+            list.is_sorted() && list.windows(2).all(|pair| pair[0].name != pair[1].name),
+            "`cargo xtask evidence`"
+        );
         assert_eq!(text(&list), SOURCE);
-        assert!(list.iter().all(|one| one.sha256.len() == 64 && one.sha256.bytes().all(|it| it.is_ascii_hexdigit())));
-        let leaves = |one: &&Listed| one.name.split('/').any(|part| ["", ".", ".."].contains(&part));
+        assert!(list.iter().all(
+            |one| one.sha256.len() == 64 && one.sha256.bytes().all(|it| it.is_ascii_hexdigit())
+        ));
+        let leaves = |one: &&Listed| {
+            one.name
+                .split('/')
+                .any(|part| ["", ".", ".."].contains(&part))
+        };
         assert_eq!(list.iter().find(leaves), None, "a path leaves `reports`");
     }
 
@@ -124,13 +146,28 @@ mod tests {
         fs::create_dir(folder.path().join("a")).unwrap();
         fs::write(folder.path().join("a/report.json"), "abc").unwrap();
         let sha256 = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad".to_owned();
-        let mut one = Listed { name: "a/report.json".to_owned(), sha256 };
-        assert_eq!(one.find(folder.path()).unwrap(), folder.path().join("a/report.json"));
-        assert_eq!((one.folder_of("report.json"), one.folder_of("port.json")), (Some("a"), None));
+        let mut one = Listed {
+            name: "a/report.json".to_owned(),
+            sha256,
+        };
+        assert_eq!(
+            one.find(folder.path()).unwrap(),
+            folder.path().join("a/report.json")
+        );
+        assert_eq!(
+            (one.folder_of("report.json"), one.folder_of("port.json")),
+            (Some("a"), None)
+        );
         fs::write(folder.path().join("a/report.json"), "abd").unwrap();
-        assert!(matches!(one.find(folder.path()), Err(EvidenceError::Changed { .. })));
+        assert!(matches!(
+            one.find(folder.path()),
+            Err(EvidenceError::Changed { .. })
+        ));
         one.name = "a/b/report.json".to_owned();
-        assert!(matches!(one.find(folder.path()), Err(EvidenceError::Missing { .. })));
+        assert!(matches!(
+            one.find(folder.path()),
+            Err(EvidenceError::Missing { .. })
+        ));
         assert_eq!(one.folder_of("report.json"), Some("a/b"));
     }
 }

@@ -27,7 +27,10 @@ pub(crate) enum GpusError {
 }
 
 /// The GPUs of this machine, or of a simulated one, in NVML's order. `program` is the path of this binary.
-pub(crate) fn list(program: &Path, simulated: Option<&str>) -> Result<(GpuSource, Vec<ListedGpu>), GpusError> {
+pub(crate) fn list(
+    program: &Path,
+    simulated: Option<&str>,
+) -> Result<(GpuSource, Vec<ListedGpu>), GpusError> {
     let home = Folder::create()?;
     // An empty folder of links: the loader finds NVML as for any program.
     let links = match simulated {
@@ -35,7 +38,10 @@ pub(crate) fn list(program: &Path, simulated: Option<&str>) -> Result<(GpuSource
         None => home.path().to_path_buf(),
     };
     let sampler = SamplerClient::start(program, &links, home.path());
-    let inventory = sampler.inventory.as_ref().map_err(|why| GpusError::Unavailable(why.detail.clone()))?;
+    let inventory = sampler
+        .inventory
+        .as_ref()
+        .map_err(|why| GpusError::Unavailable(why.detail.clone()))?;
     if let Some(divided) = inventory.gpus.iter().find(|gpu| gpu.mig == Some(true)) {
         return Err(GpusError::Divided(divided.uuid.clone()));
     }
@@ -45,7 +51,9 @@ pub(crate) fn list(program: &Path, simulated: Option<&str>) -> Result<(GpuSource
         instances: Vec::new(),
     });
     let source = match simulated {
-        Some(machine) => GpuSource::Simulated { machine: machine.to_owned() },
+        Some(machine) => GpuSource::Simulated {
+            machine: machine.to_owned(),
+        },
         None => GpuSource::Machine,
     };
     Ok((source, gpus.collect()))

@@ -26,7 +26,9 @@ pub(crate) fn container() -> Option<String> {
         return Some("kubernetes".to_string());
     }
     let files = [("/run/.containerenv", "podman"), ("/.dockerenv", "docker")];
-    let found = files.into_iter().find(|(file, _)| fs::exists(file).unwrap_or(false));
+    let found = files
+        .into_iter()
+        .find(|(file, _)| fs::exists(file).unwrap_or(false));
     found.map(|(_, name)| name.to_string())
 }
 
@@ -35,16 +37,27 @@ const PCI: &str = "/sys/bus/pci/devices";
 
 /// How many NVIDIA GPUs the PCI bus lists for the driver; `None` in a container, to which only some may belong.
 pub(crate) fn pci_gpus() -> Option<u64> {
-    if container().is_some() { None } else { listed_gpus(Path::new(PCI)) }
+    if container().is_some() {
+        None
+    } else {
+        listed_gpus(Path::new(PCI))
+    }
 }
 
 /// The number of GPUs that the driver has bound; if it has bound none, the number of GPUs that no other driver has. A
 /// GPU that is passed to a virtual machine does not belong to the driver, nor does a part of a divided GPU.
 fn listed_gpus(devices: &Path) -> Option<u64> {
     let (mut taken, mut left) = (0, 0);
-    for device in fs::read_dir(devices).ok()?.flatten().map(|entry| entry.path()) {
+    for device in fs::read_dir(devices)
+        .ok()?
+        .flatten()
+        .map(|entry| entry.path())
+    {
         let class = fs::read_to_string(device.join("class")).unwrap_or_default();
-        let is_gpu = fs::read_to_string(device.join("vendor")).unwrap_or_default().trim() == "0x10de"
+        let is_gpu = fs::read_to_string(device.join("vendor"))
+            .unwrap_or_default()
+            .trim()
+            == "0x10de"
             && (class.starts_with("0x0300") || class.starts_with("0x0302"));
         if !is_gpu || device.join("physfn").exists() {
             continue;
@@ -66,20 +79,31 @@ pub(crate) fn kernel() -> Option<String> {
 
 /// The variables about GPUs that a scheduler or a user has set. No others are recorded.
 pub(crate) fn environment() -> BTreeMap<String, String> {
-    in_reports().filter_map(|name| Some((name.to_string(), std::env::var(name).ok()?))).collect()
+    in_reports()
+        .filter_map(|name| Some((name.to_string(), std::env::var(name).ok()?)))
+        .collect()
 }
 
 /// The folder with the control pipe of MPS, if there is one where clients look for it.
 pub(crate) fn mps_folder() -> Option<String> {
-    let folder = std::env::var("CUDA_MPS_PIPE_DIRECTORY").unwrap_or_else(|_| "/tmp/nvidia-mps".to_string());
-    place::has_control_pipe(Path::new(&folder), rustix::process::geteuid().as_raw()).then_some(folder)
+    let folder =
+        std::env::var("CUDA_MPS_PIPE_DIRECTORY").unwrap_or_else(|_| "/tmp/nvidia-mps".to_string());
+    place::has_control_pipe(Path::new(&folder), rustix::process::geteuid().as_raw())
+        .then_some(folder)
 }
 
 /// The largest resident set of this process so far, in bytes.
 pub(crate) fn peak_rss_bytes() -> Option<u64> {
     let status = fs::read_to_string("/proc/self/status").ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
-    line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok().map(|kib| kib * 1024)
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmHWM:"))?;
+    line.trim()
+        .strip_suffix("kB")?
+        .trim()
+        .parse::<u64>()
+        .ok()
+        .map(|kib| kib * 1024)
 }
 
 #[cfg(test)]
@@ -104,12 +128,20 @@ mod tests {
         device("0", "0x8086", "0x030000", None);
         device("1", "0x10de", "0x040300", None);
         device("2", "0x10de", "0x030200", Some("vfio-pci"));
-        assert_eq!(listed_gpus(bus.path()), Some(0), "another maker, sound, and one of a virtual machine");
+        assert_eq!(
+            listed_gpus(bus.path()),
+            Some(0),
+            "another maker, sound, and one of a virtual machine"
+        );
         device("3", "0x10de", "0x030000", None);
         assert_eq!(listed_gpus(bus.path()), Some(1), "no driver is loaded");
         device("4", "0x10de", "0x030200", Some("nvidia"));
         device("5", "0x10de", "0x030200", Some("nvidia"));
-        assert_eq!(listed_gpus(bus.path()), Some(2), "the one for the screen is none of its");
+        assert_eq!(
+            listed_gpus(bus.path()),
+            Some(2),
+            "the one for the screen is none of its"
+        );
         assert_eq!(listed_gpus(&bus.path().join("none")), None);
     }
 }

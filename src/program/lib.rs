@@ -63,14 +63,18 @@ pub use cuda_pitfalls_render as render;
 #[doc(hidden)]
 pub use cuda_pitfalls_answers::doctor::{diagnose, findings};
 #[doc(hidden)]
-pub use cuda_pitfalls_answers::{bisect, compare, explain, export, known, preview, releases, survey, visibility};
-#[doc(hidden)]
-pub use cuda_pitfalls_core::{
-    calibration, catalogue, channel, clock, defaults, event, examination, experiment, fact, observe, plan, python,
-    random, sample, scenario, source, text,
+pub use cuda_pitfalls_answers::{
+    bisect, compare, explain, export, known, preview, releases, survey, visibility,
 };
 #[doc(hidden)]
-pub use cuda_pitfalls_instrument::{hook, libraries, mapped, sampler, simulated, supervisor, worker};
+pub use cuda_pitfalls_core::{
+    calibration, catalogue, channel, clock, defaults, event, examination, experiment, fact,
+    observe, plan, python, random, sample, scenario, source, text,
+};
+#[doc(hidden)]
+pub use cuda_pitfalls_instrument::{
+    hook, libraries, mapped, sampler, simulated, supervisor, worker,
+};
 #[doc(hidden)]
 pub use cuda_pitfalls_trace::{self as trace, diagnosis, policy, tracer};
 

@@ -47,15 +47,36 @@ pub(crate) fn run(options: &RunOptions, program: &Path, interrupt: Interrupt) ->
     ending::guard(Console::new(options), |console| {
         let selection = options.selection()?;
         // A run may take an hour, so an unwritable file is reported now.
-        let junit = options.junit.as_deref().map(JunitFile::prepare).transpose()?;
-        ending::catch(|| measure(options, program, interrupt, selection, console, junit.as_ref()))
-            .inspect_err(|error| junit.iter().for_each(|junit| junit.fail(&error.to_string())))
+        let junit = options
+            .junit
+            .as_deref()
+            .map(JunitFile::prepare)
+            .transpose()?;
+        ending::catch(|| {
+            measure(
+                options,
+                program,
+                interrupt,
+                selection,
+                console,
+                junit.as_ref(),
+            )
+        })
+        .inspect_err(|error| {
+            junit
+                .iter()
+                .for_each(|junit| junit.fail(&error.to_string()))
+        })
     })
 }
 
 /// Asks every question of a survey, and returns the exit code, as [`run`].
 pub(crate) fn survey(options: &SurveyOptions, program: &Path, interrupt: Interrupt) -> Exit {
-    let ask = if options.python.requests.is_empty() { survey::survey } else { releases::survey };
+    let ask = if options.python.requests.is_empty() {
+        survey::survey
+    } else {
+        releases::survey
+    };
     ending::guard(Console::new(&options.run()), |console| {
         // Options that exclude each other are reported before the machine is touched.
         survey::select::check(options)?;
@@ -65,7 +86,9 @@ pub(crate) fn survey(options: &SurveyOptions, program: &Path, interrupt: Interru
 
 /// Searches for the first bad release, and returns the exit code, as [`run`].
 pub(crate) fn bisect(options: &BisectOptions, program: &Path, interrupt: Interrupt) -> Exit {
-    ending::guard(Console::new(&options.run()), |console| bisect::search(options, program, interrupt, console))
+    ending::guard(Console::new(&options.run()), |console| {
+        bisect::search(options, program, interrupt, console)
+    })
 }
 
 fn measure(
@@ -86,22 +109,35 @@ fn measure(
     }
     let mut report = blank(options, &session);
     let _locks = lock::lock_gpus(&options.asked.locks, &mut session, &mut report, console)?;
-    let is_kept = options.asked.out.is_some() || (session.can_ask() && !session.fell_back(&options.asked));
+    let is_kept =
+        options.asked.out.is_some() || (session.can_ask() && !session.fell_back(&options.asked));
     let store = Store::create(&parent(&options.asked, &session, is_kept), &report.run.id)?;
-    let store = if options.compact { store.compact(render::has_words) } else { store };
+    let store = if options.compact {
+        store.compact(render::has_words)
+    } else {
+        store
+    };
     report.run.host_unsafe = session.unkillable();
     store.write(&report)?;
     console.warn(&session.notes);
     require::gpus(&mut report.run.require, &session);
     if require::is_met(&report) {
-        rounds::ask(options, &mut session, &mut report, &store, selection, console)?;
+        rounds::ask(
+            options,
+            &mut session,
+            &mut report,
+            &store,
+            selection,
+            console,
+        )?;
     } else {
         console.header(&report, None);
     }
     let exit = ending::note(&mut report, &session);
     let exit = junit.map_or(exit, |junit| exit.worst(junit.hand_over(&report, console)));
-    let ended =
-        ending::finish(&mut report, &store, exit, |report| console.finish(report, &store.path(), is_kept, exit))?;
+    let ended = ending::finish(&mut report, &store, exit, |report| {
+        console.finish(report, &store.path(), is_kept, exit)
+    })?;
     if let Some(junit) = junit.filter(|_| ended != exit) {
         junit.fail("the report could not be handed over");
     }

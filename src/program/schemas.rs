@@ -22,21 +22,53 @@ pub struct Schema {
 pub static SCHEMAS: [Schema; 14] = [
     row("scenario", "A scenario file", scenario::file_schema),
     row("report", "A report", report::schema),
-    row("fleet", "What `fleet merge` writes", schema_of::<fleet::Fleet>),
-    row("fleet-diff", "What `fleet diff --json` prints", schema_of::<fleet::FleetDiff>),
+    row(
+        "fleet",
+        "What `fleet merge` writes",
+        schema_of::<fleet::Fleet>,
+    ),
+    row(
+        "fleet-diff",
+        "What `fleet diff --json` prints",
+        schema_of::<fleet::FleetDiff>,
+    ),
     row("survey", "What `survey` writes", survey::schema),
     row(
         "environment",
         "What `survey python --with` writes of each environment",
         schema_of::<releases::EnvironmentDocument>,
     ),
-    row("comparison", "What `compare --json` prints", schema_of::<compare::Comparison>),
-    row("bisection", "What `bisect --json` prints", schema_of::<bisect::Bisection>),
+    row(
+        "comparison",
+        "What `compare --json` prints",
+        schema_of::<compare::Comparison>,
+    ),
+    row(
+        "bisection",
+        "What `bisect --json` prints",
+        schema_of::<bisect::Bisection>,
+    ),
     row("trace", "A line of a trace", document::schema),
-    row("trace-summary", "What `trace --json` prints", render::trace::schema),
-    row("explanation", "What `explain --json` prints", schema_of::<render::explain::ExplanationDocument>),
-    row("doctor", "What `doctor --json` prints", schema_of::<render::doctor::DoctorDocument>),
-    row("visibility", "What `mask --json` prints", schema_of::<visibility::Visibility>),
+    row(
+        "trace-summary",
+        "What `trace --json` prints",
+        render::trace::schema,
+    ),
+    row(
+        "explanation",
+        "What `explain --json` prints",
+        schema_of::<render::explain::ExplanationDocument>,
+    ),
+    row(
+        "doctor",
+        "What `doctor --json` prints",
+        schema_of::<render::doctor::DoctorDocument>,
+    ),
+    row(
+        "visibility",
+        "What `mask --json` prints",
+        schema_of::<visibility::Visibility>,
+    ),
     row("diagnosis", "A rule of `trace`", diagnosis::file_schema),
 ];
 
@@ -46,7 +78,13 @@ const fn row(name: &'static str, about: &'static str, make: fn() -> serde_json::
 
 /// The parser of an argument that names one.
 pub(crate) fn parser() -> impl TypedValueParser<Value = &'static Schema> {
-    let values = SCHEMAS.iter().map(|schema| PossibleValue::new(schema.name).help(schema.about));
-    PossibleValuesParser::new(values)
-        .try_map(|name| SCHEMAS.iter().find(|schema| schema.name == name).ok_or("there is no such schema"))
+    let values = SCHEMAS
+        .iter()
+        .map(|schema| PossibleValue::new(schema.name).help(schema.about));
+    PossibleValuesParser::new(values).try_map(|name| {
+        SCHEMAS
+            .iter()
+            .find(|schema| schema.name == name)
+            .ok_or("there is no such schema")
+    })
 }

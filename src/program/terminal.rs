@@ -16,8 +16,13 @@ pub(crate) fn width(stream: &impl AsFd) -> usize {
 
 /// As [`width`], with another number of columns where no terminal says one.
 pub(crate) fn width_or(stream: &impl AsFd, otherwise: usize) -> usize {
-    let told = std::env::var("COLUMNS").ok().and_then(|text| text.trim().parse::<usize>().ok()).filter(|it| *it > 0);
-    let seen = terminal_size::terminal_size_of(stream).map(|(width, _)| usize::from(width.0)).filter(|it| *it > 0);
+    let told = std::env::var("COLUMNS")
+        .ok()
+        .and_then(|text| text.trim().parse::<usize>().ok())
+        .filter(|it| *it > 0);
+    let seen = terminal_size::terminal_size_of(stream)
+        .map(|(width, _)| usize::from(width.0))
+        .filter(|it| *it > 0);
     told.or(seen).unwrap_or(otherwise).max(NARROWEST)
 }
 
@@ -36,7 +41,8 @@ pub(crate) fn is_coloured(stream: &impl IsTerminal) -> bool {
         Some(ColorChoice::Always) => true,
         Some(ColorChoice::Never) => false,
         Some(ColorChoice::Auto) | None => {
-            stream.is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+            stream.is_terminal()
+                && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
         }
     }
 }

@@ -38,8 +38,11 @@ pub fn report(report: &ReportView<'_>, width: usize) -> String {
         let mut told: HashSet<&str> = HashSet::new();
         for answer in &answers {
             if told.insert(&answer.scenario) {
-                let of_it: Vec<InstanceAnswer> =
-                    answers.iter().filter(|other| other.scenario == answer.scenario).cloned().collect();
+                let of_it: Vec<InstanceAnswer> = answers
+                    .iter()
+                    .filter(|other| other.scenario == answer.scenario)
+                    .cloned()
+                    .collect();
                 blocks.push_str(&question(&of_it, width, Style::Plain));
             }
         }

@@ -6,18 +6,28 @@ use cuda_pitfalls_core::text::counts::tally;
 
 /// `not applicable here: 124 (123 need 2 GPUs, 1 needs root)`: questions that this machine cannot answer, by need.
 pub fn report(report: &ReportView<'_>) -> Option<String> {
-    let left_out = report.scenarios.iter().filter(|scenario| scenario.is_not_applicable());
-    line(left_out.map(|scenario| match (&scenario.lacks, scenario.verdict.reason) {
-        (Some(lacks), _) => (*lacks).to_owned(),
-        // Reports of older versions name the reason only.
-        (None, reason) => reason.map(|reason| reason.name().replace('_', " ")).unwrap_or_default(),
+    let left_out = report
+        .scenarios
+        .iter()
+        .filter(|scenario| scenario.is_not_applicable());
+    line(left_out.map(|scenario| {
+        match (&scenario.lacks, scenario.verdict.reason) {
+            (Some(lacks), _) => (*lacks).to_owned(),
+            // Reports of older versions name the reason only.
+            (None, reason) => reason
+                .map(|reason| reason.name().replace('_', " "))
+                .unwrap_or_default(),
+        }
     }))
 }
 
 /// What did not run and a reader should know: what does not apply, and what was skipped though asked for by name.
 pub fn notes(report: &ReportView<'_>) -> Vec<String> {
     let mut notes: Vec<String> = self::report(report).into_iter().collect();
-    let missed = report.scenarios.iter().filter(|it| it.verdict.lacks_a_need() && it.asked_by_name);
+    let missed = report
+        .scenarios
+        .iter()
+        .filter(|it| it.verdict.lacks_a_need() && it.asked_by_name);
     let missed: Vec<String> = missed
         .map(|scenario| match &scenario.lacks {
             Some(lacks) => format!("{} (needs {lacks})", scenario.name),
@@ -25,9 +35,18 @@ pub fn notes(report: &ReportView<'_>) -> Vec<String> {
         })
         .collect();
     if !missed.is_empty() {
-        notes.push(format!("asked for by name and skipped: {}", missed.join(", ")));
+        notes.push(format!(
+            "asked for by name and skipped: {}",
+            missed.join(", ")
+        ));
     }
-    notes.extend(report.run.allow_skip.as_ref().map(|reason| format!("skipping is allowed, because: {reason}")));
+    notes.extend(
+        report
+            .run
+            .allow_skip
+            .as_ref()
+            .map(|reason| format!("skipping is allowed, because: {reason}")),
+    );
     notes
 }
 
@@ -39,11 +58,24 @@ pub fn line(lacking: impl IntoIterator<Item = String>) -> Option<String> {
     let mut words: Vec<String> = groups
         .iter()
         .take(MOST_GROUPS)
-        .map(|(lacks, count)| format!("{count} need{} {}", if *count == 1 { "s" } else { "" }, lacks))
+        .map(|(lacks, count)| {
+            format!(
+                "{count} need{} {}",
+                if *count == 1 { "s" } else { "" },
+                lacks
+            )
+        })
         .collect();
-    let others: usize = groups.iter().skip(MOST_GROUPS).map(|(_, count)| count).sum();
+    let others: usize = groups
+        .iter()
+        .skip(MOST_GROUPS)
+        .map(|(_, count)| count)
+        .sum();
     if others > 0 {
-        words.push(format!("{others} need{} something else", if others == 1 { "s" } else { "" }));
+        words.push(format!(
+            "{others} need{} something else",
+            if others == 1 { "s" } else { "" }
+        ));
     }
     (total > 0).then(|| format!("not applicable here: {total} ({})", words.join(", ")))
 }
@@ -59,18 +91,31 @@ mod tests {
     #[test]
     fn groups_are_counted_and_the_largest_comes_first() {
         let lacking = ["root", "2 GPUs", "2 GPUs"].map(str::to_string);
-        assert_eq!(line(lacking).unwrap(), "not applicable here: 3 (2 need 2 GPUs, 1 needs root)");
+        assert_eq!(
+            line(lacking).unwrap(),
+            "not applicable here: 3 (2 need 2 GPUs, 1 needs root)"
+        );
         assert_eq!(line([]), None);
         let many = (0..9).map(|n| format!("thing {n}"));
-        assert!(line(many).unwrap().ends_with("1 needs thing 4, 4 need something else)"));
+        assert!(
+            line(many)
+                .unwrap()
+                .ends_with("1 needs thing 4, 4 need something else)")
+        );
     }
 
     #[test]
     fn what_was_asked_for_by_name_is_not_in_the_line() {
         let mut stored = fixture::report();
-        assert_eq!(super::report(&stored.view()).unwrap(), "not applicable here: 1 (1 needs too few gpus)");
+        assert_eq!(
+            super::report(&stored.view()).unwrap(),
+            "not applicable here: 1 (1 needs too few gpus)"
+        );
         stored.scenarios[3].lacks = Some("4 GPUs".into());
-        assert_eq!(super::report(&stored.view()).unwrap(), "not applicable here: 1 (1 needs 4 GPUs)");
+        assert_eq!(
+            super::report(&stored.view()).unwrap(),
+            "not applicable here: 1 (1 needs 4 GPUs)"
+        );
         stored.scenarios[3].asked_by_name = true;
         assert_eq!(super::report(&stored.view()), None);
     }

@@ -17,16 +17,26 @@ pub fn text(bisection: &Bisection, width: usize) -> String {
         blocks.push(Block::paragraph("It takes all of these packages together."));
     }
     for found in &bisection.found {
-        blocks.extend([Block::paragraph(first(found)), Block::list(stack(bisection, found))]);
+        blocks.extend([
+            Block::paragraph(first(found)),
+            Block::list(stack(bisection, found)),
+        ]);
     }
     let took = units::duration(bisection.elapsed_ns);
-    blocks.push(Block::paragraph(format!("{} installed, {took}", counted(bisection.trials.len(), "environment"))));
+    blocks.push(Block::paragraph(format!(
+        "{} installed, {took}",
+        counted(bisection.trials.len(), "environment")
+    )));
     write(&blocks, width)
 }
 
 /// One trial, as it is told while the search goes on.
 pub fn tried(trial: &Trial) -> String {
-    let versions: Vec<String> = trial.versions.iter().map(|(name, version)| format!("{name} {version}")).collect();
+    let versions: Vec<String> = trial
+        .versions
+        .iter()
+        .map(|(name, version)| format!("{name} {version}"))
+        .collect();
     let outcome = match &trial.outcome {
         ReleaseOutcome::Good => "good".to_string(),
         ReleaseOutcome::Bad { with, says, .. } => format!("bad with {with}: {says}"),
@@ -36,7 +46,12 @@ pub fn tried(trial: &Trial) -> String {
 }
 
 fn first(found: &FirstBad) -> String {
-    let FirstBad { package, last_good, first_bad, between } = found;
+    let FirstBad {
+        package,
+        last_good,
+        first_bad,
+        between,
+    } = found;
     if between.is_empty() {
         return format!("The first bad release is {package} {first_bad}; {last_good} is good.");
     }
@@ -48,23 +63,35 @@ fn first(found: &FirstBad) -> String {
 
 /// The stack of the first bad release, outermost first.
 fn stack(bisection: &Bisection, found: &FirstBad) -> Vec<String> {
-    let Some(ReleaseOutcome::Bad { way, at, child, .. }) = bisection.shown(found).map(|trial| &trial.outcome) else {
+    let Some(ReleaseOutcome::Bad { way, at, child, .. }) =
+        bisection.shown(found).map(|trial| &trial.outcome)
+    else {
         return Vec::new();
     };
     let frames = if way.is_empty() { at.as_slice() } else { way };
-    child.iter().map(|child| format!("in the child process `{child}`")).chain(frames.iter().cloned()).collect()
+    child
+        .iter()
+        .map(|child| format!("in the child process `{child}`"))
+        .chain(frames.iter().cloned())
+        .collect()
 }
 
 fn unanswered(why: &NoAnswer, bisection: &Bisection) -> String {
     let forbidden = bisection.forbid.join(", ");
     match why {
         NoAnswer::GoodIsBad => {
-            format!("No answer: what is forbidden ({forbidden}) happens with the good versions too.")
+            format!(
+                "No answer: what is forbidden ({forbidden}) happens with the good versions too."
+            )
         }
         NoAnswer::BadIsGood => {
-            format!("No answer: what is forbidden ({forbidden}) does not happen with the bad versions.")
+            format!(
+                "No answer: what is forbidden ({forbidden}) does not happen with the bad versions."
+            )
         }
-        NoAnswer::GoodIsUnknown => "No answer: nothing can be said of the good versions.".to_string(),
+        NoAnswer::GoodIsUnknown => {
+            "No answer: nothing can be said of the good versions.".to_string()
+        }
         NoAnswer::BadIsUnknown => "No answer: nothing can be said of the bad versions.".to_string(),
         NoAnswer::Interrupted => "Interrupted before there was an answer.".to_string(),
     }

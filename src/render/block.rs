@@ -69,7 +69,10 @@ impl Block {
     /// How many are left out; nothing if none is.
     pub(crate) fn more(all: usize, most: usize, what: &str) -> Option<Block> {
         let left = all.checked_sub(most).filter(|left| *left > 0)?;
-        Some(Block::paragraph(Span::Toned(Tone::Dim, format!("… and {left} more {what}; the document has them all."))))
+        Some(Block::paragraph(Span::Toned(
+            Tone::Dim,
+            format!("… and {left} more {what}; the document has them all."),
+        )))
     }
 }
 
@@ -117,20 +120,36 @@ impl Table {
         columns: impl IntoIterator<Item = C>,
         rows: impl IntoIterator<Item = Vec<T>>,
     ) -> Table {
-        let rows = rows.into_iter().map(|cells| cells.into_iter().map(T::into).collect());
-        Table { columns: columns.into_iter().map(C::into).collect(), rows: rows.collect(), ..Table::default() }
+        let rows = rows
+            .into_iter()
+            .map(|cells| cells.into_iter().map(T::into).collect());
+        Table {
+            columns: columns.into_iter().map(C::into).collect(),
+            rows: rows.collect(),
+            ..Table::default()
+        }
     }
 
     /// Rows that need no names above them.
     pub(crate) fn bare<T: Into<Text>>(rows: impl IntoIterator<Item = Vec<T>>) -> Table {
         let mut table = Table::new([""; 0], rows);
-        table.columns.resize(table.rows.iter().map(Vec::len).max().unwrap_or_default(), String::new());
+        table.columns.resize(
+            table.rows.iter().map(Vec::len).max().unwrap_or_default(),
+            String::new(),
+        );
         table
     }
 
     /// Values beside their names.
-    pub(crate) fn named(of: &str, rows: impl IntoIterator<Item = (impl Into<Text>, String)>) -> Table {
-        Table::new([of, ""], rows.into_iter().map(|(name, value)| vec![name.into(), value.into()]))
+    pub(crate) fn named(
+        of: &str,
+        rows: impl IntoIterator<Item = (impl Into<Text>, String)>,
+    ) -> Table {
+        Table::new(
+            [of, ""],
+            rows.into_iter()
+                .map(|(name, value)| vec![name.into(), value.into()]),
+        )
     }
 }
 
@@ -179,7 +198,10 @@ impl Text {
     }
 
     /// Texts with this between them.
-    pub(crate) fn join<T: Into<Text>>(texts: impl IntoIterator<Item = T>, between: impl Into<Text>) -> Text {
+    pub(crate) fn join<T: Into<Text>>(
+        texts: impl IntoIterator<Item = T>,
+        between: impl Into<Text>,
+    ) -> Text {
         let between = between.into();
         let mut spans = Vec::new();
         for (index, text) in texts.into_iter().enumerate() {

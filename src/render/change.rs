@@ -71,7 +71,9 @@ fn row(row: &RowFact) -> (&'static str, String) {
 }
 
 fn yes_or_no(holds: Option<bool>) -> String {
-    holds.map_or("unknown", |holds| if holds { "yes" } else { "no" }).to_owned()
+    holds
+        .map_or("unknown", |holds| if holds { "yes" } else { "no" })
+        .to_owned()
 }
 
 fn text_or(text: &Option<String>, absent: &str) -> String {

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use cuda_pitfalls_answers::compare::{Comparison, ComparisonSide, EntryDifference, FactDifference, Only};
+use cuda_pitfalls_answers::compare::{
+    Comparison, ComparisonSide, EntryDifference, FactDifference, Only,
+};
 use cuda_pitfalls_answers::survey::keyed;
 use cuda_pitfalls_core::text::counts::grouped;
 use cuda_pitfalls_core::text::escape;
@@ -22,17 +24,38 @@ pub fn text(comparison: &Comparison) -> String {
     head.extend(warnings(comparison));
     let machines = comparison.machines.iter().map(change).collect();
     let explained = differences(comparison, &comparison.explained);
-    let mut tail = section("differs because the question or the machine does (does not count)", explained, FEW);
-    for (only, there, other) in [(&comparison.only_in_a, "A", "B"), (&comparison.only_in_b, "B", "A")] {
-        tail.extend(section(&format!("only in {there}"), self::only(only, other), FEW / 2));
+    let mut tail = section(
+        "differs because the question or the machine does (does not count)",
+        explained,
+        FEW,
+    );
+    for (only, there, other) in [
+        (&comparison.only_in_a, "A", "B"),
+        (&comparison.only_in_b, "B", "A"),
+    ] {
+        tail.extend(section(
+            &format!("only in {there}"),
+            self::only(only, other),
+            FEW / 2,
+        ));
     }
     tail.push(totals(comparison));
-    head.extend(section("machines differ (this is no difference in behaviour)", machines, FEW));
+    head.extend(section(
+        "machines differ (this is no difference in behaviour)",
+        machines,
+        FEW,
+    ));
     // What counts gets all the room that the rest leaves: its heading and "and N more" take two lines.
     let room = MOST_LINES.saturating_sub(head.len() + tail.len() + 2);
-    head.extend(section("behaves differently", differences(comparison, &comparison.changed), room));
+    head.extend(section(
+        "behaves differently",
+        differences(comparison, &comparison.changed),
+        room,
+    ));
     head.extend(tail);
-    let lines = head.iter().map(|line| escape::shorten(&escape::terminal(line), LONGEST) + "\n");
+    let lines = head
+        .iter()
+        .map(|line| escape::shorten(&escape::terminal(line), LONGEST) + "\n");
     lines.collect()
 }
 
@@ -47,8 +70,12 @@ fn warnings(comparison: &Comparison) -> Vec<String> {
     let simulated = [a, b].map(|side| side.provenance == Provenance::Simulated);
     lines.extend(match simulated {
         [true, true] => Some("both are SIMULATED: none of this is evidence".to_string()),
-        [true, false] => Some("one of the two is SIMULATED: A. Its half of this is not evidence".to_string()),
-        [false, true] => Some("one of the two is SIMULATED: B. Its half of this is not evidence".to_string()),
+        [true, false] => {
+            Some("one of the two is SIMULATED: A. Its half of this is not evidence".to_string())
+        }
+        [false, true] => {
+            Some("one of the two is SIMULATED: B. Its half of this is not evidence".to_string())
+        }
         [false, false] => None,
     });
     for (name, side) in [("A", a), ("B", b)] {
@@ -59,11 +86,17 @@ fn warnings(comparison: &Comparison) -> Vec<String> {
     if a.version != b.version {
         let (a, b) = (&a.version, &b.version);
         // A trace keeps no verdicts that could be made anew.
-        let anew = if comparison.of == "trace" { "" } else { ": `judge REPORT --json` reads one anew" };
+        let anew = if comparison.of == "trace" {
+            ""
+        } else {
+            ": `judge REPORT --json` reads one anew"
+        };
         lines.push(format!("A was made by cuda-pitfalls {a}, B by {b}{anew}"));
     }
     if let Some([one, other]) = &comparison.libcudart {
-        lines.push(format!("libcudart {one} of A is compared with {other} of B"));
+        lines.push(format!(
+            "libcudart {one} of A is compared with {other} of B"
+        ));
     }
     lines
 }
@@ -88,8 +121,16 @@ fn change(change: &FactDifference) -> String {
     words.extend(change.step.iter().map(|step| format!("at {step}:")));
     words.push(format!("{} {} -> {}", change.fact, change.a, change.b));
     // Where all attempts agree, how many there were is not news.
-    if let Some([a, b]) = change.seen.as_ref().filter(|seen| !seen.iter().all(|share| share.count == share.of)) {
-        words.push(format!("(in {} -> in {})", String::from(*a), String::from(*b)));
+    if let Some([a, b]) = change
+        .seen
+        .as_ref()
+        .filter(|seen| !seen.iter().all(|share| share.count == share.of))
+    {
+        words.push(format!(
+            "(in {} -> in {})",
+            String::from(*a),
+            String::from(*b)
+        ));
     }
     words.join(" ")
 }
@@ -98,16 +139,29 @@ fn change(change: &FactDifference) -> String {
 fn differences(comparison: &Comparison, differences: &[EntryDifference]) -> Vec<String> {
     let all = comparison.changed.iter().chain(&comparison.explained);
     // One version for all is no news.
-    let versions: BTreeSet<&String> = all.filter_map(|difference| difference.libcudart.as_ref()).collect();
+    let versions: BTreeSet<&String> = all
+        .filter_map(|difference| difference.libcudart.as_ref())
+        .collect();
     let told = differences.iter().map(|difference| {
-        let version = difference.libcudart.as_deref().filter(|_| versions.len() > 1);
+        let version = difference
+            .libcudart
+            .as_deref()
+            .filter(|_| versions.len() > 1);
         (words(difference), keyed(&difference.name, version))
     });
-    grouped(told).into_iter().map(|(words, names)| format!("{}: {words}", several(&names))).collect()
+    grouped(told)
+        .into_iter()
+        .map(|(words, names)| format!("{}: {words}", several(&names)))
+        .collect()
 }
 
 fn words(difference: &EntryDifference) -> String {
-    let changes = difference.changes.iter().map(change).collect::<Vec<_>>().join("; ");
+    let changes = difference
+        .changes
+        .iter()
+        .map(change)
+        .collect::<Vec<_>>()
+        .join("; ");
     let notes = difference.notes.join(", ");
     match (changes.is_empty(), notes.is_empty()) {
         (_, true) => changes,
@@ -131,12 +185,19 @@ fn several(names: &[String]) -> String {
 
 /// What only one of them has, by why the other one has not.
 fn only(all: &[Only], other: &str) -> Vec<String> {
-    let versions: BTreeSet<&String> = all.iter().filter_map(|only| only.libcudart.as_ref()).collect();
+    let versions: BTreeSet<&String> = all
+        .iter()
+        .filter_map(|only| only.libcudart.as_ref())
+        .collect();
     let told = all.iter().map(|only| {
         let name = match (&only.name, &only.libcudart) {
             (Some(name), version) => keyed(name, version.as_deref().filter(|_| versions.len() > 1)),
             (None, version) => {
-                format!("all {} on libcudart {}", only.count, version.as_deref().unwrap_or("of unknown version"))
+                format!(
+                    "all {} on libcudart {}",
+                    only.count,
+                    version.as_deref().unwrap_or("of unknown version")
+                )
             }
         };
         let why = match &only.reason {
@@ -145,7 +206,10 @@ fn only(all: &[Only], other: &str) -> Vec<String> {
         };
         (why, name)
     });
-    grouped(told).into_iter().map(|(why, names)| format!("{why}: {}", several(&names))).collect()
+    grouped(told)
+        .into_iter()
+        .map(|(why, names)| format!("{why}: {}", several(&names)))
+        .collect()
 }
 
 fn totals(comparison: &Comparison) -> String {
@@ -155,13 +219,23 @@ fn totals(comparison: &Comparison) -> String {
         (0, same) => format!("no difference in behaviour: {same} the same"),
         (differ, same) => format!("{differ} different, {same} the same"),
     }];
-    let lonely = comparison.only_in_a.iter().chain(&comparison.only_in_b).map(|only| only.count).sum();
+    let lonely = comparison
+        .only_in_a
+        .iter()
+        .chain(&comparison.only_in_b)
+        .map(|only| only.count)
+        .sum();
     let others = [
         (comparison.explained.len(), "different for a known reason"),
         (lonely, "not in both"),
         (comparison.in_neither, "measured in neither"),
     ];
-    parts.extend(others.into_iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}")));
+    parts.extend(
+        others
+            .into_iter()
+            .filter(|(count, _)| *count > 0)
+            .map(|(count, what)| format!("{count} {what}")),
+    );
     parts.join(", ")
 }
 
@@ -174,22 +248,33 @@ mod tests {
     use cuda_pitfalls_trace::fixture::programs;
 
     fn lines(a: &Report, b: &Report) -> Vec<String> {
-        text(&reports(&a.view(), &b.view(), None).unwrap()).lines().map(str::to_string).collect()
+        text(&reports(&a.view(), &b.view(), None).unwrap())
+            .lines()
+            .map(str::to_string)
+            .collect()
     }
 
     #[test]
     fn a_report_beside_itself_has_three_lines() {
         let report = fixture::report();
         let lines = lines(&report, &report);
-        assert_eq!(lines[0], "A  2025-11-20T16-00-00Z-abcd: 2× NVIDIA H200, driver 580.159.04");
-        assert_eq!(lines[2..], ["no difference in behaviour: 3 the same, 1 measured in neither"]);
+        assert_eq!(
+            lines[0],
+            "A  2025-11-20T16-00-00Z-abcd: 2× NVIDIA H200, driver 580.159.04"
+        );
+        assert_eq!(
+            lines[2..],
+            ["no difference in behaviour: 3 the same, 1 measured in neither"]
+        );
     }
 
     #[test]
     fn what_differs_is_told_in_the_words_of_the_step() {
         let (a, mut b) = (fixture::report(), fixture::report());
         let steps = &mut b.scenarios[0].cases[0].outcomes[0].observation.steps;
-        steps[0].values.insert("count".into(), cuda_pitfalls_core::event::Value::Int(1));
+        steps[0]
+            .values
+            .insert("count".into(), cuda_pitfalls_core::event::Value::Int(1));
         b.machine.driver_version = Some("590.1".into());
         let lines = lines(&a, &b);
         let expected = [
@@ -208,7 +293,11 @@ mod tests {
         assert!(lines(&real, &simulated)[2].starts_with("one of the two is SIMULATED: B"));
         assert!(lines(&simulated, &real)[2].starts_with("one of the two is SIMULATED: A"));
         assert!(lines(&simulated, &simulated)[2].starts_with("both are SIMULATED"));
-        assert!(!lines(&real, &real).iter().any(|line| line.contains("SIMULATED")));
+        assert!(
+            !lines(&real, &real)
+                .iter()
+                .any(|line| line.contains("SIMULATED"))
+        );
     }
 
     #[test]
@@ -220,18 +309,33 @@ mod tests {
             scenario.name = format!("visibility/number-{number}");
             a.scenarios.push(scenario.clone());
             let steps = &mut scenario.cases[0].outcomes[0].observation.steps;
-            steps[0].values.insert("count".into(), cuda_pitfalls_core::event::Value::Int(100 + number));
+            steps[0].values.insert(
+                "count".into(),
+                cuda_pitfalls_core::event::Value::Int(100 + number),
+            );
             b.scenarios.push(scenario);
             for (report, name) in [(&mut a, "one"), (&mut b, "other")] {
                 report.scenarios.push(template.clone());
                 report.scenarios.last_mut().unwrap().name = format!("{name}-{number}");
-                report.machine.environment.insert(format!("{name}{number}"), "1".into());
+                report
+                    .machine
+                    .environment
+                    .insert(format!("{name}{number}"), "1".into());
             }
         }
         let lines = lines(&a, &b);
         assert_eq!(lines.len(), MOST_LINES, "{}", lines.join("\n"));
-        assert!(lines.iter().any(|line| line == "  and 592 more; --json has them all"), "{}", lines.join("\n"));
-        assert_eq!(lines.last().unwrap(), "300 different, 3 the same, 600 not in both, 1 measured in neither");
+        assert!(
+            lines
+                .iter()
+                .any(|line| line == "  and 592 more; --json has them all"),
+            "{}",
+            lines.join("\n")
+        );
+        assert_eq!(
+            lines.last().unwrap(),
+            "300 different, 3 the same, 600 not in both, 1 measured in neither"
+        );
         assert!(lines.iter().all(|line| line.len() <= LONGEST));
     }
 
@@ -243,16 +347,27 @@ mod tests {
             again.name = "visibility/again".into();
             report.scenarios.push(again);
         }
-        for scenario in b.scenarios.iter_mut().filter(|it| it.name.starts_with("visibility/")) {
+        for scenario in b
+            .scenarios
+            .iter_mut()
+            .filter(|it| it.name.starts_with("visibility/"))
+        {
             scenario.cases[0].outcomes[0].observation.end = "SIGSEGV".into();
         }
         let wanted = "  visibility/mask-after-count, visibility/again: trap: ends 0 -> SIGSEGV";
-        assert!(lines(&a, &b).iter().any(|line| line == wanted), "{:#?}", lines(&a, &b));
+        assert!(
+            lines(&a, &b).iter().any(|line| line == wanted),
+            "{:#?}",
+            lines(&a, &b)
+        );
     }
 
     #[test]
     fn large_traces_are_compared_on_one_screen() {
-        let large = (programs::large(200, 4_000, 1_000), programs::large(7, 500, 10));
+        let large = (
+            programs::large(200, 4_000, 1_000),
+            programs::large(7, 500, 10),
+        );
         let shown = text(&traces([&large.0, &large.1], [&[], &[]]));
         assert!(shown.lines().count() <= 40, "{shown}");
     }

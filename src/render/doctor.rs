@@ -9,9 +9,13 @@ pub use process::text as process_text;
 use crate::block::{Block, Text};
 use crate::words::misspelt;
 use crate::writer::terminal::{PAGE, write};
-use cuda_pitfalls_answers::doctor::{Diagnosed, DoctorState, HiddenGpu, Reasoned, StartFailure, Sureness, Trouble};
+use cuda_pitfalls_answers::doctor::{
+    Diagnosed, DoctorState, HiddenGpu, Reasoned, StartFailure, Sureness, Trouble,
+};
 use cuda_pitfalls_answers::explain::explain_status;
-use cuda_pitfalls_core::examination::{Examination, GpuState, HostState, LibraryStart, StartChange, Started};
+use cuda_pitfalls_core::examination::{
+    Examination, GpuState, HostState, LibraryStart, StartChange, Started,
+};
 use cuda_pitfalls_core::text::counts::{counted, listed};
 use cuda_pitfalls_core::text::units;
 
@@ -23,19 +27,34 @@ pub fn text(examination: &Examination, diagnosed: &Diagnosed, width: usize) -> S
     let place = &examination.place;
     let mut blocks = Vec::new();
     if examination.starts.iter().any(LibraryStart::is_simulated) {
-        blocks.push(Block::paragraph("SIMULATED: this says nothing about a real machine."));
+        blocks.push(Block::paragraph(
+            "SIMULATED: this says nothing about a real machine.",
+        ));
     }
-    blocks.extend(standing(examination, diagnosed).into_iter().map(Block::paragraph));
-    let (sure, unsure): (Vec<&Reasoned>, Vec<&Reasoned>) =
-        diagnosed.causes.iter().partition(|reasoned| reasoned.sureness < Sureness::Next);
-    let (next, possible): (Vec<&Reasoned>, Vec<&Reasoned>) =
-        unsure.into_iter().partition(|reasoned| reasoned.sureness == Sureness::Next);
-    let so_here = if sure.is_empty() { "Perhaps" } else { "Also so here, perhaps without effect" };
+    blocks.extend(
+        standing(examination, diagnosed)
+            .into_iter()
+            .map(Block::paragraph),
+    );
+    let (sure, unsure): (Vec<&Reasoned>, Vec<&Reasoned>) = diagnosed
+        .causes
+        .iter()
+        .partition(|reasoned| reasoned.sureness < Sureness::Next);
+    let (next, possible): (Vec<&Reasoned>, Vec<&Reasoned>) = unsure
+        .into_iter()
+        .partition(|reasoned| reasoned.sureness == Sureness::Next);
+    let so_here = if sure.is_empty() {
+        "Perhaps"
+    } else {
+        "Also so here, perhaps without effect"
+    };
     let more = possible.len().saturating_sub(MOST_POSSIBLE);
     let more = (more > 0).then(|| format!("and {more} more: --json has them").into());
     let shown = possible.get(..MOST_POSSIBLE).unwrap_or(&possible);
     let [fails_next, shown] = [&next[..], shown].map(|causes| {
-        let items = causes.iter().map(|reasoned| in_words(reasoned, place).into());
+        let items = causes
+            .iter()
+            .map(|reasoned| in_words(reasoned, place).into());
         items.collect::<Vec<Text>>()
     });
     for (heading, items) in [
@@ -52,19 +71,43 @@ pub fn text(examination: &Examination, diagnosed: &Diagnosed, width: usize) -> S
                     needed is given, and no variable changes it.";
         blocks.extend([Block::Gap, Block::paragraph(none)]);
     }
-    blocks.extend(diagnosed.hidden.iter().map(|hidden| Block::fact("Not shown", hidden_in_words(hidden, place))));
+    blocks.extend(
+        diagnosed
+            .hidden
+            .iter()
+            .map(|hidden| Block::fact("Not shown", hidden_in_words(hidden, place))),
+    );
     let states = examination.starts.iter().flat_map(|start| &start.gpus);
-    blocks.extend(states.filter(|state| !state.reading.errors.is_empty()).map(|GpuState { gpu, reading, .. }| {
-        Block::fact("Not known", format!("memory or processes of {}: {}", gpu.uuid, reading.errors.join(", ")))
-    }));
-    blocks.extend(diagnosed.misspelt.iter().map(|(name, meant)| Block::fact("Misspelt", misspelt(name, meant))));
+    blocks.extend(states.filter(|state| !state.reading.errors.is_empty()).map(
+        |GpuState { gpu, reading, .. }| {
+            Block::fact(
+                "Not known",
+                format!(
+                    "memory or processes of {}: {}",
+                    gpu.uuid,
+                    reading.errors.join(", ")
+                ),
+            )
+        },
+    ));
+    blocks.extend(
+        diagnosed
+            .misspelt
+            .iter()
+            .map(|(name, meant)| Block::fact("Misspelt", misspelt(name, meant))),
+    );
     blocks.extend([Block::Gap, Block::fact("Asked by", place_in_words(place))]);
-    let statuses = diagnosed.failures.iter().filter_map(|failure| failure.call.as_ref());
+    let statuses = diagnosed
+        .failures
+        .iter()
+        .filter_map(|failure| failure.call.as_ref());
     let of_cuda = statuses.filter(|call| call.status.starts_with("CUDA_"));
     for call in of_cuda.clone() {
         blocks.extend(explain_status(call.code).map(|known| Block::fact("Meaning", known.says)));
     }
-    blocks.extend(of_cuda.map(|call| Block::fact("More", format!("cuda-pitfalls explain {}", call.status))));
+    blocks.extend(
+        of_cuda.map(|call| Block::fact("More", format!("cuda-pitfalls explain {}", call.status))),
+    );
     write(&blocks, width.min(PAGE))
 }
 
@@ -72,9 +115,14 @@ pub fn text(examination: &Examination, diagnosed: &Diagnosed, width: usize) -> S
 pub fn causes_in_words(examination: &Examination, diagnosed: &Diagnosed, width: usize) -> String {
     let causes = causes(examination, diagnosed);
     let blocks = if causes.is_empty() {
-        vec![Block::paragraph("CUDA did not start; `cuda-pitfalls doctor` finds no cause now.")]
+        vec![Block::paragraph(
+            "CUDA did not start; `cuda-pitfalls doctor` finds no cause now.",
+        )]
     } else {
-        vec![Block::heading(2, "CUDA did not start. The cause here"), Block::List(causes)]
+        vec![
+            Block::heading(2, "CUDA did not start. The cause here"),
+            Block::List(causes),
+        ]
     };
     write(&blocks, width.min(PAGE))
 }
@@ -82,13 +130,25 @@ pub fn causes_in_words(examination: &Examination, diagnosed: &Diagnosed, width: 
 /// The causes that are known to hold, each with what to do.
 pub(crate) fn causes(examination: &Examination, diagnosed: &Diagnosed) -> Vec<Text> {
     let place = &examination.place;
-    let sure: Vec<&Reasoned> = diagnosed.causes.iter().filter(|reasoned| reasoned.sureness < Sureness::Next).collect();
-    let workarounds: Vec<String> = sure.iter().map(|reasoned| trouble_in_words(&reasoned.cause, place).1).collect();
-    let why = sure.iter().zip(&workarounds).zip(1..).map(|((reasoned, workaround), next)| {
-        // What helps against several is said once, behind the last of them.
-        let to_do = (workarounds.get(next) != Some(workaround)).then(|| format!("Do: {workaround}"));
-        Text::lines([in_words(reasoned, place)].into_iter().chain(to_do))
-    });
+    let sure: Vec<&Reasoned> = diagnosed
+        .causes
+        .iter()
+        .filter(|reasoned| reasoned.sureness < Sureness::Next)
+        .collect();
+    let workarounds: Vec<String> = sure
+        .iter()
+        .map(|reasoned| trouble_in_words(&reasoned.cause, place).1)
+        .collect();
+    let why = sure
+        .iter()
+        .zip(&workarounds)
+        .zip(1..)
+        .map(|((reasoned, workaround), next)| {
+            // What helps against several is said once, behind the last of them.
+            let to_do =
+                (workarounds.get(next) != Some(workaround)).then(|| format!("Do: {workaround}"));
+            Text::lines([in_words(reasoned, place)].into_iter().chain(to_do))
+        });
     why.collect()
 }
 
@@ -96,12 +156,21 @@ pub(crate) fn causes(examination: &Examination, diagnosed: &Diagnosed) -> Vec<Te
 fn standing(examination: &Examination, diagnosed: &Diagnosed) -> Vec<String> {
     let mut lines = Vec::new();
     if diagnosed.state == DoctorState::NoGpu {
-        lines.push("This machine has no NVIDIA GPU: none is on its PCI bus, and no driver is loaded.".to_string());
+        lines.push(
+            "This machine has no NVIDIA GPU: none is on its PCI bus, and no driver is loaded."
+                .to_string(),
+        );
         return lines;
     }
     for library in [Started::Driver, Started::Nvml] {
-        let failed = diagnosed.failures.iter().find(|failure| failure.library == library);
-        let start = examination.starts.iter().find(|start| start.library == library && start.changed.is_none());
+        let failed = diagnosed
+            .failures
+            .iter()
+            .find(|failure| failure.library == library);
+        let start = examination
+            .starts
+            .iter()
+            .find(|start| start.library == library && start.changed.is_none());
         match (failed, start) {
             (Some(failure), start) => {
                 lines.push(failed_in_words(failure));
@@ -125,14 +194,20 @@ fn name(library: Started) -> &'static str {
 
 /// The file of libcuda that a start mapped.
 fn libcuda(start: &LibraryStart) -> Option<&str> {
-    start.libraries.iter().find(|library| library.name == "libcuda").map(|library| library.path.as_str())
+    start
+        .libraries
+        .iter()
+        .find(|library| library.name == "libcuda")
+        .map(|library| library.path.as_str())
 }
 
 fn worked_in_words(start: &LibraryStart) -> String {
     let gpus = counted(start.seen.len(), "GPU");
     match start.library {
         Started::Driver => {
-            let by = libcuda(start).map(|path| format!(", by {path}")).unwrap_or_default();
+            let by = libcuda(start)
+                .map(|path| format!(", by {path}"))
+                .unwrap_or_default();
             format!("CUDA starts here: a context and memory on {gpus}{by}.")
         }
         Started::Nvml => format!("NVML starts here, and counts {gpus}."),
@@ -142,16 +217,24 @@ fn worked_in_words(start: &LibraryStart) -> String {
 fn failed_in_words(failure: &StartFailure) -> String {
     let library = name(failure.library);
     match (&failure.missing, &failure.ended, &failure.call) {
-        (Some(message), ..) => format!("{library} does not start here: its library cannot be opened ({message})."),
+        (Some(message), ..) => {
+            format!("{library} does not start here: its library cannot be opened ({message}).")
+        }
         (None, Some(end), _) if end.by == "hang" => {
-            format!("{library} does not start here: {} does not return.", end.at.as_deref().unwrap_or("its process"))
+            format!(
+                "{library} does not start here: {} does not return.",
+                end.at.as_deref().unwrap_or("its process")
+            )
         }
         (None, Some(end), _) => match &end.at {
             Some(at) => format!("{library} does not start here: {} in {at}.", end.by),
             None => format!("{library} does not start here: {}.", end.by),
         },
         (None, None, Some(call)) => {
-            format!("{library} does not start here: {} returns {} ({}).", call.call, call.status, call.code)
+            format!(
+                "{library} does not start here: {} returns {} ({}).",
+                call.call, call.status, call.code
+            )
         }
         (None, None, None) => format!("{library} starts here, and counts no GPU."),
     }
@@ -261,8 +344,16 @@ fn trouble_in_words(cause: &Trouble, place: &HostState) -> (String, String) {
 }
 
 /// What to do about a cause: in a container, or outside of one.
-fn place_workaround(place: &HostState, inside: &'static str, outside: &'static str) -> &'static str {
-    if place.container.is_some() { inside } else { outside }
+fn place_workaround(
+    place: &HostState,
+    inside: &'static str,
+    outside: &'static str,
+) -> &'static str {
+    if place.container.is_some() {
+        inside
+    } else {
+        outside
+    }
 }
 
 fn pids_in_words(pids: &[u32]) -> String {
@@ -314,7 +405,9 @@ fn file_workaround(path: &str, error: &str, is_in_container: bool) -> String {
         ("ENOENT", true) if is_in_container => {
             return format!("give it to the container (`--gpus all`, or `--device {path}`).");
         }
-        ("ENOENT", true) if path.contains("uvm") => "`nvidia-modprobe -u -c 0`, or `modprobe nvidia_uvm`.",
+        ("ENOENT", true) if path.contains("uvm") => {
+            "`nvidia-modprobe -u -c 0`, or `modprobe nvidia_uvm`."
+        }
         ("ENOENT", true) => "`nvidia-modprobe`, or give it to the sandbox.",
         ("EPERM", true) => {
             "a device cgroup refuses it: allow the device to the container, the job or the service (DeviceAllow=), or \
@@ -324,7 +417,9 @@ fn file_workaround(path: &str, error: &str, is_in_container: bool) -> String {
             "change its mode or the user's groups; if those allow it, a security module or a mount with nodev refuses \
              it."
         }
-        _ if path.starts_with("/proc/") => "let the sandbox read and write the process's own files in /proc.",
+        _ if path.starts_with("/proc/") => {
+            "let the sandbox read and write the process's own files in /proc."
+        }
         _ => "let the sandbox open it.",
     };
     workaround.to_string()
@@ -343,12 +438,20 @@ fn hidden_in_words(hidden: &HiddenGpu, place: &HostState) -> String {
 /// Who asked, and what the kernel has.
 fn place_in_words(place: &HostState) -> String {
     let mut words = vec![format!("user {}", place.uid)];
-    words.extend(place.container.as_ref().map(|container| format!("in a container ({container})")));
+    words.extend(
+        place
+            .container
+            .as_ref()
+            .map(|container| format!("in a container ({container})")),
+    );
     if place.is_filtered == Some(true) {
         words.push("under a filter of system calls".to_string());
     }
     words.push(match &place.module_version {
-        Some(version) => format!("kernel's driver {version} with {}", counted(place.gpus.len(), "GPU")),
+        Some(version) => format!(
+            "kernel's driver {version} with {}",
+            counted(place.gpus.len(), "GPU")
+        ),
         None => "no kernel driver seen".to_string(),
     });
     words.join(", ")

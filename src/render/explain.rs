@@ -13,7 +13,8 @@ use super::writer::terminal::{PAGE, write};
 use super::{doctor, listing};
 use cuda_pitfalls_answers::doctor::Diagnosed;
 use cuda_pitfalls_answers::explain::{
-    Advice, Certainty, ErrorCause, Explanation, Query, ScenarioAnswer, advice_about, measured_code, scenario_of_mask,
+    Advice, Certainty, ErrorCause, Explanation, Query, ScenarioAnswer, advice_about, measured_code,
+    scenario_of_mask,
 };
 use cuda_pitfalls_answers::known::{KnownEntry, KnownKind, KnownScenario, Word};
 use cuda_pitfalls_core::examination::Examination;
@@ -37,11 +38,17 @@ pub struct ShownCauses<'e> {
 
 /// The explanation for a person, in lines of at most `width` columns.
 pub fn text(explanation: &Explanation<'_>, shown: ShownCauses<'_>, width: usize) -> String {
-    let mut blocks: Vec<Block> = explanation.unmeasured_import.iter().flat_map(|it| unmeasured_import(it)).collect();
+    let mut blocks: Vec<Block> = explanation
+        .unmeasured_import
+        .iter()
+        .flat_map(|it| unmeasured_import(it))
+        .collect();
     blocks.extend(match (explanation.certainty, explanation.symptom()) {
         (Certainty::Nothing, _) if !blocks.is_empty() => Vec::new(),
         (Certainty::Nothing, _) => nothing(explanation),
-        (_, Some(symptom)) if explanation.first_advice().is_none() => symptom_blocks(symptom, explanation),
+        (_, Some(symptom)) if explanation.first_advice().is_none() => {
+            symptom_blocks(symptom, explanation)
+        }
         (Certainty::Closest, _) => closest(explanation, shown),
         (Certainty::Named | Certainty::Said | Certainty::Advised, _) => claimed(explanation, shown),
     });
@@ -52,7 +59,13 @@ pub fn text(explanation: &Explanation<'_>, shown: ShownCauses<'_>, width: usize)
 fn unmeasured_import(statement: &str) -> [Block; 2] {
     let said = format!("`{statement}` was not asked yet.");
     let code = format!("'{}'", statement.replace('\'', "'\\''"));
-    [Block::paragraph(said), command("Ask it", format!("cuda-pitfalls trace --forbid cuinit -- python -c {code}"))]
+    [
+        Block::paragraph(said),
+        command(
+            "Ask it",
+            format!("cuda-pitfalls trace --forbid cuinit -- python -c {code}"),
+        ),
+    ]
 }
 
 /// A command beside what it is for. It is copied, so it is not broken.
@@ -62,24 +75,40 @@ fn command(name: &str, command: impl Into<String>) -> Block {
 
 /// What brings a stranger from the question to the own program.
 fn your_program(query: &Query) -> Block {
-    let program = if query.is_python { "python train.py" } else { "COMMAND" };
+    let program = if query.is_python {
+        "python train.py"
+    } else {
+        "COMMAND"
+    };
     command("Your own", format!("cuda-pitfalls trace -- {program}"))
 }
 
 fn open_one() -> [Block; 2] {
-    [Block::Gap, command("Open one", "cuda-pitfalls explain NAME")]
+    [
+        Block::Gap,
+        command("Open one", "cuda-pitfalls explain NAME"),
+    ]
 }
 
 /// What is claimed: what was named or said, an error with its causes, or the first scenario in full.
 fn claimed(explanation: &Explanation<'_>, shown: ShownCauses<'_>) -> Vec<Block> {
     let advice = explanation.first_advice();
     let mut blocks = sentences(explanation);
-    blocks.extend(advice.into_iter().flat_map(|advice| advice_blocks(advice, shown)));
+    blocks.extend(
+        advice
+            .into_iter()
+            .flat_map(|advice| advice_blocks(advice, shown)),
+    );
     let answers = explanation.answers.as_slice();
     let (full, rest) = answers.split_at(usize::from(advice.is_none()).min(answers.len()));
     let causes = advice.map_or(&[][..], |advice| &advice.causes);
-    let measured = causes.iter().filter_map(|cause| cause.scenario.as_ref()).collect::<Vec<_>>();
-    let near = rest.iter().filter(|answer| !measured.contains(&&answer.known.name));
+    let measured = causes
+        .iter()
+        .filter_map(|cause| cause.scenario.as_ref())
+        .collect::<Vec<_>>();
+    let near = rest
+        .iter()
+        .filter(|answer| !measured.contains(&&answer.known.name));
     let short: Vec<Block> = near.map(in_short).collect();
     blocks.extend(full.iter().flat_map(self::in_full));
     if !short.is_empty() {
@@ -91,7 +120,11 @@ fn claimed(explanation: &Explanation<'_>, shown: ShownCauses<'_>) -> Vec<Block> 
         blocks.push(Block::heading(2, heading));
     }
     blocks.extend(short);
-    match explanation.said.first().filter(|_| full.is_empty() && advice.is_none()) {
+    match explanation
+        .said
+        .first()
+        .filter(|_| full.is_empty() && advice.is_none())
+    {
         Some(entry) if !entry.page.is_empty() => {
             blocks.extend([Block::Gap, Block::fact("Page", Text::code(&entry.page))])
         }
@@ -107,15 +140,34 @@ fn claimed(explanation: &Explanation<'_>, shown: ShownCauses<'_>) -> Vec<Block> 
 fn closest(explanation: &Explanation<'_>, shown: ShownCauses<'_>) -> Vec<Block> {
     let mut blocks = sentences(explanation);
     let order = explanation.names();
-    let first = explanation.near.iter().find(|entry| order.first() == Some(&entry.id));
+    let first = explanation
+        .near
+        .iter()
+        .find(|entry| order.first() == Some(&entry.id));
     let advice = first.and_then(|entry| advice_about(&entry.id));
-    let found = order.iter().skip(usize::from(advice.is_some())).filter_map(|id| {
-        let answer = explanation.answers.iter().find(|answer| answer.known.name == *id).map(in_short);
-        answer.or_else(|| explanation.near.iter().find(|entry| entry.id == *id).map(|entry| entry_in_short(entry)))
-    });
+    let found = order
+        .iter()
+        .skip(usize::from(advice.is_some()))
+        .filter_map(|id| {
+            let answer = explanation
+                .answers
+                .iter()
+                .find(|answer| answer.known.name == *id)
+                .map(in_short);
+            answer.or_else(|| {
+                explanation
+                    .near
+                    .iter()
+                    .find(|entry| entry.id == *id)
+                    .map(|entry| entry_in_short(entry))
+            })
+        });
     let found: Vec<Block> = found.collect();
     if let Some(advice) = advice {
-        blocks.push(Block::heading(2, "Closest is this, which no name, error or message settles:"));
+        blocks.push(Block::heading(
+            2,
+            "Closest is this, which no name, error or message settles:",
+        ));
         blocks.extend(advice_blocks(advice, shown));
     }
     if !found.is_empty() {
@@ -136,14 +188,21 @@ fn symptom_blocks(symptom: &KnownEntry, explanation: &Explanation<'_>) -> Vec<Bl
     blocks.extend(explanation.answers.iter().map(in_short));
     blocks.extend(open_one());
     let name = symptom.names.first().map_or("", String::as_str);
-    blocks.extend([command("Ask here", format!("cuda-pitfalls run {name}")), your_program(&explanation.query)]);
+    blocks.extend([
+        command("Ask here", format!("cuda-pitfalls run {name}")),
+        your_program(&explanation.query),
+    ]);
     blocks
 }
 
 /// What is known of what was named and said, a sentence each; none of a message, which was read a moment ago, and of a
 /// question, which is answered below.
 fn sentences(explanation: &Explanation<'_>) -> Vec<Block> {
-    let misspelt = explanation.query.misspelt.iter().map(|(name, meant)| misspelt(name, meant));
+    let misspelt = explanation
+        .query
+        .misspelt
+        .iter()
+        .map(|(name, meant)| misspelt(name, meant));
     let entries = explanation.said.iter().chain(&explanation.beside);
     let first = explanation.said.first();
     let entries = entries.filter(|entry| match entry.kind {
@@ -151,40 +210,81 @@ fn sentences(explanation: &Explanation<'_>) -> Vec<Block> {
         KnownKind::Message => entry.id.starts_with("xid/") && first != Some(entry),
         kind => kind != KnownKind::Scenario,
     });
-    misspelt.chain(entries.map(|entry| measured_sentence(entry))).map(Block::paragraph).collect()
+    misspelt
+        .chain(entries.map(|entry| measured_sentence(entry)))
+        .map(Block::paragraph)
+        .collect()
 }
 
 /// The sentence of an entry; of a line with the code that was measured, where the name is another.
 fn measured_sentence(entry: &KnownEntry) -> String {
     let code = measured_code(&entry.id).filter(|code| entry.names.iter().all(|name| name != code));
-    let code = code.map(|code| format!(" Measured was `{}`.", code.split_whitespace().collect::<Vec<_>>().join(" ")));
+    let code = code.map(|code| {
+        format!(
+            " Measured was `{}`.",
+            code.split_whitespace().collect::<Vec<_>>().join(" ")
+        )
+    });
     entry.sentence.clone() + &code.unwrap_or_default()
 }
 
 /// What an error means, what to do first, what holds here, and the causes with what says so.
 fn advice_blocks(advice: &Advice, shown: ShownCauses<'_>) -> Vec<Block> {
-    let mut blocks = vec![Block::paragraph(&advice.means), Block::Gap, Block::fact("First", &advice.first)];
-    let mask = shown.here.and_then(|(_, diagnosed)| diagnosed.mask_at_fault()).and_then(scenario_of_mask);
-    match shown.here.map(|(examination, diagnosed)| doctor::causes(examination, diagnosed)) {
-        Some(here) if !here.is_empty() => blocks.extend([Block::heading(2, "The cause here"), Block::List(here)]),
-        Some(_) => blocks.push(Block::fact("Here", "`cuda-pitfalls doctor` finds no cause now.")),
-        None => blocks.extend(advice.doctor.then(|| command("Why here", "cuda-pitfalls doctor"))),
+    let mut blocks = vec![
+        Block::paragraph(&advice.means),
+        Block::Gap,
+        Block::fact("First", &advice.first),
+    ];
+    let mask = shown
+        .here
+        .and_then(|(_, diagnosed)| diagnosed.mask_at_fault())
+        .and_then(scenario_of_mask);
+    match shown
+        .here
+        .map(|(examination, diagnosed)| doctor::causes(examination, diagnosed))
+    {
+        Some(here) if !here.is_empty() => {
+            blocks.extend([Block::heading(2, "The cause here"), Block::List(here)])
+        }
+        Some(_) => blocks.push(Block::fact(
+            "Here",
+            "`cuda-pitfalls doctor` finds no cause now.",
+        )),
+        None => blocks.extend(
+            advice
+                .doctor
+                .then(|| command("Why here", "cuda-pitfalls doctor")),
+        ),
     }
     let mut causes: Vec<&ErrorCause> = advice.causes.iter().collect();
     causes.sort_by_key(|cause| mask.is_none() || cause.scenario.as_deref() != mask);
     let most = if shown.all { causes.len() } else { MOST_CAUSES };
     let items = causes.iter().take(most).map(|cause| {
         let is_here = mask.is_some() && cause.scenario.as_deref() == mask;
-        let first = if is_here { format!("(holds here) {}", cause.cause) } else { cause.cause.clone() };
-        let tell = cause.tell.as_ref().map(|tell| format!("to tell: {tell}").into());
+        let first = if is_here {
+            format!("(holds here) {}", cause.cause)
+        } else {
+            cause.cause.clone()
+        };
+        let tell = cause
+            .tell
+            .as_ref()
+            .map(|tell| format!("to tell: {tell}").into());
         // An address is copied, so it is not broken.
-        Text::lines([first.into()].into_iter().chain(tell).chain(cause.grounds().map(Text::code)))
+        Text::lines(
+            [first.into()]
+                .into_iter()
+                .chain(tell)
+                .chain(cause.grounds().map(Text::code)),
+        )
     });
     blocks.extend([Block::heading(2, "Possible causes"), Block::list(items)]);
     let more = causes.len().saturating_sub(most);
     blocks.extend((more > 0).then(|| Block::paragraph(format!("{more} more with --all."))));
     if !advice.causes.iter().any(ErrorCause::is_measured) {
-        blocks.push(Block::paragraph("cuda-pitfalls has measured none of this yet."));
+        blocks.push(Block::paragraph(
+            "cuda-pitfalls has measured none of this yet.",
+        ));
     }
     blocks.push(Block::Gap);
     blocks
@@ -192,16 +292,29 @@ fn advice_blocks(advice: &Advice, shown: ShownCauses<'_>) -> Vec<Block> {
 
 /// The word and the question, with the name that `show` takes at the right.
 fn in_short(answer: &ScenarioAnswer<'_>) -> Block {
-    let KnownScenario { question, name, word, .. } = answer.known;
+    let KnownScenario {
+        question,
+        name,
+        word,
+        ..
+    } = answer.known;
     let title = format!("{:5}{question}", word.name()).into();
-    Block::Entry(Entry { title, aside: name.clone(), ..Entry::default() })
+    Block::Entry(Entry {
+        title,
+        aside: name.clone(),
+        ..Entry::default()
+    })
 }
 
 /// What an error, a message or a symptom means, with its name at the right.
 fn entry_in_short(entry: &KnownEntry) -> Block {
     let title = format!("{:5}{}", "", measured_sentence(entry)).into();
     let aside = entry.names.first().cloned().unwrap_or_default();
-    Block::Entry(Entry { title, aside, ..Entry::default() })
+    Block::Entry(Entry {
+        title,
+        aside,
+        ..Entry::default()
+    })
 }
 
 /// What to try where nothing is about CUDA's start-up.
@@ -211,7 +324,12 @@ fn nothing(explanation: &Explanation<'_>) -> Vec<Block> {
             "This is about {platform}, not about CUDA: nothing here was measured on it."
         ))];
     }
-    let words: String = explanation.query.words.chars().take(MOST_OF_WORDS).collect();
+    let words: String = explanation
+        .query
+        .words
+        .chars()
+        .take(MOST_OF_WORDS)
+        .collect();
     let tries = [
         "the message of the error, its name or its number: `explain 700`",
         "the call or the line that you suspect: `explain torch.cuda.is_available`",
@@ -220,12 +338,18 @@ fn nothing(explanation: &Explanation<'_>) -> Vec<Block> {
         "`trace -- COMMAND`, which shows what your program does to CUDA",
     ];
     let said = format!("Nothing about CUDA start-up here: {words}");
-    vec![Block::paragraph(said), Block::paragraph("Try"), Block::list(tries)]
+    vec![
+        Block::paragraph(said),
+        Block::paragraph("Try"),
+        Block::list(tries),
+    ]
 }
 
 /// The first answer, with what to write instead.
 fn in_full(answer: &ScenarioAnswer<'_>) -> Vec<Block> {
-    let Some(scenario) = answer.scenario() else { return vec![in_short(answer)] };
+    let Some(scenario) = answer.scenario() else {
+        return vec![in_short(answer)];
+    };
     let known = answer.known;
     let said = match (known.word, known.answer.as_str()) {
         (Word::Unmeasured, "") => "Not measured yet.",
@@ -236,7 +360,11 @@ fn in_full(answer: &ScenarioAnswer<'_>) -> Vec<Block> {
     };
     let mut blocks = vec![Block::heading(2, &known.question), Block::paragraph(said)];
     if let Some((trap, control)) = compared(&scenario).filter(|_| known.word != Word::No) {
-        blocks.extend([Block::Gap, Block::fact("Instead of", &trap.does), Block::fact("write", &control.does)]);
+        blocks.extend([
+            Block::Gap,
+            Block::fact("Instead of", &trap.does),
+            Block::fact("write", &control.does),
+        ]);
         let mut written = written(control);
         let more = written.len().saturating_sub(MOST_LINES);
         written.truncate(MOST_LINES);
@@ -245,14 +373,30 @@ fn in_full(answer: &ScenarioAnswer<'_>) -> Vec<Block> {
     }
     blocks.push(Block::Gap);
     if !scenario.workaround.is_empty() {
-        let name = if is_workaround(&scenario.workaround) { "Workaround" } else { "To do" };
+        let name = if is_workaround(&scenario.workaround) {
+            "Workaround"
+        } else {
+            "To do"
+        };
         blocks.push(Block::fact(name, &scenario.workaround));
     }
     let since = since(known, &scenario);
     blocks.extend((!since.is_empty()).then(|| Block::fact("Versions", since.join("; "))));
     let machines = known.machines.join("; ");
-    blocks.push(Block::fact("Measured", if machines.is_empty() { "on no machine yet" } else { &machines }));
-    blocks.extend(known.basis.iter().map(|basis| Block::fact("Rests on", basis.sentence())));
+    blocks.push(Block::fact(
+        "Measured",
+        if machines.is_empty() {
+            "on no machine yet"
+        } else {
+            &machines
+        },
+    ));
+    blocks.extend(
+        known
+            .basis
+            .iter()
+            .map(|basis| Block::fact("Rests on", basis.sentence())),
+    );
     blocks.push(command("Ask here", listing::show::command(&scenario)));
     blocks
 }
@@ -265,7 +409,11 @@ mod tests {
     use cuda_pitfalls_core::text::lines;
 
     fn shown(words: &str, width: usize) -> String {
-        text(&Explainer::embedded().explain(Query::parse(words)), ShownCauses::default(), width)
+        text(
+            &Explainer::embedded().explain(Query::parse(words)),
+            ShownCauses::default(),
+            width,
+        )
     }
 
     #[test]
@@ -273,28 +421,54 @@ mod tests {
         let found = Explainer::embedded().explain(Query::parse("error 100"));
         let [few, all] = [false, true].map(|all| text(&found, ShownCauses { all, here: None }, 80));
         for text in [&few, &all] {
-            assert!(text.find("First  ") < text.find("Possible causes"), "{text}");
+            assert!(
+                text.find("First  ") < text.find("Possible causes"),
+                "{text}"
+            );
         }
         let causes = |text: &str| text.matches("\n- ").count();
-        assert_eq!((causes(&few), causes(&all)), (3, found.first_advice().unwrap().causes.len()), "{few}");
-        assert!(few.contains("4 more with --all.") && !all.contains("with --all"), "{few}");
+        assert_eq!(
+            (causes(&few), causes(&all)),
+            (3, found.first_advice().unwrap().causes.len()),
+            "{few}"
+        );
+        assert!(
+            few.contains("4 more with --all.") && !all.contains("with --all"),
+            "{few}"
+        );
     }
 
     #[test]
     fn a_line_is_described_only_where_it_alone_was_asked() {
-        for words in ["torch.cuda.is_available mask", "torch.cuda.is_available() is False, CUDA error 100"] {
-            assert!(!shown(words, 80).contains("In a fresh process"), "{words}: {}", shown(words, 80));
+        for words in [
+            "torch.cuda.is_available mask",
+            "torch.cuda.is_available() is False, CUDA error 100",
+        ] {
+            assert!(
+                !shown(words, 80).contains("In a fresh process"),
+                "{words}: {}",
+                shown(words, 80)
+            );
         }
         assert!(shown("torch.cuda.is_available", 80).contains("In a fresh process"));
-        let other = shown("torch.cuda.set_device(3)", 80).split_whitespace().collect::<Vec<_>>().join(" ");
-        assert!(other.contains("Measured was `torch.cuda.set_device(1)`."), "{other}");
+        let other = shown("torch.cuda.set_device(3)", 80)
+            .split_whitespace()
+            .collect::<Vec<_>>()
+            .join(" ");
+        assert!(
+            other.contains("Measured was `torch.cuda.set_device(1)`."),
+            "{other}"
+        );
     }
 
     #[test]
     fn an_unmeasured_import_says_how_to_ask() {
         let text = shown("import somepackage", 80);
         let ask = "cuda-pitfalls trace --forbid cuinit -- python -c 'import somepackage'";
-        assert!(text.contains("was not asked yet") && text.contains(ask), "{text}");
+        assert!(
+            text.contains("was not asked yet") && text.contains(ask),
+            "{text}"
+        );
     }
 
     #[test]
@@ -303,21 +477,35 @@ mod tests {
             ("torch.cuda.is_available", "-- python train.py"),
             ("cudaSetDevice", "-- COMMAND"),
             ("stray-memory-gpu0", "-- COMMAND"),
-            ("RuntimeError: No CUDA GPUs are available", "-- python train.py"),
+            (
+                "RuntimeError: No CUDA GPUs are available",
+                "-- python train.py",
+            ),
             ("all workers are on GPU 0", "-- COMMAND"),
         ] {
             let text = shown(words, 80);
             let last = format!("Your own    cuda-pitfalls trace {command}");
-            assert!(text.lines().last().is_some_and(|line| line == last), "{words}: {text}");
+            assert!(
+                text.lines().last().is_some_and(|line| line == last),
+                "{words}: {text}"
+            );
         }
     }
 
     #[test]
     fn a_line_of_a_framework_is_answered_in_python_on_one_screen() {
         let text = shown("torch.cuda.is_available", 80);
-        assert!(text.starts_with("In a fresh process torch.cuda.is_available reads the mask (at\ntorch/"), "{text}");
+        assert!(
+            text.starts_with(
+                "In a fresh process torch.cuda.is_available reads the mask (at\ntorch/"
+            ),
+            "{text}"
+        );
         assert!(text.contains("\n    import os, torch\n"), "{text}");
-        assert!(text.contains("Ask here    cuda-pitfalls run framework/torch-is-available-then-mask"), "{text}");
+        assert!(
+            text.contains("Ask here    cuda-pitfalls run framework/torch-is-available-then-mask"),
+            "{text}"
+        );
         let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
         let versions = "Versions with torch 2.11 the pitfall shows; newer than torch 2.11.0: not measured on a GPU; ";
         assert!(words.contains(versions), "{text}");
@@ -338,17 +526,26 @@ mod tests {
         let text = shown("cudaGetErrorString", 100).replace('\n', " ");
         let known = "cudaGetErrorString reads the mask, makes no context, takes 3.3 MiB: libcudart 11.7 to 13.5";
         assert!(text.contains(known), "{text}");
-        assert!(shown("cudaSetDevice", 80).contains("    cudaGetDeviceCount()"), "{}", shown("cudaSetDevice", 80));
+        assert!(
+            shown("cudaSetDevice", 80).contains("    cudaGetDeviceCount()"),
+            "{}",
+            shown("cudaSetDevice", 80)
+        );
     }
 
     #[test]
     fn errors_and_variables_are_said() {
         let text = shown("700", 80);
         assert!(
-            text.starts_with("Error 700 is cudaErrorIllegalAddress, CUDA_ERROR_ILLEGAL_ADDRESS: an illegal"),
+            text.starts_with(
+                "Error 700 is cudaErrorIllegalAddress, CUDA_ERROR_ILLEGAL_ADDRESS: an illegal"
+            ),
             "{text}"
         );
-        assert!(shown("CUDA_LAUNCH_BLOCKING", 80).contains("is read at first context; a value that is set later"));
+        assert!(
+            shown("CUDA_LAUNCH_BLOCKING", 80)
+                .contains("is read at first context; a value that is set later")
+        );
     }
 
     #[test]
@@ -357,15 +554,24 @@ mod tests {
             let text = shown(&scenario.question, 80);
             let wide = text.lines().filter(|line| lines::columns(line) > 80);
             // A command and an address are copied, so they are not broken.
-            let mut broken = wide.filter(|line| !line.contains("cuda-pitfalls run ") && !line.contains("https://"));
+            let mut broken = wide
+                .filter(|line| !line.contains("cuda-pitfalls run ") && !line.contains("https://"));
             assert_eq!(broken.next(), None, "{}", scenario.name);
-            assert!(text.lines().count() <= 56, "{}: {} lines\n{text}", scenario.name, text.lines().count());
+            assert!(
+                text.lines().count() <= 56,
+                "{}: {} lines\n{text}",
+                scenario.name,
+                text.lines().count()
+            );
         }
     }
 
     #[test]
     fn words_of_a_stranger_cannot_control_a_terminal() {
         let text = shown("qwertyuiop \u{1b}]52;c;aGk=\u{7}", 80);
-        assert!(text.starts_with("Nothing about CUDA start-up here: ") && !text.contains('\u{1b}'), "{text:?}");
+        assert!(
+            text.starts_with("Nothing about CUDA start-up here: ") && !text.contains('\u{1b}'),
+            "{text:?}"
+        );
     }
 }

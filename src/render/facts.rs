@@ -30,15 +30,22 @@ pub fn expectation(verdict: &Verdict) -> String {
 
 /// The libcudart a scenario ran on: `libcudart 13.0`.
 pub fn libcudart(scenario: &ScenarioView<'_>) -> Option<String> {
-    scenario.libcudart.as_ref().map(|runtime| match &runtime.version {
-        Some(version) => format!("libcudart {version}"),
-        None => "libcudart of unknown version".to_owned(),
-    })
+    scenario
+        .libcudart
+        .as_ref()
+        .map(|runtime| match &runtime.version {
+            Some(version) => format!("libcudart {version}"),
+            None => "libcudart of unknown version".to_owned(),
+        })
 }
 
 /// How often the most frequent outcome was seen among all attempts: `5/5`.
 pub fn frequency(case: &CaseView<'_>) -> String {
-    format!("{}/{}", case.outcomes.first().map_or(0, |outcome| outcome.count), case.made)
+    format!(
+        "{}/{}",
+        case.outcomes.first().map_or(0, |outcome| outcome.count),
+        case.made
+    )
 }
 
 /// What is worth a line about a case: its most frequent outcome, how many others, how many attempts do not count.
@@ -51,7 +58,11 @@ pub fn case_line(scenario: &ScenarioView<'_>, case: &CaseView<'_>) -> Vec<String
     if case.outcomes.len() > 1 {
         facts.push(format!("{} different outcomes", case.outcomes.len()));
     }
-    facts.extend(invalid(case).into_iter().map(|(reason, count)| format!("{count} not counted ({reason})")));
+    facts.extend(
+        invalid(case)
+            .into_iter()
+            .map(|(reason, count)| format!("{count} not counted ({reason})")),
+    );
     facts
 }
 
@@ -66,7 +77,9 @@ pub fn shown(scenario: &ScenarioView<'_>, outcome: &OutcomeView<'_>) -> Vec<Stri
     let mut facts = Vec::new();
     for (index, check) in effect.iter().enumerate() {
         let earlier = effect.iter().take(index).any(|other| other.at == check.at);
-        let Some(look) = Look::at(observation, &check.at) else { continue };
+        let Some(look) = Look::at(observation, &check.at) else {
+            continue;
+        };
         if earlier || last.is_some_and(|last| last.step.label == check.at) {
             continue;
         }
@@ -109,11 +122,18 @@ fn call(step: &StepObservation, asked: &[&Check]) -> Vec<String> {
         words.push("did not return".to_owned());
     }
     let status_asked = asked.iter().any(|check| !check.facts.status.is_empty());
-    if let Some(status) = step.status.as_ref().filter(|status| status_asked || status.code != 0) {
+    if let Some(status) = step
+        .status
+        .as_ref()
+        .filter(|status| status_asked || status.code != 0)
+    {
         words.push(words::status(status));
     }
     for (name, value) in step.values.iter().chain(&step.varying) {
-        if asked.iter().any(|check| check.facts.value.contains_key(name)) {
+        if asked
+            .iter()
+            .any(|check| check.facts.value.contains_key(name))
+        {
             words.push(format!("{name}={}", words::value(value)));
         }
     }
@@ -123,14 +143,29 @@ fn call(step: &StepObservation, asked: &[&Check]) -> Vec<String> {
 /// What was seen around a step; only what was asked for, unless all of it is wanted.
 fn surroundings(look: &Look<'_>, asked: Option<&[&Check]>) -> Vec<String> {
     let wanted = KINDS.iter().filter(|kind| match (asked, kind.told) {
-        (None, FactColumn::Alone { unasked: Unasked::Never, .. }) => false,
+        (
+            None,
+            FactColumn::Alone {
+                unasked: Unasked::Never,
+                ..
+            },
+        ) => false,
         (None, _) => true,
         (Some(checks), _) => checks.iter().any(|check| kind.is_asked(&check.facts)),
     });
-    let alone = wanted.clone().filter(|kind| matches!(kind.told, FactColumn::Alone { .. }));
-    let mut words: Vec<String> = alone.filter_map(|kind| (kind.seen)(look, None)).map(|seen| seen.words).collect();
+    let alone = wanted
+        .clone()
+        .filter(|kind| matches!(kind.told, FactColumn::Alone { .. }));
+    let mut words: Vec<String> = alone
+        .filter_map(|kind| (kind.seen)(look, None))
+        .map(|seen| seen.words)
+        .collect();
     let memory = &look.step.memory;
-    if wanted.clone().any(|kind| kind.told == FactColumn::WithMemory) && !memory.is_empty() {
+    if wanted
+        .clone()
+        .any(|kind| kind.told == FactColumn::WithMemory)
+        && !memory.is_empty()
+    {
         let changed = in_order(memory)
             .into_iter()
             .filter(|(_, memory)| memory.class != Some(Class::None) || memory.peak_bytes.is_some())
@@ -178,9 +213,14 @@ pub fn trap_and_control(scenario: &ScenarioView<'_>) -> Vec<String> {
     gpus.dedup();
     let mut lines = Vec::new();
     for gpu in gpus {
-        let changes = both.each_ref().map(|case| case.iter().find(|(name, _)| name == gpu).map(|(_, bytes)| *bytes));
+        let changes = both.each_ref().map(|case| {
+            case.iter()
+                .find(|(name, _)| name == gpu)
+                .map(|(_, bytes)| *bytes)
+        });
         if changes.iter().flatten().any(|bytes| *bytes != Some(0)) {
-            let words = changes.map(|bytes| bytes.map_or_else(|| "–".to_owned(), units::delta_or_unread));
+            let words =
+                changes.map(|bytes| bytes.map_or_else(|| "–".to_owned(), units::delta_or_unread));
             lines.push(format!("{gpu} {}", words.join(" / ")));
         }
     }
@@ -189,12 +229,18 @@ pub fn trap_and_control(scenario: &ScenarioView<'_>) -> Vec<String> {
 
 /// Why attempts do not count, and how many there are of each; an attempt is counted by its first reason.
 pub fn invalid(case: &CaseView<'_>) -> Vec<(String, usize)> {
-    case.not_counted.iter().map(|(reason, count)| (reason.name(), *count)).collect()
+    case.not_counted
+        .iter()
+        .map(|(reason, count)| (reason.name(), *count))
+        .collect()
 }
 
 /// The attempt to show where only one is shown: the first that counts, else the first.
 pub fn example<'r>(case: &CaseView<'r>) -> Option<&'r Attempt> {
-    case.attempts.iter().find(|attempt| attempt.judged.outcome.is_some()).or(case.attempts.first())
+    case.attempts
+        .iter()
+        .find(|attempt| attempt.judged.outcome.is_some())
+        .or(case.attempts.first())
 }
 
 #[cfg(test)]
@@ -223,7 +269,10 @@ mod tests {
         let report = fixture::report();
         let scenario = &report.scenarios[2].view();
         let line = case_line(scenario, &scenario.cases[0]).join(" · ");
-        assert!(line.contains("2 different outcomes") && line.contains("1 not counted (contaminated)"), "{line}");
+        assert!(
+            line.contains("2 different outcomes") && line.contains("1 not counted (contaminated)"),
+            "{line}"
+        );
         assert_eq!(verdict(scenario.verdict), "inconclusive: intermittent");
     }
 

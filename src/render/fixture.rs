@@ -7,14 +7,32 @@ use cuda_pitfalls_core::report::{Report, SCHEMA, SchemaId};
 use cuda_pitfalls_core::verdict::{ExpectationMet, Kind, Provenance, Reason};
 
 const MIB: u64 = 1 << 20;
-const GPUS: [&str; 2] = ["GPU-8b6c2f00-0000-4000-8000-00000000000a", "GPU-8b6c2f00-0000-4000-8000-00000000000b"];
+const GPUS: [&str; 2] = [
+    "GPU-8b6c2f00-0000-4000-8000-00000000000a",
+    "GPU-8b6c2f00-0000-4000-8000-00000000000b",
+];
 
 /// A report in which every kind of standing but a harness error occurs.
 pub(super) fn report() -> Report {
     let scenarios = [
-        scenario("visibility/mask-after-count", "reproduced", "as_expected", false),
-        scenario("context/set-device-makes-no-context", "not_reproduced", "unexpected", false),
-        scenario("memory/heap-growth[limit=64 MiB]", "inconclusive", "no_expectation", true),
+        scenario(
+            "visibility/mask-after-count",
+            "reproduced",
+            "as_expected",
+            false,
+        ),
+        scenario(
+            "context/set-device-makes-no-context",
+            "not_reproduced",
+            "unexpected",
+            false,
+        ),
+        scenario(
+            "memory/heap-growth[limit=64 MiB]",
+            "inconclusive",
+            "no_expectation",
+            true,
+        ),
         json!({
             "name": "peer/needs-two", "scenario": "peer/needs-two", "question": "Does a peer copy make a context?", "workaround": "",
             "tags": ["peer"], "parameters": {}, "sha256": "00ff".repeat(16), "libcudart": null, "plan": null, "cases": [],
@@ -29,7 +47,10 @@ pub(super) fn report() -> Report {
         provenance: Provenance::Measured,
         run: serde_json::from_value(run()).unwrap(),
         machine: serde_json::from_value(machine()).unwrap(),
-        scenarios: scenarios.into_iter().map(|scenario| serde_json::from_value(scenario).unwrap()).collect(),
+        scenarios: scenarios
+            .into_iter()
+            .map(|scenario| serde_json::from_value(scenario).unwrap())
+            .collect(),
         complete: true,
     }
 }
@@ -75,38 +96,70 @@ pub(super) fn simulated() -> Report {
 }
 
 /// What the texts of [`hostile`] try, one after the other.
-pub(super) const HOSTILE: &str =
-    "<img src='' onerror=\"x\"> \u{1b}]52;c;aGk=\u{7} a|b `c` \u{202e}abc\n::set-output name=x::y\r##[error]z";
+pub(super) const HOSTILE: &str = "<img src='' onerror=\"x\"> \u{1b}]52;c;aGk=\u{7} a|b `c` \u{202e}abc\n::set-output name=x::y\r##[error]z";
 
 /// An interrupted report of which the texts that stand in tables, labels and sentences are [`HOSTILE`].
 pub(super) fn hostile() -> Report {
-    let mut report = Report { complete: false, ..report() };
+    let mut report = Report {
+        complete: false,
+        ..report()
+    };
     let verdicts = [
         (Kind::Reproduced, None, ExpectationMet::Unexpected),
-        (Kind::Inconclusive, Some(Reason::Crashed), ExpectationMet::NoExpectation),
-        (Kind::HarnessError, Some(Reason::Protocol), ExpectationMet::NoExpectation),
-        (Kind::Skipped, Some(Reason::NoGpu), ExpectationMet::NoExpectation),
+        (
+            Kind::Inconclusive,
+            Some(Reason::Crashed),
+            ExpectationMet::NoExpectation,
+        ),
+        (
+            Kind::HarnessError,
+            Some(Reason::Protocol),
+            ExpectationMet::NoExpectation,
+        ),
+        (
+            Kind::Skipped,
+            Some(Reason::NoGpu),
+            ExpectationMet::NoExpectation,
+        ),
     ];
-    for (place, (scenario, (kind, reason, expectation))) in report.scenarios.iter_mut().zip(verdicts).enumerate() {
+    for (place, (scenario, (kind, reason, expectation))) in
+        report.scenarios.iter_mut().zip(verdicts).enumerate()
+    {
         let verdict = &mut scenario.verdict;
         (verdict.kind, verdict.reason, verdict.expectation) = (kind, reason, expectation);
         verdict.unexpected.clear();
         if expectation == ExpectationMet::Unexpected {
             verdict.unexpected.push(HOSTILE.to_owned());
         }
-        let texts = [&mut scenario.name, &mut scenario.scenario, &mut scenario.question, &mut scenario.workaround];
-        texts.into_iter().chain([&mut verdict.detail]).for_each(|text| *text = HOSTILE.to_owned());
-        (scenario.name, scenario.scenario) = (format!("{HOSTILE}{place}"), format!("{HOSTILE}{place}"));
+        let texts = [
+            &mut scenario.name,
+            &mut scenario.scenario,
+            &mut scenario.question,
+            &mut scenario.workaround,
+        ];
+        texts
+            .into_iter()
+            .chain([&mut verdict.detail])
+            .for_each(|text| *text = HOSTILE.to_owned());
+        (scenario.name, scenario.scenario) =
+            (format!("{HOSTILE}{place}"), format!("{HOSTILE}{place}"));
         for (index, case) in scenario.cases.iter_mut().enumerate() {
             // Neither two cases of a question nor two questions may have one name.
             case.name = format!("{HOSTILE}{index}");
-            case.attempts.iter_mut().for_each(|attempt| attempt.recording.stderr_tail = HOSTILE.to_owned());
+            case.attempts
+                .iter_mut()
+                .for_each(|attempt| attempt.recording.stderr_tail = HOSTILE.to_owned());
         }
     }
-    report.machine.gpus.iter_mut().for_each(|gpu| gpu.name = Some(HOSTILE.to_owned()));
+    report
+        .machine
+        .gpus
+        .iter_mut()
+        .for_each(|gpu| gpu.name = Some(HOSTILE.to_owned()));
     report.machine.driver_version = Some(HOSTILE.to_owned());
     report.run.warnings = vec![HOSTILE.to_owned()];
-    (report.run.host_unsafe, report.run.interrupted) = (Some(HOSTILE.to_owned()), Some(HOSTILE.to_owned()));
+    (report.run.host_unsafe, report.run.interrupted) =
+        (Some(HOSTILE.to_owned()), Some(HOSTILE.to_owned()));
     report
 }
 
@@ -161,7 +214,10 @@ fn scenario(name: &str, kind: &str, expectation: &str, mixed: bool) -> Value {
 
 fn plan() -> Value {
     let steps = |calls: &[&str]| -> Vec<Value> {
-        calls.iter().map(|call| json!({"call": call, "label": call, "line": 9})).collect()
+        calls
+            .iter()
+            .map(|call| json!({"call": call, "label": call, "line": 9}))
+            .collect()
     };
     let case = |name: &str, does: &str, calls: &[&str]| json!({"name": name, "does": does, "mask": null, "env": {}, "probes": true, "steps": steps(calls), "expect": []});
     json!({
@@ -183,9 +239,23 @@ fn case(name: &str, trap: bool, mixed: bool) -> Value {
     let attempts: Vec<Value> = (0..3)
         .map(|n| {
             let contaminated = mixed && n == 2;
-            let outcome = if contaminated { None } else { Some(if mixed { n } else { 0 }) };
-            let doubt = json!({"reason": "contaminated", "detail": "another process took 12 MiB on gpu1"});
-            attempt(n, trap, outcome, if contaminated { json!([doubt]) } else { json!([]) })
+            let outcome = if contaminated {
+                None
+            } else {
+                Some(if mixed { n } else { 0 })
+            };
+            let doubt =
+                json!({"reason": "contaminated", "detail": "another process took 12 MiB on gpu1"});
+            attempt(
+                n,
+                trap,
+                outcome,
+                if contaminated {
+                    json!([doubt])
+                } else {
+                    json!([])
+                },
+            )
         })
         .collect();
     json!({"name": name, "outcomes": outcomes, "attempts": attempts})
@@ -196,7 +266,11 @@ fn observation(trap: bool) -> Value {
         let class = if used > 0 { "context" } else { "none" };
         json!({"gpu0": {"class": class, "used_bytes": used}, "gpu1": {"class": "none", "used_bytes": 0}})
     };
-    let visible = if trap { json!(["gpu0", "gpu1"]) } else { json!(["gpu1"]) };
+    let visible = if trap {
+        json!(["gpu0", "gpu1"])
+    } else {
+        json!(["gpu1"])
+    };
     let success = json!({"code": 0, "name": "cudaSuccess"});
     let count = json!({
         "label": "cudaGetDeviceCount", "returned": true, "status": success, "values": {"count": if trap { 2 } else { 1 }},
@@ -225,8 +299,9 @@ fn attempt(order: u64, trap: bool, outcome: Option<u64>, invalid: Value) -> Valu
         json!({"step": step, "t_ns": start + at * MS, "elapsed_ns": MS, "gpus": gpus})
     };
     let after = if trap { 530 * MIB } else { 0 };
-    let events: Vec<Value> =
-        (0..3u64).map(|step| json!({"event": "begin", "step": step, "t_ns": start + (50 + 120 * step) * MS})).collect();
+    let events: Vec<Value> = (0..3u64)
+        .map(|step| json!({"event": "begin", "step": step, "t_ns": start + (50 + 120 * step) * MS}))
+        .collect();
     json!({
         "order": order, "started_ns": start, "wall_ns": 700 * MS, "overhead_ns": 80 * MS, "pid": 4711, "events": events,
         "snapshots": [snapshot(10, None, 0), snapshot(400, Some(2), after)],
@@ -243,7 +318,9 @@ fn attempt(order: u64, trap: bool, outcome: Option<u64>, invalid: Value) -> Valu
 /// What every page that loads and runs nothing is held to.
 pub(crate) fn assert_inert(page: &str) {
     assert!(page.contains(POLICY));
-    for word in ["<script", "<img", "<link", "<iframe", "src=\"", "url(", "http://", "https://", "@import"] {
+    for word in [
+        "<script", "<img", "<link", "<iframe", "src=\"", "url(", "http://", "https://", "@import",
+    ] {
         assert!(!page.contains(word), "{word}");
     }
     assert_closed(page);
@@ -252,11 +329,13 @@ pub(crate) fn assert_inert(page: &str) {
 /// That every tag is closed.
 pub(crate) fn assert_closed(page: &str) {
     let tags = [
-        "table", "tr", "td", "th", "div", "section", "details", "summary", "p", "span", "dl", "svg", "ol", "li", "pre",
-        "figure", "caption", "fieldset", "label", "a", "ul", "code", "article", "select", "main",
+        "table", "tr", "td", "th", "div", "section", "details", "summary", "p", "span", "dl",
+        "svg", "ol", "li", "pre", "figure", "caption", "fieldset", "label", "a", "ul", "code",
+        "article", "select", "main",
     ];
     for tag in tags {
-        let open = page.matches(&format!("<{tag}>")).count() + page.matches(&format!("<{tag} ")).count();
+        let open =
+            page.matches(&format!("<{tag}>")).count() + page.matches(&format!("<{tag} ")).count();
         assert_eq!(open, page.matches(&format!("</{tag}>")).count(), "{tag}");
     }
 }
@@ -267,8 +346,19 @@ pub(crate) fn assert_metrics(file: &str, prefix: &str) {
     for line in file.lines().filter(|line| !line.starts_with("# ")) {
         let (series, value) = line.rsplit_once(' ').unwrap();
         assert!(seen.insert(series), "{series} twice");
-        assert!(series.starts_with(prefix) && value.parse::<f64>().is_ok(), "{line}");
-        let quotes = series.replace("\\\\", "").replace("\\\"", "").matches('"').count();
-        assert_eq!(quotes, 2 * series.replace("\\\"", "").matches("=\"").count(), "{line}");
+        assert!(
+            series.starts_with(prefix) && value.parse::<f64>().is_ok(),
+            "{line}"
+        );
+        let quotes = series
+            .replace("\\\\", "")
+            .replace("\\\"", "")
+            .matches('"')
+            .count();
+        assert_eq!(
+            quotes,
+            2 * series.replace("\\\"", "").matches("=\"").count(),
+            "{line}"
+        );
     }
 }

@@ -35,9 +35,13 @@ pub enum FleetForm {
 /// Renders a fleet. `width` is of text. `docs` is where the documentation is: with it, pages of pitfalls are links.
 pub fn render(fleet: &Fleet, form: FleetForm, width: usize, docs: Option<&str>) -> String {
     match form {
-        FleetForm::Text => terminal::write(&FleetView::new(fleet, view::TEXT, docs).blocks(), width),
+        FleetForm::Text => {
+            terminal::write(&FleetView::new(fleet, view::TEXT, docs).blocks(), width)
+        }
         FleetForm::Html => html::fleet(fleet, docs),
-        FleetForm::Markdown => markdown::write(&FleetView::new(fleet, view::MARKDOWN, docs).blocks()),
+        FleetForm::Markdown => {
+            markdown::write(&FleetView::new(fleet, view::MARKDOWN, docs).blocks())
+        }
         FleetForm::Prometheus => results::prometheus(fleet),
         FleetForm::Json => serde_json::to_string(fleet).unwrap_or_default() + "\n",
     }

@@ -15,7 +15,10 @@ use cuda_pitfalls_core::text::lines::{sentence, wrap};
 /// The whole report as a run with `--verbose` printed it.
 pub fn report(report: &ReportView<'_>, width: usize) -> String {
     let mut out = answer::head(report, None, width);
-    report.scenarios.iter().for_each(|one| out += &format!("\n{}", scenario(one, width, Style::Plain)));
+    report
+        .scenarios
+        .iter()
+        .for_each(|one| out += &format!("\n{}", scenario(one, width, Style::Plain)));
     out + "\n" + &answer::ending(report, &RunEnding::stored(report), width)
 }
 
@@ -30,10 +33,13 @@ pub fn scenario(report: &ScenarioView<'_>, width: usize, style: Style) -> String
         line.push(facts::expectation(report.verdict));
     }
     let words = line.join(", ");
-    let libcudart = facts::libcudart(report).map(|words| format!("  {}", terminal(&words))).unwrap_or_default();
+    let libcudart = facts::libcudart(report)
+        .map(|words| format!("  {}", terminal(&words)))
+        .unwrap_or_default();
     let verdict = format!("{}{libcudart}", style.paint(standing.colour(), &words));
     let mark = style.paint(standing.colour(), standing.mark());
-    let [name_length, beside] = [name.clone(), format!("  {words}{libcudart}")].map(|text| text.chars().count());
+    let [name_length, beside] =
+        [name.clone(), format!("  {words}{libcudart}")].map(|text| text.chars().count());
     // Verdicts stand in a column where names allow it, then beside the name, then below.
     if 2 + name_length.max(NAME) + beside <= width {
         let _ = writeln!(out, "{mark} {name:NAME$}  {verdict}");
@@ -43,10 +49,23 @@ pub fn scenario(report: &ScenarioView<'_>, width: usize, style: Style) -> String
         out.push_str(&sentence(&format!("{mark} "), report.name, width));
         let _ = writeln!(out, "    {verdict}");
     }
-    let longest = report.cases.iter().map(|case| terminal(case.name).chars().count()).max().unwrap_or(0).min(24);
+    let longest = report
+        .cases
+        .iter()
+        .map(|case| terminal(case.name).chars().count())
+        .max()
+        .unwrap_or(0)
+        .min(24);
     for case in &report.cases {
-        let head = format!("    {:longest$}  {:>5}  ", terminal(case.name), facts::frequency(case));
-        let facts: Vec<String> = facts::case_line(report, case).iter().map(|fact| terminal(fact)).collect();
+        let head = format!(
+            "    {:longest$}  {:>5}  ",
+            terminal(case.name),
+            facts::frequency(case)
+        );
+        let facts: Vec<String> = facts::case_line(report, case)
+            .iter()
+            .map(|fact| terminal(fact))
+            .collect();
         out.push_str(&wrap(&head, &facts, " · ", width));
         let plan = report.plan.as_ref().and_then(|plan| plan.case(case.name));
         for line in lines::of_case(plan, case).unwrap_or_default() {
@@ -82,18 +101,30 @@ mod tests {
                     gpu0 +530 MiB (context)
     control    3/3  cudaGetDeviceCount: count=1 · sees gpu1 · no context · memory unchanged
 ";
-        assert_eq!(scenario(&report.scenarios[0].view(), WIDTH, Style::Plain), expected);
+        assert_eq!(
+            scenario(&report.scenarios[0].view(), WIDTH, Style::Plain),
+            expected
+        );
         let coloured = scenario(&report.scenarios[0].view(), WIDTH, Style::Colour);
-        assert!(coloured.contains("\x1b[32mreproduced, as expected\x1b[0m"), "{coloured}");
+        assert!(
+            coloured.contains("\x1b[32mreproduced, as expected\x1b[0m"),
+            "{coloured}"
+        );
     }
 
     #[test]
     fn failures_and_reasons_stand_below() {
         let report = fixture::report();
         let unexpected = scenario(&report.scenarios[1].view(), WIDTH, Style::Plain);
-        assert!(unexpected.contains("\n    unexpected: expected reproduced: the driver has made"), "{unexpected}");
+        assert!(
+            unexpected.contains("\n    unexpected: expected reproduced: the driver has made"),
+            "{unexpected}"
+        );
         let skipped = scenario(&report.scenarios[3].view(), WIDTH, Style::Plain);
-        assert!(skipped.contains("skipped: too_few_gpus\n    because: needs 4 GPUs, found 2\n"), "{skipped}");
+        assert!(
+            skipped.contains("skipped: too_few_gpus\n    because: needs 4 GPUs, found 2\n"),
+            "{skipped}"
+        );
     }
 
     #[test]
@@ -105,7 +136,10 @@ mod tests {
             }
         }
         let text = super::report(&fixture::simulated().view(), WIDTH);
-        for line in text.lines().filter(|line| line.contains("reproduced") && line.contains('/')) {
+        for line in text
+            .lines()
+            .filter(|line| line.contains("reproduced") && line.contains('/'))
+        {
             assert!(line.contains("simulated"), "{line}");
         }
     }

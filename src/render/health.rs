@@ -32,16 +32,32 @@ pub(super) fn health(report: &ReportView<'_>) -> (u8, String) {
 fn lost(report: &ReportView<'_>) -> Option<String> {
     let machine = &report.machine;
     let on_bus = machine.pci_gpus.unwrap_or_default();
-    let lost = machine.unavailable.iter().find(|it| match it.reason.as_str() {
-        "nvml_error" | "no_gpu" => true,
-        "no_driver" | "no_nvml" => on_bus > 0,
-        _ => false,
-    });
+    let lost = machine
+        .unavailable
+        .iter()
+        .find(|it| match it.reason.as_str() {
+            "nvml_error" | "no_gpu" => true,
+            "no_driver" | "no_nvml" => on_bus > 0,
+            _ => false,
+        });
     if let Some(unavailable) = lost {
-        return Some(format!("GPU or driver lost: {}: {}", unavailable.reason, visible(&unavailable.detail)));
+        return Some(format!(
+            "GPU or driver lost: {}: {}",
+            unavailable.reason,
+            visible(&unavailable.detail)
+        ));
     }
-    if let Some(unmet) = report.run.require.iter().find(|it| it.what == Required::Gpus && it.is_unmet()) {
-        return Some(format!("GPU lost: {} of {} can be used", unmet.found.unwrap_or_default(), unmet.wanted));
+    if let Some(unmet) = report
+        .run
+        .require
+        .iter()
+        .find(|it| it.what == Required::Gpus && it.is_unmet())
+    {
+        return Some(format!(
+            "GPU lost: {} of {} can be used",
+            unmet.found.unwrap_or_default(),
+            unmet.wanted
+        ));
     }
     if let Some(status) = report.run.calibration.iter().find_map(failed_start) {
         return Some(format!("GPU or driver lost: cuInit: {}", visible(&status)));
@@ -53,11 +69,21 @@ fn lost(report: &ReportView<'_>) -> Option<String> {
         return Some(format!("GPU lost: {answer} of {on_bus} on the bus answer"));
     }
     // A run that was ended before it was done says nothing of what it had no time for, and an unexpected verdict says more.
-    let is_unexpected = report.scenarios.iter().any(|it| it.verdict.expectation == ExpectationMet::Unexpected);
-    let unmet = report.requirements().into_iter().find(Requirement::is_unmet);
+    let is_unexpected = report
+        .scenarios
+        .iter()
+        .any(|it| it.verdict.expectation == ExpectationMet::Unexpected);
+    let unmet = report
+        .requirements()
+        .into_iter()
+        .find(Requirement::is_unmet);
     let unmet = unmet.filter(|_| report.complete && !is_unexpected)?;
     let found = unmet.found.unwrap_or_default();
-    Some(format!("not met: --require {}={}, found {found}", unmet.what.name(), unmet.wanted))
+    Some(format!(
+        "not met: --require {}={}, found {found}",
+        unmet.what.name(),
+        unmet.wanted
+    ))
 }
 
 /// What `cuInit` returned in a control of the instrument, if it failed: it is the first step of all that call CUDA.
@@ -65,9 +91,16 @@ fn failed_start(calibrated: &Calibrated) -> Option<String> {
     let attempts = calibrated.attempts.iter().flat_map(|case| &case.attempts);
     let mut events = attempts.flat_map(|attempt| &attempt.recording.events);
     events.find_map(|it| match &it.event {
-        Event::End { step: 0, status: Some(status), .. } if status.code != 0 => {
-            Some(status.name.clone().unwrap_or_else(|| status.code.to_string()))
-        }
+        Event::End {
+            step: 0,
+            status: Some(status),
+            ..
+        } if status.code != 0 => Some(
+            status
+                .name
+                .clone()
+                .unwrap_or_else(|| status.code.to_string()),
+        ),
         _ => None,
     })
 }
@@ -80,11 +113,24 @@ fn worst(report: &ReportView<'_>) -> String {
         line.push_str(banner.split(" — ").next().unwrap_or_default());
         line.push_str(": ");
     }
-    let Some(worst) = report.scenarios.iter().map(|scenario| Standing::new(scenario.verdict)).max() else {
+    let Some(worst) = report
+        .scenarios
+        .iter()
+        .map(|scenario| Standing::new(scenario.verdict))
+        .max()
+    else {
         return line + "no scenario ran";
     };
-    line.push_str(&format!("{}/{} {}", tally::count(report, worst), report.scenarios.len(), worst.name()));
-    let first = report.scenarios.iter().find(|scenario| Standing::new(scenario.verdict) == worst);
+    line.push_str(&format!(
+        "{}/{} {}",
+        tally::count(report, worst),
+        report.scenarios.len(),
+        worst.name()
+    ));
+    let first = report
+        .scenarios
+        .iter()
+        .find(|scenario| Standing::new(scenario.verdict) == worst);
     if let Some(first) = first.filter(|_| worst > Standing::Answered) {
         // The name comes last, because it is what can do without its end.
         let word = match first.verdict.reason {
@@ -132,7 +178,10 @@ mod tests {
         let with = |word: &str, on_bus: Option<u64>| {
             let mut report = fixture::empty();
             report.machine.pci_gpus = on_bus;
-            report.machine.unavailable.push(Unavailable { reason: word.into(), detail: "x\u{1b}".into() });
+            report.machine.unavailable.push(Unavailable {
+                reason: word.into(),
+                detail: "x\u{1b}".into(),
+            });
             health(&report.view())
         };
         for (word, on_bus) in [
@@ -143,9 +192,16 @@ mod tests {
             ("no_gpu", Some(1)),
         ] {
             let (status, line) = with(word, on_bus);
-            assert_eq!((status, line), (1, format!("GPU or driver lost: {word}: x\\x1b")));
+            assert_eq!(
+                (status, line),
+                (1, format!("GPU or driver lost: {word}: x\\x1b"))
+            );
         }
-        for (word, on_bus) in [("no_driver", None), ("no_nvml", Some(0)), ("no_libcudart", Some(1))] {
+        for (word, on_bus) in [
+            ("no_driver", None),
+            ("no_nvml", Some(0)),
+            ("no_libcudart", Some(1)),
+        ] {
             assert_eq!(with(word, on_bus).0, 2, "{word}");
         }
         let mut fine = fixture::report();
@@ -155,9 +211,13 @@ mod tests {
         fine.machine.pci_gpus = Some(3);
         assert_eq!(code(&fine), 1);
         assert_eq!(line(&fine), "GPU lost: 2 of 3 on the bus answer");
-        fine.machine.environment.insert("CUDA_VISIBLE_DEVICES".into(), "0,1".into());
+        fine.machine
+            .environment
+            .insert("CUDA_VISIBLE_DEVICES".into(), "0,1".into());
         assert_eq!(code(&fine), 0, "it was lent two");
-        fine.run.require.push(Requirement::new(Required::Gpus, 4).with(2));
+        fine.run
+            .require
+            .push(Requirement::new(Required::Gpus, 4).with(2));
         assert_eq!(code(&fine), 1);
         assert_eq!(line(&fine), "GPU lost: 2 of 4 can be used");
     }
@@ -173,11 +233,17 @@ mod tests {
                 "uuid": "GPU-0", "null_bytes": 0, "context_bytes": 0, "allocation_bytes": 0, "allocated_bytes": 0,
                 "epsilon_bytes": 2, "pid_listed": false, "sound": false,
             }));
-            report.run.calibration = vec![Calibrated { figures: figures.unwrap(), attempts: vec![case] }];
+            report.run.calibration = vec![Calibrated {
+                figures: figures.unwrap(),
+                attempts: vec![case],
+            }];
             health(&report.view())
         };
         let (status, line) = with(802);
-        assert_eq!((status, line.as_str()), (1, "GPU or driver lost: cuInit: CUDA_ERROR_SYSTEM_NOT_READY"));
+        assert_eq!(
+            (status, line.as_str()),
+            (1, "GPU or driver lost: cuInit: CUDA_ERROR_SYSTEM_NOT_READY")
+        );
         assert_eq!(with(0).0, 2, "it started");
     }
 
@@ -185,24 +251,36 @@ mod tests {
     fn what_is_required_and_not_met_is_a_problem() {
         let mut report = fixture::report();
         report.scenarios.truncate(1);
-        report.run.require.push(Requirement::new(Required::Answers, 3));
+        report
+            .run
+            .require
+            .push(Requirement::new(Required::Answers, 3));
         assert_eq!(code(&report), 1);
         assert_eq!(line(&report), "not met: --require answers=3, found 1");
         report.complete = false;
         assert_eq!(code(&report), 2, "it had no time");
         // What was unexpected is named first.
         let mut report = fixture::report();
-        report.run.require.push(Requirement::new(Required::Answers, 99));
+        report
+            .run
+            .require
+            .push(Requirement::new(Required::Answers, 99));
         assert!(line(&report).contains("unexpected"), "{}", line(&report));
     }
 
     #[test]
     fn the_line_names_the_worst_and_fits() {
-        assert_eq!(line(&fixture::report()), "1/4 unexpected: not_reproduced, context/set-device-makes-no-context");
+        assert_eq!(
+            line(&fixture::report()),
+            "1/4 unexpected: not_reproduced, context/set-device-makes-no-context"
+        );
         assert_eq!(line(&fixture::empty()), "no scenario ran");
         assert_eq!(line(&fixture::partial()), "PARTIAL: 1/1 as expected");
         assert!(line(&fixture::simulated()).starts_with("SIMULATED: 1/4 unexpected: "));
         let hostile = line(&fixture::hostile());
-        assert!(hostile.len() <= LIMIT && hostile.lines().count() == 1, "{hostile}");
+        assert!(
+            hostile.len() <= LIMIT && hostile.lines().count() == 1,
+            "{hostile}"
+        );
     }
 }

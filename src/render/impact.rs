@@ -23,7 +23,12 @@ pub enum Impact {
 
 impl Impact {
     /// All of them, in the order in which they are shown.
-    pub const ALL: [Impact; 4] = [Impact::Shows, Impact::Harmless, Impact::Absent, Impact::Unknown];
+    pub const ALL: [Impact; 4] = [
+        Impact::Shows,
+        Impact::Harmless,
+        Impact::Absent,
+        Impact::Unknown,
+    ];
 
     /// The impact of a verdict; `workaround` is empty if there is none.
     pub fn new(kind: Kind, workaround: &str) -> Impact {
@@ -81,10 +86,23 @@ mod tests {
 
     #[test]
     fn a_pitfall_that_shows_is_harmless_only_if_its_remedy_says_so() {
-        assert_eq!(Impact::new(Kind::Reproduced, "Set the mask first."), Impact::Shows);
-        assert_eq!(Impact::new(Kind::Reproduced, "None needed."), Impact::Harmless);
-        assert_eq!(Impact::new(Kind::Reproduced, ""), Impact::Shows, "no workaround is known");
-        assert_eq!(Impact::new(Kind::NotReproduced, "None needed."), Impact::Absent);
+        assert_eq!(
+            Impact::new(Kind::Reproduced, "Set the mask first."),
+            Impact::Shows
+        );
+        assert_eq!(
+            Impact::new(Kind::Reproduced, "None needed."),
+            Impact::Harmless
+        );
+        assert_eq!(
+            Impact::new(Kind::Reproduced, ""),
+            Impact::Shows,
+            "no workaround is known"
+        );
+        assert_eq!(
+            Impact::new(Kind::NotReproduced, "None needed."),
+            Impact::Absent
+        );
         assert_eq!(Impact::new(Kind::Skipped, ""), Impact::Unknown);
     }
 }

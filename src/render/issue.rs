@@ -54,12 +54,17 @@ pub fn issue(report: &ReportView<'_>, attached: &[Attached]) -> String {
         if sources.len() < attached.len() {
             let missing = attached.get(sources.len()..).unwrap_or_default();
             let missing: Vec<&str> = missing.iter().map(|one| one.file.as_str()).collect();
-            left_out.push(format!("the source of {} (it is in the archive)", missing.join(", ")));
+            left_out.push(format!(
+                "the source of {} (it is in the archive)",
+                missing.join(", ")
+            ));
         }
         if shown < report.scenarios.len() {
             let count = report.scenarios.len() - shown;
-            left_out
-                .push(format!("{count} of {} questions (the report in the archive has them)", report.scenarios.len()));
+            left_out.push(format!(
+                "{count} of {} questions (the report in the archive has them)",
+                report.scenarios.len()
+            ));
         }
         let scenarios = report.scenarios.get(..shown).unwrap_or_default();
         let text = arranged(IssueSections::new(report, scenarios, attached, &sources));
@@ -78,14 +83,24 @@ pub fn issue(report: &ReportView<'_>, attached: &[Attached]) -> String {
         } else if sources.is_empty() && shown <= 1 {
             // One question alone is too long: its end goes.
             let kept: String = text.chars().take(MOST - RESERVED).collect();
-            let fence = if kept.matches("```").count() % 2 == 1 { "\n```" } else { "" };
-            return format!("{kept}{fence}\n\nThe text was cut here; the report in the archive has the rest.\n");
+            let fence = if kept.matches("```").count() % 2 == 1 {
+                "\n```"
+            } else {
+                ""
+            };
+            return format!(
+                "{kept}{fence}\n\nThe text was cut here; the report in the archive has the rest.\n"
+            );
         }
     }
 }
 
 pub(crate) fn cut(text: &str, most: usize) -> String {
-    if text.chars().count() <= most { text.to_owned() } else { text.chars().take(most - 1).chain(['…']).collect() }
+    if text.chars().count() <= most {
+        text.to_owned()
+    } else {
+        text.chars().take(most - 1).chain(['…']).collect()
+    }
 }
 
 /// The parts under their headings.
@@ -95,7 +110,10 @@ pub(crate) fn arranged(parts: IssueSections) -> String {
         ("Expected", parts.expected),
         ("What happened", parts.happened),
         ("Reproducer", parts.reproducer),
-        ("Versions", vec![Block::Table(Table::named("", parts.versions))]),
+        (
+            "Versions",
+            vec![Block::Table(Table::named("", parts.versions))],
+        ),
         ("Attached: steps and the other programs", parts.attached),
     ] {
         blocks.push(Block::heading(3, heading));
@@ -124,32 +142,51 @@ impl IssueSections {
         IssueSections {
             title,
             synopsis: vec![synopsis],
-            expected: each(scenarios, |one| vec![Block::paragraph(expected(report, one))]),
+            expected: each(scenarios, |one| {
+                vec![Block::paragraph(expected(report, one))]
+            }),
             happened: each(scenarios, happened),
             reproducer: first_sources(sources),
             versions: versions(report, scenarios),
-            attached: [Block::Fold("Steps of each case".to_owned(), each(scenarios, steps))]
-                .into_iter()
-                .chain(others(attached, sources))
-                .collect(),
+            attached: [Block::Fold(
+                "Steps of each case".to_owned(),
+                each(scenarios, steps),
+            )]
+            .into_iter()
+            .chain(others(attached, sources))
+            .collect(),
         }
     }
 }
 
 /// The blocks of each scenario, below its name if there are several.
-fn each(scenarios: &[ScenarioView<'_>], blocks: impl Fn(&ScenarioView<'_>) -> Vec<Block>) -> Vec<Block> {
+fn each(
+    scenarios: &[ScenarioView<'_>],
+    blocks: impl Fn(&ScenarioView<'_>) -> Vec<Block>,
+) -> Vec<Block> {
     let parts = scenarios.iter().flat_map(|one| {
-        let head = (scenarios.len() > 1).then(|| Block::paragraph(Span::Strong(one.name.to_owned())));
+        let head =
+            (scenarios.len() > 1).then(|| Block::paragraph(Span::Strong(one.name.to_owned())));
         head.into_iter().chain(blocks(one))
     });
     parts.collect()
 }
 
 fn expected(report: &ReportView<'_>, scenario: &ScenarioView<'_>) -> String {
-    let Some(plan) = scenario.plan else { return "This report does not hold what was expected.".to_owned() };
+    let Some(plan) = scenario.plan else {
+        return "This report does not hold what was expected.".to_owned();
+    };
     let facts = Facts::new(report.machine, scenario.libcudart, plan, report.provenance);
-    match plan.expect.iter().find(|one| matches(&one.when, &facts, &plan.parameters)) {
-        Some(one) => format!("{}, because {}", answer::word_of(one.verdict.kind(), scenario.question), one.because),
+    match plan
+        .expect
+        .iter()
+        .find(|one| matches(&one.when, &facts, &plan.parameters))
+    {
+        Some(one) => format!(
+            "{}, because {}",
+            answer::word_of(one.verdict.kind(), scenario.question),
+            one.because
+        ),
         None => "Nothing was expected on this machine: the question is open.".to_owned(),
     }
 }
@@ -157,17 +194,43 @@ fn expected(report: &ReportView<'_>, scenario: &ScenarioView<'_>) -> String {
 fn happened(scenario: &ScenarioView<'_>) -> Vec<Block> {
     let (word, verdict) = (answer::word(scenario), facts::verdict(scenario.verdict));
     // What is no yes and no no is the verdict itself.
-    let answer = if verdict.starts_with(word) { verdict } else { format!("{word}: {verdict}") };
+    let answer = if verdict.starts_with(word) {
+        verdict
+    } else {
+        format!("{word}: {verdict}")
+    };
     // How unlikely chance is comes behind the counts; a maintainer needs the counts alone.
-    let is_yes_or_no = matches!(scenario.verdict.kind, Kind::Reproduced | Kind::NotReproduced);
-    let counts = scenario.verdict.detail.split("; ").next().filter(|_| is_yes_or_no);
+    let is_yes_or_no = matches!(
+        scenario.verdict.kind,
+        Kind::Reproduced | Kind::NotReproduced
+    );
+    let counts = scenario
+        .verdict
+        .detail
+        .split("; ")
+        .next()
+        .filter(|_| is_yes_or_no);
     let detail = counts.unwrap_or(&scenario.verdict.detail);
-    let failed = scenario.verdict.unexpected.iter().map(|failed| format!("not as expected: {failed}").into());
-    let mut blocks = vec![Block::paragraph(format!("{answer}. {detail}")), Block::List(failed.collect())];
+    let failed = scenario
+        .verdict
+        .unexpected
+        .iter()
+        .map(|failed| format!("not as expected: {failed}").into());
+    let mut blocks = vec![
+        Block::paragraph(format!("{answer}. {detail}")),
+        Block::List(failed.collect()),
+    ];
     for case in &scenario.cases {
-        blocks.push(Block::paragraph(format!("{} ({}):", case.name, facts::frequency(case))));
+        blocks.push(Block::paragraph(format!(
+            "{} ({}):",
+            case.name,
+            facts::frequency(case)
+        )));
         match case.outcomes.first() {
-            Some(outcome) => blocks.extend(made(scenario.plan.as_ref().and_then(|plan| plan.case(case.name)), outcome)),
+            Some(outcome) => blocks.extend(made(
+                scenario.plan.as_ref().and_then(|plan| plan.case(case.name)),
+                outcome,
+            )),
             None => blocks.push(Block::paragraph("No attempt counts.")),
         }
     }
@@ -177,9 +240,15 @@ fn happened(scenario: &ScenarioView<'_>) -> Vec<Block> {
 fn steps(scenario: &ScenarioView<'_>) -> Vec<Block> {
     let mut blocks = Vec::new();
     for case in &scenario.cases {
-        let Some(plan) = scenario.plan.as_ref().and_then(|plan| plan.case(case.name)) else { continue };
+        let Some(plan) = scenario.plan.as_ref().and_then(|plan| plan.case(case.name)) else {
+            continue;
+        };
         let lines = lines::of_case(Some(plan), case).unwrap_or_else(|| calls(plan));
-        let language = if plan.python.is_some() { "python" } else { "text" };
+        let language = if plan.python.is_some() {
+            "python"
+        } else {
+            "text"
+        };
         blocks.push(Block::paragraph(format!("{}: {}", case.name, plan.does)));
         blocks.push(Block::Code(language, lines));
     }
@@ -190,26 +259,39 @@ fn steps(scenario: &ScenarioView<'_>) -> Vec<Block> {
 fn calls(plan: &CasePlan) -> Vec<String> {
     let start = Some(super::steps::start(plan)).filter(|start| !start.is_empty());
     let start = start.map(|start| format!("# started with {start}"));
-    start.into_iter().chain(plan.steps.iter().map(listing::show::call)).collect()
+    start
+        .into_iter()
+        .chain(plan.steps.iter().map(listing::show::call))
+        .collect()
 }
 
 /// A text for the title, which people paste into a field that is no Markdown: what can make no link, image or markup is
 /// not escaped.
 pub(crate) fn title(text: &str) -> String {
     let plain = if text.contains("](") { "" } else { "_`[]" };
-    plain.chars().fold(markdown(text), |title, mark| title.replace(&format!("\\{mark}"), &mark.to_string()))
+    plain.chars().fold(markdown(text), |title, mark| {
+        title.replace(&format!("\\{mark}"), &mark.to_string())
+    })
 }
 
 pub(crate) fn capital(word: &str) -> String {
     let mut letters = word.chars();
-    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
+    letters.next().map_or_else(String::new, |first| {
+        first.to_uppercase().chain(letters).collect()
+    })
 }
 
 /// The source of each question's reproducer, in the first language that it has.
 pub(crate) fn first_sources(sources: &[&Attached]) -> Vec<Block> {
-    let blocks: Vec<Block> = sources.iter().filter(|one| is_first(sources, one)).map(|one| source(one)).collect();
+    let blocks: Vec<Block> = sources
+        .iter()
+        .filter(|one| is_first(sources, one))
+        .map(|one| source(one))
+        .collect();
     match blocks.is_empty() {
-        true => vec![Block::Prose("The scenario of the archive: `cuda-pitfalls run scenario.toml` measures it.")],
+        true => vec![Block::Prose(
+            "The scenario of the archive: `cuda-pitfalls run scenario.toml` measures it.",
+        )],
         false => blocks,
     }
 }
@@ -220,7 +302,10 @@ fn source(one: &Attached) -> Block {
 
 /// Whether no program of the same question stands before this one.
 fn is_first(sources: &[&Attached], one: &Attached) -> bool {
-    sources.iter().find(|other| other.instance == one.instance).is_some_and(|first| first.file == one.file)
+    sources
+        .iter()
+        .find(|other| other.instance == one.instance)
+        .is_some_and(|first| first.file == one.file)
 }
 
 /// How the programs of the archive are started, and the sources that do not stand above.
@@ -235,27 +320,58 @@ fn others(attached: &[Attached], sources: &[&Attached]) -> Vec<Block> {
              control, with 1 if it does not show in the trap, and with 77 if that cannot be told.",
         ));
     }
-    blocks.extend(attached.iter().map(|one| Block::Code("sh", one.commands.clone())));
+    blocks.extend(
+        attached
+            .iter()
+            .map(|one| Block::Code("sh", one.commands.clone())),
+    );
     let others = sources.iter().filter(|one| !is_first(sources, one));
     blocks.extend(others.map(|one| Block::Fold(one.file.clone(), vec![source(one)])));
     blocks
 }
 
-fn versions(report: &ReportView<'_>, scenarios: &[ScenarioView<'_>]) -> Vec<(&'static str, String)> {
+fn versions(
+    report: &ReportView<'_>,
+    scenarios: &[ScenarioView<'_>],
+) -> Vec<(&'static str, String)> {
     let machine = &report.machine;
     let mut rows = vec![("driver", words::driver(machine))];
     let mut runtimes: Vec<String> = scenarios.iter().filter_map(facts::libcudart).collect();
     runtimes.sort();
     runtimes.dedup();
     rows.extend(runtimes.into_iter().map(|runtime| ("runtime", runtime)));
-    rows.extend(machine.python.iter().map(|python| ("Python", words::python(python))));
+    rows.extend(
+        machine
+            .python
+            .iter()
+            .map(|python| ("Python", words::python(python))),
+    );
     rows.extend(machine.gpus.iter().map(|gpu| ("GPU", words::gpu(gpu))));
-    rows.extend(machine.kernel.iter().map(|kernel| ("kernel", format!("{kernel} {}", machine.architecture))));
-    rows.extend(machine.isolation.container.iter().map(|container| ("container", container.clone())));
-    let commit = report.run.commit.as_ref().map(|commit| format!(" ({commit})")).unwrap_or_default();
+    rows.extend(
+        machine
+            .kernel
+            .iter()
+            .map(|kernel| ("kernel", format!("{kernel} {}", machine.architecture))),
+    );
+    rows.extend(
+        machine
+            .isolation
+            .container
+            .iter()
+            .map(|container| ("container", container.clone())),
+    );
+    let commit = report
+        .run
+        .commit
+        .as_ref()
+        .map(|commit| format!(" ({commit})"))
+        .unwrap_or_default();
     rows.push((
         "cuda-pitfalls",
-        format!("{}{commit}, run {}, on {}", report.run.version, report.run.id, report.run.on),
+        format!(
+            "{}{commit}, run {}, on {}",
+            report.run.version, report.run.id, report.run.on
+        ),
     ));
     rows
 }
@@ -308,11 +424,23 @@ mod tests {
             because: because.into(),
             evidence: String::new(),
         };
-        let elsewhere = When { parameters: [("no".to_owned(), Vec::new())].into(), ..When::default() };
-        plan.expect = vec![expected("elsewhere", elsewhere), expected("here", When::default())];
+        let elsewhere = When {
+            parameters: [("no".to_owned(), Vec::new())].into(),
+            ..When::default()
+        };
+        plan.expect = vec![
+            expected("elsewhere", elsewhere),
+            expected("here", When::default()),
+        ];
         let text = issue(&report.view(), &[]);
-        assert!(text.contains("### Expected\n\nyes, because here\n"), "{text}");
-        assert!(text.starts_with("# Does a_b (`x[0]`) &lt;show&gt;? "), "{text}");
+        assert!(
+            text.contains("### Expected\n\nyes, because here\n"),
+            "{text}"
+        );
+        assert!(
+            text.starts_with("# Does a_b (`x[0]`) &lt;show&gt;? "),
+            "{text}"
+        );
         assert_eq!(title("[x](http://y_z)"), "\\[x\\](http://y\\_z)");
     }
 
@@ -320,12 +448,30 @@ mod tests {
     fn a_maintainer_reads_one_reproducer_before_the_versions() {
         let mut report = fixture::report();
         report.scenarios.truncate(1);
-        let short = Attached { text: "the calls\n".into(), ..attached(0) };
-        let text = issue(&report.view(), &[short, Attached { file: "b.c".into(), ..attached(9_000) }]);
+        let short = Attached {
+            text: "the calls\n".into(),
+            ..attached(0)
+        };
+        let text = issue(
+            &report.view(),
+            &[
+                short,
+                Attached {
+                    file: "b.c".into(),
+                    ..attached(9_000)
+                },
+            ],
+        );
         assert!(text.starts_with("# "), "{text}");
-        let at = |part: &str| text.find(part).unwrap_or_else(|| panic!("no {part}:\n{text}"));
+        let at = |part: &str| {
+            text.find(part)
+                .unwrap_or_else(|| panic!("no {part}:\n{text}"))
+        };
         assert!(at("### What happened") < at("the calls") && at("the calls") < at("### Versions"));
-        assert!(at("### Versions") < at("<summary>b.c"), "the same in another language is an attachment");
+        assert!(
+            at("### Versions") < at("<summary>b.c"),
+            "the same in another language is an attachment"
+        );
         assert_eq!(text.matches("the calls\n").count(), 1, "{text}");
     }
 
@@ -333,7 +479,16 @@ mod tests {
     fn what_does_not_fit_is_left_out_and_named() {
         let mut report = fixture::report();
         report.scenarios.truncate(1);
-        let text = issue(&report.view(), &[attached(100), Attached { file: "b.c".into(), ..attached(MOST) }]);
+        let text = issue(
+            &report.view(),
+            &[
+                attached(100),
+                Attached {
+                    file: "b.c".into(),
+                    ..attached(MOST)
+                },
+            ],
+        );
         assert!(text.chars().count() <= MOST);
         assert!(
             text.contains("Left out here") && text.contains("b.c (it is in the archive)"),
@@ -352,7 +507,10 @@ mod tests {
         let text = issue(&fixture::hostile().view(), &[]);
         // Between fences it is shown as it is.
         let outside: String = text.split("```").step_by(2).collect();
-        assert!(!outside.contains("<img") && !outside.contains("<script"), "{outside}");
+        assert!(
+            !outside.contains("<img") && !outside.contains("<script"),
+            "{outside}"
+        );
         assert!(text.contains("&lt;img"), "{text}");
     }
 }

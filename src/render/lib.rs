@@ -3,8 +3,19 @@
 //! Every renderer is a function from the report to text: no clock, file, environment or process. A report may be
 //! untrusted, so its text passes through [`cuda_pitfalls_core::text::escape`] first, and nothing here can panic on it.
 
-#![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests make files of their own"))]
-#![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing))]
+#![cfg_attr(
+    test,
+    allow(clippy::disallowed_methods, reason = "tests make files of their own")
+)]
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic,
+        clippy::indexing_slicing
+    )
+)]
 
 pub mod answer;
 pub mod applicable;
@@ -97,7 +108,10 @@ pub fn render(prepared: &Prepared<'_>, format: Format, width: usize) -> Option<S
     })
 }
 
-#[expect(clippy::expect_used, reason = "a report without attempts has none to read back")]
+#[expect(
+    clippy::expect_used,
+    reason = "a report without attempts has none to read back"
+)]
 fn compact(report: &CompactReport) -> String {
     serde_json::to_string(report).expect("it can be written as JSON") + "\n"
 }

@@ -17,7 +17,10 @@ const MOST_CALLS: usize = 16;
 /// A case and what its most frequent outcome showed; nothing of a case of C calls.
 pub fn of_case(plan: Option<&CasePlan>, case: &CaseView<'_>) -> Option<Vec<String>> {
     let plan = plan.filter(|plan| plan.python.is_some())?;
-    Some(program(&plan.steps, case.outcomes.first().and_then(OutcomeView::observation)))
+    Some(program(
+        &plan.steps,
+        case.outcomes.first().and_then(OutcomeView::observation),
+    ))
 }
 
 /// Steps as a program, a line of text each. What they showed stands beneath them, as far as an attempt came.
@@ -26,8 +29,12 @@ pub fn program(steps: &[Step], seen: Option<&Observation>) -> Vec<String> {
     let mut contexts: &[String] = &[];
     for (index, step) in steps.iter().enumerate() {
         let source = step.in_python().replace('\t', "    ");
-        let mut rows: Vec<String> =
-            source.trim_end().lines().skip_while(|row| row.trim().is_empty()).map(str::to_owned).collect();
+        let mut rows: Vec<String> = source
+            .trim_end()
+            .lines()
+            .skip_while(|row| row.trim().is_empty())
+            .map(str::to_owned)
+            .collect();
         if let Some(last) = rows.last_mut() {
             let mut notes: Vec<String> = step.on.iter().map(|on| format!("in {on}")).collect();
             notes.extend(named(step).map(|label| format!("[{label}]")));
@@ -41,7 +48,11 @@ pub fn program(steps: &[Step], seen: Option<&Observation>) -> Vec<String> {
             out.push("#   not reached".to_owned());
             return out;
         };
-        out.extend(showed(step, contexts).into_iter().map(|words| format!("#   {words}")));
+        out.extend(
+            showed(step, contexts)
+                .into_iter()
+                .map(|words| format!("#   {words}")),
+        );
         contexts = step.contexts.as_deref().unwrap_or(contexts);
     }
     out
@@ -60,45 +71,77 @@ fn showed(step: &StepObservation, before: &[String]) -> Vec<String> {
         out.push("did not return".to_owned());
     }
     if let Some(status) = step.status.as_ref().filter(|status| status.code != 0) {
-        let message = step.varying.get(cuda_pitfalls_core::python::LINE_MESSAGE).map(words::value).unwrap_or_default();
+        let message = step
+            .varying
+            .get(cuda_pitfalls_core::python::LINE_MESSAGE)
+            .map(words::value)
+            .unwrap_or_default();
         let between = if message.is_empty() { "" } else { ": " };
         out.push(format!("{}{between}{message}", words::status(status)));
     }
-    let values =
-        step.values.iter().chain(&step.varying).filter(|(name, _)| *name != cuda_pitfalls_core::python::LINE_MESSAGE);
+    let values = step
+        .values
+        .iter()
+        .chain(&step.varying)
+        .filter(|(name, _)| *name != cuda_pitfalls_core::python::LINE_MESSAGE);
     out.extend(values.map(|(name, value)| format!("{name} = {}", words::value(value))));
     if let Some(made) = step.calls.as_ref().filter(|made| !made.is_empty()) {
         out.push(format!("driver calls: {}", calls(made)));
     }
-    if let Some(contexts) = step.contexts.as_deref().filter(|contexts| *contexts != before) {
+    if let Some(contexts) = step
+        .contexts
+        .as_deref()
+        .filter(|contexts| *contexts != before)
+    {
         out.push(format!("contexts: {}", listed(contexts, "none")));
     }
     // A value or a message may have line breaks, which would end the comment.
-    out.iter().map(|words| words.split(['\n', '\r']).next().unwrap_or_default().to_owned()).collect()
+    out.iter()
+        .map(|words| {
+            words
+                .split(['\n', '\r'])
+                .next()
+                .unwrap_or_default()
+                .to_owned()
+        })
+        .collect()
 }
 
 /// The driver calls that a line made, those that matter first. Hundreds only ask; those are counted together.
 pub(super) fn calls(made: &BTreeMap<String, u64>) -> String {
     let (asking, doing): (Vec<_>, Vec<_>) = made.iter().partition(|(name, _)| only_asks(name));
-    let mut doing: Vec<(&str, u64)> = doing.into_iter().map(|(name, count)| (name.as_str(), *count)).collect();
+    let mut doing: Vec<(&str, u64)> = doing
+        .into_iter()
+        .map(|(name, count)| (name.as_str(), *count))
+        .collect();
     // Within a rank by name, as they are.
     doing.sort_by_key(|(name, _)| rank(name));
-    let named = doing.iter().take(MOST_CALLS).map(|(name, count)| match count {
-        1 => (*name).to_owned(),
-        _ => format!("{name} ×{count}"),
-    });
+    let named = doing
+        .iter()
+        .take(MOST_CALLS)
+        .map(|(name, count)| match count {
+            1 => (*name).to_owned(),
+            _ => format!("{name} ×{count}"),
+        });
     let mut said: Vec<String> = named.collect();
     let more = doing.len().saturating_sub(MOST_CALLS);
     said.extend((more > 0).then(|| format!("{more} more")));
     let asked: u64 = asking.into_iter().map(|(_, count)| *count).sum();
-    said.extend((asked > 0).then(|| format!("{asked} that only {}", if asked == 1 { "asks" } else { "ask" })));
+    said.extend((asked > 0).then(|| {
+        format!(
+            "{asked} that only {}",
+            if asked == 1 { "asks" } else { "ask" }
+        )
+    }));
     said.join(", ")
 }
 
 /// Whether a driver call changes nothing. cuMemGetInfo is one that people look for: it is what needs a context in
 /// many a question of a framework.
 fn only_asks(name: &str) -> bool {
-    let asks = ["Get", "Query", "Is", "CanAccess", "TotalMem"].iter().any(|word| name.contains(word));
+    let asks = ["Get", "Query", "Is", "CanAccess", "TotalMem"]
+        .iter()
+        .any(|word| name.contains(word));
     asks && !name.starts_with("cuMemGetInfo")
 }
 
@@ -123,14 +166,34 @@ mod tests {
 
     #[test]
     fn a_line_stands_above_what_it_gave_and_called() {
-        let steps = [line("import torch", "py"), line("\ndef f():\n    pass\nf()", "ask"), line("x", "py#2")];
-        let mut asked = StepObservation { label: "ask".into(), returned: true, ..StepObservation::default() };
-        asked.status = Some(Status { code: 1, name: Some("RuntimeError".into()) });
-        asked.varying.insert("message".into(), Value::Text("no\nway".into()));
+        let steps = [
+            line("import torch", "py"),
+            line("\ndef f():\n    pass\nf()", "ask"),
+            line("x", "py#2"),
+        ];
+        let mut asked = StepObservation {
+            label: "ask".into(),
+            returned: true,
+            ..StepObservation::default()
+        };
+        asked.status = Some(Status {
+            code: 1,
+            name: Some("RuntimeError".into()),
+        });
+        asked
+            .varying
+            .insert("message".into(), Value::Text("no\nway".into()));
         asked.calls = Some([("cuInit".to_string(), 1), ("cuDeviceGet".to_string(), 2)].into());
         asked.contexts = Some(vec!["gpu0".into()]);
-        let first = StepObservation { returned: true, calls: Some(Default::default()), ..StepObservation::default() };
-        let seen = Observation { steps: vec![first, asked], end: "exit 3".into() };
+        let first = StepObservation {
+            returned: true,
+            calls: Some(Default::default()),
+            ..StepObservation::default()
+        };
+        let seen = Observation {
+            steps: vec![first, asked],
+            end: "exit 3".into(),
+        };
         let expected = [
             "import torch",
             "def f():",
@@ -147,25 +210,41 @@ mod tests {
 
     #[test]
     fn other_steps_are_shown_as_what_python_does() {
-        let set = Step::call("setenv", "setenv").with("name", "CUDA_VISIBLE_DEVICES").with("value", "1");
+        let set = Step::call("setenv", "setenv")
+            .with("name", "CUDA_VISIBLE_DEVICES")
+            .with("value", "1");
         let mut thread = Step::call("pthread_create", "pthread_create").bound_to("B");
         let mut on = line("work()", "py");
         on.on = Some("B".into());
         thread.line = 2;
-        let expected = ["os.environ[\"CUDA_VISIBLE_DEVICES\"] = \"1\"", "# thread B starts", "work()  # in B"];
+        let expected = [
+            "os.environ[\"CUDA_VISIBLE_DEVICES\"] = \"1\"",
+            "# thread B starts",
+            "work()  # in B",
+        ];
         assert_eq!(program(&[set, thread, on], None), expected);
     }
 
     #[test]
     fn long_lists_of_calls_are_cut() {
-        let calls = (0..20).map(|number| (format!("cuCall{number:02}"), 1)).collect();
-        let step = StepObservation { returned: true, calls: Some(calls), ..StepObservation::default() };
+        let calls = (0..20)
+            .map(|number| (format!("cuCall{number:02}"), 1))
+            .collect();
+        let step = StepObservation {
+            returned: true,
+            calls: Some(calls),
+            ..StepObservation::default()
+        };
         assert!(showed(&step, &[])[0].ends_with("cuCall15, 4 more"));
     }
 
     #[test]
     fn calls_that_matter_come_first_and_questions_are_counted() {
-        let made = |all: &[(&str, u64)]| all.iter().map(|(name, count)| ((*name).to_string(), *count)).collect();
+        let made = |all: &[(&str, u64)]| {
+            all.iter()
+                .map(|(name, count)| ((*name).to_string(), *count))
+                .collect()
+        };
         let all = [
             ("cuCtxGetDevice", 87),
             ("cuDevicePrimaryCtxRetain", 3),
@@ -176,6 +255,9 @@ mod tests {
         ];
         let said = "cuInit, cuDevicePrimaryCtxRetain ×3, cuMemAlloc_v2, cuMemGetInfo_v2 ×2, 92 that only ask";
         assert_eq!(calls(&made(&all)), said);
-        assert_eq!(calls(&made(&[("cuGetProcAddress_v2", 1)])), "1 that only asks");
+        assert_eq!(
+            calls(&made(&[("cuGetProcAddress_v2", 1)])),
+            "1 that only asks"
+        );
     }
 }

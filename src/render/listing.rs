@@ -18,18 +18,38 @@ const WITH_TAGS: usize = 68;
 
 /// The folders of questions, each with how many it has and what they are about, and what to type next.
 pub fn folders_text(scenarios: &[Outline], width: usize) -> String {
-    let counts = tally(scenarios.iter().map(|scenario| subject::folder_of(&scenario.name)));
+    let counts = tally(
+        scenarios
+            .iter()
+            .map(|scenario| subject::folder_of(&scenario.name)),
+    );
     let rows = subject::all().iter().map(|subject| {
-        let count = counts.iter().find(|(name, _)| *name == subject.folder).map_or(0, |(_, count)| *count);
-        vec![subject.folder.clone(), count.to_string(), subject.sentence.clone()]
+        let count = counts
+            .iter()
+            .find(|(name, _)| *name == subject.folder)
+            .map_or(0, |(_, count)| *count);
+        vec![
+            subject.folder.clone(),
+            count.to_string(),
+            subject.sentence.clone(),
+        ]
     });
     let all = counted(scenarios.len(), "question");
     let next = [
         ("list FOLDER", "the questions of a folder"),
         ("list all", "all of them"),
-        ("list --symptoms", "what people see, with how many questions each has"),
-        ("show NAME", "what a question does and expects, and its workaround"),
-        ("run NAME", "asks it here; NAME may be a folder or a symptom too"),
+        (
+            "list --symptoms",
+            "what people see, with how many questions each has",
+        ),
+        (
+            "show NAME",
+            "what a question does and expects, and its workaround",
+        ),
+        (
+            "run NAME",
+            "asks it here; NAME may be a folder or a symptom too",
+        ),
     ];
     let next = next.map(|(command, what)| vec![command, what]);
     let blocks = [
@@ -45,11 +65,25 @@ pub fn folders_text(scenarios: &[Outline], width: usize) -> String {
 /// One scenario a row, in columns. Without room the tags are left out, and then the question stands below its name.
 pub fn list_text(scenarios: &[Outline], width: usize) -> String {
     let width = width.min(WIDEST);
-    let room = width.saturating_sub(scenarios.iter().map(|it| columns(&it.name) + 2).max().unwrap_or(0));
-    let rows = scenarios.iter().map(|it| [plain(&it.name), plain(&it.tags.join(" ")), plain(&it.question)]);
+    let room = width.saturating_sub(
+        scenarios
+            .iter()
+            .map(|it| columns(&it.name) + 2)
+            .max()
+            .unwrap_or(0),
+    );
+    let rows = scenarios.iter().map(|it| {
+        [
+            plain(&it.name),
+            plain(&it.tags.join(" ")),
+            plain(&it.question),
+        ]
+    });
     let block = match room {
         ..LEAST => Block::list(rows.map(|[name, _, question]| Text::lines([name, question]))),
-        LEAST..WITH_TAGS => Block::Table(Table::bare(rows.map(|[name, _, question]| vec![name, question]))),
+        LEAST..WITH_TAGS => Block::Table(Table::bare(
+            rows.map(|[name, _, question]| vec![name, question]),
+        )),
         _ => Block::Table(Table::bare(rows.map(Vec::from))),
     };
     write(&[block], width)
@@ -57,9 +91,13 @@ pub fn list_text(scenarios: &[Outline], width: usize) -> String {
 
 /// A symptom a row: its id, how many of these scenarios have it, and the sentence; none that no scenario has.
 pub fn symptoms_text(scenarios: &[Outline], width: usize) -> String {
-    let rows = symptoms(scenarios)
-        .into_iter()
-        .map(|(symptom, count)| vec![symptom.id.clone(), counted(count, "question"), symptom.sentence.clone()]);
+    let rows = symptoms(scenarios).into_iter().map(|(symptom, count)| {
+        vec![
+            symptom.id.clone(),
+            counted(count, "question"),
+            symptom.sentence.clone(),
+        ]
+    });
     write(&[Block::Table(Table::bare(rows))], width)
 }
 
@@ -74,9 +112,17 @@ pub fn symptoms_json(scenarios: &[Outline]) -> Value {
 /// Symptoms in the order of the file, with how many of these scenarios have each.
 fn symptoms(scenarios: &[Outline]) -> Vec<(&'static symptom::Symptom, usize)> {
     let all = symptom::all().iter();
-    all.map(|symptom| (symptom, scenarios.iter().filter(|it| it.symptoms.contains(&symptom.id)).count()))
-        .filter(|(_, count)| *count > 0)
-        .collect()
+    all.map(|symptom| {
+        (
+            symptom,
+            scenarios
+                .iter()
+                .filter(|it| it.symptoms.contains(&symptom.id))
+                .count(),
+        )
+    })
+    .filter(|(_, count)| *count > 0)
+    .collect()
 }
 
 /// The document that `list --json` prints.

@@ -8,7 +8,8 @@ pub(crate) mod prometheus;
 const LIMIT: usize = 4096;
 
 /// What is said of a line that is not proven to be the one that called.
-pub(crate) const BESIDE: &str = "Another thread made the call: the program was at this line meanwhile.";
+pub(crate) const BESIDE: &str =
+    "Another thread made the call: the program was at this line meanwhile.";
 
 /// A line of the user's own code.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

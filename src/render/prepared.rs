@@ -36,7 +36,10 @@ impl<'r> Prepared<'r> {
             && whole.run.exit.is_some()
         {
             let exit = Exit::of_report(&whole.view());
-            whole.run.exit = Some(ExitCode { code: exit.code(), name: exit.name().to_owned() });
+            whole.run.exit = Some(ExitCode {
+                code: exit.code(),
+                name: exit.name().to_owned(),
+            });
         }
         Prepared::Stored(report, changed)
     }
@@ -45,7 +48,10 @@ impl<'r> Prepared<'r> {
     pub fn view(&self) -> ReportView<'_> {
         match self {
             Prepared::Fresh(report) => report.view(),
-            Prepared::Stored(report, changed) => ReportView { changed, ..report.view() },
+            Prepared::Stored(report, changed) => ReportView {
+                changed,
+                ..report.view()
+            },
         }
     }
 
@@ -53,7 +59,9 @@ impl<'r> Prepared<'r> {
     pub(super) fn compact(&self) -> CompactReport {
         match self {
             Prepared::Fresh(report) => CompactReport::new(report, has_words),
-            Prepared::Stored(StoredReport::Whole(report), _) => CompactReport::new(report, has_words),
+            Prepared::Stored(StoredReport::Whole(report), _) => {
+                CompactReport::new(report, has_words)
+            }
             Prepared::Stored(StoredReport::Compact(report), _) => (**report).clone(),
         }
     }
@@ -83,12 +91,23 @@ fn is_asked_today(one: &CompactScenario, scenario: &Scenario, machine: &Machine)
 /// Gives a compact report's questions the program's words. One that today's file does not ask, or asks otherwise, has
 /// its name alone: today's words beside the answer of then could say the opposite.
 fn fill_words(compact: &mut CompactReport, scenarios: &[Scenario]) {
-    let known: HashMap<&str, &Scenario> = scenarios.iter().map(|scenario| (scenario.name.as_str(), scenario)).collect();
-    for one in compact.scenarios.iter_mut().filter(|one| one.question.is_empty()) {
-        match known.get(one.scenario()).filter(|scenario| is_asked_today(one, scenario, &compact.machine)) {
+    let known: HashMap<&str, &Scenario> = scenarios
+        .iter()
+        .map(|scenario| (scenario.name.as_str(), scenario))
+        .collect();
+    for one in compact
+        .scenarios
+        .iter_mut()
+        .filter(|one| one.question.is_empty())
+    {
+        match known
+            .get(one.scenario())
+            .filter(|scenario| is_asked_today(one, scenario, &compact.machine))
+        {
             Some(scenario) => {
                 one.question.clone_from(&scenario.question);
-                one.workaround.get_or_insert_with(|| scenario.workaround.clone());
+                one.workaround
+                    .get_or_insert_with(|| scenario.workaround.clone());
             }
             None => one.question.clone_from(&one.name),
         }

@@ -15,22 +15,45 @@ pub fn text(preview: &Preview) -> String {
     let simulated = is_simulated.then(|| Block::paragraph(format!("*** {}", tally::SIMULATED)));
     let mut blocks: Vec<Block> = simulated.into_iter().collect();
     let gpus = counted(preview.gpus, "GPU");
-    blocks.push(Block::paragraph(format!("dry run on {}, {gpus}: nothing is started", preview.on)));
+    blocks.push(Block::paragraph(format!(
+        "dry run on {}, {gpus}: nothing is started",
+        preview.on
+    )));
     let would_run = preview.would_run.iter().map(|one| {
         let cases = format!("{} × {}", counted(one.cases.len(), "case"), one.repeat);
-        let libcudart = one.libcudart_version.as_ref().map(|it| format!("libcudart {it}"));
-        vec![one.name.clone(), cases, about(one.expected_ms), libcudart.unwrap_or_default()]
+        let libcudart = one
+            .libcudart_version
+            .as_ref()
+            .map(|it| format!("libcudart {it}"));
+        vec![
+            one.name.clone(),
+            cases,
+            about(one.expected_ms),
+            libcudart.unwrap_or_default(),
+        ]
     });
     blocks.extend([Block::Gap, Block::Table(Table::bare(would_run))]);
-    for (one, case) in preview.would_run.iter().flat_map(|one| one.python.iter().map(move |case| (one, case))) {
+    for (one, case) in preview
+        .would_run
+        .iter()
+        .flat_map(|one| one.python.iter().map(move |case| (one, case)))
+    {
         blocks.push(Block::heading(2, format!("{}: {}", one.name, case.case)));
         blocks.push(Block::Code("python", lines::program(&case.steps, None)));
     }
-    if let Some(line) = applicable::line(preview.not_applicable.iter().map(|one| one.lacks.clone())) {
-        let rows = preview.not_applicable.iter().map(|one| vec![one.name.clone(), one.detail.clone()]);
+    if let Some(line) = applicable::line(preview.not_applicable.iter().map(|one| one.lacks.clone()))
+    {
+        let rows = preview
+            .not_applicable
+            .iter()
+            .map(|one| vec![one.name.clone(), one.detail.clone()]);
         blocks.extend([Block::heading(2, line), Block::Table(Table::bare(rows))]);
     }
-    let ends = preview.require.iter().map(|requirement| requirement.sentence()).chain([sentence(preview)]);
+    let ends = preview
+        .require
+        .iter()
+        .map(|requirement| requirement.sentence())
+        .chain([sentence(preview)]);
     blocks.extend(ends.flat_map(|end| [Block::Gap, Block::paragraph(end)]));
     write(&blocks, WIDTH)
 }
@@ -41,7 +64,11 @@ pub fn sentence(preview: &Preview) -> String {
         return "nothing would run here".to_owned();
     }
     let questions = counted(preview.would_run.len(), "question");
-    format!("{}: {questions}, {}", about(preview.expected_ms), counted(preview.attempts, "attempt"))
+    format!(
+        "{}: {questions}, {}",
+        about(preview.expected_ms),
+        counted(preview.attempts, "attempt")
+    )
 }
 
 /// A duration that is not known well: `about 40 s`, `about 1 min`, `about 12 min`.

@@ -18,8 +18,16 @@ fn words(state: LineState) -> (&'static str, &'static str, &'static str) {
         LineState::No => ("no", "-", "does not call cuInit"),
         LineState::WithoutNvml => ("without NVML", "y", "calls cuInit where there is no NVML"),
         LineState::WithNvml => ("with NVML", "n", "calls cuInit where there is an NVML"),
-        LineState::Initialised => ("already initialised", "=", "finds cuInit called by the lines before it"),
-        LineState::Undecided => ("not decided without a GPU", "C", "chooses the CPU, as there is no GPU"),
+        LineState::Initialised => (
+            "already initialised",
+            "=",
+            "finds cuInit called by the lines before it",
+        ),
+        LineState::Undecided => (
+            "not decided without a GPU",
+            "C",
+            "chooses the CPU, as there is no GPU",
+        ),
         LineState::Absent => ("absent", "x", "does not exist"),
         LineState::Stopped => ("fails first", "!", "fails first"),
         LineState::NeedsGpu => ("needs a GPU", "G", "needs a GPU"),
@@ -34,7 +42,8 @@ pub fn word(state: LineState) -> &'static str {
 }
 
 /// What the signs of a text mean.
-const SIGNS: &str = "Y calls cuInit, which reads the mask   - does not   y only where there is no NVML
+const SIGNS: &str =
+    "Y calls cuInit, which reads the mask   - does not   y only where there is no NVML
 n only where there is one   = the lines before it had called cuInit   ! fails before
 x this version does not have it   C it chose the CPU, as there is no GPU
 G the lines before it need a GPU   ? not known";
@@ -54,7 +63,9 @@ pub fn witness(witness: DriverWitness) -> &'static str {
 pub fn text(matrix: &Matrix, width: usize) -> String {
     let mut blocks = Vec::new();
     for (package, columns) in matrix.packages() {
-        let versions = columns.iter().filter_map(|index| Some(matrix.columns.get(*index)?.version.len()));
+        let versions = columns
+            .iter()
+            .filter_map(|index| Some(matrix.columns.get(*index)?.version.len()));
         // A version and what is between columns, beside names of lines.
         let widest = versions.max().unwrap_or(1) + 2;
         for part in columns.chunks((width.saturating_sub(32) / widest).max(1)) {
@@ -73,20 +84,44 @@ pub fn text(matrix: &Matrix, width: usize) -> String {
 fn changes(matrix: &Matrix) -> Vec<Block> {
     let changes = matrix.grouped_changes();
     let told = changes.iter().map(|group| {
-        let names = group.iter().filter_map(|change| matrix.lines.get(change.line));
-        Text::join(names.map(|line| Text::code(&line.id)), "; ").then(format!(": {}", changed(matrix, group)))
+        let names = group
+            .iter()
+            .filter_map(|change| matrix.lines.get(change.line));
+        Text::join(names.map(|line| Text::code(&line.id)), "; ")
+            .then(format!(": {}", changed(matrix, group)))
     });
     let blocks = [Block::heading(2, "What changed"), Block::list(told)];
-    if changes.is_empty() { Vec::new() } else { blocks.to_vec() }
+    if changes.is_empty() {
+        Vec::new()
+    } else {
+        blocks.to_vec()
+    }
 }
 
 /// What lines that changed alike do since which version, and where.
 fn changed(matrix: &Matrix, group: &[MatrixChange]) -> String {
-    let Some(change) = group.first() else { return String::new() };
-    let name = |at: usize| matrix.columns.get(at).map(|column| column.name.clone()).unwrap_or_default();
+    let Some(change) = group.first() else {
+        return String::new();
+    };
+    let name = |at: usize| {
+        matrix
+            .columns
+            .get(at)
+            .map(|column| column.name.clone())
+            .unwrap_or_default()
+    };
     let line = matrix.lines.get(change.line);
-    let at = line.and_then(|line| line.cell(if change.is.calls() { change.after } else { change.before }));
-    let at = at.and_then(|cell| cell.at.clone()).map(|at| format!(", at {at}")).unwrap_or_default();
+    let at = line.and_then(|line| {
+        line.cell(if change.is.calls() {
+            change.after
+        } else {
+            change.before
+        })
+    });
+    let at = at
+        .and_then(|cell| cell.at.clone())
+        .map(|at| format!(", at {at}"))
+        .unwrap_or_default();
     let call = if group.len() == 1 { "calls" } else { "call" };
     // Releases between the two may have been asked other lines only.
     let (since, between) = match change.after - change.before {
@@ -95,9 +130,19 @@ fn changed(matrix: &Matrix, group: &[MatrixChange]) -> String {
     };
     let (before, after) = (name(change.before), name(change.after));
     let told = match (change.was.calls(), change.is.calls()) {
-        (false, true) => format!("{call} cuInit {since} {after}{}{at}; {before} did not", only(change.is)),
-        (true, false) => format!("no longer {call} cuInit {since} {after}; {before} did{}{at}", only(change.was)),
-        _ => format!("{} in {before}, {} {since} {after}{at}", word(change.was), word(change.is)),
+        (false, true) => format!(
+            "{call} cuInit {since} {after}{}{at}; {before} did not",
+            only(change.is)
+        ),
+        (true, false) => format!(
+            "no longer {call} cuInit {since} {after}; {before} did{}{at}",
+            only(change.was)
+        ),
+        _ => format!(
+            "{} in {before}, {} {since} {after}{at}",
+            word(change.was),
+            word(change.is)
+        ),
     };
     format!("{told}{between}")
 }
@@ -115,8 +160,16 @@ fn only(state: LineState) -> &'static str {
 pub fn line(facts: &LineReleases) -> String {
     let span = |ReleaseSpan { state, releases }: &ReleaseSpan| {
         let does = words(*state).2;
-        let to = releases.last().filter(|_| releases.len() > 1).map(|last| format!(" to {last}")).unwrap_or_default();
-        format!("{does} in {} {}{to}", facts.package, releases.first().map(String::as_str).unwrap_or_default())
+        let to = releases
+            .last()
+            .filter(|_| releases.len() > 1)
+            .map(|last| format!(" to {last}"))
+            .unwrap_or_default();
+        format!(
+            "{does} in {} {}{to}",
+            facts.package,
+            releases.first().map(String::as_str).unwrap_or_default()
+        )
     };
     let spans: Vec<String> = facts.spans.iter().map(span).collect();
     format!("{} {}", facts.line, spans.join(", "))
@@ -160,27 +213,65 @@ does.";
 
 /// What each colour of the map says, with the sign that stands for it.
 const LEGEND: [(MapCell, &str); 4] = [
-    (MapCell { sign: 'Y', class: "hi" }, "calls cuInit (y: only where there is no NVML, n: only with one)"),
-    (MapCell { sign: '=', class: "mid" }, "the lines before it had called cuInit"),
-    (MapCell { sign: '-', class: "low" }, "does not call it"),
-    (MapCell { sign: '!', class: "out" }, "fails (x: is not there, G: needs a GPU, C: took the CPU, ?: open)"),
+    (
+        MapCell {
+            sign: 'Y',
+            class: "hi",
+        },
+        "calls cuInit (y: only where there is no NVML, n: only with one)",
+    ),
+    (
+        MapCell {
+            sign: '=',
+            class: "mid",
+        },
+        "the lines before it had called cuInit",
+    ),
+    (
+        MapCell {
+            sign: '-',
+            class: "low",
+        },
+        "does not call it",
+    ),
+    (
+        MapCell {
+            sign: '!',
+            class: "out",
+        },
+        "fails (x: is not there, G: needs a GPU, C: took the CPU, ?: open)",
+    ),
 ];
 
 /// The lines whose answer is not the same in every release that was asked, as a picture.
 pub fn changed_map(matrix: &Matrix) -> String {
     let mut parts = Vec::new();
     for (package, columns) in matrix.packages() {
-        let known = columns.iter().filter_map(|index| Some((*index, matrix.columns.get(*index)?)));
-        let asked: Vec<(usize, &Column)> = known.filter(|(_, column)| column.failed.is_none()).collect();
+        let known = columns
+            .iter()
+            .filter_map(|index| Some((*index, matrix.columns.get(*index)?)));
+        let asked: Vec<(usize, &Column)> = known
+            .filter(|(_, column)| column.failed.is_none())
+            .collect();
         let rows = matrix.lines_in(&columns).map(|line| {
-            let states = asked.iter().map(|(index, _)| line.cell(*index).map(|cell| map_cell(cell.state)));
+            let states = asked
+                .iter()
+                .map(|(index, _)| line.cell(*index).map(|cell| map_cell(cell.state)));
             (states.collect(), line.id.clone())
         });
-        let versions = asked.iter().map(|(_, column)| column.version.clone()).collect();
+        let versions = asked
+            .iter()
+            .map(|(_, column)| column.version.clone())
+            .collect();
         parts.push(MapPart::of_changed(package, versions, rows));
     }
     parts.retain(|part| !part.rows.is_empty());
-    map(TITLE, "Lines of Python by release; only those whose answer changed. The tables have all.", &LEGEND, &parts)
+    map(
+        TITLE,
+        "Lines of Python by release; only those whose answer changed. The tables have all.",
+        &LEGEND,
+        &parts,
+    )
 }
 
 fn map_cell(state: LineState) -> MapCell {
@@ -190,12 +281,18 @@ fn map_cell(state: LineState) -> MapCell {
         LineState::No => "low",
         _ => "out",
     };
-    MapCell { sign: words(state).1.chars().next().unwrap_or('?'), class }
+    MapCell {
+        sign: words(state).1.chars().next().unwrap_or('?'),
+        class,
+    }
 }
 
 fn environments(matrix: &Matrix) -> Section {
     let row = |column: &Column| {
-        let told = frameworks().iter().filter_map(|framework| framework.told.as_deref()).chain(["numpy"]);
+        let told = frameworks()
+            .iter()
+            .filter_map(|framework| framework.told.as_deref())
+            .chain(["numpy"]);
         let told = told.filter(|name| *name != column.package);
         let told = told.filter_map(|name| Some(format!("{name} {}", column.packages.get(name)?)));
         vec![
@@ -206,8 +303,18 @@ fn environments(matrix: &Matrix) -> Section {
             if column.has_gpu { "yes" } else { "none" }.to_string(),
         ]
     };
-    let rows = matrix.columns.iter().filter(|column| column.failed.is_none()).map(row).collect();
-    Section::new("Environments", &["environment", "Python", "with", "asked on", "GPUs"], rows, &[])
+    let rows = matrix
+        .columns
+        .iter()
+        .filter(|column| column.failed.is_none())
+        .map(row)
+        .collect();
+    Section::new(
+        "Environments",
+        &["environment", "Python", "with", "asked on", "GPUs"],
+        rows,
+        &[],
+    )
 }
 
 /// The matrix as a page of Markdown: a table for each package, changes first.
@@ -219,8 +326,13 @@ fn page(matrix: &Matrix) -> Vec<Block> {
     let mut page = vec![Block::heading(1, TITLE), Block::Prose(OPENING)];
     page.extend(changes(matrix));
     let packages = matrix.packages().into_iter();
-    let packages = packages.map(|(package, columns)| package_table(matrix, package, &columns, word));
-    page.extend(packages.chain([environments(matrix)]).flat_map(Section::blocks));
+    let packages =
+        packages.map(|(package, columns)| package_table(matrix, package, &columns, word));
+    page.extend(
+        packages
+            .chain([environments(matrix)])
+            .flat_map(Section::blocks),
+    );
     page
 }
 
@@ -231,17 +343,34 @@ fn package_table(
     columns: &[usize],
     shown: impl Fn(LineState) -> &'static str,
 ) -> Section {
-    let known = columns.iter().filter_map(|index| Some((*index, matrix.columns.get(*index)?)));
+    let known = columns
+        .iter()
+        .filter_map(|index| Some((*index, matrix.columns.get(*index)?)));
     let (asked, failed): (Vec<_>, Vec<_>) = known.partition(|(_, column)| column.failed.is_none());
     let versions = asked.iter().map(|(_, column)| column.version.as_str());
     let header: Vec<&str> = std::iter::once("line").chain(versions).collect();
     let row = |line: &MatrixLine| {
-        let cells = asked.iter().map(|(index, _)| line.cell(*index).map_or("", |cell| shown(cell.state)));
-        std::iter::once(line.id.clone()).chain(cells.map(str::to_string)).collect()
+        let cells = asked
+            .iter()
+            .map(|(index, _)| line.cell(*index).map_or("", |cell| shown(cell.state)));
+        std::iter::once(line.id.clone())
+            .chain(cells.map(str::to_string))
+            .collect()
     };
-    let rows = if asked.is_empty() { Vec::new() } else { matrix.lines_in(columns).map(row).collect() };
-    let why = failed
-        .iter()
-        .filter_map(|(_, column)| Some(format!("{}: nothing was asked: {}", column.name, column.failed.as_ref()?)));
-    Section { text: why.collect(), ..Section::new(package, &header, rows, &[0]) }
+    let rows = if asked.is_empty() {
+        Vec::new()
+    } else {
+        matrix.lines_in(columns).map(row).collect()
+    };
+    let why = failed.iter().filter_map(|(_, column)| {
+        Some(format!(
+            "{}: nothing was asked: {}",
+            column.name,
+            column.failed.as_ref()?
+        ))
+    });
+    Section {
+        text: why.collect(),
+        ..Section::new(package, &header, rows, &[0])
+    }
 }

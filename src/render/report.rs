@@ -43,24 +43,41 @@ pub(super) fn markdown(report: &ReportView<'_>) -> String {
         blocks.push(summary::table(report, &folders));
     }
     blocks.push(Block::Table(machine(report)));
-    let attention: Vec<_> =
-        report.scenarios.iter().enumerate().filter(|(_, it)| Standing::new(it.verdict).needs_attention()).collect();
+    let attention: Vec<_> = report
+        .scenarios
+        .iter()
+        .enumerate()
+        .filter(|(_, it)| Standing::new(it.verdict).needs_attention())
+        .collect();
     if !attention.is_empty() {
         blocks.push(Block::heading(2, "Details"));
     }
-    blocks.extend(attention.into_iter().map(|(index, one)| scenario::section(report, one, index, &folders)));
+    blocks.extend(
+        attention
+            .into_iter()
+            .map(|(index, one)| scenario::section(report, one, index, &folders)),
+    );
     writer::markdown::write(&blocks)
 }
 
 fn machine(report: &ReportView<'_>) -> Table {
-    Table { caption: "What was read of the machine".into(), ..Table::named("Machine", words::machine(report)) }
+    Table {
+        caption: "What was read of the machine".into(),
+        ..Table::named("Machine", words::machine(report))
+    }
 }
 
 fn head(report: &ReportView<'_>) -> Vec<Block> {
     let run = &report.run;
-    let counts = tally::counts(report.scenarios.iter().map(|it| it.verdict)).into_iter().rev();
-    let badges =
-        counts.map(|(standing, count)| (standing.tone(), format!("{} {count} {}", standing.mark(), standing.name())));
+    let counts = tally::counts(report.scenarios.iter().map(|it| it.verdict))
+        .into_iter()
+        .rev();
+    let badges = counts.map(|(standing, count)| {
+        (
+            standing.tone(),
+            format!("{} {count} {}", standing.mark(), standing.name()),
+        )
+    });
     let mut badges: Vec<(Tone, String)> = badges.collect();
     if report.scenarios.is_empty() {
         badges.push((Tone::Doubt, "no scenario ran".to_owned()));
@@ -71,15 +88,26 @@ fn head(report: &ReportView<'_>) -> Vec<Block> {
         Block::Badges(badges),
     ];
     blocks.extend(tally::banners(report).into_iter().map(Block::Banner));
-    let notes = answer::surroundings(report).into_iter().chain(applicable::notes(report));
+    let notes = answer::surroundings(report)
+        .into_iter()
+        .chain(applicable::notes(report));
     blocks.extend(notes.map(Block::paragraph));
-    let warnings = run.warnings.iter().map(|warning| Span::Toned(Tone::Doubt, format!("Doubt: {warning}")));
+    let warnings = run
+        .warnings
+        .iter()
+        .map(|warning| Span::Toned(Tone::Doubt, format!("Doubt: {warning}")));
     blocks.extend(warnings.map(Block::paragraph));
-    let exit = run.exit.as_ref().map_or_else(|| "none".to_owned(), |exit| format!("{} ({})", exit.code, exit.name));
+    let exit = run.exit.as_ref().map_or_else(
+        || "none".to_owned(),
+        |exit| format!("{} ({})", exit.code, exit.name),
+    );
     let (selected, all) = match run.selectors.as_slice() {
         [] => ("everything".to_owned(), None),
         few if few.len() <= MOST_SELECTORS => (few.join(" "), None),
-        many => (format!("by {}", counted(many.len(), "selector")), Some(many.join(" "))),
+        many => (
+            format!("by {}", counted(many.len(), "selector")),
+            Some(many.join(" ")),
+        ),
     };
     let ran = format!(
         "Run {}, started {}, {}, on {}, selected: {selected}, exit {exit}, version {}, seed {}.",
@@ -114,7 +142,12 @@ mod tests {
         ] {
             assert!(page.contains(part), "{part}");
         }
-        for report in [fixture::report(), fixture::hostile(), fixture::empty(), fixture::partial()] {
+        for report in [
+            fixture::report(),
+            fixture::hostile(),
+            fixture::empty(),
+            fixture::partial(),
+        ] {
             fixture::assert_inert(&html(&report.view()));
         }
     }
@@ -125,16 +158,33 @@ mod tests {
         let (summary, _) = page.split_once(">Machine</h2>").unwrap();
         let at = |what: &str| summary.find(what).unwrap_or_else(|| panic!("{what}"));
         assert!(at("href=\"#s1\"") < at("href=\"#s2\"") && at("href=\"#s2\"") < at("href=\"#s0\""));
-        assert!(at("<span class=\"bad\">expected reproduced: the driver has made") < at("href=\"#s2\""));
+        assert!(
+            at("<span class=\"bad\">expected reproduced: the driver has made") < at("href=\"#s2\"")
+        );
         assert!(at("<span class=\"doubt\">some attempts show it") < at("href=\"#s0\""));
-        assert!(at("href=\"#s0\"") < at("href=\"#s3\""), "the rest is in the order in which it ran");
+        assert!(
+            at("href=\"#s0\"") < at("href=\"#s3\""),
+            "the rest is in the order in which it ran"
+        );
         let page = markdown(&fixture::report().view());
-        assert!(page.contains("### context/set-device-makes-no-context\n"), "{page}");
-        assert!(!page.contains("### visibility/"), "as expected needs no details");
-        assert!(page.contains("Outcome 2 of 2, seen 1 times: ended SIGSEGV"), "{page}");
+        assert!(
+            page.contains("### context/set-device-makes-no-context\n"),
+            "{page}"
+        );
+        assert!(
+            !page.contains("### visibility/"),
+            "as expected needs no details"
+        );
+        assert!(
+            page.contains("Outcome 2 of 2, seen 1 times: ended SIGSEGV"),
+            "{page}"
+        );
         // A line of output begins with a bar too.
         let page = markdown(&fixture::hostile().view());
-        for line in page.lines().filter(|line| line.starts_with('|') && line.contains("&lt;img")) {
+        for line in page
+            .lines()
+            .filter(|line| line.starts_with('|') && line.contains("&lt;img"))
+        {
             let cells = line.replace("\\|", "").matches('|').count();
             assert!([3, 7, 8].contains(&cells), "{cells}: {line}");
         }

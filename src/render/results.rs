@@ -24,48 +24,128 @@ const TAIL: usize = 2048;
 /// run did not end with 0; what is about the run and not about a scenario has a test of its own.
 pub(super) fn junit(report: &ReportView<'_>) -> String {
     let mut cases = about_the_run(report);
-    cases.extend(report.scenarios.iter().map(|scenario| case(report, scenario)));
+    cases.extend(
+        report
+            .scenarios
+            .iter()
+            .map(|scenario| case(report, scenario)),
+    );
     let name = format!("cuda-pitfalls {}", report.run.id);
-    junit::file(&name, (&report.run.started_at, report.run.elapsed_ns), &properties(report), cases)
+    junit::file(
+        &name,
+        (&report.run.started_at, report.run.elapsed_ns),
+        &properties(report),
+        cases,
+    )
 }
 
 fn properties(report: &ReportView<'_>) -> Vec<(String, String)> {
     let mut properties = vec![
-        ("provenance", words::provenance(report.provenance).to_owned()),
+        (
+            "provenance",
+            words::provenance(report.provenance).to_owned(),
+        ),
         ("complete", report.complete.to_string()),
         ("version", report.run.version.clone()),
         ("on", report.run.on.clone()),
-        ("driver", report.machine.driver_version.clone().unwrap_or_else(|| "none".to_owned())),
+        (
+            "driver",
+            report
+                .machine
+                .driver_version
+                .clone()
+                .unwrap_or_else(|| "none".to_owned()),
+        ),
         ("gpus", report.machine.gpus.len().to_string()),
     ];
     for gpu in &report.machine.gpus {
-        properties.push(("gpu", format!("{} {}", gpu.uuid, gpu.name.as_deref().unwrap_or_default())));
+        properties.push((
+            "gpu",
+            format!("{} {}", gpu.uuid, gpu.name.as_deref().unwrap_or_default()),
+        ));
     }
-    properties.extend(report.machine.libcudart.iter().filter_map(|it| it.version.clone()).map(|it| ("libcudart", it)));
-    properties.extend(words::labels(report.run).into_iter().map(|label| ("label", label)));
-    properties.extend(report.run.nonce.iter().map(|nonce| ("nonce", nonce.clone())));
-    properties.extend(tally::banners(report).into_iter().map(|banner| ("banner", banner)));
-    properties.extend(applicable::notes(report).into_iter().map(|note| ("note", note)));
-    properties.extend(report.run.warnings.iter().map(|warning| ("warning", warning.clone())));
-    properties.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+    properties.extend(
+        report
+            .machine
+            .libcudart
+            .iter()
+            .filter_map(|it| it.version.clone())
+            .map(|it| ("libcudart", it)),
+    );
+    properties.extend(
+        words::labels(report.run)
+            .into_iter()
+            .map(|label| ("label", label)),
+    );
+    properties.extend(
+        report
+            .run
+            .nonce
+            .iter()
+            .map(|nonce| ("nonce", nonce.clone())),
+    );
+    properties.extend(
+        tally::banners(report)
+            .into_iter()
+            .map(|banner| ("banner", banner)),
+    );
+    properties.extend(
+        applicable::notes(report)
+            .into_iter()
+            .map(|note| ("note", note)),
+    );
+    properties.extend(
+        report
+            .run
+            .warnings
+            .iter()
+            .map(|warning| ("warning", warning.clone())),
+    );
+    properties
+        .into_iter()
+        .map(|(name, value)| (name.to_owned(), value))
+        .collect()
 }
 
 /// The tests that stand for the run itself: a file without them would look like a smaller success.
 fn about_the_run(report: &ReportView<'_>) -> Vec<TestResult> {
     let mut cases = Vec::new();
     if !report.complete || report.run.interrupted.is_some() {
-        cases.push(run_error(report, "the run came to its end", "partial", &tally::banners(report).join(" ")));
+        cases.push(run_error(
+            report,
+            "the run came to its end",
+            "partial",
+            &tally::banners(report).join(" "),
+        ));
     }
     if exit::is_host_unsafe(report) {
-        let why = report.run.host_unsafe.as_deref().unwrap_or("a worker could not be killed");
-        cases.push(run_error(report, "the host is safe to go on with", "host_unsafe", why));
+        let why = report
+            .run
+            .host_unsafe
+            .as_deref()
+            .unwrap_or("a worker could not be killed");
+        cases.push(run_error(
+            report,
+            "the host is safe to go on with",
+            "host_unsafe",
+            why,
+        ));
     }
     if !report.scenarios.iter().any(exit::is_measured) {
         let why = applicable::report(report).unwrap_or_else(|| tally::sentence(report));
-        cases.push(run_error(report, "the run measured something", "nothing_measured", &why));
+        cases.push(run_error(
+            report,
+            "the run measured something",
+            "nothing_measured",
+            &why,
+        ));
     }
     cases.extend(report.requirements().into_iter().map(|requirement| {
-        let name = format!("--require {}={}", requirement.what.name(), requirement.wanted);
+        let name = format!(
+            "--require {}={}",
+            requirement.what.name(),
+            requirement.wanted
+        );
         match requirement.is_unmet() {
             true => run_error(report, &name, "require", &requirement.sentence()),
             false => TestResult::new(report.provenance, "run", &name),
@@ -94,62 +174,127 @@ fn case(report: &ReportView<'_>, scenario: &ScenarioView<'_>) -> TestResult {
     if !verdict.detail.is_empty() {
         message.push(verdict.detail.clone());
     }
-    let sort = verdict.reason.map_or_else(|| verdict.kind.name().to_owned(), |reason| reason.name());
-    let runtime = facts::libcudart(scenario).map(|runtime| format!(" ({runtime})")).unwrap_or_default();
+    let sort = verdict
+        .reason
+        .map_or_else(|| verdict.kind.name().to_owned(), |reason| reason.name());
+    let runtime = facts::libcudart(scenario)
+        .map(|runtime| format!(" ({runtime})"))
+        .unwrap_or_default();
     let name = format!("{}{runtime}", scenario.name);
     let subject = scenario.scenario.split('/').next().unwrap_or_default();
     let attempts = scenario.cases.iter().flat_map(|case| case.attempts);
     let properties = [
         ("verdict".to_owned(), verdict.kind.name()),
         ("expectation".to_owned(), verdict.expectation.name()),
-        ("provenance".to_owned(), words::provenance(verdict.provenance)),
+        (
+            "provenance".to_owned(),
+            words::provenance(verdict.provenance),
+        ),
         ("question".to_owned(), scenario.question),
         ("sha256".to_owned(), scenario.sha256),
     ]
     .map(|(name, value)| (name, value.to_owned()));
     let examples = scenario.cases.iter().filter_map(facts::example);
-    let stderr: String = examples.map(|attempt| tail(&attempt.recording.stderr_tail, TAIL)).collect();
+    let stderr: String = examples
+        .map(|attempt| tail(&attempt.recording.stderr_tail, TAIL))
+        .collect();
     TestResult {
-        elapsed_ns: Some(attempts.map(|attempt| attempt.recording.wall_ns).fold(0, u64::saturating_add)),
+        elapsed_ns: Some(
+            attempts
+                .map(|attempt| attempt.recording.wall_ns)
+                .fold(0, u64::saturating_add),
+        ),
         properties: properties.into_iter().chain(memory(scenario)).collect(),
         // What the terminal shows.
         stdout: output(&full::scenario(scenario, lines::WIDTH, Style::Plain)),
         stderr: output(&stderr),
-        ..TestResult::new(verdict.provenance, subject, &name).with(outcome, &sort, &message.join("; "))
+        ..TestResult::new(verdict.provenance, subject, &name).with(
+            outcome,
+            &sort,
+            &message.join("; "),
+        )
     }
 }
 
 fn output(text: &str) -> Vec<String> {
-    if text.is_empty() { Vec::new() } else { text.split('\n').map(str::to_owned).collect() }
+    if text.is_empty() {
+        Vec::new()
+    } else {
+        text.split('\n').map(str::to_owned).collect()
+    }
 }
 
 /// The change of largest size on each GPU, case by case.
 fn memory(scenario: &ScenarioView<'_>) -> Vec<(String, String)> {
-    let tops = scenario.cases.iter().filter_map(|case| Some((case.name, case.outcomes.first()?.largest_change())));
-    let changes = tops.flat_map(|(case, changes)| changes.into_iter().map(move |(gpu, bytes)| (case, gpu, bytes)));
-    changes.map(|(case, gpu, bytes)| (format!("memory of {gpu} in {case}"), units::delta_or_unread(bytes))).collect()
+    let tops = scenario
+        .cases
+        .iter()
+        .filter_map(|case| Some((case.name, case.outcomes.first()?.largest_change())));
+    let changes = tops.flat_map(|(case, changes)| {
+        changes
+            .into_iter()
+            .map(move |(gpu, bytes)| (case, gpu, bytes))
+    });
+    changes
+        .map(|(case, gpu, bytes)| {
+            (
+                format!("memory of {gpu} in {case}"),
+                units::delta_or_unread(bytes),
+            )
+        })
+        .collect()
 }
 
 /// Annotations: the summary, and what is not as expected, the worst first.
 pub(super) fn github(report: &ReportView<'_>) -> String {
     let banner_level = if report.complete { "warning" } else { "error" };
-    let worst = report.scenarios.iter().map(|scenario| Standing::new(scenario.verdict)).max();
+    let worst = report
+        .scenarios
+        .iter()
+        .map(|scenario| Standing::new(scenario.verdict))
+        .max();
     let mut about_the_run: Vec<(&str, &str, String)> = Vec::new();
-    about_the_run.extend(tally::banners(report).into_iter().map(|banner| (banner_level, "cuda-pitfalls", banner)));
-    about_the_run.push((worst.map_or("warning", level), "cuda-pitfalls", tally::sentence(report)));
-    about_the_run.extend(applicable::notes(report).into_iter().map(|note| ("notice", "cuda-pitfalls", note)));
-    let warnings = report.run.warnings.iter().map(|warning| ("warning", "cuda-pitfalls: warning", warning.clone()));
+    about_the_run.extend(
+        tally::banners(report)
+            .into_iter()
+            .map(|banner| (banner_level, "cuda-pitfalls", banner)),
+    );
+    about_the_run.push((
+        worst.map_or("warning", level),
+        "cuda-pitfalls",
+        tally::sentence(report),
+    ));
+    about_the_run.extend(
+        applicable::notes(report)
+            .into_iter()
+            .map(|note| ("notice", "cuda-pitfalls", note)),
+    );
+    let warnings = report
+        .run
+        .warnings
+        .iter()
+        .map(|warning| ("warning", "cuda-pitfalls: warning", warning.clone()));
     let about_the_run = about_the_run.into_iter().chain(warnings);
-    let about_the_run = about_the_run.map(|(level, title, line)| annotation(level, None, title, &[line]));
+    let about_the_run =
+        about_the_run.map(|(level, title, line)| annotation(level, None, title, &[line]));
     // What does not apply here has its line above.
-    let applicable = report.scenarios.iter().filter(|scenario| !scenario.is_not_applicable());
+    let applicable = report
+        .scenarios
+        .iter()
+        .filter(|scenario| !scenario.is_not_applicable());
     let mut worst_first: Vec<&ScenarioView<'_>> = applicable.collect();
     worst_first.sort_by_key(|scenario| std::cmp::Reverse(Standing::new(scenario.verdict)));
-    let told = worst_first.into_iter().filter(|scenario| Standing::new(scenario.verdict) > Standing::Answered);
+    let told = worst_first
+        .into_iter()
+        .filter(|scenario| Standing::new(scenario.verdict) > Standing::Answered);
     let about_scenarios = told.map(|scenario| {
         let title = format!("{}: {}", scenario.name, facts::verdict(scenario.verdict));
         let is_missed = exit::is_missed(report, scenario);
-        let level = if is_missed { "error" } else { level(Standing::new(scenario.verdict)) };
+        let level = if is_missed {
+            "error"
+        } else {
+            level(Standing::new(scenario.verdict))
+        };
         annotation(level, None, &title, &message(scenario))
     });
     about_the_run.chain(about_scenarios).collect()
@@ -165,7 +310,13 @@ fn level(standing: Standing) -> &'static str {
 
 fn message(scenario: &ScenarioView<'_>) -> Vec<String> {
     let mut lines = vec![scenario.question.to_owned()];
-    lines.extend(scenario.verdict.unexpected.iter().map(|failed| format!("unexpected: {failed}")));
+    lines.extend(
+        scenario
+            .verdict
+            .unexpected
+            .iter()
+            .map(|failed| format!("unexpected: {failed}")),
+    );
     lines.push(scenario.verdict.detail.clone());
     for case in &scenario.cases {
         let facts = facts::case_line(scenario, case).join(" · ");
@@ -183,30 +334,75 @@ pub(super) fn prometheus(report: &ReportView<'_>) -> String {
         let more = [
             ("verdict", verdict.kind.name().to_owned()),
             ("expectation", verdict.expectation.name().to_owned()),
-            ("provenance", words::provenance(verdict.provenance).to_owned()),
+            (
+                "provenance",
+                words::provenance(verdict.provenance).to_owned(),
+            ),
         ];
         (with(labels, more), "1".to_owned())
     });
-    family(&mut out, "scenario_verdict", "The verdict of a scenario; always 1.", verdicts);
+    family(
+        &mut out,
+        "scenario_verdict",
+        "The verdict of a scenario; always 1.",
+        verdicts,
+    );
     let attempts = scenarios.iter().flat_map(outcomes);
-    family(&mut out, "outcome_attempts", "Attempts of a case that ended in this outcome.", attempts);
+    family(
+        &mut out,
+        "outcome_attempts",
+        "Attempts of a case that ended in this outcome.",
+        attempts,
+    );
     let help = "The change of largest size in used memory at any step of a case.";
-    family(&mut out, "case_used_bytes", help, scenarios.iter().flat_map(used_bytes));
-    figure(&mut out, "run_complete", "Whether the last run finished.", [u8::from(report.complete)]);
+    family(
+        &mut out,
+        "case_used_bytes",
+        help,
+        scenarios.iter().flat_map(used_bytes),
+    );
+    figure(
+        &mut out,
+        "run_complete",
+        "Whether the last run finished.",
+        [u8::from(report.complete)],
+    );
     let help = "Whether the last report is compact: its verdicts are those that were stored.";
     figure(&mut out, "run_compact", help, [u8::from(report.is_compact)]);
     let help = "Stored verdicts that the recordings of the last report do not bear out.";
     figure(&mut out, "verdicts_changed", help, [report.changed.len()]);
-    let at = report.run.finished_at.as_ref().unwrap_or(&report.run.started_at);
+    let at = report
+        .run
+        .finished_at
+        .as_ref()
+        .unwrap_or(&report.run.started_at);
     let help = "When the last run ended, or began if it did not end.";
     time(&mut out, "last_run_timestamp_seconds", help, Some(at));
-    figure(&mut out, "gpus", "GPUs that NVML lists.", [report.machine.gpus.len()]);
+    figure(
+        &mut out,
+        "gpus",
+        "GPUs that NVML lists.",
+        [report.machine.gpus.len()],
+    );
     let (code, why) = health(report);
     let meaning = "0: as expected; 1: something is not, or a GPU or its driver is lost; 2: nothing can be said.";
-    family(&mut out, "health", meaning, [(vec![("why", why)], code.to_string())]);
+    family(
+        &mut out,
+        "health",
+        meaning,
+        [(vec![("why", why)], code.to_string())],
+    );
     let driver = report.machine.driver_version.clone().unwrap_or_default();
-    let build = (vec![("version", report.run.version.clone()), ("driver", driver)], "1".to_owned());
-    family(&mut out, "build_info", "The version of cuda-pitfalls and of the driver; always 1.", [build]);
+    let build = (
+        vec![("version", report.run.version.clone()), ("driver", driver)],
+        "1".to_owned(),
+    );
+    family(
+        &mut out,
+        "build_info",
+        "The version of cuda-pitfalls and of the driver; always 1.",
+        [build],
+    );
     out
 }
 type Labels = Vec<(&'static str, String)>;
@@ -218,13 +414,23 @@ fn named<'v, 'r>(report: &'v ReportView<'r>) -> Vec<(Labels, &'v ScenarioView<'r
     let mut named = Vec::new();
     for scenario in &report.scenarios {
         let runtime = scenario.libcudart.as_ref();
-        let mut version = runtime.and_then(|runtime| runtime.version.clone()).unwrap_or_default();
-        let times = seen.entry((scenario.name.to_owned(), version.clone())).or_default();
+        let mut version = runtime
+            .and_then(|runtime| runtime.version.clone())
+            .unwrap_or_default();
+        let times = seen
+            .entry((scenario.name.to_owned(), version.clone()))
+            .or_default();
         *times += 1;
         if *times > 1 {
             version = format!("{version}#{times}");
         }
-        named.push((vec![("scenario", scenario.name.to_owned()), ("libcudart", version)], scenario));
+        named.push((
+            vec![
+                ("scenario", scenario.name.to_owned()),
+                ("libcudart", version),
+            ],
+            scenario,
+        ));
     }
     named
 }
@@ -237,29 +443,58 @@ fn with<const N: usize>(labels: &Labels, more: [(&'static str, String); N]) -> L
 fn outcomes((labels, scenario): &(Labels, &ScenarioView<'_>)) -> Vec<Sample> {
     let mut samples = Vec::new();
     for case in &scenario.cases {
-        let invalid = case.made.saturating_sub(case.outcomes.iter().map(|outcome| outcome.count as usize).sum());
-        let counts = case.outcomes.iter().enumerate().map(|(index, it)| (index.to_string(), it.count.to_string()));
+        let invalid = case.made.saturating_sub(
+            case.outcomes
+                .iter()
+                .map(|outcome| outcome.count as usize)
+                .sum(),
+        );
+        let counts = case
+            .outcomes
+            .iter()
+            .enumerate()
+            .map(|(index, it)| (index.to_string(), it.count.to_string()));
         samples.extend(
             counts
                 .chain([("not_counted".to_owned(), invalid.to_string())])
-                .map(|(outcome, count)| (with(labels, [("case", case.name.to_owned()), ("outcome", outcome)]), count)),
+                .map(|(outcome, count)| {
+                    (
+                        with(
+                            labels,
+                            [("case", case.name.to_owned()), ("outcome", outcome)],
+                        ),
+                        count,
+                    )
+                }),
         );
     }
     samples
 }
 
 fn used_bytes((labels, scenario): &(Labels, &ScenarioView<'_>)) -> Vec<Sample> {
-    let Some(plan) = &scenario.plan else { return Vec::new() };
+    let Some(plan) = &scenario.plan else {
+        return Vec::new();
+    };
     let mut samples = Vec::new();
     for case in &scenario.cases {
-        let Some(top) = case.outcomes.first() else { continue };
+        let Some(top) = case.outcomes.first() else {
+            continue;
+        };
         let changes = top.largest_change();
         for uuid in &plan.gpus {
             let name = plan.gpu_name(uuid);
-            let change = changes.iter().find(|(gpu, _)| Some(gpu) == name.as_ref()).and_then(|(_, bytes)| *bytes);
+            let change = changes
+                .iter()
+                .find(|(gpu, _)| Some(gpu) == name.as_ref())
+                .and_then(|(_, bytes)| *bytes);
             if let Some(bytes) = change {
-                samples
-                    .push((with(labels, [("case", case.name.to_owned()), ("uuid", uuid.clone())]), bytes.to_string()));
+                samples.push((
+                    with(
+                        labels,
+                        [("case", case.name.to_owned()), ("uuid", uuid.clone())],
+                    ),
+                    bytes.to_string(),
+                ));
             }
         }
     }
@@ -276,28 +511,59 @@ mod tests {
     use cuda_pitfalls_core::verdict::{ExpectationMet, Kind, Provenance, Reason};
 
     fn counts(xml: &str) -> Vec<&str> {
-        let suite = xml.lines().find(|line| line.contains("<testsuite ")).unwrap();
-        ["tests=\"", "errors=\"", "failures=\"", "skipped=\"", "disabled=\""]
-            .into_iter()
-            .filter_map(|name| suite.split_once(name).and_then(|(_, rest)| rest.split('"').next()))
-            .collect()
+        let suite = xml
+            .lines()
+            .find(|line| line.contains("<testsuite "))
+            .unwrap();
+        [
+            "tests=\"",
+            "errors=\"",
+            "failures=\"",
+            "skipped=\"",
+            "disabled=\"",
+        ]
+        .into_iter()
+        .filter_map(|name| {
+            suite
+                .split_once(name)
+                .and_then(|(_, rest)| rest.split('"').next())
+        })
+        .collect()
     }
 
     #[test]
     fn verdicts_become_failures_errors_and_skips() {
         let xml = junit(&fixture::report().view());
         assert_eq!(counts(&xml)[..3], ["4", "1", "1"], "{xml}");
-        assert!(xml.contains("<failure message=\"not_reproduced; expected reproduced"), "{xml}");
-        assert!(xml.contains("<skipped message=\"skipped: too_few_gpus"), "{xml}");
-        assert!(xml.contains("classname=\"cuda-pitfalls.visibility\""), "{xml}");
+        assert!(
+            xml.contains("<failure message=\"not_reproduced; expected reproduced"),
+            "{xml}"
+        );
+        assert!(
+            xml.contains("<skipped message=\"skipped: too_few_gpus"),
+            "{xml}"
+        );
+        assert!(
+            xml.contains("classname=\"cuda-pitfalls.visibility\""),
+            "{xml}"
+        );
     }
 
     #[test]
     fn simulated_results_are_in_a_class_of_their_own() {
         let xml = junit(&fixture::simulated().view());
-        assert!(xml.contains("classname=\"cuda-pitfalls.simulated.visibility\""), "{xml}");
-        assert!(xml.contains("<property name=\"provenance\" value=\"simulated\"/>"), "{xml}");
-        assert!(!xml.contains("classname=\"cuda-pitfalls.visibility\""), "{xml}");
+        assert!(
+            xml.contains("classname=\"cuda-pitfalls.simulated.visibility\""),
+            "{xml}"
+        );
+        assert!(
+            xml.contains("<property name=\"provenance\" value=\"simulated\"/>"),
+            "{xml}"
+        );
+        assert!(
+            !xml.contains("classname=\"cuda-pitfalls.visibility\""),
+            "{xml}"
+        );
     }
 
     /// A CI system that reads JUnit and one that reads the exit code come to the same conclusion.
@@ -310,19 +576,34 @@ mod tests {
             let xml = junit(&report.view());
             let fails = xml.contains("<failure") || xml.contains("<error");
             // A run that was stopped without a reason is a fault of the harness, whatever it has.
-            assert_eq!(fails, exit != Exit::Ok, "{bits:015b} ends with {exit:?}:\n{xml}");
+            assert_eq!(
+                fails,
+                exit != Exit::Ok,
+                "{bits:015b} ends with {exit:?}:\n{xml}"
+            );
             seen.insert(exit.code());
         }
-        assert_eq!(seen.into_iter().collect::<Vec<_>>(), [0, 1, 3, 4, 5, 6, 70, 130, 143]);
+        assert_eq!(
+            seen.into_iter().collect::<Vec<_>>(),
+            [0, 1, 3, 4, 5, 6, 70, 130, 143]
+        );
     }
 
     #[test]
     fn junit_agrees_on_what_the_simulated_machine_does_not_model() {
         use ExpectationMet::{AsExpected, NoExpectation};
-        let mut unknown = scenario(Kind::Inconclusive, Some(Reason::NotModelled), NoExpectation, 1);
+        let mut unknown = scenario(
+            Kind::Inconclusive,
+            Some(Reason::NotModelled),
+            NoExpectation,
+            1,
+        );
         unknown.verdict.provenance = Provenance::Simulated;
         let fine = scenario(Kind::Reproduced, None, AsExpected, 2);
-        for (scenarios, exit) in [(vec![fine, unknown.clone()], Exit::Ok), (vec![unknown], Exit::Inconclusive)] {
+        for (scenarios, exit) in [
+            (vec![fine, unknown.clone()], Exit::Ok),
+            (vec![unknown], Exit::Inconclusive),
+        ] {
             let report = cuda_pitfalls_core::judge::fixture::report(scenarios, true);
             assert_eq!(Exit::of_report(&report.view()), exit);
             assert_eq!(junit(&report.view()).contains("<error"), exit != Exit::Ok);
@@ -333,18 +614,29 @@ mod tests {
     fn the_summary_comes_first_and_the_worst_next() {
         let lines = github(&fixture::report().view());
         let lines: Vec<&str> = lines.lines().collect();
-        assert_eq!(lines[0], "::error title=cuda-pitfalls::1 as expected, 1 skipped, 1 inconclusive, 1 unexpected");
+        assert_eq!(
+            lines[0],
+            "::error title=cuda-pitfalls::1 as expected, 1 skipped, 1 inconclusive, 1 unexpected"
+        );
         assert_eq!(
             lines[1], "::notice title=cuda-pitfalls::not applicable here: 1 (1 needs too few gpus)",
             "what does not apply is one line"
         );
         assert!(
-            lines[2].starts_with("::error title=context/set-device-makes-no-context%3A not_reproduced::Does CUDA"),
+            lines[2].starts_with(
+                "::error title=context/set-device-makes-no-context%3A not_reproduced::Does CUDA"
+            ),
             "{lines:?}"
         );
-        assert!(lines[3].starts_with("::warning title=memory/heap-growth[limit=64 MiB]%3A inconclusive"), "{lines:?}");
+        assert!(
+            lines[3]
+                .starts_with("::warning title=memory/heap-growth[limit=64 MiB]%3A inconclusive"),
+            "{lines:?}"
+        );
         assert_eq!(lines.len(), 4, "what is as expected has no line");
-        assert!(github(&fixture::partial().view()).starts_with("::error title=cuda-pitfalls::PARTIAL"));
+        assert!(
+            github(&fixture::partial().view()).starts_with("::error title=cuda-pitfalls::PARTIAL")
+        );
     }
 
     #[test]

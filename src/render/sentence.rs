@@ -9,7 +9,10 @@ pub(super) fn expected(expectation: &Expectation) -> String {
         Expected::Reproduced => "reproduced",
         Expected::NotReproduced => "not reproduced",
     };
-    let mut words = format!("{verdict}{}", condition(&expectation.when, &expectation.when.packages));
+    let mut words = format!(
+        "{verdict}{}",
+        condition(&expectation.when, &expectation.when.packages)
+    );
     reason(&mut words, &expectation.because, &expectation.evidence);
     words
 }
@@ -30,7 +33,11 @@ fn condition(when: &When, packages: &[String]) -> String {
         all.push(format!("{name} is {}", values.join(" or ")));
     }
     all.extend(packages.iter().map(|text| format!("there is {text}")));
-    if all.is_empty() { String::new() } else { format!(", where {}", all.join(" and ")) }
+    if all.is_empty() {
+        String::new()
+    } else {
+        format!(", where {}", all.join(" and "))
+    }
 }
 
 fn reason(words: &mut String, because: &str, evidence: &str) {
@@ -45,7 +52,11 @@ fn reason(words: &mut String, because: &str, evidence: &str) {
 pub(super) fn check(check: &Check) -> String {
     let mut words = match &check.facts.exit {
         Some(exit) => exit.sentence(),
-        None => format!("at {}: {}", check.at, check.facts.sentences().join(", and ")),
+        None => format!(
+            "at {}: {}",
+            check.at,
+            check.facts.sentences().join(", and ")
+        ),
     };
     // Its packages are those of the file's verdict, which says them.
     words.push_str(&condition(&check.when, &[]));

@@ -18,8 +18,14 @@ pub(super) fn result(step: &StepObservation) -> Vec<String> {
 
 /// The environment that the worker was started with, as far as the case has a say in it.
 pub(super) fn start(plan: &CasePlan) -> String {
-    let mask = plan.mask.as_ref().map(|gpus| format!("CUDA_VISIBLE_DEVICES={}", gpus.join(",")));
-    let env = plan.env.iter().map(|(name, value)| format!("{name}={value}"));
+    let mask = plan
+        .mask
+        .as_ref()
+        .map(|gpus| format!("CUDA_VISIBLE_DEVICES={}", gpus.join(",")));
+    let env = plan
+        .env
+        .iter()
+        .map(|(name, value)| format!("{name}={value}"));
     mask.into_iter().chain(env).collect::<Vec<_>>().join(" ")
 }
 

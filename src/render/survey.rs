@@ -28,7 +28,9 @@ use super::writer::{html, markdown, terminal};
 use table::tables;
 
 use crate::words;
-use cuda_pitfalls_answers::survey::{FactRow, KindFile, KindRow, LeftOut, SectionForm, SurveyDocument, SurveyKind};
+use cuda_pitfalls_answers::survey::{
+    FactRow, KindFile, KindRow, LeftOut, SectionForm, SurveyDocument, SurveyKind,
+};
 use cuda_pitfalls_core::text::{escape, units};
 use cuda_pitfalls_core::verdict::Provenance;
 
@@ -54,13 +56,26 @@ pub fn ending(survey: &SurveyDocument, path: &str) -> String {
     let mut out = vec![totals(survey)];
     // The names would fill screens.
     let left_out = survey.left_out.len();
-    out.extend((left_out > 0).then(|| format!("{left_out} more were not asked; the document lists which and why")));
+    out.extend(
+        (left_out > 0)
+            .then(|| format!("{left_out} more were not asked; the document lists which and why")),
+    );
     out.push(format!("survey  {}", escape::terminal(path)));
-    if let Some(folder) = std::path::Path::new(path).parent().filter(|_| !survey.complete) {
-        out.push(format!("resume  the same command with --resume {}", escape::terminal(&folder.to_string_lossy())));
+    if let Some(folder) = std::path::Path::new(path)
+        .parent()
+        .filter(|_| !survey.complete)
+    {
+        out.push(format!(
+            "resume  the same command with --resume {}",
+            escape::terminal(&folder.to_string_lossy())
+        ));
     }
     if let Some(exit) = &survey.header.exit {
-        out.push(format!("exit    {} ({})", exit.code, escape::terminal(&exit.name)));
+        out.push(format!(
+            "exit    {} ({})",
+            exit.code,
+            escape::terminal(&exit.name)
+        ));
     }
     out.join("\n") + "\n"
 }
@@ -70,9 +85,10 @@ pub fn as_format(survey: &SurveyDocument, format: Format, path: &str) -> Option<
     match format {
         Format::Text => Some(text(survey, path)),
         Format::Markdown => Some(markdown::write(&page_of(survey))),
-        Format::Html => {
-            Some(html::page(&format!("cuda-pitfalls: {}", survey.kind.described().title), &page_of(survey)))
-        }
+        Format::Html => Some(html::page(
+            &format!("cuda-pitfalls: {}", survey.kind.described().title),
+            &page_of(survey),
+        )),
         _ => permissions::as_format(survey, format),
     }
 }
@@ -82,7 +98,10 @@ fn page_of(survey: &SurveyDocument) -> Vec<Block> {
 }
 
 fn unnamed(survey: &SurveyDocument) -> NamedSurvey {
-    NamedSurvey { name: String::new(), survey: survey.clone() }
+    NamedSurvey {
+        name: String::new(),
+        survey: survey.clone(),
+    }
 }
 
 /// The rows of these documents, with what their columns say of them beside their facts.
@@ -95,7 +114,10 @@ fn rows(file: &KindFile, sources: &[NamedSurvey]) -> Vec<FactRow> {
         "lines" => python::rows(sources),
         "errors" => errors::rows(sources),
         "starts" => startup::rows(sources),
-        _ => sources.iter().flat_map(|source| source.survey.fact_rows()).collect(),
+        _ => sources
+            .iter()
+            .flat_map(|source| source.survey.fact_rows())
+            .collect(),
     }
 }
 
@@ -110,7 +132,11 @@ struct SurveyPage<'a> {
 
 impl SurveyPage<'_> {
     fn title(&self, form: &SectionForm) -> String {
-        let machine = self.sources.first().map(|source| source.survey.machine.summary()).unwrap_or_default();
+        let machine = self
+            .sources
+            .first()
+            .map(|source| source.survey.machine.summary())
+            .unwrap_or_default();
         match form.title.contains("{machine}") {
             true => form.title.replace("{machine}", &machine),
             false => format!("{}{}", form.title, self.suffix),
@@ -129,14 +155,26 @@ impl SurveyPage<'_> {
             "frameworks" => python::frameworks(self, form),
             "texts" => errors::texts(self, form),
             "left out" => vec![left_out(self.left_out())],
-            _ => tables(self.file, &SectionForm { title: self.title(form), ..form.clone() }, &self.rows),
+            _ => tables(
+                self.file,
+                &SectionForm {
+                    title: self.title(form),
+                    ..form.clone()
+                },
+                &self.rows,
+            ),
         }
     }
 
     /// What was not asked, in the order of the surveys. What one of them left out another may have asked.
     fn left_out(&self) -> impl Iterator<Item = &LeftOut> {
-        let asked: BTreeSet<&str> = self.rows.iter().filter_map(|row| row.fact("function").as_str()).collect();
-        let mut surveys: Vec<&SurveyDocument> = self.sources.iter().map(|source| &source.survey).collect();
+        let asked: BTreeSet<&str> = self
+            .rows
+            .iter()
+            .filter_map(|row| row.fact("function").as_str())
+            .collect();
+        let mut surveys: Vec<&SurveyDocument> =
+            self.sources.iter().map(|source| &source.survey).collect();
         surveys.sort_by_key(|survey| &survey.header.started_at);
         let all = surveys.into_iter().flat_map(|survey| &survey.left_out);
         all.filter(move |left| !asked.contains(left.name.as_str()))
@@ -151,8 +189,13 @@ pub fn page(kind: SurveyKind, sources: &[NamedSurvey]) -> String {
 fn page_blocks(kind: SurveyKind, sources: &[NamedSurvey]) -> Vec<Block> {
     let KindFile { title, opening, .. } = kind.described();
     let mut page = vec![Block::heading(1, title.as_str())];
-    if sources.iter().any(|source| source.survey.provenance == Provenance::Simulated) {
-        page.push(Block::paragraph(Span::Strong("Simulated: none of this is evidence.".to_string())));
+    if sources
+        .iter()
+        .any(|source| source.survey.provenance == Provenance::Simulated)
+    {
+        page.push(Block::paragraph(Span::Strong(
+            "Simulated: none of this is evidence.".to_string(),
+        )));
     }
     page.push(Block::Prose(opening));
     match sources {
@@ -164,23 +207,47 @@ fn page_blocks(kind: SurveyKind, sources: &[NamedSurvey]) -> Vec<Block> {
 }
 
 fn blocks(kind: SurveyKind, sources: &[NamedSurvey]) -> Vec<Block> {
-    sections(kind, sources).into_iter().flat_map(Section::blocks).collect()
+    sections(kind, sources)
+        .into_iter()
+        .flat_map(Section::blocks)
+        .collect()
 }
 
 fn sections(kind: SurveyKind, sources: &[NamedSurvey]) -> Vec<Section> {
     let file = kind.described();
-    let whole = SurveyPage { file, sources, rows: rows(file, sources), suffix: String::new() };
+    let whole = SurveyPage {
+        file,
+        sources,
+        rows: rows(file, sources),
+        suffix: String::new(),
+    };
     let mut pages = Vec::new();
     for source in sources {
-        let suffix = if sources.len() > 1 { format!(" ({})", source.name) } else { String::new() };
+        let suffix = if sources.len() > 1 {
+            format!(" ({})", source.name)
+        } else {
+            String::new()
+        };
         let sources = std::slice::from_ref(source);
-        pages.push(SurveyPage { file, sources, rows: rows(file, sources), suffix });
+        pages.push(SurveyPage {
+            file,
+            sources,
+            rows: rows(file, sources),
+            suffix,
+        });
     }
     let mut sections = Vec::new();
     // The sections that each document has stand together, document by document.
-    for forms in file.section.chunk_by(|one, other| one.per_document == other.per_document) {
+    for forms in file
+        .section
+        .chunk_by(|one, other| one.per_document == other.per_document)
+    {
         let is_of_each = forms.first().is_some_and(|form| form.per_document);
-        for page in if is_of_each { pages.as_slice() } else { std::slice::from_ref(&whole) } {
+        for page in if is_of_each {
+            pages.as_slice()
+        } else {
+            std::slice::from_ref(&whole)
+        } {
             sections.extend(forms.iter().flat_map(|form| page.sections(form)));
         }
     }
@@ -189,7 +256,10 @@ fn sections(kind: SurveyKind, sources: &[NamedSurvey]) -> Vec<Section> {
 }
 
 /// The rows of all documents, each with facts that `add` makes of it and the rows of its document.
-fn rows_with<R: KindRow>(sources: &[NamedSurvey], add: impl Fn(&R, &[R], &mut FactRow)) -> Vec<FactRow> {
+fn rows_with<R: KindRow>(
+    sources: &[NamedSurvey],
+    add: impl Fn(&R, &[R], &mut FactRow),
+) -> Vec<FactRow> {
     let mut all = Vec::new();
     for source in sources {
         let rows = source.survey.rows_of();
@@ -222,7 +292,15 @@ fn measured_on(sources: &[NamedSurvey]) -> Section {
         vec![
             source.name.clone(),
             survey.machine.summary(),
-            format!("{}{}", survey.rows.len(), if survey.complete { "" } else { ", not finished" }),
+            format!(
+                "{}{}",
+                survey.rows.len(),
+                if survey.complete {
+                    ""
+                } else {
+                    ", not finished"
+                }
+            ),
             attempts(survey),
             units::duration(survey.header.elapsed_ns),
         ]
@@ -235,22 +313,42 @@ fn measured_on(sources: &[NamedSurvey]) -> Section {
 fn attempts(survey: &SurveyDocument) -> String {
     let mut rows: BTreeMap<u32, usize> = BTreeMap::new();
     let is_generated = survey.kind.described().takes("--generate");
-    for row in survey.rows.iter().filter(|row| is_generated && row.standing.unmeasured.is_none()) {
+    for row in survey
+        .rows
+        .iter()
+        .filter(|row| is_generated && row.standing.unmeasured.is_none())
+    {
         *rows.entry(row.standing.attempts).or_default() += 1;
     }
     if rows.len() < 2 {
         return survey.header.repeat.to_string();
     }
-    let parts = rows.iter().rev().map(|(attempts, rows)| format!("{attempts} ({rows} rows)"));
+    let parts = rows
+        .iter()
+        .rev()
+        .map(|(attempts, rows)| format!("{attempts} ({rows} rows)"));
     parts.collect::<Vec<_>>().join(", ")
 }
 
 /// How many rows have facts, in a line.
 fn totals(survey: &SurveyDocument) -> String {
-    let SurveyDocument { provenance, header, complete, .. } = survey;
+    let SurveyDocument {
+        provenance,
+        header,
+        complete,
+        ..
+    } = survey;
     let rows = survey.fact_rows();
-    let count = |fact: &str| rows.iter().filter(|row| row.has("!is_control") && row.has(fact)).count();
-    let mut parts = vec![format!("{} of {} rows have all their facts", count("is_conclusive"), count("key"))];
+    let count = |fact: &str| {
+        rows.iter()
+            .filter(|row| row.has("!is_control") && row.has(fact))
+            .count()
+    };
+    let mut parts = vec![format!(
+        "{} of {} rows have all their facts",
+        count("is_conclusive"),
+        count("key")
+    )];
     if *provenance == Provenance::Simulated {
         parts.insert(0, "SIMULATED".to_string());
     }
@@ -259,21 +357,43 @@ fn totals(survey: &SurveyDocument) -> String {
         (count("unmeasured"), "could not be measured here"),
         (count("is_unexpected"), "against the rule"),
     ];
-    parts.extend(others.iter().filter(|(number, _)| *number > 0).map(|(number, what)| format!("{number} {what}")));
+    parts.extend(
+        others
+            .iter()
+            .filter(|(number, _)| *number > 0)
+            .map(|(number, what)| format!("{number} {what}")),
+    );
     if !complete {
         parts.push("not finished".to_string());
     }
     if let Some(why) = &header.host_unsafe {
-        parts.push(format!("stopped because this host is not safe: {}", escape::terminal(why)));
+        parts.push(format!(
+            "stopped because this host is not safe: {}",
+            escape::terminal(why)
+        ));
     }
-    format!("{} in {}", parts.join(", "), units::duration(header.elapsed_ns))
+    format!(
+        "{} in {}",
+        parts.join(", "),
+        units::duration(header.elapsed_ns)
+    )
 }
 
 /// What was not asked, by reason: the last that is given for a name, since reasons are reworded.
 fn left_out<'a>(all: impl Iterator<Item = &'a LeftOut>) -> Section {
-    let reasons: BTreeMap<&str, &str> = all.map(|left| (left.name.as_str(), left.reason.as_str())).collect();
-    let section = by_reason("Not asked", reasons.into_iter().map(|(name, reason)| (reason.to_string(), name)));
-    Section { only_on_pages: true, ..section }
+    let reasons: BTreeMap<&str, &str> = all
+        .map(|left| (left.name.as_str(), left.reason.as_str()))
+        .collect();
+    let section = by_reason(
+        "Not asked",
+        reasons
+            .into_iter()
+            .map(|(name, reason)| (reason.to_string(), name)),
+    );
+    Section {
+        only_on_pages: true,
+        ..section
+    }
 }
 
 /// Names by what is said of them.
@@ -282,10 +402,19 @@ fn by_reason<'a>(title: &str, all: impl Iterator<Item = (String, &'a str)>) -> S
     for (reason, name) in all {
         by_reason.entry(reason).or_default().insert(name);
     }
-    let rows = by_reason
-        .into_iter()
-        .map(|(reason, names)| vec![reason, names.len().to_string(), names.into_iter().collect::<Vec<_>>().join(" ")]);
-    Section::new(title, &["because", "how many", "which"], rows.collect(), &[2])
+    let rows = by_reason.into_iter().map(|(reason, names)| {
+        vec![
+            reason,
+            names.len().to_string(),
+            names.into_iter().collect::<Vec<_>>().join(" "),
+        ]
+    });
+    Section::new(
+        title,
+        &["because", "how many", "which"],
+        rows.collect(),
+        &[2],
+    )
 }
 
 #[cfg(test)]
@@ -294,9 +423,16 @@ mod tests {
 
     #[test]
     fn what_was_not_asked_stands_under_the_last_reason_given() {
-        let left = |name: &str, reason: &str| LeftOut { name: name.to_string(), reason: reason.to_string() };
+        let left = |name: &str, reason: &str| LeftOut {
+            name: name.to_string(),
+            reason: reason.to_string(),
+        };
         let given = [left("cuA", "old"), left("cuB", "other"), left("cuA", "new")];
         let rows = left_out(given.iter()).rows;
-        assert_eq!(rows, [["new", "1", "cuA"], ["other", "1", "cuB"]].map(|row| row.map(str::to_string).to_vec()));
+        assert_eq!(
+            rows,
+            [["new", "1", "cuA"], ["other", "1", "cuB"]]
+                .map(|row| row.map(str::to_string).to_vec())
+        );
     }
 }

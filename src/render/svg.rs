@@ -51,21 +51,37 @@ const CHARACTER: f64 = 8.0;
 /// The chart as one `<figure>`. Texts are HTML beside the drawing, so that they are legible at every width.
 pub fn draw(chart: &Chart) -> String {
     let drawn: Vec<&ChartLine> = chart.areas.iter().chain(&chart.lines).collect();
-    let values = drawn.iter().flat_map(|line| &line.points).map(|(_, bytes)| *bytes);
-    let (low, high) = values.fold((0, chart.reach), |(low, high), value| (low.min(value), high.max(value)));
+    let values = drawn
+        .iter()
+        .flat_map(|line| &line.points)
+        .map(|(_, bytes)| *bytes);
+    let (low, high) = values.fold((0, chart.reach), |(low, high), value| {
+        (low.min(value), high.max(value))
+    });
     let stamps = drawn.iter().flat_map(|line| &line.points).map(|(t, _)| *t);
-    let axis = Axis::new(chart.span_ns, stamps.chain(chart.marks.iter().map(|(t, _)| *t)));
+    let axis = Axis::new(
+        chart.span_ns,
+        stamps.chain(chart.marks.iter().map(|(t, _)| *t)),
+    );
     let x = |t: u64| WIDTH * axis.share(t);
-    let y = |bytes: i64| HEIGHT - HEIGHT * share(bytes as f64 - low as f64, high as f64 - low as f64);
+    let y =
+        |bytes: i64| HEIGHT - HEIGHT * share(bytes as f64 - low as f64, high as f64 - low as f64);
     let mut levels = vec![low, 0, high];
     levels.sort_unstable();
     levels.dedup();
-    let mut out = format!("<figure class=\"chart\" role=\"img\" aria-label=\"{}\">\n", html(&chart.title));
+    let mut out = format!(
+        "<figure class=\"chart\" role=\"img\" aria-label=\"{}\">\n",
+        html(&chart.title)
+    );
     marks(&mut out, chart, x);
     out.push_str("<div class=\"levels\">");
     for level in &levels {
         // What lies upon each other is no change.
-        let size = if chart.areas.is_empty() { units::delta(*level) } else { units::bytes(level.unsigned_abs()) };
+        let size = if chart.areas.is_empty() {
+            units::delta(*level)
+        } else {
+            units::bytes(level.unsigned_abs())
+        };
         let _ = write!(out, "<span style=\"top:{:.1}%\">{size}</span>", y(*level));
     }
     let _ = writeln!(
@@ -73,13 +89,22 @@ pub fn draw(chart: &Chart) -> String {
         "</div>\n<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" preserveAspectRatio=\"none\" aria-hidden=\"true\">"
     );
     for level in levels {
-        let _ = writeln!(out, "<path class=\"axis\" d=\"M0 {0:.1}H{WIDTH}\"/>", y(level));
+        let _ = writeln!(
+            out,
+            "<path class=\"axis\" d=\"M0 {0:.1}H{WIDTH}\"/>",
+            y(level)
+        );
     }
     for (t, _) in &chart.marks {
         let _ = writeln!(out, "<path class=\"mark\" d=\"M{:.1} 0V{HEIGHT}\"/>", x(*t));
     }
     for (start, end) in &axis.cuts {
-        let _ = writeln!(out, "<path class=\"cut\" d=\"M{:.1} 0H{:.1}V{HEIGHT}H{0:.1}Z\"/>", x(*start), x(*end));
+        let _ = writeln!(
+            out,
+            "<path class=\"cut\" d=\"M{:.1} 0H{:.1}V{HEIGHT}H{0:.1}Z\"/>",
+            x(*start),
+            x(*end)
+        );
     }
     // Each area covers the lower part of those above it.
     for area in chart.areas.iter().rev() {
@@ -103,17 +128,31 @@ pub fn draw(chart: &Chart) -> String {
         );
     }
     let took = units::duration(chart.span_ns.1.saturating_sub(chart.span_ns.0));
-    let left_out = axis.left_out().map(|words| format!("<span>left out: {words}</span>")).unwrap_or_default();
-    let _ = writeln!(out, "</svg>\n<div class=\"span\"><span>0</span>{left_out}<span>{took}</span></div>\n</figure>");
+    let left_out = axis
+        .left_out()
+        .map(|words| format!("<span>left out: {words}</span>"))
+        .unwrap_or_default();
+    let _ = writeln!(
+        out,
+        "</svg>\n<div class=\"span\"><span>0</span>{left_out}<span>{took}</span></div>\n</figure>"
+    );
     let keys = chart.lines.iter().map(|line| key(line, "", "M0 4H24"));
-    let keys = keys.chain(chart.areas.iter().rev().map(|area| key(area, "area ", "M0 0H24V8H0Z")));
+    let keys = keys.chain(
+        chart
+            .areas
+            .iter()
+            .rev()
+            .map(|area| key(area, "area ", "M0 0H24V8H0Z")),
+    );
     out + &element("p", "dim", &keys.collect::<String>())
 }
 
 /// What a colour means: a piece of the drawing, and its name.
 fn key(line: &ChartLine, class: &str, path: &str) -> String {
     let class = format!("{class}g{}", line.colour % 8);
-    let colour = format!("<svg viewBox=\"0 0 24 8\" aria-hidden=\"true\"><path class=\"{class}\" d=\"{path}\"/></svg>");
+    let colour = format!(
+        "<svg viewBox=\"0 0 24 8\" aria-hidden=\"true\"><path class=\"{class}\" d=\"{path}\"/></svg>"
+    );
     element("span", "key", &format!("{colour} {}", html(&line.name)))
 }
 
@@ -132,9 +171,15 @@ pub(super) struct Axis {
 
 impl Axis {
     pub(super) fn new(span: (u64, u64), stamps: impl Iterator<Item = u64>) -> Axis {
-        let stamps = stamps.map(|t| t.clamp(span.0, span.1.max(span.0))).chain([span.0, span.1]);
+        let stamps = stamps
+            .map(|t| t.clamp(span.0, span.1.max(span.0)))
+            .chain([span.0, span.1]);
         let stamps: BTreeSet<u64> = stamps.collect();
-        let mut gaps: Vec<(u64, u64)> = stamps.iter().copied().zip(stamps.iter().skip(1).copied()).collect();
+        let mut gaps: Vec<(u64, u64)> = stamps
+            .iter()
+            .copied()
+            .zip(stamps.iter().skip(1).copied())
+            .collect();
         gaps.sort_by_key(|(start, end)| std::cmp::Reverse(end - start));
         let mut rest = span.1.saturating_sub(span.0);
         // Of the last two times one is always the longer one.
@@ -148,7 +193,11 @@ impl Axis {
         let cuts = longer.count();
         gaps.truncate(cuts);
         gaps.sort_unstable();
-        Axis { span, cuts: gaps, kept: rest as f64 }
+        Axis {
+            span,
+            cuts: gaps,
+            kept: rest as f64,
+        }
     }
 
     /// Where a moment is on the axis, from 0 to 1.
@@ -164,7 +213,10 @@ impl Axis {
     /// What is left out, in words; none if nothing is.
     pub(super) fn left_out(&self) -> Option<String> {
         let since = |(start, end): &(u64, u64)| {
-            let (long, at) = (units::duration(end - start), units::duration(start.saturating_sub(self.span.0)));
+            let (long, at) = (
+                units::duration(end - start),
+                units::duration(start.saturating_sub(self.span.0)),
+            );
             format!("{long} from {at} on")
         };
         (!self.cuts.is_empty()).then(|| listed(self.cuts.iter().map(since), ""))
@@ -188,7 +240,12 @@ fn marks(out: &mut String, chart: &Chart, x: impl Fn(u64) -> f64) {
             free_if_narrow = at * NARROW + length;
         }
         let class = if is_far { " class=\"if-wide\"" } else { "" };
-        let _ = write!(out, "<span{class} style=\"left:{:.1}%\">{}</span>", at * 100.0, html(name));
+        let _ = write!(
+            out,
+            "<span{class} style=\"left:{:.1}%\">{}</span>",
+            at * 100.0,
+            html(name)
+        );
     }
     out.push_str("</div>\n");
 }
@@ -229,7 +286,11 @@ pub(super) fn steps(
 
 /// A part of a whole, and the start where there is no whole.
 pub(super) fn share(part: f64, whole: f64) -> f64 {
-    if whole > 0.0 { (part / whole).clamp(0.0, 1.0) } else { 0.0 }
+    if whole > 0.0 {
+        (part / whole).clamp(0.0, 1.0)
+    } else {
+        0.0
+    }
 }
 
 #[cfg(test)]
@@ -237,7 +298,11 @@ mod tests {
     use super::*;
 
     fn chart(points: Vec<(u64, i64)>) -> Chart {
-        let line = ChartLine { name: "<gpu0>".to_owned(), colour: 9, points };
+        let line = ChartLine {
+            name: "<gpu0>".to_owned(),
+            colour: 9,
+            points,
+        };
         Chart {
             title: "\"memory\"".to_owned(),
             span_ns: (100, 200),
@@ -250,54 +315,106 @@ mod tests {
     #[test]
     fn memory_is_drawn_in_steps() {
         let svg = draw(&chart(vec![(100, 0), (150, 530 << 20)]));
-        assert!(svg.contains("<path class=\"g1\" d=\"M0 100.0H500V0.0H1000\">"), "{svg}");
-        assert!(svg.contains("<span style=\"top:0.0%\">+530 MiB</span>"), "{svg}");
+        assert!(
+            svg.contains("<path class=\"g1\" d=\"M0 100.0H500V0.0H1000\">"),
+            "{svg}"
+        );
+        assert!(
+            svg.contains("<span style=\"top:0.0%\">+530 MiB</span>"),
+            "{svg}"
+        );
         assert!(svg.contains("<span style=\"left:50.0%\">1</span>"), "{svg}");
     }
 
     #[test]
     fn areas_lie_upon_each_other_below_the_lines_and_reach_as_high_as_others_do() {
         let mut chart = chart(vec![(100, 300 << 20)]);
-        let area =
-            |name: &str, colour, mib: i64| ChartLine { name: name.to_owned(), colour, points: vec![(100, mib << 20)] };
+        let area = |name: &str, colour, mib: i64| ChartLine {
+            name: name.to_owned(),
+            colour,
+            points: vec![(100, mib << 20)],
+        };
         chart.areas = vec![area("a", 0, 100), area("<b>", 2, 250)];
         chart.reach = 400 << 20;
         let svg = draw(&chart);
         let at = |what: &str| svg.find(what).unwrap_or_else(|| panic!("{what}: {svg}"));
-        let upper = at("<path class=\"area g2\" d=\"M0 37.5H1000V100.0H0Z\"><title>&lt;b&gt;</title>");
+        let upper =
+            at("<path class=\"area g2\" d=\"M0 37.5H1000V100.0H0Z\"><title>&lt;b&gt;</title>");
         let lower = at("<path class=\"area g0\" d=\"M0 75.0H1000V100.0H0Z\">");
-        assert!(upper < lower && lower < at("<path class=\"g1\" d=\"M0 25.0H1000\">"), "{svg}");
-        assert!(svg.contains("<span style=\"top:0.0%\">400 MiB</span>"), "{svg}");
+        assert!(
+            upper < lower && lower < at("<path class=\"g1\" d=\"M0 25.0H1000\">"),
+            "{svg}"
+        );
+        assert!(
+            svg.contains("<span style=\"top:0.0%\">400 MiB</span>"),
+            "{svg}"
+        );
     }
 
     #[test]
     fn a_time_that_is_longer_than_twice_the_rest_is_a_band_and_what_is_left_keeps_its_lengths() {
-        let axis = Axis::new((0, 1_010_300), [100, 200, 300, 1_000_300, 1_010_300].into_iter());
+        let axis = Axis::new(
+            (0, 1_010_300),
+            [100, 200, 300, 1_000_300, 1_010_300].into_iter(),
+        );
         assert_eq!(axis.cuts, [(300, 1_000_300), (1_000_300, 1_010_300)]);
-        let at = [0, 100, 200, 300, 500_300, 1_000_300, 1_010_300].map(|t| (1080.0 * axis.share(t)).round());
+        let at = [0, 100, 200, 300, 500_300, 1_000_300, 1_010_300]
+            .map(|t| (1080.0 * axis.share(t)).round());
         assert_eq!(at, [0.0, 333.0, 667.0, 1000.0, 1020.0, 1040.0, 1080.0]);
-        assert_eq!(axis.left_out().unwrap(), "1 ms from 300 ns on, 10 µs from 1 ms on");
-        assert!(Axis::new((0, 100), [50, 99].into_iter()).cuts.is_empty(), "a half is kept");
-        let svg = draw(&Chart { marks: Vec::new(), ..chart(vec![(100, 0), (101, 7), (102, 0), (103, 7)]) });
-        assert!(svg.contains("<path class=\"cut\"") && svg.contains("<span>left out: "), "{svg}");
+        assert_eq!(
+            axis.left_out().unwrap(),
+            "1 ms from 300 ns on, 10 µs from 1 ms on"
+        );
+        assert!(
+            Axis::new((0, 100), [50, 99].into_iter()).cuts.is_empty(),
+            "a half is kept"
+        );
+        let svg = draw(&Chart {
+            marks: Vec::new(),
+            ..chart(vec![(100, 0), (101, 7), (102, 0), (103, 7)])
+        });
+        assert!(
+            svg.contains("<path class=\"cut\"") && svg.contains("<span>left out: "),
+            "{svg}"
+        );
     }
 
     #[test]
     fn marks_that_would_run_into_each_other_are_left_out() {
         let mut chart = chart(vec![(100, 0), (150, 1 << 20)]);
-        chart.marks = [100, 101, 104, 150].iter().enumerate().map(|(n, t)| (*t, (n + 1).to_string())).collect();
+        chart.marks = [100, 101, 104, 150]
+            .iter()
+            .enumerate()
+            .map(|(n, t)| (*t, (n + 1).to_string()))
+            .collect();
         let svg = draw(&chart);
-        assert!(svg.contains(">1</span>") && !svg.contains(">2</span>"), "too near at every width: {svg}");
-        assert!(svg.contains("<span class=\"if-wide\" style=\"left:4.0%\">3</span>"), "{svg}");
-        assert_eq!(svg.matches("<path class=\"mark\"").count(), 4, "every step is marked");
+        assert!(
+            svg.contains(">1</span>") && !svg.contains(">2</span>"),
+            "too near at every width: {svg}"
+        );
+        assert!(
+            svg.contains("<span class=\"if-wide\" style=\"left:4.0%\">3</span>"),
+            "{svg}"
+        );
+        assert_eq!(
+            svg.matches("<path class=\"mark\"").count(),
+            4,
+            "every step is marked"
+        );
     }
 
     #[test]
     fn odd_figures_and_names_do_no_harm() {
         let svg = draw(&chart(vec![(0, i64::MIN), (u64::MAX, i64::MAX)]));
-        assert!(!svg.contains("NaN") && !svg.contains("inf") && !svg.contains("<gpu0>"), "{svg}");
+        assert!(
+            !svg.contains("NaN") && !svg.contains("inf") && !svg.contains("<gpu0>"),
+            "{svg}"
+        );
         let empty = draw(&Chart::default());
-        assert!(empty.starts_with("<figure") && empty.contains("</figure>\n") && !empty.contains("NaN"), "{empty}");
+        assert!(
+            empty.starts_with("<figure") && empty.contains("</figure>\n") && !empty.contains("NaN"),
+            "{empty}"
+        );
     }
 
     #[test]

@@ -79,7 +79,11 @@ impl Standing {
 
 /// How many scenarios of a report stand so.
 pub fn count(report: &ReportView<'_>, standing: Standing) -> usize {
-    report.scenarios.iter().filter(|scenario| Standing::new(scenario.verdict) == standing).count()
+    report
+        .scenarios
+        .iter()
+        .filter(|scenario| Standing::new(scenario.verdict) == standing)
+        .count()
 }
 
 /// How many verdicts stand so, where that is not zero; mildest first.
@@ -91,13 +95,21 @@ pub(super) fn counts<'v>(verdicts: impl Iterator<Item = &'v Verdict>) -> Vec<(St
 
 /// Counts as a list: `21 as expected, 2 unexpected`.
 pub(super) fn listed(counts: &[(Standing, usize)]) -> String {
-    counts.iter().map(|(standing, count)| format!("{count} {}", standing.name())).collect::<Vec<_>>().join(", ")
+    counts
+        .iter()
+        .map(|(standing, count)| format!("{count} {}", standing.name()))
+        .collect::<Vec<_>>()
+        .join(", ")
 }
 
 /// The counts of a report, mildest first.
 pub fn sentence(report: &ReportView<'_>) -> String {
     let counts = counts(report.scenarios.iter().map(|it| it.verdict));
-    if counts.is_empty() { "no scenario ran".to_owned() } else { listed(&counts) }
+    if counts.is_empty() {
+        "no scenario ran".to_owned()
+    } else {
+        listed(&counts)
+    }
 }
 
 /// What a reader must know before believing any verdict, most serious first. Every renderer shows all of it.
@@ -110,7 +122,10 @@ pub fn banners(report: &ReportView<'_>) -> Vec<String> {
         let why = match (&report.run.interrupted, &report.run.stopped_by) {
             (Some(signal), _) => format!("{PARTIAL} Interrupted by {signal}."),
             (None, Some(name)) => {
-                format!("{PARTIAL} Stopped by --fail-fast after {name}; {} not run.", report.run.not_run.len())
+                format!(
+                    "{PARTIAL} Stopped by --fail-fast after {name}; {} not run.",
+                    report.run.not_run.len()
+                )
             }
             (None, None) => PARTIAL.to_owned(),
         };
@@ -120,14 +135,25 @@ pub fn banners(report: &ReportView<'_>) -> Vec<String> {
         banners.push(COMPACT.to_owned());
     }
     if !report.changed.is_empty() {
-        let stored = report.changed.iter().map(|one| format!("{} was {}", one.scenario, stored_words(&one.stored)));
-        banners.push(format!("{JUDGED_AGAIN} {}.", name_changed(stored.collect())));
+        let stored = report
+            .changed
+            .iter()
+            .map(|one| format!("{} was {}", one.scenario, stored_words(&one.stored)));
+        banners.push(format!(
+            "{JUDGED_AGAIN} {}.",
+            name_changed(stored.collect())
+        ));
     }
     if let Some(reason) = &report.run.host_unsafe {
         banners.push(format!("HOST UNSAFE — {reason}"));
     }
-    let unmet = report.requirements().into_iter().filter(Requirement::is_unmet);
-    banners.extend(unmet.map(|requirement| format!("REQUIREMENT NOT MET — {}.", requirement.sentence())));
+    let unmet = report
+        .requirements()
+        .into_iter()
+        .filter(Requirement::is_unmet);
+    banners.extend(
+        unmet.map(|requirement| format!("REQUIREMENT NOT MET — {}.", requirement.sentence())),
+    );
     banners
 }
 
@@ -139,7 +165,8 @@ pub const COMPACT: &str =
     "COMPACT — steps, attempts and samples are left out; the verdicts are those that were stored.";
 
 /// What is said above a report whose stored verdicts differ from what its recordings show, before these.
-pub const JUDGED_AGAIN: &str = "JUDGED AGAIN — stored verdicts that the recordings do not bear out:";
+pub const JUDGED_AGAIN: &str =
+    "JUDGED AGAIN — stored verdicts that the recordings do not bear out:";
 /// As many of them are named.
 const MOST_CHANGED: usize = 3;
 
@@ -170,15 +197,27 @@ mod tests {
     #[test]
     fn every_scenario_is_counted_once() {
         let report = fixture::report();
-        assert_eq!(sentence(&report.view()), "1 as expected, 1 skipped, 1 inconclusive, 1 unexpected");
+        assert_eq!(
+            sentence(&report.view()),
+            "1 as expected, 1 skipped, 1 inconclusive, 1 unexpected"
+        );
         assert_eq!(sentence(&fixture::empty().view()), "no scenario ran");
     }
 
     #[test]
     fn simulated_and_partial_reports_say_so_first() {
         assert!(banners(&fixture::report().view()).is_empty());
-        assert!(banners(&fixture::simulated().view()).iter().any(|line| line.starts_with("SIMULATED")));
+        assert!(
+            banners(&fixture::simulated().view())
+                .iter()
+                .any(|line| line.starts_with("SIMULATED"))
+        );
         let partial = banners(&fixture::partial().view());
-        assert!(partial.iter().any(|line| line.starts_with("PARTIAL") && line.contains("SIGINT")), "{partial:?}");
+        assert!(
+            partial
+                .iter()
+                .any(|line| line.starts_with("PARTIAL") && line.contains("SIGINT")),
+            "{partial:?}"
+        );
     }
 }

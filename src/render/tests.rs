@@ -13,18 +13,35 @@ fn render(report: &Report, format: Format) -> String {
 
 /// The forms that people read, or programs that are not ours: not the document itself.
 fn forms() -> impl Iterator<Item = &'static Format> {
-    let has = |format| super::render(&Prepared::Fresh(&fixture::report()), format, lines::WIDTH).is_some();
-    Format::value_variants().iter().filter(move |format| has(**format) && **format != Format::Compact)
+    let has = |format| {
+        super::render(&Prepared::Fresh(&fixture::report()), format, lines::WIDTH).is_some()
+    };
+    Format::value_variants()
+        .iter()
+        .filter(move |format| has(**format) && **format != Format::Compact)
 }
 
 #[test]
 fn every_report_has_a_rendering_in_every_format() {
-    assert_eq!(Format::value_variants().len() - forms().count(), 7, "the document itself, and what only others have");
-    let reports = [fixture::report(), fixture::empty(), fixture::partial(), fixture::skipped(), fixture::simulated()];
+    assert_eq!(
+        Format::value_variants().len() - forms().count(),
+        7,
+        "the document itself, and what only others have"
+    );
+    let reports = [
+        fixture::report(),
+        fixture::empty(),
+        fixture::partial(),
+        fixture::skipped(),
+        fixture::simulated(),
+    ];
     for report in &reports {
         for format in forms().chain([&Format::Compact]) {
             let text = render(report, *format);
-            assert!(text.len() > 1 && text.ends_with('\n'), "{format:?}: {text:?}");
+            assert!(
+                text.len() > 1 && text.ends_with('\n'),
+                "{format:?}: {text:?}"
+            );
             assert_eq!(text, render(report, *format), "the same every time");
         }
     }
@@ -34,10 +51,19 @@ fn every_report_has_a_rendering_in_every_format() {
 fn simulated_and_partial_reports_say_so_in_every_format() {
     for format in forms() {
         let simulated = render(&fixture::simulated(), *format);
-        assert!(simulated.to_lowercase().contains("simulated"), "{format:?}: {simulated}");
-        assert!(!render(&fixture::report(), *format).to_lowercase().contains("simulated"), "{format:?}");
+        assert!(
+            simulated.to_lowercase().contains("simulated"),
+            "{format:?}: {simulated}"
+        );
+        assert!(
+            !render(&fixture::report(), *format)
+                .to_lowercase()
+                .contains("simulated"),
+            "{format:?}"
+        );
         let partial = render(&fixture::partial(), *format);
-        let said = partial.contains("PARTIAL") || partial.contains("cuda_pitfalls_run_complete 0\n");
+        let said =
+            partial.contains("PARTIAL") || partial.contains("cuda_pitfalls_run_complete 0\n");
         assert!(said, "{format:?}: {partial}");
     }
 }
@@ -47,8 +73,17 @@ fn a_missing_plan_and_figures_that_were_not_read_are_shown_as_such() {
     let mut report = fixture::report();
     for scenario in &mut report.scenarios {
         scenario.plan = None;
-        for outcome in scenario.cases.iter_mut().flat_map(|case| &mut case.outcomes) {
-            for memory in outcome.observation.steps.iter_mut().flat_map(|step| step.memory.values_mut()) {
+        for outcome in scenario
+            .cases
+            .iter_mut()
+            .flat_map(|case| &mut case.outcomes)
+        {
+            for memory in outcome
+                .observation
+                .steps
+                .iter_mut()
+                .flat_map(|step| step.memory.values_mut())
+            {
                 memory.used_bytes = None;
                 memory.class = None;
             }
@@ -57,27 +92,48 @@ fn a_missing_plan_and_figures_that_were_not_read_are_shown_as_such() {
     for format in forms() {
         let text = render(&report, *format);
         let memory_is_shown = *format != Format::Prometheus;
-        assert_eq!(text.contains("not read"), memory_is_shown, "{format:?}: {text}");
+        assert_eq!(
+            text.contains("not read"),
+            memory_is_shown,
+            "{format:?}: {text}"
+        );
     }
 }
 
 #[test]
 fn a_compact_report_ends_as_the_whole_one_and_says_that_it_is_compact() {
-    let reports = [fixture::report(), fixture::empty(), fixture::partial(), fixture::skipped(), fixture::simulated()];
+    let reports = [
+        fixture::report(),
+        fixture::empty(),
+        fixture::partial(),
+        fixture::skipped(),
+        fixture::simulated(),
+    ];
     for report in reports.iter().chain([&fixture::hostile()]) {
         let text = render(report, Format::Compact);
         let kept: CompactReport = serde_json::from_str(&text).unwrap();
         assert_eq!(text.lines().count(), 1);
         let stored = Prepared::stored(StoredReport::Compact(Box::new(kept.clone())));
-        assert_eq!(super::render(&stored, Format::Compact, lines::WIDTH).unwrap(), text, "it is its own compact form");
+        assert_eq!(
+            super::render(&stored, Format::Compact, lines::WIDTH).unwrap(),
+            text,
+            "it is its own compact form"
+        );
         let (kept, whole) = (kept.view(), report.view());
         assert_eq!(Exit::of_report(&kept), Exit::of_report(&whole));
         let verdicts = |report: &ReportView| -> Vec<_> {
-            report.scenarios.iter().map(|one| (one.verdict.kind, one.verdict.expectation)).collect()
+            report
+                .scenarios
+                .iter()
+                .map(|one| (one.verdict.kind, one.verdict.expectation))
+                .collect()
         };
         assert_eq!(verdicts(&kept), verdicts(&whole));
-        for (whole, kept) in
-            whole.scenarios.iter().flat_map(|it| &it.cases).zip(kept.scenarios.iter().flat_map(|it| &it.cases))
+        for (whole, kept) in whole
+            .scenarios
+            .iter()
+            .flat_map(|it| &it.cases)
+            .zip(kept.scenarios.iter().flat_map(|it| &it.cases))
         {
             assert_eq!(kept.made, whole.made);
             assert!(!report.complete || kept.not_counted == whole.not_counted);
@@ -90,5 +146,8 @@ fn a_compact_report_ends_as_the_whole_one_and_says_that_it_is_compact() {
     }
     let kept = StoredReport::Compact(Box::new(CompactReport::new(&fixture::report(), |_| false)));
     let kept = super::render(&Prepared::stored(kept), Format::TextFull, lines::WIDTH).unwrap();
-    assert!(kept.contains("cudaGetDeviceCount: count=2") && kept.contains("gpu0 +530 MiB"), "{kept}");
+    assert!(
+        kept.contains("cudaGetDeviceCount: count=2") && kept.contains("gpu0 +530 MiB"),
+        "{kept}"
+    );
 }

@@ -48,36 +48,72 @@ pub struct TraceView<'a> {
 
 impl<'a> TraceView<'a> {
     /// The view of a trace, its findings and what a policy says of it.
-    pub fn new(trace: &'a Trace, findings: &'a [Finding], outcome: &'a PolicyOutcome) -> TraceView<'a> {
+    pub fn new(
+        trace: &'a Trace,
+        findings: &'a [Finding],
+        outcome: &'a PolicyOutcome,
+    ) -> TraceView<'a> {
         let (violations, undecided) = (outcome.violations.as_slice(), outcome.undecided.as_slice());
         let history = History::new(trace);
         let (ledgers, refusals) = (ledgers(trace), refusals(&history));
-        TraceView { trace, history, ledgers, refusals, last_error: last_error(trace), findings, violations, undecided }
+        TraceView {
+            trace,
+            history,
+            ledgers,
+            refusals,
+            last_error: last_error(trace),
+            findings,
+            violations,
+            undecided,
+        }
     }
 
     /// A trace in which nothing was found.
     #[cfg(test)]
     fn bare(trace: &'a Trace) -> TraceView<'a> {
-        TraceView::new(trace, &[], const { &PolicyOutcome { violations: Vec::new(), undecided: Vec::new() } })
+        TraceView::new(
+            trace,
+            &[],
+            const {
+                &PolicyOutcome {
+                    violations: Vec::new(),
+                    undecided: Vec::new(),
+                }
+            },
+        )
     }
 
     fn found(&self, severity: Severity) -> impl Iterator<Item = &'a Finding> {
-        self.findings.iter().filter(move |finding| finding.severity == severity)
+        self.findings
+            .iter()
+            .filter(move |finding| finding.severity == severity)
     }
 
     /// Whether the program failed.
     fn has_failed(&self) -> bool {
-        self.trace.end.as_ref().is_some_and(|end| end.failure().is_some())
+        self.trace
+            .end
+            .as_ref()
+            .is_some_and(|end| end.failure().is_some())
     }
 
     /// How many calls CUDA refused to a program that failed.
     fn refused(&self) -> usize {
-        if self.has_failed() { self.refusals.len() } else { 0 }
+        if self.has_failed() {
+            self.refusals.len()
+        } else {
+            0
+        }
     }
 
     /// The trace in a form, none if traces do not have it. Lines have at most `width` columns, but for fewer than 40;
     /// `name` is what the trace is called, such as its path, and `root` the folder that files are relative to.
-    pub fn as_format(&self, format: Format, width: usize, [name, root]: [&str; 2]) -> Option<String> {
+    pub fn as_format(
+        &self,
+        format: Format,
+        width: usize,
+        [name, root]: [&str; 2],
+    ) -> Option<String> {
         match format {
             Format::Text => Some(view::text(self, width)),
             Format::Html => Some(self.html()),
@@ -116,7 +152,11 @@ fn alike(finding: &Finding) -> Alike<'_> {
 
 /// The scenarios that prove the pitfalls of a trace, each once.
 pub fn proofs(findings: &[Finding]) -> Vec<Scenario> {
-    proof::scenarios(findings.iter().filter(|finding| finding.severity == Severity::Pitfall))
+    proof::scenarios(
+        findings
+            .iter()
+            .filter(|finding| finding.severity == Severity::Pitfall),
+    )
 }
 
 #[cfg(test)]
@@ -131,14 +171,24 @@ mod tests {
             let (findings, outcome) = (fixture::findings(trace), fixture::outcome(trace));
             let seen = TraceView::new(trace, &findings, &outcome);
             let all = Format::value_variants().iter();
-            let all = all.filter_map(|format| seen.as_format(*format, 400, ["t", "/home/me/project"]));
-            all.chain([seen.json().to_string(), seen.issue(&[], &[])]).collect()
+            let all =
+                all.filter_map(|format| seen.as_format(*format, 400, ["t", "/home/me/project"]));
+            all.chain([seen.json().to_string(), seen.issue(&[], &[])])
+                .collect()
         };
-        let words = [crate::machine::BESIDE, "a thread beside", "meanwhile the program was at", "\"is_beside\":true"];
+        let words = [
+            crate::machine::BESIDE,
+            "a thread beside",
+            "meanwhile the program was at",
+            "\"is_beside\":true",
+        ];
         let says = |form: &String| words.iter().any(|word| form.contains(word));
         let mut trace = fixture::trace();
         assert!(forms(&trace).iter().all(|form| !says(form)));
-        trace.events.iter_mut().for_each(|event| event.stack.meanwhile = std::mem::take(&mut event.stack.frames));
+        trace
+            .events
+            .iter_mut()
+            .for_each(|event| event.stack.meanwhile = std::mem::take(&mut event.stack.frames));
         let forms = forms(&trace);
         assert_eq!(forms.len(), 8);
         forms.iter().for_each(|form| assert!(says(form), "{form}"));

@@ -4,7 +4,9 @@ use cuda_pitfalls_core::scenario::{Expectation, Expected, Range, Scalar, When};
 
 /// Whether any of these depends on a version.
 pub fn matter(expect: &[Expectation]) -> bool {
-    expect.iter().any(|expectation| is_versioned(&expectation.when))
+    expect
+        .iter()
+        .any(|expectation| is_versioned(&expectation.when))
 }
 
 /// Whether a condition asks for a version of the driver or of libcudart.
@@ -31,10 +33,22 @@ pub fn lines(expect: &[Expectation], value: fn(&Scalar) -> String) -> Vec<String
 /// Where something holds: `since libcudart 12.0`, `before driver 535, for mask 0,0`. Nothing for everywhere.
 pub fn condition(when: &When, value: fn(&Scalar) -> String) -> Option<String> {
     let mut all = Vec::new();
-    all.extend(when.libcudart.as_ref().map(|range| version("libcudart", range)));
+    all.extend(
+        when.libcudart
+            .as_ref()
+            .map(|range| version("libcudart", range)),
+    );
     all.extend(when.driver.as_ref().map(|range| version("driver", range)));
-    all.extend(when.compute_capability.as_ref().map(|range| format!("with compute capability {range}")));
-    all.extend(when.gpus.as_ref().map(|range| format!("on machines with GPUs {range}")));
+    all.extend(
+        when.compute_capability
+            .as_ref()
+            .map(|range| format!("with compute capability {range}")),
+    );
+    all.extend(
+        when.gpus
+            .as_ref()
+            .map(|range| format!("on machines with GPUs {range}")),
+    );
     for (name, values) in &when.parameters {
         let values: Vec<String> = values.iter().map(value).collect();
         all.push(format!("for {name} {}", values.join(" or ")));
@@ -47,7 +61,9 @@ pub fn condition(when: &When, value: fn(&Scalar) -> String) -> Option<String> {
 /// nothing that is known: a version is named where it was measured.
 fn package(text: &str) -> String {
     match text.split_once(">=") {
-        Some((name, version)) if !text.contains([',', '|']) => format!("with {} {}", name.trim(), version.trim()),
+        Some((name, version)) if !text.contains([',', '|']) => {
+            format!("with {} {}", name.trim(), version.trim())
+        }
         _ => format!("with {text}"),
     }
 }
@@ -55,8 +71,16 @@ fn package(text: &str) -> String {
 /// A range as a person says it: `since libcudart 12.0`.
 fn version(what: &str, range: &Range) -> String {
     let text = range.0.trim();
-    let words = [(">=", "since"), ("<=", "up to"), (">", "after"), ("<", "before"), ("=", "with")];
-    let found = words.iter().find_map(|(sign, word)| Some((word, text.strip_prefix(sign)?.trim())));
+    let words = [
+        (">=", "since"),
+        ("<=", "up to"),
+        (">", "after"),
+        ("<", "before"),
+        ("=", "with"),
+    ];
+    let found = words
+        .iter()
+        .find_map(|(sign, word)| Some((word, text.strip_prefix(sign)?.trim())));
     match found {
         Some((word, version)) => format!("{word} {what} {version}"),
         None => format!("with {what} {text}"),
@@ -68,15 +92,30 @@ mod tests {
     use super::*;
 
     fn expected(verdict: Expected, libcudart: Option<&str>) -> Expectation {
-        let when = When { libcudart: libcudart.map(|range| Range(range.into())), ..When::default() };
-        Expectation { verdict, when, because: "measured".into(), evidence: String::new() }
+        let when = When {
+            libcudart: libcudart.map(|range| Range(range.into())),
+            ..When::default()
+        };
+        Expectation {
+            verdict,
+            when,
+            because: "measured".into(),
+            evidence: String::new(),
+        }
     }
 
     #[test]
     fn ranges_become_words() {
         assert_eq!(
-            [">= 535", "<=535", "> 9.0", "< 12.0", "= 580"].map(|range| version("driver", &Range(range.into()))),
-            ["since driver 535", "up to driver 535", "after driver 9.0", "before driver 12.0", "with driver 580"]
+            [">= 535", "<=535", "> 9.0", "< 12.0", "= 580"]
+                .map(|range| version("driver", &Range(range.into()))),
+            [
+                "since driver 535",
+                "up to driver 535",
+                "after driver 9.0",
+                "before driver 12.0",
+                "with driver 580"
+            ]
         );
     }
 
@@ -84,18 +123,31 @@ mod tests {
     fn of_a_package_the_version_is_named_and_no_newer_one() {
         assert_eq!(
             ["torch >= 2.11", "python < 3.14", "torch >= 2.0, < 3"].map(package),
-            ["with torch 2.11", "with python < 3.14", "with torch >= 2.0, < 3"]
+            [
+                "with torch 2.11",
+                "with python < 3.14",
+                "with torch >= 2.0, < 3"
+            ]
         );
     }
 
     #[test]
     fn an_expectation_without_a_condition_is_for_everywhere_or_for_the_rest() {
-        let since = [expected(Expected::Reproduced, Some(">= 12.0")), expected(Expected::NotReproduced, None)];
+        let since = [
+            expected(Expected::Reproduced, Some(">= 12.0")),
+            expected(Expected::NotReproduced, None),
+        ];
         assert_eq!(
             lines(&since, Scalar::to_string),
-            ["since libcudart 12.0 the pitfall shows", "otherwise the pitfall does not show"]
+            [
+                "since libcudart 12.0 the pitfall shows",
+                "otherwise the pitfall does not show"
+            ]
         );
         assert!(matter(&since) && !matter(&since[1..]));
-        assert_eq!(lines(&since[1..], Scalar::to_string), ["the pitfall does not show"]);
+        assert_eq!(
+            lines(&since[1..], Scalar::to_string),
+            ["the pitfall does not show"]
+        );
     }
 }

@@ -25,25 +25,58 @@ pub(super) fn misspelt(name: &str, meant: &str) -> String {
 /// Everything that was read of the machine, a name and a value each.
 pub(super) fn machine<'r>(report: &ReportView<'r>) -> Vec<(&'r str, String)> {
     let machine = report.machine;
-    let mut rows: Vec<(&str, String)> = labels(report.run).into_iter().map(|label| ("Label", label)).collect();
+    let mut rows: Vec<(&str, String)> = labels(report.run)
+        .into_iter()
+        .map(|label| ("Label", label))
+        .collect();
     rows.push(("Driver", driver(machine)));
     rows.extend(machine.libraries.iter().map(|library| {
-        let simulated = if library.simulated { " (simulated)" } else { "" };
-        (library.name.as_str(), format!("{}{simulated}", library.path))
+        let simulated = if library.simulated {
+            " (simulated)"
+        } else {
+            ""
+        };
+        (
+            library.name.as_str(),
+            format!("{}{simulated}", library.path),
+        )
     }));
     rows.extend(machine.libcudart.iter().map(|runtime| {
         let version = runtime.version.as_deref().unwrap_or("of unknown version");
         ("libcudart", format!("{version}, {}", runtime.path))
     }));
-    rows.extend(machine.python.iter().map(|interpreter| ("Python", python(interpreter))));
+    rows.extend(
+        machine
+            .python
+            .iter()
+            .map(|interpreter| ("Python", python(interpreter))),
+    );
     rows.push(("PIDs", pids(&machine.isolation)));
-    rows.extend(machine.mps.then(|| ("MPS", "a control pipe exists".to_owned())));
-    rows.extend(machine.environment.iter().map(|(name, value)| (name.as_str(), value.clone())));
-    rows.extend(machine.unavailable.iter().map(|it| ("Missing", format!("{}: {}", it.reason, it.detail))));
+    rows.extend(
+        machine
+            .mps
+            .then(|| ("MPS", "a control pipe exists".to_owned())),
+    );
+    rows.extend(
+        machine
+            .environment
+            .iter()
+            .map(|(name, value)| (name.as_str(), value.clone())),
+    );
+    rows.extend(
+        machine
+            .unavailable
+            .iter()
+            .map(|it| ("Missing", format!("{}: {}", it.reason, it.detail))),
+    );
     rows.extend(machine.gpus.is_empty().then(|| ("GPUs", "none".to_owned())));
     for gpu in &machine.gpus {
         rows.push(("GPU", self::gpu(gpu)));
-        let found = report.run.calibration.iter().filter(|found| found.figures.uuid == gpu.uuid);
+        let found = report
+            .run
+            .calibration
+            .iter()
+            .filter(|found| found.figures.uuid == gpu.uuid);
         rows.extend(found.map(|found| ("Calibration", calibration(&found.figures))));
     }
     rows
@@ -80,32 +113,47 @@ pub fn python(interpreter: &Interpreter) -> String {
 /// The packages that were needed and are there, each behind a comma. A module whose distribution adds the version
 /// of CUDA to its name (`cupy` of `cupy-cuda13x`, `rmm` of `rmm-cu13`) is said once.
 pub fn packages(interpreter: &Interpreter) -> String {
-    let there = interpreter.packages.iter().filter_map(|(name, version)| Some((name, version.as_ref()?)));
+    let there = interpreter
+        .packages
+        .iter()
+        .filter_map(|(name, version)| Some((name, version.as_ref()?)));
     let said = there.clone().filter(|(name, version)| {
-        !there.clone().any(|(other, its_version)| its_version == *version && is_distribution_of(other, name))
+        !there
+            .clone()
+            .any(|(other, its_version)| its_version == *version && is_distribution_of(other, name))
     });
-    said.map(|(name, version)| format!(", {name} {version}").trim_end().to_owned()).collect()
+    said.map(|(name, version)| format!(", {name} {version}").trim_end().to_owned())
+        .collect()
 }
 
 /// Whether a module is of this distribution, whose name is another: `cupy` of `cupy-cuda13x`, `cuda_core` of `cuda-core`.
 fn is_distribution_of(distribution: &str, module: &str) -> bool {
     let more = distribution.strip_prefix(module).unwrap_or_default();
-    let digits = more.strip_prefix("-cuda").or_else(|| more.strip_prefix("-cu")).map(|it| it.trim_end_matches('x'));
-    let has_version =
-        digits.is_some_and(|digits| !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit()));
+    let digits = more
+        .strip_prefix("-cuda")
+        .or_else(|| more.strip_prefix("-cu"))
+        .map(|it| it.trim_end_matches('x'));
+    let has_version = digits.is_some_and(|digits| {
+        !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit())
+    });
     has_version || (module != distribution && module.replace('_', "-") == distribution)
 }
 
 /// What the caller said of a run, an entry each: `node=gpu-17`.
 pub fn labels(run: &Run) -> Vec<String> {
-    run.labels.iter().map(|(name, value)| format!("{name}={value}")).collect()
+    run.labels
+        .iter()
+        .map(|(name, value)| format!("{name}={value}"))
+        .collect()
 }
 
 /// Whether memory is known per process, in words.
 fn pids(isolation: &Isolation) -> String {
     let mut words = match isolation.own_pid_listed {
         Some(true) => "matched: NVML lists the worker by its PID",
-        Some(false) => "not matched: NVML does not list the worker, so memory is known per GPU only",
+        Some(false) => {
+            "not matched: NVML does not list the worker, so memory is known per GPU only"
+        }
         None => "not asked",
     }
     .to_owned();
@@ -120,14 +168,33 @@ fn pids(isolation: &Isolation) -> String {
 
 /// One GPU in a line.
 pub fn gpu(gpu: &Gpu) -> String {
-    let mut words = vec![format!("{} {}", gpu.uuid, gpu.name.as_deref().unwrap_or("of unknown name"))];
+    let mut words = vec![format!(
+        "{} {}",
+        gpu.uuid,
+        gpu.name.as_deref().unwrap_or("of unknown name")
+    )];
     words.extend(gpu.total_bytes.map(units::bytes));
-    words.extend(gpu.compute_capability.as_ref().map(|capability| format!("compute capability {capability}")));
-    words
-        .extend(gpu.compute_mode.as_ref().filter(|mode| *mode != "Default").map(|mode| format!("compute mode {mode}")));
-    words.extend(gpu.persistence.map(|on| format!("persistence {}", if on { "on" } else { "off" })));
+    words.extend(
+        gpu.compute_capability
+            .as_ref()
+            .map(|capability| format!("compute capability {capability}")),
+    );
+    words.extend(
+        gpu.compute_mode
+            .as_ref()
+            .filter(|mode| *mode != "Default")
+            .map(|mode| format!("compute mode {mode}")),
+    );
+    words.extend(
+        gpu.persistence
+            .map(|on| format!("persistence {}", if on { "on" } else { "off" })),
+    );
     words.extend(gpu.mig.filter(|on| *on).map(|_| "MIG on".to_owned()));
-    words.extend(gpu.unread.iter().map(|(fact, error)| format!("{fact} not read ({error})")));
+    words.extend(
+        gpu.unread
+            .iter()
+            .map(|(fact, error)| format!("{fact} not read ({error})")),
+    );
     words.join(", ")
 }
 
@@ -175,7 +242,9 @@ pub fn reason(reason: Reason) -> &'static str {
         Reason::ExitedEarly => "the worker exited before it had made its calls",
         Reason::LeakedChildren => "the worker left processes behind",
         Reason::Unkillable => "the worker could not be killed",
-        Reason::SamplerLost => "the process that reads NVML did not answer, or readings are missing",
+        Reason::SamplerLost => {
+            "the process that reads NVML did not answer, or readings are missing"
+        }
         Reason::Injected => "a library was injected into the worker",
         Reason::Uncalibrated => "this GPU has no sound calibration",
         Reason::Interrupted => "the run was interrupted",
@@ -223,8 +292,13 @@ mod tests {
             ("rmm-cu13", Some("26.10.0")),
             ("torch", None),
         ];
-        let packages = all.map(|(name, version)| (name.to_string(), version.map(str::to_string))).into();
-        let said = super::packages(&Interpreter { packages, ..Interpreter::default() });
+        let packages = all
+            .map(|(name, version)| (name.to_string(), version.map(str::to_string)))
+            .into();
+        let said = super::packages(&Interpreter {
+            packages,
+            ..Interpreter::default()
+        });
         assert_eq!(
             said,
             ", cuda-core 1.2.0, cupy-cuda13x 14.2.0, jax 0.11.2, jax-cuda13-plugin 0.11.2, numba 0.68.0, numba-cuda 0.30.4, rmm-cu13 26.10.0"

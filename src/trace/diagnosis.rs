@@ -6,7 +6,10 @@
 //! A new rule needs no Rust unless it asks for a fact that no clue has. Nothing here touches a clock,
 //! a file, the environment or a process.
 
-#![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing))]
+#![cfg_attr(
+    not(test),
+    deny(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)
+)]
 
 pub mod clue;
 mod clues;
@@ -80,7 +83,10 @@ pub struct Finding {
 impl Finding {
     /// The rules whose answer is unknown because of this finding.
     pub fn leaves_open(&self) -> &'static [String] {
-        rules().iter().find(|rule| rule.name == self.rule).map_or(&[], |rule| rule.leaves_open.as_slice())
+        rules()
+            .iter()
+            .find(|rule| rule.name == self.rule)
+            .map_or(&[], |rule| rule.leaves_open.as_slice())
     }
 }
 
@@ -89,7 +95,10 @@ pub fn rules() -> &'static [DiagnosisRule] {
     static RULES: LazyLock<Vec<DiagnosisRule>> = LazyLock::new(|| {
         let rules = embedded();
         // Without its rules a trace would show no pitfall.
-        #[expect(clippy::expect_used, reason = "the rules are part of the program, and a test reads them")]
+        #[expect(
+            clippy::expect_used,
+            reason = "the rules are part of the program, and a test reads them"
+        )]
         rules.expect("the rules that come with the program are valid")
     });
     &RULES
@@ -99,7 +108,10 @@ pub fn rules() -> &'static [DiagnosisRule] {
 fn embedded() -> Result<Vec<DiagnosisRule>, Vec<Diagnostic>> {
     let mut files: Vec<(&str, &str)> = cuda_pitfalls_scenarios::diagnoses().collect();
     files.sort_unstable();
-    files.into_iter().map(|(name, source)| load(name, &format!("scenarios/diagnoses/{name}.toml"), source)).collect()
+    files
+        .into_iter()
+        .map(|(name, source)| load(name, &format!("scenarios/diagnoses/{name}.toml"), source))
+        .collect()
 }
 
 /// What the rules find in a trace, in the order of time.
@@ -115,7 +127,9 @@ fn find(rules: &[DiagnosisRule], trace: &Trace) -> Vec<Finding> {
     for rule in rules {
         let mut said = HashSet::new();
         for clue in &clues {
-            let Some(finding) = rule.finding(clue) else { continue };
+            let Some(finding) = rule.finding(clue) else {
+                continue;
+            };
             for name in &rule.instead_of {
                 covered.entry(name).or_default().extend(&finding.events);
             }
@@ -128,7 +142,10 @@ fn find(rules: &[DiagnosisRule], trace: &Trace) -> Vec<Finding> {
     found.retain(|(_, rule, finding)| {
         let covered = covered.get(rule.name.as_str());
         finding.events.is_empty()
-            || !finding.events.iter().all(|event| covered.is_some_and(|events| events.contains(event)))
+            || !finding
+                .events
+                .iter()
+                .all(|event| covered.is_some_and(|events| events.contains(event)))
     });
     found.sort_by_key(|(t_ns, rule, _)| (*t_ns, rule.severity, rule.name.as_str()));
     found.into_iter().map(|(_, _, finding)| finding).collect()

@@ -5,8 +5,9 @@ pub mod programs;
 use std::collections::BTreeMap;
 
 use super::{
-    CallCount, ContextChange, End, EventKind, EventSource, Frame, GpuUse, Held, Holder, LedgerReading, LedgerReason,
-    Memory, MemoryKind, ProcessCounts, SCHEMA, Stack, Trace, TraceEvent, TraceLine, TraceProcess, TraceStart, Uses,
+    CallCount, ContextChange, End, EventKind, EventSource, Frame, GpuUse, Held, Holder,
+    LedgerReading, LedgerReason, Memory, MemoryKind, ProcessCounts, SCHEMA, Stack, Trace,
+    TraceEvent, TraceLine, TraceProcess, TraceStart, Uses,
 };
 use cuda_pitfalls_core::report::SchemaId;
 use cuda_pitfalls_core::sample::Gpu;
@@ -38,10 +39,17 @@ pub struct TraceBuilder {
 /// outermost first. A file that begins with a package's name is of that package.
 pub fn stack(frames: &[(&str, &str, u32)]) -> Stack {
     let frame = |(function, file, line): &(&str, &str, u32)| match file.contains('/') {
-        true => Frame::python(function, &format!("/v/lib/python3.12/site-packages/{file}"), *line),
+        true => Frame::python(
+            function,
+            &format!("/v/lib/python3.12/site-packages/{file}"),
+            *line,
+        ),
         false => Frame::python(function, &format!("/home/me/{file}"), *line),
     };
-    Stack { frames: frames.iter().rev().map(frame).collect(), ..Stack::default() }
+    Stack {
+        frames: frames.iter().rev().map(frame).collect(),
+        ..Stack::default()
+    }
 }
 
 /// The beginning of a trace on a machine with these GPUs.
@@ -69,10 +77,24 @@ fn start(gpus: Vec<Gpu>) -> TraceStart {
 }
 
 pub(crate) fn process(t_ns: u64, pid: u32, parent: u32) -> TraceProcess {
-    let (program, arguments) = ("/usr/bin/python3".to_owned(), vec!["python".to_owned(), "train.py".to_owned()]);
+    let (program, arguments) = (
+        "/usr/bin/python3".to_owned(),
+        vec!["python".to_owned(), "train.py".to_owned()],
+    );
     let (python, no_python, rank, local_rank) = (None, None, None, None);
     let above = Vec::new();
-    TraceProcess { t_ns, pid, parent, above, program, arguments, python, no_python, rank, local_rank }
+    TraceProcess {
+        t_ns,
+        pid,
+        parent,
+        above,
+        program,
+        arguments,
+        python,
+        no_python,
+        rank,
+        local_rank,
+    }
 }
 
 /// An event of the first thread of a process, without a status and without memory.
@@ -98,7 +120,16 @@ fn event(t_ns: u64, pid: u32, call: &str, what: EventKind, stack: Stack) -> Trac
 /// A holder of a call on a stack.
 pub(crate) fn holder(kind: MemoryKind, stack: Stack) -> Holder {
     let (gpu, call) = (uuid(0), "cuMemAlloc_v2".to_owned());
-    Holder { t_ns: 0, pid: PID, holder: 0, gpu, kind, call, stack, is_disturbed: false }
+    Holder {
+        t_ns: 0,
+        pid: PID,
+        holder: 0,
+        gpu,
+        kind,
+        call,
+        stack,
+        is_disturbed: false,
+    }
 }
 
 /// What NVML showed of a process, and what holders have, in MiB.
@@ -109,18 +140,42 @@ pub fn reading(
     nvml: [Option<u64>; 2],
     held: &[(u32, u64)],
 ) -> LedgerReading {
-    let held = held.iter().map(|(holder, mib)| Held { holder: *holder, bytes: mib << 20, count: None });
+    let held = held.iter().map(|(holder, mib)| Held {
+        holder: *holder,
+        bytes: mib << 20,
+        count: None,
+    });
     let [own_bytes, used_bytes] = nvml.map(|mib| mib.map(|mib| mib << 20));
-    LedgerReading { t_ns, pid, gpu: gpu.to_owned(), why, own_bytes, used_bytes, held: held.collect() }
+    LedgerReading {
+        t_ns,
+        pid,
+        gpu: gpu.to_owned(),
+        why,
+        own_bytes,
+        used_bytes,
+        held: held.collect(),
+    }
 }
 
 /// The lines of a trace.
 pub fn lines(trace: &Trace) -> Vec<TraceLine> {
     let mut lines = vec![TraceLine::Start(Box::new(trace.start.clone()))];
     lines.extend(trace.processes.iter().cloned().map(TraceLine::Process));
-    lines.extend(trace.events.iter().cloned().map(|event| TraceLine::Event(Box::new(event))));
+    lines.extend(
+        trace
+            .events
+            .iter()
+            .cloned()
+            .map(|event| TraceLine::Event(Box::new(event))),
+    );
     lines.extend(trace.memory.iter().copied().map(TraceLine::Memory));
-    lines.extend(trace.holders.iter().cloned().map(|holder| TraceLine::Holder(Box::new(holder))));
+    lines.extend(
+        trace
+            .holders
+            .iter()
+            .cloned()
+            .map(|holder| TraceLine::Holder(Box::new(holder))),
+    );
     lines.extend(trace.ledger.iter().cloned().map(TraceLine::Ledger));
     lines.extend(trace.counts.iter().cloned().map(TraceLine::Counts));
     lines.extend(trace.end.iter().cloned().map(TraceLine::End));
@@ -136,10 +191,24 @@ impl TraceBuilder {
     /// A trace of a machine with these GPUs.
     pub fn with_models(models: &[&str]) -> TraceBuilder {
         let named = |(index, model): (usize, &&str)| (uuid(index), Some((*model).to_owned()));
-        let gpus = models.iter().enumerate().map(named).map(|(uuid, name)| Gpu { uuid, name, ..Gpu::default() });
+        let gpus = models
+            .iter()
+            .enumerate()
+            .map(named)
+            .map(|(uuid, name)| Gpu {
+                uuid,
+                name,
+                ..Gpu::default()
+            });
         let start = start(gpus.collect());
         let trace = Trace::begin(start).expect("this version's own schema");
-        let made = TraceBuilder { trace, t_ns: 0, pid: PID, tid: PID, stack: Stack::default() };
+        let made = TraceBuilder {
+            trace,
+            t_ns: 0,
+            pid: PID,
+            tid: PID,
+            stack: Stack::default(),
+        };
         made.process(PID, 1)
     }
 
@@ -171,7 +240,12 @@ impl TraceBuilder {
     #[cfg(test)]
     pub(crate) fn process_below(mut self, pid: u32, parents: &[u32]) -> TraceBuilder {
         self = self.process(pid, parents[0]);
-        self.trace.processes.iter_mut().next_back().expect("the process").above = parents[1..].to_vec();
+        self.trace
+            .processes
+            .iter_mut()
+            .next_back()
+            .expect("the process")
+            .above = parents[1..].to_vec();
         self
     }
 
@@ -202,11 +276,23 @@ impl TraceBuilder {
     /// The program forks a child, which does what follows.
     #[cfg(test)]
     pub(crate) fn forks(self, pid: u32) -> TraceBuilder {
-        self.process(pid, PID).event("fork", EventKind::Forked { parent: PID, contexts: 1 }, |_| {})
+        self.process(pid, PID).event(
+            "fork",
+            EventKind::Forked {
+                parent: PID,
+                contexts: 1,
+            },
+            |_| {},
+        )
     }
 
     /// Any event.
-    pub fn event(mut self, call: &str, what: EventKind, change: impl FnOnce(&mut TraceEvent)) -> TraceBuilder {
+    pub fn event(
+        mut self,
+        call: &str,
+        what: EventKind,
+        change: impl FnOnce(&mut TraceEvent),
+    ) -> TraceBuilder {
         self.t_ns += 10 * MS;
         let mut event = event(self.t_ns, self.pid, call, what, self.stack.clone());
         event.tid = self.tid;
@@ -223,50 +309,95 @@ impl TraceBuilder {
             gpus: visible.iter().map(|index| uuid(*index)).collect(),
         };
         self.init_begins(variables).event("cuInit", what, |event| {
-            event.memory_bytes = (0..gpus).map(|index| Some(if visible.contains(&index) { INIT } else { 0 })).collect();
+            event.memory_bytes = (0..gpus)
+                .map(|index| Some(if visible.contains(&index) { INIT } else { 0 }))
+                .collect();
             event.status = Some(0);
         })
     }
 
     /// `cuInit` begins and fails with a status.
     pub fn init_fails(self, variables: &[(&str, &str)], status: i64) -> TraceBuilder {
-        let what = EventKind::InitDone { visible: None, gpus: Vec::new() };
-        self.init_begins(variables).event("cuInit", what, |event| event.status = Some(status))
+        let what = EventKind::InitDone {
+            visible: None,
+            gpus: Vec::new(),
+        };
+        self.init_begins(variables)
+            .event("cuInit", what, |event| event.status = Some(status))
     }
 
     /// `cuInit` begins.
     pub fn init_begins(self, variables: &[(&str, &str)]) -> TraceBuilder {
-        let variables = variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-        self.event("cuInit", EventKind::Init { witness: EventSource::Injection, variables }, |_| {})
+        let variables = variables
+            .iter()
+            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+            .collect();
+        self.event(
+            "cuInit",
+            EventKind::Init {
+                witness: EventSource::Injection,
+                variables,
+            },
+            |_| {},
+        )
     }
 
     /// A variable is set.
     pub fn setenv(self, name: &str, value: &str) -> TraceBuilder {
-        let what = EventKind::Variable { name: name.to_owned(), before: None, value: Some(value.to_owned()) };
+        let what = EventKind::Variable {
+            name: name.to_owned(),
+            before: None,
+            value: Some(value.to_owned()),
+        };
         self.event("setenv", what, |_| {})
     }
 
     /// A variable is removed.
     pub fn unsetenv(self, name: &str) -> TraceBuilder {
-        self.event("unsetenv", EventKind::Variable { name: name.to_owned(), before: None, value: None }, |_| {})
+        self.event(
+            "unsetenv",
+            EventKind::Variable {
+                name: name.to_owned(),
+                before: None,
+                value: None,
+            },
+            |_| {},
+        )
     }
 
     /// A primary context is made on a GPU that the process knows by an ordinal.
     pub fn context(mut self, gpu: usize, ordinal: i32) -> TraceBuilder {
-        let before = self.trace.memory.iter().rev().find(|memory| memory.index == gpu).map_or(0, |it| it.used_bytes);
+        let before = self
+            .trace
+            .memory
+            .iter()
+            .rev()
+            .find(|memory| memory.index == gpu)
+            .map_or(0, |it| it.used_bytes);
         let gpus = self.trace.start.gpus.len();
         let handle = u64::from(self.pid) << 8 | gpu as u64;
         // A thread that has made a context works in it.
-        let mut before_now = self.trace.events.iter().filter(|event| (event.pid, event.tid) == (self.pid, self.tid));
+        let mut before_now = self
+            .trace
+            .events
+            .iter()
+            .filter(|event| (event.pid, event.tid) == (self.pid, self.tid));
         let current = before_now.any(|event| matches!(event.what, EventKind::Context { .. }));
         self = self.event(
             "cuDevicePrimaryCtxRetain",
-            EventKind::Context { change: ContextChange::Made, primary: true, handle, current: Some(current) },
+            EventKind::Context {
+                change: ContextChange::Made,
+                primary: true,
+                handle,
+                current: Some(current),
+            },
             |event| {
                 event.device = Some(ordinal);
                 event.gpu = Some(uuid(gpu));
                 event.status = Some(0);
-                event.memory_bytes = (0..gpus).map(|index| Some(if index == gpu { CONTEXT } else { 0 })).collect();
+                event.memory_bytes = (0..gpus)
+                    .map(|index| Some(if index == gpu { CONTEXT } else { 0 }))
+                    .collect();
             },
         );
         self.memory(gpu, before + CONTEXT.unsigned_abs())
@@ -275,14 +406,25 @@ impl TraceBuilder {
     /// A context ends.
     pub fn context_ends(self, gpu: usize) -> TraceBuilder {
         let handle = u64::from(self.pid) << 8 | gpu as u64;
-        let what = EventKind::Context { change: ContextChange::Released, primary: true, handle, current: None };
-        self.event("cuDevicePrimaryCtxRelease_v2", what, |event| event.gpu = Some(uuid(gpu)))
+        let what = EventKind::Context {
+            change: ContextChange::Released,
+            primary: true,
+            handle,
+            current: None,
+        };
+        self.event("cuDevicePrimaryCtxRelease_v2", what, |event| {
+            event.gpu = Some(uuid(gpu))
+        })
     }
 
     /// The memory of a GPU is read.
     pub fn memory(mut self, index: usize, used_bytes: u64) -> TraceBuilder {
         self.t_ns += MS;
-        self.trace.memory.push(Memory { t_ns: self.t_ns, index, used_bytes });
+        self.trace.memory.push(Memory {
+            t_ns: self.t_ns,
+            index,
+            used_bytes,
+        });
         self
     }
 
@@ -290,7 +432,13 @@ impl TraceBuilder {
     pub fn holder(mut self, gpu: usize, kind: MemoryKind) -> TraceBuilder {
         let number = u32::try_from(self.trace.holders.len()).unwrap_or(u32::MAX);
         let (t_ns, pid) = (self.t_ns, self.pid);
-        let made = Holder { t_ns, pid, holder: number, gpu: uuid(gpu), ..holder(kind, self.stack.clone()) };
+        let made = Holder {
+            t_ns,
+            pid,
+            holder: number,
+            gpu: uuid(gpu),
+            ..holder(kind, self.stack.clone())
+        };
         self.trace.holders.push(made);
         self
     }
@@ -305,13 +453,21 @@ impl TraceBuilder {
     ) -> TraceBuilder {
         self.t_ns += MS;
         self.trace.start.ledger = true;
-        self.trace.ledger.push(reading(self.t_ns, (self.pid, &uuid(gpu)), why, nvml, held));
+        self.trace
+            .ledger
+            .push(reading(self.t_ns, (self.pid, &uuid(gpu)), why, nvml, held));
         self
     }
 
     /// A kernel is launched on a GPU, for the first time.
     pub fn launch(self, gpu: usize) -> TraceBuilder {
-        self.event("cuLaunchKernel", EventKind::FirstUse { usage: GpuUse::Launch }, |event| event.gpu = Some(uuid(gpu)))
+        self.event(
+            "cuLaunchKernel",
+            EventKind::FirstUse {
+                usage: GpuUse::Launch,
+            },
+            |event| event.gpu = Some(uuid(gpu)),
+        )
     }
 
     /// A call returns an error.
@@ -321,12 +477,33 @@ impl TraceBuilder {
 
     /// The process ends, having launched kernels on these GPUs and done nothing on others.
     pub fn ends(mut self, worked_on: &[usize]) -> TraceBuilder {
-        let uses = Uses { launches: 1000, ..Uses::default() };
+        let uses = Uses {
+            launches: 1000,
+            ..Uses::default()
+        };
         let gpus = worked_on.iter().map(|index| (uuid(*index), uses)).collect();
-        let calls = [("cuInit".to_owned(), CallCount { calls: 1, errors: 0 })].into();
-        let process = self.trace.processes.iter().rev().find(|process| process.pid == self.pid);
+        let calls = [(
+            "cuInit".to_owned(),
+            CallCount {
+                calls: 1,
+                errors: 0,
+            },
+        )]
+        .into();
+        let process = self
+            .trace
+            .processes
+            .iter()
+            .rev()
+            .find(|process| process.pid == self.pid);
         let began_ns = process.map(|process| process.t_ns);
-        self.trace.counts.push(ProcessCounts { t_ns: 0, pid: self.pid, began_ns, calls, gpus });
+        self.trace.counts.push(ProcessCounts {
+            t_ns: 0,
+            pid: self.pid,
+            began_ns,
+            calls,
+            gpus,
+        });
         self
     }
 }
@@ -336,13 +513,22 @@ impl TraceBuilder {
 #[cfg(test)]
 pub(crate) fn late_and_stray() -> TraceBuilder {
     TraceBuilder::on(2)
-        .at(&[("<module>", "train.py", 12), ("is_available", "torch/cuda/__init__.py", 129)])
+        .at(&[
+            ("<module>", "train.py", 12),
+            ("is_available", "torch/cuda/__init__.py", 129),
+        ])
         .init(&[], &[0, 1])
         .at(&[("<module>", "train.py", 31)])
         .setenv("CUDA_VISIBLE_DEVICES", "1")
-        .at(&[("<module>", "train.py", 35), ("to", "torch/nn/modules/module.py", 5)])
+        .at(&[
+            ("<module>", "train.py", 35),
+            ("to", "torch/nn/modules/module.py", 5),
+        ])
         .context(1, 1)
         .launch(1)
-        .at(&[("<module>", "train.py", 52), ("synchronize", "torch/cuda/__init__.py", 7)])
+        .at(&[
+            ("<module>", "train.py", 52),
+            ("synchronize", "torch/cuda/__init__.py", 7),
+        ])
         .context(0, 0)
 }

@@ -17,7 +17,9 @@ use std::collections::HashMap;
 use super::{ProcessCounts, Trace, TraceProcess};
 
 pub use contexts::{Beside, ContextLife};
-pub use cuda_pitfalls_core::scenario::environment::{MASK, ORDER, is_read_by_cuinit, read_by_cuinit};
+pub use cuda_pitfalls_core::scenario::environment::{
+    MASK, ORDER, is_read_by_cuinit, read_by_cuinit,
+};
 pub use fork::Fork;
 pub use init::Init;
 pub use program::ProgramHistory;
@@ -69,10 +71,17 @@ impl<'a> History<'a> {
         for (index, event) in self.trace.events.iter().enumerate() {
             let own = lines.get(&event.pid).map_or(&[][..], Vec::as_slice);
             // The first line is that of the process itself, and may come after its first event.
-            let number = own.iter().skip(1).filter(|line| line.t_ns <= event.t_ns).count();
-            let place = *places.entry((event.pid, number)).or_insert(self.programs.len());
+            let number = own
+                .iter()
+                .skip(1)
+                .filter(|line| line.t_ns <= event.t_ns)
+                .count();
+            let place = *places
+                .entry((event.pid, number))
+                .or_insert(self.programs.len());
             if place == self.programs.len() {
-                self.programs.push(ProgramHistory::new(event.pid, own.get(number).copied()));
+                self.programs
+                    .push(ProgramHistory::new(event.pid, own.get(number).copied()));
             }
             if let Some(program) = self.programs.get_mut(place) {
                 program.events.push((index, event));
@@ -81,11 +90,18 @@ impl<'a> History<'a> {
         }
         let mut silent: Vec<&TraceProcess> = Vec::new();
         for (pid, lines) in &lines {
-            let without_events = lines.iter().enumerate().filter(|(number, _)| !places.contains_key(&(*pid, *number)));
+            let without_events = lines
+                .iter()
+                .enumerate()
+                .filter(|(number, _)| !places.contains_key(&(*pid, *number)));
             silent.extend(without_events.map(|(_, line)| *line));
         }
         silent.sort_by_key(|line| (line.t_ns, line.pid));
-        self.programs.extend(silent.into_iter().map(|line| ProgramHistory::new(line.pid, Some(line))));
+        self.programs.extend(
+            silent
+                .into_iter()
+                .map(|line| ProgramHistory::new(line.pid, Some(line))),
+        );
         let mut counts: HashMap<(u32, Option<u64>), &ProcessCounts> = HashMap::new();
         for one in &self.trace.counts {
             counts.entry((one.pid, one.began_ns)).or_insert(one);
@@ -104,7 +120,10 @@ impl<'a> History<'a> {
     /// Why the driver's calls after a `cuInit` are not seen though every message arrived, one sentence without a full stop
     /// each: no such call succeeds without a GPU, and OpenCL makes its own past the names of libcuda.
     pub fn blind(&self) -> Vec<String> {
-        let inits = self.programs.iter().filter_map(|program| Some((program.pid, program.inits.first()?)));
+        let inits = self
+            .programs
+            .iter()
+            .filter_map(|program| Some((program.pid, program.inits.first()?)));
         let why = inits.filter_map(|(pid, init)| match self.trace.has_no_device() {
             true => Some(format!("the cuInit of pid {pid} fails without a GPU: what would follow it is not seen")),
             false if init.begun.iter().any(|(_, event)| event.stack.is_of_opencl()) => {
@@ -122,26 +141,46 @@ impl<'a> History<'a> {
 
     /// The program that started with a line of the trace. None if the line only reports a changed command line.
     pub fn begun_by(&self, process: &TraceProcess) -> Option<&ProgramHistory<'a>> {
-        self.programs.iter().find(|program| program.process.is_some_and(|own| std::ptr::eq(own, process)))
+        self.programs.iter().find(|program| {
+            program
+                .process
+                .is_some_and(|own| std::ptr::eq(own, process))
+        })
     }
 
     /// The index of the program that a process ran at a time, or of its first one if that started later.
     pub fn program_at(&self, pid: u32, t_ns: u64) -> Option<usize> {
-        let own = self.programs.iter().enumerate().filter(|(_, program)| program.pid == pid);
-        let own = own.map(|(index, program)| (program.process.map_or(0, |process| process.t_ns), index));
-        let before = own.clone().filter(|(began, _)| *began <= t_ns).max_by_key(|(began, _)| *began);
-        before.or_else(|| own.min_by_key(|(began, _)| *began)).map(|(_, index)| index)
+        let own = self
+            .programs
+            .iter()
+            .enumerate()
+            .filter(|(_, program)| program.pid == pid);
+        let own =
+            own.map(|(index, program)| (program.process.map_or(0, |process| process.t_ns), index));
+        let before = own
+            .clone()
+            .filter(|(began, _)| *began <= t_ns)
+            .max_by_key(|(began, _)| *began);
+        before
+            .or_else(|| own.min_by_key(|(began, _)| *began))
+            .map(|(_, index)| index)
     }
 
     /// The process that started a program, whatever stands between them: the nearest ancestor that initialised CUDA, or
     /// else the uppermost one that is known.
     pub fn launcher(&self, program: &ProgramHistory<'_>) -> Option<u32> {
         let above = ancestors(self.trace, program.pid);
-        above.iter().find(|pid| self.has_initialized(**pid)).or(above.last()).copied()
+        above
+            .iter()
+            .find(|pid| self.has_initialized(**pid))
+            .or(above.last())
+            .copied()
     }
 
     fn has_initialized(&self, pid: u32) -> bool {
-        self.programs.iter().any(|program| program.pid == pid && !program.inits.is_empty())
+        self.programs
+            .iter()
+            .any(|program| program.pid == pid && !program.inits.is_empty())
     }
 
     /// The index of the program whose counts these are; in an older trace that of the last program of the PID.
@@ -151,7 +190,10 @@ impl<'a> History<'a> {
 
     /// The write of a variable that an event records.
     pub fn write(&self, event: usize) -> Option<&VariableWrite<'a>> {
-        self.writes.binary_search_by_key(&event, |write| write.event).ok().and_then(|at| self.writes.get(at))
+        self.writes
+            .binary_search_by_key(&event, |write| write.event)
+            .ok()
+            .and_then(|at| self.writes.get(at))
     }
 }
 

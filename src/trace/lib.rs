@@ -153,8 +153,10 @@ impl TraceProcess {
 /// The name of a program, and of the script or module that its Python runs. Other arguments may be secret.
 fn command_name(program: &str, arguments: &[String], is_python: bool) -> String {
     // The file is not known of a process that has gone already.
-    let file =
-        [Some(program), arguments.first().map(String::as_str)].into_iter().flatten().find(|file| !file.is_empty());
+    let file = [Some(program), arguments.first().map(String::as_str)]
+        .into_iter()
+        .flatten()
+        .find(|file| !file.is_empty());
     let program = file.map_or("?", stack::file_name).to_owned();
     if !is_python && !program.starts_with("python") {
         return program;
@@ -164,7 +166,12 @@ fn command_name(program: &str, arguments: &[String], is_python: bool) -> String 
     let script = loop {
         match arguments.next() {
             Some("-m") => break arguments.next().map(|module| format!("-m {module}")),
-            Some("-c") => break arguments.next().and_then(of_multiprocessing).or_else(|| Some("-c".to_owned())),
+            Some("-c") => {
+                break arguments
+                    .next()
+                    .and_then(of_multiprocessing)
+                    .or_else(|| Some("-c".to_owned()));
+            }
             Some("-X" | "-W") => drop(arguments.next()),
             Some(option) if option.starts_with('-') => {}
             script => break script.map(|path| stack::file_name(path).to_owned()),
@@ -176,10 +183,20 @@ fn command_name(program: &str, arguments: &[String], is_python: bool) -> String 
 /// What a process of multiprocessing is for, by the text that it was started with: `multiprocessing.forkserver, preloading
 /// models`.
 fn of_multiprocessing(text: &str) -> Option<String> {
-    let module = text.strip_prefix("from multiprocessing.")?.split(' ').next()?;
-    let preloaded = text.split_once("['").and_then(|(_, rest)| Some(rest.split_once("']")?.0.replace("', '", ", ")));
-    let preloaded = preloaded.filter(|names| names != "__main__").map(|names| format!(", preloading {names}"));
-    Some(format!("multiprocessing.{module}{}", preloaded.unwrap_or_default()))
+    let module = text
+        .strip_prefix("from multiprocessing.")?
+        .split(' ')
+        .next()?;
+    let preloaded = text
+        .split_once("['")
+        .and_then(|(_, rest)| Some(rest.split_once("']")?.0.replace("', '", ", ")));
+    let preloaded = preloaded
+        .filter(|names| names != "__main__")
+        .map(|names| format!(", preloading {names}"));
+    Some(format!(
+        "multiprocessing.{module}{}",
+        preloaded.unwrap_or_default()
+    ))
 }
 
 /// Something that a process did.
@@ -341,7 +358,9 @@ pub enum ContextChange {
 }
 
 /// A way of using a GPU.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum GpuUse {
     /// A kernel or a graph was launched.
@@ -445,7 +464,10 @@ pub struct End {
 impl End {
     /// The signal or the exit code with which the program failed; `None` if it succeeded.
     pub fn failure(&self) -> Option<String> {
-        let code = self.code.filter(|code| *code != 0).map(|code| format!("exit code {code}"));
+        let code = self
+            .code
+            .filter(|code| *code != 0)
+            .map(|code| format!("exit code {code}"));
         self.signal.clone().or(code)
     }
 }
@@ -463,18 +485,40 @@ mod tests {
     fn a_python_process_is_named_by_its_script() {
         let named = |program: &str, arguments: &[&str]| {
             let arguments = arguments.iter().map(|it| (*it).to_owned()).collect();
-            TraceProcess { program: program.into(), arguments, ..crate::fixture::process(0, 1, 0) }.name()
+            TraceProcess {
+                program: program.into(),
+                arguments,
+                ..crate::fixture::process(0, 1, 0)
+            }
+            .name()
         };
-        assert_eq!(named("/usr/bin/python3.12", &["python", "-u", "/me/train.py", "-m"]), "python3.12 train.py");
-        assert_eq!(named("/usr/bin/python3", &["python", "-X", "dev", "-m", "pytest"]), "python3 -m pytest");
-        assert_eq!(named("/usr/bin/python3", &["python", "-c", "import torch"]), "python3 -c");
-        let server =
-            "from multiprocessing.forkserver import main; main(5, 6, ['models', 'data'], **{'sys_path': ['']})";
+        assert_eq!(
+            named(
+                "/usr/bin/python3.12",
+                &["python", "-u", "/me/train.py", "-m"]
+            ),
+            "python3.12 train.py"
+        );
+        assert_eq!(
+            named("/usr/bin/python3", &["python", "-X", "dev", "-m", "pytest"]),
+            "python3 -m pytest"
+        );
+        assert_eq!(
+            named("/usr/bin/python3", &["python", "-c", "import torch"]),
+            "python3 -c"
+        );
+        let server = "from multiprocessing.forkserver import main; main(5, 6, ['models', 'data'], **{'sys_path': ['']})";
         let server = named("/usr/bin/python3", &["python", "-c", server]);
-        assert_eq!(server, "python3 multiprocessing.forkserver, preloading models, data");
+        assert_eq!(
+            server,
+            "python3 multiprocessing.forkserver, preloading models, data"
+        );
         assert_eq!(named("/usr/bin/python3", &["python"]), "python3");
         assert_eq!(named("/me/a.out", &["a.out", "x"]), "a.out");
-        assert_eq!(named("", &["/usr/bin/python3", "train.py"]), "python3 train.py");
+        assert_eq!(
+            named("", &["/usr/bin/python3", "train.py"]),
+            "python3 train.py"
+        );
         assert_eq!(named("", &[]), "?");
     }
 }

@@ -2,7 +2,15 @@
 //!
 //! A policy is kept, violated, or undecided: what a trace could not see never counts as kept.
 
-#![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing))]
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic,
+        clippy::indexing_slicing
+    )
+)]
 
 mod check;
 mod file;
@@ -66,11 +74,18 @@ impl Policy {
     /// # Errors
     /// A word that is not known, with those that are; a value that is no GPU and size.
     pub fn parse(forbid: &[String], max_bytes: &[String]) -> Result<Policy, WordError> {
-        let words = forbid.iter().flat_map(|words| words.split(',')).map(str::trim);
+        let words = forbid
+            .iter()
+            .flat_map(|words| words.split(','))
+            .map(str::trim);
         let forbid: Result<Vec<PolicyWord>, WordError> = words.map(PolicyWord::parse).collect();
         let max_bytes: Result<BTreeMap<GpuWord, u64>, WordError> =
             max_bytes.iter().map(|value| word::bound(value)).collect();
-        Ok(Policy { forbid: forbid?, max_bytes: max_bytes?, ..Policy::default() })
+        Ok(Policy {
+            forbid: forbid?,
+            max_bytes: max_bytes?,
+            ..Policy::default()
+        })
     }
 
     /// A policy from the text of a file of `--expect`; `file` is what messages call it.
@@ -84,7 +99,11 @@ impl Policy {
     /// Both policies. The other one wins where both have a value.
     #[must_use]
     pub fn merge(mut self, other: Policy) -> Policy {
-        let new: Vec<PolicyWord> = other.forbid.into_iter().filter(|word| !self.forbid.contains(word)).collect();
+        let new: Vec<PolicyWord> = other
+            .forbid
+            .into_iter()
+            .filter(|word| !self.forbid.contains(word))
+            .collect();
         self.forbid.extend(new);
         self.max_bytes.extend(other.max_bytes);
         self.contexts = other.contexts.or(self.contexts);

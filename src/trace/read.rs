@@ -4,7 +4,8 @@ use std::io::{BufRead, Read};
 use std::path::{Path, PathBuf};
 
 use super::{
-    End, FILE, Holder, LedgerReading, Memory, ProcessCounts, SCHEMA, TraceEvent, TraceLine, TraceProcess, TraceStart,
+    End, FILE, Holder, LedgerReading, Memory, ProcessCounts, SCHEMA, TraceEvent, TraceLine,
+    TraceProcess, TraceStart,
 };
 use cuda_pitfalls_core::input;
 use cuda_pitfalls_core::machine::{is_simulated_gpu, is_simulated_library};
@@ -68,7 +69,11 @@ pub struct LineError(String);
 
 /// The trace in a folder, or the path itself.
 fn file_of(path: &Path) -> PathBuf {
-    if path.is_dir() { path.join(FILE) } else { path.to_path_buf() }
+    if path.is_dir() {
+        path.join(FILE)
+    } else {
+        path.to_path_buf()
+    }
 }
 
 /// The text of a trace, which may be compressed, and the path of its file.
@@ -83,7 +88,9 @@ fn open_text(path: &Path) -> Result<(Box<dyn BufRead>, PathBuf), TraceError> {
 /// Whether a file is a trace, by its first line.
 pub fn is_trace(path: &Path) -> bool {
     // A pipe is not opened: it would block, and what is read from it is gone.
-    let Ok(text) = input::open_document(&file_of(path)) else { return false };
+    let Ok(text) = input::open_document(&file_of(path)) else {
+        return false;
+    };
     let mut first = String::new();
     let read = text.take(4096).read_line(&mut first);
     let compact: String = first.split_whitespace().collect();
@@ -94,10 +101,14 @@ pub fn is_trace(path: &Path) -> bool {
 ///
 /// # Errors
 /// As for [`Trace::open`], or `take` could not write a line as JSON.
-pub fn lines(path: &Path, mut take: impl FnMut(TraceLine) -> serde_json::Result<()>) -> Result<(), TraceError> {
+pub fn lines(
+    path: &Path,
+    mut take: impl FnMut(TraceLine) -> serde_json::Result<()>,
+) -> Result<(), TraceError> {
     let (text, path) = open_text(path)?;
     each(text, &path, |line| {
-        take(line).map_err(|error| LineError(format!("this line cannot be written as JSON: {error}")))
+        take(line)
+            .map_err(|error| LineError(format!("this line cannot be written as JSON: {error}")))
     })
 }
 
@@ -110,8 +121,14 @@ fn each(
     let mut is_newer = false;
     for number in 1.. {
         let mut bytes = Vec::new();
-        let read = text.by_ref().take(LONGEST_LINE).read_until(b'\n', &mut bytes);
-        read.map_err(|source| TraceError::File { path: path.to_path_buf(), source })?;
+        let read = text
+            .by_ref()
+            .take(LONGEST_LINE)
+            .read_until(b'\n', &mut bytes);
+        read.map_err(|source| TraceError::File {
+            path: path.to_path_buf(),
+            source,
+        })?;
         if bytes.last() != Some(&b'\n') {
             break;
         }
@@ -127,7 +144,11 @@ fn each(
             Err(_) if is_newer => Ok(()),
             Err(error) => Err(LineError(format!("this is no line of a trace: {error}"))),
         };
-        taken.map_err(|why| TraceError::Format { path: path.to_path_buf(), line: number, why })?;
+        taken.map_err(|why| TraceError::Format {
+            path: path.to_path_buf(),
+            line: number,
+            why,
+        })?;
     }
     Ok(())
 }
@@ -154,9 +175,15 @@ impl Trace {
     pub fn read(text: impl BufRead, path: &Path) -> Result<Trace, TraceError> {
         let mut trace: Option<Trace> = None;
         each(text, path, |line| match (&mut trace, line) {
-            (None, TraceLine::Start(start)) => Trace::begin(*start).map(|begun| trace = Some(begun)),
-            (None, _) => Err(LineError("a trace begins with a line of the kind `start`".to_owned())),
-            (Some(_), TraceLine::Start(_)) => Err(LineError("a second trace begins here".to_owned())),
+            (None, TraceLine::Start(start)) => {
+                Trace::begin(*start).map(|begun| trace = Some(begun))
+            }
+            (None, _) => Err(LineError(
+                "a trace begins with a line of the kind `start`".to_owned(),
+            )),
+            (Some(_), TraceLine::Start(_)) => {
+                Err(LineError("a second trace begins here".to_owned()))
+            }
             (Some(trace), line) => {
                 trace.take(line);
                 Ok(())
@@ -164,7 +191,11 @@ impl Trace {
         })?;
         let mut trace = trace.ok_or_else(|| {
             let why = LineError("the trace is empty".to_owned());
-            TraceError::Format { path: path.to_path_buf(), line: 1, why }
+            TraceError::Format {
+                path: path.to_path_buf(),
+                line: 1,
+                why,
+            }
         })?;
         trace.events.sort_by_key(|event| event.t_ns);
         Ok(trace)
@@ -177,7 +208,10 @@ impl Trace {
     pub fn begin(start: TraceStart) -> Result<Trace, LineError> {
         if start.schema.name != SCHEMA || start.schema.major != SchemaId::MAJOR {
             let (name, major) = (terminal(&start.schema.name), start.schema.major);
-            let why = format!("this is `{name}` {major}; this version reads `{SCHEMA}` {}", SchemaId::MAJOR);
+            let why = format!(
+                "this is `{name}` {major}; this version reads `{SCHEMA}` {}",
+                SchemaId::MAJOR
+            );
             return Err(LineError(why));
         }
         let is_simulated = start.libcuda.as_deref().is_some_and(is_simulated_library)
@@ -186,7 +220,16 @@ impl Trace {
             return Err(LineError(why));
         }
         let (processes, events, memory, holders, ledger, counts) = Default::default();
-        Ok(Trace { start, processes, events, memory, holders, ledger, counts, end: None })
+        Ok(Trace {
+            start,
+            processes,
+            events,
+            memory,
+            holders,
+            ledger,
+            counts,
+            end: None,
+        })
     }
 
     /// Adds a line.

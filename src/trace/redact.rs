@@ -8,8 +8,18 @@ use super::{EventKind, Stack, TraceLine};
 use cuda_pitfalls_core::text::redact::{GONE, Redactor, keep_package, short};
 
 /// Fields whose values are words of the format.
-const WORDS: [&str; 10] =
-    ["schema", "line", "event", "provenance", "witness", "change", "usage", "language", "owner", "kind"];
+const WORDS: [&str; 10] = [
+    "schema",
+    "line",
+    "event",
+    "provenance",
+    "witness",
+    "change",
+    "usage",
+    "language",
+    "owner",
+    "kind",
+];
 /// Fields whose keys are names that come from the machine or the program.
 const MAPS: [&str; 2] = ["environment", "variables"];
 /// The field of a process's counts that has the UUIDs of GPUs for keys; that of the first line is a list.
@@ -26,8 +36,11 @@ pub fn redacted(mut line: TraceLine, redactor: &mut Redactor) -> serde_json::Res
     match &mut line {
         TraceLine::Start(start) => {
             redactor.hide(start.command.get(1..).unwrap_or_default());
-            start.command =
-                start.command.first().map(|program| vec![short(program), GONE.to_owned()]).unwrap_or_default();
+            start.command = start
+                .command
+                .first()
+                .map(|program| vec![short(program), GONE.to_owned()])
+                .unwrap_or_default();
             start.folder = GONE.to_owned();
             start.libcuda = start.libcuda.as_deref().map(short);
             redact_variables(&mut start.environment);
@@ -51,7 +64,9 @@ pub fn redacted(mut line: TraceLine, redactor: &mut Redactor) -> serde_json::Res
         TraceLine::End(end) => {
             // A traceback indents lines of code and their files.
             end.stderr.retain(|line| !line.starts_with([' ', '\t']));
-            end.stderr.iter_mut().for_each(|line| *line = redactor.without_hidden(line));
+            end.stderr
+                .iter_mut()
+                .for_each(|line| *line = redactor.without_hidden(line));
         }
         TraceLine::Memory(_) | TraceLine::Ledger(_) | TraceLine::Counts(_) => {}
     }
@@ -80,7 +95,9 @@ fn redact_fields(value: &mut Value, redactor: &mut Redactor) {
                 redact_fields(value, redactor);
             }
         }
-        Value::Array(values) => values.iter_mut().for_each(|value| redact_fields(value, redactor)),
+        Value::Array(values) => values
+            .iter_mut()
+            .for_each(|value| redact_fields(value, redactor)),
         Value::String(text) => *text = redactor.text(text),
         _ => {}
     }
@@ -88,7 +105,10 @@ fn redact_fields(value: &mut Value, redactor: &mut Redactor) {
 
 fn redact_keys(value: &mut Value, redactor: &mut Redactor) {
     let Value::Object(fields) = value else { return };
-    *fields = std::mem::take(fields).into_iter().map(|(name, value)| (redactor.text(&name), value)).collect();
+    *fields = std::mem::take(fields)
+        .into_iter()
+        .map(|(name, value)| (redactor.text(&name), value))
+        .collect();
 }
 
 /// Leaves the last part of each relative path of sentences.
@@ -96,7 +116,13 @@ fn shorten_relative(value: &mut Value) {
     match value {
         Value::String(text) => {
             // The redactor knows an absolute one.
-            let words = text.split(' ').map(|word| if word.starts_with('/') { word.to_owned() } else { short(word) });
+            let words = text.split(' ').map(|word| {
+                if word.starts_with('/') {
+                    word.to_owned()
+                } else {
+                    short(word)
+                }
+            });
             *text = words.collect::<Vec<_>>().join(" ");
         }
         Value::Array(values) => values.iter_mut().for_each(shorten_relative),

@@ -78,16 +78,26 @@ const PACKAGES: [&str; 2] = ["site-packages", "dist-packages"];
 pub const MODULE: &str = "<module>";
 
 /// Functions that only pass a call on.
-const WRAPPERS: [&str; 6] = ["wrapper", "_wrapper", "wrapped", "inner", "_fn", "decorate_context"];
+const WRAPPERS: [&str; 6] = [
+    "wrapper",
+    "_wrapper",
+    "wrapped",
+    "inner",
+    "_fn",
+    "decorate_context",
+];
 
 impl Frame {
     /// A frame of Python. `name` is the function's, qualified where Python says so.
     pub fn python(function: &str, file: &str, line: u32) -> Frame {
         let package = package_of(file);
         // Code that was compiled from text under a name is of whoever typed it; packages make functions so.
-        let is_typed = text_name(file).is_some() || is_typed_text(file) || (function == MODULE && file != "<string>");
-        let is_made =
-            (file.starts_with('<') && !is_typed) || file.starts_with("<frozen") || file.starts_with("frozen ");
+        let is_typed = text_name(file).is_some()
+            || is_typed_text(file)
+            || (function == MODULE && file != "<string>");
+        let is_made = (file.starts_with('<') && !is_typed)
+            || file.starts_with("<frozen")
+            || file.starts_with("frozen ");
         let owner = match &package {
             Some(_) => FrameOwner::Package,
             None if is_made || is_of_python(file) => FrameOwner::System,
@@ -118,11 +128,18 @@ impl Frame {
             _ if is_cuda(name) || is_of_runtime(function, source.as_ref()) => FrameOwner::Cuda,
             Some(_) if package.is_some() => FrameOwner::Package,
             Some(module)
-                if is_of_system(module) || ["python", "libpython"].iter().any(|start| name.starts_with(start)) =>
+                if is_of_system(module)
+                    || ["python", "libpython"]
+                        .iter()
+                        .any(|start| name.starts_with(start)) =>
             {
                 FrameOwner::System
             }
-            Some(module) if Some(module) == program || source.is_some() || !name.contains(".so") => FrameOwner::Program,
+            Some(module)
+                if Some(module) == program || source.is_some() || !name.contains(".so") =>
+            {
+                FrameOwner::Program
+            }
             Some(_) => FrameOwner::Package,
             None => FrameOwner::System,
         };
@@ -141,13 +158,23 @@ impl Frame {
     /// The function as a user would write it: with the module's dotted name where a package's Python
     /// file says it, as in `torch.cuda.is_available`.
     pub fn name(&self) -> String {
-        let function = if self.function.is_empty() { "?" } else { self.function.as_str() };
+        let function = if self.function.is_empty() {
+            "?"
+        } else {
+            self.function.as_str()
+        };
         match (&self.language, self.file.as_deref().and_then(dotted)) {
             (FrameLanguage::Python, Some(module)) if function == MODULE => module,
             (FrameLanguage::Python, Some(module)) => format!("{module}.{function}"),
             // The entry script of a package.
-            (FrameLanguage::Python, None) if function == MODULE && self.owner == FrameOwner::Package => {
-                self.file.as_deref().map(file_name).unwrap_or_default().to_owned()
+            (FrameLanguage::Python, None)
+                if function == MODULE && self.owner == FrameOwner::Package =>
+            {
+                self.file
+                    .as_deref()
+                    .map(file_name)
+                    .unwrap_or_default()
+                    .to_owned()
             }
             (FrameLanguage::Native, _) => native_name(function),
             _ => function.to_owned(),
@@ -169,24 +196,39 @@ impl Frame {
         self.owner == FrameOwner::Package
             && self.language == FrameLanguage::Python
             && !self.is_wrapper()
-            && !self.function.rsplit('.').next().unwrap_or_default().starts_with(['_', '<'])
+            && !self
+                .function
+                .rsplit('.')
+                .next()
+                .unwrap_or_default()
+                .starts_with(['_', '<'])
     }
 
     /// Whether it only passes a call on, as the function inside a decorator does.
     fn is_wrapper(&self) -> bool {
         let last = self.function.rsplit('.').next().unwrap_or_default();
-        self.language == FrameLanguage::Python && (self.function.contains("<locals>") || WRAPPERS.contains(&last))
+        self.language == FrameLanguage::Python
+            && (self.function.contains("<locals>") || WRAPPERS.contains(&last))
     }
 
     /// Whether it is code that was given to Python as text: with `-c`, on stdin, in a notebook.
     pub fn is_text(&self) -> bool {
-        self.file.as_deref().is_some_and(|file| file.starts_with('<') || text_name(file).is_some())
+        self.file
+            .as_deref()
+            .is_some_and(|file| file.starts_with('<') || text_name(file).is_some())
     }
 
     /// `train.py:12`, with the last part of the path; `cell 3 line 2` of what is in no file.
     pub fn line(&self) -> Option<String> {
         let file = self.file.as_deref()?;
-        Some(line_in_words(if text_name(file).is_some() { file } else { file_name(file) }, self.line))
+        Some(line_in_words(
+            if text_name(file).is_some() {
+                file
+            } else {
+                file_name(file)
+            },
+            self.line,
+        ))
     }
 }
 
@@ -204,26 +246,47 @@ pub fn line_in_words(file: &str, line: Option<u32>) -> String {
 /// The hash of a notebook's cell in the name under which ipykernel compiles it.
 pub(crate) fn kernel_cell(file: &str) -> Option<&str> {
     let (folder, name) = file.rsplit_once('/')?;
-    name.strip_suffix(".py").filter(|_| file_name(folder).starts_with("ipykernel_"))
+    name.strip_suffix(".py")
+        .filter(|_| file_name(folder).starts_with("ipykernel_"))
 }
 
 /// The name of a text of code by the file name that IPython, ipykernel, doctest or Python made for it, or that it has
 /// here where the notebook of a cell was found.
 fn text_name(file: &str) -> Option<String> {
-    let numbered = [("<ipython-input-", "cell"), ("<python-input-", "input")].into_iter().find_map(|(start, name)| {
-        let number = file.strip_prefix(start)?.split(['-', '>']).next()?;
-        Some(format!("{name} {number}"))
-    });
+    let numbered = [("<ipython-input-", "cell"), ("<python-input-", "input")]
+        .into_iter()
+        .find_map(|(start, name)| {
+            let number = file.strip_prefix(start)?.split(['-', '>']).next()?;
+            Some(format!("{name} {number}"))
+        });
     numbered
-        .or_else(|| Some(format!("doctest {}", file.strip_prefix("<doctest ")?.strip_suffix('>')?)))
-        .or_else(|| Some(file.strip_prefix("<notebook ")?.strip_suffix('>')?.to_owned()))
+        .or_else(|| {
+            Some(format!(
+                "doctest {}",
+                file.strip_prefix("<doctest ")?.strip_suffix('>')?
+            ))
+        })
+        .or_else(|| {
+            Some(
+                file.strip_prefix("<notebook ")?
+                    .strip_suffix('>')?
+                    .to_owned(),
+            )
+        })
         .or_else(|| Some(format!("notebook cell {}", kernel_cell(file)?)))
 }
 
 /// The file names that Python, `code`, cloudpickle, `timeit` and IPython's magics give to what somebody typed, or sent to
 /// another process.
-const TYPED: [&str; 7] =
-    ["<stdin>", "<console>", "<dynamic-code>", "<timeit-src>", "<magic-timeit>", "<timed exec>", "<timed eval>"];
+const TYPED: [&str; 7] = [
+    "<stdin>",
+    "<console>",
+    "<dynamic-code>",
+    "<timeit-src>",
+    "<magic-timeit>",
+    "<timed exec>",
+    "<timed eval>",
+];
 
 fn is_typed_text(file: &str) -> bool {
     TYPED.contains(&file) || file.starts_with("<command-")
@@ -234,7 +297,8 @@ fn is_typed_text(file: &str) -> bool {
 pub(crate) fn is_entry_script(text: &str) -> bool {
     text.starts_with("#!")
         && text.lines().any(|line| {
-            let cuts_ending = line.contains("sys.argv[0]") && (line.contains(".exe") || line.contains("-script.py"));
+            let cuts_ending = line.contains("sys.argv[0]")
+                && (line.contains(".exe") || line.contains("-script.py"));
             cuts_ending || line.contains("load_entry_point(") || line.contains(".run_script(")
         })
 }
@@ -242,87 +306,154 @@ pub(crate) fn is_entry_script(text: &str) -> bool {
 impl Stack {
     /// A stack that could not be read, and why.
     pub fn unread(why: impl Into<String>) -> Stack {
-        Stack { missing: Some(why.into()), ..Stack::default() }
+        Stack {
+            missing: Some(why.into()),
+            ..Stack::default()
+        }
     }
 
     /// The innermost frame of the user's own code on this thread.
     pub fn users(&self) -> Option<&Frame> {
-        self.frames.iter().find(|frame| frame.owner == FrameOwner::Program && frame.file.is_some()).or_else(|| {
-            self.frames.iter().find(|frame| frame.owner == FrameOwner::Program && !frame.function.is_empty())
-        })
+        self.frames
+            .iter()
+            .find(|frame| frame.owner == FrameOwner::Program && frame.file.is_some())
+            .or_else(|| {
+                self.frames
+                    .iter()
+                    .find(|frame| frame.owner == FrameOwner::Program && !frame.function.is_empty())
+            })
     }
 
     /// The innermost frame of the user's own code on another thread meanwhile.
     pub fn users_meanwhile(&self) -> Option<&Frame> {
-        self.meanwhile.iter().find(|frame| frame.owner == FrameOwner::Program)
+        self.meanwhile
+            .iter()
+            .find(|frame| frame.owner == FrameOwner::Program)
     }
 
     /// Whether NVIDIA's OpenCL made the call.
     pub fn is_of_opencl(&self) -> bool {
-        let modules = self.frames.iter().filter_map(|frame| frame.module.as_deref());
-        modules.map(file_name).any(|name| name.starts_with("libnvidia-opencl"))
+        let modules = self
+            .frames
+            .iter()
+            .filter_map(|frame| frame.module.as_deref());
+        modules
+            .map(file_name)
+            .any(|name| name.starts_with("libnvidia-opencl"))
     }
 
     /// The user's line, such as `train.py:12`; else the user's function; else the user's line on another thread meanwhile.
     pub fn place(&self) -> Option<String> {
         let users = self.users().map(|frame| (frame, ""));
-        let (frame, beside) = users.or_else(|| Some((self.users_meanwhile()?, "a thread beside ")))?;
-        Some(format!("{beside}{}", frame.line().unwrap_or_else(|| frame.name())))
+        let (frame, beside) =
+            users.or_else(|| Some((self.users_meanwhile()?, "a thread beside ")))?;
+        Some(format!(
+            "{beside}{}",
+            frame.line().unwrap_or_else(|| frame.name())
+        ))
     }
 
     /// The user's own frames, outermost first.
     pub fn users_all(&self) -> Vec<&Frame> {
-        let mut own: Vec<&Frame> = self.frames.iter().filter(|frame| frame.owner == FrameOwner::Program).collect();
+        let mut own: Vec<&Frame> = self
+            .frames
+            .iter()
+            .filter(|frame| frame.owner == FrameOwner::Program)
+            .collect();
         own.reverse();
         // A child of multiprocessing begins with a line of text that nobody wrote.
-        let written: Vec<&Frame> =
-            own.iter().copied().filter(|frame| frame.file.as_deref() != Some("<string>")).collect();
-        if written.iter().any(|frame| frame.language == FrameLanguage::Python) { written } else { own }
+        let written: Vec<&Frame> = own
+            .iter()
+            .copied()
+            .filter(|frame| frame.file.as_deref() != Some("<string>"))
+            .collect();
+        if written
+            .iter()
+            .any(|frame| frame.language == FrameLanguage::Python)
+        {
+            written
+        } else {
+            own
+        }
     }
 
     /// The function of a package that the user's code called: the outermost below the user's line that does
     /// more than pass the call on.
     pub fn entry(&self) -> Option<&Frame> {
-        let own = self.frames.iter().position(|frame| frame.owner == FrameOwner::Program).unwrap_or(self.frames.len());
+        let own = self
+            .frames
+            .iter()
+            .position(|frame| frame.owner == FrameOwner::Program)
+            .unwrap_or(self.frames.len());
         let below = self.frames.get(..own)?;
-        [FrameLanguage::Python, FrameLanguage::Native].into_iter().find_map(|language| {
-            let mut all = below.iter().rev().filter(|frame| {
-                frame.owner == FrameOwner::Package && frame.language == language && !frame.function.is_empty()
-            });
-            all.clone().find(|frame| !frame.is_wrapper()).or_else(|| all.next())
-        })
+        [FrameLanguage::Python, FrameLanguage::Native]
+            .into_iter()
+            .find_map(|language| {
+                let mut all = below.iter().rev().filter(|frame| {
+                    frame.owner == FrameOwner::Package
+                        && frame.language == language
+                        && !frame.function.is_empty()
+                });
+                all.clone()
+                    .find(|frame| !frame.is_wrapper())
+                    .or_else(|| all.next())
+            })
     }
 
     /// The entry by its name. Of a package that did it while it was imported, whose entry is only the import, with the
     /// line that ran then: `torch (at torch/quasirandom.py:219)`.
     pub fn entry_name(&self) -> Option<String> {
-        let Some(entry) = self.entry() else { return self.is_of_opencl().then(|| "OpenCL".to_owned()) };
-        let mut of_modules = self.frames.iter().filter(|it| it.owner == FrameOwner::Package && it.function == MODULE);
+        let Some(entry) = self.entry() else {
+            return self.is_of_opencl().then(|| "OpenCL".to_owned());
+        };
+        let mut of_modules = self
+            .frames
+            .iter()
+            .filter(|it| it.owner == FrameOwner::Package && it.function == MODULE);
         let at = of_modules.next().filter(|_| entry.function == MODULE);
-        let at = at.and_then(|frame| Some(format!(" (at {}:{})", frame.package_file()?, frame.line?)));
+        let at =
+            at.and_then(|frame| Some(format!(" (at {}:{})", frame.package_file()?, frame.line?)));
         Some(entry.name() + &at.unwrap_or_default())
     }
 
     /// Where no code of the user's is on the stack, the innermost function of a package that is meant for users: the
     /// entry may be no more than the package's own beginning.
     pub fn innermost(&self) -> Option<&Frame> {
-        let python = self.frames.iter().filter(|frame| frame.language == FrameLanguage::Python && !frame.is_wrapper());
-        python.filter(|it| it.owner == FrameOwner::Package).find(|it| !it.function.starts_with(['_', '<']))
+        let python = self
+            .frames
+            .iter()
+            .filter(|frame| frame.language == FrameLanguage::Python && !frame.is_wrapper());
+        python
+            .filter(|it| it.owner == FrameOwner::Package)
+            .find(|it| !it.function.starts_with(['_', '<']))
     }
 
     /// The package that made the call: the innermost Python frame's, or the innermost native one's. NVIDIA's own
     /// libraries lie in packages too, and each call goes through them: they are not who made it.
     pub fn package(&self) -> Option<&str> {
-        [FrameLanguage::Python, FrameLanguage::Native].into_iter().find_map(|language| {
-            let of_language = self.frames.iter().filter(|frame| frame.language == language);
-            of_language.filter(|it| it.owner != FrameOwner::Cuda).find_map(|it| it.package.as_deref())
-        })
+        [FrameLanguage::Python, FrameLanguage::Native]
+            .into_iter()
+            .find_map(|language| {
+                let of_language = self
+                    .frames
+                    .iter()
+                    .filter(|frame| frame.language == language);
+                of_language
+                    .filter(|it| it.owner != FrameOwner::Cuda)
+                    .find_map(|it| it.package.as_deref())
+            })
     }
 
     /// The package whose code wrote a variable; none if the user's own did, through no more than Python's library.
     pub(crate) fn writer(&self) -> Option<&str> {
-        let mut frames = self.frames.iter().filter(|frame| frame.language == FrameLanguage::Python);
-        frames.find(|frame| frame.owner != FrameOwner::System)?.package.as_deref()
+        let mut frames = self
+            .frames
+            .iter()
+            .filter(|frame| frame.language == FrameLanguage::Python);
+        frames
+            .find(|frame| frame.owner != FrameOwner::System)?
+            .package
+            .as_deref()
     }
 
     /// Whether a function of this name is on the stack; the name is whole, with or without what
@@ -333,14 +464,23 @@ impl Stack {
                 FrameLanguage::Python => frame.function.clone(),
                 FrameLanguage::Native => native_name(&frame.function),
             };
-            function == name || function.rsplit(['.', ':']).next() == Some(name) || frame.name() == name
+            function == name
+                || function.rsplit(['.', ':']).next() == Some(name)
+                || frame.name() == name
         })
     }
 }
 
 /// Functions with which programs select a device.
-const SELECTS: [&str; 7] =
-    ["set_device", "setDevice", "select_device", "use", "__enter__", "cudaSetDevice", "cudaInitDevice"];
+const SELECTS: [&str; 7] = [
+    "set_device",
+    "setDevice",
+    "select_device",
+    "use",
+    "__enter__",
+    "cudaSetDevice",
+    "cudaInitDevice",
+];
 
 /// How a line of Python names device 0.
 const NAMES_DEVICE_0: [&str; 3] = ["cuda:0", "cuda(0)", "Device(0)"];
@@ -350,13 +490,27 @@ const NAMES_DEVICE_0: [&str; 3] = ["cuda:0", "cuda(0)", "Device(0)"];
 /// the default.
 pub(crate) fn selects_device(stack: &Stack) -> bool {
     let own = stack.users_all();
-    let other_file = own.iter().find(|frame| own.first().is_some_and(|first| first.file != frame.file));
-    let innermost = stack.frames.iter().position(|frame| frame.owner == FrameOwner::Program);
+    let other_file = own
+        .iter()
+        .find(|frame| own.first().is_some_and(|first| first.file != frame.file));
+    let innermost = stack
+        .frames
+        .iter()
+        .position(|frame| frame.owner == FrameOwner::Program);
     let called = innermost.and_then(|at| stack.frames.get(at.checked_sub(1)?));
-    let all = own.iter().take(2).chain(other_file).copied().chain(stack.entry()).chain(called);
+    let all = own
+        .iter()
+        .take(2)
+        .chain(other_file)
+        .copied()
+        .chain(stack.entry())
+        .chain(called);
     let mut names = all.map(Frame::name);
     names.any(|name| SELECTS.contains(&name.rsplit(['.', ':']).next().unwrap_or_default()))
-        || stack.source.as_deref().is_some_and(|line| NAMES_DEVICE_0.iter().any(|text| line.contains(text)))
+        || stack
+            .source
+            .as_deref()
+            .is_some_and(|line| NAMES_DEVICE_0.iter().any(|text| line.contains(text)))
 }
 
 /// A name of machine code without the types of its arguments; a function that Cython made as Python knows it.
@@ -364,9 +518,18 @@ fn native_name(function: &str) -> String {
     if let Some(name) = of_cython(function) {
         return name;
     }
-    let Some(end) = function.rfind(')') else { return function.to_owned() };
+    let Some(end) = function.rfind(')') else {
+        return function.to_owned();
+    };
     let mut depth = 0_usize;
-    for (at, byte) in function.bytes().enumerate().take(end + 1).collect::<Vec<_>>().into_iter().rev() {
+    for (at, byte) in function
+        .bytes()
+        .enumerate()
+        .take(end + 1)
+        .collect::<Vec<_>>()
+        .into_iter()
+        .rev()
+    {
         match byte {
             b')' => depth += 1,
             b'(' => depth -= 1,
@@ -386,9 +549,12 @@ fn native_name(function: &str) -> String {
 /// before it, the last one with a number, or with nothing where only C calls it.
 fn of_cython(function: &str) -> Option<String> {
     let made = function.strip_prefix("__pyx_")?.split('(').next()?;
-    let of_python = ["pw_", "pf_"].into_iter().find_map(|kind| made.strip_prefix(kind));
+    let of_python = ["pw_", "pf_"]
+        .into_iter()
+        .find_map(|kind| made.strip_prefix(kind));
     let of_c = ["f_", "getprop_", "setprop_", "tp_dealloc_", "tp_new_"];
-    let mut rest = of_python.or_else(|| of_c.into_iter().find_map(|kind| made.strip_prefix(kind)))?;
+    let mut rest =
+        of_python.or_else(|| of_c.into_iter().find_map(|kind| made.strip_prefix(kind)))?;
     let mut parts: Vec<&str> = Vec::new();
     loop {
         let after = rest.trim_start_matches(|c: char| c.is_ascii_digit());
@@ -396,7 +562,9 @@ fn of_cython(function: &str) -> Option<String> {
         let part = after.get(..length).filter(|part| !part.is_empty());
         match part.zip(after.get(length..).and_then(|more| more.strip_prefix('_'))) {
             Some((part, more))
-                if more.starts_with(|c: char| c.is_ascii_digit() || (of_python.is_none() && c.is_alphabetic())) =>
+                if more.starts_with(|c: char| {
+                    c.is_ascii_digit() || (of_python.is_none() && c.is_alphabetic())
+                }) =>
             {
                 parts.push(part);
                 rest = more;
@@ -415,10 +583,15 @@ pub(crate) fn file_name(path: &str) -> &str {
 
 /// What follows the folder of packages in a path.
 fn below_packages(path: &str) -> Option<&str> {
-    let mut parts = path.char_indices().filter(|(_, c)| *c == '/').map(|(at, _)| at);
+    let mut parts = path
+        .char_indices()
+        .filter(|(_, c)| *c == '/')
+        .map(|(at, _)| at);
     parts.find_map(|at| {
         let rest = path.get(at + 1..)?;
-        PACKAGES.iter().find_map(|folder| rest.strip_prefix(folder)?.strip_prefix('/'))
+        PACKAGES
+            .iter()
+            .find_map(|folder| rest.strip_prefix(folder)?.strip_prefix('/'))
     })
 }
 
@@ -438,32 +611,55 @@ fn dotted(path: &str) -> Option<String> {
 
 /// Whether a file belongs to Python's own library: below `lib/python3.12`.
 fn is_of_python(path: &str) -> bool {
-    path.split('/').zip(path.split('/').skip(1)).any(|(folder, version)| {
-        let digits = version.strip_prefix("python").unwrap_or_default();
-        folder.starts_with("lib") && digits.starts_with(|c: char| c.is_ascii_digit())
-    })
+    path.split('/')
+        .zip(path.split('/').skip(1))
+        .any(|(folder, version)| {
+            let digits = version.strip_prefix("python").unwrap_or_default();
+            folder.starts_with("lib") && digits.starts_with(|c: char| c.is_ascii_digit())
+        })
 }
 
 fn is_cuda(name: &str) -> bool {
-    ["libcuda.so", "libcudart", "libcublas", "libcudnn", "libnccl", "libnvrtc", "libcufft", "libcusparse", "libnv"]
-        .iter()
-        .any(|start| name.starts_with(start))
+    [
+        "libcuda.so",
+        "libcudart",
+        "libcublas",
+        "libcudnn",
+        "libnccl",
+        "libnvrtc",
+        "libcufft",
+        "libcusparse",
+        "libnv",
+    ]
+    .iter()
+    .any(|start| name.starts_with(start))
         || name.starts_with("libcuda_pitfalls")
 }
 
 /// Whether a function is of a libcudart that was linked into something else, or of its header.
 fn is_of_runtime(function: &str, source: Option<&(String, Option<u32>)>) -> bool {
-    let is_call = function.strip_prefix("cuda").is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_uppercase()));
+    let is_call = function
+        .strip_prefix("cuda")
+        .is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_uppercase()));
     match source {
         Some((file, _)) => {
-            ["cuda_runtime.h", "cuda_runtime_api.h"].contains(&file_name(file)) || file.contains("/include/crt/")
+            ["cuda_runtime.h", "cuda_runtime_api.h"].contains(&file_name(file))
+                || file.contains("/include/crt/")
         }
         None => is_call || function.starts_with("libcudart_static_"),
     }
 }
 
 fn is_of_system(module: &str) -> bool {
-    let system = ["/lib/", "/lib64/", "/usr/lib/", "/usr/lib64/", "/usr/local/lib/x86_64", "[", "linux-vdso"];
+    let system = [
+        "/lib/",
+        "/lib64/",
+        "/usr/lib/",
+        "/usr/lib64/",
+        "/usr/local/lib/x86_64",
+        "[",
+        "linux-vdso",
+    ];
     system.iter().any(|start| module.starts_with(start)) || is_of_python(module)
 }
 
@@ -473,7 +669,9 @@ mod tests {
 
     #[test]
     fn a_package_that_did_it_while_it_was_imported_did_it_by_its_own_line() {
-        let of = |function: &str, file: &str, line| Frame::python(function, &format!("/l/site-packages/{file}"), line);
+        let of = |function: &str, file: &str, line| {
+            Frame::python(function, &format!("/l/site-packages/{file}"), line)
+        };
         let frames = |ends_in: &str| Stack {
             frames: vec![
                 of("is_available", "torch/cuda/__init__.py", 180),
@@ -483,31 +681,69 @@ mod tests {
             ],
             ..Stack::default()
         };
-        assert_eq!(frames("<module>").entry_name().as_deref(), Some("torch (at torch/quasirandom.py:219)"));
-        assert_eq!(frames("probe").entry_name().as_deref(), Some("torch (at torch/__init__.py:12)"));
+        assert_eq!(
+            frames("<module>").entry_name().as_deref(),
+            Some("torch (at torch/quasirandom.py:219)")
+        );
+        assert_eq!(
+            frames("probe").entry_name().as_deref(),
+            Some("torch (at torch/__init__.py:12)")
+        );
     }
 
     #[test]
     fn a_frame_is_of_the_one_whose_file_it_is() {
         let own = Frame::python("setup", "/home/me/cli.py", 88);
-        assert_eq!((own.owner, own.line().as_deref()), (FrameOwner::Program, Some("cli.py:88")));
-        let torch = Frame::python("is_available", "/usr/lib/python3.12/site-packages/torch/cuda/__init__.py", 1);
-        assert_eq!((torch.owner, torch.package.as_deref()), (FrameOwner::Package, Some("torch")));
+        assert_eq!(
+            (own.owner, own.line().as_deref()),
+            (FrameOwner::Program, Some("cli.py:88"))
+        );
+        let torch = Frame::python(
+            "is_available",
+            "/usr/lib/python3.12/site-packages/torch/cuda/__init__.py",
+            1,
+        );
+        assert_eq!(
+            (torch.owner, torch.package.as_deref()),
+            (FrameOwner::Package, Some("torch"))
+        );
         assert_eq!(torch.name(), "torch.cuda.is_available");
         let threading = Frame::python("run", "/usr/lib/python3.12/threading.py", 3);
         assert_eq!(threading.owner, FrameOwner::System);
-        assert_eq!(Frame::python("f", "<frozen importlib._bootstrap>", 3).owner, FrameOwner::System);
-        assert_eq!(Frame::python("<module>", "<string>", 1).owner, FrameOwner::System);
+        assert_eq!(
+            Frame::python("f", "<frozen importlib._bootstrap>", 3).owner,
+            FrameOwner::System
+        );
+        assert_eq!(
+            Frame::python("<module>", "<string>", 1).owner,
+            FrameOwner::System
+        );
     }
 
     #[test]
     fn code_that_was_typed_is_the_users_and_has_the_name_that_people_know() {
         for (function, file, line) in [
-            ("<module>", "<ipython-input-3-0a1b2c3d4e5f>", "cell 3 line 2"),
+            (
+                "<module>",
+                "<ipython-input-3-0a1b2c3d4e5f>",
+                "cell 3 line 2",
+            ),
             ("train", "<ipython-input-12-0a1b2c3d4e5f>", "cell 12 line 2"),
-            ("<module>", "/tmp/ipykernel_41/4054800027.py", "notebook cell 4054800027 line 2"),
-            ("train", "<notebook train.ipynb code cell 3>", "train.ipynb code cell 3 line 2"),
-            ("<module>", "<doctest models.Net.fit[3]>", "doctest models.Net.fit[3] line 2"),
+            (
+                "<module>",
+                "/tmp/ipykernel_41/4054800027.py",
+                "notebook cell 4054800027 line 2",
+            ),
+            (
+                "train",
+                "<notebook train.ipynb code cell 3>",
+                "train.ipynb code cell 3 line 2",
+            ),
+            (
+                "<module>",
+                "<doctest models.Net.fit[3]>",
+                "doctest models.Net.fit[3] line 2",
+            ),
             ("f", "<python-input-0>", "input 0 line 2"),
             ("<module>", "<stdin>", "<stdin>:2"),
             ("<module>", "<my rules>", "<my rules>:2"),
@@ -517,54 +753,131 @@ mod tests {
             ("train", "<command-1203>", "<command-1203>:2"),
         ] {
             let frame = Frame::python(function, file, 2);
-            assert_eq!((frame.owner, frame.line().as_deref()), (FrameOwner::Program, Some(line)), "{file}");
+            assert_eq!(
+                (frame.owner, frame.line().as_deref()),
+                (FrameOwner::Program, Some(line)),
+                "{file}"
+            );
             assert!(frame.is_text());
         }
-        let made = ["<attrs generated init app.Net>", "<frozen runpy>", "<eval_with_key>.0", "<string>"];
-        made.iter().for_each(|file| assert_eq!(Frame::python("f", file, 2).owner, FrameOwner::System, "{file}"));
+        let made = [
+            "<attrs generated init app.Net>",
+            "<frozen runpy>",
+            "<eval_with_key>.0",
+            "<string>",
+        ];
+        made.iter().for_each(|file| {
+            assert_eq!(
+                Frame::python("f", file, 2).owner,
+                FrameOwner::System,
+                "{file}"
+            )
+        });
         // IPython's own script stands before the cell, and is not shown in its place.
-        let frames = [("<module>", "<ipython-input-3-0a>", 2), ("<module>", "/venv/bin/ipython", 8)];
-        let frames = frames.map(|(function, file, line)| Frame::python(function, file, line)).to_vec();
-        let stack = Stack { frames, ..Stack::default() };
-        assert_eq!(stack.users_all().last().and_then(|frame| frame.line()).as_deref(), Some("cell 3 line 2"));
+        let frames = [
+            ("<module>", "<ipython-input-3-0a>", 2),
+            ("<module>", "/venv/bin/ipython", 8),
+        ];
+        let frames = frames
+            .map(|(function, file, line)| Frame::python(function, file, line))
+            .to_vec();
+        let stack = Stack {
+            frames,
+            ..Stack::default()
+        };
+        assert_eq!(
+            stack
+                .users_all()
+                .last()
+                .and_then(|frame| frame.line())
+                .as_deref(),
+            Some("cell 3 line 2")
+        );
     }
 
     #[test]
     fn native_code_is_the_drivers_a_packages_the_systems_or_the_users() {
-        let owner = |module: &str| Frame::native("f", Some(module), None, Some("/home/me/a.out")).owner;
-        assert_eq!(owner("/usr/lib/x86_64-linux-gnu/libcuda.so.580.1"), FrameOwner::Cuda);
-        assert_eq!(owner("/x/site-packages/nvidia/cu13/lib/libcudart.so.13"), FrameOwner::Cuda);
-        assert_eq!(owner("/x/site-packages/torch/lib/libc10_cuda.so"), FrameOwner::Package);
-        assert_eq!(owner("/usr/lib/x86_64-linux-gnu/libc.so.6"), FrameOwner::System);
+        let owner =
+            |module: &str| Frame::native("f", Some(module), None, Some("/home/me/a.out")).owner;
+        assert_eq!(
+            owner("/usr/lib/x86_64-linux-gnu/libcuda.so.580.1"),
+            FrameOwner::Cuda
+        );
+        assert_eq!(
+            owner("/x/site-packages/nvidia/cu13/lib/libcudart.so.13"),
+            FrameOwner::Cuda
+        );
+        assert_eq!(
+            owner("/x/site-packages/torch/lib/libc10_cuda.so"),
+            FrameOwner::Package
+        );
+        assert_eq!(
+            owner("/usr/lib/x86_64-linux-gnu/libc.so.6"),
+            FrameOwner::System
+        );
         assert_eq!(owner("/home/me/a.out"), FrameOwner::Program);
         assert_eq!(owner("/usr/bin/python3.12"), FrameOwner::System);
-        let linked = Frame::native("libcudart_static_ad92", Some("/home/me/a.out"), None, Some("/home/me/a.out"));
+        let linked = Frame::native(
+            "libcudart_static_ad92",
+            Some("/home/me/a.out"),
+            None,
+            Some("/home/me/a.out"),
+        );
         let header = Some(("/cuda/include/cuda_runtime.h".to_owned(), Some(879)));
-        let inlined = Frame::native("cudaMalloc<float>", Some("/home/me/a.out"), header, Some("/home/me/a.out"));
-        assert_eq!((linked.owner, inlined.owner), (FrameOwner::Cuda, FrameOwner::Cuda));
+        let inlined = Frame::native(
+            "cudaMalloc<float>",
+            Some("/home/me/a.out"),
+            header,
+            Some("/home/me/a.out"),
+        );
+        assert_eq!(
+            (linked.owner, inlined.owner),
+            (FrameOwner::Cuda, FrameOwner::Cuda)
+        );
     }
 
     #[test]
     fn names_of_machine_code_are_short() {
         let cupy = [
-            ("__pyx_pw_4cupy_4cuda_6device_6Device_9__exit__(_object*, _object*)", "cupy.cuda.device.Device.__exit__"),
+            (
+                "__pyx_pw_4cupy_4cuda_6device_6Device_9__exit__(_object*, _object*)",
+                "cupy.cuda.device.Device.__exit__",
+            ),
             (
                 "__pyx_pw_4cupy_5_core_4core_13_ndarray_base_215__int__(_object*)",
                 "cupy._core.core._ndarray_base.__int__",
             ),
-            ("__pyx_pw_4cupy_9_creation_5basic_1empty", "cupy._creation.basic.empty"),
-            ("__pyx_f_4cupy_4cuda_6memory_malloc", "cupy.cuda.memory.malloc"),
-            ("__pyx_getprop_4cupy_4cuda_6device_6Device_mem_info", "cupy.cuda.device.Device.mem_info"),
+            (
+                "__pyx_pw_4cupy_9_creation_5basic_1empty",
+                "cupy._creation.basic.empty",
+            ),
+            (
+                "__pyx_f_4cupy_4cuda_6memory_malloc",
+                "cupy.cuda.memory.malloc",
+            ),
+            (
+                "__pyx_getprop_4cupy_4cuda_6device_6Device_mem_info",
+                "cupy.cuda.device.Device.mem_info",
+            ),
             ("__pyx_pw_4cupy_3foo_bar", "cupy.foo_bar"),
-            ("__pyx_tp_dealloc_4cupy_5_core_7_kernel_ufunc(_object*)", "cupy._core._kernel.ufunc"),
+            (
+                "__pyx_tp_dealloc_4cupy_5_core_7_kernel_ufunc(_object*)",
+                "cupy._core._kernel.ufunc",
+            ),
         ];
         let c = [
-            ("torch::autograd::THPVariable_ones(_object*, _object*)", "torch::autograd::THPVariable_ones"),
+            (
+                "torch::autograd::THPVariable_ones(_object*, _object*)",
+                "torch::autograd::THPVariable_ones",
+            ),
             (
                 "c10::cuda::(anonymous namespace)::initGlobalStreamState()",
                 "c10::cuda::(anonymous namespace)::initGlobalStreamState",
             ),
-            ("Guard::exchangeDevice(c10::Device) const", "Guard::exchangeDevice"),
+            (
+                "Guard::exchangeDevice(c10::Device) const",
+                "Guard::exchangeDevice",
+            ),
             ("run(void (*)(int))", "run"),
             ("operator()", "operator"),
             ("cuInit", "cuInit"),
@@ -575,9 +888,15 @@ mod tests {
             ("a)b", "a)b"),
         ];
         for (function, name) in cupy.iter().chain(&c) {
-            assert_eq!(Frame::native(function, Some("/x/a.so"), None, None).name(), *name);
+            assert_eq!(
+                Frame::native(function, Some("/x/a.so"), None, None).name(),
+                *name
+            );
         }
-        let exit = Stack { frames: vec![Frame::native(cupy[0].0, Some("/x/a.so"), None, None)], ..Stack::default() };
+        let exit = Stack {
+            frames: vec![Frame::native(cupy[0].0, Some("/x/a.so"), None, None)],
+            ..Stack::default()
+        };
         assert!(exit.has("__exit__") && exit.has("cupy.cuda.device.Device.__exit__"));
     }
 
@@ -592,14 +911,18 @@ mod tests {
             "__import__('pkg_resources').run_script('tool==1.0', 'tool')",
         ];
         for cut in cuts {
-            let script = format!("#!/venv/bin/python3\nimport sys\nfrom torch.distributed.run import main\n{cut}\n");
+            let script = format!(
+                "#!/venv/bin/python3\nimport sys\nfrom torch.distributed.run import main\n{cut}\n"
+            );
             assert!(is_entry_script(&script), "{script}");
         }
-        let own =
-            "#!/usr/bin/env python3\nimport sys\nfrom mylib.cli import main\nprint(sys.argv[0])\nsys.exit(main())\n";
+        let own = "#!/usr/bin/env python3\nimport sys\nfrom mylib.cli import main\nprint(sys.argv[0])\nsys.exit(main())\n";
         assert!(!is_entry_script(own) && !is_entry_script(""));
         let mut script = Frame::python(MODULE, "/venv/bin/torchrun", 8);
-        assert_eq!((script.owner, script.name().as_str()), (FrameOwner::Program, MODULE));
+        assert_eq!(
+            (script.owner, script.name().as_str()),
+            (FrameOwner::Program, MODULE)
+        );
         script.owner = FrameOwner::Package;
         assert_eq!(script.name(), "torchrun");
     }
@@ -617,10 +940,16 @@ mod tests {
             ],
             ..Stack::default()
         };
-        assert_eq!(stack.entry().map(Frame::name).as_deref(), Some("torch.distributed.c10d.barrier"));
+        assert_eq!(
+            stack.entry().map(Frame::name).as_deref(),
+            Some("torch.distributed.c10d.barrier")
+        );
         stack.frames.remove(2);
         stack.frames.remove(1);
-        assert_eq!(stack.entry().map(|frame| frame.function.as_str()), Some("_logger.<locals>.wrapper"));
+        assert_eq!(
+            stack.entry().map(|frame| frame.function.as_str()),
+            Some("_logger.<locals>.wrapper")
+        );
     }
 
     #[test]
@@ -629,27 +958,48 @@ mod tests {
             frames: vec![
                 Frame::native("cuInit", Some("/x/libcuda.so.1"), None, None),
                 Frame::python("_lazy_init", "/l/site-packages/torch/cuda/__init__.py", 9),
-                Frame::python("is_available", "/l/site-packages/torch/cuda/__init__.py", 129),
+                Frame::python(
+                    "is_available",
+                    "/l/site-packages/torch/cuda/__init__.py",
+                    129,
+                ),
                 Frame::python("setup", "/me/cli.py", 88),
                 Frame::python("<module>", "/me/train.py", 12),
             ],
             ..Stack::default()
         };
-        assert_eq!(stack.users().and_then(Frame::line).as_deref(), Some("cli.py:88"));
-        assert_eq!(stack.entry().map(Frame::name).as_deref(), Some("torch.cuda.is_available"));
+        assert_eq!(
+            stack.users().and_then(Frame::line).as_deref(),
+            Some("cli.py:88")
+        );
+        assert_eq!(
+            stack.entry().map(Frame::name).as_deref(),
+            Some("torch.cuda.is_available")
+        );
         assert_eq!(stack.package(), Some("torch"));
-        assert!(stack.has("setup") && stack.has("torch.cuda.is_available") && !stack.has("available"));
+        assert!(
+            stack.has("setup") && stack.has("torch.cuda.is_available") && !stack.has("available")
+        );
     }
 
     #[test]
     fn nvidias_libraries_in_packages_make_no_call_of_their_own() {
-        let native =
-            |function, file: &str| Frame::native(function, Some(&format!("/l/site-packages/{file}")), None, None);
+        let native = |function, file: &str| {
+            Frame::native(
+                function,
+                Some(&format!("/l/site-packages/{file}")),
+                None,
+                None,
+            )
+        };
         let mut stack = Stack {
             frames: vec![
                 native("", "nvidia/cu13/lib/libcudart.so.13"),
                 native("cudaSetDevice", "nvidia/cu13/lib/libcudart.so.13"),
-                native("c10::cuda::ExchangeDevice(signed char)", "torch/lib/libc10_cuda.so"),
+                native(
+                    "c10::cuda::ExchangeDevice(signed char)",
+                    "torch/lib/libc10_cuda.so",
+                ),
                 Frame::python("<module>", "/me/copy.py", 5),
             ],
             ..Stack::default()
@@ -658,7 +1008,10 @@ mod tests {
         // A libcudart that was linked into a package's own library.
         stack.frames.splice(
             ..3,
-            [native("cudaMalloc", "cupy_backends/cuda/api/runtime.so"), native("", "cupy/cuda/memory.so")],
+            [
+                native("cudaMalloc", "cupy_backends/cuda/api/runtime.so"),
+                native("", "cupy/cuda/memory.so"),
+            ],
         );
         assert_eq!(stack.package(), Some("cupy"));
         stack.frames.remove(1);

@@ -196,20 +196,35 @@ pub fn trace(program: &Path, options: &TraceOptions) -> Result<Traced, TracerErr
     supervisor::can_watch().map_err(TracerError::internal)?;
     let caller = Caller::take_over().map_err(TracerError::internal)?;
     let bystander = Bystander::start(&options.command).map_err(TracerError::internal)?;
-    let stderr = if options.apart.is_some() { Stderr::Untouched } else { Stderr::find(last_lines::MOST_BYTES) };
+    let stderr = if options.apart.is_some() {
+        Stderr::Untouched
+    } else {
+        Stderr::find(last_lines::MOST_BYTES)
+    };
     let mut place = TraceFolder::create().map_err(TracerError::internal)?;
     let home = place.path().join("home");
     std::fs::create_dir(&home).map_err(TracerError::internal)?;
     let mut machine = TraceTarget::find(program, options, place.path(), &home)?;
     if let Some(libcuda) = &machine.libcuda {
-        let forwarding = ForwardingOptions { all_calls: options.all_calls, memory: options.ledger };
-        place.forward(libcuda, forwarding, &machine.returns).map_err(TracerError::internal)?;
+        let forwarding = ForwardingOptions {
+            all_calls: options.all_calls,
+            memory: options.ledger,
+        };
+        place
+            .forward(libcuda, forwarding, &machine.returns)
+            .map_err(TracerError::internal)?;
     }
-    let gate = place.listen().and_then(Gate::open).map_err(TracerError::internal)?;
+    let gate = place
+        .listen()
+        .and_then(Gate::open)
+        .map_err(TracerError::internal)?;
     let stacks = Stacks::new(place.libraries(), &options.command).map_err(TracerError::internal)?;
     let environment = place.environment(machine.beside.as_deref(), options.preload);
     // NVML opens libcuda for its version. Whoever opens it after that may use CUDA.
-    let sampler = machine.sampler.take().unwrap_or_else(|| SamplerClient::start(program, &machine.links, &home));
+    let sampler = machine
+        .sampler
+        .take()
+        .unwrap_or_else(|| SamplerClient::start(program, &machine.links, &home));
     let started_ns = clock::now_ns();
     let (asked, withheld) = AskedReadings::new(&options.at, started_ns)?;
     let writer = Writer::create(&options.folder, options.redact.clone())?;
@@ -219,7 +234,15 @@ pub fn trace(program: &Path, options: &TraceOptions) -> Result<Traced, TracerErr
     let descendants = Descendants::new(&place, machine.libcuda.as_deref(), options.preload);
     let (command, apart) = (&options.command, options.apart.as_ref());
     let passed = stderr.passed();
-    let started = TracedProgram::start(command, &environment, caller, bystander, apart, passed, withheld);
+    let started = TracedProgram::start(
+        command,
+        &environment,
+        caller,
+        bystander,
+        apart,
+        passed,
+        withheld,
+    );
     let program_itself = match started {
         Ok(started) => started,
         Err(error) => {
@@ -228,10 +251,16 @@ pub fn trace(program: &Path, options: &TraceOptions) -> Result<Traced, TracerErr
         }
     };
     caller::allow_files();
-    let files = rustix::process::getrlimit(rustix::process::Resource::Nofile).current.unwrap_or(u64::MAX);
+    let files = rustix::process::getrlimit(rustix::process::Resource::Nofile)
+        .current
+        .unwrap_or(u64::MAX);
     let most_files = files.saturating_sub(OWN_FILES).max(files / 4) as usize;
     // A process has one for its counts, and another one for whose its memory is.
-    let most_pages = if options.ledger { most_files / 2 } else { most_files };
+    let most_pages = if options.ledger {
+        most_files / 2
+    } else {
+        most_files
+    };
     let mut tracer = Tracer {
         stacks,
         place,
@@ -253,8 +282,14 @@ pub fn trace(program: &Path, options: &TraceOptions) -> Result<Traced, TracerErr
         written: BTreeMap::new(),
         round_ns: clock::now_ns(),
         stderr,
-        apart_stderr: options.apart.as_ref().and_then(|apart| apart.stderr.clone()),
-        deadline_ns: options.apart.as_ref().map(|apart| started_ns.saturating_add(apart.limit.as_nanos() as u64)),
+        apart_stderr: options
+            .apart
+            .as_ref()
+            .and_then(|apart| apart.stderr.clone()),
+        deadline_ns: options
+            .apart
+            .as_ref()
+            .map(|apart| started_ns.saturating_add(apart.limit.as_nanos() as u64)),
         overdue: false,
         before,
         program: program_itself.pid(),
@@ -264,11 +299,24 @@ pub fn trace(program: &Path, options: &TraceOptions) -> Result<Traced, TracerErr
     let lost = tracer.writer.finish();
     // The sampler ends before its folder does.
     let unmodelled = tracer.unmodelled();
-    let Tracer { sampler, place, processes, asked, .. } = tracer;
+    let Tracer {
+        sampler,
+        place,
+        processes,
+        asked,
+        ..
+    } = tracer;
     drop(sampler);
     drop(place);
     let document = options.folder.join(crate::FILE);
-    Ok(Traced { ended, document, lost, unmodelled, absent: processes.absent, not_read: asked.not_read() })
+    Ok(Traced {
+        ended,
+        document,
+        lost,
+        unmodelled,
+        absent: processes.absent,
+        not_read: asked.not_read(),
+    })
 }
 
 struct Tracer {
@@ -328,12 +376,16 @@ impl Tracer {
             }
             if let Some(outlived) = &mut outlived {
                 // A signal that ended the program asks its children to end, too.
-                let is_interrupted = program.ending_signal_ns() + SILENT_WAIT_NS > outlived.since_ns;
+                let is_interrupted =
+                    program.ending_signal_ns() + SILENT_WAIT_NS > outlived.since_ns;
                 if !self.waits_for(outlived, is_interrupted) {
                     let ended_why = match is_interrupted {
                         true => "because the wait for it was interrupted".to_owned(),
                         false => {
-                            format!("after the program ended and a wait of {} s", self.wait_children.as_secs_f64())
+                            format!(
+                                "after the program ended and a wait of {} s",
+                                self.wait_children.as_secs_f64()
+                            )
                         }
                     };
                     self.finish(&outlived.ended, &ended_why);
@@ -352,7 +404,11 @@ impl Tracer {
             if clock::now_ns() - self.round_ns > ROUND_NS {
                 self.round();
             }
-            if self.deadline_ns.is_some_and(|deadline| clock::now_ns() > deadline) && !self.overdue {
+            if self
+                .deadline_ns
+                .is_some_and(|deadline| clock::now_ns() > deadline)
+                && !self.overdue
+            {
                 self.overdue = true;
                 program.kill();
             }
@@ -370,8 +426,16 @@ impl Tracer {
         }
         if !outlived.is_said && clock::now_ns() > outlived.since_ns + SILENT_WAIT_NS {
             outlived.is_said = true;
-            let pids: Vec<String> = self.descendants.running().map(|pid| pid.to_string()).take(5).collect();
-            let (count, limit) = (self.descendants.running().count() as u64, self.wait_children.as_secs_f64());
+            let pids: Vec<String> = self
+                .descendants
+                .running()
+                .map(|pid| pid.to_string())
+                .take(5)
+                .collect();
+            let (count, limit) = (
+                self.descendants.running().count() as u64,
+                self.wait_children.as_secs_f64(),
+            );
             output::tell(&format!(
                 "cuda-pitfalls: waiting up to {limit} s for {} of the program (PID {}); Ctrl-C ends the wait",
                 counted(count, "process"),
@@ -385,22 +449,39 @@ impl Tracer {
     fn roots(&self) -> Vec<u32> {
         let ours: Vec<i32> = self.sampler.pid().into_iter().collect();
         let children = supervisor::strangers(&self.before, &ours);
-        children.into_iter().map(|pid| pid.as_raw_nonzero().get().unsigned_abs()).collect()
+        children
+            .into_iter()
+            .map(|pid| pid.as_raw_nonzero().get().unsigned_abs())
+            .collect()
     }
 
     /// The functions that the simulated machine does not model and that were called.
     fn unmodelled(&self) -> BTreeSet<String> {
-        self.beside.as_deref().map(simulated::unmodelled).unwrap_or_default()
+        self.beside
+            .as_deref()
+            .map(simulated::unmodelled)
+            .unwrap_or_default()
     }
 
     /// Waits for a message, the end of the program, an open of libcuda, or the next check.
     fn wait(&self, program: Option<&TracedProgram>) {
         let now_ns = clock::now_ns();
-        let tick = if self.is_behind { 0 } else { self.descendants.wait_ns(now_ns).min(TICK_NS) };
+        let tick = if self.is_behind {
+            0
+        } else {
+            self.descendants.wait_ns(now_ns).min(TICK_NS)
+        };
         let tick = self.asked.wait_ns(now_ns, tick);
-        let fds = program.map(AsFd::as_fd).into_iter().chain([self.gate.as_fd()]);
-        let fds = fds.chain(self.descendants.urgent_fd()).chain(self.asked.bell());
-        let mut fds: Vec<PollFd> = fds.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
+        let fds = program
+            .map(AsFd::as_fd)
+            .into_iter()
+            .chain([self.gate.as_fd()]);
+        let fds = fds
+            .chain(self.descendants.urgent_fd())
+            .chain(self.asked.bell());
+        let mut fds: Vec<PollFd> = fds
+            .map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN))
+            .collect();
         let _ = poll(&mut fds, Some(&timespec(tick)));
     }
 
@@ -421,15 +502,25 @@ impl Tracer {
     /// Reads the memory in use on every GPU that can be read, and the part that NVML accounts to a process (0 if it is
     /// not listed).
     fn read_memory(&mut self, pid: u32) -> (Vec<Option<u64>>, Vec<u64>) {
-        let Some(gpus) = self.read_gpus() else { return (vec![None; self.gpus.len()], Vec::new()) };
-        (gpus.iter().map(|gpu| gpu.used_bytes).collect(), self.own_bytes(&gpus, pid))
+        let Some(gpus) = self.read_gpus() else {
+            return (vec![None; self.gpus.len()], Vec::new());
+        };
+        (
+            gpus.iter().map(|gpu| gpu.used_bytes).collect(),
+            self.own_bytes(&gpus, pid),
+        )
     }
 
     /// Reads every GPU; `None` if that is not possible.
     fn read_gpus(&mut self) -> Option<Vec<Reading>> {
         let swept = self.sampler.snapshot_within(READING_MS).ok().flatten();
-        let gpus = swept.map(|snapshot| snapshot.gpus).filter(|gpus| !gpus.is_empty())?;
-        self.watch.read(&gpus.iter().map(|gpu| gpu.used_bytes).collect::<Vec<_>>(), clock::now_ns());
+        let gpus = swept
+            .map(|snapshot| snapshot.gpus)
+            .filter(|gpus| !gpus.is_empty())?;
+        self.watch.read(
+            &gpus.iter().map(|gpu| gpu.used_bytes).collect::<Vec<_>>(),
+            clock::now_ns(),
+        );
         Some(gpus)
     }
 
@@ -437,7 +528,11 @@ impl Tracer {
     /// its call.
     fn read_for(&mut self, pid: u32, waiting: &UnixStream) -> (Vec<Option<u64>>, Vec<u64>) {
         let read = self.read_settled(pid);
-        if message::is_parked(waiting) { read } else { (vec![None; self.gpus.len()], Vec::new()) }
+        if message::is_parked(waiting) {
+            read
+        } else {
+            (vec![None; self.gpus.len()], Vec::new())
+        }
     }
 
     /// Writes polled memory, and the counts of processes that have ended.
@@ -448,10 +543,17 @@ impl Tracer {
             for change in run.changes {
                 let (t_ns, index, used_bytes) = (change.t_ns, change.gpu, change.used_bytes);
                 // Every period of the sampler begins with a reading, whether or not memory changed.
-                let is_same = self.written.get(&index).is_some_and(|last| last.abs_diff(used_bytes) < STEP_BYTES);
+                let is_same = self
+                    .written
+                    .get(&index)
+                    .is_some_and(|last| last.abs_diff(used_bytes) < STEP_BYTES);
                 if !is_same {
                     self.written.insert(index, used_bytes);
-                    self.writer.write(TraceLine::Memory(Memory { t_ns, index, used_bytes }));
+                    self.writer.write(TraceLine::Memory(Memory {
+                        t_ns,
+                        index,
+                        used_bytes,
+                    }));
                 }
             }
             let _ = self.sampler.polling();
@@ -467,9 +569,15 @@ impl Tracer {
 
     /// Reaps orphans of the program whose end was seen.
     fn reap(&self) {
-        let ours: Vec<i32> = i32::try_from(self.program).into_iter().chain(self.sampler.pid()).collect();
+        let ours: Vec<i32> = i32::try_from(self.program)
+            .into_iter()
+            .chain(self.sampler.pid())
+            .collect();
         let mut orphans = supervisor::strangers(&self.before, &ours);
-        orphans.retain(|pid| self.descendants.has_ended(pid.as_raw_nonzero().get().unsigned_abs()));
+        orphans.retain(|pid| {
+            self.descendants
+                .has_ended(pid.as_raw_nonzero().get().unsigned_abs())
+        });
         supervisor::reap_all(&orphans);
     }
 }
@@ -486,7 +594,12 @@ impl Outlived {
     fn new(ended: Ended, wait: Duration) -> Outlived {
         let since_ns = clock::now_ns();
         let until_ns = since_ns.saturating_add(u64::try_from(wait.as_nanos()).unwrap_or(u64::MAX));
-        Outlived { ended, since_ns, until_ns, is_said: false }
+        Outlived {
+            ended,
+            since_ns,
+            until_ns,
+            is_said: false,
+        }
     }
 }
 

@@ -19,23 +19,52 @@ use cuda_pitfalls::{catalogue, clock, libraries};
 /// Pairs at each setting, unless `--pairs N` says otherwise.
 const PAIRS: usize = 30;
 /// Rests of the sampler to compare; the first is the one in use. `--quick` compares the first and the last.
-const RESTS_US: [u64; 6] = [cuda_pitfalls::sample::REST_US, 0, 200, 1_000, 5_000, 1_000_000];
+const RESTS_US: [u64; 6] = [
+    cuda_pitfalls::sample::REST_US,
+    0,
+    200,
+    1_000,
+    5_000,
+    1_000_000,
+];
 const COMMANDS: usize = 40;
-const TIMEOUTS: Timeouts = Timeouts { step_ms: 30_000, attempt_ms: 60_000 };
+const TIMEOUTS: Timeouts = Timeouts {
+    step_ms: 30_000,
+    attempt_ms: 60_000,
+};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let arguments: Vec<PathBuf> =
-        std::env::args_os().skip(1).map(PathBuf::from).filter(|path| path.is_file()).collect();
+    let arguments: Vec<PathBuf> = std::env::args_os()
+        .skip(1)
+        .map(PathBuf::from)
+        .filter(|path| path.is_file())
+        .collect();
     let words: Vec<String> = std::env::args().collect();
     let quick = words.iter().any(|word| word == "--quick");
-    let after = |flag: &str| words.iter().position(|word| word == flag).and_then(|place| words.get(place + 1));
-    let pairs = after("--pairs").and_then(|text| text.parse().ok()).unwrap_or(PAIRS);
-    let rests = if quick { vec![RESTS_US[0], RESTS_US[RESTS_US.len() - 1]] } else { RESTS_US.to_vec() };
+    let after = |flag: &str| {
+        words
+            .iter()
+            .position(|word| word == flag)
+            .and_then(|place| words.get(place + 1))
+    };
+    let pairs = after("--pairs")
+        .and_then(|text| text.parse().ok())
+        .unwrap_or(PAIRS);
+    let rests = if quick {
+        vec![RESTS_US[0], RESTS_US[RESTS_US.len() - 1]]
+    } else {
+        RESTS_US.to_vec()
+    };
     let folder = tempfile::tempdir()?;
-    let program = arguments.first().cloned().unwrap_or_else(|| env!("CARGO_BIN_EXE_cuda-pitfalls").into());
+    let program = arguments
+        .first()
+        .cloned()
+        .unwrap_or_else(|| env!("CARGO_BIN_EXE_cuda-pitfalls").into());
     let mut document = BTreeMap::new();
     for command in ["--help", "list"] {
-        let times: Vec<u64> = (0..COMMANDS).map(|_| wall(Command::new(&program).arg(command))).collect();
+        let times: Vec<u64> = (0..COMMANDS)
+            .map(|_| wall(Command::new(&program).arg(command)))
+            .collect();
         document.insert(format!("{command} wall_ns"), spread(&times));
     }
     let bare = match arguments.get(1) {
@@ -63,24 +92,33 @@ fn against_bare(
     let found = libraries::find(program, &home, &[], None)?;
     let links = libraries::link(&folder.join("links"), &found, None)?;
     let mut supervisor = Supervisor::start(program, &links, &home, Interrupt::none())?;
-    let inventory = supervisor.sampler.inventory.clone().map_err(|why| format!("{}: {}", why.reason, why.detail))?;
+    let inventory = supervisor
+        .sampler
+        .inventory
+        .clone()
+        .map_err(|why| format!("{}: {}", why.reason, why.detail))?;
     let uuid = inventory.gpus.first().ok_or("no GPU")?.uuid.clone();
     let case = plan(&uuid)?;
     let mut document = BTreeMap::from([
         ("gpus".to_string(), serde_json::json!(inventory.gpus.len())),
-        ("driver".to_string(), serde_json::json!(inventory.driver_version)),
+        (
+            "driver".to_string(),
+            serde_json::json!(inventory.driver_version),
+        ),
     ]);
     for &rest_us in rests {
         supervisor.sampler.rest_us = rest_us;
-        let measured =
-            pairs(&mut supervisor, &case, count, || run_bare(Command::new(bare).env("CUDA_VISIBLE_DEVICES", &uuid)))?;
+        let measured = pairs(&mut supervisor, &case, count, || {
+            run_bare(Command::new(bare).env("CUDA_VISIBLE_DEVICES", &uuid))
+        })?;
         document.insert(format!("sampler resting {rest_us} us"), measured);
     }
     // What a program without a mask pays: `cuInit` looks at every GPU.
     supervisor.sampler.rest_us = RESTS_US[0];
     let unmasked = CasePlan { mask: None, ..case };
-    let measured =
-        pairs(&mut supervisor, &unmasked, count, || run_bare(Command::new(bare).env_remove("CUDA_VISIBLE_DEVICES")))?;
+    let measured = pairs(&mut supervisor, &unmasked, count, || {
+        run_bare(Command::new(bare).env_remove("CUDA_VISIBLE_DEVICES"))
+    })?;
     document.insert("without a mask".to_string(), measured);
     Ok(document)
 }
@@ -105,21 +143,37 @@ fn pairs(
         check(&attempt)?;
         ratios.push(attempt.wall_ns as f64 / bare.wall_ns as f64);
         bare_ns.push(bare.wall_ns);
-        bare_phases.iter_mut().zip(bare.phases).for_each(|(all, ns)| all.push(ns));
-        phases.iter_mut().zip(attempt_phases(&attempt)).for_each(|(all, ns)| all.push(ns));
+        bare_phases
+            .iter_mut()
+            .zip(bare.phases)
+            .for_each(|(all, ns)| all.push(ns));
+        phases
+            .iter_mut()
+            .zip(attempt_phases(&attempt))
+            .for_each(|(all, ns)| all.push(ns));
         attempt_ns.push(attempt.wall_ns);
         outside_ns.push(between_steps(&attempt));
         if let Some(run) = &attempt.polling {
             rates.push((run.reads as f64 / (run.elapsed_ns as f64 / 1e9)) as u64);
             gaps.push(run.longest_gap_ns);
         }
-        snapshots.extend(attempt.snapshots.iter().map(|snapshot| snapshot.snapshot.elapsed_ns));
+        snapshots.extend(
+            attempt
+                .snapshots
+                .iter()
+                .map(|snapshot| snapshot.snapshot.elapsed_ns),
+        );
     }
     ratios.sort_by(f64::total_cmp);
     let profile: BTreeMap<&str, serde_json::Value> = PHASES
         .into_iter()
         .zip(phases.iter().zip(&bare_phases))
-        .map(|(name, (attempt, bare))| (name, serde_json::json!({ "attempt": spread(attempt), "bare": spread(bare) })))
+        .map(|(name, (attempt, bare))| {
+            (
+                name,
+                serde_json::json!({ "attempt": spread(attempt), "bare": spread(bare) }),
+            )
+        })
         .collect();
     Ok(serde_json::json!({
         "phases, ns": profile,
@@ -138,9 +192,17 @@ fn pairs(
 
 /// The trap of `memory/context-cost`, masked to one GPU.
 fn plan(uuid: &str) -> Result<CasePlan, Box<dyn std::error::Error>> {
-    let scenario = catalogue::select(&["memory/context-cost".to_string()]).map_err(|error| error.to_string())?;
-    let instance = scenario.first().and_then(|scenario| scenario.instances.first()).ok_or("no scenario")?;
-    let trap = instance.cases.iter().find(|case| case.name == "trap").ok_or("no trap")?;
+    let scenario = catalogue::select(&["memory/context-cost".to_string()])
+        .map_err(|error| error.to_string())?;
+    let instance = scenario
+        .first()
+        .and_then(|scenario| scenario.instances.first())
+        .ok_or("no scenario")?;
+    let trap = instance
+        .cases
+        .iter()
+        .find(|case| case.name == "trap")
+        .ok_or("no trap")?;
     Ok(CasePlan {
         name: trap.name.clone(),
         mask: Some(vec![uuid.to_string()]),
@@ -153,10 +215,17 @@ fn plan(uuid: &str) -> Result<CasePlan, Box<dyn std::error::Error>> {
 /// A benchmark of failing calls would be worthless.
 fn check(attempt: &Recording) -> Result<(), String> {
     let failed = attempt.events.iter().any(|said| match &said.event {
-        cuda_pitfalls::event::Event::End { status: Some(status), .. } => status.code != 0,
+        cuda_pitfalls::event::Event::End {
+            status: Some(status),
+            ..
+        } => status.code != 0,
         _ => false,
     });
-    if failed || !attempt.exit.said_bye || !attempt.incidents.is_empty() { Err(format!("{attempt:?}")) } else { Ok(()) }
+    if failed || !attempt.exit.said_bye || !attempt.incidents.is_empty() {
+        Err(format!("{attempt:?}"))
+    } else {
+        Ok(())
+    }
 }
 
 /// A program that only makes the calls, phase by phase.
@@ -166,7 +235,14 @@ struct Bare {
 }
 
 /// Where the time of a worker and of the bare program goes.
-const PHASES: [&str; 6] = ["1 until the first call", "2 cuInit", "3 retain", "4 release", "5 between calls", "6 exit"];
+const PHASES: [&str; 6] = [
+    "1 until the first call",
+    "2 cuInit",
+    "3 retain",
+    "4 release",
+    "5 between calls",
+    "6 exit",
+];
 
 fn run_bare(command: &mut Command) -> Bare {
     let started = clock::now_ns();
@@ -175,13 +251,25 @@ fn run_bare(command: &mut Command) -> Bare {
     let output = output.unwrap_or_else(|error| panic!("{command:?}: {error}"));
     assert!(output.status.success(), "{command:?} failed");
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    let stamps: Vec<u64> = text.split_whitespace().filter_map(|stamp| stamp.parse().ok()).collect();
+    let stamps: Vec<u64> = text
+        .split_whitespace()
+        .filter_map(|stamp| stamp.parse().ok())
+        .collect();
     let &[_, opened, initialised, retained, released] = stamps.as_slice() else {
         panic!("{command:?} printed {text:?}");
     };
-    let phases =
-        [opened - started, initialised - opened, retained - initialised, released - retained, 0, ended - released];
-    Bare { wall_ns: ended - started, phases }
+    let phases = [
+        opened - started,
+        initialised - opened,
+        retained - initialised,
+        released - retained,
+        0,
+        ended - released,
+    ];
+    Bare {
+        wall_ns: ended - started,
+        phases,
+    }
 }
 
 /// The same phases of an attempt.
@@ -195,15 +283,26 @@ fn attempt_phases(attempt: &Recording) -> [u64; 6] {
         .events
         .iter()
         .filter_map(|said| match said.event {
-            Event::End { t_ns, elapsed_ns, .. } => Some((t_ns, elapsed_ns)),
+            Event::End {
+                t_ns, elapsed_ns, ..
+            } => Some((t_ns, elapsed_ns)),
             _ => None,
         })
         .collect();
     let call = |place: usize| ends.get(place).map_or(0, |(_, elapsed)| *elapsed);
     let until_first = first.map_or(0, |first| first - attempt.started_ns);
-    let exit = ends.last().map_or(0, |(last, _)| attempt.started_ns + attempt.wall_ns - last);
+    let exit = ends
+        .last()
+        .map_or(0, |(last, _)| attempt.started_ns + attempt.wall_ns - last);
     let named = until_first + ends.iter().map(|(_, elapsed)| elapsed).sum::<u64>() + exit;
-    [until_first, call(0), call(1), call(2), attempt.wall_ns.saturating_sub(named), exit]
+    [
+        until_first,
+        call(0),
+        call(1),
+        call(2),
+        attempt.wall_ns.saturating_sub(named),
+        exit,
+    ]
 }
 
 /// Time between the end of a step and the beginning of the next: rendezvous and readings.
@@ -224,22 +323,36 @@ fn between_steps(attempt: &Recording) -> u64 {
 fn wall(command: &mut Command) -> u64 {
     let started = clock::now_ns();
     let status = command.stdout(Stdio::null()).stderr(Stdio::null()).status();
-    assert!(status.is_ok_and(|status| status.success()), "{command:?} failed");
+    assert!(
+        status.is_ok_and(|status| status.success()),
+        "{command:?} failed"
+    );
     clock::now_ns() - started
 }
 
 fn build_bare(folder: &Path) -> Result<PathBuf, Box<dyn std::error::Error>> {
     let bare = folder.join("bare");
     let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/benches/bare.c");
-    let status = Command::new("cc").args(["-O2", "-o"]).arg(&bare).arg(source).arg("-ldl").status()?;
-    if status.success() { Ok(bare) } else { Err("cc failed".into()) }
+    let status = Command::new("cc")
+        .args(["-O2", "-o"])
+        .arg(&bare)
+        .arg(source)
+        .arg("-ldl")
+        .status()?;
+    if status.success() {
+        Ok(bare)
+    } else {
+        Err("cc failed".into())
+    }
 }
 
 fn spread(values: &[u64]) -> serde_json::Value {
     let mut sorted = values.to_vec();
     sorted.sort_unstable();
     match (sorted.first(), sorted.last()) {
-        (Some(min), Some(max)) => serde_json::json!({ "median": sorted[sorted.len() / 2], "min": min, "max": max }),
+        (Some(min), Some(max)) => {
+            serde_json::json!({ "median": sorted[sorted.len() / 2], "min": min, "max": max })
+        }
         _ => serde_json::Value::Null,
     }
 }

@@ -13,12 +13,19 @@ use super::Scratch;
 pub(crate) fn browser() -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let names = ["chromium", "chromium-browser", "google-chrome"];
-    let found =
-        std::env::split_paths(&path).flat_map(|folder| names.map(|name| folder.join(name))).find(|it| it.is_file());
+    let found = std::env::split_paths(&path)
+        .flat_map(|folder| names.map(|name| folder.join(name)))
+        .find(|it| it.is_file());
     if found.is_none() {
-        assert!(std::env::var_os("CI").is_none(), "CI has no chromium, and the page must be opened in one");
+        assert!(
+            std::env::var_os("CI").is_none(),
+            "CI has no chromium, and the page must be opened in one"
+        );
         // Not by a macro, whose text a test that passes keeps to itself.
-        let _ = writeln!(std::io::stderr(), "LEFT OUT: no chromium is installed, so no page was opened in a browser");
+        let _ = writeln!(
+            std::io::stderr(),
+            "LEFT OUT: no chromium is installed, so no page was opened in a browser"
+        );
     }
     found
 }
@@ -35,7 +42,8 @@ pub(crate) fn opened(
 ) -> Vec<Value> {
     let folder = tempfile::tempdir_in(scratch.path()).expect("a folder of our own");
     for (number, (page, _)) in pages.iter().enumerate() {
-        fs::write(folder.path().join(format!("{number}.html")), page).expect("a page can be written");
+        fs::write(folder.path().join(format!("{number}.html")), page)
+            .expect("a page can be written");
     }
     let widths: Vec<u32> = pages.iter().map(|(_, width)| *width).collect();
     let around = format!(
@@ -77,16 +85,36 @@ pub(crate) fn opened(
         "--no-first-run",
         "--hide-scrollbars",
     ]);
-    command.args(["--allow-file-access-from-files", "--virtual-time-budget=20000", "--timeout=60000"]);
+    command.args([
+        "--allow-file-access-from-files",
+        "--virtual-time-budget=20000",
+        "--timeout=60000",
+    ]);
     command.arg(format!("--user-data-dir={}", profile.display()));
-    command.arg(format!("--blink-settings=preferredColorScheme={}", if is_dark { 0 } else { 1 }));
-    command.arg("--dump-dom").arg(format!("file://{}", around_path.display()));
+    command.arg(format!(
+        "--blink-settings=preferredColorScheme={}",
+        if is_dark { 0 } else { 1 }
+    ));
+    command
+        .arg("--dump-dom")
+        .arg(format!("file://{}", around_path.display()));
     let output = command.output().expect("the browser starts");
     let dom = String::from_utf8_lossy(&output.stdout).into_owned();
-    let measured = dom.split_once("<pre id=\"out\">").and_then(|(_, rest)| rest.split_once("</pre>"));
-    let measured =
-        measured.map(|(measured, _)| measured.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&"));
-    measured.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_else(|| {
-        panic!("the browser has measured nothing:\n{dom}\n{}", String::from_utf8_lossy(&output.stderr))
-    })
+    let measured = dom
+        .split_once("<pre id=\"out\">")
+        .and_then(|(_, rest)| rest.split_once("</pre>"));
+    let measured = measured.map(|(measured, _)| {
+        measured
+            .replace("&lt;", "<")
+            .replace("&gt;", ">")
+            .replace("&amp;", "&")
+    });
+    measured
+        .and_then(|text| serde_json::from_str(&text).ok())
+        .unwrap_or_else(|| {
+            panic!(
+                "the browser has measured nothing:\n{dom}\n{}",
+                String::from_utf8_lossy(&output.stderr)
+            )
+        })
 }

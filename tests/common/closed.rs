@@ -11,12 +11,21 @@ const CLOSED: &str = "CUDA_PITFALLS_TESTS_CLOSED";
 /// The system's own folders.
 pub(crate) const SYSTEM: &str = "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin";
 /// Programs that may be elsewhere: a compiler, what reads pages and metrics, and what CI has in its cache.
-const TOOLS: [&str; 7] = ["cc", "git", "chromium", "google-chrome", "helm", "promtool", "chromium-browser"];
+const TOOLS: [&str; 7] = [
+    "cc",
+    "git",
+    "chromium",
+    "google-chrome",
+    "helm",
+    "promtool",
+    "chromium-browser",
+];
 /// What the interpreter itself says of itself: on PATH may be a script that looks for it, and puts a folder with other
 /// programs in front, or something that does not start.
 const ASK: [&str; 2] = ["-c", "import sys, ctypes; print(sys.executable)"];
 /// Variables of the caller that stay: those by which tests are steered, and of Cargo and rustup.
-const KEPT: &str = "CI SARIF_SCHEMA TMPDIR USER CUDA_PITFALLS_BLESS CUDA_PITFALLS_KEEP_REPORTS LLVM_PROFILE_FILE";
+const KEPT: &str =
+    "CI SARIF_SCHEMA TMPDIR USER CUDA_PITFALLS_BLESS CUDA_PITFALLS_KEEP_REPORTS LLVM_PROFILE_FILE";
 const KEPT_OF: [&str; 3] = ["CARGO", "RUST", "NEXTEST"];
 
 #[used]
@@ -31,7 +40,10 @@ extern "C" fn close() {
     fs::create_dir_all(tools.join("home")).expect("a folder of our own");
     let found = TOOLS.map(|name| (name, on_path(name).next()));
     let cargo = env::var_os("CARGO").map(PathBuf::from);
-    for (name, program) in found.into_iter().chain([("python3", interpreter()), ("cargo", cargo)]) {
+    for (name, program) in found
+        .into_iter()
+        .chain([("python3", interpreter()), ("cargo", cargo)])
+    {
         let Some(program) = program else {
             let _ = fs::remove_file(tools.join(name));
             if name == "python3" {
@@ -41,21 +53,32 @@ extern "C" fn close() {
         };
         // No link: an interpreter finds its environment by its own path. Another program may start it meanwhile.
         let made = tools.join(format!("{name}-{}", std::process::id()));
-        super::script(&made, &format!("#!/bin/sh\nexec '{}' \"$@\"\n", program.display()));
+        super::script(
+            &made,
+            &format!("#!/bin/sh\nexec '{}' \"$@\"\n", program.display()),
+        );
         fs::rename(made, tools.join(name)).expect("a file of our own");
     }
     let home = env::var_os("HOME").map(PathBuf::from).unwrap_or_default();
     let set = [
-        ("PATH", OsString::from(format!("{}:{SYSTEM}", tools.display()))),
+        (
+            "PATH",
+            OsString::from(format!("{}:{SYSTEM}", tools.display())),
+        ),
         ("HOME", tools.join("home").into()),
-        ("CARGO_HOME", env::var_os("CARGO_HOME").unwrap_or_else(|| home.join(".cargo").into())),
+        (
+            "CARGO_HOME",
+            env::var_os("CARGO_HOME").unwrap_or_else(|| home.join(".cargo").into()),
+        ),
         ("LANG", "C.UTF-8".into()),
         // A repository of another user's is read only where that is allowed there.
         ("GIT_CONFIG_GLOBAL", home.join(".gitconfig").into()),
         (CLOSED, "1".into()),
     ];
-    let is_kept =
-        |name: &str| KEPT.split(' ').any(|kept| kept == name) || KEPT_OF.iter().any(|start| name.starts_with(start));
+    let is_kept = |name: &str| {
+        KEPT.split(' ').any(|kept| kept == name)
+            || KEPT_OF.iter().any(|start| name.starts_with(start))
+    };
     for (name, _) in env::vars_os().filter(|(name, _)| !name.to_str().is_some_and(is_kept)) {
         // A machine with GPUs may have its driver in a folder that the loader is told of.
         if name != "LD_LIBRARY_PATH" || super::gpus() == 0 {
@@ -72,16 +95,28 @@ extern "C" fn close() {
 /// The programs of a name, in the order of PATH.
 fn on_path(name: &str) -> impl Iterator<Item = PathBuf> {
     let path = env::var_os("PATH").unwrap_or_default();
-    let folders: Vec<PathBuf> = env::split_paths(&path).chain(env::split_paths(SYSTEM)).collect();
-    folders.into_iter().map(move |folder| folder.join(name)).filter(|program| program.is_file())
+    let folders: Vec<PathBuf> = env::split_paths(&path)
+        .chain(env::split_paths(SYSTEM))
+        .collect();
+    folders
+        .into_iter()
+        .map(move |folder| folder.join(name))
+        .filter(|program| program.is_file())
 }
 
 /// The first interpreter that starts.
 fn interpreter() -> Option<PathBuf> {
     let asked = |program: PathBuf| {
         let mut command = Command::new(program);
-        let output = command.args(ASK).env_remove("PYTHONPATH").env_remove("PYTHONHOME").output().ok()?;
-        let said = String::from_utf8(output.stdout).ok().filter(|_| output.status.success())?;
+        let output = command
+            .args(ASK)
+            .env_remove("PYTHONPATH")
+            .env_remove("PYTHONHOME")
+            .output()
+            .ok()?;
+        let said = String::from_utf8(output.stdout)
+            .ok()
+            .filter(|_| output.status.success())?;
         Some(PathBuf::from(said.trim())).filter(|path| path.is_absolute())
     };
     on_path("python3").find_map(asked)

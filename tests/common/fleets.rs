@@ -16,7 +16,12 @@ const BASES: [&str; 3] = ["h200-x2", "h200-x4", "h200-x1"];
 /// Versions of the driver; most machines have the first.
 const DRIVERS: [&str; 3] = ["580.159.04", "570.172.08", "580.159.04"];
 /// Models of GPUs; most machines have the first.
-const MODELS: [&str; 4] = ["NVIDIA H200", "NVIDIA H200", "NVIDIA H200", "NVIDIA H100 80GB HBM3"];
+const MODELS: [&str; 4] = [
+    "NVIDIA H200",
+    "NVIDIA H200",
+    "NVIDIA H200",
+    "NVIDIA H100 80GB HBM3",
+];
 
 /// Differences in bytes that are put in. The first is less than what is noise on an H200 (2 MiB).
 pub(crate) const SIZES: [i64; 5] = [1 << 20, 4 << 20, 16 << 20, 64 << 20, 512 << 20];
@@ -69,8 +74,10 @@ pub(crate) struct Generator {
 impl Generator {
     pub(crate) fn new(recipe: Recipe) -> Generator {
         let base = |name: &&str| {
-            let full = report::read(&root().join("reports").join(name)).expect("a committed report");
-            serde_json::to_value(CompactReport::new(&full, |_| true)).expect("a compact report is JSON")
+            let full =
+                report::read(&root().join("reports").join(name)).expect("a committed report");
+            serde_json::to_value(CompactReport::new(&full, |_| true))
+                .expect("a compact report is JSON")
         };
         Generator {
             recipe,
@@ -90,22 +97,38 @@ impl Generator {
         let model = MODELS[of_machine / 7 % MODELS.len()];
         let driver = DRIVERS[of_machine / 31 % DRIVERS.len()];
         report["machine"]["driver_version"] = driver.into();
-        let at =
-            format!("2026-11-{:02}T{:02}:{:02}:{second:02}Z", 1 + machine % 20, machine / 20 % 24, machine / 480 % 60);
+        let at = format!(
+            "2026-11-{:02}T{:02}:{:02}:{second:02}Z",
+            1 + machine % 20,
+            machine / 20 % 24,
+            machine / 480 % 60
+        );
         report["run"]["started_at"] = at.into();
         report["run"]["finished_at"] = Value::Null;
         report["run"]["id"] = format!("run-{machine}-{second}").into();
-        report["run"]["labels"] = json!({ "node": name(machine), "rack": format!("r{}", machine / 32) });
-        let gpus = report["machine"]["gpus"].as_array_mut().expect("a list of GPUs");
+        report["run"]["labels"] =
+            json!({ "node": name(machine), "rack": format!("r{}", machine / 32) });
+        let gpus = report["machine"]["gpus"]
+            .as_array_mut()
+            .expect("a list of GPUs");
         let mut uuids = Vec::new();
         for (place, gpu) in gpus.iter_mut().enumerate() {
             let uuid = format!("GPU-{machine:08x}-0000-4000-9000-{place:012x}");
-            uuids.push((gpu["uuid"].as_str().unwrap_or_default().to_owned(), uuid.clone()));
+            uuids.push((
+                gpu["uuid"].as_str().unwrap_or_default().to_owned(),
+                uuid.clone(),
+            ));
             gpu["uuid"] = uuid.into();
             gpu["name"] = model.into();
         }
-        for calibrated in report["run"]["calibration"].as_array_mut().into_iter().flatten() {
-            let known = uuids.iter().find(|(old, _)| calibrated["uuid"] == old.as_str());
+        for calibrated in report["run"]["calibration"]
+            .as_array_mut()
+            .into_iter()
+            .flatten()
+        {
+            let known = uuids
+                .iter()
+                .find(|(old, _)| calibrated["uuid"] == old.as_str());
             if let Some((_, new)) = known {
                 calibrated["uuid"] = new.as_str().into();
             }
@@ -121,14 +144,24 @@ impl Generator {
     /// Puts one difference into a report, and into the truth.
     fn differ(&mut self, machine: usize, report: &mut Value) {
         let what = self.random.below(5);
-        let scenarios = report["scenarios"].as_array_mut().expect("a list of scenarios");
+        let scenarios = report["scenarios"]
+            .as_array_mut()
+            .expect("a list of scenarios");
         let can = |scenario: &Value| {
-            matches!(scenario["verdict"]["kind"].as_str(), Some("reproduced" | "not_reproduced"))
-                && scenario["cases"][0]["outcomes"].as_array().is_some_and(|all| all.len() == 1)
-                && scenario["cases"][0]["outcomes"][0]["facts"].as_array().is_some_and(|facts| !facts.is_empty())
+            matches!(
+                scenario["verdict"]["kind"].as_str(),
+                Some("reproduced" | "not_reproduced")
+            ) && scenario["cases"][0]["outcomes"]
+                .as_array()
+                .is_some_and(|all| all.len() == 1)
+                && scenario["cases"][0]["outcomes"][0]["facts"]
+                    .as_array()
+                    .is_some_and(|facts| !facts.is_empty())
                 && scenario["cases"][0]["outcomes"][0]["used_bytes"]["gpu0"].is_i64()
         };
-        let able: Vec<usize> = (0..scenarios.len()).filter(|place| can(&scenarios[*place])).collect();
+        let able: Vec<usize> = (0..scenarios.len())
+            .filter(|place| can(&scenarios[*place]))
+            .collect();
         let place = able[self.random.below(able.len())];
         let scenario = &mut scenarios[place];
         let question = scenario["name"].as_str().expect("a name").to_owned();
@@ -136,13 +169,20 @@ impl Generator {
         match what {
             0 => {
                 let is_yes = scenario["verdict"]["kind"] == "reproduced";
-                scenario["verdict"]["kind"] = if is_yes { "not_reproduced" } else { "reproduced" }.into();
+                scenario["verdict"]["kind"] = if is_yes {
+                    "not_reproduced"
+                } else {
+                    "reproduced"
+                }
+                .into();
                 scenario["verdict"]["expectation"] = "unexpected".into();
                 scenario["verdict"]["unexpected"] = json!(["the other answer was expected"]);
                 self.truth.outcomes.insert(outcome("verdict"));
             }
             1 | 2 => {
-                let facts = scenario["cases"][0]["outcomes"][0]["facts"].as_array_mut().expect("a list of facts");
+                let facts = scenario["cases"][0]["outcomes"][0]["facts"]
+                    .as_array_mut()
+                    .expect("a list of facts");
                 let place = self.random.below(facts.len());
                 facts[place][2] = json!([{ "status": "CUDA_ERROR_UNKNOWN" }]);
                 self.truth.outcomes.insert(outcome("fact"));
@@ -159,7 +199,9 @@ impl Generator {
                 let used = &mut scenario["cases"][0]["outcomes"][0]["used_bytes"]["gpu0"];
                 *used = (used.as_i64().unwrap_or(0) + more).into();
                 let case = scenario["cases"][0]["name"].as_str().unwrap_or_default();
-                self.truth.bytes.insert((name(machine), question, format!("{case}/gpu0")), more);
+                self.truth
+                    .bytes
+                    .insert((name(machine), question, format!("{case}/gpu0")), more);
             }
         }
     }
@@ -174,7 +216,10 @@ impl Generator {
                 let cut = text.len() / 4 + self.random.below(text.len() / 2);
                 ("truncated", text.into_bytes()[..cut].to_vec())
             }
-            1 => ("invalid", b"slurmstepd: error: *** STEP 17.0 ON gpu-1 CANCELLED ***\n".to_vec()),
+            1 => (
+                "invalid",
+                b"slurmstepd: error: *** STEP 17.0 ON gpu-1 CANCELLED ***\n".to_vec(),
+            ),
             2 => {
                 report["scenarios"] = json!({ "a": 5 });
                 ("invalid", report.to_string().into_bytes())
@@ -210,11 +255,18 @@ impl Generator {
             }
             10 => {
                 // As deep as a stack is not.
-                ("invalid", format!("{}{}", "[".repeat(200_000), "]".repeat(200_000)).into_bytes())
+                (
+                    "invalid",
+                    format!("{}{}", "[".repeat(200_000), "]".repeat(200_000)).into_bytes(),
+                )
             }
             _ => {
                 // A number that is none.
-                let text = report.to_string().replacen("\"used_bytes\":{", "\"used_bytes\":{\"gpu8\":1e400,", 1);
+                let text = report.to_string().replacen(
+                    "\"used_bytes\":{",
+                    "\"used_bytes\":{\"gpu8\":1e400,",
+                    1,
+                );
                 ("invalid", text.into_bytes())
             }
         };
@@ -257,7 +309,10 @@ impl Iterator for Generator {
         }
         self.count(if is_partial { "partial" } else { "merged" });
         self.truth.machines.insert(name(machine));
-        Some(Document { name: format!("{}.json", name(machine)), bytes: report.to_string().into_bytes() })
+        Some(Document {
+            name: format!("{}.json", name(machine)),
+            bytes: report.to_string().into_bytes(),
+        })
     }
 }
 
@@ -272,8 +327,13 @@ pub(crate) fn name(machine: usize) -> String {
 /// Every figure in bytes of a compact report.
 fn figures(report: &mut Value) -> impl Iterator<Item = &mut Value> {
     let scenarios = report["scenarios"].as_array_mut().into_iter().flatten();
-    let cases = scenarios.filter_map(|scenario| scenario.get_mut("cases")?.as_array_mut()).flatten();
-    let outcomes = cases.filter_map(|case| case.get_mut("outcomes")?.as_array_mut()).flatten();
+    let cases = scenarios
+        .filter_map(|scenario| scenario.get_mut("cases")?.as_array_mut())
+        .flatten();
+    let outcomes = cases
+        .filter_map(|case| case.get_mut("outcomes")?.as_array_mut())
+        .flatten();
     let used = outcomes.filter_map(|outcome| outcome.get_mut("used_bytes")?.as_object_mut());
-    used.flat_map(|used| used.values_mut()).filter(|used| used.is_i64())
+    used.flat_map(|used| used.values_mut())
+        .filter(|used| used.is_i64())
 }

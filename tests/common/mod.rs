@@ -48,15 +48,29 @@ pub(crate) fn gpus() -> usize {
         name.strip_prefix("nvidia")
             .is_some_and(|rest| !rest.is_empty() && rest.bytes().all(|byte| byte.is_ascii_digit()))
     };
-    let names = fs::read_dir("/dev").into_iter().flatten().flatten().map(|entry| entry.file_name());
-    names.filter(|name| name.to_str().is_some_and(is_gpu)).count()
+    let names = fs::read_dir("/dev")
+        .into_iter()
+        .flatten()
+        .flatten()
+        .map(|entry| entry.file_name());
+    names
+        .filter(|name| name.to_str().is_some_and(is_gpu))
+        .count()
 }
 
 /// A command with its environment, as the arguments of another one, such as `timeout 60`.
 pub(crate) fn behind(before: &[&str], command: &Command) -> Command {
-    let mut words = before.iter().map(OsStr::new).chain([command.get_program()]).chain(command.get_args());
+    let mut words = before
+        .iter()
+        .map(OsStr::new)
+        .chain([command.get_program()])
+        .chain(command.get_args());
     let mut behind = Command::new(words.next().expect("a program"));
-    behind.args(words).envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    behind.args(words).envs(
+        command
+            .get_envs()
+            .filter_map(|(name, value)| Some((name, value?))),
+    );
     behind
 }
 
@@ -75,7 +89,10 @@ impl Ran {
     /// Stdout as exactly one JSON document.
     pub(crate) fn json(&self) -> Value {
         serde_json::from_str(&self.stdout).unwrap_or_else(|error| {
-            panic!("stdout is not one JSON document ({error}):\n{}\n{}", self.stdout, self.stderr)
+            panic!(
+                "stdout is not one JSON document ({error}):\n{}\n{}",
+                self.stdout, self.stderr
+            )
         })
     }
 
@@ -93,13 +110,19 @@ impl Ran {
 
     /// This, if these words are on stderr.
     pub(crate) fn says(self, words: &str) -> Ran {
-        assert!(self.stderr.contains(words), "`{words}` is not on stderr: {self:#?}");
+        assert!(
+            self.stderr.contains(words),
+            "`{words}` is not on stderr: {self:#?}"
+        );
         self
     }
 
     /// This, if these words are on stdout.
     pub(crate) fn prints(self, words: &str) -> Ran {
-        assert!(self.stdout.contains(words), "`{words}` is not on stdout: {self:#?}");
+        assert!(
+            self.stdout.contains(words),
+            "`{words}` is not on stdout: {self:#?}"
+        );
         self
     }
 }
@@ -110,7 +133,12 @@ pub(crate) struct Scratch(tempfile::TempDir);
 
 impl Scratch {
     pub(crate) fn new() -> Scratch {
-        Scratch(tempfile::Builder::new().prefix("pitfalls-test-").tempdir().expect("a folder of our own"))
+        Scratch(
+            tempfile::Builder::new()
+                .prefix("pitfalls-test-")
+                .tempdir()
+                .expect("a folder of our own"),
+        )
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -161,7 +189,11 @@ impl Scratch {
         let file = |name| File::create(self.path().join(name)).expect("a file of our own");
         command.stdout(file("stdout")).stderr(file("stderr"));
         let child = command.spawn().expect("the program starts");
-        Running { child, folder: self.path().to_path_buf(), command: format!("{command:?}") }
+        Running {
+            child,
+            folder: self.path().to_path_buf(),
+            command: format!("{command:?}"),
+        }
     }
 
     /// Runs a program to its end.
@@ -176,15 +208,32 @@ impl Scratch {
 
     /// A simulated run whose report goes to this folder and to stdout, not yet started.
     pub(crate) fn simulating(&self, machine: &str, selectors: &[&str], more: &[&str]) -> Command {
-        self.command(&[&["run"], selectors, &["--on", machine, "--json", "--out", &self.at("reports")], more].concat())
+        self.command(
+            &[
+                &["run"],
+                selectors,
+                &["--on", machine, "--json", "--out", &self.at("reports")],
+                more,
+            ]
+            .concat(),
+        )
     }
 
     /// Runs scenarios on a simulated machine, each case once, and hands over the report.
-    pub(crate) fn simulate(&self, machine: &str, selectors: &[&str], more: &[&str]) -> (Ran, Report) {
+    pub(crate) fn simulate(
+        &self,
+        machine: &str,
+        selectors: &[&str],
+        more: &[&str],
+    ) -> (Ran, Report) {
         let ran = self.simulated(machine, selectors, more);
         let report = serde_json::from_value(ran.json());
-        let report =
-            report.unwrap_or_else(|error| panic!("stdout is no report ({error}):\n{}\n{}", ran.stdout, ran.stderr));
+        let report = report.unwrap_or_else(|error| {
+            panic!(
+                "stdout is no report ({error}):\n{}\n{}",
+                ran.stdout, ran.stderr
+            )
+        });
         (ran, report)
     }
 
@@ -210,10 +259,15 @@ impl Scratch {
             let bytes = fs::read(format!("/proc/{pid}/{name}")).unwrap_or_default();
             String::from_utf8_lossy(&bytes).replace('\0', " ")
         };
-        let pids = fs::read_dir("/proc").expect("/proc").flatten().filter_map(|entry| {
-            let pid: i32 = entry.file_name().to_str()?.parse().ok()?;
-            read(pid, "environ").contains(&mark).then(|| (pid, read(pid, "cmdline")))
-        });
+        let pids = fs::read_dir("/proc")
+            .expect("/proc")
+            .flatten()
+            .filter_map(|entry| {
+                let pid: i32 = entry.file_name().to_str()?.parse().ok()?;
+                read(pid, "environ")
+                    .contains(&mark)
+                    .then(|| (pid, read(pid, "cmdline")))
+            });
         pids.collect()
     }
 
@@ -222,9 +276,13 @@ impl Scratch {
     pub(crate) fn sleeper(&self) -> i32 {
         eventually("a worker is in the middle of a step", LONGEST, || {
             let sleeps = |(pid, line): &(i32, String)| {
-                (line.contains("__worker") || line.contains("__child")) && is_in_call(*pid, libc::SYS_clock_nanosleep)
+                (line.contains("__worker") || line.contains("__child"))
+                    && is_in_call(*pid, libc::SYS_clock_nanosleep)
             };
-            self.processes().iter().find(|it| sleeps(it)).map(|(pid, _)| *pid)
+            self.processes()
+                .iter()
+                .find(|it| sleeps(it))
+                .map(|(pid, _)| *pid)
         })
     }
 
@@ -268,8 +326,10 @@ impl Running {
         let (started, longest) = (Instant::now(), longest.max(LONGEST));
         loop {
             if let Some(status) = self.child.try_wait().expect("it can be waited for") {
-                let text =
-                    |name| String::from_utf8_lossy(&fs::read(self.folder.join(name)).unwrap_or_default()).into_owned();
+                let text = |name| {
+                    String::from_utf8_lossy(&fs::read(self.folder.join(name)).unwrap_or_default())
+                        .into_owned()
+                };
                 return Ran {
                     command: self.command,
                     code: status.code(),
@@ -291,7 +351,9 @@ impl Running {
 /// The names of what is in a folder, in order.
 pub(crate) fn names_in(folder: impl AsRef<Path>) -> Vec<String> {
     let entries = fs::read_dir(folder).expect("a folder").flatten();
-    let mut names: Vec<String> = entries.map(|it| it.file_name().to_string_lossy().into_owned()).collect();
+    let mut names: Vec<String> = entries
+        .map(|it| it.file_name().to_string_lossy().into_owned())
+        .collect();
     names.sort();
     names
 }
@@ -312,10 +374,23 @@ pub(crate) fn read_json<T: DeserializeOwned>(path: impl AsRef<Path>) -> T {
 /// one's descriptor, and a file that is open for writing does not run (`ETXTBSY`).
 pub(crate) fn script(path: &Path, text: &str) {
     let mut install = Command::new("install");
-    let install = install.args([OsStr::new("--mode=755"), OsStr::new("/dev/stdin"), path.as_os_str()]);
+    let install = install.args([
+        OsStr::new("--mode=755"),
+        OsStr::new("/dev/stdin"),
+        path.as_os_str(),
+    ]);
     let mut install = install.stdin(Stdio::piped()).spawn().expect("install");
-    install.stdin.take().expect("a pipe").write_all(text.as_bytes()).expect("it reads");
-    assert!(install.wait().expect("it ends").success(), "{}", path.display());
+    install
+        .stdin
+        .take()
+        .expect("a pipe")
+        .write_all(text.as_bytes())
+        .expect("it reads");
+    assert!(
+        install.wait().expect("it ends").success(),
+        "{}",
+        path.display()
+    );
 }
 
 /// The program as it would be on a machine with GPUs: its simulated machine answers, and its reports say that a real driver
@@ -340,22 +415,34 @@ exit $code
 }
 
 /// Waits until something holds, and fails where it does not in time: `longest`, or [`LONGEST`] if that is more.
-pub(crate) fn eventually<T>(what: &str, longest: Duration, mut test: impl FnMut() -> Option<T>) -> T {
+pub(crate) fn eventually<T>(
+    what: &str,
+    longest: Duration,
+    mut test: impl FnMut() -> Option<T>,
+) -> T {
     let (started, longest) = (Instant::now(), longest.max(LONGEST));
     loop {
         if let Some(found) = test() {
             return found;
         }
-        assert!(started.elapsed() < longest, "not within {longest:?}: {what}");
+        assert!(
+            started.elapsed() < longest,
+            "not within {longest:?}: {what}"
+        );
         std::thread::sleep(Duration::from_millis(10));
     }
 }
 
 /// Whether a thread of a process is in a system call of this number.
 pub(crate) fn is_in_call(pid: i32, number: i64) -> bool {
-    let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    let threads = fs::read_dir(format!("/proc/{pid}/task"))
+        .into_iter()
+        .flatten()
+        .flatten();
     let calls = threads.filter_map(|thread| fs::read_to_string(thread.path().join("syscall")).ok());
-    calls.into_iter().any(|call| call.split_whitespace().next() == Some(number.to_string().as_str()))
+    calls
+        .into_iter()
+        .any(|call| call.split_whitespace().next() == Some(number.to_string().as_str()))
 }
 
 /// All questions, asked once on a simulated machine with two GPUs, as reports of a part each that are made side by side.
@@ -368,36 +455,57 @@ pub(crate) fn all_simulated() -> &'static [Report] {
         fs::create_dir_all(&folder).expect("a folder of our own");
         let lock = File::create(folder.join("lock")).expect("a file of our own");
         lock.lock().expect("it can be locked");
-        let built = fs::metadata(PROGRAM).and_then(|file| file.modified()).expect("the program is there");
-        let built = built.duration_since(UNIX_EPOCH).expect("it was built after 1970").as_nanos();
+        let built = fs::metadata(PROGRAM)
+            .and_then(|file| file.modified())
+            .expect("the program is there");
+        let built = built
+            .duration_since(UNIX_EPOCH)
+            .expect("it was built after 1970")
+            .as_nanos();
         let kept = folder.join(format!("{}-{built}.json", parent_id()));
         if let Ok(text) = fs::read(&kept) {
             return serde_json::from_slice(&text).expect("reports of this program");
         }
         let reports = ask_all();
-        for earlier in fs::read_dir(&folder).expect("our folder").flatten().filter(|file| file.file_name() != "lock") {
+        for earlier in fs::read_dir(&folder)
+            .expect("our folder")
+            .flatten()
+            .filter(|file| file.file_name() != "lock")
+        {
             let _ = fs::remove_file(earlier.path());
         }
-        fs::write(&kept, serde_json::to_vec(&reports).expect("reports are JSON")).expect("a file of our own");
+        fs::write(
+            &kept,
+            serde_json::to_vec(&reports).expect("reports are JSON"),
+        )
+        .expect("a file of our own");
         reports
     })
 }
 
 /// Four parts keep two cores busy, because a run waits for its processes half of the time.
 fn ask_all() -> Vec<Report> {
-    let allowed: Vec<&str> = Hazard::ALL.iter().flat_map(|hazard| ["--allow", hazard.name()]).collect();
+    let allowed: Vec<&str> = Hazard::ALL
+        .iter()
+        .flat_map(|hazard| ["--allow", hazard.name()])
+        .collect();
     std::thread::scope(|scope| {
         let parts = ["1/4", "2/4", "3/4", "4/4"].map(|part| {
             let more = [&["--repeat", "1", "--shard", part][..], &allowed].concat();
             scope.spawn(move || Scratch::new().simulate("sim:h200-x2", &["all"], &more).1)
         });
-        parts.map(|part| part.join().expect("a part of the questions is answered")).into()
+        parts
+            .map(|part| part.join().expect("a part of the questions is answered"))
+            .into()
     })
 }
 
 /// A scenario's part of a report, by the instance's name.
 pub(crate) fn part<'r>(report: &'r Report, name: &str) -> &'r ScenarioReport {
-    let found = report.scenarios.iter().find(|scenario| scenario.name == name);
+    let found = report
+        .scenarios
+        .iter()
+        .find(|scenario| scenario.name == name);
     found.unwrap_or_else(|| panic!("{name} is not in the report"))
 }
 
@@ -405,7 +513,10 @@ pub(crate) fn part<'r>(report: &'r Report, name: &str) -> &'r ScenarioReport {
 pub(crate) fn against_schema(name: &str, document: &Value) -> Vec<String> {
     let schema = read_json(root().join(format!("reports/{name}.schema.json")));
     let validator = jsonschema::validator_for(&schema).expect("a schema can be used");
-    validator.iter_errors(document).map(|error| format!("{}: {error}", error.instance_path())).collect()
+    validator
+        .iter_errors(document)
+        .map(|error| format!("{}: {error}", error.instance_path()))
+        .collect()
 }
 
 /// The reports that are committed: folder names and paths.
@@ -432,6 +543,9 @@ pub(crate) fn committed_documents(file: &str) -> Vec<(String, PathBuf)> {
 
 /// Every file of the committed evidence.
 pub(crate) fn evidence() -> Vec<PathBuf> {
-    let find = |one: &evidence::Listed| one.find(&root().join("reports")).unwrap_or_else(|error| panic!("{error}"));
+    let find = |one: &evidence::Listed| {
+        one.find(&root().join("reports"))
+            .unwrap_or_else(|error| panic!("{error}"))
+    };
     evidence::listed().iter().map(find).collect()
 }

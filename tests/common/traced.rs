@@ -18,7 +18,10 @@ impl Node {
     pub(crate) fn new(machine: &str) -> Node {
         let scratch = Scratch::new();
         let links = cuda_pitfalls::simulated::lay_out(machine, &scratch.path().join("machine"));
-        Node { links: links.expect("the simulated machine is laid out"), scratch }
+        Node {
+            links: links.expect("the simulated machine is laid out"),
+            scratch,
+        }
     }
 
     /// A file of this node's folder.
@@ -29,7 +32,10 @@ impl Node {
     /// A command that finds the simulated machine, not yet started.
     pub(crate) fn command(&self, program: impl AsRef<OsStr>) -> Command {
         let mut command = Command::new(program);
-        command.env("LD_LIBRARY_PATH", &self.links).env("TMPDIR", self.scratch.path()).stdin(Stdio::null());
+        command
+            .env("LD_LIBRARY_PATH", &self.links)
+            .env("TMPDIR", self.scratch.path())
+            .stdin(Stdio::null());
         command
     }
 
@@ -42,9 +48,21 @@ impl Node {
     pub(crate) fn compile(&self, source: &str, name: &str, options: &[&str]) -> PathBuf {
         let out = self.file(name);
         let mut command = Command::new("cc");
-        command.args(["-Wall", "-Werror", "-g", "-O1", "-o"]).arg(&out).arg(root().join(source)).args(options);
-        let output = command.arg("-ldl").arg("-lpthread").output().expect("cc starts");
-        assert!(output.status.success(), "{source} does not compile:\n{}", String::from_utf8_lossy(&output.stderr));
+        command
+            .args(["-Wall", "-Werror", "-g", "-O1", "-o"])
+            .arg(&out)
+            .arg(root().join(source))
+            .args(options);
+        let output = command
+            .arg("-ldl")
+            .arg("-lpthread")
+            .output()
+            .expect("cc starts");
+        assert!(
+            output.status.success(),
+            "{source} does not compile:\n{}",
+            String::from_utf8_lossy(&output.stderr)
+        );
         out
     }
 
@@ -56,7 +74,11 @@ impl Node {
             return out;
         }
         let folder = format!("-L{}", self.links.display());
-        let linked: &[&str] = if name == "linked.c" { &[&folder, "-l:libcuda.so.1"] } else { &[] };
+        let linked: &[&str] = if name == "linked.c" {
+            &[&folder, "-l:libcuda.so.1"]
+        } else {
+            &[]
+        };
         self.compile(&traced(name).to_string_lossy(), &named, linked)
     }
 }
@@ -79,7 +101,11 @@ pub(crate) const LATE: &str = "within two seconds";
 /// another failure than a stack that is wrong.
 pub(crate) fn in_time<T>(is_late: impl Fn(&T) -> bool, attempt: impl FnMut() -> T) -> T {
     let mut attempts = std::iter::repeat_with(attempt);
-    attempts.by_ref().take(2).find(|one| !is_late(one)).unwrap_or_else(|| attempts.next().expect("another attempt"))
+    attempts
+        .by_ref()
+        .take(2)
+        .find(|one| !is_late(one))
+        .unwrap_or_else(|| attempts.next().expect("another attempt"))
 }
 
 /// A program of `tests/traced`, by its path below the package.
@@ -90,16 +116,22 @@ pub(crate) fn traced(name: impl AsRef<Path>) -> PathBuf {
 /// What a program says that a trace of it shows: the label and the event, in the order of the file.
 pub(crate) fn events(program: &Path) -> Vec<(String, String)> {
     let text = text(program);
-    let said = text.lines().filter_map(|line| line.trim_start_matches(['#', ' ', '*']).strip_prefix("shows "));
+    let said = text.lines().filter_map(|line| {
+        line.trim_start_matches(['#', ' ', '*'])
+            .strip_prefix("shows ")
+    });
     let said = said.filter_map(|line| line.split_once(": "));
-    said.map(|(label, event)| (label.to_string(), event.to_string())).collect()
+    said.map(|(label, event)| (label.to_string(), event.to_string()))
+        .collect()
 }
 
 /// The line of a program at which the stack of a label's event points, from 1 on.
 pub(crate) fn lines_of(program: &Path) -> BTreeMap<String, u32> {
     let mut lines = BTreeMap::new();
     for (number, line) in (1..).zip(text(program).lines()) {
-        let Some((_, labels)) = line.split_once("here: ") else { continue };
+        let Some((_, labels)) = line.split_once("here: ") else {
+            continue;
+        };
         for label in labels.trim_end_matches("*/").split(',') {
             lines.insert(label.trim().to_string(), number);
         }
@@ -134,7 +166,12 @@ pub(crate) const PROGRAMS: &[Program] = &[
     Program("late_limit.py", &[], Some(0), "late 1\n"),
     Program("closes_fds.py", &[], Some(0), "done\n"),
     Program("absolute_path.py", &[], Some(0), "done\n"),
-    Program("many_children.py", &["20", "3"], Some(0), "children 20 failed 0\n"),
+    Program(
+        "many_children.py",
+        &["20", "3"],
+        Some(0),
+        "children 20 failed 0\n",
+    ),
     Program("many_children.py", &[], Some(0), "children 200 failed 0\n"),
     Program("setuid.py", &[], Some(0), "root False\ndone\n"),
     Program("exec_in_thread.py", &[], Some(0), "done\n"),
@@ -157,7 +194,12 @@ pub(crate) const PROGRAMS: &[Program] = &[
     Program("late_mask.c", &[], Some(0), "devices 2\n"),
     Program("linked.c", &[], Some(0), "done 0\n"),
     Program("by_address.c", &[], Some(0), "done 0, no such function 0\n"),
-    Program("launch_loop.c", &["1000"], Some(0), "launches 1000, ns_per_launch "),
+    Program(
+        "launch_loop.c",
+        &["1000"],
+        Some(0),
+        "launches 1000, ns_per_launch ",
+    ),
     Program("no_cuda.c", &[], Some(0), "0\n"),
     Program("threads.c", &[], Some(0), "failed 0\n"),
 ];
@@ -172,7 +214,9 @@ pub(crate) fn command(node: &Node, program: &Program) -> Command {
     let mut command = if program.0.ends_with(".py") {
         let mut command = node.command("python3");
         // Compiled files stay out of the checkout.
-        command.arg(root().join(traced(program.0))).env("PYTHONDONTWRITEBYTECODE", "1");
+        command
+            .arg(root().join(traced(program.0)))
+            .env("PYTHONDONTWRITEBYTECODE", "1");
         command
     } else {
         node.command(node.program(program.0))

@@ -11,9 +11,11 @@ pub(crate) struct Test {
 }
 
 pub(crate) fn trial(group: &str, test: Test) -> Trial {
-    Trial::ignorable_test(format!("{group}::{}", test.name), move || match test.missing {
-        Some(missing) => Ok(Completion::ignored_with(missing)),
-        None => caught(test.run).map(|()| Completion::Completed),
+    Trial::ignorable_test(format!("{group}::{}", test.name), move || {
+        match test.missing {
+            Some(missing) => Ok(Completion::ignored_with(missing)),
+            None => caught(test.run).map(|()| Completion::Completed),
+        }
     })
 }
 
@@ -21,7 +23,9 @@ pub(crate) fn trial(group: &str, test: Test) -> Trial {
 fn caught(test: fn()) -> Result<(), Failed> {
     std::panic::catch_unwind(test).map_err(|payload| {
         let text = payload.downcast_ref::<String>().cloned();
-        text.or_else(|| payload.downcast_ref::<&str>().map(ToString::to_string)).unwrap_or_default().into()
+        text.or_else(|| payload.downcast_ref::<&str>().map(ToString::to_string))
+            .unwrap_or_default()
+            .into()
     })
 }
 

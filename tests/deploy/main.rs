@@ -15,7 +15,10 @@ use crate::common::{root, trials};
 /// They wait for other processes most of the time.
 pub(crate) fn all() -> Vec<Trial> {
     let tests = [node::tests(), kubernetes::tests(), slurm::tests()].concat();
-    tests.into_iter().map(|test| trials::trial("deploy", test)).collect()
+    tests
+        .into_iter()
+        .map(|test| trials::trial("deploy", test))
+        .collect()
 }
 
 fn deploy(name: &str) -> PathBuf {

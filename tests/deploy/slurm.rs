@@ -22,12 +22,30 @@ pub(crate) fn tests() -> Vec<Test> {
     let missing = cluster::missing();
     let tests: [(&str, fn()); 5] = [
         ("every_node_has_a_report", every_node_has_a_report),
-        ("a_job_that_is_cancelled_keeps_what_it_has", a_job_that_is_cancelled_keeps_what_it_has),
-        ("a_node_that_is_lost_is_missing", a_node_that_is_lost_is_missing),
-        ("a_health_check_comments_its_node", a_health_check_comments_its_node),
-        ("a_health_check_drains_only_if_told_to", a_health_check_drains_only_if_told_to),
+        (
+            "a_job_that_is_cancelled_keeps_what_it_has",
+            a_job_that_is_cancelled_keeps_what_it_has,
+        ),
+        (
+            "a_node_that_is_lost_is_missing",
+            a_node_that_is_lost_is_missing,
+        ),
+        (
+            "a_health_check_comments_its_node",
+            a_health_check_comments_its_node,
+        ),
+        (
+            "a_health_check_drains_only_if_told_to",
+            a_health_check_drains_only_if_told_to,
+        ),
     ];
-    tests.map(|(name, run)| Test { name, missing: missing.clone(), run }).into()
+    tests
+        .map(|(name, run)| Test {
+            name,
+            missing: missing.clone(),
+            run,
+        })
+        .into()
 }
 
 /// The names of the files below a folder, at any depth, hidden ones too.
@@ -36,7 +54,11 @@ fn files(folder: &Path) -> BTreeSet<String> {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();
         if entry.path().is_dir() {
-            found.extend(files(&entry.path()).into_iter().map(|file| format!("{name}/{file}")));
+            found.extend(
+                files(&entry.path())
+                    .into_iter()
+                    .map(|file| format!("{name}/{file}")),
+            );
         } else {
             found.insert(name);
         }
@@ -47,13 +69,32 @@ fn files(folder: &Path) -> BTreeSet<String> {
 /// Submits the audit of all three nodes.
 fn audit(cluster: &Cluster, arguments: &[&str]) -> u32 {
     let job = root().join("deploy/slurm/audit.sbatch");
-    let (job, out) = (job.to_string_lossy().into_owned(), cluster.path().join("out").to_string_lossy().into_owned());
-    cluster.submit(&[&["--nodes=3", "--gpus-per-node=2", &job, &out, "--on", "sim:h200-x2"][..], arguments].concat())
+    let (job, out) = (
+        job.to_string_lossy().into_owned(),
+        cluster.path().join("out").to_string_lossy().into_owned(),
+    );
+    cluster.submit(
+        &[
+            &[
+                "--nodes=3",
+                "--gpus-per-node=2",
+                &job,
+                &out,
+                "--on",
+                "sim:h200-x2",
+            ][..],
+            arguments,
+        ]
+        .concat(),
+    )
 }
 
 /// The names of the reports of these nodes, and of what is beside them.
 fn expected(nodes: &[&str]) -> BTreeSet<String> {
-    let mut names: BTreeSet<String> = nodes.iter().map(|node| format!("reports/{node}.json")).collect();
+    let mut names: BTreeSet<String> = nodes
+        .iter()
+        .map(|node| format!("reports/{node}.json"))
+        .collect();
     names.insert("hosts.txt".into());
     names.insert("fleet.json".into());
     names
@@ -62,44 +103,85 @@ fn expected(nodes: &[&str]) -> BTreeSet<String> {
 /// Checks who is missing from the merged document.
 fn merged(folder: &Path, machines: usize, missing: &[&str]) {
     let fleet: Value = read_json(folder.join("fleet.json"));
-    assert_eq!(fleet["machines"].as_array().map(Vec::len), Some(machines), "{fleet}");
-    assert_eq!(fleet["expected"]["missing"], serde_json::json!(missing), "{fleet}");
+    assert_eq!(
+        fleet["machines"].as_array().map(Vec::len),
+        Some(machines),
+        "{fleet}"
+    );
+    assert_eq!(
+        fleet["expected"]["missing"],
+        serde_json::json!(missing),
+        "{fleet}"
+    );
 }
 
 fn every_node_has_a_report() {
     let cluster = Cluster::start(3, |at| {
-        script(&at.join("program"), &format!("#!/bin/sh\nexec {PROGRAM} \"$@\"\n"));
+        script(
+            &at.join("program"),
+            &format!("#!/bin/sh\nexec {PROGRAM} \"$@\"\n"),
+        );
         String::new()
     });
-    let job = audit(&cluster, &["visibility/empty-mask-hides-all", "--repeat", "1"]);
+    let job = audit(
+        &cluster,
+        &["visibility/empty-mask-hides-all", "--repeat", "1"],
+    );
     assert_eq!(cluster.ended(job), "COMPLETED 0:0", "{}", cluster.logs());
     let folder = cluster.path().join("out").join(job.to_string());
     assert_eq!(files(&folder), expected(&["node1", "node2", "node3"]));
-    assert_eq!(fs::read_to_string(folder.join("hosts.txt")).expect("it is there"), "node1\nnode2\nnode3\n");
+    assert_eq!(
+        fs::read_to_string(folder.join("hosts.txt")).expect("it is there"),
+        "node1\nnode2\nnode3\n"
+    );
     for node in ["node1", "node2", "node3"] {
-        let report = cuda_pitfalls::report::read(&folder.join(format!("reports/{node}.json"))).expect("a report");
-        assert_eq!(report.run.labels.get("node").map(String::as_str), Some(node));
+        let report = cuda_pitfalls::report::read(&folder.join(format!("reports/{node}.json")))
+            .expect("a report");
+        assert_eq!(
+            report.run.labels.get("node").map(String::as_str),
+            Some(node)
+        );
         assert!(report.complete && report.provenance == Provenance::Simulated);
     }
     merged(&folder, 3, &[]);
-    assert!(cluster.logs().contains("3 of 3 nodes have a report"), "{}", cluster.logs());
+    assert!(
+        cluster.logs().contains("3 of 3 nodes have a report"),
+        "{}",
+        cluster.logs()
+    );
     cluster.end();
 }
 
 /// A cluster with an audit of so many attempts, and its job, when these nodes have answered a question.
 fn in_the_middle(nodes: &[&str], attempts: &str) -> (Cluster, u32) {
     let cluster = Cluster::start(3, |at| {
-        script(&at.join("program"), &format!("#!/bin/sh\nexec {PROGRAM} \"$@\"\n"));
+        script(
+            &at.join("program"),
+            &format!("#!/bin/sh\nexec {PROGRAM} \"$@\"\n"),
+        );
         // Each node has a folder for temporary files of its own, as each machine has.
         let tmp = at.join("tmp/$SLURMD_NODENAME").display().to_string();
-        script(&at.join("task"), &format!("#!/bin/sh\nmkdir -p {tmp}\necho export TMPDIR={tmp}\n"));
+        script(
+            &at.join("task"),
+            &format!("#!/bin/sh\nmkdir -p {tmp}\necho export TMPDIR={tmp}\n"),
+        );
         format!("TaskProlog={}/task\n", at.display())
     });
-    let job = audit(&cluster, &["visibility/empty-mask-hides-all", "visibility/uuid-*", "--repeat", attempts]);
+    let job = audit(
+        &cluster,
+        &[
+            "visibility/empty-mask-hides-all",
+            "visibility/uuid-*",
+            "--repeat",
+            attempts,
+        ],
+    );
     let tmp = cluster.path().join("tmp");
     for node in nodes {
         eventually(&format!("{node} has answered a question"), LONGEST, || {
-            let file = files(&tmp.join(node)).into_iter().find(|file| file.ends_with("report.json"))?;
+            let file = files(&tmp.join(node))
+                .into_iter()
+                .find(|file| file.ends_with("report.json"))?;
             // It is there before the first answer is.
             let report = cuda_pitfalls::report::read(&tmp.join(node).join(file)).ok()?;
             (!report.scenarios.is_empty()).then_some(())
@@ -115,11 +197,19 @@ fn a_job_that_is_cancelled_keeps_what_it_has() {
     cluster.ask(&["scancel", &job.to_string()]);
     let folder = cluster.path().join("out").join(job.to_string());
     eventually("each node has kept its report", LONGEST, || {
-        nodes.iter().all(|node| folder.join(format!("reports/{node}.json")).exists()).then_some(())
+        nodes
+            .iter()
+            .all(|node| folder.join(format!("reports/{node}.json")).exists())
+            .then_some(())
     });
     for node in nodes {
-        let report = cuda_pitfalls::report::read(&folder.join(format!("reports/{node}.json"))).expect("a report");
-        assert!(!report.complete && !report.scenarios.is_empty(), "{node}: {:?}", report.run.interrupted);
+        let report = cuda_pitfalls::report::read(&folder.join(format!("reports/{node}.json")))
+            .expect("a report");
+        assert!(
+            !report.complete && !report.scenarios.is_empty(),
+            "{node}: {:?}",
+            report.run.interrupted
+        );
     }
     cluster.end();
 }
@@ -130,15 +220,32 @@ fn a_node_that_is_lost_is_missing() {
     let ended = cluster.ended(job);
     assert_eq!(ended, "FAILED 3:0", "inconclusive\n{}", cluster.logs());
     let folder = cluster.path().join("out").join(job.to_string());
-    assert_eq!(files(&folder), expected(&["node1", "node2"]), "{}", cluster.logs());
-    assert_eq!(fs::read_to_string(folder.join("hosts.txt")).expect("it is there"), "node1\nnode2\nnode3\n");
+    assert_eq!(
+        files(&folder),
+        expected(&["node1", "node2"]),
+        "{}",
+        cluster.logs()
+    );
+    assert_eq!(
+        fs::read_to_string(folder.join("hosts.txt")).expect("it is there"),
+        "node1\nnode2\nnode3\n"
+    );
     for node in ["node1", "node2"] {
-        let report = cuda_pitfalls::report::read(&folder.join(format!("reports/{node}.json"))).expect("a report");
+        let report = cuda_pitfalls::report::read(&folder.join(format!("reports/{node}.json")))
+            .expect("a report");
         assert!(report.complete, "{node} goes on when another node is lost");
     }
     merged(&folder, 2, &["node3"]);
-    assert!(cluster.logs().contains("no report from node3\n"), "{}", cluster.logs());
-    assert!(cluster.logs().contains("2 of 3 nodes have a report"), "{}", cluster.logs());
+    assert!(
+        cluster.logs().contains("no report from node3\n"),
+        "{}",
+        cluster.logs()
+    );
+    assert!(
+        cluster.logs().contains("2 of 3 nodes have a report"),
+        "{}",
+        cluster.logs()
+    );
     cluster.end();
 }
 
@@ -167,7 +274,10 @@ fn health_check(at: &Path) -> String {
         check.display()
     );
     script(&at.join("health"), &text);
-    format!("HealthCheckProgram={}/health\nHealthCheckInterval=2\n", at.display())
+    format!(
+        "HealthCheckProgram={}/health\nHealthCheckInterval=2\n",
+        at.display()
+    )
 }
 
 /// Waits until a whole health check of this node has run: from the start of one to the start of the next but one.
@@ -175,7 +285,9 @@ fn checked(cluster: &Cluster, node: &str) {
     let status = cluster.path().join(format!("state-of-{node}/status"));
     for _ in 0..2 {
         fs::remove_file(&status).expect("the check has written it");
-        eventually("the check has run again", LONGEST, || status.exists().then_some(()));
+        eventually("the check has run again", LONGEST, || {
+            status.exists().then_some(())
+        });
     }
 }
 
@@ -191,13 +303,22 @@ fn a_health_check_comments_its_node() {
     });
     let comment = |node: &str| cluster.field(node, "Comment").unwrap_or_default();
     let commented = "cuda-pitfalls: 1/1 unexpected: reproduced, slurm/not-as-expected";
-    eventually("node2 has a comment", LONGEST, || (comment("node2") == commented).then_some(()));
+    eventually("node2 has a comment", LONGEST, || {
+        (comment("node2") == commented).then_some(())
+    });
     assert_eq!(comment("node1"), "");
     // Somebody else's.
-    cluster.ask(&["scontrol", "update", "nodename=node3", "comment=fan 4 is loud"]);
+    cluster.ask(&[
+        "scontrol",
+        "update",
+        "nodename=node3",
+        "comment=fan 4 is loud",
+    ]);
     configure(cluster.path(), "node2", AS_EXPECTED, "comment");
     checked(&cluster, "node3");
-    eventually("node2 has none any more", LONGEST, || comment("node2").is_empty().then_some(()));
+    eventually("node2 has none any more", LONGEST, || {
+        comment("node2").is_empty().then_some(())
+    });
     assert_eq!(comment("node3"), "fan 4 is loud");
     let states = cluster.ask(&["sinfo", "--Node", "--noheader", "--format=%T"]);
     assert!(states.lines().all(|state| state == "idle"), "{states}");
@@ -211,14 +332,30 @@ fn a_health_check_drains_only_if_told_to() {
         health_check(at)
     });
     let state = |node: &str| cluster.field(node, "State").unwrap_or_default();
-    eventually("node1 is drained", LONGEST, || cluster.field("node1", "State")?.contains("DRAIN").then_some(()));
+    eventually("node1 is drained", LONGEST, || {
+        cluster
+            .field("node1", "State")?
+            .contains("DRAIN")
+            .then_some(())
+    });
     let reason = cluster.field("node1", "Reason").unwrap_or_default();
-    assert!(reason.starts_with("cuda-pitfalls: 1/1 unexpected"), "{reason}");
+    assert!(
+        reason.starts_with("cuda-pitfalls: 1/1 unexpected"),
+        "{reason}"
+    );
     assert!(!state("node2").contains("DRAIN"), "{}", state("node2"));
     configure(cluster.path(), "node1", AS_EXPECTED, "drain");
-    eventually("node1 is back", LONGEST, || (!state("node1").contains("DRAIN")).then_some(()));
+    eventually("node1 is back", LONGEST, || {
+        (!state("node1").contains("DRAIN")).then_some(())
+    });
     // Drained by somebody else, it stays so.
-    cluster.ask(&["scontrol", "update", "nodename=node1", "state=drain", "reason=fan 4 is loud"]);
+    cluster.ask(&[
+        "scontrol",
+        "update",
+        "nodename=node1",
+        "state=drain",
+        "reason=fan 4 is loud",
+    ]);
     checked(&cluster, "node1");
     assert!(state("node1").contains("DRAIN"), "{}", state("node1"));
     cluster.end();

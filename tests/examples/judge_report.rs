@@ -33,11 +33,23 @@ fn main() -> ExitCode {
 
 /// Which verdicts are other ones now, and how a run with these verdicts ends.
 fn judge_again(report: &mut Report) -> (Vec<String>, Exit) {
-    let before: Vec<_> = report.scenarios.iter().map(|scenario| scenario.verdict.kind).collect();
+    let before: Vec<_> = report
+        .scenarios
+        .iter()
+        .map(|scenario| scenario.verdict.kind)
+        .collect();
     judge::rejudge(report);
-    let pairs = before.iter().zip(&report.scenarios).filter(|(before, scenario)| **before != scenario.verdict.kind);
+    let pairs = before
+        .iter()
+        .zip(&report.scenarios)
+        .filter(|(before, scenario)| **before != scenario.verdict.kind);
     let changes = pairs.map(|(before, scenario)| {
-        format!("{}: {}, was {}", scenario.name, scenario.verdict.kind.name(), before.name())
+        format!(
+            "{}: {}, was {}",
+            scenario.name,
+            scenario.verdict.kind.name(),
+            before.name()
+        )
     });
     (changes.collect(), Exit::of_report(&report.view()))
 }
@@ -52,10 +64,16 @@ mod tests {
         let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/reports/h200-x2");
         let mut report = report::read(folder.as_ref()).expect("a committed report can be read");
         assert_eq!(judge_again(&mut report), (Vec::new(), Exit::Ok));
-        let forged =
-            report.scenarios.iter_mut().find(|it| it.name == "visibility/mask-after-nvml").expect("it is there");
+        let forged = report
+            .scenarios
+            .iter_mut()
+            .find(|it| it.name == "visibility/mask-after-nvml")
+            .expect("it is there");
         forged.verdict.kind = Kind::Reproduced;
         let (changes, _) = judge_again(&mut report);
-        assert_eq!(changes, ["visibility/mask-after-nvml: not_reproduced, was reproduced"]);
+        assert_eq!(
+            changes,
+            ["visibility/mask-after-nvml: not_reproduced, was reproduced"]
+        );
     }
 }

@@ -21,13 +21,24 @@ fn main() -> ExitCode {
 
 /// One line for each visible GPU, or why there is none.
 fn answer(mask: &str, uuids: &[String]) -> String {
-    let parsed = mask::parse(Some(mask), std::env::var("CUDA_DEVICE_ORDER").ok().as_deref(), uuids);
+    let parsed = mask::parse(
+        Some(mask),
+        std::env::var("CUDA_DEVICE_ORDER").ok().as_deref(),
+        uuids,
+    );
     match parsed.status {
         InitStatus::Success => {
             let seen = parsed.gpus.iter().enumerate();
-            seen.filter_map(|(device, gpu)| Some(format!("device {device} is {}\n", uuids.get(*gpu)?))).collect()
+            seen.filter_map(|(device, gpu)| {
+                Some(format!("device {device} is {}\n", uuids.get(*gpu)?))
+            })
+            .collect()
         }
-        failed => format!("no GPU: cuInit returns {} ({})\n", failed.code(), failed.name()),
+        failed => format!(
+            "no GPU: cuInit returns {} ({})\n",
+            failed.code(),
+            failed.name()
+        ),
     }
 }
 
@@ -39,6 +50,9 @@ mod tests {
     fn the_list_ends_at_the_first_bad_entry() {
         let uuids = ["GPU-aa", "GPU-ab"].map(String::from);
         assert_eq!(answer("1,7,0", &uuids), "device 0 is GPU-ab\n");
-        assert_eq!(answer("0,0", &uuids), "no GPU: cuInit returns 101 (CUDA_ERROR_INVALID_DEVICE)\n");
+        assert_eq!(
+            answer("0,0", &uuids),
+            "no GPU: cuInit returns 101 (CUDA_ERROR_INVALID_DEVICE)\n"
+        );
     }
 }

@@ -42,7 +42,10 @@ fn lines(report: &Report) -> String {
             // The reason is in `scenario.verdict.reason`.
             Kind::Inconclusive | Kind::Skipped | Kind::HarnessError => continue,
         };
-        out.push_str(&format!("{answer}\t{}\t{}\n", scenario.name, scenario.question));
+        out.push_str(&format!(
+            "{answer}\t{}\t{}\n",
+            scenario.name, scenario.question
+        ));
     }
     out
 }
@@ -56,7 +59,10 @@ mod tests {
         let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/reports/h200-x2");
         let text = lines(&report::read(folder.as_ref()).expect("a committed report can be read"));
         assert!(text.starts_with("measured\t2× NVIDIA H200"), "{text}");
-        let line = text.lines().find(|line| line.contains("\tvisibility/mask-after-nvml\t")).expect("its line");
+        let line = text
+            .lines()
+            .find(|line| line.contains("\tvisibility/mask-after-nvml\t"))
+            .expect("its line");
         assert!(line.starts_with("no\t"), "{line}");
     }
 }

@@ -40,8 +40,16 @@ struct Written {
 impl Written {
     /// Its line in the list of what has passed, with this exit code. The version of this program is no part of the text.
     fn line(&self, code: i32) -> String {
-        let text = self.text.replace(concat!("cuda-pitfalls ", env!("CARGO_PKG_VERSION")), "cuda-pitfalls");
-        format!("{}  {code}  {} {}", sha256(&text), self.name, self.language.name())
+        let text = self.text.replace(
+            concat!("cuda-pitfalls ", env!("CARGO_PKG_VERSION")),
+            "cuda-pitfalls",
+        );
+        format!(
+            "{}  {code}  {} {}",
+            sha256(&text),
+            self.name,
+            self.language.name()
+        )
     }
 }
 
@@ -53,20 +61,34 @@ fn written() -> Vec<Written> {
 /// The same, each by this name of its file.
 fn named(stem: impl Fn(&str) -> &str) -> Vec<Written> {
     let scenarios = catalogue::select(&[]).expect("the scenarios can be read");
-    let instances = scenarios.iter().flat_map(|it| it.instances.iter().map(move |instance| (it, instance)));
-    let both = instances.flat_map(|(scenario, instance)| Language::ALL.map(|language| (scenario, instance, language)));
+    let instances = scenarios
+        .iter()
+        .flat_map(|it| it.instances.iter().map(move |instance| (it, instance)));
+    let both = instances.flat_map(|(scenario, instance)| {
+        Language::ALL.map(|language| (scenario, instance, language))
+    });
     both.filter_map(|(scenario, instance, language)| {
-        let text =
-            Reproducer::new(scenario, instance, stem(&scenario.name)).and_then(|it| reproducer(&it, language)).ok()?;
-        Some(Written { name: instance.name.clone(), language, text, is_of_lines: scenario.has_python_lines() })
+        let text = Reproducer::new(scenario, instance, stem(&scenario.name))
+            .and_then(|it| reproducer(&it, language))
+            .ok()?;
+        Some(Written {
+            name: instance.name.clone(),
+            language,
+            text,
+            is_of_lines: scenario.has_python_lines(),
+        })
     })
     .collect()
 }
 
 /// The names of the essential set.
 fn essential() -> BTreeSet<String> {
-    let scenarios = catalogue::Selection::new(&[], &[], catalogue::Unselected::Essential).expect("it can be read");
-    scenarios.instances().map(|(_, instance)| instance.name.clone()).collect()
+    let scenarios = catalogue::Selection::new(&[], &[], catalogue::Unselected::Essential)
+        .expect("it can be read");
+    scenarios
+        .instances()
+        .map(|(_, instance)| instance.name.clone())
+        .collect()
 }
 
 /// A simulated machine in a folder: laid out if it is not there, and with nothing on it.
@@ -76,7 +98,9 @@ fn machine(folder: &Path) -> PathBuf {
     match fs::metadata(&state) {
         Ok(before) => {
             let state = fs::File::create(&state).expect("a file of our own");
-            state.set_len(before.len()).expect("it can be as long as before");
+            state
+                .set_len(before.len())
+                .expect("it can be as long as before");
         }
         Err(_) => drop(simulated::lay_out(MACHINE, &machine).expect("the machine can be laid out")),
     }
@@ -86,7 +110,10 @@ fn machine(folder: &Path) -> PathBuf {
 /// How a program ended, or what the compiler said.
 fn run(file: &Written, folder: &Path) -> Result<i32, String> {
     let stem = folder.join("reproducer");
-    let (source, machine) = (stem.with_extension(file.language.extension()), machine(folder));
+    let (source, machine) = (
+        stem.with_extension(file.language.extension()),
+        machine(folder),
+    );
     fs::write(&source, &file.text).expect("a file of our own");
     let mut command = match file.language {
         Language::C => {
@@ -109,10 +136,21 @@ fn run(file: &Written, folder: &Path) -> Result<i32, String> {
         }
     };
     // As its header says: by a relative path.
-    let ran =
-        command.current_dir(folder).env("LD_LIBRARY_PATH", &machine).stdin(Stdio::null()).output().expect("it starts");
-    let told = format!("{}{}", String::from_utf8_lossy(&ran.stdout), String::from_utf8_lossy(&ran.stderr));
-    ran.status.code().filter(|code| matches!(code, 0 | 1 | 77)).ok_or_else(|| format!("{:?}: {told}", ran.status))
+    let ran = command
+        .current_dir(folder)
+        .env("LD_LIBRARY_PATH", &machine)
+        .stdin(Stdio::null())
+        .output()
+        .expect("it starts");
+    let told = format!(
+        "{}{}",
+        String::from_utf8_lossy(&ran.stdout),
+        String::from_utf8_lossy(&ran.stderr)
+    );
+    ran.status
+        .code()
+        .filter(|code| matches!(code, 0 | 1 | 77))
+        .ok_or_else(|| format!("{:?}: {told}", ran.status))
 }
 
 /// The exit code that each instance should have: its verdict on the simulated machine. What is not modelled there, or
@@ -124,7 +162,9 @@ fn verdicts() -> BTreeMap<String, i32> {
         _ => None,
     };
     let scenarios = all_simulated().iter().flat_map(|report| &report.scenarios);
-    scenarios.filter_map(|one| Some((one.name.clone(), code(one.verdict.kind)?))).collect()
+    scenarios
+        .filter_map(|one| Some((one.name.clone(), code(one.verdict.kind)?)))
+        .collect()
 }
 
 /// Runs programs on machines of their own, a few at a time: they wait more than they work.
@@ -156,45 +196,85 @@ fn reproducers_end_as_the_verdict_says() {
     let files: Vec<&Written> = files.iter().filter(|file| !file.is_of_lines).collect();
     let passed = fs::read_to_string(root().join(PASSED)).unwrap_or_default();
     let passed: BTreeSet<&str> = passed.lines().collect();
-    let has_passed =
-        |file: &Written| expected.get(&file.name).is_some_and(|code| passed.contains(file.line(*code).as_str()));
+    let has_passed = |file: &Written| {
+        expected
+            .get(&file.name)
+            .is_some_and(|code| passed.contains(file.line(*code).as_str()))
+    };
     let is_all = is_set("EXPORT_ALL") || is_set("EXPORT_BLESS");
     let is_wanted = |file: &Written| is_all || essential.contains(&file.name) || !has_passed(file);
-    let wanted: Vec<&Written> = files.iter().copied().filter(|file| is_wanted(file)).collect();
+    let wanted: Vec<&Written> = files
+        .iter()
+        .copied()
+        .filter(|file| is_wanted(file))
+        .collect();
     let scratch = Scratch::new();
     let ended = run_all(&wanted, scratch.path());
     let (mut differ, mut broken, mut good) = (Vec::new(), Vec::new(), Vec::new());
     for (file, code) in &ended {
         match (code, expected.get(&file.name)) {
-            (Err(why), _) => broken.push(format!("{} ({}): {why}", file.name, file.language.name())),
+            (Err(why), _) => {
+                broken.push(format!("{} ({}): {why}", file.name, file.language.name()))
+            }
             (Ok(_), None) => {}
             (Ok(code), Some(expected)) if code == expected => good.push(file.line(*code)),
             (Ok(code), Some(expected)) => {
-                differ.push(format!("{} {}: {code} instead of {expected}", file.name, file.language.name()));
+                differ.push(format!(
+                    "{} {}: {code} instead of {expected}",
+                    file.name,
+                    file.language.name()
+                ));
             }
         }
     }
-    assert!(broken.is_empty(), "{} are broken:\n{}", broken.len(), broken.join("\n"));
-    println!("{} of {} run, {} as expected, {} differ", ended.len(), files.len(), good.len(), differ.len());
+    assert!(
+        broken.is_empty(),
+        "{} are broken:\n{}",
+        broken.len(),
+        broken.join("\n")
+    );
+    println!(
+        "{} of {} run, {} as expected, {} differ",
+        ended.len(),
+        files.len(),
+        good.len(),
+        differ.len()
+    );
     if is_set("EXPORT_BLESS") {
         assert!(good.len() > 300, "only {} ended as expected", good.len());
         fs::write(root().join(PASSED), good.join("\n") + "\n").expect("the list can be written");
     }
-    let listed = fs::read_to_string(root().join("tests/export/differences.txt")).unwrap_or_default();
+    let listed =
+        fs::read_to_string(root().join("tests/export/differences.txt")).unwrap_or_default();
     let listed = listed.lines().filter(|line| !line.starts_with('#'));
-    let told: Vec<&str> = listed.filter_map(|line| line.split_once(" -- ").map(|(told, _)| told)).collect();
-    assert_eq!(differ, told, "tests/export/differences.txt does not list what differs, each line with ` -- why`");
+    let told: Vec<&str> = listed
+        .filter_map(|line| line.split_once(" -- ").map(|(told, _)| told))
+        .collect();
+    assert_eq!(
+        differ, told,
+        "tests/export/differences.txt does not list what differs, each line with ` -- why`"
+    );
 }
 
 #[test]
 fn the_essential_set_is_written_whole_and_short() {
-    let (files, essential) = (named(|name| name.rsplit('/').next().unwrap_or(name)), essential());
+    let (files, essential) = (
+        named(|name| name.rsplit('/').next().unwrap_or(name)),
+        essential(),
+    );
     for name in &essential {
         for language in Language::ALL {
-            let file = files.iter().find(|file| file.name == *name && file.language == language);
-            let file = file.unwrap_or_else(|| panic!("{name} cannot be written in {}", language.name()));
+            let file = files
+                .iter()
+                .find(|file| file.name == *name && file.language == language);
+            let file =
+                file.unwrap_or_else(|| panic!("{name} cannot be written in {}", language.name()));
             let lines = file.text.lines().count();
-            assert!(lines <= MOST_LINES, "{name} in {} has {lines} lines", language.name());
+            assert!(
+                lines <= MOST_LINES,
+                "{name} in {} has {lines} lines",
+                language.name()
+            );
         }
     }
 }
@@ -208,11 +288,20 @@ fn scripts_of_frameworks_are_python() {
     assert!(scripts.len() > 70, "only {} are written", scripts.len());
     for (count, file) in scripts.iter().enumerate() {
         assert_eq!(file.language, Language::Python, "{}", file.name);
-        fs::write(scratch.path().join(format!("{count}.py")), &file.text).expect("a file of our own");
+        fs::write(scratch.path().join(format!("{count}.py")), &file.text)
+            .expect("a file of our own");
     }
     let check = "import ast, pathlib, sys\nfor file in pathlib.Path(sys.argv[1]).glob('*.py'): ast.parse(file.read_text(), str(file))";
-    let parsed = Command::new("python3").args(["-c", check]).arg(scratch.path()).output().expect("there is a python3");
-    assert!(parsed.status.success(), "{}", String::from_utf8_lossy(&parsed.stderr));
+    let parsed = Command::new("python3")
+        .args(["-c", check])
+        .arg(scratch.path())
+        .output()
+        .expect("there is a python3");
+    assert!(
+        parsed.status.success(),
+        "{}",
+        String::from_utf8_lossy(&parsed.stderr)
+    );
 }
 
 /// Lines that use libcuda by ctypes do on the simulated machine what lines of a framework do on a GPU.
@@ -252,12 +341,18 @@ def ask():
   { py = '1.0', as_value = "sum", label = "half" },
 ]
 "#;
-    let scenario = cuda_pitfalls::scenario::load("own/lines", "own/lines.toml", source, &[]).expect("a valid file");
+    let scenario = cuda_pitfalls::scenario::load("own/lines", "own/lines.toml", source, &[])
+        .expect("a valid file");
     let instance = scenario.instances.first().expect("an instance");
     let program = Reproducer::new(&scenario, instance, "lines").expect("it can be written");
     let text = reproducer(&program, Language::Python).expect("it can be written");
     let ends = |text: String| {
-        let file = Written { name: "own/lines".into(), language: Language::Python, text, is_of_lines: true };
+        let file = Written {
+            name: "own/lines".into(),
+            language: Language::Python,
+            text,
+            is_of_lines: true,
+        };
         run(&file, Scratch::new().path())
     };
     assert_eq!(
@@ -275,7 +370,13 @@ fn unpacked(path: &Path) -> BTreeMap<String, String> {
     let mut files = BTreeMap::new();
     for entry in archive.entries().expect("an archive") {
         let mut entry = entry.expect("an entry");
-        let name = entry.path().expect("a name").file_name().expect("a file").to_string_lossy().into_owned();
+        let name = entry
+            .path()
+            .expect("a name")
+            .file_name()
+            .expect("a file")
+            .to_string_lossy()
+            .into_owned();
         let mut text = String::new();
         std::io::Read::read_to_string(&mut entry, &mut text).expect("text");
         files.insert(name, text);
@@ -288,34 +389,78 @@ fn a_bundle_has_everything_and_redacted_nothing_of_the_machine() {
     let scratch = Scratch::new();
     let archive = scratch.path().join("bundle.tar.gz");
     let report = root().join("reports/h200-x2");
-    let (out, from) = (archive.to_string_lossy().into_owned(), report.to_string_lossy().into_owned());
-    let arguments = ["bundle", from.as_str(), "set-device-is-eager", "--redact", "--out", out.as_str()];
+    let (out, from) = (
+        archive.to_string_lossy().into_owned(),
+        report.to_string_lossy().into_owned(),
+    );
+    let arguments = [
+        "bundle",
+        from.as_str(),
+        "set-device-is-eager",
+        "--redact",
+        "--out",
+        out.as_str(),
+    ];
     scratch.run(&arguments).good();
     let files = unpacked(&archive);
     let names: Vec<&str> = files.keys().map(String::as_str).collect();
-    let wanted =
-        ["issue.md", "report.json", "set-device-is-eager.c", "set-device-is-eager.py", "set-device-is-eager.toml"];
+    let wanted = [
+        "issue.md",
+        "report.json",
+        "set-device-is-eager.c",
+        "set-device-is-eager.py",
+        "set-device-is-eager.toml",
+    ];
     assert_eq!(names, wanted);
     let file = scratch.at("set-device-is-eager.py");
-    scratch.run(&["export", "set-device-is-eager", "--as", "python", "--out", &file]);
+    scratch.run(&[
+        "export",
+        "set-device-is-eager",
+        "--as",
+        "python",
+        "--out",
+        &file,
+    ]);
     let exported = fs::read_to_string(&file).expect("the file");
-    assert!(exported.contains("\npython3 set-device-is-eager.py; echo $?\n"), "it says how it is started");
+    assert!(
+        exported.contains("\npython3 set-device-is-eager.py; echo $?\n"),
+        "it says how it is started"
+    );
     assert_eq!(files.get("set-device-is-eager.py"), Some(&exported));
     let issue = files.get("issue.md").expect("a text to paste");
     let first = issue.split("<details>").next().unwrap_or_default();
-    assert!(first.starts_with("# ") && first.contains("It shows if "), "{first}");
+    assert!(
+        first.starts_with("# ") && first.contains("It shows if "),
+        "{first}"
+    );
     assert!(!first.contains("p = "), "{first}");
-    assert!(first.lines().count() <= 180, "{}:\n{first}", first.lines().count());
+    assert!(
+        first.lines().count() <= 180,
+        "{}:\n{first}",
+        first.lines().count()
+    );
     let whole: cuda_pitfalls::report::Report = common::read_json(report.join("report.json"));
-    let uuids: Vec<&str> = whole.machine.gpus.iter().map(|gpu| gpu.uuid.as_str()).collect();
+    let uuids: Vec<&str> = whole
+        .machine
+        .gpus
+        .iter()
+        .map(|gpu| gpu.uuid.as_str())
+        .collect();
     assert!(!uuids.is_empty());
     for (name, text) in &files {
-        assert!(!uuids.iter().any(|uuid| text.contains(uuid)), "{name} has a UUID");
+        assert!(
+            !uuids.iter().any(|uuid| text.contains(uuid)),
+            "{name} has a UUID"
+        );
     }
     let reduced: cuda_pitfalls::report::Report =
         serde_json::from_str(files.get("report.json").expect("a report")).expect("a report still");
     assert_eq!(reduced.scenarios.len(), 1);
-    assert!(files.get("issue.md").is_some_and(|text| text.chars().count() <= 60_000 && text.contains("GPU-00000001")));
+    assert!(
+        files
+            .get("issue.md")
+            .is_some_and(|text| text.chars().count() <= 60_000 && text.contains("GPU-00000001"))
+    );
     // It is not written over, and what is not in the report cannot be packed.
     scratch.run(&arguments).ended(2, "usage");
     // Of a folder of runs the newest is taken.
@@ -326,8 +471,21 @@ fn a_bundle_has_everything_and_redacted_nothing_of_the_machine() {
     fs::write(old.join("report.json"), "no report").expect("a file");
     fs::copy(report.join("report.json"), new.join("report.json")).expect("a report");
     let [mine, other] = ["mine", "other.tar.gz"].map(|name| scratch.at(name));
-    assert_eq!(scratch.run(&["bundle", &mine, "set-device-is-eager", "--out", &other]).code, Some(0));
-    scratch.run(&["bundle", from.as_str(), "no-such-question", "--out", "other.tar.gz"]).ended(2, "usage");
+    assert_eq!(
+        scratch
+            .run(&["bundle", &mine, "set-device-is-eager", "--out", &other])
+            .code,
+        Some(0)
+    );
+    scratch
+        .run(&[
+            "bundle",
+            from.as_str(),
+            "no-such-question",
+            "--out",
+            "other.tar.gz",
+        ])
+        .ended(2, "usage");
     scratch
         .run(&["export", "device-files-in-the-child", "--as", "c"])
         .ended(2, "usage")
@@ -339,36 +497,77 @@ fn a_bundle_of_a_trace_has_the_line_the_proof_and_no_path() {
     let scratch = Scratch::new();
     let archive = scratch.at("bundle.tar.gz");
     let given =
-        fs::read_to_string(root().join("reports/traces/h200-x2/torch_late_mask/trace.ndjson")).expect("a trace");
-    assert!(given.contains("\"folder\":\"(redacted)\""), "the committed trace is redacted");
-    let given = given.replacen("\"folder\":\"(redacted)\"", "\"folder\":\"/home/alice/project\"", 1);
+        fs::read_to_string(root().join("reports/traces/h200-x2/torch_late_mask/trace.ndjson"))
+            .expect("a trace");
+    assert!(
+        given.contains("\"folder\":\"(redacted)\""),
+        "the committed trace is redacted"
+    );
+    let given = given.replacen(
+        "\"folder\":\"(redacted)\"",
+        "\"folder\":\"/home/alice/project\"",
+        1,
+    );
     let trace = scratch.file("given.ndjson", given);
-    scratch.run(&["bundle", &trace, "--redact", "--out", &archive]).good();
-    let mode = fs::metadata(&archive).expect("the archive").permissions().mode();
-    assert_eq!(mode & 0o777, 0o600, "a trace is its maker's alone, and so is an archive of it");
+    scratch
+        .run(&["bundle", &trace, "--redact", "--out", &archive])
+        .good();
+    let mode = fs::metadata(&archive)
+        .expect("the archive")
+        .permissions()
+        .mode();
+    assert_eq!(
+        mode & 0o777,
+        0o600,
+        "a trace is its maker's alone, and so is an archive of it"
+    );
     let files = unpacked(Path::new(&archive));
     for name in ["trace.ndjson", "trace.html", "summary.json", "issue.md"] {
         assert!(files.contains_key(name), "{name}: {:?}", files.keys());
     }
     let issue = files.get("issue.md").expect("a text to paste");
-    assert!(issue.starts_with("# CUDA_VISIBLE_DEVICES"), "a title is no Markdown: {issue}");
-    assert!(issue.contains("python3 mask-after-cuinit.py") && files.contains_key("mask-after-cuinit.py"), "{issue}");
+    assert!(
+        issue.starts_with("# CUDA_VISIBLE_DEVICES"),
+        "a title is no Markdown: {issue}"
+    );
+    assert!(
+        issue.contains("python3 mask-after-cuinit.py")
+            && files.contains_key("mask-after-cuinit.py"),
+        "{issue}"
+    );
     assert!(files.values().all(|text| !text.contains("/home/alice")));
     // It can be read again, and it is refused where it makes no sense.
-    let path = scratch.file("trace.ndjson", files.get("trace.ndjson").expect("the trace"));
+    let path = scratch.file(
+        "trace.ndjson",
+        files.get("trace.ndjson").expect("the trace"),
+    );
     assert_eq!(scratch.run(&["render", &path]).code, Some(0));
-    scratch.run(&["bundle", &trace, "mask-after-cuinit", "--out", "other.tar.gz"]).ended(2, "usage");
+    scratch
+        .run(&[
+            "bundle",
+            &trace,
+            "mask-after-cuinit",
+            "--out",
+            "other.tar.gz",
+        ])
+        .ended(2, "usage");
 }
 
 #[test]
 fn a_report_in_which_nothing_was_measured_is_not_packed() {
     let scratch = Scratch::new();
     // It needs two GPUs.
-    scratch.simulate("sim:h200-x1", &["mask-after-device-count"], &["--quick"]).0.ended(5, "skipped");
+    scratch
+        .simulate("sim:h200-x1", &["mask-after-device-count"], &["--quick"])
+        .0
+        .ended(5, "skipped");
     let report = scratch.folder().expect("a run");
     for name in [None, Some("mask-after-device-count")] {
         let report = report.to_string_lossy();
         let arguments: Vec<&str> = ["bundle", &*report].into_iter().chain(name).collect();
-        scratch.run(&arguments).ended(4, "nothing_measured").says("nothing was measured");
+        scratch
+            .run(&arguments)
+            .ended(4, "nothing_measured")
+            .says("nothing was measured");
     }
 }

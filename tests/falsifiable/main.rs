@@ -37,19 +37,36 @@ struct Tally {
 impl Tally {
     fn take(&mut self, report: &Report) {
         let figures = report.run.calibrations();
-        let scene = Scene { calibration: &figures, gpus: &report.machine.gpus };
+        let scene = Scene {
+            calibration: &figures,
+            gpus: &report.machine.gpus,
+        };
         for scenario in &report.scenarios {
             // One report of an instance is enough.
-            let Some(plan) = scenario.plan.as_ref().filter(|_| !self.by_control.contains(&scenario.name)) else {
+            let Some(plan) = scenario
+                .plan
+                .as_ref()
+                .filter(|_| !self.by_control.contains(&scenario.name))
+            else {
                 continue;
             };
-            let facts = Facts::new(&report.machine, scenario.libcudart.as_ref(), plan, report.provenance);
-            let judged = |plan: &Plan, mut cases: Vec<CaseReport>| judge::judge(plan, &mut cases, &scene, &facts);
+            let facts = Facts::new(
+                &report.machine,
+                scenario.libcudart.as_ref(),
+                plan,
+                report.provenance,
+            );
+            let judged = |plan: &Plan, mut cases: Vec<CaseReport>| {
+                judge::judge(plan, &mut cases, &scene, &facts)
+            };
             if judged(plan, scenario.cases.clone()).expectation != ExpectationMet::AsExpected {
                 continue;
             }
-            let under_control = swapped(plan, &scenario.cases).map(|(plan, cases)| judged(&plan, cases));
-            if under_control.is_some_and(|verdict| verdict.expectation != ExpectationMet::AsExpected) {
+            let under_control =
+                swapped(plan, &scenario.cases).map(|(plan, cases)| judged(&plan, cases));
+            if under_control
+                .is_some_and(|verdict| verdict.expectation != ExpectationMet::AsExpected)
+            {
                 self.by_control.insert(scenario.name.clone());
                 continue;
             }
@@ -60,13 +77,18 @@ impl Tally {
                     self.immune.push(format!("{}: {fact}", scenario.name));
                 }
                 // One that cannot be concluded any more has not been held against anything.
-                failed +=
-                    usize::from(verdict.kind.is_conclusive() && verdict.expectation == ExpectationMet::Unexpected);
+                failed += usize::from(
+                    verdict.kind.is_conclusive()
+                        && verdict.expectation == ExpectationMet::Unexpected,
+                );
             }
             if failed > 0 {
                 self.by_fact.insert(scenario.name.clone());
             } else {
-                self.immune.push(format!("{}: nothing that its expectations name can fail", scenario.name));
+                self.immune.push(format!(
+                    "{}: nothing that its expectations name can fail",
+                    scenario.name
+                ));
             }
         }
     }
@@ -74,19 +96,39 @@ impl Tally {
     fn holds(mut self, least: usize) {
         println!("{} fail under the control's calls", self.by_control.len());
         self.by_fact.retain(|name| !self.by_control.contains(name));
-        println!("{} fail only where a fact is changed: {:?}", self.by_fact.len(), self.by_fact);
-        assert!(self.immune.is_empty(), "as expected, whatever happens:\n{}", self.immune.join("\n"));
-        assert!(self.by_control.len() >= least, "only {} could be tried", self.by_control.len());
+        println!(
+            "{} fail only where a fact is changed: {:?}",
+            self.by_fact.len(),
+            self.by_fact
+        );
+        assert!(
+            self.immune.is_empty(),
+            "as expected, whatever happens:\n{}",
+            self.immune.join("\n")
+        );
+        assert!(
+            self.by_control.len() >= least,
+            "only {} could be tried",
+            self.by_control.len()
+        );
     }
 }
 
 /// The plan and the cases with the control's calls, and what they showed, in the trap's place.
 fn swapped(plan: &Plan, cases: &[CaseReport]) -> Option<(Plan, Vec<CaseReport>)> {
-    let control = plan.cases.iter().find(|case| case.name == "control")?.clone();
+    let control = plan
+        .cases
+        .iter()
+        .find(|case| case.name == "control")?
+        .clone();
     let shown = cases.iter().find(|case| case.name == "control")?.clone();
     let (mut plan, mut cases) = (plan.clone(), cases.to_vec());
     for trap in plan.cases.iter_mut().filter(|case| case.name == "trap") {
-        *trap = CasePlan { name: trap.name.clone(), expect: trap.expect.clone(), ..control.clone() };
+        *trap = CasePlan {
+            name: trap.name.clone(),
+            expect: trap.expect.clone(),
+            ..control.clone()
+        };
     }
     for trap in cases.iter_mut().filter(|case| case.name == "trap") {
         trap.attempts.clone_from(&shown.attempts);

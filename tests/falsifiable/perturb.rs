@@ -25,23 +25,38 @@ struct Change {
 
 impl Change {
     fn new(name: &'static str, make: impl Fn(&mut Attempt, usize) + 'static) -> Change {
-        Change { name, make: Box::new(make) }
+        Change {
+            name,
+            make: Box::new(make),
+        }
     }
 }
 
 /// For each fact of each check that applies, its name and all cases with it changed in every attempt.
-pub(crate) fn all(plan: &Plan, cases: &[CaseReport], facts: &Facts) -> Vec<(String, Vec<CaseReport>)> {
+pub(crate) fn all(
+    plan: &Plan,
+    cases: &[CaseReport],
+    facts: &Facts,
+) -> Vec<(String, Vec<CaseReport>)> {
     let mut changed = Vec::new();
     for planned in &plan.cases {
-        let checks = planned.expect.iter().filter(|check| matches(&check.when, facts, &plan.parameters));
+        let checks = planned
+            .expect
+            .iter()
+            .filter(|check| matches(&check.when, facts, &plan.parameters));
         for check in checks {
             let step = planned.steps.iter().position(|step| step.label == check.at);
             for change in changes(check) {
                 let mut cases = cases.to_vec();
                 for case in cases.iter_mut().filter(|case| case.name == planned.name) {
-                    case.attempts.iter_mut().for_each(|attempt| (change.make)(attempt, step.unwrap_or(0)));
+                    case.attempts
+                        .iter_mut()
+                        .for_each(|attempt| (change.make)(attempt, step.unwrap_or(0)));
                 }
-                changed.push((format!("{} at {}: {}", planned.name, check.at, change.name), cases));
+                changed.push((
+                    format!("{} at {}: {}", planned.name, check.at, change.name),
+                    cases,
+                ));
             }
         }
     }
@@ -69,14 +84,22 @@ fn changes(check: &Check) -> Vec<Change> {
     let mut changes: Vec<Change> = Vec::new();
     if !status.is_empty() {
         changes.push(Change::new("status", |attempt, step| {
-            returned(attempt, step, |status, _| *status = Some(Status { code: NO_STATUS, name: None }));
+            returned(attempt, step, |status, _| {
+                *status = Some(Status {
+                    code: NO_STATUS,
+                    name: None,
+                })
+            });
         }));
     }
     for (name, matcher) in value.clone() {
         let wants_more = is_at_least(&matcher);
         changes.push(Change::new("value", move |attempt, step| {
             returned(attempt, step, |_, values| {
-                values.get_mut(&name).into_iter().for_each(|value| *value = other(value, wants_more));
+                values
+                    .get_mut(&name)
+                    .into_iter()
+                    .for_each(|value| *value = other(value, wants_more));
             });
         }));
     }
@@ -84,7 +107,11 @@ fn changes(check: &Check) -> Vec<Change> {
         changes.push(Change::new("visible", |attempt, step| {
             probed(attempt, step, |probe| {
                 let seen = probe.visible.take().unwrap_or_default();
-                let seen = if seen.is_empty() { vec!["GPU-other".to_string()] } else { seen[1..].to_vec() };
+                let seen = if seen.is_empty() {
+                    vec!["GPU-other".to_string()]
+                } else {
+                    seen[1..].to_vec()
+                };
                 probe.active = Some(vec![false; seen.len()]);
                 probe.visible = Some(seen);
             });
@@ -93,17 +120,27 @@ fn changes(check: &Check) -> Vec<Change> {
     if contexts.is_some() {
         changes.push(Change::new("contexts", |attempt, step| {
             probed(attempt, step, |probe| {
-                let visible = probe.visible.get_or_insert_with(|| vec!["GPU-other".to_string()]).len();
+                let visible = probe
+                    .visible
+                    .get_or_insert_with(|| vec!["GPU-other".to_string()])
+                    .len();
                 let active = probe.active.take().unwrap_or_else(|| vec![false; visible]);
                 probe.active = Some(active.into_iter().map(|active| !active).collect());
-                probe.status = Some(Status { code: 0, name: None });
+                probe.status = Some(Status {
+                    code: 0,
+                    name: None,
+                });
             });
         }));
     }
     if current.is_some() {
         changes.push(Change::new("current", |attempt, step| {
             probed(attempt, step, |probe| {
-                probe.current = if probe.current.is_some() { None } else { Some(0) };
+                probe.current = if probe.current.is_some() {
+                    None
+                } else {
+                    Some(0)
+                };
                 probe.current_status = None;
             });
         }));
@@ -112,16 +149,26 @@ fn changes(check: &Check) -> Vec<Change> {
         changes.push(Change::new("initialised", |attempt, step| {
             probed(attempt, step, |probe| {
                 let was = probe.status.as_ref().is_some_and(|status| status.code == 0);
-                probe.status = Some(Status { code: if was { 3 } else { 0 }, name: None });
+                probe.status = Some(Status {
+                    code: if was { 3 } else { 0 },
+                    name: None,
+                });
             });
         }));
     }
     if !(memory.is_empty() && used_bytes.is_empty() && grown_bytes.is_empty()) {
-        let wants_much = memory.values().any(|classes| classes.contains(&Class::Allocation))
-            || used_bytes.values().chain(grown_bytes.values()).any(is_at_least);
+        let wants_much = memory
+            .values()
+            .any(|classes| classes.contains(&Class::Allocation))
+            || used_bytes
+                .values()
+                .chain(grown_bytes.values())
+                .any(is_at_least);
         changes.push(Change::new("memory", move |attempt, step| {
             read(attempt, step, |reading| {
-                reading.used_bytes = reading.used_bytes.map(|used| if wants_much { 0 } else { used + A_LOT });
+                reading.used_bytes = reading
+                    .used_bytes
+                    .map(|used| if wants_much { 0 } else { used + A_LOT });
             });
         }));
     }
@@ -138,7 +185,11 @@ fn changes(check: &Check) -> Vec<Change> {
         let wants_more = is_at_least(&matcher);
         changes.push(Change::new("calls", move |attempt, step| {
             for event in &mut attempt.recording.events {
-                if let Event::End { step: at, calls: Some(calls), .. } = &mut event.event
+                if let Event::End {
+                    step: at,
+                    calls: Some(calls),
+                    ..
+                } = &mut event.event
                     && *at == step
                 {
                     let count = calls.get(&name).copied().unwrap_or(0);
@@ -149,7 +200,8 @@ fn changes(check: &Check) -> Vec<Change> {
     }
     if exit.is_some() {
         changes.push(Change::new("exit", |attempt, _| {
-            attempt.recording.exit.code = Some(attempt.recording.exit.code.unwrap_or_default() + 77);
+            attempt.recording.exit.code =
+                Some(attempt.recording.exit.code.unwrap_or_default() + 77);
         }));
     }
     changes
@@ -157,7 +209,9 @@ fn changes(check: &Check) -> Vec<Change> {
 
 /// Whether a value is as good as any larger one.
 fn is_at_least(matcher: &Matcher) -> bool {
-    let Matcher { eq, ge, le, gt, lt, .. } = matcher;
+    let Matcher {
+        eq, ge, le, gt, lt, ..
+    } = matcher;
     eq.is_none() && (ge.is_some() || gt.is_some()) && le.is_none() && lt.is_none()
 }
 
@@ -177,7 +231,12 @@ type Values = std::collections::BTreeMap<String, Value>;
 /// Changes what a step returned.
 fn returned(attempt: &mut Attempt, at: usize, change: impl Fn(&mut Option<Status>, &mut Values)) {
     for event in &mut attempt.recording.events {
-        if let Event::End { step, status, values, .. } = &mut event.event
+        if let Event::End {
+            step,
+            status,
+            values,
+            ..
+        } = &mut event.event
             && *step == at
         {
             change(status, values);
@@ -198,8 +257,12 @@ fn probed(attempt: &mut Attempt, at: usize, change: impl Fn(&mut Probe)) {
 
 /// Changes what was read after a step. A reading that was equal to the one before was left out.
 fn read(attempt: &mut Attempt, at: usize, change: impl Fn(&mut Reading)) {
-    let is_before = |snapshot: &BarrierSnapshot| !snapshot.after_exit && snapshot.step.is_none_or(|step| step <= at);
-    let Some(last) = attempt.recording.snapshots.iter().rposition(is_before) else { return };
+    let is_before = |snapshot: &BarrierSnapshot| {
+        !snapshot.after_exit && snapshot.step.is_none_or(|step| step <= at)
+    };
+    let Some(last) = attempt.recording.snapshots.iter().rposition(is_before) else {
+        return;
+    };
     let mut changed = attempt.recording.snapshots[last].clone();
     changed.step = Some(at);
     changed.snapshot.gpus.iter_mut().for_each(change);

@@ -27,7 +27,11 @@ struct Page {
 impl Page {
     fn open(name: &'static str) -> Page {
         let text = fs::read_to_string(root().join(name)).expect("a page");
-        Page { name, text: text.split_whitespace().collect::<Vec<_>>().join(" "), missing: Vec::new() }
+        Page {
+            name,
+            text: text.split_whitespace().collect::<Vec<_>>().join(" "),
+            missing: Vec::new(),
+        }
     }
 
     /// Whether the page has the phrase, with the figures that were computed.
@@ -42,7 +46,12 @@ impl Page {
 impl Drop for Page {
     fn drop(&mut self) {
         if !std::thread::panicking() {
-            assert!(self.missing.is_empty(), "{} does not say what was computed: {:#?}", self.name, self.missing);
+            assert!(
+                self.missing.is_empty(),
+                "{} does not say what was computed: {:#?}",
+                self.name,
+                self.missing
+            );
         }
     }
 }
@@ -55,13 +64,19 @@ fn document(path: &str) -> Value {
 /// Mebibytes with one digit behind the point, or none where there is nothing to round.
 fn mib(bytes: i64) -> String {
     let mib = bytes as f64 / f64::from(1 << 20);
-    if bytes % (1 << 20) == 0 { format!("{mib:.0}") } else { format!("{mib:.1}") }
+    if bytes % (1 << 20) == 0 {
+        format!("{mib:.0}")
+    } else {
+        format!("{mib:.1}")
+    }
 }
 
 #[test]
 fn a_phrase_that_a_page_lacks_is_told() {
     let lacking = std::panic::catch_unwind(|| {
-        Page::open("README.md").says("# cuda-pitfalls".to_string()).says("7 million GPUs".to_string());
+        Page::open("README.md")
+            .says("# cuda-pitfalls".to_string())
+            .says("7 million GPUs".to_string());
     });
     assert!(lacking.is_err());
 }

@@ -21,15 +21,29 @@ fn curves(report: &str) -> Curves {
     let mut curves = Curves::new();
     for scenario in list(&report, "scenarios") {
         for case in list(scenario, "cases") {
-            let Some(first) = list(case, "attempts").next() else { continue };
+            let Some(first) = list(case, "attempts").next() else {
+                continue;
+            };
             let used = |snapshot: &Value| -> Vec<i64> {
-                list(snapshot, "gpus").map(|gpu| gpu["used_bytes"].as_i64().expect("it was read")).collect()
+                list(snapshot, "gpus")
+                    .map(|gpu| gpu["used_bytes"].as_i64().expect("it was read"))
+                    .collect()
             };
             let readings: Vec<Vec<i64>> = list(first, "snapshots").map(used).collect();
-            let Some(before) = readings.first().cloned() else { continue };
-            let less = |now: &Vec<i64>| now.iter().zip(&before).map(|(now, before)| now - before).collect();
+            let Some(before) = readings.first().cloned() else {
+                continue;
+            };
+            let less = |now: &Vec<i64>| {
+                now.iter()
+                    .zip(&before)
+                    .map(|(now, before)| now - before)
+                    .collect()
+            };
             let name = |of: &Value| of["name"].as_str().expect("a name").to_owned();
-            curves.insert((name(scenario), name(case)), readings.iter().map(less).collect());
+            curves.insert(
+                (name(scenario), name(case)),
+                readings.iter().map(less).collect(),
+            );
         }
     }
     curves
@@ -37,19 +51,36 @@ fn curves(report: &str) -> Curves {
 
 /// How many cases of both were read equally often, and which of them show other memory at any reading.
 fn compared(earlier: &Curves, later: &Curves) -> (usize, Vec<String>) {
-    let both = later.iter().filter_map(|(name, now)| Some((name, earlier.get(name)?, now)));
-    let both: Vec<_> = both.filter(|(_, then, now)| then.len() == now.len()).collect();
+    let both = later
+        .iter()
+        .filter_map(|(name, now)| Some((name, earlier.get(name)?, now)));
+    let both: Vec<_> = both
+        .filter(|(_, then, now)| then.len() == now.len())
+        .collect();
     let differs = |then: &[Vec<i64>], now: &[Vec<i64>]| {
-        let pairs = then.iter().zip(now).flat_map(|(then, now)| then.iter().zip(now));
-        pairs.into_iter().any(|(then, now)| (then - now).abs() > NOISE)
+        let pairs = then
+            .iter()
+            .zip(now)
+            .flat_map(|(then, now)| then.iter().zip(now));
+        pairs
+            .into_iter()
+            .any(|(then, now)| (then - now).abs() > NOISE)
     };
-    let other = both.iter().filter(|(_, then, now)| differs(then, now)).map(|(name, ..)| name.0.clone()).collect();
+    let other = both
+        .iter()
+        .filter(|(_, then, now)| differs(then, now))
+        .map(|(name, ..)| name.0.clone())
+        .collect();
     (both.len(), other)
 }
 
 fn merged(reports: &[&str]) -> Curves {
     // The first that asked.
-    reports.iter().rev().flat_map(|report| curves(report)).collect()
+    reports
+        .iter()
+        .rev()
+        .flat_map(|report| curves(report))
+        .collect()
 }
 
 #[test]
@@ -78,17 +109,30 @@ fn the_second_model_takes_the_same_memory() {
         ]),
     );
     assert_eq!(other, [""; 0]);
-    assert!(of_frameworks.1.iter().all(|name| name == "framework/torch-nccl-barrier-takes-gpu0"), "{of_frameworks:?}");
-    Page::open("docs/findings.md").says(format!("{cases} of {cases} cases of CUDA calls on one GPU")).says(format!(
-        "{} of {} of Python lines",
-        of_frameworks.0 - of_frameworks.1.len(),
-        of_frameworks.0
-    ));
+    assert!(
+        of_frameworks
+            .1
+            .iter()
+            .all(|name| name == "framework/torch-nccl-barrier-takes-gpu0"),
+        "{of_frameworks:?}"
+    );
+    Page::open("docs/findings.md")
+        .says(format!("{cases} of {cases} cases of CUDA calls on one GPU"))
+        .says(format!(
+            "{} of {} of Python lines",
+            of_frameworks.0 - of_frameworks.1.len(),
+            of_frameworks.0
+        ));
 }
 
 #[test]
 fn the_driver_reserves_other_memory_on_the_second_model() {
-    let reserve =
-        |report: &str| document(&format!("{report}/report.json"))["machine"]["gpus"][0]["reserved_bytes"].take();
-    Page::open("docs/findings.md").says(format!("| {} | {} |", reserve("h200-x1"), reserve("h100-x1")));
+    let reserve = |report: &str| {
+        document(&format!("{report}/report.json"))["machine"]["gpus"][0]["reserved_bytes"].take()
+    };
+    Page::open("docs/findings.md").says(format!(
+        "| {} | {} |",
+        reserve("h200-x1"),
+        reserve("h100-x1")
+    ));
 }

@@ -19,15 +19,20 @@ fn again() -> Vec<CallRow> {
 
 /// Both, a row that was asked twice as it was asked last.
 fn first() -> Vec<CallRow> {
-    let rows: BTreeMap<String, CallRow> =
-        plain().into_iter().chain(again()).map(|row| (row.call.clone(), row)).collect();
+    let rows: BTreeMap<String, CallRow> = plain()
+        .into_iter()
+        .chain(again())
+        .map(|row| (row.call.clone(), row))
+        .collect();
     rows.into_values().collect()
 }
 
 fn measured(folder: &str) -> Vec<CallRow> {
     let rows = document(&format!("{folder}/survey-calls.json"))["rows"].take();
     let rows: Vec<CallRow> = serde_json::from_value(rows).expect("rows");
-    rows.into_iter().filter(|row| row.standing.unmeasured.is_none()).collect()
+    rows.into_iter()
+        .filter(|row| row.standing.unmeasured.is_none())
+        .collect()
 }
 
 fn rows_of_library<'a>(rows: &'a [CallRow], library: &str) -> Vec<&'a CallRow> {
@@ -35,7 +40,10 @@ fn rows_of_library<'a>(rows: &'a [CallRow], library: &str) -> Vec<&'a CallRow> {
 }
 
 fn functions(rows: &[&CallRow]) -> usize {
-    rows.iter().map(|row| row.function()).collect::<BTreeSet<_>>().len()
+    rows.iter()
+        .map(|row| row.function())
+        .collect::<BTreeSet<_>>()
+        .len()
 }
 
 fn has_context(row: &CallRow) -> bool {
@@ -56,11 +64,20 @@ fn rows_of_libcudart_are_told_from_functions() {
         .says(format!("{context} create a context, {only} only initialise the driver and so read the mask, one does"))
         .says(format!("{after} create no context where the driver was initialised before"));
     Page::open("docs/findings.md")
-        .says(format!("{asked} functions of libcudart 13.0 have {all} rows"))
-        .says(format!("Of {asked} functions of libcudart 13.0, all but `cudaRuntimeGetVersion` do"))
-        .says(format!("Of all {all} rows of libcudart 13.0 in [calls](surveys/calls.md) {context} do"));
-    let free: Vec<&str> =
-        runtime.iter().filter(|row| row.reads_mask == Some(false)).map(|row| row.function()).collect();
+        .says(format!(
+            "{asked} functions of libcudart 13.0 have {all} rows"
+        ))
+        .says(format!(
+            "Of {asked} functions of libcudart 13.0, all but `cudaRuntimeGetVersion` do"
+        ))
+        .says(format!(
+            "Of all {all} rows of libcudart 13.0 in [calls](surveys/calls.md) {context} do"
+        ));
+    let free: Vec<&str> = runtime
+        .iter()
+        .filter(|row| row.reads_mask == Some(false))
+        .map(|row| row.function())
+        .collect();
     assert_eq!(free, ["cudaRuntimeGetVersion"]);
     assert_eq!(context + only + after + free.len(), all);
 }
@@ -73,10 +90,15 @@ fn what_a_refused_call_did_to_contexts_the_call_that_works_does_too() {
         .filter(|row| row.call == row.function() && row.answer() == Some(CallAnswer::Refused))
         .map(|row| (row.function(), row))
         .collect();
-    let pairs: Vec<(&CallRow, &CallRow)> =
-        again.iter().filter_map(|row| refused.get(row.function()).map(|plain| (*plain, row))).collect();
-    let succeeded = pairs.iter().filter(|(_, row)| row.answer() == Some(CallAnswer::Succeeded));
-    let (alike, other): (Vec<_>, Vec<_>) = succeeded.partition(|(plain, row)| plain.context_on == row.context_on);
+    let pairs: Vec<(&CallRow, &CallRow)> = again
+        .iter()
+        .filter_map(|row| refused.get(row.function()).map(|plain| (*plain, row)))
+        .collect();
+    let succeeded = pairs
+        .iter()
+        .filter(|(_, row)| row.answer() == Some(CallAnswer::Succeeded));
+    let (alike, other): (Vec<_>, Vec<_>) =
+        succeeded.partition(|(plain, row)| plain.context_on == row.context_on);
     let other: Vec<&str> = other.into_iter().map(|(_, row)| row.function()).collect();
     assert_eq!(other, ["cudaDeviceEnablePeerAccess"]);
     Page::open("docs/results.md").says(format!(
@@ -90,19 +112,33 @@ fn what_a_refused_call_did_to_contexts_the_call_that_works_does_too() {
         alike.len() + 1,
         alike.len()
     ));
-    let graphs = again.iter().filter(|row| row.call.starts_with("cudaGraph") && has_context(row)).count();
-    Page::open("docs/findings.md").says(format!("each of {graphs} calls of libcudart 13.0 that add to it"));
+    let graphs = again
+        .iter()
+        .filter(|row| row.call.starts_with("cudaGraph") && has_context(row))
+        .count();
+    Page::open("docs/findings.md").says(format!(
+        "each of {graphs} calls of libcudart 13.0 that add to it"
+    ));
 }
 
 #[test]
 fn of_libcuda_one_call_freezes_and_some_look_at_their_arguments_first() {
     let rows = first();
     let driver = rows_of_library(&rows, "libcuda");
-    let refused = driver.iter().filter(|row| row.answer() == Some(CallAnswer::Refused)).count();
-    let freeze: Vec<&str> =
-        driver.iter().filter(|row| row.reads_mask == Some(true)).map(|row| row.function()).collect();
+    let refused = driver
+        .iter()
+        .filter(|row| row.answer() == Some(CallAnswer::Refused))
+        .count();
+    let freeze: Vec<&str> = driver
+        .iter()
+        .filter(|row| row.reads_mask == Some(true))
+        .map(|row| row.function())
+        .collect();
     assert_eq!(freeze, ["cuInit"]);
-    Page::open("docs/results.md").says(format!("Of {} rows of libcuda only `cuInit` reads it", driver.len()));
+    Page::open("docs/results.md").says(format!(
+        "Of {} rows of libcuda only `cuInit` reads it",
+        driver.len()
+    ));
     Page::open("docs/findings.md").says(format!(
         "Of {} functions of libcuda only `cuInit` does. {refused} rows of the others reject their arguments",
         functions(&driver)

@@ -5,8 +5,7 @@ use serde_json::Value;
 
 /// A second line that is a command of GitHub, another command, a colour, a title, a C1 control, a change of direction,
 /// the end of a cell and of code, the end of a script, and a tag.
-pub(crate) const HOSTILE: &str =
-    "x\r\n::error::INJ ##[error]\x1b[31m\x1b]0;x\x07\u{9b}31m\u{202e}|`</script><img src=x onerror=INJ>\x1b[31m";
+pub(crate) const HOSTILE: &str = "x\r\n::error::INJ ##[error]\x1b[31m\x1b]0;x\x07\u{9b}31m\u{202e}|`</script><img src=x onerror=INJ>\x1b[31m";
 /// So many times its document a form may take, and so many bytes more for what is in every one.
 const MOST_TIMES: usize = 256;
 const MOST_MORE: usize = 1 << 20;
@@ -22,7 +21,11 @@ pub(crate) struct Forms {
 impl Forms {
     /// Every so-manieth form is made, beginning with this one: a fuzzer wants many documents.
     pub(crate) fn every(every: u64, first: u64) -> Forms {
-        Forms { every, index: first % every, ..Forms::default() }
+        Forms {
+            every,
+            index: first % every,
+            ..Forms::default()
+        }
     }
 
     /// Adds a form, unless the document does not have it.
@@ -34,13 +37,19 @@ impl Forms {
     }
 
     pub(crate) fn json(&mut self, document: impl serde::Serialize) {
-        self.add("json", || Some(serde_json::to_string(&document).expect("it can be written")));
+        self.add("json", || {
+            Some(serde_json::to_string(&document).expect("it can be written"))
+        });
     }
 
     /// Fails at the first form that acts on a reader, is not well-formed, or is too large for a document of this size.
     pub(crate) fn check(&self, bytes: usize) {
         for (form, text) in &self.shown {
-            assert!(text.len() <= MOST_TIMES * bytes + MOST_MORE, "{form}: {} bytes of {bytes}", text.len());
+            assert!(
+                text.len() <= MOST_TIMES * bytes + MOST_MORE,
+                "{form}: {} bytes of {bytes}",
+                text.len()
+            );
             if let Some(line) = acting(form, text) {
                 panic!("{form}: {line:.300?} acts");
             }
@@ -58,10 +67,16 @@ pub(crate) fn acts(c: char) -> bool {
 pub(crate) fn acting(form: &str, text: &str) -> Option<String> {
     let malformed = match form {
         // It is printed with escapes for what JSON needs none for.
-        "json" | "sarif" | "oci" => serde_json::from_str::<Value>(text).err().map(|error| error.to_string()),
-        "junit" => Junit::deserialize_from_str(text).err().map(|error| format!("{error:?}")),
+        "json" | "sarif" | "oci" => serde_json::from_str::<Value>(text)
+            .err()
+            .map(|error| error.to_string()),
+        "junit" => Junit::deserialize_from_str(text)
+            .err()
+            .map(|error| format!("{error:?}")),
         "markdown" => pulldown_cmark::Parser::new(text).find_map(|event| match event {
-            pulldown_cmark::Event::Html(html) | pulldown_cmark::Event::InlineHtml(html) if html.contains("INJ") => {
+            pulldown_cmark::Event::Html(html) | pulldown_cmark::Event::InlineHtml(html)
+                if html.contains("INJ") =>
+            {
                 Some(html.into_string())
             }
             _ => None,
@@ -71,10 +86,15 @@ pub(crate) fn acting(form: &str, text: &str) -> Option<String> {
     let is_wrong = |line: &&str| match form {
         "json" | "sarif" | "oci" => line.chars().any(|c| c < ' '),
         _ if line.chars().any(acts) || line.starts_with("::error::INJ") => true,
-        "github" => !["::error ", "::warning ", "::notice "].iter().any(|start| line.starts_with(start)),
+        "github" => !["::error ", "::warning ", "::notice "]
+            .iter()
+            .any(|start| line.starts_with(start)),
         "html" | "junit" => line.contains("<img src=x") || line.contains("</script><"),
         "prometheus" => {
-            !line.starts_with('#') && line.rsplit_once(' ').is_none_or(|(_, value)| value.parse::<f64>().is_err())
+            !line.starts_with('#')
+                && line
+                    .rsplit_once(' ')
+                    .is_none_or(|(_, value)| value.parse::<f64>().is_err())
         }
         "text" => line.contains("##[") || line.trim_start().starts_with("::"),
         _ => false,
@@ -90,7 +110,10 @@ pub(crate) fn parts(value: &Value, at: &str, found: &mut Vec<String>) {
         parts(value, &at, found);
     };
     match value {
-        Value::Array(list) => list.iter().enumerate().for_each(|(index, value)| below(&index.to_string(), value)),
+        Value::Array(list) => list
+            .iter()
+            .enumerate()
+            .for_each(|(index, value)| below(&index.to_string(), value)),
         Value::Object(map) => map.iter().for_each(|(key, value)| below(key, value)),
         _ => {}
     }

@@ -13,7 +13,8 @@ use crate::common::root;
 fn the_corpus_holds() {
     let mut wrong = Vec::new();
     for (name, read) in readers::READERS {
-        let folder = fs::read_dir(root().join("tests/fuzz/corpus").join(name)).expect("a folder of inputs");
+        let folder =
+            fs::read_dir(root().join("tests/fuzz/corpus").join(name)).expect("a folder of inputs");
         let mut taken = 0;
         for path in folder.map(|entry| entry.expect("an input").path()) {
             let bytes = fs::read(&path).expect("an input");

@@ -21,14 +21,39 @@ const TEXTS: [&str; 14] = [
     "reproduced",
     "GPU-aa00beef-0000-4000-8000-000000000000",
 ];
-const NUMBERS: [u64; 10] = [0, 1, 2, 255, 1 << 31, 1 << 32, (1 << 53) + 1, i64::MAX as u64, 1 << 63, u64::MAX];
+const NUMBERS: [u64; 10] = [
+    0,
+    1,
+    2,
+    255,
+    1 << 31,
+    1 << 32,
+    (1 << 53) + 1,
+    i64::MAX as u64,
+    1 << 63,
+    u64::MAX,
+];
 
 fn scalar(random: &mut Random) -> Value {
     match random.below(8) {
         0..4 => TEXTS[random.below(TEXTS.len())].into(),
         4 | 5 => NUMBERS[random.below(NUMBERS.len())].into(),
-        6 => [json!(-1), json!(i64::MIN), json!(0.1), json!(1e308), json!(true)][random.below(5)].clone(),
-        _ => [Value::Null, json!([]), json!({}), json!([[]]), json!("x".repeat(5000))][random.below(5)].clone(),
+        6 => [
+            json!(-1),
+            json!(i64::MIN),
+            json!(0.1),
+            json!(1e308),
+            json!(true),
+        ][random.below(5)]
+        .clone(),
+        _ => [
+            Value::Null,
+            json!([]),
+            json!({}),
+            json!([[]]),
+            json!("x".repeat(5000)),
+        ][random.below(5)]
+        .clone(),
     }
 }
 
@@ -40,7 +65,10 @@ pub(crate) fn changed(text: &str, seed: u32) -> Option<String> {
         return Some(document.to_string());
     }
     if text.starts_with('{') {
-        let mut lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap_or_default()).collect();
+        let mut lines: Vec<Value> = text
+            .lines()
+            .map(|line| serde_json::from_str(line).unwrap_or_default())
+            .collect();
         let (index, other) = (random.below(lines.len()), random.below(lines.len()));
         match random.below(8) {
             0 => drop(lines.remove(index)),
@@ -65,17 +93,29 @@ fn change(document: &mut Value, random: &mut Random) {
             return;
         }
         let at = found[random.below(found.len())].clone();
-        let other = document.pointer(&found[random.below(found.len())]).cloned().unwrap_or_default();
+        let other = document
+            .pointer(&found[random.below(found.len())])
+            .cloned()
+            .unwrap_or_default();
         let (above, key) = at.rsplit_once('/').expect("a part is below the whole");
         let value = document.pointer_mut(&at).expect("it was found there");
         match (random.below(16), value) {
             (0..6, Value::String(text)) => {
                 let new = TEXTS[random.below(TEXTS.len())];
-                *text = if random.below(2) == 0 { new.to_owned() } else { format!("{text}{new}") };
+                *text = if random.below(2) == 0 {
+                    new.to_owned()
+                } else {
+                    format!("{text}{new}")
+                };
             }
             (0..6, Value::Number(number)) => {
-                let (near, far) = (number.as_u64().unwrap_or(1), NUMBERS[random.below(NUMBERS.len())]);
-                *number = [near.wrapping_add(1), near.saturating_sub(1), far, near / 2][random.below(4)].into();
+                let (near, far) = (
+                    number.as_u64().unwrap_or(1),
+                    NUMBERS[random.below(NUMBERS.len())],
+                );
+                *number = [near.wrapping_add(1), near.saturating_sub(1), far, near / 2]
+                    [random.below(4)]
+                .into();
             }
             (0..6, Value::Bool(is_so)) => *is_so = !*is_so,
             (0..6, Value::Array(list)) => {
@@ -86,13 +126,19 @@ fn change(document: &mut Value, random: &mut Random) {
                     _ => list.extend((index < list.len()).then(|| other)),
                 }
             }
-            (6, Value::Object(map)) => drop(map.insert(TEXTS[random.below(TEXTS.len())].to_owned(), other)),
+            (6, Value::Object(map)) => {
+                drop(map.insert(TEXTS[random.below(TEXTS.len())].to_owned(), other))
+            }
             (7, value) => *value = (0..random.below(140)).fold(other, |inner, _| json!([inner])),
             (8 | 9, value) => *value = scalar(random),
             (10 | 11, value) => *value = other,
             _ => match document.pointer_mut(above) {
-                Some(Value::Object(map)) => drop(map.remove(&key.replace("~1", "/").replace("~0", "~"))),
-                Some(Value::Array(list)) => drop(key.parse().map(|index: usize| list.remove(index))),
+                Some(Value::Object(map)) => {
+                    drop(map.remove(&key.replace("~1", "/").replace("~0", "~")))
+                }
+                Some(Value::Array(list)) => {
+                    drop(key.parse().map(|index: usize| list.remove(index)))
+                }
                 _ => *document = Value::Object(Map::new()),
             },
         }

@@ -30,8 +30,13 @@ fuzz_target!(
 );
 
 fuzz_mutator!(|bytes: &mut [u8], size: usize, most: usize, seed: u32| {
-    let text = std::str::from_utf8(&bytes[..size]).ok().filter(|_| seed % 8 != 0);
-    match text.and_then(|text| mutate::changed(text, seed)).filter(|text| !text.is_empty() && text.len() <= most) {
+    let text = std::str::from_utf8(&bytes[..size])
+        .ok()
+        .filter(|_| seed % 8 != 0);
+    match text
+        .and_then(|text| mutate::changed(text, seed))
+        .filter(|text| !text.is_empty() && text.len() <= most)
+    {
         Some(text) => {
             bytes[..text.len()].copy_from_slice(text.as_bytes());
             text.len()

@@ -26,7 +26,9 @@ use cuda_pitfalls::trace::fixture::lines;
 use cuda_pitfalls::trace::{self, Trace};
 use cuda_pitfalls::verdict::Provenance;
 use cuda_pitfalls::visibility::{GpuSource, listed, visibility};
-use cuda_pitfalls::{cli, compare, diagnose, diagnosis, findings, judge, scenario, simulated, tracer};
+use cuda_pitfalls::{
+    cli, compare, diagnose, diagnosis, findings, judge, scenario, simulated, tracer,
+};
 use cuda_pitfalls_instrument::{examiner, forwarding};
 use rustix::fs::{MemfdFlags, memfd_create};
 use serde::Serialize;
@@ -89,7 +91,8 @@ fn report(bytes: &[u8], forms: &mut Forms) -> Option<()> {
             decides_no_more(&judged, bytes.len());
         }
     }
-    let compared = compare::reports(&stored.view(), &stored.view(), None).expect("a report and itself");
+    let compared =
+        compare::reports(&stored.view(), &stored.view(), None).expect("a report and itself");
     assert_eq!(compared.changed, [], "a report differs from itself");
     forms.json(&compared);
     forms.add("text", || Some(render::compare::text(&compared)));
@@ -113,18 +116,29 @@ fn report(bytes: &[u8], forms: &mut Forms) -> Option<()> {
 fn decides_no_more(judged: &Report, chance: usize) {
     let index = chance % judged.scenarios.len().max(1);
     // Where attempts disagree, fewer of them may well agree.
-    let Some(one) = judged.scenarios.get(index).filter(|one| one.cases.iter().all(|case| case.outcomes.len() < 2))
+    let Some(one) = judged
+        .scenarios
+        .get(index)
+        .filter(|one| one.cases.iter().all(|case| case.outcomes.len() < 2))
     else {
         return;
     };
     let mut less = judged.clone();
     let case = chance / 2 % one.cases.len().max(1);
-    let Some(case) = less.scenarios[index].cases.get_mut(case).filter(|case| !case.attempts.is_empty()) else { return };
+    let Some(case) = less.scenarios[index]
+        .cases
+        .get_mut(case)
+        .filter(|case| !case.attempts.is_empty())
+    else {
+        return;
+    };
     let attempt = chance / 3 % case.attempts.len();
     let recording = &mut case.attempts[attempt].recording;
     match chance % 7 {
         0 => recording.events.clear(),
-        1 => recording.events.truncate(chance / 5 % (recording.events.len() + 1)),
+        1 => recording
+            .events
+            .truncate(chance / 5 % (recording.events.len() + 1)),
         2 => recording.polling = None,
         3 => recording.snapshots.clear(),
         4 => drop(case.attempts.remove(attempt)),
@@ -134,12 +148,20 @@ fn decides_no_more(judged: &Report, chance: usize) {
     judge::rejudge(&mut less);
     for (before, after) in judged.scenarios.iter().zip(&less.scenarios) {
         let is_more = after.verdict.kind.is_conclusive() && !before.verdict.kind.is_conclusive();
-        assert!(!is_more, "less evidence (part {}): {:?} becomes {:?}", chance % 7, before.verdict, after.verdict);
+        assert!(
+            !is_more,
+            "less evidence (part {}): {:?} becomes {:?}",
+            chance % 7,
+            before.verdict,
+            after.verdict
+        );
     }
 }
 
 fn survey(bytes: &[u8], forms: &mut Forms) -> Option<()> {
-    let survey = file(bytes, |path| SurveyDocument::from_stored(&Stored::open(path).ok()?)?.ok())?;
+    let survey = file(bytes, |path| {
+        SurveyDocument::from_stored(&Stored::open(path).ok()?)?.ok()
+    })?;
     let written = serde_json::to_vec(&survey).expect("what was read can be written");
     assert!(SurveyDocument::parse(&written).expect("what was written can be read") == survey);
     let compared = compare::surveys(&survey, &survey, None).expect("a survey and itself");
@@ -156,7 +178,9 @@ fn survey(bytes: &[u8], forms: &mut Forms) -> Option<()> {
         ("lines", Format::Landlock),
         ("lines", Format::Devices),
     ] {
-        forms.add(form, || render::survey::as_format(&survey, format, "survey.json"));
+        forms.add(form, || {
+            render::survey::as_format(&survey, format, "survey.json")
+        });
     }
     Some(())
 }
@@ -164,14 +188,30 @@ fn survey(bytes: &[u8], forms: &mut Forms) -> Option<()> {
 fn trace(bytes: &[u8], forms: &mut Forms) -> Option<()> {
     let path = Path::new("trace.ndjson");
     let mut trace = Trace::read(bytes, path).ok()?;
-    let written: Vec<String> =
-        lines(&trace).iter().map(|line| serde_json::to_string(line).expect("it can be written") + "\n").collect();
-    assert!(Trace::read(written.concat().as_bytes(), path).expect("what was written can be read") == trace);
+    let written: Vec<String> = lines(&trace)
+        .iter()
+        .map(|line| serde_json::to_string(line).expect("it can be written") + "\n")
+        .collect();
+    assert!(
+        Trace::read(written.concat().as_bytes(), path).expect("what was written can be read")
+            == trace
+    );
     let mut redactor = Redactor::default();
-    let redacted = lines(&trace).into_iter().map(|line| trace::redacted(line, &mut redactor));
+    let redacted = lines(&trace)
+        .into_iter()
+        .map(|line| trace::redacted(line, &mut redactor));
     assert!(redacted.flatten().count() == lines(&trace).len());
     let found = diagnosis::findings(&trace);
-    let words = ["cuinit", "context", "stray", "fork", "error", "late-mask", "context:gpu0", "unattributed>64MiB"];
+    let words = [
+        "cuinit",
+        "context",
+        "stray",
+        "fork",
+        "error",
+        "late-mask",
+        "context:gpu0",
+        "unattributed>64MiB",
+    ];
     let forbid = words.map(str::to_owned);
     let everything = Policy::parse(&forbid, &["gpu0=1GiB".to_owned()]).expect("a policy");
     let outcome = everything.check(&trace, &found);
@@ -187,7 +227,9 @@ fn trace(bytes: &[u8], forms: &mut Forms) -> Option<()> {
         ("github", Format::Github),
         ("sarif", Format::Sarif),
     ] {
-        forms.add(form, || view.as_format(format, 100, ["trace.ndjson", "/root"]));
+        forms.add(form, || {
+            view.as_format(format, 100, ["trace.ndjson", "/root"])
+        });
     }
     forms.json(view.json());
     // Cut short, it cannot show that something did not happen.
@@ -195,19 +237,33 @@ fn trace(bytes: &[u8], forms: &mut Forms) -> Option<()> {
     let found = diagnosis::findings(&trace);
     for word in words {
         let policy = Policy::parse(&[word.to_owned()], &[]).expect("a policy");
-        let PolicyOutcome { violations, undecided } = policy.check(&trace, &found);
-        assert!(!violations.is_empty() || !undecided.is_empty(), "{word} is kept by a trace that was cut short");
+        let PolicyOutcome {
+            violations,
+            undecided,
+        } = policy.check(&trace, &found);
+        assert!(
+            !violations.is_empty() || !undecided.is_empty(),
+            "{word} is kept by a trace that was cut short"
+        );
     }
     Some(())
 }
 
 fn fleet(bytes: &[u8], forms: &mut Forms) -> Option<()> {
-    let fleet = file(bytes, |path| Stored::open(path).ok()?.parse_by(fleet::SCHEMA, Fleet::parse).ok())?;
+    let fleet = file(bytes, |path| {
+        Stored::open(path)
+            .ok()?
+            .parse_by(fleet::SCHEMA, Fleet::parse)
+            .ok()
+    })?;
     keeps(&fleet);
     let fleet = fleet.ranked();
     if let Ok(diff) = fleet::diff(&fleet, &fleet) {
         keeps(&diff);
-        assert!(!diff.has_other_verdict() && diff.began.is_empty() && diff.machines_gone.is_empty(), "{diff:#?}");
+        assert!(
+            !diff.has_other_verdict() && diff.began.is_empty() && diff.machines_gone.is_empty(),
+            "{diff:#?}"
+        );
         forms.add("text", || Some(render::fleet::changes::text(&diff)));
     }
     forms_of_fleet(&fleet, forms);
@@ -222,7 +278,9 @@ fn forms_of_fleet(fleet: &Fleet, forms: &mut Forms) {
         ("prometheus", FleetForm::Prometheus),
         ("json", FleetForm::Json),
     ] {
-        forms.add(form, || Some(render::fleet::render(fleet, format, 100, None)));
+        forms.add(form, || {
+            Some(render::fleet::render(fleet, format, 100, None))
+        });
     }
 }
 
@@ -242,10 +300,16 @@ fn merge(bytes: &[u8], forms: &mut Forms) -> Option<()> {
 }
 
 fn environment(bytes: &[u8], forms: &mut Forms) -> Option<()> {
-    let document: EnvironmentDocument = file(bytes, |path| Stored::open(path).ok()?.parse(releases::SCHEMA).ok())?;
+    let document: EnvironmentDocument = file(bytes, |path| {
+        Stored::open(path).ok()?.parse(releases::SCHEMA).ok()
+    })?;
     keeps(&document);
     let matrix = Matrix::new(&[document]);
-    for (form, format) in [("text", Format::Text), ("html", Format::Html), ("markdown", Format::Markdown)] {
+    for (form, format) in [
+        ("text", Format::Text),
+        ("html", Format::Html),
+        ("markdown", Format::Markdown),
+    ] {
         forms.add(form, || render::releases::as_format(&matrix, format));
     }
     Some(())
@@ -255,7 +319,9 @@ fn examination(bytes: &[u8], forms: &mut Forms) -> Option<()> {
     let examination: Examination = serde_json::from_slice(bytes).ok()?;
     keeps(&examination);
     let diagnosed = diagnose(&examination, &Known::embedded().needs);
-    forms.add("text", || Some(render::doctor::text(&examination, &diagnosed, 80)));
+    forms.add("text", || {
+        Some(render::doctor::text(&examination, &diagnosed, 80))
+    });
     forms.json(render::doctor::document(&examination, &diagnosed));
     Some(())
 }
@@ -268,7 +334,9 @@ fn process(bytes: &[u8], forms: &mut Forms) -> Option<()> {
 fn examined(seen: ProcessExamination, forms: &mut Forms) {
     keeps(&seen);
     let found = findings(&seen);
-    forms.add("text", || Some(render::doctor::process_text(&seen, &found, 80)));
+    forms.add("text", || {
+        Some(render::doctor::process_text(&seen, &found, 80))
+    });
     forms.json(render::doctor::process_document(&seen, &found));
 }
 
@@ -286,14 +354,25 @@ fn message(bytes: &[u8], _: &mut Forms) -> Option<()> {
 
 /// The events of a worker, one a line, as an attempt of a report that is judged.
 fn event(bytes: &[u8], forms: &mut Forms) -> Option<()> {
-    let lines = bytes.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
-    let events: Vec<Event> = lines.map(|line| serde_json::from_slice(line).ok()).collect::<Option<_>>()?;
+    let lines = bytes
+        .split(|byte| *byte == b'\n')
+        .filter(|line| !line.is_empty());
+    let events: Vec<Event> = lines
+        .map(|line| serde_json::from_slice(line).ok())
+        .collect::<Option<_>>()?;
     events.iter().for_each(keeps);
     let text = include_bytes!("corpus/report/seed-one-question.json");
     let mut report: Report = serde_json::from_slice(text).expect("a seed is a report");
-    let attempts = report.scenarios.iter_mut().flat_map(|one| &mut one.cases).flat_map(|case| &mut case.attempts);
+    let attempts = report
+        .scenarios
+        .iter_mut()
+        .flat_map(|one| &mut one.cases)
+        .flat_map(|case| &mut case.attempts);
     for recording in attempts.map(|attempt| &mut attempt.recording) {
-        let of_first = |event: &Event| cuda_pitfalls::recording::ProcessEvent { process: None, event: event.clone() };
+        let of_first = |event: &Event| cuda_pitfalls::recording::ProcessEvent {
+            process: None,
+            event: event.clone(),
+        };
         recording.events = events.iter().map(of_first).collect();
     }
     judge::rejudge(&mut report);
@@ -308,17 +387,39 @@ fn scenario(bytes: &[u8], forms: &mut Forms) -> Option<()> {
     match scenario::load("fuzz/file", "file.toml", text, &["spin", "grow_heap"]) {
         Err(errors) => {
             assert!(!errors.is_empty(), "it is refused without a reason");
-            forms.add("text", || Some(errors.iter().take(9).map(|one| one.render(text, false) + "\n").collect()));
-            forms.add("text", || Some(errors.iter().take(9).map(|one| one.line(text) + "\n").collect()));
+            forms.add("text", || {
+                Some(
+                    errors
+                        .iter()
+                        .take(9)
+                        .map(|one| one.render(text, false) + "\n")
+                        .collect(),
+                )
+            });
+            forms.add("text", || {
+                Some(
+                    errors
+                        .iter()
+                        .take(9)
+                        .map(|one| one.line(text) + "\n")
+                        .collect(),
+                )
+            });
             None
         }
         Ok(scenario) => {
-            assert!(scenario::load("fuzz/file", "file.toml", text, &["spin", "grow_heap"]).as_ref() == Ok(&scenario));
+            assert!(
+                scenario::load("fuzz/file", "file.toml", text, &["spin", "grow_heap"]).as_ref()
+                    == Ok(&scenario)
+            );
             forms.add("text", || Some(render::listing::show::text(&scenario, 100)));
             let instance = scenario.instances.first()?;
             for language in [Language::C, Language::Python] {
-                let written = Reproducer::new(&scenario, instance, "file").and_then(|it| reproducer(&it, language));
-                forms.add("program", || Some(written.unwrap_or_else(|refusal| refusal.to_string())));
+                let written = Reproducer::new(&scenario, instance, "file")
+                    .and_then(|it| reproducer(&it, language));
+                forms.add("program", || {
+                    Some(written.unwrap_or_else(|refusal| refusal.to_string()))
+                });
             }
             Some(())
         }
@@ -328,7 +429,9 @@ fn scenario(bytes: &[u8], forms: &mut Forms) -> Option<()> {
 fn machine(bytes: &[u8], forms: &mut Forms) -> Option<()> {
     let made = simulated::flatten("machine.toml", std::str::from_utf8(bytes).ok()?, None);
     let is_read = made.is_ok().then_some(());
-    forms.add("text", || Some(made.unwrap_or_else(|error| error.to_string())));
+    forms.add("text", || {
+        Some(made.unwrap_or_else(|error| error.to_string()))
+    });
     is_read
 }
 
@@ -338,18 +441,32 @@ fn releases(bytes: &[u8], forms: &mut Forms) -> Option<()> {
     let _ = fleet::names(text);
     let list = releases::read("list.toml", text);
     let is_read = list.is_ok().then_some(());
-    forms.add("text", || list.err().map(|error| error.diagnostics.iter().map(|one| one.render(text, false)).collect()));
+    forms.add("text", || {
+        list.err().map(|error| {
+            error
+                .diagnostics
+                .iter()
+                .map(|one| one.render(text, false))
+                .collect()
+        })
+    });
     is_read
 }
 
 fn policy(bytes: &[u8], forms: &mut Forms) -> Option<()> {
     let text = std::str::from_utf8(bytes).ok()?;
     let words: Vec<String> = text.lines().map(str::to_owned).collect();
-    forms.add("text", || Policy::parse(&words, &words).err().map(|error| error.to_string()));
+    forms.add("text", || {
+        Policy::parse(&words, &words)
+            .err()
+            .map(|error| error.to_string())
+    });
     match Policy::from_file("policy.toml", text) {
         Ok(_) => Some(()),
         Err(errors) => {
-            forms.add("text", || Some(errors.iter().map(|one| one.render(text, false)).collect()));
+            forms.add("text", || {
+                Some(errors.iter().map(|one| one.render(text, false)).collect())
+            });
             None
         }
     }
@@ -362,8 +479,18 @@ fn mask(bytes: &[u8], forms: &mut Forms) -> Option<()> {
     let (mask, order) = (lines.next(), lines.next());
     let gpus = listed(&lines.next().unwrap_or_default()).ok()?;
     let count = gpus.len();
-    let answer = visibility(mask, order, GpuSource::File { path: "gpus.txt".to_owned() }, gpus);
-    assert!(answer.visible.len() <= count, "more GPUs are visible than there are");
+    let answer = visibility(
+        mask,
+        order,
+        GpuSource::File {
+            path: "gpus.txt".to_owned(),
+        },
+        gpus,
+    );
+    assert!(
+        answer.visible.len() <= count,
+        "more GPUs are visible than there are"
+    );
     forms.json(&answer);
     forms.add("text", || Some(render::visibility::text(&answer, 80)));
     Some(())
@@ -373,7 +500,9 @@ fn explain(bytes: &[u8], forms: &mut Forms) -> Option<()> {
     let text = String::from_utf8_lossy(bytes);
     for query in [Query::parse(&text), Query::pasted(&text)] {
         let found = Explainer::embedded().explain(query);
-        forms.add("text", || Some(render::explain::text(&found, Default::default(), 80)));
+        forms.add("text", || {
+            Some(render::explain::text(&found, Default::default(), 80))
+        });
         forms.json(render::explain::document(&found));
     }
     Some(())
@@ -381,7 +510,10 @@ fn explain(bytes: &[u8], forms: &mut Forms) -> Option<()> {
 
 fn arguments(bytes: &[u8], _: &mut Forms) -> Option<()> {
     let text = String::from_utf8_lossy(bytes);
-    let arguments: Vec<String> = std::iter::once("cuda-pitfalls").chain(text.lines()).map(str::to_owned).collect();
+    let arguments: Vec<String> = std::iter::once("cuda-pitfalls")
+        .chain(text.lines())
+        .map(str::to_owned)
+        .collect();
     cli::is_understood(&arguments).then_some(())
 }
 
@@ -399,9 +531,20 @@ fn proc(bytes: &[u8], forms: &mut Forms) -> Option<()> {
     }
     files.push(rest);
     FOLDER.with(|folder| {
-        let names = ["status", "environ", "maps", "comm", "root/lib/libc.so.6", "mem"];
+        let names = [
+            "status",
+            "environ",
+            "maps",
+            "comm",
+            "root/lib/libc.so.6",
+            "mem",
+        ];
         for (index, name) in names.iter().enumerate() {
-            fs::write(folder.path().join(name), files.get(index).unwrap_or(&&b""[..])).expect("a file of ours");
+            fs::write(
+                folder.path().join(name),
+                files.get(index).unwrap_or(&&b""[..]),
+            )
+            .expect("a file of ours");
         }
         examined(examiner::process_in(folder.path()), forms);
     });
@@ -410,7 +553,11 @@ fn proc(bytes: &[u8], forms: &mut Forms) -> Option<()> {
 
 fn folder() -> tempfile::TempDir {
     let shared = PathBuf::from("/dev/shm");
-    let parent = if shared.is_dir() { shared } else { std::env::temp_dir() };
+    let parent = if shared.is_dir() {
+        shared
+    } else {
+        std::env::temp_dir()
+    };
     let folder = tempfile::tempdir_in(parent).expect("a folder of ours");
     fs::create_dir_all(folder.path().join("root/lib")).expect("a folder of ours");
     std::os::unix::fs::symlink("/bin/program", folder.path().join("exe")).expect("a link of ours");

@@ -12,9 +12,18 @@ use crate::common::{PROGRAM, Scratch, gpus, root, script};
 
 /// Commands that are not run here, each with the reason and with what is done instead.
 const NOT_RUN: [(&str, &str); 3] = [
-    ("cargo test --workspace", "these tests are a part of it; `.ci/run` gives the command"),
-    ("cargo install --locked --path .", "it builds the program once more; its arguments are given to `cargo`"),
-    ("python -m cuda_pitfalls", "the module is not installed here; tests/python_mask.rs runs it"),
+    (
+        "cargo test --workspace",
+        "these tests are a part of it; `.ci/run` gives the command",
+    ),
+    (
+        "cargo install --locked --path .",
+        "it builds the program once more; its arguments are given to `cargo`",
+    ),
+    (
+        "python -m cuda_pitfalls",
+        "the module is not installed here; tests/python_mask.rs runs it",
+    ),
 ];
 
 /// How Cargo starts the program: what follows are the program's own arguments.
@@ -28,9 +37,15 @@ pub(super) fn commands(page: &str) -> Vec<String> {
             Some("sh") => commands.push(line.to_owned()),
             Some(_) => {}
             None => {
-                let spans = line.split('`').skip(1).step_by(2).map(|span| span.replace("\\|", "|"));
+                let spans = line
+                    .split('`')
+                    .skip(1)
+                    .step_by(2)
+                    .map(|span| span.replace("\\|", "|"));
                 commands.extend(spans.filter(|span| {
-                    ["cuda-pitfalls ", "cargo ", "pip ", "python "].iter().any(|start| span.starts_with(start))
+                    ["cuda-pitfalls ", "cargo ", "pip ", "python "]
+                        .iter()
+                        .any(|start| span.starts_with(start))
                 }));
             }
         }
@@ -63,13 +78,24 @@ fn prepare(folder: &Path) -> String {
     script(&tools.join("python"), "#!/bin/sh\nexec python3 \"$@\"\n");
     fs::write(folder.join("train.py"), TRAIN).expect("a file of our own");
     fs::write(folder.join("mypackage.py"), "").expect("a file of our own");
-    format!("{}:{}", tools.display(), std::env::var("PATH").unwrap_or_default())
+    format!(
+        "{}:{}",
+        tools.display(),
+        std::env::var("PATH").unwrap_or_default()
+    )
 }
 
 fn give(line: &str, folder: &Path, path: &str) -> Output {
     let mut command = Command::new("sh");
-    command.args(["-e", "-c", line]).current_dir(folder).env("PATH", path).stdin(Stdio::null());
-    command.env("TMPDIR", folder).env("NO_COLOR", "1").env("COLUMNS", "80");
+    command
+        .args(["-e", "-c", line])
+        .current_dir(folder)
+        .env("PATH", path)
+        .stdin(Stdio::null());
+    command
+        .env("TMPDIR", folder)
+        .env("NO_COLOR", "1")
+        .env("COLUMNS", "80");
     command.output().expect("a shell starts")
 }
 
@@ -95,17 +121,25 @@ fn follow(path: &str, folder: &Path) -> String {
             command = command.replace("--on auto", "--on sim");
         }
         let output = give(&command, folder, &tools);
-        let text = [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).concat();
+        let text = [output.stdout, output.stderr]
+            .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+            .concat();
         // The traced program ends with 1, and a trace ends as its program does.
         let expected = i32::from(line.contains("-- python train.py"));
-        assert_eq!(output.status.code(), Some(expected), "{path}: {line}\n{text}");
+        assert_eq!(
+            output.status.code(),
+            Some(expected),
+            "{path}: {line}\n{text}"
+        );
         printed += &text;
     }
     printed
 }
 
 fn has_file(folder: &Path, name: &str) {
-    let size = fs::metadata(folder.join(name)).map(|file| file.len()).unwrap_or(0);
+    let size = fs::metadata(folder.join(name))
+        .map(|file| file.len())
+        .unwrap_or(0);
     assert!(size > 100, "{name} has {size} bytes");
 }
 
@@ -121,10 +155,20 @@ fn the_commands_of_the_readme_work_in_their_order() {
         "multiprocessing.set_start_method(\"spawn\")",
         "12 questions (15 variants) simulated: 15 as expected",
     ] {
-        assert!(printed.contains(phrase), "`{phrase}` was not printed:\n{printed}");
+        assert!(
+            printed.contains(phrase),
+            "`{phrase}` was not printed:\n{printed}"
+        );
     }
     let archive = "cuda-pitfalls-set-device-is-eager.tar.gz";
-    for file in ["junit.xml", "eager.c", "eager.py", archive, "fleet.json", "fleet.html"] {
+    for file in [
+        "junit.xml",
+        "eager.c",
+        "eager.py",
+        archive,
+        "fleet.json",
+        "fleet.html",
+    ] {
         has_file(folder, file);
     }
 }
@@ -132,9 +176,17 @@ fn the_commands_of_the_readme_work_in_their_order() {
 /// What works for the readers of README works for those of the wheel's page: it has nothing else.
 #[test]
 fn the_commands_of_the_page_of_the_wheel_are_those_of_the_readme() {
-    let readme: Vec<String> = commands(&page(README)).iter().map(|line| started(line)).collect();
-    let is_known = |line: &String| readme.contains(line) || NOT_RUN.iter().any(|(command, _)| *command == line);
-    let others: Vec<String> = commands(&page(WHEEL)).into_iter().filter(|line| !is_known(line)).collect();
+    let readme: Vec<String> = commands(&page(README))
+        .iter()
+        .map(|line| started(line))
+        .collect();
+    let is_known = |line: &String| {
+        readme.contains(line) || NOT_RUN.iter().any(|(command, _)| *command == line)
+    };
+    let others: Vec<String> = commands(&page(WHEEL))
+        .into_iter()
+        .filter(|line| !is_known(line))
+        .collect();
     assert_eq!(others, Vec::<String>::new());
 }
 
@@ -144,11 +196,20 @@ fn the_question_of_ones_own_is_valid_and_answered() {
     let scratch = Scratch::new();
     let tools = prepare(scratch.path());
     let run = page("docs/run.md");
-    let (_, section) = run.split_once("## A question of your own").expect("the section");
-    let question: String =
-        lines(section).iter().filter(|it| it.0 == Some("toml")).map(|it| format!("{}\n", it.1)).collect();
+    let (_, section) = run
+        .split_once("## A question of your own")
+        .expect("the section");
+    let question: String = lines(section)
+        .iter()
+        .filter(|it| it.0 == Some("toml"))
+        .map(|it| format!("{}\n", it.1))
+        .collect();
     fs::write(scratch.path().join("synchronize-first.toml"), question).expect("a file of our own");
-    let given: Vec<&str> = lines(section).into_iter().filter(|it| it.0 == Some("sh")).map(|it| it.1).collect();
+    let given: Vec<&str> = lines(section)
+        .into_iter()
+        .filter(|it| it.0 == Some("sh"))
+        .map(|it| it.1)
+        .collect();
     assert_eq!(given.len(), 2, "{given:?}");
     for line in given {
         let output = give(line, scratch.path(), &tools);
@@ -160,13 +221,31 @@ fn the_question_of_ones_own_is_valid_and_answered() {
 #[test]
 fn what_is_not_run_is_on_a_page_and_in_ci() {
     let all = [commands(&page(README)), commands(&page(WHEEL))].concat();
-    let idle: Vec<&str> = NOT_RUN.iter().map(|it| it.0).filter(|it| !all.iter().any(|line| line == it)).collect();
+    let idle: Vec<&str> = NOT_RUN
+        .iter()
+        .map(|it| it.0)
+        .filter(|it| !all.iter().any(|line| line == it))
+        .collect();
     assert!(idle.is_empty(), "on no page: {idle:?}");
     let ci = fs::read_to_string(root().join(".ci/run")).expect("the checks");
-    for command in ["cargo run --locked -- run --on auto", "cargo test --workspace --locked"] {
-        assert!(ci.lines().any(|line| line == command), ".ci/run does not give `{command}`");
+    for command in [
+        "cargo run --locked -- run --on auto",
+        "cargo test --workspace --locked",
+    ] {
+        assert!(
+            ci.lines().any(|line| line == command),
+            ".ci/run does not give `{command}`"
+        );
     }
     // `--list` lists what is installed and installs nothing.
-    let install = give("cargo install --locked --path . --list", root(), &std::env::var("PATH").unwrap_or_default());
-    assert!(install.status.success(), "{}", String::from_utf8_lossy(&install.stderr));
+    let install = give(
+        "cargo install --locked --path . --list",
+        root(),
+        &std::env::var("PATH").unwrap_or_default(),
+    );
+    assert!(
+        install.status.success(),
+        "{}",
+        String::from_utf8_lossy(&install.stderr)
+    );
 }

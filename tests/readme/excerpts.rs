@@ -8,13 +8,22 @@ use super::page;
 use crate::common::{Scratch, bless, root};
 
 /// Pages with excerpts, and how many columns their outputs have.
-const PAGES: [(&str, usize); 5] =
-    [("README.md", 80), ("python/README.md", 80), ("docs/mask.md", 80), ("docs/memory.md", 100), ("docs/run.md", 100)];
+const PAGES: [(&str, usize); 5] = [
+    ("README.md", 80),
+    ("python/README.md", 80),
+    ("docs/mask.md", 80),
+    ("docs/memory.md", 100),
+    ("docs/run.md", 100),
+];
 
 /// What the program prints on stdout, called by the words of a command of a page.
 fn printed(command: &str, columns: usize) -> String {
     let scratch = Scratch::new();
-    let arguments: Vec<&str> = command.strip_prefix("cuda-pitfalls ").expect("our command").split(' ').collect();
+    let arguments: Vec<&str> = command
+        .strip_prefix("cuda-pitfalls ")
+        .expect("our command")
+        .split(' ')
+        .collect();
     let mut command = scratch.command(&arguments);
     command.env("COLUMNS", columns.to_string());
     let ran = scratch.ran(command).good();
@@ -38,7 +47,10 @@ fn chosen(text: &str, words: &str) -> String {
     let mut wanted: Vec<&str> = words.split(", ").collect();
     let parts = parts(text);
     for word in &wanted {
-        assert!(parts.iter().any(|part| part.contains(word)), "{word} is not in the text:\n{text}");
+        assert!(
+            parts.iter().any(|part| part.contains(word)),
+            "{word} is not in the text:\n{text}"
+        );
     }
     let mut out = String::new();
     let mut is_left_out = false;
@@ -46,7 +58,11 @@ fn chosen(text: &str, words: &str) -> String {
         let found = wanted.iter().position(|word| part.contains(word));
         if let Some(index) = found {
             wanted.remove(index);
-            out += if is_left_out && !out.is_empty() { "…\n" } else { "" };
+            out += if is_left_out && !out.is_empty() {
+                "…\n"
+            } else {
+                ""
+            };
             out += &part;
         }
         is_left_out = found.is_none();
@@ -63,14 +79,19 @@ fn with_excerpts(page: &str, printed: impl Fn(&str) -> String) -> (String, usize
     let mut out = pieces.next().unwrap_or_default().to_owned();
     let mut made = 0;
     for piece in pieces {
-        let (head, block) = piece.split_once(" -->\n```text\n").expect("a block of text is below an excerpt's comment");
+        let (head, block) = piece
+            .split_once(" -->\n```text\n")
+            .expect("a block of text is below an excerpt's comment");
         let (_, behind) = block.split_once("```\n").expect("the block ends");
         let command = format!("cuda-pitfalls {head}");
         let text = match command.split_once(": ") {
             Some((command, words)) => chosen(&printed(command), words),
             None => printed(&command),
         };
-        out += &format!("{COMMENT}{head} -->\n```text\n{}\n```\n{behind}", text.trim_end());
+        out += &format!(
+            "{COMMENT}{head} -->\n```text\n{}\n```\n{behind}",
+            text.trim_end()
+        );
         made += 1;
     }
     (out, made)
@@ -89,5 +110,8 @@ fn excerpts_are_what_the_program_prints() {
             stale.push(path);
         }
     }
-    assert!(stale.is_empty(), "{stale:?}: an excerpt is not what the program prints; `cargo xtask bless`");
+    assert!(
+        stale.is_empty(),
+        "{stale:?}: an excerpt is not what the program prints; `cargo xtask bless`"
+    );
 }

@@ -18,7 +18,16 @@ use crate::common::{PROGRAM, Scratch, root};
 fn a_few_faults_of_each_kind_spoil_no_answer() {
     let scratch = Scratch::new();
     let mut faults = Command::new("python3");
-    faults.args(["tests/benches/faults.py", PROGRAM, "--seed", "20", "--trials", "10", "--jobs", "4"]);
+    faults.args([
+        "tests/benches/faults.py",
+        PROGRAM,
+        "--seed",
+        "20",
+        "--trials",
+        "10",
+        "--jobs",
+        "4",
+    ]);
     faults.current_dir(root()).env("TMPDIR", scratch.path());
     println!("{}", scratch.ran(faults).good().stdout);
 }

@@ -11,15 +11,55 @@ use crate::common::{Scratch, eventually};
 
 /// The calls by name, with the errors that they may have.
 const CALLS: [(&str, &[i64], i32, bool); 9] = [
-    ("sendto", &[libc::SYS_sendto, libc::SYS_sendmsg], libc::EIO, false),
-    ("recvfrom", &[libc::SYS_recvfrom, libc::SYS_recvmsg], libc::EIO, false),
+    (
+        "sendto",
+        &[libc::SYS_sendto, libc::SYS_sendmsg],
+        libc::EIO,
+        false,
+    ),
+    (
+        "recvfrom",
+        &[libc::SYS_recvfrom, libc::SYS_recvmsg],
+        libc::EIO,
+        false,
+    ),
     ("close", &[libc::SYS_close], libc::EIO, true),
-    ("read", &[libc::SYS_read, libc::SYS_pread64], libc::EIO, false),
-    ("write", &[libc::SYS_write, libc::SYS_writev], libc::ENOSPC, false),
-    ("fsync", &[libc::SYS_fsync, libc::SYS_fdatasync], libc::EIO, false),
-    ("renameat", &[libc::SYS_rename, libc::SYS_renameat, libc::SYS_renameat2], libc::EIO, false),
-    ("openat", &[libc::SYS_open, libc::SYS_openat], libc::EIO, false),
-    ("unlinkat", &[libc::SYS_unlink, libc::SYS_unlinkat, libc::SYS_rmdir], libc::EIO, false),
+    (
+        "read",
+        &[libc::SYS_read, libc::SYS_pread64],
+        libc::EIO,
+        false,
+    ),
+    (
+        "write",
+        &[libc::SYS_write, libc::SYS_writev],
+        libc::ENOSPC,
+        false,
+    ),
+    (
+        "fsync",
+        &[libc::SYS_fsync, libc::SYS_fdatasync],
+        libc::EIO,
+        false,
+    ),
+    (
+        "renameat",
+        &[libc::SYS_rename, libc::SYS_renameat, libc::SYS_renameat2],
+        libc::EIO,
+        false,
+    ),
+    (
+        "openat",
+        &[libc::SYS_open, libc::SYS_openat],
+        libc::EIO,
+        false,
+    ),
+    (
+        "unlinkat",
+        &[libc::SYS_unlink, libc::SYS_unlinkat, libc::SYS_rmdir],
+        libc::EIO,
+        false,
+    ),
 ];
 
 /// A run that takes longer hangs. Some waits for an answer that was lost take 20 s.
@@ -28,7 +68,9 @@ const LONGEST: Duration = Duration::from_secs(600);
 /// What becomes of a program with a fault, what it prints, and what it says of errors.
 fn run(scratch: &Scratch, mut command: Command, fault: Fault) -> (Traced, String, String) {
     let paths = ["stdout", "stderr"].map(|name| scratch.path().join(name));
-    let [out, err] = paths.each_ref().map(|path| File::create(path).expect("a file of our own"));
+    let [out, err] = paths
+        .each_ref()
+        .map(|path| File::create(path).expect("a file of our own"));
     command.stdout(out).stderr(err);
     let traced = trace::run(command, fault, LONGEST);
     let [printed, said] = paths.map(|path| std::fs::read_to_string(path).unwrap_or_default());
@@ -38,12 +80,24 @@ fn run(scratch: &Scratch, mut command: Command, fault: Fault) -> (Traced, String
 /// One run with a fault, and what is wrong with how it ended.
 fn run_with(fault: Fault) -> (Traced, Option<String>) {
     let scratch = Scratch::new();
-    let command = scratch.simulating("sim:h200-x1", &["tests/selftest/clean.toml"], &["--repeat", "1"]);
+    let command = scratch.simulating(
+        "sim:h200-x1",
+        &["tests/selftest/clean.toml"],
+        &["--repeat", "1"],
+    );
     let (traced, printed, said) = run(&scratch, command, fault);
     let wrong = wrong_in(&scratch, &traced, &printed);
-    let wrong = wrong.map(|wrong| format!("{wrong}; code {:?}; {}", traced.code, said.trim().replace('\n', " | ")));
+    let wrong = wrong.map(|wrong| {
+        format!(
+            "{wrong}; code {:?}; {}",
+            traced.code,
+            said.trim().replace('\n', " | ")
+        )
+    });
     // The processes of a parent that was killed end a moment after it.
-    eventually("no process is left", LONGEST, || scratch.processes().is_empty().then_some(()));
+    eventually("no process is left", LONGEST, || {
+        scratch.processes().is_empty().then_some(())
+    });
     (traced, wrong)
 }
 
@@ -51,7 +105,9 @@ fn wrong_in(scratch: &Scratch, traced: &Traced, printed: &str) -> Option<String>
     if traced.hung {
         return Some("it did not end".to_string());
     }
-    let Some(code) = traced.code else { return Some("a signal ended it".to_string()) };
+    let Some(code) = traced.code else {
+        return Some("a signal ended it".to_string());
+    };
     if ![0, 2, 3, 4, 6, 70, 74].contains(&code) {
         return Some("an exit code that means nothing".to_string());
     }
@@ -66,7 +122,10 @@ fn wrong_in(scratch: &Scratch, traced: &Traced, printed: &str) -> Option<String>
     }
     // What could not be printed is exit code 74, and may be cut off.
     let document: Option<Value> = serde_json::from_str(printed).ok();
-    let said = document.as_ref().and_then(|it| it.pointer("/run/exit/code").or_else(|| it.pointer("/exit/code")));
+    let said = document.as_ref().and_then(|it| {
+        it.pointer("/run/exit/code")
+            .or_else(|| it.pointer("/exit/code"))
+    });
     match said.and_then(Value::as_i64) {
         Some(said) if said != i64::from(code) && code != 74 => Some(format!("stdout says {said}")),
         None if code != 74 => Some(format!("no document on stdout: {printed:?}")),
@@ -84,17 +143,32 @@ fn sweep((swept, code): Swept, names: &[&str], points: impl Fn(u64) -> Vec<u64>)
     let mut wrong = Vec::new();
     let mut all = 0;
     for (name, calls, errno, made) in CALLS.into_iter().filter(|(name, ..)| names.contains(name)) {
-        let fault = |nth| Fault { calls, nth, errno, made, lasts: false };
+        let fault = |nth| Fault {
+            calls,
+            nth,
+            errno,
+            made,
+            lasts: false,
+        };
         let (none, wrong_without) = swept(fault(0));
         assert_eq!((none.code, wrong_without), (Some(code), None), "{name}");
         assert!(none.calls > 0, "it makes no {name}");
         for nth in points(none.calls) {
             all += 1;
-            wrong.extend(swept(fault(nth)).1.map(|wrong| format!("{name} {nth} of {}: {wrong}", none.calls)));
+            wrong.extend(
+                swept(fault(nth))
+                    .1
+                    .map(|wrong| format!("{name} {nth} of {}: {wrong}", none.calls)),
+            );
         }
         println!("{name}: {} calls", none.calls);
     }
-    assert!(wrong.is_empty(), "{} of {all} points:\n{}", wrong.len(), wrong.join("\n"));
+    assert!(
+        wrong.is_empty(),
+        "{} of {all} points:\n{}",
+        wrong.len(),
+        wrong.join("\n")
+    );
 }
 
 /// A few points of each, spread over the run.
@@ -112,7 +186,8 @@ fn every(count: u64) -> Vec<u64> {
 #[test]
 fn a_failed_call_here_and_there_ends_in_a_report_or_an_error() {
     std::thread::scope(|scope| {
-        let channels = scope.spawn(|| sweep(RUN, &["sendto", "recvfrom", "close", "unlinkat"], few));
+        let channels =
+            scope.spawn(|| sweep(RUN, &["sendto", "recvfrom", "close", "unlinkat"], few));
         sweep(RUN, &["read", "write", "fsync", "renameat", "openat"], few);
         channels.join().expect("every point ended well");
     });
@@ -122,7 +197,17 @@ fn a_failed_call_here_and_there_ends_in_a_report_or_an_error() {
 fn one_trace(fault: Fault) -> (Traced, Option<String>) {
     let scratch = Scratch::new();
     let out = scratch.at("traces");
-    let command = scratch.command(&["trace", "--on", "sim:h200-x1", "--out", &out, "--", "sh", "-c", "exit 5"]);
+    let command = scratch.command(&[
+        "trace",
+        "--on",
+        "sim:h200-x1",
+        "--out",
+        &out,
+        "--",
+        "sh",
+        "-c",
+        "exit 5",
+    ]);
     let (traced, _, said) = run(&scratch, command, fault);
     // The program's own code; or nothing was started, and why is said.
     let is_right = match traced.code {
@@ -134,17 +219,28 @@ fn one_trace(fault: Fault) -> (Traced, Option<String>) {
     let wrong = (!is_right).then(|| format!("{traced:?}: {}", said.trim().replace('\n', " | ")));
     std::thread::sleep(Duration::from_millis(20));
     let left = scratch.processes();
-    (traced, wrong.or((!left.is_empty()).then(|| format!("still running: {left:?}"))))
+    (
+        traced,
+        wrong.or((!left.is_empty()).then(|| format!("still running: {left:?}"))),
+    )
 }
 
 /// All calls but `recvfrom`: the standard library panics where the pipe to a process that it starts fails, which is all
 /// that a tracer receives from.
-const OF_A_TRACER: [&str; 8] = ["sendto", "close", "read", "write", "fsync", "renameat", "openat", "unlinkat"];
+const OF_A_TRACER: [&str; 8] = [
+    "sendto", "close", "read", "write", "fsync", "renameat", "openat", "unlinkat",
+];
 
 #[test]
 fn a_failed_call_of_a_tracer_leaves_the_program_its_exit_code() {
     // The twelfth is that of a folder which the standard library cannot bear not to close.
-    sweep(TRACE, &OF_A_TRACER, |count| few(count).into_iter().chain([12]).filter(|nth| *nth <= count).collect());
+    sweep(TRACE, &OF_A_TRACER, |count| {
+        few(count)
+            .into_iter()
+            .chain([12])
+            .filter(|nth| *nth <= count)
+            .collect()
+    });
 }
 
 #[test]
@@ -155,7 +251,13 @@ fn every_call_of_a_tracer_may_fail() {
 
 #[test]
 fn channels_that_stay_broken_end_a_run_soon() {
-    let fault = |nth| Fault { calls: &[libc::SYS_sendto], nth, errno: libc::EPIPE, made: false, lasts: true };
+    let fault = |nth| Fault {
+        calls: &[libc::SYS_sendto],
+        nth,
+        errno: libc::EPIPE,
+        made: false,
+        lasts: true,
+    };
     let (none, _) = run_with(fault(0));
     for nth in few(none.calls) {
         let (_, wrong) = run_with(fault(nth));

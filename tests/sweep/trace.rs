@@ -65,7 +65,11 @@ pub(crate) fn run(mut command: Command, fault: Fault, longest: Duration) -> Trac
     let (code, calls) = follow(pid, fault);
     ended.store(true, Ordering::Relaxed);
     watch.join().expect("the watch ends");
-    Traced { code, calls, hung: hung.load(Ordering::Relaxed) }
+    Traced {
+        code,
+        calls,
+        hung: hung.load(Ordering::Relaxed),
+    }
 }
 
 /// Follows a traced process from its exec to its end.
@@ -103,7 +107,8 @@ fn follow(pid: i32, fault: Fault) -> (Option<i32>, u64) {
                 began |= number == libc::SYS_rt_sigaction && registers.rdi == libc::SIGPIPE as u64;
                 if began && fault.calls.contains(&number) {
                     calls += 1;
-                    failing = calls == fault.nth || (fault.lasts && fault.nth > 0 && calls > fault.nth);
+                    failing =
+                        calls == fault.nth || (fault.lasts && fault.nth > 0 && calls > fault.nth);
                     if failing && !fault.made {
                         registers.orig_rax = u64::MAX;
                         libc::ptrace(libc::PTRACE_SETREGS, pid, 0usize, &raw const registers);

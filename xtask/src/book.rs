@@ -14,9 +14,14 @@ pub const SUMMARY: &str = "docs/SUMMARY.md";
 /// order of README.md, then pitfalls by subject, surveys, and the rest.
 pub fn summary(mut pages: BTreeMap<String, String>) -> String {
     let index = pages.remove("README.md").unwrap_or_default();
-    let mut out = "<!-- Made by `cargo xtask bless`. -->\n# Summary\n\n[Documentation](README.md)\n".to_owned();
+    let mut out =
+        "<!-- Made by `cargo xtask bless`. -->\n# Summary\n\n[Documentation](README.md)\n"
+            .to_owned();
     for part in index.split("\n## ").skip(1) {
-        let targets = part.split("](").skip(1).filter_map(|rest| rest.split([')', '#']).next());
+        let targets = part
+            .split("](")
+            .skip(1)
+            .filter_map(|rest| rest.split([')', '#']).next());
         let mut own = String::new();
         for target in targets.filter(|target| !target.contains('/')) {
             own.extend(pages.remove(target).map(|text| entry(target, &text)));
@@ -27,7 +32,12 @@ pub fn summary(mut pages: BTreeMap<String, String>) -> String {
     let mut pitfalls = taken(&mut pages, "pitfalls/README.md");
     for subject in subject::all() {
         let own = taken(&mut pages, &format!("pitfalls/{}/", subject.folder));
-        let _ = write!(pitfalls, "- [{}]()\n  {}\n", subject.sentence, own.trim_end().replace('\n', "\n  "));
+        let _ = write!(
+            pitfalls,
+            "- [{}]()\n  {}\n",
+            subject.sentence,
+            own.trim_end().replace('\n', "\n  ")
+        );
     }
     section(&mut out, "Pitfalls", &pitfalls);
     for (title, folder) in [("Surveys", "surveys/"), ("More", "")] {
@@ -46,10 +56,16 @@ fn section(out: &mut String, title: &str, entries: &str) {
 
 /// The entries of the pages below a path, which are removed.
 fn taken(pages: &mut BTreeMap<String, String>, below: &str) -> String {
-    pages.extract_if(.., |path, _| path.starts_with(below)).map(|(path, text)| entry(&path, &text)).collect()
+    pages
+        .extract_if(.., |path, _| path.starts_with(below))
+        .map(|(path, text)| entry(&path, &text))
+        .collect()
 }
 
 fn entry(path: &str, text: &str) -> String {
-    let title = text.lines().find_map(|line| line.strip_prefix("# ")).unwrap_or(path);
+    let title = text
+        .lines()
+        .find_map(|line| line.strip_prefix("# "))
+        .unwrap_or(path);
     format!("- [{title}]({path})\n")
 }

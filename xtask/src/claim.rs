@@ -147,7 +147,9 @@ impl Article {
     pub fn parse(source: &str, scenarios: &[Scenario]) -> Result<Article, TaskError> {
         let mut article: Article = toml::from_str(source)?;
         for claim in &mut article.claims {
-            claim.resolve(scenarios).map_err(|why| format!("{}: {why}", claim.id))?;
+            claim
+                .resolve(scenarios)
+                .map_err(|why| format!("{}: {why}", claim.id))?;
         }
         Ok(article)
     }
@@ -162,19 +164,38 @@ impl Claim {
         }
         for expects in self.shown_by.iter_mut().chain(&mut self.cause_shown_by) {
             let instances = instances(&expects.scenario, scenarios)?;
-            if [&expects.case, &expects.at, &expects.fact].iter().any(|text| text.is_empty() == expects.is.is_some()) {
-                return Err(format!("a fact of {} needs `case`, `at`, `fact` and `is`", expects.scenario));
+            if [&expects.case, &expects.at, &expects.fact]
+                .iter()
+                .any(|text| text.is_empty() == expects.is.is_some())
+            {
+                return Err(format!(
+                    "a fact of {} needs `case`, `at`, `fact` and `is`",
+                    expects.scenario
+                ));
             }
             if expects.is.is_some() {
-                instances.iter().try_for_each(|instance| expects.place().find_in(instance))?;
+                instances
+                    .iter()
+                    .try_for_each(|instance| expects.place().find_in(instance))?;
             }
-            expects.in_framework = instances.iter().flat_map(|it| &it.cases).any(|case| case.python.is_some());
-            expects.instances = instances.into_iter().map(|instance| instance.name.clone()).collect();
+            expects.in_framework = instances
+                .iter()
+                .flat_map(|it| &it.cases)
+                .any(|case| case.python.is_some());
+            expects.instances = instances
+                .into_iter()
+                .map(|instance| instance.name.clone())
+                .collect();
         }
         for figure in &self.numbers {
             match instances(&figure.scenario, scenarios)?[..] {
                 [instance] => figure.place().find_in(instance)?,
-                _ => return Err(format!("a figure needs one instance of {}", figure.scenario)),
+                _ => {
+                    return Err(format!(
+                        "a figure needs one instance of {}",
+                        figure.scenario
+                    ));
+                }
             }
         }
         Ok(())
@@ -183,7 +204,10 @@ impl Claim {
     fn is_complete(&self) -> bool {
         let has_answers = !self.shown_by.is_empty() && !self.numbers.is_empty();
         let (has_cause, has_condition) = (!self.cause.is_empty(), !self.condition.is_empty());
-        let reasons = [&self.untestable, &self.unmeasured].into_iter().filter(|why| !why.is_empty()).count();
+        let reasons = [&self.untestable, &self.unmeasured]
+            .into_iter()
+            .filter(|why| !why.is_empty())
+            .count();
         has_cause != self.cause_shown_by.is_empty()
             && reasons == usize::from(self.verdict.is_none())
             && has_answers == self.verdict.is_some()
@@ -214,49 +238,82 @@ impl Stated {
 
 impl Expects {
     fn place(&self) -> FactAddress<'_> {
-        FactAddress { case: &self.case, at: &self.at, fact: &self.fact, gpu: self.gpu.as_deref() }
+        FactAddress {
+            case: &self.case,
+            at: &self.at,
+            fact: &self.fact,
+            gpu: self.gpu.as_deref(),
+        }
     }
 }
 
 impl Figure {
     fn place(&self) -> FactAddress<'_> {
-        FactAddress { case: &self.case, at: &self.at, fact: &self.fact, gpu: self.gpu.as_deref() }
+        FactAddress {
+            case: &self.case,
+            at: &self.at,
+            fact: &self.fact,
+            gpu: self.gpu.as_deref(),
+        }
     }
 }
 
 impl FactAddress<'_> {
     /// Refuses a place that an instance does not have: a renamed step must not leave a claim without its test.
     fn find_in(&self, instance: &Instance) -> Result<(), String> {
-        let FactAddress { case, at, fact, gpu } = *self;
+        let FactAddress {
+            case,
+            at,
+            fact,
+            gpu,
+        } = *self;
         let name = &instance.name;
         let found = instance.cases.iter().find(|known| known.name == case);
         let found = found.ok_or_else(|| format!("{name} has no case `{case}`"))?;
         let step = found.steps.iter().find(|step| step.label == at);
         let step = step.ok_or_else(|| format!("{name} has no step `{at}` in its {case}"))?;
         match fact.strip_prefix("value.") {
-            Some(value) if !values(step).contains(&value) => {
-                Err(format!("{name} has no value `{value}` at `{at}` of its {case}"))
-            }
+            Some(value) if !values(step).contains(&value) => Err(format!(
+                "{name} has no value `{value}` at `{at}` of its {case}"
+            )),
             Some(_) => Ok(()),
-            None if fact == "value" || FactKind::find(fact).is_none() => Err(format!("there is no fact `{fact}`")),
-            None if fact == "memory" && gpu.is_none() => Err("a class of memory is that of one `gpu`".to_owned()),
+            None if fact == "value" || FactKind::find(fact).is_none() => {
+                Err(format!("there is no fact `{fact}`"))
+            }
+            None if fact == "memory" && gpu.is_none() => {
+                Err("a class of memory is that of one `gpu`".to_owned())
+            }
             None => Ok(()),
         }
     }
 
     /// What was seen there; `None` if it could not be observed.
     fn seen(&self, observation: &Observation) -> Option<Sight> {
-        let (key, name) = self.fact.split_once('.').map_or((self.fact, self.gpu), |(key, name)| (key, Some(name)));
+        let (key, name) = self
+            .fact
+            .split_once('.')
+            .map_or((self.fact, self.gpu), |(key, name)| (key, Some(name)));
         (FactKind::find(key)?.seen)(&Look::at(observation, self.at)?, name)
     }
 }
 
 /// The instances of this name: one, or all of a scenario.
 fn instances<'s>(name: &str, scenarios: &'s [Scenario]) -> Result<Vec<&'s Instance>, String> {
-    let all = scenarios.iter().flat_map(|scenario| scenario.instances.iter().map(move |it| (&scenario.name, it)));
-    let found: Vec<&Instance> =
-        all.filter(|(scenario, it)| *scenario == name || it.name == name).map(|(_, instance)| instance).collect();
-    if found.is_empty() { Err(format!("there is no scenario `{name}`")) } else { Ok(found) }
+    let all = scenarios.iter().flat_map(|scenario| {
+        scenario
+            .instances
+            .iter()
+            .map(move |it| (&scenario.name, it))
+    });
+    let found: Vec<&Instance> = all
+        .filter(|(scenario, it)| *scenario == name || it.name == name)
+        .map(|(_, instance)| instance)
+        .collect();
+    if found.is_empty() {
+        Err(format!("there is no scenario `{name}`"))
+    } else {
+        Ok(found)
+    }
 }
 
 fn values(step: &Step) -> Vec<&str> {

@@ -23,7 +23,8 @@ A scenario is a minimal program that proves the pitfall on this machine (`cuda-p
 ";
 
 /// The sentence about a rule that finds nothing in any committed trace of a real program.
-pub const NEVER_FOUND: &str = "It was found in no committed trace of a real program, only in tests.";
+pub const NEVER_FOUND: &str =
+    "It was found in no committed trace of a real program, only in tests.";
 /// The words for a workaround that was not run.
 pub const NOT_RUN: &str = "not run";
 
@@ -45,7 +46,9 @@ pub struct TracedRun {
 
 impl TracedRun {
     fn has(&self, rule: &DiagnosisRule) -> bool {
-        self.findings.iter().any(|finding| finding.rule == rule.name)
+        self.findings
+            .iter()
+            .any(|finding| finding.rule == rule.name)
     }
 
     /// The traced program, which gives the folder its name.
@@ -64,7 +67,12 @@ pub fn page(traces: &[TracedRun], measured: &[Measurement]) -> String {
     for rule in rules() {
         let title = markdown(&rule.title);
         let found = traces.iter().filter(|trace| trace.has(rule)).count();
-        let _ = writeln!(text, "| [`{0}`](#{0}) | {title} | {1} | {found} |", rule.name, rule.severity.name());
+        let _ = writeln!(
+            text,
+            "| [`{0}`](#{0}) | {title} | {1} | {found} |",
+            rule.name,
+            rule.severity.name()
+        );
     }
     for rule in rules() {
         text.push_str(&section(rule, traces, measured));
@@ -84,31 +92,80 @@ pub fn page(traces: &[TracedRun], measured: &[Measurement]) -> String {
 }
 
 fn section(rule: &DiagnosisRule, traces: &[TracedRun], measured: &[Measurement]) -> String {
-    let mut text =
-        format!("\n## {}\n\n**{}** ({})\n\n{}\n", rule.name, markdown(&rule.title), rule.severity.name(), rule.why);
+    let mut text = format!(
+        "\n## {}\n\n**{}** ({})\n\n{}\n",
+        rule.name,
+        markdown(&rule.title),
+        rule.severity.name(),
+        rule.why
+    );
     let conditions: Vec<String> = rule.when.iter().map(when).collect();
-    let _ = write!(text, "\nIt is found where {}.\n\nIt says: {}.\n", conditions.join("; or "), markdown(&rule.says));
+    let _ = write!(
+        text,
+        "\nIt is found where {}.\n\nIt says: {}.\n",
+        conditions.join("; or "),
+        markdown(&rule.says)
+    );
     if !rule.instead_of.is_empty() {
-        let names: Vec<String> = rule.instead_of.iter().map(|name| format!("[`{name}`](#{name})")).collect();
-        let _ = write!(text, "\nIt stands instead of {} about the same events.\n", names.join(", "));
+        let names: Vec<String> = rule
+            .instead_of
+            .iter()
+            .map(|name| format!("[`{name}`](#{name})"))
+            .collect();
+        let _ = write!(
+            text,
+            "\nIt stands instead of {} about the same events.\n",
+            names.join(", ")
+        );
     }
     if !rule.leaves_open.is_empty() {
-        let names: Vec<String> = rule.leaves_open.iter().map(|name| format!("[`{name}`](#{name})")).collect();
-        let _ = write!(text, "\nWhere it is found, nothing is known about {}.\n", names.join(", "));
+        let names: Vec<String> = rule
+            .leaves_open
+            .iter()
+            .map(|name| format!("[`{name}`](#{name})"))
+            .collect();
+        let _ = write!(
+            text,
+            "\nWhere it is found, nothing is known about {}.\n",
+            names.join(", ")
+        );
     }
-    let found: Vec<String> = traces.iter().filter(|trace| trace.has(rule)).map(TracedRun::link).collect();
-    let found = if found.is_empty() { NEVER_FOUND.to_owned() } else { format!("Found in {}.", found.join(", ")) };
+    let found: Vec<String> = traces
+        .iter()
+        .filter(|trace| trace.has(rule))
+        .map(TracedRun::link)
+        .collect();
+    let found = if found.is_empty() {
+        NEVER_FOUND.to_owned()
+    } else {
+        format!("Found in {}.", found.join(", "))
+    };
     let _ = write!(text, "\n{found}\n");
     text.push_str("\n| in | write | run |\n| --- | --- | --- |\n");
     for (framework, workaround) in &rule.workaround {
         let run = runs(rule, framework, traces, measured);
-        let run = if run.is_empty() { NOT_RUN.to_owned() } else { run.join("; ") };
-        let framework = if framework == ANY { "any program".to_owned() } else { format!("`{framework}`") };
+        let run = if run.is_empty() {
+            NOT_RUN.to_owned()
+        } else {
+            run.join("; ")
+        };
+        let framework = if framework == ANY {
+            "any program".to_owned()
+        } else {
+            format!("`{framework}`")
+        };
         let _ = writeln!(text, "| {framework} | {} | {run} |", markdown(workaround));
     }
     for condition in &rule.when {
-        let Some(workaround) = &condition.workaround else { continue };
-        let _ = writeln!(text, "| any program, where {} | {} | {NOT_RUN} |", when(condition), markdown(workaround));
+        let Some(workaround) = &condition.workaround else {
+            continue;
+        };
+        let _ = writeln!(
+            text,
+            "| any program, where {} | {} | {NOT_RUN} |",
+            when(condition),
+            markdown(workaround)
+        );
     }
     let (scenario, evidence) = (&rule.scenario, &rule.evidence);
     let _ = write!(
@@ -119,7 +176,12 @@ fn section(rule: &DiagnosisRule, traces: &[TracedRun], measured: &[Measurement])
 }
 
 /// Where a workaround was run, according to committed reports and traces; empty if it was not.
-fn runs(rule: &DiagnosisRule, framework: &str, traces: &[TracedRun], measured: &[Measurement]) -> Vec<String> {
+fn runs(
+    rule: &DiagnosisRule,
+    framework: &str,
+    traces: &[TracedRun],
+    measured: &[Measurement],
+) -> Vec<String> {
     let shown = rule.shown(framework).iter();
     shown
         .filter_map(|shown| match shown {
@@ -143,16 +205,30 @@ fn runs(rule: &DiagnosisRule, framework: &str, traces: &[TracedRun], measured: &
 
 /// The committed reports with attempts of a case that count, and a conclusive verdict on its scenario.
 fn reports<'m>(measured: &'m [Measurement], scenario: &str, case: &str) -> BTreeSet<&'m str> {
-    let conclusive = measured.iter().filter(|it| it.part.scenario == scenario && it.part.verdict.kind.is_conclusive());
-    let with_case = conclusive.filter(|it| it.part.cases.iter().any(|of| of.name == case && !of.attempts.is_empty()));
-    with_case.map(|measurement| measurement.report.as_str()).collect()
+    let conclusive = measured
+        .iter()
+        .filter(|it| it.part.scenario == scenario && it.part.verdict.kind.is_conclusive());
+    let with_case = conclusive.filter(|it| {
+        it.part
+            .cases
+            .iter()
+            .any(|of| of.name == case && !of.attempts.is_empty())
+    });
+    with_case
+        .map(|measurement| measurement.report.as_str())
+        .collect()
 }
 
 fn when(when: &RuleCondition) -> String {
     let mut asked = vec![format!("a clue [`{0}`](#{0}) was seen", when.clue.name)];
     for (name, wanted) in &when.is {
-        let Some(attribute) = when.clue.attribute(name) else { continue };
-        let words: Vec<String> = wanted.iter().map(|value| format!("`{}`", attribute.words(value))).collect();
+        let Some(attribute) = when.clue.attribute(name) else {
+            continue;
+        };
+        let words: Vec<String> = wanted
+            .iter()
+            .map(|value| format!("`{}`", attribute.words(value)))
+            .collect();
         asked.push(format!("`{name}` is {}", words.join(" or ")));
     }
     if !when.stack_has.is_empty() {
@@ -165,13 +241,23 @@ fn when(when: &RuleCondition) -> String {
 }
 
 fn either(names: &[String]) -> String {
-    names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(" or ")
+    names
+        .iter()
+        .map(|name| format!("`{name}`"))
+        .collect::<Vec<_>>()
+        .join(" or ")
 }
 
 fn attributes(all: &[Attribute]) -> String {
     let mut text = "| attribute | type | what it says |\n| --- | --- | --- |\n".to_owned();
     for attribute in all {
-        let _ = writeln!(text, "| `{}` | {} | {} |", attribute.name, attribute.of.name(), attribute.about);
+        let _ = writeln!(
+            text,
+            "| `{}` | {} | {} |",
+            attribute.name,
+            attribute.of.name(),
+            attribute.about
+        );
     }
     text
 }

@@ -22,7 +22,10 @@ use crate::explain::{Fared, Phrasings};
 use crate::known::KnownSources;
 use crate::page::Measurement;
 use crate::provenance::ReportSource;
-use crate::{TaskError, book, counts, diagnoses, errors, explain, export, page, picture, provenance, steps, tables};
+use crate::{
+    TaskError, book, counts, diagnoses, errors, explain, export, page, picture, provenance, steps,
+    tables,
+};
 
 /// The page that has generated sentences, like README.md.
 pub const RESULTS: &str = "docs/results.md";
@@ -55,8 +58,18 @@ pub struct MadeDocuments {
 fn contexts<'r>(reports: impl Iterator<Item = &'r Report>) -> Vec<ContextCost> {
     let mut found: BTreeMap<(String, String), Vec<u64>> = BTreeMap::new();
     for report in reports.filter(|report| report.provenance == Provenance::Measured) {
-        for cost in report.run.calibrations().into_iter().filter(|cost| cost.sound) {
-            let gpu = report.machine.gpus.iter().find(|gpu| gpu.uuid == cost.uuid).and_then(|gpu| gpu.name.clone());
+        for cost in report
+            .run
+            .calibrations()
+            .into_iter()
+            .filter(|cost| cost.sound)
+        {
+            let gpu = report
+                .machine
+                .gpus
+                .iter()
+                .find(|gpu| gpu.uuid == cost.uuid)
+                .and_then(|gpu| gpu.name.clone());
             if let Some(key) = gpu.zip(report.machine.driver_version.clone()) {
                 found.entry(key).or_default().push(cost.context_bytes);
             }
@@ -79,7 +92,8 @@ pub fn make() -> Result<MadeDocuments, TaskError> {
     let scenarios = catalogue::select(&[])?;
     let read = |path: &str| fs::read_to_string(root().join(path));
     let phrasings = Phrasings::parse(&read("tests/phrasings.toml")?)?;
-    let locked = read("tests/phrasings-locked.toml")? + "\n" + &read("tests/phrasings-locked-others.toml")?;
+    let locked =
+        read("tests/phrasings-locked.toml")? + "\n" + &read("tests/phrasings-locked-others.toml")?;
     let locked = Phrasings::parse(&locked)?;
     let (mut sources, mut measured, mut reports) = (Vec::new(), Vec::new(), Vec::new());
     for own in judged(&scenarios)? {
@@ -94,9 +108,16 @@ pub fn make() -> Result<MadeDocuments, TaskError> {
     let known = KnownSources {
         scenarios: &scenarios,
         bases: &bases,
-        machines: reports.iter().map(|(name, report)| (name.clone(), report.machine.clone())).collect(),
+        machines: reports
+            .iter()
+            .map(|(name, report)| (name.clone(), report.machine.clone()))
+            .collect(),
         contexts: contexts(reports.iter().map(|(_, report)| report)),
-        surveys: surveys.iter().flat_map(|(_, surveys)| surveys).map(|named| &named.survey).collect(),
+        surveys: surveys
+            .iter()
+            .flat_map(|(_, surveys)| surveys)
+            .map(|named| &named.survey)
+            .collect(),
         releases: &asked,
         lines: &lines,
         phrasings: &phrasings,
@@ -109,15 +130,31 @@ pub fn make() -> Result<MadeDocuments, TaskError> {
     let fared = Fared::by_parts(&phrasings, &known, &own)?;
     let articles = articles(&scenarios)?;
     let ledger = claim::weigh(&articles, &reports);
-    let counted = counts::Counted { scenarios: &scenarios, bases: &bases, claims: &ledger };
+    let counted = counts::Counted {
+        scenarios: &scenarios,
+        bases: &bases,
+        claims: &ledger,
+    };
     let traced = traced()?;
-    let late_mask = traced.iter().find(|run| run.name == LATE_MASK).ok_or("the trace of the picture is no evidence")?;
+    let late_mask = traced
+        .iter()
+        .find(|run| run.name == LATE_MASK)
+        .ok_or("the trace of the picture is no evidence")?;
     let made = [
         ("README.md", counted.in_readme(&read("README.md")?)?),
         (RESULTS, counted.in_results(&read(RESULTS)?)?),
-        ("docs/provenance.md", provenance::page(&sources, &uncommitted()?)),
-        ("docs/surveys/releases.md", illustrated(&render::releases::markdown(&matrix), RELEASES, "releases")),
-        ("docs/surveys/releases.svg", render::releases::changed_map(&matrix)),
+        (
+            "docs/provenance.md",
+            provenance::page(&sources, &uncommitted()?),
+        ),
+        (
+            "docs/surveys/releases.md",
+            illustrated(&render::releases::markdown(&matrix), RELEASES, "releases"),
+        ),
+        (
+            "docs/surveys/releases.svg",
+            render::releases::changed_map(&matrix),
+        ),
         ("docs/trace.svg", picture::of_trace(late_mask)),
         ("docs/diagnoses.md", diagnoses::page(&traced, &measured)),
         ("docs/explain.md", explain::page(&locked)),
@@ -128,7 +165,10 @@ pub fn make() -> Result<MadeDocuments, TaskError> {
         ("scenarios/known.json", known.text()),
         ("scenarios/ranking.json", ranking),
         ("scenarios/steps.md", steps::page()),
-        (tables::SCENARIOS, tables::in_scenarios_readme(&read(tables::SCENARIOS)?)?),
+        (
+            tables::SCENARIOS,
+            tables::in_scenarios_readme(&read(tables::SCENARIOS)?)?,
+        ),
         (tables::PLUGIN, tables::plugin()),
     ];
     documents.extend(made.map(|(path, text)| (path.to_owned(), text)));
@@ -137,20 +177,33 @@ pub fn make() -> Result<MadeDocuments, TaskError> {
         let mut text = survey_page::page(*kind, surveys);
         if *kind == SurveyKind::Calls {
             text = illustrated(&text, CALLS, "calls");
-            documents.insert("docs/surveys/calls.svg".to_owned(), survey_page::changed_map(surveys));
+            documents.insert(
+                "docs/surveys/calls.svg".to_owned(),
+                survey_page::changed_map(surveys),
+            );
         }
         documents.insert(format!("docs/surveys/{}.md", kind.name()), text);
     }
-    documents.insert(book::SUMMARY.to_owned(), book::summary(pages_of_docs(&documents)?));
-    Ok(MadeDocuments { documents, scenarios, sources, measured, fared, locked })
+    documents.insert(
+        book::SUMMARY.to_owned(),
+        book::summary(pages_of_docs(&documents)?),
+    );
+    Ok(MadeDocuments {
+        documents,
+        scenarios,
+        sources,
+        measured,
+        fared,
+        locked,
+    })
 }
 
 /// The trace of which README.md and docs/trace.md have the picture.
 const LATE_MASK: &str = "h200-x2/torch_late_mask";
 /// What the maps show, for readers who do not see them.
-const RELEASES: &str =
-    "Lines whose answer changed, by release: whether each calls cuInit. The tables below have all of them";
-const CALLS: &str = "Calls of libcudart that changed, by version: which read the mask and which create a context";
+const RELEASES: &str = "Lines whose answer changed, by release: whether each calls cuInit. The tables below have all of them";
+const CALLS: &str =
+    "Calls of libcudart that changed, by version: which read the mask and which create a context";
 
 /// A page with a picture below its heading.
 fn illustrated(page: &str, shows: &str, file: &str) -> String {
@@ -161,7 +214,9 @@ fn illustrated(page: &str, shows: &str, file: &str) -> String {
 fn pages_of_docs(made: &Documents) -> Result<Documents, TaskError> {
     let mut pages = Documents::new();
     for path in files("docs", "md")?.into_iter().chain(made.keys().cloned()) {
-        let Some(name) = path.strip_prefix("docs/").filter(|_| path != book::SUMMARY) else { continue };
+        let Some(name) = path.strip_prefix("docs/").filter(|_| path != book::SUMMARY) else {
+            continue;
+        };
         match made.get(&path) {
             Some(text) => pages.insert(name.to_owned(), text.clone()),
             None if path.starts_with(page::FOLDER) => None,
@@ -191,7 +246,12 @@ fn judged(scenarios: &[Scenario]) -> Result<Vec<JudgedReport>, TaskError> {
         let source = ReportSource::new(name, &report, &measured);
         judge::plan_as_today(&mut report, scenarios);
         judge::rejudge(&mut report);
-        Ok(JudgedReport { name: name.clone(), report, source, measured })
+        Ok(JudgedReport {
+            name: name.clone(),
+            report,
+            source,
+            measured,
+        })
     };
     let files = committed(report::REPORT)?;
     let (first, second) = files.split_at(files.len() / 2);
@@ -215,15 +275,26 @@ pub fn uncommitted() -> Result<BTreeMap<String, usize>, TaskError> {
 pub fn traced() -> Result<Vec<diagnoses::TracedRun>, TaskError> {
     let mut traced = Vec::new();
     for (name, file) in committed(trace::FILE)? {
-        let Some(name) = name.strip_prefix("traces/").map(str::to_owned) else { continue };
+        let Some(name) = name.strip_prefix("traces/").map(str::to_owned) else {
+            continue;
+        };
         let trace = trace::Trace::open(&file)?;
-        traced.push(diagnoses::TracedRun { name, findings: diagnosis::findings(&trace), trace });
+        traced.push(diagnoses::TracedRun {
+            name,
+            findings: diagnosis::findings(&trace),
+            trace,
+        });
     }
     Ok(traced)
 }
 
 /// The pages of scenarios, with their measurements, and the index.
-fn pages(scenarios: &[Scenario], measured: &[Measurement], asked: &[LineReleases], known: &Known) -> Documents {
+fn pages(
+    scenarios: &[Scenario],
+    measured: &[Measurement],
+    asked: &[LineReleases],
+    known: &Known,
+) -> Documents {
     let mut pages = Documents::from([(page::index_path(), page::index(scenarios))]);
     for scenario in scenarios {
         let (text, picture) = page::page(scenario, measured, asked, known);
@@ -241,7 +312,10 @@ fn schemas() -> Documents {
             "diagnosis" => "scenarios/diagnoses",
             _ => "reports",
         };
-        (format!("{folder}/{}.schema.json", schema.name), json::document(&(schema.make)()))
+        (
+            format!("{folder}/{}.schema.json", schema.name),
+            json::document(&(schema.make)()),
+        )
     });
     schemas.collect()
 }
@@ -286,7 +360,10 @@ pub fn articles(scenarios: &[Scenario]) -> Result<Vec<Article>, TaskError> {
         .map(|entry| Ok(entry?.path()))
         .collect::<Result<_, TaskError>>()?;
     files.sort();
-    files.iter().map(|file| Article::parse(&fs::read_to_string(file)?, scenarios)).collect()
+    files
+        .iter()
+        .map(|file| Article::parse(&fs::read_to_string(file)?, scenarios))
+        .collect()
 }
 
 /// The committed reports or surveys with this file name, each with the name of its folder.
@@ -318,7 +395,9 @@ pub fn files(folder: &str, ending: &str) -> Result<Vec<String>, TaskError> {
 /// # Errors
 /// A folder cannot be read.
 pub fn stale(made: &Documents) -> Result<Vec<String>, TaskError> {
-    let stale = made.iter().filter(|(path, text)| fs::read_to_string(root().join(path)).ok().as_ref() != Some(text));
+    let stale = made
+        .iter()
+        .filter(|(path, text)| fs::read_to_string(root().join(path)).ok().as_ref() != Some(text));
     let stale = stale.map(|(path, _)| path.clone());
     let mut left = [files(page::FOLDER, "md")?, files(page::FOLDER, "svg")?].concat();
     left.retain(|path| !made.contains_key(path));

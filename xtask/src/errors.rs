@@ -13,7 +13,10 @@ pub fn link(advice: &Advice) -> String {
 
 /// The page of what `explain` knows of errors.
 pub fn page() -> String {
-    let causes: Vec<&ErrorCause> = explain::all_advice().iter().flat_map(|advice| &advice.causes).collect();
+    let causes: Vec<&ErrorCause> = explain::all_advice()
+        .iter()
+        .flat_map(|advice| &advice.causes)
+        .collect();
     let measured = causes.iter().filter(|cause| cause.is_measured()).count();
     let mut out = format!(
         "<!-- Made from scenarios/errors.toml; see CONTRIBUTING.md. -->\n# Errors, their causes, and what to do \
@@ -31,16 +34,35 @@ pub fn page() -> String {
          the driver on 2026-11-28 ([scenarios/xids.toml](../scenarios/xids.toml)), and not measured. Numbers that \
          today's drivers do not print are left out.\n\n| Xid | name | meaning | first |\n| --- | --- | --- | --- |\n",
     );
-    for (xid, advice) in explain::all_xids().iter().filter(|(xid, _)| xid.is_printed()) {
-        let _ = writeln!(out, "| {} | `{}` | {} | {} |", xid.code, xid.name, prose(&xid.means), prose(&advice.first));
+    for (xid, advice) in explain::all_xids()
+        .iter()
+        .filter(|(xid, _)| xid.is_printed())
+    {
+        let _ = writeln!(
+            out,
+            "| {} | `{}` | {} | {} |",
+            xid.code,
+            xid.name,
+            prose(&xid.means),
+            prose(&advice.first)
+        );
     }
     out
 }
 
 fn section(out: &mut String, advice: &Advice) {
-    let codes = advice.codes.iter().filter_map(|code| Some((*code, status::message(*code)?)));
-    let mut titles: Vec<String> = codes.map(|(code, says)| format!("{code}: {}", prose(says))).collect();
-    let mut said: Vec<String> = advice.says.iter().map(|says| format!("“{}”", prose(says))).collect();
+    let codes = advice
+        .codes
+        .iter()
+        .filter_map(|code| Some((*code, status::message(*code)?)));
+    let mut titles: Vec<String> = codes
+        .map(|(code, says)| format!("{code}: {}", prose(says)))
+        .collect();
+    let mut said: Vec<String> = advice
+        .says
+        .iter()
+        .map(|says| format!("“{}”", prose(says)))
+        .collect();
     if titles.is_empty() {
         titles.extend(advice.says.first().map(|says| prose(says)));
         said.drain(..said.len().min(1));
@@ -48,29 +70,55 @@ fn section(out: &mut String, advice: &Advice) {
     if titles.is_empty() {
         titles.extend(advice.codes.iter().map(u32::to_string));
     }
-    let _ = writeln!(out, "\n<a id=\"{}\"></a>\n\n## {}\n", advice.id.replace('/', "-"), titles.join("; "));
+    let _ = writeln!(
+        out,
+        "\n<a id=\"{}\"></a>\n\n## {}\n",
+        advice.id.replace('/', "-"),
+        titles.join("; ")
+    );
     let names = advice.codes.iter().flat_map(|code| {
-        [CallLibrary::Driver, CallLibrary::Runtime].map(|library| status::name(library, (*code).into()))
+        [CallLibrary::Driver, CallLibrary::Runtime]
+            .map(|library| status::name(library, (*code).into()))
     });
-    let names: Vec<String> = names.flatten().map(|name| format!("`{name}`")).chain(said).collect();
+    let names: Vec<String> = names
+        .flatten()
+        .map(|name| format!("`{name}`"))
+        .chain(said)
+        .collect();
     if !names.is_empty() {
         let _ = writeln!(out, "Also {}.\n", names.join(", "));
     }
-    let _ = writeln!(out, "{}\n\n**First:** {}\n", prose(&advice.means), prose(&advice.first));
+    let _ = writeln!(
+        out,
+        "{}\n\n**First:** {}\n",
+        prose(&advice.means),
+        prose(&advice.first)
+    );
     for cause in &advice.causes {
         let source = match (&cause.scenario, &cause.survey, &cause.source) {
             (Some(scenario), ..) => format!("[measured](pitfalls/{scenario}.md)"),
             (_, Some(survey), _) => format!("[measured](surveys/{survey}.md)"),
             (.., source) => {
-                let read = cause
-                    .read
-                    .as_ref()
-                    .map(|read| format!(" ({}, {}; {})", prose(&read.of), prose(&read.versions), read.on));
-                let (read, source) = (read.unwrap_or_default(), source.as_deref().unwrap_or_default());
+                let read = cause.read.as_ref().map(|read| {
+                    format!(
+                        " ({}, {}; {})",
+                        prose(&read.of),
+                        prose(&read.versions),
+                        read.on
+                    )
+                });
+                let (read, source) = (
+                    read.unwrap_or_default(),
+                    source.as_deref().unwrap_or_default(),
+                );
                 format!("read, not measured{read}: <{source}>")
             }
         };
-        let tell = cause.tell.as_ref().map(|tell| format!(" To tell: {}.", prose(tell))).unwrap_or_default();
+        let tell = cause
+            .tell
+            .as_ref()
+            .map(|tell| format!(" To tell: {}.", prose(tell)))
+            .unwrap_or_default();
         let _ = writeln!(out, "- {} ({source}).{tell}", prose(&cause.cause));
     }
     if advice.doctor {

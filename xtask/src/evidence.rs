@@ -21,12 +21,23 @@ pub fn list(root: &Path, folders: &[String]) -> Result<Vec<String>, TaskError> {
     let before = parse(&fs::read_to_string(&path)?);
     let mut list = before.clone();
     for folder in folders {
-        let below = Path::new(folder).strip_prefix("reports").unwrap_or(Path::new(""));
-        let is_plain = below.components().all(|part| matches!(part, Component::Normal(_)));
+        let below = Path::new(folder)
+            .strip_prefix("reports")
+            .unwrap_or(Path::new(""));
+        let is_plain = below
+            .components()
+            .all(|part| matches!(part, Component::Normal(_)));
         if !is_plain || below.as_os_str().is_empty() {
-            return Err(format!("`{folder}` is no folder below `reports`, such as reports/h200-x2").into());
+            return Err(format!(
+                "`{folder}` is no folder below `reports`, such as reports/h200-x2"
+            )
+            .into());
         }
-        let below = below.components().map(|part| part.as_os_str().to_string_lossy()).collect::<Vec<_>>().join("/");
+        let below = below
+            .components()
+            .map(|part| part.as_os_str().to_string_lossy())
+            .collect::<Vec<_>>()
+            .join("/");
         list.retain(|entry| !entry.name.starts_with(&format!("{below}/")));
         let found = files(&root.join("reports"), &below)?;
         if found.is_empty() && before.len() == list.len() {
@@ -47,7 +58,9 @@ fn files(reports: &Path, below: &str) -> Result<Vec<Listed>, TaskError> {
     if !folder.exists() {
         return Ok(found);
     }
-    for entry in fs::read_dir(&folder).map_err(|error| format!("cannot read `{}`: {error}", folder.display()))? {
+    for entry in fs::read_dir(&folder)
+        .map_err(|error| format!("cannot read `{}`: {error}", folder.display()))?
+    {
         let entry = entry?;
         let name = format!("{below}/{}", entry.file_name().to_string_lossy());
         let kind = entry.file_type()?;
@@ -57,7 +70,10 @@ fn files(reports: &Path, below: &str) -> Result<Vec<Listed>, TaskError> {
             if is_simulated(&entry.path())? {
                 return Err(format!("reports/{name} is simulated, and no evidence").into());
             }
-            found.push(Listed { sha256: sha256(&entry.path())?, name });
+            found.push(Listed {
+                sha256: sha256(&entry.path())?,
+                name,
+            });
         }
     }
     Ok(found)
@@ -72,7 +88,9 @@ fn is_simulated(path: &Path) -> Result<bool, TaskError> {
     if !name.ends_with(".json") && !name.contains(".json.") {
         return Ok(false);
     }
-    let Ok(stored) = Stored::open(path) else { return Ok(false) };
+    let Ok(stored) = Stored::open(path) else {
+        return Ok(false);
+    };
     if let Some(survey) = SurveyDocument::from_stored(&stored) {
         return Ok(survey?.provenance == Provenance::Simulated);
     }

@@ -3,7 +3,9 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-use cuda_pitfalls::explain::{Certainty, Explainer, LabelledText, Query, Ranking, advice_about, ranking};
+use cuda_pitfalls::explain::{
+    Certainty, Explainer, LabelledText, Query, Ranking, advice_about, ranking,
+};
 use cuda_pitfalls::known::{Known, KnownKind};
 use serde::Deserialize;
 
@@ -74,29 +76,71 @@ impl Phrasings {
 
     /// The texts as `explain` looks them up. One whose answers are all missing says nothing.
     pub fn texts(&self) -> Vec<LabelledText> {
-        let answered = self.phrase.iter().filter_map(|Phrase { words, source, answers, .. }| {
-            let known = answers.iter().filter(|answer| !answer.starts_with("missing: ")).cloned();
-            Some(known.collect()).filter(|known: &Vec<String>| !known.is_empty()).map(|known| (words, source, known))
-        });
-        let others = self.negative.iter().map(|Negative { words, source, .. }| (words, source, Vec::new()));
-        answered.chain(others).map(|(words, source, answers)| LabelledText::new(source, words, answers)).collect()
+        let answered = self.phrase.iter().filter_map(
+            |Phrase {
+                 words,
+                 source,
+                 answers,
+                 ..
+             }| {
+                let known = answers
+                    .iter()
+                    .filter(|answer| !answer.starts_with("missing: "))
+                    .cloned();
+                Some(known.collect())
+                    .filter(|known: &Vec<String>| !known.is_empty())
+                    .map(|known| (words, source, known))
+            },
+        );
+        let others = self
+            .negative
+            .iter()
+            .map(|Negative { words, source, .. }| (words, source, Vec::new()));
+        answered
+            .chain(others)
+            .map(|(words, source, answers)| LabelledText::new(source, words, answers))
+            .collect()
     }
 
     /// The texts of one part of the threads, and those of all other parts. What is of no thread is a part by its words.
     fn part(&self, part: usize) -> (Phrasings, Phrasings) {
         let is_in = |source: &str, words: &str| {
-            let key = if source.starts_with("http") { source } else { words };
+            let key = if source.starts_with("http") {
+                source
+            } else {
+                words
+            };
             key.bytes().map(usize::from).sum::<usize>() % PARTS == part
         };
-        let (phrase, phrases) = self.phrase.iter().cloned().partition(|it| is_in(&it.source, &it.words));
-        let (negative, negatives) = self.negative.iter().cloned().partition(|it| is_in(&it.source, &it.words));
-        (Phrasings { phrase, negative }, Phrasings { phrase: phrases, negative: negatives })
+        let (phrase, phrases) = self
+            .phrase
+            .iter()
+            .cloned()
+            .partition(|it| is_in(&it.source, &it.words));
+        let (negative, negatives) = self
+            .negative
+            .iter()
+            .cloned()
+            .partition(|it| is_in(&it.source, &it.words));
+        (
+            Phrasings { phrase, negative },
+            Phrasings {
+                phrase: phrases,
+                negative: negatives,
+            },
+        )
     }
 
     /// The number of threads that a scenario is the best answer to.
     pub fn threads(&self, scenario: &str) -> usize {
-        let asked = self.phrase.iter().filter(|phrase| phrase.answers.first().is_some_and(|best| best == scenario));
-        asked.map(|phrase| &phrase.source).collect::<BTreeSet<_>>().len()
+        let asked = self
+            .phrase
+            .iter()
+            .filter(|phrase| phrase.answers.first().is_some_and(|best| best == scenario));
+        asked
+            .map(|phrase| &phrase.source)
+            .collect::<BTreeSet<_>>()
+            .len()
     }
 }
 
@@ -110,15 +154,22 @@ const MOST_OF_A_SENTENCE: usize = 200;
 /// symptoms with what they mean.
 pub fn own_texts(known: &Known) -> Vec<LabelledText> {
     let kinds = [KnownKind::Error, KnownKind::Message, KnownKind::Symptom];
-    let entries = known.entries.iter().filter(|entry| kinds.contains(&entry.kind)).map(|entry| {
-        let sentence: String = entry.sentence.chars().take(MOST_OF_A_SENTENCE).collect();
-        (&entry.id, entry.names.join(" ") + " " + &sentence)
-    });
+    let entries = known
+        .entries
+        .iter()
+        .filter(|entry| kinds.contains(&entry.kind))
+        .map(|entry| {
+            let sentence: String = entry.sentence.chars().take(MOST_OF_A_SENTENCE).collect();
+            (&entry.id, entry.names.join(" ") + " " + &sentence)
+        });
     let questions = known.scenarios.iter().flat_map(|scenario| {
         let texts = [&scenario.question].into_iter().chain(&scenario.messages);
         texts.map(|text| (&scenario.name, text.clone()))
     });
-    questions.chain(entries).map(|(id, text)| LabelledText::new(id, &text, vec![id.to_owned()])).collect()
+    questions
+        .chain(entries)
+        .map(|(id, text)| LabelledText::new(id, &text, vec![id.to_owned()]))
+        .collect()
 }
 
 /// How one phrase fared.
@@ -175,14 +226,23 @@ impl RankCounts {
     }
 
     fn row(self, name: &str) -> String {
-        row(name, self.all, &[self.first, self.three, self.claimed, self.nothing])
+        row(
+            name,
+            self.all,
+            &[self.first, self.three, self.claimed, self.nothing],
+        )
     }
 }
 
 /// A row of a table: how many there are, and parts of them.
 fn row(name: &str, all: usize, parts: &[usize]) -> String {
-    let shares = parts.iter().map(|part| format!("{part} ({} %)", (part * 100 + all / 2) / all.max(1)));
-    format!("| {name} | {all} | {} |\n", shares.collect::<Vec<_>>().join(" | "))
+    let shares = parts
+        .iter()
+        .map(|part| format!("{part} ({} %)", (part * 100 + all / 2) / all.max(1)));
+    format!(
+        "| {name} | {all} | {} |\n",
+        shares.collect::<Vec<_>>().join(" | ")
+    )
 }
 
 /// Looks a phrase up.
@@ -191,10 +251,13 @@ fn ranked(phrase: &Phrase, explainer: &Explainer<'_>) -> Ranked {
     let names = found.names();
     let rank = names.iter().position(|name| {
         let is_right = |name: &str| {
-            phrase.answers.iter().any(|answer| match answer.strip_prefix("symptom/") {
-                Some(id) => answer == name || explainer.has_symptom(name, id),
-                None => answer == name,
-            })
+            phrase
+                .answers
+                .iter()
+                .any(|answer| match answer.strip_prefix("symptom/") {
+                    Some(id) => answer == name || explainer.has_symptom(name, id),
+                    None => answer == name,
+                })
         };
         is_right(name) || first_cause(name).is_some_and(is_right)
     });
@@ -224,7 +287,11 @@ pub struct Answered {
 fn answered(negative: &Negative, explainer: &Explainer<'_>) -> Answered {
     let found = explainer.explain(Query::parse(&negative.words));
     let first = found.names().into_iter().next();
-    Answered { negative: negative.clone(), certainty: found.certainty, first }
+    Answered {
+        negative: negative.clone(),
+        certainty: found.certainty,
+        first,
+    }
 }
 
 /// How `explain` fares on what people write.
@@ -239,8 +306,16 @@ impl Fared {
     /// Looks every text up.
     pub fn measure(phrasings: &Phrasings, explainer: &Explainer<'_>) -> Fared {
         Fared {
-            ranked: phrasings.phrase.iter().map(|phrase| ranked(phrase, explainer)).collect(),
-            answered: phrasings.negative.iter().map(|negative| answered(negative, explainer)).collect(),
+            ranked: phrasings
+                .phrase
+                .iter()
+                .map(|phrase| ranked(phrase, explainer))
+                .collect(),
+            answered: phrasings
+                .negative
+                .iter()
+                .map(|negative| answered(negative, explainer))
+                .collect(),
         }
     }
 
@@ -248,12 +323,20 @@ impl Fared {
     ///
     /// # Errors
     /// The index of a part cannot be read.
-    pub fn by_parts(phrasings: &Phrasings, known: &Known, own: &[LabelledText]) -> Result<Fared, TaskError> {
-        let mut fared = Fared { ranked: Vec::new(), answered: Vec::new() };
+    pub fn by_parts(
+        phrasings: &Phrasings,
+        known: &Known,
+        own: &[LabelledText],
+    ) -> Result<Fared, TaskError> {
+        let mut fared = Fared {
+            ranked: Vec::new(),
+            answered: Vec::new(),
+        };
         for (part, others) in (0..PARTS).map(|part| phrasings.part(part)) {
             let text = ranking(others.texts().iter().chain(own));
             let ranking = Ranking::parse(&text)?;
-            let Fared { ranked, answered } = Fared::measure(&part, &Explainer::new(known, &ranking));
+            let Fared { ranked, answered } =
+                Fared::measure(&part, &Explainer::new(known, &ranking));
             fared.ranked.extend(ranked);
             fared.answered.extend(answered);
         }
@@ -268,23 +351,46 @@ pub fn page(locked: &Fared) -> String {
     out.push_str("| texts | how many | right one first | among the first three | wrong and claimed | not answered |\n");
     out.push_str("| --- | --- | --- | --- | --- | --- |\n");
     out.push_str(&RankCounts::of_ranked(ranked.iter()).row("all"));
-    let kinds =
-        [(PhraseKind::Symptom, "symptoms"), (PhraseKind::Error, "messages and tracebacks"), (PhraseKind::Log, "logs")];
+    let kinds = [
+        (PhraseKind::Symptom, "symptoms"),
+        (PhraseKind::Error, "messages and tracebacks"),
+        (PhraseKind::Log, "logs"),
+    ];
     for (kind, name) in kinds {
-        out.push_str(&RankCounts::of_ranked(ranked.iter().filter(|it| it.phrase.kind == kind)).row(name));
+        out.push_str(
+            &RankCounts::of_ranked(ranked.iter().filter(|it| it.phrase.kind == kind)).row(name),
+        );
     }
     out.push_str("\n| texts about something else | not answered | closest | claimed |\n| --- | --- | --- | --- |\n");
     let counts = RankCounts::of_others(answered.iter().map(|answered| answered.certainty));
-    let RankCounts { all, nothing, claimed, .. } = counts;
-    out.push_str(&row("", all, &[nothing, all - nothing - claimed, claimed]).replacen("|  ", "", 1));
-    let unsaid = ranked.iter().filter(|it| it.phrase.answers.iter().all(|answer| answer.starts_with("missing: ")));
-    let missed = ranked.iter().filter(|it| it.rank.is_none_or(|rank| rank > 3)).map(|it| {
-        let (source, answers) = (&it.phrase.source, it.phrase.answers.join(", "));
-        match source.strip_prefix("https://") {
-            Some(thread) => format!("- [{}]({source}): {answers}\n", thread.trim_start_matches("github.com/")),
-            None => format!("- {source}, \"{}\": {answers}\n", it.phrase.words),
-        }
+    let RankCounts {
+        all,
+        nothing,
+        claimed,
+        ..
+    } = counts;
+    out.push_str(
+        &row("", all, &[nothing, all - nothing - claimed, claimed]).replacen("|  ", "", 1),
+    );
+    let unsaid = ranked.iter().filter(|it| {
+        it.phrase
+            .answers
+            .iter()
+            .all(|answer| answer.starts_with("missing: "))
     });
+    let missed = ranked
+        .iter()
+        .filter(|it| it.rank.is_none_or(|rank| rank > 3))
+        .map(|it| {
+            let (source, answers) = (&it.phrase.source, it.phrase.answers.join(", "));
+            match source.strip_prefix("https://") {
+                Some(thread) => format!(
+                    "- [{}]({source}): {answers}\n",
+                    thread.trim_start_matches("github.com/")
+                ),
+                None => format!("- {source}, \"{}\": {answers}\n", it.phrase.words),
+            }
+        });
     let _ = writeln!(
         out,
         "\nOf the texts {} have no right answer among what is known; they count as not found. These were not found among \

@@ -48,11 +48,17 @@ pub struct KnownSources<'s> {
 impl KnownSources<'_> {
     /// The store.
     pub fn known(&self) -> Known {
-        let mut scenarios: Vec<KnownScenario> = self.scenarios.iter().map(|it| self.scenario(it)).collect();
+        let mut scenarios: Vec<KnownScenario> =
+            self.scenarios.iter().map(|it| self.scenario(it)).collect();
         scenarios.sort_by(|one, other| one.name.cmp(&other.name));
         let measured = MeasuredFacts::new(self.surveys.clone());
         let mut entries = self.own_names();
-        entries.extend(self.scenarios.iter().zip(&scenarios).map(|(it, known)| scenario_entry(it, known)));
+        entries.extend(
+            self.scenarios
+                .iter()
+                .zip(&scenarios)
+                .map(|(it, known)| scenario_entry(it, known)),
+        );
         entries.extend(self.errors());
         entries.extend(statuses());
         entries.extend(self.variables(&measured.variables));
@@ -61,12 +67,24 @@ impl KnownSources<'_> {
         entries.extend(self.lines(&measured.lines));
         entries.extend(measured::need_entries(&measured.needs));
         entries.sort_by_key(|entry| entry.kind);
-        Known { entries, needs: measured.needs, scenarios, contexts: self.contexts.clone() }
+        Known {
+            entries,
+            needs: measured.needs,
+            scenarios,
+            contexts: self.contexts.clone(),
+        }
     }
 
     fn scenario(&self, scenario: &Scenario) -> KnownScenario {
-        let evidence = scenario.instances.iter().flat_map(|instance| &instance.expect).map(|entry| &entry.evidence);
-        let deciding = self.releases.iter().filter(|line| line.scenarios.contains(&scenario.name));
+        let evidence = scenario
+            .instances
+            .iter()
+            .flat_map(|instance| &instance.expect)
+            .map(|entry| &entry.evidence);
+        let deciding = self
+            .releases
+            .iter()
+            .filter(|line| line.scenarios.contains(&scenario.name));
         KnownScenario {
             name: scenario.name.clone(),
             question: scenario.question.clone(),
@@ -88,7 +106,10 @@ impl KnownSources<'_> {
     /// The machine of a report, in words.
     fn machine(&self, evidence: &str) -> Option<String> {
         let folder = evidence.strip_prefix("reports/")?;
-        self.machines.iter().find(|(name, _)| name == folder).map(|(_, machine)| machine_in_words(machine))
+        self.machines
+            .iter()
+            .find(|(name, _)| name == folder)
+            .map(|(_, machine)| machine_in_words(machine))
     }
 
     /// The program's own names: findings of `trace`, symptoms, commands and exit codes.
@@ -109,9 +130,12 @@ impl KnownSources<'_> {
         });
         // The index has the symptoms that a question is about, and docs/errors.md the others.
         let symptoms = symptoms.map(|symptom| KnownEntry {
-            page: match explain::advice_about(&symptom.id).filter(|_| symptom.scenarios.is_empty()) {
+            page: match explain::advice_about(&symptom.id).filter(|_| symptom.scenarios.is_empty())
+            {
                 Some(advice) => errors::link(advice),
-                None => symptom.id.replace("symptom/", &format!("{}#", page::index_path())),
+                None => symptom
+                    .id
+                    .replace("symptom/", &format!("{}#", page::index_path())),
             },
             ..symptom
         });
@@ -127,7 +151,12 @@ impl KnownSources<'_> {
                 .map(|words| format!("{words}{}", exit.code()))
                 .chain([exit.name().to_owned()])
                 .collect(),
-            sentence: format!("Exit code {} of cuda-pitfalls ({}): {}.", exit.code(), exit.name(), exit.meaning()),
+            sentence: format!(
+                "Exit code {} of cuda-pitfalls ({}): {}.",
+                exit.code(),
+                exit.name(),
+                exit.meaning()
+            ),
             page: "docs/run.md".to_owned(),
             ..entry(KnownKind::Exit, "exit", &exit.code().to_string())
         });
@@ -136,15 +165,27 @@ impl KnownSources<'_> {
 
     /// The questions of a symptom: yes before no, PyTorch before all else, and then what was asked in most threads.
     fn questions(&self, symptom: &str) -> Vec<String> {
-        let mut found: Vec<&Scenario> =
-            self.scenarios.iter().filter(|it| it.symptoms.iter().any(|id| id == symptom)).collect();
+        let mut found: Vec<&Scenario> = self
+            .scenarios
+            .iter()
+            .filter(|it| it.symptoms.iter().any(|id| id == symptom))
+            .collect();
         found.sort_by_key(|scenario| {
             let word = Word::from_expectations(scenario);
             let is_of_torch = scenario.tags.iter().any(|tag| tag == "pytorch");
             let threads = self.phrasings.threads(&scenario.name);
-            (word == Word::No, !is_of_torch, Reverse(threads), !is_essential(scenario), word != Word::Yes)
+            (
+                word == Word::No,
+                !is_of_torch,
+                Reverse(threads),
+                !is_essential(scenario),
+                word != Word::Yes,
+            )
         });
-        found.into_iter().map(|scenario| scenario.name.clone()).collect()
+        found
+            .into_iter()
+            .map(|scenario| scenario.name.clone())
+            .collect()
     }
 
     /// Every line that was asked on a GPU or in a release.
@@ -158,28 +199,54 @@ impl KnownSources<'_> {
 
     fn line(&self, id: &str, all: &[&String], measured: &[(PythonRow, String)]) -> KnownEntry {
         let facts = measured.iter().find(|(row, _)| row.id == id);
-        let released: Vec<&LineReleases> = self.releases.iter().filter(|facts| facts.line == id).collect();
+        let released: Vec<&LineReleases> = self
+            .releases
+            .iter()
+            .filter(|facts| facts.line == id)
+            .collect();
         let mut sentences: Vec<String> = facts.map(line_sentence).into_iter().collect();
         let clauses: Vec<String> = released.iter().map(|facts| releases::line(facts)).collect();
-        sentences.extend((!clauses.is_empty()).then(|| format!("Asked without a GPU, {}.", clauses.join("; "))));
+        sentences.extend(
+            (!clauses.is_empty()).then(|| format!("Asked without a GPU, {}.", clauses.join("; "))),
+        );
         let function = function(id);
         let mut names = vec![id.to_owned()];
         let last = function.rsplit('.').next().unwrap_or_default();
-        let is_only = !all
-            .iter()
-            .any(|other| self::function(other) != function && self::function(other).rsplit('.').next() == Some(last));
+        let is_only = !all.iter().any(|other| {
+            self::function(other) != function
+                && self::function(other).rsplit('.').next() == Some(last)
+        });
         if function == id && is_only && last.contains('_') && !function.contains(' ') {
             names.push(last.to_owned());
         }
         names.dedup();
-        let mut scenarios = if function.contains(' ') { Vec::new() } else { self.questions_about(&[function]) };
-        let decided = self.lines.iter().filter(|line| line.id == id).flat_map(|line| &line.scenarios);
-        let decided: Vec<String> = decided.filter(|name| !scenarios.contains(name)).cloned().collect();
+        let mut scenarios = if function.contains(' ') {
+            Vec::new()
+        } else {
+            self.questions_about(&[function])
+        };
+        let decided = self
+            .lines
+            .iter()
+            .filter(|line| line.id == id)
+            .flat_map(|line| &line.scenarios);
+        let decided: Vec<String> = decided
+            .filter(|name| !scenarios.contains(name))
+            .cloned()
+            .collect();
         scenarios.extend(decided);
-        let page = if facts.is_some() { "docs/surveys/python.md" } else { "docs/surveys/releases.md" };
+        let page = if facts.is_some() {
+            "docs/surveys/python.md"
+        } else {
+            "docs/surveys/releases.md"
+        };
         let on = facts.map(|(_, on)| on.clone());
         let without = (!released.is_empty()).then(|| {
-            let count: usize = released.iter().flat_map(|facts| &facts.spans).map(|span| span.releases.len()).sum();
+            let count: usize = released
+                .iter()
+                .flat_map(|facts| &facts.spans)
+                .map(|span| span.releases.len())
+                .sum();
             format!("{count} releases without a GPU")
         });
         KnownEntry {
@@ -200,28 +267,55 @@ impl KnownSources<'_> {
             |scenario| scenario.question.clone(),
             |scenario| scenario.says.join("\n"),
             |scenario| scenario.belief.clone(),
-            |scenario| traps(scenario).flat_map(steps).collect::<Vec<_>>().join("\n"),
-            |scenario| traps(scenario).flat_map(statuses_of).collect::<Vec<_>>().join("\n"),
+            |scenario| {
+                traps(scenario)
+                    .flat_map(steps)
+                    .collect::<Vec<_>>()
+                    .join("\n")
+            },
+            |scenario| {
+                traps(scenario)
+                    .flat_map(statuses_of)
+                    .collect::<Vec<_>>()
+                    .join("\n")
+            },
         ];
         let mut found: Vec<(usize, &Scenario)> = Vec::new();
         for scenario in self.scenarios {
-            let part = parts.iter().position(|part| names.iter().any(|name| has_name(&part(scenario), name)));
+            let part = parts
+                .iter()
+                .position(|part| names.iter().any(|name| has_name(&part(scenario), name)));
             found.extend(part.map(|part| (part, scenario)));
         }
         found.sort_by_key(|(part, scenario)| {
             let is_no = Word::from_expectations(scenario) == Word::No;
             let called = scenario.name.replace('-', "_");
-            let is_called_after = names.iter().any(|name| called.contains(name.rsplit('.').next().unwrap_or(name)));
+            let is_called_after = names
+                .iter()
+                .any(|name| called.contains(name.rsplit('.').next().unwrap_or(name)));
             let threads = self.phrasings.threads(&scenario.name);
-            (*part, is_no, !is_called_after, !is_essential(scenario), Reverse(threads))
+            (
+                *part,
+                is_no,
+                !is_called_after,
+                !is_essential(scenario),
+                Reverse(threads),
+            )
         });
-        found.into_iter().take(MOST_ANSWERS).map(|(_, scenario)| scenario.name.clone()).collect()
+        found
+            .into_iter()
+            .take(MOST_ANSWERS)
+            .map(|(_, scenario)| scenario.name.clone())
+            .collect()
     }
 
     /// The statuses of libcudart and libcuda, and messages that are no status.
     fn errors(&self) -> Vec<KnownEntry> {
         let mut codes: BTreeMap<u32, Vec<String>> = BTreeMap::new();
-        for (code, name) in [CallLibrary::Runtime, CallLibrary::Driver].into_iter().flat_map(status::table) {
+        for (code, name) in [CallLibrary::Runtime, CallLibrary::Driver]
+            .into_iter()
+            .flat_map(status::table)
+        {
             let names = codes.entry(*code).or_default();
             let name = name.to_string_lossy().into_owned();
             if !names.contains(&name) {
@@ -230,17 +324,33 @@ impl KnownSources<'_> {
         }
         codes.remove(&0);
         let statuses = codes.into_iter().map(|(code, names)| {
-            let says = status::message(code).map(|says| format!(": {says}")).unwrap_or_default();
-            let known = explain::all_advice().iter().find(|advice| advice.codes.contains(&code));
-            let mut scenarios: Vec<String> = known.iter().flat_map(|advice| measured_by(advice)).collect();
+            let says = status::message(code)
+                .map(|says| format!(": {says}"))
+                .unwrap_or_default();
+            let known = explain::all_advice()
+                .iter()
+                .find(|advice| advice.codes.contains(&code));
+            let mut scenarios: Vec<String> = known
+                .iter()
+                .flat_map(|advice| measured_by(advice))
+                .collect();
             let near = self.questions_about(&names.iter().map(String::as_str).collect::<Vec<_>>());
-            scenarios.extend(near.into_iter().filter(|name| !scenarios.contains(name)).collect::<Vec<_>>());
+            scenarios.extend(
+                near.into_iter()
+                    .filter(|name| !scenarios.contains(name))
+                    .collect::<Vec<_>>(),
+            );
             KnownEntry {
                 sentence: format!("Error {code} is {}{says}.", names.join(", ")),
-                names: [format!("error {code}"), code.to_string()].into_iter().chain(names).collect(),
+                names: [format!("error {code}"), code.to_string()]
+                    .into_iter()
+                    .chain(names)
+                    .collect(),
                 page: match known {
                     Some(advice) => errors::link(advice),
-                    None if i64::from(code) == status::SIM_NOT_MODELLED => "docs/simulated-machine.md".to_owned(),
+                    None if i64::from(code) == status::SIM_NOT_MODELLED => {
+                        "docs/simulated-machine.md".to_owned()
+                    }
                     None => String::new(),
                 },
                 rests_on: known.map_or_else(|| "the names of CUDA's headers".to_owned(), grounds),
@@ -248,10 +358,15 @@ impl KnownSources<'_> {
                 ..entry(KnownKind::Error, "error", &code.to_string())
             }
         });
-        let messages = explain::all_advice().iter().filter(|advice| advice.id.starts_with("message/"));
+        let messages = explain::all_advice()
+            .iter()
+            .filter(|advice| advice.id.starts_with("message/"));
         let messages = messages.map(|advice| KnownEntry {
             id: advice.id.clone(),
-            names: [advice.id.clone()].into_iter().chain(advice.says.iter().cloned()).collect(),
+            names: [advice.id.clone()]
+                .into_iter()
+                .chain(advice.says.iter().cloned())
+                .collect(),
             sentence: advice.means.clone(),
             page: errors::link(advice),
             rests_on: grounds(advice),
@@ -277,8 +392,13 @@ impl KnownSources<'_> {
                     || format!("{name} is read by {reader}; when it is read was not measured."),
                     variable_sentence,
                 ),
-                page: facts.map(|_| "docs/surveys/env.md".to_owned()).unwrap_or_default(),
-                rests_on: facts.map_or_else(|| "scenarios/variables.toml".to_owned(), |(_, on)| on.clone()),
+                page: facts
+                    .map(|_| "docs/surveys/env.md".to_owned())
+                    .unwrap_or_default(),
+                rests_on: facts.map_or_else(
+                    || "scenarios/variables.toml".to_owned(),
+                    |(_, on)| on.clone(),
+                ),
                 scenarios: self.questions_about(&[name]),
                 ..entry(KnownKind::Variable, "variable", name)
             }
@@ -290,9 +410,16 @@ impl KnownSources<'_> {
     fn calls(&self, measured: &[CallFacts]) -> Vec<KnownEntry> {
         let entries = measured.iter().map(|facts| {
             let function = facts.function();
-            let is_plain = measured.iter().filter(|other| other.function() == function).min_by_key(|it| it.call.len());
+            let is_plain = measured
+                .iter()
+                .filter(|other| other.function() == function)
+                .min_by_key(|it| it.call.len());
             let mut names = vec![facts.call.clone()];
-            names.extend(is_plain.is_some_and(|plain| plain.call == facts.call).then(|| function.to_owned()));
+            names.extend(
+                is_plain
+                    .is_some_and(|plain| plain.call == facts.call)
+                    .then(|| function.to_owned()),
+            );
             names.dedup();
             KnownEntry {
                 names,
@@ -308,17 +435,28 @@ impl KnownSources<'_> {
 }
 
 fn traps(scenario: &Scenario) -> impl Iterator<Item = &Case> {
-    scenario.instances.iter().take(1).flat_map(|instance| &instance.cases).filter(|case| case.name == "trap")
+    scenario
+        .instances
+        .iter()
+        .take(1)
+        .flat_map(|instance| &instance.cases)
+        .filter(|case| case.name == "trap")
 }
 
 /// The calls or lines of a case, and the variables that are set for it.
 fn steps(case: &Case) -> impl Iterator<Item = &str> {
-    let steps = case.steps.iter().map(|step| step.python_line().unwrap_or(&step.call));
+    let steps = case
+        .steps
+        .iter()
+        .map(|step| step.python_line().unwrap_or(&step.call));
     case.env.keys().map(String::as_str).chain(steps)
 }
 
 fn statuses_of(case: &Case) -> impl Iterator<Item = &str> {
-    case.expect.iter().flat_map(|check| &check.facts.status).map(String::as_str)
+    case.expect
+        .iter()
+        .flat_map(|check| &check.facts.status)
+        .map(String::as_str)
 }
 
 /// Whether a text has a name, and not only as a part of a longer one.
@@ -331,7 +469,9 @@ fn has_name(text: &str, name: &str) -> bool {
 }
 
 fn is_essential(scenario: &Scenario) -> bool {
-    essential::all().iter().any(|it| it.name.split('[').next() == Some(&scenario.name))
+    essential::all()
+        .iter()
+        .any(|it| it.name.split('[').next() == Some(&scenario.name))
 }
 
 /// An entry of which nothing but its id and its own name is known.
@@ -354,31 +494,54 @@ fn function(line: &str) -> &str {
 
 fn scenario_entry(scenario: &Scenario, known: &KnownScenario) -> KnownEntry {
     let last = known.name.rsplit('/').next().unwrap_or_default().to_owned();
-    let sentence = if known.answer.is_empty() { known.word.name() } else { known.answer.clone() };
+    let sentence = if known.answer.is_empty() {
+        known.word.name()
+    } else {
+        known.answer.clone()
+    };
     KnownEntry {
         id: known.name.clone(),
         kind: KnownKind::Scenario,
         names: vec![known.name.clone(), last, known.question.clone()],
         sentence,
         page: page::path(scenario),
-        rests_on: known.basis.as_ref().map(Basis::sentence).unwrap_or_default(),
+        rests_on: known
+            .basis
+            .as_ref()
+            .map(Basis::sentence)
+            .unwrap_or_default(),
         scenarios: Vec::new(),
     }
 }
 
 fn measured_by(advice: &Advice) -> impl Iterator<Item = String> + '_ {
-    advice.causes.iter().filter_map(|cause| cause.scenario.clone())
+    advice
+        .causes
+        .iter()
+        .filter_map(|cause| cause.scenario.clone())
 }
 
 fn grounds(advice: &Advice) -> String {
-    let measured = advice.causes.iter().filter(|cause| ErrorCause::is_measured(cause)).count();
+    let measured = advice
+        .causes
+        .iter()
+        .filter(|cause| ErrorCause::is_measured(cause))
+        .count();
     format!("{measured} of {} causes measured", advice.causes.len())
 }
 
 /// The statuses of other libraries.
 fn statuses() -> impl Iterator<Item = KnownEntry> {
-    let libraries = [CallLibrary::Nvml, CallLibrary::Nvrtc, CallLibrary::Cublas, CallLibrary::Cufft, CallLibrary::Nccl];
-    let all = libraries.into_iter().flat_map(|library| status::table(library).iter().map(move |it| (library, it)));
+    let libraries = [
+        CallLibrary::Nvml,
+        CallLibrary::Nvrtc,
+        CallLibrary::Cublas,
+        CallLibrary::Cufft,
+        CallLibrary::Nccl,
+    ];
+    let all = libraries
+        .into_iter()
+        .flat_map(|library| status::table(library).iter().map(move |it| (library, it)));
     let own = all.filter(|(_, (code, _))| i64::from(*code) != status::SIM_NOT_MODELLED);
     own.map(|(library, (code, name))| {
         let name = name.to_string_lossy();
@@ -392,8 +555,12 @@ fn statuses() -> impl Iterator<Item = KnownEntry> {
 
 /// The GPUs, the driver and the libcudarts of a machine: `2× NVIDIA H200, driver 580.159.04, libcudart 13.0`.
 fn machine_in_words(machine: &Machine) -> String {
-    let versions: BTreeSet<Version> =
-        machine.libcudart.iter().filter_map(|runtime| runtime.version.as_deref()).map(number).collect();
+    let versions: BTreeSet<Version> = machine
+        .libcudart
+        .iter()
+        .filter_map(|runtime| runtime.version.as_deref())
+        .map(number)
+        .collect();
     let names: Vec<String> = versions.iter().map(|version| name(version)).collect();
     let libcudart = match names.as_slice() {
         [] => String::new(),

@@ -10,7 +10,9 @@ fn main() -> ExitCode {
     let task = std::env::args().nth(1).unwrap_or_default();
     let folders: Vec<String> = std::env::args().skip(2).collect();
     let found = match task.as_str() {
-        "evidence" if !folders.is_empty() => evidence::list(root(), &folders).map(|added| (added, "evidence:")),
+        "evidence" if !folders.is_empty() => {
+            evidence::list(root(), &folders).map(|added| (added, "evidence:"))
+        }
         "bless" => blessed().map(|written| (written, "written:")),
         "check" => make()
             .and_then(|made| stale(&made.documents))
@@ -36,7 +38,21 @@ fn blessed() -> Result<Vec<String>, TaskError> {
     let written = bless(&make()?.documents)?;
     // The program itself makes the outputs; Cargo builds it for its tests.
     let mut test = Command::new(env!("CARGO"));
-    test.args(["test", "--locked", "--test", "suite", "--", "readme::excerpts"]);
-    let status = test.current_dir(root()).env("CUDA_PITFALLS_BLESS", "1").status()?;
-    if status.success() { Ok(written) } else { Err("the outputs that pages show could not be written".into()) }
+    test.args([
+        "test",
+        "--locked",
+        "--test",
+        "suite",
+        "--",
+        "readme::excerpts",
+    ]);
+    let status = test
+        .current_dir(root())
+        .env("CUDA_PITFALLS_BLESS", "1")
+        .status()?;
+    if status.success() {
+        Ok(written)
+    } else {
+        Err("the outputs that pages show could not be written".into())
+    }
 }

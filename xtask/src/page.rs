@@ -2,7 +2,15 @@
 //!
 //! Pure: scenarios and reports become Markdown. [`crate::documents`] reads the reports and writes the pages.
 
-#![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing))]
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic,
+        clippy::indexing_slicing
+    )
+)]
 
 mod index;
 mod measured;
@@ -52,8 +60,15 @@ enum Pitfall {
 
 impl Pitfall {
     fn from_expectations(scenario: &Scenario) -> Pitfall {
-        let mut expected = scenario.instances.iter().flat_map(|instance| &instance.expect).peekable();
-        match (expected.peek().is_some(), expected.any(|expectation| expectation.verdict == Expected::Reproduced)) {
+        let mut expected = scenario
+            .instances
+            .iter()
+            .flat_map(|instance| &instance.expect)
+            .peekable();
+        match (
+            expected.peek().is_some(),
+            expected.any(|expectation| expectation.verdict == Expected::Reproduced),
+        ) {
             (_, true) => Pitfall::Happens,
             (true, false) => Pitfall::Harmless,
             (false, false) => Pitfall::Open,
@@ -74,12 +89,19 @@ pub fn page(
     asked: &[LineReleases],
     known: &Known,
 ) -> (String, Option<String>) {
-    let own: Vec<&Measurement> =
-        measured.iter().filter(|measurement| measurement.part.scenario == scenario.name).collect();
+    let own: Vec<&Measurement> = measured
+        .iter()
+        .filter(|measurement| measurement.part.scenario == scenario.name)
+        .collect();
     let reference = Reference::new(scenario, &own);
-    let Some(instance) = reference.instance(scenario) else { return Default::default() };
+    let Some(instance) = reference.instance(scenario) else {
+        return Default::default();
+    };
     let standing = Pitfall::from_expectations(scenario);
-    let mut out = format!("<!-- Made from scenarios/{}.toml and reports/; see CONTRIBUTING.md. -->\n", scenario.name);
+    let mut out = format!(
+        "<!-- Made from scenarios/{}.toml and reports/; see CONTRIBUTING.md. -->\n",
+        scenario.name
+    );
     let _ = writeln!(out, "# {}", prose(&scenario.question));
     let shown = reference.shown();
     let picture = shown.and_then(memory_by_step);
@@ -98,19 +120,44 @@ pub fn page(
 }
 
 /// Writes what most readers came for: the answer, what to write, and the picture.
-fn answer(out: &mut String, scenario: &Scenario, standing: Pitfall, has_picture: bool, known: &Known) {
-    let answer = if scenario.answer.is_empty() { "Not measured yet." } else { &scenario.answer };
+fn answer(
+    out: &mut String,
+    scenario: &Scenario,
+    standing: Pitfall,
+    has_picture: bool,
+    known: &Known,
+) {
+    let answer = if scenario.answer.is_empty() {
+        "Not measured yet."
+    } else {
+        &scenario.answer
+    };
     paragraph(out, &format!("**Short answer.** {}", prose(answer)));
     if !scenario.workaround.is_empty() {
-        let doubt = if standing == Pitfall::Open { "Not measured yet: " } else { "" };
-        paragraph(out, &format!("**What to write.** {doubt}{}", prose(&scenario.workaround)));
+        let doubt = if standing == Pitfall::Open {
+            "Not measured yet: "
+        } else {
+            ""
+        };
+        paragraph(
+            out,
+            &format!("**What to write.** {doubt}{}", prose(&scenario.workaround)),
+        );
     }
     if has_picture {
         let file = scenario.name.rsplit('/').next().unwrap_or_default();
-        let _ = writeln!(out, "\n![MiB on each GPU after each step: the trap beside the control]({file}.svg)");
+        let _ = writeln!(
+            out,
+            "\n![MiB on each GPU after each step: the trap beside the control]({file}.svg)"
+        );
     }
-    let met = scenario.symptoms.iter().filter_map(|id| known.entry(&format!("symptom/{id}")));
-    let met: Vec<String> = met.map(|found| link_to(found, &found.sentence, scenario)).collect();
+    let met = scenario
+        .symptoms
+        .iter()
+        .filter_map(|id| known.entry(&format!("symptom/{id}")));
+    let met: Vec<String> = met
+        .map(|found| link_to(found, &found.sentence, scenario))
+        .collect();
     if !met.is_empty() {
         paragraph(out, &format!("Often met as: {}.", met.join("; ")));
     }
@@ -120,7 +167,11 @@ fn answer(out: &mut String, scenario: &Scenario, standing: Pitfall, has_picture:
 fn see(out: &mut String, scenario: &Scenario, instance: &Instance, standing: Pitfall) {
     let (title, order, shows) = match standing {
         Pitfall::Happens => ("What you see", "The order that people write", "It shows as"),
-        Pitfall::Harmless => ("Tested and not seen", "The order that was tested", "It would show as"),
+        Pitfall::Harmless => (
+            "Tested and not seen",
+            "The order that was tested",
+            "It would show as",
+        ),
         Pitfall::Open => ("What to look for", "The order to test", "It would show as"),
     };
     let _ = writeln!(out, "\n## {title}");
@@ -128,14 +179,22 @@ fn see(out: &mut String, scenario: &Scenario, instance: &Instance, standing: Pit
         paragraph(out, &format!("{order}: {}. {shows}:", prose(&trap.does)));
     }
     bullets(out, instance.effect.iter().map(effect));
-    paragraph(out, &format!("Common belief: “{}”", prose(&scenario.belief)));
+    paragraph(
+        out,
+        &format!("Common belief: “{}”", prose(&scenario.belief)),
+    );
 }
 
 fn effect(check: &Check) -> String {
     let words = match &check.facts.exit {
         Some(exit) => capitalised(&exit.sentence().replace("the worker", "the process")),
         None => {
-            let facts: Vec<String> = check.facts.sentences().iter().map(|fact| prose(fact)).collect();
+            let facts: Vec<String> = check
+                .facts
+                .sentences()
+                .iter()
+                .map(|fact| prose(fact))
+                .collect();
             format!("After {}: {}", code(&check.at), facts.join(", and "))
         }
     };
@@ -147,8 +206,16 @@ fn effect(check: &Check) -> String {
 
 /// Writes the comment at the top of the file and, if no version decides, the reasons of the verdicts.
 fn why(out: &mut String, scenario: &Scenario) {
-    let expect = scenario.instances.first().map(|instance| instance.expect.as_slice()).unwrap_or_default();
-    let reasons = if versions::matter(expect) { Vec::new() } else { since::reasons(expect) };
+    let expect = scenario
+        .instances
+        .first()
+        .map(|instance| instance.expect.as_slice())
+        .unwrap_or_default();
+    let reasons = if versions::matter(expect) {
+        Vec::new()
+    } else {
+        since::reasons(expect)
+    };
     if scenario.why.is_empty() && reasons.is_empty() {
         return;
     }
@@ -161,14 +228,23 @@ fn why(out: &mut String, scenario: &Scenario) {
 
 fn twin(out: &mut String, scenario: &Scenario, known: &Known) {
     if let Some(twin) = scenario.twin.as_ref().and_then(|twin| known.entry(twin)) {
-        paragraph(out, &format!("The same with CUDA calls alone: {}.", link_to(twin, &twin.id, scenario)));
+        paragraph(
+            out,
+            &format!(
+                "The same with CUDA calls alone: {}.",
+                link_to(twin, &twin.id, scenario)
+            ),
+        );
     }
 }
 
 /// A link from the page of a scenario to that of something known.
 fn link_to(known: &KnownEntry, words: &str, from: &Scenario) -> String {
     let up = "../".repeat(from.name.matches('/').count());
-    link(&prose(words), &known.page.replace(&format!("{FOLDER}/"), &up))
+    link(
+        &prose(words),
+        &known.page.replace(&format!("{FOLDER}/"), &up),
+    )
 }
 
 fn sources(out: &mut String, scenario: &Scenario) {
@@ -178,23 +254,56 @@ fn sources(out: &mut String, scenario: &Scenario) {
     out.push_str("\n## Sources\n\n");
     for source in &scenario.sources {
         let is_link = source.starts_with("https://") && !source.contains([' ', '<', '>']);
-        let _ = writeln!(out, "- {}", if is_link { format!("<{source}>") } else { prose(source) });
+        let _ = writeln!(
+            out,
+            "- {}",
+            if is_link {
+                format!("<{source}>")
+            } else {
+                prose(source)
+            }
+        );
     }
 }
 
 fn run(out: &mut String, scenario: &Scenario) {
-    let allow: String = scenario.hazards.iter().map(|hazard| format!(" --allow {}", hazard.name())).collect();
+    let allow: String = scenario
+        .hazards
+        .iter()
+        .map(|hazard| format!(" --allow {}", hazard.name()))
+        .collect();
     out.push_str("\n## Run it yourself\n\n");
-    let _ = writeln!(out, "```sh\ncuda-pitfalls run {}{allow}\n```", escaped(&scenario.name));
+    let _ = writeln!(
+        out,
+        "```sh\ncuda-pitfalls run {}{allow}\n```",
+        escaped(&scenario.name)
+    );
     let up = "../".repeat(scenario.name.matches('/').count() + 2);
     let file = format!("scenarios/{}.toml", scenario.name);
-    let first = scenario.instances.first().map(|instance| instance.cases.as_slice()).unwrap_or_default();
-    let packages: BTreeSet<&String> =
-        first.iter().filter_map(|case| case.python.as_ref()).flat_map(|python| &python.needs).collect();
-    let packages: String = packages.iter().map(|package| format!(", {}", prose(package))).collect();
-    let subject = if scenario.has_python_lines() { "lines" } else { "calls" };
+    let first = scenario
+        .instances
+        .first()
+        .map(|instance| instance.cases.as_slice())
+        .unwrap_or_default();
+    let packages: BTreeSet<&String> = first
+        .iter()
+        .filter_map(|case| case.python.as_ref())
+        .flat_map(|python| &python.needs)
+        .collect();
+    let packages: String = packages
+        .iter()
+        .map(|package| format!(", {}", prose(package)))
+        .collect();
+    let subject = if scenario.has_python_lines() {
+        "lines"
+    } else {
+        "calls"
+    };
     let file = link(&file, &format!("{up}{file}"));
-    let words = format!("It needs {}{packages}. The {subject} and checks: {file}.", needs(&scenario.needs));
+    let words = format!(
+        "It needs {}{packages}. The {subject} and checks: {file}.",
+        needs(&scenario.needs)
+    );
     paragraph(out, &words);
 }
 
@@ -204,10 +313,21 @@ fn needs(needs: &Needs) -> String {
         1 => "1 GPU".to_owned(),
         gpus => format!("{gpus} GPUs"),
     }];
-    let ranges =
-        [("driver", &needs.driver), ("libcudart", &needs.libcudart), ("compute capability", &needs.compute_capability)];
-    all.extend(ranges.iter().filter_map(|(name, range)| Some(format!("{name} {}", range.as_ref()?))));
+    let ranges = [
+        ("driver", &needs.driver),
+        ("libcudart", &needs.libcudart),
+        ("compute capability", &needs.compute_capability),
+    ];
+    all.extend(
+        ranges
+            .iter()
+            .filter_map(|(name, range)| Some(format!("{name} {}", range.as_ref()?))),
+    );
     all.extend(needs.root.then(|| "root".to_owned()));
-    all.extend(needs.peer_access.then(|| "GPUs that reach each other's memory".to_owned()));
+    all.extend(
+        needs
+            .peer_access
+            .then(|| "GPUs that reach each other's memory".to_owned()),
+    );
     prose(&all.join(", "))
 }

@@ -41,17 +41,26 @@ impl ReportSource {
             started_at: run.started_at.clone(),
             version: run.version.clone(),
             commit: run.commit.clone(),
-            interrupted: run.interrupted.as_ref().map(|signal| format!("interrupted by {signal}")).or(ended),
+            interrupted: run
+                .interrupted
+                .as_ref()
+                .map(|signal| format!("interrupted by {signal}"))
+                .or(ended),
             beside: run.co_tenants.len(),
             asked: report.scenarios.len(),
             today: measured.len(),
-            otherwise: measured.iter().filter(|measurement| measurement.is_asked_otherwise()).count(),
+            otherwise: measured
+                .iter()
+                .filter(|measurement| measurement.is_asked_otherwise())
+                .count(),
         }
     }
 
     /// Whether the report names the commit from which its program was built, without changes to it.
     pub fn has_clean_commit(&self) -> bool {
-        self.commit.as_ref().is_some_and(|commit| !commit.ends_with("-dirty"))
+        self.commit
+            .as_ref()
+            .is_some_and(|commit| !commit.ends_with("-dirty"))
     }
 
     /// The folder of the report, below `reports/`.
@@ -79,17 +88,34 @@ pub fn page(sources: &[ReportSource], uncommitted: &BTreeMap<String, usize>) -> 
          Of their {asked} questions {unknown} are of a file that is in no commit: what it asked is in the report, \
          with its calls and checks. Newer reports have to name the commit of a clean checkout, which a test holds.\n",
         sources.len(),
-        sources.iter().filter(|source| source.commit.is_none()).count(),
-        sources.iter().filter(|source| source.commit.is_some() && !source.has_clean_commit()).count(),
-        sources.iter().filter(|source| source.interrupted.is_some()).count(),
+        sources
+            .iter()
+            .filter(|source| source.commit.is_none())
+            .count(),
+        sources
+            .iter()
+            .filter(|source| source.commit.is_some() && !source.has_clean_commit())
+            .count(),
+        sources
+            .iter()
+            .filter(|source| source.interrupted.is_some())
+            .count(),
     );
     out.push_str(
         "| report | machine | started | program | run | questions | file in no commit | asked today | other verdict then |\n\
          | --- | --- | --- | --- | --- | --- | --- | --- | --- |\n",
     );
     for source in sources {
-        let commit = source.commit.as_ref().map_or_else(|| "no commit".to_owned(), |commit| format!("`{commit}`"));
-        let mut run = vec![source.interrupted.clone().unwrap_or_else(|| "finished".to_owned())];
+        let commit = source
+            .commit
+            .as_ref()
+            .map_or_else(|| "no commit".to_owned(), |commit| format!("`{commit}`"));
+        let mut run = vec![
+            source
+                .interrupted
+                .clone()
+                .unwrap_or_else(|| "finished".to_owned()),
+        ];
         run.extend((source.beside > 0).then(|| "beside other processes".to_owned()));
         let cells = [
             format!("[{0}](../reports/{0}/report.json)", source.name),
@@ -98,7 +124,11 @@ pub fn page(sources: &[ReportSource], uncommitted: &BTreeMap<String, usize>) -> 
             format!("{}, {commit}", escape::markdown(&source.version)),
             escape::markdown(&run.join(", ")),
             source.asked.to_string(),
-            uncommitted.get(&source.name).copied().unwrap_or_default().to_string(),
+            uncommitted
+                .get(&source.name)
+                .copied()
+                .unwrap_or_default()
+                .to_string(),
             source.today.to_string(),
             source.otherwise.to_string(),
         ];

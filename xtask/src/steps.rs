@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use cuda_pitfalls_calls::{self as calls, ACTOR, Call, CallLibrary, Constants, Output, Param, ParamKind};
+use cuda_pitfalls_calls::{
+    self as calls, ACTOR, Call, CallLibrary, Constants, Output, Param, ParamKind,
+};
 
 use cuda_pitfalls::catalogue;
 
@@ -18,30 +20,59 @@ Generated from the tables of calls (`src/calls/tables/`); `cargo xtask bless` wr
 pub fn page() -> String {
     let mut text = HEAD.to_string();
     for library in CallLibrary::ALL {
-        let rows: Vec<&Call> = calls::all().filter(|call| call.library == library).collect();
+        let rows: Vec<&Call> = calls::all()
+            .filter(|call| call.library == library)
+            .collect();
         if rows.is_empty() {
             continue;
         }
-        let title = if library == CallLibrary::Harness { "Actions of the worker (harness)" } else { library.name() };
-        let _ =
-            write!(text, "\n## {title}\n\n| step | what it does | arguments | values |\n| --- | --- | --- | --- |\n");
+        let title = if library == CallLibrary::Harness {
+            "Actions of the worker (harness)"
+        } else {
+            library.name()
+        };
+        let _ = write!(
+            text,
+            "\n## {title}\n\n| step | what it does | arguments | values |\n| --- | --- | --- | --- |\n"
+        );
         for call in rows {
-            let _ = writeln!(text, "| `{}` | {} | {} | {} |", call.name, call.summary, arguments(call), values(call));
+            let _ = writeln!(
+                text,
+                "| `{}` | {} | {} | {} |",
+                call.name,
+                call.summary,
+                arguments(call),
+                values(call)
+            );
         }
     }
     text.push_str("\n## Constants by name\n\n| argument type | names |\n| --- | --- |\n");
     for constants in constants() {
-        let names: Vec<String> = constants.values.iter().map(|(name, _)| format!("`{name}`")).collect();
+        let names: Vec<String> = constants
+            .values
+            .iter()
+            .map(|(name, _)| format!("`{name}`"))
+            .collect();
         let _ = writeln!(text, "| {} | {} |", constants.name, names.join(", "));
     }
     text.push_str("\n## Kernel files, for `ptx`\n\n| file | what it is for | kernels |\n| --- | --- | --- |\n");
     for name in catalogue::kernel_names() {
         let source = catalogue::kernel(name).unwrap_or_default();
         let comment = source.lines().take_while(|line| line.starts_with("//"));
-        let comment: Vec<&str> = comment.map(|line| line.trim_start_matches('/').trim()).collect();
-        let entries = source.split(".entry ").skip(1).filter_map(|rest| rest.split('(').next());
+        let comment: Vec<&str> = comment
+            .map(|line| line.trim_start_matches('/').trim())
+            .collect();
+        let entries = source
+            .split(".entry ")
+            .skip(1)
+            .filter_map(|rest| rest.split('(').next());
         let entries: Vec<String> = entries.map(|entry| format!("`{}`", entry.trim())).collect();
-        let _ = writeln!(text, "| `{name}` | {} | {} |", comment.join(" "), entries.join(", "));
+        let _ = writeln!(
+            text,
+            "| `{name}` | {} | {} |",
+            comment.join(" "),
+            entries.join(", ")
+        );
     }
     text
 }
@@ -57,9 +88,15 @@ fn constants() -> impl Iterator<Item = &'static Constants> {
 }
 
 fn arguments(call: &Call) -> String {
-    let inputs = call.inputs().map(|param| format!("`{}`: {}", param.name, of_type(param)));
-    let bound =
-        call.binds().map(|handle| format!("`as`: {handle}{}", if handle == ACTOR { " (required)" } else { "" }));
+    let inputs = call
+        .inputs()
+        .map(|param| format!("`{}`: {}", param.name, of_type(param)));
+    let bound = call.binds().map(|handle| {
+        format!(
+            "`as`: {handle}{}",
+            if handle == ACTOR { " (required)" } else { "" }
+        )
+    });
     inputs.chain(bound).collect::<Vec<_>>().join(", ")
 }
 
@@ -95,8 +132,15 @@ fn named(name: &str, stable: bool) -> String {
 
 fn values(call: &Call) -> String {
     let values = call.outputs().flat_map(|(name, output)| match output {
-        Output::Struct(layout) => layout.fields.iter().map(|field| named(field.name, field.stable)).collect(),
-        _ => vec![named(name, !matches!(output, Output::Varying | Output::F32))],
+        Output::Struct(layout) => layout
+            .fields
+            .iter()
+            .map(|field| named(field.name, field.stable))
+            .collect(),
+        _ => vec![named(
+            name,
+            !matches!(output, Output::Varying | Output::F32),
+        )],
     });
     values.collect::<Vec<_>>().join(", ")
 }

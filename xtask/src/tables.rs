@@ -13,8 +13,14 @@ pub const PLUGIN: &str = "python/pytest/src/pytest_cuda_pitfalls/frameworks.py";
 
 /// The frameworks as the plugin of pytest knows them, in Python: it is installed without the program's data.
 pub fn plugin() -> String {
-    let packages = frameworks().iter().flat_map(|it| &it.packages).map(|name| format!("        {name:?},\n"));
-    let doors = frameworks().iter().flat_map(|it| &it.doors).map(|door| format!("    {:?}: {:?},\n", door.0, door.1));
+    let packages = frameworks()
+        .iter()
+        .flat_map(|it| &it.packages)
+        .map(|name| format!("        {name:?},\n"));
+    let doors = frameworks()
+        .iter()
+        .flat_map(|it| &it.doors)
+        .map(|door| format!("    {:?}: {:?},\n", door.0, door.1));
     format!(
         "\"\"\"The frameworks, made of scenarios/frameworks.toml by `cargo xtask bless`.\"\"\"\n\n\
          #: Packages whose own lines are the way to CUDA, and not whose line it is.\n\
@@ -41,5 +47,8 @@ pub fn in_scenarios_readme(page: &str) -> Result<String, TaskError> {
 }
 
 fn listed(names: impl Iterator<Item = &'static str>) -> String {
-    names.map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
+    names
+        .map(|name| format!("`{name}`"))
+        .collect::<Vec<_>>()
+        .join(", ")
 }

@@ -131,11 +131,20 @@ pub(super) enum Relation {
 
 impl FactDifference {
     pub(super) fn new(fact: &str, a: impl Into<String>, b: impl Into<String>) -> FactDifference {
-        FactDifference { fact: fact.to_string(), a: a.into(), b: b.into(), ..FactDifference::default() }
+        FactDifference {
+            fact: fact.to_string(),
+            a: a.into(),
+            b: b.into(),
+            ..FactDifference::default()
+        }
     }
 
     /// The facts that differ, by their names. One that only one of them has is `absent` in the other.
-    pub(super) fn between(a: &[(String, String)], b: &[(String, String)], absent: &str) -> Vec<FactDifference> {
+    pub(super) fn between(
+        a: &[(String, String)],
+        b: &[(String, String)],
+        absent: &str,
+    ) -> Vec<FactDifference> {
         let facts = [a, b].map(|facts| facts.iter().map(|(name, value)| (name, value)));
         let differing = differences(facts).into_iter().map(|(name, values)| {
             let [a, b] = values.map(|value| value.map_or(absent, String::as_str));
@@ -155,15 +164,34 @@ impl Comparison {
         }
     }
 
-    pub(super) fn new(of: &str, [a, b]: [ComparisonSide; 2], machines: Vec<FactDifference>) -> Comparison {
-        Comparison { schema: SchemaId::current(SCHEMA), of: of.to_string(), a, b, machines, ..Comparison::default() }
+    pub(super) fn new(
+        of: &str,
+        [a, b]: [ComparisonSide; 2],
+        machines: Vec<FactDifference>,
+    ) -> Comparison {
+        Comparison {
+            schema: SchemaId::current(SCHEMA),
+            of: of.to_string(),
+            a,
+            b,
+            machines,
+            ..Comparison::default()
+        }
     }
 
     pub(super) fn add(&mut self, name: String, libcudart: Option<String>, relation: Relation) {
         match relation {
             Relation::Same => self.same += 1,
-            Relation::Changed(difference) => self.changed.push(EntryDifference { name, libcudart, ..difference }),
-            Relation::Explained(difference) => self.explained.push(EntryDifference { name, libcudart, ..difference }),
+            Relation::Changed(difference) => self.changed.push(EntryDifference {
+                name,
+                libcudart,
+                ..difference
+            }),
+            Relation::Explained(difference) => self.explained.push(EntryDifference {
+                name,
+                libcudart,
+                ..difference
+            }),
         }
     }
 }
@@ -180,7 +208,12 @@ pub(super) fn all(values: impl Iterator<Item = String>) -> String {
     values.sort();
     match values.as_slice() {
         [(value, _)] => value.clone(),
-        several => listed(several.iter().map(|(value, times)| format!("{times}× {value}")), ""),
+        several => listed(
+            several
+                .iter()
+                .map(|(value, times)| format!("{times}× {value}")),
+            "",
+        ),
     }
 }
 
@@ -203,13 +236,24 @@ impl ComparisonSide {
         machine: String,
     ) -> ComparisonSide {
         let (run, version) = (run.to_string(), version.to_string());
-        ComparisonSide { name: run.clone(), run, version, provenance, complete, machine }
+        ComparisonSide {
+            name: run.clone(),
+            run,
+            version,
+            provenance,
+            complete,
+            machine,
+        }
     }
 }
 
 impl EntryDifference {
     pub(super) fn new(changes: Vec<FactDifference>, notes: Vec<String>) -> EntryDifference {
-        EntryDifference { changes, notes, ..EntryDifference::default() }
+        EntryDifference {
+            changes,
+            notes,
+            ..EntryDifference::default()
+        }
     }
 }
 

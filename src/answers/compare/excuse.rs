@@ -17,23 +17,58 @@ pub(super) struct Excuses<'a> {
 }
 
 impl<'a> Excuses<'a> {
-    pub(super) fn new(both: [&ScenarioView<'_>; 2], machines: [&Machine; 2], case: &'a str) -> Excuses<'a> {
+    pub(super) fn new(
+        both: [&ScenarioView<'_>; 2],
+        machines: [&Machine; 2],
+        case: &'a str,
+    ) -> Excuses<'a> {
         let own = [
-            ("the number of GPUs", machines.map(|machine| Some(Token::Int(machine.gpus.len() as i64)))),
-            ("the version of libcudart", both.map(|it| it.libcudart?.number.map(number))),
-            ("the driver's version", machines.map(|machine| machine.driver_version.as_deref().map(Token::new))),
-            ("the driver's CUDA version", machines.map(|machine| machine.cuda_driver_version.map(number))),
-            ("NVML's version", machines.map(|machine| machine.nvml_version.as_deref().map(Token::new))),
-            ("the GPU's model", machines.map(|machine| machine.gpus.first()?.name.as_deref().map(Token::new))),
+            (
+                "the number of GPUs",
+                machines.map(|machine| Some(Token::Int(machine.gpus.len() as i64))),
+            ),
+            (
+                "the version of libcudart",
+                both.map(|it| it.libcudart?.number.map(number)),
+            ),
+            (
+                "the driver's version",
+                machines.map(|machine| machine.driver_version.as_deref().map(Token::new)),
+            ),
+            (
+                "the driver's CUDA version",
+                machines.map(|machine| machine.cuda_driver_version.map(number)),
+            ),
+            (
+                "NVML's version",
+                machines.map(|machine| machine.nvml_version.as_deref().map(Token::new)),
+            ),
+            (
+                "the GPU's model",
+                machines.map(|machine| machine.gpus.first()?.name.as_deref().map(Token::new)),
+            ),
         ];
-        let own = own.into_iter().filter_map(|(what, [a, b])| Some((what, [a?, b?]))).filter(|(_, [a, b])| a != b);
-        Excuses { case, own: own.collect(), unmasked: unmasked(both, case) }
+        let own = own
+            .into_iter()
+            .filter_map(|(what, [a, b])| Some((what, [a?, b?])))
+            .filter(|(_, [a, b])| a != b);
+        Excuses {
+            case,
+            own: own.collect(),
+            unmasked: unmasked(both, case),
+        }
     }
 
     /// Why the machines explain a difference between two outcomes; `None` if they do not. No machine explains how a
     /// call or a process ends.
-    pub(super) fn why(&self, difference: &Differing<'_>, outcomes: [&[Change]; 2]) -> Option<String> {
-        let (Some((step, _)), [Some(a), Some(b)]) = (difference.step, &difference.facts) else { return None };
+    pub(super) fn why(
+        &self,
+        difference: &Differing<'_>,
+        outcomes: [&[Change]; 2],
+    ) -> Option<String> {
+        let (Some((step, _)), [Some(a), Some(b)]) = (difference.step, &difference.facts) else {
+            return None;
+        };
         if let Some(all) = &self.unmasked {
             let comes_of_all = match (a, b) {
                 (Fact::Visible(Some(a)), Fact::Visible(Some(b))) => *a == all[0] && *b == all[1],
@@ -41,17 +76,30 @@ impl<'a> Excuses<'a> {
                 (Fact::Memory(gpu, Some(a)), Fact::Memory(_, Some(b))) => {
                     let is_footprint = *a.min(b) == Class::None && *a.max(b) == Class::Init;
                     let is_in_both = all.iter().all(|all| all.contains(gpu));
-                    let have_seen = outcomes.iter().zip(all).all(|(changes, all)| has_seen(changes, step, all));
+                    let have_seen = outcomes
+                        .iter()
+                        .zip(all)
+                        .all(|(changes, all)| has_seen(changes, step, all));
                     is_footprint && !is_in_both && have_seen
                 }
                 _ => false,
             };
             if comes_of_all {
-                return Some(format!("{} sees all GPUs: {} in A, {} in B", self.case, all[0].len(), all[1].len()));
+                return Some(format!(
+                    "{} sees all GPUs: {} in A, {} in B",
+                    self.case,
+                    all[0].len(),
+                    all[1].len()
+                ));
             }
         }
-        let (Fact::Value(name, a), Fact::Value(_, b)) = (a, b) else { return None };
-        let own = self.own.iter().find(|(_, [of_a, of_b])| (of_a, of_b) == (a, b));
+        let (Fact::Value(name, a), Fact::Value(_, b)) = (a, b) else {
+            return None;
+        };
+        let own = self
+            .own
+            .iter()
+            .find(|(_, [of_a, of_b])| (of_a, of_b) == (a, b));
         own.map(|(what, _)| format!("{name} is {what}"))
     }
 }
@@ -63,14 +111,25 @@ fn number(number: i32) -> Token {
 fn unmasked(both: [&ScenarioView<'_>; 2], case: &str) -> Option<[Vec<String>; 2]> {
     let [a, b] = both.map(|scenario| {
         // A case may still set a mask itself, so `Excuses::why` looks at what it saw.
-        let plan = scenario.plan.filter(|plan| plan.case(case).is_some_and(|case| case.mask.is_none()));
-        plan.map(|plan: &Plan| (0..plan.gpus.len()).map(|gpu| format!("gpu{gpu}")).collect::<Vec<_>>())
+        let plan = scenario
+            .plan
+            .filter(|plan| plan.case(case).is_some_and(|case| case.mask.is_none()));
+        plan.map(|plan: &Plan| {
+            (0..plan.gpus.len())
+                .map(|gpu| format!("gpu{gpu}"))
+                .collect::<Vec<_>>()
+        })
     });
     a.zip(b).filter(|(a, b)| a != b).map(Into::into)
 }
 
 /// Whether a process of the attempt saw all these GPUs up to a step.
 fn has_seen(changes: &[Change], step: u32, all: &[String]) -> bool {
-    let before = changes.iter().filter(|change| change.step <= step).flat_map(|change| &change.facts);
-    before.into_iter().any(|fact| matches!(fact, Fact::Visible(Some(gpus)) if gpus == all))
+    let before = changes
+        .iter()
+        .filter(|change| change.step <= step)
+        .flat_map(|change| &change.facts);
+    before
+        .into_iter()
+        .any(|fact| matches!(fact, Fact::Visible(Some(gpus)) if gpus == all))
 }

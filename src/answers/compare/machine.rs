@@ -17,7 +17,9 @@ pub(super) fn changes(machines: [&Machine; 2]) -> Vec<FactDifference> {
 /// Every fact under its name. Both machines have the same names, but for environment variables.
 pub(crate) fn facts(machine: &Machine) -> Vec<(String, String)> {
     let isolation = &machine.isolation;
-    let cuda = machine.cuda_driver_version.map_or_else(|| UNKNOWN.to_string(), units::cuda_version);
+    let cuda = machine
+        .cuda_driver_version
+        .map_or_else(|| UNKNOWN.to_string(), units::cuda_version);
     let gpus = &machine.gpus;
     let fixed = [
         ("driver", known(&machine.driver_version)),
@@ -25,28 +27,51 @@ pub(crate) fn facts(machine: &Machine) -> Vec<(String, String)> {
         ("libcudart", libcudarts(machine)),
         ("number of GPUs", gpus.len().to_string()),
         ("GPU model", tally(gpus, |gpu| known(&gpu.name))),
-        ("compute capability", tally(gpus, |gpu| known(&gpu.compute_capability))),
+        (
+            "compute capability",
+            tally(gpus, |gpu| known(&gpu.compute_capability)),
+        ),
         (
             "memory per GPU",
             tally(gpus, |gpu| {
-                gpu.total_bytes.map_or_else(|| UNKNOWN.to_string(), |bytes| format!("{} MiB", bytes >> 20))
+                gpu.total_bytes.map_or_else(
+                    || UNKNOWN.to_string(),
+                    |bytes| format!("{} MiB", bytes >> 20),
+                )
             }),
         ),
         ("compute mode", tally(gpus, |gpu| known(&gpu.compute_mode))),
         ("persistence", tally(gpus, |gpu| switch(gpu.persistence))),
         ("MIG", tally(gpus, |gpu| switch(gpu.mig))),
         ("MPS", switch(Some(machine.mps))),
-        ("container", isolation.container.clone().unwrap_or_else(|| "none".to_string())),
+        (
+            "container",
+            isolation
+                .container
+                .clone()
+                .unwrap_or_else(|| "none".to_string()),
+        ),
         ("PID namespace of its own", switch(isolation.pid_namespace)),
         ("PIDs matched by NVML", switch(isolation.own_pid_listed)),
         ("kernel", known(&machine.kernel)),
         ("architecture", machine.architecture.clone()),
     ];
-    let mut facts: Vec<(String, String)> = fixed.into_iter().map(|(name, value)| (name.to_string(), value)).collect();
-    facts.extend(machine.environment.iter().map(|(name, value)| (name.clone(), nameless(value, gpus))));
+    let mut facts: Vec<(String, String)> = fixed
+        .into_iter()
+        .map(|(name, value)| (name.to_string(), value))
+        .collect();
+    facts.extend(
+        machine
+            .environment
+            .iter()
+            .map(|(name, value)| (name.clone(), nameless(value, gpus))),
+    );
     if let Some(python) = &machine.python {
         facts.push(("Python".to_string(), python.version.clone()));
-        let there = python.packages.iter().filter_map(|(name, version)| Some((name.clone(), version.clone()?)));
+        let there = python
+            .packages
+            .iter()
+            .filter_map(|(name, version)| Some((name.clone(), version.clone()?)));
         facts.extend(there);
     }
     facts
@@ -59,20 +84,34 @@ fn switch(on: Option<bool>) -> String {
 fn libcudarts(machine: &Machine) -> String {
     // By number, so that 12.10 comes after 12.9.
     let runtimes = machine.libcudart.iter();
-    let versions: BTreeSet<(Option<i32>, &str)> =
-        runtimes.map(|runtime| (runtime.number, runtime.version.as_deref().unwrap_or(UNKNOWN))).collect();
+    let versions: BTreeSet<(Option<i32>, &str)> = runtimes
+        .map(|runtime| {
+            (
+                runtime.number,
+                runtime.version.as_deref().unwrap_or(UNKNOWN),
+            )
+        })
+        .collect();
     listed(versions.into_iter().map(|(_, version)| version), "none")
 }
 
 /// The value that all GPUs share, or each value with its number of GPUs.
 fn tally(gpus: &[Gpu], fact: impl Fn(&Gpu) -> String) -> String {
-    if gpus.is_empty() { "no GPU".to_string() } else { all(gpus.iter().map(fact)) }
+    if gpus.is_empty() {
+        "no GPU".to_string()
+    } else {
+        all(gpus.iter().map(fact))
+    }
 }
 
 /// A variable's value with `<uuid0>` instead of the UUID of GPU 0, because no two machines share UUIDs.
 pub(super) fn nameless(value: &str, gpus: &[Gpu]) -> String {
     let mut value = value.to_string();
-    for (place, gpu) in gpus.iter().enumerate().filter(|(_, gpu)| !gpu.uuid.is_empty()) {
+    for (place, gpu) in gpus
+        .iter()
+        .enumerate()
+        .filter(|(_, gpu)| !gpu.uuid.is_empty())
+    {
         value = value.replace(&gpu.uuid, &format!("<uuid{place}>"));
     }
     value

@@ -1,7 +1,9 @@
 //! Two matrices of releases: the lines that do something else in an environment that both have, or in one environment
 //! than in another.
 
-use super::comparison::{CompareError, Comparison, ComparisonSide, EntryDifference, FactDifference, Relation};
+use super::comparison::{
+    CompareError, Comparison, ComparisonSide, EntryDifference, FactDifference, Relation,
+};
 use super::pair::ComparedEntry;
 use crate::releases::{Matrix, MatrixCell};
 use crate::survey::word;
@@ -13,16 +15,27 @@ use cuda_pitfalls_core::verdict::Provenance;
 ///
 /// # Errors
 /// Versions of libcudart, which cells have not.
-pub fn matrices(matrices: [&Matrix; 2], versions: Option<(String, String)>) -> Result<Comparison, CompareError> {
+pub fn matrices(
+    matrices: [&Matrix; 2],
+    versions: Option<(String, String)>,
+) -> Result<Comparison, CompareError> {
     if versions.is_some() {
         return Err(CompareError::Versions);
     }
     let comparison = Comparison::new("releases", matrices.map(side), Vec::new());
     let is_named = matrices.iter().any(|matrix| matrix.columns.len() != 1);
-    comparison.with(matrices.map(|matrix| entries(matrix, is_named)), None, |a: &MatrixCell, b| {
-        let changes = FactDifference::between(&facts(a), &facts(b), "nowhere");
-        if changes.is_empty() { Relation::Same } else { Relation::Changed(EntryDifference::new(changes, Vec::new())) }
-    })
+    comparison.with(
+        matrices.map(|matrix| entries(matrix, is_named)),
+        None,
+        |a: &MatrixCell, b| {
+            let changes = FactDifference::between(&facts(a), &facts(b), "nowhere");
+            if changes.is_empty() {
+                Relation::Same
+            } else {
+                Relation::Changed(EntryDifference::new(changes, Vec::new()))
+            }
+        },
+    )
 }
 
 fn side(matrix: &Matrix) -> ComparisonSide {
@@ -32,16 +45,31 @@ fn side(matrix: &Matrix) -> ComparisonSide {
 
 /// The cells of a matrix, by their lines and, if `is_named`, by their environments.
 fn entries(matrix: &Matrix, is_named: bool) -> Vec<ComparedEntry<'_, MatrixCell>> {
-    let cells = matrix.lines.iter().flat_map(|line| line.cells.iter().map(move |cell| (line, cell)));
+    let cells = matrix
+        .lines
+        .iter()
+        .flat_map(|line| line.cells.iter().map(move |cell| (line, cell)));
     let entries = cells.filter_map(|(line, cell)| {
         let environment = &matrix.columns.get(cell.column)?.name;
-        let name = if is_named { format!("{environment}: {}", line.id) } else { line.id.clone() };
-        Some(ComparedEntry { name, libcudart: None, unmeasured: None, item: cell })
+        let name = if is_named {
+            format!("{environment}: {}", line.id)
+        } else {
+            line.id.clone()
+        };
+        Some(ComparedEntry {
+            name,
+            libcudart: None,
+            unmeasured: None,
+            item: cell,
+        })
     });
     entries.collect()
 }
 
 fn facts(cell: &MatrixCell) -> Vec<(String, String)> {
     let state = [("calls cuInit".to_owned(), word(cell.state))];
-    state.into_iter().chain(cell.place().map(|place| ("at".to_owned(), place))).collect()
+    state
+        .into_iter()
+        .chain(cell.place().map(|place| ("at".to_owned(), place)))
+        .collect()
 }

@@ -46,11 +46,18 @@ pub(super) fn pair<'a, T>(
             _ => None,
         },
     };
-    let (mut both, mut only_in_a, mut only_in_b, mut in_neither) = (Vec::new(), Vec::new(), Vec::new(), 0);
-    for pair in side_by_side([a, b], |entry| (entry.name.clone(), entry.libcudart.clone().filter(|_| across.is_none())))
-    {
+    let (mut both, mut only_in_a, mut only_in_b, mut in_neither) =
+        (Vec::new(), Vec::new(), Vec::new(), 0);
+    for pair in side_by_side([a, b], |entry| {
+        (
+            entry.name.clone(),
+            entry.libcudart.clone().filter(|_| across.is_none()),
+        )
+    }) {
         match pair {
-            [Some(a), Some(b)] if a.unmeasured.is_none() && b.unmeasured.is_none() => both.push((a, b)),
+            [Some(a), Some(b)] if a.unmeasured.is_none() && b.unmeasured.is_none() => {
+                both.push((a, b))
+            }
             [Some(a), b] if a.unmeasured.is_none() => only_in_a.push(only(a, b)),
             [a, Some(b)] if b.unmeasured.is_none() => only_in_b.push(only(b, a)),
             _ => in_neither += 1,
@@ -60,37 +67,66 @@ pub(super) fn pair<'a, T>(
         only_in_a = by_version(only_in_a, &has_b);
         only_in_b = by_version(only_in_b, &has_a);
     }
-    Ok(Paired { both, only_in_a, only_in_b, in_neither, across })
+    Ok(Paired {
+        both,
+        only_in_a,
+        only_in_b,
+        in_neither,
+        across,
+    })
 }
 
 /// What one document alone has measured; `other` is what the other one has of it.
 fn only<T>(entry: ComparedEntry<'_, T>, other: Option<ComparedEntry<'_, T>>) -> Only {
     let reason = other.and_then(|other| other.unmeasured);
-    Only { name: Some(entry.name), libcudart: entry.libcudart, reason, count: 1 }
+    Only {
+        name: Some(entry.name),
+        libcudart: entry.libcudart,
+        reason,
+        count: 1,
+    }
 }
 
 /// Makes one entry of all entries on a libcudart that the other document does not have.
 fn by_version(all: Vec<Only>, other: &BTreeSet<String>) -> Vec<Only> {
     let mut kept: Vec<Only> = Vec::new();
     for only in all {
-        if only.libcudart.as_ref().is_none_or(|version| other.contains(version)) {
+        if only
+            .libcudart
+            .as_ref()
+            .is_none_or(|version| other.contains(version))
+        {
             kept.push(only);
             continue;
         }
-        match kept.iter_mut().find(|known| known.name.is_none() && known.libcudart == only.libcudart) {
+        match kept
+            .iter_mut()
+            .find(|known| known.name.is_none() && known.libcudart == only.libcudart)
+        {
             Some(known) => known.count += only.count,
-            None => kept.push(Only { name: None, reason: None, ..only }),
+            None => kept.push(Only {
+                name: None,
+                reason: None,
+                ..only
+            }),
         }
     }
     kept
 }
 
 fn known<T>(entries: &[ComparedEntry<'_, T>]) -> BTreeSet<String> {
-    entries.iter().filter_map(|entry| entry.libcudart.clone()).collect()
+    entries
+        .iter()
+        .filter_map(|entry| entry.libcudart.clone())
+        .collect()
 }
 
 fn sole(versions: &BTreeSet<String>) -> Option<String> {
-    versions.iter().next().filter(|_| versions.len() == 1).cloned()
+    versions
+        .iter()
+        .next()
+        .filter(|_| versions.len() == 1)
+        .cloned()
 }
 
 fn keep<T>(
@@ -103,7 +139,11 @@ fn keep<T>(
     if !entries.is_empty() {
         return Ok(());
     }
-    Err(CompareError::Libcudart { side, version: version.to_string(), has: listed(has, "no version at all") })
+    Err(CompareError::Libcudart {
+        side,
+        version: version.to_string(),
+        has: listed(has, "no version at all"),
+    })
 }
 
 impl Comparison {

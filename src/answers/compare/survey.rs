@@ -3,11 +3,15 @@
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::comparison::{CompareError, Comparison, EntryDifference, FactDifference, Relation, is_noise, yes_or_no};
+use super::comparison::{
+    CompareError, Comparison, EntryDifference, FactDifference, Relation, is_noise, yes_or_no,
+};
 use super::pair::ComparedEntry;
 use crate::difference::side_by_side;
 use crate::survey::startup::FigureRange;
-use crate::survey::{Compared, FactForm, FactRow, KindFile, RowAttempts, SurveyDocument, ValueForm};
+use crate::survey::{
+    Compared, FactForm, FactRow, KindFile, RowAttempts, SurveyDocument, ValueForm,
+};
 use cuda_pitfalls_core::text::{counts, units};
 
 /// Times that differ by less are the same.
@@ -27,8 +31,17 @@ pub(super) fn compare(
 }
 
 fn entry(row: &FactRow) -> ComparedEntry<'_, FactRow> {
-    let unmeasured = row.standing.unmeasured.as_ref().map(|unmeasured| unmeasured.reason.name());
-    ComparedEntry { name: row.question.clone(), libcudart: row.libcudart.clone(), unmeasured, item: row }
+    let unmeasured = row
+        .standing
+        .unmeasured
+        .as_ref()
+        .map(|unmeasured| unmeasured.reason.name());
+    ComparedEntry {
+        name: row.question.clone(),
+        libcudart: row.libcudart.clone(),
+        unmeasured,
+        item: row,
+    }
 }
 
 fn relation(kind: &KindFile, a: &FactRow, b: &FactRow) -> Relation {
@@ -38,7 +51,11 @@ fn relation(kind: &KindFile, a: &FactRow, b: &FactRow) -> Relation {
         let [one, other] = [a, b].map(|row| row.fact(&fact.name));
         match fact.compared {
             Some(Compared::Asked) if one != other => {
-                notes.push(fact.words.replace("{a}", &one.to_string()).replace("{b}", &other.to_string()));
+                notes.push(
+                    fact.words
+                        .replace("{a}", &one.to_string())
+                        .replace("{b}", &other.to_string()),
+                );
             }
             Some(Compared::Always) => changes.extend(differences(fact, a, b)),
             Some(Compared::Alike) if are_alike => changes.extend(differences(fact, a, b)),
@@ -53,7 +70,11 @@ fn relation(kind: &KindFile, a: &FactRow, b: &FactRow) -> Relation {
     if on_a != on_b {
         changes.push(FactDifference::new("attempts disagree on", on_a, on_b));
     }
-    if changes.is_empty() { Relation::Same } else { Relation::Changed(EntryDifference::new(changes, Vec::new())) }
+    if changes.is_empty() {
+        Relation::Same
+    } else {
+        Relation::Changed(EntryDifference::new(changes, Vec::new()))
+    }
 }
 
 fn disagreement(standing: &RowAttempts) -> String {
@@ -65,13 +86,18 @@ fn disagreement(standing: &RowAttempts) -> String {
 /// The differences of two rows in a fact, of which a list has several.
 fn differences(fact: &FactForm, a: &FactRow, b: &FactRow) -> Vec<FactDifference> {
     // Attempts that disagree have no fact, and that they do is a difference of its own.
-    let [is_open_in_a, is_open_in_b] = [a, b].map(|row| fact.absent.is_none() && !row.standing.disagreement.is_empty());
+    let [is_open_in_a, is_open_in_b] =
+        [a, b].map(|row| fact.absent.is_none() && !row.standing.disagreement.is_empty());
     let pairs = side_by_side([fact.values(a), fact.values(b)], |(words, _)| words.clone());
-    let differences = pairs.into_iter().filter_map(|[a, b]| a.zip(b)).filter_map(|((words, one), (_, other))| {
-        let is_open = (one.is_null() && is_open_in_a) || (other.is_null() && is_open_in_b);
-        let [one, other] = difference(fact, one, other).filter(|_| !is_open)?;
-        Some(FactDifference::new(&words, one, other))
-    });
+    let differences =
+        pairs
+            .into_iter()
+            .filter_map(|[a, b]| a.zip(b))
+            .filter_map(|((words, one), (_, other))| {
+                let is_open = (one.is_null() && is_open_in_a) || (other.is_null() && is_open_in_b);
+                let [one, other] = difference(fact, one, other).filter(|_| !is_open)?;
+                Some(FactDifference::new(&words, one, other))
+            });
     differences.collect()
 }
 
@@ -85,7 +111,8 @@ fn difference(fact: &FactForm, one: &Value, other: &Value) -> Option<[String; 2]
         }
         ValueForm::Memory => {
             let mut both = numbers(one)?.zip(numbers(other)?);
-            both.find(|(one, other)| !is_noise(*one, *other)).map(|(one, other)| [one, other].map(units::delta))
+            both.find(|(one, other)| !is_noise(*one, *other))
+                .map(|(one, other)| [one, other].map(units::delta))
         }
         ValueForm::Time => apart(one, other, SAME_NS).map(|medians| medians.map(units::duration)),
         ValueForm::Size => apart(one, other, SAME_BYTES).map(|medians| medians.map(units::bytes)),
@@ -108,7 +135,10 @@ fn numbers(list: &Value) -> Option<impl Iterator<Item = i64>> {
 
 /// The medians of two spreads that have nothing in common, if they differ by more than a fifth and by more than `same`.
 fn apart(one: &Value, other: &Value, same: i64) -> Option<[u64; 2]> {
-    let [one, other] = [FigureRange::deserialize(one).ok()?, FigureRange::deserialize(other).ok()?];
+    let [one, other] = [
+        FigureRange::deserialize(one).ok()?,
+        FigureRange::deserialize(other).ok()?,
+    ];
     let is_disjoint = one.most < other.least || other.most < one.least;
     let difference = (one.median - other.median).abs();
     let is_much = difference > same && difference > one.median.min(other.median) / 5;

@@ -103,14 +103,25 @@ impl ProcessFindings {
 /// What follows from a look at a process.
 pub fn findings(seen: &ProcessExamination) -> ProcessFindings {
     let open = seen.open_files.as_ref();
-    let is_started = open.map(|open| open.contains_key("/dev/nvidiactl") || open.contains_key("/dev/nvidia-uvm"));
-    let opened: Option<Vec<u32>> =
-        open.map(|open| open.keys().filter_map(|file| file.strip_prefix("/dev/nvidia")?.parse().ok()).collect());
+    let is_started = open
+        .map(|open| open.contains_key("/dev/nvidiactl") || open.contains_key("/dev/nvidia-uvm"));
+    let opened: Option<Vec<u32>> = open.map(|open| {
+        open.keys()
+            .filter_map(|file| file.strip_prefix("/dev/nvidia")?.parse().ok())
+            .collect()
+    });
     let mask = mask(seen);
     let contexts = contexts(seen);
-    let is_busy_elsewhere = contexts.iter().any(|held| held.busy_percent.is_some_and(|busy| busy > 0));
+    let is_busy_elsewhere = contexts
+        .iter()
+        .any(|held| held.busy_percent.is_some_and(|busy| busy > 0));
     let idle = contexts.iter().filter(|held| held.busy_percent == Some(0));
-    let idle = idle.map(|held| Stray { index: held.index, is_busy_elsewhere }).collect();
+    let idle = idle
+        .map(|held| Stray {
+            index: held.index,
+            is_busy_elsewhere,
+        })
+        .collect();
     let libraries = seen.libraries.as_deref().unwrap_or_default();
     ProcessFindings {
         is_started,
@@ -121,7 +132,11 @@ pub fn findings(seen: &ProcessExamination) -> ProcessFindings {
         twice: twice(libraries),
         of_other_version: of_other_version(libraries, seen.module_version.as_deref()),
         // Without a driver no device file is expected.
-        closed: seen.module_version.as_ref().map(|_| seen.closed_files.clone()).unwrap_or_default(),
+        closed: seen
+            .module_version
+            .as_ref()
+            .map(|_| seen.closed_files.clone())
+            .unwrap_or_default(),
         mps: seen.mps_folder.clone(),
         contexts,
     }
@@ -129,8 +144,14 @@ pub fn findings(seen: &ProcessExamination) -> ProcessFindings {
 
 /// Whether CUDA has more GPUs open than a mask names that was set after the process was started.
 fn is_mask_late(mask: Option<&MaskState>, opened: Option<&[u32]>) -> bool {
-    let (Some(mask), Some(opened)) = (mask.filter(|mask| mask.is_changed()), opened) else { return false };
-    let named = mask.now.as_deref().map(|now| now.split(',').filter(|entry| !entry.trim().is_empty()).count());
+    let (Some(mask), Some(opened)) = (mask.filter(|mask| mask.is_changed()), opened) else {
+        return false;
+    };
+    let named = mask.now.as_deref().map(|now| {
+        now.split(',')
+            .filter(|entry| !entry.trim().is_empty())
+            .count()
+    });
     named.is_some_and(|named| opened.len() > named)
 }
 
@@ -145,16 +166,33 @@ fn mask(seen: &ProcessExamination) -> Option<MaskState> {
 }
 
 fn contexts(seen: &ProcessExamination) -> Vec<HeldGpu> {
-    let gpus = seen.nvml.as_ref().map(|nvml| nvml.gpus.as_slice()).unwrap_or_default();
+    let gpus = seen
+        .nvml
+        .as_ref()
+        .map(|nvml| nvml.gpus.as_slice())
+        .unwrap_or_default();
     let held = gpus.iter().enumerate().filter_map(|(index, state)| {
-        let listed = state.reading.processes.as_ref()?.iter().find(|process| process.pid == seen.pid)?;
-        let busy = state.busy_percent.as_ref().map(|busy| busy.get(&seen.pid).copied().unwrap_or(0));
+        let listed = state
+            .reading
+            .processes
+            .as_ref()?
+            .iter()
+            .find(|process| process.pid == seen.pid)?;
+        let busy = state
+            .busy_percent
+            .as_ref()
+            .map(|busy| busy.get(&seen.pid).copied().unwrap_or(0));
         Some(HeldGpu {
             index,
             device_minor: state.gpu.device_minor,
             uuid: state.gpu.uuid.clone(),
             used_bytes: listed.used_bytes,
-            context: state.gpu.name.as_deref().and_then(|name| Known::embedded().context_on(name)).cloned(),
+            context: state
+                .gpu
+                .name
+                .as_deref()
+                .and_then(|name| Known::embedded().context_on(name))
+                .cloned(),
             busy_percent: busy,
         })
     });
@@ -163,17 +201,29 @@ fn contexts(seen: &ProcessExamination) -> Vec<HeldGpu> {
 
 /// Libraries of one name in several files. libcudart is often there twice, and harmless.
 fn twice(libraries: &[ProcessLibrary]) -> Vec<ProcessLibrary> {
-    let twice = of_driver(libraries).filter(|it| libraries.iter().filter(|of| of.library == it.library).count() > 1);
+    let twice = of_driver(libraries).filter(|it| {
+        libraries
+            .iter()
+            .filter(|of| of.library == it.library)
+            .count()
+            > 1
+    });
     twice.cloned().collect()
 }
 
 fn of_driver(libraries: &[ProcessLibrary]) -> impl Iterator<Item = &ProcessLibrary> {
-    libraries.iter().filter(|library| library.library != "libcudart")
+    libraries
+        .iter()
+        .filter(|library| library.library != "libcudart")
 }
 
 fn of_other_version(libraries: &[ProcessLibrary], module: Option<&str>) -> Vec<ProcessLibrary> {
     of_driver(libraries)
-        .filter(|library| version_in(&library.path).zip(module).is_some_and(|(version, module)| version != module))
+        .filter(|library| {
+            version_in(&library.path)
+                .zip(module)
+                .is_some_and(|(version, module)| version != module)
+        })
         .cloned()
         .collect()
 }

@@ -2,11 +2,17 @@ use std::collections::BTreeMap;
 
 use super::*;
 use cuda_pitfalls_core::event::MappedLibrary;
-use cuda_pitfalls_core::examination::{CallTry, HostState, KernelGpu, ProcessExamination, ProcessLibrary};
+use cuda_pitfalls_core::examination::{
+    CallTry, HostState, KernelGpu, ProcessExamination, ProcessLibrary,
+};
 use cuda_pitfalls_core::sample::{Gpu, Process, Reading};
 
 fn status(call: &str, code: i64, status: &str) -> StartCall {
-    StartCall { call: call.to_string(), code, status: status.to_string() }
+    StartCall {
+        call: call.to_string(),
+        code,
+        status: status.to_string(),
+    }
 }
 
 fn start(library: Started, calls: Vec<StartCall>, seen: &[&str]) -> LibraryStart {
@@ -23,7 +29,11 @@ fn start(library: Started, calls: Vec<StartCall>, seen: &[&str]) -> LibraryStart
 }
 
 fn good(library: Started) -> LibraryStart {
-    let call = if library == Started::Driver { "cuInit" } else { "nvmlInit_v2" };
+    let call = if library == Started::Driver {
+        "cuInit"
+    } else {
+        "nvmlInit_v2"
+    };
     start(library, vec![status(call, 0, "SUCCESS")], &["GPU-a"])
 }
 
@@ -35,19 +45,40 @@ fn failing(code: i64, name: &str) -> LibraryStart {
 fn here(starts: Vec<LibraryStart>) -> Examination {
     let place = HostState {
         module_version: Some("580.159.04".to_string()),
-        gpus: vec![KernelGpu { device_minor: 0, uuid: Some("GPU-a".to_string()) }],
+        gpus: vec![KernelGpu {
+            device_minor: 0,
+            uuid: Some("GPU-a".to_string()),
+        }],
         pci_gpus: Some(1),
-        majors: [("nvidia", 195), ("nvidia-uvm", 238)].map(|(name, major)| (name.to_string(), major)).into(),
+        majors: [("nvidia", 195), ("nvidia-uvm", 238)]
+            .map(|(name, major)| (name.to_string(), major))
+            .into(),
         ..HostState::default()
     };
-    Examination { place, starts, ..Examination::default() }
+    Examination {
+        place,
+        starts,
+        ..Examination::default()
+    }
 }
 
 fn file(file: &str, error: Option<&str>, device: Option<(u32, u32)>) -> FileTry {
-    FileTry { file: file.to_string(), error: error.map(str::to_string), mode: Some(0o666), owner: Some((0, 0)), device }
+    FileTry {
+        file: file.to_string(),
+        error: error.map(str::to_string),
+        mode: Some(0o666),
+        owner: Some((0, 0)),
+        device,
+    }
 }
 
-fn need(program: NeedsProgram, refused: &str, errors: &[&str], call: &str, status: &str) -> NeedFacts {
+fn need(
+    program: NeedsProgram,
+    refused: &str,
+    errors: &[&str],
+    call: &str,
+    status: &str,
+) -> NeedFacts {
     NeedFacts {
         program,
         refused: refused.to_string(),
@@ -61,57 +92,119 @@ fn need(program: NeedsProgram, refused: &str, errors: &[&str], call: &str, statu
 
 fn needs() -> Vec<NeedFacts> {
     vec![
-        need(NeedsProgram::Driver, "/dev/nvidia-uvm", &["EPERM", "ENOENT"], "cuInit", "CUDA_ERROR_UNKNOWN"),
-        need(NeedsProgram::Driver, "/dev/nvidia0", &["EPERM"], "cuInit", "CUDA_ERROR_NO_DEVICE"),
-        need(NeedsProgram::Driver, "eventfd2", &["EPERM"], "cuInit", "CUDA_ERROR_OPERATING_SYSTEM"),
+        need(
+            NeedsProgram::Driver,
+            "/dev/nvidia-uvm",
+            &["EPERM", "ENOENT"],
+            "cuInit",
+            "CUDA_ERROR_UNKNOWN",
+        ),
+        need(
+            NeedsProgram::Driver,
+            "/dev/nvidia0",
+            &["EPERM"],
+            "cuInit",
+            "CUDA_ERROR_NO_DEVICE",
+        ),
+        need(
+            NeedsProgram::Driver,
+            "eventfd2",
+            &["EPERM"],
+            "cuInit",
+            "CUDA_ERROR_OPERATING_SYSTEM",
+        ),
     ]
 }
 
 fn sure(diagnosed: &Diagnosed) -> Vec<&Trouble> {
-    diagnosed.causes.iter().filter(|one| one.sureness < Sureness::Next).map(|one| &one.cause).collect()
+    diagnosed
+        .causes
+        .iter()
+        .filter(|one| one.sureness < Sureness::Next)
+        .map(|one| &one.cause)
+        .collect()
 }
 
 #[test]
 fn where_everything_works_nothing_is_named() {
     let mut examination = here(vec![good(Started::Driver), good(Started::Nvml)]);
     // What is refused and does no harm is no cause.
-    examination.system_calls = vec![CallTry { call: "eventfd2".to_string(), error: Some("EPERM".to_string()) }];
+    examination.system_calls = vec![CallTry {
+        call: "eventfd2".to_string(),
+        error: Some("EPERM".to_string()),
+    }];
     let diagnosed = diagnose(&examination, &needs());
-    assert_eq!((diagnosed.state, diagnosed.causes.len(), diagnosed.hidden.len()), (DoctorState::Healthy, 0, 0));
+    assert_eq!(
+        (
+            diagnosed.state,
+            diagnosed.causes.len(),
+            diagnosed.hidden.len()
+        ),
+        (DoctorState::Healthy, 0, 0)
+    );
     assert_eq!(diagnosed.state.exit(), Exit::Ok);
 }
 
 #[test]
 fn a_refusal_is_the_cause_if_it_was_measured_to_cause_this_error() {
-    let mut examination = here(vec![failing(999, "CUDA_ERROR_UNKNOWN"), good(Started::Nvml)]);
-    examination.files = vec![file("/dev/nvidia-uvm", Some("ENOENT"), None), file("/dev/nvidia0", Some("EPERM"), None)];
+    let mut examination = here(vec![
+        failing(999, "CUDA_ERROR_UNKNOWN"),
+        good(Started::Nvml),
+    ]);
+    examination.files = vec![
+        file("/dev/nvidia-uvm", Some("ENOENT"), None),
+        file("/dev/nvidia0", Some("EPERM"), None),
+    ];
     let diagnosed = diagnose(&examination, &needs());
-    let [uvm, gpu] = diagnosed.causes.as_slice() else { panic!("{diagnosed:?}") };
+    let [uvm, gpu] = diagnosed.causes.as_slice() else {
+        panic!("{diagnosed:?}")
+    };
     assert!(matches!(&uvm.cause, Trouble::File { path, .. } if path == "/dev/nvidia-uvm"));
-    assert_eq!((uvm.sureness, gpu.sureness), (Sureness::Measured, Sureness::Next));
+    assert_eq!(
+        (uvm.sureness, gpu.sureness),
+        (Sureness::Measured, Sureness::Next)
+    );
     assert_eq!(diagnosed.state, DoctorState::Found);
     // By an error that was not measured it is only possible, and then nothing is known.
     examination.files = vec![file("/dev/nvidia-uvm", Some("EIO"), None)];
     let diagnosed = diagnose(&examination, &needs());
-    assert_eq!((diagnosed.state, sure(&diagnosed).len()), (DoctorState::Unknown, 0));
+    assert_eq!(
+        (diagnosed.state, sure(&diagnosed).len()),
+        (DoctorState::Unknown, 0)
+    );
     assert_eq!(diagnosed.state.exit(), Exit::Inconclusive);
 }
 
 #[test]
 fn what_holds_of_the_first_gpu_s_file_holds_of_each() {
-    let mut examination = here(vec![failing(100, "CUDA_ERROR_NO_DEVICE"), good(Started::Nvml)]);
+    let mut examination = here(vec![
+        failing(100, "CUDA_ERROR_NO_DEVICE"),
+        good(Started::Nvml),
+    ]);
     examination.files = vec![file("/dev/nvidia3", Some("EPERM"), Some((195, 3)))];
     assert_eq!(sure(&diagnose(&examination, &needs())).len(), 1);
-    assert_eq!((pattern("/dev/nvidia-uvm"), pattern("/dev/nvidiactl")), ("/dev/nvidia-uvm", "/dev/nvidiactl"));
+    assert_eq!(
+        (pattern("/dev/nvidia-uvm"), pattern("/dev/nvidiactl")),
+        ("/dev/nvidia-uvm", "/dev/nvidiactl")
+    );
 }
 
 #[test]
 fn a_refused_system_call_is_found_and_one_of_another_error_is_not_blamed() {
-    let mut examination = here(vec![failing(304, "CUDA_ERROR_OPERATING_SYSTEM"), good(Started::Nvml)]);
-    let tried = |call: &str, error: &str| CallTry { call: call.to_string(), error: Some(error.to_string()) };
+    let mut examination = here(vec![
+        failing(304, "CUDA_ERROR_OPERATING_SYSTEM"),
+        good(Started::Nvml),
+    ]);
+    let tried = |call: &str, error: &str| CallTry {
+        call: call.to_string(),
+        error: Some(error.to_string()),
+    };
     examination.system_calls = vec![tried("eventfd2", "EPERM"), tried("mbind", "EPERM")];
     let diagnosed = diagnose(&examination, &needs());
-    let eventfd = Trouble::SystemCall { call: "eventfd2".to_string(), error: "EPERM".to_string() };
+    let eventfd = Trouble::SystemCall {
+        call: "eventfd2".to_string(),
+        error: "EPERM".to_string(),
+    };
     assert_eq!(sure(&diagnosed), [&eventfd]);
     assert_eq!(diagnosed.causes.len(), 2);
 }
@@ -123,72 +216,146 @@ fn where_no_process_starts_it_is_said_what_keeps_it() {
         ..start(Started::Driver, Vec::new(), &[])
     };
     let mut examination = here(vec![not_started]);
-    examination.system_calls = vec![CallTry { call: "eventfd2".to_string(), error: Some("EPERM".to_string()) }];
+    examination.system_calls = vec![CallTry {
+        call: "eventfd2".to_string(),
+        error: Some("EPERM".to_string()),
+    }];
     assert_eq!(diagnose(&examination, &needs()).state, DoctorState::Found);
 }
 
 #[test]
 fn a_driver_that_a_sandbox_hides_is_not_missing() {
-    let mut examination = here(vec![failing(304, "CUDA_ERROR_OPERATING_SYSTEM"), good(Started::Nvml)]);
+    let mut examination = here(vec![
+        failing(304, "CUDA_ERROR_OPERATING_SYSTEM"),
+        good(Started::Nvml),
+    ]);
     examination.place.module_version = None;
     assert_eq!(diagnose(&examination, &needs()).causes, []);
     examination.starts.pop();
-    assert!(matches!(sure(&diagnose(&examination, &needs())).as_slice(), [Trouble::NoModule]));
+    assert!(matches!(
+        sure(&diagnose(&examination, &needs())).as_slice(),
+        [Trouble::NoModule]
+    ));
 }
 
 #[test]
 fn a_folder_with_the_wrong_libcuda_is_said_once() {
     let path = "/compat/libcuda.so.580.95.05".to_string();
-    let library = MappedLibrary { name: "libcuda".to_string(), path, simulated: false };
-    let wrong = LibraryStart { libraries: vec![library], ..failing(803, "CUDA_ERROR_SYSTEM_DRIVER_MISMATCH") };
-    let folder = StartChange::WithoutFolder { folder: "/compat".to_string() };
-    let right = LibraryStart { changed: Some(folder), ..good(Started::Driver) };
+    let library = MappedLibrary {
+        name: "libcuda".to_string(),
+        path,
+        simulated: false,
+    };
+    let wrong = LibraryStart {
+        libraries: vec![library],
+        ..failing(803, "CUDA_ERROR_SYSTEM_DRIVER_MISMATCH")
+    };
+    let folder = StartChange::WithoutFolder {
+        folder: "/compat".to_string(),
+    };
+    let right = LibraryStart {
+        changed: Some(folder),
+        ..good(Started::Driver)
+    };
     let diagnosed = diagnose(&here(vec![wrong, right, good(Started::Nvml)]), &needs());
-    let [only] = diagnosed.causes.as_slice() else { panic!("{diagnosed:?}") };
-    assert!(matches!(only.cause, Trouble::OtherVersion { .. }) && only.sureness == Sureness::Proved);
+    let [only] = diagnosed.causes.as_slice() else {
+        panic!("{diagnosed:?}")
+    };
+    assert!(
+        matches!(only.cause, Trouble::OtherVersion { .. }) && only.sureness == Sureness::Proved
+    );
 }
 
 #[test]
 fn what_cuda_starts_without_is_proved() {
     let changed = LibraryStart {
-        changed: Some(StartChange::Without { variable: "CUDA_VISIBLE_DEVICES".to_string() }),
+        changed: Some(StartChange::Without {
+            variable: "CUDA_VISIBLE_DEVICES".to_string(),
+        }),
         ..good(Started::Driver)
     };
     let in_vain = LibraryStart {
-        changed: Some(StartChange::Without { variable: "CUDA_DEVICE_ORDER".to_string() }),
+        changed: Some(StartChange::Without {
+            variable: "CUDA_DEVICE_ORDER".to_string(),
+        }),
         ..failing(100, "CUDA_ERROR_NO_DEVICE")
     };
-    let starts = vec![failing(100, "CUDA_ERROR_NO_DEVICE"), good(Started::Nvml), in_vain, changed];
+    let starts = vec![
+        failing(100, "CUDA_ERROR_NO_DEVICE"),
+        good(Started::Nvml),
+        in_vain,
+        changed,
+    ];
     let mut examination = here(starts);
-    examination.place.environment.insert("CUDA_VISIBLE_DEVICES".to_string(), "7".to_string());
+    examination
+        .place
+        .environment
+        .insert("CUDA_VISIBLE_DEVICES".to_string(), "7".to_string());
     let diagnosed = diagnose(&examination, &needs());
-    let [only] = diagnosed.causes.as_slice() else { panic!("{diagnosed:?}") };
+    let [only] = diagnosed.causes.as_slice() else {
+        panic!("{diagnosed:?}")
+    };
     assert_eq!(only.sureness, Sureness::Proved);
     assert!(matches!(&only.cause, Trouble::Environment { value: Some(value), .. } if value == "7"));
 }
 
 #[test]
 fn a_file_that_is_not_the_device_is_named() {
-    let mut examination = here(vec![failing(999, "CUDA_ERROR_UNKNOWN"), good(Started::Nvml)]);
-    examination.files =
-        vec![file("/dev/nvidia-uvm", None, Some((1, 3))), file("/dev/nvidiactl", None, Some((195, 255)))];
+    let mut examination = here(vec![
+        failing(999, "CUDA_ERROR_UNKNOWN"),
+        good(Started::Nvml),
+    ]);
+    examination.files = vec![
+        file("/dev/nvidia-uvm", None, Some((1, 3))),
+        file("/dev/nvidiactl", None, Some((195, 255))),
+    ];
     let diagnosed = diagnose(&examination, &needs());
-    let null = Trouble::NotTheDevice { path: "/dev/nvidia-uvm".to_string(), device: Some((1, 3)) };
-    assert_eq!(diagnosed.causes, [Reasoned { cause: null, sureness: Sureness::Measured }]);
+    let null = Trouble::NotTheDevice {
+        path: "/dev/nvidia-uvm".to_string(),
+        device: Some((1, 3)),
+    };
+    assert_eq!(
+        diagnosed.causes,
+        [Reasoned {
+            cause: null,
+            sureness: Sureness::Measured
+        }]
+    );
 }
 
 #[test]
 fn libraries_that_do_not_fit_the_kernel_are_named() {
-    let mapped = |path: &str| MappedLibrary { name: "libcuda".to_string(), path: path.to_string(), simulated: false };
+    let mapped = |path: &str| MappedLibrary {
+        name: "libcuda".to_string(),
+        path: path.to_string(),
+        simulated: false,
+    };
     let with = |path: &str, code: i64, name: &str| {
-        let start = LibraryStart { libraries: vec![mapped(path)], ..failing(code, name) };
+        let start = LibraryStart {
+            libraries: vec![mapped(path)],
+            ..failing(code, name)
+        };
         diagnose(&here(vec![start, good(Started::Nvml)]), &needs())
     };
-    let other = with("/compat/libcuda.so.580.95.05", 803, "CUDA_ERROR_SYSTEM_DRIVER_MISMATCH");
-    assert!(matches!(sure(&other).as_slice(), [Trouble::OtherVersion { .. }]));
+    let other = with(
+        "/compat/libcuda.so.580.95.05",
+        803,
+        "CUDA_ERROR_SYSTEM_DRIVER_MISMATCH",
+    );
+    assert!(matches!(
+        sure(&other).as_slice(),
+        [Trouble::OtherVersion { .. }]
+    ));
     let possible = with("/compat/libcuda.so.580.95.05", 999, "CUDA_ERROR_UNKNOWN");
-    assert_eq!((possible.state, possible.causes.len()), (DoctorState::Unknown, 1));
-    let stub = with("/usr/local/cuda/lib64/stubs/libcuda.so", 34, "CUDA_ERROR_STUB_LIBRARY");
+    assert_eq!(
+        (possible.state, possible.causes.len()),
+        (DoctorState::Unknown, 1)
+    );
+    let stub = with(
+        "/usr/local/cuda/lib64/stubs/libcuda.so",
+        34,
+        "CUDA_ERROR_STUB_LIBRARY",
+    );
     assert!(matches!(sure(&stub).as_slice(), [Trouble::Stub { .. }]));
     let own = with("/usr/lib/libcuda.so.580.159.04", 999, "CUDA_ERROR_UNKNOWN");
     assert_eq!(own.causes, []);
@@ -201,13 +368,19 @@ fn a_machine_without_a_gpu_is_not_ill() {
         ..start(Started::Driver, Vec::new(), &[])
     };
     let mut examination = here(vec![missing]);
-    examination.place = HostState { pci_gpus: Some(0), ..HostState::default() };
+    examination.place = HostState {
+        pci_gpus: Some(0),
+        ..HostState::default()
+    };
     assert_eq!(diagnose(&examination, &[]).state, DoctorState::NoGpu);
     // In a container the bus cannot be read, so it is not known whether there is one.
     examination.place.pci_gpus = None;
     let diagnosed = diagnose(&examination, &[]);
     assert_eq!(diagnosed.state, DoctorState::Found);
-    assert!(matches!(sure(&diagnosed).as_slice(), [Trouble::NoModule, Trouble::NoLibrary { .. }]));
+    assert!(matches!(
+        sure(&diagnosed).as_slice(),
+        [Trouble::NoModule, Trouble::NoLibrary { .. }]
+    ));
 }
 
 #[test]
@@ -222,26 +395,55 @@ fn a_gpu_without_memory_or_for_one_process_alone_is_named() {
         },
         reading: Reading {
             used_bytes: Some(used),
-            processes: Some(vec![Process { pid: 7, used_bytes: Some(used) }]),
+            processes: Some(vec![Process {
+                pid: 7,
+                used_bytes: Some(used),
+            }]),
             ..Reading::default()
         },
         busy_percent: None,
     };
     let with = |used: u64, mode: &str, code: i64, name: &str| {
         let retain = status("cuDevicePrimaryCtxRetain", code, name);
-        let driver = start(Started::Driver, vec![status("cuInit", 0, "CUDA_SUCCESS"), retain], &["GPU-a"]);
-        let nvml = LibraryStart { gpus: vec![state(used, mode)], ..good(Started::Nvml) };
+        let driver = start(
+            Started::Driver,
+            vec![status("cuInit", 0, "CUDA_SUCCESS"), retain],
+            &["GPU-a"],
+        );
+        let nvml = LibraryStart {
+            gpus: vec![state(used, mode)],
+            ..good(Started::Nvml)
+        };
         diagnose(&here(vec![driver, nvml]), &[])
     };
     let full = with(80 << 30, "Default", 2, "CUDA_ERROR_OUT_OF_MEMORY");
-    assert!(matches!(sure(&full).as_slice(), [Trouble::Full { free_bytes: 0, .. }]), "{full:?}");
-    let exclusive = with(1 << 30, "ExclusiveProcess", 46, "CUDA_ERROR_DEVICE_UNAVAILABLE");
-    assert!(matches!(sure(&exclusive).as_slice(), [Trouble::Exclusive { pids, .. }] if pids == &[7]));
-    assert_eq!(with(1 << 30, "Default", 46, "CUDA_ERROR_DEVICE_UNAVAILABLE").state, DoctorState::Unknown);
+    assert!(
+        matches!(
+            sure(&full).as_slice(),
+            [Trouble::Full { free_bytes: 0, .. }]
+        ),
+        "{full:?}"
+    );
+    let exclusive = with(
+        1 << 30,
+        "ExclusiveProcess",
+        46,
+        "CUDA_ERROR_DEVICE_UNAVAILABLE",
+    );
+    assert!(
+        matches!(sure(&exclusive).as_slice(), [Trouble::Exclusive { pids, .. }] if pids == &[7])
+    );
+    assert_eq!(
+        with(1 << 30, "Default", 46, "CUDA_ERROR_DEVICE_UNAVAILABLE").state,
+        DoctorState::Unknown
+    );
 }
 
 fn gpu() -> Gpu {
-    Gpu { device_minor: Some(0), ..cuda_pitfalls_core::plan::fixture::gpu("") }
+    Gpu {
+        device_minor: Some(0),
+        ..cuda_pitfalls_core::plan::fixture::gpu("")
+    }
 }
 
 #[test]
@@ -250,29 +452,64 @@ fn a_gpu_that_a_mask_hides_is_no_fault() {
         good(Started::Driver),
         good(Started::Nvml),
         LibraryStart {
-            changed: Some(StartChange::Without { variable: "CUDA_VISIBLE_DEVICES".to_string() }),
+            changed: Some(StartChange::Without {
+                variable: "CUDA_VISIBLE_DEVICES".to_string(),
+            }),
             seen: vec!["GPU-a".to_string(), "GPU-b".to_string()],
             ..good(Started::Driver)
         },
     ]);
-    let more = |device_minor: u32, uuid: &str| KernelGpu { device_minor, uuid: Some(uuid.to_string()) };
-    examination.place.gpus.extend([more(1, "GPU-b"), more(2, "GPU-c")]);
+    let more = |device_minor: u32, uuid: &str| KernelGpu {
+        device_minor,
+        uuid: Some(uuid.to_string()),
+    };
+    examination
+        .place
+        .gpus
+        .extend([more(1, "GPU-b"), more(2, "GPU-c")]);
     examination.files = vec![file("/dev/nvidia2", Some("EPERM"), Some((195, 2)))];
     let diagnosed = diagnose(&examination, &needs());
-    assert_eq!((diagnosed.state, diagnosed.causes.len()), (DoctorState::Healthy, 0));
-    let [masked, closed] = diagnosed.hidden.as_slice() else { panic!("{diagnosed:?}") };
-    assert!(matches!(masked.by, Some(Trouble::Environment { .. })) && matches!(closed.by, Some(Trouble::File { .. })));
+    assert_eq!(
+        (diagnosed.state, diagnosed.causes.len()),
+        (DoctorState::Healthy, 0)
+    );
+    let [masked, closed] = diagnosed.hidden.as_slice() else {
+        panic!("{diagnosed:?}")
+    };
+    assert!(
+        matches!(masked.by, Some(Trouble::Environment { .. }))
+            && matches!(closed.by, Some(Trouble::File { .. }))
+    );
 }
 
 #[test]
 fn a_process_is_judged_by_what_it_holds() {
     let variables = |mask: Option<&str>| {
-        mask.into_iter().map(|mask| ("CUDA_VISIBLE_DEVICES".to_string(), mask.to_string())).collect::<BTreeMap<_, _>>()
+        mask.into_iter()
+            .map(|mask| ("CUDA_VISIBLE_DEVICES".to_string(), mask.to_string()))
+            .collect::<BTreeMap<_, _>>()
     };
-    let open = |files: &[&str]| Some(files.iter().map(|file| ((*file).to_string(), 1)).collect::<BTreeMap<_, _>>());
+    let open = |files: &[&str]| {
+        Some(
+            files
+                .iter()
+                .map(|file| ((*file).to_string(), 1))
+                .collect::<BTreeMap<_, _>>(),
+        )
+    };
     let held = |index: u32, busy: u32| GpuState {
-        gpu: Gpu { uuid: format!("GPU-{index}"), device_minor: Some(index), ..gpu() },
-        reading: Reading { processes: Some(vec![Process { pid: 9, used_bytes: Some(1 << 20) }]), ..Reading::default() },
+        gpu: Gpu {
+            uuid: format!("GPU-{index}"),
+            device_minor: Some(index),
+            ..gpu()
+        },
+        reading: Reading {
+            processes: Some(vec![Process {
+                pid: 9,
+                used_bytes: Some(1 << 20),
+            }]),
+            ..Reading::default()
+        },
         busy_percent: Some([(9, busy)].into()),
     };
     let library = |library: &str, path: &str| ProcessLibrary {
@@ -291,12 +528,18 @@ fn a_process_is_judged_by_what_it_holds() {
             library("libcudart", "/b"),
         ]),
         module_version: Some("580.159.04".to_string()),
-        nvml: Some(LibraryStart { gpus: vec![held(0, 50), held(1, 20)], ..good(Started::Nvml) }),
+        nvml: Some(LibraryStart {
+            gpus: vec![held(0, 50), held(1, 20)],
+            ..good(Started::Nvml)
+        }),
         ..ProcessExamination::default()
     };
     let found = findings(&seen);
     assert!(!found.is_wrong() && found.exit() == Exit::Ok, "{found:?}");
-    assert_eq!((found.opened.as_deref(), found.contexts.len()), (Some(&[0, 1][..]), 2));
+    assert_eq!(
+        (found.opened.as_deref(), found.contexts.len()),
+        (Some(&[0, 1][..]), 2)
+    );
     // Set too late: CUDA has more GPUs than the variable names.
     seen.now = Some(variables(Some("1")));
     let late = findings(&seen);
@@ -304,8 +547,17 @@ fn a_process_is_judged_by_what_it_holds() {
     // Set in time, by the program itself.
     seen.open_files = open(&["/dev/nvidiactl", "/dev/nvidia1"]);
     assert!(!findings(&seen).is_wrong());
-    seen.nvml = Some(LibraryStart { gpus: vec![held(0, 0), held(1, 20)], ..good(Started::Nvml) });
-    assert_eq!(findings(&seen).idle, [Stray { index: 0, is_busy_elsewhere: true }]);
+    seen.nvml = Some(LibraryStart {
+        gpus: vec![held(0, 0), held(1, 20)],
+        ..good(Started::Nvml)
+    });
+    assert_eq!(
+        findings(&seen).idle,
+        [Stray {
+            index: 0,
+            is_busy_elsewhere: true
+        }]
+    );
     assert!(findings(&seen).is_wrong());
     seen.nvml = None;
     seen.libraries = Some(vec![

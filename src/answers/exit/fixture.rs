@@ -41,10 +41,34 @@ pub fn made(came: Came) -> Report {
         (FINE, Kind::Reproduced, None, AsExpected, 2),
         (NO_EXPECTATION, Kind::NotReproduced, None, NoExpectation, 2),
         (UNEXPECTED, Kind::Reproduced, None, Unexpected, 2),
-        (INCONCLUSIVE, Kind::Inconclusive, Some(Reason::Intermittent), NoExpectation, 2),
-        (SKIPPED, Kind::Skipped, Some(Reason::TooFewGpus), NoExpectation, 0),
-        (SKIPPED_BY_NAME, Kind::Skipped, Some(Reason::TooFewGpus), NoExpectation, 0),
-        (HARNESS_ERROR, Kind::HarnessError, Some(Reason::System), NoExpectation, 1),
+        (
+            INCONCLUSIVE,
+            Kind::Inconclusive,
+            Some(Reason::Intermittent),
+            NoExpectation,
+            2,
+        ),
+        (
+            SKIPPED,
+            Kind::Skipped,
+            Some(Reason::TooFewGpus),
+            NoExpectation,
+            0,
+        ),
+        (
+            SKIPPED_BY_NAME,
+            Kind::Skipped,
+            Some(Reason::TooFewGpus),
+            NoExpectation,
+            0,
+        ),
+        (
+            HARNESS_ERROR,
+            Kind::HarnessError,
+            Some(Reason::System),
+            NoExpectation,
+            1,
+        ),
         (WITHOUT_ATTEMPTS, Kind::Reproduced, None, AsExpected, 0),
     ];
     let scenarios = table.into_iter().filter(|row| came.to(row.0));

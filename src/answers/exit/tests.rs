@@ -9,7 +9,9 @@ use cuda_pitfalls_core::verdict::{ExpectationMet, Kind, Reason};
 /// The exit code by the rules of docs/design, as a decision list over bits.
 fn oracle(came: Came) -> i32 {
     let interrupted = came.to(SIGINT) || came.to(SIGTERM);
-    let measured = [FINE, NO_EXPECTATION, UNEXPECTED, INCONCLUSIVE].iter().any(|&bit| came.to(bit));
+    let measured = [FINE, NO_EXPECTATION, UNEXPECTED, INCONCLUSIVE]
+        .iter()
+        .any(|&bit| came.to(bit));
     if came.to(HARNESS_ERROR) || (came.to(INCOMPLETE) && !interrupted && !came.to(STOPPED)) {
         return 70;
     }
@@ -20,7 +22,13 @@ fn oracle(came: Came) -> i32 {
         return if came.to(SIGINT) { 130 } else { 143 };
     }
     let missed = came.to(SKIPPED_BY_NAME) && !came.to(ALLOW_SKIP);
-    match (came.to(UNEXPECTED), came.to(INCONCLUSIVE), missed, measured, came.to(REQUIREMENT_UNMET)) {
+    match (
+        came.to(UNEXPECTED),
+        came.to(INCONCLUSIVE),
+        missed,
+        measured,
+        came.to(REQUIREMENT_UNMET),
+    ) {
         (true, ..) => 1,
         (_, true, ..) => 3,
         (_, _, true, ..) => 5,
@@ -40,19 +48,31 @@ fn every_combination_has_the_code_that_a_second_oracle_gives() {
         assert_eq!(found, oracle(came), "{bits:015b}");
         seen.insert(found);
     }
-    assert_eq!(seen.into_iter().collect::<Vec<_>>(), [0, 1, 3, 4, 5, 6, 70, 130, 143]);
+    assert_eq!(
+        seen.into_iter().collect::<Vec<_>>(),
+        [0, 1, 3, 4, 5, 6, 70, 130, 143]
+    );
 }
 
 #[test]
 fn an_empty_report_measured_nothing_and_a_partial_one_is_a_fault() {
-    assert_eq!(Exit::of_report(&report(vec![], true).view()), Exit::NothingMeasured);
-    assert_eq!(Exit::of_report(&report(vec![], false).view()), Exit::Internal);
+    assert_eq!(
+        Exit::of_report(&report(vec![], true).view()),
+        Exit::NothingMeasured
+    );
+    assert_eq!(
+        Exit::of_report(&report(vec![], false).view()),
+        Exit::Internal
+    );
 }
 
 #[test]
 fn an_unkillable_worker_makes_the_host_unsafe_whoever_noted_it() {
     let mut fine = made(Came(1 << FINE));
-    fine.scenarios[0].cases[0].attempts[0].recording.exit.unkillable = true;
+    fine.scenarios[0].cases[0].attempts[0]
+        .recording
+        .exit
+        .unkillable = true;
     assert_eq!(Exit::of_report(&fine.view()), Exit::HostUnsafe);
 }
 
@@ -82,7 +102,10 @@ fn what_the_machine_cannot_answer_counts_only_where_it_was_asked_for_by_name() {
     let fine = || scenario(Kind::Reproduced, None, AsExpected, 2);
     let code = |scenarios, selectors: &[&str]| {
         let mut report = report(scenarios, true);
-        report.run.selectors = selectors.iter().map(|selector| (*selector).to_string()).collect();
+        report.run.selectors = selectors
+            .iter()
+            .map(|selector| (*selector).to_string())
+            .collect();
         Exit::of_report(&report.view())
     };
     let skipped = |reason| ScenarioReport {
@@ -110,34 +133,74 @@ fn what_the_machine_cannot_answer_counts_only_where_it_was_asked_for_by_name() {
         "host_unsafe",
     ] {
         let reason: Reason = serde_json::from_value(word.into()).unwrap();
-        for selectors in [&[][..], &["test"], &["test/*"], &["a-tag"], &["!test/third"]] {
+        for selectors in [
+            &[][..],
+            &["test"],
+            &["test/*"],
+            &["a-tag"],
+            &["!test/third"],
+        ] {
             let expected = match word {
                 "host_unsafe" => Exit::HostUnsafe,
                 "busy" => Exit::Skipped,
                 _ => Exit::Ok,
             };
-            assert_eq!(code(vec![fine(), skipped(reason)], selectors), expected, "{word} {selectors:?}");
+            assert_eq!(
+                code(vec![fine(), skipped(reason)], selectors),
+                expected,
+                "{word} {selectors:?}"
+            );
         }
         if !reason.is_need() {
             continue;
         }
-        let named = || ScenarioReport { asked_by_name: true, ..skipped(reason) };
-        let by_name = if reason.is_no_gpu() { Exit::Ok } else { Exit::Skipped };
-        assert_eq!(code(vec![fine(), named()], &["test/other"]), by_name, "{word}");
-        let alone = if reason.is_no_gpu() { Exit::NothingMeasured } else { Exit::Skipped };
+        let named = || ScenarioReport {
+            asked_by_name: true,
+            ..skipped(reason)
+        };
+        let by_name = if reason.is_no_gpu() {
+            Exit::Ok
+        } else {
+            Exit::Skipped
+        };
+        assert_eq!(
+            code(vec![fine(), named()], &["test/other"]),
+            by_name,
+            "{word}"
+        );
+        let alone = if reason.is_no_gpu() {
+            Exit::NothingMeasured
+        } else {
+            Exit::Skipped
+        };
         assert_eq!(code(vec![named()], &["test/other"]), alone, "{word}");
-        assert_eq!(code(vec![skipped(reason)], &["test"]), Exit::NothingMeasured, "{word}");
+        assert_eq!(
+            code(vec![skipped(reason)], &["test"]),
+            Exit::NothingMeasured,
+            "{word}"
+        );
     }
 }
 
 #[test]
 fn what_the_simulated_machine_does_not_model_counts_where_there_is_nothing_else() {
     use ExpectationMet::{AsExpected, NoExpectation};
-    let mut unknown = scenario(Kind::Inconclusive, Some(Reason::NotModelled), NoExpectation, 1);
+    let mut unknown = scenario(
+        Kind::Inconclusive,
+        Some(Reason::NotModelled),
+        NoExpectation,
+        1,
+    );
     unknown.verdict.provenance = cuda_pitfalls_core::verdict::Provenance::Simulated;
     let fine = scenario(Kind::Reproduced, None, AsExpected, 2);
-    assert_eq!(Exit::of_report(&report(vec![fine, unknown.clone()], true).view()), Exit::Ok);
-    assert_eq!(Exit::of_report(&report(vec![unknown], true).view()), Exit::Inconclusive);
+    assert_eq!(
+        Exit::of_report(&report(vec![fine, unknown.clone()], true).view()),
+        Exit::Ok
+    );
+    assert_eq!(
+        Exit::of_report(&report(vec![unknown], true).view()),
+        Exit::Inconclusive
+    );
 }
 
 #[test]
@@ -182,10 +245,21 @@ mod survey {
         let with = |fields: Value| ends("measured", fields, json!({}), json!({}));
         assert_eq!(with(json!({})), Exit::Ok);
         assert_eq!(with(json!({"as_predicted": false})), Exit::Unexpected);
-        assert_eq!(with(json!({"disagreement": ["status"], "as_predicted": null})), Exit::Inconclusive);
-        assert_eq!(with(json!({"count": null, "as_predicted": null})), Exit::Inconclusive, "its attempts do not tell");
+        assert_eq!(
+            with(json!({"disagreement": ["status"], "as_predicted": null})),
+            Exit::Inconclusive
+        );
+        assert_eq!(
+            with(json!({"count": null, "as_predicted": null})),
+            Exit::Inconclusive,
+            "its attempts do not tell"
+        );
         assert_eq!(with(unmeasured("crashed")), Exit::Inconclusive);
-        assert_eq!(with(unmeasured("missing_symbol")), Exit::Ok, "a library lacks the call, and that is the answer");
+        assert_eq!(
+            with(unmeasured("missing_symbol")),
+            Exit::Ok,
+            "a library lacks the call, and that is the answer"
+        );
     }
 
     #[test]
@@ -195,31 +269,64 @@ mod survey {
         for name in ["is_control", "is_conclusive", "is_unexpected"] {
             let mut doctored = document.clone();
             doctored["rows"][0][name] = (document["rows"][0][name] == false).into();
-            let refused = SurveyDocument::parse(doctored.to_string().as_bytes()).expect_err(name).to_string();
-            assert!(refused.contains("contradicts itself") && refused.contains(name), "{refused}");
+            let refused = SurveyDocument::parse(doctored.to_string().as_bytes())
+                .expect_err(name)
+                .to_string();
+            assert!(
+                refused.contains("contradicts itself") && refused.contains(name),
+                "{refused}"
+            );
         }
     }
 
     #[test]
     fn what_the_simulated_machine_does_not_model_is_inconclusive_on_a_gpu_alone() {
-        assert_eq!(ends("simulated", unmeasured("not_modelled"), json!({}), json!({})), Exit::Ok);
-        assert_eq!(ends("measured", unmeasured("not_modelled"), json!({}), json!({})), Exit::Inconclusive);
+        assert_eq!(
+            ends(
+                "simulated",
+                unmeasured("not_modelled"),
+                json!({}),
+                json!({})
+            ),
+            Exit::Ok
+        );
+        assert_eq!(
+            ends("measured", unmeasured("not_modelled"), json!({}), json!({})),
+            Exit::Inconclusive
+        );
         let partly = json!({"as_predicted": null, "invalid": {"not_modelled": 2}});
-        assert_eq!(ends("simulated", partly.clone(), json!({}), json!({})), Exit::Ok);
-        assert_eq!(ends("measured", partly, json!({}), json!({})), Exit::Inconclusive);
+        assert_eq!(
+            ends("simulated", partly.clone(), json!({}), json!({})),
+            Exit::Ok
+        );
+        assert_eq!(
+            ends("measured", partly, json!({}), json!({})),
+            Exit::Inconclusive
+        );
     }
 
     #[test]
     fn a_survey_that_did_not_come_to_its_end_is_no_success() {
         let partial = |interrupted: Value| {
-            ends("measured", json!({}), json!({"complete": false}), json!({"interrupted": interrupted}))
+            ends(
+                "measured",
+                json!({}),
+                json!({"complete": false}),
+                json!({"interrupted": interrupted}),
+            )
         };
         assert_eq!(partial(json!("SIGINT")), Exit::Interrupted);
         assert_eq!(partial(json!("SIGQUIT")), Exit::Quit);
         assert_eq!(partial(json!("SIGTERM")), Exit::Terminated);
         assert_eq!(partial(Value::Null), Exit::Internal);
         let lost = json!({"host_unsafe": "a GPU was lost"});
-        assert_eq!(ends("measured", json!({}), json!({"complete": false}), lost), Exit::HostUnsafe);
-        assert_eq!(ends("measured", json!({}), json!({"rows": []}), json!({})), Exit::NothingMeasured);
+        assert_eq!(
+            ends("measured", json!({}), json!({"complete": false}), lost),
+            Exit::HostUnsafe
+        );
+        assert_eq!(
+            ends("measured", json!({}), json!({"rows": []}), json!({})),
+            Exit::NothingMeasured
+        );
     }
 }

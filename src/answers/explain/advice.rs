@@ -109,11 +109,22 @@ impl ErrorCause {
 
     /// What says so, in a phrase.
     pub fn grounds(&self) -> Option<String> {
-        if let Some(measured) = self.scenario.clone().or(self.survey.as_ref().map(|kind| format!("survey {kind}"))) {
+        if let Some(measured) = self
+            .scenario
+            .clone()
+            .or(self.survey.as_ref().map(|kind| format!("survey {kind}")))
+        {
             return Some(format!("measured: {measured}"));
         }
-        let read = self.read.as_ref().map(|ReadFor { of, versions, on }| format!(" ({of}, {versions}; {on})"));
-        Some(format!("read, not measured{}: {}", read.unwrap_or_default(), self.source.as_ref()?))
+        let read = self
+            .read
+            .as_ref()
+            .map(|ReadFor { of, versions, on }| format!(" ({of}, {versions}; {on})"));
+        Some(format!(
+            "read, not measured{}: {}",
+            read.unwrap_or_default(),
+            self.source.as_ref()?
+        ))
     }
 
     /// Whether this project measured it.
@@ -125,7 +136,9 @@ impl ErrorCause {
 impl KnownError {
     /// The messages that programs print, today's first.
     pub(super) fn messages(&self) -> impl Iterator<Item = &str> {
-        status::message(self.code).into_iter().chain(self.says.as_deref())
+        status::message(self.code)
+            .into_iter()
+            .chain(self.says.as_deref())
     }
 }
 
@@ -154,16 +167,26 @@ pub(super) fn scenario_messages() -> &'static [ScenarioMessage] {
 
 /// A text without what frameworks print below every error, and without lines that are about something else.
 pub(super) fn without_boilerplate(text: &str) -> String {
-    let mut text = FILE.boilerplate.iter().fold(text.to_owned(), |text, phrase| text.replace(phrase.as_str(), ""));
+    let mut text = FILE
+        .boilerplate
+        .iter()
+        .fold(text.to_owned(), |text, phrase| {
+            text.replace(phrase.as_str(), "")
+        });
     if text.lines().any(is_elsewhere) {
-        text = text.lines().filter(|line| !is_elsewhere(line)).fold(String::new(), |text, line| text + line + "\n");
+        text = text
+            .lines()
+            .filter(|line| !is_elsewhere(line))
+            .fold(String::new(), |text, line| text + line + "\n");
     }
     text
 }
 
 fn is_elsewhere(line: &str) -> bool {
     let line = line.to_lowercase();
-    FILE.elsewhere.iter().any(|word| line.contains(word.as_str()))
+    FILE.elsewhere
+        .iter()
+        .any(|word| line.contains(word.as_str()))
 }
 
 /// What is known to help against each error, in the order in which a page has them.
@@ -183,7 +206,9 @@ pub fn advice_about(id: &str) -> Option<&'static Advice> {
 /// What the file of errors knows about an id.
 pub(super) fn advice_of_file(id: &str) -> Option<&'static Advice> {
     let code = id.strip_prefix("error/").and_then(|code| code.parse().ok());
-    FILE.advice.iter().find(|advice| advice.id == id || code.is_some_and(|code| advice.codes.contains(&code)))
+    FILE.advice
+        .iter()
+        .find(|advice| advice.id == id || code.is_some_and(|code| advice.codes.contains(&code)))
 }
 
 #[cfg(test)]
@@ -197,7 +222,14 @@ mod tests {
         let file: AdviceFile = toml::from_str(SOURCE).unwrap();
         assert!(file.error.len() > 30);
         for known in &file.error {
-            assert_eq!(file.error.iter().filter(|other| other.code == known.code).count(), 1, "{known:?}");
+            assert_eq!(
+                file.error
+                    .iter()
+                    .filter(|other| other.code == known.code)
+                    .count(),
+                1,
+                "{known:?}"
+            );
             assert!(known.messages().next().is_some(), "{known:?}");
         }
     }
@@ -205,9 +237,17 @@ mod tests {
     #[test]
     fn every_message_of_a_scenario_is_answered() {
         let scenarios = cuda_pitfalls_core::catalogue::select(&[]).unwrap();
-        for id in scenario_messages().iter().flat_map(|message| &message.answers) {
-            let is_symptom = id.strip_prefix("symptom/").is_some_and(|id| symptom::find(id).is_some());
-            assert!(is_symptom || scenarios.iter().any(|known| known.name == *id), "{id}");
+        for id in scenario_messages()
+            .iter()
+            .flat_map(|message| &message.answers)
+        {
+            let is_symptom = id
+                .strip_prefix("symptom/")
+                .is_some_and(|id| symptom::find(id).is_some());
+            assert!(
+                is_symptom || scenarios.iter().any(|known| known.name == *id),
+                "{id}"
+            );
         }
     }
 
@@ -218,21 +258,46 @@ mod tests {
         let mut ids = std::collections::BTreeSet::new();
         for advice in &file.advice {
             assert!(ids.insert(&advice.id), "{}", advice.id);
-            assert!(!advice.codes.is_empty() || !advice.says.is_empty(), "{}", advice.id);
-            assert!(!advice.says.iter().any(|said| said.starts_with('*') || said.ends_with('*')), "{}", advice.id);
+            assert!(
+                !advice.codes.is_empty() || !advice.says.is_empty(),
+                "{}",
+                advice.id
+            );
+            assert!(
+                !advice
+                    .says
+                    .iter()
+                    .any(|said| said.starts_with('*') || said.ends_with('*')),
+                "{}",
+                advice.id
+            );
             for cause in &advice.causes {
                 match (&cause.scenario, &cause.survey, &cause.source) {
-                    (Some(name), None, None) => assert!(scenarios.iter().any(|known| known.name == *name), "{name}"),
+                    (Some(name), None, None) => {
+                        assert!(scenarios.iter().any(|known| known.name == *name), "{name}")
+                    }
                     (None, Some(kind), None) => {
-                        assert!(crate::survey::SurveyKind::all().iter().any(|known| known.name() == kind), "{kind}");
+                        assert!(
+                            crate::survey::SurveyKind::all()
+                                .iter()
+                                .any(|known| known.name() == kind),
+                            "{kind}"
+                        );
                     }
                     (None, None, Some(address)) => {
                         assert!(address.starts_with("https://"), "{address}");
                         let read = cause.read.as_ref();
-                        let read = read.unwrap_or_else(|| panic!("{address}: no package, versions and date"));
-                        assert!(!read.of.is_empty() && read.versions.len() > 1, "{address}: {read:?}");
+                        let read = read
+                            .unwrap_or_else(|| panic!("{address}: no package, versions and date"));
+                        assert!(
+                            !read.of.is_empty() && read.versions.len() > 1,
+                            "{address}: {read:?}"
+                        );
                         let is_date = read.on.len() == 10 && read.on.starts_with("20");
-                        assert!(is_date && read.on.split('-').count() == 3, "{address}: {read:?}");
+                        assert!(
+                            is_date && read.on.split('-').count() == 3,
+                            "{address}: {read:?}"
+                        );
                     }
                     both => panic!("{}: {both:?}", advice.id),
                 }

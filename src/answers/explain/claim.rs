@@ -14,7 +14,10 @@ pub struct KnownAnswer {
 
 impl KnownAnswer {
     fn from_advice(advice: &Advice) -> KnownAnswer {
-        KnownAnswer { id: advice.id.clone(), says: format!("{} {}", advice.means, advice.first) }
+        KnownAnswer {
+            id: advice.id.clone(),
+            says: format!("{} {}", advice.means, advice.first),
+        }
     }
 }
 
@@ -27,7 +30,12 @@ pub fn explain_status(status: i64) -> Option<KnownAnswer> {
 pub fn explain_lines(lines: &[String]) -> Option<(&str, KnownAnswer)> {
     let query = Query::pasted(&lines.join("\n"));
     let errors = query.errors.clone();
-    let line = lines.iter().rev().find(|line| Query::parse(line).errors.iter().any(|id| errors.contains(id)))?;
+    let line = lines.iter().rev().find(|line| {
+        Query::parse(line)
+            .errors
+            .iter()
+            .any(|id| errors.contains(id))
+    })?;
     let found = Explainer::embedded().explain(query);
     if !matches!(found.certainty, Certainty::Said | Certainty::Advised) {
         return None;
@@ -36,10 +44,24 @@ pub fn explain_lines(lines: &[String]) -> Option<(&str, KnownAnswer)> {
         return Some((line, KnownAnswer::from_advice(advice)));
     }
     let known = found.answers.first()?.known;
-    let workaround = found.answers.first()?.scenario().map(|scenario| scenario.workaround);
-    let workaround = workaround.filter(|workaround| is_workaround(workaround)).unwrap_or_default();
-    let says = format!("{} {} {workaround}", known.question, known.answer).trim_end().to_owned();
-    Some((line, KnownAnswer { id: known.name.clone(), says }))
+    let workaround = found
+        .answers
+        .first()?
+        .scenario()
+        .map(|scenario| scenario.workaround);
+    let workaround = workaround
+        .filter(|workaround| is_workaround(workaround))
+        .unwrap_or_default();
+    let says = format!("{} {} {workaround}", known.question, known.answer)
+        .trim_end()
+        .to_owned();
+    Some((
+        line,
+        KnownAnswer {
+            id: known.name.clone(),
+            says,
+        },
+    ))
 }
 
 #[cfg(test)]
@@ -54,7 +76,11 @@ mod tests {
                 1,
                 "framework/numba-is-available-then-fork",
             ),
-            ("RuntimeError: CUDA error: invalid device ordinal", 0, "error/101"),
+            (
+                "RuntimeError: CUDA error: invalid device ordinal",
+                0,
+                "error/101",
+            ),
         ] {
             let lines: Vec<String> = text.lines().map(str::to_owned).collect();
             let (found, known) = explain_lines(&lines).unwrap();

@@ -35,24 +35,34 @@ static FILE: LazyLock<CommandFile> =
 /// The scenario that a mask settles by its value alone; none for plain numbers.
 pub fn scenario_of_mask(value: &str) -> Option<&'static str> {
     let entries: Vec<&str> = value.split(',').map(str::trim).collect();
-    let is_repeated = entries.iter().any(|entry| entries.iter().filter(|other| *other == entry).count() > 1);
+    let is_repeated = entries
+        .iter()
+        .any(|entry| entries.iter().filter(|other| *other == entry).count() > 1);
     let first = entries.first().copied().unwrap_or_default();
     Some(match first {
         "" => "visibility/empty-mask-hides-all",
         "all" | "none" | "void" | "NoDevFiles" => "visibility/container-words-hide-all",
         _ if first.starts_with('-') => "visibility/first-invalid-hides-all",
         _ if first.starts_with("MIG-") => "visibility/mig-token-without-mig",
-        _ if first.starts_with("GPU-") && value.contains(", ") => "visibility/blank-after-uuid-comma",
+        _ if first.starts_with("GPU-") && value.contains(", ") => {
+            "visibility/blank-after-uuid-comma"
+        }
         _ if first.starts_with("GPU-") && is_repeated => "visibility/uuid-twice",
         _ if is_repeated => "visibility/duplicate-index-hides-all",
-        _ if entries.iter().skip(1).any(|entry| entry.starts_with('-')) => "visibility/invalid-index-truncates",
+        _ if entries.iter().skip(1).any(|entry| entry.starts_with('-')) => {
+            "visibility/invalid-index-truncates"
+        }
         _ => return None,
     })
 }
 
 /// The scenarios that settle a command line, best first; none where the text is no command line.
 pub(super) fn commands(text: &str) -> Vec<String> {
-    let lines: Vec<&str> = text.lines().map(without_prompt).filter(|line| !line.is_empty()).collect();
+    let lines: Vec<&str> = text
+        .lines()
+        .map(without_prompt)
+        .filter(|line| !line.is_empty())
+        .collect();
     let is_command = |line: &&str| is_command(&line.split_whitespace().collect::<Vec<_>>());
     // In a longer text a command stands beside what it is about.
     if lines.len() > MOST_LINES && !lines.iter().all(is_command) {
@@ -60,38 +70,61 @@ pub(super) fn commands(text: &str) -> Vec<String> {
     }
     let found = lines.into_iter().flat_map(of_line);
     let mut seen = std::collections::BTreeSet::new();
-    found.filter(|name| seen.insert(*name)).map(str::to_owned).collect()
+    found
+        .filter(|name| seen.insert(*name))
+        .map(str::to_owned)
+        .collect()
 }
 
 /// The scenario about a mask whose value a text names anywhere, in a command, in Python or in a log.
 pub(super) fn mask_in_text(text: &str) -> Option<&'static str> {
-    text.split("CUDA_VISIBLE_DEVICES").skip(1).find_map(of_mention)
+    text.split("CUDA_VISIBLE_DEVICES")
+        .skip(1)
+        .find_map(of_mention)
 }
 
 /// What stands behind the name of the mask.
 fn of_mention(rest: &str) -> Option<&'static str> {
     let rest = rest.trim_start_matches(['"', '\'', ']', ')', '`', ' ', ',']);
-    let says_empty = ["is empty", "empty", "is set to empty", "is set to an empty", "set to nothing"];
+    let says_empty = [
+        "is empty",
+        "empty",
+        "is set to empty",
+        "is set to an empty",
+        "set to nothing",
+    ];
     if says_empty.iter().any(|start| rest.starts_with(start)) {
         return Some("visibility/empty-mask-hides-all");
     }
     let value = rest.strip_prefix([':', '='])?.trim_start();
     let value = match value.chars().next() {
         Some(quote @ ('"' | '\'')) => value.get(1..)?.split(quote).next()?,
-        _ => value.split([' ', ';', '&', '`', '\n', ')']).next().filter(|value| !value.is_empty())?,
+        _ => value
+            .split([' ', ';', '&', '`', '\n', ')'])
+            .next()
+            .filter(|value| !value.is_empty())?,
     };
     let first = value.split(',').next().unwrap_or_default();
-    let is_handed_on = first != "0" && first.parse::<u32>().is_ok() && rest.contains(&format!("cuda:{first}"));
-    if is_handed_on { Some("visibility/own-number-handed-on") } else { scenario_of_mask(value) }
+    let is_handed_on =
+        first != "0" && first.parse::<u32>().is_ok() && rest.contains(&format!("cuda:{first}"));
+    if is_handed_on {
+        Some("visibility/own-number-handed-on")
+    } else {
+        scenario_of_mask(value)
+    }
 }
 
 fn without_prompt(line: &str) -> &str {
-    line.trim().trim_start_matches(['$', '>', '#', '`']).trim_start()
+    line.trim()
+        .trim_start_matches(['$', '>', '#', '`'])
+        .trim_start()
 }
 
 /// Whether what a command line settles depends on nothing but the line: a MIG token is right where MIG is on.
 pub(super) fn is_settled(text: &str) -> bool {
-    let mut values = text.lines().filter_map(|line| assigned(line, "CUDA_VISIBLE_DEVICES"));
+    let mut values = text
+        .lines()
+        .filter_map(|line| assigned(line, "CUDA_VISIBLE_DEVICES"));
     values.any(|value| !value.starts_with("MIG-") && scenario_of_mask(&value).is_some())
 }
 
@@ -102,8 +135,16 @@ fn of_line(line: &str) -> Vec<&'static str> {
     let mut found = Vec::new();
     if let Some(value) = assigned(line, "CUDA_VISIBLE_DEVICES").filter(|_| is_command) {
         let lower = line.to_lowercase();
-        let beside = FILE.beside.iter().find(|beside| beside.words.iter().any(|word| lower.contains(word.as_str())));
-        let launched = beside.map(|beside| &beside.scenario).into_iter().chain(&FILE.launched);
+        let beside = FILE.beside.iter().find(|beside| {
+            beside
+                .words
+                .iter()
+                .any(|word| lower.contains(word.as_str()))
+        });
+        let launched = beside
+            .map(|beside| &beside.scenario)
+            .into_iter()
+            .chain(&FILE.launched);
         match scenario_of_mask(&value) {
             Some(name) => found.push(name),
             None => found.extend(launched.map(String::as_str)),
@@ -112,34 +153,69 @@ fn of_line(line: &str) -> Vec<&'static str> {
     if assigned(line, "NVIDIA_VISIBLE_DEVICES").is_some() && is_command && !is_container(&words) {
         found.push("visibility/nvidia-visible-devices");
     }
-    if let Some(value) = assigned(line, "CUDA_DEVICE_ORDER").filter(|_| is_command && found.is_empty()) {
+    if let Some(value) =
+        assigned(line, "CUDA_DEVICE_ORDER").filter(|_| is_command && found.is_empty())
+    {
         let is_order = matches!(value.as_str(), "PCI_BUS_ID" | "FASTEST_FIRST");
-        found.push(if is_order { "visibility/default-order" } else { "visibility/order-misspelt" });
+        found.push(if is_order {
+            "visibility/default-order"
+        } else {
+            "visibility/order-misspelt"
+        });
     }
-    if is_container(&words) && line.contains("--gpus") && !line.contains("--gpus all") && !line.contains("--gpus=all") {
-        found.extend(["refused/mask-counts-what-is-left", "refused/nvml-numbers-what-is-left"]);
+    if is_container(&words)
+        && line.contains("--gpus")
+        && !line.contains("--gpus all")
+        && !line.contains("--gpus=all")
+    {
+        found.extend([
+            "refused/mask-counts-what-is-left",
+            "refused/nvml-numbers-what-is-left",
+        ]);
     }
     if words.first() == Some(&"cuda-checkpoint") {
-        found.extend(["process/checkpoint-frees-the-gpu", "process/checkpoint-with-a-stray-context"]);
+        found.extend([
+            "process/checkpoint-frees-the-gpu",
+            "process/checkpoint-with-a-stray-context",
+        ]);
     }
-    let is_of_slurm = ["--gres", "--gpus", "--gpu-bind"].iter().any(|option| line.contains(option));
+    let is_of_slurm = ["--gres", "--gpus", "--gpu-bind"]
+        .iter()
+        .any(|option| line.contains(option));
     if matches!(words.first(), Some(&"srun" | &"sbatch" | &"salloc")) && is_of_slurm {
-        found.extend(["refused/mask-counts-what-is-left", "visibility/own-number-handed-on"]);
+        found.extend([
+            "refused/mask-counts-what-is-left",
+            "visibility/own-number-handed-on",
+        ]);
     }
-    let starts_ranks =
-        line.contains("--nproc_per_node") || line.contains("--nproc-per-node") || line.contains("--num_processes");
+    let starts_ranks = line.contains("--nproc_per_node")
+        || line.contains("--nproc-per-node")
+        || line.contains("--num_processes");
     if is_command && starts_ranks && found.is_empty() {
-        found.extend(["framework/torch-ranks-share-gpu0", "framework/torch-nccl-barrier-takes-gpu0"]);
+        found.extend([
+            "framework/torch-ranks-share-gpu0",
+            "framework/torch-nccl-barrier-takes-gpu0",
+        ]);
     }
     found
 }
 
 /// Whether a line begins as a command: a program, `export`, `env`, or assignments before a program.
 fn is_command(words: &[&str]) -> bool {
-    let program = words.iter().find(|word| !is_assignment(word)).copied().unwrap_or_default();
+    let program = words
+        .iter()
+        .find(|word| !is_assignment(word))
+        .copied()
+        .unwrap_or_default();
     let is_path = program.starts_with("./") || program.starts_with('/');
     let is_assignment_alone = program.is_empty() && !words.is_empty();
-    is_path || is_assignment_alone || FILE.programs.iter().chain(&FILE.shell).any(|known| known == program)
+    is_path
+        || is_assignment_alone
+        || FILE
+            .programs
+            .iter()
+            .chain(&FILE.shell)
+            .any(|known| known == program)
 }
 
 /// A line in which what is quoted has no whitespace.
@@ -151,29 +227,45 @@ fn quotes_joined(line: &str) -> String {
         } else if quote.is_none() && (letter == '"' || letter == '\'') {
             quote = Some(letter);
         }
-        if quote.is_some() && letter.is_whitespace() { '_' } else { letter }
+        if quote.is_some() && letter.is_whitespace() {
+            '_'
+        } else {
+            letter
+        }
     });
     letters.collect()
 }
 
 fn is_container(words: &[&str]) -> bool {
-    words.iter().any(|word| matches!(*word, "docker" | "podman" | "nerdctl")) && words.contains(&"run")
+    words
+        .iter()
+        .any(|word| matches!(*word, "docker" | "podman" | "nerdctl"))
+        && words.contains(&"run")
 }
 
 /// Whether a word is `NAME=value` of a shell.
 fn is_assignment(word: &str) -> bool {
     word.split_once('=').is_some_and(|(name, _)| {
         !name.is_empty()
-            && name.chars().all(|letter| letter.is_ascii_uppercase() || letter.is_ascii_digit() || letter == '_')
+            && name.chars().all(|letter| {
+                letter.is_ascii_uppercase() || letter.is_ascii_digit() || letter == '_'
+            })
     })
 }
 
 /// The value that a line of a shell gives a variable, without its quotes.
 fn assigned(line: &str, variable: &str) -> Option<String> {
-    let (_, rest) = line.split_once(&format!("{variable}=")).filter(|(before, _)| {
-        before.chars().next_back().is_none_or(|letter| letter.is_whitespace() || "$`'\"".contains(letter))
-    })?;
-    let quoted = rest.strip_prefix(['"', '\'']).and_then(|inner| inner.split(['"', '\'']).next());
+    let (_, rest) = line
+        .split_once(&format!("{variable}="))
+        .filter(|(before, _)| {
+            before
+                .chars()
+                .next_back()
+                .is_none_or(|letter| letter.is_whitespace() || "$`'\"".contains(letter))
+        })?;
+    let quoted = rest
+        .strip_prefix(['"', '\''])
+        .and_then(|inner| inner.split(['"', '\'']).next());
     let value = quoted.or_else(|| rest.split([' ', ';', '&', '`', '\t']).next());
     Some(value.unwrap_or_default().to_owned())
 }
@@ -186,52 +278,125 @@ mod tests {
     fn every_scenario_of_the_file_is_one() {
         let file: CommandFile = toml::from_str(cuda_pitfalls_scenarios::COMMANDS).unwrap();
         assert!(!file.programs.is_empty() && !file.shell.is_empty());
-        for name in file.launched.iter().chain(file.beside.iter().map(|beside| &beside.scenario)) {
-            assert!(cuda_pitfalls_core::catalogue::built_in(name).is_some(), "{name}");
+        for name in file
+            .launched
+            .iter()
+            .chain(file.beside.iter().map(|beside| &beside.scenario))
+        {
+            assert!(
+                cuda_pitfalls_core::catalogue::built_in(name).is_some(),
+                "{name}"
+            );
         }
     }
 
     #[test]
     fn a_mask_in_the_launcher_is_settled_by_its_value_and_never_late() {
         for (text, first) in [
-            ("CUDA_VISIBLE_DEVICES=5 python train.py", "visibility/nvml-index-is-not-cuda-ordinal"),
+            (
+                "CUDA_VISIBLE_DEVICES=5 python train.py",
+                "visibility/nvml-index-is-not-cuda-ordinal",
+            ),
             (
                 "$ CUDA_VISIBLE_DEVICES=1,2 torchrun --nproc_per_node 2 train.py",
                 "visibility/nvml-index-is-not-cuda-ordinal",
             ),
-            ("export CUDA_VISIBLE_DEVICES=3", "visibility/nvml-index-is-not-cuda-ordinal"),
-            ("env CUDA_VISIBLE_DEVICES=\"0,0\" ./a.out", "visibility/duplicate-index-hides-all"),
-            ("CUDA_VISIBLE_DEVICES= python x.py", "visibility/empty-mask-hides-all"),
-            ("CUDA_VISIBLE_DEVICES=all python x.py", "visibility/container-words-hide-all"),
-            ("CUDA_VISIBLE_DEVICES=-1 python x.py", "visibility/first-invalid-hides-all"),
-            ("CUDA_VISIBLE_DEVICES=0,-1,1 python x.py", "visibility/invalid-index-truncates"),
-            ("CUDA_VISIBLE_DEVICES='GPU-1234, GPU-5678' python x.py", "visibility/blank-after-uuid-comma"),
-            ("CUDA_DEVICE_ORDER=PCI_BUS python x.py", "visibility/order-misspelt"),
-            ("NVIDIA_VISIBLE_DEVICES=1 python x.py", "visibility/nvidia-visible-devices"),
-            ("docker run --gpus '\"device=1\"' image python x.py", "refused/mask-counts-what-is-left"),
-            ("srun --gres=gpu:1 python x.py", "refused/mask-counts-what-is-left"),
-            ("torchrun --nproc_per_node=8 train.py", "framework/torch-ranks-share-gpu0"),
+            (
+                "export CUDA_VISIBLE_DEVICES=3",
+                "visibility/nvml-index-is-not-cuda-ordinal",
+            ),
+            (
+                "env CUDA_VISIBLE_DEVICES=\"0,0\" ./a.out",
+                "visibility/duplicate-index-hides-all",
+            ),
+            (
+                "CUDA_VISIBLE_DEVICES= python x.py",
+                "visibility/empty-mask-hides-all",
+            ),
+            (
+                "CUDA_VISIBLE_DEVICES=all python x.py",
+                "visibility/container-words-hide-all",
+            ),
+            (
+                "CUDA_VISIBLE_DEVICES=-1 python x.py",
+                "visibility/first-invalid-hides-all",
+            ),
+            (
+                "CUDA_VISIBLE_DEVICES=0,-1,1 python x.py",
+                "visibility/invalid-index-truncates",
+            ),
+            (
+                "CUDA_VISIBLE_DEVICES='GPU-1234, GPU-5678' python x.py",
+                "visibility/blank-after-uuid-comma",
+            ),
+            (
+                "CUDA_DEVICE_ORDER=PCI_BUS python x.py",
+                "visibility/order-misspelt",
+            ),
+            (
+                "NVIDIA_VISIBLE_DEVICES=1 python x.py",
+                "visibility/nvidia-visible-devices",
+            ),
+            (
+                "docker run --gpus '\"device=1\"' image python x.py",
+                "refused/mask-counts-what-is-left",
+            ),
+            (
+                "srun --gres=gpu:1 python x.py",
+                "refused/mask-counts-what-is-left",
+            ),
+            (
+                "torchrun --nproc_per_node=8 train.py",
+                "framework/torch-ranks-share-gpu0",
+            ),
         ] {
             let found = commands(text);
-            assert_eq!(found.first().map(String::as_str), Some(first), "{text}: {found:?}");
-            assert!(!found.iter().any(|name| name.contains("mask-after") || name.contains("then-mask")), "{found:?}");
+            assert_eq!(
+                found.first().map(String::as_str),
+                Some(first),
+                "{text}: {found:?}"
+            );
+            assert!(
+                !found
+                    .iter()
+                    .any(|name| name.contains("mask-after") || name.contains("then-mask")),
+                "{found:?}"
+            );
         }
     }
 
     #[test]
     fn a_mask_is_settled_by_a_value_that_means_the_same_on_every_machine() {
         assert!(is_settled("CUDA_VISIBLE_DEVICES=0,0 python x.py"));
-        assert!(!is_settled("CUDA_VISIBLE_DEVICES=MIG-1234 python x.py") && !is_settled("CUDA_VISIBLE_DEVICES=5 sh"));
+        assert!(
+            !is_settled("CUDA_VISIBLE_DEVICES=MIG-1234 python x.py")
+                && !is_settled("CUDA_VISIBLE_DEVICES=5 sh")
+        );
     }
 
     #[test]
     fn a_mask_is_found_by_its_value_anywhere() {
         for (text, name) in [
-            ("os.environ[\"CUDA_VISIBLE_DEVICES\"] = \"-1\"", Some("visibility/first-invalid-hides-all")),
-            ("the task has CUDA_VISIBLE_DEVICES='' and sees no GPU", Some("visibility/empty-mask-hides-all")),
-            ("CUDA_VISIBLE_DEVICES is empty: True", Some("visibility/empty-mask-hides-all")),
-            ("CUDA_VISIBLE_DEVICES: 0,0", Some("visibility/duplicate-index-hides-all")),
-            ("with CUDA_VISIBLE_DEVICES=1 the model goes to cuda:1", Some("visibility/own-number-handed-on")),
+            (
+                "os.environ[\"CUDA_VISIBLE_DEVICES\"] = \"-1\"",
+                Some("visibility/first-invalid-hides-all"),
+            ),
+            (
+                "the task has CUDA_VISIBLE_DEVICES='' and sees no GPU",
+                Some("visibility/empty-mask-hides-all"),
+            ),
+            (
+                "CUDA_VISIBLE_DEVICES is empty: True",
+                Some("visibility/empty-mask-hides-all"),
+            ),
+            (
+                "CUDA_VISIBLE_DEVICES: 0,0",
+                Some("visibility/duplicate-index-hides-all"),
+            ),
+            (
+                "with CUDA_VISIBLE_DEVICES=1 the model goes to cuda:1",
+                Some("visibility/own-number-handed-on"),
+            ),
             ("with CUDA_VISIBLE_DEVICES=1 the model goes to cuda:0", None),
             ("CUDA_VISIBLE_DEVICES is ignored", None),
         ] {

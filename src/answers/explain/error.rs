@@ -71,7 +71,9 @@ pub(super) fn codes_in_line(line: &str, is_about_cuda: bool) -> Vec<String> {
         return found;
     }
     for (index, token) in parts.iter().enumerate() {
-        let LinePart::Number(number) = token else { continue };
+        let LinePart::Number(number) = token else {
+            continue;
+        };
         let (before, after) = parts.split_at(index);
         let after = after.get(1..).unwrap_or_default();
         let is_said = parts.len() == 1 || is_bound(before, *number, after);
@@ -86,23 +88,40 @@ pub(super) fn codes_in_line(line: &str, is_about_cuda: bool) -> Vec<String> {
 /// The errors that a line has by their C names. A name behind `==` or `than` was compared with, and not said.
 fn names(line: &str) -> impl Iterator<Item = String> {
     let mut is_compared = false;
-    let words = line.split(|letter: char| letter.is_whitespace() || ",;()[]{}:\"'`".contains(letter));
+    let words =
+        line.split(|letter: char| letter.is_whitespace() || ",;()[]{}:\"'`".contains(letter));
     let said = words.filter(move |word| {
         let was_compared = is_compared;
-        is_compared = word.ends_with("==") || word.ends_with("!=") || *word == "than" || word.is_empty() && is_compared;
+        is_compared = word.ends_with("==")
+            || word.ends_with("!=")
+            || *word == "than"
+            || word.is_empty() && is_compared;
         !was_compared
     });
-    let parts = said.flat_map(|word| word.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_'));
-    parts.filter_map(by_name).map(|code| format!("error/{code}"))
+    let parts = said.flat_map(|word| {
+        word.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_')
+    });
+    parts
+        .filter_map(by_name)
+        .map(|code| format!("error/{code}"))
 }
 
 /// The code of a C name, in either case; none for success.
 fn by_name(name: &str) -> Option<u32> {
-    if !name.get(..4).is_some_and(|start| start.eq_ignore_ascii_case("cuda")) {
+    if !name
+        .get(..4)
+        .is_some_and(|start| start.eq_ignore_ascii_case("cuda"))
+    {
         return None;
     }
-    let mut all = [CallLibrary::Runtime, CallLibrary::Driver].into_iter().flat_map(status::table);
-    let (code, _) = all.find(|(_, known)| known.to_str().is_ok_and(|known| known.eq_ignore_ascii_case(name)))?;
+    let mut all = [CallLibrary::Runtime, CallLibrary::Driver]
+        .into_iter()
+        .flat_map(status::table);
+    let (code, _) = all.find(|(_, known)| {
+        known
+            .to_str()
+            .is_ok_and(|known| known.eq_ignore_ascii_case(name))
+    })?;
     (*code != 0).then_some(*code)
 }
 
@@ -117,7 +136,10 @@ fn ids(number: u32, before: &[LinePart]) -> Vec<String> {
         let known = NVML.iter().find(|(code, _)| *code == number);
         return known.map(|(_, id)| (*id).to_owned()).into_iter().collect();
     }
-    by_number(number).into_iter().map(|code| format!("error/{code}")).collect()
+    by_number(number)
+        .into_iter()
+        .map(|code| format!("error/{code}"))
+        .collect()
 }
 
 /// The errors with this number: two, if libcudart has used it for two.
@@ -128,7 +150,10 @@ pub(super) fn by_number(number: u32) -> Vec<u32> {
     let has_name = [CallLibrary::Runtime, CallLibrary::Driver]
         .iter()
         .any(|library| status::name(*library, number.into()).is_some());
-    let old = known_errors().iter().filter(|known| known.old == Some(number)).map(|known| known.code);
+    let old = known_errors()
+        .iter()
+        .filter(|known| known.old == Some(number))
+        .map(|known| known.code);
     has_name.then_some(number).into_iter().chain(old).collect()
 }
 
@@ -138,11 +163,23 @@ fn is_bound(before: &[LinePart], number: u32, after: &[LinePart]) -> bool {
         return false;
     }
     let ends = matches!(after.first(), None | Some(LinePart::Mark(_)));
-    let count = before.iter().rev().take_while(|token| matches!(token, LinePart::Mark(_))).count();
+    let count = before
+        .iter()
+        .rev()
+        .take_while(|token| matches!(token, LinePart::Mark(_)))
+        .count();
     let (words, marks) = before.split_at(before.len() - count);
-    let is_marked = marks.iter().any(|mark| matches!(mark, LinePart::Mark(':' | '=' | '#' | '(' | '[' | '>')));
+    let is_marked = marks
+        .iter()
+        .any(|mark| matches!(mark, LinePart::Mark(':' | '=' | '#' | '(' | '[' | '>')));
     // `[100] Call to cuInit results in …`.
-    if let [LinePart::Mark(']'), LinePart::Word(first), LinePart::Word(to), ..] = after {
+    if let [
+        LinePart::Mark(']'),
+        LinePart::Word(first),
+        LinePart::Word(to),
+        ..,
+    ] = after
+    {
         return first == "call" && to == "to";
     }
     if is_result_of_a_call(before) && ends {
@@ -158,8 +195,10 @@ fn is_bound(before: &[LinePart], number: u32, after: &[LinePart]) -> bool {
     let last = back.next().unwrap_or_default();
     let second = back.next().unwrap_or_default();
     // `cuDeviceGetCount returned 4`, and not `cudaGetDeviceCount returned 35`.
-    if matches!(last, "returned" | "returns" | "return" | "gives" | "gave" | "got")
-        && second.ends_with("count")
+    if matches!(
+        last,
+        "returned" | "returns" | "return" | "gives" | "gave" | "got"
+    ) && second.ends_with("count")
         && number <= MOST_GPUS
     {
         return false;
@@ -169,17 +208,24 @@ fn is_bound(before: &[LinePart], number: u32, after: &[LinePart]) -> bool {
         return matches!(after.first(), Some(LinePart::Word(word)) if word == "vs");
     }
     // `the 804 error`, `fails with 802 system error`.
-    let is_before_error = words_of(after).take(2).any(|word| word == "error") && !is_marked && !ends;
+    let is_before_error =
+        words_of(after).take(2).any(|word| word == "error") && !is_marked && !ends;
     if is_before_error && !names_an_error(last) {
         let is_of_web = matches!(number, 400..=599);
         return number >= LEAST_BEFORE_ERROR && !is_of_web && !is_among(NUMBERED, last);
     }
     match last {
         "code" | "status" | "result" => {
-            !matches!(second, "exit" | "status" | "return" | "response") && (ends || is_followed_by_more(after))
+            !matches!(second, "exit" | "status" | "return" | "response")
+                && (ends || is_followed_by_more(after))
         }
         // `error cuda 716`.
-        "cuda" => names_an_error(second) && number >= LEAST_BEFORE_ERROR && ends && words.len() <= SHORTEST,
+        "cuda" => {
+            names_an_error(second)
+                && number >= LEAST_BEFORE_ERROR
+                && ends
+                && words.len() <= SHORTEST
+        }
         "with" | "is" | "was" | "as" => names_an_error(second) && ends,
         _ if names_an_error(last) => {
             let is_plain_word = last.ends_with("error") || last == "err";
@@ -195,7 +241,10 @@ fn is_told_apart(before: &[LinePart], number: u32) -> bool {
     let last = back.next().unwrap_or_default();
     let is_error = last == "error" || last == "code" && back.next() == Some("error");
     let is_of_web = matches!(number, 200..=599);
-    is_error && number >= LEAST_BEFORE_ERROR && !is_of_web && known_errors().iter().any(|known| known.code == number)
+    is_error
+        && number >= LEAST_BEFORE_ERROR
+        && !is_of_web
+        && known_errors().iter().any(|known| known.code == number)
 }
 
 /// Whether a CUDA call stands before `=`, `:` or `->` and the number: `cuInit(0) = 3`.
@@ -215,8 +264,16 @@ fn is_result_of_a_call(before: &[LinePart]) -> bool {
         }
         rest.next();
     }
-    let Some(LinePart::Word(call)) = rest.next() else { return false };
-    let gives_a_figure = ["count", "version", "getdevice", "getattribute", "memgetinfo"];
+    let Some(LinePart::Word(call)) = rest.next() else {
+        return false;
+    };
+    let gives_a_figure = [
+        "count",
+        "version",
+        "getdevice",
+        "getattribute",
+        "memgetinfo",
+    ];
     has_sign && is_call(call) && !gives_a_figure.iter().any(|end| call.contains(end))
 }
 
@@ -235,7 +292,11 @@ fn is_counted(after: &[LinePart]) -> bool {
         // `3/4`, and not `716/700`.
         [LinePart::Mark('/'), LinePart::Number(other), ..] => *other < LEAST_BEFORE_ERROR,
         [LinePart::Mark('/'), ..] => true,
-        [LinePart::Mark(':' | ','), LinePart::Number(_) | LinePart::Figure, ..] => true,
+        [
+            LinePart::Mark(':' | ','),
+            LinePart::Number(_) | LinePart::Figure,
+            ..,
+        ] => true,
         [LinePart::Word(word), ..] => is_among(COUNTED, word),
         _ => false,
     }
@@ -247,7 +308,9 @@ const COUNTED: &str = "gpus gpu devices cards times workers nodes ranks processe
 
 /// Whether after a number the sentence goes on about where or when, so that the number is a whole part of it.
 fn is_followed_by_more(after: &[LinePart]) -> bool {
-    let [LinePart::Word(word), ..] = after else { return true };
+    let [LinePart::Word(word), ..] = after else {
+        return true;
+    };
     is_among(GOES_ON, word)
 }
 
@@ -257,39 +320,48 @@ const GOES_ON: &str = "on in when while after at from during for inside and but 
 /// Whether one of the words before a number says that it belongs to something else: an exit code, a line, another
 /// library.
 fn belongs_to_another(before: &[LinePart]) -> bool {
-    let libraries = ["cublas", "cudnn", "cufft", "nccl", "cusolver", "cusparse", "hip"];
-    words_of(before)
-        .rev()
-        .take(REACH)
-        .any(|word| is_among(OTHERS, word) || libraries.iter().any(|library| word.starts_with(library)))
+    let libraries = [
+        "cublas", "cudnn", "cufft", "nccl", "cusolver", "cusparse", "hip",
+    ];
+    words_of(before).rev().take(REACH).any(|word| {
+        is_among(OTHERS, word) || libraries.iter().any(|library| word.starts_with(library))
+    })
 }
 
 const OTHERS: &str = "exit exited exits http https signal xid errno rocm opencl vulkan opengl gl subprocess make nvcc gcc \
     cmake ninja pip returncode curl apt dkms installer rpc";
 
 /// What is numbered: `torch 200 error` is about a version.
-const NUMBERED: &str =
-    "version driver cuda torch pytorch tensorflow python gpu device rank line step epoch port page node";
+const NUMBERED: &str = "version driver cuda torch pytorch tensorflow python gpu device rank line step epoch port page node";
 
 /// Whether the number after this word is likely a status.
 fn names_an_error(word: &str) -> bool {
     let words = [
-        "err", "error", "failure", "failed", "fails", "fail", "returned", "returns", "return", "gives", "gave", "got",
-        "retcode", "ret", "res", "rc", "retval",
+        "err", "error", "failure", "failed", "fails", "fail", "returned", "returns", "return",
+        "gives", "gave", "got", "retcode", "ret", "res", "rc", "retval",
     ];
-    words.contains(&word) || word.ends_with("error") || word.ends_with("_status") || word.ends_with("_err")
+    words.contains(&word)
+        || word.ends_with("error")
+        || word.ends_with("_status")
+        || word.ends_with("_err")
 }
 
 /// Whether a line names CUDA, its libraries or a GPU.
 pub(super) fn is_about_cuda(line: &str) -> bool {
     let lower = line.to_lowercase();
-    let is_named = ["cuda", "cuinit", "nvml", "nvidia", "gpu", "cupy", "numba"].iter().any(|word| lower.contains(word));
+    let is_named = ["cuda", "cuinit", "nvml", "nvidia", "gpu", "cupy", "numba"]
+        .iter()
+        .any(|word| lower.contains(word));
     // `cuCtxSetCurrent failed`.
-    is_named || line.split(|letter| !is_of_word(letter)).any(|word| is_driver_name(word) && is_call(word))
+    is_named
+        || line
+            .split(|letter| !is_of_word(letter))
+            .any(|word| is_driver_name(word) && is_call(word))
 }
 
 fn is_driver_name(word: &str) -> bool {
-    word.strip_prefix("cu").is_some_and(|rest| rest.starts_with(|letter: char| letter.is_ascii_uppercase()))
+    word.strip_prefix("cu")
+        .is_some_and(|rest| rest.starts_with(|letter: char| letter.is_ascii_uppercase()))
 }
 
 fn words_of(parts: &[LinePart]) -> impl DoubleEndedIterator<Item = &str> {
@@ -306,7 +378,9 @@ fn parts(line: &str) -> Vec<LinePart> {
     let mut letters = line.chars().peekable();
     while let Some(letter) = letters.next() {
         // `3.12`, `v2.21`, `cuda_driver.cc`: one part each.
-        let is_inner_point = letter == '.' && !part.is_empty() && letters.peek().is_some_and(|next| is_of_word(*next));
+        let is_inner_point = letter == '.'
+            && !part.is_empty()
+            && letters.peek().is_some_and(|next| is_of_word(*next));
         if is_of_word(letter) || is_inner_point {
             part.push(letter);
             continue;
@@ -327,10 +401,13 @@ fn is_of_word(letter: char) -> bool {
 /// What a part of a line is. The end of a name with points says what it is: `cuInit` of `cydriver.cuInit`.
 fn token(part: &str) -> Option<LinePart> {
     let end = part.rsplit('.').next().filter(|end| !end.is_empty())?;
-    let is_file = end.len() < part.len() && end.len() <= LONGEST_SUFFIX && !part.starts_with("torch");
+    let is_file =
+        end.len() < part.len() && end.len() <= LONGEST_SUFFIX && !part.starts_with("torch");
     Some(match part.parse::<u32>() {
         Ok(number) if part.len() <= 5 => LinePart::Number(number),
-        _ if is_file || part.starts_with(|letter: char| letter.is_ascii_digit()) => LinePart::Figure,
+        _ if is_file || part.starts_with(|letter: char| letter.is_ascii_digit()) => {
+            LinePart::Figure
+        }
         _ => LinePart::Word(end.to_lowercase()),
     })
 }
@@ -355,27 +432,52 @@ mod tests {
             ("cuInit(0) returned 999, nvidia-smi works", 999),
             ("cudaGetDeviceProperties returned 35", 35),
             ("Check failed: error == cudaSuccess (803 vs. 0)", 803),
-            ("ggml_cuda_init: CUDA driver initialization failed with error 999", 999),
+            (
+                "ggml_cuda_init: CUDA driver initialization failed with error 999",
+                999,
+            ),
             ("cuda driver library init failure: 3\"", 3),
             ("cudaRuntimeGetVersion() failed with error #35", 35),
-            ("CUDA error: invalid device ordinal (code #101, ERROR_INVALID_DEVICE)", 101),
+            (
+                "CUDA error: invalid device ordinal (code #101, ERROR_INVALID_DEVICE)",
+                101,
+            ),
             ("OpenMM on CUDA: Invalid error code (700)", 700),
             ("failed call to cuInit: UNKNOWN ERROR (303)", 303),
-            ("operation cuInit(0) failed: Unknown CUDA error 303; cuGetErrorName failed", 303),
-            ("Error at driver init of CUDA: [100] Call to cuInit results in nothing", 100),
+            (
+                "operation cuInit(0) failed: Unknown CUDA error 303; cuGetErrorName failed",
+                303,
+            ),
+            (
+                "Error at driver init of CUDA: [100] Call to cuInit results in nothing",
+                100,
+            ),
             ("cuda_check(): runtime API error = 0400 in jit.cu", 400),
             ("CUDA failure 77: somewhere", 700),
             ("cuInit error code 304", 304),
-            ("[ERROR (pid:362 context.c:114)]: cuCtxSetCurrent failed res=4", 4),
+            (
+                "[ERROR (pid:362 context.c:114)]: cuCtxSetCurrent failed res=4",
+                4,
+            ),
             ("error cuda 716/700", 716),
             ("what is cudaErrorIllegalAddress", 700),
             ("CUDA_ERROR_NO_DEVICE", 100),
-            ("Not modelled by CUDA's simulated driver: error 60000", 60000),
-            ("Error 803: system has unsupported display driver / cuda driver combination", 803),
+            (
+                "Not modelled by CUDA's simulated driver: error 60000",
+                60000,
+            ),
+            (
+                "Error 803: system has unsupported display driver / cuda driver combination",
+                803,
+            ),
             ("CUDA error 900: operation not permitted", 900),
         ] {
             let found = codes_in_line(text, true);
-            assert_eq!(found.first().map(String::as_str), Some(format!("error/{code}").as_str()), "{text}: {found:?}");
+            assert_eq!(
+                found.first().map(String::as_str),
+                Some(format!("error/{code}").as_str()),
+                "{text}: {found:?}"
+            );
         }
     }
 
@@ -429,7 +531,12 @@ mod tests {
             "54321",
             "0",
         ] {
-            assert_eq!(codes(text), Vec::<String>::new(), "{text}: {:?}", parts(text));
+            assert_eq!(
+                codes(text),
+                Vec::<String>::new(),
+                "{text}: {:?}",
+                parts(text)
+            );
         }
     }
 
@@ -442,8 +549,14 @@ mod tests {
 
     #[test]
     fn a_number_of_nvml_is_none_of_cuda() {
-        assert_eq!(codes("nvmlInit_v2 returned 9"), ["message/nvml-driver-not-loaded"]);
-        assert_eq!(codes("nvmlInit failed with 18"), ["message/nvml-version-mismatch"]);
+        assert_eq!(
+            codes("nvmlInit_v2 returned 9"),
+            ["message/nvml-driver-not-loaded"]
+        );
+        assert_eq!(
+            codes("nvmlInit failed with 18"),
+            ["message/nvml-version-mismatch"]
+        );
         assert!(codes("nvmlInit returned 5").is_empty());
     }
 }

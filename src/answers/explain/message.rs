@@ -69,27 +69,51 @@ static MESSAGES: LazyLock<(Option<AhoCorasick>, Vec<Message>)> = LazyLock::new(|
         let id = format!("error/{}", known.code);
         known.messages().map(move |said| (said, vec![id.clone()]))
     });
-    let advice = all_advice().iter().flat_map(|it| it.says.iter().map(|said| (said.as_str(), vec![it.id.clone()])));
+    let advice = all_advice().iter().flat_map(|it| {
+        it.says
+            .iter()
+            .map(|said| (said.as_str(), vec![it.id.clone()]))
+    });
     let xids = all_xids().iter().flat_map(|(xid, advice)| {
         let ids: Vec<String> = xid.advice.iter().cloned().chain([xid.id()]).collect();
-        advice.says.iter().map(move |said| (said.as_str(), ids.clone()))
+        advice
+            .says
+            .iter()
+            .map(move |said| (said.as_str(), ids.clone()))
     });
-    let scenarios = scenario_messages().iter().map(|it| (it.says.as_str(), it.answers.clone()));
+    let scenarios = scenario_messages()
+        .iter()
+        .map(|it| (it.says.as_str(), it.answers.clone()));
     let (said, messages): (Vec<String>, Vec<Message>) = errors
         .chain(advice)
         .chain(xids)
         .chain(scenarios)
         .map(|(said, ids)| {
             let is_of_error = ids.iter().all(|id| id.starts_with("error/"));
-            let is_common = COMMON.contains(&said) || is_of_error && said.split(' ').count() <= SHORT;
+            let is_common =
+                COMMON.contains(&said) || is_of_error && said.split(' ').count() <= SHORT;
             let said = without_versions(said);
             let mut parts = said.split('*').map(str::to_owned);
             let first = parts.next().unwrap_or_default();
-            (first, Message { ids, is_common, rest: parts.collect() })
+            (
+                first,
+                Message {
+                    ids,
+                    is_common,
+                    rest: parts.collect(),
+                },
+            )
         })
         .unzip();
     let mut builder = AhoCorasick::builder();
-    (builder.ascii_case_insensitive(true).match_kind(MatchKind::Standard).build(said).ok(), messages)
+    (
+        builder
+            .ascii_case_insensitive(true)
+            .match_kind(MatchKind::Standard)
+            .build(said)
+            .ok(),
+        messages,
+    )
 });
 
 /// The errors, advice and scenarios whose messages a text has, by their ids: the longest message first.
@@ -114,7 +138,10 @@ pub(super) fn said(text: &str) -> Vec<String> {
     let told: Vec<String> = messages(text);
     let mut found = error::codes(text);
     let is_told = found.iter().any(|id| told.contains(id));
-    let explained: Vec<String> = told.iter().flat_map(|id| codes_in_messages_of(id)).collect();
+    let explained: Vec<String> = told
+        .iter()
+        .flat_map(|id| codes_in_messages_of(id))
+        .collect();
     found.retain(|id| !is_told || told.contains(id) || !is_ambiguous(id, &told));
     found.retain(|id| !explained.contains(id));
     found.extend(told);
@@ -129,7 +156,12 @@ pub(super) fn said(text: &str) -> Vec<String> {
 /// The errors that the messages of an advice name: it says more of them than they say.
 fn codes_in_messages_of(id: &str) -> impl Iterator<Item = String> {
     let about = advice_about(id).filter(|_| error::number(id).is_none());
-    about.into_iter().flat_map(|advice| advice.says.iter().flat_map(|said| codes_in_line(said, true)))
+    about.into_iter().flat_map(|advice| {
+        advice
+            .says
+            .iter()
+            .flat_map(|said| codes_in_line(said, true))
+    })
 }
 
 fn is_harmless(id: &str) -> bool {
@@ -139,36 +171,58 @@ fn is_harmless(id: &str) -> bool {
 /// Whether the number of an error was once that of another one, which was told.
 fn is_ambiguous(id: &str, told: &[String]) -> bool {
     let codes = error::number(id).map(error::by_number).unwrap_or_default();
-    codes.iter().any(|code| told.contains(&format!("error/{code}")))
+    codes
+        .iter()
+        .any(|code| told.contains(&format!("error/{code}")))
 }
 
 /// The terms of the errors that a text says.
 pub(super) fn terms(text: &str) -> Vec<Term> {
-    said(text).iter().filter_map(|id| error::number(id)).map(Term::error).collect()
+    said(text)
+        .iter()
+        .filter_map(|id| error::number(id))
+        .map(Term::error)
+        .collect()
 }
 
 /// The messages of a line with their lengths, without those inside a longer one.
 fn messages_in_line(line: &str, is_about_cuda: bool) -> Vec<(usize, String)> {
-    let (Some(automaton), messages) = &*MESSAGES else { return Vec::new() };
+    let (Some(automaton), messages) = &*MESSAGES else {
+        return Vec::new();
+    };
     let line = &without_versions(line);
     let whole = automaton.find_overlapping_iter(line).filter_map(|found| {
         let message = messages.get(found.pattern().as_usize())?;
-        let end = message.rest.iter().try_fold(found.end(), |from, part| end_behind_a_gap(line, from, part))?;
+        let end = message
+            .rest
+            .iter()
+            .try_fold(found.end(), |from, part| end_behind_a_gap(line, from, part))?;
         let length = found.len() + message.rest.iter().map(String::len).sum::<usize>();
-        Some(Found { start: found.start(), end, length, message }).filter(|_| is_whole(line, found.start(), end))
+        Some(Found {
+            start: found.start(),
+            end,
+            length,
+            message,
+        })
+        .filter(|_| is_whole(line, found.start(), end))
     });
     let found: Vec<Found<'_>> = whole.collect();
     let codes = codes_in_line(line, is_about_cuda);
     let lower = line.to_lowercase();
     let needs_cuda = OF_CUDA.iter().any(|word| lower.contains(word));
-    let is_of_cuda = is_about_cuda && !lower.contains("nvidia-container-cli") && !lower.contains("nvml");
+    let is_of_cuda =
+        is_about_cuda && !lower.contains("nvidia-container-cli") && !lower.contains("nvml");
     let mut longest: Vec<&Found<'_>> = found.iter().collect();
     longest.retain(|one| !found.iter().any(|other| one.is_part_of(other)));
     // `Unable to determine the device handle for GPU: Unknown Error`: a message of its own says more than two common words.
     let has_own = longest.iter().any(|one| !one.message.is_error());
     longest.retain(|one| !(has_own && one.message.is_common && one.message.is_error()));
     // `get invalid resource handle / invalid argument`: a sentence that leaves open which of two errors it was.
-    let errors: Vec<&Found<'_>> = longest.iter().copied().filter(|one| one.message.is_error()).collect();
+    let errors: Vec<&Found<'_>> = longest
+        .iter()
+        .copied()
+        .filter(|one| one.message.is_error())
+        .collect();
     let is_open = errors.len() > 1 && errors.iter().any(|one| !is_printed(line, one.start));
     longest
         .iter()
@@ -186,22 +240,36 @@ fn messages_in_line(line: &str, is_about_cuda: bool) -> Vec<(usize, String)> {
 
 /// Whether what begins here was printed: no word stands directly before it, as in `dies with out of memory`.
 fn is_printed(line: &str, start: usize) -> bool {
-    line.get(..start).is_some_and(|before| !before.trim_end().ends_with(char::is_alphanumeric))
+    line.get(..start)
+        .is_some_and(|before| !before.trim_end().ends_with(char::is_alphanumeric))
 }
 
 /// Where a part of a message ends that stands behind a gap.
 fn end_behind_a_gap(line: &str, from: usize, part: &str) -> Option<usize> {
     let word = line.get(from..)?.split(char::is_whitespace).next()?;
-    let gaps = word.char_indices().map(|(gap, _)| gap).chain([word.len()]).take(LONGEST_GAP + 1);
+    let gaps = word
+        .char_indices()
+        .map(|(gap, _)| gap)
+        .chain([word.len()])
+        .take(LONGEST_GAP + 1);
     let mut ends = gaps.map(|gap| (from + gap, from + gap + part.len()));
-    ends.find_map(|(start, end)| line.get(start..end).filter(|it| it.eq_ignore_ascii_case(part)).map(|_| end))
+    ends.find_map(|(start, end)| {
+        line.get(start..end)
+            .filter(|it| it.eq_ignore_ascii_case(part))
+            .map(|_| end)
+    })
 }
 
 /// A text with the names of libraries without their versions, and the kernel's Xid without the GPU: `libcublas.so` for
 /// `libcublas.so.12`, `Xid 79` for `Xid (PCI:0000:8a:00): 79`.
 fn without_versions(text: &str) -> String {
-    let xid = text.split_once("Xid (").and_then(|(before, rest)| Some((before, rest.split_once("): ")?.1)));
-    let text = &xid.map_or_else(|| text.replace("Xid: ", "Xid "), |(before, after)| format!("{before}Xid {after}"));
+    let xid = text
+        .split_once("Xid (")
+        .and_then(|(before, rest)| Some((before, rest.split_once("): ")?.1)));
+    let text = &xid.map_or_else(
+        || text.replace("Xid: ", "Xid "),
+        |(before, after)| format!("{before}Xid {after}"),
+    );
     let mut parts = text.split(".so.");
     let first = parts.next().unwrap_or_default().to_owned();
     parts.fold(first, |text, part| {
@@ -214,7 +282,9 @@ fn without_versions(text: &str) -> String {
 fn is_whole(line: &str, start: usize, end: usize) -> bool {
     let is_of_word = |letter: char| letter.is_ascii_alphanumeric();
     let (before, inside, after) = (line.get(..start), line.get(start..end), line.get(end..));
-    let (Some(before), Some(inside), Some(after)) = (before, inside, after) else { return false };
+    let (Some(before), Some(inside), Some(after)) = (before, inside, after) else {
+        return false;
+    };
     let goes_on_before = before.ends_with(is_of_word) && inside.starts_with(is_of_word);
     let goes_on_after = after.starts_with(is_of_word) && inside.ends_with(is_of_word);
     !(goes_on_before || goes_on_after)
@@ -227,42 +297,120 @@ mod tests {
     #[test]
     fn the_longest_message_is_the_one_that_was_said() {
         for (text, ids) in [
-            ("CUDA error: operation not permitted when stream is capturing", &["error/900"][..]),
+            (
+                "CUDA error: operation not permitted when stream is capturing",
+                &["error/900"][..],
+            ),
             ("CUDA error: operation not permitted", &["error/800"]),
-            ("CUDA error: operation not supported on global/shared address space", &["error/717"]),
+            (
+                "CUDA error: operation not supported on global/shared address space",
+                &["error/717"],
+            ),
             ("CUDA error: operation not supported", &["error/801"]),
             ("failed call to cuInit: UNKNOWN ERROR (303)", &["error/303"]),
             ("CUDA error: unknown error", &["error/999"]),
-            ("CUDA driver version is insufficient for CUDA runtime version", &["error/35"]),
-            ("RuntimeError: No CUDA GPUs are available", &["message/no-cuda-gpus"]),
-            ("Failed to initialize NVML: Unknown Error", &["message/nvml-unknown-error"]),
-            ("Failed to initialize NVML: Driver/library version mismatch", &["message/nvml-version-mismatch"]),
-            ("CUDA error 700: an illegal memory access was encountered", &["error/700"]),
+            (
+                "CUDA driver version is insufficient for CUDA runtime version",
+                &["error/35"],
+            ),
+            (
+                "RuntimeError: No CUDA GPUs are available",
+                &["message/no-cuda-gpus"],
+            ),
+            (
+                "Failed to initialize NVML: Unknown Error",
+                &["message/nvml-unknown-error"],
+            ),
+            (
+                "Failed to initialize NVML: Driver/library version mismatch",
+                &["message/nvml-version-mismatch"],
+            ),
+            (
+                "CUDA error 700: an illegal memory access was encountered",
+                &["error/700"],
+            ),
             ("CUDA error (10): invalid device ordinal", &["error/101"]),
-            ("error 900: operation not permitted when stream is capturing", &["error/900"]),
-            ("OSError: libcublas.so.12: cannot open shared object file: No such file", &["message/no-cuda-library"]),
-            ("OSError: libcuda.so.1: cannot open shared object file", &["message/no-nvidia-driver"]),
-            ("libcudnn_adv.so.9: cannot open shared object file", &["message/no-cuda-library"]),
-            ("nvrtc: error: failed to open nvrtc-builtins64_131.dll.", &["message/no-cuda-library"]),
-            ("Could not load library libcudnn_cnn_infer.so.8.", &["message/no-cuda-library"]),
-            ("libtorch_cuda_linalg.so: cannot open shared object file", &["message/extension-of-another-torch"]),
-            ("fatal   : Unsupported .version 8.7; current version is '8.4'", &["error/222"]),
-            ("Call to cuInit results in CUDA_ERROR_OUT_OF_MEMORY (2)", &["message/count-says-out-of-memory"]),
-            ("device: 'cuda:1' not in ['cpu', 'cuda:0']", &["message/comfyui-one-gpu"]),
-            ("host:27907:27907 [1] transport/nvls.cc:254 NCCL WARN Cuda failure", &["message/nccl-nvls-fails"]),
-            ("CUDA driver library cannot be found.", &["message/no-nvidia-driver"]),
-            ("NVRM: Xid (PCI:0000:3b:00): 48, pid=123", &["message/xid-ecc", "xid/48"]),
-            ("NVRM: Xid (PCI:0000:3b:00): 154, GPU recovery action changed", &["xid/154"]),
+            (
+                "error 900: operation not permitted when stream is capturing",
+                &["error/900"],
+            ),
+            (
+                "OSError: libcublas.so.12: cannot open shared object file: No such file",
+                &["message/no-cuda-library"],
+            ),
+            (
+                "OSError: libcuda.so.1: cannot open shared object file",
+                &["message/no-nvidia-driver"],
+            ),
+            (
+                "libcudnn_adv.so.9: cannot open shared object file",
+                &["message/no-cuda-library"],
+            ),
+            (
+                "nvrtc: error: failed to open nvrtc-builtins64_131.dll.",
+                &["message/no-cuda-library"],
+            ),
+            (
+                "Could not load library libcudnn_cnn_infer.so.8.",
+                &["message/no-cuda-library"],
+            ),
+            (
+                "libtorch_cuda_linalg.so: cannot open shared object file",
+                &["message/extension-of-another-torch"],
+            ),
+            (
+                "fatal   : Unsupported .version 8.7; current version is '8.4'",
+                &["error/222"],
+            ),
+            (
+                "Call to cuInit results in CUDA_ERROR_OUT_OF_MEMORY (2)",
+                &["message/count-says-out-of-memory"],
+            ),
+            (
+                "device: 'cuda:1' not in ['cpu', 'cuda:0']",
+                &["message/comfyui-one-gpu"],
+            ),
+            (
+                "host:27907:27907 [1] transport/nvls.cc:254 NCCL WARN Cuda failure",
+                &["message/nccl-nvls-fails"],
+            ),
+            (
+                "CUDA driver library cannot be found.",
+                &["message/no-nvidia-driver"],
+            ),
+            (
+                "NVRM: Xid (PCI:0000:3b:00): 48, pid=123",
+                &["message/xid-ecc", "xid/48"],
+            ),
+            (
+                "NVRM: Xid (PCI:0000:3b:00): 154, GPU recovery action changed",
+                &["xid/154"],
+            ),
             ("Xid: 74, NVLink", &["xid/74"]),
             (
                 "Unable to determine the device handle for GPU0000:01:00.0: Unknown Error",
                 &["message/nvml-no-device-handle"],
             ),
-            ("NVRM: API mismatch: the client has the version 535.54.03, but", &["message/nvml-version-mismatch"]),
-            ("nvidia-container-cli: ldcache error: open failed: /sbin/ldconfig.real", &["message/container-ldcache"]),
-            ("NCCL error, unhandled cuda error (run with NCCL_DEBUG=INFO for details)", &["message/nccl-cuda-error"]),
-            ("Unable to initialize backend 'tpu': no libtpu.so", &["message/jax-other-backends"]),
-            ("destroy_process_group() was not called before program exit, CUDA out of memory", &["error/2"]),
+            (
+                "NVRM: API mismatch: the client has the version 535.54.03, but",
+                &["message/nvml-version-mismatch"],
+            ),
+            (
+                "nvidia-container-cli: ldcache error: open failed: /sbin/ldconfig.real",
+                &["message/container-ldcache"],
+            ),
+            (
+                "NCCL error, unhandled cuda error (run with NCCL_DEBUG=INFO for details)",
+                &["message/nccl-cuda-error"],
+            ),
+            (
+                "Unable to initialize backend 'tpu': no libtpu.so",
+                &["message/jax-other-backends"],
+            ),
+            (
+                "destroy_process_group() was not called before program exit, CUDA out of memory",
+                &["error/2"],
+            ),
         ] {
             let found = said(text);
             assert!(found.iter().eq(ids), "{text}: {found:?}");
@@ -281,7 +429,10 @@ mod tests {
             "nvidia-container-cli: initialization error: nvml error: driver not loaded",
         ] {
             let found = said(text);
-            assert!(!found.iter().any(|id| id.starts_with("error/")), "{text}: {found:?}");
+            assert!(
+                !found.iter().any(|id| id.starts_with("error/")),
+                "{text}: {found:?}"
+            );
         }
     }
 }

@@ -21,20 +21,29 @@ static LINES: LazyLock<Vec<PythonLine>> = LazyLock::new(|| {
 /// The code that was measured of a line, by the id of its entry.
 pub fn measured_code(id: &str) -> Option<&'static str> {
     let name = id.strip_prefix("line/")?;
-    LINES.iter().find(|line| line.id == name).map(|line| line.ask.as_str())
+    LINES
+        .iter()
+        .find(|line| line.id == name)
+        .map(|line| line.ask.as_str())
 }
 
 /// The entries that a text as a whole is the name of, the one that is meant first. A name in its own capitals is meant
 /// rather than one in others, and code is the line that was measured only if it is that line.
 pub(super) fn find_named<'k>(text: &str, known: &'k Known) -> Vec<&'k KnownEntry> {
     let statement = statement_in(text);
-    if let Some(entry) = line_with_code(statement).and_then(|line| known.entry(&format!("line/{}", line.id))) {
+    if let Some(entry) =
+        line_with_code(statement).and_then(|line| known.entry(&format!("line/{}", line.id)))
+    {
         return vec![entry];
     }
     let spellings = spellings(text, statement);
     let same = [<str as PartialEq>::eq, str::eq_ignore_ascii_case].into_iter();
-    let named = same.flat_map(|is_same| spellings.iter().map(move |name| known.named(name, is_same)));
-    let mut found = named.map(Iterator::collect::<Vec<_>>).find(|found| !found.is_empty()).unwrap_or_default();
+    let named =
+        same.flat_map(|is_same| spellings.iter().map(move |name| known.named(name, is_same)));
+    let mut found = named
+        .map(Iterator::collect::<Vec<_>>)
+        .find(|found| !found.is_empty())
+        .unwrap_or_default();
     if found.is_empty()
         && let Some(function) = statement.strip_suffix("()")
     {
@@ -49,18 +58,28 @@ pub(super) fn find_named<'k>(text: &str, known: &'k Known) -> Vec<&'k KnownEntry
 /// was measured of them need not hold for the text.
 pub(super) fn find_function<'k>(text: &str, known: &'k Known) -> Vec<&'k KnownEntry> {
     let statement = statement_in(text);
-    let Some(function) = called_function(statement) else { return Vec::new() };
+    let Some(function) = called_function(statement) else {
+        return Vec::new();
+    };
     let mut lines: Vec<(bool, usize, &str)> = Vec::new();
     for line in LINES.iter() {
-        let is_named = line.id.split([',', '(']).next().is_some_and(|name| is_function(name, function));
+        let is_named = line
+            .id
+            .split([',', '('])
+            .next()
+            .is_some_and(|name| is_function(name, function));
         if is_named || called_function(&line.ask).is_some_and(|name| is_function(name, function)) {
             let distance = strsim::osa_distance(&squeeze(&line.ask), &squeeze(statement));
             lines.push((!is_named, distance, &line.id));
         }
     }
     lines.sort_unstable();
-    let lines = lines.into_iter().filter_map(|(_, _, id)| known.entry(&format!("line/{id}")));
-    let calls = known.named(function, <str as PartialEq>::eq).filter(|entry| entry.kind == KnownKind::Call);
+    let lines = lines
+        .into_iter()
+        .filter_map(|(_, _, id)| known.entry(&format!("line/{id}")));
+    let calls = known
+        .named(function, <str as PartialEq>::eq)
+        .filter(|entry| entry.kind == KnownKind::Call);
     lines.chain(calls).take(MOST_BESIDE).collect()
 }
 
@@ -72,24 +91,42 @@ fn is_function(measured: &str, called: &str) -> bool {
 
 /// Whether a text has the form of a module's name.
 fn is_module_name(text: &str) -> bool {
-    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._".contains(&byte))
+    !text.is_empty()
+        && text
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || b"._".contains(&byte))
 }
 
 /// What an import brings, without the name that it gets.
 fn imported_name(part: &str) -> String {
-    part.split(" as ").next().unwrap_or_default().trim().to_owned()
+    part.split(" as ")
+        .next()
+        .unwrap_or_default()
+        .trim()
+        .to_owned()
 }
 
 /// The statement of a text that is one import, and the modules that it names, each before the one that it is a part of.
 pub(super) fn find_import(text: &str) -> Option<(&str, Vec<String>)> {
     let statement = statement_in(text);
-    let named: Vec<String> = match statement.strip_prefix("from ").and_then(|rest| rest.split_once(" import ")) {
+    let named: Vec<String> = match statement
+        .strip_prefix("from ")
+        .and_then(|rest| rest.split_once(" import "))
+    {
         Some((module, names)) => names
             .trim_matches(['(', ')'])
             .split(',')
-            .map(|name| format!("{}.{}", module.trim(), imported_name(name)).trim_end_matches(".*").to_owned())
+            .map(|name| {
+                format!("{}.{}", module.trim(), imported_name(name))
+                    .trim_end_matches(".*")
+                    .to_owned()
+            })
             .collect(),
-        None => statement.strip_prefix("import ")?.split(',').map(imported_name).collect(),
+        None => statement
+            .strip_prefix("import ")?
+            .split(',')
+            .map(imported_name)
+            .collect(),
     };
     if !named.iter().all(|name| is_module_name(name)) {
         return None;
@@ -110,44 +147,73 @@ pub(super) fn find_import(text: &str) -> Option<(&str, Vec<String>)> {
 /// What is asked, without `python -c` and quotes.
 fn statement_in(text: &str) -> &str {
     let text = text.trim();
-    let command = ["python -c ", "python3 -c "].iter().find_map(|start| text.strip_prefix(start)).unwrap_or(text);
-    command.trim().trim_matches(|letter| "`'\"?;".contains(letter))
+    let command = ["python -c ", "python3 -c "]
+        .iter()
+        .find_map(|start| text.strip_prefix(start))
+        .unwrap_or(text);
+    command
+        .trim()
+        .trim_matches(|letter| "`'\"?;".contains(letter))
 }
 
 /// The measured line whose code this is, alone, behind its variables, or behind the lines that run before it.
 fn line_with_code(statement: &str) -> Option<&'static PythonLine> {
     let code = squeeze(statement);
     LINES.iter().find(|line| {
-        let set: String = line.env.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        let set: String = line
+            .env
+            .iter()
+            .map(|(name, value)| format!("{name}={value}"))
+            .collect();
         let ask = squeeze(&line.ask);
-        let whole = line.before.iter().map(|line| squeeze(line)).collect::<String>() + &ask;
-        [&ask, &whole].into_iter().any(|own| code == *own || code == squeeze(&set) + own)
+        let whole = line
+            .before
+            .iter()
+            .map(|line| squeeze(line))
+            .collect::<String>()
+            + &ask;
+        [&ask, &whole]
+            .into_iter()
+            .any(|own| code == *own || code == squeeze(&set) + own)
     })
 }
 
 /// Code without blanks and ends of lines, and with one kind of quotes.
 fn squeeze(code: &str) -> String {
-    code.replace('"', "'").chars().filter(|letter| !letter.is_whitespace() && *letter != ';').collect()
+    code.replace('"', "'")
+        .chars()
+        .filter(|letter| !letter.is_whitespace() && *letter != ';')
+        .collect()
 }
 
 /// The function that a statement calls first, if the statement is that call and what is called on its result.
 fn called_function(statement: &str) -> Option<&str> {
     let (assigned, call) = statement.split_once(" = ").unwrap_or(("", statement));
-    let call = if assigned.contains('(') { statement } else { call };
+    let call = if assigned.contains('(') {
+        statement
+    } else {
+        call
+    };
     let call = call.strip_prefix("with ").unwrap_or(call);
     let (function, _) = call.split_once('(')?;
-    let is_path = function.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._".contains(&byte));
+    let is_path = function
+        .bytes()
+        .all(|byte| byte.is_ascii_alphanumeric() || b"._".contains(&byte));
     let mut depth = 0_u32;
-    let mut rest = call.char_indices().skip_while(|(_, letter)| *letter != '(').find_map(|(index, letter)| {
-        match letter {
-            '(' => depth += 1,
-            ')' => depth = depth.saturating_sub(1),
-            _ => {}
-        }
-        (depth == 0).then(|| call.get(index + 1..).unwrap_or_default().trim_start())
-    })?;
+    let mut rest = call
+        .char_indices()
+        .skip_while(|(_, letter)| *letter != '(')
+        .find_map(|(index, letter)| {
+            match letter {
+                '(' => depth += 1,
+                ')' => depth = depth.saturating_sub(1),
+                _ => {}
+            }
+            (depth == 0).then(|| call.get(index + 1..).unwrap_or_default().trim_start())
+        })?;
     rest = rest.trim_end_matches(':');
-    (is_path && !function.is_empty() && (rest.is_empty() || rest.starts_with(['.', '[', ';']))).then_some(function)
+    (is_path && !function.is_empty() && (rest.is_empty() || rest.starts_with(['.', '[', ';'])))
+        .then_some(function)
 }
 
 /// The names that a text may mean: as it was typed, as what an import brings, with and without `torch.`, and the variable
@@ -162,26 +228,46 @@ fn spellings(text: &str, statement: &str) -> Vec<String> {
     // `cuda-pitfalls doctor --pid 1` and `doctor --pid` are about `doctor`.
     found.extend(match words.as_slice() {
         ["cuda-pitfalls", command, ..] => Some(format!("cuda-pitfalls {command}")),
-        [command, option, ..] if option.starts_with("--") => Some(format!("cuda-pitfalls {command}")),
+        [command, option, ..] if option.starts_with("--") => {
+            Some(format!("cuda-pitfalls {command}"))
+        }
         _ => None,
     });
     let is_statement = !statement.contains(['\n', ';', '(']);
-    let (line, _) = text.split_once(" as ").filter(|_| is_statement).unwrap_or((text, ""));
-    match line.strip_prefix("from ").and_then(|rest| rest.split_once(" import ")) {
-        Some((module, name)) => found.extend([format!("{module}.{name}"), format!("import {module}.{name}")]),
+    let (line, _) = text
+        .split_once(" as ")
+        .filter(|_| is_statement)
+        .unwrap_or((text, ""));
+    match line
+        .strip_prefix("from ")
+        .and_then(|rest| rest.split_once(" import "))
+    {
+        Some((module, name)) => found.extend([
+            format!("{module}.{name}"),
+            format!("import {module}.{name}"),
+        ]),
         None => found.push(line.to_owned()),
     }
     for index in 0..found.len() {
-        let Some(name) = found.get(index).cloned() else { continue };
+        let Some(name) = found.get(index).cloned() else {
+            continue;
+        };
         found.push(format!("torch.{name}"));
         found.extend(name.strip_prefix("torch.").map(str::to_owned));
         found.extend((!name.contains(' ')).then(|| format!("import {name}")));
     }
-    let (variable, value) = text.trim_start_matches("export ").split_once('=').unwrap_or((text, ""));
-    let variable = variable.trim_start_matches(|letter| "${".contains(letter)).trim_end_matches('}');
+    let (variable, value) = text
+        .trim_start_matches("export ")
+        .split_once('=')
+        .unwrap_or((text, ""));
+    let variable = variable
+        .trim_start_matches(|letter| "${".contains(letter))
+        .trim_end_matches('}');
     // A sentence may begin with a variable that is set.
     if variable.contains('_')
-        && variable.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+        && variable
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
         && !value.contains(' ')
     {
         found.push(variable.to_owned());
@@ -194,19 +280,38 @@ fn spellings(text: &str, statement: &str) -> Vec<String> {
 pub(super) fn within<'k>(query: &Query, known: &'k Known) -> Vec<&'k KnownEntry> {
     let terms = query.terms.iter().filter(|term| term.is_name);
     let mut names: BTreeSet<String> = terms.map(|term| term.text.clone()).collect();
-    let words: Vec<&str> =
-        query.said.split_whitespace().map(|word| word.trim_matches(['`', '\'', '"', ',', ';', ':'])).collect();
-    names.extend(words.windows(2).filter(|pair| pair.first() == Some(&"import")).map(|pair| pair.join(" ")));
-    let imports = words.windows(4).filter(|four| four.first() == Some(&"from") && four.get(2) == Some(&"import"));
+    let words: Vec<&str> = query
+        .said
+        .split_whitespace()
+        .map(|word| word.trim_matches(['`', '\'', '"', ',', ';', ':']))
+        .collect();
+    names.extend(
+        words
+            .windows(2)
+            .filter(|pair| pair.first() == Some(&"import"))
+            .map(|pair| pair.join(" ")),
+    );
+    let imports = words
+        .windows(4)
+        .filter(|four| four.first() == Some(&"from") && four.get(2) == Some(&"import"));
     names.extend(imports.map(|four| four.join(" ")));
     let kinds: &[KnownKind] = match query.is_pasted {
         // A traceback names a dozen calls that are in order.
         true => &[KnownKind::Variable, KnownKind::Line],
         false => &[KnownKind::Variable, KnownKind::Line, KnownKind::Call],
     };
-    let of_kinds = known.entries.iter().filter(|entry| kinds.contains(&entry.kind));
-    let mut found: Vec<&KnownEntry> =
-        of_kinds.filter(|entry| entry.names.iter().any(|name| names.contains(&name.to_lowercase()))).collect();
+    let of_kinds = known
+        .entries
+        .iter()
+        .filter(|entry| kinds.contains(&entry.kind));
+    let mut found: Vec<&KnownEntry> = of_kinds
+        .filter(|entry| {
+            entry
+                .names
+                .iter()
+                .any(|name| names.contains(&name.to_lowercase()))
+        })
+        .collect();
     found.sort_by_key(|entry| kinds.iter().position(|kind| *kind == entry.kind));
     found.truncate(MOST_BESIDE);
     found

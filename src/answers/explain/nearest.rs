@@ -42,7 +42,11 @@ impl LabelledText {
     /// A text with the ids of its answers, the best first. Its `source` is its thread, or the name of the program's own.
     pub fn new(source: &str, text: &str, answers: Vec<String>) -> LabelledText {
         let is_own = !source.starts_with("http");
-        LabelledText { terms: keys(&Query::parse(text)), answers, is_own }
+        LabelledText {
+            terms: keys(&Query::parse(text)),
+            answers,
+            is_own,
+        }
     }
 }
 
@@ -73,19 +77,37 @@ pub(super) struct NearestTexts<'t> {
 
 /// The terms of a query as they are in the file: a name behind `=`, a pair behind `|`.
 fn keys(query: &Query) -> BTreeSet<String> {
-    let pairs = query.pairs.iter().map(|(one, other)| format!("{PAIR_MARK}{one} {other}"));
-    query.terms.iter().chain(&query.code).map(key).chain(pairs).collect()
+    let pairs = query
+        .pairs
+        .iter()
+        .map(|(one, other)| format!("{PAIR_MARK}{one} {other}"));
+    query
+        .terms
+        .iter()
+        .chain(&query.code)
+        .map(key)
+        .chain(pairs)
+        .collect()
 }
 
 fn key(term: &Term) -> String {
-    if term.is_name { format!("={}", term.text) } else { term.text.clone() }
+    if term.is_name {
+        format!("={}", term.text)
+    } else {
+        term.text.clone()
+    }
 }
 
 /// The square of what a term weighs that so many of all texts have.
 fn weight(key: &str, with: usize, all: usize) -> f64 {
     let (all, with) = (all as f64, with as f64);
     let rarity = (1.0 + (all - with + 0.5) / (with + 0.5)).ln();
-    (if key.starts_with(PAIR_MARK) { PAIR * rarity } else { rarity }).powi(2)
+    (if key.starts_with(PAIR_MARK) {
+        PAIR * rarity
+    } else {
+        rarity
+    })
+    .powi(2)
 }
 
 fn indices(list: &str) -> impl Iterator<Item = usize> + '_ {
@@ -106,21 +128,39 @@ pub fn ranking<'a>(texts: impl Iterator<Item = &'a LabelledText>) -> String {
     }
     terms.retain(|term, texts| texts.len() > 1 || !term.starts_with(PAIR_MARK));
     let weighed = texts.iter().map(|text| {
-        let known = text.terms.iter().filter_map(|term| terms.get(term.as_str()).map(|with| (term, with.len())));
-        let weight: f64 = known.map(|(term, with)| weight(term, with, texts.len())).sum();
-        let own = text.answers.iter().filter_map(|answer| answers.iter().position(|known| *known == answer));
-        ((weight.sqrt() * 100.0).round() / 100.0, own.map(|index| index.to_string()).collect::<Vec<_>>().join(" "))
+        let known = text
+            .terms
+            .iter()
+            .filter_map(|term| terms.get(term.as_str()).map(|with| (term, with.len())));
+        let weight: f64 = known
+            .map(|(term, with)| weight(term, with, texts.len()))
+            .sum();
+        let own = text
+            .answers
+            .iter()
+            .filter_map(|answer| answers.iter().position(|known| *known == answer));
+        (
+            (weight.sqrt() * 100.0).round() / 100.0,
+            own.map(|index| index.to_string())
+                .collect::<Vec<_>>()
+                .join(" "),
+        )
     });
     let lists = [
         list("answers", answers.iter()),
         list("texts", weighed),
-        list("terms", terms.iter().map(|(term, texts)| (term, texts.join(" ")))),
+        list(
+            "terms",
+            terms.iter().map(|(term, texts)| (term, texts.join(" "))),
+        ),
     ];
     format!("{{\"own\": {own},\n{}}}\n", lists.join(",\n"))
 }
 
 fn list(name: &str, all: impl Iterator<Item = impl serde::Serialize>) -> String {
-    let lines: Vec<String> = all.map(|one| serde_json::to_string(&one).unwrap_or_default()).collect();
+    let lines: Vec<String> = all
+        .map(|one| serde_json::to_string(&one).unwrap_or_default())
+        .collect();
     format!("\"{name}\": [\n{}\n]", lines.join(",\n"))
 }
 
@@ -144,20 +184,41 @@ impl<'t> Ranking<'t> {
     pub(super) fn neighbours(&self, query: &Query) -> NearestTexts<'t> {
         let mut votes: BTreeMap<&str, f64> = BTreeMap::new();
         let (mut inside, mut outside) = (0.0, 0.0);
-        for (index, (nearness, (_, answers))) in self.nearness(query).into_iter().zip(&self.texts).enumerate() {
+        for (index, (nearness, (_, answers))) in self
+            .nearness(query)
+            .into_iter()
+            .zip(&self.texts)
+            .enumerate()
+        {
             let of_share = if index < self.own { 1.0 } else { OWN_SHARE };
-            *if answers.is_empty() { &mut outside } else { &mut inside } += of_share * nearness.powi(3);
+            *if answers.is_empty() {
+                &mut outside
+            } else {
+                &mut inside
+            } += of_share * nearness.powi(3);
             for (rank, answer) in indices(answers).enumerate().take_while(|_| nearness > 0.0) {
-                let of_rank = OF_RANK.get(rank).or(OF_RANK.last()).copied().unwrap_or_default();
+                let of_rank = OF_RANK
+                    .get(rank)
+                    .or(OF_RANK.last())
+                    .copied()
+                    .unwrap_or_default();
                 if let Some(id) = self.answers.get(answer) {
                     *votes.entry(id).or_default() += of_rank * nearness.powi(2);
                 }
             }
         }
-        let others = self.texts.iter().take(self.own).filter(|(_, answers)| answers.is_empty()).count();
+        let others = self
+            .texts
+            .iter()
+            .take(self.own)
+            .filter(|(_, answers)| answers.is_empty())
+            .count();
         // As many are about something else as have answers, for the share.
         outside *= (self.own - others) as f64 / others.max(1) as f64;
-        NearestTexts { votes, share: (inside - outside) / (inside + outside + HARDLY_LIKE) }
+        NearestTexts {
+            votes,
+            share: (inside - outside) / (inside + outside + HARDLY_LIKE),
+        }
     }
 
     /// How near each text is: the cosine of the angle between its weighed terms and those of the query.
@@ -179,7 +240,13 @@ impl<'t> Ranking<'t> {
         }
         let weighed = shared.into_iter().zip(&self.texts);
         weighed
-            .map(|(shared, (weight, _))| if shared > 0.0 { shared / (weight * f64::sqrt(whole)) } else { 0.0 })
+            .map(|(shared, (weight, _))| {
+                if shared > 0.0 {
+                    shared / (weight * f64::sqrt(whole))
+                } else {
+                    0.0
+                }
+            })
             .collect()
     }
 
@@ -187,22 +254,36 @@ impl<'t> Ranking<'t> {
     fn looked_up(&self, key: &str) -> Option<&'t str> {
         let index = self.terms.binary_search_by(|(known, _)| (*known).cmp(key));
         let found = index.ok().and_then(|index| self.terms.get(index));
-        found.or_else(|| self.spelt_nearly(key)).map(|(_, texts)| *texts)
+        found
+            .or_else(|| self.spelt_nearly(key))
+            .map(|(_, texts)| *texts)
     }
 
     fn spelt_nearly(&self, key: &str) -> Option<&(&'t str, &'t str)> {
         let length = key.chars().count();
         // A number that is wrong by a digit is another error or GPU. Short words have too many neighbours.
-        if length < SHORTEST_NEAR || key.starts_with(PAIR_MARK) || key.bytes().any(|byte| byte.is_ascii_digit()) {
+        if length < SHORTEST_NEAR
+            || key.starts_with(PAIR_MARK)
+            || key.bytes().any(|byte| byte.is_ascii_digit())
+        {
             return None;
         }
         let reach = if length < FAR_FROM { 1 } else { 2 };
         let start: String = key.chars().take(2).collect();
-        let from = self.terms.partition_point(|(known, _)| *known < start.as_str());
-        let alike = self.terms.iter().skip(from).take_while(|(known, _)| known.starts_with(&start));
+        let from = self
+            .terms
+            .partition_point(|(known, _)| *known < start.as_str());
+        let alike = self
+            .terms
+            .iter()
+            .skip(from)
+            .take_while(|(known, _)| known.starts_with(&start));
         let alike = alike.filter(|(known, _)| known.chars().count().abs_diff(length) <= reach);
         let alike = alike.map(|known| (strsim::osa_distance(known.0, key), known));
-        alike.filter(|(distance, _)| *distance <= reach).min_by_key(|(distance, _)| *distance).map(|(_, known)| known)
+        alike
+            .filter(|(distance, _)| *distance <= reach)
+            .min_by_key(|(distance, _)| *distance)
+            .map(|(_, known)| known)
     }
 }
 
@@ -212,13 +293,20 @@ mod tests {
 
     fn texts() -> Vec<LabelledText> {
         [
-            ("the mask is ignored after import torch", &["framework/late-mask", "symptom/mask-ignored"][..]),
+            (
+                "the mask is ignored after import torch",
+                &["framework/late-mask", "symptom/mask-ignored"][..],
+            ),
             ("the mask is ignored", &["visibility/late-mask"]),
             ("memory is freed too late", &["memory/late"]),
             ("the carnival mask is too expensive", &[]),
         ]
         .map(|(text, answers)| {
-            LabelledText::new("https://a.thread", text, answers.iter().map(|id| (*id).to_owned()).collect())
+            LabelledText::new(
+                "https://a.thread",
+                text,
+                answers.iter().map(|id| (*id).to_owned()).collect(),
+            )
         })
         .to_vec()
     }
@@ -226,17 +314,27 @@ mod tests {
     #[test]
     fn the_nearest_texts_vote_for_their_answers_by_rank() {
         let text = ranking(texts().iter());
-        let found = Ranking::parse(&text).unwrap().neighbours(&Query::parse("mask ignored after import torch"));
+        let found = Ranking::parse(&text)
+            .unwrap()
+            .neighbours(&Query::parse("mask ignored after import torch"));
         let vote = |id: &str| found.votes.get(id).copied().unwrap_or_default();
-        assert!(vote("framework/late-mask") > vote("visibility/late-mask"), "{found:?}");
-        assert!((vote("symptom/mask-ignored") - 0.7 * vote("framework/late-mask")).abs() < 1e-9, "{found:?}");
+        assert!(
+            vote("framework/late-mask") > vote("visibility/late-mask"),
+            "{found:?}"
+        );
+        assert!(
+            (vote("symptom/mask-ignored") - 0.7 * vote("framework/late-mask")).abs() < 1e-9,
+            "{found:?}"
+        );
         assert!(found.share > 0.9, "{found:?}");
     }
 
     #[test]
     fn a_text_about_something_else_is_told_by_its_neighbours() {
         let text = ranking(texts().iter());
-        let found = Ranking::parse(&text).unwrap().neighbours(&Query::parse("expensive carnival mask"));
+        let found = Ranking::parse(&text)
+            .unwrap()
+            .neighbours(&Query::parse("expensive carnival mask"));
         assert!(found.share < -0.5, "{found:?}");
     }
 
@@ -254,6 +352,10 @@ mod tests {
         let source = cuda_pitfalls_scenarios::RANKING;
         let ranking = Ranking::parse(source).unwrap();
         assert!(ranking.texts.len() > 1000 && ranking.terms.len() > 5000);
-        assert!(source.len() + cuda_pitfalls_scenarios::KNOWN.len() <= 2_000_000, "{} bytes", source.len());
+        assert!(
+            source.len() + cuda_pitfalls_scenarios::KNOWN.len() <= 2_000_000,
+            "{} bytes",
+            source.len()
+        );
     }
 }

@@ -54,14 +54,25 @@ impl Query {
         }
         let plain = without_boilerplate(text);
         let query = Query::with(plain.trim(), "", false);
-        Query { errors: message::said(&plain), line: text.trim().to_owned(), ..query }
+        Query {
+            errors: message::said(&plain),
+            line: text.trim().to_owned(),
+            ..query
+        }
     }
 
     /// A traceback, a log or an error message: of it only what matters is looked up, no paths, addresses and times.
     pub fn pasted(text: &str) -> Query {
-        let line = if text.len() <= MOST_LETTERS { text.trim() } else { "" };
+        let line = if text.len() <= MOST_LETTERS {
+            text.trim()
+        } else {
+            ""
+        };
         let text = without_boilerplate(text);
-        let mut lines: Vec<String> = text.lines().map(|line| line.chars().take(MOST_LETTERS).collect()).collect();
+        let mut lines: Vec<String> = text
+            .lines()
+            .map(|line| line.chars().take(MOST_LETTERS).collect())
+            .collect();
         let is_log = lines.len() > 3;
         if lines.len() > 2 * MOST_LINES {
             // What a program goes on to say must not hide its error.
@@ -70,13 +81,15 @@ impl Query {
         let mut said: Vec<String> = Vec::new();
         let mut code: Vec<String> = Vec::new();
         // Of a log a line of code may only quote a message.
-        let printed = lines.iter().filter(|line| !(is_place(line) || is_log && is_code(line)));
-        let errors = message::said(&printed.cloned().collect::<Vec<_>>().join("\n"));
-        for line in lines
+        let printed = lines
             .iter()
-            .take(MOST_LINES)
-            .chain(lines.iter().skip(MOST_LINES.max(lines.len().saturating_sub(MOST_LINES))))
-        {
+            .filter(|line| !(is_place(line) || is_log && is_code(line)));
+        let errors = message::said(&printed.cloned().collect::<Vec<_>>().join("\n"));
+        for line in lines.iter().take(MOST_LINES).chain(
+            lines
+                .iter()
+                .skip(MOST_LINES.max(lines.len().saturating_sub(MOST_LINES))),
+        ) {
             let kept = without_places(line);
             if let Some(package) = package_of(line) {
                 code.push(package);
@@ -92,13 +105,24 @@ impl Query {
         }
         // An error is said last, and again and again: what comes last is what the program ended by.
         said.dedup();
-        Query { errors, line: line.to_owned(), ..Query::with(&said.join(" \n "), &code.join(" \n "), true) }
+        Query {
+            errors,
+            line: line.to_owned(),
+            ..Query::with(&said.join(" \n "), &code.join(" \n "), true)
+        }
     }
 
     fn with(said: &str, code: &str, is_pasted: bool) -> Query {
         let words = said.split_whitespace().collect::<Vec<_>>().join(" ");
-        let mut query = Query { words, is_pasted, said: said.to_owned(), ..Query::default() };
-        let names = said.split(|c: char| !c.is_alphanumeric() && c != '_').filter(|word| word.contains('_'));
+        let mut query = Query {
+            words,
+            is_pasted,
+            said: said.to_owned(),
+            ..Query::default()
+        };
+        let names = said
+            .split(|c: char| !c.is_alphanumeric() && c != '_')
+            .filter(|word| word.contains('_'));
         query.misspelt = misspelt(names.filter(|word| meant_by(&word.to_uppercase()).is_some()));
         let meant: Vec<&str> = query.misspelt.values().map(String::as_str).collect();
         let found = terms_of_people(&[said, &meant.join(" ")].join(" "));
@@ -107,15 +131,35 @@ impl Query {
         query.code = terms_of_code(code).into_iter().collect();
         query.platform = foreign::platform(said);
         let lower = format!("{said} {code}").to_lowercase();
-        let words: BTreeSet<&str> = lower.split(|c: char| !c.is_alphanumeric() && c != '_').collect();
-        let is_said = |word: &String| words.contains(word.as_str()) || (word.contains('.') && lower.contains(word));
-        let named: Vec<&Framework> = frameworks().iter().filter(|it| it.words.iter().any(is_said)).collect();
-        query.frameworks = named.iter().filter_map(|framework| framework.tag.as_deref()).collect();
-        let python = ["os.environ", "import ", "traceback", "runtimeerror", "python", ".py"];
-        query.is_python = !query.frameworks.is_empty() || python.iter().any(|word| lower.contains(word));
+        let words: BTreeSet<&str> = lower
+            .split(|c: char| !c.is_alphanumeric() && c != '_')
+            .collect();
+        let is_said = |word: &String| {
+            words.contains(word.as_str()) || (word.contains('.') && lower.contains(word))
+        };
+        let named: Vec<&Framework> = frameworks()
+            .iter()
+            .filter(|it| it.words.iter().any(is_said))
+            .collect();
+        query.frameworks = named
+            .iter()
+            .filter_map(|framework| framework.tag.as_deref())
+            .collect();
+        let python = [
+            "os.environ",
+            "import ",
+            "traceback",
+            "runtimeerror",
+            "python",
+            ".py",
+        ];
+        query.is_python =
+            !query.frameworks.is_empty() || python.iter().any(|word| lower.contains(word));
         query.is_c = query.frameworks.is_empty()
             && query.terms.iter().chain(&query.code).any(|term| {
-                term.is_name && cuda_pitfalls_calls::all().any(|call| call.name.eq_ignore_ascii_case(&term.text))
+                term.is_name
+                    && cuda_pitfalls_calls::all()
+                        .any(|call| call.name.eq_ignore_ascii_case(&term.text))
             });
         query
     }
@@ -124,7 +168,8 @@ impl Query {
     pub(super) fn is_about_cuda(&self) -> bool {
         let lower = self.said.to_lowercase();
         let has_name = [
-            "cuda", "nvidia", "nvml", "gpu", "cupy", "numba", "vram", "mig", "device", "cuinit", "vllm", "ollama", "显",
+            "cuda", "nvidia", "nvml", "gpu", "cupy", "numba", "vram", "mig", "device", "cuinit",
+            "vllm", "ollama", "显",
         ];
         !self.frameworks.is_empty() || has_name.iter().any(|name| lower.contains(name))
     }
@@ -133,17 +178,33 @@ impl Query {
 /// Whether a line only says where something is: of it no word is about what happened.
 fn is_place(line: &str) -> bool {
     let line = line.trim_start();
-    line.starts_with("File \"") || line.starts_with("at /") || line.starts_with('#') || line.starts_with("--- ")
+    line.starts_with("File \"")
+        || line.starts_with("at /")
+        || line.starts_with('#')
+        || line.starts_with("--- ")
 }
 
 fn is_message(line: &str) -> bool {
     let lower = line.to_lowercase();
     let is_exception = line.split_once(':').is_some_and(|(kind, _)| {
         let kind = kind.rsplit('.').next().unwrap_or_default();
-        ["Error", "Exception", "Warning", "Interrupt"].iter().any(|end| kind.ends_with(end)) && !kind.contains(' ')
+        ["Error", "Exception", "Warning", "Interrupt"]
+            .iter()
+            .any(|end| kind.ends_with(end))
+            && !kind.contains(' ')
     });
     is_exception
-        || ["error", "fail", "warn", "cuda", "nvml", "nccl", "out of memory"].iter().any(|word| lower.contains(word))
+        || [
+            "error",
+            "fail",
+            "warn",
+            "cuda",
+            "nvml",
+            "nccl",
+            "out of memory",
+        ]
+        .iter()
+        .any(|word| lower.contains(word))
 }
 
 /// Whether a line is of a program: it is indented, as tracebacks show lines.
@@ -153,7 +214,10 @@ fn is_code(line: &str) -> bool {
 
 /// The package of a line of a traceback: `torch` of `…/site-packages/torch/cuda/__init__.py`.
 fn package_of(line: &str) -> Option<String> {
-    let after = ["site-packages/", "dist-packages/"].iter().find_map(|folder| line.split_once(folder))?.1;
+    let after = ["site-packages/", "dist-packages/"]
+        .iter()
+        .find_map(|folder| line.split_once(folder))?
+        .1;
     let package = after.split(['/', '"']).next()?;
     Some(package.to_owned())
 }
@@ -163,12 +227,18 @@ fn without_places(line: &str) -> String {
     let mut kept: Vec<&str> = line.split_whitespace().collect();
     kept.retain(|word| {
         let bare = word.trim_matches(|letter: char| !letter.is_alphanumeric() && letter != '/');
-        let is_path = bare.matches('/').count() >= 2 || bare.contains("://") || bare.starts_with('/');
-        let is_address =
-            bare.starts_with("0x") || (bare.len() > 12 && bare.bytes().all(|byte| byte.is_ascii_hexdigit()));
-        let has_time = bare.matches(':').count() >= 2 && bare.bytes().next().is_some_and(|byte| byte.is_ascii_digit());
-        let is_date =
-            bare.len() >= 8 && bare.matches('-').count() == 2 && bare.bytes().all(|b| b.is_ascii_digit() || b == b'-');
+        let is_path =
+            bare.matches('/').count() >= 2 || bare.contains("://") || bare.starts_with('/');
+        let is_address = bare.starts_with("0x")
+            || (bare.len() > 12 && bare.bytes().all(|byte| byte.is_ascii_hexdigit()));
+        let has_time = bare.matches(':').count() >= 2
+            && bare
+                .bytes()
+                .next()
+                .is_some_and(|byte| byte.is_ascii_digit());
+        let is_date = bare.len() >= 8
+            && bare.matches('-').count() == 2
+            && bare.bytes().all(|b| b.is_ascii_digit() || b == b'-');
         // A name of C++ in which a library was built.
         let is_mangled = bare.starts_with("_Z") || bare.starts_with("frame");
         !(is_path || is_address || has_time || is_date || is_mangled)
@@ -195,17 +265,37 @@ RuntimeError: Cannot re-initialize CUDA in forked subprocess. To use CUDA with m
         let query = Query::parse(TRACEBACK);
         assert!(query.is_pasted && query.is_python);
         assert_eq!(query.frameworks, ["pytorch"]);
-        assert!(query.words.starts_with("RuntimeError: Cannot re-initialize CUDA"), "{}", query.words);
-        let has = |text: &str| query.terms.iter().chain(&query.code).any(|term| term.text == text);
+        assert!(
+            query
+                .words
+                .starts_with("RuntimeError: Cannot re-initialize CUDA"),
+            "{}",
+            query.words
+        );
+        let has = |text: &str| {
+            query
+                .terms
+                .iter()
+                .chain(&query.code)
+                .any(|term| term.text == text)
+        };
         assert!(has("spawn") && has("torch.zeros"));
-        assert!(!has("somebody") && !has("conda") && !has("error 700"), "{:?}", query.terms);
+        assert!(
+            !has("somebody") && !has("conda") && !has("error 700"),
+            "{:?}",
+            query.terms
+        );
     }
 
     #[test]
     fn an_error_is_found_before_a_long_rest_and_behind_a_long_beginning() {
         let noise = "step 17 took 3 seconds\n".repeat(5000);
         let error = "RuntimeError: CUDA error: an illegal memory access was encountered\n";
-        for log in [format!("{noise}{error}"), format!("{error}{noise}"), format!("{noise}{error}{noise}")] {
+        for log in [
+            format!("{noise}{error}"),
+            format!("{error}{noise}"),
+            format!("{noise}{error}{noise}"),
+        ] {
             assert!(Query::pasted(&log).words.contains("illegal memory access"));
         }
     }
@@ -213,7 +303,10 @@ RuntimeError: Cannot re-initialize CUDA in forked subprocess. To use CUDA with m
     #[test]
     fn addresses_times_and_links_are_dropped() {
         let line = "2026-01-01 12:00:01 E0306 cuda_driver.cc:148] failed at 0x7f00: see https://x.org/700 /a/b.so";
-        assert_eq!(without_places(line), "E0306 cuda_driver.cc:148] failed at see");
+        assert_eq!(
+            without_places(line),
+            "E0306 cuda_driver.cc:148] failed at see"
+        );
     }
 
     #[test]
@@ -221,7 +314,10 @@ RuntimeError: Cannot re-initialize CUDA in forked subprocess. To use CUDA with m
         assert!(Query::parse("cudaSetDevice").is_c && !Query::parse("cudaSetDevice").is_python);
         assert!(!Query::parse("torch calls cudaSetDevice").is_c);
         assert!(
-            ["", "what is it"].map(Query::parse).iter().all(|query| query.terms.is_empty() && query.code.is_empty())
+            ["", "what is it"]
+                .map(Query::parse)
+                .iter()
+                .all(|query| query.terms.is_empty() && query.code.is_empty())
         );
     }
 }

@@ -13,11 +13,17 @@ pub(super) struct Term {
 
 impl Term {
     pub(super) fn word(text: &str) -> Term {
-        Term { text: text.to_owned(), is_name: false }
+        Term {
+            text: text.to_owned(),
+            is_name: false,
+        }
     }
 
     pub(super) fn name(text: &str) -> Term {
-        Term { text: text.to_lowercase(), is_name: true }
+        Term {
+            text: text.to_lowercase(),
+            is_name: true,
+        }
     }
 
     /// The term of an error, however it was written.
@@ -36,11 +42,16 @@ pub(super) fn pieces(text: &str) -> Vec<String> {
     while let Some(letter) = letters.next() {
         let before = last.replace(letter);
         let next_is_digit = letters.peek().is_some_and(char::is_ascii_digit);
-        let next_is_name = letters.peek().is_some_and(|next| next.is_ascii_alphabetic() || *next == '_');
+        let next_is_name = letters
+            .peek()
+            .is_some_and(|next| next.is_ascii_alphabetic() || *next == '_');
         let is_inside = letter.is_alphanumeric()
             || letter == '_'
             || (letter == '.' && next_is_name && !piece.is_empty())
-            || (letter == '-' && piece.is_empty() && before.is_none_or(|it| "=\"', ".contains(it)) && next_is_digit)
+            || (letter == '-'
+                && piece.is_empty()
+                && before.is_none_or(|it| "=\"', ".contains(it))
+                && next_is_digit)
             || (letter == '\'' && next_is_name && !piece.is_empty());
         if is_inside {
             piece.push(letter);
@@ -58,5 +69,7 @@ pub(super) fn pieces(text: &str) -> Vec<String> {
 pub(super) fn pairs(terms: &[Term]) -> BTreeSet<(String, String)> {
     let words: Vec<&Term> = terms.iter().filter(|term| !term.is_name).collect();
     let neighbours = words.iter().zip(words.iter().skip(1));
-    neighbours.map(|(one, other)| (one.text.clone(), other.text.clone())).collect()
+    neighbours
+        .map(|(one, other)| (one.text.clone(), other.text.clone()))
+        .collect()
 }

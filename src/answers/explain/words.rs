@@ -28,7 +28,8 @@ times case things sort kind today yesterday found look looks looking happen happ
 properly correctly correct okay expected work works working won't don't doesn't didn't isn't mib kib gib mb gb kb \
 byte torch2";
 
-static STOPPED: LazyLock<BTreeSet<String>> = LazyLock::new(|| STOP.split_whitespace().map(stem).collect());
+static STOPPED: LazyLock<BTreeSet<String>> =
+    LazyLock::new(|| STOP.split_whitespace().map(stem).collect());
 
 static LISTS: LazyLock<Synonyms> = LazyLock::new(|| toml::from_str(SYNONYMS).unwrap_or_default());
 
@@ -56,9 +57,13 @@ fn terms_with(text: &str, errors: Vec<Term>) -> Vec<Term> {
     let pieces = pieces(text);
     for (place, piece) in pieces.iter().enumerate() {
         if let Some(number) = piece.parse::<u32>().ok().filter(|_| piece.len() <= 5) {
-            let before = place.checked_sub(1).and_then(|before| pieces.get(before)).map(|it| it.to_lowercase());
-            if let Some("gpu" | "gpus" | "cuda" | "device" | "card" | "id" | "setdevice" | "set_device") =
-                before.as_deref()
+            let before = place
+                .checked_sub(1)
+                .and_then(|before| pieces.get(before))
+                .map(|it| it.to_lowercase());
+            if let Some(
+                "gpu" | "gpus" | "cuda" | "device" | "card" | "id" | "setdevice" | "set_device",
+            ) = before.as_deref()
                 && number < 64
             {
                 terms.push(Term::name(if number == 0 { "gpu0" } else { "gpu1" }));
@@ -66,7 +71,11 @@ fn terms_with(text: &str, errors: Vec<Term>) -> Vec<Term> {
             plain.push(piece.clone());
             continue;
         }
-        if let Some(number) = piece.to_lowercase().strip_prefix("gpu").and_then(|rest| rest.parse::<u32>().ok()) {
+        if let Some(number) = piece
+            .to_lowercase()
+            .strip_prefix("gpu")
+            .and_then(|rest| rest.parse::<u32>().ok())
+        {
             terms.push(Term::name(if number == 0 { "gpu0" } else { "gpu1" }));
             plain.push("gpu".to_owned());
             continue;
@@ -81,8 +90,11 @@ fn terms_with(text: &str, errors: Vec<Term>) -> Vec<Term> {
     }
     terms.extend(errors);
     terms.extend(lists(text));
-    let stems: Vec<String> =
-        plain.iter().filter(|word| !word.is_empty()).map(|word| stem(&word.to_lowercase())).collect();
+    let stems: Vec<String> = plain
+        .iter()
+        .filter(|word| !word.is_empty())
+        .map(|word| stem(&word.to_lowercase()))
+        .collect();
     terms.extend(meant(&stems));
     terms
 }
@@ -96,19 +108,33 @@ pub(super) fn terms_of_people(text: &str) -> Vec<Term> {
 fn lists(text: &str) -> Vec<Term> {
     let parts = text.split(|letter: char| !(letter.is_ascii_digit() || letter == ','));
     let lists = parts.filter(|part| part.len() <= LONGEST_LIST && part.contains(','));
-    lists.filter(|part| part.split(',').all(|number| (1..=2).contains(&number.len()))).map(Term::name).collect()
+    lists
+        .filter(|part| {
+            part.split(',')
+                .all(|number| (1..=2).contains(&number.len()))
+        })
+        .map(Term::name)
+        .collect()
 }
 
 /// A text whose words of the field that are written in another script are in English. Such scripts set no spaces between
 /// words, or have many endings, so what is not known of them is left out.
 fn in_english(text: &str) -> String {
-    let is_foreign = |letter: char| letter.is_alphabetic() && letter as u32 >= FIRST_OF_OTHER_SCRIPTS;
+    let is_foreign =
+        |letter: char| letter.is_alphabetic() && letter as u32 >= FIRST_OF_OTHER_SCRIPTS;
     if !text.contains(is_foreign) {
         return text.to_owned();
     }
-    let text = LISTS.scripts.iter().fold(text.to_lowercase(), |text, (word, meaning)| {
-        if text.contains(word) { text.replace(word, &format!(" {meaning} ")) } else { text }
-    });
+    let text = LISTS
+        .scripts
+        .iter()
+        .fold(text.to_lowercase(), |text, (word, meaning)| {
+            if text.contains(word) {
+                text.replace(word, &format!(" {meaning} "))
+            } else {
+                text
+            }
+        });
     text.replace(is_foreign, " ")
 }
 
@@ -118,13 +144,22 @@ fn meant(stems: &[String]) -> Vec<Term> {
     let mut place = 0;
     while let Some(stem) = stems.get(place) {
         let begun = MEANINGS.get(stem).map(Vec::as_slice).unwrap_or_default();
-        let is_said =
-            |(words, _): &&(Vec<String>, String)| stems.get(place..).is_some_and(|rest| rest.starts_with(words));
-        let longest = begun.iter().filter(is_said).max_by_key(|(words, _)| words.len());
+        let is_said = |(words, _): &&(Vec<String>, String)| {
+            stems
+                .get(place..)
+                .is_some_and(|rest| rest.starts_with(words))
+        };
+        let longest = begun
+            .iter()
+            .filter(is_said)
+            .max_by_key(|(words, _)| words.len());
         place += longest.map_or(1, |(words, _)| words.len());
         if let Some((_, meaning)) = longest {
             found.push(Term::word(meaning));
-        } else if !(STOPPED.contains(stem) || stem.len() < 2 || stem.bytes().all(|byte| byte.is_ascii_digit())) {
+        } else if !(STOPPED.contains(stem)
+            || stem.len() < 2
+            || stem.bytes().all(|byte| byte.is_ascii_digit()))
+        {
             found.push(Term::word(stem));
         }
     }
@@ -138,7 +173,10 @@ fn names(piece: &str) -> Vec<Term> {
         found.push(Term::name(piece));
     }
     for part in piece.split('.') {
-        let has_capital = part.chars().skip(1).any(|letter| letter.is_ascii_uppercase());
+        let has_capital = part
+            .chars()
+            .skip(1)
+            .any(|letter| letter.is_ascii_uppercase());
         let has_small = part.chars().any(|letter| letter.is_ascii_lowercase());
         if !(part.contains('_') || has_capital && has_small) {
             continue;
@@ -152,12 +190,17 @@ fn names(piece: &str) -> Vec<Term> {
 /// The words that a piece is made of: `cudaSetDevice` is `cuda`, `Set` and `Device`.
 fn parts(piece: &str) -> Vec<String> {
     let mut found: Vec<String> = Vec::new();
-    for part in piece.split(['.', '_', '\'']).filter(|part| !part.is_empty()) {
+    for part in piece
+        .split(['.', '_', '\''])
+        .filter(|part| !part.is_empty())
+    {
         let letters: Vec<char> = part.chars().collect();
         let mut word = String::new();
         for (place, letter) in letters.iter().enumerate() {
-            let before_is_small =
-                place.checked_sub(1).and_then(|it| letters.get(it)).is_some_and(|it| it.is_lowercase());
+            let before_is_small = place
+                .checked_sub(1)
+                .and_then(|it| letters.get(it))
+                .is_some_and(|it| it.is_lowercase());
             if letter.is_uppercase() && before_is_small {
                 found.push(std::mem::take(&mut word));
             }
@@ -167,8 +210,11 @@ fn parts(piece: &str) -> Vec<String> {
     }
     // `cp.zeros` is a name of CuPy, as everyone imports it.
     let imported = found.first().filter(|_| found.len() > 1);
-    if let Some(framework) = imported.and_then(|first| frameworks().iter().find(|it| it.alias.as_ref() == Some(first)))
-    {
+    if let Some(framework) = imported.and_then(|first| {
+        frameworks()
+            .iter()
+            .find(|it| it.alias.as_ref() == Some(first))
+    }) {
         found.insert(0, framework.name.clone());
     }
     found
@@ -193,7 +239,10 @@ fn stem(word: &str) -> String {
             break;
         }
     }
-    if let Some(rest) = stem.strip_suffix('s').filter(|rest| rest.len() >= 3 && !rest.ends_with(['s', 'u', 'i'])) {
+    if let Some(rest) = stem
+        .strip_suffix('s')
+        .filter(|rest| rest.len() >= 3 && !rest.ends_with(['s', 'u', 'i']))
+    {
         stem = rest.to_owned();
     }
     if let Some(rest) = stem.strip_suffix('e').filter(|rest| rest.len() >= 3) {
@@ -222,7 +271,9 @@ struct Synonyms {
 fn meanings(lists: &[Vec<String>]) -> Meanings {
     let mut found = Meanings::new();
     for phrases in lists {
-        let Some(meaning) = phrases.first().map(|first| stem(&first.to_lowercase())) else { continue };
+        let Some(meaning) = phrases.first().map(|first| stem(&first.to_lowercase())) else {
+            continue;
+        };
         for phrase in phrases {
             let parts = pieces(phrase).into_iter().flat_map(|piece| parts(&piece));
             let words: Vec<String> = parts.map(|word| stem(&word.to_lowercase())).collect();
@@ -244,21 +295,38 @@ mod tests {
     fn said(text: &str) -> Vec<String> {
         terms_of_people(text)
             .into_iter()
-            .map(|term| if term.is_name { format!("={}", term.text) } else { term.text })
+            .map(|term| {
+                if term.is_name {
+                    format!("={}", term.text)
+                } else {
+                    term.text
+                }
+            })
             .collect()
     }
 
     #[test]
     fn names_are_kept_whole_beside_their_words() {
         let found = said("torch.cuda.is_available()");
-        assert!(found.contains(&"=torch.cuda.is_available".to_owned()), "{found:?}");
-        assert!(found.contains(&"=is_available".to_owned()) && found.contains(&"torch".to_owned()), "{found:?}");
+        assert!(
+            found.contains(&"=torch.cuda.is_available".to_owned()),
+            "{found:?}"
+        );
+        assert!(
+            found.contains(&"=is_available".to_owned()) && found.contains(&"torch".to_owned()),
+            "{found:?}"
+        );
         assert!(said("cudaSetDevice").contains(&"=cudasetdevice".to_owned()));
     }
 
     #[test]
     fn forms_and_spellings_of_a_word_are_one() {
-        for words in [["initialises", "initialized"], ["freed", "frees"], ["fork", "forked"], ["stopping", "stop"]] {
+        for words in [
+            ["initialises", "initialized"],
+            ["freed", "frees"],
+            ["fork", "forked"],
+            ["stopping", "stop"],
+        ] {
             let [one, other] = words.map(stem);
             assert_eq!(one, other, "{words:?}");
         }
@@ -279,7 +347,11 @@ mod tests {
     #[test]
     fn every_way_to_write_gpu_0_is_one() {
         for text in ["GPU 0", "gpu0", "cuda:0", "GPU-0", "device 0"] {
-            assert!(said(text).contains(&"=gpu0".to_owned()), "{text}: {:?}", said(text));
+            assert!(
+                said(text).contains(&"=gpu0".to_owned()),
+                "{text}: {:?}",
+                said(text)
+            );
         }
         assert!(!said("GPU 10").contains(&"=gpu0".to_owned()));
     }
@@ -295,7 +367,11 @@ mod tests {
             "error 77",
         ];
         for text in texts {
-            assert!(said(text).contains(&"=error 700".to_owned()), "{text}: {:?}", said(text));
+            assert!(
+                said(text).contains(&"=error 700".to_owned()),
+                "{text}: {:?}",
+                said(text)
+            );
         }
         assert!(!said("700 MiB on 3 GPUs").contains(&"=error 3".to_owned()));
     }

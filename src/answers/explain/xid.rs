@@ -44,7 +44,9 @@ impl FirstStep {
     const fn sentence(self) -> &'static str {
         match self {
             FirstStep::Unused => "Check the number, and look for another Xid beside it.",
-            FirstStep::Unnamed | FirstStep::Log => "Read the lines of the log beside it: the catalog names no step.",
+            FirstStep::Unnamed | FirstStep::Log => {
+                "Read the lines of the log beside it: the catalog names no step."
+            }
             FirstStep::Nothing => "Nothing has to be done at once. Look for another Xid beside it.",
             FirstStep::Program => {
                 "Start the program again. If it comes again with one program, run that under compute-sanitizer; if \
@@ -58,7 +60,9 @@ impl FirstStep {
             FirstStep::Machine => "Restart the virtual machine. If it comes again, ask the vendor.",
             FirstStep::Vendor => "Ask the vendor.",
             FirstStep::Power => "Check that the power cables of the board are plugged in.",
-            FirstStep::Update => "Update the driver and the software of the virtual GPU on host and guest.",
+            FirstStep::Update => {
+                "Update the driver and the software of the virtual GPU on host and guest."
+            }
             FirstStep::Nvlink => {
                 "Look at `nvidia-smi nvlink -s` and `nvidia-smi nvlink -e`, then reset the GPUs of the link."
             }
@@ -78,7 +82,13 @@ struct XidFile {
 /// Empty if the file is not valid; a test excludes that.
 static XIDS: LazyLock<Vec<(Xid, Advice)>> = LazyLock::new(|| {
     let file: Option<XidFile> = toml::from_str(cuda_pitfalls_scenarios::XIDS).ok();
-    file.map(|file| file.xid.iter().map(|xid| (xid.clone(), advice(xid, &file))).collect()).unwrap_or_default()
+    file.map(|file| {
+        file.xid
+            .iter()
+            .map(|xid| (xid.clone(), advice(xid, &file)))
+            .collect()
+    })
+    .unwrap_or_default()
 });
 
 /// All Xids, each with what is known of it.
@@ -99,9 +109,13 @@ impl Xid {
 
     /// What it means, in a sentence.
     pub fn sentence(&self) -> String {
-        let Xid { code, name, means, .. } = self;
+        let Xid {
+            code, name, means, ..
+        } = self;
         match self.first {
-            FirstStep::Unused => format!("Xid {code} is {name}, which today's drivers do not print."),
+            FirstStep::Unused => {
+                format!("Xid {code} is {name}, which today's drivers do not print.")
+            }
             _ => format!("Xid {code} is {name}: {means}."),
         }
     }
@@ -109,16 +123,30 @@ impl Xid {
 
 fn advice(xid: &Xid, file: &XidFile) -> Advice {
     let shared = xid.advice.as_deref().and_then(advice_of_file);
-    let source = if xid.first == FirstStep::Unnamed { &file.header } else { &file.catalog };
-    let cause = if xid.means.is_empty() { "the number is reserved" } else { xid.means.as_str() };
+    let source = if xid.first == FirstStep::Unnamed {
+        &file.header
+    } else {
+        &file.catalog
+    };
+    let cause = if xid.means.is_empty() {
+        "the number is reserved"
+    } else {
+        xid.means.as_str()
+    };
     let read = ErrorCause::read(cause, source, &file.read);
     Advice {
         id: xid.id(),
         codes: Vec::new(),
         says: vec![format!("Xid {}", xid.code), xid.name.clone()],
-        means: shared.map_or_else(|| xid.sentence(), |shared| format!("{} {}", xid.sentence(), shared.means)),
+        means: shared.map_or_else(
+            || xid.sentence(),
+            |shared| format!("{} {}", xid.sentence(), shared.means),
+        ),
         causes: shared.map_or_else(|| vec![read], |shared| shared.causes.clone()),
-        first: shared.map_or_else(|| xid.first.sentence().to_owned(), |shared| shared.first.clone()),
+        first: shared.map_or_else(
+            || xid.first.sentence().to_owned(),
+            |shared| shared.first.clone(),
+        ),
         doctor: false,
         harmless: false,
     }
@@ -133,9 +161,22 @@ mod tests {
         assert!(all_xids().len() > 170);
         for (index, (xid, advice)) in all_xids().iter().enumerate() {
             assert_eq!(xid.code as usize, index + 1);
-            assert_eq!(xid.means.is_empty(), xid.first == FirstStep::Unused, "{xid:?}");
-            assert!(advice.causes.iter().all(|cause| cause.is_measured() || cause.read.is_some()), "{advice:?}");
-            assert!(xid.advice.is_none() || advice.causes.len() + advice.first.len() > 1, "{xid:?}");
+            assert_eq!(
+                xid.means.is_empty(),
+                xid.first == FirstStep::Unused,
+                "{xid:?}"
+            );
+            assert!(
+                advice
+                    .causes
+                    .iter()
+                    .all(|cause| cause.is_measured() || cause.read.is_some()),
+                "{advice:?}"
+            );
+            assert!(
+                xid.advice.is_none() || advice.causes.len() + advice.first.len() > 1,
+                "{xid:?}"
+            );
         }
     }
 }

@@ -17,7 +17,11 @@ pub(super) struct Written {
 
 impl Written {
     pub(super) fn new(key: &str, value: impl Into<String>, kind: WrittenKind) -> Written {
-        Written { key: key.to_owned(), value: value.into(), kind }
+        Written {
+            key: key.to_owned(),
+            value: value.into(),
+            kind,
+        }
     }
 }
 
@@ -30,28 +34,46 @@ impl CaseText<'_> {
             Argument::Text(pieces) => language.passed_text(pieces),
             Argument::Variable(name) if language == Language::C => self.c_bound(name, c_type),
             Argument::Variable(name) => language.variable(name),
-            Argument::Handle(0) if !WIDE.contains(&c_type) => language.pick(["NULL", "None"]).to_string(),
+            Argument::Handle(0) if !WIDE.contains(&c_type) => {
+                language.pick(["NULL", "None"]).to_string()
+            }
             Argument::Handle(value) => {
                 let c_type = c_type.replace("const ", "");
-                language.form(["($1)(uintptr_t)$0", "c_void_p($0)"], &[&value.to_string(), &c_type])
+                language.form(
+                    ["($1)(uintptr_t)$0", "c_void_p($0)"],
+                    &[&value.to_string(), &c_type],
+                )
             }
             Argument::Kernel(name) => format!("kernel_{}", identifier(name, &[])),
             Argument::List(values) => {
                 let word = ["&(uint64_t){$0}", "$0"];
                 let all = values.iter().map(|value| match value {
-                    Argument::Variable(name) => language.form(["&$0", "$0"], &[&language.variable(name)]),
+                    Argument::Variable(name) => {
+                        language.form(["&$0", "$0"], &[&language.variable(name)])
+                    }
                     Argument::Number(value) => language.form(word, &[&language.number(value)]),
                     Argument::Handle(value) => language.form(word, &[&value.to_string()]),
                     _ => language.pick(["NULL", "0"]).to_string(),
                 });
-                language.form(["(void *[]){$0}", "list_of($0)"], &[&all.collect::<Vec<_>>().join(", ")])
+                language.form(
+                    ["(void *[]){$0}", "list_of($0)"],
+                    &[&all.collect::<Vec<_>>().join(", ")],
+                )
             }
-            Argument::Dim3(x, z) => {
-                language.form(["(dim3){$0, 1, $1}", "Dim3($0, 1, $1)"], &[&x.to_string(), &z.to_string()])
-            }
+            Argument::Dim3(x, z) => language.form(
+                ["(dim3){$0, 1, $1}", "Dim3($0, 1, $1)"],
+                &[&x.to_string(), &z.to_string()],
+            ),
             Argument::Location { host, device } => {
-                let (kind, device) = if *host { ("2", "0".to_string()) } else { ("1", language.number(device)) };
-                language.form(["($0){$1, $2}", "Location($1, $2)"], &[c_type, kind, &device])
+                let (kind, device) = if *host {
+                    ("2", "0".to_string())
+                } else {
+                    ("1", language.number(device))
+                };
+                language.form(
+                    ["($0){$1, $2}", "Location($1, $2)"],
+                    &[c_type, kind, &device],
+                )
             }
             Argument::Struct { .. } | Argument::Out(_) | Argument::Rest => String::new(),
         }
@@ -69,14 +91,20 @@ impl CaseText<'_> {
         let language = self.language;
         // In Python a variable that a call writes is an object that has the value.
         let is_kept = language == Language::C && self.program.is_compared(action.label, param.name);
-        let name = if is_kept { format!("{}_{}", action.label, param.name) } else { param.name.to_string() };
+        let name = if is_kept {
+            format!("{}_{}", action.label, param.name)
+        } else {
+            param.name.to_string()
+        };
         let name = language.variable(&name);
         let (own, count, kind) = match (output, action.bind) {
             (Output::I32, _) => ("int", None, WrittenKind::Number),
             (Output::U32, _) => ("unsigned int", None, WrittenKind::Number),
             (Output::F32, _) => ("float", None, WrittenKind::Number),
             (Output::Varying, _) if c_type == "int *" => ("int", None, WrittenKind::Number),
-            (Output::U64 | Output::Varying, _) if c_type == "size_t *" => ("size_t", None, WrittenKind::Number),
+            (Output::U64 | Output::Varying, _) if c_type == "size_t *" => {
+                ("size_t", None, WrittenKind::Number)
+            }
             (Output::U64 | Output::Varying, _) | (Output::Word(_), None) => {
                 ("unsigned long long", None, WrittenKind::Number)
             }
@@ -93,7 +121,11 @@ impl CaseText<'_> {
                 return language.form(["(void *)$0", "$0"], &[&name]);
             }
             (_, Some(bound)) => {
-                let held = self.sequence.variables.iter().find(|held| held.name == bound);
+                let held = self
+                    .sequence
+                    .variables
+                    .iter()
+                    .find(|held| held.name == bound);
                 let own = held.map(|held| held.c_type.as_str()).unwrap_or_default();
                 let bound = language.variable(bound);
                 if !matches!(output, Output::Blob(..)) {
@@ -112,20 +144,45 @@ impl CaseText<'_> {
             _ => language.form(["$0", "$0.value"], &[&name]),
         };
         written.push(Written::new(param.name, value, kind));
-        if count.is_some() { name } else { language.address(&name, own, c_type) }
+        if count.is_some() {
+            name
+        } else {
+            language.address(&name, own, c_type)
+        }
     }
 
     /// What is passed for a struct of which one number is given.
-    pub(super) fn structure(&mut self, param: &Param, template: &InputStruct, given: &Number) -> String {
+    pub(super) fn structure(
+        &mut self,
+        param: &Param,
+        template: &InputStruct,
+        given: &Number,
+    ) -> String {
         let given = self.language.number(given);
         if self.language == Language::Python {
-            let preset = template.preset.iter().map(|word| format!("({}, 4, {:#x})", word.offset, word.value));
+            let preset = template
+                .preset
+                .iter()
+                .map(|word| format!("({}, 4, {:#x})", word.offset, word.value));
             let given = format!("({}, {}, {given})", template.given, template.width);
-            return format!("room({}, {})", template.size, preset.chain([given]).collect::<Vec<_>>().join(", "));
+            return format!(
+                "room({}, {})",
+                template.size,
+                preset.chain([given]).collect::<Vec<_>>().join(", ")
+            );
         }
         let array = format!("[{}]", template.size.div_ceil(8));
-        let name = self.declare("uint64_t", &self.language.variable(param.name), &array, "{0}", "");
-        let preset = template.preset.iter().map(|word| (word.offset, word.value.to_string(), word.member));
+        let name = self.declare(
+            "uint64_t",
+            &self.language.variable(param.name),
+            &array,
+            "{0}",
+            "",
+        );
+        let preset = template
+            .preset
+            .iter()
+            .map(|word| (word.offset, word.value.to_string(), word.member));
         for (offset, value, member) in preset.chain([(template.given, given, template.member)]) {
             let member = format!(" {}", self.language.comment(member));
             self.statement(&word_put(&name, offset, &value), &member);
@@ -142,17 +199,26 @@ impl CaseText<'_> {
         };
         let fields = layout.fields.iter().map(|field| {
             let (forms, kind) = match field.read {
-                FieldType::I32 if field.offset % 8 == 4 => {
-                    (["(int)($0[$1] >> 32)", "word_at($0, $2, 4)"], WrittenKind::Part)
-                }
+                FieldType::I32 if field.offset % 8 == 4 => (
+                    ["(int)($0[$1] >> 32)", "word_at($0, $2, 4)"],
+                    WrittenKind::Part,
+                ),
                 FieldType::I32 => (["(int)$0[$1]", "word_at($0, $2, 4)"], WrittenKind::Part),
                 FieldType::U64 => (["$0[$1]", "word_at($0, $2, 8)"], WrittenKind::Part),
-                FieldType::Text(_) => {
-                    (["(char *)$0 + $2", "bytes($0)[$2:].split(b\"\\0\")[0].decode()"], WrittenKind::Text)
-                }
+                FieldType::Text(_) => (
+                    [
+                        "(char *)$0 + $2",
+                        "bytes($0)[$2:].split(b\"\\0\")[0].decode()",
+                    ],
+                    WrittenKind::Text,
+                ),
             };
             let (word, offset) = ((field.offset / 8).to_string(), field.offset.to_string());
-            Written::new(field.name, language.form(forms, &[&name, &word, &offset]), kind)
+            Written::new(
+                field.name,
+                language.form(forms, &[&name, &word, &offset]),
+                kind,
+            )
         });
         let fields = fields.collect();
         (name, fields)
@@ -170,23 +236,54 @@ impl CaseText<'_> {
 
     /// What is passed for a variable that steps bind.
     fn c_bound(&self, name: &str, c_type: &str) -> String {
-        let own = self.sequence.variables.iter().find(|held| held.name == name).map(|held| held.c_type.as_str());
+        let own = self
+            .sequence
+            .variables
+            .iter()
+            .find(|held| held.name == name)
+            .map(|held| held.c_type.as_str());
         let (plain, name) = (c_type.replace("const ", ""), Language::C.variable(name));
         let is_same = own == Some(plain.as_str()) || own == Some(c_type);
-        if is_same { name } else { format!("({plain})(uintptr_t){name}") }
+        if is_same {
+            name
+        } else {
+            format!("({plain})(uintptr_t){name}")
+        }
     }
 
     /// Declares a struct that a call writes, and what is kept of it.
     fn c_room(&mut self, label: &str, name: &str, layout: &Layout) -> String {
         let first = layout.preset.iter().find(|word| word.offset == 0);
-        let value = first.map_or_else(|| "{0}".to_string(), |word| format!("{{{:#x}}}", word.value));
-        let name = self.declare("uint64_t", name, &format!("[{}]", layout.size.div_ceil(8)), &value, "");
+        let value = first.map_or_else(
+            || "{0}".to_string(),
+            |word| format!("{{{:#x}}}", word.value),
+        );
+        let name = self.declare(
+            "uint64_t",
+            name,
+            &format!("[{}]", layout.size.div_ceil(8)),
+            &value,
+            "",
+        );
         for word in layout.preset.iter().filter(|word| word.offset != 0) {
-            self.statement(&word_put(&name, word.offset, &format!("{:#x}", word.value)), "");
+            self.statement(
+                &word_put(&name, word.offset, &format!("{:#x}", word.value)),
+                "",
+            );
         }
-        for field in layout.fields.iter().filter(|field| self.program.is_compared(label, field.name)) {
+        for field in layout
+            .fields
+            .iter()
+            .filter(|field| self.program.is_compared(label, field.name))
+        {
             // It is set in a block, and read behind it.
-            self.declare("long long", &Language::C.variable(&format!("{label}_{}", field.name)), "", "0", "");
+            self.declare(
+                "long long",
+                &Language::C.variable(&format!("{label}_{}", field.name)),
+                "",
+                "0",
+                "",
+            );
         }
         name
     }
@@ -198,6 +295,13 @@ fn word_put(name: &str, offset: usize, value: &str) -> String {
 }
 
 fn python_room(layout: &Layout) -> String {
-    let words = layout.preset.iter().map(|word| format!(", ({}, 4, {:#x})", word.offset, word.value));
-    format!("room({}{})", layout.size.div_ceil(8) * 8, words.collect::<String>())
+    let words = layout
+        .preset
+        .iter()
+        .map(|word| format!(", ({}, 4, {:#x})", word.offset, word.value));
+    format!(
+        "room({}{})",
+        layout.size.div_ceil(8) * 8,
+        words.collect::<String>()
+    )
 }

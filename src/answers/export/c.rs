@@ -13,12 +13,23 @@ use super::effect::Since;
 use super::error::{Done, ExportError};
 use super::helpers::{filled, used_helpers};
 use super::language::{Language, WIDE, declared};
-use super::program::{Argument, Doing, Number, Reproducer, Sequence, TextPiece, c_type, identifier};
+use super::program::{
+    Argument, Doing, Number, Reproducer, Sequence, TextPiece, c_type, identifier,
+};
 use super::writer::CaseText;
 
 /// C types that need no declaration.
-const BUILT_IN: [&str; 9] =
-    ["int", "char", "void", "float", "double", "size_t", "unsigned int", "unsigned long long", "unsigned char"];
+const BUILT_IN: [&str; 9] = [
+    "int",
+    "char",
+    "void",
+    "float",
+    "double",
+    "size_t",
+    "unsigned int",
+    "unsigned long long",
+    "unsigned char",
+];
 /// Headers, each with what is declared there and may be used.
 const INCLUDES: [(&str, &str); 11] = [
     ("dlfcn", "dlopen("),
@@ -38,7 +49,9 @@ const HELPERS: &str = include_str!("helpers.c");
 
 pub(super) fn file(program: &Reproducer<'_>) -> Result<String, ExportError> {
     if program.is_of_lines() {
-        return Err(ExportError::new("its steps are lines of Python; write it `--as python`"));
+        return Err(ExportError::new(
+            "its steps are lines of Python; write it `--as python`",
+        ));
     }
     let mut bodies = String::new();
     let mut held = BTreeMap::new();
@@ -46,8 +59,13 @@ pub(super) fn file(program: &Reproducer<'_>) -> Result<String, ExportError> {
         let mut case = CaseText::new(Language::C, program, sequence);
         case.c_case()?;
         for (name, c_type) in case.of_file {
-            if held.insert(name.clone(), c_type.clone()).is_some_and(|other| other != c_type) {
-                return Err(ExportError(format!("`{name}` is of one type in the trap and of another in the control")));
+            if held
+                .insert(name.clone(), c_type.clone())
+                .is_some_and(|other| other != c_type)
+            {
+                return Err(ExportError(format!(
+                    "`{name}` is of one type in the trap and of another in the control"
+                )));
             }
         }
         bodies.extend(case.functions);
@@ -56,7 +74,11 @@ pub(super) fn file(program: &Reproducer<'_>) -> Result<String, ExportError> {
     let body = format!("{bodies}{}", main_function(program));
     let helpers = used_helpers(HELPERS, &body, "\n");
     let mut called = program.calls();
-    called.extend(helpers.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').filter_map(calls::find));
+    called.extend(
+        helpers
+            .split(|c: char| !c.is_ascii_alphanumeric() && c != '_')
+            .filter_map(calls::find),
+    );
     called.retain(|call| !matches!(call.library, CallLibrary::Libc | CallLibrary::Harness));
     called.sort_by_key(|call| (call.library, call.name));
     called.dedup_by_key(|call| call.name);
@@ -64,7 +86,10 @@ pub(super) fn file(program: &Reproducer<'_>) -> Result<String, ExportError> {
     let mut out = header(program);
     out.push_str("#define _GNU_SOURCE\n");
     for (name, uses) in INCLUDES {
-        if uses.split(' ').any(|use_of_it| helpers.contains(use_of_it) || body.contains(use_of_it)) {
+        if uses
+            .split(' ')
+            .any(|use_of_it| helpers.contains(use_of_it) || body.contains(use_of_it))
+        {
             let _ = writeln!(out, "#include <{name}.h>");
         }
     }
@@ -82,14 +107,26 @@ pub(super) fn file(program: &Reproducer<'_>) -> Result<String, ExportError> {
 
 fn header(program: &Reproducer<'_>) -> String {
     let commands = Language::C.commands(&program.stem).join(" && ");
-    let needs = if program.calls().iter().any(|call| call.library == CallLibrary::Runtime) {
+    let needs = if program
+        .calls()
+        .iter()
+        .any(|call| call.library == CallLibrary::Runtime)
+    {
         "LIBCUDART=PATH names a libcudart. "
     } else {
         ""
     };
-    let lines = program.header(&format!("{commands}; echo $?"), needs).into_iter();
-    let body: String =
-        lines.map(|line| format!(" * {}", Language::C.commented(&line)).trim_end().to_string() + "\n").collect();
+    let lines = program
+        .header(&format!("{commands}; echo $?"), needs)
+        .into_iter();
+    let body: String = lines
+        .map(|line| {
+            format!(" * {}", Language::C.commented(&line))
+                .trim_end()
+                .to_string()
+                + "\n"
+        })
+        .collect();
     format!("/*\n{body} */\n")
 }
 
@@ -97,7 +134,11 @@ fn header(program: &Reproducer<'_>) -> String {
 fn declarations(program: &Reproducer<'_>, called: &[&Call], out: &mut String) {
     out.push_str("/* What is called, as cuda.h, cuda_runtime_api.h and nvml.h declare it. */\n");
     let mut names: BTreeMap<(bool, String), Vec<String>> = BTreeMap::new();
-    for param in called.iter().flat_map(|call| &call.params).filter(|param| !is_raw(param)) {
+    for param in called
+        .iter()
+        .flat_map(|call| &call.params)
+        .filter(|param| !is_raw(param))
+    {
         let plain = c_type(param).replace("const ", "");
         let base = plain.replace("*const", "");
         let base = base.trim_end_matches(['*', ' ']);
@@ -106,7 +147,9 @@ fn declarations(program: &Reproducer<'_>, called: &[&Call], out: &mut String) {
         }
         let c_type = declared_type(base, param, plain.contains('*'));
         // Structs come last.
-        let names = names.entry((c_type.starts_with("struct"), c_type)).or_default();
+        let names = names
+            .entry((c_type.starts_with("struct"), c_type))
+            .or_default();
         if !names.iter().any(|name| name == base) {
             names.push(base.to_owned());
         }
@@ -120,18 +163,39 @@ fn declarations(program: &Reproducer<'_>, called: &[&Call], out: &mut String) {
     });
     let named: BTreeMap<&str, i64> = named.collect();
     if !named.is_empty() {
-        let all: Vec<String> = named.iter().map(|(name, value)| format!("{name} = {value}")).collect();
+        let all: Vec<String> = named
+            .iter()
+            .map(|(name, value)| format!("{name} = {value}"))
+            .collect();
         let _ = writeln!(out, "enum {{ {} }};", all.join(", "));
     }
     let entries = called.iter().map(|call| {
         let types = call.params.iter().filter(|param| !param.c_type.is_empty());
-        let types = types.map(|param| if is_raw(param) { "void *".to_owned() } else { c_type(param) });
+        let types = types.map(|param| {
+            if is_raw(param) {
+                "void *".to_owned()
+            } else {
+                c_type(param)
+            }
+        });
         let types: Vec<String> = types.collect();
-        let types = if types.is_empty() { "void".to_string() } else { types.join(", ") };
-        let result = if call.returns == Returns::Text { "const char *" } else { "int" };
+        let types = if types.is_empty() {
+            "void".to_string()
+        } else {
+            types.join(", ")
+        };
+        let result = if call.returns == Returns::Text {
+            "const char *"
+        } else {
+            "int"
+        };
         format!("F({result}, {}, ({types}))", call.name)
     });
-    let _ = writeln!(out, "#define FUNCTIONS(F) \\\n{}", filled(entries, 106, " \\\n"));
+    let _ = writeln!(
+        out,
+        "#define FUNCTIONS(F) \\\n{}",
+        filled(entries, 106, " \\\n")
+    );
     out.push_str(
         "#define DECLARE(result, name, types) static result(*name) types;\n#define FIND(result, name, types) \\\n    if \
          (!(*(void **)&name = dlsym(RTLD_DEFAULT, #name))) return puts(\"skipped: there is no \" #name), 77;\n\
@@ -145,7 +209,9 @@ fn is_raw(param: &Param) -> bool {
     is_pointer
         && matches!(
             param.kind,
-            ParamKind::In(_) | ParamKind::Out(Output::Struct(_) | Output::Uuid) | ParamKind::Fixed(_)
+            ParamKind::In(_)
+                | ParamKind::Out(Output::Struct(_) | Output::Uuid)
+                | ParamKind::Fixed(_)
         )
 }
 
@@ -159,7 +225,9 @@ fn declared_type(base: &str, param: &Param, is_pointer: bool) -> String {
         ParamKind::Block(_, bytes) | ParamKind::Out(Output::Blob(_, bytes)) => {
             return format!("struct {{ char reserved[{bytes}]; }}");
         }
-        ParamKind::Out(Output::I32) | ParamKind::I32 | ParamKind::Constant(_) | ParamKind::Pid => "int",
+        ParamKind::Out(Output::I32) | ParamKind::I32 | ParamKind::Constant(_) | ParamKind::Pid => {
+            "int"
+        }
         ParamKind::Out(Output::U32) | ParamKind::U32 => "unsigned int",
         ParamKind::Out(Output::U64 | Output::Varying) | ParamKind::U64 => "unsigned long long",
         _ if base == "cufftHandle" => "int",
@@ -175,10 +243,15 @@ const CUDART: &str = r#"    const char *cudart = getenv("LIBCUDART") ?: "libcuda
 
 /// The function that opens the libraries, and makes one case, or each in a process of its own.
 fn main_function(program: &Reproducer<'_>) -> String {
-    let mut out = String::from("\nint main(int count, char **arguments)\n{\n    setvbuf(stdout, NULL, _IONBF, 0);\n");
+    let mut out = String::from(
+        "\nint main(int count, char **arguments)\n{\n    setvbuf(stdout, NULL, _IONBF, 0);\n",
+    );
     out.push_str("    OPEN(\"libcuda.so.1\"), OPEN(\"libnvidia-ml.so.1\");\n");
     for (library, files) in program.libraries() {
-        let tried: Vec<String> = files.iter().map(|file| format!("OPEN({})", Language::C.literal(file))).collect();
+        let tried: Vec<String> = files
+            .iter()
+            .map(|file| format!("OPEN({})", Language::C.literal(file)))
+            .collect();
         match library {
             CallLibrary::Runtime => out.push_str(CUDART),
             CallLibrary::Nvml => {}
@@ -186,19 +259,32 @@ fn main_function(program: &Reproducer<'_>) -> String {
         }
     }
     out.push_str("    FUNCTIONS(FIND)\n    if (count > 1)\n");
-    let names: Vec<String> = program.cases.iter().map(|sequence| identifier(&sequence.case.name, &[])).collect();
+    let names: Vec<String> = program
+        .cases
+        .iter()
+        .map(|sequence| identifier(&sequence.case.name, &[]))
+        .collect();
     let made = match names.as_slice() {
         [trap, control] => format!("(strcmp(arguments[1], \"trap\") ? {control} : {trap})()"),
         others => format!("{}()", others.concat()),
     };
-    let _ = writeln!(out, "        return {made}, failed ? 1 : asked < {} ? 77 : 0;", program.questions.len());
+    let _ = writeln!(
+        out,
+        "        return {made}, failed ? 1 : asked < {} ? 77 : 0;",
+        program.questions.len()
+    );
     if let Some(gpus) = program.gpus_to_count() {
-        let _ =
-            writeln!(out, "    if (gpu_count() < {gpus})\n        return puts(\"skipped: it needs {gpus} GPUs\"), 77;");
+        let _ = writeln!(
+            out,
+            "    if (gpu_count() < {gpus})\n        return puts(\"skipped: it needs {gpus} GPUs\"), 77;"
+        );
     }
     let seconds = program.scenario.timeout_ms.div_ceil(1000);
     for (index, sequence) in program.cases.iter().enumerate() {
-        let (name, variables) = (Language::C.literal(&sequence.case.name), environment(sequence));
+        let (name, variables) = (
+            Language::C.literal(&sequence.case.name),
+            environment(sequence),
+        );
         let ran = format!("run(arguments[0], {name}, {variables}, {seconds})");
         let _ = match index {
             0 => writeln!(out, "    int code = {ran};"),
@@ -234,19 +320,33 @@ fn environment(sequence: &Sequence<'_>) -> String {
 fn kernels(program: &Reproducer<'_>, out: &mut String) {
     for (name, lines) in program.kernels() {
         let lines = filled(lines.map(|line| Language::C.literal(&line)), 112, "\n");
-        let _ = writeln!(out, "\nstatic const char kernel_{}[] =\n{lines};", identifier(name, &[]));
+        let _ = writeln!(
+            out,
+            "\nstatic const char kernel_{}[] =\n{lines};",
+            identifier(name, &[])
+        );
     }
 }
 
 fn declared_all(c_type: &str, names: &[String]) -> String {
-    declared(c_type, &names.join(if c_type.ends_with('*') { ", *" } else { ", " }))
+    declared(
+        c_type,
+        &names.join(if c_type.ends_with('*') { ", *" } else { ", " }),
+    )
 }
 
 impl CaseText<'_> {
     fn c_case(&mut self) -> Done {
         let (sequence, program) = (self.sequence, self.program);
-        let _ = write!(self.text, "\nstatic void {}(void)\n{{\n", identifier(&sequence.case.name, &[]));
-        let has_threads = sequence.steps.iter().any(|action| matches!(action.doing, Doing::Thread(_)));
+        let _ = write!(
+            self.text,
+            "\nstatic void {}(void)\n{{\n",
+            identifier(&sequence.case.name, &[])
+        );
+        let has_threads = sequence
+            .steps
+            .iter()
+            .any(|action| matches!(action.doing, Doing::Thread(_)));
         let mut local: BTreeMap<&str, Vec<String>> = BTreeMap::new();
         for held in &sequence.variables {
             let name = Language::C.variable(&held.name);
@@ -255,22 +355,36 @@ impl CaseText<'_> {
                 self.of_file.insert(name, held.c_type.clone());
             } else {
                 // All of them are pointers, integers or bytes.
-                local.entry(&held.c_type).or_default().push(format!("{name} = {{0}}"));
+                local
+                    .entry(&held.c_type)
+                    .or_default()
+                    .push(format!("{name} = {{0}}"));
             }
         }
         for (c_type, names) in local {
             self.statement(&declared_all(c_type, &names), "");
         }
-        let gpus = if program.is_counted_since(Since::Start) { program.gpus_read() } else { 0 };
+        let gpus = if program.is_counted_since(Since::Start) {
+            program.gpus_read()
+        } else {
+            0
+        };
         if gpus > 0 && !has_threads {
-            self.statement(&format!("long long start[] = {{{}}}", program.readings()), "");
+            self.statement(
+                &format!("long long start[] = {{{}}}", program.readings()),
+                "",
+            );
         } else if gpus > 0 {
-            self.of_file.insert(format!("start[{gpus}]"), "long long".to_string());
-            let all: Vec<String> = (0..gpus).map(|gpu| format!("start[{gpu}] = used({gpu})")).collect();
+            self.of_file
+                .insert(format!("start[{gpus}]"), "long long".to_string());
+            let all: Vec<String> = (0..gpus)
+                .map(|gpu| format!("start[{gpu}] = used({gpu})"))
+                .collect();
             self.statement(&all.join(", "), "");
         }
         if program.needs_cost() {
-            self.of_file.insert("cost".to_string(), "long long".to_string());
+            self.of_file
+                .insert("cost".to_string(), "long long".to_string());
             self.statement("cost = context_cost()", "");
         }
         self.steps(&sequence.steps)?;

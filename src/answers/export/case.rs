@@ -22,33 +22,66 @@ impl CaseText<'_> {
     fn step(&mut self, action: &ExportStep<'_>) -> Done {
         let (label, program, language) = (action.label, self.program, self.language);
         let questions = program.questions_at(label);
-        if questions.iter().any(|it| matches!(it, EffectQuestion::Memory { since: Since::Step, .. })) {
+        if questions.iter().any(|it| {
+            matches!(
+                it,
+                EffectQuestion::Memory {
+                    since: Since::Step,
+                    ..
+                }
+            )
+        }) {
             let readings = language.form(["{$0}", "[$0]"], &[&program.readings()]);
             self.before = self.declare("long long", "before", "[]", &readings, "");
         }
         let said = self.said(action.remark(), &[]);
         match &action.doing {
             Doing::Call { call, arguments } => self.call(action, call, arguments, &questions)?,
-            Doing::Line { text, value, may_raise } => self.python_lines(label, text, *value, *may_raise, &questions)?,
+            Doing::Line {
+                text,
+                value,
+                may_raise,
+            } => self.python_lines(label, text, *value, *may_raise, &questions)?,
             Doing::Getpid => {
                 let name = language.variable(&format!("{label}_pid"));
-                self.declare("long long", &name, "", language.pick(["getpid()", "os.getpid()"]), &said);
+                self.declare(
+                    "long long",
+                    &name,
+                    "",
+                    language.pick(["getpid()", "os.getpid()"]),
+                    &said,
+                );
             }
             Doing::Nothing(why) if program.asks_for_value_of(label) => {
-                return Err(ExportError(format!("its effect asks for a value of the step `{label}`: {why}")));
+                return Err(ExportError(format!(
+                    "its effect asks for a value of the step `{label}`: {why}"
+                )));
             }
             Doing::Nothing(why) => self.line(&language.comment(&format!("{label}: {why}"))),
             Doing::Sleep { milliseconds } => {
                 let forms = ["usleep($0 * 1000)", "time.sleep($0 / 1000)"];
                 self.statement(&language.form(forms, &[&milliseconds.to_string()]), &said);
             }
-            Doing::Memset { variable, value, bytes } => {
-                let forms = ["memset((void *)(uintptr_t)$0, $1, $2)", "ctypes.memset($0.value, $1, $2)"];
+            Doing::Memset {
+                variable,
+                value,
+                bytes,
+            } => {
+                let forms = [
+                    "memset((void *)(uintptr_t)$0, $1, $2)",
+                    "ctypes.memset($0.value, $1, $2)",
+                ];
                 let (variable, bytes) = (language.variable(variable), language.size(*bytes));
-                self.statement(&language.form(forms, &[&variable, &value.to_string(), &bytes]), &said);
+                self.statement(
+                    &language.form(forms, &[&variable, &value.to_string(), &bytes]),
+                    &said,
+                );
             }
             Doing::Open { file } => {
-                let forms = ["CALL(dlopen($0, RTLD_NOW) == NULL)", "call(\"dlopen\", dlopen($0))"];
+                let forms = [
+                    "CALL(dlopen($0, RTLD_NOW) == NULL)",
+                    "call(\"dlopen\", dlopen($0))",
+                ];
                 self.statement(&language.form(forms, &[&language.literal(file)]), &said);
             }
             Doing::Fork(steps, end) => self.fork(steps, end)?,
@@ -63,13 +96,23 @@ impl CaseText<'_> {
 
     fn fork(&mut self, steps: &[ExportStep<'_>], end: &str) -> Done {
         let (program, language) = (self.program, self.language);
-        let child = self.declare("pid_t", "child", "", language.pick(["fork()", "os.fork()"]), "");
+        let child = self.declare(
+            "pid_t",
+            "child",
+            "",
+            language.pick(["fork()", "os.fork()"]),
+            "",
+        );
         self.line(&language.form(["if ($0 == 0) {", "if $0 == 0:"], &[&child]));
         let before = self.declared.clone();
         self.pad += 1;
         self.steps(steps)?;
         let count = program.count_asked(steps);
-        let code = if count > 0 { language.pick(["failed != 0", "0 if all(answers) else 1"]) } else { "0" };
+        let code = if count > 0 {
+            language.pick(["failed != 0", "0 if all(answers) else 1"])
+        } else {
+            "0"
+        };
         self.statement(&language.form(["_exit($0)", "os._exit($0)"], &[code]), "");
         self.pad -= 1;
         self.declared = before;
@@ -84,15 +127,28 @@ impl CaseText<'_> {
         Ok(())
     }
 
-    fn call(&mut self, action: &ExportStep<'_>, call: &Call, arguments: &[Argument], questions: Questions<'_>) -> Done {
+    fn call(
+        &mut self,
+        action: &ExportStep<'_>,
+        call: &Call,
+        arguments: &[Argument],
+        questions: Questions<'_>,
+    ) -> Done {
         let (label, language) = (action.label, self.language);
         let (made, written) = self.called(action, call, arguments);
-        let names: Vec<&str> = arguments.iter().filter_map(|argument| self.name_of(argument)).collect();
+        let names: Vec<&str> = arguments
+            .iter()
+            .filter_map(|argument| self.name_of(argument))
+            .collect();
         let said = self.said(action.remark(), &names);
         if call.returns == Returns::Text {
             let text = self.declare("const char *", "text", "", &made, &said);
             let value = language.form(["$0", "($0 or b\"NULL\").decode()"], &[&text]);
-            return self.told(&[Written::new(calls::RETURNED_TEXT, value, WrittenKind::Text)], label, questions);
+            return self.told(
+                &[Written::new(calls::RETURNED_TEXT, value, WrittenKind::Text)],
+                label,
+                questions,
+            );
         }
         let status = status_asked(questions);
         if call.library == CallLibrary::Libc
@@ -102,10 +158,16 @@ impl CaseText<'_> {
             self.statement(&statement, &said);
             return Ok(());
         }
-        let written: Vec<Written> =
-            written.into_iter().filter(|written| self.program.is_wanted(label, &written.key)).collect();
+        let written: Vec<Written> = written
+            .into_iter()
+            .filter(|written| self.program.is_wanted(label, &written.key))
+            .collect();
         let is_libc = call.library == CallLibrary::Libc && language == Language::C;
-        let status_of = if is_libc { format!("{made} == 0 ? 0 : errno") } else { made };
+        let status_of = if is_libc {
+            format!("{made} == 0 ? 0 : errno")
+        } else {
+            made
+        };
         let mut result = language.form(["CALL($1)", "call(\"$0\", $1)"], &[call.name, &status_of]);
         let mut behind = said.as_str();
         if status.is_some() {
@@ -113,21 +175,37 @@ impl CaseText<'_> {
             behind = "";
         }
         if !written.is_empty() {
-            self.line(&format!("{}{behind}", language.form(["if ($0 == 0)", "if $0 == 0:"], &[&result])));
+            self.line(&format!(
+                "{}{behind}",
+                language.form(["if ($0 == 0)", "if $0 == 0:"], &[&result])
+            ));
             self.block(&written, label, questions)?;
         } else if status.is_none() {
             self.statement(&result, &said);
         }
         if let Some((question, names)) = status {
-            self.expect(question, &status_condition(language, call.library, &result, names)?);
+            self.expect(
+                question,
+                &status_condition(language, call.library, &result, names)?,
+            );
         }
         Ok(())
     }
 
     /// The call, behind the declarations of what it writes.
-    fn called(&mut self, action: &ExportStep<'_>, call: &Call, arguments: &[Argument]) -> (String, Vec<Written>) {
+    fn called(
+        &mut self,
+        action: &ExportStep<'_>,
+        call: &Call,
+        arguments: &[Argument],
+    ) -> (String, Vec<Written>) {
         let (mut passed, mut written) = (Vec::new(), Vec::new());
-        for (param, argument) in call.params.iter().zip(arguments).filter(|(param, _)| !param.c_type.is_empty()) {
+        for (param, argument) in call
+            .params
+            .iter()
+            .zip(arguments)
+            .filter(|(param, _)| !param.c_type.is_empty())
+        {
             let c_type = c_type(param);
             passed.push(match argument {
                 Argument::Rest => continue,
@@ -139,7 +217,9 @@ impl CaseText<'_> {
                 argument => self.argument(param, &c_type, argument),
             });
         }
-        let function = self.language.form(["$1", "$0.$1"], &[object(call.library), call.name]);
+        let function = self
+            .language
+            .form(["$1", "$0.$1"], &[object(call.library), call.name]);
         (format!("{function}({})", passed.join(", ")), written)
     }
 
@@ -165,7 +245,12 @@ impl CaseText<'_> {
     }
 
     /// Prints what was written, or leaves that to the question about it in C; the value to ask about.
-    fn tell(&mut self, label: &str, Written { key, value, kind }: &Written, is_asked: bool) -> String {
+    fn tell(
+        &mut self,
+        label: &str,
+        Written { key, value, kind }: &Written,
+        is_asked: bool,
+    ) -> String {
         let (language, is_compared) = (self.language, self.program.is_compared(label, key));
         let mut value = value.clone();
         if is_compared && (language == Language::Python || *kind == WrittenKind::Part) {
@@ -189,10 +274,18 @@ impl CaseText<'_> {
 
     fn ask(&mut self, key: &str, value: &str, kind: WrittenKind, questions: Questions<'_>) -> Done {
         for question in questions {
-            if let EffectQuestion::Value { name, sign, operand, .. } = question
+            if let EffectQuestion::Value {
+                name,
+                sign,
+                operand,
+                ..
+            } = question
                 && *name == key
             {
-                self.expect(question, &condition(self.language, value, kind, sign, operand)?);
+                self.expect(
+                    question,
+                    &condition(self.language, value, kind, sign, operand)?,
+                );
             }
         }
         Ok(())
@@ -211,25 +304,38 @@ impl CaseText<'_> {
     fn libc(&self, call: &Call, arguments: &[Argument], made: &str) -> Option<String> {
         match (call.name, arguments) {
             _ if self.language == Language::C => Some(made.to_string()),
-            ("setenv", [Argument::Text(name), Argument::Text(value), ..]) => {
-                Some(format!("os.environ[{}] = {}", Language::Python.text(name), Language::Python.text(value)))
-            }
-            ("unsetenv", [Argument::Text(name)]) => {
-                Some(format!("os.environ.pop({}, None)", Language::Python.text(name)))
-            }
+            ("setenv", [Argument::Text(name), Argument::Text(value), ..]) => Some(format!(
+                "os.environ[{}] = {}",
+                Language::Python.text(name),
+                Language::Python.text(value)
+            )),
+            ("unsetenv", [Argument::Text(name)]) => Some(format!(
+                "os.environ.pop({}, None)",
+                Language::Python.text(name)
+            )),
             _ => None,
         }
     }
 
     fn c_thread(&mut self, steps: &[ExportStep<'_>]) -> Done {
-        let name = format!("{}_thread_{}", identifier(&self.sequence.case.name, &[]), self.functions.len() + 1);
-        let (text, declared, pad) = (std::mem::take(&mut self.text), self.declared.clone(), self.pad);
+        let name = format!(
+            "{}_thread_{}",
+            identifier(&self.sequence.case.name, &[]),
+            self.functions.len() + 1
+        );
+        let (text, declared, pad) = (
+            std::mem::take(&mut self.text),
+            self.declared.clone(),
+            self.pad,
+        );
         self.declared.clone_from(&self.of_file);
         self.pad = 1;
         self.steps(steps)?;
         let own = std::mem::replace(&mut self.text, text);
         (self.declared, self.pad) = (declared, pad);
-        self.functions.push(format!("\nstatic void *{name}(void *unused)\n{{\n{own}    return unused;\n}}\n"));
+        self.functions.push(format!(
+            "\nstatic void *{name}(void *unused)\n{{\n{own}    return unused;\n}}\n"
+        ));
         self.statement(&format!("IN_A_THREAD({name})"), "");
         Ok(())
     }
@@ -241,8 +347,12 @@ impl CaseText<'_> {
         }
         let ended = self.declare("int", "ended", "", "0", "");
         self.line(&format!("waitpid({child}, &{ended}, 0);"));
-        self.line(&format!("asked += WIFEXITED({ended}) && WEXITSTATUS({ended}) < 2 ? {count} : 0;"));
-        self.line(&format!("failed += WIFEXITED({ended}) && WEXITSTATUS({ended}) == 1;"));
+        self.line(&format!(
+            "asked += WIFEXITED({ended}) && WEXITSTATUS({ended}) < 2 ? {count} : 0;"
+        ));
+        self.line(&format!(
+            "failed += WIFEXITED({ended}) && WEXITSTATUS({ended}) == 1;"
+        ));
     }
 
     /// Puts a block that began at this index of the text into brackets, if it has more than one statement.
@@ -269,11 +379,18 @@ impl CaseText<'_> {
         questions: Questions<'_>,
     ) -> Done {
         let status = status_asked(questions);
-        let is_asked = questions
-            .iter()
-            .any(|question| !matches!(question, EffectQuestion::Memory { .. } | EffectQuestion::Contexts { .. }));
+        let is_asked = questions.iter().any(|question| {
+            !matches!(
+                question,
+                EffectQuestion::Memory { .. } | EffectQuestion::Contexts { .. }
+            )
+        });
         let is_tried = status.is_some() || may_raise || is_asked && value.is_none();
-        let (before, last) = if value.is_some() { last_expression(code) } else { (code, "") };
+        let (before, last) = if value.is_some() {
+            last_expression(code)
+        } else {
+            (code, "")
+        };
         let mut whole = before.trim_end().to_string();
         if value.is_some() {
             let gap = if whole.trim().is_empty() { "" } else { "\n" };
@@ -295,22 +412,38 @@ impl CaseText<'_> {
                 self.line("if raised == \"OK\":");
                 self.pad += 1;
             }
-            self.line(&format!("print({}, seen)", Language::Python.literal(&format!("    {name} ="))));
+            self.line(&format!(
+                "print({}, seen)",
+                Language::Python.literal(&format!("    {name} ="))
+            ));
             if self.program.is_compared(label, name) {
-                self.line(&format!("{} = known(seen)", Language::Python.variable(&format!("{label}_{name}"))));
+                self.line(&format!(
+                    "{} = known(seen)",
+                    Language::Python.variable(&format!("{label}_{name}"))
+                ));
             }
             self.ask(name, "known(seen)", WrittenKind::Number, questions)?;
             self.pad -= usize::from(is_tried);
         }
-        if questions.iter().any(|it| matches!(it, EffectQuestion::Value { name: "message", .. })) {
+        if questions.iter().any(|it| {
+            matches!(
+                it,
+                EffectQuestion::Value {
+                    name: "message",
+                    ..
+                }
+            )
+        }) {
             self.line("if message is not None:");
             self.pad += 1;
             self.ask("message", "message", WrittenKind::Number, questions)?;
             self.pad -= 1;
         }
         if let Some((question, names)) = status {
-            let all: Vec<String> =
-                names.iter().map(|name| format!("raised == {}", Language::Python.literal(name))).collect();
+            let all: Vec<String> = names
+                .iter()
+                .map(|name| format!("raised == {}", Language::Python.literal(name)))
+                .collect();
             self.expect(question, &all.join(" or "));
         }
         Ok(())
@@ -335,7 +468,8 @@ impl CaseText<'_> {
     fn python_wait(&mut self, child: &str, count: usize) {
         self.line(&format!("ended = os.waitpid({child}, 0)[1]"));
         if count > 0 {
-            let answers = format!("answers += [ended == 0] * ({count} if ended in (0, 1 << 8) else 0)");
+            let answers =
+                format!("answers += [ended == 0] * ({count} if ended in (0, 1 << 8) else 0)");
             self.line(&format!("{answers}  # it exited with 0 or 1"));
         }
     }

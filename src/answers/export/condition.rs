@@ -28,25 +28,45 @@ pub(super) fn condition(
     let other = match operand {
         Operand::Int(other) => other.to_string(),
         Operand::Text(text) if text == "${gpus}" => "gpu_count()".to_string(),
-        Operand::Value { label, name } => {
-            language.form(["(long long)$0", "$0"], &[&language.variable(&format!("{label}_{name}"))])
-        }
-        Operand::Text(text) if kind == WrittenKind::Handle && matches!(text.as_str(), "bound" | "NULL") => {
+        Operand::Value { label, name } => language.form(
+            ["(long long)$0", "$0"],
+            &[&language.variable(&format!("{label}_{name}"))],
+        ),
+        Operand::Text(text)
+            if kind == WrittenKind::Handle && matches!(text.as_str(), "bound" | "NULL") =>
+        {
             let is_null = (text == "NULL") == (sign == "==");
-            let forms = if is_null { ["$0 == 0", "not $0"] } else { ["$0 != 0", "bool($0)"] };
+            let forms = if is_null {
+                ["$0 == 0", "not $0"]
+            } else {
+                ["$0 != 0", "bool($0)"]
+            };
             return Ok(language.form(forms, &[value]));
         }
         Operand::Text(text) => {
-            let other = gpu_named(text).map_or_else(|| language.literal(text), |gpu| format!("uuid_of({gpu})"));
+            let other = gpu_named(text)
+                .map_or_else(|| language.literal(text), |gpu| format!("uuid_of({gpu})"));
             let is_text = kind == WrittenKind::Text || language == Language::Python;
             if !is_text || !matches!(sign, "==" | "!=") {
-                return Err(ExportError(format!("its effect compares a number with `{text}`")));
+                return Err(ExportError(format!(
+                    "its effect compares a number with `{text}`"
+                )));
             }
-            return Ok(language.form(["strcmp($0, $2) $1 0", "str($0) $1 $2"], &[value, sign, &other]));
+            return Ok(language.form(
+                ["strcmp($0, $2) $1 0", "str($0) $1 $2"],
+                &[value, sign, &other],
+            ));
         }
     };
-    let number = if kind == WrittenKind::Text { ["atoll($0)", "$0"] } else { ["$0", "$0"] };
-    Ok(format!("{} {sign} {other}", language.form(number, &[value])))
+    let number = if kind == WrittenKind::Text {
+        ["atoll($0)", "$0"]
+    } else {
+        ["$0", "$0"]
+    };
+    Ok(format!(
+        "{} {sign} {other}",
+        language.form(number, &[value])
+    ))
 }
 
 /// What must hold for a question about the driver's state or memory; none for others. `before` is of before the step.
@@ -58,21 +78,28 @@ pub(super) fn state(
 ) -> Option<String> {
     Some(match question {
         EffectQuestion::Status { .. } | EffectQuestion::Value { .. } => return None,
-        EffectQuestion::Visible { gpus: GpuSet::All, .. } => {
-            language.pick(["DEVICES == gpu_count()", "len(visible()) == gpu_count()"]).to_string()
-        }
+        EffectQuestion::Visible {
+            gpus: GpuSet::All, ..
+        } => language
+            .pick(["DEVICES == gpu_count()", "len(visible()) == gpu_count()"])
+            .to_string(),
         EffectQuestion::Visible { gpus, .. } => language.shows(gpus.named()),
-        EffectQuestion::Current { gpu, .. } => {
-            language.form(["CURRENT == $0", "current() == $0"], &[&gpu.map_or(-1, i64::from).to_string()])
-        }
+        EffectQuestion::Current { gpu, .. } => language.form(
+            ["CURRENT == $0", "current() == $0"],
+            &[&gpu.map_or(-1, i64::from).to_string()],
+        ),
         EffectQuestion::Initialised { yes, .. } => {
-            let forms = ["DEVICES $0 -1", "load(\"libcuda.so.1\").cuDeviceGetCount(byref(c_int())) $0 3"];
+            let forms = [
+                "DEVICES $0 -1",
+                "load(\"libcuda.so.1\").cuDeviceGetCount(byref(c_int())) $0 3",
+            ];
             language.form(forms, &[if *yes { "!=" } else { "==" }])
         }
         EffectQuestion::Contexts { .. } | EffectQuestion::Memory { .. } => {
             let growth = question.growth(program.gpus_read()).into_iter();
             let each = growth.map(|growth| grown(language, &growth, before));
-            each.collect::<Vec<_>>().join(language.pick([" && ", " and "]))
+            each.collect::<Vec<_>>()
+                .join(language.pick([" && ", " and "]))
         }
     })
 }
@@ -91,8 +118,21 @@ fn bound_text(language: Language, bound: GrowthBound) -> String {
 }
 
 /// What memory of a GPU must have grown by.
-fn grown(language: Language, Growth { gpu, since, least, most }: &Growth, before: &str) -> String {
-    let since = if *since == Since::Start { "start" } else { before };
+fn grown(
+    language: Language,
+    Growth {
+        gpu,
+        since,
+        least,
+        most,
+    }: &Growth,
+    before: &str,
+) -> String {
+    let since = if *since == Since::Start {
+        "start"
+    } else {
+        before
+    };
     let more = format!("used({gpu}) - {since}[{gpu}]");
     let [low, high] = [least, most].map(|bound| bound_text(language, *bound));
     let forms = match (least, most) {
@@ -113,13 +153,20 @@ pub(super) fn status_condition(
 ) -> Result<String, ExportError> {
     let mut all = Vec::new();
     for name in names {
-        let (of, code) = status(name)
-            .ok_or_else(|| ExportError(format!("its effect is the status `{name}`, which has no number")))?;
+        let (of, code) = status(name).ok_or_else(|| {
+            ExportError(format!(
+                "its effect is the status `{name}`, which has no number"
+            ))
+        })?;
         // A call of another library returns no status of this one.
         if of == library {
             all.push(format!("{variable} == {code}"));
         }
     }
     let never = language.pick(["0", "False"]).to_string();
-    Ok(if all.is_empty() { never } else { all.join(language.pick([" || ", " or "])) })
+    Ok(if all.is_empty() {
+        never
+    } else {
+        all.join(language.pick([" || ", " or "]))
+    })
 }

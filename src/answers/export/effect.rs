@@ -111,24 +111,47 @@ impl EffectQuestion<'_> {
 
     /// Whether anything is checked if the memory of this many GPUs is read.
     pub(super) fn is_asked(&self, gpus: u32) -> bool {
-        !matches!(self, EffectQuestion::Contexts { .. } | EffectQuestion::Memory { .. })
-            || !self.growth(gpus).is_empty()
+        !matches!(
+            self,
+            EffectQuestion::Contexts { .. } | EffectQuestion::Memory { .. }
+        ) || !self.growth(gpus).is_empty()
     }
 
     /// What it asks of the memory of each GPU, of so many that are read.
     pub(super) fn growth(&self, count: u32) -> Vec<Growth> {
         let (since, gpus, on_these, on_others) = match self {
-            EffectQuestion::Memory { since, gpus, least, most, .. } => (*since, gpus, (*least, *most), None),
+            EffectQuestion::Memory {
+                since,
+                gpus,
+                least,
+                most,
+                ..
+            } => (*since, gpus, (*least, *most), None),
             EffectQuestion::Contexts { gpus, .. } => {
                 let without = Some((GrowthBound::Any, GrowthBound::BelowContext));
-                (Since::Start, gpus, (GrowthBound::Context, GrowthBound::Any), without)
+                (
+                    Since::Start,
+                    gpus,
+                    (GrowthBound::Context, GrowthBound::Any),
+                    without,
+                )
             }
             _ => return Vec::new(),
         };
         let (these, others): (Vec<u32>, Vec<u32>) = (0..count).partition(|gpu| gpus.has(*gpu));
         let these = these.into_iter().map(|gpu| (gpu, on_these));
-        let all = these.chain(on_others.into_iter().flat_map(|bounds| others.iter().map(move |gpu| (*gpu, bounds))));
-        all.map(|(gpu, (least, most))| Growth { gpu, since, least, most }).collect()
+        let all = these.chain(
+            on_others
+                .into_iter()
+                .flat_map(|bounds| others.iter().map(move |gpu| (*gpu, bounds))),
+        );
+        all.map(|(gpu, (least, most))| Growth {
+            gpu,
+            since,
+            least,
+            most,
+        })
+        .collect()
     }
 
     pub(super) fn words(&self) -> String {
@@ -137,7 +160,13 @@ impl EffectQuestion<'_> {
                 let names: Vec<String> = names.iter().map(|name| status_words(name)).collect();
                 format!("{at} {}", names.join(" or "))
             }
-            EffectQuestion::Value { at, name, word, operand, .. } => {
+            EffectQuestion::Value {
+                at,
+                name,
+                word,
+                operand,
+                ..
+            } => {
                 let other = match operand {
                     Operand::Int(value) => value.to_string(),
                     Operand::Text(text) if text == "${gpus}" => "the number of GPUs".to_string(),
@@ -149,18 +178,40 @@ impl EffectQuestion<'_> {
                 };
                 format!("in step {at}, {name} is {word}{other}")
             }
-            EffectQuestion::Visible { at, gpus } => format!("after {at}, CUDA shows {}", gpus.words()),
-            EffectQuestion::Contexts { at, gpus } => format!("after {at}, there is a context on {}", gpus.words()),
+            EffectQuestion::Visible { at, gpus } => {
+                format!("after {at}, CUDA shows {}", gpus.words())
+            }
+            EffectQuestion::Contexts { at, gpus } => {
+                format!("after {at}, there is a context on {}", gpus.words())
+            }
             EffectQuestion::Current { at, gpu: Some(gpu) } => {
                 format!("after {at}, the current context is on GPU {gpu}")
             }
-            EffectQuestion::Current { at, gpu: None } => format!("after {at}, no context is current"),
-            EffectQuestion::Initialised { at, yes } => {
-                format!("after {at}, the driver is {}initialised", if *yes { "" } else { "not " })
+            EffectQuestion::Current { at, gpu: None } => {
+                format!("after {at}, no context is current")
             }
-            EffectQuestion::Memory { at, since, gpus, says, .. } => {
-                let since = if *since == Since::Step { " by this step" } else { "" };
-                format!("after {at}, memory of {} has grown{since} by {says}", gpus.words())
+            EffectQuestion::Initialised { at, yes } => {
+                format!(
+                    "after {at}, the driver is {}initialised",
+                    if *yes { "" } else { "not " }
+                )
+            }
+            EffectQuestion::Memory {
+                at,
+                since,
+                gpus,
+                says,
+                ..
+            } => {
+                let since = if *since == Since::Step {
+                    " by this step"
+                } else {
+                    ""
+                };
+                format!(
+                    "after {at}, memory of {} has grown{since} by {says}",
+                    gpus.words()
+                )
             }
         }
     }
@@ -171,7 +222,9 @@ impl GpuSet {
         match list {
             GpuList::All => GpuSet::All,
             GpuList::None => GpuSet::These(Vec::new()),
-            GpuList::Named(names) => GpuSet::These(names.iter().filter_map(|name| index(name)).collect()),
+            GpuList::Named(names) => {
+                GpuSet::These(names.iter().filter_map(|name| index(name)).collect())
+            }
         }
     }
 
@@ -191,8 +244,14 @@ impl GpuSet {
     }
 
     fn words(&self) -> String {
-        let (GpuSet::These(named) | GpuSet::Others(named)) = self else { return "every GPU".to_string() };
-        let names = named.iter().map(|gpu| format!("GPU {gpu}")).collect::<Vec<_>>().join(" and ");
+        let (GpuSet::These(named) | GpuSet::Others(named)) = self else {
+            return "every GPU".to_string();
+        };
+        let names = named
+            .iter()
+            .map(|gpu| format!("GPU {gpu}"))
+            .collect::<Vec<_>>()
+            .join(" and ");
         match (self, named.is_empty()) {
             (GpuSet::These(_), true) => "no GPU".to_string(),
             (GpuSet::These(_), false) => names,
@@ -209,7 +268,9 @@ pub(super) fn gpu_named(text: &str) -> Option<u32> {
 
 pub(super) fn status(name: &str) -> Option<(CallLibrary, u32)> {
     CallLibrary::ALL.into_iter().find_map(|library| {
-        let known = calls::status::table(library).iter().find(|(_, known)| known.to_str() == Ok(name));
+        let known = calls::status::table(library)
+            .iter()
+            .find(|(_, known)| known.to_str() == Ok(name));
         known.map(|(code, _)| (library, *code))
     })
 }
@@ -226,8 +287,13 @@ pub(super) fn questions(effect: &[Check]) -> Result<Vec<EffectQuestion<'_>>, Exp
     Ok(all)
 }
 
-fn add_questions<'s>(all: &mut Vec<EffectQuestion<'s>>, check: &'s Check) -> Result<(), ExportError> {
-    let Check { at, facts, when, .. } = check;
+fn add_questions<'s>(
+    all: &mut Vec<EffectQuestion<'s>>,
+    check: &'s Check,
+) -> Result<(), ExportError> {
+    let Check {
+        at, facts, when, ..
+    } = check;
     // By name, so that a new kind of fact is either asked here or refused.
     let FactSet {
         status: statuses,
@@ -245,35 +311,74 @@ fn add_questions<'s>(all: &mut Vec<EffectQuestion<'s>>, check: &'s Check) -> Res
         exit,
     } = facts;
     for (is_asked, why) in [
-        (!calls.is_empty(), "its effect counts driver calls, which takes a forwarding libcuda"),
-        (!peak_bytes.is_empty(), "its effect is a peak of memory inside a call, which takes background polling"),
-        (!process_bytes.is_empty(), "its effect is memory that NVML lists for the worker's processes"),
-        (!when.is_empty(), "its effect depends on the driver or the machine"),
-        (exit.is_some(), "its effect is how the process ends, which a run sees from outside"),
+        (
+            !calls.is_empty(),
+            "its effect counts driver calls, which takes a forwarding libcuda",
+        ),
+        (
+            !peak_bytes.is_empty(),
+            "its effect is a peak of memory inside a call, which takes background polling",
+        ),
+        (
+            !process_bytes.is_empty(),
+            "its effect is memory that NVML lists for the worker's processes",
+        ),
+        (
+            !when.is_empty(),
+            "its effect depends on the driver or the machine",
+        ),
+        (
+            exit.is_some(),
+            "its effect is how the process ends, which a run sees from outside",
+        ),
     ] {
         if is_asked {
             return Err(ExportError::new(why));
         }
     }
     if !statuses.is_empty() {
-        all.push(EffectQuestion::Status { at, names: statuses });
+        all.push(EffectQuestion::Status {
+            at,
+            names: statuses,
+        });
     }
     for (name, matcher) in value {
         for (bound, operand) in matcher.bounds() {
             if matches!(operand, Operand::Text(text) if text.contains("${") && text != "${gpus}" && gpu_named(text).is_none())
             {
-                return Err(ExportError::new("its effect compares with a form of a UUID"));
+                return Err(ExportError::new(
+                    "its effect compares with a form of a UUID",
+                ));
             }
             if matches!(operand, Operand::Text(text) if index(text).is_some()) {
                 return Err(ExportError::new("its effect names a GPU by its address"));
             }
-            all.push(EffectQuestion::Value { at, name, sign: bound.sign, word: bound.word, operand });
+            all.push(EffectQuestion::Value {
+                at,
+                name,
+                sign: bound.sign,
+                word: bound.word,
+                operand,
+            });
         }
     }
-    all.extend(visible.iter().map(|gpus| EffectQuestion::Visible { at, gpus: GpuSet::new(gpus) }));
-    all.extend(current.iter().map(|gpu| EffectQuestion::Current { at, gpu: index(gpu) }));
-    all.extend(initialised.iter().map(|yes| EffectQuestion::Initialised { at, yes: *yes }));
-    all.extend(contexts.iter().map(|gpus| EffectQuestion::Contexts { at, gpus: GpuSet::new(gpus) }));
+    all.extend(visible.iter().map(|gpus| EffectQuestion::Visible {
+        at,
+        gpus: GpuSet::new(gpus),
+    }));
+    all.extend(current.iter().map(|gpu| EffectQuestion::Current {
+        at,
+        gpu: index(gpu),
+    }));
+    all.extend(
+        initialised
+            .iter()
+            .map(|yes| EffectQuestion::Initialised { at, yes: *yes }),
+    );
+    all.extend(contexts.iter().map(|gpus| EffectQuestion::Contexts {
+        at,
+        gpus: GpuSet::new(gpus),
+    }));
     for (gpu, classes) in memory {
         let gpus = gpu_set(gpu, memory);
         // That there is a context says the same.
@@ -281,14 +386,23 @@ fn add_questions<'s>(all: &mut Vec<EffectQuestion<'s>>, check: &'s Check) -> Res
             if one.iter().all(|gpu| names.iter().any(|name| index(name) == Some(*gpu))));
         if classes.as_slice() != [Class::Context] || !is_told {
             let (least, most, says) = class_bounds(classes)?;
-            all.push(EffectQuestion::Memory { at, since: Since::Start, gpus, least, most, says });
+            all.push(EffectQuestion::Memory {
+                at,
+                since: Since::Start,
+                gpus,
+                least,
+                most,
+                says,
+            });
         }
     }
     for (since, amounts) in [(Since::Start, used_bytes), (Since::Step, grown_bytes)] {
         for (gpu, matcher) in amounts {
             for (bound, operand) in matcher.bounds() {
                 let Operand::Int(bytes) = operand else {
-                    return Err(ExportError::new("its effect compares memory with a value of another step"));
+                    return Err(ExportError::new(
+                        "its effect compares memory with a value of another step",
+                    ));
                 };
                 let (least, most) = match bound.sign {
                     "==" => (GrowthBound::These(*bytes), GrowthBound::These(*bytes)),
@@ -296,10 +410,21 @@ fn add_questions<'s>(all: &mut Vec<EffectQuestion<'s>>, check: &'s Check) -> Res
                     ">" => (GrowthBound::These(*bytes + 1), GrowthBound::Any),
                     "<=" => (GrowthBound::Any, GrowthBound::These(*bytes)),
                     "<" => (GrowthBound::Any, GrowthBound::These(*bytes - 1)),
-                    _ => return Err(ExportError::new("its effect is that memory has not grown by so much")),
+                    _ => {
+                        return Err(ExportError::new(
+                            "its effect is that memory has not grown by so much",
+                        ));
+                    }
                 };
                 let says = format!("{}{bytes} bytes", bound.word);
-                all.push(EffectQuestion::Memory { at, since, gpus: gpu_set(gpu, amounts), least, most, says });
+                all.push(EffectQuestion::Memory {
+                    at,
+                    since,
+                    gpus: gpu_set(gpu, amounts),
+                    least,
+                    most,
+                    says,
+                });
             }
         }
     }
@@ -313,13 +438,34 @@ fn class_bounds(classes: &[Class]) -> Result<(GrowthBound, GrowthBound, String),
     let first = has.iter().position(|it| *it).unwrap_or(0);
     let last = has.iter().rposition(|it| *it).unwrap_or(0);
     if has.iter().take(last).skip(first).any(|it| !it) {
-        return Err(ExportError::new("its effect is one of two classes of memory with another between them"));
+        return Err(ExportError::new(
+            "its effect is one of two classes of memory with another between them",
+        ));
     }
-    let least = [GrowthBound::BelowNoise, GrowthBound::AboveNoise, GrowthBound::Context, GrowthBound::Allocation];
+    let least = [
+        GrowthBound::BelowNoise,
+        GrowthBound::AboveNoise,
+        GrowthBound::Context,
+        GrowthBound::Allocation,
+    ];
     // The cost of a context is measured only if the effect distinguishes an allocation from a context.
-    let most = [GrowthBound::Noise, GrowthBound::BelowContext, GrowthBound::Any, GrowthBound::Any];
-    let words = ["nothing", "what cuInit takes", "a context", "a context and an allocation"];
-    let says: Vec<&str> = words.into_iter().zip(has).filter_map(|(word, has)| has.then_some(word)).collect();
+    let most = [
+        GrowthBound::Noise,
+        GrowthBound::BelowContext,
+        GrowthBound::Any,
+        GrowthBound::Any,
+    ];
+    let words = [
+        "nothing",
+        "what cuInit takes",
+        "a context",
+        "a context and an allocation",
+    ];
+    let says: Vec<&str> = words
+        .into_iter()
+        .zip(has)
+        .filter_map(|(word, has)| has.then_some(word))
+        .collect();
     Ok((least[first], most[last], says.join(" or ")))
 }
 
@@ -349,6 +495,8 @@ pub(super) fn gpus_read(questions: &[EffectQuestion<'_>], needed: u32) -> u32 {
         EffectQuestion::Contexts { gpus, .. } | EffectQuestion::Memory { gpus, .. } => Some(gpus),
         _ => None,
     });
-    let named = about.map(|gpus| gpus.named().iter().map(|gpu| gpu + 1).max().unwrap_or(1)).max();
+    let named = about
+        .map(|gpus| gpus.named().iter().map(|gpu| gpu + 1).max().unwrap_or(1))
+        .max();
     named.map_or(0, |named| named.max(needed))
 }

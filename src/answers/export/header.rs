@@ -8,10 +8,18 @@ use cuda_pitfalls_core::text::lines::words;
 impl Reproducer<'_> {
     pub(super) fn header(&self, commands: &str, needs: &str) -> Vec<String> {
         let mut lines = vec![self.scenario.question.clone(), String::new()];
-        lines.extend(self.cases.iter().map(|Sequence { case, .. }| format!("{}: {}", case.name, case.does)));
+        lines.extend(
+            self.cases
+                .iter()
+                .map(|Sequence { case, .. }| format!("{}: {}", case.name, case.does)),
+        );
         let asked: Vec<String> = self.questions.iter().map(EffectQuestion::words).collect();
         lines.push(format!("It shows if {}.", asked.join("; ")));
-        lines.extend(self.left_out.iter().map(|question| format!("Not checked here: {}.", question.words())));
+        lines.extend(
+            self.left_out
+                .iter()
+                .map(|question| format!("Not checked here: {}.", question.words())),
+        );
         lines.push(format!("Expected: {}.", self.expected()));
         if !self.scenario.answer.is_empty() {
             lines.push(format!("Measured: {}", self.scenario.answer));
@@ -33,32 +41,62 @@ impl Reproducer<'_> {
             }
         };
         let version = env!("CARGO_PKG_VERSION");
-        lines.push(format!("{idle}{needs}Written by cuda-pitfalls {version} from {}.", self.instance.name));
-        let wrapped =
-            lines.iter().flat_map(|line| if line.is_empty() { vec![String::new()] } else { words(line, 112) });
+        lines.push(format!(
+            "{idle}{needs}Written by cuda-pitfalls {version} from {}.",
+            self.instance.name
+        ));
+        let wrapped = lines.iter().flat_map(|line| {
+            if line.is_empty() {
+                vec![String::new()]
+            } else {
+                words(line, 112)
+            }
+        });
         wrapped.collect()
     }
 
     /// What is expected, and on which machines.
     fn expected(&self) -> String {
-        let each = self.instance.expect.iter().filter(|one| one.when.may_hold_for(self.instance)).map(|one| {
-            let word = match one.verdict {
-                Expected::Reproduced => "yes (exit code 0)",
-                Expected::NotReproduced => "no (exit code 1)",
-            };
-            let When { driver, libcudart, compute_capability, gpus, packages, .. } = &one.when;
-            let ranges = [
-                ("driver", driver),
-                ("libcudart", libcudart),
-                ("compute capability", compute_capability),
-                ("number of GPUs", gpus),
-            ];
-            let ranges = ranges.into_iter().filter_map(|(name, range)| Some(format!("{name} {}", range.as_ref()?.0)));
-            let with: Vec<String> = ranges.chain(packages.iter().cloned()).collect();
-            if with.is_empty() { word.to_string() } else { format!("{word} with {}", with.join(" and ")) }
-        });
+        let each = self
+            .instance
+            .expect
+            .iter()
+            .filter(|one| one.when.may_hold_for(self.instance))
+            .map(|one| {
+                let word = match one.verdict {
+                    Expected::Reproduced => "yes (exit code 0)",
+                    Expected::NotReproduced => "no (exit code 1)",
+                };
+                let When {
+                    driver,
+                    libcudart,
+                    compute_capability,
+                    gpus,
+                    packages,
+                    ..
+                } = &one.when;
+                let ranges = [
+                    ("driver", driver),
+                    ("libcudart", libcudart),
+                    ("compute capability", compute_capability),
+                    ("number of GPUs", gpus),
+                ];
+                let ranges = ranges
+                    .into_iter()
+                    .filter_map(|(name, range)| Some(format!("{name} {}", range.as_ref()?.0)));
+                let with: Vec<String> = ranges.chain(packages.iter().cloned()).collect();
+                if with.is_empty() {
+                    word.to_string()
+                } else {
+                    format!("{word} with {}", with.join(" and "))
+                }
+            });
         let each: Vec<String> = each.collect();
-        if each.is_empty() { "not known".to_string() } else { each.join("; ") }
+        if each.is_empty() {
+            "not known".to_string()
+        } else {
+            each.join("; ")
+        }
     }
 }
 

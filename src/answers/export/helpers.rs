@@ -16,23 +16,47 @@ pub(super) fn filled(pieces: impl Iterator<Item = String>, width: usize, end: &s
 }
 
 pub(super) fn is_used(text: &str, call: &str) -> bool {
-    text.match_indices(call)
-        .any(|(at, _)| !text.split_at(at).0.ends_with(|c: char| c.is_ascii_alphanumeric() || c == '_' || c == '.'))
+    text.match_indices(call).any(|(at, _)| {
+        !text
+            .split_at(at)
+            .0
+            .ends_with(|c: char| c.is_ascii_alphanumeric() || c == '_' || c == '.')
+    })
 }
 
 /// What a text uses of a file's functions, macros and constants, a function behind this gap. One may use those before.
 pub(super) fn used_helpers(file: &str, text: &str, gap: &str) -> String {
     let mut used = String::new();
-    for helper in file.trim_end().split("\n\n\n").collect::<Vec<_>>().into_iter().rev() {
+    for helper in file
+        .trim_end()
+        .split("\n\n\n")
+        .collect::<Vec<_>>()
+        .into_iter()
+        .rev()
+    {
         let mut lines = helper.lines();
-        let head = lines.find(|line| ["static ", "def ", "class "].iter().any(|start| line.starts_with(start)));
+        let head = lines.find(|line| {
+            ["static ", "def ", "class "]
+                .iter()
+                .any(|start| line.starts_with(start))
+        });
         let function = head.and_then(|line| line.split_once('('));
         let name = match (function, helper.strip_prefix("#define ")) {
-            (Some((head, _)), _) => format!("{}(", head.rsplit([' ', '*']).next().unwrap_or_default()),
-            (None, Some(text)) => text.split_inclusive([' ', '(']).next().unwrap_or_default().trim_end().to_owned(),
-            (None, None) => {
-                helper.lines().last().and_then(|line| line.split(' ').next()).unwrap_or_default().to_owned()
+            (Some((head, _)), _) => {
+                format!("{}(", head.rsplit([' ', '*']).next().unwrap_or_default())
             }
+            (None, Some(text)) => text
+                .split_inclusive([' ', '('])
+                .next()
+                .unwrap_or_default()
+                .trim_end()
+                .to_owned(),
+            (None, None) => helper
+                .lines()
+                .last()
+                .and_then(|line| line.split(' ').next())
+                .unwrap_or_default()
+                .to_owned(),
         };
         if is_used(text, &name) || is_used(&used, &name) {
             let gap = if function.is_some() { gap } else { "" };

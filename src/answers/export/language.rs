@@ -31,18 +31,20 @@ pub(super) const WIDE: [&str; 9] = [
 ];
 /// Names that a variable of C must not take.
 const TAKEN_IN_C: [&str; 44] = [
-    "auto", "break", "case", "char", "const", "continue", "default", "do", "double", "else", "enum", "extern", "float",
-    "for", "goto", "if", "int", "long", "register", "return", "short", "signed", "sizeof", "static", "struct",
-    "switch", "typedef", "union", "unsigned", "void", "volatile", "while", "inline", "kill", "fork", "free", "environ",
-    "start", "before", "asked", "failed", "index", "used", "status",
+    "auto", "break", "case", "char", "const", "continue", "default", "do", "double", "else",
+    "enum", "extern", "float", "for", "goto", "if", "int", "long", "register", "return", "short",
+    "signed", "sizeof", "static", "struct", "switch", "typedef", "union", "unsigned", "void",
+    "volatile", "while", "inline", "kill", "fork", "free", "environ", "start", "before", "asked",
+    "failed", "index", "used", "status",
 ];
 /// Names that a variable of Python must not take: keywords, and what the file defines or uses.
 const TAKEN_IN_PYTHON: [&str; 75] = [
-    "and", "as", "assert", "async", "await", "break", "class", "continue", "def", "del", "elif", "else", "except",
-    "finally", "for", "from", "global", "if", "import", "in", "is", "lambda", "nonlocal", "not", "or", "pass", "raise",
-    "return", "try", "while", "with", "yield", "cuda", "cudart", "nvml", "nvrtc", "cublas", "cufft", "nccl", "libc",
-    "bytes", "bool", "dict", "int", "float", "len", "list", "map", "max", "min", "open", "print", "range", "repr",
-    "str", "type", "zip", "case", "call", "show", "known", "expect", "load", "used", "start", "before", "cost",
+    "and", "as", "assert", "async", "await", "break", "class", "continue", "def", "del", "elif",
+    "else", "except", "finally", "for", "from", "global", "if", "import", "in", "is", "lambda",
+    "nonlocal", "not", "or", "pass", "raise", "return", "try", "while", "with", "yield", "cuda",
+    "cudart", "nvml", "nvrtc", "cublas", "cufft", "nccl", "libc", "bytes", "bool", "dict", "int",
+    "float", "len", "list", "map", "max", "min", "open", "print", "range", "repr", "str", "type",
+    "zip", "case", "call", "show", "known", "expect", "load", "used", "start", "before", "cost",
     "answers", "name", "result", "raised", "code", "os", "visible", "current",
 ];
 
@@ -63,7 +65,10 @@ impl Language {
     /// How a file of this stem is compiled and started, a command a line.
     pub fn commands(self, stem: &str) -> Vec<String> {
         match self {
-            Language::C => vec![format!("cc -o {stem} {stem}.c -ldl -lpthread"), format!("./{stem}")],
+            Language::C => vec![
+                format!("cc -o {stem} {stem}.c -ldl -lpthread"),
+                format!("./{stem}"),
+            ],
             Language::Python => vec![format!("python3 {stem}.py")],
         }
     }
@@ -81,7 +86,13 @@ impl Language {
         let mut out = parts.next().unwrap_or_default().to_string();
         for part in parts {
             let (index, rest) = part.split_at(1);
-            out.push_str(index.parse().ok().and_then(|index: usize| values.get(index)).unwrap_or(&""));
+            out.push_str(
+                index
+                    .parse()
+                    .ok()
+                    .and_then(|index: usize| values.get(index))
+                    .unwrap_or(&""),
+            );
             out.push_str(rest);
         }
         out
@@ -135,7 +146,8 @@ impl Language {
 
     /// A text in which UUIDs stand that are known at run time.
     pub(super) fn text(self, pieces: &[TextPiece]) -> String {
-        let (mut said, mut form, mut uuids, mut parts) = (String::new(), String::new(), String::new(), Vec::new());
+        let (mut said, mut form, mut uuids, mut parts) =
+            (String::new(), String::new(), String::new(), Vec::new());
         for piece in pieces {
             match piece {
                 TextPiece::Said(text) => {
@@ -172,13 +184,17 @@ impl Language {
     pub(super) fn passed_number(self, value: &Number, param: &Param, c_type: &str) -> String {
         let number = self.number(value);
         let converted = match (self, param.kind, value) {
-            (Language::C, ..) if c_type.contains('*') => return format!("(void *)(uintptr_t){number}"),
+            (Language::C, ..) if c_type.contains('*') => {
+                return format!("(void *)(uintptr_t){number}");
+            }
             (Language::C, ParamKind::Bytes, Number::Int(bytes)) => return self.size(*bytes),
             (Language::C, ..) => return number,
             (_, ParamKind::Bytes, _) => "c_size_t",
             (_, ParamKind::U64, _) => "c_ulonglong",
             // What ctypes passes for a small number of Python.
-            (_, ParamKind::U32 | ParamKind::I32 | ParamKind::Constant(_) | ParamKind::Pid, _) => return number,
+            (_, ParamKind::U32 | ParamKind::I32 | ParamKind::Constant(_) | ParamKind::Pid, _) => {
+                return number;
+            }
             _ if c_type.contains('*') => "c_void_p",
             _ if matches!(c_type, "int" | "unsigned int") => return number,
             _ => "c_size_t",
@@ -205,7 +221,10 @@ impl Language {
     /// The address of a variable of the type `own`, for a parameter of this C type.
     pub(super) fn address(self, name: &str, own: &str, c_type: &str) -> String {
         let is_same = c_type.replace(' ', "") == format!("{own}*").replace(' ', "");
-        self.form([if is_same { "&$0" } else { "(void *)&$0" }, "byref($0)"], &[name])
+        self.form(
+            [if is_same { "&$0" } else { "(void *)&$0" }, "byref($0)"],
+            &[name],
+        )
     }
 
     pub(super) fn shows(self, gpus: &[u32]) -> String {
@@ -213,9 +232,20 @@ impl Language {
             let all: Vec<String> = gpus.iter().map(|gpu| format!("uuid_of({gpu})")).collect();
             return format!("visible() == [{}]", all.join(", "));
         }
-        let count = if gpus.is_empty() { "DEVICES <= 0".to_string() } else { format!("DEVICES == {}", gpus.len()) };
-        let each = gpus.iter().enumerate().map(|(device, gpu)| format!("is_gpu({device}, {gpu})"));
-        [count].into_iter().chain(each).collect::<Vec<_>>().join(" && ")
+        let count = if gpus.is_empty() {
+            "DEVICES <= 0".to_string()
+        } else {
+            format!("DEVICES == {}", gpus.len())
+        };
+        let each = gpus
+            .iter()
+            .enumerate()
+            .map(|(device, gpu)| format!("is_gpu({device}, {gpu})"));
+        [count]
+            .into_iter()
+            .chain(each)
+            .collect::<Vec<_>>()
+            .join(" && ")
     }
 }
 
@@ -251,7 +281,11 @@ pub(super) fn bytes_literal(text: &str) -> String {
 }
 
 pub(super) fn declared(c_type: &str, name: &str) -> String {
-    if c_type.ends_with('*') { format!("{c_type}{name}") } else { format!("{c_type} {name}") }
+    if c_type.ends_with('*') {
+        format!("{c_type}{name}")
+    } else {
+        format!("{c_type} {name}")
+    }
 }
 
 /// What has the functions of a library in Python.
@@ -274,29 +308,51 @@ mod tests {
 
     #[test]
     fn text_cannot_leave_its_string_or_its_comment() {
-        assert_eq!(Language::C.literal("a\"\\b\nc\u{1}2??)"), "\"a\\\"\\\\b\\nc\\0012\\?\\?)\"");
-        assert_eq!(Language::C.commented("x */ int y; /* z"), "x * / int y; / * z");
+        assert_eq!(
+            Language::C.literal("a\"\\b\nc\u{1}2??)"),
+            "\"a\\\"\\\\b\\nc\\0012\\?\\?)\""
+        );
+        assert_eq!(
+            Language::C.commented("x */ int y; /* z"),
+            "x * / int y; / * z"
+        );
     }
 
     #[test]
     fn sizes_are_written_in_the_largest_unit() {
         let sizes = [1 << 20, 3 << 30, 100, 4096, 0, -1].map(|bytes| Language::C.size(bytes));
-        assert_eq!(sizes, ["1 << 20", "(size_t)3 << 30", "100", "4 << 10", "0", "-(1)"]);
+        assert_eq!(
+            sizes,
+            ["1 << 20", "(size_t)3 << 30", "100", "4 << 10", "0", "-(1)"]
+        );
     }
 
     #[test]
     fn a_variable_is_a_name_of_the_language_and_hides_nothing_that_is_used() {
-        for (name, variable) in [("default", "default_"), ("2nd", "_2nd"), ("a-b", "a_b"), ("memory", "memory")] {
+        for (name, variable) in [
+            ("default", "default_"),
+            ("2nd", "_2nd"),
+            ("a-b", "a_b"),
+            ("memory", "memory"),
+        ] {
             assert_eq!(Language::C.variable(name), variable);
         }
-        for (name, variable) in [("memory", "memory"), ("range", "range_"), ("answers", "answers_"), ("in", "in_")] {
+        for (name, variable) in [
+            ("memory", "memory"),
+            ("range", "range_"),
+            ("answers", "answers_"),
+            ("in", "in_"),
+        ] {
             assert_eq!(Language::Python.variable(name), variable);
         }
     }
 
     #[test]
     fn bytes_are_ascii_whatever_the_text_is() {
-        assert_eq!(bytes_literal("CUDA_VISIBLE_DEVICES"), "b\"CUDA_VISIBLE_DEVICES\"");
+        assert_eq!(
+            bytes_literal("CUDA_VISIBLE_DEVICES"),
+            "b\"CUDA_VISIBLE_DEVICES\""
+        );
         // Python refuses `b"é"`, and reads `\u001b` in bytes as six characters.
         assert_eq!(bytes_literal("é\u{1b}\"\\\n"), r#"b"\xc3\xa9\x1b\"\\\n""#);
     }

@@ -21,7 +21,9 @@ fn scan(text: &str, mut seen: impl FnMut(usize, char, Within, usize)) {
             skip -= 1;
             continue;
         }
-        let is_thrice = text.get(at..).is_some_and(|rest| rest.starts_with(&c.to_string().repeat(3)));
+        let is_thrice = text
+            .get(at..)
+            .is_some_and(|rest| rest.starts_with(&c.to_string().repeat(3)));
         match (within, c) {
             (Within::Code, '"' | '\'') => {
                 skip = if is_thrice { 2 } else { 0 };
@@ -84,13 +86,19 @@ mod tests {
 
     #[test]
     fn a_quote_in_a_string_or_a_comment_ends_nothing() {
-        assert_eq!(indented("a = \"'\" # don't\nb = 'it\\'s'\nc", " "), " a = \"'\" # don't\n b = 'it\\'s'\n c");
+        assert_eq!(
+            indented("a = \"'\" # don't\nb = 'it\\'s'\nc", " "),
+            " a = \"'\" # don't\n b = 'it\\'s'\n c"
+        );
     }
 
     #[test]
     fn the_last_statement_is_found_behind_semicolons_and_lines() {
         assert_eq!(last_expression("a = f(';'); b"), ("a = f(';')", " b"));
-        assert_eq!(last_expression("import a\na.b(1,\n 2)\n"), ("import a", "a.b(1,\n 2)"));
+        assert_eq!(
+            last_expression("import a\na.b(1,\n 2)\n"),
+            ("import a", "a.b(1,\n 2)")
+        );
         assert_eq!(last_expression("a.b[c; d]"), ("", "a.b[c; d]"));
     }
 }

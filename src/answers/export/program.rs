@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use cuda_pitfalls_calls::{self as calls, BUILT_IN_STREAMS, Call, CallLibrary, Output, Param, ParamKind};
+use cuda_pitfalls_calls::{
+    self as calls, BUILT_IN_STREAMS, Call, CallLibrary, Output, Param, ParamKind,
+};
 
 use super::effect::{self, EffectQuestion, GrowthBound, Since};
 use super::error::ExportError;
@@ -132,16 +134,33 @@ impl<'s> Reproducer<'s> {
     ///
     /// # Errors
     /// Why a standalone program cannot show the effect.
-    pub fn new(scenario: &'s Scenario, instance: &'s Instance, stem: &str) -> Result<Reproducer<'s>, ExportError> {
+    pub fn new(
+        scenario: &'s Scenario,
+        instance: &'s Instance,
+        stem: &str,
+    ) -> Result<Reproducer<'s>, ExportError> {
         let questions = effect::questions(&instance.effect)?;
         let gpus = effect::gpus_read(&questions, scenario.needs.gpus);
         // Other GPUs than those that a case sees are not read.
-        let (questions, left_out) = questions.into_iter().partition(|question| question.is_asked(gpus));
-        let cases = COMPARED.iter().filter_map(|name| instance.cases.iter().find(|case| case.name == *name));
+        let (questions, left_out) = questions
+            .into_iter()
+            .partition(|question| question.is_asked(gpus));
+        let cases = COMPARED
+            .iter()
+            .filter_map(|name| instance.cases.iter().find(|case| case.name == *name));
         let cases = cases.map(Sequence::new).collect::<Result<_, _>>()?;
-        let program = Reproducer { scenario, instance, cases, questions, left_out, stem: stem.to_owned() };
+        let program = Reproducer {
+            scenario,
+            instance,
+            cases,
+            questions,
+            left_out,
+            stem: stem.to_owned(),
+        };
         let is_read = program.questions.iter().all(|question| {
-            let EffectQuestion::Value { at, .. } = question else { return true };
+            let EffectQuestion::Value { at, .. } = question else {
+                return true;
+            };
             program.actions().iter().all(|action| match action.doing {
                 Doing::Nothing(_) => action.label != *at,
                 Doing::Fork(_, end) => end != *at,
@@ -149,13 +168,17 @@ impl<'s> Reproducer<'s> {
             })
         });
         if !is_read {
-            return Err(ExportError::new("its effect is a value that the worker reads for itself"));
+            return Err(ExportError::new(
+                "its effect is a value that the worker reads for itself",
+            ));
         }
         Ok(program)
     }
 
     pub(super) fn is_of_lines(&self) -> bool {
-        self.cases.iter().any(|sequence| sequence.case.python.is_some())
+        self.cases
+            .iter()
+            .any(|sequence| sequence.case.python.is_some())
     }
 
     /// Every step of every case, those of threads and children too.
@@ -169,22 +192,38 @@ impl<'s> Reproducer<'s> {
 
     /// The functions that it calls, without repeats.
     pub(super) fn calls(&self) -> Vec<&'static Call> {
-        let mut all: Vec<&'static Call> =
-            self.actions().into_iter().filter_map(ExportStep::call).map(|(call, _)| call).collect();
+        let mut all: Vec<&'static Call> = self
+            .actions()
+            .into_iter()
+            .filter_map(ExportStep::call)
+            .map(|(call, _)| call)
+            .collect();
         all.sort_by_key(|call| (call.library, call.name));
         all.dedup_by_key(|call| call.name);
         all
     }
 
     pub(super) fn arguments(&self) -> impl Iterator<Item = &Argument> {
-        self.actions().into_iter().filter_map(ExportStep::call).flat_map(|(_, arguments)| arguments)
+        self.actions()
+            .into_iter()
+            .filter_map(ExportStep::call)
+            .flat_map(|(_, arguments)| arguments)
     }
 
     /// The kernels that it loads, by name, each with its lines.
     pub(super) fn kernels(&self) -> BTreeMap<&str, impl Iterator<Item = String>> {
-        let names = self.arguments().filter_map(|it| if let Argument::Kernel(name) = it { Some(name) } else { None });
-        let kernels = names.map(|name| (name.as_str(), catalogue::kernel(name).unwrap_or_default()));
-        kernels.map(|(name, text)| (name, text.lines().map(|line| format!("{}\n", line.trim())))).collect()
+        let names = self.arguments().filter_map(|it| {
+            if let Argument::Kernel(name) = it {
+                Some(name)
+            } else {
+                None
+            }
+        });
+        let kernels =
+            names.map(|name| (name.as_str(), catalogue::kernel(name).unwrap_or_default()));
+        kernels
+            .map(|(name, text)| (name, text.lines().map(|line| format!("{}\n", line.trim()))))
+            .collect()
     }
 
     /// The libraries that it calls, besides libcuda, with the names of their files, the likeliest first. libcudart has
@@ -207,13 +246,18 @@ impl<'s> Reproducer<'s> {
 
     /// The checks at a step, in order. Checks of memory come last, because reading it takes a moment.
     pub(super) fn questions_at(&self, label: &str) -> Vec<&EffectQuestion<'s>> {
-        self.questions.iter().filter(|question| question.step() == label).collect()
+        self.questions
+            .iter()
+            .filter(|question| question.step() == label)
+            .collect()
     }
 
     pub(super) fn count_asked(&self, steps: &[ExportStep<'s>]) -> usize {
         let mut all = Vec::new();
         add_actions(steps, &mut all);
-        all.iter().map(|action| self.questions_at(action.label).len()).sum()
+        all.iter()
+            .map(|action| self.questions_at(action.label).len())
+            .sum()
     }
 
     /// Whether a step's value is of interest: to its own questions, or to those about another step.
@@ -224,7 +268,9 @@ impl<'s> Reproducer<'s> {
     /// Whether a question about a step is about this value of it.
     pub(super) fn is_asked_at(&self, label: &str, name: &str) -> bool {
         self.questions.iter().any(|question| match question {
-            EffectQuestion::Value { at, name: asked, .. } => *at == label && *asked == name,
+            EffectQuestion::Value {
+                at, name: asked, ..
+            } => *at == label && *asked == name,
             _ => false,
         })
     }
@@ -233,7 +279,8 @@ impl<'s> Reproducer<'s> {
     pub(super) fn asks_for_value_of(&self, label: &str) -> bool {
         self.questions.iter().any(|question| match question {
             EffectQuestion::Value { at, operand, .. } => {
-                *at == label || matches!(operand, Operand::Value { label: other, .. } if other == label)
+                *at == label
+                    || matches!(operand, Operand::Value { label: other, .. } if other == label)
             }
             _ => false,
         })
@@ -261,14 +308,22 @@ impl<'s> Reproducer<'s> {
 
     /// Whether the effect distinguishes an allocation from a context, so that the cost of a context must be measured.
     pub(super) fn needs_cost(&self) -> bool {
-        self.questions
-            .iter()
-            .any(|question| matches!(question, EffectQuestion::Memory { least: GrowthBound::Allocation, .. }))
+        self.questions.iter().any(|question| {
+            matches!(
+                question,
+                EffectQuestion::Memory {
+                    least: GrowthBound::Allocation,
+                    ..
+                }
+            )
+        })
     }
 
     /// Those figures of GPUs, one behind the other.
     pub(super) fn readings(&self) -> String {
-        let all: Vec<String> = (0..self.gpus_read()).map(|gpu| format!("used({gpu})")).collect();
+        let all: Vec<String> = (0..self.gpus_read())
+            .map(|gpu| format!("used({gpu})"))
+            .collect();
         all.join(", ")
     }
 
@@ -290,45 +345,89 @@ fn add_actions<'a, 's>(steps: &'a [ExportStep<'s>], all: &mut Vec<&'a ExportStep
 
 impl<'s> Sequence<'s> {
     fn new(case: &'s Case) -> Result<Sequence<'s>, ExportError> {
-        let given = case.steps.iter().flat_map(|step| step.args.values()).map(ToString::to_string);
-        if case.env.values().cloned().chain(given).any(|value| value.contains(OUR_LIBRARY)) {
-            return Err(ExportError::new("it loads the injection library of this program"));
+        let given = case
+            .steps
+            .iter()
+            .flat_map(|step| step.args.values())
+            .map(ToString::to_string);
+        if case
+            .env
+            .values()
+            .cloned()
+            .chain(given)
+            .any(|value| value.contains(OUR_LIBRARY))
+        {
+            return Err(ExportError::new(
+                "it loads the injection library of this program",
+            ));
         }
-        let env = case.env.iter().map(|(name, value)| Ok((name.as_str(), pieces(value)?)));
+        let env = case
+            .env
+            .iter()
+            .map(|(name, value)| Ok((name.as_str(), pieces(value)?)));
         let env = env.collect::<Result<_, ExportError>>()?;
-        let mut sequence = Sequence { case, env, steps: Vec::new(), variables: Vec::new() };
+        let mut sequence = Sequence {
+            case,
+            env,
+            steps: Vec::new(),
+            variables: Vec::new(),
+        };
         let mut rest = case.steps.as_slice();
         sequence.steps = sequence.steps_of(None, &mut rest)?;
-        if rest.is_empty() { Ok(sequence) } else { Err(interleaved()) }
+        if rest.is_empty() {
+            Ok(sequence)
+        } else {
+            Err(interleaved())
+        }
     }
 
     /// The environment with which it starts: its own variables, behind the mask if it has one.
     pub(super) fn environment(&self) -> Vec<(&'s str, Vec<TextPiece>)> {
         let mask = match self.case.gpus {
             Gpus::All => None,
-            Gpus::Masked(count) => Some((0..count).map(|gpu| gpu.to_string()).collect::<Vec<_>>().join(",")),
+            Gpus::Masked(count) => Some(
+                (0..count)
+                    .map(|gpu| gpu.to_string())
+                    .collect::<Vec<_>>()
+                    .join(","),
+            ),
         };
         let mask = mask.map(|gpus| ("CUDA_VISIBLE_DEVICES", vec![TextPiece::Said(gpus)]));
         mask.into_iter().chain(self.env.iter().cloned()).collect()
     }
 
     /// The steps of a thread or process from here on, until another makes one.
-    fn steps_of(&mut self, actor: Option<&str>, rest: &mut &'s [Step]) -> Result<Vec<ExportStep<'s>>, ExportError> {
+    fn steps_of(
+        &mut self,
+        actor: Option<&str>,
+        rest: &mut &'s [Step],
+    ) -> Result<Vec<ExportStep<'s>>, ExportError> {
         let mut all = Vec::new();
-        while let Some((step, behind)) = rest.split_first().filter(|(step, _)| step.on.as_deref() == actor) {
+        while let Some((step, behind)) = rest
+            .split_first()
+            .filter(|(step, _)| step.on.as_deref() == actor)
+        {
             *rest = behind;
             if step.from.is_some() {
-                return Err(ExportError::new("it calls a private copy of a library, which takes the worker"));
+                return Err(ExportError::new(
+                    "it calls a private copy of a library, which takes the worker",
+                ));
             }
             let doing = match step.call.as_str() {
-                "pthread_create" => Doing::Thread(self.started(step, "pthread_join", actor, rest)?.0),
+                "pthread_create" => {
+                    Doing::Thread(self.started(step, "pthread_join", actor, rest)?.0)
+                }
                 "fork" => {
                     let (own, end) = self.started(step, "waitpid", actor, rest)?;
                     Doing::Fork(own, end)
                 }
                 _ => self.doing(step)?,
             };
-            all.push(ExportStep { label: &step.label, bind: step.bind.as_deref(), doing });
+            all.push(ExportStep {
+                label: &step.label,
+                bind: step.bind.as_deref(),
+                doing,
+            });
         }
         Ok(all)
     }
@@ -367,45 +466,76 @@ impl<'s> Sequence<'s> {
                 return Err(ExportError::new("its lines name a GPU by its UUID"));
             }
             let may_raise = self.case.expect.iter().any(|check| {
-                check.at == step.label && check.facts.status.iter().any(|status| status != effect::RAISES_NOTHING)
+                check.at == step.label
+                    && check
+                        .facts
+                        .status
+                        .iter()
+                        .any(|status| status != effect::RAISES_NOTHING)
             });
-            return Ok(Doing::Line { text, value, may_raise });
+            return Ok(Doing::Line {
+                text,
+                value,
+                may_raise,
+            });
         }
         let Some(call) = calls::find(&step.call) else {
-            return Err(ExportError(format!("`{}` is no call of the tables", step.call)));
+            return Err(ExportError(format!(
+                "`{}` is no call of the tables",
+                step.call
+            )));
         };
         if call.library == CallLibrary::Harness {
             return own(step);
         }
-        let arguments = (0..call.params.len()).map(|at| self.argument(call, at, step)).collect::<Result<_, _>>()?;
+        let arguments = (0..call.params.len())
+            .map(|at| self.argument(call, at, step))
+            .collect::<Result<_, _>>()?;
         self.bind(call, step);
         Ok(Doing::Call { call, arguments })
     }
 
-    fn argument(&self, call: &'static Call, at: usize, step: &Step) -> Result<Argument, ExportError> {
-        let Some(param) = call.params.get(at) else { return Ok(Argument::Rest) };
+    fn argument(
+        &self,
+        call: &'static Call,
+        at: usize,
+        step: &Step,
+    ) -> Result<Argument, ExportError> {
+        let Some(param) = call.params.get(at) else {
+            return Ok(Argument::Rest);
+        };
         let given = step.args.get(param.name);
         match param.kind {
             ParamKind::Fixed(_) if param.c_type.is_empty() => return Ok(Argument::Rest),
             ParamKind::Fixed(value) => return Ok(Argument::Number(Number::Int(value as i64))),
             ParamKind::Out(output) => return Ok(Argument::Out(output)),
             ParamKind::FatBinary(_) => {
-                return Err(ExportError::new("it loads a binary in a container that the worker makes"));
+                return Err(ExportError::new(
+                    "it loads a binary in a container that the worker makes",
+                ));
             }
             _ => {}
         }
         let z = match call.params.get(at + 1) {
-            Some(Param { kind: ParamKind::Fixed(z), c_type: "", .. }) => *z as i64,
+            Some(Param {
+                kind: ParamKind::Fixed(z),
+                c_type: "",
+                ..
+            }) => *z as i64,
             _ => 1,
         };
         let Some(given) = given else {
             return match (param.default, param.kind) {
                 (Some(x), ParamKind::Dim3) => Ok(Argument::Dim3(x, z)),
-                (Some(0), ParamKind::Handle(_) | ParamKind::Text | ParamKind::Arguments | ParamKind::Ptx) => {
-                    Ok(Argument::Handle(0))
-                }
+                (
+                    Some(0),
+                    ParamKind::Handle(_) | ParamKind::Text | ParamKind::Arguments | ParamKind::Ptx,
+                ) => Ok(Argument::Handle(0)),
                 (Some(value), _) => Ok(Argument::Number(Number::Int(value))),
-                (None, _) => Err(ExportError(format!("`{}` of {} is missing", param.name, call.name))),
+                (None, _) => Err(ExportError(format!(
+                    "`{}` of {} is missing",
+                    param.name, call.name
+                ))),
             };
         };
         Ok(match (param.kind, given) {
@@ -418,15 +548,24 @@ impl<'s> Sequence<'s> {
             }
             (ParamKind::Handle(_), Scalar::Text(name)) => self.handle(name)?,
             (ParamKind::Pid, Scalar::Text(_)) => return Err(interleaved()),
-            (ParamKind::Location, Scalar::Text(name)) if name == "host" => {
-                Argument::Location { host: true, device: Number::Int(0) }
-            }
-            (ParamKind::Location, device) => Argument::Location { host: false, device: number(device)? },
+            (ParamKind::Location, Scalar::Text(name)) if name == "host" => Argument::Location {
+                host: true,
+                device: Number::Int(0),
+            },
+            (ParamKind::Location, device) => Argument::Location {
+                host: false,
+                device: number(device)?,
+            },
             (ParamKind::Dim3, Scalar::Int(x)) => Argument::Dim3(*x, z),
-            (ParamKind::In(template), given) => Argument::Struct { template, given: number(given)? },
+            (ParamKind::In(template), given) => Argument::Struct {
+                template,
+                given: number(given)?,
+            },
             (ParamKind::Block(..), Scalar::Text(name)) => self.handle(name)?,
             (ParamKind::Text, given) => Argument::Text(pieces(&given.to_string())?),
-            (ParamKind::Ptx, Scalar::Text(name)) if catalogue::kernel(name).is_some() => Argument::Kernel(name.clone()),
+            (ParamKind::Ptx, Scalar::Text(name)) if catalogue::kernel(name).is_some() => {
+                Argument::Kernel(name.clone())
+            }
             (ParamKind::Arguments, Scalar::List(values)) => {
                 let values = values.iter().map(|value| match value {
                     Scalar::Text(name) if !name.contains("${") => self.handle(name),
@@ -449,21 +588,38 @@ impl<'s> Sequence<'s> {
     }
 
     fn bind(&mut self, call: &'static Call, step: &Step) {
-        let Some(name) = step.bind.as_ref().filter(|name| !self.variables.iter().any(|held| held.name == **name))
+        let Some(name) = step
+            .bind
+            .as_ref()
+            .filter(|name| !self.variables.iter().any(|held| held.name == **name))
         else {
             return;
         };
-        let bound = call
-            .params
-            .iter()
-            .find(|param| matches!(param.kind, ParamKind::Out(Output::Handle(_) | Output::Word(_) | Output::Blob(..))));
+        let bound = call.params.iter().find(|param| {
+            matches!(
+                param.kind,
+                ParamKind::Out(Output::Handle(_) | Output::Word(_) | Output::Blob(..))
+            )
+        });
         if let Some(param) = bound {
             let c_type = plain_type(param.c_type);
-            let c_type = c_type.strip_suffix('*').unwrap_or(&c_type).trim().to_string();
+            let c_type = c_type
+                .strip_suffix('*')
+                .unwrap_or(&c_type)
+                .trim()
+                .to_string();
             // A `void *` parameter says only that it takes an address.
-            let c_type = if c_type == "void" { "void *".to_string() } else { c_type };
+            let c_type = if c_type == "void" {
+                "void *".to_string()
+            } else {
+                c_type
+            };
             let is_block = matches!(param.kind, ParamKind::Out(Output::Blob(..)));
-            self.variables.push(HandleVariable { name: name.clone(), c_type, is_block });
+            self.variables.push(HandleVariable {
+                name: name.clone(),
+                c_type,
+                is_block,
+            });
         }
     }
 }
@@ -475,27 +631,46 @@ fn own(step: &Step) -> Result<Doing<'_>, ExportError> {
         "dl_iterate_phdr" => Doing::Nothing("which libraries are loaded is not read here"),
         "getenv" | "getrusage" => Doing::Nothing("not read here"),
         "getpid" => Doing::Getpid,
-        "nanosleep" => Doing::Sleep { milliseconds: int(step, "milliseconds", 0) },
+        "nanosleep" => Doing::Sleep {
+            milliseconds: int(step, "milliseconds", 0),
+        },
         "memset" => Doing::Memset {
             variable: text(step, "pointer"),
             value: int(step, "value", 1),
             bytes: int(step, "bytes", 0),
         },
         "dlopen" if step.bind.is_some() => {
-            return Err(ExportError::new("it opens a private copy of libcudart, which takes the worker"));
+            return Err(ExportError::new(
+                "it opens a private copy of libcudart, which takes the worker",
+            ));
         }
-        "dlopen" => Doing::Open { file: text(step, "file") },
-        "environ" => return Err(ExportError::new("it writes to `environ` behind the back of setenv")),
+        "dlopen" => Doing::Open {
+            file: text(step, "file"),
+        },
+        "environ" => {
+            return Err(ExportError::new(
+                "it writes to `environ` behind the back of setenv",
+            ));
+        }
         "posix_spawn" | "kill" | "waitpid" | "pthread_join" => return Err(interleaved()),
         "atexit" | "exit" | "_exit" => {
-            return Err(ExportError::new("its steps run inside exit handlers, which the worker drives"));
+            return Err(ExportError::new(
+                "its steps run inside exit handlers, which the worker drives",
+            ));
         }
-        other => return Err(ExportError(format!("it has the step `{other}`, which only the worker can make"))),
+        other => {
+            return Err(ExportError(format!(
+                "it has the step `{other}`, which only the worker can make"
+            )));
+        }
     })
 }
 
 fn text(step: &Step, name: &str) -> String {
-    step.args.get(name).map(ToString::to_string).unwrap_or_default()
+    step.args
+        .get(name)
+        .map(ToString::to_string)
+        .unwrap_or_default()
 }
 
 fn int(step: &Step, name: &str, otherwise: i64) -> i64 {
@@ -506,7 +681,9 @@ fn int(step: &Step, name: &str, otherwise: i64) -> i64 {
 }
 
 fn interleaved() -> ExportError {
-    ExportError::new("its steps are made by several processes or threads in turn, in an order that only a run keeps")
+    ExportError::new(
+        "its steps are made by several processes or threads in turn, in an order that only a run keeps",
+    )
 }
 
 impl ExportStep<'_> {
@@ -526,7 +703,10 @@ impl ExportStep<'_> {
 
 /// A C type without C++ qualifiers.
 fn plain_type(c_type: &str) -> String {
-    let words: Vec<&str> = c_type.split(' ').filter(|word| !matches!(*word, "enum" | "struct")).collect();
+    let words: Vec<&str> = c_type
+        .split(' ')
+        .filter(|word| !matches!(*word, "enum" | "struct"))
+        .collect();
     words.join(" ")
 }
 
@@ -541,7 +721,10 @@ pub(super) fn c_type(param: &Param) -> String {
 
 /// A name as C and Python can use it.
 pub(super) fn identifier(name: &str, taken: &[&str]) -> String {
-    let mut text: String = name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect();
+    let mut text: String = name
+        .chars()
+        .map(|c| if c.is_ascii_alphanumeric() { c } else { '_' })
+        .collect();
     if text.starts_with(|first: char| first.is_ascii_digit()) {
         text.insert(0, '_');
     }
@@ -555,9 +738,13 @@ pub(super) fn identifier(name: &str, taken: &[&str]) -> String {
 fn pieces(text: &str) -> Result<Vec<TextPiece>, ExportError> {
     let (mut all, mut rest) = (Vec::new(), text);
     while let Some((said, behind)) = rest.split_once("${gpu") {
-        let named = behind.split_once('}').and_then(|(gpu, behind)| Some((gpu.parse().ok()?, behind)));
+        let named = behind
+            .split_once('}')
+            .and_then(|(gpu, behind)| Some((gpu.parse().ok()?, behind)));
         let Some((gpu, behind)) = named else {
-            return Err(ExportError(format!("it names a GPU as in `{text}`, which a run fills in")));
+            return Err(ExportError(format!(
+                "it names a GPU as in `{text}`, which a run fills in"
+            )));
         };
         all.extend([TextPiece::Said(said.to_owned()), TextPiece::Uuid(gpu)]);
         rest = behind;
@@ -571,9 +758,10 @@ fn number(given: &Scalar) -> Result<Number, ExportError> {
     match given {
         Scalar::Int(value) => Ok(Number::Int(*value)),
         Scalar::Text(text) if text == "${gpus}" => Ok(Number::Gpus),
-        Scalar::Text(text) => {
-            text.parse().map(Number::Int).map_err(|_| ExportError(format!("it passes `{text}` where C wants a number")))
-        }
+        Scalar::Text(text) => text
+            .parse()
+            .map(Number::Int)
+            .map_err(|_| ExportError(format!("it passes `{text}` where C wants a number"))),
         Scalar::List(_) => Err(ExportError::new("it passes a list where C wants a number")),
     }
 }
@@ -589,15 +777,21 @@ mod tests {
         let scenarios = catalogue::select(&["context/set-device-is-eager".to_owned()]).unwrap();
         let scenario = scenarios.first().unwrap();
         let mut instance = scenario.instances.first().unwrap().clone();
-        instance.effect.iter_mut().for_each(|check| change(&mut check.facts));
-        Reproducer::new(scenario, &instance, "x").err().map(|refusal| refusal.to_string())
+        instance
+            .effect
+            .iter_mut()
+            .for_each(|check| change(&mut check.facts));
+        Reproducer::new(scenario, &instance, "x")
+            .err()
+            .map(|refusal| refusal.to_string())
     }
 
     #[test]
     fn what_only_a_run_can_see_is_refused_and_never_left_out() {
         let amount = || BTreeMap::from([("gpu0".to_owned(), Matcher::default())]);
         assert_eq!(refusal(|_| {}), None);
-        let words = refusal(|facts| facts.peak_bytes = amount()).expect("a peak cannot be seen from a file");
+        let words = refusal(|facts| facts.peak_bytes = amount())
+            .expect("a peak cannot be seen from a file");
         assert!(words.contains("background polling"), "{words}");
         let words = refusal(|facts| facts.process_bytes = amount()).expect("nor what NVML lists");
         assert!(words.contains("worker's processes"), "{words}");

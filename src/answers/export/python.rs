@@ -14,8 +14,7 @@ use super::writer::CaseText;
 use cuda_pitfalls_core::text::escape::visible;
 
 /// What is imported from ctypes if something uses it.
-const OF_CTYPES: &str =
-    "byref c_char_p c_float c_int c_size_t c_ubyte c_uint c_uint64 c_ulonglong c_void_p create_string_buffer";
+const OF_CTYPES: &str = "byref c_char_p c_float c_int c_size_t c_ubyte c_uint c_uint64 c_ulonglong c_void_p create_string_buffer";
 
 /// Functions that stand in a file if something in it uses them.
 const HELPERS: &str = include_str!("helpers.py");
@@ -39,8 +38,13 @@ pub(super) fn file(program: &Reproducer<'_>) -> Result<String, ExportError> {
     if all.contains("ThreadPoolExecutor(") {
         out.push_str("from concurrent.futures import ThreadPoolExecutor\n");
     }
-    let words: Vec<&str> = all.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').collect();
-    let imported: Vec<&str> = OF_CTYPES.split(' ').filter(|name| words.contains(name)).collect();
+    let words: Vec<&str> = all
+        .split(|c: char| !c.is_ascii_alphanumeric() && c != '_')
+        .collect();
+    let imported: Vec<&str> = OF_CTYPES
+        .split(' ')
+        .filter(|name| words.contains(name))
+        .collect();
     if !imported.is_empty() {
         let _ = writeln!(out, "from ctypes import {}", imported.join(", "));
     }
@@ -49,8 +53,15 @@ pub(super) fn file(program: &Reproducer<'_>) -> Result<String, ExportError> {
     }
     out.push_str(&helpers);
     for (name, lines) in program.kernels() {
-        let (name, lines) = (identifier(name, &[]), lines.map(|line| bytes_literal(&line)));
-        let _ = write!(out, "\nkernel_{name} = (\n{}\n)\n", filled(lines, 112, "\n"));
+        let (name, lines) = (
+            identifier(name, &[]),
+            lines.map(|line| bytes_literal(&line)),
+        );
+        let _ = write!(
+            out,
+            "\nkernel_{name} = (\n{}\n)\n",
+            filled(lines, 112, "\n")
+        );
     }
     out.push_str(&body);
     // A case that there is not must not end with 0.
@@ -59,14 +70,35 @@ pub(super) fn file(program: &Reproducer<'_>) -> Result<String, ExportError> {
 }
 
 fn header(program: &Reproducer<'_>) -> String {
-    let pythons = program.cases.iter().filter_map(|sequence| sequence.case.python.as_ref());
-    let packages: BTreeSet<&str> = pythons.flat_map(|python| &python.needs).map(String::as_str).collect();
+    let pythons = program
+        .cases
+        .iter()
+        .filter_map(|sequence| sequence.case.python.as_ref());
+    let packages: BTreeSet<&str> = pythons
+        .flat_map(|python| &python.needs)
+        .map(String::as_str)
+        .collect();
     let packages: Vec<&str> = packages.into_iter().collect();
-    let needs = if packages.is_empty() { String::new() } else { format!(" It needs {}.", packages.join(", ")) };
+    let needs = if packages.is_empty() {
+        String::new()
+    } else {
+        format!(" It needs {}.", packages.join(", "))
+    };
     let commands = Language::Python.commands(&program.stem).join(" && ");
-    let lines = program.header(&format!("{commands}; echo $?"), &needs).into_iter();
-    let lines: Vec<String> = lines.map(|line| visible(&line).replace('\\', "\\\\").replace("\"\"\"", "'''")).collect();
-    format!("#!/usr/bin/env python3\n\"\"\"{}\n\"\"\"\n", lines.join("\n"))
+    let lines = program
+        .header(&format!("{commands}; echo $?"), &needs)
+        .into_iter();
+    let lines: Vec<String> = lines
+        .map(|line| {
+            visible(&line)
+                .replace('\\', "\\\\")
+                .replace("\"\"\"", "'''")
+        })
+        .collect();
+    format!(
+        "#!/usr/bin/env python3\n\"\"\"{}\n\"\"\"\n",
+        lines.join("\n")
+    )
 }
 
 /// What the first process does: it makes each case in a fresh process, and ends.
@@ -92,12 +124,26 @@ fn first_process(program: &Reproducer<'_>) -> String {
             let own = sequence.environment();
             let own: Vec<String> = own
                 .iter()
-                .map(|(name, value)| format!("{}: {}", Language::Python.literal(name), Language::Python.text(value)))
+                .map(|(name, value)| {
+                    format!(
+                        "{}: {}",
+                        Language::Python.literal(name),
+                        Language::Python.text(value)
+                    )
+                })
                 .collect();
-            format!("({}, {{{}}})", Language::Python.literal(&sequence.case.name), own.join(", "))
+            format!(
+                "({}, {{{}}})",
+                Language::Python.literal(&sequence.case.name),
+                own.join(", ")
+            )
         })
         .collect();
-    let code = if listed.len() > 1 { "codes[0] not in (0, 1) or codes[1] != 1" } else { "codes[0] not in (0, 1)" };
+    let code = if listed.len() > 1 {
+        "codes[0] not in (0, 1) or codes[1] != 1"
+    } else {
+        "codes[0] not in (0, 1)"
+    };
     let _ = write!(
         text,
         "    for name, own in [{}]:\n        print(name, own)\n        command = [\"timeout\", \"{}\", sys.executable, __file__, \
@@ -114,13 +160,27 @@ fn first_process(program: &Reproducer<'_>) -> String {
 impl CaseText<'_> {
     fn python_case(&mut self) -> Done {
         let (sequence, program) = (self.sequence, self.program);
-        let _ = write!(self.text, "\nif case == {}:\n", Language::Python.literal(&sequence.case.name));
+        let _ = write!(
+            self.text,
+            "\nif case == {}:\n",
+            Language::Python.literal(&sequence.case.name)
+        );
         if !program.is_of_lines() {
             self.libraries();
         }
         for held in &sequence.variables {
-            let object = if held.is_block { "Block64()" } else { "c_void_p()" };
-            self.declare(&held.c_type, &Language::Python.variable(&held.name), "", object, "");
+            let object = if held.is_block {
+                "Block64()"
+            } else {
+                "c_void_p()"
+            };
+            self.declare(
+                &held.c_type,
+                &Language::Python.variable(&held.name),
+                "",
+                object,
+                "",
+            );
         }
         if program.is_counted_since(Since::Start) && program.gpus_read() > 0 {
             self.line(&format!("start = [{}]", program.readings()));
@@ -130,19 +190,37 @@ impl CaseText<'_> {
         }
         self.steps(&sequence.steps)?;
         let count = program.questions.len();
-        self.line(&format!("sys.exit(1 if not all(answers) else 0 if len(answers) == {count} else 77)"));
+        self.line(&format!(
+            "sys.exit(1 if not all(answers) else 0 if len(answers) == {count} else 77)"
+        ));
         Ok(())
     }
 
     fn libraries(&mut self) {
         self.line("cuda = load(\"libcuda.so.1\")");
         for (library, files) in self.program.libraries() {
-            let files: Vec<String> = files.iter().map(|file| Language::Python.literal(file)).collect();
-            let files = if files.is_empty() { "*CUDART".to_string() } else { files.join(", ") };
+            let files: Vec<String> = files
+                .iter()
+                .map(|file| Language::Python.literal(file))
+                .collect();
+            let files = if files.is_empty() {
+                "*CUDART".to_string()
+            } else {
+                files.join(", ")
+            };
             self.line(&format!("{} = load({files})", object(library)));
         }
-        for call in self.program.calls().iter().filter(|call| call.returns == Returns::Text) {
-            self.line(&format!("{}.{}.restype = c_char_p", object(call.library), call.name));
+        for call in self
+            .program
+            .calls()
+            .iter()
+            .filter(|call| call.returns == Returns::Text)
+        {
+            self.line(&format!(
+                "{}.{}.restype = c_char_p",
+                object(call.library),
+                call.name
+            ));
         }
     }
 }

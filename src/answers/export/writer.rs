@@ -23,10 +23,24 @@ pub(super) struct CaseText<'p> {
 }
 
 impl<'p> CaseText<'p> {
-    pub(super) fn new(language: Language, program: &'p Reproducer<'p>, sequence: &'p Sequence<'p>) -> CaseText<'p> {
+    pub(super) fn new(
+        language: Language,
+        program: &'p Reproducer<'p>,
+        sequence: &'p Sequence<'p>,
+    ) -> CaseText<'p> {
         let (text, before, functions) = Default::default();
         let (declared, of_file) = Default::default();
-        CaseText { language, program, sequence, text, pad: 1, declared, before, functions, of_file }
+        CaseText {
+            language,
+            program,
+            sequence,
+            text,
+            pad: 1,
+            declared,
+            before,
+            functions,
+            of_file,
+        }
     }
 
     pub(super) fn line(&mut self, line: &str) {
@@ -34,20 +48,40 @@ impl<'p> CaseText<'p> {
     }
 
     pub(super) fn statement(&mut self, statement: &str, said: &str) {
-        self.line(&format!("{statement}{}{said}", self.language.pick([";", ""])));
+        self.line(&format!(
+            "{statement}{}{said}",
+            self.language.pick([";", ""])
+        ));
     }
 
     /// Gives a variable a value. Its name is another one if this one is of another type, or an array.
-    pub(super) fn declare(&mut self, c_type: &str, name: &str, array: &str, value: &str, said: &str) -> String {
+    pub(super) fn declare(
+        &mut self,
+        c_type: &str,
+        name: &str,
+        array: &str,
+        value: &str,
+        said: &str,
+    ) -> String {
         let mut own = name.to_string();
         let mut count = 1;
-        while self.declared.get(&own).is_some_and(|it| it != c_type || !array.is_empty()) {
+        while self
+            .declared
+            .get(&own)
+            .is_some_and(|it| it != c_type || !array.is_empty())
+        {
             count += 1;
             own = format!("{name}_{count}");
         }
-        let is_new = self.declared.insert(own.clone(), c_type.to_string()).is_none();
-        let declared =
-            if is_new && self.language == Language::C { declared(c_type, &own) + array } else { own.clone() };
+        let is_new = self
+            .declared
+            .insert(own.clone(), c_type.to_string())
+            .is_none();
+        let declared = if is_new && self.language == Language::C {
+            declared(c_type, &own) + array
+        } else {
+            own.clone()
+        };
         self.statement(&format!("{declared} = {value}"), said);
         own
     }
@@ -72,6 +106,10 @@ impl<'p> CaseText<'p> {
         if parts.is_empty() {
             return String::new();
         }
-        format!("{}{}", self.language.pick([" ", "  "]), self.language.comment(&parts.join(": ")))
+        format!(
+            "{}{}",
+            self.language.pick([" ", "  "]),
+            self.language.comment(&parts.join(": "))
+        )
     }
 }

@@ -48,6 +48,13 @@ pub(super) const UNREAD: i64 = i64::MIN;
 impl Default for SharedAnswer {
     fn default() -> SharedAnswer {
         let (name, asked, libcudart) = (String::new(), String::new(), String::new());
-        SharedAnswer { name, asked, libcudart, is_unexpected: false, shown: Err(String::new()), figures: Vec::new() }
+        SharedAnswer {
+            name,
+            asked,
+            libcudart,
+            is_unexpected: false,
+            shown: Err(String::new()),
+            figures: Vec::new(),
+        }
     }
 }

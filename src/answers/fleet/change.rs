@@ -8,7 +8,9 @@ use cuda_pitfalls_core::fact::Change;
 use cuda_pitfalls_core::text::counts::grouped;
 
 /// What a case showed at one step, or what a row of a survey says.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
 pub struct CaseChange {
     /// The case; empty for rows.
     #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -47,11 +49,26 @@ fn is_first(outcome: &u32) -> bool {
 
 /// In what two outcomes differ, case by case.
 pub(super) fn differing(usual: &[CaseChange], these: &[CaseChange]) -> Vec<FactDiffers> {
-    let said =
-        [usual, these].map(|said| said.iter().map(|one| ((&one.case, one.outcome, one.change.subject()), &one.change)));
-    let differing = differences(said).into_iter().map(|((case, outcome, _), pair)| {
-        let [usual, these] = pair.map(Option::<&Change>::cloned);
-        ((case, outcome), FactDiffers { case: case.clone(), outcome, usual, these })
+    let said = [usual, these].map(|said| {
+        said.iter()
+            .map(|one| ((&one.case, one.outcome, one.change.subject()), &one.change))
     });
-    grouped(differing).into_iter().flat_map(|(_, facts)| facts).collect()
+    let differing = differences(said)
+        .into_iter()
+        .map(|((case, outcome, _), pair)| {
+            let [usual, these] = pair.map(Option::<&Change>::cloned);
+            (
+                (case, outcome),
+                FactDiffers {
+                    case: case.clone(),
+                    outcome,
+                    usual,
+                    these,
+                },
+            )
+        });
+    grouped(differing)
+        .into_iter()
+        .flat_map(|(_, facts)| facts)
+        .collect()
 }

@@ -21,7 +21,10 @@ impl AnswerCoverage {
     /// Whether so many answers are missing without a difference that "does not differ" would say too much: more than one
     /// in ten, and not because the machine was asked something else instead.
     pub fn is_small(self) -> bool {
-        let told = self.answered.saturating_add(self.no_answer).saturating_add(self.others);
+        let told = self
+            .answered
+            .saturating_add(self.no_answer)
+            .saturating_add(self.others);
         self.asked.saturating_sub(told).saturating_mul(10) > self.asked
     }
 }
@@ -65,9 +68,14 @@ impl Fleet {
 
 /// Notes what the members of a group say, where that is more than is known of them.
 fn raise(known: &mut [MachineResponse], usual: &Usual, members: &[usize]) {
-    let lists = [(MachineResponse::NoAnswer, &usual.no_answer), (MachineResponse::NotAsked, &usual.not_asked)];
-    let silent: HashMap<usize, MachineResponse> =
-        lists.into_iter().flat_map(|(said, list)| list.iter().map(move |machine| (*machine, said))).collect();
+    let lists = [
+        (MachineResponse::NoAnswer, &usual.no_answer),
+        (MachineResponse::NotAsked, &usual.not_asked),
+    ];
+    let silent: HashMap<usize, MachineResponse> = lists
+        .into_iter()
+        .flat_map(|(said, list)| list.iter().map(move |machine| (*machine, said)))
+        .collect();
     let is_rare = silent.len().saturating_mul(2) > members.len();
     for machine in members {
         let said = match silent.get(machine) {

@@ -99,7 +99,8 @@ pub struct MachineChange {
 impl FleetDiff {
     /// Whether a usual verdict changed, or a machine began to have another verdict than its group.
     pub fn has_other_verdict(&self) -> bool {
-        self.usual.iter().any(|it| it.verdicts.is_some()) || self.began.iter().any(|it| it.verdict_differs)
+        self.usual.iter().any(|it| it.verdicts.is_some())
+            || self.began.iter().any(|it| it.verdict_differs)
     }
 }
 
@@ -109,25 +110,36 @@ impl FleetDiff {
 /// One is measured and the other is simulated.
 pub fn diff(old: &Fleet, new: &Fleet) -> Result<FleetDiff, String> {
     if old.provenance != new.provenance {
-        return Err("one of the two is simulated and the other is measured: they are not compared".to_owned());
+        return Err(
+            "one of the two is simulated and the other is measured: they are not compared"
+                .to_owned(),
+        );
     }
     let [machines_old, machines_new] = [old, new].map(machine_names);
     let [differs_old, differs_new] = [old, new].map(differing);
     // Who differed in facts and now in the verdict began to differ in it; who went back to facts did not cease. A machine
     // that is new and differs began to.
     let began = differs_new.iter().filter(|(change, verdict)| {
-        differs_old.get(*change).is_none_or(|in_verdict_before| **verdict && !in_verdict_before)
+        differs_old
+            .get(*change)
+            .is_none_or(|in_verdict_before| **verdict && !in_verdict_before)
     });
-    let ceased = differs_old
-        .iter()
-        .filter(|(change, _)| !differs_new.contains_key(*change) && machines_new.contains(change.machine.as_str()));
+    let ceased = differs_old.iter().filter(|(change, _)| {
+        !differs_new.contains_key(*change) && machines_new.contains(change.machine.as_str())
+    });
     Ok(FleetDiff {
         schema: SchemaId::current(SCHEMA),
         provenance: new.provenance,
         old: side(old),
         new: side(new),
-        machines_gone: machines_old.difference(&machines_new).map(|name| (*name).to_owned()).collect(),
-        machines_new: machines_new.difference(&machines_old).map(|name| (*name).to_owned()).collect(),
+        machines_gone: machines_old
+            .difference(&machines_new)
+            .map(|name| (*name).to_owned())
+            .collect(),
+        machines_new: machines_new
+            .difference(&machines_old)
+            .map(|name| (*name).to_owned())
+            .collect(),
         groups_gone: groups_without(old, new),
         groups_new: groups_without(new, old),
         usual: usual(old, new),
@@ -137,12 +149,21 @@ pub fn diff(old: &Fleet, new: &Fleet) -> Result<FleetDiff, String> {
 }
 
 fn machine_names(fleet: &Fleet) -> BTreeSet<&str> {
-    fleet.machines.iter().map(|machine| machine.name.as_str()).collect()
+    fleet
+        .machines
+        .iter()
+        .map(|machine| machine.name.as_str())
+        .collect()
 }
 
 fn groups_without(fleet: &Fleet, other: &Fleet) -> Vec<Size> {
     let keys: BTreeSet<&Key> = other.groups.iter().map(|group| &group.key).collect();
-    fleet.groups.iter().filter(|group| !keys.contains(&group.key)).map(size).collect()
+    fleet
+        .groups
+        .iter()
+        .filter(|group| !keys.contains(&group.key))
+        .map(size)
+        .collect()
 }
 
 fn side(fleet: &Fleet) -> FleetSide {
@@ -155,47 +176,99 @@ fn side(fleet: &Fleet) -> FleetSide {
 }
 
 fn size(group: &Group) -> Size {
-    Size { key: group.key.clone(), machines: group.machines.len() }
+    Size {
+        key: group.key.clone(),
+        machines: group.machines.len(),
+    }
 }
 
 /// Who differs in what, and whether in the verdict, which the changes themselves do not say.
 fn differing(fleet: &Fleet) -> BTreeMap<MachineChange, bool> {
     let mut all = BTreeMap::new();
-    for machine in fleet.machines.iter().filter(|machine| machine.no_cuda.is_some()) {
-        let (machine, question, what) = (machine.name.clone(), "machine".to_owned(), "cannot use CUDA".to_owned());
-        all.insert(MachineChange { machine, question, what, verdict_differs: false }, true);
+    for machine in fleet
+        .machines
+        .iter()
+        .filter(|machine| machine.no_cuda.is_some())
+    {
+        let (machine, question, what) = (
+            machine.name.clone(),
+            "machine".to_owned(),
+            "cannot use CUDA".to_owned(),
+        );
+        all.insert(
+            MachineChange {
+                machine,
+                question,
+                what,
+                verdict_differs: false,
+            },
+            true,
+        );
     }
-    for Difference { question, machines, what, .. } in &fleet.differences {
-        let Some(question) = fleet.questions.get(*question) else { continue };
+    for Difference {
+        question,
+        machines,
+        what,
+        ..
+    } in &fleet.differences
+    {
+        let Some(question) = fleet.questions.get(*question) else {
+            continue;
+        };
         let (what, verdict) = match what {
-            What::Outcome { verdict_differs, .. } => ("outcome".to_owned(), *verdict_differs),
+            What::Outcome {
+                verdict_differs, ..
+            } => ("outcome".to_owned(), *verdict_differs),
             What::NoAnswer { .. } => ("no answer".to_owned(), false),
             What::Bytes { figure, .. } => (format!("bytes of {figure}"), false),
         };
-        for machine in machines.iter().filter_map(|index| fleet.machines.get(*index)) {
-            let (machine, question, what) = (machine.name.clone(), question.name.clone(), what.clone());
+        for machine in machines
+            .iter()
+            .filter_map(|index| fleet.machines.get(*index))
+        {
+            let (machine, question, what) =
+                (machine.name.clone(), question.name.clone(), what.clone());
             // A machine may be in several groups.
-            *all.entry(MachineChange { machine, question, what, verdict_differs: false }).or_insert(false) |= verdict;
+            *all.entry(MachineChange {
+                machine,
+                question,
+                what,
+                verdict_differs: false,
+            })
+            .or_insert(false) |= verdict;
         }
     }
     all
 }
 
 fn with_verdict((change, verdict_differs): (&MachineChange, &bool)) -> MachineChange {
-    MachineChange { verdict_differs: *verdict_differs, ..change.clone() }
+    MachineChange {
+        verdict_differs: *verdict_differs,
+        ..change.clone()
+    }
 }
 
 /// What is usual in groups that belong together, by question.
 fn usual(old: &Fleet, new: &Fleet) -> Vec<UsualChanged> {
     let mut changed = Vec::new();
     for after in &new.groups {
-        let Some(before) = before(old, new, after) else { continue };
+        let Some(before) = before(old, new, after) else {
+            continue;
+        };
         for (question, pair) in differences([outcomes(old, before), outcomes(new, after)]) {
-            let [Some(ComparedOutcome(then)), Some(ComparedOutcome(now))] = pair else { continue };
+            let [Some(ComparedOutcome(then)), Some(ComparedOutcome(now))] = pair else {
+                continue;
+            };
             changed.push(UsualChanged {
                 question: question.0.to_owned(),
-                old: Size { machines: then.machines, ..size(before) },
-                new: Size { machines: now.machines, ..size(after) },
+                old: Size {
+                    machines: then.machines,
+                    ..size(before)
+                },
+                new: Size {
+                    machines: now.machines,
+                    ..size(after)
+                },
                 verdicts: (then.kind != now.kind).then_some([then.kind, now.kind]),
                 facts: differing_facts(&then.facts, &now.facts),
             });
@@ -204,7 +277,9 @@ fn usual(old: &Fleet, new: &Fleet) -> Vec<UsualChanged> {
     // Another verdict before other facts, the larger group first.
     changed.sort_by(|a, b| {
         let verdicts = a.verdicts.is_none().cmp(&b.verdicts.is_none());
-        verdicts.then(b.new.machines.cmp(&a.new.machines)).then_with(|| a.question.cmp(&b.question))
+        verdicts
+            .then(b.new.machines.cmp(&a.new.machines))
+            .then_with(|| a.question.cmp(&b.question))
     });
     changed
 }
@@ -214,9 +289,18 @@ fn usual(old: &Fleet, new: &Fleet) -> Vec<UsualChanged> {
 fn outcomes<'f>(fleet: &'f Fleet, group: &'f Group) -> Vec<((&'f str, bool), ComparedOutcome<'f>)> {
     let outcomes = group.usual.iter().filter_map(|usual: &Usual| {
         let first = usual.outcomes.first()?;
-        let is_tie = usual.outcomes.iter().skip(1).map(|other| other.machines).sum::<usize>() >= first.machines;
+        let is_tie = usual
+            .outcomes
+            .iter()
+            .skip(1)
+            .map(|other| other.machines)
+            .sum::<usize>()
+            >= first.machines;
         let question = fleet.questions.get(usual.question)?;
-        (!is_tie).then_some(((question.name.as_str(), question.is_row), ComparedOutcome(first)))
+        (!is_tie).then_some((
+            (question.name.as_str(), question.is_row),
+            ComparedOutcome(first),
+        ))
     });
     outcomes.collect()
 }
@@ -240,20 +324,42 @@ fn before<'f>(old: &'f Fleet, new: &Fleet, after: &Group) -> Option<&'f Group> {
     // If only one of the two was replaced, what changed has one reason.
     let candidates = old.groups.iter().filter(|group| {
         group.key.is_same_hardware(&after.key)
-            && (group.key.driver != after.key.driver) != (group.key.libcudart != after.key.libcudart)
+            && (group.key.driver != after.key.driver)
+                != (group.key.libcudart != after.key.libcudart)
     });
-    let common = candidates.map(|group| (member_names(old, group).intersection(&members).count(), group));
+    let common = candidates.map(|group| {
+        (
+            member_names(old, group).intersection(&members).count(),
+            group,
+        )
+    });
     let most = common.filter(|(common, _)| *common > 0);
-    most.max_by_key(|(common, group)| (*common, std::cmp::Reverse(&group.key))).map(|(_, group)| group)
+    most.max_by_key(|(common, group)| (*common, std::cmp::Reverse(&group.key)))
+        .map(|(_, group)| group)
 }
 
 fn member_names<'f>(fleet: &'f Fleet, group: &Group) -> BTreeSet<&'f str> {
-    group.machines.iter().filter_map(|index| Some(fleet.machines.get(*index)?.name.as_str())).collect()
+    group
+        .machines
+        .iter()
+        .filter_map(|index| Some(fleet.machines.get(*index)?.name.as_str()))
+        .collect()
 }
 
 impl Key {
     fn is_same_hardware(&self, other: &Key) -> bool {
-        (&self.label, self.is_of_facts, &self.gpus, self.mig, self.shared)
-            == (&other.label, other.is_of_facts, &other.gpus, other.mig, other.shared)
+        (
+            &self.label,
+            self.is_of_facts,
+            &self.gpus,
+            self.mig,
+            self.shared,
+        ) == (
+            &other.label,
+            other.is_of_facts,
+            &other.gpus,
+            other.mig,
+            other.shared,
+        )
     }
 }

@@ -114,7 +114,12 @@ struct AskedDigest {
 
 impl KnownScenarios {
     fn find(&self, text: &str) -> Option<Arc<AskedDigest>> {
-        self.0.read().unwrap_or_else(PoisonError::into_inner).known.get(text).cloned()
+        self.0
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .known
+            .get(text)
+            .cloned()
     }
 
     fn insert(&self, text: &str, digest: &Arc<AskedDigest>) {
@@ -133,14 +138,29 @@ impl KnownScenarios {
 pub(super) fn reader(text: &[u8]) -> Result<DocumentReader, Rejection> {
     // As this program writes it, so that ten thousand of them are not read twice. [`compact`] checks it all the same.
     let begins = text.get(..text.len().min(HEAD_BYTES)).unwrap_or_default();
-    if begins.windows(WRITTEN.len()).any(|window| window == WRITTEN) {
-        return Ok(DocumentReader { read: compact, is_large: false });
+    if begins
+        .windows(WRITTEN.len())
+        .any(|window| window == WRITTEN)
+    {
+        return Ok(DocumentReader {
+            read: compact,
+            is_large: false,
+        });
     }
     let head = Head::read(text).map_err(|error| refused(&error))?;
     Ok(match (is_survey(&head)?, head.is_compact()) {
-        (true, _) => DocumentReader { read: surveyed, is_large: true },
-        (false, true) => DocumentReader { read: compact, is_large: false },
-        (false, false) => DocumentReader { read: judged, is_large: true },
+        (true, _) => DocumentReader {
+            read: surveyed,
+            is_large: true,
+        },
+        (false, true) => DocumentReader {
+            read: compact,
+            is_large: false,
+        },
+        (false, false) => DocumentReader {
+            read: judged,
+            is_large: true,
+        },
     })
 }
 
@@ -155,11 +175,16 @@ fn is_survey(head: &Head) -> Result<bool, Rejection> {
         }
         None if head.major == Some(1) => return Ok(is_survey),
         None => {
-            let major = head.major.map_or_else(|| "none".to_owned(), |major| major.to_string());
+            let major = head
+                .major
+                .map_or_else(|| "none".to_owned(), |major| major.to_string());
             format!("its major version is {major}, this program reads 1")
         }
     };
-    Err(Rejection { bucket: Bucket::Unsupported, why })
+    Err(Rejection {
+        bucket: Bucket::Unsupported,
+        why,
+    })
 }
 
 /// What a whole report answers, judged as today.
@@ -169,21 +194,28 @@ fn judged(text: &[u8], _: &KnownScenarios) -> Result<Digest, Rejection> {
     let mut compact = CompactReport::new(&whole, |_| false);
     drop(whole);
     let scenarios = std::mem::take(&mut compact.scenarios).into_iter();
-    let asked: Vec<_> = scenarios.map(|scenario| Arc::new(AskedDigest::new(scenario))).collect();
+    let asked: Vec<_> = scenarios
+        .map(|scenario| Arc::new(AskedDigest::new(scenario)))
+        .collect();
     reported(compact, &asked)
 }
 
 /// Reads a compact report. Of its scenarios only those are parsed that no document had before; the others were checked
 /// then.
 fn compact(text: &[u8], known: &KnownScenarios) -> Result<Digest, Rejection> {
-    let DocumentOutline { scenarios } = serde_json::from_slice(text).map_err(|error| refused(&error))?;
+    let DocumentOutline { scenarios } =
+        serde_json::from_slice(text).map_err(|error| refused(&error))?;
     let texts: Vec<&str> = scenarios.iter().map(|scenario| scenario.get()).collect();
     let found: Vec<Option<Arc<AskedDigest>>> = texts.iter().map(|text| known.find(text)).collect();
     let mut rest = read_compact(&without_known(text, &texts, &found))?;
     let mut new = std::mem::take(&mut rest.scenarios).into_iter();
     let mut asked = Vec::with_capacity(texts.len());
     for (text, found) in texts.iter().zip(found) {
-        let new = if found.is_none() { new.next().map(|new| Arc::new(AskedDigest::new(new))) } else { None };
+        let new = if found.is_none() {
+            new.next().map(|new| Arc::new(AskedDigest::new(new)))
+        } else {
+            None
+        };
         if let Some(digest) = &new {
             known.insert(text, digest);
         }
@@ -200,7 +232,9 @@ fn compact(text: &[u8], known: &KnownScenarios) -> Result<Digest, Rejection> {
 fn read_compact(text: &[u8]) -> Result<CompactReport, Rejection> {
     let read: CompactReport = serde_json::from_slice(text).map_err(|error| refused(&error))?;
     if is_survey(&Head::of_compact(&read.schema, &read.must_understand))? {
-        return Err(invalid("it says that it is compact, and is no compact report"));
+        return Err(invalid(
+            "it says that it is compact, and is no compact report",
+        ));
     }
     Ok(read)
 }
@@ -212,30 +246,62 @@ fn place_in(text: &[u8], part: &str) -> usize {
 
 /// The document with only those of its scenarios that are not known.
 fn without_known(text: &[u8], texts: &[&str], found: &[Option<Arc<AskedDigest>>]) -> Vec<u8> {
-    let (Some(first), Some(last)) = (texts.first(), texts.last()) else { return text.to_vec() };
+    let (Some(first), Some(last)) = (texts.first(), texts.last()) else {
+        return text.to_vec();
+    };
     let (start, end) = (place_in(text, first), place_in(text, last) + last.len());
-    let new = texts.iter().zip(found).filter(|(_, found)| found.is_none()).map(|(text, _)| *text);
+    let new = texts
+        .iter()
+        .zip(found)
+        .filter(|(_, found)| found.is_none())
+        .map(|(text, _)| *text);
     let new = new.collect::<Vec<_>>().join(",");
-    [text.get(..start).unwrap_or_default(), new.as_bytes(), text.get(end..).unwrap_or_default()].concat()
+    [
+        text.get(..start).unwrap_or_default(),
+        new.as_bytes(),
+        text.get(end..).unwrap_or_default(),
+    ]
+    .concat()
 }
 
 fn reported(report: CompactReport, asked: &[Arc<AskedDigest>]) -> Result<Digest, Rejection> {
-    let CompactReport { provenance, run, machine, complete, .. } = report;
-    if run.labels.iter().any(|(name, value)| name.len().max(value.len()) > LONGEST_LABEL) {
-        return Err(invalid(&format!("a label is longer than {LONGEST_LABEL} bytes")));
+    let CompactReport {
+        provenance,
+        run,
+        machine,
+        complete,
+        ..
+    } = report;
+    if run
+        .labels
+        .iter()
+        .any(|(name, value)| name.len().max(value.len()) > LONGEST_LABEL)
+    {
+        return Err(invalid(&format!(
+            "a label is longer than {LONGEST_LABEL} bytes"
+        )));
     }
     let mut warnings = run.warnings;
     warnings.truncate(MOST_WARNINGS);
     warnings.extend(run.host_unsafe.map(|why| format!("host unsafe: {why}")));
     let warnings = warnings.iter().map(|warning| cut(warning)).collect();
-    let calibrations: Vec<Calibration> = run.calibration.into_iter().map(|calibrated| calibrated.figures).collect();
-    let contexts = calibrations.iter().filter(|found| found.sound).map(|found| found.context_bytes);
+    let calibrations: Vec<Calibration> = run
+        .calibration
+        .into_iter()
+        .map(|calibrated| calibrated.figures)
+        .collect();
+    let contexts = calibrations
+        .iter()
+        .filter(|found| found.sound)
+        .map(|found| found.context_bytes);
     let start: Vec<&StartEvidence> = asked.iter().map(|one| &one.start).collect();
     let known = FleetMachine {
         labels: run.labels,
         started_at: run.started_at,
         partial: !complete,
-        verdicts: tally(asked.iter().map(|one| one.kind)).into_iter().collect(),
+        verdicts: tally(asked.iter().map(|one| one.kind))
+            .into_iter()
+            .collect(),
         unexpected: asked.iter().filter(|one| one.is_unexpected).count(),
         no_cuda: starts::why_not(&machine, &calibrations, &start).map(|why| cut(&why)),
         warnings,
@@ -245,10 +311,20 @@ fn reported(report: CompactReport, asked: &[Arc<AskedDigest>]) -> Result<Digest,
     let disturbed: u128 = asked.iter().map(|one| one.disturbed).sum();
     // So many attempts do not count because of other processes that the machine was not idle.
     let shared = !run.co_tenants.is_empty() || disturbed * DISTURBED_OF > made;
-    let key = Key { shared, ..key(&machine) };
+    let key = Key {
+        shared,
+        ..key(&machine)
+    };
     let facts = MachineFacts::new(&machine, contexts);
     let answers = asked.iter().filter_map(|one| one.answer.clone()).collect();
-    Digest { provenance, machine: known.on(&machine), key, facts, answers }.checked()
+    Digest {
+        provenance,
+        machine: known.on(&machine),
+        key,
+        facts,
+        answers,
+    }
+    .checked()
 }
 
 impl AskedDigest {
@@ -256,13 +332,21 @@ impl AskedDigest {
         // No sum of so many numbers of 32 bits is too large for these.
         let (mut made, mut disturbed) = (0_u128, 0_u128);
         for case in &scenario.cases {
-            made += case.outcomes.iter().map(|outcome| u128::from(outcome.count)).sum::<u128>();
+            made += case
+                .outcomes
+                .iter()
+                .map(|outcome| u128::from(outcome.count))
+                .sum::<u128>();
             for (reason, count) in &case.not_counted {
                 made += u128::from(*count);
-                disturbed += u128::from(*count) * u128::from(matches!(reason, Reason::Contaminated | Reason::Residue));
+                disturbed += u128::from(*count)
+                    * u128::from(matches!(reason, Reason::Contaminated | Reason::Residue));
             }
         }
-        let version = scenario.libcudart.as_ref().and_then(|runtime| runtime.version.clone());
+        let version = scenario
+            .libcudart
+            .as_ref()
+            .and_then(|runtime| runtime.version.clone());
         AskedDigest {
             asked: (scenario.name.clone(), version),
             kind: scenario.verdict.kind,
@@ -288,12 +372,23 @@ impl Digest {
     /// The digest. An error if its time cannot be read, or the name of a question is too long.
     fn checked(mut self) -> Result<Digest, Rejection> {
         let time = &self.machine.started_at;
-        let digits_as_0: String = time.chars().map(|c| if c.is_ascii_digit() { '0' } else { c }).collect();
+        let digits_as_0: String = time
+            .chars()
+            .map(|c| if c.is_ascii_digit() { '0' } else { c })
+            .collect();
         if digits_as_0 != TIME {
-            return Err(invalid("`started_at` is no time in UTC, such as 2026-11-20T17:49:29Z"));
+            return Err(invalid(
+                "`started_at` is no time in UTC, such as 2026-11-20T17:49:29Z",
+            ));
         }
-        if self.answers.iter().any(|one| one.answer.name.len() > LONGEST_NAME) {
-            return Err(invalid(&format!("the name of a question is longer than {LONGEST_NAME} bytes")));
+        if self
+            .answers
+            .iter()
+            .any(|one| one.answer.name.len() > LONGEST_NAME)
+        {
+            return Err(invalid(&format!(
+                "the name of a question is longer than {LONGEST_NAME} bytes"
+            )));
         }
         // A machine on which CUDA does not start answers nothing, or something that is about nothing else.
         if self.machine.no_cuda.is_some() {
@@ -312,30 +407,65 @@ impl Digest {
 fn surveyed(text: &[u8], _: &KnownScenarios) -> Result<Digest, Rejection> {
     let survey = SurveyDocument::parse(text).map_err(|error| refused(&error))?;
     let answers = rows::answers(&survey).into_iter().map(Arc::new).collect();
-    let SurveyDocument { machine: host, header, complete, provenance, .. } = survey;
+    let SurveyDocument {
+        machine: host,
+        header,
+        complete,
+        provenance,
+        ..
+    } = survey;
     let no_cuda = starts::why_not(&host, &[], &[]).map(|why| cut(&why));
     let started_at = header.started_at;
-    let known = FleetMachine { started_at, partial: !complete, no_cuda, ..FleetMachine::default() };
+    let known = FleetMachine {
+        started_at,
+        partial: !complete,
+        no_cuda,
+        ..FleetMachine::default()
+    };
     let facts = MachineFacts::new(&host, std::iter::empty());
-    Digest { provenance, machine: known.on(&host), key: key(&host), facts, answers }.checked()
+    Digest {
+        provenance,
+        machine: known.on(&host),
+        key: key(&host),
+        facts,
+        answers,
+    }
+    .checked()
 }
 
 /// One question, if the report says anything of it that is the machine's.
 fn answered(scenario: CompactScenario) -> Option<MachineAnswer> {
-    let CompactScenario { name, scenario, question, asked, nondeterministic, libcudart, verdict, cases, .. } = scenario;
+    let CompactScenario {
+        name,
+        scenario,
+        question,
+        asked,
+        nondeterministic,
+        libcudart,
+        verdict,
+        cases,
+        ..
+    } = scenario;
     let (mut facts, mut figures, mut bytes) = (Vec::new(), Vec::new(), Vec::new());
     let shown = match verdict.reason {
         _ if verdict.kind.is_conclusive() => {
             // Which of several outcomes is the most frequent one, and with it the figures, may be a matter of chance.
             for case in cases.into_iter().filter(|_| !nondeterministic) {
-                let used = case.outcomes.first().into_iter().flat_map(|top| &top.used_bytes);
+                let used = case
+                    .outcomes
+                    .first()
+                    .into_iter()
+                    .flat_map(|top| &top.used_bytes);
                 for (gpu, used) in used {
                     figures.push(format!("{}/{gpu}", case.name));
                     bytes.push(used.unwrap_or(UNREAD));
                 }
                 facts.extend(case_facts(case));
             }
-            Ok(Same { kind: verdict.kind, facts })
+            Ok(Same {
+                kind: verdict.kind,
+                facts,
+            })
         }
         Some(reason) if is_of_the_run(reason) => return None,
         Some(reason) => Err(reason.name()),
@@ -344,21 +474,35 @@ fn answered(scenario: CompactScenario) -> Option<MachineAnswer> {
     let answer = SharedAnswer {
         name: name.clone(),
         asked: asked.unwrap_or_default(),
-        libcudart: libcudart.and_then(|library| library.version).unwrap_or_default(),
+        libcudart: libcudart
+            .and_then(|library| library.version)
+            .unwrap_or_default(),
         is_unexpected: verdict.expectation == ExpectationMet::Unexpected,
         shown,
         figures,
     };
-    Some(MachineAnswer { scenario: scenario.unwrap_or(name), words: question, answer, bytes })
+    Some(MachineAnswer {
+        scenario: scenario.unwrap_or(name),
+        words: question,
+        answer,
+        bytes,
+    })
 }
 
 /// What every distinct outcome of a case showed, sorted: how often each was seen is a matter of chance, and another program
 /// may write facts in another order.
 fn case_facts(CompactCase { name, outcomes, .. }: CompactCase) -> impl Iterator<Item = CaseChange> {
-    let outcomes: BTreeSet<Vec<Change>> = outcomes.into_iter().map(|outcome| sorted(outcome.facts)).collect();
+    let outcomes: BTreeSet<Vec<Change>> = outcomes
+        .into_iter()
+        .map(|outcome| sorted(outcome.facts))
+        .collect();
     (1..).zip(outcomes).flat_map(move |(outcome, changes)| {
         let case = name.clone();
-        changes.into_iter().map(move |change| CaseChange { case: case.clone(), outcome, change })
+        changes.into_iter().map(move |change| CaseChange {
+            case: case.clone(),
+            outcome,
+            change,
+        })
     })
 }
 
@@ -374,7 +518,10 @@ fn sorted(mut changes: Vec<Change>) -> Vec<Change> {
 
 fn cut_fact(fact: &mut Fact) {
     match fact {
-        Fact::Status(Token::Text(text)) | Fact::End(text) | Fact::Current(Some(text)) | Fact::Memory(text, _) => {
+        Fact::Status(Token::Text(text))
+        | Fact::End(text)
+        | Fact::Current(Some(text))
+        | Fact::Memory(text, _) => {
             *text = cut(text);
         }
         Fact::Value(name, value) => {
@@ -383,22 +530,37 @@ fn cut_fact(fact: &mut Fact) {
                 *text = cut(text);
             }
         }
-        Fact::Visible(Some(gpus)) | Fact::Contexts(Some(gpus)) => gpus.iter_mut().for_each(|gpu| *gpu = cut(gpu)),
+        Fact::Visible(Some(gpus)) | Fact::Contexts(Some(gpus)) => {
+            gpus.iter_mut().for_each(|gpu| *gpu = cut(gpu))
+        }
         _ => {}
     }
 }
 
 /// Whether a question was left out by those who ran it, and not by what the machine is.
 fn is_of_the_run(reason: Reason) -> bool {
-    matches!(reason, Reason::HazardNotAllowed | Reason::Restricted | Reason::NotRoot | Reason::Interrupted)
+    matches!(
+        reason,
+        Reason::HazardNotAllowed | Reason::Restricted | Reason::NotRoot | Reason::Interrupted
+    )
 }
 
 /// What machines must have in common. Whether others were on the GPUs only a report says: a survey needs idle ones.
 fn key(machine: &Machine) -> Key {
-    let mut models = tally(machine.gpus.iter().map(|gpu| gpu.name.as_deref().unwrap_or("GPU of unknown name")));
+    let mut models = tally(
+        machine
+            .gpus
+            .iter()
+            .map(|gpu| gpu.name.as_deref().unwrap_or("GPU of unknown name")),
+    );
     models.sort();
     Key {
-        gpus: cut(&listed(models.into_iter().map(|(name, count)| format!("{count}x {name}")), "no GPU")),
+        gpus: cut(&listed(
+            models
+                .into_iter()
+                .map(|(name, count)| format!("{count}x {name}")),
+            "no GPU",
+        )),
         driver: cut(machine.driver_version.as_deref().unwrap_or_default()),
         mig: machine.gpus.iter().any(|gpu| gpu.mig == Some(true)),
         ..Key::default()
@@ -406,20 +568,35 @@ fn key(machine: &Machine) -> Key {
 }
 
 fn invalid(why: &str) -> Rejection {
-    Rejection { bucket: Bucket::Invalid, why: why.to_owned() }
+    Rejection {
+        bucket: Bucket::Invalid,
+        why: why.to_owned(),
+    }
 }
 
 /// A text without what is too long. What is left of two different texts differs.
 pub(super) fn cut(text: &str) -> String {
-    let Some((end, _)) = text.char_indices().nth(LONGEST_TEXT) else { return text.to_owned() };
+    let Some((end, _)) = text.char_indices().nth(LONGEST_TEXT) else {
+        return text.to_owned();
+    };
     let mut hasher = DefaultHasher::new();
     text.hash(&mut hasher);
     let mark = format!("… ({:08x})", hasher.finish() >> 32);
     let kept = text.get(..end).unwrap_or_default();
-    kept.chars().take(LONGEST_TEXT - mark.chars().count()).chain(mark.chars()).collect()
+    kept.chars()
+        .take(LONGEST_TEXT - mark.chars().count())
+        .chain(mark.chars())
+        .collect()
 }
 
 fn refused(error: &serde_json::Error) -> Rejection {
-    let bucket = if error.is_eof() { Bucket::Truncated } else { Bucket::Invalid };
-    Rejection { bucket, why: error.to_string() }
+    let bucket = if error.is_eof() {
+        Bucket::Truncated
+    } else {
+        Bucket::Invalid
+    };
+    Rejection {
+        bucket,
+        why: error.to_string(),
+    }
 }

@@ -59,7 +59,9 @@ pub struct Input {
 pub const MOST_EXAMPLES: usize = 100;
 
 /// What became of one document.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum Bucket {
     /// Compared.
@@ -161,8 +163,17 @@ impl Fleet {
     /// this program may lie beside the reports.
     pub fn has_uncompared(&self) -> bool {
         let unread = [Bucket::Truncated, Bucket::Unsupported, Bucket::Unreadable];
-        let has_unread = unread.iter().any(|bucket| self.input.buckets.get(bucket).is_some_and(|count| *count > 0));
-        has_unread || self.machines.iter().any(|machine| machine.left_out.is_some())
+        let has_unread = unread.iter().any(|bucket| {
+            self.input
+                .buckets
+                .get(bucket)
+                .is_some_and(|count| *count > 0)
+        });
+        has_unread
+            || self
+                .machines
+                .iter()
+                .any(|machine| machine.left_out.is_some())
     }
 
     /// Parses a document.
@@ -176,12 +187,18 @@ impl Fleet {
             "two questions have one name"
         } else if has_twice(fleet.groups.iter().map(|group| &group.key)) {
             "two groups have the same in common"
-        } else if fleet.groups.iter().any(|group| has_twice(group.usual.iter().map(|usual| usual.question))) {
+        } else if fleet
+            .groups
+            .iter()
+            .any(|group| has_twice(group.usual.iter().map(|usual| usual.question)))
+        {
             "a group shows a question twice"
         } else {
             return Ok(fleet);
         };
-        Err(serde::de::Error::custom(format!("it contradicts itself: {twice}")))
+        Err(serde::de::Error::custom(format!(
+            "it contradicts itself: {twice}"
+        )))
     }
 }
 
@@ -222,7 +239,9 @@ pub struct Question {
 }
 
 /// What must be equal for machines to be compared.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
 pub struct Key {
     /// The label of `--group-by` and its value; absent without the option.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -20,11 +20,17 @@ pub fn names(text: &str) -> Result<Vec<String>, String> {
             return Err(format!("line {number}: one name a line"));
         }
         if let Some(first) = lines.insert(name, number) {
-            return Err(format!("line {number}: `{name}` is on line {first} already"));
+            return Err(format!(
+                "line {number}: `{name}` is on line {first} already"
+            ));
         }
         names.push(name.to_owned());
     }
-    if names.is_empty() { Err("there is no name in it".to_owned()) } else { Ok(names) }
+    if names.is_empty() {
+        Err("there is no name in it".to_owned())
+    } else {
+        Ok(names)
+    }
 }
 
 #[cfg(test)]
@@ -33,9 +39,18 @@ mod tests {
 
     #[test]
     fn names_are_one_a_line() {
-        assert_eq!(names("# racks\ngpu-1\n\n node/gpu-2  # new\r\n").unwrap(), ["gpu-1", "gpu-2"]);
-        assert_eq!(names("a\nb\na").unwrap_err(), "line 3: `a` is on line 1 already");
-        assert_eq!(names("a\nnode/a").unwrap_err(), "line 2: `a` is on line 1 already");
+        assert_eq!(
+            names("# racks\ngpu-1\n\n node/gpu-2  # new\r\n").unwrap(),
+            ["gpu-1", "gpu-2"]
+        );
+        assert_eq!(
+            names("a\nb\na").unwrap_err(),
+            "line 3: `a` is on line 1 already"
+        );
+        assert_eq!(
+            names("a\nnode/a").unwrap_err(),
+            "line 2: `a` is on line 1 already"
+        );
         assert_eq!(names("a b").unwrap_err(), "line 1: one name a line");
         assert_eq!(names("# none\n").unwrap_err(), "there is no name in it");
     }

@@ -45,21 +45,33 @@ impl MachineFacts {
     pub(super) fn new(machine: &Machine, contexts: impl Iterator<Item = u64>) -> MachineFacts {
         let facts = machine_facts(machine);
         let compared = facts.into_iter();
-        let compared = compared.filter(|(name, _)| COMPARED.contains(&name.as_str()) || name.starts_with(VARIABLES));
+        let compared = compared
+            .filter(|(name, _)| COMPARED.contains(&name.as_str()) || name.starts_with(VARIABLES));
         MachineFacts {
             facts: compared.collect(),
-            contexts: contexts.filter_map(|bytes| i64::try_from(bytes).ok()).collect(),
+            contexts: contexts
+                .filter_map(|bytes| i64::try_from(bytes).ok())
+                .collect(),
         }
     }
 
     /// The names of what two documents of one machine do not say alike. Variables and the libcudart are of the run.
     pub(super) fn disagree(&self, other: &MachineFacts) -> Vec<&str> {
-        let pairs = self.facts.iter().filter(|(name, _)| name != LIBCUDART && !name.starts_with(VARIABLES));
-        pairs.filter(|(name, value)| other.get(name) != value).map(|(name, _)| name.as_str()).collect()
+        let pairs = self
+            .facts
+            .iter()
+            .filter(|(name, _)| name != LIBCUDART && !name.starts_with(VARIABLES));
+        pairs
+            .filter(|(name, value)| other.get(name) != value)
+            .map(|(name, _)| name.as_str())
+            .collect()
     }
 
     pub(super) fn get(&self, name: &str) -> &str {
-        self.facts.iter().find(|(known, _)| known == name).map_or(NOT_SET, |(_, value)| value)
+        self.facts
+            .iter()
+            .find(|(known, _)| known == name)
+            .map_or(NOT_SET, |(_, value)| value)
     }
 
     /// Machines with other GPUs or another driver have contexts of another size.
@@ -78,25 +90,56 @@ pub(super) fn compare(fleet: &mut Fleet, machines: &[(usize, Option<String>, &Ma
     for (machine, label, facts) in machines {
         classes.entry(label).or_default().push((*machine, facts));
     }
-    let variables = machines.iter().flat_map(|(_, _, facts)| &facts.facts).map(|(name, _)| name.as_str());
-    let variables: BTreeSet<&str> = variables.filter(|name| name.starts_with(VARIABLES)).collect();
+    let variables = machines
+        .iter()
+        .flat_map(|(_, _, facts)| &facts.facts)
+        .map(|(name, _)| name.as_str());
+    let variables: BTreeSet<&str> = variables
+        .filter(|name| name.starts_with(VARIABLES))
+        .collect();
     let names: Vec<&str> = COMPARED.into_iter().chain(variables).collect();
     let first = fleet.questions.len();
     let asked = names.iter().copied().chain(Some(CONTEXT));
-    let questions =
-        asked.map(|name| Question { name: format!("machine: {name}"), is_row: true, ..Question::default() });
+    let questions = asked.map(|name| Question {
+        name: format!("machine: {name}"),
+        is_row: true,
+        ..Question::default()
+    });
     fleet.questions.extend(questions);
     for (label, class) in classes {
         let group = fleet.groups.len();
-        let key = Key { label: label.clone(), is_of_facts: true, ..Key::default() };
-        let mut new = Group { key, machines: class.iter().map(|(machine, _)| *machine).collect(), usual: Vec::new() };
+        let key = Key {
+            label: label.clone(),
+            is_of_facts: true,
+            ..Key::default()
+        };
+        let mut new = Group {
+            key,
+            machines: class.iter().map(|(machine, _)| *machine).collect(),
+            usual: Vec::new(),
+        };
         let members = new.machines.iter().copied().collect();
         for (question, name) in (first..).zip(&names) {
-            let answers: Vec<SharedAnswer> = class.iter().map(|(_, facts)| answer(name, facts.get(name))).collect();
+            let answers: Vec<SharedAnswer> = class
+                .iter()
+                .map(|(_, facts)| answer(name, facts.get(name)))
+                .collect();
             let given = class.iter().zip(&answers);
-            let given = given.map(|((machine, _), answer)| Given { machine: *machine, answer, figures: &[] }).collect();
-            let (usual, differences) =
-                GroupQuestion { given, group, members: &members, key: &new.key, question }.result();
+            let given = given
+                .map(|((machine, _), answer)| Given {
+                    machine: *machine,
+                    answer,
+                    figures: &[],
+                })
+                .collect();
+            let (usual, differences) = GroupQuestion {
+                given,
+                group,
+                members: &members,
+                key: &new.key,
+                question,
+            }
+            .result();
             new.usual.push(usual);
             fleet.differences.extend(differences);
         }
@@ -109,9 +152,23 @@ pub(super) fn compare(fleet: &mut Fleet, machines: &[(usize, Option<String>, &Ma
 
 fn answer(name: &str, value: &str) -> SharedAnswer {
     let fact = Fact::Value(String::new(), Token::new(value));
-    let change = Change { step: 0, label: name.to_owned(), facts: vec![fact] };
-    let facts = vec![CaseChange { case: String::new(), outcome: 1, change }];
-    SharedAnswer { shown: Ok(Same { kind: Kind::Reproduced, facts }), ..SharedAnswer::default() }
+    let change = Change {
+        step: 0,
+        label: name.to_owned(),
+        facts: vec![fact],
+    };
+    let facts = vec![CaseChange {
+        case: String::new(),
+        outcome: 1,
+        change,
+    }];
+    SharedAnswer {
+        shown: Ok(Same {
+            kind: Kind::Reproduced,
+            facts,
+        }),
+        ..SharedAnswer::default()
+    }
 }
 
 /// What contexts take, among the machines on which they should take the same.
@@ -125,9 +182,10 @@ fn compare_contexts(
     let mut silent = Vec::new();
     for (machine, facts) in class {
         match (facts.contexts.iter().min(), facts.contexts.iter().max()) {
-            (Some(least), Some(most)) => {
-                kinds.entry(facts.context_kind()).or_default().push((*machine, [*least, *most]))
-            }
+            (Some(least), Some(most)) => kinds
+                .entry(facts.context_kind())
+                .or_default()
+                .push((*machine, [*least, *most])),
             _ => silent.push(*machine),
         }
     }
@@ -135,19 +193,47 @@ fn compare_contexts(
     let mut differences = Vec::new();
     for (kind, figures) in kinds {
         let names = ["smallest", "largest"].map(|which| format!("{which} on {kind}"));
-        let shown = Ok(Same { kind: Kind::Reproduced, facts: Vec::new() });
-        let answer = SharedAnswer { shown, figures: names.into(), ..SharedAnswer::default() };
-        let given = figures.iter().map(|(machine, figures)| Given { machine: *machine, answer: &answer, figures });
+        let shown = Ok(Same {
+            kind: Kind::Reproduced,
+            facts: Vec::new(),
+        });
+        let answer = SharedAnswer {
+            shown,
+            figures: names.into(),
+            ..SharedAnswer::default()
+        };
+        let given = figures.iter().map(|(machine, figures)| Given {
+            machine: *machine,
+            answer: &answer,
+            figures,
+        });
         let members = figures.iter().map(|(machine, _)| *machine).collect();
-        let asked = GroupQuestion { given: given.collect(), group, members: &members, key, question };
+        let asked = GroupQuestion {
+            given: given.collect(),
+            group,
+            members: &members,
+            key,
+            question,
+        };
         let (usual, found) = asked.result();
         differences.extend(found);
         match &mut all {
-            None => all = Some(Usual { not_asked: silent.clone(), ..usual }),
+            None => {
+                all = Some(Usual {
+                    not_asked: silent.clone(),
+                    ..usual
+                })
+            }
             Some(all) => {
                 all.used_bytes.extend(usual.used_bytes);
-                let shown = usual.outcomes.iter().map(|outcome| outcome.machines).sum::<usize>();
-                all.outcomes.iter_mut().for_each(|outcome| outcome.machines += shown);
+                let shown = usual
+                    .outcomes
+                    .iter()
+                    .map(|outcome| outcome.machines)
+                    .sum::<usize>();
+                all.outcomes
+                    .iter_mut()
+                    .for_each(|outcome| outcome.machines += shown);
             }
         }
     }

@@ -41,7 +41,9 @@ pub fn gather(arguments: &[PathBuf], pool: &DocumentPool) {
         archive::sources(arguments, |source| {
             let _ = match source {
                 Ok(source) if source.is_lines() => {
-                    lines(&source, pool, |found, refused| send.send(ReadJob::Documents(found, refused)).is_ok());
+                    lines(&source, pool, |found, refused| {
+                        send.send(ReadJob::Documents(found, refused)).is_ok()
+                    });
                     Ok(())
                 }
                 Ok(source) => send.send(ReadJob::File(source)),
@@ -54,11 +56,16 @@ pub fn gather(arguments: &[PathBuf], pool: &DocumentPool) {
 
 fn work(receive: &Mutex<Receiver<ReadJob>>, whole: &Mutex<()>, pool: &DocumentPool) {
     loop {
-        let job = receive.lock().unwrap_or_else(PoisonError::into_inner).recv();
+        let job = receive
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .recv();
         match job {
             Err(_) => return,
             Ok(ReadJob::Documents(all, refused)) => {
-                let others = all.into_iter().map(|found| usize::from(!add(found, whole, pool)));
+                let others = all
+                    .into_iter()
+                    .map(|found| usize::from(!add(found, whole, pool)));
                 refused.fetch_add(others.sum(), Ordering::Relaxed);
             }
             Ok(ReadJob::File(source)) => {
@@ -76,14 +83,19 @@ fn work(receive: &Mutex<Receiver<ReadJob>>, whole: &Mutex<()>, pool: &DocumentPo
 }
 
 /// Hands over the documents of a source in batches. A source is left if it goes on with what is no document at all.
-fn lines(source: &Source, pool: &DocumentPool, mut take: impl FnMut(Vec<ArchiveDocument>, Arc<AtomicUsize>) -> bool) {
+fn lines(
+    source: &Source,
+    pool: &DocumentPool,
+    mut take: impl FnMut(Vec<ArchiveDocument>, Arc<AtomicUsize>) -> bool,
+) {
     let (mut batch, mut bytes, mut wrong) = (Vec::new(), 0, 0);
     let mut is_taken = true;
     let refused = Arc::<AtomicUsize>::default();
     archive::documents(source, |found| {
         let text = found.text.as_deref().unwrap_or_default();
         // The head alone tells whether it is ours, which is fast; other threads read the rest.
-        let is_ours = found.text.is_ok() && reader(text).map_or_else(|refused| is_ours(&refused), |_| true);
+        let is_ours =
+            found.text.is_ok() && reader(text).map_or_else(|refused| is_ours(&refused), |_| true);
         wrong = if is_ours { 0 } else { wrong + 1 };
         bytes += text.len();
         let is_trace = begins_a_trace(&found);
@@ -102,7 +114,9 @@ fn lines(source: &Source, pool: &DocumentPool, mut take: impl FnMut(Vec<ArchiveD
 /// Whether a source is worth more work; where it is not, the pool is told which limit was met.
 fn goes_on(source: &Source, wrong: usize, refused: usize, pool: &DocumentPool) -> bool {
     let why = if wrong >= MOST_WRONG_LINES {
-        format!("the rest of it is not read: {MOST_WRONG_LINES} lines one behind the other are no reports")
+        format!(
+            "the rest of it is not read: {MOST_WRONG_LINES} lines one behind the other are no reports"
+        )
     } else if refused >= MOST_REFUSED {
         format!("the rest of it is not read: {MOST_REFUSED} of its documents are no reports")
     } else {
@@ -122,7 +136,8 @@ fn begins_a_trace(found: &ArchiveDocument) -> bool {
     let name = format!("\"{}\"", trace::SCHEMA);
     let text = found.text.as_deref().unwrap_or_default();
     let head = text.get(..text.len().min(HEAD_BYTES)).unwrap_or_default();
-    head.windows(name.len()).any(|window| window == name.as_bytes())
+    head.windows(name.len())
+        .any(|window| window == name.as_bytes())
 }
 
 /// Adds a document, and says whether it was a valid one of this program.
@@ -155,9 +170,14 @@ fn add(found: ArchiveDocument, whole: &Mutex<()>, pool: &DocumentPool) -> bool {
 
 /// The labels that a document begins with which cannot be read as a whole: they say which machine sent it.
 fn labels_in(text: &[u8]) -> BTreeMap<String, String> {
-    let start = text.windows(LABELS.len()).position(|window| window == LABELS);
-    let rest = start.and_then(|start| text.get(start + LABELS.len()..)).unwrap_or_default();
-    let mut labels = serde_json::Deserializer::from_slice(rest).into_iter::<BTreeMap<String, String>>();
+    let start = text
+        .windows(LABELS.len())
+        .position(|window| window == LABELS);
+    let rest = start
+        .and_then(|start| text.get(start + LABELS.len()..))
+        .unwrap_or_default();
+    let mut labels =
+        serde_json::Deserializer::from_slice(rest).into_iter::<BTreeMap<String, String>>();
     labels.next().and_then(Result::ok).unwrap_or_default()
 }
 

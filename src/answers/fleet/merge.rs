@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::answer::SharedAnswer;
 use super::document::{
-    Bucket, Difference, ExpectedMachines, Fleet, FleetMachine, Group, Key, NotMerged, Question, SCHEMA, Usual,
+    Bucket, Difference, ExpectedMachines, Fleet, FleetMachine, Group, Key, NotMerged, Question,
+    SCHEMA, Usual,
 };
 use super::facts::{self, MachineFacts};
 use super::names::{DocumentOwner, label, owners};
@@ -23,13 +24,28 @@ pub struct Words {
 }
 
 /// Merges what was read. `expected` are the names of those that should report, `words` what is known of a scenario.
-pub fn merge(pool: DocumentPool, expected: Option<&[String]>, words: impl Fn(&str) -> Option<Words>) -> Fleet {
+pub fn merge(
+    pool: DocumentPool,
+    expected: Option<&[String]>,
+    words: impl Fn(&str) -> Option<Words>,
+) -> Fleet {
     let (rule, answers, kept, left_out, mut input) = pool.into_parts();
     // Each machine's documents stand together, the latest first; one that is dated in the future comes last.
-    let mut owned: Vec<(DocumentOwner, PooledDocument)> = owners(&kept).into_iter().zip(kept).collect();
+    let mut owned: Vec<(DocumentOwner, PooledDocument)> =
+        owners(&kept).into_iter().zip(kept).collect();
     owned.sort_by(|(owner, one), (other_owner, other)| {
-        let owners = owner.cmp(other_owner).then(one.is_of_the_future.cmp(&other.is_of_the_future));
-        owners.then(other.digest.machine.started_at.cmp(&one.digest.machine.started_at)).then(one.path.cmp(&other.path))
+        let owners = owner
+            .cmp(other_owner)
+            .then(one.is_of_the_future.cmp(&other.is_of_the_future));
+        owners
+            .then(
+                other
+                    .digest
+                    .machine
+                    .started_at
+                    .cmp(&one.digest.machine.started_at),
+            )
+            .then(one.path.cmp(&other.path))
     });
     let (owners, mut kept): (Vec<DocumentOwner>, Vec<PooledDocument>) = owned.into_iter().unzip();
 
@@ -49,18 +65,34 @@ pub fn merge(pool: DocumentPool, expected: Option<&[String]>, words: impl Fn(&st
             Used::Disagrees => Bucket::Disagreeing,
             _ => Bucket::Duplicate,
         };
-        input.recount(one.bucket(), NotMerged { path: one.path.clone(), bucket, why });
+        input.recount(
+            one.bucket(),
+            NotMerged {
+                path: one.path.clone(),
+                bucket,
+                why,
+            },
+        );
     }
     input.shorten();
-    let used = kept.iter().zip(&members.used).filter(|(one, used)| **used == Used::Yes && !one.is_of_the_future);
-    let times: BTreeSet<&String> = used.map(|(one, _)| &one.digest.machine.started_at).collect();
-    (input.from, input.to) = (times.first().copied().cloned(), times.last().copied().cloned());
+    let used = kept
+        .iter()
+        .zip(&members.used)
+        .filter(|(one, used)| **used == Used::Yes && !one.is_of_the_future);
+    let times: BTreeSet<&String> = used
+        .map(|(one, _)| &one.digest.machine.started_at)
+        .collect();
+    (input.from, input.to) = (
+        times.first().copied().cloned(),
+        times.last().copied().cloned(),
+    );
 
     let mut machines = machines(&mut kept, &owners, &members);
     warn_of_clashes(&mut machines);
     let compared = machines.len();
     add_left_out(&mut machines, left_out);
-    let expected = expected.map(|names| ExpectedMachines::new(names, machines.get(..compared).unwrap_or_default()));
+    let expected = expected
+        .map(|names| ExpectedMachines::new(names, machines.get(..compared).unwrap_or_default()));
     let groups = members.groups.iter().map(|(key, machines)| Group {
         key: key.clone(),
         machines: machines.iter().copied().collect(),
@@ -76,7 +108,13 @@ pub fn merge(pool: DocumentPool, expected: Option<&[String]>, words: impl Fn(&st
         groups: groups.collect(),
         ..Fleet::default()
     };
-    QuestionMerge { answers: &answers, kept: &kept, members: &members, words: &words }.ask(&mut fleet);
+    QuestionMerge {
+        answers: &answers,
+        kept: &kept,
+        members: &members,
+        words: &words,
+    }
+    .ask(&mut fleet);
     facts::compare(&mut fleet, &members.latest(&kept));
     sort_groups(&mut fleet);
     fleet.ranked()
@@ -84,11 +122,26 @@ pub fn merge(pool: DocumentPool, expected: Option<&[String]>, words: impl Fn(&st
 
 /// Sorts the groups by their size, the largest first.
 fn sort_groups(fleet: &mut Fleet) {
-    let mut groups: Vec<(usize, Group)> = std::mem::take(&mut fleet.groups).into_iter().enumerate().collect();
-    groups.sort_by(|(_, a), (_, b)| b.machines.len().cmp(&a.machines.len()).then_with(|| a.key.cmp(&b.key)));
-    let places: HashMap<usize, usize> = groups.iter().enumerate().map(|(new, (old, _))| (*old, new)).collect();
+    let mut groups: Vec<(usize, Group)> = std::mem::take(&mut fleet.groups)
+        .into_iter()
+        .enumerate()
+        .collect();
+    groups.sort_by(|(_, a), (_, b)| {
+        b.machines
+            .len()
+            .cmp(&a.machines.len())
+            .then_with(|| a.key.cmp(&b.key))
+    });
+    let places: HashMap<usize, usize> = groups
+        .iter()
+        .enumerate()
+        .map(|(new, (old, _))| (*old, new))
+        .collect();
     for difference in &mut fleet.differences {
-        difference.group = places.get(&difference.group).copied().unwrap_or(difference.group);
+        difference.group = places
+            .get(&difference.group)
+            .copied()
+            .unwrap_or(difference.group);
     }
     fleet.groups = groups.into_iter().map(|(_, group)| group).collect();
 }
@@ -98,15 +151,30 @@ fn add_left_out(machines: &mut Vec<FleetMachine>, left_out: Vec<LeftOutDocument>
     let mut known: BTreeSet<String> = BTreeSet::new();
     for machine in machines.iter() {
         known.extend(
-            machine.gpus.iter().cloned().chain([machine.shared_name.as_ref().unwrap_or(&machine.name).clone()]),
+            machine.gpus.iter().cloned().chain([machine
+                .shared_name
+                .as_ref()
+                .unwrap_or(&machine.name)
+                .clone()]),
         );
     }
-    for LeftOutDocument { path, bucket, machine } in left_out {
+    for LeftOutDocument {
+        path,
+        bucket,
+        machine,
+    } in left_out
+    {
         let named = label(&machine).or(machine.gpus.first().map(String::as_str));
         let name = named.map_or_else(|| format!("unnamed: {path}"), str::to_owned);
         if known.insert(name.clone()) {
             let warnings = Vec::new();
-            machines.push(FleetMachine { name, left_out: Some(bucket), reports: vec![path], warnings, ..machine });
+            machines.push(FleetMachine {
+                name,
+                left_out: Some(bucket),
+                reports: vec![path],
+                warnings,
+                ..machine
+            });
         }
     }
 }
@@ -114,7 +182,10 @@ fn add_left_out(machines: &mut Vec<FleetMachine>, left_out: Vec<LeftOutDocument>
 impl ExpectedMachines {
     fn new(names: &[String], machines: &[FleetMachine]) -> ExpectedMachines {
         let all: BTreeSet<&String> = names.iter().collect();
-        let there: BTreeSet<&String> = machines.iter().map(|it| it.shared_name.as_ref().unwrap_or(&it.name)).collect();
+        let there: BTreeSet<&String> = machines
+            .iter()
+            .map(|it| it.shared_name.as_ref().unwrap_or(&it.name))
+            .collect();
         ExpectedMachines {
             machines: all.len(),
             missing: all.difference(&there).copied().cloned().collect(),
@@ -169,20 +240,32 @@ impl Members {
             let mut conflicts = Vec::new();
             for (place, one) in kept.iter().enumerate().skip(at).take(documents.len()) {
                 let latest = kept.get(at).filter(|latest| latest.path != one.path);
-                let mut found = latest.map(|latest| one.disagreements(latest)).unwrap_or_default();
+                let mut found = latest
+                    .map(|latest| one.disagreements(latest))
+                    .unwrap_or_default();
                 // A document without an answer says what its machine is.
                 let mut is_used = one.answers.is_empty();
-                for (name, answer) in one.answers.iter().filter_map(|at| answers.all.get(*at as usize)) {
+                for (name, answer) in one
+                    .answers
+                    .iter()
+                    .filter_map(|at| answers.all.get(*at as usize))
+                {
                     if answer.is_unexpected {
                         said.unexpected.insert((*name, &answer.libcudart));
                     }
-                    let key = Key { libcudart: answer.libcudart.clone(), ..one.digest.key.clone() };
+                    let key = Key {
+                        libcudart: answer.libcudart.clone(),
+                        ..one.digest.key.clone()
+                    };
                     match said.asked.entry(key).or_default().entry(*name) {
                         Entry::Vacant(entry) => {
                             is_used = true;
-                            all.entry(Key { libcudart: answer.libcudart.clone(), ..one.digest.key.clone() })
-                                .or_default()
-                                .insert(machine);
+                            all.entry(Key {
+                                libcudart: answer.libcudart.clone(),
+                                ..one.digest.key.clone()
+                            })
+                            .or_default()
+                            .insert(machine);
                             entry.insert((place, answer));
                         }
                         Entry::Occupied(entry) => {
@@ -200,7 +283,12 @@ impl Members {
                 });
                 members.machines.push(machine);
                 if let Some(latest) = latest.filter(|_| !found.is_empty()) {
-                    conflicts.push(format!("{} and {} disagree on {}", latest.path, one.path, names_of(&found)));
+                    conflicts.push(format!(
+                        "{} and {} disagree on {}",
+                        latest.path,
+                        one.path,
+                        names_of(&found)
+                    ));
                 }
             }
             members.conflicts.push(conflicts);
@@ -212,19 +300,33 @@ impl Members {
         // By what is known of a document without its answers.
         let mut by_key: HashMap<Key, HashMap<String, usize>> = HashMap::new();
         for (at, (key, _)) in groups.iter().enumerate() {
-            let without = Key { libcudart: String::new(), ..key.clone() };
-            by_key.entry(without).or_default().insert(key.libcudart.clone(), at);
+            let without = Key {
+                libcudart: String::new(),
+                ..key.clone()
+            };
+            by_key
+                .entry(without)
+                .or_default()
+                .insert(key.libcudart.clone(), at);
         }
-        members.places = kept.iter().map(|one| by_key.get(&one.digest.key).cloned().unwrap_or_default()).collect();
+        members.places = kept
+            .iter()
+            .map(|one| by_key.get(&one.digest.key).cloned().unwrap_or_default())
+            .collect();
         members.groups = groups;
         members
     }
 
     /// What the latest document of each machine says of it, if CUDA starts there.
-    fn latest<'a>(&self, kept: &'a [PooledDocument]) -> Vec<(usize, Option<String>, &'a MachineFacts)> {
+    fn latest<'a>(
+        &self,
+        kept: &'a [PooledDocument],
+    ) -> Vec<(usize, Option<String>, &'a MachineFacts)> {
         let mut all: Vec<(usize, Option<String>, &MachineFacts)> = Vec::new();
         for (one, machine) in kept.iter().zip(&self.machines) {
-            if one.digest.machine.no_cuda.is_none() && all.last().is_none_or(|(last, ..)| last != machine) {
+            if one.digest.machine.no_cuda.is_none()
+                && all.last().is_none_or(|(last, ..)| last != machine)
+            {
                 all.push((*machine, one.digest.key.label.clone(), &*one.facts));
             }
         }
@@ -235,7 +337,9 @@ impl Members {
 /// The first of what two documents disagree on, and how many more there are.
 fn names_of(all: &[String]) -> String {
     match all {
-        [first, second, rest @ ..] if !rest.is_empty() => format!("{first}, {second} and {} more", rest.len()),
+        [first, second, rest @ ..] if !rest.is_empty() => {
+            format!("{first}, {second} and {} more", rest.len())
+        }
         all => all.join(" and "),
     }
 }
@@ -243,8 +347,10 @@ fn names_of(all: &[String]) -> String {
 impl SharedAnswer {
     /// Whether both are answers to one question, and not the same.
     fn disagrees(&self, other: &SharedAnswer) -> bool {
-        let is_asked_alike = self.asked == other.asked || self.asked.is_empty() || other.asked.is_empty();
-        is_asked_alike && matches!((&self.shown, &other.shown), (Ok(one), Ok(other)) if one != other)
+        let is_asked_alike =
+            self.asked == other.asked || self.asked.is_empty() || other.asked.is_empty();
+        is_asked_alike
+            && matches!((&self.shown, &other.shown), (Ok(one), Ok(other)) if one != other)
     }
 }
 
@@ -255,22 +361,37 @@ impl PooledDocument {
         if starts != starts_there {
             return vec!["whether CUDA starts".to_owned()];
         }
-        self.facts.disagree(&other.facts).into_iter().map(str::to_owned).collect()
+        self.facts
+            .disagree(&other.facts)
+            .into_iter()
+            .map(str::to_owned)
+            .collect()
     }
 }
 
-fn machines(kept: &mut [PooledDocument], owners: &[DocumentOwner], members: &Members) -> Vec<FleetMachine> {
+fn machines(
+    kept: &mut [PooledDocument],
+    owners: &[DocumentOwner],
+    members: &Members,
+) -> Vec<FleetMachine> {
     let mut all: Vec<FleetMachine> = Vec::new();
     let places = members.machines.iter().zip(&members.used);
     for ((one, owner), (machine, used)) in kept.iter_mut().zip(owners).zip(places) {
         if *machine == all.len() {
-            let warnings = owner.shared_name.iter().map(|name| format!("another machine is called {name} too"));
+            let warnings = owner
+                .shared_name
+                .iter()
+                .map(|name| format!("another machine is called {name} too"));
             all.push(FleetMachine {
                 name: owner.name.clone(),
                 shared_name: owner.shared_name.clone(),
                 no_cuda: one.digest.machine.no_cuda.clone(),
                 conflicts: members.conflicts.get(*machine).cloned().unwrap_or_default(),
-                unexpected: members.unexpected.get(*machine).copied().unwrap_or_default(),
+                unexpected: members
+                    .unexpected
+                    .get(*machine)
+                    .copied()
+                    .unwrap_or_default(),
                 warnings: warnings.collect(),
                 ..FleetMachine::default()
             });
@@ -285,7 +406,15 @@ fn machines(kept: &mut [PooledDocument], owners: &[DocumentOwner], members: &Mem
 
 impl FleetMachine {
     /// Adds what a document says, of which those that are dated in the future come after the others.
-    fn add(&mut self, PooledDocument { path, is_of_the_future, digest, .. }: &mut PooledDocument) {
+    fn add(
+        &mut self,
+        PooledDocument {
+            path,
+            is_of_the_future,
+            digest,
+            ..
+        }: &mut PooledDocument,
+    ) {
         let said = std::mem::take(&mut digest.machine);
         digest.machine.no_cuda.clone_from(&said.no_cuda);
         for (name, value) in said.labels {
@@ -297,7 +426,10 @@ impl FleetMachine {
         self.reports.push(std::mem::take(path));
         if *is_of_the_future {
             self.dated_ahead = true;
-            self.warnings.push(format!("a report of it is dated in the future: {}", said.started_at));
+            self.warnings.push(format!(
+                "a report of it is dated in the future: {}",
+                said.started_at
+            ));
         }
         if self.started_at.is_empty() || (!*is_of_the_future && self.started_at < said.started_at) {
             self.started_at = said.started_at;
@@ -329,7 +461,9 @@ fn warn_of_clashes(machines: &mut [FleetMachine]) {
         clashes.extend(places.iter().copied().zip(after.copied()));
     }
     for (one, other) in clashes {
-        let warning = machines.get(other).map(|other| format!("has a GPU with the UUID of one of {}", other.name));
+        let warning = machines
+            .get(other)
+            .map(|other| format!("has a GPU with the UUID of one of {}", other.name));
         if let Some(machine) = machines.get_mut(one) {
             machine.warnings.extend(warning);
         }
@@ -361,10 +495,19 @@ impl<'a, W: Fn(&str) -> Option<Words>> QuestionMerge<'a, W> {
             }
             for (asked, variant) in variants(given) {
                 let question = self.question(name, &asked);
-                let (_, results) = found.entry(question.name.clone()).or_insert((question, Vec::new()));
+                let (_, results) = found
+                    .entry(question.name.clone())
+                    .or_insert((question, Vec::new()));
                 results.extend(variant.into_iter().map(|(group, given)| {
                     let (key, members) = &self.members.groups[group];
-                    let (usual, differences) = GroupQuestion { given, group, members, key, question: 0 }.result();
+                    let (usual, differences) = GroupQuestion {
+                        given,
+                        group,
+                        members,
+                        key,
+                        question: 0,
+                    }
+                    .result();
                     (group, usual, differences)
                 }));
             }
@@ -373,7 +516,12 @@ impl<'a, W: Fn(&str) -> Option<Words>> QuestionMerge<'a, W> {
             fleet.questions.push(question);
             for (group, mut usual, differences) in results {
                 usual.question = place;
-                fleet.differences.extend(differences.into_iter().map(|it| Difference { question: place, ..it }));
+                fleet
+                    .differences
+                    .extend(differences.into_iter().map(|it| Difference {
+                        question: place,
+                        ..it
+                    }));
                 if let Some(group) = fleet.groups.get_mut(group) {
                     group.usual.push(usual);
                 }
@@ -389,28 +537,62 @@ impl<'a, W: Fn(&str) -> Option<Words>> QuestionMerge<'a, W> {
         (at, figure): &mut (usize, usize),
         given: &mut BTreeMap<usize, Vec<Given<'a>>>,
     ) {
-        let (Some(one), Some(machine)) = (self.kept.get(place), self.members.machines.get(place)) else { return };
-        while let Some((of, answer)) = one.answers.get(*at).and_then(|at| self.answers.all.get(*at as usize)) {
+        let (Some(one), Some(machine)) = (self.kept.get(place), self.members.machines.get(place))
+        else {
+            return;
+        };
+        while let Some((of, answer)) = one
+            .answers
+            .get(*at)
+            .and_then(|at| self.answers.all.get(*at as usize))
+        {
             if *of != name {
                 return;
             }
             let end = *figure + answer.figures.len();
             let figures = one.figures.get(*figure..end).unwrap_or_default();
             (*at, *figure) = (*at + 1, end);
-            let Some(group) = self.members.places.get(place).and_then(|it| it.get(&answer.libcudart)) else { continue };
+            let Some(group) = self
+                .members
+                .places
+                .get(place)
+                .and_then(|it| it.get(&answer.libcudart))
+            else {
+                continue;
+            };
             let all = given.entry(*group).or_default();
             // A later document of the machine stands before this one, and what it says counts.
             if all.last().is_none_or(|last| last.machine != *machine) {
-                all.push(Given { machine: *machine, answer, figures });
+                all.push(Given {
+                    machine: *machine,
+                    answer,
+                    figures,
+                });
             }
         }
     }
 
-    fn question(&self, Name { name, scenario, words }: &Name, asked: &str) -> Question {
+    fn question(
+        &self,
+        Name {
+            name,
+            scenario,
+            words,
+        }: &Name,
+        asked: &str,
+    ) -> Question {
         let built_in = (self.words)(scenario).unwrap_or_default();
         Question {
-            name: if asked.is_empty() { name.clone() } else { format!("{name} (asked otherwise: {asked})") },
-            question: if words.is_empty() { built_in.question } else { words.clone() },
+            name: if asked.is_empty() {
+                name.clone()
+            } else {
+                format!("{name} (asked otherwise: {asked})")
+            },
+            question: if words.is_empty() {
+                built_in.question
+            } else {
+                words.clone()
+            },
             page: built_in.page,
             is_row: scenario.is_empty(),
         }
@@ -424,10 +606,19 @@ fn variants(given: BTreeMap<usize, Vec<Given<'_>>>) -> Variants<'_> {
     for (group, all) in given {
         let most = most_asked(&all).unwrap_or(usual);
         for one in all {
-            let asked = if one.answer.asked.is_empty() { most } else { &one.answer.asked };
+            let asked = if one.answer.asked.is_empty() {
+                most
+            } else {
+                &one.answer.asked
+            };
             // The usual variant has the plain name.
             let asked = if asked == usual { "" } else { asked };
-            variants.entry(asked.to_owned()).or_default().entry(group).or_default().push(one);
+            variants
+                .entry(asked.to_owned())
+                .or_default()
+                .entry(group)
+                .or_default()
+                .push(one);
         }
     }
     variants
@@ -439,5 +630,8 @@ fn most_asked<'a: 'g, 'g>(given: impl IntoIterator<Item = &'g Given<'a>>) -> Opt
     for one in given.into_iter().filter(|one| !one.answer.asked.is_empty()) {
         *counts.entry(&one.answer.asked).or_default() += 1;
     }
-    counts.into_iter().max_by_key(|(asked, count)| (*count, std::cmp::Reverse(*asked))).map(|(asked, _)| asked)
+    counts
+        .into_iter()
+        .max_by_key(|(asked, count)| (*count, std::cmp::Reverse(*asked)))
+        .map(|(asked, _)| asked)
 }

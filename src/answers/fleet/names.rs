@@ -18,27 +18,47 @@ pub(super) fn owners(kept: &[PooledDocument]) -> Vec<DocumentOwner> {
     // By name: the machines, each with the least UUID of its GPUs.
     let mut machines: HashMap<&str, BTreeMap<usize, &str>> = HashMap::new();
     for (at, (one, name)) in kept.iter().zip(&called).enumerate() {
-        let known = machines.entry(name).or_default().entry(linked.first(at)).or_default();
-        if let Some(gpu) = one.digest.machine.gpus.first().filter(|gpu| known.is_empty() || gpu.as_str() < *known) {
+        let known = machines
+            .entry(name)
+            .or_default()
+            .entry(linked.first(at))
+            .or_default();
+        if let Some(gpu) = one
+            .digest
+            .machine
+            .gpus
+            .first()
+            .filter(|gpu| known.is_empty() || gpu.as_str() < *known)
+        {
             *known = gpu;
         }
     }
-    let mut all: BTreeMap<usize, DocumentOwner> =
-        machines.iter().flat_map(|(name, machines)| distinct(name, machines)).collect();
+    let mut all: BTreeMap<usize, DocumentOwner> = machines
+        .iter()
+        .flat_map(|(name, machines)| distinct(name, machines))
+        .collect();
     // Somebody's label may look like such a name.
     let mut taken = HashMap::new();
     for owner in all.values_mut() {
         owner.name = unique(&mut taken, &owner.name);
     }
-    (0..kept.len()).filter_map(|at| all.get(&linked.first(at)).cloned()).collect()
+    (0..kept.len())
+        .filter_map(|at| all.get(&linked.first(at)).cloned())
+        .collect()
 }
 
 /// What each document is called: by a label, or by its GPUs.
 fn called(kept: &[PooledDocument]) -> Vec<String> {
     // The labels that documents with these GPUs have.
     let mut labelled: HashMap<&[String], BTreeSet<&str>> = HashMap::new();
-    for one in kept.iter().filter(|one| !one.digest.machine.gpus.is_empty()) {
-        labelled.entry(&one.digest.machine.gpus).or_default().extend(label(&one.digest.machine));
+    for one in kept
+        .iter()
+        .filter(|one| !one.digest.machine.gpus.is_empty())
+    {
+        labelled
+            .entry(&one.digest.machine.gpus)
+            .or_default()
+            .extend(label(&one.digest.machine));
     }
     let all: BTreeSet<&Vec<String>> = kept.iter().map(|one| &one.digest.machine.gpus).collect();
     let mut taken = HashMap::new();
@@ -56,9 +76,15 @@ fn called(kept: &[PooledDocument]) -> Vec<String> {
     let called = kept.iter().map(|one| {
         let gpus = one.digest.machine.gpus.as_slice();
         // A report without a label is of the machine with the same GPUs, if there is one such.
-        let only = labelled.get(gpus).filter(|all| all.len() == 1).and_then(|all| all.first().copied());
+        let only = labelled
+            .get(gpus)
+            .filter(|all| all.len() == 1)
+            .and_then(|all| all.first().copied());
         let by_gpus = by_gpus.get(gpus).cloned();
-        let named = label(&one.digest.machine).or(only).map(str::to_owned).or(by_gpus);
+        let named = label(&one.digest.machine)
+            .or(only)
+            .map(str::to_owned)
+            .or(by_gpus);
         named.unwrap_or_else(|| format!("unnamed: {}", one.path))
     });
     called.collect()
@@ -72,23 +98,43 @@ fn short(uuid: &str) -> String {
 fn unique(taken: &mut HashMap<String, usize>, name: &str) -> String {
     let times = taken.entry(name.to_owned()).or_default();
     *times += 1;
-    if *times > 1 { format!("{name} ({times})") } else { name.to_owned() }
+    if *times > 1 {
+        format!("{name} ({times})")
+    } else {
+        name.to_owned()
+    }
 }
 
 /// The owners of one name by their first documents: where there are several, the UUID of a GPU stands behind the name.
 fn distinct(name: &str, machines: &BTreeMap<usize, &str>) -> Vec<(usize, DocumentOwner)> {
     let mut taken: HashMap<String, usize> = HashMap::new();
-    machines.values().for_each(|gpu| *taken.entry(short(gpu)).or_default() += 1);
+    machines
+        .values()
+        .for_each(|gpu| *taken.entry(short(gpu)).or_default() += 1);
     let owners = machines.iter().map(|(first, gpu)| {
         if machines.len() == 1 {
-            return (*first, DocumentOwner { name: name.to_owned(), first: *first, shared_name: None });
+            return (
+                *first,
+                DocumentOwner {
+                    name: name.to_owned(),
+                    first: *first,
+                    shared_name: None,
+                },
+            );
         }
         let gpu = match short(gpu) {
             _ if gpu.is_empty() => "no GPU".to_owned(),
             short if taken.get(&short) == Some(&1) => short,
             _ => (*gpu).to_owned(),
         };
-        (*first, DocumentOwner { name: format!("{name} ({gpu})"), first: *first, shared_name: Some(name.to_owned()) })
+        (
+            *first,
+            DocumentOwner {
+                name: format!("{name} ({gpu})"),
+                first: *first,
+                shared_name: Some(name.to_owned()),
+            },
+        )
     });
     owners.collect()
 }
@@ -122,12 +168,18 @@ impl Linked {
             (0..kept.len()).partition(|at| kept[*at].digest.machine.gpus.is_empty());
         let mut with_gpus: HashMap<&str, BTreeSet<usize>> = HashMap::new();
         for at in with {
-            with_gpus.entry(&called[at]).or_default().insert(linked.first(at));
+            with_gpus
+                .entry(&called[at])
+                .or_default()
+                .insert(linked.first(at));
         }
         let mut first_without: HashMap<&str, usize> = HashMap::new();
         for at in without {
             let name = called[at].as_str();
-            let only = with_gpus.get(name).filter(|all| all.len() == 1).and_then(|all| all.first().copied());
+            let only = with_gpus
+                .get(name)
+                .filter(|all| all.len() == 1)
+                .and_then(|all| all.first().copied());
             let other = only.unwrap_or_else(|| *first_without.entry(name).or_insert(at));
             linked.link(at, other);
         }
@@ -153,6 +205,9 @@ impl Linked {
 
 /// What a machine is called by its labels.
 pub(super) fn label(machine: &FleetMachine) -> Option<&str> {
-    let label = NAMES.iter().find_map(|name| machine.labels.get(*name)).map(String::as_str);
+    let label = NAMES
+        .iter()
+        .find_map(|name| machine.labels.get(*name))
+        .map(String::as_str);
     label.filter(|label| !label.is_empty())
 }

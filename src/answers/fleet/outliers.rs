@@ -15,13 +15,22 @@ enum Aspect<'f> {
     Verdict(usize),
     Fact(usize, &'f str, &'f str),
     NoAnswer(usize),
-    Bytes { question: usize, figure: &'f str, is_more: bool },
+    Bytes {
+        question: usize,
+        figure: &'f str,
+        is_more: bool,
+    },
 }
 
 /// The machines that differ from a majority, those on which CUDA does not start first, and then by what differs first.
 pub fn outliers(fleet: &Fleet) -> Vec<Outliers> {
     let mut known: BTreeMap<usize, (BTreeSet<Aspect<'_>>, Vec<usize>)> = BTreeMap::new();
-    for (machine, _) in fleet.machines.iter().enumerate().filter(|(_, machine)| machine.no_cuda.is_some()) {
+    for (machine, _) in fleet
+        .machines
+        .iter()
+        .enumerate()
+        .filter(|(_, machine)| machine.no_cuda.is_some())
+    {
         known.entry(machine).or_default().0.insert(Aspect::NoCuda);
     }
     for (index, difference) in fleet.differences.iter().enumerate() {
@@ -29,7 +38,11 @@ pub fn outliers(fleet: &Fleet) -> Vec<Outliers> {
             continue;
         }
         let aspects = aspects(difference);
-        for machine in difference.machines.iter().filter(|machine| **machine < fleet.machines.len()) {
+        for machine in difference
+            .machines
+            .iter()
+            .filter(|machine| **machine < fleet.machines.len())
+        {
             let (all, differences) = known.entry(*machine).or_default();
             all.extend(aspects.iter().cloned());
             differences.push(index);
@@ -38,7 +51,10 @@ pub fn outliers(fleet: &Fleet) -> Vec<Outliers> {
     let mut sets: BTreeMap<BTreeSet<Aspect<'_>>, Outliers> = BTreeMap::new();
     for (machine, (aspects, differences)) in known {
         let no_cuda = aspects.contains(&Aspect::NoCuda);
-        let outliers = sets.entry(aspects).or_insert_with(|| Outliers { no_cuda, ..Outliers::default() });
+        let outliers = sets.entry(aspects).or_insert_with(|| Outliers {
+            no_cuda,
+            ..Outliers::default()
+        });
         outliers.machines.push(machine);
         outliers.differences.extend(differences);
     }
@@ -49,14 +65,22 @@ pub fn outliers(fleet: &Fleet) -> Vec<Outliers> {
         outliers.differences.dedup();
         outliers.labels = shared_labels(fleet, &outliers.machines, &holders);
     }
-    all.sort_by(|a, b| b.no_cuda.cmp(&a.no_cuda).then_with(|| a.differences.cmp(&b.differences)));
+    all.sort_by(|a, b| {
+        b.no_cuda
+            .cmp(&a.no_cuda)
+            .then_with(|| a.differences.cmp(&b.differences))
+    });
     all
 }
 
 fn aspects(difference: &Difference) -> Vec<Aspect<'_>> {
     let question = difference.question;
     match &difference.what {
-        What::Outcome { verdict_differs, facts, .. } => {
+        What::Outcome {
+            verdict_differs,
+            facts,
+            ..
+        } => {
             let verdict = verdict_differs.then_some(Aspect::Verdict(question));
             let facts = facts.iter().filter_map(|fact| {
                 let change = fact.usual.as_ref().or(fact.these.as_ref())?;
@@ -65,8 +89,16 @@ fn aspects(difference: &Difference) -> Vec<Aspect<'_>> {
             verdict.into_iter().chain(facts).collect()
         }
         What::NoAnswer { .. } => vec![Aspect::NoAnswer(question)],
-        What::Bytes { figure, usual, these } => {
-            vec![Aspect::Bytes { question, figure, is_more: these.median_bytes > usual.median_bytes }]
+        What::Bytes {
+            figure,
+            usual,
+            these,
+        } => {
+            vec![Aspect::Bytes {
+                question,
+                figure,
+                is_more: these.median_bytes > usual.median_bytes,
+            }]
         }
     }
 }
@@ -81,13 +113,23 @@ fn count_labels(fleet: &Fleet) -> HashMap<(&str, &str), usize> {
 }
 
 /// The labels that all of these machines have and no other machine has, without those that name a machine.
-fn shared_labels(fleet: &Fleet, these: &[usize], holders: &HashMap<(&str, &str), usize>) -> Vec<String> {
-    let mut machines = these.iter().filter_map(|machine| fleet.machines.get(*machine));
-    let Some(first) = machines.next().filter(|_| these.len() >= FEWEST) else { return Vec::new() };
+fn shared_labels(
+    fleet: &Fleet,
+    these: &[usize],
+    holders: &HashMap<(&str, &str), usize>,
+) -> Vec<String> {
+    let mut machines = these
+        .iter()
+        .filter_map(|machine| fleet.machines.get(*machine));
+    let Some(first) = machines.next().filter(|_| these.len() >= FEWEST) else {
+        return Vec::new();
+    };
     let others: Vec<_> = machines.collect();
     let mut shared = Vec::new();
     for (name, value) in &first.labels {
-        let is_shared = others.iter().all(|machine| machine.labels.get(name) == Some(value));
+        let is_shared = others
+            .iter()
+            .all(|machine| machine.labels.get(name) == Some(value));
         if is_shared
             && holders.get(&(name.as_str(), value.as_str())) == Some(&these.len())
             && !NAMES.contains(&name.as_str())

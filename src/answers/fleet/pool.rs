@@ -87,7 +87,15 @@ impl DocumentPool {
     /// A pool without documents.
     pub fn new(rule: Rule) -> DocumentPool {
         let (answers, kept, left_out, input, facts, scenarios) = Default::default();
-        DocumentPool { rule, answers, kept, left_out, input, facts, scenarios }
+        DocumentPool {
+            rule,
+            answers,
+            kept,
+            left_out,
+            input,
+            facts,
+            scenarios,
+        }
     }
 
     /// Adds what a document answers, or why it answers nothing.
@@ -113,29 +121,54 @@ impl DocumentPool {
 
     /// Keeps the name of the machine that a document is of which is not read, if it says that.
     pub(super) fn leave_out(&self, path: &str, bucket: Bucket, labels: BTreeMap<String, String>) {
-        let machine = FleetMachine { labels, ..FleetMachine::default() };
+        let machine = FleetMachine {
+            labels,
+            ..FleetMachine::default()
+        };
         if label(&machine).is_some_and(|name| name.len() <= LONGEST_LABEL) {
-            let labels = machine.labels.into_iter().filter(|(name, _)| NAMES.contains(&name.as_str())).collect();
-            let machine = FleetMachine { labels, ..FleetMachine::default() };
-            lock(&self.left_out).push(LeftOutDocument { path: path.to_owned(), bucket, machine });
+            let labels = machine
+                .labels
+                .into_iter()
+                .filter(|(name, _)| NAMES.contains(&name.as_str()))
+                .collect();
+            let machine = FleetMachine {
+                labels,
+                ..FleetMachine::default()
+            };
+            lock(&self.left_out).push(LeftOutDocument {
+                path: path.to_owned(),
+                bucket,
+                machine,
+            });
         }
     }
 
     /// Names a source of which the rest is not read, and why.
     pub(super) fn note(&self, path: String, why: String) {
-        lock(&self.input).not_merged.push(NotMerged { path, bucket: Bucket::Invalid, why });
+        lock(&self.input).not_merged.push(NotMerged {
+            path,
+            bucket: Bucket::Invalid,
+            why,
+        });
     }
 
     fn keep(&self, path: String, mut digest: Digest) -> Result<PooledDocument, Rejection> {
         if let Some(refused) = self.reason_to_leave_out(&digest) {
             let machine = std::mem::take(&mut digest.machine);
-            lock(&self.left_out).push(LeftOutDocument { path, bucket: refused.bucket, machine });
+            lock(&self.left_out).push(LeftOutDocument {
+                path,
+                bucket: refused.bucket,
+                machine,
+            });
             return Err(refused);
         }
         let is_of_the_future = self.is_of_the_future(&digest);
         if let Some(name) = &self.rule.group_by {
             let value = digest.machine.labels.get(name);
-            let label = value.map_or_else(|| format!("without {name}"), |value| format!("{name}={value}"));
+            let label = value.map_or_else(
+                || format!("without {name}"),
+                |value| format!("{name}={value}"),
+            );
             digest.key.label = Some(label);
         }
         let facts = Arc::new(std::mem::take(&mut digest.facts));
@@ -151,10 +184,22 @@ impl DocumentPool {
         let mut found: Vec<(u32, u32, Vec<i64>)> = Vec::with_capacity(answers.len());
         for one in answers {
             let bytes = one.bytes.clone();
-            let known = self.answers.read().unwrap_or_else(PoisonError::into_inner).find(&one.answer);
-            let kept = known.or_else(|| self.answers.write().unwrap_or_else(PoisonError::into_inner).insert(&one));
+            let known = self
+                .answers
+                .read()
+                .unwrap_or_else(PoisonError::into_inner)
+                .find(&one.answer);
+            let kept = known.or_else(|| {
+                self.answers
+                    .write()
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .insert(&one)
+            });
             let (name, at) = kept.ok_or_else(|| {
-                refused(Bucket::Invalid, "it answers otherwise than thousands of others, which cannot all be kept")
+                refused(
+                    Bucket::Invalid,
+                    "it answers otherwise than thousands of others, which cannot all be kept",
+                )
             })?;
             found.push((name, at, bytes));
         }
@@ -165,29 +210,43 @@ impl DocumentPool {
             is_of_the_future,
             digest,
             answers: found.iter().map(|(_, at, _)| *at).collect(),
-            figures: found.into_iter().flat_map(|(_, _, figures)| figures).collect(),
+            figures: found
+                .into_iter()
+                .flat_map(|(_, _, figures)| figures)
+                .collect(),
         })
     }
 
     fn is_of_the_future(&self, digest: &Digest) -> bool {
-        self.rule.not_after.as_ref().is_some_and(|latest| digest.machine.started_at > *latest)
+        self.rule
+            .not_after
+            .as_ref()
+            .is_some_and(|latest| digest.machine.started_at > *latest)
     }
 
     fn reason_to_leave_out(&self, digest: &Digest) -> Option<Rejection> {
         let started = &digest.machine.started_at;
-        let (bucket, why) = match (digest.provenance, self.rule.provenance, &self.rule.not_before) {
-            (Provenance::Simulated, Provenance::Measured, _) => {
-                (Bucket::Simulated, "the simulated machine answered; --simulated merges it".to_owned())
-            }
-            (Provenance::Measured, Provenance::Simulated, _) => {
-                (Bucket::Measured, "a real driver answered, and --simulated was given".to_owned())
-            }
-            (_, _, Some(earliest)) if started < earliest => {
-                (Bucket::Stale, format!("its run began at {started}, before {earliest}"))
-            }
-            (_, _, Some(_)) if self.is_of_the_future(digest) => {
-                (Bucket::Future, format!("its run began at {started}, which is in the future: that is not current"))
-            }
+        let (bucket, why) = match (
+            digest.provenance,
+            self.rule.provenance,
+            &self.rule.not_before,
+        ) {
+            (Provenance::Simulated, Provenance::Measured, _) => (
+                Bucket::Simulated,
+                "the simulated machine answered; --simulated merges it".to_owned(),
+            ),
+            (Provenance::Measured, Provenance::Simulated, _) => (
+                Bucket::Measured,
+                "a real driver answered, and --simulated was given".to_owned(),
+            ),
+            (_, _, Some(earliest)) if started < earliest => (
+                Bucket::Stale,
+                format!("its run began at {started}, before {earliest}"),
+            ),
+            (_, _, Some(_)) if self.is_of_the_future(digest) => (
+                Bucket::Future,
+                format!("its run began at {started}, which is in the future: that is not current"),
+            ),
             _ if digest.is_empty() => (Bucket::Empty, "no question was answered".to_owned()),
             _ => return None,
         };
@@ -195,21 +254,50 @@ impl DocumentPool {
     }
 
     /// What was read, in an order that does not depend on who read it.
-    pub(super) fn into_parts(self) -> (Rule, Answers, Vec<PooledDocument>, Vec<LeftOutDocument>, Input) {
-        let mut kept = self.kept.into_inner().unwrap_or_else(PoisonError::into_inner);
+    pub(super) fn into_parts(
+        self,
+    ) -> (
+        Rule,
+        Answers,
+        Vec<PooledDocument>,
+        Vec<LeftOutDocument>,
+        Input,
+    ) {
+        let mut kept = self
+            .kept
+            .into_inner()
+            .unwrap_or_else(PoisonError::into_inner);
         kept.sort_by(|a, b| a.path.cmp(&b.path));
-        let mut input = self.input.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let mut input = self
+            .input
+            .into_inner()
+            .unwrap_or_else(PoisonError::into_inner);
         input.shorten();
-        let mut left_out = self.left_out.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let mut left_out = self
+            .left_out
+            .into_inner()
+            .unwrap_or_else(PoisonError::into_inner);
         left_out.sort_by(|a, b| a.path.cmp(&b.path));
-        (self.rule, self.answers.into_inner().unwrap_or_else(PoisonError::into_inner), kept, left_out, input)
+        (
+            self.rule,
+            self.answers
+                .into_inner()
+                .unwrap_or_else(PoisonError::into_inner),
+            kept,
+            left_out,
+            input,
+        )
     }
 }
 
 impl PooledDocument {
     /// What becomes of it unless another document of its machine stands before it.
     pub(super) fn bucket(&self) -> Bucket {
-        if self.digest.machine.partial { Bucket::Partial } else { Bucket::Merged }
+        if self.digest.machine.partial {
+            Bucket::Partial
+        } else {
+            Bucket::Merged
+        }
     }
 }
 
@@ -229,7 +317,8 @@ impl Input {
 
     /// Keeps the first of each bucket by path.
     pub(super) fn shorten(&mut self) {
-        self.not_merged.sort_by(|a, b| (a.bucket, &a.path).cmp(&(b.bucket, &b.path)));
+        self.not_merged
+            .sort_by(|a, b| (a.bucket, &a.path).cmp(&(b.bucket, &b.path)));
         let mut counts: BTreeMap<Bucket, usize> = BTreeMap::new();
         self.not_merged.retain(|one| {
             let count = counts.entry(one.bucket).or_default();
@@ -246,7 +335,15 @@ impl Answers {
     }
 
     /// The name and the index of an answer, which is kept if it is a new one; none if there is no room for it.
-    fn insert(&mut self, MachineAnswer { scenario, words, answer, .. }: &MachineAnswer) -> Option<(u32, u32)> {
+    fn insert(
+        &mut self,
+        MachineAnswer {
+            scenario,
+            words,
+            answer,
+            ..
+        }: &MachineAnswer,
+    ) -> Option<(u32, u32)> {
         if let Some(known) = self.find(answer) {
             return Some(known);
         }
@@ -257,15 +354,23 @@ impl Answers {
             Some(name) => *name,
             None => {
                 let at = u32::try_from(self.names.len()).ok()?;
-                self.names.push(Name { name: answer.name.clone(), scenario: scenario.clone(), words: words.clone() });
+                self.names.push(Name {
+                    name: answer.name.clone(),
+                    scenario: scenario.clone(),
+                    words: words.clone(),
+                });
                 self.by_name.insert(answer.name.clone(), at);
                 at
             }
         };
         let at = u32::try_from(self.all.len()).ok()?;
-        let text = serde_json::to_string(&answer.shown.as_ref().map(|same| &same.facts)).unwrap_or_default();
-        let texts = [&answer.name, &answer.asked, &answer.libcudart, &text].into_iter().chain(&answer.figures);
-        self.bytes += FACTS_BYTES * texts.map(String::len).sum::<usize>() + size_of::<SharedAnswer>();
+        let text = serde_json::to_string(&answer.shown.as_ref().map(|same| &same.facts))
+            .unwrap_or_default();
+        let texts = [&answer.name, &answer.asked, &answer.libcudart, &text]
+            .into_iter()
+            .chain(&answer.figures);
+        self.bytes +=
+            FACTS_BYTES * texts.map(String::len).sum::<usize>() + size_of::<SharedAnswer>();
         let answer = Arc::new(answer.clone());
         self.known.insert(Arc::clone(&answer), at);
         self.all.push((name, answer));
@@ -274,7 +379,10 @@ impl Answers {
 }
 
 fn refused(bucket: Bucket, why: &str) -> Rejection {
-    Rejection { bucket, why: why.to_owned() }
+    Rejection {
+        bucket,
+        why: why.to_owned(),
+    }
 }
 
 // A thread that panicked leaves what it had added: nothing here is half done.

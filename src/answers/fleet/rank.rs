@@ -35,8 +35,14 @@ impl Rank {
     /// The rank of a difference.
     pub fn new(what: &What) -> Rank {
         match what {
-            What::Outcome { verdict_differs: true, .. } => Rank::Verdict,
-            What::Outcome { verdict_differs: false, .. } => Rank::Fact,
+            What::Outcome {
+                verdict_differs: true,
+                ..
+            } => Rank::Verdict,
+            What::Outcome {
+                verdict_differs: false,
+                ..
+            } => Rank::Fact,
             What::NoAnswer { .. } => Rank::NoAnswer,
             What::Bytes { .. } => Rank::Bytes,
         }

@@ -17,10 +17,15 @@ pub(super) fn answers(survey: &SurveyDocument) -> Vec<MachineAnswer> {
         let shown = match &row.standing.unmeasured {
             Some(unmeasured) => Err(unmeasured.reason.name()),
             None if row.has("!is_conclusive") => Err("attempts_disagree".to_owned()),
-            None => Ok(Same { kind: Kind::Reproduced, facts: facts(file, &row) }),
+            None => Ok(Same {
+                kind: Kind::Reproduced,
+                facts: facts(file, &row),
+            }),
         };
-        let mut bytes =
-            Vec::<i64>::deserialize(row.fact(&file.bytes)).ok().filter(|_| shown.is_ok()).unwrap_or_default();
+        let mut bytes = Vec::<i64>::deserialize(row.fact(&file.bytes))
+            .ok()
+            .filter(|_| shown.is_ok())
+            .unwrap_or_default();
         // From the fullest GPU on: which of equal GPUs a worker is given is the harness's choice.
         bytes.sort_unstable_by_key(|bytes| std::cmp::Reverse(*bytes));
         let answer = SharedAnswer {
@@ -31,7 +36,12 @@ pub(super) fn answers(survey: &SurveyDocument) -> Vec<MachineAnswer> {
             shown,
             figures: (0..bytes.len()).map(|gpu| format!("gpu{gpu}")).collect(),
         };
-        MachineAnswer { scenario: String::new(), words: String::new(), answer, bytes }
+        MachineAnswer {
+            scenario: String::new(),
+            words: String::new(),
+            answer,
+            bytes,
+        }
     });
     answers.collect()
 }
@@ -41,7 +51,11 @@ fn facts(file: &KindFile, row: &FactRow) -> Vec<CaseChange> {
     let facts = file.answers.iter().filter_map(|[name, word]| {
         let value = file.fact(name).comparable(row.fact(name));
         let fact: RowFact = serde_json::from_value(json!({ word: value })).ok()?;
-        Some(CaseChange { case: String::new(), outcome: 1, change: Change::row(fact) })
+        Some(CaseChange {
+            case: String::new(),
+            outcome: 1,
+            change: Change::row(fact),
+        })
     });
     facts.collect()
 }

@@ -22,9 +22,17 @@ impl ByteSpread {
         let mut figures: Vec<i64> = figures.collect();
         let median_bytes = median(&mut figures)?;
         let (least_bytes, most_bytes) = (*figures.first()?, *figures.last()?);
-        let distances = figures.iter().map(|figure| i64::try_from(figure.abs_diff(median_bytes)).unwrap_or(i64::MAX));
+        let distances = figures
+            .iter()
+            .map(|figure| i64::try_from(figure.abs_diff(median_bytes)).unwrap_or(i64::MAX));
         let mad_bytes = median(&mut distances.collect::<Vec<_>>())?;
-        Some(ByteSpread { count: figures.len(), median_bytes, mad_bytes, least_bytes, most_bytes })
+        Some(ByteSpread {
+            count: figures.len(),
+            median_bytes,
+            mad_bytes,
+            least_bytes,
+            most_bytes,
+        })
     }
 
     /// Whether a figure differs from those of which this is the spread, on GPUs that others use too or do not.
@@ -38,7 +46,11 @@ impl ByteSpread {
 /// How far figures with this median may be from one another without a cause.
 pub(super) fn noise(median: i64, is_shared: bool) -> u64 {
     let noise = NOISE_BYTES.max(median.unsigned_abs() / HUNDREDTH);
-    if is_shared { noise.max(SHARED_NOISE_BYTES) } else { noise }
+    if is_shared {
+        noise.max(SHARED_NOISE_BYTES)
+    } else {
+        noise
+    }
 }
 
 /// The middle of the figures, which are sorted for it; of two in the middle, the mean.
@@ -65,11 +77,17 @@ mod tests {
     #[test]
     fn the_median_and_the_median_distance_ignore_one_that_is_far_off() {
         let spread = spread_of(&[10, 1, 2, 3, 1000]);
-        assert_eq!((spread.count, spread.median_bytes, spread.mad_bytes), (5, 3, 2));
+        assert_eq!(
+            (spread.count, spread.median_bytes, spread.mad_bytes),
+            (5, 3, 2)
+        );
         assert_eq!((spread.least_bytes, spread.most_bytes), (1, 1000));
         assert_eq!(spread_of(&[4, 1]).median_bytes, 2);
         assert_eq!(spread_of(&[7]).mad_bytes, 0);
-        assert_eq!(spread_of(&[i64::MIN, i64::MAX, i64::MAX, 0]).median_bytes, i64::MAX / 2);
+        assert_eq!(
+            spread_of(&[i64::MIN, i64::MAX, i64::MAX, 0]).median_bytes,
+            i64::MAX / 2
+        );
         assert!(ByteSpread::new(std::iter::empty()).is_none());
     }
 
@@ -77,13 +95,22 @@ mod tests {
     fn a_figure_differs_if_it_is_beyond_chance_and_beyond_noise() {
         let same = spread_of(&[527 * MIB; 9]);
         assert!(!same.is_outlier(527 * MIB + 2 * MIB, false));
-        assert!(!same.is_outlier(527 * MIB + 5 * MIB, false), "within a hundredth");
+        assert!(
+            !same.is_outlier(527 * MIB + 5 * MIB, false),
+            "within a hundredth"
+        );
         assert!(same.is_outlier(527 * MIB + 6 * MIB, false) && same.is_outlier(521 * MIB, false));
-        assert!(!same.is_outlier(527 * MIB + 32 * MIB, true), "it may be of another process");
+        assert!(
+            !same.is_outlier(527 * MIB + 32 * MIB, true),
+            "it may be of another process"
+        );
         assert!(same.is_outlier(527 * MIB + 33 * MIB, true));
         let wide = spread_of(&[100 * MIB, 104 * MIB, 108 * MIB, 112 * MIB, 116 * MIB]);
         assert_eq!(wide.mad_bytes, 4 * MIB);
         assert!(!wide.is_outlier(148 * MIB, false) && wide.is_outlier(149 * MIB, false));
-        assert!(!spread_of(&[527 * MIB; 2]).is_outlier(0, false), "two are no majority");
+        assert!(
+            !spread_of(&[527 * MIB; 2]).is_outlier(0, false),
+            "two are no majority"
+        );
     }
 }

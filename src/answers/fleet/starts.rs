@@ -44,21 +44,39 @@ impl StartEvidence {
 }
 
 /// Why CUDA does not start; `None` if it does, or if nothing was asked that tells.
-pub(super) fn why_not(machine: &Machine, calibrations: &[Calibration], asked: &[&StartEvidence]) -> Option<String> {
-    if let Some(lacks) = machine.unavailable.iter().find(|lacks| LACKING.contains(&lacks.reason.as_str())) {
-        return Some(if lacks.detail.is_empty() { lacks.reason.clone() } else { lacks.detail.clone() });
+pub(super) fn why_not(
+    machine: &Machine,
+    calibrations: &[Calibration],
+    asked: &[&StartEvidence],
+) -> Option<String> {
+    if let Some(lacks) = machine
+        .unavailable
+        .iter()
+        .find(|lacks| LACKING.contains(&lacks.reason.as_str()))
+    {
+        return Some(if lacks.detail.is_empty() {
+            lacks.reason.clone()
+        } else {
+            lacks.detail.clone()
+        });
     }
     if asked.iter().any(|one| one.has_answer && one.uses_gpu) {
         return None;
     }
     let has_answer = asked.iter().any(|one| one.has_answer);
-    if let Some(reason) = asked.iter().find_map(|one| one.no_gpu).filter(|_| !has_answer) {
+    if let Some(reason) = asked
+        .iter()
+        .find_map(|one| one.no_gpu)
+        .filter(|_| !has_answer)
+    {
         return Some(reason.name());
     }
     if machine.gpus.is_empty() {
         return Some("NVML lists no GPU".to_owned());
     }
-    let has_context = calibrations.iter().any(|found| found.sound || found.context_bytes > 0);
+    let has_context = calibrations
+        .iter()
+        .any(|found| found.sound || found.context_bytes > 0);
     if has_context || asked.iter().any(|one| one.uses_gpu) {
         return None;
     }
@@ -68,8 +86,17 @@ pub(super) fn why_not(machine: &Machine, calibrations: &[Calibration], asked: &[
 /// Whether a GPU answered, or its memory was used.
 fn uses_gpu(case: &CompactCase) -> bool {
     case.outcomes.iter().any(|outcome| {
-        let has_used = outcome.used_bytes.values().flatten().any(|bytes| *bytes != 0);
-        has_used || outcome.facts.iter().flat_map(|change| &change.facts).any(shows_gpu)
+        let has_used = outcome
+            .used_bytes
+            .values()
+            .flatten()
+            .any(|bytes| *bytes != 0);
+        has_used
+            || outcome
+                .facts
+                .iter()
+                .flat_map(|change| &change.facts)
+                .any(shows_gpu)
     })
 }
 
@@ -86,7 +113,9 @@ fn shows_gpu(fact: &Fact) -> bool {
 /// How a question ended that was asked: by the status of the first call that failed, or without an answer.
 fn failure(asked: &CompactScenario) -> Option<String> {
     let outcomes = asked.cases.iter().flat_map(|case| &case.outcomes);
-    let facts = outcomes.flat_map(|outcome| &outcome.facts).flat_map(|change| &change.facts);
+    let facts = outcomes
+        .flat_map(|outcome| &outcome.facts)
+        .flat_map(|change| &change.facts);
     let status = facts.into_iter().find_map(|fact| match fact {
         Fact::Status(Token::Text(name)) => Some(name.clone()),
         Fact::Status(Token::Int(code)) => Some(format!("status {code}")),

@@ -51,22 +51,33 @@ impl Given<'_> {
     fn reading(&self, figure: &str) -> Option<FigureReading> {
         let index = self.answer.figures.iter().position(|known| known == figure);
         let bytes = index.map_or(Some(0), |index| self.figures.get(index).copied())?;
-        (bytes != UNREAD).then_some(FigureReading { bytes, machine: self.machine })
+        (bytes != UNREAD).then_some(FigureReading {
+            bytes,
+            machine: self.machine,
+        })
     }
 }
 
 impl Metric {
     fn new(figure: &str, given: &[&Given], is_shared: bool) -> Option<Metric> {
-        let readings: Vec<FigureReading> = given.iter().filter_map(|given| given.reading(figure)).collect();
+        let readings: Vec<FigureReading> = given
+            .iter()
+            .filter_map(|given| given.reading(figure))
+            .collect();
         let all = ByteSpread::new(readings.iter().map(|reading| reading.bytes))?;
-        let (mut outliers, usual): (Vec<_>, Vec<_>) =
-            readings.into_iter().partition(|reading| all.is_outlier(reading.bytes, is_shared));
+        let (mut outliers, usual): (Vec<_>, Vec<_>) = readings
+            .into_iter()
+            .partition(|reading| all.is_outlier(reading.bytes, is_shared));
         outliers.sort_unstable();
         let (median, noise) = (all.median_bytes, noise(all.median_bytes, is_shared));
-        let clusters =
-            outliers.chunk_by(|a, b| (a.bytes > median) == (b.bytes > median) && b.bytes.abs_diff(a.bytes) <= noise);
+        let clusters = outliers.chunk_by(|a, b| {
+            (a.bytes > median) == (b.bytes > median) && b.bytes.abs_diff(a.bytes) <= noise
+        });
         let usual = ByteSpread::new(usual.iter().map(|reading| reading.bytes)).unwrap_or(all);
-        Some(Metric { usual, clusters: clusters.filter_map(Cluster::new).collect() })
+        Some(Metric {
+            usual,
+            clusters: clusters.filter_map(Cluster::new).collect(),
+        })
     }
 }
 
@@ -74,7 +85,10 @@ impl Cluster {
     fn new(readings: &[FigureReading]) -> Option<Cluster> {
         let mut machines: Vec<usize> = readings.iter().map(|reading| reading.machine).collect();
         machines.sort_unstable();
-        Some(Cluster { machines, spread: ByteSpread::new(readings.iter().map(|reading| reading.bytes))? })
+        Some(Cluster {
+            machines,
+            spread: ByteSpread::new(readings.iter().map(|reading| reading.bytes))?,
+        })
     }
 }
 
@@ -107,29 +121,60 @@ impl GroupQuestion<'_> {
             outcomes: shown.collect(),
             no_answer,
             not_asked: self.members.difference(&there).copied().collect(),
-            unexpected: self.given.iter().filter(|it| it.answer.is_unexpected).map(|it| it.machine).collect(),
+            unexpected: self
+                .given
+                .iter()
+                .filter(|it| it.answer.is_unexpected)
+                .map(|it| it.machine)
+                .collect(),
             ..Usual::default()
         };
-        let Some(((first, of_first), others)) = outcomes.split_first() else { return (usual, Vec::new()) };
+        let Some(((first, of_first), others)) = outcomes.split_first() else {
+            return (usual, Vec::new());
+        };
         let answered = self.given.len() - usual.no_answer.len();
         let is_split = of_first.len() * 2 <= answered;
         let mut differences = Vec::new();
         for (outcome, (same, given)) in (1..).zip(others) {
-            let (verdict_differs, facts) = (same.kind != first.kind, differing_facts(&first.facts, &same.facts));
+            let (verdict_differs, facts) = (
+                same.kind != first.kind,
+                differing_facts(&first.facts, &same.facts),
+            );
             let machines = given.iter().map(|given| given.machine).collect();
-            let what = What::Outcome { outcome, verdict_differs, facts };
-            differences.push(Difference { is_split, ..self.difference(machines, of_first.len(), what) });
+            let what = What::Outcome {
+                outcome,
+                verdict_differs,
+                facts,
+            };
+            differences.push(Difference {
+                is_split,
+                ..self.difference(machines, of_first.len(), what)
+            });
         }
         if !usual.no_answer.is_empty() {
             let is_split = usual.no_answer.len() >= answered;
-            let silent = self.difference(usual.no_answer.clone(), answered, What::NoAnswer { reasons });
+            let silent = self.difference(
+                usual.no_answer.clone(),
+                answered,
+                What::NoAnswer { reasons },
+            );
             differences.push(Difference { is_split, ..silent });
         }
         if !is_split {
-            for figure in of_first.iter().flat_map(|given| &given.answer.figures).collect::<BTreeSet<_>>() {
-                let Some(metric) = Metric::new(figure, of_first, self.key.shared) else { continue };
+            for figure in of_first
+                .iter()
+                .flat_map(|given| &given.answer.figures)
+                .collect::<BTreeSet<_>>()
+            {
+                let Some(metric) = Metric::new(figure, of_first, self.key.shared) else {
+                    continue;
+                };
                 for Cluster { machines, spread } in metric.clusters {
-                    let what = What::Bytes { figure: figure.clone(), usual: metric.usual, these: spread };
+                    let what = What::Bytes {
+                        figure: figure.clone(),
+                        usual: metric.usual,
+                        these: spread,
+                    };
                     differences.push(self.difference(machines, metric.usual.count, what));
                 }
                 usual.used_bytes.insert(figure.clone(), metric.usual);
@@ -140,6 +185,13 @@ impl GroupQuestion<'_> {
 
     fn difference(&self, machines: Vec<usize>, usual_machines: usize, what: What) -> Difference {
         let (group, question) = (self.group, self.question);
-        Difference { group, question, machines, usual_machines, is_split: false, what }
+        Difference {
+            group,
+            question,
+            machines,
+            usual_machines,
+            is_split: false,
+            what,
+        }
     }
 }

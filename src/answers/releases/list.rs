@@ -57,7 +57,9 @@ impl EnvironmentRequest {
         let mut words = text.split_whitespace().map(str::to_string);
         let first = words.next().ok_or(RequestError::Empty)?;
         let (package, version) = first.split_once("==").unwrap_or((&first, ""));
-        let is_version = version.chars().all(|c| c.is_ascii_alphanumeric() || ".+!-_".contains(c));
+        let is_version = version
+            .chars()
+            .all(|c| c.is_ascii_alphanumeric() || ".+!-_".contains(c));
         if !is_name(package) || !is_version || (first.contains("==") && version.is_empty()) {
             return Err(RequestError::NoPackage(first));
         }
@@ -75,14 +77,30 @@ impl EnvironmentRequest {
 
     /// The request of a file, if its words could stand on the command line.
     fn checked(self) -> Result<EnvironmentRequest, RequestError> {
-        let EnvironmentRequest { package, version, python, also, newest, forced, build } = self;
+        let EnvironmentRequest {
+            package,
+            version,
+            python,
+            also,
+            newest,
+            forced,
+            build,
+        } = self;
         let words = format!("{package}=={version} {}", also.join(" "));
-        EnvironmentRequest::parse(&words).map(|request| EnvironmentRequest { python, newest, forced, build, ..request })
+        EnvironmentRequest::parse(&words).map(|request| EnvironmentRequest {
+            python,
+            newest,
+            forced,
+            build,
+            ..request
+        })
     }
 
     /// Its name, such as `torch 2.9.1`; the version is left out where the installer chooses it.
     pub fn name(&self) -> String {
-        format!("{} {}", bare(&self.package), self.version).trim_end().to_string()
+        format!("{} {}", bare(&self.package), self.version)
+            .trim_end()
+            .to_string()
     }
 
     /// What is to be installed.
@@ -98,7 +116,9 @@ impl EnvironmentRequest {
 /// A requirement's name, without extras and versions: `jax[cuda12]==0.5` is `jax`.
 pub fn bare(requirement: &str) -> &str {
     let end = requirement.find(|c: char| !(c.is_ascii_alphanumeric() || "._-".contains(c)));
-    requirement.get(..end.unwrap_or(requirement.len())).unwrap_or_default()
+    requirement
+        .get(..end.unwrap_or(requirement.len()))
+        .unwrap_or_default()
 }
 
 /// A package's name in the form of PEP 503.
@@ -112,7 +132,8 @@ fn is_requirement(text: &str) -> bool {
 
 fn is_name(text: &str) -> bool {
     let rest = text.strip_prefix(bare(text)).unwrap_or_default();
-    let is_extra = rest.is_empty() || (rest.starts_with('[') && rest.ends_with(']') && rest.len() > 2);
+    let is_extra =
+        rest.is_empty() || (rest.starts_with('[') && rest.ends_with(']') && rest.len() > 2);
     is_requirement(text) && is_extra && !bare(text).is_empty()
 }
 
@@ -133,7 +154,9 @@ pub fn read(path: &str, source: &str) -> Result<Vec<EnvironmentRequest>, Invalid
         let (mut all, mut known) = (Vec::new(), BTreeSet::new());
         for entry in file.environment {
             let (span, written) = (entry.span(), entry.into_inner());
-            let request = written.checked().map_err(|error| (span.clone(), error.to_string()))?;
+            let request = written
+                .checked()
+                .map_err(|error| (span.clone(), error.to_string()))?;
             if !known.insert(request.name()) {
                 return Err((span, format!("`{}` occurs twice", request.name())));
             }

@@ -78,33 +78,61 @@ pub struct MatrixChange {
 impl Matrix {
     /// The matrix of these documents. Of two about one environment, the later one counts.
     pub fn new(documents: &[EnvironmentDocument]) -> Matrix {
-        let packages = tally(documents.iter().map(|document| document.environment.package.as_str()));
+        let packages = tally(
+            documents
+                .iter()
+                .map(|document| document.environment.package.as_str()),
+        );
         // The latest of several with one name.
-        let by_name = grouped(documents.iter().map(|document| (&document.environment.name, document)));
-        let mut sorted: Vec<&EnvironmentDocument> = by_name.iter().filter_map(|(_, all)| all.last().copied()).collect();
+        let by_name = grouped(
+            documents
+                .iter()
+                .map(|document| (&document.environment.name, document)),
+        );
+        let mut sorted: Vec<&EnvironmentDocument> = by_name
+            .iter()
+            .filter_map(|(_, all)| all.last().copied())
+            .collect();
         sorted.sort_by(|a, b| {
             let [a, b] = [&a.environment, &b.environment];
             version_order(&a.version, &b.version).then_with(|| a.name.cmp(&b.name))
         });
-        sorted.sort_by_key(|document| packages.iter().position(|(it, _)| *it == document.environment.package));
+        sorted.sort_by_key(|document| {
+            packages
+                .iter()
+                .position(|(it, _)| *it == document.environment.package)
+        });
         let cells = sorted.iter().enumerate().flat_map(|(index, document)| {
-            document.rows.iter().map(move |row| (row.id.clone(), cell(index, row, &document.rows)))
+            document
+                .rows
+                .iter()
+                .map(move |row| (row.id.clone(), cell(index, row, &document.rows)))
         });
         let lines = grouped(cells);
         Matrix {
             columns: sorted.iter().map(|document| column(document)).collect(),
-            lines: lines.into_iter().map(|(id, cells)| MatrixLine { id, cells }).collect(),
+            lines: lines
+                .into_iter()
+                .map(|(id, cells)| MatrixLine { id, cells })
+                .collect(),
         }
     }
 
     /// The packages that columns are about, each with the indices of its columns, oldest version first.
     pub fn packages(&self) -> Vec<(&str, Vec<usize>)> {
-        grouped(self.columns.iter().enumerate().map(|(index, column)| (column.package.as_str(), index)))
+        grouped(
+            self.columns
+                .iter()
+                .enumerate()
+                .map(|(index, column)| (column.package.as_str(), index)),
+        )
     }
 
     /// The lines with a cell in one of these columns.
     pub fn lines_in<'a>(&'a self, columns: &'a [usize]) -> impl Iterator<Item = &'a MatrixLine> {
-        self.lines.iter().filter(|line| line.cells.iter().any(|cell| columns.contains(&cell.column)))
+        self.lines
+            .iter()
+            .filter(|line| line.cells.iter().any(|cell| columns.contains(&cell.column)))
     }
 
     /// Lines that began or ceased to call `cuInit`, by package; versions are passed over of which that is not known.
@@ -112,7 +140,10 @@ impl Matrix {
         let mut all = Vec::new();
         for (_, columns) in self.packages() {
             for (index, line) in self.lines.iter().enumerate() {
-                let known = line.cells.iter().filter(|cell| columns.contains(&cell.column) && cell.state.is_known());
+                let known = line
+                    .cells
+                    .iter()
+                    .filter(|cell| columns.contains(&cell.column) && cell.state.is_known());
                 let known: Vec<&MatrixCell> = known.collect();
                 for pair in known.windows(2) {
                     if let [before, after] = pair
@@ -135,9 +166,19 @@ impl Matrix {
     /// The changes, those of one kind between the same two versions and at one place together.
     pub fn grouped_changes(&self) -> Vec<Vec<MatrixChange>> {
         let groups = grouped(self.changes().into_iter().map(|change| {
-            let caller = if change.is.calls() { change.after } else { change.before };
-            let place = self.lines.get(change.line).and_then(|line| line.cell(caller)?.place());
-            ((change.before, change.after, change.was, change.is, place), change)
+            let caller = if change.is.calls() {
+                change.after
+            } else {
+                change.before
+            };
+            let place = self
+                .lines
+                .get(change.line)
+                .and_then(|line| line.cell(caller)?.place());
+            (
+                (change.before, change.after, change.was, change.is, place),
+                change,
+            )
         }));
         groups.into_iter().map(|(_, group)| group).collect()
     }
@@ -158,14 +199,38 @@ impl MatrixCell {
 }
 
 fn column(document: &EnvironmentDocument) -> Column {
-    let ReleaseEnvironment { name, package, version, python, packages, asked_at, failed, .. } =
-        document.environment.clone();
-    let has_gpu = document.witnesses.iter().any(|witness| witness.cuda_gpus > 0);
-    Column { name, package, version, python, packages, asked_at, has_gpu, failed }
+    let ReleaseEnvironment {
+        name,
+        package,
+        version,
+        python,
+        packages,
+        asked_at,
+        failed,
+        ..
+    } = document.environment.clone();
+    let has_gpu = document
+        .witnesses
+        .iter()
+        .any(|witness| witness.cuda_gpus > 0);
+    Column {
+        name,
+        package,
+        version,
+        python,
+        packages,
+        asked_at,
+        has_gpu,
+        failed,
+    }
 }
 
 /// The cell of a row in the column of its document, which has these rows.
 fn cell(column: usize, row: &ReleaseRow, document: &[ReleaseRow]) -> MatrixCell {
     let at = row.call().and_then(|seen| seen.at.clone());
-    MatrixCell { column, state: row.state(document), at }
+    MatrixCell {
+        column,
+        state: row.state(document),
+        at,
+    }
 }

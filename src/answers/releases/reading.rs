@@ -15,11 +15,20 @@ impl ReleaseRow {
         if self.seen.iter().any(WitnessSeen::is_absent) {
             return LineState::Absent;
         }
-        let [libcuda, fake, libcuda_with_nvml, fake_with_nvml] =
-            [DriverWitness::Libcuda, DriverWitness::Fake, DriverWitness::LibcudaWithNvml, DriverWitness::FakeWithNvml]
-                .map(|witness| self.by(witness).map(|seen| self.calls(seen, document)));
-        match (known(libcuda, fake), known(libcuda_with_nvml, fake_with_nvml)) {
-            _ if matches!((libcuda, fake), (Some(Ok(libcuda)), Some(Ok(fake))) if libcuda != fake) => Disagree,
+        let [libcuda, fake, libcuda_with_nvml, fake_with_nvml] = [
+            DriverWitness::Libcuda,
+            DriverWitness::Fake,
+            DriverWitness::LibcudaWithNvml,
+            DriverWitness::FakeWithNvml,
+        ]
+        .map(|witness| self.by(witness).map(|seen| self.calls(seen, document)));
+        match (
+            known(libcuda, fake),
+            known(libcuda_with_nvml, fake_with_nvml),
+        ) {
+            _ if matches!((libcuda, fake), (Some(Ok(libcuda)), Some(Ok(fake))) if libcuda != fake) => {
+                Disagree
+            }
             (Some(Ok(true)), Some(Ok(false) | Err(Stopped))) => WithoutNvml,
             (Some(Ok(false) | Err(Stopped | Initialised)), Some(Ok(true))) => WithNvml,
             (Some(Ok(true)), _) | (_, Some(Ok(true))) => Yes,
@@ -32,7 +41,9 @@ impl ReleaseRow {
     /// Whether the line calls `cuInit`, or why that is not known.
     fn calls(&self, seen: &WitnessSeen, document: &[ReleaseRow]) -> Result<bool, LineState> {
         // An exit code other than 0, which the code may have kept for itself.
-        let is_exit_code = [".exit_code", ".returncode"].iter().any(|end| self.ask.trim_end().ends_with(end));
+        let is_exit_code = [".exit_code", ".returncode"]
+            .iter()
+            .any(|end| self.ask.trim_end().ends_with(end));
         let has_failed = is_exit_code && seen.value.as_ref().is_some_and(|code| code != "0");
         match (seen.calls_cuinit, &seen.unmeasured) {
             (Some(true), _) => Ok(true),
@@ -40,7 +51,9 @@ impl ReleaseRow {
             (None, Some(why)) if why.reason == Reason::SetupRaised => Err(LineState::Stopped),
             (None, Some(_)) => Err(LineState::Unknown),
             (None, None) => Err(LineState::Initialised),
-            (Some(false), _) if has_failed || seen.raised.is_some() || seen.left.is_some() => Err(LineState::Stopped),
+            (Some(false), _) if has_failed || seen.raised.is_some() || seen.left.is_some() => {
+                Err(LineState::Stopped)
+            }
             (Some(false), _) => self.doubt(seen, document).map_or(Ok(false), Err),
         }
     }
@@ -49,17 +62,30 @@ impl ReleaseRow {
     fn doubt(&self, seen: &WitnessSeen, document: &[ReleaseRow]) -> Option<LineState> {
         let before = self.before.join("\n");
         // That a module was imported is also told by an object of it.
-        let made = document.iter().filter(|row| before.contains(&row.ask)).filter_map(|row| row.by(seen.witness));
+        let made = document
+            .iter()
+            .filter(|row| before.contains(&row.ask))
+            .filter_map(|row| row.by(seen.witness));
         let mut names = imported(&before);
         names.extend(made.chain([seen]).filter_map(|seen| seen.value.clone()));
-        let alike = document.iter().filter(|row| row.env == self.env || seen.only_version);
-        let imports = alike.filter(|row| row.imports_one_of(&names)).filter_map(|row| row.by(seen.witness));
+        let alike = document
+            .iter()
+            .filter(|row| row.env == self.env || seen.only_version);
+        let imports = alike
+            .filter(|row| row.imports_one_of(&names))
+            .filter_map(|row| row.by(seen.witness));
         let imports: Vec<&WitnessSeen> = imports.collect();
         // What asked for the driver's version is the line's own code, an import that does no more, or not known.
-        let is_told = self.ask.contains("DriverGetVersion") || imports.iter().any(|import| import.only_version);
+        let is_told = self.ask.contains("DriverGetVersion")
+            || imports.iter().any(|import| import.only_version);
         match seen.called_before {
             Some(true) => Some(LineState::Initialised),
-            None if imports.iter().any(|import| import.calls_cuinit == Some(true)) => Some(LineState::Initialised),
+            None if imports
+                .iter()
+                .any(|import| import.calls_cuinit == Some(true)) =>
+            {
+                Some(LineState::Initialised)
+            }
             _ if self.has_chosen_cpu(seen.witness, document) => Some(LineState::Undecided),
             None if seen.only_version && !before.is_empty() && !is_told => Some(LineState::Unknown),
             _ => None,
@@ -68,24 +94,37 @@ impl ReleaseRow {
 
     /// Whether the row asked for one import alone, and that of one of these modules, of a part or an object of it.
     fn imports_one_of(&self, names: &BTreeSet<String>) -> bool {
-        let modules = if self.ask.contains([';', ',', '\n']) { BTreeSet::new() } else { imported(&self.ask) };
-        let mut rest =
-            modules.last().into_iter().flat_map(|module| names.iter().map(|name| name.strip_prefix(&**module)));
+        let modules = if self.ask.contains([';', ',', '\n']) {
+            BTreeSet::new()
+        } else {
+            imported(&self.ask)
+        };
+        let mut rest = modules
+            .last()
+            .into_iter()
+            .flat_map(|module| names.iter().map(|name| name.strip_prefix(&**module)));
         rest.any(|rest| rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.')))
     }
 
     /// Whether the line's value, or that of a part of it that another row asked about, is an object of a CPU that the
     /// code does not name.
     fn has_chosen_cpu(&self, witness: DriverWitness, document: &[ReleaseRow]) -> bool {
-        let mut code = self.before.iter().chain(self.env.values()).chain([&self.ask]);
-        let parts = document.iter().filter(|row| row.before == self.before && self.ask.contains(&row.ask));
+        let mut code = self
+            .before
+            .iter()
+            .chain(self.env.values())
+            .chain([&self.ask]);
+        let parts = document
+            .iter()
+            .filter(|row| row.before == self.before && self.ask.contains(&row.ask));
         let mut values = parts.filter_map(|row| row.by(witness)?.value.as_deref());
         !code.any(|text| names_cpu(text)) && values.any(names_cpu)
     }
 }
 
 fn names_cpu(text: &str) -> bool {
-    text.split(|c: char| !c.is_alphanumeric()).any(|word| word.eq_ignore_ascii_case("cpu"))
+    text.split(|c: char| !c.is_alphanumeric())
+        .any(|word| word.eq_ignore_ascii_case("cpu"))
 }
 
 /// The first answer that is known; without one, why the first is not.
@@ -107,8 +146,14 @@ fn imported(code: &str) -> BTreeSet<String> {
             Some(rest) => rest.split_once(" import ").unwrap_or_default(),
             None => ("", statement.strip_prefix("import ").unwrap_or_default()),
         };
-        let names = names.split(',').filter_map(|name| name.split_whitespace().next());
-        all.extend(names.map(|name| format!("{module}.{name}").trim_start_matches('.').to_owned()));
+        let names = names
+            .split(',')
+            .filter_map(|name| name.split_whitespace().next());
+        all.extend(names.map(|name| {
+            format!("{module}.{name}")
+                .trim_start_matches('.')
+                .to_owned()
+        }));
         all.extend(Some(module.to_owned()).filter(|module| !module.is_empty()));
     }
     all

@@ -12,7 +12,9 @@ use crate::survey::python::{PythonAttempt, PythonLine, Raised};
 const INIT: &str = "cuInit";
 
 /// Who answers: which driver the line finds, and whether it finds an NVML.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
 #[schemars(rename = "Witness")]
 #[serde(rename_all = "snake_case")]
 pub enum DriverWitness {
@@ -27,7 +29,9 @@ pub enum DriverWitness {
 }
 
 /// What became of `cuInit` in one line of one environment.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum LineState {
     /// It calls `cuInit`.
@@ -59,12 +63,18 @@ pub enum LineState {
 impl LineState {
     /// Whether it is known if the line calls `cuInit`.
     pub fn is_known(self) -> bool {
-        matches!(self, LineState::Yes | LineState::No | LineState::WithoutNvml | LineState::WithNvml)
+        matches!(
+            self,
+            LineState::Yes | LineState::No | LineState::WithoutNvml | LineState::WithNvml
+        )
     }
 
     /// Whether the line calls `cuInit` somewhere.
     pub fn calls(self) -> bool {
-        matches!(self, LineState::Yes | LineState::WithoutNvml | LineState::WithNvml)
+        matches!(
+            self,
+            LineState::Yes | LineState::WithoutNvml | LineState::WithNvml
+        )
     }
 }
 
@@ -142,17 +152,33 @@ impl WitnessSeen {
     /// The same with paths as they are below the folder of the environment, which is gone afterwards.
     pub fn below(mut self, folder: &Path) -> WitnessSeen {
         let prefix = format!("{}/", folder.display());
-        let raised = self.raised.iter_mut().flat_map(|raised| raised.more.iter_mut().chain([&mut raised.message]));
+        let raised = self
+            .raised
+            .iter_mut()
+            .flat_map(|raised| raised.more.iter_mut().chain([&mut raised.message]));
         let unmeasured = self.unmeasured.iter_mut().map(|why| &mut why.detail);
-        raised.chain(unmeasured).for_each(|text| *text = text.replace(&prefix, ""));
+        raised
+            .chain(unmeasured)
+            .for_each(|text| *text = text.replace(&prefix, ""));
         self
     }
 
     /// What an attempt showed. `can_succeed` is whether this driver's `cuInit` can.
     pub fn new(witness: DriverWitness, attempt: PythonAttempt, can_succeed: bool) -> WitnessSeen {
-        let PythonAttempt { seen, child, setup, invalid, called, called_before, .. } = attempt;
+        let PythonAttempt {
+            seen,
+            child,
+            setup,
+            invalid,
+            called,
+            called_before,
+            ..
+        } = attempt;
         let needs_gpu = !can_succeed && setup.is_some() && called.contains(INIT);
-        let raised = setup.or(seen.raised).map(|raised| Raised { more: None, ..raised });
+        let raised = setup.or(seen.raised).map(|raised| Raised {
+            more: None,
+            ..raised
+        });
         WitnessSeen {
             witness,
             only_version: false,
@@ -169,7 +195,10 @@ impl WitnessSeen {
             value: seen.value,
             left: seen.left,
             elapsed_ns: seen.elapsed_ns,
-            unmeasured: invalid.map(|invalid| Unmeasured { reason: invalid.reason, detail: invalid.detail }),
+            unmeasured: invalid.map(|invalid| Unmeasured {
+                reason: invalid.reason,
+                detail: invalid.detail,
+            }),
         }
     }
 
@@ -182,8 +211,22 @@ impl WitnessSeen {
 impl ReleaseRow {
     /// A line, and what witnesses showed of it.
     pub fn new(line: &PythonLine, seen: Vec<WitnessSeen>) -> ReleaseRow {
-        let PythonLine { id, framework, before, ask, env, .. } = line.clone();
-        ReleaseRow { id, framework, before, ask, env, seen }
+        let PythonLine {
+            id,
+            framework,
+            before,
+            ask,
+            env,
+            ..
+        } = line.clone();
+        ReleaseRow {
+            id,
+            framework,
+            before,
+            ask,
+            env,
+            seen,
+        }
     }
 
     /// Whether another witness has to settle what differs between those that were asked.
@@ -199,6 +242,8 @@ impl ReleaseRow {
 
     /// The attempt that shows how `cuInit` was called: the first in which it was.
     pub fn call(&self) -> Option<&WitnessSeen> {
-        self.seen.iter().find(|seen| seen.calls_cuinit == Some(true))
+        self.seen
+            .iter()
+            .find(|seen| seen.calls_cuinit == Some(true))
     }
 }

@@ -34,15 +34,25 @@ pub struct ReleaseSpan {
 pub fn line_releases(matrix: &Matrix, lines: &[PythonLine]) -> Vec<LineReleases> {
     let mut all = Vec::new();
     for line in &matrix.lines {
-        let scenarios = lines.iter().find(|known| known.id == line.id).map(|known| known.scenarios.clone());
+        let scenarios = lines
+            .iter()
+            .find(|known| known.id == line.id)
+            .map(|known| known.scenarios.clone());
         for (package, columns) in matrix.packages() {
             let mut spans: Vec<ReleaseSpan> = Vec::new();
             for index in columns {
                 let column = matrix.columns.get(index).filter(|column| !column.has_gpu);
-                let (Some(column), Some(cell)) = (column, line.cell(index)) else { continue };
+                let (Some(column), Some(cell)) = (column, line.cell(index)) else {
+                    continue;
+                };
                 match spans.last_mut() {
-                    Some(span) if span.state == cell.state => span.releases.push(column.version.clone()),
-                    _ => spans.push(ReleaseSpan { state: cell.state, releases: vec![column.version.clone()] }),
+                    Some(span) if span.state == cell.state => {
+                        span.releases.push(column.version.clone())
+                    }
+                    _ => spans.push(ReleaseSpan {
+                        state: cell.state,
+                        releases: vec![column.version.clone()],
+                    }),
                 }
             }
             if !spans.is_empty() {

@@ -91,7 +91,10 @@ pub struct CallSeen {
 pub(super) fn questions(request: &SurveyRequest<'_>) -> Result<SurveyQuestions, Invalid> {
     let recipes = recipes(request.visible_gpus)?;
     let left_out = recipes.not_asked((request.exported)());
-    Ok(SurveyQuestions::Listed(recipes.calls.into_iter().map(Recipe::item).collect(), left_out))
+    Ok(SurveyQuestions::Listed(
+        recipes.calls.into_iter().map(Recipe::item).collect(),
+        left_out,
+    ))
 }
 
 impl KindRow for CallRow {
@@ -108,8 +111,13 @@ impl KindRow for CallRow {
     fn derived(&self, _: &Machine) -> Vec<(&'static str, Value)> {
         let mut used = self.device_used_bytes.clone();
         // From the fullest GPU on: which of equal GPUs a worker is given is the harness's choice.
-        used.iter_mut().for_each(|used| used.sort_unstable_by_key(|bytes| Reverse(*bytes)));
-        let of_visible = used.as_ref().map(|used| used.iter().take(self.visible_gpus as usize).collect::<Vec<_>>());
+        used.iter_mut()
+            .for_each(|used| used.sort_unstable_by_key(|bytes| Reverse(*bytes)));
+        let of_visible = used.as_ref().map(|used| {
+            used.iter()
+                .take(self.visible_gpus as usize)
+                .collect::<Vec<_>>()
+        });
         vec![
             ("makes_context", json!(self.makes_context())),
             ("memory_of_visible", json!(of_visible)),
@@ -118,7 +126,11 @@ impl KindRow for CallRow {
     }
 
     fn asked_as(&self) -> String {
-        format!("{} visible, after {}", self.visible_gpus, self.before.join(" "))
+        format!(
+            "{} visible, after {}",
+            self.visible_gpus,
+            self.before.join(" ")
+        )
     }
 
     fn has_facts(&self) -> bool {
@@ -134,7 +146,11 @@ pub fn latest<'a>(rows: impl Iterator<Item = &'a CallRow>) -> Vec<&'a CallRow> {
 /// One row per call: of the rows that [`latest`] would choose the one on the newest libcudart. Only the worker that saw
 /// most GPUs shows on which of them there was a context.
 pub fn newest<'a>(rows: &[&'a CallRow]) -> Vec<&'a CallRow> {
-    best_by(rows.iter().copied(), |_| None, |row| row.libcudart_version.as_deref().map(number))
+    best_by(
+        rows.iter().copied(),
+        |_| None,
+        |row| row.libcudart_version.as_deref().map(number),
+    )
 }
 
 fn best_by<'a, T: PartialOrd>(
@@ -142,10 +158,18 @@ fn best_by<'a, T: PartialOrd>(
     version: impl Fn(&'a CallRow) -> Option<&'a str>,
     rank: impl Fn(&CallRow) -> T,
 ) -> Vec<&'a CallRow> {
-    let rank = |row: &CallRow| (row.standing.unmeasured.is_none(), row.visible_gpus, rank(row));
+    let rank = |row: &CallRow| {
+        (
+            row.standing.unmeasured.is_none(),
+            row.visible_gpus,
+            rank(row),
+        )
+    };
     let mut best: BTreeMap<(&str, &str, Option<&str>), &CallRow> = BTreeMap::new();
     for row in rows {
-        let known = best.entry((&row.library, &row.call, version(row))).or_insert(row);
+        let known = best
+            .entry((&row.library, &row.call, version(row)))
+            .or_insert(row);
         if rank(known) <= rank(row) {
             *known = row;
         }
@@ -169,22 +193,41 @@ impl CallRow {
             self.libcudart_version = answered.libcudart_version();
         }
         let (seen, standing) = (&self.seen, &mut self.standing);
-        let noise = answered.scene.calibration.iter().map(|gpu| gpu.epsilon_bytes).max();
+        let noise = answered
+            .scene
+            .calibration
+            .iter()
+            .map(|gpu| gpu.epsilon_bytes)
+            .max();
         let noise = noise.unwrap_or(FALLBACK_EPSILON_BYTES) as i64;
-        self.reads_mask = standing.agreed("reads_mask", seen.iter().map(|seen| seen.reads_mask)).flatten();
-        self.context_on = standing.agreed("context_on", seen.iter().map(|seen| seen.context_on.clone()));
+        self.reads_mask = standing
+            .agreed("reads_mask", seen.iter().map(|seen| seen.reads_mask))
+            .flatten();
+        self.context_on = standing.agreed(
+            "context_on",
+            seen.iter().map(|seen| seen.context_on.clone()),
+        );
         self.device_used_bytes = used(seen, answered.scene.gpus.len(), noise, standing);
-        self.status = standing.agreed("status", seen.iter().map(|seen| seen.status.clone())).flatten();
+        self.status = standing
+            .agreed("status", seen.iter().map(|seen| seen.status.clone()))
+            .flatten();
         self.elapsed_ns = median(seen.iter().map(|seen| seen.elapsed_ns).collect());
         self
     }
 }
 
 /// The median of each GPU in bytes, unless attempts differ by more than noise.
-fn used(seen: &[CallSeen], gpus: usize, noise: i64, standing: &mut RowAttempts) -> Option<Vec<i64>> {
+fn used(
+    seen: &[CallSeen],
+    gpus: usize,
+    noise: i64,
+    standing: &mut RowAttempts,
+) -> Option<Vec<i64>> {
     let mut medians = Vec::new();
     for gpu in 0..gpus {
-        let read = seen.iter().map(|seen| seen.device_used_bytes.get(gpu).copied().flatten());
+        let read = seen
+            .iter()
+            .map(|seen| seen.device_used_bytes.get(gpu).copied().flatten());
         let read: Vec<i64> = read.collect::<Option<_>>()?;
         let (least, most) = (read.iter().min()?, read.iter().max()?);
         if most.saturating_sub(*least) > noise {

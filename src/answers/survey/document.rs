@@ -50,14 +50,32 @@ impl SurveyDocument {
     /// or about what follows from the facts of a row.
     pub fn parse(text: &[u8]) -> serde_json::Result<SurveyDocument> {
         let document: SurveyDocument = serde_json::from_slice(text)?;
-        if let Some(why) = document.provenance.contradiction(&document.header.on, document.machine.is_simulated()) {
+        if let Some(why) = document
+            .provenance
+            .contradiction(&document.header.on, document.machine.is_simulated())
+        {
             return Err(serde::de::Error::custom(why));
         }
         for (row, facts) in document.rows.iter().zip(document.read_facts()?) {
-            let SurveyRow { key, is_control, is_conclusive, is_unexpected, .. } = row;
-            let said = [("is_control", is_control), ("is_conclusive", is_conclusive), ("is_unexpected", is_unexpected)];
-            if let Some((name, said)) = said.into_iter().find(|(name, said)| facts.has(name) != **said) {
-                let why = format!("it contradicts itself: `{name}` of {key} is {said}, and its facts say otherwise");
+            let SurveyRow {
+                key,
+                is_control,
+                is_conclusive,
+                is_unexpected,
+                ..
+            } = row;
+            let said = [
+                ("is_control", is_control),
+                ("is_conclusive", is_conclusive),
+                ("is_unexpected", is_unexpected),
+            ];
+            if let Some((name, said)) = said
+                .into_iter()
+                .find(|(name, said)| facts.has(name) != **said)
+            {
+                let why = format!(
+                    "it contradicts itself: `{name}` of {key} is {said}, and its facts say otherwise"
+                );
                 return Err(serde::de::Error::custom(why));
             }
         }
@@ -70,7 +88,10 @@ impl SurveyDocument {
     }
 
     fn read_facts(&self) -> serde_json::Result<Vec<FactRow>> {
-        self.rows.iter().map(|row| (self.kind.functions().facts)(row, &self.machine)).collect()
+        self.rows
+            .iter()
+            .map(|row| (self.kind.functions().facts)(row, &self.machine))
+            .collect()
     }
 
     /// Its rows, if they are of this type; none otherwise.
@@ -87,7 +108,8 @@ pub fn schema() -> Value {
         .iter()
         .map(|kind| {
             let row = (kind.functions().schema)(&mut generator);
-            json_schema!({"properties": {"kind": {"const": kind.name()}, "rows": {"items": row}}}).to_value()
+            json_schema!({"properties": {"kind": {"const": kind.name()}, "rows": {"items": row}}})
+                .to_value()
         })
         .collect();
     let mut schema = generator.into_root_schema_for::<SurveyDocument>();

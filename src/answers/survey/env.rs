@@ -60,7 +60,10 @@ pub struct Moment {
 /// The questions of the survey.
 pub(super) fn questions() -> Result<SurveyQuestions, Invalid> {
     let (variables, left_out) = variables_and_left_out()?;
-    Ok(SurveyQuestions::Listed(variables.into_iter().map(EnvVariable::item).collect(), left_out))
+    Ok(SurveyQuestions::Listed(
+        variables.into_iter().map(EnvVariable::item).collect(),
+        left_out,
+    ))
 }
 
 impl KindRow for EnvRow {
@@ -88,7 +91,11 @@ impl EnvRow {
         let mut standing = RowAttempts::from_report(answered.report);
         let at_exec = effect(AT_EXEC, answered, &mut standing);
         for moment in &mut self.moments {
-            moment.effect = effect(&variable::case_before(&moment.before), answered, &mut standing);
+            moment.effect = effect(
+                &variable::case_before(&moment.before),
+                answered,
+                &mut standing,
+            );
         }
         // An observable that also shows without the variable proves nothing.
         let unset = effect(NEVER, answered, &mut standing);
@@ -102,13 +109,20 @@ impl EnvRow {
 /// disagreement. If one could not decide it, the result is unknown, because the others say nothing about this one.
 fn effect(case: &str, answered: &SurveyAnswer<'_>, standing: &mut RowAttempts) -> Option<bool> {
     let plan = answered.report.plan.as_ref()?;
-    let facts = Facts::new(answered.machine, answered.report.libcudart.as_ref(), plan, answered.provenance);
+    let facts = Facts::new(
+        answered.machine,
+        answered.report.libcudart.as_ref(),
+        plan,
+        answered.provenance,
+    );
     let observations = answered.observations(case);
-    let shown = observations.iter().map(|shown| match shows(&plan.effect, shown, plan, &facts) {
-        Shows::Yes => Some(true),
-        Shows::No(_) => Some(false),
-        Shows::Partly(..) | Shows::Unobservable(..) | Shows::Unknown(_) => None,
-    });
+    let shown = observations
+        .iter()
+        .map(|shown| match shows(&plan.effect, shown, plan, &facts) {
+            Shows::Yes => Some(true),
+            Shows::No(_) => Some(false),
+            Shows::Partly(..) | Shows::Unobservable(..) | Shows::Unknown(_) => None,
+        });
     let shown: Vec<Option<bool>> = shown.collect();
     let fact = if case == AT_EXEC { "at-exec" } else { case };
     let agreed = standing.agreed(fact, shown.iter().flatten().copied());
@@ -118,7 +132,10 @@ fn effect(case: &str, answered: &SurveyAnswer<'_>, standing: &mut RowAttempts) -
 /// What the step does before which setting the variable still had an effect, if it also had one at all earlier moments
 /// and none at the next. `None` if moments contradict this order, or if one that matters is unknown.
 fn read_at(moments: &[Moment]) -> Option<String> {
-    let early = moments.iter().take_while(|moment| moment.effect == Some(true)).count();
+    let early = moments
+        .iter()
+        .take_while(|moment| moment.effect == Some(true))
+        .count();
     let late = moments.get(early..).unwrap_or_default();
     let is_told = late.first().is_none_or(|next| next.effect == Some(false));
     if !is_told || late.iter().any(|later| later.effect == Some(true)) {

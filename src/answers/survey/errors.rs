@@ -78,7 +78,8 @@ pub enum ErrorEffect {
 impl ErrorRow {
     /// The control among these rows: the same line with every call passed on.
     pub fn control<'a>(&self, rows: &'a [ErrorRow]) -> Option<&'a ErrorRow> {
-        rows.iter().find(|row| row.line == self.line && row.returned.is_none() && !row.is_control())
+        rows.iter()
+            .find(|row| row.line == self.line && row.returned.is_none() && !row.is_control())
     }
 
     /// What the user sees; `None` if the line did not come to the place, or if that is not known.
@@ -104,9 +105,16 @@ impl ErrorRow {
 
 /// The questions of the survey.
 pub(super) fn questions() -> LineQuestions {
-    let list = List { lines: built_in(), left_out: Vec::new() };
+    let list = List {
+        lines: built_in(),
+        left_out: Vec::new(),
+    };
     let row = |line: &PythonLine, row, met| SurveyRow::new(&ErrorRow::new(line, row, met));
-    LineQuestions { list, row, has_memory: false }
+    LineQuestions {
+        list,
+        row,
+        has_memory: false,
+    }
 }
 
 impl KindRow for ErrorRow {
@@ -121,7 +129,14 @@ impl KindRow for ErrorRow {
     }
 
     fn derived(&self, _: &Machine) -> Vec<(&'static str, Value)> {
-        vec![("raises", json!(self.raised.as_ref().map(|raised| format!("{}: {}", raised.kind, raised.message))))]
+        vec![(
+            "raises",
+            json!(
+                self.raised
+                    .as_ref()
+                    .map(|raised| format!("{}: {}", raised.kind, raised.message))
+            ),
+        )]
     }
 
     fn asked_as(&self) -> String {
@@ -144,11 +159,18 @@ impl KindRow for ErrorRow {
 impl ErrorRow {
     fn new(line: &PythonLine, row: PythonRow, met: bool) -> ErrorRow {
         let counting = row.seen.into_iter().find(|seen| seen.invalid.is_none());
-        let name = line.returned.as_ref().and_then(|returned| row.id.strip_suffix(&suffix(returned)));
+        let name = line
+            .returned
+            .as_ref()
+            .and_then(|returned| row.id.strip_suffix(&suffix(returned)));
         ErrorRow {
             line: name.unwrap_or(&row.id).to_string(),
             returned: line.returned.clone(),
-            met: line.returned.as_ref().map(|_| met).filter(|_| row.standing.unmeasured.is_none()),
+            met: line
+                .returned
+                .as_ref()
+                .map(|_| met)
+                .filter(|_| row.standing.unmeasured.is_none()),
             id: row.id,
             framework: row.framework,
             versions: row.versions,

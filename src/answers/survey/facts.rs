@@ -25,9 +25,19 @@ impl FactRow {
     pub fn new<R: KindRow>(row: &R, machine: &Machine) -> FactRow {
         let (question, libcudart) = row.question();
         let mut facts = fields(row);
-        facts.extend(row.derived(machine).into_iter().map(|(name, value)| (name.to_string(), value)));
+        facts.extend(
+            row.derived(machine)
+                .into_iter()
+                .map(|(name, value)| (name.to_string(), value)),
+        );
         let standing = row.standing().clone();
-        let mut facts = FactRow { question, libcudart, asked_as: row.asked_as(), standing, facts };
+        let mut facts = FactRow {
+            question,
+            libcudart,
+            asked_as: row.asked_as(),
+            standing,
+            facts,
+        };
         facts.set("key", row.key());
         facts.set("is_control", row.is_control());
         facts.set("is_conclusive", row.is_conclusive());
@@ -39,7 +49,9 @@ impl FactRow {
     pub fn fact(&self, name: &str) -> &Value {
         let mut parts = name.split('.');
         let first = parts.next().and_then(|part| self.facts.get(part));
-        parts.fold(first, |value, part| value?.get(part)).unwrap_or(&Value::Null)
+        parts
+            .fold(first, |value, part| value?.get(part))
+            .unwrap_or(&Value::Null)
     }
 
     /// Whether a condition holds: `fact`, which must not be null, false or empty, `!fact`, `fact=value` or `fact!=value`.
@@ -62,7 +74,9 @@ impl FactRow {
     /// Whether a fact has this value.
     pub fn equals(&self, name: &str, value: &str) -> bool {
         let fact = self.fact(name);
-        let text = fact.as_str().map_or_else(|| fact.to_string(), str::to_string);
+        let text = fact
+            .as_str()
+            .map_or_else(|| fact.to_string(), str::to_string);
         text == value
     }
 

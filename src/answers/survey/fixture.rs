@@ -10,9 +10,17 @@ use cuda_pitfalls_core::plan::fixture::machine;
 pub(crate) fn document(kind: SurveyKind, rows: &[Value], gpus: usize) -> Value {
     let rows = rows.iter().map(|row| {
         let unread = but(json!({"key": "", "is_conclusive": true}), row.clone());
-        let facts = (kind.functions().facts)(&serde_json::from_value(unread).unwrap(), &machine(gpus)).unwrap();
+        let facts =
+            (kind.functions().facts)(&serde_json::from_value(unread).unwrap(), &machine(gpus))
+                .unwrap();
         let names = ["key", "is_control", "is_conclusive", "is_unexpected"];
-        but(row.clone(), names.map(|name| (name, facts.fact(name).clone())).into_iter().collect())
+        but(
+            row.clone(),
+            names
+                .map(|name| (name, facts.fact(name).clone()))
+                .into_iter()
+                .collect(),
+        )
     });
     json!({
         "schema": {"name": SCHEMA, "major": 1, "minor": 0}, "kind": kind, "provenance": "measured",
@@ -25,6 +33,8 @@ pub(crate) fn document(kind: SurveyKind, rows: &[Value], gpus: usize) -> Value {
 
 /// A row, or a part of a document, with some of its fields replaced.
 pub(crate) fn but(mut row: Value, fields: Value) -> Value {
-    row.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
+    row.as_object_mut()
+        .unwrap()
+        .extend(fields.as_object().unwrap().clone());
     row
 }

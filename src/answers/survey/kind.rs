@@ -139,8 +139,20 @@ impl SurveyKind {
     pub fn described(self) -> &'static KindFile {
         static FILES: LazyLock<BTreeMap<SurveyKind, KindFile>> = LazyLock::new(|| {
             let common = read("common").unwrap_or_default().fact;
-            let kinds = SurveyKind::all().iter().map(|kind| (*kind, read(kind.name()).unwrap_or_default()));
-            kinds.map(|(kind, file)| (kind, KindFile { fact: [file.fact, common.clone()].concat(), ..file })).collect()
+            let kinds = SurveyKind::all()
+                .iter()
+                .map(|kind| (*kind, read(kind.name()).unwrap_or_default()));
+            kinds
+                .map(|(kind, file)| {
+                    (
+                        kind,
+                        KindFile {
+                            fact: [file.fact, common.clone()].concat(),
+                            ..file
+                        },
+                    )
+                })
+                .collect()
         });
         static EMPTY: LazyLock<KindFile> = LazyLock::new(KindFile::default);
         FILES.get(&self).unwrap_or(&EMPTY)
@@ -165,7 +177,11 @@ impl KindFile {
     /// The fact in a field. One that the file does not name has the field's name.
     pub fn fact(&self, name: &str) -> FactForm {
         let known = self.fact.iter().find(|fact| fact.name == name).cloned();
-        known.unwrap_or_else(|| FactForm { name: name.to_string(), words: name.to_string(), ..FactForm::default() })
+        known.unwrap_or_else(|| FactForm {
+            name: name.to_string(),
+            words: name.to_string(),
+            ..FactForm::default()
+        })
     }
 }
 
@@ -180,9 +196,18 @@ impl FactForm {
 
     /// The values of the fact in a row, each with its words: one, or one of each entry of a list.
     pub fn values<'r>(&self, row: &'r FactRow) -> Vec<(String, &'r Value)> {
-        match self.name.split_once('.').map(|(list, field)| (row.fact(list), field)) {
+        match self
+            .name
+            .split_once('.')
+            .map(|(list, field)| (row.fact(list), field))
+        {
             Some((Value::Array(entries), field)) => {
-                let each = entries.iter().map(|entry| (self.words_of(entry), entry.get(field).unwrap_or(&Value::Null)));
+                let each = entries.iter().map(|entry| {
+                    (
+                        self.words_of(entry),
+                        entry.get(field).unwrap_or(&Value::Null),
+                    )
+                });
                 each.collect()
             }
             _ => vec![(self.words.clone(), row.fact(&self.name))],
@@ -191,8 +216,11 @@ impl FactForm {
 
     fn words_of(&self, entry: &Value) -> String {
         let fields = entry.as_object().into_iter().flatten();
-        let texts = fields.filter_map(|(name, value)| Some((format!("{{{name}}}"), value.as_str()?)));
-        texts.fold(self.words.clone(), |words, (name, value)| words.replace(&name, value))
+        let texts =
+            fields.filter_map(|(name, value)| Some((format!("{{{name}}}"), value.as_str()?)));
+        texts.fold(self.words.clone(), |words, (name, value)| {
+            words.replace(&name, value)
+        })
     }
 }
 
@@ -209,14 +237,28 @@ mod tests {
 
     #[test]
     fn every_file_is_read_and_names_each_fact_once() {
-        for name in SurveyKind::all().iter().map(|kind| kind.name()).chain(["common"]) {
+        for name in SurveyKind::all()
+            .iter()
+            .map(|kind| kind.name())
+            .chain(["common"])
+        {
             let file = read(name).unwrap_or_else(|wrong| panic!("{name}: {wrong}"));
-            let names: std::collections::BTreeSet<&str> = file.fact.iter().map(|fact| fact.name.as_str()).collect();
-            assert!(!names.is_empty() && names.len() == file.fact.len(), "{name}");
+            let names: std::collections::BTreeSet<&str> =
+                file.fact.iter().map(|fact| fact.name.as_str()).collect();
+            assert!(
+                !names.is_empty() && names.len() == file.fact.len(),
+                "{name}"
+            );
             assert_eq!(file.section.is_empty(), name == "common");
             let common = read("common").expect("a file").fact;
             for column in file.section.iter().flat_map(|form| &form.columns) {
-                assert!(file.fact.iter().chain(&common).any(|fact| fact.name == *column), "{name}: {column}");
+                assert!(
+                    file.fact
+                        .iter()
+                        .chain(&common)
+                        .any(|fact| fact.name == *column),
+                    "{name}: {column}"
+                );
             }
         }
     }

@@ -18,12 +18,25 @@ pub(crate) fn read_list<F: DeserializeOwned, T>(
 ) -> Result<T, Invalid> {
     let kernels = kernel_names();
     let mut excerpts = Excerpts::new(path, source, &kernels);
-    let file = toml::from_str(source).map_err(|error| (error.span().unwrap_or_default(), error.message().to_string()));
+    let file = toml::from_str(source).map_err(|error| {
+        (
+            error.span().unwrap_or_default(),
+            error.message().to_string(),
+        )
+    });
     let content = match file.and_then(|file| read(file, &mut excerpts)) {
         Ok(content) => excerpts.finish().map(|()| content),
-        Err((span, message)) => {
-            Err(vec![Diagnostic { file: path.to_string(), span, message, help: None, context: None }])
-        }
+        Err((span, message)) => Err(vec![Diagnostic {
+            file: path.to_string(),
+            span,
+            message,
+            help: None,
+            context: None,
+        }]),
     };
-    content.map_err(|diagnostics| Invalid { path: path.to_string(), source: source.to_string(), diagnostics })
+    content.map_err(|diagnostics| Invalid {
+        path: path.to_string(),
+        source: source.to_string(),
+        diagnostics,
+    })
 }

@@ -11,7 +11,9 @@ use serde_json::json;
 
 use super::SurveyKind;
 use super::document::SurveyDocument;
-use super::question::{Item, SurveyAnswer, SurveyQuestions, SurveyRequest, TRAP, scenario, status_name};
+use super::question::{
+    Item, SurveyAnswer, SurveyQuestions, SurveyRequest, TRAP, scenario, status_name,
+};
 use super::row::{KindRow, LeftOut, RowAttempts};
 use cuda_pitfalls_core::catalogue::Invalid;
 use cuda_pitfalls_core::event::Value;
@@ -71,17 +73,33 @@ pub(super) fn questions(request: &SurveyRequest<'_>) -> Result<SurveyQuestions, 
                 items.push(item);
             }
             Err((name, needs)) => {
-                left_out.push(LeftOut { name, reason: format!("{needs}; this machine has {}", request.uuids.len()) });
+                left_out.push(LeftOut {
+                    name,
+                    reason: format!("{needs}; this machine has {}", request.uuids.len()),
+                });
             }
         }
     }
     // Some generated masks may be among the listed ones.
-    let most = if request.generate == 0 { 0 } else { request.generate + known.len() };
+    let most = if request.generate == 0 {
+        0
+    } else {
+        request.generate + known.len()
+    };
     let forms = mask::generate(request.seed, most, request.uuids.len()).into_iter();
-    let forms = forms.map(|template| Form { mask: Some(template), order: None, note: String::new() });
+    let forms = forms.map(|template| Form {
+        mask: Some(template),
+        order: None,
+        note: String::new(),
+    });
     let new = forms.filter_map(|form| item(form, GENERATED, request.uuids).ok());
-    let new = new.filter(|item| known.insert(item.row.key.clone())).take(request.generate);
-    items.extend(new.map(|item| Item { repeat: Some(request.repeat_generated), ..item }));
+    let new = new
+        .filter(|item| known.insert(item.row.key.clone()))
+        .take(request.generate);
+    items.extend(new.map(|item| Item {
+        repeat: Some(request.repeat_generated),
+        ..item
+    }));
     Ok(SurveyQuestions::Listed(items, left_out))
 }
 
@@ -89,8 +107,14 @@ impl KindRow for MaskRow {
     const KIND: SurveyKind = SurveyKind::Mask;
 
     fn question(&self) -> (String, Option<String>) {
-        let mask = self.mask.as_ref().map_or("unset".to_string(), |mask| format!("{mask:?}"));
-        let order = self.order.as_ref().map(|order| format!(" with order {order:?}"));
+        let mask = self
+            .mask
+            .as_ref()
+            .map_or("unset".to_string(), |mask| format!("{mask:?}"));
+        let order = self
+            .order
+            .as_ref()
+            .map(|order| format!(" with order {order:?}"));
         (mask + &order.unwrap_or_default(), None)
     }
 
@@ -106,7 +130,10 @@ impl KindRow for MaskRow {
     // Two rules are no difference between two drivers: every survey is held against today's.
     fn derived(&self, machine: &Machine) -> Vec<(&'static str, serde_json::Value)> {
         let today = self.by_todays_rule(&uuids(machine));
-        vec![("predicted", json!(today.predicted)), ("as_predicted", json!(today.as_predicted))]
+        vec![
+            ("predicted", json!(today.predicted)),
+            ("as_predicted", json!(today.as_predicted)),
+        ]
     }
 
     fn has_facts(&self) -> bool {
@@ -124,29 +151,58 @@ impl KindRow for MaskRow {
 /// Too few GPUs for the mask, which is named.
 fn item(form: Form, group: &str, uuids: &[String]) -> Result<Item, (String, MissingGpus)> {
     let Form { mask, order, note } = form;
-    let filled = mask.as_ref().map(|template| template.fill(uuids)).transpose();
+    let filled = mask
+        .as_ref()
+        .map(|template| template.fill(uuids))
+        .transpose();
     let mask = mask.map(|template| template.text().to_string());
     let filled = filled.map_err(|needs| (mask.clone().unwrap_or_default(), needs))?;
     let predicted = predicted(filled.as_deref(), order.as_deref(), uuids);
-    let set = [("CUDA_VISIBLE_DEVICES", filled), ("CUDA_DEVICE_ORDER", order.clone())];
+    let set = [
+        ("CUDA_VISIBLE_DEVICES", filled),
+        ("CUDA_DEVICE_ORDER", order.clone()),
+    ];
     let case = Case {
         name: TRAP.to_string(),
         does: "the mask, then cuInit".to_string(),
-        env: set.into_iter().filter_map(|(name, value)| Some((name.to_string(), value?))).collect(),
-        steps: vec![Step::call("cuInit", "init"), Step::call("cuDeviceGetCount", "count")],
+        env: set
+            .into_iter()
+            .filter_map(|(name, value)| Some((name.to_string(), value?)))
+            .collect(),
+        steps: vec![
+            Step::call("cuInit", "init"),
+            Step::call("cuDeviceGetCount", "count"),
+        ],
         probes: true,
         ..Case::default()
     };
-    let (name, question) = ("survey-mask/mask".to_string(), "Which GPUs does this mask show?".to_string());
-    let row = MaskRow { group: group.to_string(), mask, order, note, predicted, ..MaskRow::default() };
+    let (name, question) = (
+        "survey-mask/mask".to_string(),
+        "Which GPUs does this mask show?".to_string(),
+    );
+    let row = MaskRow {
+        group: group.to_string(),
+        mask,
+        order,
+        note,
+        predicted,
+        ..MaskRow::default()
+    };
     let scenario = scenario(name, question, None, Vec::new(), vec![case]);
-    Ok(Item { sets: vec![group.to_string()], ..Item::new(row, scenario, MaskRow::with) })
+    Ok(Item {
+        sets: vec![group.to_string()],
+        ..Item::new(row, scenario, MaskRow::with)
+    })
 }
 
 /// The rows with predictions of today's rule, for the machine of the survey.
 pub fn by_todays_rule(document: &SurveyDocument) -> Vec<MaskRow> {
     let uuids = uuids(&document.machine);
-    document.rows_of::<MaskRow>().iter().map(|row| row.by_todays_rule(&uuids)).collect()
+    document
+        .rows_of::<MaskRow>()
+        .iter()
+        .map(|row| row.by_todays_rule(&uuids))
+        .collect()
 }
 
 fn uuids(machine: &Machine) -> Vec<String> {
@@ -157,12 +213,20 @@ impl MaskRow {
     /// The row with the prediction of today's rule, on a machine with these UUIDs in NVML order. What was measured
     /// stays, and a row whose mask cannot be parsed stays as it is.
     fn by_todays_rule(&self, uuids: &[String]) -> MaskRow {
-        let filled = self.mask.as_ref().map(|mask| Template::parse(mask).ok()?.fill(uuids).ok());
+        let filled = self
+            .mask
+            .as_ref()
+            .map(|mask| Template::parse(mask).ok()?.fill(uuids).ok());
         match filled {
             Some(None) => self.clone(),
             filled => {
-                let predicted = predicted(filled.flatten().as_deref(), self.order.as_deref(), uuids);
-                MaskRow { as_predicted: self.agrees_with(&predicted), predicted, ..self.clone() }
+                let predicted =
+                    predicted(filled.flatten().as_deref(), self.order.as_deref(), uuids);
+                MaskRow {
+                    as_predicted: self.agrees_with(&predicted),
+                    predicted,
+                    ..self.clone()
+                }
             }
         }
     }
@@ -170,12 +234,22 @@ impl MaskRow {
     fn with(mut self, answered: &SurveyAnswer<'_>) -> MaskRow {
         let observations = answered.observations(TRAP);
         let plan = answered.report.plan.as_ref();
-        let seen: Vec<MaskSeen> =
-            observations.iter().filter_map(|shown| MaskSeen::from_observation(shown, plan?, answered)).collect();
+        let seen: Vec<MaskSeen> = observations
+            .iter()
+            .filter_map(|shown| MaskSeen::from_observation(shown, plan?, answered))
+            .collect();
         self.standing = RowAttempts::from_report(answered.report);
-        self.status = self.standing.agreed("status", seen.iter().map(|seen| seen.status.clone()));
-        self.count = self.standing.agreed("count", seen.iter().map(|seen| seen.count)).flatten();
-        self.gpus = self.standing.agreed("gpus", seen.iter().map(|seen| seen.gpus.clone())).flatten();
+        self.status = self
+            .standing
+            .agreed("status", seen.iter().map(|seen| seen.status.clone()));
+        self.count = self
+            .standing
+            .agreed("count", seen.iter().map(|seen| seen.count))
+            .flatten();
+        self.gpus = self
+            .standing
+            .agreed("gpus", seen.iter().map(|seen| seen.gpus.clone()))
+            .flatten();
         self.as_predicted = self.agrees_with(&self.predicted);
         self
     }
@@ -191,7 +265,11 @@ fn predicted(mask: Option<&str>, order: Option<&str>, uuids: &[String]) -> Predi
     let answer = mask::parse(mask, Some(order.unwrap_or("PCI_BUS_ID")), uuids);
     Predicted {
         status: answer.status.name().to_string(),
-        gpus: answer.gpus.iter().filter_map(|gpu| u32::try_from(*gpu).ok()).collect(),
+        gpus: answer
+            .gpus
+            .iter()
+            .filter_map(|gpu| u32::try_from(*gpu).ok())
+            .collect(),
     }
 }
 
@@ -202,23 +280,47 @@ struct MaskSeen {
 }
 
 impl MaskSeen {
-    fn from_observation(shown: &Observation, plan: &Plan, answered: &SurveyAnswer<'_>) -> Option<MaskSeen> {
+    fn from_observation(
+        shown: &Observation,
+        plan: &Plan,
+        answered: &SurveyAnswer<'_>,
+    ) -> Option<MaskSeen> {
         let init = shown.step("init")?.status.as_ref()?;
         let counted = shown.step("count")?;
         if init.code != 0 {
-            return Some(MaskSeen { status: status_name(init), count: Some(0), gpus: Some(Vec::new()) });
+            return Some(MaskSeen {
+                status: status_name(init),
+                count: Some(0),
+                gpus: Some(Vec::new()),
+            });
         }
         let nvml = |name: &String| {
-            let uuid = plan.gpus.get(name.strip_prefix("gpu")?.parse::<usize>().ok()?)?;
-            u32::try_from(answered.scene.gpus.iter().position(|gpu| gpu.uuid == *uuid)?).ok()
+            let uuid = plan
+                .gpus
+                .get(name.strip_prefix("gpu")?.parse::<usize>().ok()?)?;
+            u32::try_from(
+                answered
+                    .scene
+                    .gpus
+                    .iter()
+                    .position(|gpu| gpu.uuid == *uuid)?,
+            )
+            .ok()
         };
         let count = match counted.values.get("count") {
             Some(Value::Int(count)) => u32::try_from(*count).ok(),
             _ => None,
         };
         // An instance of MIG is no GPU of NVML's.
-        let gpus = counted.visible.as_ref().and_then(|list| list.iter().map(nvml).collect());
-        Some(MaskSeen { status: status_name(init), count, gpus })
+        let gpus = counted
+            .visible
+            .as_ref()
+            .and_then(|list| list.iter().map(nvml).collect());
+        Some(MaskSeen {
+            status: status_name(init),
+            count,
+            gpus,
+        })
     }
 }
 
@@ -237,16 +339,29 @@ mod tests {
             repeat_generated: 1,
             exported: &|| Vec::new(),
         };
-        let Ok(SurveyQuestions::Listed(items, left_out)) = questions(&request) else { panic!("a list") };
-        assert!(items.iter().all(|item| item.repeat.is_some() == item.sets.contains(&GENERATED.to_string())));
-        (items.into_iter().map(|item| item.row.key).collect(), left_out)
+        let Ok(SurveyQuestions::Listed(items, left_out)) = questions(&request) else {
+            panic!("a list")
+        };
+        assert!(
+            items
+                .iter()
+                .all(|item| item.repeat.is_some() == item.sets.contains(&GENERATED.to_string()))
+        );
+        (
+            items.into_iter().map(|item| item.row.key).collect(),
+            left_out,
+        )
     }
 
     #[test]
     fn as_many_masks_are_generated_as_were_wanted_on_top_of_the_listed_ones() {
         let (listed, generated) = (keys(0, 2).0, keys(500, 2).0);
         assert_eq!(generated.len(), listed.len() + 500);
-        assert_eq!(generated.iter().collect::<BTreeSet<_>>().len(), generated.len(), "none is asked twice");
+        assert_eq!(
+            generated.iter().collect::<BTreeSet<_>>().len(),
+            generated.len(),
+            "none is asked twice"
+        );
         assert_eq!(generated[..listed.len()], listed[..]);
     }
 
@@ -258,13 +373,37 @@ mod tests {
             gpus: Some(gpus.to_vec()),
             ..MaskRow::default()
         };
-        let predicted = Predicted { status: "CUDA_SUCCESS".to_string(), gpus: vec![1, 0] };
-        assert_eq!(seen("CUDA_SUCCESS", 2, &[1, 0]).agrees_with(&predicted), Some(true));
-        assert_eq!(seen("CUDA_SUCCESS", 2, &[0, 1]).agrees_with(&predicted), Some(false), "in another order");
-        assert_eq!(seen("CUDA_SUCCESS", 2, &[2, 3]).agrees_with(&predicted), Some(false), "other GPUs, as many");
-        assert_eq!(seen("CUDA_SUCCESS", 1, &[1, 0]).agrees_with(&predicted), Some(false), "the count is another");
-        assert_eq!(seen("CUDA_ERROR_NO_DEVICE", 2, &[1, 0]).agrees_with(&predicted), Some(false));
-        let unknown = MaskRow { gpus: None, ..seen("CUDA_SUCCESS", 2, &[1, 0]) };
+        let predicted = Predicted {
+            status: "CUDA_SUCCESS".to_string(),
+            gpus: vec![1, 0],
+        };
+        assert_eq!(
+            seen("CUDA_SUCCESS", 2, &[1, 0]).agrees_with(&predicted),
+            Some(true)
+        );
+        assert_eq!(
+            seen("CUDA_SUCCESS", 2, &[0, 1]).agrees_with(&predicted),
+            Some(false),
+            "in another order"
+        );
+        assert_eq!(
+            seen("CUDA_SUCCESS", 2, &[2, 3]).agrees_with(&predicted),
+            Some(false),
+            "other GPUs, as many"
+        );
+        assert_eq!(
+            seen("CUDA_SUCCESS", 1, &[1, 0]).agrees_with(&predicted),
+            Some(false),
+            "the count is another"
+        );
+        assert_eq!(
+            seen("CUDA_ERROR_NO_DEVICE", 2, &[1, 0]).agrees_with(&predicted),
+            Some(false)
+        );
+        let unknown = MaskRow {
+            gpus: None,
+            ..seen("CUDA_SUCCESS", 2, &[1, 0])
+        };
         assert_eq!(unknown.agrees_with(&predicted), None);
     }
 
@@ -276,8 +415,13 @@ mod tests {
             let (some, left_out) = keys(0, gpus);
             assert_eq!(some.len() + left_out.len(), all.len());
             let has = format!("; this machine has {gpus}");
-            let is_said = |reason: &str| reason.ends_with(&has) && ["2", "7", "8"].iter().any(|it| reason.contains(it));
-            assert!(!left_out.is_empty() && left_out.iter().all(|left| is_said(&left.reason)), "{left_out:?}");
+            let is_said = |reason: &str| {
+                reason.ends_with(&has) && ["2", "7", "8"].iter().any(|it| reason.contains(it))
+            };
+            assert!(
+                !left_out.is_empty() && left_out.iter().all(|left| is_said(&left.reason)),
+                "{left_out:?}"
+            );
         }
     }
 }

@@ -119,7 +119,10 @@ impl KindRow for NeedRow {
             (Some(refused), None) => refused.clone(),
             (None, _) => "no filter".to_string(),
         };
-        (format!("{} {} {what}", self.program.name(), self.moment.name()), None)
+        (
+            format!("{} {} {what}", self.program.name(), self.moment.name()),
+            None,
+        )
     }
 
     fn standing(&self) -> &RowAttempts {
@@ -140,7 +143,12 @@ impl KindRow for NeedRow {
 }
 
 impl NeedRow {
-    fn new(program: NeedsProgram, moment: NeedsMoment, refused: Option<&str>, error: Option<&str>) -> NeedRow {
+    fn new(
+        program: NeedsProgram,
+        moment: NeedsMoment,
+        refused: Option<&str>,
+        error: Option<&str>,
+    ) -> NeedRow {
         NeedRow {
             program,
             moment,
@@ -151,18 +159,29 @@ impl NeedRow {
     }
 
     fn with(mut self, answered: &SurveyAnswer<'_>) -> NeedRow {
-        let uuids: Vec<&str> = answered.scene.gpus.iter().map(|gpu| gpu.uuid.as_str()).collect();
+        let uuids: Vec<&str> = answered
+            .scene
+            .gpus
+            .iter()
+            .map(|gpu| gpu.uuid.as_str())
+            .collect();
         let mut standing = RowAttempts::from_report(answered.report);
         let (mut seen, mut first) = (Vec::new(), None);
         if let Some((planned, recordings)) = answered.recordings(TRAP) {
-            seen.extend(recordings.iter().map(|recording| self::seen(planned, recording, &uuids)));
+            seen.extend(
+                recordings
+                    .iter()
+                    .map(|recording| self::seen(planned, recording, &uuids)),
+            );
             first = recordings.first().map(|recording| (planned, *recording));
         }
         let met = standing.agreed("met", seen.iter().map(|seen| seen.met));
         self.met = met.filter(|_| self.error.is_some());
         self.statuses = standing.agreed("statuses", seen.iter().map(|seen| seen.statuses.clone()));
         self.gpus = standing.agreed("gpus", seen.iter().map(|seen| seen.gpus.clone()));
-        self.died = standing.agreed("died", seen.iter().map(|seen| seen.died.clone())).flatten();
+        self.died = standing
+            .agreed("died", seen.iter().map(|seen| seen.died.clone()))
+            .flatten();
         if let (Some(_), None, Some((planned, recording))) = (&self.refused, &self.error, first) {
             self.asked = asked(self.program, planned, recording);
         }
@@ -171,7 +190,10 @@ impl NeedRow {
 
     /// Whether something is refused that is not part of everything else.
     pub fn is_alone(&self) -> bool {
-        self.refused.as_deref().is_some_and(|refused| !refused.starts_with(EVERYTHING_ELSE)) && !self.is_control()
+        self.refused
+            .as_deref()
+            .is_some_and(|refused| !refused.starts_with(EVERYTHING_ELSE))
+            && !self.is_control()
     }
 
     /// Whether the program is known to have done something else than in `control`.
@@ -183,30 +205,46 @@ impl NeedRow {
     /// The first call that did not return what it returns without a refusal, and its status.
     pub fn first_failure(&self, control: &NeedRow) -> Option<&ReturnedStatus> {
         let usual = control.statuses.as_deref().unwrap_or_default();
-        self.statuses.as_deref()?.iter().find(|status| !usual.contains(status))
+        self.statuses
+            .as_deref()?
+            .iter()
+            .find(|status| !usual.contains(status))
     }
 
     /// The first call that fails because of this refusal alone, where it is made from the first call on and whoever
     /// makes it; `None` for other rows, and for those without effect.
     pub fn effect_at_start<'a>(&'a self, rows: &'a [NeedRow]) -> Option<&'a ReturnedStatus> {
-        let control = self.control(rows).filter(|_| self.is_alone() && self.moment == NeedsMoment::Init)?;
+        let control = self
+            .control(rows)
+            .filter(|_| self.is_alone() && self.moment == NeedsMoment::Init)?;
         let differs = self.is_conclusive() && self.met != Some(false) && self.differs(control);
         self.first_failure(control).filter(|_| differs)
     }
 
     /// Whether what is refused is a file that the program opens to write.
     pub fn is_of_written_file(&self, rows: &[NeedRow]) -> bool {
-        let asked = self.control(rows).map(|control| control.asked.as_slice()).unwrap_or_default();
+        let asked = self
+            .control(rows)
+            .map(|control| control.asked.as_slice())
+            .unwrap_or_default();
         let refused = self.refused.as_deref().unwrap_or_default();
-        asked.iter().any(|asked| asked.files.get(refused).is_some_and(|used| used.written))
+        asked
+            .iter()
+            .any(|asked| asked.files.get(refused).is_some_and(|used| used.written))
     }
 
     /// Whether the GPUs that are left were counted anew. Otherwise each kept its ordinal, and the refused ones fail.
     pub fn is_counted_anew(&self, control: &NeedRow) -> bool {
-        let (seen, usual) = (self.gpus.as_deref().unwrap_or_default(), control.gpus.as_deref().unwrap_or_default());
-        let first_failure =
-            self.first_failure(control).and_then(|failure| failure.call.rsplit(' ').next()?.parse().ok());
-        !seen.is_empty() && seen != usual && first_failure.is_none_or(|ordinal: usize| ordinal >= seen.len())
+        let (seen, usual) = (
+            self.gpus.as_deref().unwrap_or_default(),
+            control.gpus.as_deref().unwrap_or_default(),
+        );
+        let first_failure = self
+            .first_failure(control)
+            .and_then(|failure| failure.call.rsplit(' ').next()?.parse().ok());
+        !seen.is_empty()
+            && seen != usual
+            && first_failure.is_none_or(|ordinal: usize| ordinal >= seen.len())
     }
 
     /// The control of a row among others: the same program at the same moment, with a filter that refuses nothing.
@@ -216,13 +254,18 @@ impl NeedRow {
 }
 
 fn control(rows: &[NeedRow], program: NeedsProgram, moment: NeedsMoment) -> Option<&NeedRow> {
-    rows.iter()
-        .find(|row| (row.program, row.moment) == (program, moment) && row.error.is_none() && row.refused.is_some())
+    rows.iter().find(|row| {
+        (row.program, row.moment) == (program, moment)
+            && row.error.is_none()
+            && row.refused.is_some()
+    })
 }
 
 /// What calls returned, in a line.
 pub fn returned(statuses: &[ReturnedStatus]) -> String {
-    let each = statuses.iter().map(|ReturnedStatus { call, status }| format!("{call} {status}"));
+    let each = statuses
+        .iter()
+        .map(|ReturnedStatus { call, status }| format!("{call} {status}"));
     each.collect::<Vec<_>>().join(", ")
 }
 
@@ -234,14 +277,24 @@ pub fn has_records(rows: &[NeedRow]) -> bool {
 /// Why no filter works on this machine; `None` if one does, or if none was tried.
 pub fn unfiltered(rows: &[NeedRow]) -> Option<&str> {
     // A framework that is not installed says nothing about filters.
-    let filtered = rows.iter().filter(|row| row.is_control() && row.refused.is_some() && !row.program.is_framework());
-    filtered.filter_map(|row| row.standing.unmeasured.as_ref()).map(|unmeasured| unmeasured.detail.as_str()).next()
+    let filtered = rows
+        .iter()
+        .filter(|row| row.is_control() && row.refused.is_some() && !row.program.is_framework());
+    filtered
+        .filter_map(|row| row.standing.unmeasured.as_ref())
+        .map(|unmeasured| unmeasured.detail.as_str())
+        .next()
 }
 
 /// The controls that failed: a program that does something else with a filter that refuses nothing than without one.
 pub fn disturbed(rows: &[NeedRow]) -> Vec<String> {
     let free = rows.iter().filter(|row| row.refused.is_none());
-    free.filter(|free| free.control(rows).is_some_and(|filtered| filtered.differs(free))).map(KindRow::key).collect()
+    free.filter(|free| {
+        free.control(rows)
+            .is_some_and(|filtered| filtered.differs(free))
+    })
+    .map(KindRow::key)
+    .collect()
 }
 
 struct RefusalResult {
@@ -255,9 +308,22 @@ fn seen(planned: &CasePlan, recording: &Recording, uuids: &[&str]) -> RefusalRes
     let label = |step: usize| planned.steps.get(step).map(|step| step.label.as_str());
     let (mut statuses, mut gpus) = (Vec::new(), Vec::new());
     for said in &recording.events {
-        let Event::End { step, status: Some(status), values, .. } = &said.event else { continue };
-        let Some(label) = label(*step).filter(|label| programs::is_call(label)) else { continue };
-        statuses.push(ReturnedStatus { call: label.to_string(), status: status_name(status) });
+        let Event::End {
+            step,
+            status: Some(status),
+            values,
+            ..
+        } = &said.event
+        else {
+            continue;
+        };
+        let Some(label) = label(*step).filter(|label| programs::is_call(label)) else {
+            continue;
+        };
+        statuses.push(ReturnedStatus {
+            call: label.to_string(),
+            status: status_name(status),
+        });
         if let (0, Some(Value::Text(uuid))) = (status.code, values.get("uuid")) {
             let index = uuids.iter().position(|known| known == uuid);
             gpus.extend(index.and_then(|index| u32::try_from(index).ok()));
@@ -271,30 +337,61 @@ fn seen(planned: &CasePlan, recording: &Recording, uuids: &[&str]) -> RefusalRes
         // A child of the worker died, and the worker itself did not.
         _ => exit.died_at.map(|_| CHILD.to_string()),
     };
-    let last = recording.events.iter().rev().find_map(|said| match &said.event {
-        Event::Begin { step, .. } => Some(*step),
-        _ => None,
-    });
-    let at = exit.deadline_at.or(exit.died_at).or(last).and_then(label).map(str::to_string);
-    let met = recording.system_calls.iter().any(|step| !step.refused.is_empty());
-    RefusalResult { met, statuses, gpus, died: by.map(|by| Death { by, at }) }
+    let last = recording
+        .events
+        .iter()
+        .rev()
+        .find_map(|said| match &said.event {
+            Event::Begin { step, .. } => Some(*step),
+            _ => None,
+        });
+    let at = exit
+        .deadline_at
+        .or(exit.died_at)
+        .or(last)
+        .and_then(label)
+        .map(str::to_string);
+    let met = recording
+        .system_calls
+        .iter()
+        .any(|step| !step.refused.is_empty());
+    RefusalResult {
+        met,
+        statuses,
+        gpus,
+        died: by.map(|by| Death { by, at }),
+    }
 }
 
 /// What was asked for, by the step that was under way. Of a framework's files only those of the system are kept: an
 /// import opens thousands of its own. How its interpreter starts is not asked about, and tells whose machine it is.
 fn asked(program: NeedsProgram, planned: &CasePlan, recording: &Recording) -> Vec<SystemUse> {
     let is_framework = program.is_framework();
-    let asked = recording.system_calls.iter().filter(|step| !is_framework || step.step.is_some()).map(|step| {
-        let mut files = step.paths.clone();
-        files.retain(|path, _| !is_framework || refusals::is_of_the_system(path));
-        let during = step.step.and_then(|step| planned.steps.get(step)).map_or(LOAD, |step| &step.label);
-        SystemUse { during: during.to_string(), system_calls: step.calls.clone(), files }
-    });
+    let asked = recording
+        .system_calls
+        .iter()
+        .filter(|step| !is_framework || step.step.is_some())
+        .map(|step| {
+            let mut files = step.paths.clone();
+            files.retain(|path, _| !is_framework || refusals::is_of_the_system(path));
+            let during = step
+                .step
+                .and_then(|step| planned.steps.get(step))
+                .map_or(LOAD, |step| &step.label);
+            SystemUse {
+                during: during.to_string(),
+                system_calls: step.calls.clone(),
+                files,
+            }
+        });
     asked.collect()
 }
 
 /// The names of everything that was asked for in these calls: files with how they were used, and system calls.
-fn of_calls(asked: &[SystemUse], is_of: impl Fn(&str) -> bool) -> (BTreeMap<&str, PathUse>, BTreeSet<&str>) {
+fn of_calls(
+    asked: &[SystemUse],
+    is_of: impl Fn(&str) -> bool,
+) -> (BTreeMap<&str, PathUse>, BTreeSet<&str>) {
     let (mut files, mut calls) = (BTreeMap::<&str, PathUse>::new(), BTreeSet::new());
     for asked in asked.iter().filter(|asked| is_of(&asked.during)) {
         calls.extend(asked.system_calls.keys().map(String::as_str));

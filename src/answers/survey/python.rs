@@ -63,7 +63,9 @@ pub struct PythonRow {
 
 /// A place without its line number, which differs between versions that behave alike.
 pub(crate) fn without_line(at: &str) -> String {
-    let Some((file, rest)) = at.split_once(':') else { return at.to_string() };
+    let Some((file, rest)) = at.split_once(':') else {
+        return at.to_string();
+    };
     let rest = rest.trim_start_matches(|c: char| c.is_ascii_digit());
     format!("{file}{rest}")
 }
@@ -154,7 +156,11 @@ pub struct LineQuestions {
 /// The questions of the survey.
 pub(super) fn questions() -> Result<LineQuestions, Invalid> {
     let row = |_: &PythonLine, row: PythonRow, _| SurveyRow::new(&row.without_more());
-    Ok(LineQuestions { list: built_in()?, row, has_memory: true })
+    Ok(LineQuestions {
+        list: built_in()?,
+        row,
+        has_memory: true,
+    })
 }
 
 impl KindRow for PythonRow {
@@ -170,7 +176,10 @@ impl KindRow for PythonRow {
 
     fn derived(&self, _: &Machine) -> Vec<(&'static str, Value)> {
         let read = self.facts.mask.as_deref().unwrap_or("(unset)");
-        vec![("mask_read", json!((self.facts.reads_mask == Some(true)).then_some(read)))]
+        vec![(
+            "mask_read",
+            json!((self.facts.reads_mask == Some(true)).then_some(read)),
+        )]
     }
 
     fn asked_as(&self) -> String {
@@ -178,7 +187,12 @@ impl KindRow for PythonRow {
     }
 
     fn has_facts(&self) -> bool {
-        let PythonFacts { calls_cuinit, initialised_before, context_on, .. } = &self.facts;
+        let PythonFacts {
+            calls_cuinit,
+            initialised_before,
+            context_on,
+            ..
+        } = &self.facts;
         (calls_cuinit.is_some() || *initialised_before == Some(true)) && context_on.is_some()
     }
 
@@ -199,14 +213,33 @@ impl PythonRow {
             Some((name, version))
         });
         let versions = versions.collect();
-        let PythonLine { id, framework, before, ask, env, note, .. } = line.clone();
-        PythonRow { id, framework, versions, before, ask, env, note, ..PythonRow::default() }
+        let PythonLine {
+            id,
+            framework,
+            before,
+            ask,
+            env,
+            note,
+            ..
+        } = line.clone();
+        PythonRow {
+            id,
+            framework,
+            versions,
+            before,
+            ask,
+            env,
+            note,
+            ..PythonRow::default()
+        }
     }
 
     /// The row without the further lines of exceptions, which only `survey errors` keeps.
     fn without_more(mut self) -> PythonRow {
         let seen = self.seen.iter_mut().map(|seen| &mut seen.facts);
-        seen.chain([&mut self.facts]).filter_map(|facts| facts.raised.as_mut()).for_each(|raised| raised.more = None);
+        seen.chain([&mut self.facts])
+            .filter_map(|facts| facts.raised.as_mut())
+            .for_each(|raised| raised.more = None);
         self
     }
 
@@ -218,8 +251,14 @@ impl PythonRow {
 
     /// The row with the results of these attempts, in the order in which they were made.
     pub fn with(mut self, attempts: Vec<PythonAttempt>) -> PythonRow {
-        let counting: Vec<&PythonAttempt> = attempts.iter().filter(|made| made.invalid.is_none()).collect();
-        let mut standing = RowAttempts { attempts: counting.len() as u32, ..RowAttempts::default() };
+        let counting: Vec<&PythonAttempt> = attempts
+            .iter()
+            .filter(|made| made.invalid.is_none())
+            .collect();
+        let mut standing = RowAttempts {
+            attempts: counting.len() as u32,
+            ..RowAttempts::default()
+        };
         for invalid in attempts.iter().filter_map(|made| made.invalid.as_ref()) {
             *standing.invalid.entry(invalid.reason.name()).or_insert(0) += 1;
         }
@@ -235,7 +274,9 @@ impl PythonRow {
         // An attempt whose stack could not be read says nothing about the fields that come from the stack.
         agree!(seen.iter().filter(|seen| seen.calls_cuinit != Some(true) || seen.at.is_some()); at entry through);
         agree!(seen.iter().filter(|seen| !seen.makes_context() || seen.context_at.is_some()); context_at);
-        let kinds = seen.iter().map(|seen| seen.raised.as_ref().map(|raised| raised.kind.as_str()));
+        let kinds = seen
+            .iter()
+            .map(|seen| seen.raised.as_ref().map(|raised| raised.kind.as_str()));
         let is_agreed = standing.agreed("raised", kinds).is_some();
         // The value of a line is also known from attempts that do not count, if no others exist.
         let showing: Vec<&PythonFacts> = match seen.is_empty() {
@@ -245,16 +286,30 @@ impl PythonRow {
         let first = showing.first().filter(|_| is_agreed || seen.is_empty());
         facts.raised = first.and_then(|seen| seen.raised.clone());
         let value = first.and_then(|seen| seen.value.clone());
-        facts.value = value.filter(|value| showing.iter().all(|seen| seen.value.as_ref() == Some(value)));
-        facts.way = seen.first().map(|seen| seen.way.clone()).unwrap_or_default();
+        facts.value = value.filter(|value| {
+            showing
+                .iter()
+                .all(|seen| seen.value.as_ref() == Some(value))
+        });
+        facts.way = seen
+            .first()
+            .map(|seen| seen.way.clone())
+            .unwrap_or_default();
         // NVML's figure for a single process, the only one that is known beside other attempts, is a few MiB lower.
         let mut taken: Vec<&PythonAttempt> = counting.clone();
         taken.retain(|made| made.seen.context_bytes.is_some());
         if taken.iter().any(|made| made.alone) {
             taken.retain(|made| made.alone);
         }
-        facts.context_bytes = medians(taken.iter().filter_map(|made| made.seen.context_bytes.as_ref()));
-        facts.device_used_bytes = medians(seen.iter().filter_map(|seen| seen.device_used_bytes.as_ref()));
+        facts.context_bytes = medians(
+            taken
+                .iter()
+                .filter_map(|made| made.seen.context_bytes.as_ref()),
+        );
+        facts.device_used_bytes = medians(
+            seen.iter()
+                .filter_map(|seen| seen.device_used_bytes.as_ref()),
+        );
         facts.elapsed_ns = median(seen.iter().filter_map(|seen| seen.elapsed_ns).collect());
         if counting.is_empty() {
             let invalid = attempts.iter().find_map(|made| made.invalid.clone());
@@ -277,7 +332,16 @@ fn medians<'a>(lists: impl Iterator<Item = &'a Vec<i64>>) -> Option<Vec<i64>> {
     if lists.iter().any(|list| list.len() != length) {
         return None;
     }
-    (0..length).map(|at| median(lists.iter().filter_map(|list| list.get(at).copied()).collect())).collect()
+    (0..length)
+        .map(|at| {
+            median(
+                lists
+                    .iter()
+                    .filter_map(|list| list.get(at).copied())
+                    .collect(),
+            )
+        })
+        .collect()
 }
 
 #[cfg(test)]

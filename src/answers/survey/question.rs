@@ -64,7 +64,11 @@ pub struct Item {
 
 impl Item {
     /// A question that is asked once, whichever libcudart there is, as often as the survey says.
-    pub(super) fn new<R: KindRow>(row: R, scenario: Scenario, reduce: fn(R, &SurveyAnswer<'_>) -> R) -> Item {
+    pub(super) fn new<R: KindRow>(
+        row: R,
+        scenario: Scenario,
+        reduce: fn(R, &SurveyAnswer<'_>) -> R,
+    ) -> Item {
         Item {
             row: SurveyRow::new(&row),
             sets: Vec::new(),
@@ -95,15 +99,22 @@ impl<'a> SurveyAnswer<'a> {
         let planned = self.report.plan.as_ref()?.case(case)?;
         let made = self.report.cases.iter().find(|made| made.name == case)?;
         let counting = made.attempts.iter().filter(|attempt| attempt.is_valid());
-        Some((planned, counting.map(|attempt| &attempt.recording).collect()))
+        Some((
+            planned,
+            counting.map(|attempt| &attempt.recording).collect(),
+        ))
     }
 
     /// What the attempts of a case showed that count.
     pub(super) fn observations(&self, case: &str) -> Vec<Observation> {
-        let (Some(plan), Some((planned, recordings))) = (&self.report.plan, self.recordings(case)) else {
+        let (Some(plan), Some((planned, recordings))) = (&self.report.plan, self.recordings(case))
+        else {
             return Vec::new();
         };
-        recordings.into_iter().map(|recording| observe(plan, planned, recording, self.scene)).collect()
+        recordings
+            .into_iter()
+            .map(|recording| observe(plan, planned, recording, self.scene))
+            .collect()
     }
 
     pub(super) fn libcudart_version(&self) -> Option<String> {
@@ -113,7 +124,10 @@ impl<'a> SurveyAnswer<'a> {
 
 /// The C name of a status, or its number if it has none.
 pub(super) fn status_name(status: &Status) -> String {
-    status.name.clone().unwrap_or_else(|| status.code.to_string())
+    status
+        .name
+        .clone()
+        .unwrap_or_else(|| status.code.to_string())
 }
 
 /// The scenario that makes these cases. `gpus` is how many GPUs the worker's mask names; `None` for no mask. Without
@@ -125,19 +139,39 @@ pub(super) fn scenario(
     mut effect: Vec<Check>,
     mut cases: Vec<Case>,
 ) -> Scenario {
-    cases.iter_mut().for_each(|case| case.gpus = gpus.map_or(Gpus::All, Gpus::Masked));
+    cases
+        .iter_mut()
+        .for_each(|case| case.gpus = gpus.map_or(Gpus::All, Gpus::Masked));
     if effect.is_empty() {
-        let facts = FactSet { exit: Some(ExitCheck::Code(0)), ..FactSet::default() };
-        effect.push(Check { facts, ..Check::default() });
+        let facts = FactSet {
+            exit: Some(ExitCheck::Code(0)),
+            ..FactSet::default()
+        };
+        effect.push(Check {
+            facts,
+            ..Check::default()
+        });
     }
     let has_control = cases.iter().any(|case| case.name == "control");
-    let no_control = if has_control { "" } else { "a survey asks what is, not what should be" };
-    let instance = Instance { name: name.clone(), cases, effect, ..Instance::default() };
+    let no_control = if has_control {
+        ""
+    } else {
+        "a survey asks what is, not what should be"
+    };
+    let instance = Instance {
+        name: name.clone(),
+        cases,
+        effect,
+        ..Instance::default()
+    };
     Scenario {
         name,
         question,
         no_control: no_control.to_string(),
-        needs: Needs { gpus: gpus.unwrap_or(1), ..Needs::default() },
+        needs: Needs {
+            gpus: gpus.unwrap_or(1),
+            ..Needs::default()
+        },
         repeat: defaults::REPEAT,
         step_timeout_ms: STEP_TIMEOUT_MS,
         timeout_ms: defaults::TIMEOUT_S * 1000,

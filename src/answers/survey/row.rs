@@ -38,7 +38,9 @@ impl SurveyRow {
     /// The row with these facts.
     pub fn new<R: KindRow>(row: &R) -> SurveyRow {
         let mut facts = fields(row);
-        fields(row.standing()).keys().for_each(|name| drop(facts.remove(name)));
+        fields(row.standing())
+            .keys()
+            .for_each(|name| drop(facts.remove(name)));
         SurveyRow {
             key: row.key(),
             is_control: row.is_control(),
@@ -60,7 +62,10 @@ impl SurveyRow {
 
 /// The fields of a value in documents.
 pub(super) fn fields(value: &impl Serialize) -> Map<String, Value> {
-    serde_json::to_value(value).ok().and_then(|value| value.as_object().cloned()).unwrap_or_default()
+    serde_json::to_value(value)
+        .ok()
+        .and_then(|value| value.as_object().cloned())
+        .unwrap_or_default()
 }
 
 /// Something that was not asked about.
@@ -98,14 +103,19 @@ pub struct Unmeasured {
 
 /// The key of a row: the subject of the question and, if it is asked for each libcudart, the version.
 pub fn keyed(question: &str, libcudart: Option<&str>) -> String {
-    libcudart.map_or_else(|| question.to_string(), |version| format!("{question} ({version})"))
+    libcudart.map_or_else(
+        || question.to_string(),
+        |version| format!("{question} ({version})"),
+    )
 }
 
 impl RowAttempts {
     /// The attempts of a question, from its results.
     pub fn from_report(done: &ScenarioReport) -> RowAttempts {
         let attempts = || done.cases.iter().flat_map(|case| &case.attempts);
-        let counting = attempts().filter(|attempt| attempt.judged.invalid.is_empty()).count();
+        let counting = attempts()
+            .filter(|attempt| attempt.judged.invalid.is_empty())
+            .count();
         let mut invalid = BTreeMap::new();
         for first in attempts().filter_map(|attempt| attempt.judged.invalid.first()) {
             *invalid.entry(first.reason.name()).or_insert(0) += 1;
@@ -122,7 +132,11 @@ impl RowAttempts {
     }
 
     /// The value on which all attempts agree. If there are several values, records a disagreement about `fact`.
-    pub fn agreed<T: PartialEq>(&mut self, fact: &str, seen: impl IntoIterator<Item = T>) -> Option<T> {
+    pub fn agreed<T: PartialEq>(
+        &mut self,
+        fact: &str,
+        seen: impl IntoIterator<Item = T>,
+    ) -> Option<T> {
         let mut seen = seen.into_iter();
         let first = seen.next()?;
         if seen.all(|other| other == first) {
@@ -136,19 +150,25 @@ impl RowAttempts {
     /// lacks something.
     pub fn is_left_out(&self, provenance: Provenance) -> bool {
         let simulated = provenance == Provenance::Simulated;
-        let is_partly_modelled = simulated && self.invalid.contains_key(&Reason::NotModelled.name());
-        let is_absent = self.unmeasured.as_ref().is_some_and(|unmeasured| match unmeasured.reason {
-            Reason::MissingSymbol | Reason::TooFewGpus | Reason::LibcudartVersion => true,
-            Reason::NoPython | Reason::NoPackage | Reason::NoLibcuda => true,
-            Reason::NotModelled => simulated,
-            _ => false,
-        });
+        let is_partly_modelled =
+            simulated && self.invalid.contains_key(&Reason::NotModelled.name());
+        let is_absent =
+            self.unmeasured
+                .as_ref()
+                .is_some_and(|unmeasured| match unmeasured.reason {
+                    Reason::MissingSymbol | Reason::TooFewGpus | Reason::LibcudartVersion => true,
+                    Reason::NoPython | Reason::NoPackage | Reason::NoLibcuda => true,
+                    Reason::NotModelled => simulated,
+                    _ => false,
+                });
         is_absent || is_partly_modelled
     }
 }
 
 /// The row of a kind: what its recipe asks, and what it makes of the answers.
-pub trait KindRow: Clone + Debug + Serialize + DeserializeOwned + JsonSchema + Send + Sync + 'static {
+pub trait KindRow:
+    Clone + Debug + Serialize + DeserializeOwned + JsonSchema + Send + Sync + 'static
+{
     /// The survey of the row.
     const KIND: SurveyKind;
 

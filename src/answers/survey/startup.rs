@@ -96,14 +96,22 @@ impl FigureRange {
     pub fn from_figures(figures: impl IntoIterator<Item = i64>) -> Option<FigureRange> {
         let figures: Vec<i64> = figures.into_iter().collect();
         let (least, most) = (*figures.iter().min()?, *figures.iter().max()?);
-        Some(FigureRange { least, median: median(figures)?, most })
+        Some(FigureRange {
+            least,
+            median: median(figures)?,
+            most,
+        })
     }
 }
 
 impl StartStep {
     /// How long the call took, in nanoseconds; `None` if no attempt counts.
     pub fn took(&self) -> Option<FigureRange> {
-        FigureRange::from_figures(self.elapsed_ns.iter().map(|ns| i64::try_from(*ns).unwrap_or(i64::MAX)))
+        FigureRange::from_figures(
+            self.elapsed_ns
+                .iter()
+                .map(|ns| i64::try_from(*ns).unwrap_or(i64::MAX)),
+        )
     }
 }
 
@@ -127,22 +135,40 @@ impl StartRow {
 
     /// What each call returned, in a line; `None` if attempts disagree.
     pub fn returned(&self) -> Option<String> {
-        let steps = self.cases.iter().flat_map(|case| case.steps.iter().map(|step| (case.beside, step)));
-        let each =
-            steps.map(|(beside, step)| Some(format!("{} {}: {}", beside.name(), step.call, step.status.as_ref()?)));
+        let steps = self
+            .cases
+            .iter()
+            .flat_map(|case| case.steps.iter().map(|step| (case.beside, step)));
+        let each = steps.map(|(beside, step)| {
+            Some(format!(
+                "{} {}: {}",
+                beside.name(),
+                step.call,
+                step.status.as_ref()?
+            ))
+        });
         each.collect::<Option<Vec<_>>>().map(|each| each.join(", "))
     }
 
     fn with(self, answered: &SurveyAnswer<'_>) -> StartRow {
         let mut standing = RowAttempts::from_report(answered.report);
-        let version = answered.libcudart_version().filter(|_| self.program == StartProgram::Runtime);
+        let version = answered
+            .libcudart_version()
+            .filter(|_| self.program == StartProgram::Runtime);
         let cases = StartBeside::ALL.into_iter().filter_map(|beside| {
             let (planned, recordings) = answered.recordings(&beside.name())?;
-            let seen: Vec<Vec<CallReading>> =
-                recordings.into_iter().map(|recording| seen(planned, recording)).collect();
+            let seen: Vec<Vec<CallReading>> = recordings
+                .into_iter()
+                .map(|recording| seen(planned, recording))
+                .collect();
             case(beside, &seen, &mut standing)
         });
-        StartRow { cases: cases.collect(), libcudart_version: version, standing, ..self }
+        StartRow {
+            cases: cases.collect(),
+            libcudart_version: version,
+            standing,
+            ..self
+        }
     }
 }
 
@@ -150,7 +176,10 @@ impl StartRow {
 pub(super) fn questions(request: &SurveyRequest<'_>) -> SurveyQuestions {
     let programs = StartProgram::ALL.into_iter();
     let items = programs.flat_map(|program| {
-        program.visible(request.uuids.len()).into_iter().map(move |visible| item(program, visible))
+        program
+            .visible(request.uuids.len())
+            .into_iter()
+            .map(move |visible| item(program, visible))
     });
     SurveyQuestions::Listed(items.collect(), Vec::new())
 }
@@ -167,24 +196,37 @@ impl KindRow for StartRow {
     }
 
     fn derived(&self, _: &Machine) -> Vec<(&'static str, serde_json::Value)> {
-        let steps = self.cases.iter().flat_map(|case| case.steps.iter().map(|step| (case.beside.name(), step)));
+        let steps = self
+            .cases
+            .iter()
+            .flat_map(|case| case.steps.iter().map(|step| (case.beside.name(), step)));
         let steps = steps.map(|(beside, step)| {
             let resident = step.host.as_ref().and_then(|host| host.resident_bytes);
             json!({"call": step.call, "beside": beside, "status": step.status, "took": step.took(), "resident": resident})
         });
-        vec![("steps", steps.collect()), ("returned", json!(self.returned()))]
+        vec![
+            ("steps", steps.collect()),
+            ("returned", json!(self.returned())),
+        ]
     }
 
     fn has_facts(&self) -> bool {
-        let has_steps =
-            |case: &StartCase| !case.steps.is_empty() && case.steps.iter().all(|step| step.status.is_some());
+        let has_steps = |case: &StartCase| {
+            !case.steps.is_empty() && case.steps.iter().all(|step| step.status.is_some())
+        };
         !self.cases.is_empty() && self.cases.iter().all(has_steps)
     }
 }
 
 fn item(program: StartProgram, visible_gpus: u32) -> Item {
     let (libcudart_version, standing) = (None, RowAttempts::default());
-    let row = StartRow { program, visible_gpus, libcudart_version, cases: Vec::new(), standing };
+    let row = StartRow {
+        program,
+        visible_gpus,
+        libcudart_version,
+        cases: Vec::new(),
+        standing,
+    };
     let cases = StartBeside::ALL.map(|beside| Case {
         name: beside.name(),
         does: beside.does().to_string(),
@@ -194,10 +236,23 @@ fn item(program: StartProgram, visible_gpus: u32) -> Item {
         ..Case::default()
     });
     let name = format!("survey-startup/{}", row.key().replace(' ', "-"));
-    let question = format!("How long does each call of the {} take at start-up?", program.name());
-    let scenario = scenario(name, question, Some(visible_gpus), Vec::new(), cases.to_vec());
+    let question = format!(
+        "How long does each call of the {} take at start-up?",
+        program.name()
+    );
+    let scenario = scenario(
+        name,
+        question,
+        Some(visible_gpus),
+        Vec::new(),
+        cases.to_vec(),
+    );
     let (sets, of_libcudart) = (vec![program.name()], program == StartProgram::Runtime);
-    Item { sets, of_libcudart, ..Item::new(row, scenario, StartRow::with) }
+    Item {
+        sets,
+        of_libcudart,
+        ..Item::new(row, scenario, StartRow::with)
+    }
 }
 
 /// What one attempt showed of one call; or, under the label [`programs::BEFORE`], of the time before the first.
@@ -214,8 +269,19 @@ type Figures = [Option<i64>; 5];
 fn seen(planned: &CasePlan, recording: &Recording) -> Vec<CallReading> {
     let mut seen: Vec<CallReading> = Vec::new();
     for said in &recording.events {
-        let Event::End { step, status, values, elapsed_ns, .. } = &said.event else { continue };
-        let Some(label) = planned.steps.get(*step).map(|step| step.label.as_str()) else { continue };
+        let Event::End {
+            step,
+            status,
+            values,
+            elapsed_ns,
+            ..
+        } = &said.event
+        else {
+            continue;
+        };
+        let Some(label) = planned.steps.get(*step).map(|step| step.label.as_str()) else {
+            continue;
+        };
         if let Some(call) = programs::read_after(label) {
             let host = FIGURES.map(|name| match values.get(name) {
                 Some(Value::Int(bytes)) => Some(*bytes),
@@ -224,25 +290,45 @@ fn seen(planned: &CasePlan, recording: &Recording) -> Vec<CallReading> {
             let host = Some(host);
             match seen.last_mut().filter(|last| last.call == call) {
                 Some(last) => last.host = host,
-                None => seen.push(CallReading { call: call.to_string(), status: String::new(), elapsed_ns: 0, host }),
+                None => seen.push(CallReading {
+                    call: call.to_string(),
+                    status: String::new(),
+                    elapsed_ns: 0,
+                    host,
+                }),
             }
         } else if programs::is_call(label)
             && let Some(status) = status
         {
             let (call, status) = (label.to_string(), status_name(status));
-            seen.push(CallReading { call, status, elapsed_ns: *elapsed_ns, host: None });
+            seen.push(CallReading {
+                call,
+                status,
+                elapsed_ns: *elapsed_ns,
+                host: None,
+            });
         }
     }
     seen
 }
 
 /// The attempts of one case together. `None` if no attempt counts, or if they do not make the same calls.
-fn case(beside: StartBeside, seen: &[Vec<CallReading>], standing: &mut RowAttempts) -> Option<StartCase> {
-    let calls = seen.iter().map(|attempt| attempt.iter().map(|seen| seen.call.clone()).collect::<Vec<_>>());
+fn case(
+    beside: StartBeside,
+    seen: &[Vec<CallReading>],
+    standing: &mut RowAttempts,
+) -> Option<StartCase> {
+    let calls = seen.iter().map(|attempt| {
+        attempt
+            .iter()
+            .map(|seen| seen.call.clone())
+            .collect::<Vec<_>>()
+    });
     let calls = standing.agreed(&format!("{}: calls", beside.name()), calls)?;
     let (mut before, mut steps) = (None, Vec::new());
     for (at, call) in calls.into_iter().enumerate() {
-        let of_call: Vec<&CallReading> = seen.iter().filter_map(|attempt| attempt.get(at)).collect();
+        let of_call: Vec<&CallReading> =
+            seen.iter().filter_map(|attempt| attempt.get(at)).collect();
         let host = host(&of_call);
         if call == programs::BEFORE {
             before = host;
@@ -251,19 +337,53 @@ fn case(beside: StartBeside, seen: &[Vec<CallReading>], standing: &mut RowAttemp
         let fact = format!("{}: status of {call}", beside.name());
         let status = standing.agreed(&fact, of_call.iter().map(|seen| seen.status.clone()));
         let elapsed_ns = of_call.iter().map(|seen| seen.elapsed_ns).collect();
-        steps.push(StartStep { call, status, elapsed_ns, host });
+        steps.push(StartStep {
+            call,
+            status,
+            elapsed_ns,
+            host,
+        });
     }
-    Some(StartCase { beside, before, steps })
+    Some(StartCase {
+        beside,
+        before,
+        steps,
+    })
 }
 
 /// The outputs of the step that reads host memory.
-const FIGURES: [&str; 5] = ["resident_bytes", "anonymous_bytes", "locked_bytes", "pinned_bytes", "virtual_bytes"];
+const FIGURES: [&str; 5] = [
+    "resident_bytes",
+    "anonymous_bytes",
+    "locked_bytes",
+    "pinned_bytes",
+    "virtual_bytes",
+];
 
 fn host(seen: &[&CallReading]) -> Option<ProcessMemory> {
-    let read: Vec<&Figures> = seen.iter().map(|seen| seen.host.as_ref()).collect::<Option<_>>()?;
-    let [resident_bytes, anonymous_bytes, locked_bytes, pinned_bytes, virtual_bytes] = [0, 1, 2, 3, 4].map(|index| {
-        let figures = read.iter().map(|figures| figures.get(index).copied().flatten());
-        figures.collect::<Option<Vec<i64>>>().and_then(FigureRange::from_figures)
+    let read: Vec<&Figures> = seen
+        .iter()
+        .map(|seen| seen.host.as_ref())
+        .collect::<Option<_>>()?;
+    let [
+        resident_bytes,
+        anonymous_bytes,
+        locked_bytes,
+        pinned_bytes,
+        virtual_bytes,
+    ] = [0, 1, 2, 3, 4].map(|index| {
+        let figures = read
+            .iter()
+            .map(|figures| figures.get(index).copied().flatten());
+        figures
+            .collect::<Option<Vec<i64>>>()
+            .and_then(FigureRange::from_figures)
     });
-    Some(ProcessMemory { resident_bytes, anonymous_bytes, locked_bytes, pinned_bytes, virtual_bytes })
+    Some(ProcessMemory {
+        resident_bytes,
+        anonymous_bytes,
+        locked_bytes,
+        pinned_bytes,
+        virtual_bytes,
+    })
 }

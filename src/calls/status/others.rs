@@ -87,5 +87,12 @@ pub(super) const NCCL: &[(u32, &CStr)] = &[
 ];
 
 /// Results of C library calls, as far as checks ask for them.
-pub(super) const ERRNO: &[(u32, &CStr)] =
-    &[(0, c"OK"), (1, c"EPERM"), (2, c"ENOENT"), (3, c"ESRCH"), (11, c"EAGAIN"), (12, c"ENOMEM"), (22, c"EINVAL")];
+pub(super) const ERRNO: &[(u32, &CStr)] = &[
+    (0, c"OK"),
+    (1, c"EPERM"),
+    (2, c"ENOENT"),
+    (3, c"ESRCH"),
+    (11, c"EAGAIN"),
+    (12, c"ENOMEM"),
+    (22, c"EINVAL"),
+];

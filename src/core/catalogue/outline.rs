@@ -49,7 +49,11 @@ struct IndexEntry {
 impl Outline {
     /// The outline of a loaded scenario.
     pub fn new(scenario: &Scenario) -> Outline {
-        let cases = scenario.instances.first().map(|instance| instance.cases.as_slice()).unwrap_or_default();
+        let cases = scenario
+            .instances
+            .first()
+            .map(|instance| instance.cases.as_slice())
+            .unwrap_or_default();
         Outline {
             name: scenario.name.clone(),
             question: scenario.question.clone(),
@@ -59,7 +63,11 @@ impl Outline {
             needs: scenario.needs.clone(),
             hazards: scenario.hazards.clone(),
             parameters: scenario.parameters.iter().cloned().collect(),
-            instances: scenario.instances.iter().map(|instance| instance.name.clone()).collect(),
+            instances: scenario
+                .instances
+                .iter()
+                .map(|instance| instance.name.clone())
+                .collect(),
         }
     }
 
@@ -69,8 +77,14 @@ impl Outline {
             if scenario.name == name {
                 return Some(scenario.clone());
             }
-            let instance = scenario.instances.iter().find(|instance| *instance == name)?;
-            Some(Outline { instances: vec![instance.clone()], ..scenario.clone() })
+            let instance = scenario
+                .instances
+                .iter()
+                .find(|instance| *instance == name)?;
+            Some(Outline {
+                instances: vec![instance.clone()],
+                ..scenario.clone()
+            })
         })
     }
 }
@@ -79,15 +93,26 @@ impl Outline {
 /// written is read.
 pub(super) fn all() -> Result<Vec<Outline>, SelectError> {
     let known: Vec<IndexEntry> = serde_json::from_str(INDEX).unwrap_or_default();
-    let mut known: BTreeMap<String, Outline> =
-        known.into_iter().map(|entry| (entry.sha256 + &entry.outline.name, entry.outline)).collect();
+    let mut known: BTreeMap<String, Outline> = known
+        .into_iter()
+        .map(|entry| (entry.sha256 + &entry.outline.name, entry.outline))
+        .collect();
     let files: Vec<Embedded> = embedded().collect();
-    let mut outlines: Vec<Option<Outline>> =
-        files.iter().map(|file| known.remove(&(sha256(file.source)[..DIGITS].to_owned() + &file.name))).collect();
-    let unknown = files.into_iter().zip(&outlines).filter(|(_, outline)| outline.is_none());
+    let mut outlines: Vec<Option<Outline>> = files
+        .iter()
+        .map(|file| known.remove(&(sha256(file.source)[..DIGITS].to_owned() + &file.name)))
+        .collect();
+    let unknown = files
+        .into_iter()
+        .zip(&outlines)
+        .filter(|(_, outline)| outline.is_none());
     let unknown: Vec<Embedded> = unknown.map(|(file, _)| file).collect();
     let read = load_embedded(&unknown)?;
-    for (slot, scenario) in outlines.iter_mut().filter(|outline| outline.is_none()).zip(&read) {
+    for (slot, scenario) in outlines
+        .iter_mut()
+        .filter(|outline| outline.is_none())
+        .zip(&read)
+    {
         *slot = Some(Outline::new(scenario));
     }
     Ok(outlines.into_iter().flatten().collect())
@@ -101,7 +126,10 @@ pub fn index() -> Result<String, SelectError> {
     let files: Vec<Embedded> = embedded().collect();
     let lines: Vec<String> = load_embedded(&files)?
         .iter()
-        .map(|scenario| IndexEntry { sha256: scenario.sha256[..DIGITS].to_owned(), outline: Outline::new(scenario) })
+        .map(|scenario| IndexEntry {
+            sha256: scenario.sha256[..DIGITS].to_owned(),
+            outline: Outline::new(scenario),
+        })
         .map(|entry| serde_json::to_string(&entry).unwrap_or_default())
         .collect();
     Ok(format!("[\n{}\n]\n", lines.join(",\n")))

@@ -8,7 +8,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use super::{Embedded, Outline, SelectError, Shard, embedded, essential, load_embedded, load_file, outline};
+use super::{
+    Embedded, Outline, SelectError, Shard, embedded, essential, load_embedded, load_file, outline,
+};
 use crate::scenario::{self, Instance, Scenario};
 use crate::text::escape::terminal;
 
@@ -58,27 +60,57 @@ struct Pick {
 /// # Errors
 /// As for [`Selection::new`].
 pub fn list(selectors: &[String], exclude: &[String]) -> Result<Vec<Outline>, SelectError> {
-    Ok(Picked::new(selectors, exclude, Unselected::All)?.picks.into_iter().map(|pick| pick.outline).collect())
+    Ok(Picked::new(selectors, exclude, Unselected::All)?
+        .picks
+        .into_iter()
+        .map(|pick| pick.outline)
+        .collect())
 }
 
 impl Picked {
-    fn new(selectors: &[String], exclude: &[String], unselected: Unselected) -> Result<Picked, SelectError> {
-        let (without, with): (Vec<&String>, Vec<&String>) =
-            selectors.iter().partition(|selector| selector.starts_with('!'));
-        let without = without.into_iter().map(|selector| selector.trim_start_matches('!'));
+    fn new(
+        selectors: &[String],
+        exclude: &[String],
+        unselected: Unselected,
+    ) -> Result<Picked, SelectError> {
+        let (without, with): (Vec<&String>, Vec<&String>) = selectors
+            .iter()
+            .partition(|selector| selector.starts_with('!'));
+        let without = without
+            .into_iter()
+            .map(|selector| selector.trim_start_matches('!'));
         let without: Vec<&str> = without.chain(exclude.iter().map(String::as_str)).collect();
         // A user's file can be read although other files are invalid.
-        let needs_all = with.is_empty() || with.iter().any(|selector| !is_path(selector)) || !without.is_empty();
-        let all = if needs_all { outline::all()? } else { Vec::new() };
+        let needs_all = with.is_empty()
+            || with.iter().any(|selector| !is_path(selector))
+            || !without.is_empty();
+        let all = if needs_all {
+            outline::all()?
+        } else {
+            Vec::new()
+        };
         if with.is_empty() && without.is_empty() && unselected == Unselected::All {
-            let picks = all.into_iter().map(|outline| Pick { outline, file: None }).collect();
-            return Ok(Picked { picks, by_name: BTreeSet::new() });
+            let picks = all
+                .into_iter()
+                .map(|outline| Pick {
+                    outline,
+                    file: None,
+                })
+                .collect();
+            return Ok(Picked {
+                picks,
+                by_name: BTreeSet::new(),
+            });
         }
         let word = match unselected {
             Unselected::All => "all",
             Unselected::Essential => "essential",
         };
-        let with: Vec<&str> = if with.is_empty() { vec![word] } else { with.into_iter().map(String::as_str).collect() };
+        let with: Vec<&str> = if with.is_empty() {
+            vec![word]
+        } else {
+            with.into_iter().map(String::as_str).collect()
+        };
         let (mut picked, mut invalid) = (Picked::default(), Vec::new());
         for selector in with {
             match meant(&all, selector) {
@@ -93,10 +125,21 @@ impl Picked {
         for selector in without {
             picked.leave_out(&meant(&all, selector)?);
         }
-        if picked.picks.is_empty() { Err(SelectError::Nothing) } else { Ok(picked) }
+        if picked.picks.is_empty() {
+            Err(SelectError::Nothing)
+        } else {
+            Ok(picked)
+        }
     }
 
-    fn add(&mut self, Meant { outlines, by_name, file }: Meant) {
+    fn add(
+        &mut self,
+        Meant {
+            outlines,
+            by_name,
+            file,
+        }: Meant,
+    ) {
         let sha256 = file.as_ref().map(|file| &file.sha256);
         for outline in outlines {
             if by_name {
@@ -104,7 +147,8 @@ impl Picked {
             }
             // Two files of the same name are two scenarios.
             let known = self.picks.iter_mut().find(|known| {
-                known.outline.name == outline.name && known.file.as_ref().map(|file| &file.sha256) == sha256
+                known.outline.name == outline.name
+                    && known.file.as_ref().map(|file| &file.sha256) == sha256
             });
             match known {
                 Some(known) => {
@@ -114,15 +158,25 @@ impl Picked {
                         }
                     }
                 }
-                None => self.picks.push(Pick { outline, file: file.clone() }),
+                None => self.picks.push(Pick {
+                    outline,
+                    file: file.clone(),
+                }),
             }
         }
     }
 
     fn leave_out(&mut self, meant: &Meant) {
         for out in &meant.outlines {
-            for known in self.picks.iter_mut().filter(|known| known.outline.name == out.name) {
-                known.outline.instances.retain(|instance| !out.instances.contains(instance));
+            for known in self
+                .picks
+                .iter_mut()
+                .filter(|known| known.outline.name == out.name)
+            {
+                known
+                    .outline
+                    .instances
+                    .retain(|instance| !out.instances.contains(instance));
             }
         }
         self.picks.retain(|pick| !pick.outline.instances.is_empty());
@@ -130,17 +184,27 @@ impl Picked {
 
     fn read(self) -> Result<Vec<Scenario>, SelectError> {
         let files: Vec<Embedded> = embedded()
-            .filter(|file| self.picks.iter().any(|pick| pick.file.is_none() && pick.outline.name == file.name))
+            .filter(|file| {
+                self.picks
+                    .iter()
+                    .any(|pick| pick.file.is_none() && pick.outline.name == file.name)
+            })
             .collect();
-        let mut read: BTreeMap<String, Scenario> =
-            load_embedded(&files)?.into_iter().map(|scenario| (scenario.name.clone(), scenario)).collect();
+        let mut read: BTreeMap<String, Scenario> = load_embedded(&files)?
+            .into_iter()
+            .map(|scenario| (scenario.name.clone(), scenario))
+            .collect();
         let mut scenarios = Vec::new();
         for pick in self.picks {
-            let Some(mut scenario) = pick.file.or_else(|| read.remove(&pick.outline.name)) else { continue };
+            let Some(mut scenario) = pick.file.or_else(|| read.remove(&pick.outline.name)) else {
+                continue;
+            };
             let mut all = std::mem::take(&mut scenario.instances);
             for name in &pick.outline.instances {
                 let index = all.iter().position(|instance| instance.name == *name);
-                scenario.instances.extend(index.map(|index| all.remove(index)));
+                scenario
+                    .instances
+                    .extend(index.map(|index| all.remove(index)));
             }
             scenarios.push(scenario);
         }
@@ -154,10 +218,17 @@ impl Selection {
     /// # Errors
     /// A selector matches nothing (the error names the most similar one), a file cannot be read or is not valid, or
     /// everything is excluded.
-    pub fn new(selectors: &[String], exclude: &[String], unselected: Unselected) -> Result<Selection, SelectError> {
+    pub fn new(
+        selectors: &[String],
+        exclude: &[String],
+        unselected: Unselected,
+    ) -> Result<Selection, SelectError> {
         let mut picked = Picked::new(selectors, exclude, unselected)?;
         let by_name = std::mem::take(&mut picked.by_name);
-        Ok(Selection { scenarios: picked.read()?, by_name })
+        Ok(Selection {
+            scenarios: picked.read()?,
+            by_name,
+        })
     }
 
     /// Whether an instance was selected by an exact name.
@@ -167,7 +238,12 @@ impl Selection {
 
     /// The instances, in order.
     pub fn instances(&self) -> impl Iterator<Item = (&Scenario, &Instance)> {
-        self.scenarios.iter().flat_map(|scenario| scenario.instances.iter().map(move |instance| (scenario, instance)))
+        self.scenarios.iter().flat_map(|scenario| {
+            scenario
+                .instances
+                .iter()
+                .map(move |instance| (scenario, instance))
+        })
     }
 
     /// The instances of one shard; the whole selection if `shard` is `None`.
@@ -181,7 +257,8 @@ impl Selection {
                 shard.has(index - 1)
             });
         }
-        self.scenarios.retain(|scenario| !scenario.instances.is_empty());
+        self.scenarios
+            .retain(|scenario| !scenario.instances.is_empty());
         self
     }
 }
@@ -194,10 +271,18 @@ fn is_path(selector: &str) -> bool {
 fn meant(all: &[Outline], selector: &str) -> Result<Meant, SelectError> {
     if is_path(selector) {
         let file = load_file(selector)?;
-        return Ok(Meant { outlines: vec![Outline::new(&file)], by_name: true, file: Some(file) });
+        return Ok(Meant {
+            outlines: vec![Outline::new(&file)],
+            by_name: true,
+            file: Some(file),
+        });
     }
     if let Some(found) = by_name(all, selector)? {
-        return Ok(Meant { outlines: vec![found], by_name: true, file: None });
+        return Ok(Meant {
+            outlines: vec![found],
+            by_name: true,
+            file: None,
+        });
     }
     let outlines = match selector {
         "all" => all.to_vec(),
@@ -207,16 +292,28 @@ fn meant(all: &[Outline], selector: &str) -> Result<Meant, SelectError> {
     if outlines.is_empty() {
         let (nearest, path) = (near(all, selector), Path::new(selector));
         return Err(match terminal(selector) {
-            folder if path.is_dir() => {
-                SelectError::Selector(format!("`{folder}` is a folder here and none of the program's; name its files"))
+            folder if path.is_dir() => SelectError::Selector(format!(
+                "`{folder}` is a folder here and none of the program's; name its files"
+            )),
+            file if nearest.is_none()
+                && selector.contains('/')
+                && !selector.contains(['*', '?']) =>
+            {
+                SelectError::Selector(format!(
+                    "`{file}` is no file here, and no scenario matches it"
+                ))
             }
-            file if nearest.is_none() && selector.contains('/') && !selector.contains(['*', '?']) => {
-                SelectError::Selector(format!("`{file}` is no file here, and no scenario matches it"))
-            }
-            _ => SelectError::Unknown { selector: selector.to_string(), nearest },
+            _ => SelectError::Unknown {
+                selector: selector.to_string(),
+                nearest,
+            },
         });
     }
-    Ok(Meant { outlines, by_name: false, file: None })
+    Ok(Meant {
+        outlines,
+        by_name: false,
+        file: None,
+    })
 }
 
 /// The scenario or instance with this name, or with this last part of a name if only one has it.
@@ -227,14 +324,23 @@ fn by_name(all: &[Outline], selector: &str) -> Result<Option<Outline>, SelectErr
     if !with_word(all, selector).is_empty() {
         return Ok(None);
     }
-    let of_stem: Vec<&Outline> = all.iter().filter(|scenario| stem(&scenario.name) == selector).collect();
+    let of_stem: Vec<&Outline> = all
+        .iter()
+        .filter(|scenario| stem(&scenario.name) == selector)
+        .collect();
     match of_stem.as_slice() {
         [] => Ok(None),
         [one] => Ok(Some((*one).clone())),
         several => {
-            let names: Vec<String> = several.iter().map(|scenario| format!("`{}`", scenario.name)).collect();
+            let names: Vec<String> = several
+                .iter()
+                .map(|scenario| format!("`{}`", scenario.name))
+                .collect();
             let names = terminal(&names.join(" or "));
-            Err(SelectError::Selector(format!("`{}` may be {names}", terminal(selector))))
+            Err(SelectError::Selector(format!(
+                "`{}` may be {names}",
+                terminal(selector)
+            )))
         }
     }
 }
@@ -242,12 +348,21 @@ fn by_name(all: &[Outline], selector: &str) -> Result<Option<Outline>, SelectErr
 /// The scenarios of a folder, or else those with a tag or symptom.
 fn with_word(all: &[Outline], selector: &str) -> Vec<Outline> {
     let folder = format!("{}/", selector.trim_end_matches('/'));
-    let in_folder: Vec<Outline> = all.iter().filter(|scenario| scenario.name.starts_with(&folder)).cloned().collect();
+    let in_folder: Vec<Outline> = all
+        .iter()
+        .filter(|scenario| scenario.name.starts_with(&folder))
+        .cloned()
+        .collect();
     if !in_folder.is_empty() {
         return in_folder;
     }
     let mut tagged = all.to_vec();
-    tagged.retain(|it| it.tags.iter().chain(&it.symptoms).any(|word| word.eq_ignore_ascii_case(selector)));
+    tagged.retain(|it| {
+        it.tags
+            .iter()
+            .chain(&it.symptoms)
+            .any(|word| word.eq_ignore_ascii_case(selector))
+    });
     tagged
 }
 
@@ -258,14 +373,23 @@ fn by_word(all: &[Outline], selector: &str) -> Result<Vec<Outline>, SelectError>
     }
     if !selector.contains(['*', '?']) {
         let first_words = format!("{selector}-");
-        return Ok(all.iter().filter(|scenario| stem(&scenario.name).starts_with(&first_words)).cloned().collect());
+        return Ok(all
+            .iter()
+            .filter(|scenario| stem(&scenario.name).starts_with(&first_words))
+            .cloned()
+            .collect());
     }
     // In the name of an instance, brackets are not part of the pattern.
-    let (as_given, literal) = (pattern(selector, selector)?, pattern(&selector.replace('[', "[[]"), selector)?);
+    let (as_given, literal) = (
+        pattern(selector, selector)?,
+        pattern(&selector.replace('[', "[[]"), selector)?,
+    );
     let mut matched = all.to_vec();
     for scenario in &mut matched {
         if !as_given.matches(&scenario.name) && !as_given.matches(stem(&scenario.name)) {
-            scenario.instances.retain(|instance| literal.matches(instance));
+            scenario
+                .instances
+                .retain(|instance| literal.matches(instance));
         }
     }
     matched.retain(|scenario| !scenario.instances.is_empty());
@@ -291,10 +415,18 @@ fn near(all: &[Outline], selector: &str) -> Option<String> {
     let names = all.iter().map(|scenario| scenario.name.as_str());
     let stems = all.iter().map(|scenario| stem(&scenario.name));
     let folders = all.iter().map(|scenario| folder(&scenario.name));
-    let instances = all.iter().flat_map(|scenario| &scenario.instances).map(String::as_str);
-    let tags = all.iter().flat_map(|scenario| scenario.tags.iter().chain(&scenario.symptoms)).map(String::as_str);
+    let instances = all
+        .iter()
+        .flat_map(|scenario| &scenario.instances)
+        .map(String::as_str);
+    let tags = all
+        .iter()
+        .flat_map(|scenario| scenario.tags.iter().chain(&scenario.symptoms))
+        .map(String::as_str);
     // A truncated name differs from the full one in many characters.
-    let longer = names.clone().find(|name| !selector.is_empty() && name.contains(selector));
+    let longer = names
+        .clone()
+        .find(|name| !selector.is_empty() && name.contains(selector));
     let first_words = stems.clone().filter_map(|stem| stem.split('-').next());
     let known = ["all", "essential"]
         .into_iter()
@@ -304,7 +436,9 @@ fn near(all: &[Outline], selector: &str) -> Option<String> {
         .chain(folders)
         .chain(instances)
         .chain(tags);
-    scenario::nearest(selector, known).or(longer).map(str::to_string)
+    scenario::nearest(selector, known)
+        .or(longer)
+        .map(str::to_string)
 }
 
 #[cfg(test)]
@@ -332,53 +466,100 @@ mod tests {
 
     fn instances(selector: &str) -> Result<Vec<String>, SelectError> {
         let meant = meant(&all(), selector)?;
-        Ok(meant.outlines.into_iter().flat_map(|outline| outline.instances).collect())
+        Ok(meant
+            .outlines
+            .into_iter()
+            .flat_map(|outline| outline.instances)
+            .collect())
     }
 
     fn names(selector: &str) -> Result<Vec<String>, SelectError> {
         let meant = meant(&all(), selector)?;
-        Ok(meant.outlines.into_iter().map(|outline| outline.name).collect())
+        Ok(meant
+            .outlines
+            .into_iter()
+            .map(|outline| outline.name)
+            .collect())
     }
 
     #[test]
     fn names_globs_tags_and_stems_select() {
         assert_eq!(names("context/first").unwrap(), ["context/first"]);
-        assert_eq!(names("visibility/*").unwrap(), ["visibility/first", "visibility/second"]);
+        assert_eq!(
+            names("visibility/*").unwrap(),
+            ["visibility/first", "visibility/second"]
+        );
         assert_eq!(names("a01").unwrap().len(), 3);
-        assert_eq!(names("memory").unwrap().len(), 3, "no such folder here, so it is the tag");
+        assert_eq!(
+            names("memory").unwrap().len(),
+            3,
+            "no such folder here, so it is the tag"
+        );
         assert_eq!(names("second").unwrap(), ["visibility/second"]);
         assert_eq!(names("all").unwrap().len(), 3);
     }
 
     #[test]
     fn first_words_and_globs_need_no_folder() {
-        let all = ["framework/torch-import", "framework/torchvision", "framework/torch-rng"]
-            .map(|name| Outline::new(&scenario::load(name, "test.toml", SOURCE, &[]).unwrap()));
-        for (selector, found) in
-            [("torch", vec![0, 2]), ("torch-r", vec![]), ("torch*", vec![0, 1, 2]), ("*rng", vec![2])]
-        {
+        let all = [
+            "framework/torch-import",
+            "framework/torchvision",
+            "framework/torch-rng",
+        ]
+        .map(|name| Outline::new(&scenario::load(name, "test.toml", SOURCE, &[]).unwrap()));
+        for (selector, found) in [
+            ("torch", vec![0, 2]),
+            ("torch-r", vec![]),
+            ("torch*", vec![0, 1, 2]),
+            ("*rng", vec![2]),
+        ] {
             let names = by_word(&all, selector).unwrap();
-            assert_eq!(names, found.into_iter().map(|index| all[index].clone()).collect::<Vec<_>>(), "{selector}");
+            assert_eq!(
+                names,
+                found
+                    .into_iter()
+                    .map(|index| all[index].clone())
+                    .collect::<Vec<_>>(),
+                "{selector}"
+            );
         }
     }
 
     #[test]
     fn a_folder_wins_over_a_tag_of_the_same_name() {
         for folder in ["visibility", "visibility/"] {
-            assert_eq!(names(folder).unwrap(), ["visibility/first", "visibility/second"], "{folder}");
+            assert_eq!(
+                names(folder).unwrap(),
+                ["visibility/first", "visibility/second"],
+                "{folder}"
+            );
         }
         assert_eq!(
-            names("visibilit").unwrap_err().to_string().split(';').next(),
+            names("visibilit")
+                .unwrap_err()
+                .to_string()
+                .split(';')
+                .next(),
             Some("no scenario matches this selector: `visibilit`")
         );
     }
 
     #[test]
     fn an_instance_is_selected_alone_and_by_glob() {
-        assert_eq!(instances("context/first[q=2]").unwrap(), ["context/first[q=2]"]);
+        assert_eq!(
+            instances("context/first[q=2]").unwrap(),
+            ["context/first[q=2]"]
+        );
         assert_eq!(instances("*[q=2]").unwrap().len(), 3);
-        assert_eq!(instances("visibility/*[q=1]").unwrap(), ["visibility/first[q=1]", "visibility/second[q=1]"]);
-        assert_eq!(instances("[cv]*/first").unwrap().len(), 4, "a set of characters");
+        assert_eq!(
+            instances("visibility/*[q=1]").unwrap(),
+            ["visibility/first[q=1]", "visibility/second[q=1]"]
+        );
+        assert_eq!(
+            instances("[cv]*/first").unwrap().len(),
+            4,
+            "a set of characters"
+        );
         assert_eq!(instances("context/*").unwrap().len(), 2);
     }
 
@@ -387,7 +568,15 @@ mod tests {
         for exact in ["context/first", "context/first[q=2]", "second"] {
             assert!(meant(&all(), exact).unwrap().by_name, "{exact}");
         }
-        for other in ["visibility", "visibility/", "visibility/*", "a01", "all", "context/firs?", "*[q=2]"] {
+        for other in [
+            "visibility",
+            "visibility/",
+            "visibility/*",
+            "a01",
+            "all",
+            "context/firs?",
+            "*[q=2]",
+        ] {
             assert!(!meant(&all(), other).unwrap().by_name, "{other}");
         }
     }
@@ -395,8 +584,12 @@ mod tests {
     #[test]
     fn what_selects_nothing_is_an_error_with_the_nearest_name() {
         let unknown = |selector: &str| names(selector).unwrap_err().to_string();
-        assert_eq!(unknown("first"), "`first` may be `context/first` or `visibility/first`");
-        let nearest = "no scenario matches this selector: `contxt/first`; did you mean `context/first`?";
+        assert_eq!(
+            unknown("first"),
+            "`first` may be `context/first` or `visibility/first`"
+        );
+        let nearest =
+            "no scenario matches this selector: `contxt/first`; did you mean `context/first`?";
         assert_eq!(unknown("contxt/first"), nearest);
         let cut = "no scenario matches this selector: `text/fi`; did you mean `context/first`?";
         assert_eq!(unknown("text/fi"), cut);
@@ -404,8 +597,14 @@ mod tests {
         assert!(unknown("essentiel").ends_with("did you mean `essential`?"));
         let nothing = "no scenario matches this selector: `nosuch/*`; `cuda-pitfalls list` shows what there is";
         assert_eq!(unknown("nosuch/*"), nothing);
-        assert_eq!(unknown(""), "no scenario matches this selector: ``; `cuda-pitfalls list` shows what there is");
-        assert_eq!(unknown("**a").split(':').next(), Some("`**a` is not a valid glob"));
+        assert_eq!(
+            unknown(""),
+            "no scenario matches this selector: ``; `cuda-pitfalls list` shows what there is"
+        );
+        assert_eq!(
+            unknown("**a").split(':').next(),
+            Some("`**a` is not a valid glob")
+        );
     }
 
     #[test]
@@ -415,8 +614,14 @@ mod tests {
             picked.add(meant(&all(), selector).unwrap());
         }
         assert_eq!(picked.picks.len(), 1);
-        assert_eq!(picked.picks[0].outline.instances, ["context/first[q=2]", "context/first[q=1]"]);
-        assert_eq!(picked.by_name.iter().collect::<Vec<_>>(), ["context/first[q=2]"]);
+        assert_eq!(
+            picked.picks[0].outline.instances,
+            ["context/first[q=2]", "context/first[q=1]"]
+        );
+        assert_eq!(
+            picked.by_name.iter().collect::<Vec<_>>(),
+            ["context/first[q=2]"]
+        );
         picked.leave_out(&meant(&all(), "*[q=2]").unwrap());
         assert_eq!(picked.picks[0].outline.instances, ["context/first[q=1]"]);
         picked.leave_out(&meant(&all(), "context").unwrap());
@@ -425,12 +630,28 @@ mod tests {
 
     #[test]
     fn what_is_read_is_what_was_picked() {
-        let selection =
-            select(&["context/first-call-makes-one[call=cudaStreamQuery]", "memory"], &[], Unselected::All).unwrap();
-        let names: Vec<&str> = selection.instances().map(|(_, instance)| instance.name.as_str()).collect();
-        assert_eq!(names[0], "context/first-call-makes-one[call=cudaStreamQuery]");
+        let selection = select(
+            &[
+                "context/first-call-makes-one[call=cudaStreamQuery]",
+                "memory",
+            ],
+            &[],
+            Unselected::All,
+        )
+        .unwrap();
+        let names: Vec<&str> = selection
+            .instances()
+            .map(|(_, instance)| instance.name.as_str())
+            .collect();
+        assert_eq!(
+            names[0],
+            "context/first-call-makes-one[call=cudaStreamQuery]"
+        );
         let memory = list(&["memory".to_string()], &[]).unwrap();
-        let listed: Vec<&String> = memory.iter().flat_map(|outline| &outline.instances).collect();
+        let listed: Vec<&String> = memory
+            .iter()
+            .flat_map(|outline| &outline.instances)
+            .collect();
         assert_eq!(names[1..].iter().collect::<Vec<_>>(), listed);
     }
 
@@ -438,12 +659,19 @@ mod tests {
     #[test]
     fn outlines_are_those_of_the_files() {
         let scenarios = crate::catalogue::select(&[]).unwrap();
-        assert_eq!(list(&[], &[]).unwrap(), scenarios.iter().map(Outline::new).collect::<Vec<_>>());
+        assert_eq!(
+            list(&[], &[]).unwrap(),
+            scenarios.iter().map(Outline::new).collect::<Vec<_>>()
+        );
     }
 
-    fn select(selectors: &[&str], exclude: &[&str], unselected: Unselected) -> Result<Selection, SelectError> {
-        let [selectors, exclude] =
-            [selectors, exclude].map(|list| list.iter().map(ToString::to_string).collect::<Vec<_>>());
+    fn select(
+        selectors: &[&str],
+        exclude: &[&str],
+        unselected: Unselected,
+    ) -> Result<Selection, SelectError> {
+        let [selectors, exclude] = [selectors, exclude]
+            .map(|list| list.iter().map(ToString::to_string).collect::<Vec<_>>());
         Selection::new(&selectors, &exclude, unselected)
     }
 
@@ -453,14 +681,26 @@ mod tests {
         let memory = select(&["memory"], &[], Unselected::All).unwrap();
         let rest = select(&["!memory"], &[], Unselected::All).unwrap();
         assert_eq!(rest, select(&[], &["memory"], Unselected::All).unwrap());
-        assert_eq!(memory.instances().count() + rest.instances().count(), all.instances().count());
+        assert_eq!(
+            memory.instances().count() + rest.instances().count(),
+            all.instances().count()
+        );
         let essential = select(&[], &[], Unselected::Essential).unwrap();
-        assert_eq!(essential, select(&["essential"], &[], Unselected::All).unwrap());
+        assert_eq!(
+            essential,
+            select(&["essential"], &[], Unselected::All).unwrap()
+        );
         assert!(essential.by_name.is_empty());
         let without = select(&["!memory"], &[], Unselected::Essential).unwrap();
         assert!(without.instances().count() < essential.instances().count());
-        assert!(matches!(select(&["memory", "!memory"], &[], Unselected::All), Err(SelectError::Nothing)));
-        assert!(matches!(select(&["!nosuch"], &[], Unselected::All), Err(SelectError::Unknown { .. })));
+        assert!(matches!(
+            select(&["memory", "!memory"], &[], Unselected::All),
+            Err(SelectError::Nothing)
+        ));
+        assert!(matches!(
+            select(&["!nosuch"], &[], Unselected::All),
+            Err(SelectError::Unknown { .. })
+        ));
     }
 
     #[test]
@@ -478,6 +718,9 @@ mod tests {
     }
 
     fn instance_names(selection: &Selection) -> BTreeSet<String> {
-        selection.instances().map(|(_, instance)| instance.name.clone()).collect()
+        selection
+            .instances()
+            .map(|(_, instance)| instance.name.clone())
+            .collect()
     }
 }

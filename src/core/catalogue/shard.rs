@@ -18,7 +18,9 @@ impl Shard {
     pub fn parse(text: &str) -> Option<Shard> {
         let (index, count) = text.split_once('/')?;
         let (index, count) = (digits(index)?, digits(count)?);
-        (1..=count).contains(&index).then_some(Shard { index, count })
+        (1..=count)
+            .contains(&index)
+            .then_some(Shard { index, count })
     }
 
     /// Whether the instance at this index of the selection is in the part.
@@ -44,15 +46,23 @@ mod tests {
             for instance in 0..100 {
                 assert_eq!(parts.iter().filter(|part| part.has(instance)).count(), 1);
             }
-            let sizes: Vec<usize> = parts.iter().map(|part| (0..100).filter(|i| part.has(*i)).count()).collect();
-            assert!(sizes.iter().max().unwrap() - sizes.iter().min().unwrap() <= 1, "{sizes:?}");
+            let sizes: Vec<usize> = parts
+                .iter()
+                .map(|part| (0..100).filter(|i| part.has(*i)).count())
+                .collect();
+            assert!(
+                sizes.iter().max().unwrap() - sizes.iter().min().unwrap() <= 1,
+                "{sizes:?}"
+            );
         }
     }
 
     #[test]
     fn a_part_is_read_strictly() {
         assert_eq!(Shard::parse("2/4").unwrap().to_string(), "2/4");
-        for bad in ["", "1", "0/4", "5/4", "1/0", "a/4", "1/4/2", "-1/4", "1/ 4", "+1/4", "/4", "1/"] {
+        for bad in [
+            "", "1", "0/4", "5/4", "1/0", "a/4", "1/4/2", "-1/4", "1/ 4", "+1/4", "/4", "1/",
+        ] {
             assert!(Shard::parse(bad).is_none(), "{bad}");
         }
     }

@@ -20,7 +20,9 @@ macro_rules! kind {
         FactKind {
             key: stringify!($key),
             read: |facts, file, node| {
-                facts.$key = by_gpu(file, node, |file, node| Matcher::read(file, node, OperandKind::Bytes));
+                facts.$key = by_gpu(file, node, |file, node| {
+                    Matcher::read(file, node, OperandKind::Bytes)
+                });
             },
             schema: || by_gpu_schema(reference("bytes_matcher"), $amount.description),
             matchers: |facts| facts.$key.values_mut().collect(),
@@ -72,7 +74,9 @@ const GROWN: Amount = Amount {
     bytes: |look, gpu| Some((USED.bytes)(look, gpu)? - start(look, gpu)?),
     // The footprint is taken when the driver is initialised, so nothing that a later step takes is hidden.
     hidden: |look, gpu| {
-        let was_initialised = look.before().is_some_and(|before| before.initialised == Some(true));
+        let was_initialised = look
+            .before()
+            .is_some_and(|before| before.initialised == Some(true));
         (USED.hidden)(look, gpu).filter(|hidden| !(was_initialised && *hidden == Hidden::Prepaid))
     },
     ..USED
@@ -85,7 +89,10 @@ const PEAK: Amount = Amount {
     // Without a separate peak, the larger reading of the two ends was the largest.
     bytes: |look, gpu| {
         let memory = look.step.memory.get(gpu)?;
-        memory.peak_bytes.map(i128::from).or_else(|| Some(used(memory)?.max(start(look, gpu)?)))
+        memory
+            .peak_bytes
+            .map(i128::from)
+            .or_else(|| Some(used(memory)?.max(start(look, gpu)?)))
     },
     ..USED
 };
@@ -111,28 +118,47 @@ fn used(memory: &MemoryObservation) -> Option<i128> {
 
 /// The change in bytes after the step before; 0 before the first step.
 fn start(look: &Look<'_>, gpu: &str) -> Option<i128> {
-    look.before().map_or(Some(0), |before| used(before.memory.get(gpu)?))
+    look.before()
+        .map_or(Some(0), |before| used(before.memory.get(gpu)?))
 }
 
 impl Amount {
     fn sentences(&self, stated: &BTreeMap<String, Matcher>) -> Vec<String> {
-        stated.iter().map(|(gpu, matcher)| format!("{} {gpu} is {}", self.words, matcher.words(true))).collect()
+        stated
+            .iter()
+            .map(|(gpu, matcher)| format!("{} {gpu} is {}", self.words, matcher.words(true)))
+            .collect()
     }
 
-    fn held(&self, key: &str, stated: &BTreeMap<String, Matcher>, look: &Look<'_>, gpus: &GpuNames<'_>) -> Vec<Truth> {
+    fn held(
+        &self,
+        key: &str,
+        stated: &BTreeMap<String, Matcher>,
+        look: &Look<'_>,
+        gpus: &GpuNames<'_>,
+    ) -> Vec<Truth> {
         let mut held = Vec::new();
         for (gpu, matcher) in gpus.each(stated) {
             let subject = format!("{key} of {gpu}");
-            let at = |bytes| matcher.compare(&subject, &Datum::Int(bytes), look, gpus).of_memory();
+            let at = |bytes| {
+                matcher
+                    .compare(&subject, &Datum::Int(bytes), look, gpus)
+                    .of_memory()
+            };
             let bytes = (self.bytes)(look, &gpu);
-            let bytes = bytes.map(|bytes| if self.is_sum { matcher.settled(bytes) } else { bytes });
+            let bytes = bytes.map(|bytes| {
+                if self.is_sum {
+                    matcher.settled(bytes)
+                } else {
+                    bytes
+                }
+            });
             held.push(match (bytes, (self.hidden)(look, &gpu)) {
                 (_, Some(Hidden::Uncalibrated)) => unobservable(Hidden::Uncalibrated, &subject),
                 (None, _) => (self.unread)(&subject),
                 (Some(bytes), None) => at(bytes),
-                (Some(bytes), Some(hidden)) => {
-                    within(bytes, hidden, matcher, at).unwrap_or_else(|| unobservable(hidden, &subject))
-                }
+                (Some(bytes), Some(hidden)) => within(bytes, hidden, matcher, at)
+                    .unwrap_or_else(|| unobservable(hidden, &subject)),
             });
         }
         held
@@ -142,37 +168,66 @@ impl Amount {
     fn seen(&self, look: &Look<'_>, gpu: Option<&str>) -> Option<Sight> {
         let memory = &look.step.memory;
         let (words, exact) = match gpu {
-            Some(gpu) => memory.contains_key(gpu).then(|| self.words_and_bytes(look, gpu))?,
+            Some(gpu) => memory
+                .contains_key(gpu)
+                .then(|| self.words_and_bytes(look, gpu))?,
             None => {
-                let words = words::in_order(memory).into_iter().map(|(gpu, _)| self.words_and_bytes(look, gpu).0);
+                let words = words::in_order(memory)
+                    .into_iter()
+                    .map(|(gpu, _)| self.words_and_bytes(look, gpu).0);
                 let words: Vec<String> = words.collect();
-                let exact = memory.keys().map(|gpu| (gpu.clone(), self.words_and_bytes(look, gpu).1));
+                let exact = memory
+                    .keys()
+                    .map(|gpu| (gpu.clone(), self.words_and_bytes(look, gpu).1));
                 let exact: Map<String, Value> = exact.collect();
                 (!memory.is_empty()).then(|| (words.join(", "), exact.into()))?
             }
         };
-        Some(Sight { cell: words.clone(), words, exact })
+        Some(Sight {
+            cell: words.clone(),
+            words,
+            exact,
+        })
     }
 
     fn words_and_bytes(&self, look: &Look<'_>, gpu: &str) -> (String, Value) {
         let bytes = (self.bytes)(look, gpu).and_then(|bytes| i64::try_from(bytes).ok());
-        (format!("{gpu} {}", bytes.map_or_else(|| "not read".to_owned(), self.written)), json!(bytes))
+        (
+            format!(
+                "{gpu} {}",
+                bytes.map_or_else(|| "not read".to_owned(), self.written)
+            ),
+            json!(bytes),
+        )
     }
 }
 
 /// Compares an amount of which other processes may hide a part with a matcher; `None` if the hidden part could change
 /// the answer. `at` compares an exact amount.
-fn within(bytes: i128, hidden: Hidden, matcher: &Matcher, at: impl Fn(i128) -> Truth) -> Option<Truth> {
+fn within(
+    bytes: i128,
+    hidden: Hidden,
+    matcher: &Matcher,
+    at: impl Fn(i128) -> Truth,
+) -> Option<Truth> {
     let most = i128::from(MOST_INIT_BYTES);
-    let low = if hidden == Hidden::Wavering { bytes - most } else { bytes };
+    let low = if hidden == Hidden::Wavering {
+        bytes - most
+    } else {
+        bytes
+    };
     let high = bytes + most;
     // The answer changes only at a bound of the matcher, so it is enough to ask at the bounds and one byte beside them.
     let bounds = matcher.operands().filter_map(|operand| match operand {
         Operand::Int(bound) => Some(i128::from(*bound)),
         _ => None,
     });
-    let points = bounds.flat_map(|bound| [bound - 1, bound, bound + 1]).chain([low, high]);
-    let mut answers = points.filter(|point| (low..=high).contains(point)).map(|point| at(point) == Truth::Yes);
+    let points = bounds
+        .flat_map(|bound| [bound - 1, bound, bound + 1])
+        .chain([low, high]);
+    let mut answers = points
+        .filter(|point| (low..=high).contains(point))
+        .map(|point| at(point) == Truth::Yes);
     let holds = answers.next()?;
     answers.all(|other| other == holds).then(|| at(bytes))
 }

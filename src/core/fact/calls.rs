@@ -5,7 +5,10 @@ use std::collections::BTreeMap;
 use serde_json::json;
 
 use super::matcher::{Datum, OperandKind};
-use super::{CheckReader, CheckedStep, FactColumn, FactKind, GpuNames, Look, Matcher, Sight, Truth, Unasked, words};
+use super::{
+    CheckReader, CheckedStep, FactColumn, FactKind, GpuNames, Look, Matcher, Sight, Truth, Unasked,
+    words,
+};
 use crate::source::diagnostic::suggest;
 use crate::source::schema::reference;
 use crate::source::tree::{Node, TreeEntry};
@@ -22,26 +25,51 @@ pub(super) const CALLS: FactKind = FactKind {
     },
     matchers: |facts| facts.calls.values_mut().collect(),
     sentences: |facts| {
-        facts.calls.iter().map(|(name, matcher)| format!("the calls of {name} are {}", matcher.words(false))).collect()
+        facts
+            .calls
+            .iter()
+            .map(|(name, matcher)| format!("the calls of {name} are {}", matcher.words(false)))
+            .collect()
     },
-    held: |facts, look, gpus| facts.calls.iter().map(|(name, matcher)| held(name, matcher, look, gpus)).collect(),
+    held: |facts, look, gpus| {
+        facts
+            .calls
+            .iter()
+            .map(|(name, matcher)| held(name, matcher, look, gpus))
+            .collect()
+    },
     needs_polling: false,
-    told: FactColumn::Alone { heading: "driver calls", brief: "driver calls:", unasked: Unasked::Never },
+    told: FactColumn::Alone {
+        heading: "driver calls",
+        brief: "driver calls:",
+        unasked: Unasked::Never,
+    },
     seen: |look, _| {
         let made = look.step.calls.as_ref()?;
         let cell = words::calls(made);
-        Some(Sight { words: format!("driver calls: {cell}"), cell, exact: json!(made) })
+        Some(Sight {
+            words: format!("driver calls: {cell}"),
+            cell,
+            exact: json!(made),
+        })
     },
 };
 
 fn read(file: &mut CheckReader<'_, '_>, node: &Node) -> BTreeMap<String, Matcher> {
     let mut made = BTreeMap::new();
     if let Some(call) = file.rows.iter().find_map(|row| match row {
-        CheckedStep::Call(call) if !matches!(call.library, CallLibrary::Libc | CallLibrary::Harness) => Some(call),
+        CheckedStep::Call(call)
+            if !matches!(call.library, CallLibrary::Libc | CallLibrary::Harness) =>
+        {
+            Some(call)
+        }
         _ => None,
     }) {
         let help = Some("name a step that is a Python line".to_string());
-        let message = format!("`{}` is one call: only the calls of a Python line are counted", call.name);
+        let message = format!(
+            "`{}` is one call: only the calls of a Python line are counted",
+            call.name
+        );
         file.reader.error(&node.place, message, help);
     }
     for TreeEntry { key, value } in file.reader.table(node).unwrap_or_default() {
@@ -50,7 +78,11 @@ fn read(file: &mut CheckReader<'_, '_>, node: &Node) -> BTreeMap<String, Matcher
         if calls::find(plain).is_none_or(|call| call.library != CallLibrary::Driver) {
             let driver = calls::all().filter(|call| call.library == CallLibrary::Driver);
             let help = suggest(&key.text, driver.map(|call| call.name));
-            file.reader.error(&key.place, format!("unknown driver call `{}`", key.text), help);
+            file.reader.error(
+                &key.place,
+                format!("unknown driver call `{}`", key.text),
+                help,
+            );
         }
         let matcher = Matcher::read(file, value, OperandKind::Anything);
         made.extend(matcher.map(|matcher| (key.text.clone(), matcher)));
@@ -74,16 +106,28 @@ mod tests {
 
     #[test]
     fn a_call_that_was_not_made_is_zero_and_one_that_was_not_counted_is_unknown() {
-        let counted = StepObservation { calls: Some([("cuInit".to_string(), 2)].into()), ..StepObservation::default() };
-        let gpus = GpuNames { plan: &[], machine: &[] };
+        let counted = StepObservation {
+            calls: Some([("cuInit".to_string(), 2)].into()),
+            ..StepObservation::default()
+        };
+        let gpus = GpuNames {
+            plan: &[],
+            machine: &[],
+        };
         let asked = |step: StepObservation, name: &str, count| {
-            let observation = Observation { steps: vec![step], end: "0".into() };
+            let observation = Observation {
+                steps: vec![step],
+                end: "0".into(),
+            };
             let look = Look::all(&observation).next().unwrap();
             held(name, &Matcher::equal(Operand::Int(count)), &look, &gpus)
         };
         assert_eq!(asked(counted.clone(), "cuInit", 2), Truth::Yes);
         assert_eq!(asked(counted.clone(), "cuMemAlloc_v2", 0), Truth::Yes);
         assert!(matches!(asked(counted, "cuInit", 0), Truth::No(_)));
-        assert!(matches!(asked(StepObservation::default(), "cuInit", 0), Truth::Unknown(_)));
+        assert!(matches!(
+            asked(StepObservation::default(), "cuInit", 0),
+            Truth::Unknown(_)
+        ));
     }
 }

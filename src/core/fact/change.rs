@@ -14,7 +14,9 @@ use crate::observation::Class;
 
 /// What changed at one step, how the attempt ended, or what a row of a survey says. In JSON it is an array of these
 /// three parts.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(from = "StoredChange", into = "StoredChange")]
 pub struct Change {
     /// The number of the step, from 1. For an end, the number of steps; for a row, 0.
@@ -42,7 +44,9 @@ impl From<Change> for StoredChange {
 }
 
 /// One thing that was seen.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum Fact {
     /// The call did not return.
@@ -68,7 +72,9 @@ pub enum Fact {
 }
 
 /// One thing that a row of a survey says. A null could not be measured.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum RowFact {
     /// Whether the mask has been read when the call returns.
@@ -98,7 +104,9 @@ pub enum RowFact {
 }
 
 /// A number, or text.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(untagged)]
 pub enum Token {
     /// An integer.
@@ -125,7 +133,10 @@ impl From<&event::Value> for Token {
 
 impl From<&event::Status> for Token {
     fn from(status: &event::Status) -> Token {
-        status.name.as_ref().map_or(Token::Int(status.code), |name| Token::Text(name.clone()))
+        status
+            .name
+            .as_ref()
+            .map_or(Token::Int(status.code), |name| Token::Text(name.clone()))
     }
 }
 
@@ -150,12 +161,20 @@ pub enum ChangeSubject<'c> {
 impl Change {
     /// How an attempt ended, after this many steps.
     pub fn end(steps: u32, end: &str) -> Change {
-        Change { step: steps, label: String::new(), facts: vec![Fact::End(end.to_owned())] }
+        Change {
+            step: steps,
+            label: String::new(),
+            facts: vec![Fact::End(end.to_owned())],
+        }
     }
 
     /// What a row of a survey says.
     pub fn row(fact: RowFact) -> Change {
-        Change { step: 0, label: String::new(), facts: vec![Fact::Row(fact)] }
+        Change {
+            step: 0,
+            label: String::new(),
+            facts: vec![Fact::Row(fact)],
+        }
     }
 
     /// The subject of the change.
@@ -176,7 +195,11 @@ mod tests {
     use super::*;
 
     fn change(step: u32, label: &str, facts: &[Fact]) -> Change {
-        Change { step, label: label.to_owned(), facts: facts.to_vec() }
+        Change {
+            step,
+            label: label.to_owned(),
+            facts: facts.to_vec(),
+        }
     }
 
     #[test]
@@ -184,8 +207,16 @@ mod tests {
         let [one, other] = [1, 2].map(|step| change(step, "a", &[Fact::DidNotReturn]));
         assert_eq!(one.subject(), change(1, "a", &[]).subject());
         assert_ne!(one.subject(), other.subject());
-        assert_eq!(Change::end(2, "SIGSEGV").subject(), Change::end(3, "exit 1").subject());
-        let rows = [RowFact::ReadsMask(None), RowFact::ReadsMask(Some(true)), RowFact::Raises(None)].map(Change::row);
+        assert_eq!(
+            Change::end(2, "SIGSEGV").subject(),
+            Change::end(3, "exit 1").subject()
+        );
+        let rows = [
+            RowFact::ReadsMask(None),
+            RowFact::ReadsMask(Some(true)),
+            RowFact::Raises(None),
+        ]
+        .map(Change::row);
         assert_eq!(rows[0].subject(), rows[1].subject());
         assert_ne!(rows[0].subject(), rows[2].subject());
     }
@@ -206,7 +237,10 @@ mod tests {
             r#"{"contexts":["gpu0"]},{"memory":["gpu0","init"]}]]"#
         );
         assert_eq!(text, expected);
-        assert_eq!(serde_json::from_str::<Change>(&text).unwrap(), change(2, "b", &facts));
+        assert_eq!(
+            serde_json::from_str::<Change>(&text).unwrap(),
+            change(2, "b", &facts)
+        );
         assert!(serde_json::from_str::<Change>(r#"[2,"b"]"#).is_err());
     }
 }

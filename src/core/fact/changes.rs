@@ -18,11 +18,17 @@ const BOUND: &str = "bound";
 pub fn changes(outcome: &Observation) -> Vec<Change> {
     let mut state = ProcessState::default();
     let numbered = (1..).zip(&outcome.steps);
-    let each =
-        numbered.map(|(number, step)| Change { step: number, label: step.label.clone(), facts: state.step(step) });
+    let each = numbered.map(|(number, step)| Change {
+        step: number,
+        label: step.label.clone(),
+        facts: state.step(step),
+    });
     let mut changes: Vec<Change> = each.filter(|change| !change.facts.is_empty()).collect();
     if outcome.end != "0" {
-        changes.push(Change::end(u32::try_from(outcome.steps.len()).unwrap_or(u32::MAX), &outcome.end));
+        changes.push(Change::end(
+            u32::try_from(outcome.steps.len()).unwrap_or(u32::MAX),
+            &outcome.end,
+        ));
     }
     changes
 }
@@ -46,7 +52,11 @@ impl ProcessState {
             Fact::Contexts(self.contexts.clone()),
             Fact::Current(self.current.clone()),
         ];
-        facts.extend(self.classes.iter().map(|(gpu, class)| Fact::Memory(gpu.clone(), *class)));
+        facts.extend(
+            self.classes
+                .iter()
+                .map(|(gpu, class)| Fact::Memory(gpu.clone(), *class)),
+        );
         facts
     }
 
@@ -55,7 +65,11 @@ impl ProcessState {
         match fact {
             Fact::Initialised(initialised) => self.initialised = *initialised,
             Fact::Visible(visible) => {
-                for gpu in visible.iter().flatten().filter(|gpu| !is_listed(self.visible.as_ref(), gpu)) {
+                for gpu in visible
+                    .iter()
+                    .flatten()
+                    .filter(|gpu| !is_listed(self.visible.as_ref(), gpu))
+                {
                     let class = self.classes.entry(gpu.clone()).or_insert(Some(Class::None));
                     if *class == Some(Class::None) {
                         *class = Some(Class::Init);
@@ -70,13 +84,22 @@ impl ProcessState {
                 self.visible.clone_from(visible);
             }
             Fact::Contexts(contexts) => {
-                for gpu in self.contexts.iter().flatten().filter(|gpu| !is_listed(contexts.as_ref(), gpu)) {
+                for gpu in self
+                    .contexts
+                    .iter()
+                    .flatten()
+                    .filter(|gpu| !is_listed(contexts.as_ref(), gpu))
+                {
                     self.classes.insert(gpu.clone(), Some(Class::Init));
                     if self.current.as_ref() == Some(gpu) {
                         self.current = Some(NONE.to_owned());
                     }
                 }
-                for gpu in contexts.iter().flatten().filter(|gpu| !is_listed(self.contexts.as_ref(), gpu)) {
+                for gpu in contexts
+                    .iter()
+                    .flatten()
+                    .filter(|gpu| !is_listed(self.contexts.as_ref(), gpu))
+                {
                     self.classes.insert(gpu.clone(), Some(Class::Context));
                     self.current = Some(gpu.clone());
                 }
@@ -84,7 +107,11 @@ impl ProcessState {
             }
             Fact::Current(current) => self.current.clone_from(current),
             Fact::Memory(gpu, class) => _ = self.classes.insert(gpu.clone(), *class),
-            Fact::DidNotReturn | Fact::Status(_) | Fact::Value(..) | Fact::End(_) | Fact::Row(_) => {}
+            Fact::DidNotReturn
+            | Fact::Status(_)
+            | Fact::Value(..)
+            | Fact::End(_)
+            | Fact::Row(_) => {}
         }
     }
 
@@ -94,14 +121,23 @@ impl ProcessState {
         if !step.returned {
             facts.push(Fact::DidNotReturn);
         }
-        facts.extend(step.status.as_ref().filter(|status| status.code != 0).map(|status| Fact::Status(status.into())));
+        facts.extend(
+            step.status
+                .as_ref()
+                .filter(|status| status.code != 0)
+                .map(|status| Fact::Status(status.into())),
+        );
         // A value about every process on a GPU includes other people's processes.
         let values = step.values.iter().filter(|_| step.shared.is_none());
-        let values = values.filter(|(_, value)| !matches!(value, Value::Text(text) if text == BOUND));
+        let values =
+            values.filter(|(_, value)| !matches!(value, Value::Text(text) if text == BOUND));
         facts.extend(values.map(|(name, value)| Fact::Value(name.clone(), value.into())));
         let sees_other = step.visible != self.visible;
         let first_idle = self.initialised.is_none() && step.initialised == Some(false);
-        if step.initialised != self.initialised && !first_idle && !(sees_other && step.initialised == Some(true)) {
+        if step.initialised != self.initialised
+            && !first_idle
+            && !(sees_other && step.initialised == Some(true))
+        {
             facts.push(Fact::Initialised(step.initialised));
         }
         if sees_other {
@@ -152,26 +188,42 @@ mod tests {
     }
 
     fn change(step: u32, label: &str, facts: &[Fact]) -> Change {
-        Change { step, label: label.into(), facts: facts.to_vec() }
+        Change {
+            step,
+            label: label.into(),
+            facts: facts.to_vec(),
+        }
     }
 
     fn step(label: &str, contexts: &[&str], class: Class) -> StepObservation {
         StepObservation {
             label: label.into(),
             returned: true,
-            status: Some(Status { code: 0, name: Some("CUDA_SUCCESS".into()) }),
+            status: Some(Status {
+                code: 0,
+                name: Some("CUDA_SUCCESS".into()),
+            }),
             initialised: Some(true),
             visible: gpus(&["gpu0", "gpu1"]),
             contexts: gpus(contexts),
             current: Some(contexts.last().unwrap_or(&NONE).to_string()),
-            memory: [("gpu0".to_string(), MemoryObservation { class: Some(class), ..MemoryObservation::default() })]
-                .into(),
+            memory: [(
+                "gpu0".to_string(),
+                MemoryObservation {
+                    class: Some(class),
+                    ..MemoryObservation::default()
+                },
+            )]
+            .into(),
             ..StepObservation::default()
         }
     }
 
     fn outcome(steps: Vec<StepObservation>) -> Observation {
-        Observation { steps, end: "0".into() }
+        Observation {
+            steps,
+            end: "0".into(),
+        }
     }
 
     #[test]
@@ -185,7 +237,10 @@ mod tests {
         let first = change(1, "cuInit", &[Fact::Visible(gpus(&["gpu0", "gpu1"]))]);
         assert_eq!(
             changes(&outcome(all.clone())),
-            [first.clone(), change(3, "cudaFree", std::slice::from_ref(&context))]
+            [
+                first.clone(),
+                change(3, "cudaFree", std::slice::from_ref(&context))
+            ]
         );
         all[2].memory.get_mut("gpu0").unwrap().class = Some(Class::Init);
         all[2].current = Some(NONE.into());
@@ -195,12 +250,27 @@ mod tests {
             [context, Fact::Current(Some(NONE.into())), touch],
             "a context that takes nothing is told"
         );
-        all[1].status = Some(Status { code: 101, name: Some("CUDA_ERROR_INVALID_DEVICE".into()) });
-        all[1].values.insert("stream".into(), Value::Text(BOUND.into()));
+        all[1].status = Some(Status {
+            code: 101,
+            name: Some("CUDA_ERROR_INVALID_DEVICE".into()),
+        });
+        all[1]
+            .values
+            .insert("stream".into(), Value::Text(BOUND.into()));
         all[1].values.insert("count".into(), Value::Int(2));
-        let all = changes(&Observation { end: "SIGSEGV".into(), ..outcome(all) });
+        let all = changes(&Observation {
+            end: "SIGSEGV".into(),
+            ..outcome(all)
+        });
         let status = Fact::Status(Token::Text("CUDA_ERROR_INVALID_DEVICE".into()));
-        assert_eq!(all[1], change(2, "count", &[status, Fact::Value("count".into(), Token::Int(2))]));
+        assert_eq!(
+            all[1],
+            change(
+                2,
+                "count",
+                &[status, Fact::Value("count".into(), Token::Int(2))]
+            )
+        );
         assert_eq!(all[3], Change::end(3, "SIGSEGV"));
     }
 
@@ -227,7 +297,11 @@ mod tests {
             for place in 0..3 {
                 let mut changed = steps.to_vec();
                 change(&mut changed[place]);
-                assert_ne!(changes(&outcome(changed)), plain, "change {which} at step {place}");
+                assert_ne!(
+                    changes(&outcome(changed)),
+                    plain,
+                    "change {which} at step {place}"
+                );
             }
         }
     }
@@ -235,11 +309,18 @@ mod tests {
     #[test]
     fn what_others_on_a_gpu_hide_is_not_told() {
         let mut all = vec![step("cuInit", &[], Class::None)];
-        assert_eq!(changes(&outcome(all.clone()))[0].facts[1..], [Fact::Memory("gpu0".into(), Some(Class::None))]);
+        assert_eq!(
+            changes(&outcome(all.clone()))[0].facts[1..],
+            [Fact::Memory("gpu0".into(), Some(Class::None))]
+        );
         all[0].memory.get_mut("gpu0").unwrap().hidden = Some(Hidden::Prepaid);
         all[0].values.insert("count".into(), Value::Int(2));
         all[0].shared = Some(Shared::Listed);
         let changes = changes(&outcome(all));
-        assert_eq!((changes.len(), changes[0].facts.len()), (1, 1), "it sees GPUs, and nothing else is told");
+        assert_eq!(
+            (changes.len(), changes[0].facts.len()),
+            (1, 1),
+            "it sees GPUs, and nothing else is told"
+        );
     }
 }

@@ -25,14 +25,30 @@ pub(super) const CURRENT: FactKind = FactKind {
         Some(gpu) => vec![format!("the current context is on {gpu}")],
     },
     held: |facts, look, gpus| {
-        let seen = look.step.current.clone().or_else(|| look.step.is_idle().then(|| NONE.to_string()));
+        let seen = look
+            .step
+            .current
+            .clone()
+            .or_else(|| look.step.is_idle().then(|| NONE.to_string()));
         let seen = seen.map(|name| vec![name]);
-        facts.current.iter().map(|name| equal("current", seen.clone(), std::slice::from_ref(name), gpus)).collect()
+        facts
+            .current
+            .iter()
+            .map(|name| equal("current", seen.clone(), std::slice::from_ref(name), gpus))
+            .collect()
     },
     needs_polling: false,
-    told: FactColumn::Alone { heading: "current", brief: "current", unasked: Unasked::Never },
+    told: FactColumn::Alone {
+        heading: "current",
+        brief: "current",
+        unasked: Unasked::Never,
+    },
     seen: |look, _| {
         let name = look.step.current.as_ref()?;
-        Some(Sight { words: format!("current {name}"), cell: name.clone(), exact: json!(name) })
+        Some(Sight {
+            words: format!("current {name}"),
+            cell: name.clone(),
+            exact: json!(name),
+        })
     },
 };

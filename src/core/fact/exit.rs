@@ -28,16 +28,32 @@ pub enum ExitCheck {
 impl ExitCheck {
     pub(crate) fn read(reader: &mut Reader<'_>, node: &Node) -> Option<ExitCheck> {
         match &node.data {
-            Data::List(nodes) if nodes.len() > 1 && nodes.iter().all(|node| !matches!(node.data, Data::List(_))) => {
-                nodes.iter().map(|node| ExitCheck::read(reader, node)).collect::<Option<_>>().map(ExitCheck::OneOf)
+            Data::List(nodes)
+                if nodes.len() > 1
+                    && nodes.iter().all(|node| !matches!(node.data, Data::List(_))) =>
+            {
+                nodes
+                    .iter()
+                    .map(|node| ExitCheck::read(reader, node))
+                    .collect::<Option<_>>()
+                    .map(ExitCheck::OneOf)
             }
             Data::Text(word) if word == "deadline" => Some(ExitCheck::Deadline),
-            Data::Text(word) if SIGNALS.value(word).is_some() => Some(ExitCheck::Signal(word.clone())),
+            Data::Text(word) if SIGNALS.value(word).is_some() => {
+                Some(ExitCheck::Signal(word.clone()))
+            }
             Data::Text(word) => {
                 let help = suggest(word, endings());
-                reader.reject(&node.place, format!("`{word}` is not an exit code, a signal or `deadline`"), help)
+                reader.reject(
+                    &node.place,
+                    format!("`{word}` is not an exit code, a signal or `deadline`"),
+                    help,
+                )
             }
-            _ => reader.integer(node, 0..=255).and_then(|code| i32::try_from(code).ok()).map(ExitCheck::Code),
+            _ => reader
+                .integer(node, 0..=255)
+                .and_then(|code| i32::try_from(code).ok())
+                .map(ExitCheck::Code),
         }
     }
 
@@ -55,7 +71,11 @@ impl ExitCheck {
             ExitCheck::Code(code) => format!("the worker exits with {code}"),
             ExitCheck::Signal(name) => format!("the worker dies by {name}"),
             ExitCheck::Deadline => "a step does not return before its deadline".to_string(),
-            ExitCheck::OneOf(ways) => ways.iter().map(ExitCheck::sentence).collect::<Vec<_>>().join(", or "),
+            ExitCheck::OneOf(ways) => ways
+                .iter()
+                .map(ExitCheck::sentence)
+                .collect::<Vec<_>>()
+                .join(", or "),
         }
     }
 
@@ -65,7 +85,10 @@ impl ExitCheck {
         match end {
             "unknown" => Truth::Unknown("how the worker ended is not known".to_string()),
             end if expected.iter().any(|expected| expected == end) => Truth::Yes,
-            end => Truth::No(format!("the end is {end}, expected {}", expected.join(" or "))),
+            end => Truth::No(format!(
+                "the end is {end}, expected {}",
+                expected.join(" or ")
+            )),
         }
     }
 
@@ -75,19 +98,30 @@ impl ExitCheck {
             ExitCheck::Code(code) => format!("exit {code}"),
             ExitCheck::Signal(signal) => signal.clone(),
             ExitCheck::Deadline => "deadline".to_string(),
-            ExitCheck::OneOf(ways) => ways.iter().map(ExitCheck::end).collect::<Vec<_>>().join(" or "),
+            ExitCheck::OneOf(ways) => ways
+                .iter()
+                .map(ExitCheck::end)
+                .collect::<Vec<_>>()
+                .join(" or "),
         }
     }
 }
 
 /// The words that are allowed in place of an exit code.
 fn endings() -> impl Iterator<Item = &'static str> {
-    SIGNALS.values.iter().map(|(name, _)| *name).chain(["deadline"])
+    SIGNALS
+        .values
+        .iter()
+        .map(|(name, _)| *name)
+        .chain(["deadline"])
 }
 
 pub(super) fn schema() -> Value {
     let words: Vec<&str> = endings().collect();
-    let way = [json!({ "type": "integer", "minimum": 0, "maximum": 255 }), json!({ "enum": words })];
+    let way = [
+        json!({ "type": "integer", "minimum": 0, "maximum": 255 }),
+        json!({ "enum": words }),
+    ];
     let several = json!({ "type": "array", "minItems": 2, "items": { "anyOf": way } });
     or_parameter(json!([way[0], way[1], several]))
 }

@@ -37,7 +37,10 @@ pub struct GpuNames<'a> {
 impl GpuNames<'_> {
     /// The plan's name of a GPU.
     pub(super) fn name(&self, uuid: &str) -> Option<String> {
-        self.plan.iter().position(|known| known == uuid).map(|index| format!("gpu{index}"))
+        self.plan
+            .iter()
+            .position(|known| known == uuid)
+            .map(|index| format!("gpu{index}"))
     }
 
     /// The entries of a table by GPU, one for each GPU: `others` stands for every GPU of the machine that is not named.
@@ -46,7 +49,11 @@ impl GpuNames<'_> {
         for (key, value) in table {
             if key == "others" {
                 let names = (0..self.plan.len()).map(|index| format!("gpu{index}"));
-                by_gpu.extend(names.filter(|name| !table.contains_key(name)).map(|name| (name, value)));
+                by_gpu.extend(
+                    names
+                        .filter(|name| !table.contains_key(name))
+                        .map(|name| (name, value)),
+                );
             } else {
                 by_gpu.push((key.clone(), value));
             }
@@ -60,10 +67,16 @@ impl GpuList {
         match &node.data {
             Data::Text(word) if word == "all" => Some(GpuList::All),
             Data::Text(word) if word == "none" => Some(GpuList::None),
-            Data::List(nodes) => Some(GpuList::Named(nodes.iter().filter_map(|node| gpu(file, node)).collect())),
+            Data::List(nodes) => Some(GpuList::Named(
+                nodes.iter().filter_map(|node| gpu(file, node)).collect(),
+            )),
             _ => {
                 let help = Some("such as `[\"gpu0\"]`".to_string());
-                file.reader.reject(&node.place, "expected `\"all\"`, `\"none\"` or a list of GPUs", help)
+                file.reader.reject(
+                    &node.place,
+                    "expected `\"all\"`, `\"none\"` or a list of GPUs",
+                    help,
+                )
             }
         }
     }
@@ -82,26 +95,41 @@ impl GpuList {
         match self {
             GpuList::None => Vec::new(),
             GpuList::Named(names) => names.clone(),
-            GpuList::All => gpus.machine.iter().map(|uuid| gpus.name(uuid).unwrap_or_else(|| uuid.clone())).collect(),
+            GpuList::All => gpus
+                .machine
+                .iter()
+                .map(|uuid| gpus.name(uuid).unwrap_or_else(|| uuid.clone()))
+                .collect(),
         }
     }
 }
 
-pub(super) fn equal(subject: &str, seen: Option<Vec<String>>, expected: &[String], gpus: &GpuNames<'_>) -> Truth {
-    let mut uuids = seen.iter().flatten().filter(|name| ["GPU-", "MIG-"].iter().any(|form| name.starts_with(form)));
+pub(super) fn equal(
+    subject: &str,
+    seen: Option<Vec<String>>,
+    expected: &[String],
+    gpus: &GpuNames<'_>,
+) -> Truth {
+    let mut uuids = seen
+        .iter()
+        .flatten()
+        .filter(|name| ["GPU-", "MIG-"].iter().any(|form| name.starts_with(form)));
     let unlisted = uuids.find(|uuid| !gpus.machine.contains(uuid)).cloned();
     match seen {
         None => Truth::Unknown(format!("{subject} could not be observed")),
         Some(seen) if seen == expected => Truth::Yes,
         // An instance of MIG has a UUID of its own. That it should not be there needs no name of it.
         Some(_) if let (Some(unlisted), false) = (unlisted, expected.is_empty()) => {
-            let why =
-                format!("{subject} cannot be determined: NVML does not list {unlisted}, perhaps an instance of MIG");
+            let why = format!(
+                "{subject} cannot be determined: NVML does not list {unlisted}, perhaps an instance of MIG"
+            );
             Truth::Unobservable(Reason::Unobservable, why)
         }
-        Some(seen) => {
-            Truth::No(format!("{subject} is {}, expected {}", listed(seen, "none"), listed(expected, "none")))
-        }
+        Some(seen) => Truth::No(format!(
+            "{subject} is {}, expected {}",
+            listed(seen, "none"),
+            listed(expected, "none")
+        )),
     }
 }
 
@@ -129,7 +157,8 @@ fn is_known(file: &mut CheckReader<'_, '_>, name: &str, place: &SourceSpan, othe
     if !good {
         let or_others = if others { ", or `others`" } else { "" };
         let help = Some(format!("GPUs are called `gpu0` to `gpu63`{or_others}"));
-        file.reader.error(place, format!("`{name}` is not the name of a GPU"), help);
+        file.reader
+            .error(place, format!("`{name}` is not the name of a GPU"), help);
     }
     good
 }

@@ -11,10 +11,14 @@ pub(super) const INITIALISED: FactKind = FactKind {
     matchers: |_| Vec::new(),
     sentences: |facts| {
         let not = facts.initialised.map(|yes| if yes { "" } else { "not " });
-        not.into_iter().map(|not| format!("the driver is {not}initialised")).collect()
+        not.into_iter()
+            .map(|not| format!("the driver is {not}initialised"))
+            .collect()
     },
     held: |facts, look, _| {
-        let Some(expected) = facts.initialised else { return Vec::new() };
+        let Some(expected) = facts.initialised else {
+            return Vec::new();
+        };
         vec![match look.step.initialised {
             None => Truth::Unknown("initialised could not be observed".to_string()),
             Some(seen) if seen == expected => Truth::Yes,
@@ -22,10 +26,23 @@ pub(super) const INITIALISED: FactKind = FactKind {
         }]
     },
     needs_polling: false,
-    told: FactColumn::Alone { heading: "driver initialised", brief: "initialised:", unasked: Unasked::Never },
+    told: FactColumn::Alone {
+        heading: "driver initialised",
+        brief: "initialised:",
+        unasked: Unasked::Never,
+    },
     seen: |look, _| {
         let yes = look.step.initialised?;
-        let words = if yes { "initialised" } else { "not initialised" }.to_owned();
-        Some(Sight { words, cell: if yes { "yes" } else { "no" }.to_owned(), exact: json!(yes) })
+        let words = if yes {
+            "initialised"
+        } else {
+            "not initialised"
+        }
+        .to_owned();
+        Some(Sight {
+            words,
+            cell: if yes { "yes" } else { "no" }.to_owned(),
+            exact: json!(yes),
+        })
     },
 };

@@ -17,7 +17,15 @@ pub struct Look<'a> {
 impl<'a> Look<'a> {
     /// Every step that the attempt reached, in order.
     pub fn all(observation: &'a Observation) -> impl Iterator<Item = Look<'a>> {
-        observation.steps.iter().enumerate().map(move |(index, step)| Look { step, observation, index })
+        observation
+            .steps
+            .iter()
+            .enumerate()
+            .map(move |(index, step)| Look {
+                step,
+                observation,
+                index,
+            })
     }
 
     /// The step with this label, if the attempt reached it.
@@ -31,7 +39,10 @@ impl<'a> Look<'a> {
     }
 
     pub(super) fn so_far(&self) -> &'a [StepObservation] {
-        self.observation.steps.get(..=self.index).unwrap_or_default()
+        self.observation
+            .steps
+            .get(..=self.index)
+            .unwrap_or_default()
     }
 }
 

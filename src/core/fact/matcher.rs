@@ -28,12 +28,42 @@ pub struct BoundWord {
 
 /// The bounds in the order of the fields of a [`Matcher`].
 const BOUNDS: [BoundWord; 6] = [
-    BoundWord { key: "eq", sign: "==", word: "", holds: |order| Some(order == Some(Equal)) },
-    BoundWord { key: "ne", sign: "!=", word: "not ", holds: |order| Some(order != Some(Equal)) },
-    BoundWord { key: "ge", sign: ">=", word: "at least ", holds: |order| order.map(Ordering::is_ge) },
-    BoundWord { key: "le", sign: "<=", word: "at most ", holds: |order| order.map(Ordering::is_le) },
-    BoundWord { key: "gt", sign: ">", word: "more than ", holds: |order| order.map(Ordering::is_gt) },
-    BoundWord { key: "lt", sign: "<", word: "less than ", holds: |order| order.map(Ordering::is_lt) },
+    BoundWord {
+        key: "eq",
+        sign: "==",
+        word: "",
+        holds: |order| Some(order == Some(Equal)),
+    },
+    BoundWord {
+        key: "ne",
+        sign: "!=",
+        word: "not ",
+        holds: |order| Some(order != Some(Equal)),
+    },
+    BoundWord {
+        key: "ge",
+        sign: ">=",
+        word: "at least ",
+        holds: |order| order.map(Ordering::is_ge),
+    },
+    BoundWord {
+        key: "le",
+        sign: "<=",
+        word: "at most ",
+        holds: |order| order.map(Ordering::is_le),
+    },
+    BoundWord {
+        key: "gt",
+        sign: ">",
+        word: "more than ",
+        holds: |order| order.map(Ordering::is_gt),
+    },
+    BoundWord {
+        key: "lt",
+        sign: "<",
+        word: "less than ",
+        holds: |order| order.map(Ordering::is_lt),
+    },
 ];
 
 /// Less than this is no difference between two sums of memory: while processes on other GPUs came and went, NVML's
@@ -90,12 +120,16 @@ pub enum Operand {
 impl Matcher {
     /// A matcher for exactly this operand.
     pub fn equal(operand: Operand) -> Matcher {
-        Matcher { eq: Some(operand), ..Matcher::default() }
+        Matcher {
+            eq: Some(operand),
+            ..Matcher::default()
+        }
     }
 
     /// Whether some operand is a number or text of the file, rather than a value of another step.
     pub fn is_absolute(&self) -> bool {
-        self.operands().any(|operand| !matches!(operand, Operand::Value { .. }))
+        self.operands()
+            .any(|operand| !matches!(operand, Operand::Value { .. }))
     }
 
     /// The operands of all bounds.
@@ -108,29 +142,57 @@ impl Matcher {
     }
 
     fn bounds_mut(&mut self) -> [&mut Option<Operand>; 6] {
-        let Matcher { eq, ne, ge, le, gt, lt } = self;
+        let Matcher {
+            eq,
+            ne,
+            ge,
+            le,
+            gt,
+            lt,
+        } = self;
         [eq, ne, ge, le, gt, lt]
     }
 
     /// The bounds that are set.
     pub fn bounds(&self) -> impl Iterator<Item = (&'static BoundWord, &Operand)> {
-        let Matcher { eq, ne, ge, le, gt, lt } = self;
-        BOUNDS.iter().zip([eq, ne, ge, le, gt, lt]).filter_map(|(bound, operand)| Some((bound, operand.as_ref()?)))
+        let Matcher {
+            eq,
+            ne,
+            ge,
+            le,
+            gt,
+            lt,
+        } = self;
+        BOUNDS
+            .iter()
+            .zip([eq, ne, ge, le, gt, lt])
+            .filter_map(|(bound, operand)| Some((bound, operand.as_ref()?)))
     }
 
     /// Reads an operand, which is short for `{ eq = operand }`, or a table of bounds.
-    pub(super) fn read(file: &mut CheckReader<'_, '_>, node: &Node, kind: OperandKind) -> Option<Matcher> {
+    pub(super) fn read(
+        file: &mut CheckReader<'_, '_>,
+        node: &Node,
+        kind: OperandKind,
+    ) -> Option<Matcher> {
         if !matches!(node.data, Data::Table(_)) {
             return Operand::read(file, node, kind).map(Matcher::equal);
         }
         let entries = file.reader.table_of(node, &BOUNDS.map(|bound| bound.key))?;
         if entries.is_empty() {
-            file.reader.error(&node.place, "this matcher is empty", Some("such as `{ ge = 1 }`".to_string()));
+            file.reader.error(
+                &node.place,
+                "this matcher is empty",
+                Some("such as `{ ge = 1 }`".to_string()),
+            );
         }
         let mut matcher = Matcher::default();
         for TreeEntry { key, value } in entries {
             let operand = Operand::read(file, value, kind);
-            let named = BOUNDS.iter().zip(matcher.bounds_mut()).find(|(bound, _)| bound.key == key.text);
+            let named = BOUNDS
+                .iter()
+                .zip(matcher.bounds_mut())
+                .find(|(bound, _)| bound.key == key.text);
             if let Some((_, stored)) = named {
                 *stored = operand;
             }
@@ -140,21 +202,35 @@ impl Matcher {
 
     /// A sum of memory that is as good as what is asked for, or as nothing, is that.
     pub(super) fn settled(&self, bytes: i128) -> i128 {
-        let asked = [&self.eq, &self.ne].into_iter().flatten().filter_map(|operand| match operand {
-            Operand::Int(asked) => Some(i128::from(*asked)),
-            _ => None,
-        });
-        let near = asked.chain([0]).find(|asked| bytes.abs_diff(*asked) < u128::from(STIR_BYTES));
+        let asked =
+            [&self.eq, &self.ne]
+                .into_iter()
+                .flatten()
+                .filter_map(|operand| match operand {
+                    Operand::Int(asked) => Some(i128::from(*asked)),
+                    _ => None,
+                });
+        let near = asked
+            .chain([0])
+            .find(|asked| bytes.abs_diff(*asked) < u128::from(STIR_BYTES));
         near.unwrap_or(bytes)
     }
 
     pub(super) fn words(&self, in_bytes: bool) -> String {
-        let bounds = self.bounds().map(|(bound, operand)| format!("{}{}", bound.word, operand.words(in_bytes)));
+        let bounds = self
+            .bounds()
+            .map(|(bound, operand)| format!("{}{}", bound.word, operand.words(in_bytes)));
         bounds.collect::<Vec<_>>().join(" and ")
     }
 
     /// Compares a value with every bound. `subject` names the value in messages.
-    pub(super) fn compare(&self, subject: &str, actual: &Datum, look: &Look<'_>, gpus: &GpuNames<'_>) -> Truth {
+    pub(super) fn compare(
+        &self,
+        subject: &str,
+        actual: &Datum,
+        look: &Look<'_>,
+        gpus: &GpuNames<'_>,
+    ) -> Truth {
         let mut expected = Vec::new();
         let mut fails = false;
         for (bound, operand) in self.bounds() {
@@ -162,19 +238,26 @@ impl Matcher {
                 Ok(other) => other,
                 Err(unknown) => return unknown,
             };
-            let order = if matches!(operand, Operand::Value { name, .. } if is_sum(name)) && actual.is_near(&other) {
+            let order = if matches!(operand, Operand::Value { name, .. } if is_sum(name))
+                && actual.is_near(&other)
+            {
                 Some(Equal)
             } else {
                 actual.order(&other)
             };
             let Some(holds) = (bound.holds)(order) else {
-                return Truth::Unknown(format!("{subject} is {actual}, which has no order with {other}"));
+                return Truth::Unknown(format!(
+                    "{subject} is {actual}, which has no order with {other}"
+                ));
             };
             fails |= !holds;
             expected.push(format!("{}{other}", bound.word));
         }
         if fails {
-            Truth::No(format!("{subject} is {actual}, expected {}", expected.join(" and ")))
+            Truth::No(format!(
+                "{subject} is {actual}, expected {}",
+                expected.join(" and ")
+            ))
         } else {
             Truth::Yes
         }
@@ -197,11 +280,18 @@ impl Operand {
             Data::Text(text) => match reference(text) {
                 Some((label, name)) => {
                     is_returned(file, node, label, name);
-                    Some(Operand::Value { label: label.to_string(), name: name.to_string() })
+                    Some(Operand::Value {
+                        label: label.to_string(),
+                        name: name.to_string(),
+                    })
                 }
                 None if text.starts_with('@') => {
                     let help = Some("write `@label.name`".to_string());
-                    reader.reject(&node.place, format!("`{text}` names no value of a step"), help)
+                    reader.reject(
+                        &node.place,
+                        format!("`{text}` names no value of a step"),
+                        help,
+                    )
                 }
                 None if kind == OperandKind::Bytes || size::looks_like_bytes(text) => {
                     reader.bytes(node).map(Operand::Int)
@@ -209,8 +299,15 @@ impl Operand {
                 None => Some(Operand::Text(text.clone())),
             },
             Data::Bool(value) => {
-                let help = Some(format!("C has integers for these: write {}", i32::from(*value)));
-                reader.reject(&node.place, "expected an integer or text, found true or false", help)
+                let help = Some(format!(
+                    "C has integers for these: write {}",
+                    i32::from(*value)
+                ));
+                reader.reject(
+                    &node.place,
+                    "expected an integer or text, found true or false",
+                    help,
+                )
             }
             _ => reader.mismatch(node, "an integer or text"),
         }
@@ -235,9 +332,12 @@ impl Operand {
             Operand::Int(value) => Ok(Datum::Int(i128::from(*value))),
             Operand::Text(text) => Ok(Datum::text(gpus, text)),
             Operand::Value { label, name } => {
-                let step =
-                    look.observation.step(label).ok_or_else(|| Truth::Unknown(format!("{label} was not reached")))?;
-                let value = output(step, name).ok_or_else(|| Truth::Unknown(format!("{label} gave no {name}")))?;
+                let step = look
+                    .observation
+                    .step(label)
+                    .ok_or_else(|| Truth::Unknown(format!("{label} was not reached")))?;
+                let value = output(step, name)
+                    .ok_or_else(|| Truth::Unknown(format!("{label} gave no {name}")))?;
                 Ok(Datum::value(gpus, value))
             }
         }
@@ -256,7 +356,8 @@ fn is_returned(file: &mut CheckReader<'_, '_>, node: &Node, label: &str, name: &
         let names = row.values();
         if !names.contains(&name) {
             let message = format!("`{}` returns no value `{name}`", row.name());
-            file.reader.error(&node.place, message, suggest(name, names));
+            file.reader
+                .error(&node.place, message, suggest(name, names));
         }
     }
 }
@@ -277,7 +378,10 @@ pub(super) fn output<'s>(step: &'s StepObservation, name: &str) -> Option<&'s Va
 }
 
 pub(super) fn schema(operand: serde_json::Value) -> serde_json::Value {
-    let bounds: Map<String, _> = BOUNDS.iter().map(|bound| (bound.key.to_string(), operand.clone())).collect();
+    let bounds: Map<String, _> = BOUNDS
+        .iter()
+        .map(|bound| (bound.key.to_string(), operand.clone()))
+        .collect();
     let mut table = object(bounds.into(), &[]);
     set(&mut table, "minProperties", json!(1));
     json!({ "anyOf": [operand, table] })
@@ -286,7 +390,10 @@ pub(super) fn schema(operand: serde_json::Value) -> serde_json::Value {
 /// A number of bytes, in the largest unit that divides it.
 fn bytes(value: i64) -> String {
     let units = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
-    match units.into_iter().find(|(unit, _)| value != 0 && value % unit == 0) {
+    match units
+        .into_iter()
+        .find(|(unit, _)| value != 0 && value % unit == 0)
+    {
         Some((unit, name)) => format!("{} {name}", value / unit),
         None => format!("{value} B"),
     }
@@ -328,7 +435,9 @@ impl Datum {
 
     /// Whether two sums of memory differ by less than processes anywhere on the machine change them by.
     fn is_near(&self, other: &Datum) -> bool {
-        self.number().zip(other.number()).is_some_and(|(a, b)| (a - b).abs() < f64::from(STIR_BYTES))
+        self.number()
+            .zip(other.number())
+            .is_some_and(|(a, b)| (a - b).abs() < f64::from(STIR_BYTES))
     }
 
     /// The order of two values; `None` if they cannot be ordered.
@@ -368,67 +477,155 @@ mod tests {
             varying: [("free".to_string(), Value::Int(100))].into(),
             ..StepObservation::default()
         };
-        let observation = Observation { steps: vec![first], end: "0".into() };
+        let observation = Observation {
+            steps: vec![first],
+            end: "0".into(),
+        };
         let gpus = ["GPU-0".to_string(), "GPU-1".to_string()];
-        let gpus = GpuNames { plan: &gpus, machine: &gpus };
-        matcher.compare("count", &actual, &Look::at(&observation, "first").unwrap(), &gpus)
+        let gpus = GpuNames {
+            plan: &gpus,
+            machine: &gpus,
+        };
+        matcher.compare(
+            "count",
+            &actual,
+            &Look::at(&observation, "first").unwrap(),
+            &gpus,
+        )
     }
 
     fn refers(name: &str) -> Operand {
-        Operand::Value { label: "first".into(), name: name.into() }
+        Operand::Value {
+            label: "first".into(),
+            name: name.into(),
+        }
     }
 
     #[test]
     fn every_bound_must_hold_and_the_words_say_which() {
-        let between = Matcher { ge: Some(Operand::Int(1)), lt: Some(Operand::Int(3)), ..Matcher::default() };
+        let between = Matcher {
+            ge: Some(Operand::Int(1)),
+            lt: Some(Operand::Int(3)),
+            ..Matcher::default()
+        };
         assert_eq!(held(Datum::Int(1), between.clone()), Truth::Yes);
         let words = "count is 3, expected at least 1 and less than 3".to_string();
         assert_eq!(held(Datum::Int(3), between), Truth::No(words));
         let words = "count is 2, expected 1".to_string();
-        assert_eq!(held(Datum::Int(2), Matcher::equal(Operand::Int(1))), Truth::No(words));
+        assert_eq!(
+            held(Datum::Int(2), Matcher::equal(Operand::Int(1))),
+            Truth::No(words)
+        );
     }
 
     #[test]
     fn each_comparison_at_its_edge() {
         let (two, none) = (Some(Operand::Int(2)), Matcher::default);
         let table = [
-            (Matcher { eq: two.clone(), ..none() }, [false, true, false]),
-            (Matcher { ne: two.clone(), ..none() }, [true, false, true]),
-            (Matcher { ge: two.clone(), ..none() }, [false, true, true]),
-            (Matcher { le: two.clone(), ..none() }, [true, true, false]),
-            (Matcher { gt: two.clone(), ..none() }, [false, false, true]),
-            (Matcher { lt: two.clone(), ..none() }, [true, false, false]),
+            (
+                Matcher {
+                    eq: two.clone(),
+                    ..none()
+                },
+                [false, true, false],
+            ),
+            (
+                Matcher {
+                    ne: two.clone(),
+                    ..none()
+                },
+                [true, false, true],
+            ),
+            (
+                Matcher {
+                    ge: two.clone(),
+                    ..none()
+                },
+                [false, true, true],
+            ),
+            (
+                Matcher {
+                    le: two.clone(),
+                    ..none()
+                },
+                [true, true, false],
+            ),
+            (
+                Matcher {
+                    gt: two.clone(),
+                    ..none()
+                },
+                [false, false, true],
+            ),
+            (
+                Matcher {
+                    lt: two.clone(),
+                    ..none()
+                },
+                [true, false, false],
+            ),
         ];
         for (matcher, expected) in table {
-            let found = [1, 2, 3].map(|value| held(Datum::Int(value), matcher.clone()) == Truth::Yes);
+            let found =
+                [1, 2, 3].map(|value| held(Datum::Int(value), matcher.clone()) == Truth::Yes);
             assert_eq!(found, expected, "{matcher:?}");
         }
     }
 
     #[test]
     fn values_of_other_steps_can_be_referred_to_varying_ones_too() {
-        assert_eq!(held(Datum::Int(2), Matcher::equal(refers("count"))), Truth::Yes);
-        let less = Matcher { lt: Some(refers("free")), ..Matcher::default() };
+        assert_eq!(
+            held(Datum::Int(2), Matcher::equal(refers("count"))),
+            Truth::Yes
+        );
+        let less = Matcher {
+            lt: Some(refers("free")),
+            ..Matcher::default()
+        };
         // Sums of memory that differ by less than 1 MiB are equal.
         assert_eq!(held(Datum::Int(100 - (1 << 20)), less.clone()), Truth::Yes);
-        assert!(matches!(held(Datum::Int(101 - (1 << 20)), less), Truth::No(_)));
-        assert!(matches!(held(Datum::Int(2), Matcher::equal(refers("nothing"))), Truth::Unknown(_)));
+        assert!(matches!(
+            held(Datum::Int(101 - (1 << 20)), less),
+            Truth::No(_)
+        ));
+        assert!(matches!(
+            held(Datum::Int(2), Matcher::equal(refers("nothing"))),
+            Truth::Unknown(_)
+        ));
     }
 
     #[test]
     fn uuids_are_compared_by_plan_name() {
         let uuid = Matcher::equal(Operand::Text("GPU-1".into()));
         assert_eq!(held(Datum::Text("gpu1".into()), uuid.clone()), Truth::Yes);
-        assert!(matches!(held(Datum::Text("gpu0".into()), uuid), Truth::No(_)));
+        assert!(matches!(
+            held(Datum::Text("gpu0".into()), uuid),
+            Truth::No(_)
+        ));
     }
 
     #[test]
     fn text_has_equality_and_no_order() {
-        let at_least = Matcher { ge: Some(Operand::Text("a".into())), ..Matcher::default() };
-        assert!(matches!(held(Datum::Text("b".into()), at_least), Truth::Unknown(_)));
-        let other = Matcher { ne: Some(Operand::Int(1)), ..Matcher::default() };
+        let at_least = Matcher {
+            ge: Some(Operand::Text("a".into())),
+            ..Matcher::default()
+        };
+        assert!(matches!(
+            held(Datum::Text("b".into()), at_least),
+            Truth::Unknown(_)
+        ));
+        let other = Matcher {
+            ne: Some(Operand::Int(1)),
+            ..Matcher::default()
+        };
         assert_eq!(held(Datum::Text("NULL".into()), other), Truth::Yes);
-        assert_eq!(held(Datum::Text("1".into()), Matcher::equal(Operand::Int(1))), Truth::Yes);
-        assert_eq!(held(Datum::Float(1.0), Matcher::equal(Operand::Int(1))), Truth::Yes);
+        assert_eq!(
+            held(Datum::Text("1".into()), Matcher::equal(Operand::Int(1))),
+            Truth::Yes
+        );
+        assert_eq!(
+            held(Datum::Float(1.0), Matcher::equal(Operand::Int(1))),
+            Truth::Yes
+        );
     }
 }

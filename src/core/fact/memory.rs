@@ -16,18 +16,35 @@ use crate::verdict::Reason;
 pub(super) const MEMORY: FactKind = FactKind {
     key: "memory",
     read: |facts, file, node| facts.memory = by_gpu(file, node, classes),
-    schema: || by_gpu_schema(one_or_more(reference("class")), "The class of the change in device memory."),
+    schema: || {
+        by_gpu_schema(
+            one_or_more(reference("class")),
+            "The class of the change in device memory.",
+        )
+    },
     matchers: |_| Vec::new(),
-    sentences: |facts| facts.memory.iter().map(|(gpu, classes)| sentence(gpu, classes)).collect(),
+    sentences: |facts| {
+        facts
+            .memory
+            .iter()
+            .map(|(gpu, classes)| sentence(gpu, classes))
+            .collect()
+    },
     held: |facts, look, gpus| {
         let of_each = gpus.each(&facts.memory).into_iter();
-        of_each.map(|(gpu, classes)| class(&gpu, look.step.memory.get(&gpu), classes)).collect()
+        of_each
+            .map(|(gpu, classes)| class(&gpu, look.step.memory.get(&gpu), classes))
+            .collect()
     },
     needs_polling: false,
     told: FactColumn::WithMemory,
     seen: |look, gpu| {
         let class = look.step.memory.get(gpu?)?.class?.name();
-        Some(Sight { words: format!("{} {class}", gpu?), cell: class.to_owned(), exact: json!(class) })
+        Some(Sight {
+            words: format!("{} {class}", gpu?),
+            cell: class.to_owned(),
+            exact: json!(class),
+        })
     },
 };
 
@@ -42,7 +59,9 @@ fn sentence(gpu: &str, classes: &[Class]) -> String {
 fn classes(file: &mut CheckReader<'_, '_>, node: &Node) -> Option<Vec<Class>> {
     let mut classes = Vec::new();
     for node in file.reader.one_or_more(node) {
-        let word = file.reader.word(node, "class", &Class::ALL.map(Class::name))?;
+        let word = file
+            .reader
+            .word(node, "class", &Class::ALL.map(Class::name))?;
         classes.extend(Class::ALL.into_iter().find(|class| class.name() == word));
     }
     Some(classes)
@@ -58,22 +77,35 @@ fn amount(class: Class) -> &'static str {
 }
 
 fn class(gpu: &str, seen: Option<&MemoryObservation>, expected: &[Class]) -> Truth {
-    let Some(memory) = seen else { return Truth::Unknown(format!("memory of {gpu} could not be observed")) };
+    let Some(memory) = seen else {
+        return Truth::Unknown(format!("memory of {gpu} could not be observed"));
+    };
     let subject = format!("memory of {gpu}");
     if memory.hidden == Some(Hidden::Uncalibrated) {
         return unobservable(Hidden::Uncalibrated, &subject);
     }
-    let Some(class) = memory.class else { return Truth::Unknown(format!("{subject} could not be observed")) };
+    let Some(class) = memory.class else {
+        return Truth::Unknown(format!("{subject} could not be observed"));
+    };
     let possible: &[Class] = match (memory.hidden, class) {
-        (Some(Hidden::Prepaid), Class::None) | (Some(Hidden::Wavering), Class::None | Class::Init) => {
-            &[Class::None, Class::Init]
-        }
+        (Some(Hidden::Prepaid), Class::None)
+        | (Some(Hidden::Wavering), Class::None | Class::Init) => &[Class::None, Class::Init],
         _ => &[class],
     };
-    match (possible.iter().filter(|class| expected.contains(class)).count(), memory.hidden) {
+    match (
+        possible
+            .iter()
+            .filter(|class| expected.contains(class))
+            .count(),
+        memory.hidden,
+    ) {
         (0, _) => {
             let words: Vec<&str> = expected.iter().copied().map(Class::name).collect();
-            Truth::NoOfMemory(format!("{subject} is {}, expected {}", class.name(), words.join(" or ")))
+            Truth::NoOfMemory(format!(
+                "{subject} is {}, expected {}",
+                class.name(),
+                words.join(" or ")
+            ))
         }
         (count, Some(hidden)) if count < possible.len() => unobservable(hidden, &subject),
         _ => Truth::Yes,
@@ -82,10 +114,14 @@ fn class(gpu: &str, seen: Option<&MemoryObservation>, expected: &[Class]) -> Tru
 
 pub(super) fn unobservable(hidden: Hidden, subject: &str) -> Truth {
     let (reason, why) = match hidden {
-        Hidden::Uncalibrated => (Reason::Uncalibrated, "the instrument was not sound on this GPU"),
-        Hidden::Prepaid => {
-            (Reason::Unobservable, "a co-tenant has paid the driver-initialisation footprint, so cuInit adds nothing")
-        }
+        Hidden::Uncalibrated => (
+            Reason::Uncalibrated,
+            "the instrument was not sound on this GPU",
+        ),
+        Hidden::Prepaid => (
+            Reason::Unobservable,
+            "a co-tenant has paid the driver-initialisation footprint, so cuInit adds nothing",
+        ),
         Hidden::Wavering => (
             Reason::Contaminated,
             "attempts differ by a driver-initialisation footprint, which a co-tenant may have caused",

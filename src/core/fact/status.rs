@@ -23,17 +23,31 @@ pub(super) const STATUS: FactKind = FactKind {
     held: |FactSet { status, .. }, look, _| match (status.as_slice(), &look.step.status) {
         ([], _) => Vec::new(),
         (_, None) => vec![Truth::Unknown("the step has no status".to_string())],
-        (names, Some(Status { name: Some(name), .. })) if names.contains(name) => vec![Truth::Yes],
+        (
+            names,
+            Some(Status {
+                name: Some(name), ..
+            }),
+        ) if names.contains(name) => vec![Truth::Yes],
         // Some GPUs lack what is asked for, such as memory of their own.
-        (names, Some(Status { name: Some(name), .. }))
-            if name == "NVML_ERROR_NOT_SUPPORTED" && names.iter().any(|name| name == "NVML_SUCCESS") =>
+        (
+            names,
+            Some(Status {
+                name: Some(name), ..
+            }),
+        ) if name == "NVML_ERROR_NOT_SUPPORTED"
+            && names.iter().any(|name| name == "NVML_SUCCESS") =>
         {
-            let why = "status cannot be determined: NVML does not support the call on this GPU".to_string();
+            let why = "status cannot be determined: NVML does not support the call on this GPU"
+                .to_string();
             vec![Truth::Unobservable(Reason::Unobservable, why)]
         }
         (names, Some(Status { name, code })) => {
             let name = name.clone().unwrap_or_else(|| code.to_string());
-            vec![Truth::No(format!("status is {name}, expected {}", names.join(" or ")))]
+            vec![Truth::No(format!(
+                "status is {name}, expected {}",
+                names.join(" or ")
+            ))]
         }
     },
     needs_polling: false,
@@ -42,24 +56,37 @@ pub(super) const STATUS: FactKind = FactKind {
         let status = look.step.status.as_ref()?;
         let cell = words::status(status);
         let exact = json!({ "code": status.code, "name": status.name });
-        Some(Sight { words: format!("{cell} ({})", status.code), cell, exact })
+        Some(Sight {
+            words: format!("{cell} ({})", status.code),
+            cell,
+            exact,
+        })
     },
 };
 
 fn read(file: &mut CheckReader<'_, '_>, node: &Node) -> Vec<String> {
     let mut names = Vec::new();
     let mut all_known = true;
-    let of_lines = file.rows.iter().any(|row| matches!(row, CheckedStep::Line { .. }));
+    let of_lines = file
+        .rows
+        .iter()
+        .any(|row| matches!(row, CheckedStep::Line { .. }));
     for node in file.reader.one_or_more(node) {
         match file.reader.text(node) {
-            Some(name) if status::is_known(name) || (of_lines && can_raise(name)) => names.push(name.to_string()),
+            Some(name) if status::is_known(name) || (of_lines && can_raise(name)) => {
+                names.push(name.to_string())
+            }
             Some(name) => {
                 let help = if of_lines {
-                    Some(format!("write `{}` or the name of an exception, such as `RuntimeError`", python::OK))
+                    Some(format!(
+                        "write `{}` or the name of an exception, such as `RuntimeError`",
+                        python::OK
+                    ))
                 } else {
                     suggest(name, status::names())
                 };
-                file.reader.error(&node.place, format!("unknown status `{name}`"), help);
+                file.reader
+                    .error(&node.place, format!("unknown status `{name}`"), help);
                 all_known = false;
             }
             None => all_known = false,
@@ -71,7 +98,11 @@ fn read(file: &mut CheckReader<'_, '_>, node: &Node) -> Vec<String> {
         }
         let message = match row {
             CheckedStep::Call(call) => {
-                format!("`{}` is a call of {} and never returns this", call.name, call.library.name())
+                format!(
+                    "`{}` is a call of {} and never returns this",
+                    call.name,
+                    call.library.name()
+                )
             }
             CheckedStep::Line { .. } => "a Python line never has this status".to_string(),
         };

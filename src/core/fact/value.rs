@@ -23,15 +23,29 @@ pub(super) const VALUE: FactKind = FactKind {
     },
     matchers: |facts| facts.value.values_mut().collect(),
     sentences: |facts| {
-        facts.value.iter().map(|(name, matcher)| format!("{name} is {}", matcher.words(false))).collect()
+        facts
+            .value
+            .iter()
+            .map(|(name, matcher)| format!("{name} is {}", matcher.words(false)))
+            .collect()
     },
-    held: |facts, look, gpus| facts.value.iter().map(|(name, matcher)| held(name, matcher, look, gpus)).collect(),
+    held: |facts, look, gpus| {
+        facts
+            .value
+            .iter()
+            .map(|(name, matcher)| held(name, matcher, look, gpus))
+            .collect()
+    },
     needs_polling: false,
     told: FactColumn::WithCall,
     seen: |look, name| {
         let value = output(look.step, name?)?;
         let cell = words::value(value);
-        Some(Sight { words: format!("{} = {cell}", name?), cell, exact: json!(value) })
+        Some(Sight {
+            words: format!("{} = {cell}", name?),
+            cell,
+            exact: json!(value),
+        })
     },
 };
 
@@ -61,13 +75,20 @@ fn held(name: &str, matcher: &Matcher, look: &Look<'_>, gpus: &GpuNames<'_>) -> 
     };
     if is_hidden {
         let why = "the call is about every process on the GPU, and the worker is not known to be the only one";
-        return Truth::Unobservable(Reason::Unobservable, format!("{name} cannot be determined: {why}"));
+        return Truth::Unobservable(
+            Reason::Unobservable,
+            format!("{name} cannot be determined: {why}"),
+        );
     }
     match output(look.step, name) {
         None => Truth::Unknown(format!("the call gave no {name}")),
         Some(value) => {
             let truth = matcher.compare(name, &Datum::value(gpus, value), look, gpus);
-            if is_sum(name) { truth.of_memory() } else { truth }
+            if is_sum(name) {
+                truth.of_memory()
+            } else {
+                truth
+            }
         }
     }
 }

@@ -14,18 +14,38 @@ pub(super) const VISIBLE: FactKind = FactKind {
     read: |facts, file, node| facts.visible = GpuList::read(file, node),
     schema: || reference("gpus"),
     matchers: |_| Vec::new(),
-    sentences: |facts| facts.visible.iter().map(|gpus| format!("the process sees {}", gpus.words(", "))).collect(),
+    sentences: |facts| {
+        facts
+            .visible
+            .iter()
+            .map(|gpus| format!("the process sees {}", gpus.words(", ")))
+            .collect()
+    },
     held: |facts, look, gpus| {
-        let Some(expected) = &facts.visible else { return Vec::new() };
-        let seen = look.step.visible.clone().or_else(|| saw_no_device(look).then(Vec::new));
+        let Some(expected) = &facts.visible else {
+            return Vec::new();
+        };
+        let seen = look
+            .step
+            .visible
+            .clone()
+            .or_else(|| saw_no_device(look).then(Vec::new));
         vec![equal("visible", seen, &expected.names(gpus), gpus)]
     },
     needs_polling: false,
-    told: FactColumn::Alone { heading: "sees", brief: "sees", unasked: Unasked::Last },
+    told: FactColumn::Alone {
+        heading: "sees",
+        brief: "sees",
+        unasked: Unasked::Last,
+    },
     seen: |look, _| {
         let names = look.step.visible.as_ref()?;
         let cell = words::gpus(names);
-        Some(Sight { words: format!("sees {cell}"), cell, exact: json!(names) })
+        Some(Sight {
+            words: format!("sees {cell}"),
+            cell,
+            exact: json!(names),
+        })
     },
 };
 
@@ -34,7 +54,10 @@ pub(super) const VISIBLE: FactKind = FactKind {
 fn saw_no_device(look: &Look<'_>) -> bool {
     look.step.initialised != Some(true)
         && look.so_far().iter().any(|step| {
-            let name = step.status.as_ref().and_then(|status| status.name.as_deref());
+            let name = step
+                .status
+                .as_ref()
+                .and_then(|status| status.name.as_deref());
             name.is_some_and(|name| NO_DEVICE.contains(&name))
         })
 }

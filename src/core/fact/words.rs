@@ -10,7 +10,10 @@ use crate::text::counts::listed;
 
 /// A status as its C name, or as its number if it has no name.
 pub fn status(status: &Status) -> String {
-    status.name.clone().unwrap_or_else(|| format!("status {}", status.code))
+    status
+        .name
+        .clone()
+        .unwrap_or_else(|| format!("status {}", status.code))
 }
 
 /// A value as a word.
@@ -24,16 +27,31 @@ pub fn value(value: &Value) -> String {
 
 /// Calls and how often each was made: `cuInit, cuDeviceGet ×2`, or `none`.
 pub fn calls(made: &BTreeMap<String, u64>) -> String {
-    listed(made.iter().map(|(name, n)| if *n == 1 { name.clone() } else { format!("{name} ×{n}") }), "none")
+    listed(
+        made.iter().map(|(name, n)| {
+            if *n == 1 {
+                name.clone()
+            } else {
+                format!("{name} ×{n}")
+            }
+        }),
+        "none",
+    )
 }
 
 /// A list of GPUs: `gpu0,gpu1`, or `no GPU`.
 pub fn gpus(names: &[String]) -> String {
-    if names.is_empty() { "no GPU".to_owned() } else { names.join(",") }
+    if names.is_empty() {
+        "no GPU".to_owned()
+    } else {
+        names.join(",")
+    }
 }
 
 /// GPUs in numerical order; the map has `gpu10` before `gpu2`.
-pub fn in_order(memory: &BTreeMap<String, MemoryObservation>) -> Vec<(&String, &MemoryObservation)> {
+pub fn in_order(
+    memory: &BTreeMap<String, MemoryObservation>,
+) -> Vec<(&String, &MemoryObservation)> {
     let mut memory: Vec<_> = memory.iter().collect();
     memory.sort_by_key(|(gpu, _)| (gpu.len(), *gpu));
     memory

@@ -24,8 +24,13 @@ const ALWAYS_BYTES: u64 = 16 << 20;
 /// The first bytes cannot be read.
 pub(crate) fn unpacked(packed: impl Read + 'static) -> io::Result<Box<dyn BufRead>> {
     let read_bytes = Rc::new(Cell::new(0));
-    let mut packed =
-        BufReader::with_capacity(PIECE, CountedReader { inner: packed, read_bytes: Rc::clone(&read_bytes) });
+    let mut packed = BufReader::with_capacity(
+        PIECE,
+        CountedReader {
+            inner: packed,
+            read_bytes: Rc::clone(&read_bytes),
+        },
+    );
     let first = packed.fill_buf()?;
     if first.starts_with(&GZIP) {
         return Ok(bounded(MultiGzDecoder::new(packed), read_bytes));
@@ -33,13 +38,27 @@ pub(crate) fn unpacked(packed: impl Read + 'static) -> io::Result<Box<dyn BufRea
     if first.starts_with(&ZSTD) {
         let mut decoder = FrameDecoder::new();
         decoder.set_max_window_size(MOST_WINDOW_BYTES);
-        return Ok(bounded(Zstd { packed, decoder, is_open: false }, read_bytes));
+        return Ok(bounded(
+            Zstd {
+                packed,
+                decoder,
+                is_open: false,
+            },
+            read_bytes,
+        ));
     }
     Ok(Box::new(packed))
 }
 
 fn bounded(text: impl Read + 'static, packed_bytes: Rc<Cell<u64>>) -> Box<dyn BufRead> {
-    Box::new(BufReader::with_capacity(PIECE, Bounded { text, packed_bytes, text_bytes: 0 }))
+    Box::new(BufReader::with_capacity(
+        PIECE,
+        Bounded {
+            text,
+            packed_bytes,
+            text_bytes: 0,
+        },
+    ))
 }
 
 struct CountedReader<R> {
@@ -95,7 +114,9 @@ impl<R: Read> Read for Zstd<R> {
                 if self.packed.fill_buf()?.is_empty() || out.is_empty() {
                     return Ok(0);
                 }
-                self.decoder.reset(&mut self.packed).map_err(|error| of_zstd(&mut self.packed, error))?;
+                self.decoder
+                    .reset(&mut self.packed)
+                    .map_err(|error| of_zstd(&mut self.packed, error))?;
                 self.is_open = true;
             }
             let strategy = BlockDecodingStrategy::UptoBytes(PIECE);
@@ -110,7 +131,11 @@ impl<R: Read> Read for Zstd<R> {
 /// The decoder's error; if no input is left, the file is truncated.
 fn of_zstd<R: Read>(packed: &mut BufReader<R>, error: impl std::fmt::Display) -> io::Error {
     let is_at_its_end = packed.fill_buf().is_ok_and(<[u8]>::is_empty);
-    let kind = if is_at_its_end { io::ErrorKind::UnexpectedEof } else { io::ErrorKind::InvalidData };
+    let kind = if is_at_its_end {
+        io::ErrorKind::UnexpectedEof
+    } else {
+        io::ErrorKind::InvalidData
+    };
     io::Error::new(kind, format!("it cannot be unpacked: {error}"))
 }
 
@@ -147,20 +172,31 @@ pub(crate) mod tests {
         assert!(read(Vec::new()).unwrap().is_empty());
         // Compressed files that were appended to one another.
         for pack in [gzip, zstd] {
-            assert_eq!(read([pack(b"one "), pack(b"two")].concat()).unwrap(), b"one two");
+            assert_eq!(
+                read([pack(b"one "), pack(b"two")].concat()).unwrap(),
+                b"one two"
+            );
         }
     }
 
     #[test]
     fn a_file_that_is_cut_short_is_told_from_one_that_is_wrong() {
-        let text: Vec<u8> = (0..50_000_u64).flat_map(|at| (at * at).to_le_bytes()).collect();
+        let text: Vec<u8> = (0..50_000_u64)
+            .flat_map(|at| (at * at).to_le_bytes())
+            .collect();
         for pack in [gzip, zstd] {
             let mut packed = pack(&text);
             packed.truncate(packed.len() / 2);
-            assert_eq!(read(packed).unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
+            assert_eq!(
+                read(packed).unwrap_err().kind(),
+                io::ErrorKind::UnexpectedEof
+            );
         }
         let wrong = [&ZSTD[..], &[0xff; 64]].concat();
-        assert_ne!(read(wrong).unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
+        assert_ne!(
+            read(wrong).unwrap_err().kind(),
+            io::ErrorKind::UnexpectedEof
+        );
     }
 
     #[test]
@@ -169,8 +205,17 @@ pub(crate) mod tests {
         assert!(bomb.len() < 64 << 10, "{} bytes", bomb.len());
         let error = read(bomb).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::InvalidData);
-        assert!(error.to_string().contains("more than 16 MiB and 500 times its size"), "{error}");
-        assert_eq!(read(gzip(&vec![b'x'; 12 << 20])).unwrap().len(), 12 << 20, "a little may be anything");
+        assert!(
+            error
+                .to_string()
+                .contains("more than 16 MiB and 500 times its size"),
+            "{error}"
+        );
+        assert_eq!(
+            read(gzip(&vec![b'x'; 12 << 20])).unwrap().len(),
+            12 << 20,
+            "a little may be anything"
+        );
     }
 
     #[test]

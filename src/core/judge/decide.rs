@@ -23,8 +23,17 @@ pub(super) struct Decision {
 fn inconclusive(reason: Reason, detail: String) -> Decision {
     // The harness itself causes these two, whatever the scenario is.
     let ours = matches!(reason, Reason::Protocol | Reason::System);
-    let kind = if ours { Kind::HarnessError } else { Kind::Inconclusive };
-    Decision { kind, reason: Some(reason), detail, rate: None }
+    let kind = if ours {
+        Kind::HarnessError
+    } else {
+        Kind::Inconclusive
+    };
+    Decision {
+        kind,
+        reason: Some(reason),
+        detail,
+        rate: None,
+    }
 }
 
 pub(super) fn decide(plan: &Plan, seen: &[JudgedCase], facts: &Facts) -> Decision {
@@ -38,13 +47,20 @@ pub(super) fn decide(plan: &Plan, seen: &[JudgedCase], facts: &Facts) -> Decisio
         Ok(counted) => counted,
         Err((reason, words)) => return inconclusive(reason, format!("trap: {words}")),
     };
-    let control = match find(seen, "control").map(|control| effect(plan, control, facts)).transpose() {
+    let control = match find(seen, "control")
+        .map(|control| effect(plan, control, facts))
+        .transpose()
+    {
         Ok(counted) => counted,
         Err((reason, words)) => return inconclusive(reason, format!("control: {words}")),
     };
     if let Some(control) = &control {
         if control.shown > 0 {
-            let detail = format!("{} and {}", trap.words("traps"), control.words("controls show the effect"));
+            let detail = format!(
+                "{} and {}",
+                trap.words("traps"),
+                control.words("controls show the effect")
+            );
             return inconclusive(Reason::ControlShowsEffect, detail);
         }
         // The fact that distinguishes control and trap could not be judged in the control.
@@ -60,13 +76,22 @@ pub(super) fn decide(plan: &Plan, seen: &[JudgedCase], facts: &Facts) -> Decisio
 /// The decision if no control shows the effect.
 fn separated(plan: &Plan, trap: &EffectCount, control: Option<&EffectCount>) -> Decision {
     let numbers = numbers(trap, control);
-    let rate = (plan.nondeterministic && trap.shown > 0).then_some(Rate { shown: trap.shown, of: trap.of });
+    let rate = (plan.nondeterministic && trap.shown > 0).then_some(Rate {
+        shown: trap.shown,
+        of: trap.of,
+    });
     if trap.shown > 0 && trap.shown < trap.of && !plan.nondeterministic {
-        return inconclusive(Reason::Intermittent, format!("{}/{}: {numbers}", trap.shown, trap.of));
+        return inconclusive(
+            Reason::Intermittent,
+            format!("{}/{}: {numbers}", trap.shown, trap.of),
+        );
     }
     let strength = match control {
         _ if trap.shown == 0 => {
-            format!("at 95 % confidence it shows in at most {} of attempts", percent(upper_bound(trap.of)))
+            format!(
+                "at 95 % confidence it shows in at most {} of attempts",
+                percent(upper_bound(trap.of))
+            )
         }
         _ if trap.shown < trap.of => {
             let rate = percent(trap.shown as f64 / trap.of as f64);
@@ -78,8 +103,17 @@ fn separated(plan: &Plan, trap: &EffectCount, control: Option<&EffectCount>) -> 
             format!("chance alone would split them so cleanly with p = {p}")
         }
     };
-    let kind = if trap.shown == 0 { Kind::NotReproduced } else { Kind::Reproduced };
-    Decision { kind, reason: None, detail: format!("{numbers}; {strength}"), rate }
+    let kind = if trap.shown == 0 {
+        Kind::NotReproduced
+    } else {
+        Kind::Reproduced
+    };
+    Decision {
+        kind,
+        reason: None,
+        detail: format!("{numbers}; {strength}"),
+        rate,
+    }
 }
 
 fn find<'s, 'p>(seen: &'s [JudgedCase<'p>], name: &str) -> Option<&'s JudgedCase<'p>> {
@@ -103,7 +137,11 @@ impl EffectCount {
 
 fn numbers(trap: &EffectCount, control: Option<&EffectCount>) -> String {
     let numbers = match control {
-        Some(control) => format!("{} and {}", trap.words("traps"), control.words("controls show the effect")),
+        Some(control) => format!(
+            "{} and {}",
+            trap.words("traps"),
+            control.words("controls show the effect")
+        ),
         None => trap.words("traps show the effect"),
     };
     match &trap.hidden {
@@ -117,9 +155,19 @@ fn numbers(trap: &EffectCount, control: Option<&EffectCount>) -> String {
 /// A trap counts if every fact that can be judged holds, because those facts distinguish it from the control. A
 /// control does not count on the same grounds.
 fn effect(plan: &Plan, seen: &JudgedCase, facts: &Facts) -> Result<EffectCount, (Reason, String)> {
-    let mut count = EffectCount { shown: 0, of: seen.valid.len(), hidden: None };
+    let mut count = EffectCount {
+        shown: 0,
+        of: seen.valid.len(),
+        hidden: None,
+    };
     for shown in &seen.valid {
-        match shows_polled(&plan.effect, &shown.observation, shown.peaks_seen, plan, facts) {
+        match shows_polled(
+            &plan.effect,
+            &shown.observation,
+            shown.peaks_seen,
+            plan,
+            facts,
+        ) {
             Shows::Yes => count.shown += 1,
             Shows::No(_) => {}
             Shows::Partly(reason, words) => {
@@ -136,29 +184,49 @@ fn effect(plan: &Plan, seen: &JudgedCase, facts: &Facts) -> Result<EffectCount, 
 /// The decision if too few attempts of some case count. The reason is the most frequent one.
 fn too_few(plan: &Plan, seen: &[JudgedCase]) -> Option<Decision> {
     let repeat = usize::try_from(plan.repeat).unwrap_or(usize::MAX);
-    let lacking: Vec<&JudgedCase> = seen.iter().filter(|seen| seen.valid.len() < repeat).collect();
+    let lacking: Vec<&JudgedCase> = seen
+        .iter()
+        .filter(|seen| seen.valid.len() < repeat)
+        .collect();
     let words: Vec<String> = lacking
         .iter()
         .map(|seen| {
             let made = seen.valid.len() + seen.invalid.len();
-            format!("{}: {} of {made} attempts count, {repeat} are needed", seen.case.name, seen.valid.len())
+            format!(
+                "{}: {} of {made} attempts count, {repeat} are needed",
+                seen.case.name,
+                seen.valid.len()
+            )
         })
         .collect();
     if words.is_empty() {
         return None;
     }
-    let reasons: Vec<&Invalidation> = lacking.iter().flat_map(|seen| &seen.invalid).flatten().collect();
+    let reasons: Vec<&Invalidation> = lacking
+        .iter()
+        .flat_map(|seen| &seen.invalid)
+        .flatten()
+        .collect();
     let times = tally(reasons.iter().map(|invalid| invalid.reason));
     // Of equally frequent reasons the first; `max_by_key` would take the last.
     let most = times.iter().map(|(_, times)| *times).max().unwrap_or(0);
     let words = words.join("; ");
-    Some(match reasons.iter().find(|invalid| times.contains(&(invalid.reason, most))) {
-        Some(invalid) => {
-            let detail = format!("{words} ({} {most} times: {})", invalid.reason.name(), invalid.detail);
-            inconclusive(invalid.reason, detail)
-        }
-        None => inconclusive(Reason::TooFewAttempts, words),
-    })
+    Some(
+        match reasons
+            .iter()
+            .find(|invalid| times.contains(&(invalid.reason, most)))
+        {
+            Some(invalid) => {
+                let detail = format!(
+                    "{words} ({} {most} times: {})",
+                    invalid.reason.name(),
+                    invalid.detail
+                );
+                inconclusive(invalid.reason, detail)
+            }
+            None => inconclusive(Reason::TooFewAttempts, words),
+        },
+    )
 }
 
 /// The decision if the run ended before as many attempts were made as a verdict needs. Fewer are enough if the user or
@@ -166,7 +234,10 @@ fn too_few(plan: &Plan, seen: &[JudgedCase]) -> Option<Decision> {
 fn cut_off(plan: &Plan) -> Option<Decision> {
     let planned = plan.planned?;
     (plan.repeat < planned.min(FEWEST)).then(|| {
-        let detail = format!("{} of {planned} planned attempts of each case were made", plan.repeat);
+        let detail = format!(
+            "{} of {planned} planned attempts of each case were made",
+            plan.repeat
+        );
         inconclusive(Reason::Interrupted, detail)
     })
 }

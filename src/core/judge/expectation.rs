@@ -21,7 +21,12 @@ pub(super) struct ExpectationResult {
 }
 
 /// Compares what was found with what the file says for this machine.
-pub(super) fn compare(plan: &Plan, seen: &[JudgedCase], kind: Kind, facts: &Facts) -> ExpectationResult {
+pub(super) fn compare(
+    plan: &Plan,
+    seen: &[JudgedCase],
+    kind: Kind,
+    facts: &Facts,
+) -> ExpectationResult {
     let mut comparison = ExpectationResult {
         met: ExpectationMet::NoExpectation,
         unexpected: Vec::new(),
@@ -31,10 +36,17 @@ pub(super) fn compare(plan: &Plan, seen: &[JudgedCase], kind: Kind, facts: &Fact
     if !kind.is_conclusive() {
         return comparison;
     }
-    let expectation = plan.expect.iter().find(|expectation| matches(&expectation.when, facts, &plan.parameters));
-    if let Some(expectation) = expectation.filter(|expectation| expectation.verdict.kind() != kind) {
+    let expectation = plan
+        .expect
+        .iter()
+        .find(|expectation| matches(&expectation.when, facts, &plan.parameters));
+    if let Some(expectation) = expectation.filter(|expectation| expectation.verdict.kind() != kind)
+    {
         let (found, expected) = (kind.name(), expectation.verdict.kind().name());
-        comparison.unexpected.push(format!("the verdict is {found}, expected {expected}: {}", expectation.because));
+        comparison.unexpected.push(format!(
+            "the verdict is {found}, expected {expected}: {}",
+            expectation.because
+        ));
     }
     let mut any = expectation.is_some();
     for case in seen {
@@ -52,11 +64,23 @@ pub(super) fn compare(plan: &Plan, seen: &[JudgedCase], kind: Kind, facts: &Fact
 
 /// Compares one check of a case with every attempt that counts. Returns whether it could be judged in any of them. A
 /// fact that could not be read is a failure too: the file says that every attempt must show it.
-fn checked(plan: &Plan, seen: &JudgedCase, check: &Check, facts: &Facts, comparison: &mut ExpectationResult) -> bool {
+fn checked(
+    plan: &Plan,
+    seen: &JudgedCase,
+    check: &Check,
+    facts: &Facts,
+    comparison: &mut ExpectationResult,
+) -> bool {
     let (mut failed, mut hidden) = (Vec::new(), Vec::new());
     let (mut held, mut of_memory) = (0, true);
     for shown in &seen.valid {
-        match shows_polled(std::slice::from_ref(check), &shown.observation, shown.peaks_seen, plan, facts) {
+        match shows_polled(
+            std::slice::from_ref(check),
+            &shown.observation,
+            shown.peaks_seen,
+            plan,
+            facts,
+        ) {
             Shows::Yes => held += 1,
             Shows::Partly(_, words) => {
                 held += 1;
@@ -76,9 +100,14 @@ fn checked(plan: &Plan, seen: &JudgedCase, check: &Check, facts: &Facts, compari
     let attempts = seen.valid.len();
     let failures: Vec<String> = sentences(failed, &seen.case.name, attempts).collect();
     let is_judged = held > 0 || !failures.is_empty();
-    comparison.unobservable.extend(sentences(hidden, &seen.case.name, attempts));
+    comparison
+        .unobservable
+        .extend(sentences(hidden, &seen.case.name, attempts));
     if held > 0 && of_memory && !plan.nondeterministic {
-        comparison.disagreement = comparison.disagreement.take().or_else(|| failures.into_iter().next());
+        comparison.disagreement = comparison
+            .disagreement
+            .take()
+            .or_else(|| failures.into_iter().next());
     } else {
         comparison.unexpected.extend(failures);
     }
@@ -87,5 +116,7 @@ fn checked(plan: &Plan, seen: &JudgedCase, check: &Check, facts: &Facts, compari
 
 /// Each failure once, with the number of attempts.
 fn sentences(failures: Vec<String>, case: &str, of: usize) -> impl Iterator<Item = String> {
-    tally(failures).into_iter().map(move |(words, count)| format!("{case}: {words} ({count} of {of} attempts)"))
+    tally(failures)
+        .into_iter()
+        .map(move |(words, count)| format!("{case}: {words} ({count} of {of} attempts)"))
 }

@@ -27,7 +27,12 @@ pub struct Facts {
 
 impl Facts {
     /// The facts of a machine for one plan.
-    pub fn new(machine: &Machine, libcudart: Option<&Runtime>, plan: &Plan, provenance: Provenance) -> Facts {
+    pub fn new(
+        machine: &Machine,
+        libcudart: Option<&Runtime>,
+        plan: &Plan,
+        provenance: Provenance,
+    ) -> Facts {
         let first = plan.gpus.first();
         let first = machine.gpus.iter().find(|gpu| first == Some(&gpu.uuid));
         Facts {
@@ -47,10 +52,22 @@ pub fn matches(when: &When, facts: &Facts, parameters: &BTreeMap<String, Scalar>
     let gpus = facts.gpus.len().to_string();
     within(when.driver.as_ref(), facts.driver_version.as_deref())
         && within(when.libcudart.as_ref(), facts.libcudart.as_deref())
-        && within(when.compute_capability.as_ref(), facts.compute_capability.as_deref())
+        && within(
+            when.compute_capability.as_ref(),
+            facts.compute_capability.as_deref(),
+        )
         && within(when.gpus.as_ref(), Some(&gpus))
-        && when.parameters.iter().all(|(name, values)| parameters.get(name).is_some_and(|value| values.contains(value)))
-        && when.packages.iter().all(|text| facts.python.as_ref().is_some_and(|python| lacks(text, python).is_none()))
+        && when.parameters.iter().all(|(name, values)| {
+            parameters
+                .get(name)
+                .is_some_and(|value| values.contains(value))
+        })
+        && when.packages.iter().all(|text| {
+            facts
+                .python
+                .as_ref()
+                .is_some_and(|python| lacks(text, python).is_none())
+        })
 }
 
 fn within(range: Option<&Range>, value: Option<&str>) -> bool {
@@ -75,40 +92,92 @@ mod tests {
     fn every_condition_that_is_given_must_hold() {
         for (when, holds) in [
             (When::default(), true),
-            (When { driver: range(">= 525"), gpus: range("= 2"), ..When::default() }, true),
-            (When { driver: range(">= 525"), gpus: range("> 2"), ..When::default() }, false),
-            (When { compute_capability: range(">= 9.0"), ..When::default() }, true),
+            (
+                When {
+                    driver: range(">= 525"),
+                    gpus: range("= 2"),
+                    ..When::default()
+                },
+                true,
+            ),
+            (
+                When {
+                    driver: range(">= 525"),
+                    gpus: range("> 2"),
+                    ..When::default()
+                },
+                false,
+            ),
+            (
+                When {
+                    compute_capability: range(">= 9.0"),
+                    ..When::default()
+                },
+                true,
+            ),
         ] {
-            assert_eq!(matches(&when, &facts(), &BTreeMap::new()), holds, "{when:?}");
+            assert_eq!(
+                matches(&when, &facts(), &BTreeMap::new()),
+                holds,
+                "{when:?}"
+            );
         }
     }
 
     #[test]
     fn a_fact_that_is_not_known_fulfils_no_condition() {
-        let when = When { libcudart: range(">= 1.0"), ..When::default() };
+        let when = When {
+            libcudart: range(">= 1.0"),
+            ..When::default()
+        };
         assert!(!matches(&when, &facts(), &BTreeMap::new()));
-        let known = Facts { libcudart: Some("13.0".into()), ..facts() };
+        let known = Facts {
+            libcudart: Some("13.0".into()),
+            ..facts()
+        };
         assert!(matches(&when, &known, &BTreeMap::new()));
     }
 
     #[test]
     fn a_parameter_must_have_one_of_the_values() {
-        let when =
-            When { parameters: [("mask".into(), vec![Scalar::Int(0), Scalar::Int(1)])].into(), ..When::default() };
+        let when = When {
+            parameters: [("mask".into(), vec![Scalar::Int(0), Scalar::Int(1)])].into(),
+            ..When::default()
+        };
         for (value, holds) in [(1, true), (2, false)] {
-            assert_eq!(matches(&when, &facts(), &[("mask".to_string(), Scalar::Int(value))].into()), holds);
+            assert_eq!(
+                matches(
+                    &when,
+                    &facts(),
+                    &[("mask".to_string(), Scalar::Int(value))].into()
+                ),
+                holds
+            );
         }
         assert!(!matches(&when, &facts(), &BTreeMap::new()));
     }
 
     #[test]
     fn packages_are_those_of_the_interpreter() {
-        let when = When { packages: vec!["torch >= 2.11".into()], ..When::default() };
+        let when = When {
+            packages: vec!["torch >= 2.11".into()],
+            ..When::default()
+        };
         for (version, holds) in [("2.11.0+cu130", true), ("2.12.1", true), ("2.10.0", false)] {
             let packages = [("torch".to_string(), Some(version.to_string()))].into();
-            let python = Some(Interpreter { packages, ..Interpreter::default() });
-            assert_eq!(matches(&when, &Facts { python, ..facts() }, &BTreeMap::new()), holds, "{version}");
+            let python = Some(Interpreter {
+                packages,
+                ..Interpreter::default()
+            });
+            assert_eq!(
+                matches(&when, &Facts { python, ..facts() }, &BTreeMap::new()),
+                holds,
+                "{version}"
+            );
         }
-        assert!(!matches(&when, &facts(), &BTreeMap::new()), "without an interpreter");
+        assert!(
+            !matches(&when, &facts(), &BTreeMap::new()),
+            "without an interpreter"
+        );
     }
 }

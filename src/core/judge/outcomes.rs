@@ -25,10 +25,18 @@ pub(super) struct ValidAttempt {
 
 /// Computes, for every case of the plan in its order, why attempts do not count, the outcomes, and the outcome of
 /// each attempt. A case that never began has no attempts.
-pub(super) fn recompute<'a>(plan: &'a Plan, cases: &mut [CaseReport], scene: &Scene) -> Vec<JudgedCase<'a>> {
+pub(super) fn recompute<'a>(
+    plan: &'a Plan,
+    cases: &mut [CaseReport],
+    scene: &Scene,
+) -> Vec<JudgedCase<'a>> {
     let mut all = Vec::new();
     for case in &plan.cases {
-        let mut seen = JudgedCase { case, valid: Vec::new(), invalid: Vec::new() };
+        let mut seen = JudgedCase {
+            case,
+            valid: Vec::new(),
+            invalid: Vec::new(),
+        };
         for report in cases.iter_mut().filter(|report| report.name == case.name) {
             report.outcomes.clear();
             for attempt in &mut report.attempts {
@@ -54,18 +62,32 @@ fn count(plan: &Plan, seen: &mut JudgedCase, report: &mut CaseReport, scene: &Sc
     }
     mark_wavering(&mut observed);
     for (place, observation) in observed {
-        let Some(attempt) = report.attempts.get(place) else { continue };
+        let Some(attempt) = report.attempts.get(place) else {
+            continue;
+        };
         let key = observation.outcome();
         match groups.iter_mut().find(|group| group.key == key) {
             Some(group) => group.attempts.push(place),
-            None => groups.push(SameOutcome { key, first: observation.clone(), attempts: vec![place] }),
+            None => groups.push(SameOutcome {
+                key,
+                first: observation.clone(),
+                attempts: vec![place],
+            }),
         }
-        seen.valid.push(ValidAttempt { observation, peaks_seen: peaks_seen(attempt) });
+        seen.valid.push(ValidAttempt {
+            observation,
+            peaks_seen: peaks_seen(attempt),
+        });
     }
     // A stable sort: of outcomes seen equally often, the one seen first stays first.
     groups.sort_by_key(|group| std::cmp::Reverse(group.attempts.len()));
     for (number, group) in groups.into_iter().enumerate() {
-        for (_, attempt) in report.attempts.iter_mut().enumerate().filter(|(place, _)| group.attempts.contains(place)) {
+        for (_, attempt) in report
+            .attempts
+            .iter_mut()
+            .enumerate()
+            .filter(|(place, _)| group.attempts.contains(place))
+        {
             attempt.judged.outcome = Some(number);
         }
         let count = u32::try_from(group.attempts.len()).unwrap_or(u32::MAX);
@@ -77,16 +99,29 @@ fn count(plan: &Plan, seen: &mut JudgedCase, report: &mut CaseReport, scene: &Sc
 /// of the attempts, a co-tenant that no list shows may have taken the footprint, or given it back.
 fn mark_wavering(observed: &mut [(usize, Observation)]) {
     let mut classes: BTreeMap<(String, String), BTreeSet<Class>> = BTreeMap::new();
-    for step in observed.iter().flat_map(|(_, observation)| &observation.steps) {
+    for step in observed
+        .iter()
+        .flat_map(|(_, observation)| &observation.steps)
+    {
         for (gpu, memory) in &step.memory {
             let footprint = memory.class.filter(|class| *class <= Class::Init);
-            classes.entry((gpu.clone(), step.label.clone())).or_default().extend(footprint);
+            classes
+                .entry((gpu.clone(), step.label.clone()))
+                .or_default()
+                .extend(footprint);
         }
     }
-    let wavering: BTreeSet<String> =
-        classes.into_iter().filter(|(_, seen)| seen.len() > 1).map(|((gpu, _), _)| gpu).collect();
+    let wavering: BTreeSet<String> = classes
+        .into_iter()
+        .filter(|(_, seen)| seen.len() > 1)
+        .map(|((gpu, _), _)| gpu)
+        .collect();
     for (_, observation) in observed {
-        for (gpu, memory) in observation.steps.iter_mut().flat_map(|step| &mut step.memory) {
+        for (gpu, memory) in observation
+            .steps
+            .iter_mut()
+            .flat_map(|step| &mut step.memory)
+        {
             if wavering.contains(gpu) && memory.hidden != Some(Hidden::Uncalibrated) {
                 memory.hidden = Some(Hidden::Wavering);
             }
@@ -101,5 +136,9 @@ struct SameOutcome {
 }
 
 fn peaks_seen(attempt: &Attempt) -> bool {
-    attempt.recording.polling.as_ref().is_some_and(|run| !run.truncated)
+    attempt
+        .recording
+        .polling
+        .as_ref()
+        .is_some_and(|run| !run.truncated)
 }

@@ -13,8 +13,15 @@ use crate::verdict::{ExpectationMet, Reason, Verdict};
 /// all of them stay in the report.
 pub fn additional_attempts(plan: &Plan, cases: &[CaseReport]) -> Vec<usize> {
     let repeat = usize::try_from(plan.repeat).unwrap_or(usize::MAX);
-    let attempts: Vec<&[Attempt]> = plan.cases.iter().map(|case| attempts_of(cases, &case.name)).collect();
-    let extra: usize = attempts.iter().map(|made| made.len().saturating_sub(repeat)).sum();
+    let attempts: Vec<&[Attempt]> = plan
+        .cases
+        .iter()
+        .map(|case| attempts_of(cases, &case.name))
+        .collect();
+    let extra: usize = attempts
+        .iter()
+        .map(|made| made.len().saturating_sub(repeat))
+        .sum();
     let mut budget = repeat.saturating_mul(2).saturating_sub(extra);
     let mut missing: Vec<usize> = attempts.iter().map(|made| missing(made, repeat)).collect();
     let mut again = Vec::new();
@@ -33,22 +40,36 @@ pub fn additional_attempts(plan: &Plan, cases: &[CaseReport]) -> Vec<usize> {
 
 /// The attempts that were made of a case so far.
 pub(super) fn attempts_of<'c>(cases: &'c [CaseReport], name: &str) -> &'c [Attempt] {
-    cases.iter().find(|case| case.name == name).map_or(&[], |case| &case.attempts)
+    cases
+        .iter()
+        .find(|case| case.name == name)
+        .map_or(&[], |case| &case.attempts)
 }
 
 /// How many valid attempts a case lacks because of contamination.
 fn missing(attempts: &[Attempt], repeat: usize) -> usize {
     let contaminated = attempts.iter().filter(|attempt| {
-        attempt.judged.invalid.iter().any(|it| matches!(it.reason, Reason::Contaminated | Reason::Residue))
+        attempt
+            .judged
+            .invalid
+            .iter()
+            .any(|it| matches!(it.reason, Reason::Contaminated | Reason::Residue))
     });
     // Attempts that were lost for another reason, or never made, are not replaced.
-    attempts.len().min(repeat).saturating_sub(attempts.len() - contaminated.count())
+    attempts
+        .len()
+        .min(repeat)
+        .saturating_sub(attempts.len() - contaminated.count())
 }
 
 /// How many attempts of each case an unexpected verdict still lacks. All attempts stay in the report, so more of them
 /// can show that attempts disagree, but cannot turn an unexpected verdict into an expected one.
 pub fn confirming_attempts(plan: &Plan, verdict: &Verdict) -> u32 {
-    if verdict.expectation == ExpectationMet::Unexpected { FEWEST.saturating_sub(plan.repeat) } else { 0 }
+    if verdict.expectation == ExpectationMet::Unexpected {
+        FEWEST.saturating_sub(plan.repeat)
+    } else {
+        0
+    }
 }
 
 #[cfg(test)]
@@ -74,8 +95,13 @@ mod tests {
             'h' => Some(Reason::Hang),
             _ => None,
         };
-        attempt.judged.invalid =
-            reason.map(|reason| Invalidation { reason, detail: String::new() }).into_iter().collect();
+        attempt.judged.invalid = reason
+            .map(|reason| Invalidation {
+                reason,
+                detail: String::new(),
+            })
+            .into_iter()
+            .collect();
         attempt
     }
 
@@ -101,7 +127,11 @@ mod tests {
         let (mut trap, mut control) = ("ccccc".to_string(), "ccccc".to_string());
         for _ in 0..100 {
             for place in again(&trap, &control) {
-                if place == 0 { trap.push('c') } else { control.push('c') }
+                if place == 0 {
+                    trap.push('c')
+                } else {
+                    control.push('c')
+                }
             }
         }
         assert_eq!(trap.len() + control.len(), 20);

@@ -53,16 +53,27 @@ pub(super) fn shows_polled(
     if applicable.is_empty() {
         return Shows::Unknown("no check applies to this machine".to_string());
     }
-    let gpus = GpuNames { plan: &plan.gpus, machine: &facts.gpus };
-    let unseen = applicable.iter().find(|check| !polled && check.facts.needs_polling());
+    let gpus = GpuNames {
+        plan: &plan.gpus,
+        machine: &facts.gpus,
+    };
+    let unseen = applicable
+        .iter()
+        .find(|check| !polled && check.facts.needs_polling());
     let mut unknown = unseen.map(|check| placed(check, "memory was not read during the call"));
     let (mut failed, mut hidden, mut any) = (Vec::new(), None, false);
     for check in applicable {
         for held in held(check, observation, &gpus, polled) {
             match held {
                 Truth::Yes => any = true,
-                Truth::No(words) => failed.push(Failed { words: placed(check, &words), of_memory: false }),
-                Truth::NoOfMemory(words) => failed.push(Failed { words: placed(check, &words), of_memory: true }),
+                Truth::No(words) => failed.push(Failed {
+                    words: placed(check, &words),
+                    of_memory: false,
+                }),
+                Truth::NoOfMemory(words) => failed.push(Failed {
+                    words: placed(check, &words),
+                    of_memory: true,
+                }),
                 Truth::Unknown(words) => unknown = unknown.or_else(|| Some(placed(check, &words))),
                 Truth::Unobservable(reason, words) => {
                     hidden = hidden.or_else(|| Some((reason, placed(check, &words))));
@@ -80,20 +91,37 @@ pub(super) fn shows_polled(
 }
 
 /// The checks whose `when` holds.
-pub(super) fn applicable<'a>(checks: &'a [Check], plan: &'a Plan, facts: &'a Facts) -> impl Iterator<Item = &'a Check> {
-    checks.iter().filter(|check| matches(&check.when, facts, &plan.parameters))
+pub(super) fn applicable<'a>(
+    checks: &'a [Check],
+    plan: &'a Plan,
+    facts: &'a Facts,
+) -> impl Iterator<Item = &'a Check> {
+    checks
+        .iter()
+        .filter(|check| matches(&check.when, facts, &plan.parameters))
 }
 
 fn placed(check: &Check, words: &str) -> String {
-    if check.at.is_empty() { words.to_string() } else { format!("at {}: {words}", check.at) }
+    if check.at.is_empty() {
+        words.to_string()
+    } else {
+        format!("at {}: {words}", check.at)
+    }
 }
 
 fn held(check: &Check, observation: &Observation, gpus: &GpuNames<'_>, polled: bool) -> Vec<Truth> {
-    let mut held: Vec<Truth> = check.facts.exit.iter().map(|exit| exit.held(&observation.end)).collect();
+    let mut held: Vec<Truth> = check
+        .facts
+        .exit
+        .iter()
+        .map(|exit| exit.held(&observation.end))
+        .collect();
     match Look::at(observation, &check.at) {
         _ if check.at.is_empty() => {}
         None => held.push(Truth::Unknown("the step was not reached".to_string())),
-        Some(look) if !look.step.returned => held.push(Truth::Unknown("the call did not return".to_string())),
+        Some(look) if !look.step.returned => {
+            held.push(Truth::Unknown("the call did not return".to_string()))
+        }
         Some(look) => held.extend(check.facts.held(&look, gpus, polled)),
     }
     held

@@ -5,12 +5,18 @@
 pub(super) fn separation(traps: usize, controls: usize) -> f64 {
     let (small, all) = (traps.min(controls), traps.saturating_add(controls));
     // C(n, k) as a product of k fractions. Inverting each factor avoids an overflow.
-    (0..small).map(|i| (small - i) as f64 / all.saturating_sub(i) as f64).product()
+    (0..small)
+        .map(|i| (small - i) as f64 / all.saturating_sub(i) as f64)
+        .product()
 }
 
 /// The largest rate that is compatible with `none of n`, at 95 % confidence.
 pub(super) fn upper_bound(n: usize) -> f64 {
-    if n == 0 { 1.0 } else { 1.0 - 0.05f64.powf(1.0 / n as f64) }
+    if n == 0 {
+        1.0
+    } else {
+        1.0 - 0.05f64.powf(1.0 / n as f64)
+    }
 }
 
 /// A probability as a percentage; never rounded to 0.

@@ -19,7 +19,9 @@ pub struct Today {
 impl Today {
     /// Whether another case is the trap or the control today.
     pub fn compares_others(&self) -> bool {
-        self.names.iter().any(|(then, today)| then != today && ["trap", "control"].contains(&today.as_str()))
+        self.names
+            .iter()
+            .any(|(then, today)| then != today && ["trap", "control"].contains(&today.as_str()))
     }
 
     /// Gives measured cases their names of today.
@@ -39,7 +41,9 @@ pub fn plan_as_today(report: &mut Report, scenarios: &[Scenario]) -> Vec<String>
         .scenarios
         .iter()
         .map(|measured| {
-            let scenario = scenarios.iter().find(|scenario| scenario.name == measured.scenario)?;
+            let scenario = scenarios
+                .iter()
+                .find(|scenario| scenario.name == measured.scenario)?;
             Some((scenario, planned_today(scenario, report, measured)?))
         })
         .collect();
@@ -62,13 +66,26 @@ pub fn plan_as_today(report: &mut Report, scenarios: &[Scenario]) -> Vec<String>
 /// The plan that today's file makes for the machine of a report, if it makes the calls that were measured. A file
 /// whose calls changed needs a new measurement. The file decides which case is the trap and which the control, as it
 /// decides about the effect. A case that was added to the file later was not measured, so the plan leaves it out.
-pub fn planned_today(scenario: &Scenario, report: &Report, measured: &ScenarioReport) -> Option<Today> {
+pub fn planned_today(
+    scenario: &Scenario,
+    report: &Report,
+    measured: &ScenarioReport,
+) -> Option<Today> {
     let then = measured.plan.as_ref()?;
     let libcudart = measured.libcudart.as_ref();
-    let mut plan = plan::again(scenario, &measured.name, &report.machine, libcudart, Some(then))?;
-    plan.planned = then.planned.or_else(|| planned_then(scenario, report, then));
+    let mut plan = plan::again(
+        scenario,
+        &measured.name,
+        &report.machine,
+        libcudart,
+        Some(then),
+    )?;
+    plan.planned = then
+        .planned
+        .or_else(|| planned_then(scenario, report, then));
     let names = same_calls(&then.cases, &plan.cases)?;
-    plan.cases.retain(|case| names.values().any(|name| *name == case.name));
+    plan.cases
+        .retain(|case| names.values().any(|name| *name == case.name));
     (plan.gpus == then.gpus).then_some(Today { plan, names })
 }
 
@@ -79,8 +96,14 @@ pub fn planned_today(scenario: &Scenario, report: &Report, measured: &ScenarioRe
 /// unexpected got more for that.
 fn planned_then(scenario: &Scenario, report: &Report, then: &Plan) -> Option<u32> {
     report.run.interrupted.as_ref()?;
-    let as_planned = report.scenarios.iter().filter(|part| part.verdict.expectation != ExpectationMet::Unexpected);
-    let most = as_planned.filter_map(|part| part.plan.as_ref()).map(|plan| plan.repeat).max()?;
+    let as_planned = report
+        .scenarios
+        .iter()
+        .filter(|part| part.verdict.expectation != ExpectationMet::Unexpected);
+    let most = as_planned
+        .filter_map(|part| part.plan.as_ref())
+        .map(|plan| plan.repeat)
+        .max()?;
     Some(most.min(scenario.repeat)).filter(|planned| *planned > then.repeat)
 }
 
@@ -92,16 +115,27 @@ fn same_calls(then: &[CasePlan], today: &[CasePlan]) -> Option<BTreeMap<String, 
     for case in then {
         let calls = made(case);
         // If two cases make the same calls, the one with the same name.
-        let named = left.iter().position(|today| today.name == case.name && made(today) == calls);
-        let today = left.remove(named.or_else(|| left.iter().position(|today| made(today) == calls))?);
+        let named = left
+            .iter()
+            .position(|today| today.name == case.name && made(today) == calls);
+        let today =
+            left.remove(named.or_else(|| left.iter().position(|today| made(today) == calls))?);
         names.insert(case.name.clone(), today.name.clone());
     }
-    (!left.iter().any(|case| matches!(case.name.as_str(), "trap" | "control"))).then_some(names)
+    (!left
+        .iter()
+        .any(|case| matches!(case.name.as_str(), "trap" | "control")))
+    .then_some(names)
 }
 
 /// A case reduced to what it does, without descriptions and expectations.
 fn made(case: &CasePlan) -> CasePlan {
-    let mut made = CasePlan { name: String::new(), does: String::new(), expect: Vec::new(), ..case.clone() };
+    let mut made = CasePlan {
+        name: String::new(),
+        does: String::new(),
+        expect: Vec::new(),
+        ..case.clone()
+    };
     if let Some(python) = &mut made.python {
         python.needs.clear();
     }
@@ -131,10 +165,18 @@ mod tests {
         let names = same_calls(&then, &today).unwrap();
         assert_eq!(names["control"], "selected");
         assert_eq!(names["host"], "control");
-        assert_eq!(same_calls(&then, &cases(&["trap", "control"])), None, "one is gone");
+        assert_eq!(
+            same_calls(&then, &cases(&["trap", "control"])),
+            None,
+            "one is gone"
+        );
         let added = same_calls(&then[..2], &cases(&["trap", "control", "host"])).unwrap();
         assert_eq!(added.len(), 2, "one was added");
-        assert_eq!(same_calls(&then[..2], &cases(&["trap", "host", "control"])), None, "the control is another");
+        assert_eq!(
+            same_calls(&then[..2], &cases(&["trap", "host", "control"])),
+            None,
+            "the control is another"
+        );
         let mut other = cases(&["trap", "control", "host"]);
         other[2].probes = !other[2].probes;
         assert_eq!(same_calls(&then, &other), None, "one makes other calls");
@@ -142,24 +184,47 @@ mod tests {
 
     /// A question of an interrupted run that made so many rounds.
     fn part(rounds: u32, expectation: ExpectationMet) -> ScenarioReport {
-        let plan = Plan { repeat: rounds, ..Plan::default() };
-        ScenarioReport { plan: Some(plan), ..scenario(Kind::Reproduced, None, expectation, 0) }
+        let plan = Plan {
+            repeat: rounds,
+            ..Plan::default()
+        };
+        ScenarioReport {
+            plan: Some(plan),
+            ..scenario(Kind::Reproduced, None, expectation, 0)
+        }
     }
 
     #[test]
     fn of_a_run_that_was_cut_off_the_questions_with_most_rounds_tell_what_was_planned() {
         let planned = |signal: Option<&str>, rounds: &[u32], file: u32| {
-            let parts = rounds.iter().map(|&rounds| part(rounds, ExpectationMet::AsExpected));
+            let parts = rounds
+                .iter()
+                .map(|&rounds| part(rounds, ExpectationMet::AsExpected));
             let mut report = report(parts.collect(), false);
             report.scenarios.push(part(9, ExpectationMet::Unexpected));
             report.run.interrupted = signal.map(str::to_owned);
-            let file = Scenario { repeat: file, ..crate::plan::fixture::scenario() };
+            let file = Scenario {
+                repeat: file,
+                ..crate::plan::fixture::scenario()
+            };
             planned_then(&file, &report, report.scenarios[0].plan.as_ref().unwrap())
         };
         assert_eq!(planned(Some("SIGINT"), &[2, 5], 5), Some(5));
-        assert_eq!(planned(Some("SIGINT"), &[2, 5], 3), Some(3), "its file plans fewer than another");
-        assert_eq!(planned(Some("SIGINT"), &[5, 2], 5), None, "it was asked to the end");
-        assert_eq!(planned(Some("SIGINT"), &[2, 2], 5), None, "nothing tells of more");
+        assert_eq!(
+            planned(Some("SIGINT"), &[2, 5], 3),
+            Some(3),
+            "its file plans fewer than another"
+        );
+        assert_eq!(
+            planned(Some("SIGINT"), &[5, 2], 5),
+            None,
+            "it was asked to the end"
+        );
+        assert_eq!(
+            planned(Some("SIGINT"), &[2, 2], 5),
+            None,
+            "nothing tells of more"
+        );
         assert_eq!(planned(None, &[2, 5], 5), None, "the run ended by itself");
     }
 
@@ -170,6 +235,9 @@ mod tests {
         let mut today = then.clone();
         today.reverse();
         let names = same_calls(&then, &today).unwrap();
-        assert_eq!((names["trap"].as_str(), names["control"].as_str()), ("trap", "control"));
+        assert_eq!(
+            (names["trap"].as_str(), names["control"].as_str()),
+            ("trap", "control")
+        );
     }
 }

@@ -15,24 +15,47 @@ use super::co_tenant;
 
 /// Every reason for which an attempt does not count; empty for a valid attempt. A stored report gives the same result
 /// as a fresh attempt.
-pub fn invalidations(plan: &Plan, case: &CasePlan, recording: &Recording, scene: &Scene) -> Vec<Invalidation> {
+pub fn invalidations(
+    plan: &Plan,
+    case: &CasePlan,
+    recording: &Recording,
+    scene: &Scene,
+) -> Vec<Invalidation> {
     let mut reasons = recording.incidents.clone();
     let found = [
         (Reason::Protocol, broken(recording)),
         (Reason::NotModelled, not_modelled(case, recording)),
         (Reason::Signalled, signalled(recording)),
         (Reason::Hang, hang(plan, case, recording)),
-        (Reason::OomKilled, recording.exit.oom_killed.then(|| "killed because host memory ran out".to_string())),
+        (
+            Reason::OomKilled,
+            recording
+                .exit
+                .oom_killed
+                .then(|| "killed because host memory ran out".to_string()),
+        ),
         (Reason::Crashed, crashed(plan, case, recording)),
         (Reason::ExitedEarly, exited_early(plan, case, recording)),
-        (Reason::Unkillable, recording.exit.unkillable.then(|| "the worker survived SIGKILL".to_string())),
+        (
+            Reason::Unkillable,
+            recording
+                .exit
+                .unkillable
+                .then(|| "the worker survived SIGKILL".to_string()),
+        ),
         (Reason::LeakedChildren, leaked(recording)),
         (Reason::Injected, injected(recording)),
         (Reason::SamplerLost, unwatched(recording, scene)),
         (Reason::Uncalibrated, uncalibrated(plan, recording, scene)),
-        (Reason::Contaminated, co_tenant::contaminated(case, recording, scene)),
+        (
+            Reason::Contaminated,
+            co_tenant::contaminated(case, recording, scene),
+        ),
         (Reason::Residue, co_tenant::residue(recording, scene)),
-        (Reason::Contradiction, contradiction(plan, case, recording, scene)),
+        (
+            Reason::Contradiction,
+            contradiction(plan, case, recording, scene),
+        ),
     ];
     for (reason, detail) in found {
         if let Some(detail) = detail
@@ -46,11 +69,21 @@ pub fn invalidations(plan: &Plan, case: &CasePlan, recording: &Recording, scene:
 
 /// The requirements of the effect and of the case on how the worker ends. A worker that did not begin the step at which
 /// it ended, or any, ended for another reason.
-fn exits<'a>(plan: &'a Plan, case: &'a CasePlan, recording: &Recording) -> impl Iterator<Item = &'a ExitCheck> {
+fn exits<'a>(
+    plan: &'a Plan,
+    case: &'a CasePlan,
+    recording: &Recording,
+) -> impl Iterator<Item = &'a ExitCheck> {
     let exit = &recording.exit;
     let has_begun = begun(recording) > exit.died_at.or(exit.deadline_at).unwrap_or(0);
-    let checks = plan.effect.iter().chain(&case.expect).filter(move |_| has_begun);
-    checks.filter_map(|check| check.facts.exit.as_ref()).flat_map(ExitCheck::ways)
+    let checks = plan
+        .effect
+        .iter()
+        .chain(&case.expect)
+        .filter(move |_| has_begun);
+    checks
+        .filter_map(|check| check.facts.exit.as_ref())
+        .flat_map(ExitCheck::ways)
 }
 
 fn label(case: &CasePlan, step: Option<usize>) -> String {
@@ -66,20 +99,28 @@ fn not_modelled(case: &CasePlan, recording: &Recording) -> Option<String> {
             Event::Probe { step, probe, .. } => (step, &probe.status),
             _ => return None,
         };
-        let not_modelled = status.as_ref().is_some_and(|status| status.code == SIM_NOT_MODELLED);
+        let not_modelled = status
+            .as_ref()
+            .is_some_and(|status| status.code == SIM_NOT_MODELLED);
         not_modelled.then(|| format!("at {}", label(case, Some(*step))))
     })
 }
 
 fn signalled(recording: &Recording) -> Option<String> {
     let sent = &recording.exit.sent;
-    (!sent.is_empty() && recording.exit.deadline_at.is_none()).then(|| format!("the harness sent {}", sent.join(", ")))
+    (!sent.is_empty() && recording.exit.deadline_at.is_none())
+        .then(|| format!("the harness sent {}", sent.join(", ")))
 }
 
 fn hang(plan: &Plan, case: &CasePlan, recording: &Recording) -> Option<String> {
     let at = recording.exit.deadline_at?;
     let asked = exits(plan, case, recording).any(|exit| *exit == ExitCheck::Deadline);
-    (!asked).then(|| format!("{} did not return before its deadline", label(case, Some(at))))
+    (!asked).then(|| {
+        format!(
+            "{} did not return before its deadline",
+            label(case, Some(at))
+        )
+    })
 }
 
 fn crashed(plan: &Plan, case: &CasePlan, recording: &Recording) -> Option<String> {
@@ -94,7 +135,8 @@ fn crashed(plan: &Plan, case: &CasePlan, recording: &Recording) -> Option<String
             (!ours).then(|| format!("{signal} at {}", label(case, at)))
         }
         // The worker exited normally, but a process that it had forked did not.
-        None => lost_process(case, recording).map(|at| format!("a forked process died at {}", label(case, Some(at)))),
+        None => lost_process(case, recording)
+            .map(|at| format!("a forked process died at {}", label(case, Some(at)))),
     }
 }
 
@@ -104,7 +146,8 @@ fn lost_process(case: &CasePlan, recording: &Recording) -> Option<usize> {
 }
 
 fn leaves(case: &CasePlan, step: Option<usize>) -> bool {
-    step.and_then(|step| case.steps.get(step)).is_some_and(|step| step.has(Effect::ExitsAtOnce))
+    step.and_then(|step| case.steps.get(step))
+        .is_some_and(|step| step.has(Effect::ExitsAtOnce))
 }
 
 fn exited_early(plan: &Plan, case: &CasePlan, recording: &Recording) -> Option<String> {
@@ -132,7 +175,10 @@ fn injected(recording: &Recording) -> Option<String> {
 /// supervisor describes them better, so it takes precedence.
 fn broken(recording: &Recording) -> Option<String> {
     let exit = &recording.exit;
-    let ended = exit.code.is_some() || exit.signal.is_some() || exit.deadline_at.is_some() || exit.unkillable;
+    let ended = exit.code.is_some()
+        || exit.signal.is_some()
+        || exit.deadline_at.is_some()
+        || exit.unkillable;
     let said = recording.events.iter().find_map(|said| match &said.event {
         Event::Broken { message } => Some(message.clone()),
         _ => None,
@@ -155,8 +201,11 @@ fn unwatched(recording: &Recording, scene: &Scene) -> Option<String> {
         return Some("memory between the steps is not known".to_string());
     }
     let (all, mut snapshots) = (scene.gpus.len(), recording.snapshots.iter());
-    let other = snapshots.find_map(|it| Some(it.snapshot.gpus.len()).filter(|read| *read != all))?;
-    Some(format!("{other} GPUs were read of a machine that has {all}"))
+    let other =
+        snapshots.find_map(|it| Some(it.snapshot.gpus.len()).filter(|read| *read != all))?;
+    Some(format!(
+        "{other} GPUs were read of a machine that has {all}"
+    ))
 }
 
 /// A GPU of the question without any calibration. Every run calibrates its GPUs; a calibration that is not sound says so,
@@ -175,13 +224,31 @@ fn uncalibrated(plan: &Plan, recording: &Recording, scene: &Scene) -> Option<Str
 /// The opposite is no contradiction: memory may change without a primary context (`cuInit` of the first client,
 /// `cuCtxCreate`, managed memory, another process). With MIG, a context takes memory of an instance, which the GPU's
 /// figure does not show.
-fn contradiction(plan: &Plan, case: &CasePlan, recording: &Recording, scene: &Scene) -> Option<String> {
+fn contradiction(
+    plan: &Plan,
+    case: &CasePlan,
+    recording: &Recording,
+    scene: &Scene,
+) -> Option<String> {
     let with_mig = scene.gpus.iter().filter(|gpu| gpu.mig == Some(true));
-    let with_mig: Vec<String> = with_mig.filter_map(|gpu| plan.gpu_name(&gpu.uuid)).collect();
+    let with_mig: Vec<String> = with_mig
+        .filter_map(|gpu| plan.gpu_name(&gpu.uuid))
+        .collect();
     let observation = observe(plan, case, recording, scene);
     observation.steps.iter().find_map(|step| {
-        let mut active = step.contexts.iter().flatten().filter(|name| !with_mig.contains(name));
-        let name = active.find(|name| step.memory.get(*name).is_some_and(|it| it.class == Some(Class::None)))?;
-        Some(format!("at {}: the primary context of {name} is active, and its memory did not change", step.label))
+        let mut active = step
+            .contexts
+            .iter()
+            .flatten()
+            .filter(|name| !with_mig.contains(name));
+        let name = active.find(|name| {
+            step.memory
+                .get(*name)
+                .is_some_and(|it| it.class == Some(Class::None))
+        })?;
+        Some(format!(
+            "at {}: the primary context of {name} is active, and its memory did not change",
+            step.label
+        ))
     })
 }

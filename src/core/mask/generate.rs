@@ -20,7 +20,9 @@ const MOST_BYTES: usize = 4096;
 const MOST_ENTRIES: usize = 64;
 
 /// Separators that other lists of numbers use.
-const SEPARATORS: [&str; 14] = [";", ":", " ", "\n", "\t", "|", "/", "-", "..", " , ", ", ", ",,", "，", "+"];
+const SEPARATORS: [&str; 14] = [
+    ";", ":", " ", "\n", "\t", "|", "/", "-", "..", " , ", ", ", ",,", "，", "+",
+];
 
 /// The outcome that a mask is meant to have.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -47,8 +49,12 @@ pub fn generate(seed: u64, count: usize, gpus: usize) -> Vec<Template> {
     let mut tries = count.saturating_mul(1000);
     while found.len() < count && tries > 0 {
         tries -= 1;
-        let Ok(template) = Template::parse(&candidate(&mut random, wish, gpus)) else { continue };
-        let Ok(mask) = template.fill(&uuids) else { continue };
+        let Ok(template) = Template::parse(&candidate(&mut random, wish, gpus)) else {
+            continue;
+        };
+        let Ok(mask) = template.fill(&uuids) else {
+            continue;
+        };
         if mask.len() <= MOST_BYTES && wish.is_met(&mask, &uuids) && known.insert(mask) {
             found.push(template);
             wish = Wish::drawn(&mut random, gpus);
@@ -64,7 +70,11 @@ fn stand_ins(gpus: usize) -> Vec<String> {
         .map(|_| {
             let (high, low) = (random.next(), random.next());
             let (a, b, c) = (high >> 32, high >> 16 & 0xffff, high & 0xffff);
-            format!("GPU-{a:08x}-{b:04x}-{c:04x}-{:04x}-{:012x}", low >> 48, low & 0xffff_ffff_ffff)
+            format!(
+                "GPU-{a:08x}-{b:04x}-{c:04x}-{:04x}-{:012x}",
+                low >> 48,
+                low & 0xffff_ffff_ffff
+            )
         })
         .collect()
 }
@@ -111,7 +121,11 @@ fn candidate(random: &mut Random, wish: Wish, gpus: usize) -> String {
         Wish::Twice => random.between(1, gpus),
         Wish::Several => random.between(2.min(gpus), gpus),
     };
-    let mut entries: Vec<String> = order.iter().take(named).map(|gpu| naming(random, *gpu, kind)).collect();
+    let mut entries: Vec<String> = order
+        .iter()
+        .take(named)
+        .map(|gpu| naming(random, *gpu, kind))
+        .collect();
     if wish == Wish::Twice {
         let again = order.get(random.below(named)).copied().unwrap_or(0);
         entries.push(naming(random, again, kind));
@@ -122,7 +136,11 @@ fn candidate(random: &mut Random, wish: Wish, gpus: usize) -> String {
         _ => random.between(6, MOST_ENTRIES),
     };
     if wish == Wish::None || more > 0 {
-        entries.push(if random.percent(40) { near_miss(random, gpus, kind) } else { stray(random, gpus) });
+        entries.push(if random.percent(40) {
+            near_miss(random, gpus, kind)
+        } else {
+            stray(random, gpus)
+        });
     }
     // The entries after the end of the list would count before it.
     entries.extend((1..more).map(|_| any(random, gpus)));
@@ -134,7 +152,10 @@ fn candidate(random: &mut Random, wish: Wish, gpus: usize) -> String {
 fn separated(random: &mut Random, gpus: usize) -> String {
     let separator = random.pick(SEPARATORS);
     let entries = random.between(1, 4);
-    (0..entries).map(|_| any(random, gpus)).collect::<Vec<_>>().join(separator)
+    (0..entries)
+        .map(|_| any(random, gpus))
+        .collect::<Vec<_>>()
+        .join(separator)
 }
 
 #[cfg(test)]

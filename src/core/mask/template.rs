@@ -31,7 +31,11 @@ pub struct Template {
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Piece {
     Text(String),
-    Gpu { place: usize, form: UuidForm, length: Length },
+    Gpu {
+        place: usize,
+        form: UuidForm,
+        length: Length,
+    },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,7 +84,10 @@ impl Template {
     /// The text has an unknown placeholder, or a character that no environment variable can hold.
     pub fn parse(text: &str) -> Result<Template, TemplateError> {
         if let Some(at) = text.find('\0') {
-            return Err(TemplateError { at, message: "no environment variable can hold a NUL".to_string() });
+            return Err(TemplateError {
+                at,
+                message: "no environment variable can hold a NUL".to_string(),
+            });
         }
         let mut pieces = Vec::new();
         let mut rest = text;
@@ -92,14 +99,18 @@ impl Template {
                 continue;
             }
             let at = text.len() - after.len() - 1;
-            let (inside, after) = after
-                .split_once('>')
-                .ok_or_else(|| TemplateError { at, message: "`<` opens a stand-in; the letter is `<<`".to_string() })?;
+            let (inside, after) = after.split_once('>').ok_or_else(|| TemplateError {
+                at,
+                message: "`<` opens a stand-in; the letter is `<<`".to_string(),
+            })?;
             pieces.push(stand_in(inside, at)?);
             rest = after;
         }
         push(&mut pieces, rest);
-        Ok(Template { text: text.to_string(), pieces })
+        Ok(Template {
+            text: text.to_string(),
+            pieces,
+        })
     }
 
     /// The text of the template.
@@ -123,9 +134,15 @@ impl Template {
     pub fn fill(&self, uuids: &[String]) -> Result<String, MissingGpus> {
         let pieces = self.pieces.iter().map(|piece| match piece {
             Piece::Text(text) => Some(text.clone()),
-            Piece::Gpu { place, form, length } => filled(uuids, *place, *form, *length),
+            Piece::Gpu {
+                place,
+                form,
+                length,
+            } => filled(uuids, *place, *form, *length),
         });
-        pieces.collect::<Option<String>>().ok_or(MissingGpus { gpus: self.needs() })
+        pieces
+            .collect::<Option<String>>()
+            .ok_or(MissingGpus { gpus: self.needs() })
     }
 }
 
@@ -149,7 +166,10 @@ fn push(pieces: &mut Vec<Piece>, text: &str) {
 
 /// Parses the text between `<` and `>`, which begins at byte `at` of the template.
 fn stand_in(inside: &str, at: usize) -> Result<Piece, TemplateError> {
-    parsed(inside).map_err(|why| TemplateError { at, message: format!("`<{inside}>`: {why}") })
+    parsed(inside).map_err(|why| TemplateError {
+        at,
+        message: format!("`<{inside}>`: {why}"),
+    })
 }
 
 fn parsed(inside: &str) -> Result<Piece, String> {
@@ -167,22 +187,34 @@ fn parsed(inside: &str) -> Result<Piece, String> {
     };
     let place = number(place)
         .filter(|place| *place < MOST_GPUS)
-        .ok_or_else(|| format!("after `{}` comes the number of a GPU", gpu.get(..4).unwrap_or(gpu)))?;
+        .ok_or_else(|| {
+            format!(
+                "after `{}` comes the number of a GPU",
+                gpu.get(..4).unwrap_or(gpu)
+            )
+        })?;
     let length = match length {
         None => Length::Whole,
         Some("unique") => Length::Unique,
         Some("shared") => Length::Shared,
         Some(letters) => match number(letters) {
             Some(letters) if letters > 0 => Length::Letters(letters),
-            _ => return Err("after `:` comes a number of letters, `unique` or `shared`".to_string()),
+            _ => {
+                return Err("after `:` comes a number of letters, `unique` or `shared`".to_string());
+            }
         },
     };
-    Ok(Piece::Gpu { place, form, length })
+    Ok(Piece::Gpu {
+        place,
+        form,
+        length,
+    })
 }
 
 /// Parses a number without leading zeros.
 fn number(digits: &str) -> Option<usize> {
-    let plain = digits.bytes().all(|byte| byte.is_ascii_digit()) && (digits == "0" || !digits.starts_with('0'));
+    let plain = digits.bytes().all(|byte| byte.is_ascii_digit())
+        && (digits == "0" || !digits.starts_with('0'));
     digits.parse().ok().filter(|_| plain)
 }
 
@@ -210,10 +242,25 @@ impl UuidForm {
 
     /// The fewest characters that distinguish a GPU's UUID from all others.
     fn unique(self, uuids: &[String], place: usize) -> usize {
-        let Some(own) = uuids.get(place).map(|uuid| self.written(uuid)) else { return 0 };
-        let others = uuids.iter().enumerate().filter(|(other, _)| *other != place).map(|(_, uuid)| self.written(uuid));
-        let alike = others.map(|other| own.bytes().zip(other.bytes()).take_while(|(own, other)| own == other).count());
-        alike.max().unwrap_or(0).max(if self == UuidForm::Bare { 0 } else { GPU.len() }) + 1
+        let Some(own) = uuids.get(place).map(|uuid| self.written(uuid)) else {
+            return 0;
+        };
+        let others = uuids
+            .iter()
+            .enumerate()
+            .filter(|(other, _)| *other != place)
+            .map(|(_, uuid)| self.written(uuid));
+        let alike = others.map(|other| {
+            own.bytes()
+                .zip(other.bytes())
+                .take_while(|(own, other)| own == other)
+                .count()
+        });
+        alike
+            .max()
+            .unwrap_or(0)
+            .max(if self == UuidForm::Bare { 0 } else { GPU.len() })
+            + 1
     }
 }
 
@@ -222,9 +269,12 @@ mod tests {
     use super::*;
 
     fn uuids() -> Vec<String> {
-        ["GPU-ab12cd34-0000-1111-2222-333344445555", "GPU-ab9f0000-6666-7777-8888-99990000aaaa"]
-            .map(String::from)
-            .into()
+        [
+            "GPU-ab12cd34-0000-1111-2222-333344445555",
+            "GPU-ab9f0000-6666-7777-8888-99990000aaaa",
+        ]
+        .map(String::from)
+        .into()
     }
 
     fn filled(text: &str) -> String {
@@ -233,7 +283,10 @@ mod tests {
 
     #[test]
     fn every_stand_in_is_filled_in() {
-        assert_eq!(filled("<uuid0>"), "GPU-ab12cd34-0000-1111-2222-333344445555");
+        assert_eq!(
+            filled("<uuid0>"),
+            "GPU-ab12cd34-0000-1111-2222-333344445555"
+        );
         assert_eq!(filled("<uuid1:12>,x"), "GPU-ab9f0000,x");
         assert_eq!(filled("<UUID1:12>"), "GPU-AB9F0000");
         assert_eq!(filled("gpu-<bare0:8>"), "gpu-ab12cd34");
@@ -248,7 +301,13 @@ mod tests {
         assert_eq!(filled("<uuid0:unique>,<uuid0:shared>"), "GPU-ab1,GPU-ab");
         assert_eq!(filled("<UUID1:unique>,<bare1:unique>"), "GPU-AB9,ab9");
         let one = &uuids()[..1];
-        assert_eq!(Template::parse("<uuid0:unique>,<uuid0:shared>").unwrap().fill(one).unwrap(), "GPU-a,GPU-");
+        assert_eq!(
+            Template::parse("<uuid0:unique>,<uuid0:shared>")
+                .unwrap()
+                .fill(one)
+                .unwrap(),
+            "GPU-a,GPU-"
+        );
     }
 
     #[test]
@@ -264,9 +323,19 @@ mod tests {
     fn too_few_gpus_are_said_and_can_be_asked_for() {
         let template = Template::parse("<uuid0>,<uuid3:8>").unwrap();
         assert_eq!(template.needs(), 4);
-        assert_eq!(template.fill(&uuids()).unwrap_err().to_string(), "needs 4 GPUs");
+        assert_eq!(
+            template.fill(&uuids()).unwrap_err().to_string(),
+            "needs 4 GPUs"
+        );
         assert_eq!(Template::parse("0,1").unwrap().needs(), 0);
-        assert_eq!(Template::parse("<uuid0>").unwrap().fill(&[]).unwrap_err().to_string(), "needs 1 GPU");
+        assert_eq!(
+            Template::parse("<uuid0>")
+                .unwrap()
+                .fill(&[])
+                .unwrap_err()
+                .to_string(),
+            "needs 1 GPU"
+        );
     }
 
     #[test]

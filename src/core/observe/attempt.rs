@@ -20,15 +20,23 @@ const NO_DEVICE: i64 = 100;
 pub fn observe(plan: &Plan, case: &CasePlan, recording: &Recording, scene: &Scene) -> Observation {
     let memory = StepMemory::new(plan, case, recording, scene);
     let begun = begun(recording);
-    let steps = case.steps.iter().enumerate().take(begun).map(|(index, step)| {
-        let mut seen = called(plan, case, scene, recording, (index, step));
-        if let Some(probe) = last_probe(recording, index) {
-            look(plan, probe, &mut seen);
-        }
-        seen.memory = memory.after(index, seen.returned);
-        seen
-    });
-    Observation { steps: steps.collect(), end: end(case, recording) }
+    let steps = case
+        .steps
+        .iter()
+        .enumerate()
+        .take(begun)
+        .map(|(index, step)| {
+            let mut seen = called(plan, case, scene, recording, (index, step));
+            if let Some(probe) = last_probe(recording, index) {
+                look(plan, probe, &mut seen);
+            }
+            seen.memory = memory.after(index, seen.returned);
+            seen
+        });
+    Observation {
+        steps: steps.collect(),
+        end: end(case, recording),
+    }
 }
 
 /// How many steps began; the last of them may not have returned.
@@ -43,7 +51,10 @@ pub(crate) fn begun(recording: &Recording) -> usize {
 /// Whether the worker made every step of its case and then left, on command or because its last step was to leave. A
 /// worker that lost a forked process is told to leave before its last step.
 pub(crate) fn finished(case: &CasePlan, recording: &Recording) -> bool {
-    let leaves = case.steps.last().is_some_and(|last| last.has(Effect::ExitsAtOnce));
+    let leaves = case
+        .steps
+        .last()
+        .is_some_and(|last| last.has(Effect::ExitsAtOnce));
     begun(recording) >= case.steps.len() && (recording.exit.said_bye || leaves)
 }
 
@@ -68,17 +79,33 @@ fn called(
     recording: &Recording,
     (index, step): (usize, &Step),
 ) -> StepObservation {
-    let mut seen = StepObservation { label: step.label.clone(), ..StepObservation::default() };
+    let mut seen = StepObservation {
+        label: step.label.clone(),
+        ..StepObservation::default()
+    };
     let row = calls::find(&step.call);
     for said in &recording.events {
-        let Event::End { step: of, elapsed_ns, status, values, calls, varying, .. } = &said.event else { continue };
+        let Event::End {
+            step: of,
+            elapsed_ns,
+            status,
+            values,
+            calls,
+            varying,
+            ..
+        } = &said.event
+        else {
+            continue;
+        };
         if *of != index {
             continue;
         }
         seen.returned = true;
         seen.elapsed_ns = *elapsed_ns;
         seen.status.clone_from(status);
-        let named = values.iter().map(|(name, value)| (name.clone(), by_plan_name(plan, scene, value)));
+        let named = values
+            .iter()
+            .map(|(name, value)| (name.clone(), by_plan_name(plan, scene, value)));
         (seen.values, seen.varying) = named.partition(|(name, value)| match row {
             _ if matches!(value, Value::Float(_)) => false,
             Some(row) => is_stable(row, name),
@@ -87,7 +114,10 @@ fn called(
         });
         seen.calls.clone_from(calls);
     }
-    let shared = ABOUT_EVERYONE.iter().find(|(call, _)| *call == step.call).map(|(_, shared)| *shared);
+    let shared = ABOUT_EVERYONE
+        .iter()
+        .find(|(call, _)| *call == step.call)
+        .map(|(_, shared)| *shared);
     seen.shared = match shared {
         // Where the instrument was disturbed, nothing is known of what others hold: no figure is the worker's.
         Some(_) if is_disturbed(recording, scene) => Some(Shared::Listed),
@@ -109,18 +139,31 @@ const ABOUT_EVERYONE: [(&str, Shared); 6] = [
 /// Whether another process was on some GPU of the run before the worker: NVML listed a process, or more memory was in
 /// use than noise. A case that takes a GPU by its index may look at one of another run.
 fn has_company(case: &CasePlan, recording: &Recording, scene: &Scene) -> bool {
-    let Some(baseline) = baseline(recording) else { return false };
-    let is_by_index = case.steps.iter().any(|step| step.call.starts_with("nvmlDeviceGetHandleByIndex"));
+    let Some(baseline) = baseline(recording) else {
+        return false;
+    };
+    let is_by_index = case
+        .steps
+        .iter()
+        .any(|step| step.call.starts_with("nvmlDeviceGetHandleByIndex"));
     let gpus = scene.gpus.iter().zip(&baseline.snapshot.gpus);
-    gpus.filter(|(gpu, _)| is_by_index || scene.is_of_the_run(gpu)).any(|(gpu, reading)| {
-        let noise = epsilon(scene.calibration_of(&gpu.uuid, recording));
-        reading.used_bytes > Some(noise) || reading.processes.as_ref().is_some_and(|listed| !listed.is_empty())
-    })
+    gpus.filter(|(gpu, _)| is_by_index || scene.is_of_the_run(gpu))
+        .any(|(gpu, reading)| {
+            let noise = epsilon(scene.calibration_of(&gpu.uuid, recording));
+            reading.used_bytes > Some(noise)
+                || reading
+                    .processes
+                    .as_ref()
+                    .is_some_and(|listed| !listed.is_empty())
+        })
 }
 
 /// Whether the calibration of some GPU that holds for this attempt is not sound.
 fn is_disturbed(recording: &Recording, scene: &Scene) -> bool {
-    let mut known = scene.gpus.iter().filter_map(|gpu| scene.calibration_of(&gpu.uuid, recording));
+    let mut known = scene
+        .gpus
+        .iter()
+        .filter_map(|gpu| scene.calibration_of(&gpu.uuid, recording));
     known.any(|calibration| !is_sound(Some(calibration)))
 }
 
@@ -134,19 +177,33 @@ fn is_stable(row: &Call, name: &str) -> bool {
         Output::Struct(layout) => layout.fields.as_slice(),
         _ => &[],
     });
-    fields.find(|field| field.name == name).is_some_and(|field| field.stable)
+    fields
+        .find(|field| field.name == name)
+        .is_some_and(|field| field.stable)
 }
 
 /// Replaces UUIDs and PCI addresses by plan names, so that outcomes of different machines can be compared.
 fn by_plan_name(plan: &Plan, scene: &Scene, value: &Value) -> Value {
-    let Value::Text(text) = value else { return value.clone() };
-    let addressed = scene.gpus.iter().find(|gpu| gpu.pci_bus_id.as_deref().is_some_and(|id| is_address(text, id)));
-    Value::Text(name_of(plan, addressed.map_or(text.as_str(), |gpu| gpu.uuid.as_str())))
+    let Value::Text(text) = value else {
+        return value.clone();
+    };
+    let addressed = scene.gpus.iter().find(|gpu| {
+        gpu.pci_bus_id
+            .as_deref()
+            .is_some_and(|id| is_address(text, id))
+    });
+    Value::Text(name_of(
+        plan,
+        addressed.map_or(text.as_str(), |gpu| gpu.uuid.as_str()),
+    ))
 }
 
 /// Whether a text is a GPU's PCI address as NVML gave it: CUDA writes the domain with four digits, NVML with eight.
 fn is_address(text: &str, nvml: &str) -> bool {
-    text.contains(':') && text.trim_start_matches('0').eq_ignore_ascii_case(nvml.trim_start_matches('0'))
+    text.contains(':')
+        && text
+            .trim_start_matches('0')
+            .eq_ignore_ascii_case(nvml.trim_start_matches('0'))
 }
 
 /// The plan's name of a GPU. A GPU that the plan does not know keeps its UUID, because it is a finding.
@@ -155,10 +212,14 @@ fn name_of(plan: &Plan, uuid: &str) -> String {
 }
 
 fn last_probe(recording: &Recording, index: usize) -> Option<&Probe> {
-    recording.events.iter().rev().find_map(|said| match &said.event {
-        Event::Probe { step, probe, .. } if *step == index => Some(probe),
-        _ => None,
-    })
+    recording
+        .events
+        .iter()
+        .rev()
+        .find_map(|said| match &said.event {
+            Event::Probe { step, probe, .. } if *step == index => Some(probe),
+            _ => None,
+        })
 }
 
 fn look(plan: &Plan, probe: &Probe, seen: &mut StepObservation) {
@@ -176,15 +237,23 @@ fn look(plan: &Plan, probe: &Probe, seen: &mut StepObservation) {
         }
         _ => return,
     }
-    let Some(visible) = &probe.visible else { return };
+    let Some(visible) = &probe.visible else {
+        return;
+    };
     let names: Vec<String> = visible.iter().map(|uuid| name_of(plan, uuid)).collect();
     if let Some(active) = &probe.active {
-        let active_names = names.iter().zip(active).filter(|(_, active)| **active).map(|(name, _)| name.clone());
+        let active_names = names
+            .iter()
+            .zip(active)
+            .filter(|(_, active)| **active)
+            .map(|(name, _)| name.clone());
         seen.contexts = Some(active_names.collect());
     }
     seen.current = match (probe.current, &probe.current_status) {
         (None, None) => Some("none".to_string()),
-        (Some(ordinal), None) => usize::try_from(ordinal).ok().and_then(|place| names.get(place).cloned()),
+        (Some(ordinal), None) => usize::try_from(ordinal)
+            .ok()
+            .and_then(|place| names.get(place).cloned()),
         (_, Some(_)) => None,
     };
     seen.visible = Some(names);
@@ -199,20 +268,34 @@ mod tests {
 
     fn seen(script: &Script, case: &CasePlan) -> Observation {
         let plan = plan(2, vec![case.clone()]);
-        let scene = Scene { calibration: &[calibration("GPU-0")], gpus: &[gpu("GPU-0"), gpu("GPU-1")] };
+        let scene = Scene {
+            calibration: &[calibration("GPU-0")],
+            gpus: &[gpu("GPU-0"), gpu("GPU-1")],
+        };
         observe(&plan, case, &script.recording(), &scene)
     }
 
     #[test]
     fn values_are_split_by_the_step_table_and_uuids_get_plan_names() {
-        let case = case("trap", &["cuDeviceGetUuid_v2", "cudaMemGetInfo", "cudaEventElapsedTime", "getpid"]);
+        let case = case(
+            "trap",
+            &[
+                "cuDeviceGetUuid_v2",
+                "cudaMemGetInfo",
+                "cudaEventElapsedTime",
+                "getpid",
+            ],
+        );
         let mut script = Script::new();
         script.step(0, 0, &[("uuid", Value::Text("GPU-1".into()))]);
         script.step(1, 0, &[("free", Value::Int(5)), ("total", Value::Int(9))]);
         script.step(2, 0, &[("milliseconds", Value::Float(0.5))]);
         script.step(3, 0, &[("pid", Value::Int(7))]);
         let observation = seen(&script, &case);
-        assert_eq!(observation.steps[0].values["uuid"], Value::Text("gpu1".into()));
+        assert_eq!(
+            observation.steps[0].values["uuid"],
+            Value::Text("gpu1".into())
+        );
         assert!(observation.steps[1].values.is_empty());
         assert_eq!(observation.steps[1].varying.len(), 2);
         assert!(observation.steps[2].varying.contains_key("milliseconds"));
@@ -228,7 +311,10 @@ mod tests {
 
     #[test]
     fn fields_of_structs_are_stable_where_their_layout_says_so() {
-        let case = case("trap", &["cudaPointerGetAttributes", "nvmlDeviceGetMemoryInfo"]);
+        let case = case(
+            "trap",
+            &["cudaPointerGetAttributes", "nvmlDeviceGetMemoryInfo"],
+        );
         let mut script = Script::new();
         script.step(0, 0, &[("type", Value::Int(2)), ("device", Value::Int(0))]);
         script.step(1, 0, &[("used", Value::Int(2))]);
@@ -264,7 +350,10 @@ mod tests {
         let mut script = Script::new();
         script.step(0, 0, &[]);
         script.begin(1);
-        script.exit = ProcessExit { deadline_at: Some(1), ..ProcessExit::default() };
+        script.exit = ProcessExit {
+            deadline_at: Some(1),
+            ..ProcessExit::default()
+        };
         let observation = seen(&script, &case);
         assert_eq!(observation.steps.len(), 2);
         assert!(observation.steps[0].returned && !observation.steps[1].returned);
@@ -277,7 +366,12 @@ mod tests {
         let mut script = Script::new();
         script.step(0, 0, &[]);
         script.probe(0, 3, None, None);
-        script.probe(0, 0, Some(&[("GPU-1", false), ("GPU-0", true), ("MIG-7", false)]), Some(1));
+        script.probe(
+            0,
+            0,
+            Some(&[("GPU-1", false), ("GPU-0", true), ("MIG-7", false)]),
+            Some(1),
+        );
         let observation = seen(&script, &case);
         let step = &observation.steps[0];
         assert_eq!(step.initialised, Some(true));
@@ -296,8 +390,14 @@ mod tests {
             seen(&script, &case).steps.remove(0)
         };
         assert_eq!((look(3).initialised, look(3).visible), (Some(false), None));
-        assert_eq!((look(100).initialised, look(100).visible), (None, Some(vec![])));
-        assert_eq!((look(999).initialised, look(999).visible, look(999).current), (None, None, None));
+        assert_eq!(
+            (look(100).initialised, look(100).visible),
+            (None, Some(vec![]))
+        );
+        assert_eq!(
+            (look(999).initialised, look(999).visible, look(999).current),
+            (None, None, None)
+        );
         assert_eq!(look(0).current.as_deref(), Some("none"));
     }
 
@@ -312,14 +412,31 @@ mod tests {
             script.exit = exit;
             seen(&script, &case).end
         };
-        let code = |code, said_bye| ProcessExit { code: Some(code), said_bye, ..ProcessExit::default() };
+        let code = |code, said_bye| ProcessExit {
+            code: Some(code),
+            said_bye,
+            ..ProcessExit::default()
+        };
         assert_eq!(end(&["mark"], code(0, true)), "0");
         assert_eq!(end(&["mark"], code(0, false)), "early exit 0");
         assert_eq!(end(&["_exit", "cuInit"], code(0, false)), "early exit 0");
         assert_eq!(end(&["mark", "_exit"], code(0, false)), "0");
         assert_eq!(end(&["mark"], code(3, false)), "exit 3");
-        assert_eq!(end(&["mark"], ProcessExit { signal: Some("SIGSEGV".into()), ..ProcessExit::default() }), "SIGSEGV");
-        let killed = ProcessExit { signal: Some("SIGKILL".into()), deadline_at: Some(0), ..ProcessExit::default() };
+        assert_eq!(
+            end(
+                &["mark"],
+                ProcessExit {
+                    signal: Some("SIGSEGV".into()),
+                    ..ProcessExit::default()
+                }
+            ),
+            "SIGSEGV"
+        );
+        let killed = ProcessExit {
+            signal: Some("SIGKILL".into()),
+            deadline_at: Some(0),
+            ..ProcessExit::default()
+        };
         assert_eq!(end(&["mark"], killed), "deadline");
         assert_eq!(end(&["mark"], ProcessExit::default()), "unknown");
     }

@@ -32,18 +32,38 @@ pub fn calibration(uuid: &str) -> Calibration {
 pub fn case(name: &str, calls: &[&str]) -> CasePlan {
     let step = |(index, call): (usize, &&str)| {
         let again = calls.iter().take(index).any(|before| before == call);
-        let label = if again { format!("{call}{index}") } else { (*call).to_string() };
-        Step { line: 1, ..Step::call(call, &label) }
+        let label = if again {
+            format!("{call}{index}")
+        } else {
+            (*call).to_string()
+        };
+        Step {
+            line: 1,
+            ..Step::call(call, &label)
+        }
     };
     let steps = calls.iter().enumerate().map(step).collect();
-    CasePlan { name: name.into(), probes: true, steps, ..CasePlan::default() }
+    CasePlan {
+        name: name.into(),
+        probes: true,
+        steps,
+        ..CasePlan::default()
+    }
 }
 
 /// A plan for this many GPUs, all of them used.
 pub fn plan(gpus: usize, cases: Vec<CasePlan>) -> Plan {
     let uuids = (0..gpus).map(|place| format!("GPU-{place}")).collect();
     let (repeat, step_timeout_ms, timeout_ms) = (5, 1, 1);
-    Plan { repeat, step_timeout_ms, timeout_ms, gpus: uuids, used_gpus: gpus, cases, ..Plan::default() }
+    Plan {
+        repeat,
+        step_timeout_ms,
+        timeout_ms,
+        gpus: uuids,
+        used_gpus: gpus,
+        cases,
+        ..Plan::default()
+    }
 }
 
 /// An attempt under construction. Each event takes 100 ns.
@@ -62,10 +82,27 @@ impl Script {
     #[expect(clippy::new_without_default, reason = "a script begins with its steps")]
     pub fn new() -> Script {
         let pid = 4242;
-        let ready = Event::Ready { protocol: 1, pid, libraries: Vec::new(), missing: Vec::new(), injected: Vec::new() };
-        let exit = ProcessExit { code: Some(0), said_bye: true, ..ProcessExit::default() };
+        let ready = Event::Ready {
+            protocol: 1,
+            pid,
+            libraries: Vec::new(),
+            missing: Vec::new(),
+            injected: Vec::new(),
+        };
+        let exit = ProcessExit {
+            code: Some(0),
+            said_bye: true,
+            ..ProcessExit::default()
+        };
         let (snapshots, polling) = (Vec::new(), Some(Polling::default()));
-        Script { events: vec![ready], snapshots, polling, exit, pid, now: 1000 }
+        Script {
+            events: vec![ready],
+            snapshots,
+            polling,
+            exit,
+            pid,
+            now: 1000,
+        }
     }
 
     fn tick(&mut self) -> u64 {
@@ -83,7 +120,10 @@ impl Script {
     pub fn step(&mut self, step: usize, code: i64, values: &[(&str, Value)]) {
         self.begin(step);
         let t_ns = self.tick();
-        let values = values.iter().map(|(name, value)| ((*name).to_string(), value.clone())).collect();
+        let values = values
+            .iter()
+            .map(|(name, value)| ((*name).to_string(), value.clone()))
+            .collect();
         let status = Some(Status::named(CallLibrary::Driver, code));
         self.events.push(Event::End {
             step,
@@ -99,7 +139,13 @@ impl Script {
     }
 
     /// The worker probes its state: the status, the visible GPUs and whether each is active, the current one.
-    pub fn probe(&mut self, step: usize, code: i64, gpus: Option<&[(&str, bool)]>, current: Option<i32>) {
+    pub fn probe(
+        &mut self,
+        step: usize,
+        code: i64,
+        gpus: Option<&[(&str, bool)]>,
+        current: Option<i32>,
+    ) {
         let probe = Probe {
             status: Some(Status { code, name: None }),
             visible: gpus.map(|gpus| gpus.iter().map(|(uuid, _)| (*uuid).to_string()).collect()),
@@ -107,7 +153,11 @@ impl Script {
             current,
             current_status: None,
         };
-        self.events.push(Event::Probe { step, elapsed_ns: 1, probe });
+        self.events.push(Event::Probe {
+            step,
+            elapsed_ns: 1,
+            probe,
+        });
     }
 
     /// A snapshot with these bytes in use per GPU, and empty process lists.
@@ -117,8 +167,16 @@ impl Script {
             processes: Some(Vec::new()),
             ..Reading::default()
         };
-        let snapshot = Snapshot { t_ns: self.tick(), elapsed_ns: 1, gpus: used.iter().map(reading).collect() };
-        self.snapshots.push(BarrierSnapshot { step, after_exit: false, snapshot });
+        let snapshot = Snapshot {
+            t_ns: self.tick(),
+            elapsed_ns: 1,
+            gpus: used.iter().map(reading).collect(),
+        };
+        self.snapshots.push(BarrierSnapshot {
+            step,
+            after_exit: false,
+            snapshot,
+        });
     }
 
     /// A snapshot after the worker's end.
@@ -132,7 +190,9 @@ impl Script {
     /// Adds a process on a GPU to one of the snapshots.
     pub fn process(&mut self, snapshot: usize, gpu: usize, pid: u32, used_bytes: Option<u64>) {
         let processes = &mut self.snapshots[snapshot].snapshot.gpus[gpu].processes;
-        processes.get_or_insert_default().push(Process { pid, used_bytes });
+        processes
+            .get_or_insert_default()
+            .push(Process { pid, used_bytes });
     }
 
     /// The recording that the supervisor would have made.
@@ -141,7 +201,14 @@ impl Script {
             started_ns: 1000,
             wall_ns: self.now - 1000,
             pid: self.pid,
-            events: self.events.iter().map(|event| ProcessEvent { process: None, event: event.clone() }).collect(),
+            events: self
+                .events
+                .iter()
+                .map(|event| ProcessEvent {
+                    process: None,
+                    event: event.clone(),
+                })
+                .collect(),
             snapshots: self.snapshots.clone(),
             polling: self.polling.clone(),
             exit: self.exit.clone(),

@@ -39,7 +39,9 @@ pub fn classify(delta: i64, calibration: Option<&Calibration>) -> Option<Class> 
 
 /// Changes at most this large are noise.
 pub(crate) fn epsilon(calibration: Option<&Calibration>) -> u64 {
-    calibration.map_or(FALLBACK_EPSILON_BYTES, |calibration| calibration.epsilon_bytes)
+    calibration.map_or(FALLBACK_EPSILON_BYTES, |calibration| {
+        calibration.epsilon_bytes
+    })
 }
 
 #[cfg(test)]
@@ -59,7 +61,11 @@ mod tests {
             (Class::Allocation, [625, 1000, 100_000]),
         ] {
             for mib in sizes {
-                assert_eq!(classify(mib * MIB, Some(&calibration)), Some(class), "{mib}");
+                assert_eq!(
+                    classify(mib * MIB, Some(&calibration)),
+                    Some(class),
+                    "{mib}"
+                );
             }
         }
     }
@@ -72,8 +78,14 @@ mod tests {
 
     #[test]
     fn without_a_sound_calibration_nothing_has_a_class() {
-        let unsound = Calibration { sound: false, ..calibration("GPU-0") };
-        let blind = Calibration { context_bytes: 0, ..calibration("GPU-0") };
+        let unsound = Calibration {
+            sound: false,
+            ..calibration("GPU-0")
+        };
+        let blind = Calibration {
+            context_bytes: 0,
+            ..calibration("GPU-0")
+        };
         for calibration in [None, Some(&unsound), Some(&blind)] {
             for delta in [0, 3 * MIB, 500 * MIB, -3 * MIB] {
                 assert_eq!(classify(delta, calibration), None);
@@ -84,8 +96,13 @@ mod tests {
     #[test]
     fn classes_grow_with_the_change() {
         for context_bytes in [1, 300 << 20, 500 << 20, u64::MAX] {
-            let calibration = Calibration { context_bytes, ..calibration("GPU-0") };
-            let classes: Vec<_> = (0..2000).filter_map(|mib| classify(mib * MIB, Some(&calibration))).collect();
+            let calibration = Calibration {
+                context_bytes,
+                ..calibration("GPU-0")
+            };
+            let classes: Vec<_> = (0..2000)
+                .filter_map(|mib| classify(mib * MIB, Some(&calibration)))
+                .collect();
             assert_eq!(classes.len(), 2000);
             assert!(classes.is_sorted(), "{context_bytes}");
         }

@@ -29,12 +29,19 @@ impl<'a> StepMemory<'a> {
         recording: &'a Recording,
         scene: &'a Scene<'a>,
     ) -> StepMemory<'a> {
-        StepMemory { plan, recording, scene, baseline: baseline(recording), pids: own_pids(case, recording) }
+        StepMemory {
+            plan,
+            recording,
+            scene,
+            baseline: baseline(recording),
+            pids: own_pids(case, recording),
+        }
     }
 
     /// Memory after a step, by plan name. Empty without a baseline, because then there is no change to state.
     pub(super) fn after(&self, step: usize, returned: bool) -> BTreeMap<String, MemoryObservation> {
-        let (Some(baseline), Some(snapshot)) = (self.baseline, self.snapshot_after(step, returned)) else {
+        let (Some(baseline), Some(snapshot)) = (self.baseline, self.snapshot_after(step, returned))
+        else {
             return BTreeMap::new();
         };
         let gpus = self.scene.gpus.iter().enumerate();
@@ -57,7 +64,12 @@ impl<'a> StepMemory<'a> {
     /// The snapshot taken after a step. If the step returned, a missing snapshot was equal to the one before. If it did not,
     /// there may be no snapshot.
     fn snapshot_after(&self, step: usize, returned: bool) -> Option<&'a BarrierSnapshot> {
-        let mut within = self.recording.snapshots.iter().filter(|snapshot| !snapshot.after_exit).rev();
+        let mut within = self
+            .recording
+            .snapshots
+            .iter()
+            .filter(|snapshot| !snapshot.after_exit)
+            .rev();
         if returned {
             within.find(|snapshot| snapshot.step.is_none_or(|after| after <= step))
         } else {
@@ -66,18 +78,29 @@ impl<'a> StepMemory<'a> {
     }
 
     fn snapshot_before(&self, step: usize) -> Option<&'a BarrierSnapshot> {
-        let mut within = self.recording.snapshots.iter().filter(|snapshot| !snapshot.after_exit).rev();
+        let mut within = self
+            .recording
+            .snapshots
+            .iter()
+            .filter(|snapshot| !snapshot.after_exit)
+            .rev();
         within.find(|snapshot| snapshot.step.is_none_or(|after| after < step))
     }
 
     /// The largest change during a step, if it is larger than at both ends.
     fn peak(&self, step: usize, place: usize, gpu: &Gpu, now: &Reading) -> Option<i64> {
         let start = self.baseline?.snapshot.gpus.get(place)?.used_bytes?;
-        let before = self.snapshot_before(step)?.snapshot.gpus.get(place)?.used_bytes?;
+        let before = self
+            .snapshot_before(step)?
+            .snapshot
+            .gpus
+            .get(place)?
+            .used_bytes?;
         let ends = before.max(now.used_bytes?);
         let (from, to) = self.window(step)?;
         let changes = self.recording.polling.as_ref()?.changes.iter();
-        let within = changes.filter(|change| change.gpu == place && (from..=to).contains(&change.t_ns));
+        let within =
+            changes.filter(|change| change.gpu == place && (from..=to).contains(&change.t_ns));
         let highest = within.map(|change| change.used_bytes).max()?;
         let noise = epsilon(self.calibration_of(gpu));
         (highest > ends.saturating_add(noise)).then(|| difference(highest, start))
@@ -88,38 +111,66 @@ impl<'a> StepMemory<'a> {
     fn window(&self, step: usize) -> Option<(u64, u64)> {
         let from = self.began(step)?;
         let to = self.began(step.saturating_add(1)).unwrap_or_else(|| {
-            let ended = self.recording.events.iter().filter_map(|said| match said.event {
-                Event::End { step: of, t_ns, .. } if of == step => Some(t_ns),
-                _ => None,
+            let ended = self
+                .recording
+                .events
+                .iter()
+                .filter_map(|said| match said.event {
+                    Event::End { step: of, t_ns, .. } if of == step => Some(t_ns),
+                    _ => None,
+                });
+            let swept = self
+                .recording
+                .snapshots
+                .iter()
+                .filter(|snapshot| !snapshot.after_exit && snapshot.step == Some(step));
+            let swept = swept.map(|snapshot| {
+                snapshot
+                    .snapshot
+                    .t_ns
+                    .saturating_add(snapshot.snapshot.elapsed_ns)
             });
-            let swept =
-                self.recording.snapshots.iter().filter(|snapshot| !snapshot.after_exit && snapshot.step == Some(step));
-            let swept = swept.map(|snapshot| snapshot.snapshot.t_ns.saturating_add(snapshot.snapshot.elapsed_ns));
             ended.chain(swept).max().unwrap_or(from)
         });
         Some((from, to))
     }
 
     fn began(&self, step: usize) -> Option<u64> {
-        self.recording.events.iter().find_map(|said| match said.event {
-            Event::Begin { step: of, t_ns } if of == step => Some(t_ns),
-            _ => None,
-        })
+        self.recording
+            .events
+            .iter()
+            .find_map(|said| match said.event {
+                Event::Begin { step: of, t_ns } if of == step => Some(t_ns),
+                _ => None,
+            })
     }
 
     /// What NVML reports as used by the attempt's own processes. If they are not in its list, they use nothing, unless
     /// calibration found that our PIDs are never listed.
     fn process_bytes(&self, gpu: &Gpu, now: &Reading) -> Option<u64> {
-        let listed = now.processes.as_ref()?.iter().filter(|process| self.pids.contains(&process.pid));
-        let bytes: Vec<u64> = listed.map(|process| process.used_bytes).collect::<Option<_>>()?;
-        let matched = !bytes.is_empty() || self.calibration_of(gpu).is_some_and(|calibration| calibration.pid_listed);
+        let listed = now
+            .processes
+            .as_ref()?
+            .iter()
+            .filter(|process| self.pids.contains(&process.pid));
+        let bytes: Vec<u64> = listed
+            .map(|process| process.used_bytes)
+            .collect::<Option<_>>()?;
+        let matched = !bytes.is_empty()
+            || self
+                .calibration_of(gpu)
+                .is_some_and(|calibration| calibration.pid_listed);
         matched.then(|| bytes.into_iter().fold(0, u64::saturating_add))
     }
 }
 
 /// The last snapshot before the first step.
 pub(crate) fn baseline(recording: &Recording) -> Option<&BarrierSnapshot> {
-    recording.snapshots.iter().rev().find(|snapshot| snapshot.step.is_none() && !snapshot.after_exit)
+    recording
+        .snapshots
+        .iter()
+        .rev()
+        .find(|snapshot| snapshot.step.is_none() && !snapshot.after_exit)
 }
 
 /// The PIDs of the worker and of the processes that it started, as these processes see themselves.
@@ -129,8 +180,16 @@ pub(crate) fn own_pids(case: &CasePlan, recording: &Recording) -> Vec<u32> {
         match &said.event {
             Event::Ready { pid, .. } => pids.push(*pid),
             // A forked child does not report its PID; its parent knows it.
-            Event::End { step, values, processes, .. } => {
-                let forks = case.steps.get(*step).is_some_and(|step| step.has(Effect::Forks));
+            Event::End {
+                step,
+                values,
+                processes,
+                ..
+            } => {
+                let forks = case
+                    .steps
+                    .get(*step)
+                    .is_some_and(|step| step.has(Effect::Forks));
                 if let (true, Some(Value::Int(pid))) = (forks, values.get("pid")) {
                     pids.extend(u32::try_from(*pid));
                 }
@@ -164,7 +223,10 @@ fn hidden(calibration: Option<&Calibration>) -> Option<Hidden> {
         return Some(Hidden::Uncalibrated);
     }
     let calibration = calibration?;
-    calibration.init_bytes.is_some_and(|bytes| bytes <= calibration.epsilon_bytes).then_some(Hidden::Prepaid)
+    calibration
+        .init_bytes
+        .is_some_and(|bytes| bytes <= calibration.epsilon_bytes)
+        .then_some(Hidden::Prepaid)
 }
 
 fn both(start: Option<u64>, now: Option<u64>) -> Option<i64> {
@@ -192,8 +254,22 @@ mod tests {
         // Plan order differs from NVML order here.
         plan.gpus.reverse();
         let gpus = [gpu("GPU-0"), gpu("GPU-1")];
-        let calibration = [calibration("GPU-0"), Calibration { pid_listed: false, ..calibration("GPU-1") }];
-        observe(&plan, &case, &script.recording(), &Scene { calibration: &calibration, gpus: &gpus })
+        let calibration = [
+            calibration("GPU-0"),
+            Calibration {
+                pid_listed: false,
+                ..calibration("GPU-1")
+            },
+        ];
+        observe(
+            &plan,
+            &case,
+            &script.recording(),
+            &Scene {
+                calibration: &calibration,
+                gpus: &gpus,
+            },
+        )
     }
 
     #[test]
@@ -208,10 +284,19 @@ mod tests {
         }
         let observation = seen(&script, &["cuInit", "mark", "mark"]);
         let class = |step: usize, gpu: &str| observation.steps[step].memory[gpu].class;
-        assert_eq!((class(0, "gpu1"), class(0, "gpu0")), (Some(Class::None), Some(Class::None)));
-        assert_eq!((class(1, "gpu1"), class(1, "gpu0")), (Some(Class::Context), Some(Class::None)));
+        assert_eq!(
+            (class(0, "gpu1"), class(0, "gpu0")),
+            (Some(Class::None), Some(Class::None))
+        );
+        assert_eq!(
+            (class(1, "gpu1"), class(1, "gpu0")),
+            (Some(Class::Context), Some(Class::None))
+        );
         assert_eq!(class(2, "gpu1"), Some(Class::Context));
-        assert_eq!(observation.steps[2].memory["gpu1"].used_bytes, Some(CONTEXT as i64));
+        assert_eq!(
+            observation.steps[2].memory["gpu1"].used_bytes,
+            Some(CONTEXT as i64)
+        );
     }
 
     #[test]
@@ -251,11 +336,25 @@ mod tests {
             _ => None,
         });
         let at = begun.unwrap();
-        let changes = [(at - 1, 9 * CONTEXT), (at + 1, CONTEXT + 100), (at + 2, 100)];
-        let changes = changes.map(|(t_ns, used_bytes)| MemoryChange { t_ns, gpu: 0, used_bytes });
-        script.polling = Some(Polling { changes: changes.to_vec(), ..Polling::default() });
+        let changes = [
+            (at - 1, 9 * CONTEXT),
+            (at + 1, CONTEXT + 100),
+            (at + 2, 100),
+        ];
+        let changes = changes.map(|(t_ns, used_bytes)| MemoryChange {
+            t_ns,
+            gpu: 0,
+            used_bytes,
+        });
+        script.polling = Some(Polling {
+            changes: changes.to_vec(),
+            ..Polling::default()
+        });
         let observation = seen(&script, &["cuInit", "mark"]);
-        assert_eq!(observation.steps[0].memory["gpu1"].peak_bytes, Some(CONTEXT as i64));
+        assert_eq!(
+            observation.steps[0].memory["gpu1"].peak_bytes,
+            Some(CONTEXT as i64)
+        );
         assert_eq!(observation.steps[0].memory["gpu0"].peak_bytes, None);
         assert_eq!(observation.steps[1].memory["gpu1"].peak_bytes, None);
     }
@@ -267,9 +366,13 @@ mod tests {
         script.step(0, 0, &[("pid", Value::Int(4243))]);
         script.snapshot(Some(0), &[CONTEXT, 0]);
         let listed = [(script.pid, 5), (4243, 6), (1, 1000)];
-        let listed = listed.map(|(pid, bytes)| Process { pid, used_bytes: Some(bytes) });
+        let listed = listed.map(|(pid, bytes)| Process {
+            pid,
+            used_bytes: Some(bytes),
+        });
         script.snapshots[1].snapshot.gpus[0].processes = Some(listed.to_vec());
-        let bytes = |script: &Script, gpu: &str| seen(script, &["fork"]).steps[0].memory[gpu].process_bytes;
+        let bytes =
+            |script: &Script, gpu: &str| seen(script, &["fork"]).steps[0].memory[gpu].process_bytes;
         assert_eq!(bytes(&script, "gpu1"), Some(11));
         // On the other GPU the calibration did not find our PID in the list.
         assert_eq!(bytes(&script, "gpu0"), None);
@@ -287,8 +390,14 @@ mod tests {
         script.snapshot(Some(0), &[30, 20]);
         script.snapshots[0].snapshot.gpus[0].v1_used_bytes = Some(110);
         script.snapshots[1].snapshot.gpus[0].v1_used_bytes = Some(130);
-        assert_eq!(seen(&script, &["cuInit"]).steps[0].memory["gpu1"].v1_used_bytes, None);
+        assert_eq!(
+            seen(&script, &["cuInit"]).steps[0].memory["gpu1"].v1_used_bytes,
+            None
+        );
         script.snapshots[1].snapshot.gpus[0].v1_used_bytes = Some(131);
-        assert_eq!(seen(&script, &["cuInit"]).steps[0].memory["gpu1"].v1_used_bytes, Some(21));
+        assert_eq!(
+            seen(&script, &["cuInit"]).steps[0].memory["gpu1"].v1_used_bytes,
+            Some(21)
+        );
     }
 }

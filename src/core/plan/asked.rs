@@ -14,7 +14,10 @@ impl Plan {
     /// The beginning of a SHA-256 of the effect, the cases and their calls. The file's own hash does not serve: it
     /// changes with every word of the file, and a file has several instances.
     pub fn asked(&self) -> String {
-        let cases = self.cases.iter().map(|case| (case.name.as_str(), self.asks(Some(&case.name))));
+        let cases = self
+            .cases
+            .iter()
+            .map(|case| (case.name.as_str(), self.asks(Some(&case.name))));
         let all = json!([self.asks(None), cases.collect::<Vec<_>>()]);
         sha256(&all.to_string()).chars().take(DIGITS).collect()
     }
@@ -22,7 +25,9 @@ impl Plan {
     /// The calls of a case, or the effect without `case`, as JSON with plan names instead of UUIDs.
     pub fn asks(&self, case: Option<&str>) -> Option<String> {
         let asked = match case {
-            Some(name) => self.case(name).map(|case| json!([case.steps, case.env, case.probes, case.mask]))?,
+            Some(name) => self
+                .case(name)
+                .map(|case| json!([case.steps, case.env, case.probes, case.mask]))?,
             None => json!(self.effect),
         };
         let mut text = without_lines(asked).to_string();
@@ -48,16 +53,24 @@ impl Plan {
 
     /// The expectations of the file about the verdict and about each case, as JSON.
     pub fn expects(&self) -> Json {
-        without_lines(json!([self.expect, self.cases.iter().map(|case| &case.expect).collect::<Vec<_>>()]))
+        without_lines(json!([
+            self.expect,
+            self.cases
+                .iter()
+                .map(|case| &case.expect)
+                .collect::<Vec<_>>()
+        ]))
     }
 }
 
 fn without_lines(value: Json) -> Json {
     match value {
         Json::Array(parts) => parts.into_iter().map(without_lines).collect(),
-        Json::Object(parts) => {
-            parts.into_iter().filter(|(key, _)| key != "line").map(|(key, part)| (key, without_lines(part))).collect()
-        }
+        Json::Object(parts) => parts
+            .into_iter()
+            .filter(|(key, _)| key != "line")
+            .map(|(key, part)| (key, without_lines(part)))
+            .collect(),
         other => other,
     }
 }
@@ -70,19 +83,27 @@ mod tests {
     #[test]
     fn a_question_is_the_same_on_other_gpus_and_another_with_other_calls() {
         let plan = |uuid: &str, call: &str| {
-            let mut plan = crate::observe::fixture::plan(1, vec![crate::observe::fixture::case("trap", &[call])]);
+            let mut plan = crate::observe::fixture::plan(
+                1,
+                vec![crate::observe::fixture::case("trap", &[call])],
+            );
             plan.cases[0].mask = Some(vec![uuid.to_string()]);
             plan.gpus = vec![uuid.to_string()];
             plan
         };
-        let [one, other] = [0, 1].map(|gpu| fixture::machine(2).gpus[gpu].uuid.clone() + "-0000-4000");
+        let [one, other] =
+            [0, 1].map(|gpu| fixture::machine(2).gpus[gpu].uuid.clone() + "-0000-4000");
         let asked = plan(&one, "cuInit").asked();
         assert_eq!(asked.len(), DIGITS);
         assert_eq!(plan(&other, "cuInit").asked(), asked);
         assert_ne!(plan(&one, "cudaFree").asked(), asked);
         let mut moved = plan(&one, "cuInit");
         moved.cases[0].steps[0].line = 7;
-        assert_eq!(moved.asked(), asked, "the line of a step is no part of the question");
+        assert_eq!(
+            moved.asked(),
+            asked,
+            "the line of a step is no part of the question"
+        );
         moved.cases[0].name = "control".into();
         assert_ne!(moved.asked(), asked);
     }

@@ -39,7 +39,12 @@ const MAKES_A_CONTEXT: [&str; 6] = [
     "cuCtxCreate_v3",
     "cuCtxCreate_v4",
 ];
-const MAKES_ONE_IN_PASSING: [&str; 4] = ["cudaMalloc", "cudaFree", "cudaStreamCreate", "cudaLaunchKernel"];
+const MAKES_ONE_IN_PASSING: [&str; 4] = [
+    "cudaMalloc",
+    "cudaFree",
+    "cudaStreamCreate",
+    "cudaLaunchKernel",
+];
 
 /// How fast this machine is, relative to the machine of the figures.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -62,21 +67,44 @@ impl Pace {
 
 /// How long one attempt of a case takes on the machine of the figures, with this many GPUs.
 pub fn attempt(case: &CasePlan, gpus: usize) -> Duration {
-    let fresh = case.steps.iter().filter(|step| step.has(Effect::Spawns) || step.has(Effect::Execs)).count();
-    let calls_cuda = case.steps.iter().filter_map(|step| calls::find(&step.call)).any(|call| {
-        let is_of_cuda = !matches!(call.library, CallLibrary::Nvml | CallLibrary::Libc | CallLibrary::Harness);
-        is_of_cuda || call.starts_process()
-    });
+    let fresh = case
+        .steps
+        .iter()
+        .filter(|step| step.has(Effect::Spawns) || step.has(Effect::Execs))
+        .count();
+    let calls_cuda = case
+        .steps
+        .iter()
+        .filter_map(|step| calls::find(&step.call))
+        .any(|call| {
+            let is_of_cuda = !matches!(
+                call.library,
+                CallLibrary::Nvml | CallLibrary::Libc | CallLibrary::Harness
+            );
+            is_of_cuda || call.starts_process()
+        });
     let is_refused = case.steps.iter().any(Step::refuses_something);
-    let visible = match (&case.mask, case.env.get("CUDA_VISIBLE_DEVICES").map(String::as_str)) {
+    let visible = match (
+        &case.mask,
+        case.env.get("CUDA_VISIBLE_DEVICES").map(String::as_str),
+    ) {
         (_, Some("")) => 0,
         // What is refused mostly ends the driver's start, and NVML does not need it.
         _ if is_refused || !calls_cuda && case.python.is_none() => 0,
         (Some(mask), _) => mask.len(),
         (None, _) => gpus,
     };
-    let contexts = match case.steps.iter().filter(|step| MAKES_A_CONTEXT.contains(&step.call.as_str())).count() {
-        0 => usize::from(case.steps.iter().any(|step| MAKES_ONE_IN_PASSING.contains(&step.call.as_str()))),
+    let contexts = match case
+        .steps
+        .iter()
+        .filter(|step| MAKES_A_CONTEXT.contains(&step.call.as_str()))
+        .count()
+    {
+        0 => usize::from(
+            case.steps
+                .iter()
+                .any(|step| MAKES_ONE_IN_PASSING.contains(&step.call.as_str())),
+        ),
         several => several.min(MOST_CONTEXTS),
     };
     let ms = PROCESS_MS
@@ -84,14 +112,21 @@ pub fn attempt(case: &CasePlan, gpus: usize) -> Duration {
         + FRESH_PROCESS_MS * fresh as f64
         + CONTEXT_MS * contexts as f64
         + WATCHED_GPU_MS * gpus as f64
-        + case.python.as_ref().map_or(0.0, |python| import_ms(&python.needs));
+        + case
+            .python
+            .as_ref()
+            .map_or(0.0, |python| import_ms(&python.needs));
     Pace::default().duration(ms)
 }
 
 /// How long the slowest import among the packages takes, in milliseconds.
 fn import_ms(needs: &[String]) -> f64 {
-    let needed = frameworks().iter().filter(|framework| needs.iter().any(|need| need.starts_with(&framework.name)));
-    needed.filter_map(|framework| framework.import_ms).fold(other_import_ms(), f64::max)
+    let needed = frameworks()
+        .iter()
+        .filter(|framework| needs.iter().any(|need| need.starts_with(&framework.name)));
+    needed
+        .filter_map(|framework| framework.import_ms)
+        .fold(other_import_ms(), f64::max)
 }
 
 /// How long all attempts of a plan take.
@@ -103,7 +138,10 @@ pub fn plan(plan: &Plan, gpus: usize, pace: Pace) -> Duration {
 
 /// How long a run of these plans takes, including calibration.
 pub fn run<'a>(plans: impl IntoIterator<Item = &'a Plan>, gpus: usize, pace: Pace) -> Duration {
-    let attempts: Duration = plans.into_iter().map(|planned| plan(planned, gpus, pace)).sum();
+    let attempts: Duration = plans
+        .into_iter()
+        .map(|planned| plan(planned, gpus, pace))
+        .sum();
     pace.duration(START_MS + CALIBRATION_MS * (gpus + 1) as f64) + attempts
 }
 
@@ -115,7 +153,10 @@ mod tests {
     use crate::scenario::Gpus;
 
     fn planned(cases: &[(&str, Gpus)], gpus: usize, repeat: u32) -> Plan {
-        let options = Options { repeat: Some(repeat), ..Options::default() };
+        let options = Options {
+            repeat: Some(repeat),
+            ..Options::default()
+        };
         resolve(&scenario(), &instance(cases), &machine(gpus), &options).unwrap()
     }
 
@@ -123,7 +164,11 @@ mod tests {
     fn more_gpus_contexts_processes_and_attempts_take_longer() {
         let [small, more_visible, more_gpus, more_attempts] =
             [(1, 2, 1), (2, 2, 1), (1, 4, 1), (1, 2, 3)].map(|(masked, gpus, repeat)| {
-                run([&planned(&[("trap", Gpus::Masked(masked))], gpus, repeat)], gpus, Pace::default())
+                run(
+                    [&planned(&[("trap", Gpus::Masked(masked))], gpus, repeat)],
+                    gpus,
+                    Pace::default(),
+                )
             });
         assert!(more_visible > small && more_gpus > small && more_attempts > small);
         let mut plan = planned(&[("trap", Gpus::Masked(1))], 2, 1);
@@ -139,14 +184,22 @@ mod tests {
     fn a_mask_that_hides_all_gpus_spares_their_time() {
         let mut plan = planned(&[("trap", Gpus::All)], 2, 1);
         let all = attempt(&plan.cases[0], 2);
-        plan.cases[0].env.insert("CUDA_VISIBLE_DEVICES".into(), String::new());
+        plan.cases[0]
+            .env
+            .insert("CUDA_VISIBLE_DEVICES".into(), String::new());
         assert_eq!(all - attempt(&plan.cases[0], 2), Duration::from_millis(142));
     }
 
     #[test]
     fn a_slow_machine_takes_longer() {
         let plan = planned(&[("trap", Gpus::Masked(1))], 2, 3);
-        let (usual, slow) = (super::plan(&plan, 2, Pace::default()), super::plan(&plan, 2, Pace(2.0)));
-        assert!(slow.abs_diff(usual * 2) < Duration::from_millis(1), "{usual:?} {slow:?}");
+        let (usual, slow) = (
+            super::plan(&plan, 2, Pace::default()),
+            super::plan(&plan, 2, Pace(2.0)),
+        );
+        assert!(
+            slow.abs_diff(usual * 2) < Duration::from_millis(1),
+            "{usual:?} {slow:?}"
+        );
     }
 }

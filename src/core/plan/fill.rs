@@ -45,7 +45,10 @@ impl Filler<'_> {
             return Ok(Some(self.gpus.len().to_string()));
         }
         let (gpu, form) = name.split_once(':').unwrap_or((name, ""));
-        let Some(place) = gpu.strip_prefix("gpu").and_then(|digits| digits.parse::<usize>().ok()) else {
+        let Some(place) = gpu
+            .strip_prefix("gpu")
+            .and_then(|digits| digits.parse::<usize>().ok())
+        else {
             return Ok(None);
         };
         match self.gpus.get(place) {
@@ -53,27 +56,39 @@ impl Filler<'_> {
                 let gpu = self.inventory.iter().find(|gpu| gpu.uuid == *uuid);
                 Ok(match form {
                     "pci" => gpu.and_then(|gpu| gpu.pci_bus_id.clone()),
-                    "device" => gpu.and_then(|gpu| gpu.device_minor).map(|minor| format!("/dev/nvidia{minor}")),
+                    "device" => gpu
+                        .and_then(|gpu| gpu.device_minor)
+                        .map(|minor| format!("/dev/nvidia{minor}")),
                     form => in_form(uuid, form),
                 })
             }
             None => Err(Unmet {
                 reason: Reason::TooFewGpus,
-                detail: format!("the scenario names gpu{place}, and the machine has {} GPUs", self.gpus.len()),
+                detail: format!(
+                    "the scenario names gpu{place}, and the machine has {} GPUs",
+                    self.gpus.len()
+                ),
                 lacks: format!("{} GPUs", place + 1),
             }),
         }
     }
 
-    pub(super) fn environment(&self, env: &BTreeMap<String, String>) -> Result<BTreeMap<String, String>, Unmet> {
-        env.iter().map(|(name, value)| Ok((name.clone(), self.text(value)?))).collect()
+    pub(super) fn environment(
+        &self,
+        env: &BTreeMap<String, String>,
+    ) -> Result<BTreeMap<String, String>, Unmet> {
+        env.iter()
+            .map(|(name, value)| Ok((name.clone(), self.text(value)?)))
+            .collect()
     }
 
     pub(super) fn step(&self, step: &Step) -> Result<Step, Unmet> {
         let row = calls::find(&step.call);
         let mut filled = step.clone();
         for (name, value) in &mut filled.args {
-            let kind = row.and_then(|row| row.params.iter().find(|param| param.name == name)).map(|param| param.kind);
+            let kind = row
+                .and_then(|row| row.params.iter().find(|param| param.name == name))
+                .map(|param| param.kind);
             *value = self.argument(kind, value)?;
         }
         Ok(filled)
@@ -104,9 +119,12 @@ impl Filler<'_> {
                     _ => Scalar::Text(filled),
                 }
             }
-            Scalar::List(values) => {
-                Scalar::List(values.iter().map(|value| self.argument(kind, value)).collect::<Result<_, _>>()?)
-            }
+            Scalar::List(values) => Scalar::List(
+                values
+                    .iter()
+                    .map(|value| self.argument(kind, value))
+                    .collect::<Result<_, _>>()?,
+            ),
         })
     }
 
@@ -154,15 +172,25 @@ mod tests {
     use crate::plan::fixture::machine;
 
     fn filled(text: &str) -> Result<String, Unmet> {
-        Filler { gpus: &["GPU-a".into(), "GPU-b".into()], inventory: &machine(1).gpus }.text(text)
+        Filler {
+            gpus: &["GPU-a".into(), "GPU-b".into()],
+            inventory: &machine(1).gpus,
+        }
+        .text(text)
     }
 
     #[test]
     fn templates_are_filled_in_wherever_they_stand() {
         assert_eq!(filled("${gpu1},${gpu0}").unwrap(), "GPU-b,GPU-a");
         assert_eq!(filled("${gpus}").unwrap(), "2");
-        assert_eq!(filled("${gpu1:upper} ${gpu0:bare} ${gpu0:lower}").unwrap(), "GPU-B a ${gpu0:lower}");
-        assert_eq!(in_form("GPU-4e5d494c-0001", "short").unwrap(), "GPU-4e5d494c");
+        assert_eq!(
+            filled("${gpu1:upper} ${gpu0:bare} ${gpu0:lower}").unwrap(),
+            "GPU-B a ${gpu0:lower}"
+        );
+        assert_eq!(
+            in_form("GPU-4e5d494c-0001", "short").unwrap(),
+            "GPU-4e5d494c"
+        );
         assert_eq!(filled("plain").unwrap(), "plain");
         assert_eq!(filled("${home} ${gpu} ${").unwrap(), "${home} ${gpu} ${");
     }
@@ -175,7 +203,10 @@ mod tests {
     #[test]
     fn integers_become_integers_only_where_c_wants_one() {
         let gpus = ["GPU-a".to_string()];
-        let filler = Filler { gpus: &gpus, inventory: &[] };
+        let filler = Filler {
+            gpus: &gpus,
+            inventory: &[],
+        };
         let step = |call: &str, name: &str| Step {
             call: call.into(),
             args: [(name.to_string(), Scalar::Text("${gpus}".into()))].into(),
@@ -185,24 +216,50 @@ mod tests {
             label: call.into(),
             line: 1,
         };
-        assert_eq!(filler.step(&step("cudaSetDevice", "device")).unwrap().args["device"], Scalar::Int(1));
-        assert_eq!(filler.step(&step("setenv", "value")).unwrap().args["value"], Scalar::Text("1".into()));
+        assert_eq!(
+            filler.step(&step("cudaSetDevice", "device")).unwrap().args["device"],
+            Scalar::Int(1)
+        );
+        assert_eq!(
+            filler.step(&step("setenv", "value")).unwrap().args["value"],
+            Scalar::Text("1".into())
+        );
     }
 
     #[test]
     fn operands_become_integers_and_references_stay() {
         let gpus = ["GPU-a".to_string(), "GPU-b".to_string()];
-        let reference = Operand::Value { label: "count".into(), name: "count".into() };
+        let reference = Operand::Value {
+            label: "count".into(),
+            name: "count".into(),
+        };
         let mut check = Check::default();
         check.facts.value = [
-            ("count".to_string(), Matcher::equal(Operand::Text("${gpus}".into()))),
-            ("uuid".to_string(), Matcher::equal(Operand::Text("${gpu1}".into()))),
+            (
+                "count".to_string(),
+                Matcher::equal(Operand::Text("${gpus}".into())),
+            ),
+            (
+                "uuid".to_string(),
+                Matcher::equal(Operand::Text("${gpu1}".into())),
+            ),
             ("again".to_string(), Matcher::equal(reference.clone())),
         ]
         .into();
-        let filled = Filler { gpus: &gpus, inventory: &[] }.checks(&[check]).unwrap();
-        assert_eq!(filled[0].facts.value["count"], Matcher::equal(Operand::Int(2)));
-        assert_eq!(filled[0].facts.value["uuid"], Matcher::equal(Operand::Text("GPU-b".into())));
+        let filled = Filler {
+            gpus: &gpus,
+            inventory: &[],
+        }
+        .checks(&[check])
+        .unwrap();
+        assert_eq!(
+            filled[0].facts.value["count"],
+            Matcher::equal(Operand::Int(2))
+        );
+        assert_eq!(
+            filled[0].facts.value["uuid"],
+            Matcher::equal(Operand::Text("GPU-b".into()))
+        );
         assert_eq!(filled[0].facts.value["again"], Matcher::equal(reference));
     }
 }

@@ -9,7 +9,9 @@ pub fn machine(gpus: usize) -> Machine {
     Machine {
         driver_version: Some("580.159.04".into()),
         cuda_driver_version: Some(13000),
-        gpus: (0..gpus).map(|place| gpu(&format!("GPU-{place}"))).collect(),
+        gpus: (0..gpus)
+            .map(|place| gpu(&format!("GPU-{place}")))
+            .collect(),
         architecture: "x86_64".into(),
         ..Machine::default()
     }
@@ -34,10 +36,17 @@ pub fn instance(cases: &[(&str, Gpus)]) -> Instance {
         name: name.into(),
         gpus,
         probes: true,
-        steps: vec![Step { line: 1, ..Step::call("cuInit", "cuInit") }],
+        steps: vec![Step {
+            line: 1,
+            ..Step::call("cuInit", "cuInit")
+        }],
         ..Case::default()
     };
-    Instance { name: "test/question".into(), cases: cases.iter().map(case).collect(), ..Instance::default() }
+    Instance {
+        name: "test/question".into(),
+        cases: cases.iter().map(case).collect(),
+        ..Instance::default()
+    }
 }
 
 /// A scenario about one GPU.
@@ -45,11 +54,17 @@ pub fn scenario() -> Scenario {
     Scenario {
         name: "test/question".into(),
         question: "Does it?".into(),
-        needs: Needs { gpus: 1, ..Needs::default() },
+        needs: Needs {
+            gpus: 1,
+            ..Needs::default()
+        },
         repeat: 5,
         step_timeout_ms: 10_000,
         timeout_ms: 60_000,
-        instances: vec![instance(&[("trap", Gpus::Masked(1)), ("control", Gpus::Masked(1))])],
+        instances: vec![instance(&[
+            ("trap", Gpus::Masked(1)),
+            ("control", Gpus::Masked(1)),
+        ])],
         ..Scenario::default()
     }
 }

@@ -22,7 +22,12 @@ pub(super) fn first_unmet(
     machine: &Machine,
     options: &Options,
 ) -> Option<Unmet> {
-    let asked = NeedContext { scenario, instances, machine, options };
+    let asked = NeedContext {
+        scenario,
+        instances,
+        machine,
+        options,
+    };
     NEEDS.iter().find_map(|need| {
         (need.probe)(&asked).map(|detail| Unmet {
             reason: need.reason,
@@ -52,7 +57,12 @@ pub(super) fn allowed(machine: &Machine, options: &Options) -> Vec<usize> {
         .gpus
         .iter()
         .enumerate()
-        .filter(|(_, gpu)| options.restrict.as_ref().is_none_or(|restrict| restrict.contains(&gpu.uuid)))
+        .filter(|(_, gpu)| {
+            options
+                .restrict
+                .as_ref()
+                .is_none_or(|restrict| restrict.contains(&gpu.uuid))
+        })
         .map(|(place, gpu)| (options.busy.contains(&gpu.uuid), place))
         .collect();
     allowed.sort();
@@ -77,44 +87,88 @@ struct Need {
 /// In order of importance: what is missing altogether comes before what is too old.
 const NEEDS: &[Need] = &[
     // An NVML that fails is no better than a missing one: nothing can be measured without it.
-    need("NVML", Reason::NoNvml, |asked| asked.unavailable(|word| matches!(word, "no_nvml" | "nvml_error"))),
-    need("driver", Reason::NoDriver, |asked| asked.unavailable(|word| word == "no_driver")),
+    need("NVML", Reason::NoNvml, |asked| {
+        asked.unavailable(|word| matches!(word, "no_nvml" | "nvml_error"))
+    }),
+    need("driver", Reason::NoDriver, |asked| {
+        asked.unavailable(|word| word == "no_driver")
+    }),
     need("GPU", Reason::NoGpu, |asked| {
-        let none = asked.machine.gpus.is_empty().then(|| "NVML lists no GPU".to_string());
+        let none = asked
+            .machine
+            .gpus
+            .is_empty()
+            .then(|| "NVML lists no GPU".to_string());
         asked.unavailable(|word| word == "no_gpu").or(none)
     }),
-    need("libcuda", Reason::NoLibcuda, |asked| asked.unavailable(|word| word == "no_libcuda")),
+    need("libcuda", Reason::NoLibcuda, |asked| {
+        asked.unavailable(|word| word == "no_libcuda")
+    }),
     // An unknown word must not pass for a working machine.
-    need("machine", Reason::System, |asked| asked.unavailable(|word| !KNOWN.contains(&word))),
+    need("machine", Reason::System, |asked| {
+        asked.unavailable(|word| !KNOWN.contains(&word))
+    }),
     need("libcudart", Reason::NoLibcudart, |asked| asked.libcudart()),
     need("gpus", Reason::Restricted, |asked| asked.restricted()),
     need("gpus", Reason::TooFewGpus, |asked| asked.too_few_gpus()),
     need("driver", Reason::DriverVersion, |asked| {
-        outside(asked.scenario.needs.driver.as_ref(), asked.machine.driver_version.as_deref())
+        outside(
+            asked.scenario.needs.driver.as_ref(),
+            asked.machine.driver_version.as_deref(),
+        )
     }),
     need("libcudart", Reason::LibcudartVersion, |asked| {
-        let version = asked.options.libcudart.as_ref().and_then(|runtime| runtime.version.as_deref());
+        let version = asked
+            .options
+            .libcudart
+            .as_ref()
+            .and_then(|runtime| runtime.version.as_deref());
         outside(asked.scenario.needs.libcudart.as_ref(), version)
     }),
-    need("compute_capability", Reason::ComputeCapability, |asked| asked.compute_capability()),
+    need("compute_capability", Reason::ComputeCapability, |asked| {
+        asked.compute_capability()
+    }),
     need("python", Reason::NoPython, |asked| asked.python()),
-    need("package", Reason::NoPackage, |asked| asked.package().map(|(detail, _)| detail)),
+    need("package", Reason::NoPackage, |asked| {
+        asked.package().map(|(detail, _)| detail)
+    }),
     // A hazard that is not allowed comes first: without it, root is not needed.
     need("hazards", Reason::HazardNotAllowed, |asked| asked.hazards()),
     need("root", Reason::NotRoot, |asked| {
-        (asked.scenario.needs.root && !asked.options.root).then(|| "the worker must run as root".to_string())
+        (asked.scenario.needs.root && !asked.options.root)
+            .then(|| "the worker must run as root".to_string())
     }),
 ];
 
-const KNOWN: [&str; 7] = ["no_nvml", "nvml_error", "no_driver", "no_gpu", "no_libcuda", "no_libcudart", "no_python"];
+const KNOWN: [&str; 7] = [
+    "no_nvml",
+    "nvml_error",
+    "no_driver",
+    "no_gpu",
+    "no_libcuda",
+    "no_libcudart",
+    "no_python",
+];
 
-const fn need(name: &'static str, reason: Reason, probe: fn(&NeedContext) -> Option<String>) -> Need {
-    Need { name, reason, probe }
+const fn need(
+    name: &'static str,
+    reason: Reason,
+    probe: fn(&NeedContext) -> Option<String>,
+) -> Need {
+    Need {
+        name,
+        reason,
+        probe,
+    }
 }
 
 impl NeedContext<'_> {
     fn unavailable(&self, wanted: impl Fn(&str) -> bool) -> Option<String> {
-        self.machine.unavailable.iter().find(|found| wanted(&found.reason)).map(|found| found.detail.clone())
+        self.machine
+            .unavailable
+            .iter()
+            .find(|found| wanted(&found.reason))
+            .map(|found| found.detail.clone())
     }
 
     /// What the machine would need, in a few words.
@@ -132,39 +186,62 @@ impl NeedContext<'_> {
             Reason::NoPackage => return self.package().map(|(_, lacks)| lacks).unwrap_or_default(),
             _ => return need.name.to_string(),
         };
-        format!("{component} {}", range.as_ref().map_or("", |range| &range.0))
+        format!(
+            "{component} {}",
+            range.as_ref().map_or("", |range| &range.0)
+        )
     }
 
     /// Why there is no libcudart, if the scenario calls the runtime.
     fn libcudart(&self) -> Option<String> {
-        let mut steps = self.instances.iter().flat_map(|instance| &instance.cases).flat_map(|case| &case.steps);
-        let needed_by =
-            steps.find(|step| calls::find(&step.call).is_some_and(|row| row.library == CallLibrary::Runtime))?;
+        let mut steps = self
+            .instances
+            .iter()
+            .flat_map(|instance| &instance.cases)
+            .flat_map(|case| &case.steps);
+        let needed_by = steps.find(|step| {
+            calls::find(&step.call).is_some_and(|row| row.library == CallLibrary::Runtime)
+        })?;
         // A libcudart without a version number could not be loaded.
-        if self.options.libcudart.as_ref().is_some_and(|runtime| runtime.number.is_some()) {
+        if self
+            .options
+            .libcudart
+            .as_ref()
+            .is_some_and(|runtime| runtime.number.is_some())
+        {
             return None;
         }
         match self.unavailable(|word| word == "no_libcudart") {
             Some(detail) => Some(detail),
-            None if self.options.libcudart.is_none() => Some(format!("{} needs one", needed_by.call)),
+            None if self.options.libcudart.is_none() => {
+                Some(format!("{} needs one", needed_by.call))
+            }
             None => None,
         }
     }
 
     fn python_cases(&self) -> impl Iterator<Item = &Python> {
-        self.instances.iter().flat_map(|instance| &instance.cases).filter_map(|case| case.python.as_ref())
+        self.instances
+            .iter()
+            .flat_map(|instance| &instance.cases)
+            .filter_map(|case| case.python.as_ref())
     }
 
     /// Why there is no interpreter that can run the worker.
     fn python(&self) -> Option<String> {
         self.python_cases().next()?;
         let Some(found) = &self.machine.python else {
-            return self.unavailable(|word| word == "no_python").or(Some("none was looked for".to_string()));
+            return self
+                .unavailable(|word| word == "no_python")
+                .or(Some("none was looked for".to_string()));
         };
         let (major, minor) = python::OLDEST;
         let oldest = Range(format!(">= {major}.{minor}"));
         (!oldest.matches(&found.version)).then(|| {
-            format!("{} is Python {}, and at least {major}.{minor} is needed", found.executable, found.version)
+            format!(
+                "{} is Python {}, and at least {major}.{minor} is needed",
+                found.executable, found.version
+            )
         })
     }
 
@@ -187,36 +264,70 @@ impl NeedContext<'_> {
     }
 
     fn wanted(&self) -> usize {
-        self.instances.iter().map(|instance| wanted(self.scenario, instance)).min().unwrap_or(0)
+        self.instances
+            .iter()
+            .map(|instance| wanted(self.scenario, instance))
+            .min()
+            .unwrap_or(0)
     }
 
     fn too_few_gpus(&self) -> Option<String> {
         let (wanted, allowed) = (self.wanted(), allowed(self.machine, self.options).len());
         let machine = self.machine.gpus.len();
-        let used = if allowed < machine { format!(", of which {allowed} may be used") } else { String::new() };
-        (allowed < wanted).then(|| format!("{wanted} are needed, and the machine has {machine}{used}"))
+        let used = if allowed < machine {
+            format!(", of which {allowed} may be used")
+        } else {
+            String::new()
+        };
+        (allowed < wanted)
+            .then(|| format!("{wanted} are needed, and the machine has {machine}{used}"))
     }
 
     fn compute_capability(&self) -> Option<String> {
         let needed = self.scenario.needs.compute_capability.as_ref();
         let all = !self.instances.is_empty() && self.instances.iter().all(unmasked);
-        let count = if all { self.machine.gpus.len() } else { self.wanted() };
+        let count = if all {
+            self.machine.gpus.len()
+        } else {
+            self.wanted()
+        };
         let used = allowed(self.machine, self.options).into_iter().take(count);
         used.filter_map(|place| self.machine.gpus.get(place))
-            .find_map(|gpu| Some(format!("{}: {}", gpu.uuid, outside(needed, gpu.compute_capability.as_deref())?)))
+            .find_map(|gpu| {
+                Some(format!(
+                    "{}: {}",
+                    gpu.uuid,
+                    outside(needed, gpu.compute_capability.as_deref())?
+                ))
+            })
     }
 
     /// The options that would allow those hazards that are not allowed.
     fn refused(&self) -> Vec<String> {
-        let refused = self.scenario.hazards.iter().filter(|hazard| !self.options.allow.contains(hazard));
-        refused.map(|hazard| format!("--allow {}", hazard.name())).collect()
+        let refused = self
+            .scenario
+            .hazards
+            .iter()
+            .filter(|hazard| !self.options.allow.contains(hazard));
+        refused
+            .map(|hazard| format!("--allow {}", hazard.name()))
+            .collect()
     }
 
     fn hazards(&self) -> Option<String> {
         let flags = self.refused();
-        let names: Vec<&str> = flags.iter().filter_map(|flag| flag.strip_prefix("--allow ")).collect();
+        let names: Vec<&str> = flags
+            .iter()
+            .filter_map(|flag| flag.strip_prefix("--allow "))
+            .collect();
         let flags: Vec<String> = flags.iter().map(|flag| format!("`{flag}`")).collect();
-        (!flags.is_empty()).then(|| format!("{} not allowed; {} would", names.join(" and "), flags.join(" with ")))
+        (!flags.is_empty()).then(|| {
+            format!(
+                "{} not allowed; {} would",
+                names.join(" and "),
+                flags.join(" with ")
+            )
+        })
     }
 }
 
@@ -227,7 +338,10 @@ fn outside(range: Option<&Range>, version: Option<&str>) -> Option<String> {
     match version {
         Some(version) if range.matches(version) => None,
         Some(version) => Some(format!("{version} is outside `{}`", range.0)),
-        None => Some(format!("`{}` is needed, and the version could not be read", range.0)),
+        None => Some(format!(
+            "`{}` is needed, and the version could not be read",
+            range.0
+        )),
     }
 }
 
@@ -253,7 +367,10 @@ mod tests {
     }
 
     fn lacks(machine: &mut Machine, word: &str) {
-        machine.unavailable.push(Unavailable { reason: word.into(), detail: "not there".into() });
+        machine.unavailable.push(Unavailable {
+            reason: word.into(),
+            detail: "not there".into(),
+        });
     }
 
     #[test]
@@ -273,14 +390,32 @@ mod tests {
             (|_, m, _| lacks(m, "no_libcuda"), Reason::NoLibcuda),
             (|_, m, _| lacks(m, "a word of tomorrow"), Reason::System),
             (|s, _, _| s.needs.gpus = 3, Reason::TooFewGpus),
-            (|_, _, o| o.restrict = Some(vec!["GPU-9".into()]), Reason::TooFewGpus),
-            (|s, _, _| s.needs.driver = range(">= 600"), Reason::DriverVersion),
+            (
+                |_, _, o| o.restrict = Some(vec!["GPU-9".into()]),
+                Reason::TooFewGpus,
+            ),
+            (
+                |s, _, _| s.needs.driver = range(">= 600"),
+                Reason::DriverVersion,
+            ),
             (|_, m, _| m.driver_version = None, Reason::DriverVersion),
-            (|s, _, _| s.needs.libcudart = range(">= 12.0"), Reason::LibcudartVersion),
-            (|s, _, _| s.needs.compute_capability = range("< 9.0"), Reason::ComputeCapability),
+            (
+                |s, _, _| s.needs.libcudart = range(">= 12.0"),
+                Reason::LibcudartVersion,
+            ),
+            (
+                |s, _, _| s.needs.compute_capability = range("< 9.0"),
+                Reason::ComputeCapability,
+            ),
             (|s, _, _| s.needs.root = true, Reason::NotRoot),
-            (|s, _, _| s.hazards = vec![Hazard::Fault], Reason::HazardNotAllowed),
-            (|s, _, _| s.instances = vec![instance(&[("trap", Gpus::Masked(3))])], Reason::TooFewGpus),
+            (
+                |s, _, _| s.hazards = vec![Hazard::Fault],
+                Reason::HazardNotAllowed,
+            ),
+            (
+                |s, _, _| s.instances = vec![instance(&[("trap", Gpus::Masked(3))])],
+                Reason::TooFewGpus,
+            ),
             (
                 |s, _, o| {
                     s.instances = vec![instance(&[("trap", Gpus::All)])];
@@ -291,7 +426,10 @@ mod tests {
         ];
         for (number, (change, expected)) in table.into_iter().enumerate() {
             let found = reason(|s, m, o| {
-                s.needs = Needs { driver: range(">= 525"), ..s.needs.clone() };
+                s.needs = Needs {
+                    driver: range(">= 525"),
+                    ..s.needs.clone()
+                };
                 change(s, m, o);
             });
             assert_eq!(found, Some(expected), "row {number}");
@@ -302,12 +440,21 @@ mod tests {
     fn only_a_scenario_that_calls_the_runtime_needs_a_libcudart() {
         assert_eq!(reason(|_, m, _| lacks(m, "no_libcudart")), None);
         let runtime = |s: &mut Scenario| {
-            for step in s.instances.iter_mut().flat_map(|i| &mut i.cases).flat_map(|c| &mut c.steps) {
+            for step in s
+                .instances
+                .iter_mut()
+                .flat_map(|i| &mut i.cases)
+                .flat_map(|c| &mut c.steps)
+            {
                 step.call = "cudaGetDeviceCount".into();
             }
         };
         assert_eq!(reason(|s, _, _| runtime(s)), Some(Reason::NoLibcudart));
-        let there = Runtime { path: "/lib/libcudart.so.13".into(), version: Some("13.0".into()), number: Some(13000) };
+        let there = Runtime {
+            path: "/lib/libcudart.so.13".into(),
+            version: Some("13.0".into()),
+            number: Some(13000),
+        };
         let found = reason(|s, m, o| {
             runtime(s);
             lacks(m, "no_libcudart");
@@ -323,28 +470,60 @@ mod tests {
                 s.instances = vec![instance(&[("trap", Gpus::Masked(1))])];
                 let needs = needs.iter().map(ToString::to_string).collect();
                 s.instances[0].cases[0].python = Some(Python { needs });
-                let packages = [("torch", Some("2.9.0+cu130")), ("local", Some("")), ("jax", None)];
+                let packages = [
+                    ("torch", Some("2.9.0+cu130")),
+                    ("local", Some("")),
+                    ("jax", None),
+                ];
                 m.python = python.map(|version| Interpreter {
                     executable: "/usr/bin/python3".into(),
                     implementation: "cpython".into(),
                     version: version.into(),
-                    packages: packages.map(|(name, version)| (name.into(), version.map(str::to_string))).into(),
+                    packages: packages
+                        .map(|(name, version)| (name.into(), version.map(str::to_string)))
+                        .into(),
                 });
             });
             found.map(|unmet| (unmet.reason, unmet.detail, unmet.lacks))
         };
-        assert_eq!(found(&["torch >= 2.0", "jax | local", "python >= 3.9"], Some("3.12.1")), None);
-        let lacks = |needs: &str| found(&[needs], Some("3.12.1")).map(|(reason, detail, _)| (reason, detail));
+        assert_eq!(
+            found(
+                &["torch >= 2.0", "jax | local", "python >= 3.9"],
+                Some("3.12.1")
+            ),
+            None
+        );
+        let lacks = |needs: &str| {
+            found(&[needs], Some("3.12.1")).map(|(reason, detail, _)| (reason, detail))
+        };
         let package = |detail: &str| Some((Reason::NoPackage, format!("package: {detail}")));
-        assert_eq!(lacks("torch < 2"), package("torch 2.9.0+cu130 is outside `torch < 2`"));
-        assert_eq!(lacks("local >= 1"), package("`local >= 1`: local has no version"));
-        assert_eq!(lacks("python >= 3.13"), package("python 3.12.1 is outside `python >= 3.13`"));
+        assert_eq!(
+            lacks("torch < 2"),
+            package("torch 2.9.0+cu130 is outside `torch < 2`")
+        );
+        assert_eq!(
+            lacks("local >= 1"),
+            package("`local >= 1`: local has no version")
+        );
+        assert_eq!(
+            lacks("python >= 3.13"),
+            package("python 3.12.1 is outside `python >= 3.13`")
+        );
         let words = "`jax >= 0.4` is not installed for /usr/bin/python3 (Python 3.12.1)";
         assert_eq!(lacks("jax >= 0.4"), package(words));
         let (reason, detail, needed) = found(&[], Some("3.7.16")).unwrap();
-        assert_eq!((reason, needed.as_str()), (Reason::NoPython, "a Python interpreter"));
-        assert!(detail.ends_with("is Python 3.7.16, and at least 3.8 is needed"), "{detail}");
-        assert_eq!(found(&["torch"], None).map(|(reason, ..)| reason), Some(Reason::NoPython));
+        assert_eq!(
+            (reason, needed.as_str()),
+            (Reason::NoPython, "a Python interpreter")
+        );
+        assert!(
+            detail.ends_with("is Python 3.7.16, and at least 3.8 is needed"),
+            "{detail}"
+        );
+        assert_eq!(
+            found(&["torch"], None).map(|(reason, ..)| reason),
+            Some(Reason::NoPython)
+        );
     }
 
     #[test]
@@ -352,10 +531,14 @@ mod tests {
         let mut scenario = scenario();
         scenario.hazards = vec![Hazard::Fault];
         let machine = machine(1);
-        let unmet = |options: &Options| first_unmet(&scenario, &scenario.instances, &machine, options);
+        let unmet =
+            |options: &Options| first_unmet(&scenario, &scenario.instances, &machine, options);
         let detail = unmet(&Options::default()).unwrap().detail;
         assert!(detail.contains("--allow fault"), "{detail}");
-        let options = Options { allow: vec![Hazard::Fault], ..Options::default() };
+        let options = Options {
+            allow: vec![Hazard::Fault],
+            ..Options::default()
+        };
         assert_eq!(unmet(&options), None);
     }
 }

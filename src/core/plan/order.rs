@@ -29,7 +29,10 @@ pub fn order(cases: usize, repeat: u32, seed: u64) -> Vec<usize> {
 fn drawn(cases: usize, random: &mut Random) -> Vec<usize> {
     let mut round: Vec<usize> = (0..cases).collect();
     let draw = random.next();
-    let start = usize::try_from(draw >> 1).unwrap_or(0).checked_rem(cases).unwrap_or(0);
+    let start = usize::try_from(draw >> 1)
+        .unwrap_or(0)
+        .checked_rem(cases)
+        .unwrap_or(0);
     round.rotate_left(start);
     if draw & 1 == 1 {
         round.reverse();
@@ -42,7 +45,9 @@ mod tests {
     use super::*;
 
     fn counts(order: &[usize], cases: usize) -> Vec<u32> {
-        (0..cases).map(|case| order.iter().filter(|&&ran| ran == case).count() as u32).collect()
+        (0..cases)
+            .map(|case| order.iter().filter(|&&ran| ran == case).count() as u32)
+            .collect()
     }
 
     #[test]
@@ -54,7 +59,8 @@ mod tests {
                     assert_eq!(counts(&order, cases), vec![repeat; cases]);
                     for length in 0..order.len() {
                         let counts = counts(&order[..length], cases);
-                        let (least, most) = (counts.iter().min().unwrap(), counts.iter().max().unwrap());
+                        let (least, most) =
+                            (counts.iter().min().unwrap(), counts.iter().max().unwrap());
                         assert!(most - least <= 1, "{order:?} at {length}");
                     }
                 }
@@ -76,7 +82,9 @@ mod tests {
     #[test]
     fn a_seed_gives_one_order_and_either_case_may_start() {
         assert_eq!(order(2, 5, 7), order(2, 5, 7));
-        let starts: Vec<usize> = (0..20).filter_map(|seed| order(2, 5, seed).first().copied()).collect();
+        let starts: Vec<usize> = (0..20)
+            .filter_map(|seed| order(2, 5, seed).first().copied())
+            .collect();
         assert!(starts.contains(&0) && starts.contains(&1));
     }
 

@@ -12,7 +12,12 @@ use super::{CasePlan, Plan};
 ///
 /// # Errors
 /// The first need that the machine does not meet.
-pub fn resolve(scenario: &Scenario, instance: &Instance, machine: &Machine, options: &Options) -> Result<Plan, Unmet> {
+pub fn resolve(
+    scenario: &Scenario,
+    instance: &Instance,
+    machine: &Machine,
+    options: &Options,
+) -> Result<Plan, Unmet> {
     resolve_as(scenario, instance, machine, options, None)
 }
 
@@ -28,13 +33,25 @@ fn resolve_as(
         return Err(unmet);
     }
     let (mut gpus, used_gpus) = chosen(scenario, instance, machine, options);
-    let is_free = !unmasked(instance) && then.is_some_and(|then| gpus.iter().all(|uuid| then.gpus.contains(uuid)));
+    let is_free = !unmasked(instance)
+        && then.is_some_and(|then| gpus.iter().all(|uuid| then.gpus.contains(uuid)));
     if let Some(then) = then.filter(|then| is_free && then.gpus.len() == gpus.len()) {
         gpus.clone_from(&then.gpus);
     }
-    let filler = Filler { gpus: &gpus, inventory: &machine.gpus };
-    let cases = instance.cases.iter().map(|case| planned(case, &filler)).collect::<Result<Vec<_>, _>>()?;
-    let repeat = if options.quick { 1 } else { options.repeat.unwrap_or(scenario.repeat) };
+    let filler = Filler {
+        gpus: &gpus,
+        inventory: &machine.gpus,
+    };
+    let cases = instance
+        .cases
+        .iter()
+        .map(|case| planned(case, &filler))
+        .collect::<Result<Vec<_>, _>>()?;
+    let repeat = if options.quick {
+        1
+    } else {
+        options.repeat.unwrap_or(scenario.repeat)
+    };
     Ok(Plan {
         repeat: repeat.max(1),
         planned: None,
@@ -61,9 +78,17 @@ pub fn again(
     libcudart: Option<&Runtime>,
     then: Option<&Plan>,
 ) -> Option<Plan> {
-    let instance = scenario.instances.iter().find(|known| known.name == instance)?;
+    let instance = scenario
+        .instances
+        .iter()
+        .find(|known| known.name == instance)?;
     let (allow, libcudart) = (Hazard::ALL.to_vec(), libcudart.cloned());
-    let options = Options { allow, libcudart, root: true, ..Options::default() };
+    let options = Options {
+        allow,
+        libcudart,
+        root: true,
+        ..Options::default()
+    };
     let mut plan = resolve_as(scenario, instance, machine, &options, then).ok()?;
     if let Some(then) = then {
         (plan.repeat, plan.planned) = (then.repeat, then.planned);
@@ -72,7 +97,12 @@ pub fn again(
 }
 
 /// All GPUs in the plan's order, and how many of them are used.
-fn chosen(scenario: &Scenario, instance: &Instance, machine: &Machine, options: &Options) -> (Vec<String>, usize) {
+fn chosen(
+    scenario: &Scenario,
+    instance: &Instance,
+    machine: &Machine,
+    options: &Options,
+) -> (Vec<String>, usize) {
     let mut places: Vec<usize> = (0..machine.gpus.len()).collect();
     let mut used = places.len();
     // A worker without a mask may use any GPU, so there is nothing to choose. A question about visibility needs NVML
@@ -85,7 +115,11 @@ fn chosen(scenario: &Scenario, instance: &Instance, machine: &Machine, options: 
         chosen.append(&mut places);
         places = chosen;
     }
-    let gpus = places.into_iter().filter_map(|place| machine.gpus.get(place)).map(|gpu| gpu.uuid.clone()).collect();
+    let gpus = places
+        .into_iter()
+        .filter_map(|place| machine.gpus.get(place))
+        .map(|gpu| gpu.uuid.clone())
+        .collect();
     (gpus, used)
 }
 
@@ -95,7 +129,8 @@ fn planned(case: &Case, filler: &Filler) -> Result<CasePlan, Unmet> {
         Gpus::All => {
             // Without this, CUDA would order different GPUs by speed, and its device 0 might not be `gpu0`, the first
             // GPU of NVML.
-            env.entry("CUDA_DEVICE_ORDER".to_string()).or_insert_with(|| "PCI_BUS_ID".to_string());
+            env.entry("CUDA_DEVICE_ORDER".to_string())
+                .or_insert_with(|| "PCI_BUS_ID".to_string());
             None
         }
         Gpus::Masked(count) => {
@@ -110,7 +145,11 @@ fn planned(case: &Case, filler: &Filler) -> Result<CasePlan, Unmet> {
         env,
         probes: case.probes,
         python: case.python.clone(),
-        steps: case.steps.iter().map(|step| filler.step(step)).collect::<Result<_, _>>()?,
+        steps: case
+            .steps
+            .iter()
+            .map(|step| filler.step(step))
+            .collect::<Result<_, _>>()?,
         expect: filler.checks(&case.expect)?,
     })
 }
@@ -127,18 +166,37 @@ mod tests {
 
     #[test]
     fn busy_gpus_are_taken_last_and_the_others_follow_in_nvml_order() {
-        let options = Options { busy: vec!["GPU-0".into(), "GPU-2".into()], ..Options::default() };
-        let plan = plan(&[("trap", Gpus::Masked(3)), ("control", Gpus::Masked(1))], 5, &options).unwrap();
+        let options = Options {
+            busy: vec!["GPU-0".into(), "GPU-2".into()],
+            ..Options::default()
+        };
+        let plan = plan(
+            &[("trap", Gpus::Masked(3)), ("control", Gpus::Masked(1))],
+            5,
+            &options,
+        )
+        .unwrap();
         assert_eq!(plan.gpus, ["GPU-1", "GPU-3", "GPU-4", "GPU-0", "GPU-2"]);
         assert_eq!(plan.used_gpus, 3);
-        assert_eq!(plan.cases[0].mask.as_deref().unwrap(), ["GPU-1", "GPU-3", "GPU-4"]);
+        assert_eq!(
+            plan.cases[0].mask.as_deref().unwrap(),
+            ["GPU-1", "GPU-3", "GPU-4"]
+        );
         assert_eq!(plan.cases[1].mask.as_deref().unwrap(), ["GPU-1"]);
     }
 
     #[test]
     fn without_a_mask_every_gpu_is_used_in_nvml_order() {
-        let options = Options { busy: vec!["GPU-0".into()], ..Options::default() };
-        let plan = plan(&[("trap", Gpus::All), ("control", Gpus::Masked(1))], 3, &options).unwrap();
+        let options = Options {
+            busy: vec!["GPU-0".into()],
+            ..Options::default()
+        };
+        let plan = plan(
+            &[("trap", Gpus::All), ("control", Gpus::Masked(1))],
+            3,
+            &options,
+        )
+        .unwrap();
         assert_eq!((plan.gpus.len(), plan.used_gpus), (3, 3));
         assert_eq!(plan.gpus[0], "GPU-0");
         assert_eq!(plan.cases[0].mask, None);
@@ -148,28 +206,66 @@ mod tests {
 
     #[test]
     fn the_users_choice_of_gpus_is_kept_to() {
-        let options = Options { restrict: Some(vec!["GPU-2".into(), "GPU-1".into()]), ..Options::default() };
+        let options = Options {
+            restrict: Some(vec!["GPU-2".into(), "GPU-1".into()]),
+            ..Options::default()
+        };
         let masked = plan(&[("trap", Gpus::Masked(2))], 3, &options).unwrap();
         assert_eq!(masked.gpus, ["GPU-1", "GPU-2", "GPU-0"]);
         assert_eq!(masked.used_gpus, 2);
-        assert_eq!(plan(&[("trap", Gpus::All)], 3, &options).unwrap_err().reason, Reason::Restricted);
-        assert_eq!(plan(&[("trap", Gpus::Masked(3))], 3, &options).unwrap_err().reason, Reason::TooFewGpus);
+        assert_eq!(
+            plan(&[("trap", Gpus::All)], 3, &options)
+                .unwrap_err()
+                .reason,
+            Reason::Restricted
+        );
+        assert_eq!(
+            plan(&[("trap", Gpus::Masked(3))], 3, &options)
+                .unwrap_err()
+                .reason,
+            Reason::TooFewGpus
+        );
         assert!(plan(&[("trap", Gpus::All)], 2, &Options::default()).is_ok());
     }
 
     #[test]
     fn repeat_comes_from_the_file_unless_said_otherwise() {
-        let repeat = |options: Options| plan(&[("trap", Gpus::Masked(1))], 1, &options).unwrap().repeat;
+        let repeat = |options: Options| {
+            plan(&[("trap", Gpus::Masked(1))], 1, &options)
+                .unwrap()
+                .repeat
+        };
         assert_eq!(repeat(Options::default()), 5);
-        assert_eq!(repeat(Options { repeat: Some(8), ..Options::default() }), 8);
-        assert_eq!(repeat(Options { repeat: Some(8), quick: true, ..Options::default() }), 1);
-        assert_eq!(repeat(Options { repeat: Some(0), ..Options::default() }), 1);
+        assert_eq!(
+            repeat(Options {
+                repeat: Some(8),
+                ..Options::default()
+            }),
+            8
+        );
+        assert_eq!(
+            repeat(Options {
+                repeat: Some(8),
+                quick: true,
+                ..Options::default()
+            }),
+            1
+        );
+        assert_eq!(
+            repeat(Options {
+                repeat: Some(0),
+                ..Options::default()
+            }),
+            1
+        );
     }
 
     #[test]
     fn templates_in_the_environment_are_filled_in() {
         let mut instance = instance(&[("trap", Gpus::Masked(1))]);
-        instance.cases[0].env.insert("CUDA_VISIBLE_DEVICES".into(), "${gpu1}".into());
+        instance.cases[0]
+            .env
+            .insert("CUDA_VISIBLE_DEVICES".into(), "${gpu1}".into());
         let plan = resolve(&scenario(), &instance, &machine(2), &Options::default()).unwrap();
         assert_eq!(plan.cases[0].env["CUDA_VISIBLE_DEVICES"], "GPU-1");
         let unmet = resolve(&scenario(), &instance, &machine(1), &Options::default()).unwrap_err();

@@ -42,12 +42,21 @@ pub struct Requirement {
 impl Requirement {
     /// A requirement that was not checked yet.
     pub fn new(what: Required, wanted: u64) -> Requirement {
-        Requirement { what, wanted, found: None, met: None }
+        Requirement {
+            what,
+            wanted,
+            found: None,
+            met: None,
+        }
     }
 
     /// The requirement with the number that was found.
     pub fn with(self, found: u64) -> Requirement {
-        Requirement { found: Some(found), met: Some(found >= self.wanted), ..self }
+        Requirement {
+            found: Some(found),
+            met: Some(found >= self.wanted),
+            ..self
+        }
     }
 
     /// Whether fewer were found than were required.
@@ -64,9 +73,17 @@ impl Requirement {
             (Required::Answers, _) => "conclusive answers were",
         };
         let found = match self.found {
-            Some(found) => format!("and there {} {found}", if found == 1 { "is" } else { "are" }),
+            Some(found) => format!(
+                "and there {} {found}",
+                if found == 1 { "is" } else { "are" }
+            ),
             None => "and the run ended before they were counted".to_owned(),
         };
-        format!("{} {noun} required (--require {}={}), {found}", self.wanted, self.what.name(), self.wanted)
+        format!(
+            "{} {noun} required (--require {}={}), {found}",
+            self.wanted,
+            self.what.name(),
+            self.wanted
+        )
     }
 }

@@ -7,7 +7,9 @@ use serde::de::{self, IgnoredAny};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, ser};
 
 use super::validity::{self, Contradiction};
-use super::{COMPACT, CaseReport, Document, Outcome, Plan, Report, Run, SCHEMA, ScenarioReport, SchemaId};
+use super::{
+    COMPACT, CaseReport, Document, Outcome, Plan, Report, Run, SCHEMA, ScenarioReport, SchemaId,
+};
 use crate::fact::Change;
 use crate::fact::changes::changes;
 use crate::machine::{Machine, Runtime};
@@ -68,13 +70,21 @@ pub struct CompactScenario {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub nondeterministic: bool,
     /// The libcudart it ran on, without its path, which is among the libraries of the machine.
-    #[serde(default, skip_serializing_if = "Option::is_none", serialize_with = "without_empty")]
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        serialize_with = "without_empty"
+    )]
     pub libcudart: Option<Runtime>,
     /// The answer, without the `provenance`, which is that of the report.
     #[serde(serialize_with = "unrepeated")]
     pub verdict: Verdict,
     /// What happened, case by case.
-    #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "without_recordings")]
+    #[serde(
+        default,
+        skip_serializing_if = "Vec::is_empty",
+        deserialize_with = "without_recordings"
+    )]
     pub cases: Vec<CompactCase>,
 }
 
@@ -135,7 +145,11 @@ impl CompactScenario {
         CompactScenario {
             name: whole.name.clone(),
             scenario: Some(whole.scenario.clone()).filter(|scenario| *scenario != whole.name),
-            question: if has_words { String::new() } else { whole.question.clone() },
+            question: if has_words {
+                String::new()
+            } else {
+                whole.question.clone()
+            },
             workaround: (!has_words).then(|| whole.workaround.clone()),
             parameters: whole.parameters.clone(),
             sha256: whole.sha256.clone(),
@@ -143,7 +157,11 @@ impl CompactScenario {
             lacks: whole.lacks.clone(),
             asked: plan.map(Plan::asked),
             nondeterministic: plan.is_some_and(|plan| plan.nondeterministic),
-            libcudart: whole.libcudart.clone().map(|runtime| Runtime { path: String::new(), number: None, ..runtime }),
+            libcudart: whole.libcudart.clone().map(|runtime| Runtime {
+                path: String::new(),
+                number: None,
+                ..runtime
+            }),
             verdict: verdict(&whole.verdict),
             cases: whole.cases.iter().map(CompactCase::new).collect(),
         }
@@ -159,8 +177,15 @@ impl CompactScenario {
 /// not unexpected, or `lacks` for a missing need.
 fn verdict(whole: &Verdict) -> Verdict {
     let is_plain = whole.kind.is_conclusive() && whole.expectation != ExpectationMet::Unexpected;
-    let detail = if is_plain || whole.lacks_a_need() { String::new() } else { whole.detail.clone() };
-    Verdict { detail, ..whole.clone() }
+    let detail = if is_plain || whole.lacks_a_need() {
+        String::new()
+    } else {
+        whole.detail.clone()
+    };
+    Verdict {
+        detail,
+        ..whole.clone()
+    }
 }
 
 impl CompactCase {
@@ -168,9 +193,16 @@ impl CompactCase {
         let mut not_counted = BTreeMap::new();
         for attempt in &whole.attempts {
             // A worker that could not be killed makes the host unsafe, so it precedes any other reason.
-            let unkillable = attempt.recording.exit.unkillable.then_some(Reason::Unkillable);
+            let unkillable = attempt
+                .recording
+                .exit
+                .unkillable
+                .then_some(Reason::Unkillable);
             let first = attempt.judged.invalid.first().map(|invalid| invalid.reason);
-            let is_counted = attempt.judged.outcome.is_some_and(|place| place < whole.outcomes.len());
+            let is_counted = attempt
+                .judged
+                .outcome
+                .is_some_and(|place| place < whole.outcomes.len());
             let reason = match first {
                 Some(first) => unkillable.unwrap_or(first),
                 None if is_counted => continue,
@@ -199,7 +231,9 @@ impl CompactOutcome {
 }
 
 /// Cases without attempts: verdicts of a report that has them are judged again, and not believed.
-fn without_recordings<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<CompactCase>, D::Error> {
+fn without_recordings<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Vec<CompactCase>, D::Error> {
     #[derive(Deserialize)]
     struct CaseDocument {
         name: String,
@@ -211,14 +245,27 @@ fn without_recordings<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<
     }
     let cases = Vec::<CaseDocument>::deserialize(deserializer)?;
     if let Some(CaseDocument { name, .. }) = cases.iter().find(|case| case.attempts.is_some()) {
-        let (scenario, fault) = (name.clone(), "the report is compact, and the case has attempts");
-        return Err(de::Error::custom(Contradiction::Scenario { scenario, fault }));
+        let (scenario, fault) = (
+            name.clone(),
+            "the report is compact, and the case has attempts",
+        );
+        return Err(de::Error::custom(Contradiction::Scenario {
+            scenario,
+            fault,
+        }));
     }
-    let kept = cases.into_iter().map(|CaseDocument { name, outcomes, not_counted, .. }| CompactCase {
-        name,
-        outcomes,
-        not_counted,
-    });
+    let kept = cases.into_iter().map(
+        |CaseDocument {
+             name,
+             outcomes,
+             not_counted,
+             ..
+         }| CompactCase {
+            name,
+            outcomes,
+            not_counted,
+        },
+    );
     Ok(kept.collect())
 }
 
@@ -226,7 +273,9 @@ fn without_recordings<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<
 fn without_empty<T: Serialize, S: Serializer>(value: &T, serializer: S) -> Result<S::Ok, S::Error> {
     let mut value = serde_json::to_value(value).map_err(ser::Error::custom)?;
     if let Some(parts) = value.as_object_mut() {
-        parts.retain(|_, part| !part.is_null() && *part != "" && part.as_array().is_none_or(|all| !all.is_empty()));
+        parts.retain(|_, part| {
+            !part.is_null() && *part != "" && part.as_array().is_none_or(|all| !all.is_empty())
+        });
     }
     value.serialize(serializer)
 }
@@ -234,7 +283,9 @@ fn without_empty<T: Serialize, S: Serializer>(value: &T, serializer: S) -> Resul
 /// Serializes a verdict without what the report already says.
 fn unrepeated<S: Serializer>(verdict: &Verdict, serializer: S) -> Result<S::Ok, S::Error> {
     let mut value = serde_json::to_value(verdict).map_err(ser::Error::custom)?;
-    value.as_object_mut().map(|parts| parts.remove("provenance"));
+    value
+        .as_object_mut()
+        .map(|parts| parts.remove("provenance"));
     without_empty(&value, serializer)
 }
 
@@ -242,9 +293,27 @@ impl TryFrom<Document<CompactScenario>> for CompactReport {
     type Error = Contradiction;
 
     fn try_from(document: Document<CompactScenario>) -> Result<CompactReport, Contradiction> {
-        let Document { schema, must_understand, provenance, run, machine, mut scenarios, complete } = document;
-        scenarios.iter_mut().for_each(|scenario| scenario.verdict.provenance = provenance);
-        let report = CompactReport { schema, must_understand, provenance, run, machine, scenarios, complete };
+        let Document {
+            schema,
+            must_understand,
+            provenance,
+            run,
+            machine,
+            mut scenarios,
+            complete,
+        } = document;
+        scenarios
+            .iter_mut()
+            .for_each(|scenario| scenario.verdict.provenance = provenance);
+        let report = CompactReport {
+            schema,
+            must_understand,
+            provenance,
+            run,
+            machine,
+            scenarios,
+            complete,
+        };
         validity::check(&report.view()).map(|()| report)
     }
 }

@@ -43,17 +43,20 @@ impl Attempt {
 }
 
 /// Serializes attempts with their full texts, wherever these are.
-pub(super) fn serialize<S: Serializer>(attempts: &[Attempt], serializer: S) -> Result<S::Ok, S::Error> {
+pub(super) fn serialize<S: Serializer>(
+    attempts: &[Attempt],
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
     let mut sequence = serializer.serialize_seq(Some(attempts.len()))?;
     for attempt in attempts {
         match &attempt.elsewhere {
             None => sequence.serialize_element(attempt)?,
             Some(elsewhere) => {
-                let text = elsewhere
-                    .0
-                    .text()
-                    .map_err(|error| S::Error::custom(format!("an attempt cannot be read back: {error}")))?;
-                sequence.serialize_element(&RawValue::from_string(text).map_err(S::Error::custom)?)?;
+                let text = elsewhere.0.text().map_err(|error| {
+                    S::Error::custom(format!("an attempt cannot be read back: {error}"))
+                })?;
+                sequence
+                    .serialize_element(&RawValue::from_string(text).map_err(S::Error::custom)?)?;
             }
         }
     }

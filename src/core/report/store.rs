@@ -62,7 +62,10 @@ impl Store {
         fs::create_dir_all(reports).map_err(io_error("create the folder", reports))?;
         let folder = reports.join(run);
         fs::create_dir(&folder).map_err(io_error("create the folder", &folder))?;
-        Ok(Store { folder, compact: None })
+        Ok(Store {
+            folder,
+            compact: None,
+        })
     }
 
     /// Opens the folder at this path, and makes it if it does not exist.
@@ -71,12 +74,18 @@ impl Store {
     /// The folder cannot be made.
     pub fn at(folder: &Path) -> Result<Store, StoreError> {
         fs::create_dir_all(folder).map_err(io_error("create the folder", folder))?;
-        Ok(Store { folder: folder.to_path_buf(), compact: None })
+        Ok(Store {
+            folder: folder.to_path_buf(),
+            compact: None,
+        })
     }
 
     /// The same store, which now writes compact reports.
     pub fn compact(self, has_words: fn(&ScenarioReport) -> bool) -> Store {
-        Store { compact: Some(has_words), ..self }
+        Store {
+            compact: Some(has_words),
+            ..self
+        }
     }
 
     /// The path of the report.
@@ -90,7 +99,9 @@ impl Store {
     /// The file cannot be written.
     pub fn write(&self, report: &Report) -> Result<(), StoreError> {
         match self.compact {
-            Some(has_words) => self.put(REPORT, &CompactReport::new(report, has_words)).map(drop),
+            Some(has_words) => self
+                .put(REPORT, &CompactReport::new(report, has_words))
+                .map(drop),
             None => self.put(REPORT, report).map(drop),
         }
     }
@@ -162,7 +173,11 @@ impl Head {
     /// The head of a compact report.
     pub fn of_compact(schema: &SchemaId, must_understand: &[String]) -> Head {
         let (name, required) = (schema.name.clone(), must_understand.to_vec());
-        Head { name, major: Some(schema.major.into()), required }
+        Head {
+            name,
+            major: Some(schema.major.into()),
+            required,
+        }
     }
 
     /// Whether it is a compact report.
@@ -172,7 +187,10 @@ impl Head {
 
     /// The first required word that this version does not know.
     pub fn unsupported(&self) -> Option<&str> {
-        self.required.iter().map(String::as_str).find(|word| *word != COMPACT)
+        self.required
+            .iter()
+            .map(String::as_str)
+            .find(|word| *word != COMPACT)
     }
 }
 
@@ -196,10 +214,19 @@ struct StoredSchema {
 }
 
 impl From<StoredHead> for Head {
-    fn from(StoredHead { schema, mut must_understand }: StoredHead) -> Head {
+    fn from(
+        StoredHead {
+            schema,
+            mut must_understand,
+        }: StoredHead,
+    ) -> Head {
         must_understand.extend(schema.must_understand);
         let (name, major) = (schema.name.unwrap_or_default(), schema.major);
-        Head { name, major, required: must_understand }
+        Head {
+            name,
+            major,
+            required: must_understand,
+        }
     }
 }
 
@@ -217,15 +244,26 @@ impl Stored {
     /// # Errors
     /// The file cannot be read, is too large, or has no head.
     pub fn open(path: &Path) -> Result<Stored, StoreError> {
-        let path = if path.is_dir() { path.join(REPORT) } else { path.to_path_buf() };
+        let path = if path.is_dir() {
+            path.join(REPORT)
+        } else {
+            path.to_path_buf()
+        };
         let text = input::read_document(&path, LARGEST_BYTES).map_err(io_error("read", &path))?;
-        let head = Head::read(&text).map_err(|error| error.to_string()).and_then(|head| match head.unsupported() {
-            Some(what) => Err(format!("it requires `{what}`, which this program does not support")),
-            None => Ok(head),
-        });
+        let head = Head::read(&text)
+            .map_err(|error| error.to_string())
+            .and_then(|head| match head.unsupported() {
+                Some(what) => Err(format!(
+                    "it requires `{what}`, which this program does not support"
+                )),
+                None => Ok(head),
+            });
         match head {
             Ok(head) => Ok(Stored { path, text, head }),
-            Err(_) if text.trim_ascii().is_empty() => Err(StoreError::Unreadable { path, why: "it is empty".into() }),
+            Err(_) if text.trim_ascii().is_empty() => Err(StoreError::Unreadable {
+                path,
+                why: "it is empty".into(),
+            }),
             Err(why) => Err(StoreError::Unreadable { path, why }),
         }
     }
@@ -247,15 +285,23 @@ impl Stored {
     ///
     /// # Errors
     /// Those of [`Stored::parse`] and of the function.
-    pub fn parse_by<T>(&self, name: &str, parse: impl FnOnce(&[u8]) -> serde_json::Result<T>) -> Result<T, StoreError> {
+    pub fn parse_by<T>(
+        &self,
+        name: &str,
+        parse: impl FnOnce(&[u8]) -> serde_json::Result<T>,
+    ) -> Result<T, StoreError> {
         if self.head.name != name {
             return Err(self.unreadable(format!("`schema.name` is not \"{name}\"")));
         }
         if self.head.major != Some(u64::from(SchemaId::MAJOR)) {
-            let found = self.head.major.map_or_else(|| "none".to_string(), |major| major.to_string());
-            return Err(
-                self.unreadable(format!("its major version is {found}, this program reads {}", SchemaId::MAJOR))
-            );
+            let found = self
+                .head
+                .major
+                .map_or_else(|| "none".to_string(), |major| major.to_string());
+            return Err(self.unreadable(format!(
+                "its major version is {found}, this program reads {}",
+                SchemaId::MAJOR
+            )));
         }
         // Parses the text again: a value that was parsed before no longer has lines and columns for the error.
         parse(&self.text).map_err(|error| self.unreadable(error.to_string()))
@@ -274,7 +320,10 @@ impl Stored {
 
     /// An error about this document.
     pub fn unreadable(&self, why: String) -> StoreError {
-        StoreError::Unreadable { path: self.path.clone(), why }
+        StoreError::Unreadable {
+            path: self.path.clone(),
+            why,
+        }
     }
 }
 
@@ -286,8 +335,8 @@ pub fn read(path: &Path) -> Result<Report, StoreError> {
     let stored = Stored::open(path)?;
     match stored.report()? {
         StoredReport::Whole(report) => Ok(*report),
-        StoredReport::Compact(_) => {
-            Err(stored.unreadable("it is compact, and has no attempts to judge by: give the whole report".to_owned()))
-        }
+        StoredReport::Compact(_) => Err(stored.unreadable(
+            "it is compact, and has no attempts to judge by: give the whole report".to_owned(),
+        )),
     }
 }

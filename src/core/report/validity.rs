@@ -51,51 +51,116 @@ type ReportCheck = (&'static str, fn(&ReportView<'_>) -> bool);
 
 /// What cannot be in a report as a whole.
 const REPORT: [ReportCheck; 14] = [
-    ("`started_at` or `finished_at` is no time in UTC, such as 2026-11-20T17:49:29Z", |report| {
-        dates(report).contains(&None)
+    (
+        "`started_at` or `finished_at` is no time in UTC, such as 2026-11-20T17:49:29Z",
+        |report| dates(report).contains(&None),
+    ),
+    ("the run ends before it starts", |report| {
+        seconds(report).is_some_and(|seconds| seconds < 0)
     }),
-    ("the run ends before it starts", |report| seconds(report).is_some_and(|seconds| seconds < 0)),
-    ("the run took longer or shorter by its dates than by its clock", |report| {
-        !report.is_compact && has_other_duration(report)
+    (
+        "the run took longer or shorter by its dates than by its clock",
+        |report| !report.is_compact && has_other_duration(report),
+    ),
+    (
+        "the name of the run has another time than `started_at`",
+        |report| !report.is_compact && has_other_name(report),
+    ),
+    (
+        "`complete` is true, and the run was interrupted or has no end",
+        |report| {
+            let run = report.run;
+            let has_no_end = run.finished_at.is_none() && !report.is_compact;
+            report.complete && (has_no_end || run.interrupted.is_some() || run.stopped_by.is_some())
+        },
+    ),
+    ("the machine has one GPU twice", |report| {
+        has_twice(report.machine.gpus.iter().map(|gpu| &gpu.uuid))
     }),
-    ("the name of the run has another time than `started_at`", |report| !report.is_compact && has_other_name(report)),
-    ("`complete` is true, and the run was interrupted or has no end", |report| {
-        let run = report.run;
-        let has_no_end = run.finished_at.is_none() && !report.is_compact;
-        report.complete && (has_no_end || run.interrupted.is_some() || run.stopped_by.is_some())
-    }),
-    ("the machine has one GPU twice", |report| has_twice(report.machine.gpus.iter().map(|gpu| &gpu.uuid))),
     ("a GPU reserves more memory than it has", |report| {
-        let mut sizes = report.machine.gpus.iter().filter_map(|gpu| gpu.reserved_bytes.zip(gpu.total_bytes));
+        let mut sizes = report
+            .machine
+            .gpus
+            .iter()
+            .filter_map(|gpu| gpu.reserved_bytes.zip(gpu.total_bytes));
         sizes.any(|(reserved, total)| reserved > total)
     }),
-    ("the version of a libcudart is not that of its number", |report| {
-        let mut versions = report.machine.libcudart.iter().filter_map(|one| one.version.as_ref().zip(one.number));
-        versions.any(|(version, number)| *version != format!("{}.{}", number / 1000, number % 1000 / 10))
-    }),
-    ("a GPU was calibrated or shared that the machine does not have", |report| {
-        let calibrated = report.run.calibration.iter().map(|one| &one.figures.uuid);
-        let mut named = calibrated.chain(report.run.co_tenants.iter().map(|one| &one.uuid));
-        // Of a compact report, the figures alone are kept.
-        !report.is_compact && named.any(|uuid| !has_gpu(report, uuid))
-    }),
-    ("a GPU was calibrated before the run or after it", |report| {
-        let mut times = report.run.calibration.iter().map(|one| one.figures.at_ns).filter(|at| *at > 0);
-        times.any(|at| !report.run.has_time(at))
-    }),
-    ("a calibration that is `sound` has figures that it cannot have", |report| {
-        let mut sound = report.run.calibration.iter().map(|one| &one.figures).filter(|figures| figures.sound);
-        sound.any(|figures| !is_possible(figures, report))
-    }),
-    ("a calibration is `sound` and says why it is not, or neither", |report| {
-        report.run.calibration.iter().any(|one| one.figures.sound == one.figures.why_unsound.is_some())
-    }),
-    ("a requirement is `met`, and fewer were found than wanted, or the other way round", |report| {
-        let found = report.run.require.iter().filter_map(|one| one.met.zip(Some(one.with(one.found?))));
-        found.into_iter().any(|(met, counted)| counted.met != Some(met))
-    }),
+    (
+        "the version of a libcudart is not that of its number",
+        |report| {
+            let mut versions = report
+                .machine
+                .libcudart
+                .iter()
+                .filter_map(|one| one.version.as_ref().zip(one.number));
+            versions.any(|(version, number)| {
+                *version != format!("{}.{}", number / 1000, number % 1000 / 10)
+            })
+        },
+    ),
+    (
+        "a GPU was calibrated or shared that the machine does not have",
+        |report| {
+            let calibrated = report.run.calibration.iter().map(|one| &one.figures.uuid);
+            let mut named = calibrated.chain(report.run.co_tenants.iter().map(|one| &one.uuid));
+            // Of a compact report, the figures alone are kept.
+            !report.is_compact && named.any(|uuid| !has_gpu(report, uuid))
+        },
+    ),
+    (
+        "a GPU was calibrated before the run or after it",
+        |report| {
+            let mut times = report
+                .run
+                .calibration
+                .iter()
+                .map(|one| one.figures.at_ns)
+                .filter(|at| *at > 0);
+            times.any(|at| !report.run.has_time(at))
+        },
+    ),
+    (
+        "a calibration that is `sound` has figures that it cannot have",
+        |report| {
+            let mut sound = report
+                .run
+                .calibration
+                .iter()
+                .map(|one| &one.figures)
+                .filter(|figures| figures.sound);
+            sound.any(|figures| !is_possible(figures, report))
+        },
+    ),
+    (
+        "a calibration is `sound` and says why it is not, or neither",
+        |report| {
+            report
+                .run
+                .calibration
+                .iter()
+                .any(|one| one.figures.sound == one.figures.why_unsound.is_some())
+        },
+    ),
+    (
+        "a requirement is `met`, and fewer were found than wanted, or the other way round",
+        |report| {
+            let found = report
+                .run
+                .require
+                .iter()
+                .filter_map(|one| one.met.zip(Some(one.with(one.found?))));
+            found
+                .into_iter()
+                .any(|(met, counted)| counted.met != Some(met))
+        },
+    ),
     ("a scenario is listed twice with one libcudart", |report| {
-        has_twice(report.scenarios.iter().map(|one| (one.name, one.libcudart.map(|used| (&used.path, &used.version)))))
+        has_twice(report.scenarios.iter().map(|one| {
+            (
+                one.name,
+                one.libcudart.map(|used| (&used.path, &used.version)),
+            )
+        }))
     }),
 ];
 
@@ -113,59 +178,105 @@ type ScenarioCheck = (&'static str, fn(&Asked<'_, '_>) -> bool);
 
 /// What cannot be in a scenario.
 const SCENARIO: [ScenarioCheck; 16] = [
-    ("`sha256` is no hash of a file", |asked| !is_hash(asked.scenario.sha256, asked.report.is_compact)),
+    ("`sha256` is no hash of a file", |asked| {
+        !is_hash(asked.scenario.sha256, asked.report.is_compact)
+    }),
     ("it is no instance of its scenario", |asked| {
         let rest = asked.scenario.name.strip_prefix(asked.scenario.scenario);
         rest.is_none_or(|rest| !rest.is_empty() && !rest.starts_with('['))
     }),
-    ("`provenance` of the report is `measured`, and that of its verdict is not", |asked| {
-        let (report, verdict) = (asked.report.provenance, asked.scenario.verdict.provenance);
-        report == Provenance::Measured && verdict == Provenance::Simulated
+    (
+        "`provenance` of the report is `measured`, and that of its verdict is not",
+        |asked| {
+            let (report, verdict) = (asked.report.provenance, asked.scenario.verdict.provenance);
+            report == Provenance::Measured && verdict == Provenance::Simulated
+        },
+    ),
+    ("two of its cases have one name", |asked| {
+        has_twice(asked.scenario.cases.iter().map(|case| case.name))
     }),
-    ("two of its cases have one name", |asked| has_twice(asked.scenario.cases.iter().map(|case| case.name))),
-    ("`plan.repeat` is 0", |asked| asked.scenario.plan.is_some_and(|plan| plan.repeat == 0)),
-    ("it has an answer or attempts, and no `plan`: nothing says what was run", |asked| {
-        let is_known = asked.report.is_compact || asked.scenario.plan.is_some();
-        !is_known && (asked.scenario.verdict.kind.is_conclusive() || !asked.scenario.cases.is_empty())
+    ("`plan.repeat` is 0", |asked| {
+        asked.scenario.plan.is_some_and(|plan| plan.repeat == 0)
     }),
+    (
+        "it has an answer or attempts, and no `plan`: nothing says what was run",
+        |asked| {
+            let is_known = asked.report.is_compact || asked.scenario.plan.is_some();
+            !is_known
+                && (asked.scenario.verdict.kind.is_conclusive() || !asked.scenario.cases.is_empty())
+        },
+    ),
     ("its cases are not those of its plan", |asked| {
         let made = asked.scenario.cases.iter().map(|case| case.name);
-        asked.scenario.plan.is_some_and(|plan| !made.eq(plan.cases.iter().map(|case| case.name.as_str())))
+        asked
+            .scenario
+            .plan
+            .is_some_and(|plan| !made.eq(plan.cases.iter().map(|case| case.name.as_str())))
     }),
     ("its parameters are not those of its plan", |asked| {
-        asked.scenario.plan.is_some_and(|plan| plan.parameters != *asked.scenario.parameters)
+        asked
+            .scenario
+            .plan
+            .is_some_and(|plan| plan.parameters != *asked.scenario.parameters)
     }),
-    ("its plan has a GPU twice, or one that the machine does not have", |asked| {
-        asked.scenario.plan.is_some_and(|plan| {
-            let is_foreign = plan.gpus.iter().any(|uuid| !has_gpu(asked.report, uuid));
-            is_foreign || has_twice(plan.gpus.iter()) || plan.used_gpus > plan.gpus.len()
-        })
-    }),
+    (
+        "its plan has a GPU twice, or one that the machine does not have",
+        |asked| {
+            asked.scenario.plan.is_some_and(|plan| {
+                let is_foreign = plan.gpus.iter().any(|uuid| !has_gpu(asked.report, uuid));
+                is_foreign || has_twice(plan.gpus.iter()) || plan.used_gpus > plan.gpus.len()
+            })
+        },
+    ),
     ("its libcudart is not among those of the machine", |asked| {
-        let used = asked.scenario.libcudart.filter(|_| !asked.report.is_compact);
+        let used = asked
+            .scenario
+            .libcudart
+            .filter(|_| !asked.report.is_compact);
         used.is_some_and(|used| !asked.report.machine.libcudart.contains(used))
     }),
-    ("its question, workaround, tags or parameters are not those of the file that has its hash", |asked| {
-        asked.file.is_some_and(|file| has_other_words(asked, file))
-    }),
-    ("its plan is not the one that the file with its hash makes on this machine", |asked| {
-        asked.file.is_some_and(|file| has_other_plan(asked, file))
-    }),
-    ("the order of its attempts has gaps or has a number twice", |asked| {
-        asked.made.iter().enumerate().any(|(place, (_, attempt))| u32::try_from(place) != Ok(attempt.order))
-    }),
-    ("its attempts were not made in the order of their times", |asked| {
-        !asked.made.is_sorted_by_key(|(_, attempt)| attempt.recording.started_ns)
-    }),
-    ("its cases did not take turns as the seed of the run says", has_other_order),
-    ("its verdict contradicts its reason, its expectation or its counts", |asked| {
-        asked.report.is_compact && has_other_verdict(asked.scenario)
-    }),
+    (
+        "its question, workaround, tags or parameters are not those of the file that has its hash",
+        |asked| asked.file.is_some_and(|file| has_other_words(asked, file)),
+    ),
+    (
+        "its plan is not the one that the file with its hash makes on this machine",
+        |asked| asked.file.is_some_and(|file| has_other_plan(asked, file)),
+    ),
+    (
+        "the order of its attempts has gaps or has a number twice",
+        |asked| {
+            asked
+                .made
+                .iter()
+                .enumerate()
+                .any(|(place, (_, attempt))| u32::try_from(place) != Ok(attempt.order))
+        },
+    ),
+    (
+        "its attempts were not made in the order of their times",
+        |asked| {
+            !asked
+                .made
+                .is_sorted_by_key(|(_, attempt)| attempt.recording.started_ns)
+        },
+    ),
+    (
+        "its cases did not take turns as the seed of the run says",
+        has_other_order,
+    ),
+    (
+        "its verdict contradicts its reason, its expectation or its counts",
+        |asked| asked.report.is_compact && has_other_verdict(asked.scenario),
+    ),
 ];
 
 /// Checks that the parts of a report do not contradict each other.
 pub(super) fn check(report: &ReportView<'_>) -> Result<(), Contradiction> {
-    if let Some(why) = report.provenance.contradiction(&report.run.on, is_simulated(report)) {
+    if let Some(why) = report
+        .provenance
+        .contradiction(&report.run.on, is_simulated(report))
+    {
         return Err(Contradiction::Origin(why));
     }
     if let Some((fault, _)) = REPORT.iter().find(|(_, has_fault)| has_fault(report)) {
@@ -174,7 +285,10 @@ pub(super) fn check(report: &ReportView<'_>) -> Result<(), Contradiction> {
     for scenario in &report.scenarios {
         let asked = Asked::new(report, scenario);
         if let Some((fault, _)) = SCENARIO.iter().find(|(_, has_fault)| has_fault(&asked)) {
-            return Err(Contradiction::Scenario { scenario: scenario.name.to_owned(), fault });
+            return Err(Contradiction::Scenario {
+                scenario: scenario.name.to_owned(),
+                fault,
+            });
         }
     }
     attempt::check(report)
@@ -183,10 +297,16 @@ pub(super) fn check(report: &ReportView<'_>) -> Result<(), Contradiction> {
 impl<'v, 'r> Asked<'v, 'r> {
     fn new(report: &'v ReportView<'r>, scenario: &'v ScenarioView<'r>) -> Asked<'v, 'r> {
         let cases = scenario.cases.iter().enumerate();
-        let mut made: Vec<_> =
-            cases.flat_map(|(place, case)| case.attempts.iter().map(move |made| (place, made))).collect();
+        let mut made: Vec<_> = cases
+            .flat_map(|(place, case)| case.attempts.iter().map(move |made| (place, made)))
+            .collect();
         made.sort_by_key(|(_, attempt)| attempt.order);
-        Asked { report, scenario, file: catalogue::shipped(scenario.scenario, scenario.sha256), made }
+        Asked {
+            report,
+            scenario,
+            file: catalogue::shipped(scenario.scenario, scenario.sha256),
+            made,
+        }
     }
 }
 
@@ -202,7 +322,9 @@ fn has_gpu(report: &ReportView<'_>, uuid: &str) -> bool {
 /// Whether a text is the SHA-256 of something: one that consists of one digit is made up. A compact report is compared by
 /// what it asked, and its hashes may be shortened.
 fn is_hash(text: &str, may_be_short: bool) -> bool {
-    let is_hex = text.bytes().all(|digit| matches!(digit, b'0'..=b'9' | b'a'..=b'f'));
+    let is_hex = text
+        .bytes()
+        .all(|digit| matches!(digit, b'0'..=b'9' | b'a'..=b'f'));
     let first = text.bytes().next();
     is_hex && text.bytes().any(|digit| Some(digit) != first) && (may_be_short || text.len() == 64)
 }
@@ -212,24 +334,40 @@ fn is_simulated(report: &ReportView<'_>) -> bool {
     let plans = report.scenarios.iter().filter_map(|scenario| scenario.plan);
     let calibrated = report.run.calibration.iter().map(|one| &one.figures.uuid);
     let mut gpus = plans.flat_map(|plan| &plan.gpus).chain(calibrated);
-    let mut runtimes = report.scenarios.iter().filter_map(|scenario| scenario.libcudart);
-    let mut events = attempt::all(report).flat_map(|made| &made.attempt.recording.events).map(|said| &said.event);
+    let mut runtimes = report
+        .scenarios
+        .iter()
+        .filter_map(|scenario| scenario.libcudart);
+    let mut events = attempt::all(report)
+        .flat_map(|made| &made.attempt.recording.events)
+        .map(|said| &said.event);
     report.machine.is_simulated()
         || gpus.any(|uuid| is_simulated_gpu(uuid))
         || runtimes.any(|runtime| is_simulated_library(&runtime.path))
         || events.any(|event| match event {
-            Event::Ready { libraries, .. } | Event::Bye { libraries } => {
-                libraries.iter().any(|library| library.simulated || is_simulated_library(&library.path))
-            }
-            Event::Probe { probe, .. } => probe.visible.iter().flatten().any(|uuid| is_simulated_gpu(uuid)),
+            Event::Ready { libraries, .. } | Event::Bye { libraries } => libraries
+                .iter()
+                .any(|library| library.simulated || is_simulated_library(&library.path)),
+            Event::Probe { probe, .. } => probe
+                .visible
+                .iter()
+                .flatten()
+                .any(|uuid| is_simulated_gpu(uuid)),
             _ => false,
         })
 }
 
 /// The time of each date of the run, in seconds; `None` for a date that is none.
 fn dates(report: &ReportView<'_>) -> Vec<Option<i64>> {
-    let dates = [Some(&report.run.started_at), report.run.finished_at.as_ref()];
-    dates.into_iter().flatten().map(|date| clock::seconds(date)).collect()
+    let dates = [
+        Some(&report.run.started_at),
+        report.run.finished_at.as_ref(),
+    ];
+    dates
+        .into_iter()
+        .flatten()
+        .map(|date| clock::seconds(date))
+        .collect()
 }
 
 /// How long the run took by its dates.
@@ -251,18 +389,29 @@ fn has_other_duration(report: &ReportView<'_>) -> bool {
 fn has_other_name(report: &ReportView<'_>) -> bool {
     let mut named = report.run.id.split('-').filter_map(clock::compact_seconds);
     let started = clock::seconds(&report.run.started_at);
-    named.next().zip(started).is_some_and(|(named, started)| named.abs_diff(started) > APART_SECONDS.unsigned_abs())
+    named
+        .next()
+        .zip(started)
+        .is_some_and(|(named, started)| named.abs_diff(started) > APART_SECONDS.unsigned_abs())
 }
 
 /// Whether a calibration can have shown what it must: a context and an allocation that are more than noise.
 fn is_possible(figures: &Calibration, report: &ReportView<'_>) -> bool {
-    let gpu = report.machine.gpus.iter().find(|gpu| gpu.uuid == figures.uuid);
+    let gpu = report
+        .machine
+        .gpus
+        .iter()
+        .find(|gpu| gpu.uuid == figures.uuid);
     let total = gpu.and_then(|gpu| gpu.total_bytes).unwrap_or(u64::MAX);
-    let taken = figures.context_bytes.saturating_add(figures.allocation_bytes);
-    let is_shown = figures.context_bytes > figures.epsilon_bytes && (figures.allocated_bytes > 0 || report.is_compact);
+    let taken = figures
+        .context_bytes
+        .saturating_add(figures.allocation_bytes);
+    let is_shown = figures.context_bytes > figures.epsilon_bytes
+        && (figures.allocated_bytes > 0 || report.is_compact);
     is_shown
         && figures.allocation_bytes >= figures.allocated_bytes
-        && (report.is_compact || figures.allocation_bytes - figures.allocated_bytes <= figures.epsilon_bytes)
+        && (report.is_compact
+            || figures.allocation_bytes - figures.allocated_bytes <= figures.epsilon_bytes)
         && figures.epsilon_bytes >= figures.null_bytes.max(STEP_BYTES)
         && figures.init_bytes.unwrap_or(0) <= figures.context_bytes
         && figures.baseline_bytes.unwrap_or(0).saturating_add(taken) <= total
@@ -270,7 +419,13 @@ fn is_possible(figures: &Calibration, report: &ReportView<'_>) -> bool {
 
 fn has_other_words(asked: &Asked<'_, '_>, file: &Scenario) -> bool {
     let scenario = asked.scenario;
-    let Some(instance) = file.instances.iter().find(|instance| instance.name == scenario.name) else { return true };
+    let Some(instance) = file
+        .instances
+        .iter()
+        .find(|instance| instance.name == scenario.name)
+    else {
+        return true;
+    };
     // A compact report leaves out all of them, or the tags.
     let is_worded = !asked.report.is_compact || !scenario.question.is_empty();
     let has_words = scenario.question == file.question && scenario.workaround == file.workaround;
@@ -279,20 +434,37 @@ fn has_other_words(asked: &Asked<'_, '_>, file: &Scenario) -> bool {
 }
 
 fn has_other_plan(asked: &Asked<'_, '_>, file: &Scenario) -> bool {
-    let Some(then) = asked.scenario.plan else { return false };
-    let today = plan::again(file, asked.scenario.name, asked.report.machine, asked.scenario.libcudart, Some(then));
+    let Some(then) = asked.scenario.plan else {
+        return false;
+    };
+    let today = plan::again(
+        file,
+        asked.scenario.name,
+        asked.report.machine,
+        asked.scenario.libcudart,
+        Some(then),
+    );
     today.is_none_or(|today| today != *then)
 }
 
 /// Whether the cases took turns otherwise than the seed says. Attempts that were made again, or to confirm an unexpected
 /// verdict, follow the first rounds.
 fn has_other_order(asked: &Asked<'_, '_>) -> bool {
-    let Some(plan) = asked.scenario.plan else { return false };
+    let Some(plan) = asked.scenario.plan else {
+        return false;
+    };
     let planned = plan.planned.unwrap_or(plan.repeat);
-    let rounds = if planned <= plan::FEWEST { vec![planned, 1] } else { vec![planned] };
+    let rounds = if planned <= plan::FEWEST {
+        vec![planned, 1]
+    } else {
+        vec![planned]
+    };
     !rounds.into_iter().any(|rounds| {
         let order = plan::order(plan.cases.len(), rounds, asked.report.run.order_seed());
-        order.iter().zip(&asked.made).all(|(case, (made, _))| case == made)
+        order
+            .iter()
+            .zip(&asked.made)
+            .all(|(case, (made, _))| case == made)
     })
 }
 

@@ -5,8 +5,8 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use super::{
-    Attempt, CaseReport, CompactCase, CompactOutcome, CompactReport, CompactScenario, Outcome, Report, Required,
-    Requirement, Run, ScenarioReport,
+    Attempt, CaseReport, CompactCase, CompactOutcome, CompactReport, CompactScenario, Outcome,
+    Report, Required, Requirement, Run, ScenarioReport,
 };
 use crate::fact::Change;
 use crate::fact::changes::changes;
@@ -107,20 +107,52 @@ pub enum OutcomeRecord<'r> {
 impl Report {
     /// The view of this report.
     pub fn view(&self) -> ReportView<'_> {
-        let Report { schema: _, must_understand: _, provenance, run, machine, scenarios, complete } = self;
+        let Report {
+            schema: _,
+            must_understand: _,
+            provenance,
+            run,
+            machine,
+            scenarios,
+            complete,
+        } = self;
         let scenarios = scenarios.iter().map(ScenarioReport::view).collect();
         let (complete, is_compact, changed) = (*complete, false, &[]);
-        ReportView { provenance: *provenance, run, machine, scenarios, complete, is_compact, changed }
+        ReportView {
+            provenance: *provenance,
+            run,
+            machine,
+            scenarios,
+            complete,
+            is_compact,
+            changed,
+        }
     }
 }
 
 impl CompactReport {
     /// The view of this report.
     pub fn view(&self) -> ReportView<'_> {
-        let CompactReport { schema: _, must_understand: _, provenance, run, machine, scenarios, complete } = self;
+        let CompactReport {
+            schema: _,
+            must_understand: _,
+            provenance,
+            run,
+            machine,
+            scenarios,
+            complete,
+        } = self;
         let scenarios = scenarios.iter().map(ScenarioView::compact).collect();
         let (complete, is_compact, changed) = (*complete, true, &[]);
-        ReportView { provenance: *provenance, run, machine, scenarios, complete, is_compact, changed }
+        ReportView {
+            provenance: *provenance,
+            run,
+            machine,
+            scenarios,
+            complete,
+            is_compact,
+            changed,
+        }
     }
 }
 
@@ -128,9 +160,16 @@ impl ReportView<'_> {
     /// The requirements, with the answers counted as in this report. The number of usable GPUs stays as it was at the
     /// beginning of the run.
     pub fn requirements(&self) -> Vec<Requirement> {
-        let answers = self.scenarios.iter().filter(|scenario| scenario.verdict.kind.is_conclusive()).count() as u64;
+        let answers = self
+            .scenarios
+            .iter()
+            .filter(|scenario| scenario.verdict.kind.is_conclusive())
+            .count() as u64;
         let mut requirements = self.run.require.clone();
-        for requirement in requirements.iter_mut().filter(|it| it.what == Required::Answers) {
+        for requirement in requirements
+            .iter_mut()
+            .filter(|it| it.what == Required::Answers)
+        {
             *requirement = requirement.with(answers);
         }
         requirements
@@ -194,15 +233,23 @@ impl<'r> ScenarioView<'r> {
 
     /// The hash of the question without what differs from machine to machine; `None` if it is not known.
     pub fn asked(&self) -> Option<Cow<'r, str>> {
-        self.asked.map(Cow::Borrowed).or_else(|| self.plan.map(|plan| Cow::Owned(plan.asked())))
+        self.asked
+            .map(Cow::Borrowed)
+            .or_else(|| self.plan.map(|plan| Cow::Owned(plan.asked())))
     }
 }
 
 impl CaseReport {
     /// The view of this case.
     pub fn view(&self) -> CaseView<'_> {
-        let CaseReport { name, outcomes, attempts } = self;
-        let first = attempts.iter().filter_map(|attempt| attempt.judged.invalid.first());
+        let CaseReport {
+            name,
+            outcomes,
+            attempts,
+        } = self;
+        let first = attempts
+            .iter()
+            .filter_map(|attempt| attempt.judged.invalid.first());
         CaseView {
             name,
             outcomes: outcomes.iter().map(OutcomeView::whole).collect(),
@@ -215,25 +262,41 @@ impl CaseReport {
 
 impl<'r> CaseView<'r> {
     fn compact(kept: &'r CompactCase) -> CaseView<'r> {
-        let CompactCase { name, outcomes, not_counted } = kept;
-        let counts = outcomes.iter().map(|outcome| outcome.count).chain(not_counted.values().copied());
+        let CompactCase {
+            name,
+            outcomes,
+            not_counted,
+        } = kept;
+        let counts = outcomes
+            .iter()
+            .map(|outcome| outcome.count)
+            .chain(not_counted.values().copied());
         CaseView {
             name,
             made: counts.fold(0, |sum: usize, count| sum.saturating_add(count as usize)),
             outcomes: outcomes.iter().map(OutcomeView::compact).collect(),
             attempts: &[],
-            not_counted: not_counted.iter().map(|(reason, count)| (*reason, *count as usize)).collect(),
+            not_counted: not_counted
+                .iter()
+                .map(|(reason, count)| (*reason, *count as usize))
+                .collect(),
         }
     }
 }
 
 impl<'r> OutcomeView<'r> {
     fn whole(whole: &'r Outcome) -> OutcomeView<'r> {
-        OutcomeView { count: whole.count, seen: OutcomeRecord::Whole(&whole.observation) }
+        OutcomeView {
+            count: whole.count,
+            seen: OutcomeRecord::Whole(&whole.observation),
+        }
     }
 
     fn compact(kept: &'r CompactOutcome) -> OutcomeView<'r> {
-        OutcomeView { count: kept.count, seen: OutcomeRecord::Compact(kept) }
+        OutcomeView {
+            count: kept.count,
+            seen: OutcomeRecord::Compact(kept),
+        }
     }
 
     /// The whole observation; `None` if the report keeps only a summary.
@@ -258,7 +321,11 @@ impl<'r> OutcomeView<'r> {
         match self.seen {
             OutcomeRecord::Whole(observation) => observation.largest_change(),
             OutcomeRecord::Compact(kept) => {
-                let mut all: Vec<_> = kept.used_bytes.iter().map(|(gpu, bytes)| (gpu.clone(), *bytes)).collect();
+                let mut all: Vec<_> = kept
+                    .used_bytes
+                    .iter()
+                    .map(|(gpu, bytes)| (gpu.clone(), *bytes))
+                    .collect();
                 all.sort_by(|(a, _), (b, _)| (a.len(), a).cmp(&(b.len(), b)));
                 all
             }

@@ -84,12 +84,17 @@ static FILE: LazyLock<VariableFile> =
     LazyLock::new(|| toml::from_str(cuda_pitfalls_scenarios::VARIABLES).unwrap_or_default());
 
 fn names(which: impl Fn(&KnownVariable) -> bool) -> impl Iterator<Item = &'static str> {
-    FILE.variable.iter().filter(move |variable| which(variable)).map(|variable| variable.name.as_str())
+    FILE.variable
+        .iter()
+        .filter(move |variable| which(variable))
+        .map(|variable| variable.name.as_str())
 }
 
 /// Every variable, with who reads it, in words.
 pub fn readers() -> impl Iterator<Item = (&'static str, &'static str)> {
-    FILE.variable.iter().map(|variable| (variable.name.as_str(), variable.read_by.in_words()))
+    FILE.variable
+        .iter()
+        .map(|variable| (variable.name.as_str(), variable.read_by.in_words()))
 }
 
 fn known(name: &str) -> Option<&'static KnownVariable> {
@@ -130,7 +135,11 @@ pub fn of_launchers() -> impl Iterator<Item = &'static str> {
 /// How the names of variables begin that frameworks and the libraries below them read. Variables that decide which code
 /// an interpreter runs (`PYTHONPATH`, `LD_LIBRARY_PATH`) have none of these prefixes.
 pub fn framework_prefixes() -> impl Iterator<Item = &'static str> {
-    framework::frameworks().iter().flat_map(|framework| &framework.variables).chain(&FILE.libraries).map(String::as_str)
+    framework::frameworks()
+        .iter()
+        .flat_map(|framework| &framework.variables)
+        .chain(&FILE.libraries)
+        .map(String::as_str)
 }
 
 /// The variable that is read where one of this name is not: what one misspelling in ten characters makes of it, one of
@@ -141,15 +150,27 @@ pub fn meant_by(name: &str) -> Option<&'static str> {
     }
     // People write CUDA_VISIBLE=0 and CUDA_VISIBLE_GPUS=0, and keep the mask in CUDA_VISIBLE_DEVICES_OLD.
     let is_cut = name.starts_with("CUDA_VISIBLE") && !name.starts_with(MASK);
-    let mut read = names(|variable| !matches!(variable.read_by, VariableReader::Scheduler | VariableReader::Launcher));
+    let mut read = names(|variable| {
+        !matches!(
+            variable.read_by,
+            VariableReader::Scheduler | VariableReader::Launcher
+        )
+    });
     let own = words(name);
-    let near = read.find(|known| nearest_within(name, known.len() / 10, [*known]).is_some() || words(known) == own);
+    let near = read.find(|known| {
+        nearest_within(name, known.len() / 10, [*known]).is_some() || words(known) == own
+    });
     near.or(is_cut.then_some(MASK))
 }
 
 /// Words that people take for another one in the name of a variable.
-const ALIKE: [(&str, &[&str]); 2] =
-    [("VISIBLE", &["AVAILABLE", "USABLE", "ENABLED", "ACTIVE", "ALLOWED"]), ("DEVICE", &["GPU"])];
+const ALIKE: [(&str, &[&str]); 2] = [
+    (
+        "VISIBLE",
+        &["AVAILABLE", "USABLE", "ENABLED", "ACTIVE", "ALLOWED"],
+    ),
+    ("DEVICE", &["GPU"]),
+];
 
 /// The words of a name, sorted, each without its ending and as the one that it is taken for.
 fn words(name: &str) -> Vec<String> {
@@ -158,7 +179,9 @@ fn words(name: &str) -> Vec<String> {
         .split(['_', '-'])
         .map(|word| {
             let word = stem(word);
-            let alike = ALIKE.iter().find(|(_, others)| others.iter().any(|other| stem(other) == word));
+            let alike = ALIKE
+                .iter()
+                .find(|(_, others)| others.iter().any(|other| stem(other) == word));
             alike.map_or(word, |(known, _)| stem(known)).to_owned()
         })
         .collect();
@@ -169,16 +192,22 @@ fn words(name: &str) -> Vec<String> {
 /// `DEVIC` of `DEVICES`, `BLOCK` of `BLOCKING` and of `BLOCKED`.
 fn stem(word: &str) -> &str {
     let word = word.strip_suffix('S').unwrap_or(word);
-    let word = word.strip_suffix("ING").or_else(|| word.strip_suffix("ED")).unwrap_or(word);
+    let word = word
+        .strip_suffix("ING")
+        .or_else(|| word.strip_suffix("ED"))
+        .unwrap_or(word);
     word.strip_suffix('E').unwrap_or(word)
 }
 
 /// Whether a case of Python lines may use this variable in addition to those [`in_scenarios`].
 pub fn is_of_a_framework(name: &str) -> bool {
-    let in_form = name.bytes().all(|b| b.is_ascii_uppercase() || b.is_ascii_digit() || b == b'_');
+    let in_form = name
+        .bytes()
+        .all(|b| b.is_ascii_uppercase() || b.is_ascii_digit() || b == b'_');
     in_form
         && (of_launchers().any(|known| known == name)
-            || framework_prefixes().any(|prefix| name.len() > prefix.len() && name.starts_with(prefix)))
+            || framework_prefixes()
+                .any(|prefix| name.len() > prefix.len() && name.starts_with(prefix)))
 }
 
 /// The only values that a scenario may give to a variable, if it names a file; `None` for other variables.
@@ -193,10 +222,20 @@ mod tests {
     #[test]
     fn the_table_is_valid_and_has_the_variables_of_the_survey() {
         let file: VariableFile = toml::from_str(cuda_pitfalls_scenarios::VARIABLES).unwrap();
-        assert!(file.variable.iter().all(|it| file.variable.iter().filter(|other| it.name == other.name).count() == 1));
-        let surveyed: toml::Table = toml::from_str(cuda_pitfalls_scenarios::MEASURED_VARIABLES).unwrap();
-        let rows = ["variable", "left_out"].into_iter().flat_map(|key| surveyed[key].as_array().unwrap());
-        rows.map(|row| row["name"].as_str().unwrap()).for_each(|name| assert!(known(name).is_some(), "{name}"));
+        assert!(file.variable.iter().all(|it| {
+            file.variable
+                .iter()
+                .filter(|other| it.name == other.name)
+                .count()
+                == 1
+        }));
+        let surveyed: toml::Table =
+            toml::from_str(cuda_pitfalls_scenarios::MEASURED_VARIABLES).unwrap();
+        let rows = ["variable", "left_out"]
+            .into_iter()
+            .flat_map(|key| surveyed[key].as_array().unwrap());
+        rows.map(|row| row["name"].as_str().unwrap())
+            .for_each(|name| assert!(known(name).is_some(), "{name}"));
     }
 
     #[test]
@@ -205,31 +244,53 @@ mod tests {
         for name in in_scenarios().filter(|name| files.iter().any(|end| name.ends_with(end))) {
             assert!(values(name).is_some(), "{name}");
         }
-        assert!(values(INJECTION).unwrap().iter().any(|value| value == INJECTION_LIBRARY));
+        assert!(
+            values(INJECTION)
+                .unwrap()
+                .iter()
+                .any(|value| value == INJECTION_LIBRARY)
+        );
         assert_eq!(values("CUDA_CACHE_DISABLE"), None);
     }
 
     #[test]
     fn a_misspelt_variable_is_known_and_none_that_is_read_or_ones_own() {
         let cases = [
-            ("CUDA_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICE CUDA_VISIBLE CUDA_VISIBLE_GPUS CUDA_VISBLE_DEVICES"),
-            ("CUDA_VISIBLE_DEVICES", "cuda_visible_devices CUDAVISIBLE_DEVICES CUDA-VISIBLE-DEVICES"),
+            (
+                "CUDA_VISIBLE_DEVICES",
+                "CUDA_VISIBLE_DEVICE CUDA_VISIBLE CUDA_VISIBLE_GPUS CUDA_VISBLE_DEVICES",
+            ),
+            (
+                "CUDA_VISIBLE_DEVICES",
+                "cuda_visible_devices CUDAVISIBLE_DEVICES CUDA-VISIBLE-DEVICES",
+            ),
             (
                 "CUDA_VISIBLE_DEVICES",
                 "CUDA_AVAILABLE_DEVICES VISIBLE_CUDA_DEVICES CUDA_DEVICES_VISIBLE CUDA_ENABLED_GPUS",
             ),
-            ("CUDA_VISIBLE_DEVICES", "available_cuda_gpus DEVICE_VISIBLE_CUDA"),
-            ("CUDA_DEVICE_ORDER", "CUDA_DEVICES_ORDER CUDA_ORDER_DEVICES CUDA_GPU_ORDER"),
+            (
+                "CUDA_VISIBLE_DEVICES",
+                "available_cuda_gpus DEVICE_VISIBLE_CUDA",
+            ),
+            (
+                "CUDA_DEVICE_ORDER",
+                "CUDA_DEVICES_ORDER CUDA_ORDER_DEVICES CUDA_GPU_ORDER",
+            ),
             (
                 "CUDA_LAUNCH_BLOCKING",
                 "CUDA_LAUNCH_BLOCK1NG CUDA_LAUCH_BLOCKING CUDA_BLOCKING_LAUNCHES CUDA_LAUNCH_BLOCKED",
             ),
             ("CUDA_DEVICE_MAX_CONNECTIONS", "CUDA_MAX_DEVICE_CONNECTIONS"),
             ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CUDA_CONF"),
-            ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_CUDA_ALOC_CONF PYTORCH_CUDA_ALLOC_CONFIG"),
+            (
+                "PYTORCH_CUDA_ALLOC_CONF",
+                "PYTORCH_CUDA_ALOC_CONF PYTORCH_CUDA_ALLOC_CONFIG",
+            ),
         ];
         for (meant, names) in cases {
-            names.split(' ').for_each(|name| assert_eq!(meant_by(name), Some(meant), "{name}"));
+            names
+                .split(' ')
+                .for_each(|name| assert_eq!(meant_by(name), Some(meant), "{name}"));
         }
         let own = "CUDA_HOME CUDA_PATH CUDA_ROOT CUDA_VERSION CUDA_PATH_V12_1 CUDA_BIN_PATH CUDA_CACHE_DIR CUDA_DEVICE \
                    CUDA_DEVICES CUDA_ARCH NVIDIA_VISIBLE_DEVICES HIP_VISIBLE_DEVICES ROCR_VISIBLE_DEVICES \
@@ -238,7 +299,8 @@ mod tests {
                    NCCL_IB_DISABLE NCCL_NET_DISABLE_INTRA NCCL_CUMEM_HOST_ENABLE TORCH_NCCL_BLOCKING_WAIT \
                    CUDA_VISIBLE_DEVICES_OLD ORIG_CUDA_VISIBLE_DEVICES PYTORCH_HIP_ALLOC_CONF NCCL_PXN_DISABLE \
                    CUDA_COREDUMP_PIPE CUDA_ENABLE_COREDUMP_ON_EXCEPTION NCCL_DEBUG_FILE XLA_FLAGS CUDA_FORCE_PTX_JIT";
-        own.split_whitespace().for_each(|name| assert_eq!(meant_by(name), None, "{name}"));
+        own.split_whitespace()
+            .for_each(|name| assert_eq!(meant_by(name), None, "{name}"));
     }
 
     #[test]
@@ -246,7 +308,16 @@ mod tests {
         for name in ["PYTORCH_NVML_BASED_CUDA_CHECK", "XLA_FLAGS", "LOCAL_RANK"] {
             assert!(is_of_a_framework(name), "{name}");
         }
-        for name in ["PYTHONPATH", "LD_PRELOAD", "LD_LIBRARY_PATH", "PATH", "HOME", "XLA_", "torch_x", "RANKS"] {
+        for name in [
+            "PYTHONPATH",
+            "LD_PRELOAD",
+            "LD_LIBRARY_PATH",
+            "PATH",
+            "HOME",
+            "XLA_",
+            "torch_x",
+            "RANKS",
+        ] {
             assert!(!is_of_a_framework(name), "{name}");
         }
     }

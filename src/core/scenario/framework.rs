@@ -56,7 +56,13 @@ pub fn other_import_ms() -> f64 {
 
 /// The framework of a Python package.
 pub fn with_package(package: &str) -> Option<&'static Framework> {
-    FILE.framework.iter().find(|framework| framework.packages.iter().chain(&framework.users).any(|own| own == package))
+    FILE.framework.iter().find(|framework| {
+        framework
+            .packages
+            .iter()
+            .chain(&framework.users)
+            .any(|own| own == package)
+    })
 }
 
 #[cfg(test)]
@@ -66,8 +72,11 @@ mod tests {
     #[test]
     fn the_table_is_valid_and_has_each_package_once() {
         let file: FrameworkFile = toml::from_str(cuda_pitfalls_scenarios::FRAMEWORKS).unwrap();
-        let mut packages: Vec<&String> =
-            file.framework.iter().flat_map(|it| it.packages.iter().chain(&it.users)).collect();
+        let mut packages: Vec<&String> = file
+            .framework
+            .iter()
+            .flat_map(|it| it.packages.iter().chain(&it.users))
+            .collect();
         packages.sort();
         assert!(packages.is_sorted_by(|a, b| a < b), "{packages:?}");
     }

@@ -38,7 +38,12 @@ static KEYS: LazyLock<Vec<String>> = LazyLock::new(schema::keys);
 ///
 /// # Errors
 /// Every error of the file, sorted by place.
-pub fn load(name: &str, file: &str, source: &str, known_kernels: &[&str]) -> Result<Scenario, Vec<Diagnostic>> {
+pub fn load(
+    name: &str,
+    file: &str,
+    source: &str,
+    known_kernels: &[&str],
+) -> Result<Scenario, Vec<Diagnostic>> {
     let mut reader = Reader::new(file, source, known_kernels);
     let scenario = read(&mut reader, name);
     reader.finish(scenario)
@@ -46,7 +51,11 @@ pub fn load(name: &str, file: &str, source: &str, known_kernels: &[&str]) -> Res
 
 fn read(reader: &mut Reader<'_>, name: &str) -> Option<Scenario> {
     let entries = reader.top("a scenario file", MOST_SOURCE_BYTES)?;
-    File { reader, entries: &entries }.read(name)
+    File {
+        reader,
+        entries: &entries,
+    }
+    .read(name)
 }
 
 /// The top level of a file.
@@ -57,9 +66,16 @@ struct File<'r, 'a> {
 
 impl<'r> File<'r, '_> {
     fn read(mut self, name: &str) -> Option<Scenario> {
-        self.reader.known_keys(self.entries, &KEYS.iter().map(String::as_str).collect::<Vec<_>>());
-        let question = self.required("question").and_then(|node| self.question(node));
-        let belief = self.required("belief").and_then(|node| self.reader.sentence(node));
+        self.reader.known_keys(
+            self.entries,
+            &KEYS.iter().map(String::as_str).collect::<Vec<_>>(),
+        );
+        let question = self
+            .required("question")
+            .and_then(|node| self.question(node));
+        let belief = self
+            .required("belief")
+            .and_then(|node| self.reader.sentence(node));
         let answer = self.sentence("answer");
         let workaround = self.sentence("workaround");
         let twin = self.twin();
@@ -68,19 +84,32 @@ impl<'r> File<'r, '_> {
         let says = self.says();
         let sources = self.sources();
         let needs = get(self.entries, "needs").map(|node| conditions::needs(self.reader, node));
-        let needs = needs.unwrap_or(Needs { gpus: 1, ..Needs::default() });
-        let gpus = get(self.entries, "gpus").and_then(|node| cases::gpus(self.reader, node, needs.gpus));
-        let hazards = get(self.entries, "hazards").map(|node| conditions::hazards(self.reader, node));
+        let needs = needs.unwrap_or(Needs {
+            gpus: 1,
+            ..Needs::default()
+        });
+        let gpus =
+            get(self.entries, "gpus").and_then(|node| cases::gpus(self.reader, node, needs.gpus));
+        let hazards =
+            get(self.entries, "hazards").map(|node| conditions::hazards(self.reader, node));
         let hazards = hazards.unwrap_or_default();
-        let repeat = get(self.entries, "repeat").and_then(|node| self.reader.integer(node, 1..=100));
+        let repeat =
+            get(self.entries, "repeat").and_then(|node| self.reader.integer(node, 1..=100));
         let step_timeout_ms = self.duration("step_timeout", 120_000);
         let timeout_ms = self.duration("timeout", 600_000);
-        let nondeterministic = get(self.entries, "nondeterministic").and_then(|node| self.reader.boolean(node));
-        let cases = self.required("cases").and_then(|node| self.reader.table(node)).unwrap_or_default();
+        let nondeterministic =
+            get(self.entries, "nondeterministic").and_then(|node| self.reader.boolean(node));
+        let cases = self
+            .required("cases")
+            .and_then(|node| self.reader.table(node))
+            .unwrap_or_default();
         let cases_entry = self.entries.iter().find(|entry| entry.key.text == "cases");
         let no_control = self.controls(cases, cases_entry);
-        let common =
-            Common { gpus: gpus.unwrap_or(Gpus::Masked(needs.gpus)), needed_gpus: needs.gpus, hazards: &hazards };
+        let common = Common {
+            gpus: gpus.unwrap_or(Gpus::Masked(needs.gpus)),
+            needed_gpus: needs.gpus,
+            hazards: &hazards,
+        };
         let parameters = self.parameters(cases, &common)?;
         let mut instances = Vec::new();
         for combination in parameters.combinations() {
@@ -102,7 +131,9 @@ impl<'r> File<'r, '_> {
             sources,
             needs,
             hazards,
-            repeat: repeat.and_then(|repeat| u32::try_from(repeat).ok()).unwrap_or(defaults::REPEAT),
+            repeat: repeat
+                .and_then(|repeat| u32::try_from(repeat).ok())
+                .unwrap_or(defaults::REPEAT),
             step_timeout_ms: step_timeout_ms.unwrap_or(defaults::STEP_TIMEOUT_S * 1000),
             timeout_ms: timeout_ms.unwrap_or(defaults::TIMEOUT_S * 1000),
             nondeterministic: nondeterministic.unwrap_or(false),
@@ -113,7 +144,9 @@ impl<'r> File<'r, '_> {
     }
 
     fn parameters(&mut self, cases: &[TreeEntry], common: &Common<'_>) -> Option<Parameters> {
-        let Some(node) = get(self.entries, "parameters") else { return Some(Parameters::default()) };
+        let Some(node) = get(self.entries, "parameters") else {
+            return Some(Parameters::default());
+        };
         let parameters = Parameters::read(self.reader, node);
         if parameters.is_none() {
             // The steps are checked nevertheless, except for texts with parameters, whose values are not known.
@@ -136,7 +169,9 @@ impl<'r> File<'r, '_> {
         let mut cases = Vec::new();
         let mut scopes: Vec<Scope> = Vec::new();
         for entry in entries {
-            let Some((mut case, scope)) = cases::case(self.reader, entry, common) else { continue };
+            let Some((mut case, scope)) = cases::case(self.reader, entry, common) else {
+                continue;
+            };
             if let tree::Data::Table(keys) = &entry.value.data
                 && let Some(expect) = get(keys, "expect")
             {
@@ -145,20 +180,31 @@ impl<'r> File<'r, '_> {
             cases.push(case);
             scopes.push(scope);
         }
-        let effect = self.required("effect").map(|node| combination.filled_node(self.reader, node));
+        let effect = self
+            .required("effect")
+            .map(|node| combination.filled_node(self.reader, node));
         if let Some(node) = &effect
             && matches!(&node.data, tree::Data::List(checks) if checks.is_empty())
         {
-            self.reader.error(&node.place, "the effect needs a check", None);
+            self.reader
+                .error(&node.place, "the effect needs a check", None);
         }
-        let compared: Vec<&Scope> = scopes.iter().filter(|s| matches!(s.case.as_str(), "trap" | "control")).collect();
+        let compared: Vec<&Scope> = scopes
+            .iter()
+            .filter(|s| matches!(s.case.as_str(), "trap" | "control"))
+            .collect();
         let effect = effect.map(|node| checks::checks(self.reader, &node, &compared, parameters));
-        let expect = get(self.entries, "expect").map(|node| combination.filled_node(self.reader, node));
+        let expect =
+            get(self.entries, "expect").map(|node| combination.filled_node(self.reader, node));
         let expect = expect.map(|node| conditions::expectations(self.reader, &node, parameters));
-        let everywhere = get(self.entries, "expect_when").map(|node| conditions::when(self.reader, node, parameters));
+        let everywhere = get(self.entries, "expect_when")
+            .map(|node| conditions::when(self.reader, node, parameters));
         let mut expect = expect.unwrap_or_default();
         if let Some(everywhere) = &everywhere {
-            let checks = cases.iter_mut().flat_map(|case| &mut case.expect).map(|check| &mut check.when);
+            let checks = cases
+                .iter_mut()
+                .flat_map(|case| &mut case.expect)
+                .map(|check| &mut check.when);
             expect
                 .iter_mut()
                 .map(|expectation| &mut expectation.when)
@@ -175,7 +221,8 @@ impl<'r> File<'r, '_> {
     }
 
     fn required(&mut self, key: &str) -> Option<&'r Node> {
-        self.reader.required(self.entries, key, &beginning(self.entries), "a scenario")
+        self.reader
+            .required(self.entries, key, &beginning(self.entries), "a scenario")
     }
 
     fn sentence(&mut self, key: &str) -> Option<String> {
@@ -185,18 +232,27 @@ impl<'r> File<'r, '_> {
     fn question(&mut self, node: &Node) -> Option<String> {
         let question = self.reader.sentence(node)?;
         if !question.ends_with('?') {
-            self.reader.error(&node.place, "a question ends in a question mark", None);
+            self.reader
+                .error(&node.place, "a question ends in a question mark", None);
         }
         Some(question)
     }
 
     fn tags(&mut self) -> Vec<String> {
-        let nodes = get(self.entries, "tags").and_then(|node| self.reader.list(node)).unwrap_or_default();
-        nodes.iter().filter_map(|node| self.reader.name(node, "tag").map(str::to_string)).collect()
+        let nodes = get(self.entries, "tags")
+            .and_then(|node| self.reader.list(node))
+            .unwrap_or_default();
+        nodes
+            .iter()
+            .filter_map(|node| self.reader.name(node, "tag").map(str::to_string))
+            .collect()
     }
 
     fn symptoms(&mut self) -> Vec<String> {
-        let known: Vec<&str> = symptom::all().iter().map(|symptom| symptom.id.as_str()).collect();
+        let known: Vec<&str> = symptom::all()
+            .iter()
+            .map(|symptom| symptom.id.as_str())
+            .collect();
         self.each_once("symptoms", |reader, node| {
             let id = reader.text(node)?;
             if !known.contains(&id) {
@@ -214,13 +270,20 @@ impl<'r> File<'r, '_> {
         let name = self.reader.text(node)?;
         if name.split('/').count() == 2
             && name.split('/').all(|part| {
-                !part.is_empty() && part.bytes().all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-'))
+                !part.is_empty()
+                    && part
+                        .bytes()
+                        .all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-'))
             })
         {
             return Some(name.to_string());
         }
         let help = "a twin is named as in `visibility/mask-after-cuinit`".to_string();
-        self.reader.error(&node.place, format!("`{name}` is not the name of a scenario"), Some(help));
+        self.reader.error(
+            &node.place,
+            format!("`{name}` is not the name of a scenario"),
+            Some(help),
+        );
         None
     }
 
@@ -228,21 +291,35 @@ impl<'r> File<'r, '_> {
         self.each_once("says", |reader, node| {
             let said = reader.sentence(node)?;
             if said.chars().count() > MOST_SAID {
-                let help = "paste the line that names the error, without paths and numbers".to_string();
-                return reader.reject(&node.place, format!("more than {MOST_SAID} characters"), Some(help));
+                let help =
+                    "paste the line that names the error, without paths and numbers".to_string();
+                return reader.reject(
+                    &node.place,
+                    format!("more than {MOST_SAID} characters"),
+                    Some(help),
+                );
             }
             Some(said)
         })
     }
 
     /// The texts of a list, in which none may stand twice.
-    fn each_once(&mut self, key: &str, read: impl Fn(&mut Reader<'_>, &Node) -> Option<String>) -> Vec<String> {
-        let nodes = get(self.entries, key).and_then(|node| self.reader.list(node)).unwrap_or_default();
+    fn each_once(
+        &mut self,
+        key: &str,
+        read: impl Fn(&mut Reader<'_>, &Node) -> Option<String>,
+    ) -> Vec<String> {
+        let nodes = get(self.entries, key)
+            .and_then(|node| self.reader.list(node))
+            .unwrap_or_default();
         let mut found: Vec<String> = Vec::new();
         for node in nodes {
-            let Some(text) = read(self.reader, node) else { continue };
+            let Some(text) = read(self.reader, node) else {
+                continue;
+            };
             if found.iter().any(|known| known.eq_ignore_ascii_case(&text)) {
-                self.reader.error(&node.place, format!("`{text}` is listed twice"), None);
+                self.reader
+                    .error(&node.place, format!("`{text}` is listed twice"), None);
             } else {
                 found.push(text);
             }
@@ -251,8 +328,13 @@ impl<'r> File<'r, '_> {
     }
 
     fn sources(&mut self) -> Vec<String> {
-        let nodes = get(self.entries, "sources").and_then(|node| self.reader.list(node)).unwrap_or_default();
-        nodes.iter().filter_map(|node| self.reader.sentence(node)).collect()
+        let nodes = get(self.entries, "sources")
+            .and_then(|node| self.reader.list(node))
+            .unwrap_or_default();
+        nodes
+            .iter()
+            .filter_map(|node| self.reader.sentence(node))
+            .collect()
     }
 
     fn duration(&mut self, key: &str, most_ms: u64) -> Option<u64> {
@@ -264,7 +346,9 @@ impl<'r> File<'r, '_> {
                 let message = format!("`{key}` is at most {}s", most_ms / 1000);
                 self.reader.error(&node.place, message, None);
             }
-            Err(wrong) => self.reader.error(&node.place, wrong.message, Some(wrong.help)),
+            Err(wrong) => self
+                .reader
+                .error(&node.place, wrong.message, Some(wrong.help)),
         }
         None
     }
@@ -273,23 +357,44 @@ impl<'r> File<'r, '_> {
     fn controls(&mut self, cases: &[TreeEntry], table: Option<&TreeEntry>) -> Option<String> {
         let table = table?;
         if cases.len() > MOST_CASES {
-            self.reader.error(&table.key.place, format!("more than {MOST_CASES} cases"), None);
+            self.reader.error(
+                &table.key.place,
+                format!("more than {MOST_CASES} cases"),
+                None,
+            );
         }
         let Some(trap) = cases.iter().find(|entry| entry.key.text == "trap") else {
             let help = Some("add `[cases.trap]`, the order that people write".to_string());
-            let place = cases.first().map_or(&table.key.place, |entry| &entry.key.place);
+            let place = cases
+                .first()
+                .map_or(&table.key.place, |entry| &entry.key.place);
             return self.reader.reject(place, "no case is called `trap`", help);
         };
-        let no_control = self.entries.iter().find(|entry| entry.key.text == "no_control");
+        let no_control = self
+            .entries
+            .iter()
+            .find(|entry| entry.key.text == "no_control");
         let why_none = no_control.and_then(|entry| self.reader.sentence(&entry.value));
-        match (cases.iter().find(|entry| entry.key.text == "control"), no_control) {
+        match (
+            cases.iter().find(|entry| entry.key.text == "control"),
+            no_control,
+        ) {
             (None, None) => {
-                let help = Some("add `[cases.control]`, or say in `no_control` why there can be none".to_string());
-                self.reader.error(&trap.key.place, "this trap has no control", help);
+                let help = Some(
+                    "add `[cases.control]`, or say in `no_control` why there can be none"
+                        .to_string(),
+                );
+                self.reader
+                    .error(&trap.key.place, "this trap has no control", help);
             }
             (Some(control), Some(entry)) => {
                 let message = "a scenario has `no_control` or a control, not both";
-                self.reader.error_with(&entry.key.place, message, &control.key.place, "the control");
+                self.reader.error_with(
+                    &entry.key.place,
+                    message,
+                    &control.key.place,
+                    "the control",
+                );
             }
             _ => {}
         }
@@ -299,7 +404,10 @@ impl<'r> File<'r, '_> {
 
 /// The SHA-256 of a file's text, in hexadecimal digits.
 pub fn sha256(source: &str) -> String {
-    hmac_sha256::Hash::hash(source.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect()
+    hmac_sha256::Hash::hash(source.as_bytes())
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect()
 }
 
 #[cfg(test)]

@@ -50,30 +50,52 @@ pub fn lacks(text: &str, found: &Interpreter) -> Option<String> {
     let Ok(PackageRequirement(packages)) = PackageRequirement::parse(text) else {
         return Some(format!("`{text}` is not a package and its versions"));
     };
-    let there = packages.iter().filter_map(|package| match package.name.as_str() {
-        INTERPRETER => Some((package, &found.version)),
-        name => Some((package, found.packages.get(name)?.as_ref()?)),
-    });
+    let there = packages
+        .iter()
+        .filter_map(|package| match package.name.as_str() {
+            INTERPRETER => Some((package, &found.version)),
+            name => Some((package, found.packages.get(name)?.as_ref()?)),
+        });
     let there: Vec<(&Package, &String)> = there.collect();
-    if there.iter().any(|(package, version)| package.holds(version)) {
+    if there
+        .iter()
+        .any(|(package, version)| package.holds(version))
+    {
         return None;
     }
-    Some(match there.first().map(|(package, version)| (&package.name, version)) {
-        Some((name, version)) if version.is_empty() => format!("`{text}`: {name} has no version"),
-        Some((name, version)) => format!("{name} {version} is outside `{text}`"),
-        None => format!("`{text}` is not installed for {} (Python {})", found.executable, found.version),
-    })
+    Some(
+        match there
+            .first()
+            .map(|(package, version)| (&package.name, version))
+        {
+            Some((name, version)) if version.is_empty() => {
+                format!("`{text}`: {name} has no version")
+            }
+            Some((name, version)) => format!("{name} {version} is outside `{text}`"),
+            None => format!(
+                "`{text}` is not installed for {} (Python {})",
+                found.executable, found.version
+            ),
+        },
+    )
 }
 
 /// The names of the packages among these needs, without [`INTERPRETER`].
 pub fn packages<'n>(needs: impl Iterator<Item = &'n String>) -> BTreeSet<String> {
-    let packages =
-        needs.filter_map(|need| PackageRequirement::parse(need).ok()).flat_map(|PackageRequirement(packages)| packages);
-    packages.map(|package| package.name).filter(|name| name != INTERPRETER).collect()
+    let packages = needs
+        .filter_map(|need| PackageRequirement::parse(need).ok())
+        .flat_map(|PackageRequirement(packages)| packages);
+    packages
+        .map(|package| package.name)
+        .filter(|name| name != INTERPRETER)
+        .collect()
 }
 
 /// An interpreter with only those packages that these needs name.
-pub fn with_needed<'n>(needs: impl Iterator<Item = &'n String>, found: &Interpreter) -> Interpreter {
+pub fn with_needed<'n>(
+    needs: impl Iterator<Item = &'n String>,
+    found: &Interpreter,
+) -> Interpreter {
     let names = packages(needs);
     let mut needed = found.clone();
     needed.packages.retain(|name, _| names.contains(name));
@@ -82,18 +104,29 @@ pub fn with_needed<'n>(needs: impl Iterator<Item = &'n String>, found: &Interpre
 
 impl Package {
     fn parse(text: &str) -> Result<Package, RequirementError> {
-        let end = text.find(|c: char| "<>=! ".contains(c)).unwrap_or(text.len());
+        let end = text
+            .find(|c: char| "<>=! ".contains(c))
+            .unwrap_or(text.len());
         let (name, bounds) = text.split_at(end);
-        if !name.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(&b))
+        if !name
+            .bytes()
+            .all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(&b))
             || !name.starts_with(|first: char| first.is_ascii_alphanumeric())
         {
             return Err(RequirementError);
         }
         let bounds = match bounds.trim() {
             "" => Vec::new(),
-            bounds => bounds.split(',').map(VersionBound::parse).collect::<Option<_>>().ok_or(RequirementError)?,
+            bounds => bounds
+                .split(',')
+                .map(VersionBound::parse)
+                .collect::<Option<_>>()
+                .ok_or(RequirementError)?,
         };
-        Ok(Package { name: name.to_string(), bounds })
+        Ok(Package {
+            name: name.to_string(),
+            bounds,
+        })
     }
 
     /// Whether a version is in the range. Suffixes after the numbers (`2.9.0+cu130`, `3.14.0rc2`) are ignored.
@@ -110,16 +143,22 @@ impl VersionBound {
     fn parse(text: &str) -> Option<VersionBound> {
         let text = text.trim();
         if let Some(version) = text.strip_prefix("!=") {
-            return Range::parse(&format!("={version}")).ok().map(VersionBound::NotIn);
+            return Range::parse(&format!("={version}"))
+                .ok()
+                .map(VersionBound::NotIn);
         }
-        let text = text.strip_prefix("==").map_or(text.to_string(), |version| format!("={version}"));
+        let text = text
+            .strip_prefix("==")
+            .map_or(text.to_string(), |version| format!("={version}"));
         Range::parse(&text).ok().map(VersionBound::In)
     }
 }
 
 /// The leading dotted numbers of a version.
 fn numbers(version: &str) -> &str {
-    let end = version.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(version.len());
+    let end = version
+        .find(|c: char| !c.is_ascii_digit() && c != '.')
+        .unwrap_or(version.len());
     // `13.0.dev2` leaves a trailing dot; `3.14.0rc2` does not.
     version.get(..end).unwrap_or_default().trim_end_matches('.')
 }
@@ -149,16 +188,27 @@ mod tests {
 
     #[test]
     fn one_of_several_packages_will_do() {
-        let PackageRequirement(packages) = PackageRequirement::parse("cupy-cuda12x >= 13 | cupy").unwrap();
-        let names: Vec<&str> = packages.iter().map(|package| package.name.as_str()).collect();
+        let PackageRequirement(packages) =
+            PackageRequirement::parse("cupy-cuda12x >= 13 | cupy").unwrap();
+        let names: Vec<&str> = packages
+            .iter()
+            .map(|package| package.name.as_str())
+            .collect();
         assert_eq!(names, ["cupy-cuda12x", "cupy"]);
     }
 
     #[test]
     fn what_is_no_need_is_refused() {
-        for text in
-            ["", "torch >=", "torch two", "torch >= 2.0.", "torch >= 2.0 | ", "torch ~= 2.0", "a b >= 1", "../x"]
-        {
+        for text in [
+            "",
+            "torch >=",
+            "torch two",
+            "torch >= 2.0.",
+            "torch >= 2.0 | ",
+            "torch ~= 2.0",
+            "a b >= 1",
+            "../x",
+        ] {
             assert!(PackageRequirement::parse(text).is_err(), "{text}");
         }
     }

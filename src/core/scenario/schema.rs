@@ -20,17 +20,29 @@ pub fn file_schema() -> Value {
 /// The schema before repeated parts become definitions.
 fn whole() -> Value {
     let mut schema = object(properties(), &["question", "belief", "effect", "cases"]);
-    set(&mut schema, "$schema", json!("https://json-schema.org/draft/2020-12/schema"));
+    set(
+        &mut schema,
+        "$schema",
+        json!("https://json-schema.org/draft/2020-12/schema"),
+    );
     set(&mut schema, "title", json!("a scenario of cuda-pitfalls"));
     set(&mut schema, "$defs", definitions());
     // Either a control, or the reason why there can be none.
     let control = json!({ "properties": { "cases": { "required": ["control"] } } });
-    set(&mut schema, "oneOf", json!([control, { "required": ["no_control"] }]));
+    set(
+        &mut schema,
+        "oneOf",
+        json!([control, { "required": ["no_control"] }]),
+    );
     schema
 }
 
 pub(super) fn keys() -> Vec<String> {
-    properties().as_object().into_iter().flat_map(|properties| properties.keys().cloned()).collect()
+    properties()
+        .as_object()
+        .into_iter()
+        .flat_map(|properties| properties.keys().cloned())
+        .collect()
 }
 
 fn properties() -> Value {
@@ -127,13 +139,17 @@ fn definitions() -> Value {
         "case": case(),
         "step": steps::step(),
     });
-    fact::definitions().into_iter().for_each(|(name, schema)| set(&mut definitions, name, schema));
+    fact::definitions()
+        .into_iter()
+        .for_each(|(name, schema)| set(&mut definitions, name, schema));
     definitions
 }
 
 /// An environment variable of a framework, for cases of Python lines.
 fn framework_variable() -> Value {
-    let prefixes = environment::framework_prefixes().collect::<Vec<_>>().join("|");
+    let prefixes = environment::framework_prefixes()
+        .collect::<Vec<_>>()
+        .join("|");
     let names = environment::of_launchers().collect::<Vec<_>>().join("|");
     json!({ "description": "In a case of Python lines.", "type": "string", "pattern": format!("^(({prefixes})[A-Z0-9_]+|{names})$") })
 }
@@ -145,12 +161,17 @@ fn duration(description: &str, seconds: u64) -> Value {
 }
 
 fn gpus(description: &str) -> Value {
-    let forms = or_parameter(json!([{ "const": "all" }, { "type": "integer", "minimum": 0, "maximum": 64 }]));
+    let forms = or_parameter(
+        json!([{ "const": "all" }, { "type": "integer", "minimum": 0, "maximum": 64 }]),
+    );
     json!({ "description": description, "anyOf": forms["anyOf"] })
 }
 
 fn symptoms() -> Vec<&'static str> {
-    symptom::all().iter().map(|symptom| symptom.id.as_str()).collect()
+    symptom::all()
+        .iter()
+        .map(|symptom| symptom.id.as_str())
+        .collect()
 }
 
 fn needs() -> Value {
@@ -165,13 +186,21 @@ fn needs() -> Value {
         }),
         &[],
     );
-    set(&mut schema, "description", json!("What the machine must have."));
+    set(
+        &mut schema,
+        "description",
+        json!("What the machine must have."),
+    );
     schema
 }
 
 fn python() -> Value {
     let mut schema = object(json!({ "needs": requirements() }), &[]);
-    set(&mut schema, "description", json!("The steps of the case are Python lines; what they need."));
+    set(
+        &mut schema,
+        "description",
+        json!("The steps of the case are Python lines; what they need."),
+    );
     schema
 }
 
@@ -195,7 +224,11 @@ fn when() -> Value {
         }),
         &[],
     );
-    set(&mut schema, "description", json!("Conditions on the machine; all that are given must hold."));
+    set(
+        &mut schema,
+        "description",
+        json!("Conditions on the machine; all that are given must hold."),
+    );
     schema
 }
 
@@ -220,7 +253,11 @@ fn check() -> Value {
     });
     fact::schemas().for_each(|(key, schema)| set(&mut properties, key, schema));
     let mut schema = object(properties, &[]);
-    set(&mut schema, "oneOf", json!([{ "required": ["at"] }, { "required": ["exit"] }]));
+    set(
+        &mut schema,
+        "oneOf",
+        json!([{ "required": ["at"] }, { "required": ["exit"] }]),
+    );
     schema
 }
 
@@ -280,7 +317,10 @@ steps = [ { "${q}" = {} }, { cudaSetDevice = { device = "${q}" }, label = "n" },
         let schema = file_schema();
         jsonschema::meta::validate(&schema).unwrap();
         let validator = jsonschema::validator_for(&schema).unwrap();
-        let errors: Vec<String> = validator.iter_errors(&value(FILE)).map(|error| error.to_string()).collect();
+        let errors: Vec<String> = validator
+            .iter_errors(&value(FILE))
+            .map(|error| error.to_string())
+            .collect();
         assert!(errors.is_empty(), "{errors:?}");
         for (from, to) in [
             ("device =", "devise ="),
@@ -295,7 +335,10 @@ steps = [ { "${q}" = {} }, { cudaSetDevice = { device = "${q}" }, label = "n" },
             ("exit = \"SIGSEGV\"", "exit = \"SIGSEGV\", at = \"n\""),
         ] {
             assert!(FILE.contains(from), "{from}");
-            assert!(!validator.is_valid(&value(&FILE.replace(from, to))), "{from} -> {to}");
+            assert!(
+                !validator.is_valid(&value(&FILE.replace(from, to))),
+                "{from} -> {to}"
+            );
         }
     }
 
@@ -313,7 +356,10 @@ env = { LOCAL_RANK = "1", TORCH_LOGS = "all" }
 steps = [ { py = "import torch" }, { py = "1 + 1", as_value = "two", varies = true, label = "ask", on = "B" } ]
 "#;
         let validator = jsonschema::validator_for(&file_schema()).unwrap();
-        let errors: Vec<String> = validator.iter_errors(&value(LINES)).map(|error| error.to_string()).collect();
+        let errors: Vec<String> = validator
+            .iter_errors(&value(LINES))
+            .map(|error| error.to_string())
+            .collect();
         assert!(errors.is_empty(), "{errors:?}");
         for (from, to) in [
             ("needs = [\"torch >= 2.0\"]", "need = []"),
@@ -323,7 +369,10 @@ steps = [ { py = "import torch" }, { py = "1 + 1", as_value = "two", varies = tr
             ("varies = true", "varies = 1"),
         ] {
             assert!(LINES.contains(from), "{from}");
-            assert!(!validator.is_valid(&value(&LINES.replace(from, to))), "{from} -> {to}");
+            assert!(
+                !validator.is_valid(&value(&LINES.replace(from, to))),
+                "{from} -> {to}"
+            );
         }
     }
 
@@ -332,7 +381,13 @@ steps = [ { py = "import torch" }, { py = "1 + 1", as_value = "two", varies = tr
         let schema = whole();
         for kind in calls::all() {
             let step = &schema["$defs"]["step"]["properties"][kind.name];
-            assert!(step["description"].as_str().is_some_and(|text| text.starts_with(kind.summary)), "{}", kind.name);
+            assert!(
+                step["description"]
+                    .as_str()
+                    .is_some_and(|text| text.starts_with(kind.summary)),
+                "{}",
+                kind.name
+            );
         }
     }
 }

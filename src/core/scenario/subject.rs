@@ -15,7 +15,8 @@ pub struct Subject {
 
 static ALL: LazyLock<Vec<Subject>> = LazyLock::new(|| {
     let all = sentences::read(cuda_pitfalls_scenarios::SUBJECTS).into_iter();
-    all.map(|(folder, sentence)| Subject { folder, sentence }).collect()
+    all.map(|(folder, sentence)| Subject { folder, sentence })
+        .collect()
 });
 
 /// Every subject, in the order of the file.
@@ -35,12 +36,23 @@ mod tests {
 
     #[test]
     fn every_folder_has_a_sentence_and_every_sentence_a_folder() {
-        let mut folders: Vec<String> = catalogue::embedded().map(|it| folder_of(&it.name).to_owned()).collect();
+        let mut folders: Vec<String> = catalogue::embedded()
+            .map(|it| folder_of(&it.name).to_owned())
+            .collect();
         folders.sort();
         folders.dedup();
-        let mut named: Vec<&str> = all().iter().map(|subject| subject.folder.as_str()).collect();
+        let mut named: Vec<&str> = all()
+            .iter()
+            .map(|subject| subject.folder.as_str())
+            .collect();
         named.sort_unstable();
         assert_eq!(named, folders);
-        assert!(all().iter().all(|it| !it.sentence.ends_with('.') && it.sentence.len() <= 80), "{:?}", all());
+        assert!(
+            all()
+                .iter()
+                .all(|it| !it.sentence.ends_with('.') && it.sentence.len() <= 80),
+            "{:?}",
+            all()
+        );
     }
 }

@@ -15,8 +15,12 @@ pub struct Symptom {
     pub sentence: String,
 }
 
-static ALL: LazyLock<Vec<Symptom>> =
-    LazyLock::new(|| sentences::read(SOURCE).into_iter().map(|(id, sentence)| Symptom { id, sentence }).collect());
+static ALL: LazyLock<Vec<Symptom>> = LazyLock::new(|| {
+    sentences::read(SOURCE)
+        .into_iter()
+        .map(|(id, sentence)| Symptom { id, sentence })
+        .collect()
+});
 
 /// Every symptom, in the order of the file.
 pub fn all() -> &'static [Symptom] {
@@ -35,11 +39,28 @@ mod tests {
     #[test]
     fn the_file_is_a_list_of_sentences_by_id() {
         assert!(all().len() >= 20, "{:?}", all());
-        assert_eq!(all().len(), SOURCE.lines().filter(|line| line.contains(" = \"")).count() - 1);
+        assert_eq!(
+            all().len(),
+            SOURCE.lines().filter(|line| line.contains(" = \"")).count() - 1
+        );
         for Symptom { id, sentence } in all() {
-            assert!(id.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-'), "{id}");
-            assert!(!sentence.is_empty() && !sentence.ends_with('.'), "{id}: {sentence}");
-            assert_eq!(all().iter().filter(|other| other.sentence == *sentence).count(), 1, "{sentence}");
+            assert!(
+                id.bytes()
+                    .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-'),
+                "{id}"
+            );
+            assert!(
+                !sentence.is_empty() && !sentence.ends_with('.'),
+                "{id}: {sentence}"
+            );
+            assert_eq!(
+                all()
+                    .iter()
+                    .filter(|other| other.sentence == *sentence)
+                    .count(),
+                1,
+                "{sentence}"
+            );
         }
         assert!(find("mask-ignored").is_some() && find("mask").is_none());
     }

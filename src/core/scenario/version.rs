@@ -26,7 +26,8 @@ impl Range {
     /// Whether a version is in the range. Only as many numbers are compared as the range has: `= 580` and `<= 580`
     /// hold for 580.159.04. A version that is not dotted numbers is in no range.
     pub fn matches(&self, version: &str) -> bool {
-        let (Some((comparison, bound)), Some(mut version)) = (split(&self.0), numbers(version)) else {
+        let (Some((comparison, bound)), Some(mut version)) = (split(&self.0), numbers(version))
+        else {
             return false;
         };
         version.resize(bound.len(), 0);
@@ -95,7 +96,17 @@ mod tests {
 
     #[test]
     fn what_is_no_range() {
-        for text in ["12.0", ">= ", "~> 12", ">= 12.x", "== 12", ">= 12, < 13", ">= +1", "", ">= 1..2"] {
+        for text in [
+            "12.0",
+            ">= ",
+            "~> 12",
+            ">= 12.x",
+            "== 12",
+            ">= 12, < 13",
+            ">= +1",
+            "",
+            ">= 1..2",
+        ] {
             assert!(Range::parse(text).is_err(), "{text}");
         }
     }

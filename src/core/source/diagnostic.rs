@@ -27,20 +27,38 @@ impl Diagnostic {
         let shown = TerminalSource::new(source);
         let primary = AnnotationKind::Primary.span(shown.span(&within(source, &self.span)));
         let context = self.context.as_ref().map(|(span, label)| {
-            AnnotationKind::Context.span(shown.span(&within(source, span))).label(terminal(label))
+            AnnotationKind::Context
+                .span(shown.span(&within(source, span)))
+                .label(terminal(label))
         });
-        let snippet =
-            Snippet::source(shown.text.as_str()).path(terminal(&self.file)).annotation(primary).annotations(context);
-        let help = self.help.as_ref().map(|help| Level::HELP.message(terminal(help)));
-        let group = Level::ERROR.primary_title(terminal(&self.message)).element(snippet).elements(help);
-        let renderer = if styled { Renderer::styled() } else { Renderer::plain() };
+        let snippet = Snippet::source(shown.text.as_str())
+            .path(terminal(&self.file))
+            .annotation(primary)
+            .annotations(context);
+        let help = self
+            .help
+            .as_ref()
+            .map(|help| Level::HELP.message(terminal(help)));
+        let group = Level::ERROR
+            .primary_title(terminal(&self.message))
+            .element(snippet)
+            .elements(help);
+        let renderer = if styled {
+            Renderer::styled()
+        } else {
+            Renderer::plain()
+        };
         renderer.render(&[group])
     }
 
     /// `file:line:column: message`, for editors and logs.
     pub fn line(&self, source: &str) -> String {
         let (line, column) = place(source, self.span.start);
-        format!("{}:{line}:{column}: {}", terminal(&self.file), terminal(&self.message))
+        format!(
+            "{}:{line}:{column}: {}",
+            terminal(&self.file),
+            terminal(&self.message)
+        )
     }
 }
 
@@ -53,7 +71,10 @@ struct TerminalSource<'s> {
 
 impl<'s> TerminalSource<'s> {
     fn new(source: &'s str) -> TerminalSource<'s> {
-        let mut shown = TerminalSource { text: String::with_capacity(source.len()), pieces: Vec::new() };
+        let mut shown = TerminalSource {
+            text: String::with_capacity(source.len()),
+            pieces: Vec::new(),
+        };
         let mut start = 0;
         for piece in source.split_inclusive(['\n', '\t']) {
             // Tabs and line breaks are kept: they are harmless, and part of the layout of a file.
@@ -71,14 +92,26 @@ impl<'s> TerminalSource<'s> {
 
     /// The place in the printed text of a part of the source.
     fn span(&self, span: &Range<usize>) -> Range<usize> {
-        within(&self.text, &(self.offset(span.start)..self.offset(span.end)))
+        within(
+            &self.text,
+            &(self.offset(span.start)..self.offset(span.end)),
+        )
     }
 
     fn offset(&self, offset: usize) -> usize {
-        let after = self.pieces.partition_point(|(start, _, _)| *start <= offset);
-        let Some((start, shown, words)) = self.pieces[..after].last() else { return 0 };
+        let after = self
+            .pieces
+            .partition_point(|(start, _, _)| *start <= offset);
+        let Some((start, shown, words)) = self.pieces[..after].last() else {
+            return 0;
+        };
         let into = offset - start;
-        shown + words.get(..into).map_or(terminal(words).len() + into - words.len(), |before| terminal(before).len())
+        shown
+            + words
+                .get(..into)
+                .map_or(terminal(words).len() + into - words.len(), |before| {
+                    terminal(before).len()
+                })
     }
 }
 
@@ -86,7 +119,10 @@ impl<'s> TerminalSource<'s> {
 pub fn place(source: &str, offset: usize) -> (u32, u32) {
     let before = &source[..floor(source, offset)];
     let start = before.rfind('\n').map_or(0, |newline| newline + 1);
-    (before.matches('\n').count() as u32 + 1, before[start..].chars().count() as u32 + 1)
+    (
+        before.matches('\n').count() as u32 + 1,
+        before[start..].chars().count() as u32 + 1,
+    )
 }
 
 /// A span limited to the source and to whole characters, so that rendering cannot fail.
@@ -114,14 +150,23 @@ pub fn nearest<'n>(word: &str, names: impl IntoIterator<Item = &'n str>) -> Opti
 const LONGEST_MISSPELT: usize = 100;
 
 /// The most similar name that so few changes of a character make of a word, whatever its case.
-pub fn nearest_within<'n>(word: &str, reach: usize, names: impl IntoIterator<Item = &'n str>) -> Option<&'n str> {
+pub fn nearest_within<'n>(
+    word: &str,
+    reach: usize,
+    names: impl IntoIterator<Item = &'n str>,
+) -> Option<&'n str> {
     let lower = word.to_lowercase();
     let length = lower.chars().count();
     names
         .into_iter()
         // Each character more or less is a change.
         .filter(|name| length <= LONGEST_MISSPELT && name.chars().count().abs_diff(length) <= reach)
-        .map(|name| (strsim::damerau_levenshtein(&lower, &name.to_lowercase()), name))
+        .map(|name| {
+            (
+                strsim::damerau_levenshtein(&lower, &name.to_lowercase()),
+                name,
+            )
+        })
         .filter(|(distance, _)| *distance <= reach)
         .min_by_key(|(distance, _)| *distance)
         .map(|(_, name)| name)
@@ -140,7 +185,9 @@ pub fn suggest<'n>(word: &str, names: impl IntoIterator<Item = &'n str>) -> Opti
     }
     let listed: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
     // A longer list would hide the message.
-    (1..=12).contains(&listed.len()).then(|| format!("known: {}", listed.join(", ")))
+    (1..=12)
+        .contains(&listed.len())
+        .then(|| format!("known: {}", listed.join(", ")))
 }
 
 #[cfg(test)]
@@ -155,7 +202,10 @@ mod tests {
         assert_eq!(nearest("cuCtxCreate", names), Some("cuCtxCreate_v2"));
         assert_eq!(nearest("frobnicate", names), None);
         let long = "x".repeat(LONGEST_MISSPELT);
-        assert_eq!(nearest(&long, [format!("{long}y").as_str()]), Some(format!("{long}y").as_str()));
+        assert_eq!(
+            nearest(&long, [format!("{long}y").as_str()]),
+            Some(format!("{long}y").as_str())
+        );
         assert_eq!(nearest(&format!("{long}y"), [long.as_str()]), None);
     }
 
@@ -165,10 +215,20 @@ mod tests {
         let at = source.find('x').unwrap();
         let file = "a\x1bb.toml".to_string();
         let message = "no \x1b[1m".to_string();
-        let diagnostic =
-            Diagnostic { file, span: at..at + 1, message, help: Some("\u{9b}".to_string()), context: None };
+        let diagnostic = Diagnostic {
+            file,
+            span: at..at + 1,
+            message,
+            help: Some("\u{9b}".to_string()),
+            context: None,
+        };
         let text = diagnostic.render(source, false);
-        assert!(!text.chars().any(|c| (c.is_control() && c != '\n') || c == '\u{202e}'), "{text:?}");
+        assert!(
+            !text
+                .chars()
+                .any(|c| (c.is_control() && c != '\n') || c == '\u{202e}'),
+            "{text:?}"
+        );
         let lines: Vec<&str> = text.lines().collect();
         let shown = lines.iter().find(|line| line.contains("b = ")).unwrap();
         let mark = lines.iter().find_map(|line| line.find('^')).unwrap();

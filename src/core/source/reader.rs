@@ -34,8 +34,21 @@ pub struct Reader<'a> {
 impl<'a> Reader<'a> {
     /// A reader without errors. `kernels` are the names that a `ptx` argument can have.
     pub fn new(file: &'a str, source: &'a str, kernels: &'a [&'a str]) -> Reader<'a> {
-        let line_ends = source.bytes().enumerate().filter(|(_, byte)| *byte == b'\n').map(|(at, _)| at).collect();
-        Reader { file, source, kernels, errors: Vec::new(), seen: HashSet::new(), unfilled: Vec::new(), line_ends }
+        let line_ends = source
+            .bytes()
+            .enumerate()
+            .filter(|(_, byte)| *byte == b'\n')
+            .map(|(at, _)| at)
+            .collect();
+        Reader {
+            file,
+            source,
+            kernels,
+            errors: Vec::new(),
+            seen: HashSet::new(),
+            unfilled: Vec::new(),
+            line_ends,
+        }
     }
 
     /// The entries at the top of the file. `None` if the file is too large or not TOML: a partial tree would lack what
@@ -43,12 +56,20 @@ impl<'a> Reader<'a> {
     pub fn top(&mut self, subject: &str, most_bytes: usize) -> Option<Vec<TreeEntry>> {
         let source = self.source;
         if source.len() > most_bytes {
-            return self.reject(&SourceSpan::at(0..0), format!("{subject} has at most {} KiB", most_bytes >> 10), None);
+            return self.reject(
+                &SourceSpan::at(0..0),
+                format!("{subject} has at most {} KiB", most_bytes >> 10),
+                None,
+            );
         }
         let (table, errors) = DeTable::parse_recoverable(source);
         for error in &errors {
             let end = source.len()..source.len();
-            self.error(&SourceSpan::at(error.span().unwrap_or(end)), error.message(), None);
+            self.error(
+                &SourceSpan::at(error.span().unwrap_or(end)),
+                error.message(),
+                None,
+            );
         }
         errors.is_empty().then(|| tree::entries(table.get_ref()))
     }
@@ -59,7 +80,9 @@ impl<'a> Reader<'a> {
     /// The errors of the file.
     pub fn finish<T>(self, read: Option<T>) -> Result<T, Vec<Diagnostic>> {
         let mut errors = self.errors;
-        errors.sort_by(|a, b| (a.span.start, a.span.end, &a.message).cmp(&(b.span.start, b.span.end, &b.message)));
+        errors.sort_by(|a, b| {
+            (a.span.start, a.span.end, &a.message).cmp(&(b.span.start, b.span.end, &b.message))
+        });
         match read {
             Some(read) if errors.is_empty() => Ok(read),
             _ => Err(errors),
@@ -68,12 +91,21 @@ impl<'a> Reader<'a> {
 
     /// Adds an error at a place, with a suggestion.
     pub fn error(&mut self, place: &SourceSpan, message: impl Into<String>, help: Option<String>) {
-        let context = place.used.clone().map(|span| (span, "used here".to_string()));
+        let context = place
+            .used
+            .clone()
+            .map(|span| (span, "used here".to_string()));
         self.push(place, message.into(), help, context);
     }
 
     /// Adds an error that another place explains.
-    pub fn error_with(&mut self, place: &SourceSpan, message: impl Into<String>, other: &SourceSpan, label: &str) {
+    pub fn error_with(
+        &mut self,
+        place: &SourceSpan,
+        message: impl Into<String>,
+        other: &SourceSpan,
+        label: &str,
+    ) {
         let span = other.used.as_ref().unwrap_or(&other.span).clone();
         self.push(place, message.into(), None, Some((span, label.to_string())));
     }
@@ -85,9 +117,19 @@ impl<'a> Reader<'a> {
         help: Option<String>,
         context: Option<(Range<usize>, String)>,
     ) {
-        let diagnostic = Diagnostic { file: self.file.to_string(), span: place.span.clone(), message, help, context };
+        let diagnostic = Diagnostic {
+            file: self.file.to_string(),
+            span: place.span.clone(),
+            message,
+            help,
+            context,
+        };
         // The instances of a scenario have the same errors.
-        let known = (diagnostic.span.start, diagnostic.span.end, diagnostic.message.clone());
+        let known = (
+            diagnostic.span.start,
+            diagnostic.span.end,
+            diagnostic.message.clone(),
+        );
         if self.is_full() || self.unfilled.contains(&diagnostic.span) || !self.seen.insert(known) {
             return;
         }
@@ -95,7 +137,13 @@ impl<'a> Reader<'a> {
         if self.errors.len() == MOST_ERRORS {
             let message = format!("more than {MOST_ERRORS} errors: the others are not shown");
             let file = self.file.to_string();
-            self.errors.push(Diagnostic { file, span: place.span.clone(), message, help: None, context: None });
+            self.errors.push(Diagnostic {
+                file,
+                span: place.span.clone(),
+                message,
+                help: None,
+                context: None,
+            });
         }
     }
 
@@ -111,13 +159,22 @@ impl<'a> Reader<'a> {
     }
 
     /// Adds an error as [`Reader::error`] does, and returns that nothing was read.
-    pub fn reject<T>(&mut self, place: &SourceSpan, message: impl Into<String>, help: Option<String>) -> Option<T> {
+    pub fn reject<T>(
+        &mut self,
+        place: &SourceSpan,
+        message: impl Into<String>,
+        help: Option<String>,
+    ) -> Option<T> {
         self.error(place, message, help);
         None
     }
 
     pub(crate) fn mismatch<T>(&mut self, node: &Node, wanted: &str) -> Option<T> {
-        self.reject(&node.place, format!("expected {wanted}, found {}", node.data.kind()), None)
+        self.reject(
+            &node.place,
+            format!("expected {wanted}, found {}", node.data.kind()),
+            None,
+        )
     }
 
     /// The text of a node; an error for any other value.
@@ -146,7 +203,11 @@ impl<'a> Reader<'a> {
         let text = self.text(node)?;
         let found = words.iter().find(|word| **word == text).copied();
         if found.is_none() {
-            self.error(&node.place, format!("unknown {noun} `{text}`"), suggest(text, words.iter().copied()));
+            self.error(
+                &node.place,
+                format!("unknown {noun} `{text}`"),
+                suggest(text, words.iter().copied()),
+            );
         }
         found
     }
@@ -156,7 +217,11 @@ impl<'a> Reader<'a> {
         let text = self.text(node)?;
         if !is_name(text) {
             let help = Some("use letters, digits, `_` and `-`".to_string());
-            return self.reject(&node.place, format!("`{text}` is not a valid name for a {noun}"), help);
+            return self.reject(
+                &node.place,
+                format!("`{text}` is not a valid name for a {noun}"),
+                help,
+            );
         }
         Some(text)
     }
@@ -268,33 +333,47 @@ impl<'a> Reader<'a> {
     /// Whether another key was already reported as a misspelling of this one, so that its absence is not reported too.
     pub fn misspelt(&self, entries: &[TreeEntry], key: &str) -> bool {
         let meant = Some(did_you_mean(key));
-        entries
-            .iter()
-            .any(|entry| self.errors.iter().any(|error| error.span == entry.key.place.span && error.help == meant))
+        entries.iter().any(|entry| {
+            self.errors
+                .iter()
+                .any(|error| error.span == entry.key.place.span && error.help == meant)
+        })
     }
 }
 
 /// The value of a key.
 pub fn get<'n>(entries: &'n [TreeEntry], key: &str) -> Option<&'n Node> {
-    entries.iter().find(|entry| entry.key.text == key).map(|entry| &entry.value)
+    entries
+        .iter()
+        .find(|entry| entry.key.text == key)
+        .map(|entry| &entry.value)
 }
 
 /// Whether a text can be a label, a tag or the name of a handle.
 pub fn is_name(text: &str) -> bool {
-    !text.is_empty() && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-')
+    !text.is_empty()
+        && text
+            .bytes()
+            .all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-')
 }
 
 /// Whether a text is a plan's name of a GPU: `gpu0` to `gpu63`.
 pub fn is_gpu(text: &str) -> bool {
-    let Some(digits) = text.strip_prefix("gpu") else { return false };
+    let Some(digits) = text.strip_prefix("gpu") else {
+        return false;
+    };
     let canonical = digits == "0" || !digits.starts_with('0');
-    canonical && digits.bytes().all(|b| b.is_ascii_digit()) && digits.parse::<u32>().is_ok_and(|n| n < 64)
+    canonical
+        && digits.bytes().all(|b| b.is_ascii_digit())
+        && digits.parse::<u32>().is_ok_and(|n| n < 64)
 }
 
 /// The comment lines at the beginning of a file, joined.
 pub fn opening_comment(source: &str) -> String {
     let comments = source.lines().map_while(|line| line.strip_prefix('#'));
     // Comments such as `#:schema` are for editors.
-    let comments = comments.filter(|line| !line.starts_with(':')).map(str::trim);
+    let comments = comments
+        .filter(|line| !line.starts_with(':'))
+        .map(str::trim);
     comments.collect::<Vec<_>>().join(" ").trim().to_string()
 }

@@ -26,7 +26,11 @@ pub fn sentence(description: &str) -> Value {
 
 /// A value of one of these forms, or `${parameter}` in its place.
 pub fn or_parameter(forms: Value) -> Value {
-    let mut forms = if let Value::Array(forms) = forms { forms } else { vec![forms] };
+    let mut forms = if let Value::Array(forms) = forms {
+        forms
+    } else {
+        vec![forms]
+    };
     forms.push(reference("parameter"));
     json!({ "anyOf": forms })
 }

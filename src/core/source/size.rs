@@ -1,6 +1,11 @@
 //! Byte sizes and durations as people write them: `64 MiB`, `30s`.
 
-const UNITS: [(&str, i64); 4] = [("B", 1), ("KiB", 1 << 10), ("MiB", 1 << 20), ("GiB", 1 << 30)];
+const UNITS: [(&str, i64); 4] = [
+    ("B", 1),
+    ("KiB", 1 << 10),
+    ("MiB", 1 << 20),
+    ("GiB", 1 << 30),
+];
 
 /// The text is not a size or duration.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -12,12 +17,17 @@ pub struct Malformed {
 }
 
 fn malformed(message: impl Into<String>, help: impl Into<String>) -> Malformed {
-    Malformed { message: message.into(), help: help.into() }
+    Malformed {
+        message: message.into(),
+        help: help.into(),
+    }
 }
 
 /// The leading digits of a text, and the rest without the spaces between.
 fn split(text: &str) -> Option<(&str, &str)> {
-    let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let end = text
+        .find(|c: char| !c.is_ascii_digit())
+        .unwrap_or(text.len());
     (end > 0).then(|| (&text[..end], text[end..].trim_start()))
 }
 
@@ -32,7 +42,10 @@ pub fn bytes(text: &str) -> Result<i64, Malformed> {
     };
     if let Some(binary) = decimal(unit) {
         let message = format!("`{unit}` may mean 1000 or 1024");
-        return Err(malformed(message, format!("write `{digits} {binary}`, which counts in 1024s")));
+        return Err(malformed(
+            message,
+            format!("write `{digits} {binary}`, which counts in 1024s"),
+        ));
     }
     let Some((_, factor)) = UNITS.iter().find(|(name, _)| *name == unit) else {
         return Err(malformed(format!("`{text}` is not a byte size"), form));
@@ -40,7 +53,12 @@ pub fn bytes(text: &str) -> Result<i64, Malformed> {
     let number: Option<i64> = digits.parse().ok();
     number
         .and_then(|number| number.checked_mul(*factor))
-        .ok_or_else(|| malformed(format!("`{text}` is more than a 64-bit number of bytes"), form))
+        .ok_or_else(|| {
+            malformed(
+                format!("`{text}` is more than a 64-bit number of bytes"),
+                form,
+            )
+        })
 }
 
 /// The binary unit that was probably meant by a decimal or abbreviated unit.
@@ -55,7 +73,9 @@ fn decimal(unit: &str) -> Option<&'static str> {
 
 /// Whether a text was meant as a byte size, valid or not.
 pub fn looks_like_bytes(text: &str) -> bool {
-    split(text).is_some_and(|(_, unit)| decimal(unit).is_some() || UNITS.iter().any(|(name, _)| *name == unit))
+    split(text).is_some_and(|(_, unit)| {
+        decimal(unit).is_some() || UNITS.iter().any(|(name, _)| *name == unit)
+    })
 }
 
 /// The milliseconds in a text such as `500ms`, `30s` or `2m`.
@@ -70,7 +90,11 @@ pub fn milliseconds(text: &str) -> Result<u64, Malformed> {
             "m" => 60_000,
             _ => return None,
         };
-        digits.parse::<u64>().ok()?.checked_mul(factor).filter(|ms| *ms > 0)
+        digits
+            .parse::<u64>()
+            .ok()?
+            .checked_mul(factor)
+            .filter(|ms| *ms > 0)
     });
     let help = "write a number with ms, s or m, such as `30s`";
     parsed.ok_or_else(|| malformed(format!("`{text}` is not a duration"), help))
@@ -90,13 +114,28 @@ mod tests {
 
     #[test]
     fn a_decimal_unit_is_refused_with_the_binary_one() {
-        assert_eq!(bytes("64 MB").unwrap_err().help, "write `64 MiB`, which counts in 1024s");
-        assert_eq!(bytes("1 g").unwrap_err().help, "write `1 GiB`, which counts in 1024s");
+        assert_eq!(
+            bytes("64 MB").unwrap_err().help,
+            "write `64 MiB`, which counts in 1024s"
+        );
+        assert_eq!(
+            bytes("1 g").unwrap_err().help,
+            "write `1 GiB`, which counts in 1024s"
+        );
     }
 
     #[test]
     fn bare_digits_fractions_and_overflow_are_no_sizes() {
-        for text in ["", "64", "1.5 GiB", "-1 B", "MiB", "64 MiBs", "9999999999999999999 B", "9000000000 GiB"] {
+        for text in [
+            "",
+            "64",
+            "1.5 GiB",
+            "-1 B",
+            "MiB",
+            "64 MiBs",
+            "9999999999999999999 B",
+            "9000000000 GiB",
+        ] {
             assert!(bytes(text).is_err(), "{text}");
         }
     }
@@ -116,7 +155,16 @@ mod tests {
         assert_eq!(milliseconds("500ms"), Ok(500));
         assert_eq!(milliseconds("30s"), Ok(30_000));
         assert_eq!(milliseconds("2m"), Ok(120_000));
-        for text in ["30", "0s", "1h", "-1s", "", "s", "1.5s", "99999999999999999999s"] {
+        for text in [
+            "30",
+            "0s",
+            "1h",
+            "-1s",
+            "",
+            "s",
+            "1.5s",
+            "99999999999999999999s",
+        ] {
             assert!(milliseconds(text).is_err(), "{text}");
         }
     }

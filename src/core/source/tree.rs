@@ -89,8 +89,14 @@ pub fn entries(table: &DeTable<'_>) -> Vec<TreeEntry> {
     let mut entries: Vec<TreeEntry> = table
         .iter()
         .map(|(key, value)| {
-            let key = TreeKey { text: key.get_ref().to_string(), place: SourceSpan::at(key.span()) };
-            TreeEntry { key, value: node(value) }
+            let key = TreeKey {
+                text: key.get_ref().to_string(),
+                place: SourceSpan::at(key.span()),
+            };
+            TreeEntry {
+                key,
+                value: node(value),
+            }
         })
         .collect();
     entries.sort_by_key(|entry| entry.key.place.span.start);
@@ -110,16 +116,25 @@ fn node(value: &Spanned<DeValue<'_>>) -> Node {
         DeValue::Array(values) => Data::List(values.iter().map(node).collect()),
         DeValue::Table(table) => Data::Table(entries(table)),
     };
-    Node { data, place: SourceSpan::at(value.span()) }
+    Node {
+        data,
+        place: SourceSpan::at(value.span()),
+    }
 }
 
 /// A table that was parsed elsewhere, as a node. All of its parts get the place of the table.
 pub fn table_at(table: &Table, place: &SourceSpan) -> Node {
     let entries = table.iter().map(|(key, value)| TreeEntry {
-        key: TreeKey { text: key.clone(), place: place.clone() },
+        key: TreeKey {
+            text: key.clone(),
+            place: place.clone(),
+        },
         value: value_at(value, place),
     });
-    Node { data: Data::Table(entries.collect()), place: place.clone() }
+    Node {
+        data: Data::Table(entries.collect()),
+        place: place.clone(),
+    }
 }
 
 fn value_at(value: &Value, place: &SourceSpan) -> Node {
@@ -129,8 +144,13 @@ fn value_at(value: &Value, place: &SourceSpan) -> Node {
         Value::Boolean(value) => Data::Bool(*value),
         Value::Float(_) => Data::Other("a number with a fraction"),
         Value::Datetime(_) => Data::Other("a date"),
-        Value::Array(values) => Data::List(values.iter().map(|value| value_at(value, place)).collect()),
+        Value::Array(values) => {
+            Data::List(values.iter().map(|value| value_at(value, place)).collect())
+        }
         Value::Table(table) => return table_at(table, place),
     };
-    Node { data, place: place.clone() }
+    Node {
+        data,
+        place: place.clone(),
+    }
 }

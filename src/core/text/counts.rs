@@ -8,18 +8,26 @@ use std::str::FromStr;
 /// A count and what is counted: `1 question`, `3 questions`.
 pub fn counted<N: Display + PartialEq + From<u8>>(count: N, noun: &str) -> String {
     let end = if noun.ends_with('s') { "es" } else { "s" };
-    format!("{count} {noun}{}", if count == N::from(1) { "" } else { end })
+    format!(
+        "{count} {noun}{}",
+        if count == N::from(1) { "" } else { end }
+    )
 }
 
 /// The number that a text of digits is. `parse` alone would accept a sign too.
 pub fn digits<N: FromStr>(text: &str) -> Option<N> {
-    text.parse().ok().filter(|_| text.bytes().all(|byte| byte.is_ascii_digit()))
+    text.parse()
+        .ok()
+        .filter(|_| text.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
 /// The distinct items and how often each occurs, in the order of their first occurrence.
 pub fn tally<T: Eq + Hash + Clone>(all: impl IntoIterator<Item = T>) -> Vec<(T, usize)> {
     let groups = grouped(all.into_iter().map(|item| (item, ())));
-    groups.into_iter().map(|(item, times)| (item, times.len())).collect()
+    groups
+        .into_iter()
+        .map(|(item, times)| (item, times.len()))
+        .collect()
 }
 
 /// The values of each key, of which there may be any number. Keys and values are in the order of their first occurrence.
@@ -29,13 +37,20 @@ pub fn grouped<K: Eq + Hash + Clone, V>(all: impl IntoIterator<Item = (K, V)>) -
         order.extend((!groups.contains_key(&key)).then(|| key.clone()));
         groups.entry(key).or_default().push(value);
     }
-    order.into_iter().filter_map(|key| groups.remove_entry(&key)).collect()
+    order
+        .into_iter()
+        .filter_map(|key| groups.remove_entry(&key))
+        .collect()
 }
 
 /// The items behind each other, `a, b, c`, or `none` where there are none.
 pub fn listed<T: Display>(items: impl IntoIterator<Item = T>, none: &str) -> String {
     let words: Vec<String> = items.into_iter().map(|item| item.to_string()).collect();
-    if words.is_empty() { none.to_owned() } else { words.join(", ") }
+    if words.is_empty() {
+        none.to_owned()
+    } else {
+        words.join(", ")
+    }
 }
 
 #[cfg(test)]
@@ -44,14 +59,26 @@ mod tests {
 
     #[test]
     fn one_is_singular() {
-        assert_eq!([0, 1, 2].map(|count| counted::<u64>(count, "GPU")), ["0 GPUs", "1 GPU", "2 GPUs"]);
-        assert_eq!([1, 2].map(|count| counted::<u64>(count, "process")), ["1 process", "2 processes"]);
+        assert_eq!(
+            [0, 1, 2].map(|count| counted::<u64>(count, "GPU")),
+            ["0 GPUs", "1 GPU", "2 GPUs"]
+        );
+        assert_eq!(
+            [1, 2].map(|count| counted::<u64>(count, "process")),
+            ["1 process", "2 processes"]
+        );
     }
 
     #[test]
     fn groups_come_in_the_order_of_their_first() {
-        assert_eq!([listed([1, 2], "none"), listed([0; 0], "none")], ["1, 2", "none"]);
+        assert_eq!(
+            [listed([1, 2], "none"), listed([0; 0], "none")],
+            ["1, 2", "none"]
+        );
         assert_eq!(tally(["b", "a", "b"]), [("b", 2), ("a", 1)]);
-        assert_eq!(grouped([(2, 'x'), (1, 'y'), (2, 'z')]), [(2, vec!['x', 'z']), (1, vec!['y'])]);
+        assert_eq!(
+            grouped([(2, 'x'), (1, 'y'), (2, 'z')]),
+            [(2, vec!['x', 'z']), (1, vec!['y'])]
+        );
     }
 }

@@ -21,7 +21,9 @@ pub fn visible(text: &str) -> String {
             // will be broken is not known here, so no word may begin with it.
             ':' if starts_word && rest.peek() == Some(&':') => out.push_str("\\x3a"),
             // CI systems also take `##[` and `##vso[` for commands, anywhere in a line.
-            '#' if before == Some('#') && rest.clone().find(|c| !c.is_ascii_alphanumeric()) == Some('[') => {
+            '#' if before == Some('#')
+                && rest.clone().find(|c| !c.is_ascii_alphanumeric()) == Some('[') =>
+            {
                 out.push_str("\\x23")
             }
             c if acts(c) && (c as u32) < 0x100 => out.push_str(&format!("\\x{:02x}", c as u32)),
@@ -53,7 +55,10 @@ pub fn printed(text: &str) -> Cow<'_, str> {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
         match c {
-            c if is_obeyed(c) => c.encode_utf16(&mut [0; 2]).iter().for_each(|unit| out += &format!("\\u{unit:04x}")),
+            c if is_obeyed(c) => c
+                .encode_utf16(&mut [0; 2])
+                .iter()
+                .for_each(|unit| out += &format!("\\u{unit:04x}")),
             c => out.push(c),
         }
     }
@@ -71,7 +76,11 @@ pub fn terminal(text: &str) -> String {
 
 /// Lines for a terminal, without what is blank at their end.
 pub fn terminal_lines(text: &str) -> String {
-    text.trim_end().lines().map(terminal).collect::<Vec<_>>().join("\n")
+    text.trim_end()
+        .lines()
+        .map(terminal)
+        .collect::<Vec<_>>()
+        .join("\n")
 }
 
 /// Text with the characters of a table replaced, and a backslash before each of some others.
@@ -89,13 +98,28 @@ fn replaced(text: &str, table: &[(char, &str)], slashed: &str) -> String {
 
 /// Text for an element or a quoted attribute of HTML or SVG.
 pub fn html(text: &str) -> String {
-    replaced(text, &[('&', "&amp;"), ('<', "&lt;"), ('>', "&gt;"), ('"', "&quot;"), ('\'', "&#39;")], "")
+    replaced(
+        text,
+        &[
+            ('&', "&amp;"),
+            ('<', "&lt;"),
+            ('>', "&gt;"),
+            ('"', "&quot;"),
+            ('\'', "&#39;"),
+        ],
+        "",
+    )
 }
 
 /// Text for a cell of a Markdown table, which is also safe anywhere else on a page.
 pub fn markdown(text: &str) -> String {
     // A zero-width space keeps the name after an `@` from being notified.
-    let table = [('&', "&amp;"), ('<', "&lt;"), ('>', "&gt;"), ('@', "@&#8203;")];
+    let table = [
+        ('&', "&amp;"),
+        ('<', "&lt;"),
+        ('>', "&gt;"),
+        ('@', "@&#8203;"),
+    ];
     replaced(text, &table, "|`*_[]!~\\#$")
 }
 
@@ -122,8 +146,11 @@ pub fn github_property(text: &str) -> String {
 /// The last lines of a process's output, at most `limit` bytes. Each line is made [`visible`] and gets a bar in front,
 /// so that it cannot be mistaken for a line of ours.
 pub fn tail(text: &str, limit: usize) -> String {
-    let start = (text.len().saturating_sub(limit)..text.len()).find(|at| text.is_char_boundary(*at));
-    let kept = start.and_then(|start| text.get(start..)).unwrap_or_default();
+    let start =
+        (text.len().saturating_sub(limit)..text.len()).find(|at| text.is_char_boundary(*at));
+    let kept = start
+        .and_then(|start| text.get(start..))
+        .unwrap_or_default();
     let mut out = String::new();
     for line in kept.lines() {
         out.push_str("| ");
@@ -139,7 +166,10 @@ pub fn shorten(text: &str, limit: usize) -> String {
         return text.to_owned();
     }
     let room = limit.saturating_sub('…'.len_utf8());
-    let end = (0..=room).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
+    let end = (0..=room)
+        .rev()
+        .find(|at| text.is_char_boundary(*at))
+        .unwrap_or(0);
     match text.get(..end) {
         Some(kept) if limit >= '…'.len_utf8() => format!("{kept}…"),
         _ => String::new(),
@@ -153,11 +183,17 @@ mod tests {
     #[test]
     fn whatever_acts_is_shown_as_an_escape() {
         assert_eq!(visible("a\x1b]52;c;aGk=\x07b"), "a\\x1b]52;c;aGk=\\x07b");
-        assert_eq!(visible("x\u{9b}31m\u{202e}y\r\nz"), "x\\x9b31m\\u{202e}y\\r\\nz");
+        assert_eq!(
+            visible("x\u{9b}31m\u{202e}y\r\nz"),
+            "x\\x9b31m\\u{202e}y\\r\\nz"
+        );
         assert_eq!(visible("GPU 0: größer ✓"), "GPU 0: größer ✓");
         for c in (0..=0x10_ffff).filter_map(char::from_u32) {
             let shown = visible(&c.to_string());
-            assert!(!shown.chars().any(|c| c.is_control() || c == '\u{202e}'), "{c:?} as {shown:?}");
+            assert!(
+                !shown.chars().any(|c| c.is_control() || c == '\u{202e}'),
+                "{c:?} as {shown:?}"
+            );
         }
     }
 
@@ -167,31 +203,52 @@ mod tests {
         let document = serde_json::json!({ "a": text }).to_string();
         let shown = printed(&document);
         assert!(!shown.chars().any(acts), "{shown}");
-        assert_eq!(serde_json::from_str::<serde_json::Value>(&shown).unwrap()["a"], text);
+        assert_eq!(
+            serde_json::from_str::<serde_json::Value>(&shown).unwrap()["a"],
+            text
+        );
         assert_eq!(printed("a\n\tb"), "a\n\tb");
     }
 
     #[test]
     fn no_word_is_a_command_of_a_ci_system() {
-        assert_eq!(visible("::set-output name=x::y"), "\\x3a:set-output name=x::y");
+        assert_eq!(
+            visible("::set-output name=x::y"),
+            "\\x3a:set-output name=x::y"
+        );
         assert_eq!(visible("ok\n ::error::x"), "ok\\n \\x3a:error::x");
-        assert_eq!(visible("a ##[group]b std::mem"), "a #\\x23[group]b std::mem");
+        assert_eq!(
+            visible("a ##[group]b std::mem"),
+            "a #\\x23[group]b std::mem"
+        );
         assert_eq!(visible("###[x]"), "##\\x23[x]");
-        assert_eq!(visible("a ##vso[task.setvariable]b"), "a #\\x23vso[task.setvariable]b");
+        assert_eq!(
+            visible("a ##vso[task.setvariable]b"),
+            "a #\\x23vso[task.setvariable]b"
+        );
         assert_eq!(visible("## vso[ ##"), "## vso[ ##");
     }
 
     #[test]
     fn markup_is_taken_literally() {
-        assert_eq!(html("<img src='' onerror=x>&"), "&lt;img src=&#39;&#39; onerror=x&gt;&amp;");
-        assert_eq!(markdown("a|b`c`<br>@me"), "a\\|b\\`c\\`&lt;br&gt;@&#8203;me");
+        assert_eq!(
+            html("<img src='' onerror=x>&"),
+            "&lt;img src=&#39;&#39; onerror=x&gt;&amp;"
+        );
+        assert_eq!(
+            markdown("a|b`c`<br>@me"),
+            "a\\|b\\`c\\`&lt;br&gt;@&#8203;me"
+        );
         assert_eq!(prometheus("a\"b\\c\nd"), "a\\\"b\\\\c\\\\nd");
         assert_eq!(github_property("a: 5%, b\r\n"), "a%3A 5%25%2C b\\r\\n");
     }
 
     #[test]
     fn lines_of_a_tail_stay_behind_their_bar() {
-        assert_eq!(tail("one\n::error::two", 100), "| one\n| \\x3a:error::two\n");
+        assert_eq!(
+            tail("one\n::error::two", 100),
+            "| one\n| \\x3a:error::two\n"
+        );
         assert_eq!(tail("größer", 5), "| ßer\n");
         assert_eq!(tail("", 5), "");
     }

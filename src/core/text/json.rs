@@ -15,12 +15,19 @@ pub fn document(value: &Value) -> String {
 /// Writes a value on a line that already has `before` columns.
 fn write(out: &mut String, value: &Value, indent: usize, before: usize) {
     let (open, close, parts): (char, char, Vec<(String, &Value)>) = match value {
-        Value::Object(parts) => {
-            ('{', '}', parts.iter().map(|(key, part)| (format!("{}: ", Value::from(key.as_str())), part)).collect())
-        }
-        Value::Array(parts) if parts.iter().any(|part| part.is_object() || part.is_array()) => {
-            ('[', ']', parts.iter().map(|part| (String::new(), part)).collect())
-        }
+        Value::Object(parts) => (
+            '{',
+            '}',
+            parts
+                .iter()
+                .map(|(key, part)| (format!("{}: ", Value::from(key.as_str())), part))
+                .collect(),
+        ),
+        Value::Array(parts) if parts.iter().any(|part| part.is_object() || part.is_array()) => (
+            '[',
+            ']',
+            parts.iter().map(|part| (String::new(), part)).collect(),
+        ),
         plain => return out.push_str(&on_one_line(plain)),
     };
     let short = on_one_line(value);
@@ -40,10 +47,15 @@ fn write(out: &mut String, value: &Value, indent: usize, before: usize) {
 fn on_one_line(value: &Value) -> String {
     match value {
         Value::Object(parts) if !parts.is_empty() => {
-            let parts = parts.iter().map(|(key, it)| format!("{}: {}", Value::from(key.as_str()), on_one_line(it)));
+            let parts = parts
+                .iter()
+                .map(|(key, it)| format!("{}: {}", Value::from(key.as_str()), on_one_line(it)));
             format!("{{ {} }}", parts.collect::<Vec<_>>().join(", "))
         }
-        Value::Array(parts) => format!("[{}]", parts.iter().map(on_one_line).collect::<Vec<_>>().join(", ")),
+        Value::Array(parts) => format!(
+            "[{}]",
+            parts.iter().map(on_one_line).collect::<Vec<_>>().join(", ")
+        ),
         other => other.to_string(),
     }
 }
@@ -61,7 +73,14 @@ mod tests {
         let text = document(&value);
         assert_eq!(serde_json::from_str::<Value>(&text).unwrap(), value);
         let lines: Vec<&str> = text.lines().collect();
-        assert_eq!(lines[..3], ["{", " \"a\": { \"b\": [1, 2], \"c\": {} },", " \"d\\\"\": ["]);
+        assert_eq!(
+            lines[..3],
+            [
+                "{",
+                " \"a\": { \"b\": [1, 2], \"c\": {} },",
+                " \"d\\\"\": ["
+            ]
+        );
         assert_eq!(lines.len(), 9, "{text}");
     }
 }

@@ -35,7 +35,11 @@ pub fn wrap(head: &str, parts: &[String], between: &str, width: usize) -> String
     let room = width.saturating_sub(indent).max(1);
     let mut out = String::new();
     for (place, line) in broken(parts, between, room).iter().enumerate() {
-        let line = if place == 0 { format!("{head}{line}") } else { format!("{:indent$}{line}", "") };
+        let line = if place == 0 {
+            format!("{head}{line}")
+        } else {
+            format!("{:indent$}{line}", "")
+        };
         out.push_str(line.trim_end());
         out.push('\n');
     }
@@ -55,7 +59,9 @@ fn broken(parts: &[String], between: &str, room: usize) -> Vec<String> {
     let mut lines: Vec<String> = vec![String::new()];
     for part in parts {
         match lines.last_mut() {
-            Some(last) if !last.is_empty() && columns(last) + columns(between) + columns(part) <= room => {
+            Some(last)
+                if !last.is_empty() && columns(last) + columns(between) + columns(part) <= room =>
+            {
                 last.push_str(between);
                 last.push_str(part);
             }
@@ -67,7 +73,10 @@ fn broken(parts: &[String], between: &str, room: usize) -> Vec<String> {
             }
         }
     }
-    lines.iter().map(|line| line.replace(UNBROKEN, " ")).collect()
+    lines
+        .iter()
+        .map(|line| line.replace(UNBROKEN, " "))
+        .collect()
 }
 
 #[cfg(test)]
@@ -76,16 +85,32 @@ mod tests {
 
     #[test]
     fn wrapping_breaks_between_words_only() {
-        let parts = ["aaaa bbbb cccc".to_owned(), "dddddddddddddddddddddd".to_owned(), "e".to_owned()];
-        assert_eq!(wrap("> ", &parts, " · ", 24), "> aaaa bbbb cccc\n  dddddddddddddddddddddd\n  e\n");
+        let parts = [
+            "aaaa bbbb cccc".to_owned(),
+            "dddddddddddddddddddddd".to_owned(),
+            "e".to_owned(),
+        ];
+        assert_eq!(
+            wrap("> ", &parts, " · ", 24),
+            "> aaaa bbbb cccc\n  dddddddddddddddddddddd\n  e\n"
+        );
     }
 
     #[test]
     fn a_word_that_is_longer_than_the_line_is_broken() {
-        assert_eq!(sentence("> ", "a bbbbbbbbbbbb c", 10), "> a\n  bbbbbbbb\n  bbbb c\n");
-        assert_eq!(sentence("> ", "a bbbbbbbbbbbbbbb c", 10), "> a\n  bbbbbbbb\n  bbbbbbb\n  c\n");
+        assert_eq!(
+            sentence("> ", "a bbbbbbbbbbbb c", 10),
+            "> a\n  bbbbbbbb\n  bbbb c\n"
+        );
+        assert_eq!(
+            sentence("> ", "a bbbbbbbbbbbbbbb c", 10),
+            "> a\n  bbbbbbbb\n  bbbbbbb\n  c\n"
+        );
         let part = ["aaaa bbbbbbbb cc".to_owned(), "d".to_owned()];
-        assert_eq!(wrap("> ", &part, " · ", 12), "> aaaa\n  bbbbbbbb\n  cc · d\n");
+        assert_eq!(
+            wrap("> ", &part, " · ", 12),
+            "> aaaa\n  bbbbbbbb\n  cc · d\n"
+        );
         assert_eq!(words("", 10), [""]);
     }
 

@@ -21,7 +21,10 @@ pub fn short(path: &str) -> String {
 /// The path below the folder of packages; the last part if it is in no such folder.
 pub fn keep_package(path: &str) -> String {
     let parts: Vec<&str> = path.split('/').collect();
-    match parts.iter().position(|part| matches!(*part, "site-packages" | "dist-packages")) {
+    match parts
+        .iter()
+        .position(|part| matches!(*part, "site-packages" | "dist-packages"))
+    {
         Some(at) => format!("{FOLDERS}{}", parts.get(at..).unwrap_or_default().join("/")),
         None => short(path),
     }
@@ -42,8 +45,13 @@ impl Redactor {
     pub fn new(host: &str, user: &str) -> Redactor {
         let all = [(host, "host"), (user, "user")];
         // A shorter name would also replace parts of other words, and `root` identifies nobody.
-        let names = all.into_iter().filter(|(name, _)| name.len() > 2 && *name != "root");
-        Redactor { names: names.map(|(name, word)| (name.to_owned(), word)).collect(), ..Redactor::default() }
+        let names = all
+            .into_iter()
+            .filter(|(name, _)| name.len() > 2 && *name != "root");
+        Redactor {
+            names: names.map(|(name, word)| (name.to_owned(), word)).collect(),
+            ..Redactor::default()
+        }
     }
 
     /// The text without what identifies a machine.
@@ -53,7 +61,11 @@ impl Redactor {
         let mut before = None;
         while let Some(c) = rest.chars().next() {
             let starts_word = before.is_none_or(|b: char| !b.is_ascii_alphanumeric() && b != '_');
-            let found = if starts_word { self.found(rest, before) } else { None };
+            let found = if starts_word {
+                self.found(rest, before)
+            } else {
+                None
+            };
             let (length, replaced) = found.unwrap_or_else(|| (c.len_utf8(), c.to_string()));
             let (taken, behind) = rest.split_at(length);
             before = taken.chars().last();
@@ -65,18 +77,24 @@ impl Redactor {
 
     /// Notes the arguments of a program, of `--name=value` the value.
     pub fn hide(&mut self, arguments: &[String]) {
-        let values = arguments.iter().map(|argument| match argument.split_once('=') {
-            Some((name, value)) if name.starts_with('-') => value,
-            _ => argument,
-        });
+        let values = arguments
+            .iter()
+            .map(|argument| match argument.split_once('=') {
+                Some((name, value)) if name.starts_with('-') => value,
+                _ => argument,
+            });
         // A shorter one would also replace parts of other words.
-        self.hidden.extend(values.filter(|value| value.len() > 2).map(str::to_owned));
-        self.hidden.sort_by_key(|value| std::cmp::Reverse(value.len()));
+        self.hidden
+            .extend(values.filter(|value| value.len() > 2).map(str::to_owned));
+        self.hidden
+            .sort_by_key(|value| std::cmp::Reverse(value.len()));
     }
 
     /// A text of the program without its arguments.
     pub fn without_hidden(&self, text: &str) -> String {
-        self.hidden.iter().fold(text.to_owned(), |text, argument| text.replace(argument.as_str(), GONE))
+        self.hidden.iter().fold(text.to_owned(), |text, argument| {
+            text.replace(argument.as_str(), GONE)
+        })
     }
 
     /// Redacts all keys and values of a document.
@@ -101,37 +119,66 @@ impl Redactor {
         if let Some(found) = self.uuid(text).or_else(|| self.address(text)) {
             return Some(found);
         }
-        if text.starts_with('/') && before != Some('/') && before != Some('<') && before != Some('…') {
+        if text.starts_with('/')
+            && before != Some('/')
+            && before != Some('<')
+            && before != Some('…')
+        {
             return path(text);
         }
-        let name = self.names.iter().find(|(name, _)| text.starts_with(name.as_str()))?;
-        let ends = text.get(name.0.len()..)?.chars().next().is_none_or(|c| !c.is_ascii_alphanumeric() && c != '_');
+        let name = self
+            .names
+            .iter()
+            .find(|(name, _)| text.starts_with(name.as_str()))?;
+        let ends = text
+            .get(name.0.len()..)?
+            .chars()
+            .next()
+            .is_none_or(|c| !c.is_ascii_alphanumeric() && c != '_');
         ends.then(|| (name.0.len(), name.1.to_string()))
     }
 
     /// A UUID with the prefix `GPU-` or `MIG-`, whole or shortened to at least its first group.
     fn uuid(&mut self, text: &str) -> Option<(usize, String)> {
-        let prefix = ["GPU-", "MIG-", "gpu-", ""].into_iter().find(|prefix| text.starts_with(prefix))?;
-        let digits: String =
-            text.get(prefix.len()..)?.chars().take_while(|c| c.is_ascii_hexdigit() || *c == '-').collect();
+        let prefix = ["GPU-", "MIG-", "gpu-", ""]
+            .into_iter()
+            .find(|prefix| text.starts_with(prefix))?;
+        let digits: String = text
+            .get(prefix.len()..)?
+            .chars()
+            .take_while(|c| c.is_ascii_hexdigit() || *c == '-')
+            .collect();
         let groups: Vec<&str> = digits.split('-').collect();
-        let is_whole =
-            groups.len() >= GROUPS.len() && groups.iter().zip(GROUPS).all(|(group, length)| group.len() == length);
+        let is_whole = groups.len() >= GROUPS.len()
+            && groups
+                .iter()
+                .zip(GROUPS)
+                .all(|(group, length)| group.len() == length);
         let is_short = !prefix.is_empty() && groups.first().is_some_and(|group| group.len() == 8);
         if !is_whole && !is_short {
             return None;
         }
-        let key = groups.first().copied().unwrap_or_default().to_ascii_lowercase();
+        let key = groups
+            .first()
+            .copied()
+            .unwrap_or_default()
+            .to_ascii_lowercase();
         let next = self.gpus.len() + 1;
         let number = *self.gpus.entry(key).or_insert(next);
         let whole = format!("{number:08x}-0000-0000-0000-000000000000");
         let taken = digits.len().min(whole.len());
-        Some((prefix.len() + taken, format!("{prefix}{}", whole.get(..taken).unwrap_or(&whole))))
+        Some((
+            prefix.len() + taken,
+            format!("{prefix}{}", whole.get(..taken).unwrap_or(&whole)),
+        ))
     }
 
     /// A PCI address, with a domain of four or eight digits.
     fn address(&mut self, text: &str) -> Option<(usize, String)> {
-        let address: String = text.chars().take_while(|c| c.is_ascii_hexdigit() || matches!(c, ':' | '.')).collect();
+        let address: String = text
+            .chars()
+            .take_while(|c| c.is_ascii_hexdigit() || matches!(c, ':' | '.'))
+            .collect();
         let (domain, rest) = address.split_once(':')?;
         let (bus, rest) = rest.split_once(':')?;
         let (device, function) = rest.split_once('.')?;
@@ -144,7 +191,10 @@ impl Redactor {
         let next = self.addresses.len() + 1;
         let number = *self.addresses.entry(key).or_insert(next);
         let length = domain.len() + 1 + bus.len() + 1 + device.len() + 1 + function.len();
-        Some((length, format!("{}:{number:02x}:00.0", "0".repeat(domain.len()))))
+        Some((
+            length,
+            format!("{}:{number:02x}:00.0", "0".repeat(domain.len())),
+        ))
     }
 }
 
@@ -158,7 +208,14 @@ fn path(text: &str) -> Option<(usize, String)> {
         return None;
     }
     let kept = keep_package(path.trim_end_matches('/'));
-    Some((length, if kept.starts_with(FOLDERS) { kept } else { format!("{FOLDERS}{kept}") }))
+    Some((
+        length,
+        if kept.starts_with(FOLDERS) {
+            kept
+        } else {
+            format!("{FOLDERS}{kept}")
+        },
+    ))
 }
 
 #[cfg(test)]
@@ -167,17 +224,28 @@ mod tests {
 
     #[test]
     fn the_part_of_a_path_that_names_a_package_stays() {
-        assert_eq!(keep_package("/home/me/v/site-packages/torch/a.py"), "…/site-packages/torch/a.py");
+        assert_eq!(
+            keep_package("/home/me/v/site-packages/torch/a.py"),
+            "…/site-packages/torch/a.py"
+        );
         assert_eq!(keep_package("/home/me/train.py"), "train.py");
     }
 
     #[test]
     fn the_same_gpu_is_the_same_in_every_spelling() {
         let mut redactor = Redactor::default();
-        let whole = redactor.text("GPU-4e5d494c-0001-0203-0405-060708090a0b,GPU-99999999-0001-0203-0405-060708090a0b");
-        assert_eq!(whole, "GPU-00000001-0000-0000-0000-000000000000,GPU-00000002-0000-0000-0000-000000000000");
+        let whole = redactor.text(
+            "GPU-4e5d494c-0001-0203-0405-060708090a0b,GPU-99999999-0001-0203-0405-060708090a0b",
+        );
+        assert_eq!(
+            whole,
+            "GPU-00000001-0000-0000-0000-000000000000,GPU-00000002-0000-0000-0000-000000000000"
+        );
         assert_eq!(redactor.text("mask GPU-99999999"), "mask GPU-00000002");
-        assert_eq!(redactor.text("4e5d494c-0001-0203-0405-060708090a0b"), "00000001-0000-0000-0000-000000000000");
+        assert_eq!(
+            redactor.text("4e5d494c-0001-0203-0405-060708090a0b"),
+            "00000001-0000-0000-0000-000000000000"
+        );
         assert_eq!(
             redactor.text("00000000:1B:00.0 0000:1b:00.0 0000:1c:00.0"),
             "00000000:01:00.0 0000:01:00.0 0000:02:00.0"
@@ -187,9 +255,18 @@ mod tests {
     #[test]
     fn paths_and_names_go_and_what_matters_stays() {
         let mut redactor = Redactor::new("node17", "alice");
-        assert_eq!(redactor.text("/home/alice/venv/lib/libcudart.so.13 on node17"), "…/libcudart.so.13 on host");
-        assert_eq!(redactor.text("alice's /dev/nvidia0 (1/2) a/b malice"), "user's /dev/nvidia0 (1/2) a/b malice");
-        assert_eq!(redactor.text("driver 580.159.04, 12:30:45"), "driver 580.159.04, 12:30:45");
+        assert_eq!(
+            redactor.text("/home/alice/venv/lib/libcudart.so.13 on node17"),
+            "…/libcudart.so.13 on host"
+        );
+        assert_eq!(
+            redactor.text("alice's /dev/nvidia0 (1/2) a/b malice"),
+            "user's /dev/nvidia0 (1/2) a/b malice"
+        );
+        assert_eq!(
+            redactor.text("driver 580.159.04, 12:30:45"),
+            "driver 580.159.04, 12:30:45"
+        );
         assert_eq!(Redactor::new("ab", "root").text("ab root"), "ab root");
     }
 
@@ -197,6 +274,9 @@ mod tests {
     fn keys_of_documents_are_read_too() {
         let mut document = serde_json::json!({ "GPU-4e5d494c": ["/a/b/c", 1, null] });
         Redactor::default().json(&mut document);
-        assert_eq!(document, serde_json::json!({ "GPU-00000001": ["…/c", 1, null] }));
+        assert_eq!(
+            document,
+            serde_json::json!({ "GPU-00000001": ["…/c", 1, null] })
+        );
     }
 }

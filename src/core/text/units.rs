@@ -25,7 +25,11 @@ pub fn bytes_exact(bytes: u64) -> String {
         _ => GIB,
     };
     let short = self::bytes(bytes);
-    if bytes.is_multiple_of(unit) { short } else { format!("{short} ({bytes} B)") }
+    if bytes.is_multiple_of(unit) {
+        short
+    } else {
+        format!("{short} ({bytes} B)")
+    }
 }
 
 /// A change in bytes: `+530 MiB`, `-2 MiB`, `0`.
@@ -39,7 +43,11 @@ pub fn delta(bytes: i64) -> String {
 
 /// Bytes that may be less than nothing: `530 MiB`, `-2 MiB`, `0`.
 pub fn signed_bytes(bytes: i64) -> String {
-    if bytes < 0 { delta(bytes) } else { self::bytes(bytes.unsigned_abs()) }
+    if bytes < 0 {
+        delta(bytes)
+    } else {
+        self::bytes(bytes.unsigned_abs())
+    }
 }
 
 /// A change in bytes: `+530 MiB`, or `not read` for `None`.
@@ -83,10 +91,25 @@ mod tests {
 
     #[test]
     fn bytes_are_short_and_never_falsely_zero() {
-        let shown = [0, 1, 1023, 1024, 1536, MIB - 1, 2 * MIB, 530 * MIB, 530 * MIB + 1, MIB * 3 / 2, 141 * GIB];
+        let shown = [
+            0,
+            1,
+            1023,
+            1024,
+            1536,
+            MIB - 1,
+            2 * MIB,
+            530 * MIB,
+            530 * MIB + 1,
+            MIB * 3 / 2,
+            141 * GIB,
+        ];
         assert_eq!(
             shown.map(bytes),
-            ["0", "1 B", "1023 B", "1 KiB", "1.5 KiB", "1 MiB", "2 MiB", "530 MiB", "530 MiB", "1.5 MiB", "141 GiB"]
+            [
+                "0", "1 B", "1023 B", "1 KiB", "1.5 KiB", "1 MiB", "2 MiB", "530 MiB", "530 MiB",
+                "1.5 MiB", "141 GiB"
+            ]
         );
         assert_eq!(bytes(u64::MAX), "17179869184 GiB");
     }
@@ -100,16 +123,33 @@ mod tests {
 
     #[test]
     fn changes_have_a_sign() {
-        assert_eq!([530 << 20, 0, -(2 << 20)].map(delta), ["+530 MiB", "0", "-2 MiB"]);
+        assert_eq!(
+            [530 << 20, 0, -(2 << 20)].map(delta),
+            ["+530 MiB", "0", "-2 MiB"]
+        );
         assert_eq!(delta(i64::MIN), "-8589934592 GiB");
-        assert_eq!([530 << 20, 0, -(2 << 20)].map(signed_bytes), ["530 MiB", "0", "-2 MiB"]);
+        assert_eq!(
+            [530 << 20, 0, -(2 << 20)].map(signed_bytes),
+            ["530 MiB", "0", "-2 MiB"]
+        );
         assert_eq!(delta_or_unread(None), "not read");
     }
 
     #[test]
     fn durations_have_the_unit_that_fits() {
-        let shown = [0, 900, 1_500, 412_000_000, 1_840_000_000, 73_000_000_000, 3_600_000_000_000];
-        assert_eq!(shown.map(duration), ["0", "900 ns", "1.5 µs", "412 ms", "1.8 s", "73 s", "60 min"]);
+        let shown = [
+            0,
+            900,
+            1_500,
+            412_000_000,
+            1_840_000_000,
+            73_000_000_000,
+            3_600_000_000_000,
+        ];
+        assert_eq!(
+            shown.map(duration),
+            ["0", "900 ns", "1.5 µs", "412 ms", "1.8 s", "73 s", "60 min"]
+        );
         assert_eq!(duration(999_999_999), "1 s");
         assert_eq!(cuda_version(13040), "13.4");
     }

@@ -42,8 +42,15 @@ pub struct SockaddrUn {
 impl SockaddrUn {
     /// None where the path is too long.
     pub fn from_path(path: &[u8]) -> Option<SockaddrUn> {
-        let mut address = SockaddrUn { family: AF_UNIX as u16, path: [0; 108] };
-        address.path.get_mut(..path.len()).filter(|room| room.len() < 108)?.copy_from_slice(path);
+        let mut address = SockaddrUn {
+            family: AF_UNIX as u16,
+            path: [0; 108],
+        };
+        address
+            .path
+            .get_mut(..path.len())
+            .filter(|room| room.len() < 108)?
+            .copy_from_slice(path);
         Some(address)
     }
 }
@@ -104,7 +111,11 @@ unsafe extern "C" {
     fn open(path: *const c_char, flags: c_int, ...) -> c_int;
     fn read(fd: c_int, bytes: *mut c_void, length: usize) -> isize;
     fn __errno_location() -> *mut c_int;
-    fn __cxa_atexit(handler: extern "C" fn(*mut c_void), argument: *mut c_void, library: *const c_void) -> c_int;
+    fn __cxa_atexit(
+        handler: extern "C" fn(*mut c_void),
+        argument: *mut c_void,
+        library: *const c_void,
+    ) -> c_int;
     /// Its address stands for this library.
     static __dso_handle: *const c_void;
 }
@@ -113,7 +124,13 @@ unsafe extern "C" {
 #[allow(dead_code, reason = "the forwarding library alone takes leave")]
 pub fn at_exit(handler: extern "C" fn(*mut c_void)) {
     // SAFETY: the C library forgets the function when it unloads this library.
-    unsafe { __cxa_atexit(handler, std::ptr::null_mut(), (&raw const __dso_handle).cast()) };
+    unsafe {
+        __cxa_atexit(
+            handler,
+            std::ptr::null_mut(),
+            (&raw const __dso_handle).cast(),
+        )
+    };
 }
 
 /// This thread without signals, and with `errno` as it was, until this is dropped. A handler that calls the driver, or
@@ -127,7 +144,10 @@ pub struct Quiet {
 #[allow(dead_code, reason = "see above")]
 impl Quiet {
     pub fn begin() -> Quiet {
-        let mut quiet = Quiet { mask: 0, _errno: Errno::kept() };
+        let mut quiet = Quiet {
+            mask: 0,
+            _errno: Errno::kept(),
+        };
         set_mask(&u64::MAX, &raw mut quiet.mask);
         quiet
     }
@@ -143,7 +163,15 @@ impl Drop for Quiet {
 fn set_mask(mask: &u64, old: *mut u64) {
     const SET: i64 = 2;
     // SAFETY: the kernel reads one word, and writes one unless there is no room for it.
-    unsafe { syscall(SYS_RT_SIGPROCMASK, SET, &raw const *mask, old, size_of::<u64>()) };
+    unsafe {
+        syscall(
+            SYS_RT_SIGPROCMASK,
+            SET,
+            &raw const *mask,
+            old,
+            size_of::<u64>(),
+        )
+    };
 }
 
 /// `errno` as it was, put back when this is dropped: what a wrapper does must not show.
@@ -168,7 +196,11 @@ pub fn thread_id() -> i64 {
     // SAFETY: gettid has no precondition.
     let thread = unsafe { syscall(SYS_GETTID) };
     // Where a sandbox refuses it, a message without a thread would be none.
-    if thread < 0 { i64::from(std::process::id()) } else { thread }
+    if thread < 0 {
+        i64::from(std::process::id())
+    } else {
+        thread
+    }
 }
 
 /// The thread, as the C library knows it: what Python before 3.11 calls it.
@@ -179,7 +211,10 @@ pub fn pthread_id() -> usize {
 
 /// `CLOCK_MONOTONIC` in nanoseconds.
 pub fn now_ns() -> u64 {
-    let mut time = Timespec { seconds: 0, nanoseconds: 0 };
+    let mut time = Timespec {
+        seconds: 0,
+        nanoseconds: 0,
+    };
     // SAFETY: the struct is writable.
     unsafe { clock_gettime(CLOCK_MONOTONIC, &mut time) };
     time.seconds as u64 * 1_000_000_000 + time.nanoseconds as u64
@@ -195,7 +230,9 @@ pub fn is_readable(address: usize) -> bool {
     const NOTHING: i64 = !0;
     let (set, old, length) = (address & !7, 0usize, 8usize);
     // SAFETY: the call fails for what is to be done, whatever the address is.
-    unsafe { syscall(SYS_RT_SIGPROCMASK, NOTHING, set, old, length) != 0 && *__errno_location() == EINVAL }
+    unsafe {
+        syscall(SYS_RT_SIGPROCMASK, NOTHING, set, old, length) != 0 && *__errno_location() == EINVAL
+    }
 }
 
 /// Words of memory of this process that may not be there.
@@ -212,7 +249,10 @@ pub struct CheckedWords {
 impl CheckedWords {
     /// Words at addresses that come from where they have been right before.
     pub fn trusted(trusts: bool) -> CheckedWords {
-        CheckedWords { trusts, ..CheckedWords::default() }
+        CheckedWords {
+            trusts,
+            ..CheckedWords::default()
+        }
     }
 
     /// The aligned word at an address; none if there is none.
@@ -243,7 +283,10 @@ pub struct CheckedBytes {
 #[allow(dead_code, reason = "see `is_readable`")]
 impl CheckedBytes {
     pub fn from<T>(pointer: *const T) -> CheckedBytes {
-        CheckedBytes { at: pointer as usize, page: None }
+        CheckedBytes {
+            at: pointer as usize,
+            page: None,
+        }
     }
 
     /// The next byte; none if none can be read.
@@ -280,8 +323,13 @@ pub unsafe fn call_injection(path: *const c_char) -> Option<c_int> {
     // SAFETY: the caller vouches for the path, and for the type of the function.
     unsafe {
         let library = dlopen(path, RTLD_LAZY);
-        let function = if library.is_null() { library } else { dlsym(library, c"InitializeInjection".as_ptr()) };
-        (!function.is_null()).then(|| std::mem::transmute::<*mut c_void, extern "C" fn() -> c_int>(function)())
+        let function = if library.is_null() {
+            library
+        } else {
+            dlsym(library, c"InitializeInjection".as_ptr())
+        };
+        (!function.is_null())
+            .then(|| std::mem::transmute::<*mut c_void, extern "C" fn() -> c_int>(function)())
     }
 }
 
@@ -290,7 +338,10 @@ pub fn frames<const ROOM: usize>() -> impl Iterator<Item = usize> {
     let mut found = [std::ptr::null_mut::<c_void>(); ROOM];
     // SAFETY: there is room for that many.
     let count = unsafe { backtrace(found.as_mut_ptr(), ROOM as c_int) };
-    found.into_iter().take(count.max(0) as usize).map(|frame| frame as usize)
+    found
+        .into_iter()
+        .take(count.max(0) as usize)
+        .map(|frame| frame as usize)
 }
 
 /// The variables of this process whose name passes, read from `environ` itself.
@@ -326,7 +377,9 @@ pub fn first_variable(name: &[u8]) -> Option<Vec<u8>> {
         }
         all.extend_from_slice(part);
     }
-    let values = all.split(|byte| *byte == 0).filter_map(|entry| entry.strip_prefix(name)?.strip_prefix(b"="));
+    let values = all
+        .split(|byte| *byte == 0)
+        .filter_map(|entry| entry.strip_prefix(name)?.strip_prefix(b"="));
     values.map(<[u8]>::to_vec).next()
 }
 
@@ -336,7 +389,12 @@ pub struct Descriptor(pub c_int);
 impl Descriptor {
     /// Opens a file that is there, for reading and, if wanted, for writing.
     pub fn open(path: &CStr, writes: bool) -> Option<Descriptor> {
-        let flags = O_CLOEXEC | if writes { O_READ_WRITE } else { O_NONBLOCK | O_NOCTTY };
+        let flags = O_CLOEXEC
+            | if writes {
+                O_READ_WRITE
+            } else {
+                O_NONBLOCK | O_NOCTTY
+            };
         // SAFETY: the path ends in NUL.
         let fd = unsafe { open(path.as_ptr(), flags) };
         (fd >= 0).then_some(Descriptor(fd))
@@ -421,9 +479,18 @@ impl Connection {
     /// Sends all of it, with a descriptor beside the first byte if there is one. What does not fit
     /// the socket's buffer at once is not sent.
     pub fn send(&self, bytes: &[u8], descriptor: Option<c_int>) -> bool {
-        let mut iov = Iovec { base: bytes.as_ptr().cast(), length: bytes.len() };
+        let mut iov = Iovec {
+            base: bytes.as_ptr().cast(),
+            length: bytes.len(),
+        };
         let (length, fd) = (size_of::<PassFd>() - 4, descriptor.unwrap_or(-1));
-        let mut pass = PassFd { length, level: SOL_SOCKET, kind: SCM_RIGHTS, fd, padding: 0 };
+        let mut pass = PassFd {
+            length,
+            level: SOL_SOCKET,
+            kind: SCM_RIGHTS,
+            fd,
+            padding: 0,
+        };
         let message = Msghdr {
             name: std::ptr::null_mut(),
             name_length: 0,
@@ -441,7 +508,9 @@ impl Connection {
     /// Opens the file that the other side names, and passes it on. False where it names none.
     fn hand_over(&self) -> bool {
         let mut room = [0; PAGE];
-        let Ok(path) = CStr::from_bytes_with_nul(self.0.read(&mut room)) else { return false };
+        let Ok(path) = CStr::from_bytes_with_nul(self.0.read(&mut room)) else {
+            return false;
+        };
         let file = Descriptor::open(path, false);
         self.send(b"\n", file.as_ref().map(|file| file.0))
     }
@@ -450,7 +519,11 @@ impl Connection {
     pub fn wait(&self, deadline: u64) -> bool {
         loop {
             let left = deadline.saturating_sub(now_ns());
-            let mut fd = PollFd { fd: self.0.0, events: POLLIN, revents: 0 };
+            let mut fd = PollFd {
+                fd: self.0.0,
+                events: POLLIN,
+                revents: 0,
+            };
             // SAFETY: one struct is writable. A signal of the program may end the call early.
             let ready = unsafe { poll(&mut fd, 1, (left / 1_000_000) as c_int + 1) };
             // SAFETY: the address is this thread's own.

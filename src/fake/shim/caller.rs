@@ -68,11 +68,19 @@ fn on_stack(top: usize) -> u64 {
     }
     // SAFETY: these words lie on the page on which this thread's stack is now, and on the next one, which can be read.
     let words = unsafe { std::slice::from_raw_parts(top as *const usize, count) };
-    words.iter().enumerate().fold(top as u64, |hash, (at, word)| {
-        let block = word >> BLOCK_BITS;
-        let is_code = block != 0 && CODE[block % BLOCKS].load(Ordering::Relaxed) as usize == block;
-        if is_code { mix(hash, word ^ at << 52) } else { hash }
-    })
+    words
+        .iter()
+        .enumerate()
+        .fold(top as u64, |hash, (at, word)| {
+            let block = word >> BLOCK_BITS;
+            let is_code =
+                block != 0 && CODE[block % BLOCKS].load(Ordering::Relaxed) as usize == block;
+            if is_code {
+                mix(hash, word ^ at << 52)
+            } else {
+                hash
+            }
+        })
 }
 
 /// The first fields of `struct dl_phdr_info`.
@@ -114,9 +122,15 @@ fn learn_code() {
         // SAFETY: the loader passes an object that is there while this runs, with so many headers.
         let (base, segments) = unsafe {
             let object = &*object;
-            (object.base, std::slice::from_raw_parts(object.headers, object.count.into()))
+            (
+                object.base,
+                std::slice::from_raw_parts(object.headers, object.count.into()),
+            )
         };
-        for segment in segments.iter().filter(|it| it.kind == LOADED && it.flags & EXECUTABLE != 0) {
+        for segment in segments
+            .iter()
+            .filter(|it| it.kind == LOADED && it.flags & EXECUTABLE != 0)
+        {
             let start = base.wrapping_add(segment.address);
             for block in start >> BLOCK_BITS..=start.wrapping_add(segment.bytes) >> BLOCK_BITS {
                 CODE[block % BLOCKS].store(block as u32, Ordering::Relaxed);

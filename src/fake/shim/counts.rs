@@ -46,7 +46,8 @@ static TAKEN: AtomicUsize = AtomicUsize::new(0);
 /// What happened in this process at least once.
 static CALLED: [AtomicBool; COUNT] = [const { AtomicBool::new(false) }; COUNT];
 static FAILED: [AtomicBool; COUNT] = [const { AtomicBool::new(false) }; COUNT];
-static USED: [[AtomicBool; 3]; DEVICES] = [const { [const { AtomicBool::new(false) }; 3] }; DEVICES];
+static USED: [[AtomicBool; 3]; DEVICES] =
+    [const { [const { AtomicBool::new(false) }; 3] }; DEVICES];
 
 /// Where a thread counts.
 #[derive(Clone, Copy)]
@@ -88,7 +89,10 @@ pub fn lane() -> Lane {
 fn take() -> Lane {
     let page = page();
     let number = TAKEN.fetch_add(1, Ordering::Relaxed).min(LANES - 1);
-    let lane = Lane { counts: page.get(number), is_shared: number == LANES - 1 };
+    let lane = Lane {
+        counts: page.get(number),
+        is_shared: number == LANES - 1,
+    };
     LANE.set(lane);
     lane
 }
@@ -107,12 +111,23 @@ fn make() -> &'static Page {
     let _errno = c::Errno::kept();
     let made = shared::memory(c"cuda-pitfalls-counts", size_of::<Page>());
     let page = made.map_or(&raw const PRIVATE as *mut Page, |(page, _)| page.cast());
-    let is_first = PAGE.compare_exchange(std::ptr::null_mut(), page, Ordering::AcqRel, Ordering::Acquire).is_ok();
+    let is_first = PAGE
+        .compare_exchange(
+            std::ptr::null_mut(),
+            page,
+            Ordering::AcqRel,
+            Ordering::Acquire,
+        )
+        .is_ok();
     if let Some((_, descriptor)) = made {
         if is_first {
             let mut hello = TracerMessage::new("hello", "", post::number());
-            hello.number("devices", DEVICES as i64).number("lanes", LANES as i64);
-            let names = NAMES.iter().map(|name| name.trim_end_matches('\0').to_owned());
+            hello
+                .number("devices", DEVICES as i64)
+                .number("lanes", LANES as i64);
+            let names = NAMES
+                .iter()
+                .map(|name| name.trim_end_matches('\0').to_owned());
             // It waits: who has ended cannot be recognised any more.
             hello.list("names", names).waiting().send(Some(descriptor));
         }
@@ -138,7 +153,9 @@ pub unsafe extern "C" fn cuda_pitfalls_counts(out: *mut u64, room: usize) -> usi
         for (index, sum) in out.iter_mut().enumerate() {
             // SAFETY: as in `page`; a process that counted nothing has none.
             let lanes = unsafe { page.as_ref() }.into_iter().flatten();
-            *sum = lanes.map(|lane| lane.calls[index].load(Ordering::Relaxed)).sum();
+            *sum = lanes
+                .map(|lane| lane.calls[index].load(Ordering::Relaxed))
+                .sum();
         }
     }
     COUNT
@@ -147,14 +164,19 @@ pub unsafe extern "C" fn cuda_pitfalls_counts(out: *mut u64, room: usize) -> usi
 /// The name of a function that is counted, ended by NUL; null past the last.
 #[unsafe(no_mangle)]
 pub extern "C" fn cuda_pitfalls_count_name(index: usize) -> *const c_char {
-    NAMES.get(index).map_or(std::ptr::null(), |name| name.as_ptr().cast())
+    NAMES
+        .get(index)
+        .map_or(std::ptr::null(), |name| name.as_ptr().cast())
 }
 
 /// A forked child has counts of its own.
 pub fn forget() {
     PAGE.store(std::ptr::null_mut(), Ordering::Release);
     TAKEN.store(0, Ordering::Relaxed);
-    LANE.set(Lane { counts: None, is_shared: false });
+    LANE.set(Lane {
+        counts: None,
+        is_shared: false,
+    });
     let all = CALLED.iter().chain(&FAILED).chain(USED.as_flattened());
     all.for_each(|happened| happened.store(false, Ordering::Relaxed));
 }
@@ -162,8 +184,14 @@ pub fn forget() {
 impl Lane {
     /// Counts one more. True if it is the first of this process.
     #[inline]
-    fn count(self, of: impl Fn(&'static Counts) -> &'static AtomicU64, happened: &AtomicBool) -> bool {
-        let Some(counts) = self.counts else { return false };
+    fn count(
+        self,
+        of: impl Fn(&'static Counts) -> &'static AtomicU64,
+        happened: &AtomicBool,
+    ) -> bool {
+        let Some(counts) = self.counts else {
+            return false;
+        };
         let number = of(counts);
         let before = if self.is_shared {
             number.fetch_add(1, Ordering::Relaxed)

@@ -45,7 +45,9 @@ pub fn file_of(address: usize) -> Option<Vec<u8>> {
 /// Whether this process has mapped a libcuda, and not the one below the trace's folder. Longer lines of the kernel's list
 /// are looked at up to their first bytes.
 pub fn has_other_libcuda(folder: &[u8]) -> bool {
-    let Some(maps) = c::Descriptor::open(c"/proc/thread-self/maps", false) else { return false };
+    let Some(maps) = c::Descriptor::open(c"/proc/thread-self/maps", false) else {
+        return false;
+    };
     let (mut room, mut line, mut length) = ([0; 4096], [0; 1024], 0);
     let (mut has_other, mut has_ours) = (false, false);
     loop {
@@ -63,7 +65,8 @@ pub fn has_other_libcuda(folder: &[u8]) -> bool {
             let text = line.get(..length).unwrap_or_default();
             length = 0;
             if text.windows(11).any(|name| name == b"/libcuda.so") {
-                let is_ours = !folder.is_empty() && text.windows(folder.len()).any(|part| part == folder);
+                let is_ours =
+                    !folder.is_empty() && text.windows(folder.len()).any(|part| part == folder);
                 (has_other, has_ours) = (has_other | !is_ours, has_ours | is_ours);
             }
         }

@@ -97,7 +97,12 @@ struct TakingPlace {
 impl TakingPlace {
     /// The place from which a wrapper was called, whose frame has these arguments.
     fn new(kind: HeldKind, device: usize, index: usize, args: &[usize]) -> Self {
-        TakingPlace { kind, device, index, callers: caller::fingerprint(args.as_ptr() as usize) }
+        TakingPlace {
+            kind,
+            device,
+            index,
+            callers: caller::fingerprint(args.as_ptr() as usize),
+        }
     }
 }
 
@@ -151,7 +156,9 @@ impl Hasher for WordHasher {
     }
 
     fn write(&mut self, bytes: &[u8]) {
-        bytes.iter().for_each(|byte| self.write_usize((*byte).into()));
+        bytes
+            .iter()
+            .for_each(|byte| self.write_usize((*byte).into()));
     }
 
     fn write_u64(&mut self, word: u64) {
@@ -203,16 +210,26 @@ fn is_on() -> bool {
 /// Begins in a process that has initialised the driver, and tells the tracer.
 pub fn begin() {
     static HAS_BEGUN: AtomicBool = AtomicBool::new(false);
-    if !crate::original::notes_memory() || !post::is_heard() || HAS_BEGUN.swap(true, Ordering::Relaxed) {
+    if !crate::original::notes_memory()
+        || !post::is_heard()
+        || HAS_BEGUN.swap(true, Ordering::Relaxed)
+    {
         return;
     }
     let _quiet = Quiet::begin();
-    let Some((page, descriptor)) = shared::memory(c"cuda-pitfalls-memory", size_of::<MemoryPage>()) else { return };
+    let Some((page, descriptor)) = shared::memory(c"cuda-pitfalls-memory", size_of::<MemoryPage>())
+    else {
+        return;
+    };
     PAGE.store(page.cast(), Ordering::Release);
     TALLY.store(Box::into_raw(Box::default()), Ordering::Release);
     OWNED.store(shared::wiped_in_children(), Ordering::Release);
     let mut message = TracerMessage::new("ledger", "cuInit", post::number());
-    message.number("devices", DEVICES as i64).number("rows", ROWS as i64).waiting().send(Some(descriptor));
+    message
+        .number("devices", DEVICES as i64)
+        .number("rows", ROWS as i64)
+        .waiting()
+        .send(Some(descriptor));
     shared::close_descriptor(descriptor);
     IS_ON.store(true, Ordering::Release);
     c::at_exit(leaving);
@@ -241,7 +258,8 @@ fn tally(_: &Quiet) -> Option<(&'static MemoryPage, MutexGuard<'static, MemoryTa
     // SAFETY: null, or a value that is never taken back.
     let tally = unsafe { TALLY.load(Ordering::Acquire).as_ref() }?;
     // SAFETY: null where the kernel cannot do that, or a word that is never taken back.
-    let is_own = unsafe { OWNED.load(Ordering::Acquire).as_ref() }.is_none_or(|own| own.load(Ordering::Relaxed) == 1);
+    let is_own = unsafe { OWNED.load(Ordering::Acquire).as_ref() }
+        .is_none_or(|own| own.load(Ordering::Relaxed) == 1);
     is_own.then(|| (page, tally.lock().unwrap_or_else(PoisonError::into_inner)))
 }
 
@@ -261,7 +279,11 @@ pub enum Around {
 /// Before a call: has memory read, if the call may take some in the driver. The number of what was told; 0 for nothing.
 #[inline]
 pub fn before(index: usize, around: Around) -> u64 {
-    if is_on() { ask_before(index, around) } else { 0 }
+    if is_on() {
+        ask_before(index, around)
+    } else {
+        0
+    }
 }
 
 fn ask_before(index: usize, around: Around) -> u64 {
@@ -280,7 +302,9 @@ fn ask_before(index: usize, around: Around) -> u64 {
     let quiet = Quiet::begin();
     refresh(&quiet);
     let number = post::number();
-    TracerMessage::new("before", special::name(index), number).waiting().send(None);
+    TracerMessage::new("before", special::name(index), number)
+        .waiting()
+        .send(None);
     number
 }
 
@@ -290,7 +314,11 @@ const DEVICE_SHIFT: u32 = 57;
 /// The number of the GPU on which a call works. A function of a library is the same on each, and its code is loaded on
 /// each. The last number is for a thread without a context.
 fn working_device() -> usize {
-    if state::has_one_device() { 0 } else { state::current_device().map_or(DEVICES - 1, place) }
+    if state::has_one_device() {
+        0
+    } else {
+        state::current_device().map_or(DEVICES - 1, place)
+    }
 }
 
 /// Whether a value is met for the first time. Where there is no more room it is not.
@@ -299,7 +327,12 @@ fn is_new(value: usize) -> bool {
     for place in (0..PROBES).map(|step| &SEEN[(start + step) % VALUES]) {
         match place.load(Ordering::Relaxed) {
             known if known == value => return false,
-            0 if place.compare_exchange(0, value, Ordering::Relaxed, Ordering::Relaxed).is_ok() => return true,
+            0 if place
+                .compare_exchange(0, value, Ordering::Relaxed, Ordering::Relaxed)
+                .is_ok() =>
+            {
+                return true;
+            }
             _ => {}
         }
     }
@@ -331,16 +364,23 @@ fn ask_after(index: usize, number: u64, device: Option<i32>) {
 
 /// Asks the driver what pools and graphs have reserved.
 fn refresh(quiet: &Quiet) {
-    let Some((page, mut tally)) = tally(quiet) else { return };
+    let Some((page, mut tally)) = tally(quiet) else {
+        return;
+    };
     for pool in &mut tally.pools {
         pool.reserved = reserved(pool.handle).unwrap_or(pool.reserved);
     }
-    tally.pools.iter().for_each(|pool| tally.write_rest(page, pool.device));
+    tally
+        .pools
+        .iter()
+        .for_each(|pool| tally.write_rest(page, pool.device));
     drop(tally);
     if HAS_GRAPHS.load(Ordering::Relaxed) {
         for device in state::with_primary() {
             if let Some(bytes) = of_graphs(device) {
-                page.devices[place(device)].graph.store(bytes, Ordering::Relaxed);
+                page.devices[place(device)]
+                    .graph
+                    .store(bytes, Ordering::Relaxed);
             }
         }
     }
@@ -369,7 +409,8 @@ fn place(device: i32) -> usize {
 pub fn current_context() -> usize {
     let mut context = 0usize;
     // SAFETY: the function writes one pointer.
-    let _ = real_function!("cuCtxGetCurrent", fn(*mut usize)).map(|ask| unsafe { ask(&mut context) });
+    let _ =
+        real_function!("cuCtxGetCurrent", fn(*mut usize)).map(|ask| unsafe { ask(&mut context) });
     context
 }
 
@@ -380,37 +421,77 @@ pub fn current_context() -> usize {
 unsafe fn word(address: usize) -> usize {
     let address = address as *const usize;
     // SAFETY: the caller vouches for it.
-    if address.is_null() { 0 } else { unsafe { address.read_unaligned() } }
+    if address.is_null() {
+        0
+    } else {
+        unsafe { address.read_unaligned() }
+    }
 }
 
 /// Notes an allocation on the device of the current context.
 fn hold(index: usize, args: &[usize], name: HeldName, kind: HeldKind, bytes: u64, pool: usize) {
     let quiet = Quiet::begin();
     if let Some(device) = state::current_device() {
-        hold_at(&quiet, TakingPlace::new(kind, place(device), index, args), name, bytes, pool);
+        hold_at(
+            &quiet,
+            TakingPlace::new(kind, place(device), index, args),
+            name,
+            bytes,
+            pool,
+        );
     }
 }
 
 fn hold_at(quiet: &Quiet, place: TakingPlace, name: HeldName, bytes: u64, pool: usize) {
-    let TakingPlace { kind, device, index, .. } = place;
+    let TakingPlace {
+        kind,
+        device,
+        index,
+        ..
+    } = place;
     // Physical memory and that of pools outlives contexts.
-    let is_elsewhere = kind == HeldKind::Imported && state::current_device().map(self::place) != Some(device);
-    let outlives = (matches!(name, HeldName::Physical(_)) && !is_elsewhere) || kind == HeldKind::Pool;
+    let is_elsewhere =
+        kind == HeldKind::Imported && state::current_device().map(self::place) != Some(device);
+    let outlives =
+        (matches!(name, HeldName::Physical(_)) && !is_elsewhere) || kind == HeldKind::Pool;
     let context = if outlives { 0 } else { current_context() };
-    let Some((page, mut tally)) = tally(quiet) else { return };
+    let Some((page, mut tally)) = tally(quiet) else {
+        return;
+    };
     if pool != 0 && !tally.pools.iter().any(|known| known.handle == pool) {
-        tally.pools.push(DriverPool { handle: pool, device, live: 0, reserved: 0 });
+        tally.pools.push(DriverPool {
+            handle: pool,
+            device,
+            live: 0,
+            reserved: 0,
+        });
     }
     // It was given back on a way that is not seen.
     tally.give_back(page, name);
     let new = tally.places.len();
     let row = *tally.places.entry(place).or_insert(new.min(OWN_ROWS));
     let is_new = row == new && row < OWN_ROWS;
-    let row = if row < OWN_ROWS { row } else { OWN_ROWS + device };
+    let row = if row < OWN_ROWS {
+        row
+    } else {
+        OWN_ROWS + device
+    };
     if new > OWN_ROWS + ROWS {
         tally.places.retain(|_, row| *row < OWN_ROWS);
     }
-    tally.take(page, name, HeldMemory { row, kind, device, bytes, context, pool, references: 1 });
+    tally.take(
+        page,
+        name,
+        HeldMemory {
+            row,
+            kind,
+            device,
+            bytes,
+            context,
+            pool,
+            references: 1,
+        },
+    );
     let is_grown = pool != 0 && tally.pools.iter().any(|pool| pool.live > pool.reserved);
     drop(tally);
     if is_new {
@@ -455,7 +536,14 @@ impl MemoryTally {
     fn put_back(&mut self, page: &MemoryPage, name: HeldName, held: HeldMemory) {
         match self.held.get_mut(&name) {
             Some(held) => held.references += 1,
-            None => self.take(page, name, HeldMemory { references: 1, ..held }),
+            None => self.take(
+                page,
+                name,
+                HeldMemory {
+                    references: 1,
+                    ..held
+                },
+            ),
         }
     }
 
@@ -470,26 +558,39 @@ impl MemoryTally {
     /// Writes what the pools of a device have reserved beyond the allocations in them.
     fn write_rest(&self, page: &MemoryPage, device: usize) {
         let pools = self.pools.iter().filter(|pool| pool.device == device);
-        let rest = pools.map(|pool| pool.reserved.saturating_sub(pool.live)).sum();
-        page.devices[device].pool_rest.store(rest, Ordering::Relaxed);
+        let rest = pools
+            .map(|pool| pool.reserved.saturating_sub(pool.live))
+            .sum();
+        page.devices[device]
+            .pool_rest
+            .store(rest, Ordering::Relaxed);
     }
 
     /// How many bytes of blocks are taken or given back with an allocation, which shares its first and its last block with
     /// others.
     fn change_blocks(&mut self, name: HeldName, held: HeldMemory, is_taken: bool) -> u64 {
-        let HeldName::Pointer(start) = name else { return held.bytes };
+        let HeldName::Pointer(start) = name else {
+            return held.bytes;
+        };
         if held.kind != HeldKind::Allocation || held.bytes == 0 {
             return held.bytes;
         }
         let end = start.saturating_add(held.bytes as usize);
         let (first, last) = (start / BLOCK, (end - 1) / BLOCK);
         let mut whole = last + 1 - first;
-        for number in [first, last].into_iter().take(if first == last { 1 } else { 2 }) {
+        for number in [first, last]
+            .into_iter()
+            .take(if first == last { 1 } else { 2 })
+        {
             if number * BLOCK >= start && (number + 1) * BLOCK <= end {
                 continue;
             }
             let others = self.blocks.entry((held.device, number)).or_default();
-            *others = if is_taken { *others + 1 } else { others.saturating_sub(1) };
+            *others = if is_taken {
+                *others + 1
+            } else {
+                others.saturating_sub(1)
+            };
             match (*others, is_taken) {
                 (0, _) => drop(self.blocks.remove(&(held.device, number))),
                 (1, true) => {}
@@ -502,14 +603,20 @@ impl MemoryTally {
     fn live(&self, page: &MemoryPage, device: usize) -> u64 {
         let words = &page.devices[device];
         // The program may have written there.
-        words.live.load(Ordering::Relaxed).wrapping_add(words.rounding.load(Ordering::Relaxed))
+        words
+            .live
+            .load(Ordering::Relaxed)
+            .wrapping_add(words.rounding.load(Ordering::Relaxed))
     }
 
     /// Whether a device holds so much more than ever before that the tracer is to be told, now that some is given back.
     fn is_peak(&mut self, page: &MemoryPage, device: usize) -> bool {
         let live = self.live(page, device);
-        let (Some(most), Some(told)) = (self.most.get(device), self.told.get_mut(device)) else { return false };
-        let is_told = live >= *most && live > told.saturating_add(PEAK_BYTES.max(*told / PEAK_PART));
+        let (Some(most), Some(told)) = (self.most.get(device), self.told.get_mut(device)) else {
+            return false;
+        };
+        let is_told =
+            live >= *most && live > told.saturating_add(PEAK_BYTES.max(*told / PEAK_PART));
         if is_told {
             *told = live;
         }
@@ -522,9 +629,20 @@ fn change(page: &MemoryPage, held: HeldMemory, blocks: u64, is_taken: bool) {
     let (row, words) = (&page.rows[held.row], &page.devices[held.device]);
     let charged = if held.is_charged() { held.bytes } else { 0 };
     let rounding = blocks.wrapping_sub(held.bytes);
-    for (word, bytes) in [(&row.live, held.bytes), (&row.count, 1), (&words.live, charged), (&words.rounding, rounding)]
-    {
-        word.fetch_add(if is_taken { bytes } else { bytes.wrapping_neg() }, Ordering::Relaxed);
+    for (word, bytes) in [
+        (&row.live, held.bytes),
+        (&row.count, 1),
+        (&words.live, charged),
+        (&words.rounding, rounding),
+    ] {
+        word.fetch_add(
+            if is_taken {
+                bytes
+            } else {
+                bytes.wrapping_neg()
+            },
+            Ordering::Relaxed,
+        );
     }
     // The last word that is written: the tracer reads the others again where it has changed.
     words.changes.fetch_add(1, Ordering::Relaxed);
@@ -555,7 +673,9 @@ impl Drop for CallUnderWay {
 fn count_under_way(change: u64) {
     // SAFETY: null, or a mapping of this size that is never taken back.
     if let Some(page) = unsafe { PAGE.load(Ordering::Acquire).as_ref() } {
-        page.devices[0].under_way.fetch_add(change, Ordering::SeqCst);
+        page.devices[0]
+            .under_way
+            .fetch_add(change, Ordering::SeqCst);
     }
 }
 
@@ -623,8 +743,12 @@ fn take_out(quiet: &Quiet, name: HeldName) -> Option<HeldMemory> {
 /// the same peak finds it told. Memory of another process is charged to this one once its owner has given it back,
 /// which nothing here shows.
 fn tell_peak(quiet: &Quiet, name: HeldName) {
-    let Some((page, mut tally)) = tally(quiet) else { return };
-    let Some((device, kind)) = tally.held.get(&name).map(|held| (held.device, held.kind)) else { return };
+    let Some((page, mut tally)) = tally(quiet) else {
+        return;
+    };
+    let Some((device, kind)) = tally.held.get(&name).map(|held| (held.device, held.kind)) else {
+        return;
+    };
     let is_peak = tally.is_peak(page, device) || kind == HeldKind::Imported;
     drop(tally);
     if is_peak {
@@ -636,17 +760,25 @@ fn tell_peak(quiet: &Quiet, name: HeldName) {
 fn tell_peak_on(quiet: &Quiet, device: usize) {
     refresh(quiet);
     let mut message = TracerMessage::new("peak", "", post::number());
-    special::of_device(&mut message, Some(device as i32)).waiting().send(None);
+    special::of_device(&mut message, Some(device as i32))
+        .waiting()
+        .send(None);
 }
 
 /// A context may be about to go, and all memory with it.
 pub fn context_goes() {
     if is_on() {
         let quiet = Quiet::begin();
-        let Some((page, mut tally)) = tally(&quiet) else { return };
-        let peaks: Vec<usize> = (0..DEVICES).filter(|device| tally.is_peak(page, *device)).collect();
+        let Some((page, mut tally)) = tally(&quiet) else {
+            return;
+        };
+        let peaks: Vec<usize> = (0..DEVICES)
+            .filter(|device| tally.is_peak(page, *device))
+            .collect();
         drop(tally);
-        peaks.into_iter().for_each(|device| tell_peak_on(&quiet, device));
+        peaks
+            .into_iter()
+            .for_each(|device| tell_peak_on(&quiet, device));
     }
 }
 
@@ -662,13 +794,16 @@ pub fn returned(status: u32, taken: Option<HandedBack>) {
 
 #[cold]
 fn put_back(quiet: &Quiet, status: u32, taken: TakenOut) {
-    let Some((page, mut tally)) = tally(quiet).filter(|_| status != SUCCESS) else { return };
+    let Some((page, mut tally)) = tally(quiet).filter(|_| status != SUCCESS) else {
+        return;
+    };
     match taken {
         TakenOut::Held(name, held) => tally.put_back(page, name, held),
         TakenOut::Mappings(mappings) => {
             for (at, mapping, held) in mappings {
                 tally.mappings.insert(at, mapping);
-                held.into_iter().for_each(|held| tally.put_back(page, HeldName::Physical(mapping.1), held));
+                held.into_iter()
+                    .for_each(|held| tally.put_back(page, HeldName::Physical(mapping.1), held));
             }
         }
         TakenOut::Pool(pool) => {
@@ -683,12 +818,18 @@ fn put_back(quiet: &Quiet, status: u32, taken: TakenOut) {
 fn unmap(quiet: &Quiet, start: usize, bytes: usize) -> Option<HandedBack> {
     let (_, mut tally) = tally(quiet)?;
     let end = start.saturating_add(bytes);
-    let within = tally.mappings.extract_if(|at, (length, _)| *at >= start && at.saturating_add(*length) <= end);
+    let within = tally
+        .mappings
+        .extract_if(|at, (length, _)| *at >= start && at.saturating_add(*length) <= end);
     let within: Vec<(usize, (usize, usize))> = within.collect();
     drop(tally);
     let all = within.into_iter();
-    let all = all.map(|(at, mapping)| (at, mapping, take_out(quiet, HeldName::Physical(mapping.1))));
-    Some(HandedBack(TakenOut::Mappings(all.collect()), CallUnderWay::begin()))
+    let all =
+        all.map(|(at, mapping)| (at, mapping, take_out(quiet, HeldName::Physical(mapping.1))));
+    Some(HandedBack(
+        TakenOut::Mappings(all.collect()),
+        CallUnderWay::begin(),
+    ))
 }
 
 /// Forgets a pool. What lives in it stays.
@@ -703,9 +844,13 @@ fn forget_pool(quiet: &Quiet, handle: usize) -> Option<HandedBack> {
 /// A context has gone, and all memory with it: a primary one by its device, or another by its handle.
 pub fn context_gone(device: Option<i32>, context: usize) {
     let quiet = Quiet::begin();
-    let Some((page, mut tally)) = tally(&quiet) else { return };
+    let Some((page, mut tally)) = tally(&quiet) else {
+        return;
+    };
     let gone = tally.held.iter().filter(|(_, held)| match device {
-        Some(device) => held.device == place(device) && held.context != 0 && !state::is_other(held.context),
+        Some(device) => {
+            held.device == place(device) && held.context != 0 && !state::is_other(held.context)
+        }
         None => held.context == context,
     });
     let gone: Vec<HeldName> = gone.map(|(name, _)| *name).collect();
@@ -720,14 +865,28 @@ pub fn context_gone(device: Option<i32>, context: usize) {
 /// The arguments are those of a call that succeeded; so everywhere below.
 pub unsafe fn alloc(index: usize, args: &[usize]) {
     // SAFETY: the caller vouches for it; so everywhere below.
-    hold(index, args, HeldName::Pointer(unsafe { word(args[0]) }), HeldKind::Allocation, args[1] as u64, 0);
+    hold(
+        index,
+        args,
+        HeldName::Pointer(unsafe { word(args[0]) }),
+        HeldKind::Allocation,
+        args[1] as u64,
+        0,
+    );
 }
 
 /// # Safety
 /// As above.
 pub unsafe fn managed(index: usize, args: &[usize]) {
     // SAFETY: as above.
-    hold(index, args, HeldName::Pointer(unsafe { word(args[0]) }), HeldKind::Managed, args[1] as u64, 0);
+    hold(
+        index,
+        args,
+        HeldName::Pointer(unsafe { word(args[0]) }),
+        HeldKind::Managed,
+        args[1] as u64,
+        0,
+    );
 }
 
 /// # Safety
@@ -735,7 +894,14 @@ pub unsafe fn managed(index: usize, args: &[usize]) {
 pub unsafe fn pitch(index: usize, args: &[usize]) {
     // SAFETY: as above.
     let (pointer, pitch) = unsafe { (word(args[0]), word(args[1])) };
-    hold(index, args, HeldName::Pointer(pointer), HeldKind::Allocation, pitch.saturating_mul(args[3]) as u64, 0);
+    hold(
+        index,
+        args,
+        HeldName::Pointer(pointer),
+        HeldKind::Allocation,
+        pitch.saturating_mul(args[3]) as u64,
+        0,
+    );
 }
 
 /// From the current pool of the stream's device.
@@ -746,7 +912,8 @@ pub unsafe fn pool(index: usize, args: &[usize]) {
     let mut pool = 0usize;
     let device = state::current_device().unwrap_or(0);
     // SAFETY: the function writes one pointer.
-    let _ = real_function!("cuDeviceGetMemPool", fn(*mut usize, i32)).map(|ask| unsafe { ask(&mut pool, device) });
+    let _ = real_function!("cuDeviceGetMemPool", fn(*mut usize, i32))
+        .map(|ask| unsafe { ask(&mut pool, device) });
     // SAFETY: as above.
     unsafe { from_pool(index, args, pool, args[2]) };
 }
@@ -763,11 +930,18 @@ pub unsafe fn named_pool(index: usize, args: &[usize]) {
 unsafe fn from_pool(index: usize, args: &[usize], pool: usize, stream: usize) {
     let mut capturing = 0i32;
     // SAFETY: the function writes one int.
-    let _ =
-        real_function!("cuStreamIsCapturing", fn(usize, *mut i32)).map(|ask| unsafe { ask(stream, &mut capturing) });
+    let _ = real_function!("cuStreamIsCapturing", fn(usize, *mut i32))
+        .map(|ask| unsafe { ask(stream, &mut capturing) });
     if capturing == 0 {
         // SAFETY: as above.
-        hold(index, args, HeldName::Pointer(unsafe { word(args[0]) }), HeldKind::Pool, args[1] as u64, pool);
+        hold(
+            index,
+            args,
+            HeldName::Pointer(unsafe { word(args[0]) }),
+            HeldKind::Pool,
+            args[1] as u64,
+            pool,
+        );
     }
 }
 
@@ -792,7 +966,8 @@ pub unsafe fn graph(_index: usize, _args: &[usize]) {
 pub unsafe fn physical(index: usize, args: &[usize]) {
     // The properties begin with the type, the kinds of handles, and the location.
     // SAFETY: as above.
-    let (handle, [_, _, location, device]) = unsafe { (word(args[0]), (args[2] as *const [u32; 4]).read_unaligned()) };
+    let (handle, [_, _, location, device]) =
+        unsafe { (word(args[0]), (args[2] as *const [u32; 4]).read_unaligned()) };
     if location == LOCATION_DEVICE {
         let quiet = Quiet::begin();
         let place = TakingPlace::new(HeldKind::Physical, place(device as i32), index, args);
@@ -822,9 +997,13 @@ pub unsafe fn mapped(_index: usize, args: &[usize]) {
 /// Notes a reference to physical memory. What was imported has no size before it is mapped.
 fn refer(handle: usize, bytes: u64) {
     let quiet = Quiet::begin();
-    let Some((page, mut tally)) = tally(&quiet) else { return };
+    let Some((page, mut tally)) = tally(&quiet) else {
+        return;
+    };
     let name = HeldName::Physical(handle);
-    let Some(mut held) = tally.held.get(&name).copied() else { return };
+    let Some(mut held) = tally.held.get(&name).copied() else {
+        return;
+    };
     held.references += 1;
     if held.kind == HeldKind::Imported && held.bytes < bytes {
         tally.give_back(page, name);
@@ -844,8 +1023,11 @@ pub unsafe fn import(index: usize, args: &[usize]) {
     let handle = unsafe { word(args[0]) };
     let mut properties = [0u32; 8];
     // SAFETY: the function writes 32 bytes.
-    let asked = real_function!("cuMemGetAllocationPropertiesFromHandle", fn(*mut u32, usize))
-        .map(|ask| unsafe { ask(properties.as_mut_ptr(), handle) });
+    let asked = real_function!(
+        "cuMemGetAllocationPropertiesFromHandle",
+        fn(*mut u32, usize)
+    )
+    .map(|ask| unsafe { ask(properties.as_mut_ptr(), handle) });
     let [_, _, location, device, ..] = properties;
     match asked {
         Some(SUCCESS) if location != LOCATION_DEVICE => {}
@@ -853,7 +1035,14 @@ pub unsafe fn import(index: usize, args: &[usize]) {
             let taker = TakingPlace::new(HeldKind::Imported, place(device as i32), index, args);
             hold_at(&Quiet::begin(), taker, HeldName::Physical(handle), 0, 0);
         }
-        _ => hold(index, args, HeldName::Physical(handle), HeldKind::Imported, 0, 0),
+        _ => hold(
+            index,
+            args,
+            HeldName::Physical(handle),
+            HeldKind::Imported,
+            0,
+            0,
+        ),
     }
 }
 
@@ -868,7 +1057,14 @@ pub unsafe fn opened(index: usize, args: &[usize]) {
     // SAFETY: the function writes two words.
     let _ = real_function!("cuMemGetAddressRange_v2", fn(*mut usize, *mut usize, usize))
         .map(|ask| unsafe { ask(&mut start, &mut bytes, pointer) });
-    hold(index, args, HeldName::Pointer(pointer), HeldKind::Imported, bytes as u64, 0);
+    hold(
+        index,
+        args,
+        HeldName::Pointer(pointer),
+        HeldKind::Imported,
+        bytes as u64,
+        0,
+    );
 }
 
 /// `CUDA_EXTERNAL_MEMORY_HANDLE_DESC`, whose size stands behind the type and the handle.
@@ -878,7 +1074,14 @@ pub unsafe fn opened(index: usize, args: &[usize]) {
 pub unsafe fn external(index: usize, args: &[usize]) {
     // SAFETY: as above.
     let (handle, bytes) = unsafe { (word(args[0]), word(args[1] + 24)) };
-    hold(index, args, HeldName::External(handle), HeldKind::Imported, bytes as u64, 0);
+    hold(
+        index,
+        args,
+        HeldName::External(handle),
+        HeldKind::Imported,
+        bytes as u64,
+        0,
+    );
 }
 
 /// Whether what a call has taken is noted.

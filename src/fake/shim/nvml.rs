@@ -6,7 +6,10 @@
 #![deny(unsafe_op_in_unsafe_fn)]
 #![allow(non_snake_case, reason = "the functions have the names of C")]
 
-#[allow(dead_code, reason = "it needs little of what the libraries of a trace share")]
+#[allow(
+    dead_code,
+    reason = "it needs little of what the libraries of a trace share"
+)]
 mod c;
 #[allow(dead_code, reason = "as above")]
 mod loader;
@@ -41,7 +44,12 @@ enum Instead {
 
 /// The text behind a mark.
 fn text(bytes: &[u8]) -> &[u8] {
-    bytes.get(MARK_BYTES..).unwrap_or_default().split(|byte| *byte == 0).next().unwrap_or_default()
+    bytes
+        .get(MARK_BYTES..)
+        .unwrap_or_default()
+        .split(|byte| *byte == 0)
+        .next()
+        .unwrap_or_default()
 }
 
 fn instead(name: &CStr) -> Option<Instead> {
@@ -66,10 +74,16 @@ fn tell(name: &CStr) {
     use std::io::Write;
     use std::os::unix::fs::OpenOptionsExt;
     let _errno = c::Errno::kept();
-    let Some(path) = loader::file_of(tell as *const () as usize) else { return };
+    let Some(path) = loader::file_of(tell as *const () as usize) else {
+        return;
+    };
     let path = std::ffi::OsString::from_vec([path.as_slice(), b".called"].concat());
     // The program may let others write to its own files.
-    let file = std::fs::OpenOptions::new().create(true).append(true).mode(0o600).open(path);
+    let file = std::fs::OpenOptions::new()
+        .create(true)
+        .append(true)
+        .mode(0o600)
+        .open(path);
     if let Ok(mut file) = file {
         let _ = file.write_all(&[name.to_bytes(), b"\n"].concat());
     }
@@ -81,9 +95,14 @@ fn real(name: &CStr) -> usize {
     let library = *LIBRARY.get_or_init(|| {
         // SAFETY: as above.
         let bytes = unsafe { std::ptr::read_volatile(&raw const REAL) };
-        let path = bytes.get(MARK_BYTES..).and_then(|path| CStr::from_bytes_until_nul(path).ok());
+        let path = bytes
+            .get(MARK_BYTES..)
+            .and_then(|path| CStr::from_bytes_until_nul(path).ok());
         // SAFETY: the loader has loaded this file as our dependency; it is only asked for.
-        path.map_or(0, |path| unsafe { c::dlopen(path.as_ptr(), c::RTLD_LAZY | RTLD_NOLOAD) } as usize)
+        path.map_or(
+            0,
+            |path| unsafe { c::dlopen(path.as_ptr(), c::RTLD_LAZY | RTLD_NOLOAD) } as usize,
+        )
     });
     if library == 0 {
         return 0;

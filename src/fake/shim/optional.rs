@@ -42,7 +42,9 @@ fn file_name(path: &[u8]) -> &[u8] {
 
 /// Which library of the list a path names.
 fn index_of(path: &[u8]) -> Option<usize> {
-    OPTIONAL.iter().position(|(start, _)| file_name(path).starts_with(start.as_bytes()))
+    OPTIONAL
+        .iter()
+        .position(|(start, _)| file_name(path).starts_with(start.as_bytes()))
 }
 
 /// The libraries of the list that are loaded, a bit for each.
@@ -80,7 +82,9 @@ extern "C" fn settle() {
     }
     let _errno = c::Errno::kept();
     let found = opening & loaded();
-    (0..OPTIONAL.len()).filter(|index| found & 1 << index != 0).for_each(tell_found);
+    (0..OPTIONAL.len())
+        .filter(|index| found & 1 << index != 0)
+        .for_each(tell_found);
 }
 
 /// What the loader calls at the end of a program.
@@ -98,10 +102,16 @@ pub fn note_opening(path: &[u8], is_initialized: bool) {
     }
     OPENING.fetch_or(1 << index, Ordering::Relaxed);
     let number = post::number();
-    if SOUGHT[index].compare_exchange(0, number, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
+    if SOUGHT[index]
+        .compare_exchange(0, number, Ordering::Relaxed, Ordering::Relaxed)
+        .is_ok()
+    {
         MISSING.fetch_add(1, Ordering::Relaxed);
         let mut message = post::TracerMessage::new("opening", "dlopen", number);
-        message.bytes("name", Some(file_name(path))).parked().send(None);
+        message
+            .bytes("name", Some(file_name(path)))
+            .parked()
+            .send(None);
     }
 }
 
@@ -114,7 +124,9 @@ pub fn note_use(handle: *mut c_void) {
     let mut file: *const loader::LoadedFile = std::ptr::null();
     // SAFETY: the caller has opened the library; its description begins like that of a loaded file, and lives as long.
     let index = unsafe {
-        if loader::dlinfo(handle, loader::RTLD_DI_LINKMAP, (&raw mut file).cast()) != 0 || (*file).name.is_null() {
+        if loader::dlinfo(handle, loader::RTLD_DI_LINKMAP, (&raw mut file).cast()) != 0
+            || (*file).name.is_null()
+        {
             return;
         }
         index_of(CStr::from_ptr((*file).name as *const c_char).to_bytes())

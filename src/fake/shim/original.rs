@@ -36,13 +36,18 @@ pub fn find() {
     // SAFETY: the array was written before the library was loaded; see `start` in cuda.rs.
     let bytes = unsafe { std::ptr::read_volatile(&raw const REAL) };
     let path = bytes.get(MARK_BYTES..).unwrap_or_default();
-    let Ok(path) = CStr::from_bytes_until_nul(path) else { return };
+    let Ok(path) = CStr::from_bytes_until_nul(path) else {
+        return;
+    };
     // SAFETY: the loader has loaded this file as our dependency; it is only asked for.
     let library = unsafe { c::dlopen(path.as_ptr(), c::RTLD_LAZY | RTLD_NOLOAD) };
     if library.is_null() {
         return;
     }
-    let mut words = bytes.get(MARK_BYTES + path.count_bytes() + 1..).unwrap_or_default().split(|byte| *byte == 0);
+    let mut words = bytes
+        .get(MARK_BYTES + path.count_bytes() + 1..)
+        .unwrap_or_default()
+        .split(|byte| *byte == 0);
     let counts_all = words.clone().any(|word| word == ALL_CALLS);
     NOTES_MEMORY.store(words.any(|word| word == MEMORY), Ordering::Relaxed);
     let mut by_address = Vec::with_capacity(COUNT);
@@ -65,7 +70,9 @@ pub fn function(index: usize) -> usize {
 
 /// What a program is to call in place of a real function: ours if there is one.
 pub fn ours_for(address: *mut c_void) -> *mut c_void {
-    let Some(all) = BY_ADDRESS.get() else { return address };
+    let Some(all) = BY_ADDRESS.get() else {
+        return address;
+    };
     match all.binary_search_by_key(&(address as usize), |(address, _)| *address) {
         Ok(at) => OURS.0[all[at].1] as *mut c_void,
         Err(_) => address,

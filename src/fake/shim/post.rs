@@ -55,7 +55,10 @@ pub struct Tally {
 
 /// What a process did not report.
 #[derive(Clone, Copy)]
-#[allow(dead_code, reason = "the hook alone looks for a libcuda that it does not know")]
+#[allow(
+    dead_code,
+    reason = "the hook alone looks for a libcuda that it does not know"
+)]
 pub enum Unreported {
     /// Everything from now on.
     Rest = 0,
@@ -99,20 +102,31 @@ pub fn start(folder: &[u8]) {
 }
 
 fn socket_in(folder: &[u8]) -> Option<TraceSocket> {
-    let folder = folder.get(..folder.len()).filter(|folder| folder.starts_with(b"/") && folder.len() <= LONGEST)?;
+    let folder = folder
+        .get(..folder.len())
+        .filter(|folder| folder.starts_with(b"/") && folder.len() <= LONGEST)?;
     let mut tally = [0; LONGEST + TALLY.len()];
     let whole = tally.iter_mut().zip(folder.iter().chain(TALLY));
     whole.for_each(|(to, from)| *to = *from);
     let mut socket = [0; LONGEST + SOCKET.len()];
     let whole = socket.iter_mut().zip(folder.iter().chain(SOCKET));
     let length = whole.map(|(to, from)| *to = *from).count();
-    Some(TraceSocket { socket: SockaddrUn::from_path(socket.get(..length)?)?, tally })
+    Some(TraceSocket {
+        socket: SockaddrUn::from_path(socket.get(..length)?)?,
+        tally,
+    })
 }
 
 /// The folder of the trace; empty where there is none.
 pub fn folder() -> &'static [u8] {
-    let known = TRACE.get().and_then(|trace| CStr::from_bytes_until_nul(&trace.tally).ok());
-    let folder = known.and_then(|tally| tally.to_bytes().strip_suffix(TALLY.strip_suffix(b"\0").unwrap_or(TALLY)));
+    let known = TRACE
+        .get()
+        .and_then(|trace| CStr::from_bytes_until_nul(&trace.tally).ok());
+    let folder = known.and_then(|tally| {
+        tally
+            .to_bytes()
+            .strip_suffix(TALLY.strip_suffix(b"\0").unwrap_or(TALLY))
+    });
     folder.unwrap_or_default()
 }
 
@@ -124,15 +138,20 @@ fn tally() -> &'static Tally {
         // SAFETY: the pointer is that of a mapping that is never taken back, or of the static value.
         return unsafe { &*known };
     }
-    let path = TRACE.get().and_then(|trace| CStr::from_bytes_until_nul(&trace.tally).ok());
+    let path = TRACE
+        .get()
+        .and_then(|trace| CStr::from_bytes_until_nul(&trace.tally).ok());
     let mapped = path.and_then(|path| shared::file(path, size_of::<Tally>(), true));
     if mapped.is_none() {
         // Who is another user by now may read it only. It is gone where the trace has ended.
         match path.and_then(|path| shared::file(path, size_of::<Tally>(), false)) {
             // SAFETY: the mapping is as long as the type, and is never taken back.
-            Some(read) => PRIVATE
-                .filters
-                .store(unsafe { &*read.cast::<Tally>() }.filters.load(Ordering::Relaxed), Ordering::Relaxed),
+            Some(read) => PRIVATE.filters.store(
+                unsafe { &*read.cast::<Tally>() }
+                    .filters
+                    .load(Ordering::Relaxed),
+                Ordering::Relaxed,
+            ),
             None => IS_LOST.store(true, Ordering::Relaxed),
         }
     }
@@ -154,7 +173,10 @@ pub fn note_unreported(what: Unreported) {
     let tally = tally();
     let at = tally.silent.fetch_add(1, Ordering::Relaxed) as usize;
     if let Some(process) = tally.processes.get(at) {
-        process.store(u64::from(std::process::id()) << 1 | what as u64, Ordering::Relaxed);
+        process.store(
+            u64::from(std::process::id()) << 1 | what as u64,
+            Ordering::Relaxed,
+        );
     }
 }
 
@@ -165,9 +187,14 @@ pub fn note_load() {
 }
 
 /// Whether a new program will find the trace's folder: not below another root folder, or in another mount namespace.
-#[allow(dead_code, reason = "the hook alone looks at programs that are started")]
+#[allow(
+    dead_code,
+    reason = "the hook alone looks at programs that are started"
+)]
 pub fn is_reachable() -> bool {
-    let path = TRACE.get().and_then(|trace| CStr::from_bytes_until_nul(&trace.tally).ok());
+    let path = TRACE
+        .get()
+        .and_then(|trace| CStr::from_bytes_until_nul(&trace.tally).ok());
     path.is_some_and(|path| c::Descriptor::open(path, false).is_some())
 }
 
@@ -179,7 +206,9 @@ fn is_filtered() -> bool {
 /// Sends the bytes of a message, with a descriptor if there is one, and waits for the tracer if wanted. It allocates
 /// nothing and takes no lock: a program may start another from a signal handler.
 pub fn send(bytes: &[u8], descriptor: Option<i32>, waits: bool) {
-    let Some(trace) = TRACE.get().filter(|_| is_heard()) else { return };
+    let Some(trace) = TRACE.get().filter(|_| is_heard()) else {
+        return;
+    };
     if is_filtered() {
         return fall_silent();
     }
@@ -187,10 +216,16 @@ pub fn send(bytes: &[u8], descriptor: Option<i32>, waits: bool) {
     if !is_heard() {
         return;
     }
-    let patience = if TIMEOUTS.load(Ordering::Relaxed) == 0 { PATIENCE_NS } else { SHORT_PATIENCE_NS };
+    let patience = if TIMEOUTS.load(Ordering::Relaxed) == 0 {
+        PATIENCE_NS
+    } else {
+        SHORT_PATIENCE_NS
+    };
     let deadline = c::now_ns() + patience;
     let is_told = match Connection::open(&trace.socket, deadline) {
-        Ok(connection) => connection.send(bytes, descriptor) && (!waits || connection.wait(deadline)),
+        Ok(connection) => {
+            connection.send(bytes, descriptor) && (!waits || connection.wait(deadline))
+        }
         Err(NotOpen::Late) => false,
         Err(NotOpen::Refused) => return fall_silent(),
     };
@@ -208,10 +243,14 @@ pub fn tell_absent(call: &str, name: &[u8]) -> bool {
     let _errno = c::Errno::kept();
     let fake = [folder(), FAKE].concat();
     let is_told = is_heard()
-        && CStr::from_bytes_with_nul(&fake).is_ok_and(|fake| c::Descriptor::open(fake, false).is_some())
+        && CStr::from_bytes_with_nul(&fake)
+            .is_ok_and(|fake| c::Descriptor::open(fake, false).is_some())
         && TOLD.fetch_add(1, Ordering::Relaxed) < MOST_ABSENT;
     if is_told {
-        TracerMessage::new("absent", call, number()).bytes("name", Some(name)).parked().send(None);
+        TracerMessage::new("absent", call, number())
+            .bytes("name", Some(name))
+            .parked()
+            .send(None);
     }
     is_told
 }
@@ -222,7 +261,9 @@ pub fn tell_lookup(call: &str, name: &[u8], is_there: bool) {
     if !is_there {
         LAST_IS_ABSENT.fetch_or(tell_absent(call, name), Ordering::Relaxed);
     } else if LAST_IS_ABSENT.swap(false, Ordering::Relaxed) {
-        TracerMessage::new("found", call, number()).waiting().send(None);
+        TracerMessage::new("found", call, number())
+            .waiting()
+            .send(None);
     }
 }
 
@@ -267,10 +308,19 @@ impl TracerMessage {
 
     fn begin(tag: &str, name: &str, call: &str, number: u64) -> TracerMessage {
         let errno = c::Errno::kept();
-        let mut message = TracerMessage { text: String::with_capacity(1024), is_parked: false, _errno: errno };
+        let mut message = TracerMessage {
+            text: String::with_capacity(1024),
+            is_parked: false,
+            _errno: errno,
+        };
         message.text.push('{');
-        message.word(tag, name).word("call", call).number("number", number as i64);
-        message.number("t_ns", c::now_ns() as i64).number("tid", c::thread_id());
+        message
+            .word(tag, name)
+            .word("call", call)
+            .number("number", number as i64);
+        message
+            .number("t_ns", c::now_ns() as i64)
+            .number("tid", c::thread_id());
         message.number("pthread", c::pthread_id() as i64);
         message
     }
@@ -315,7 +365,11 @@ impl TracerMessage {
 
     /// Texts.
     #[allow(dead_code, reason = "the forwarding library alone has lists")]
-    pub fn list(&mut self, key: &str, texts: impl IntoIterator<Item = String>) -> &mut TracerMessage {
+    pub fn list(
+        &mut self,
+        key: &str,
+        texts: impl IntoIterator<Item = String>,
+    ) -> &mut TracerMessage {
         self.key(key);
         self.text.push('[');
         for (index, text) in texts.into_iter().enumerate() {
@@ -362,7 +416,11 @@ impl TracerMessage {
     pub fn parked(&mut self) -> &mut TracerMessage {
         self.key("frames");
         let found = is_heard().then(c::frames::<MOST_FRAMES>);
-        let frames: Vec<String> = found.into_iter().flatten().map(|frame| frame.to_string()).collect();
+        let frames: Vec<String> = found
+            .into_iter()
+            .flatten()
+            .map(|frame| frame.to_string())
+            .collect();
         self.text.push('[');
         self.text.push_str(&frames.join(","));
         self.text.push(']');
@@ -371,7 +429,10 @@ impl TracerMessage {
     }
 
     /// Has the thread wait as [`TracerMessage::parked`] does, for what needs no stack.
-    #[allow(dead_code, reason = "the forwarding library alone waits without a stack")]
+    #[allow(
+        dead_code,
+        reason = "the forwarding library alone waits without a stack"
+    )]
     pub fn waiting(&mut self) -> &mut TracerMessage {
         self.is_parked = true;
         self

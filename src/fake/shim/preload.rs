@@ -51,7 +51,11 @@ pub extern "C" fn InitializeInjection() -> c_int {
     // itself would call in it.
     unsafe {
         let path = real_getenv(EARLIER.as_ptr());
-        if path.is_null() || *path == 0 { 1 } else { c::call_injection(path).unwrap_or(1) }
+        if path.is_null() || *path == 0 {
+            1
+        } else {
+            c::call_injection(path).unwrap_or(1)
+        }
     }
 }
 
@@ -75,24 +79,38 @@ fn tell(call: &str, name: &[u8], before: Option<Vec<u8>>, after: Option<&[u8]>, 
     }
     if writes == MOST_WRITES {
         // It waits: who has ended cannot be recognised any more.
-        TracerMessage::new("silent", call, post::number()).waiting().send(None);
+        TracerMessage::new("silent", call, post::number())
+            .waiting()
+            .send(None);
         return;
     }
     let mut message = TracerMessage::event("variable", call, post::number());
-    message.bytes("name", Some(name)).bytes("before", before.as_deref()).bytes("value", after);
-    message.number("status", i64::from(status)).parked().send(None);
+    message
+        .bytes("name", Some(name))
+        .bytes("before", before.as_deref())
+        .bytes("value", after);
+    message
+        .number("status", i64::from(status))
+        .parked()
+        .send(None);
 }
 
 /// The variable's value now.
 fn value(name: &[u8]) -> Option<Vec<u8>> {
-    c::variables(|known| known == name).pop().map(|(_, value)| value)
+    c::variables(|known| known == name)
+        .pop()
+        .map(|(_, value)| value)
 }
 
 /// # Safety
 /// As for the C function.
 unsafe fn bytes_of<'a>(text: *const c_char) -> &'a [u8] {
     // SAFETY: the caller vouches for it.
-    if text.is_null() { &[] } else { unsafe { CStr::from_ptr(text) }.to_bytes() }
+    if text.is_null() {
+        &[]
+    } else {
+        unsafe { CStr::from_ptr(text) }.to_bytes()
+    }
 }
 
 macro_rules! writes {
@@ -135,7 +153,10 @@ pub unsafe extern "C" fn clearenv() -> c_int {
     static REAL: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
     // SAFETY: as for `setenv`.
     unsafe {
-        let real = std::mem::transmute::<*mut c_void, unsafe extern "C" fn() -> c_int>(next(&REAL, c"clearenv"));
+        let real = std::mem::transmute::<*mut c_void, unsafe extern "C" fn() -> c_int>(next(
+            &REAL,
+            c"clearenv",
+        ));
         let before = c::variables(is_of_cuda);
         let status = real();
         for (name, value) in before {
@@ -169,7 +190,11 @@ fn kept(all: Texts) -> Option<TraceReach> {
     let mut pointers = c::CheckedBytes::from(all);
     for _ in 0..MOST_VARIABLES {
         // Linux takes a null pointer for an empty environment.
-        let variable = if all.is_null() { std::ptr::null() } else { pointers.pointer()? };
+        let variable = if all.is_null() {
+            std::ptr::null()
+        } else {
+            pointers.pointer()?
+        };
         if variable.is_null() {
             return Some(TraceReach::Nowhere);
         }
@@ -187,7 +212,11 @@ fn kept(all: Texts) -> Option<TraceReach> {
             *found |= is_same;
         }
         if found.iter().all(|found| *found) {
-            return Some(if is_own { TraceReach::Here } else { TraceReach::Elsewhere });
+            return Some(if is_own {
+                TraceReach::Here
+            } else {
+                TraceReach::Elsewhere
+            });
         }
     }
     None
@@ -235,9 +264,16 @@ fn tell_lost(call: &str, program: *const c_char, all: Texts) {
         Some(TraceReach::Here) if !post::is_reachable() => "lost",
         Some(TraceReach::Here) | None => return,
     };
-    let mut line = Line { bytes: [0; Line::ROOM], length: 0 };
-    let (number, t_ns, tid, pthread) = (post::number(), c::now_ns(), c::thread_id(), c::pthread_id());
-    let _ = write!(line, "{{\"kind\":\"{kind}\",\"call\":\"{call}\",\"number\":{number},\"t_ns\":{t_ns},");
+    let mut line = Line {
+        bytes: [0; Line::ROOM],
+        length: 0,
+    };
+    let (number, t_ns, tid, pthread) =
+        (post::number(), c::now_ns(), c::thread_id(), c::pthread_id());
+    let _ = write!(
+        line,
+        "{{\"kind\":\"{kind}\",\"call\":\"{call}\",\"number\":{number},\"t_ns\":{t_ns},"
+    );
     let _ = write!(line, "\"tid\":{tid},\"pthread\":{pthread},\"program\":\"");
     let mut text = c::CheckedBytes::from(program);
     while line.length < Line::ROOM - Line::REST {
@@ -252,14 +288,27 @@ fn tell_lost(call: &str, program: *const c_char, all: Texts) {
     }
     line.push(b"\"}\n");
     // It waits until it is heard: the tracer does not believe a process that has ended, and this one may be about to.
-    post::send(line.bytes.get(..line.length).unwrap_or_default(), None, true);
+    post::send(
+        line.bytes.get(..line.length).unwrap_or_default(),
+        None,
+        true,
+    );
 }
 
 type Texts = *const *const c_char;
 
 /// The C library's functions that may be called in a signal handler, which must not look them up, and where they are.
-const EARLY: [&CStr; 7] = [c"getenv", c"execve", c"execvpe", c"execv", c"execvp", c"posix_spawn", c"posix_spawnp"];
-static REAL: [AtomicPtr<c_void>; EARLY.len()] = [const { AtomicPtr::new(std::ptr::null_mut()) }; EARLY.len()];
+const EARLY: [&CStr; 7] = [
+    c"getenv",
+    c"execve",
+    c"execvpe",
+    c"execv",
+    c"execvp",
+    c"posix_spawn",
+    c"posix_spawnp",
+];
+static REAL: [AtomicPtr<c_void>; EARLY.len()] =
+    [const { AtomicPtr::new(std::ptr::null_mut()) }; EARLY.len()];
 
 /// What the loader calls once the library is in place.
 #[used]
@@ -272,7 +321,9 @@ extern "C" fn start() {
         next(slot, name);
     }
     // A program may have changed its environment before the driver loads this library.
-    let folder = value(FOLDER).or_else(|| c::first_variable(FOLDER)).unwrap_or_default();
+    let folder = value(FOLDER)
+        .or_else(|| c::first_variable(FOLDER))
+        .unwrap_or_default();
     post::start(&folder);
 }
 
@@ -358,9 +409,16 @@ const SYS_EXIT_GROUP: i64 = 94;
 
 /// Whether a file is there wherever a GPU can be used: others of NVIDIA's, such as `/dev/nvidia-fs`, need not be.
 fn is_of_driver(path: &[u8]) -> bool {
-    const STARTS: [&[u8]; 4] = [b"/dev/nvidiactl", b"/dev/nvidia-uvm", b"/proc/driver/nvidia/", b"/sys/module/nvidia/"];
+    const STARTS: [&[u8]; 4] = [
+        b"/dev/nvidiactl",
+        b"/dev/nvidia-uvm",
+        b"/proc/driver/nvidia/",
+        b"/sys/module/nvidia/",
+    ];
     STARTS.iter().any(|start| path.starts_with(start))
-        || path.strip_prefix(b"/dev/nvidia").is_some_and(|rest| rest.first().is_some_and(u8::is_ascii_digit))
+        || path
+            .strip_prefix(b"/dev/nvidia")
+            .is_some_and(|rest| rest.first().is_some_and(u8::is_ascii_digit))
 }
 
 const ENOENT: c_int = 2;
@@ -449,16 +507,22 @@ extern "C" fn looked_up(handle: *mut c_void, name: Text) -> *mut c_void {
     let mut real = REAL.load(Ordering::Relaxed);
     if real.is_null() {
         // SAFETY: both texts end in NUL.
-        let all = loader::VERSIONS
-            .iter()
-            .map(|version| unsafe { loader::dlvsym(loader::RTLD_NEXT, c"dlsym".as_ptr(), version.as_ptr()) });
-        real = all.into_iter().find(|found| !found.is_null()).unwrap_or(real);
+        let all = loader::VERSIONS.iter().map(|version| unsafe {
+            loader::dlvsym(loader::RTLD_NEXT, c"dlsym".as_ptr(), version.as_ptr())
+        });
+        real = all
+            .into_iter()
+            .find(|found| !found.is_null())
+            .unwrap_or(real);
         REAL.store(real, Ordering::Relaxed);
     }
     // SAFETY: the function has this type; the name is the caller's.
     let (asked, ask) = unsafe {
         type Real = unsafe extern "C" fn(*mut c_void, Text) -> *mut c_void;
-        (bytes_of(name), std::mem::transmute::<*mut c_void, Real>(real))
+        (
+            bytes_of(name),
+            std::mem::transmute::<*mut c_void, Real>(real),
+        )
     };
     optional::note_use(handle);
     // Our own libcuda asks the one below it, too.
@@ -470,7 +534,8 @@ extern "C" fn looked_up(handle: *mut c_void, name: Text) -> *mut c_void {
     // 0 and -1 are no libraries.
     if (handle as usize).wrapping_add(1) > 1 {
         // SAFETY: the caller has opened the library.
-        let [is_ours, is_there] = [mark.as_ptr(), name].map(|name| unsafe { !ask(handle, name).is_null() });
+        let [is_ours, is_there] =
+            [mark.as_ptr(), name].map(|name| unsafe { !ask(handle, name).is_null() });
         if is_ours {
             post::tell_lookup("dlsym", asked, is_there);
         }
@@ -487,7 +552,9 @@ unsafe fn real_getenv(name: *const c_char) -> *mut c_char {
         if real.is_null() {
             return std::ptr::null_mut();
         }
-        std::mem::transmute::<*mut c_void, unsafe extern "C" fn(*const c_char) -> *mut c_char>(real)(name)
+        std::mem::transmute::<*mut c_void, unsafe extern "C" fn(*const c_char) -> *mut c_char>(real)(
+            name,
+        )
     }
 }
 
@@ -503,11 +570,16 @@ pub unsafe extern "C" fn getenv(name: *const c_char) -> *mut c_char {
         let found = real_getenv(name);
         if bytes_of(name) == b"CUDA_VISIBLE_DEVICES" && post::is_heard() {
             let _errno = c::Errno::kept();
-            if c::frames::<4>().skip(1).any(|frame| loader::file_of(frame).is_some_and(|file| is_libcuda(&file))) {
+            if c::frames::<4>()
+                .skip(1)
+                .any(|frame| loader::file_of(frame).is_some_and(|file| is_libcuda(&file)))
+            {
                 let value = (!found.is_null()).then(|| bytes_of(found).to_vec());
                 let mut message = TracerMessage::event("mask_read", "getenv", post::number());
                 message.bytes("value", value.as_deref());
-                message.flag("after_hook", WAS_CALLED.load(Ordering::SeqCst)).send(None);
+                message
+                    .flag("after_hook", WAS_CALLED.load(Ordering::SeqCst))
+                    .send(None);
             }
         }
         found

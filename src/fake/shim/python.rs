@@ -31,11 +31,31 @@ struct FrameLayout {
 /// The layouts by the minor version of Python 3.
 fn layout_of(minor: u32) -> Option<FrameLayout> {
     Some(match minor {
-        7..=9 => FrameLayout { frame: &[24], previous: 24, standing: &[32, 104] },
-        10 => FrameLayout { frame: &[24], previous: 24, standing: &[32, 96] },
-        11 => FrameLayout { frame: &[56, 8], previous: 48, standing: &[56] },
-        12 => FrameLayout { frame: &[56, 0], previous: 8, standing: &[56] },
-        13 => FrameLayout { frame: &[72], previous: 8, standing: &[56] },
+        7..=9 => FrameLayout {
+            frame: &[24],
+            previous: 24,
+            standing: &[32, 104],
+        },
+        10 => FrameLayout {
+            frame: &[24],
+            previous: 24,
+            standing: &[32, 96],
+        },
+        11 => FrameLayout {
+            frame: &[56, 8],
+            previous: 48,
+            standing: &[56],
+        },
+        12 => FrameLayout {
+            frame: &[56, 0],
+            previous: 8,
+            standing: &[56],
+        },
+        13 => FrameLayout {
+            frame: &[72],
+            previous: 8,
+            standing: &[56],
+        },
         _ => return None,
     })
 }
@@ -57,30 +77,58 @@ fn find() -> Option<PythonOfProcess> {
     // SAFETY: the names end in NUL; the functions have had these types in all of Python 3.
     unsafe {
         let version = c::dlsym(std::ptr::null_mut(), c"Py_GetVersion".as_ptr());
-        let thread_state = c::dlsym(std::ptr::null_mut(), c"PyGILState_GetThisThreadState".as_ptr());
+        let thread_state = c::dlsym(
+            std::ptr::null_mut(),
+            c"PyGILState_GetThisThreadState".as_ptr(),
+        );
         if version.is_null() || thread_state.is_null() {
             return None;
         }
         let version: unsafe extern "C" fn() -> *const c_char = std::mem::transmute(version);
-        let text = CStr::from_ptr(version()).to_str().ok().filter(|text| !text.contains("free-threading"))?;
-        let minor = text.strip_prefix("3.")?.split(|it: char| !it.is_ascii_digit()).next()?.parse().ok()?;
-        let thread_state = std::mem::transmute::<*mut c_void, unsafe extern "C" fn() -> usize>(thread_state);
-        Some(PythonOfProcess { layout: layout_of(minor)?, thread_state })
+        let text = CStr::from_ptr(version())
+            .to_str()
+            .ok()
+            .filter(|text| !text.contains("free-threading"))?;
+        let minor = text
+            .strip_prefix("3.")?
+            .split(|it: char| !it.is_ascii_digit())
+            .next()?
+            .parse()
+            .ok()?;
+        let thread_state =
+            std::mem::transmute::<*mut c_void, unsafe extern "C" fn() -> usize>(thread_state);
+        Some(PythonOfProcess {
+            layout: layout_of(minor)?,
+            thread_state,
+        })
     }
 }
 
 /// Goes on with a hash over where each frame of Python of this thread stands.
 pub fn fingerprint(mut hash: u64) -> u64 {
-    let Some(PythonOfProcess { layout, thread_state }) = interpreter() else { return hash };
+    let Some(PythonOfProcess {
+        layout,
+        thread_state,
+    }) = interpreter()
+    else {
+        return hash;
+    };
     let walks = WALKS.load(Ordering::Relaxed);
     let mut words = CheckedWords::trusted(walks >= TRUSTED_WALKS);
     // SAFETY: the function asks the C library for a value of this thread.
     let state = unsafe { thread_state() };
-    let mut frame = layout.frame.iter().try_fold(state, |at, offset| words.at(at.checked_add(*offset)?));
+    let mut frame = layout
+        .frame
+        .iter()
+        .try_fold(state, |at, offset| words.at(at.checked_add(*offset)?));
     for _ in 0..MOST_FRAMES {
-        let Some(at) = frame.filter(|at| *at != 0) else { break };
+        let Some(at) = frame.filter(|at| *at != 0) else {
+            break;
+        };
         for offset in layout.standing {
-            let Some(standing) = words.at(at.wrapping_add(*offset)) else { return hash };
+            let Some(standing) = words.at(at.wrapping_add(*offset)) else {
+                return hash;
+            };
             hash = crate::caller::mix(hash, standing);
         }
         frame = words.at(at.wrapping_add(layout.previous));

@@ -25,18 +25,34 @@ static FOR_LACKING: AtomicU32 = AtomicU32::new(0);
 pub fn start() {
     // SAFETY: the array was written before the library was loaded; see `start` in cuda.rs.
     let bytes = unsafe { std::ptr::read_volatile(&raw const RETURNED) };
-    let text = bytes.get(MARK_BYTES..).unwrap_or_default().split(|byte| *byte == 0).next().unwrap_or_default();
+    let text = bytes
+        .get(MARK_BYTES..)
+        .unwrap_or_default()
+        .split(|byte| *byte == 0)
+        .next()
+        .unwrap_or_default();
     for one in text.split(|byte| *byte == b' ') {
-        let Some(at) = one.iter().position(|byte| *byte == b'=') else { continue };
+        let Some(at) = one.iter().position(|byte| *byte == b'=') else {
+            continue;
+        };
         let (name, number) = (&one[..at], &one[at + 1..]);
-        let number = number.iter().fold(0u32, |all, digit| all.wrapping_mul(10).wrapping_add(u32::from(digit - b'0')));
+        let number = number.iter().fold(0u32, |all, digit| {
+            all.wrapping_mul(10).wrapping_add(u32::from(digit - b'0'))
+        });
         if name == b"*" {
             FOR_LACKING.store(number, Ordering::Relaxed);
-            for (_, status) in STATUSES.iter().enumerate().filter(|(index, _)| original::function(*index) == 0) {
+            for (_, status) in STATUSES
+                .iter()
+                .enumerate()
+                .filter(|(index, _)| original::function(*index) == 0)
+            {
                 let _ = status.compare_exchange(0, number, Ordering::Relaxed, Ordering::Relaxed);
             }
         }
-        if let Some(index) = NAMES.iter().position(|known| known.trim_end_matches('\0').as_bytes() == name) {
+        if let Some(index) = NAMES
+            .iter()
+            .position(|known| known.trim_end_matches('\0').as_bytes() == name)
+        {
             STATUSES[index].store(number, Ordering::Relaxed);
         }
     }
@@ -78,9 +94,15 @@ pub fn ours_for(name: &[u8]) -> Option<*mut c_void> {
     }
     // A form of the function that the driver does have takes other arguments than the one that was asked for.
     let mut wrapped = NAMES.iter().zip(OURS.0.iter()).enumerate();
-    let wrapped = wrapped.find(|(index, (known, _))| original::function(*index) == 0 && is_named(known, name));
+    let wrapped = wrapped
+        .find(|(index, (known, _))| original::function(*index) == 0 && is_named(known, name));
     let wrapped = wrapped.map(|(_, (_, ours))| *ours as *mut c_void);
-    wrapped.or_else(|| LACKING.iter().find(|(known, _)| is_named(known, name)).map(|(_, ours)| *ours as *mut c_void))
+    wrapped.or_else(|| {
+        LACKING
+            .iter()
+            .find(|(known, _)| is_named(known, name))
+            .map(|(_, ours)| *ours as *mut c_void)
+    })
 }
 
 fn is_named(known: &str, name: &[u8]) -> bool {

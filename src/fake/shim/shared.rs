@@ -26,7 +26,14 @@ unsafe extern "C" {
     fn getrlimit(resource: c_int, limits: *mut [u64; 2]) -> c_int;
     fn fcntl(fd: c_int, command: c_int, ...) -> c_int;
     fn madvise(at: *mut c_void, bytes: usize, advice: c_int) -> c_int;
-    fn mmap(at: *mut c_void, bytes: usize, prot: c_int, flags: c_int, fd: c_int, offset: i64) -> *mut c_void;
+    fn mmap(
+        at: *mut c_void,
+        bytes: usize,
+        prot: c_int,
+        flags: c_int,
+        fd: c_int,
+        offset: i64,
+    ) -> *mut c_void;
 }
 
 #[allow(dead_code, reason = "the hook alone has no copy that is filled in")]
@@ -53,12 +60,23 @@ pub fn memory(name: &CStr, bytes: usize) -> Option<(*mut c_void, c_int)> {
         if getrlimit(RLIMIT_FSIZE, &mut limits) == 0 && limits[0] < bytes as u64 {
             return None;
         }
-        let fd = c::syscall(SYS_MEMFD_CREATE, name.as_ptr(), MFD_CLOEXEC | MFD_ALLOW_SEALING) as c_int;
+        let fd = c::syscall(
+            SYS_MEMFD_CREATE,
+            name.as_ptr(),
+            MFD_CLOEXEC | MFD_ALLOW_SEALING,
+        ) as c_int;
         if fd < 0 {
             return None;
         }
         let mapped = match ftruncate(fd, bytes as i64) | fcntl(fd, F_ADD_SEALS, SEALS) {
-            0 => mmap(std::ptr::null_mut(), bytes, PROT_READ_WRITE, MAP_SHARED, fd, 0),
+            0 => mmap(
+                std::ptr::null_mut(),
+                bytes,
+                PROT_READ_WRITE,
+                MAP_SHARED,
+                fd,
+                0,
+            ),
             _ => -1isize as *mut c_void,
         };
         if mapped as isize == -1 {
@@ -74,7 +92,14 @@ pub fn memory(name: &CStr, bytes: usize) -> Option<(*mut c_void, c_int)> {
 pub fn wiped_in_children() -> *mut AtomicU32 {
     // SAFETY: nothing is mapped over, and the word lies at the beginning of the mapping.
     unsafe {
-        let page = mmap(std::ptr::null_mut(), c::PAGE, PROT_READ_WRITE, MAP_PRIVATE_ANONYMOUS, -1, 0);
+        let page = mmap(
+            std::ptr::null_mut(),
+            c::PAGE,
+            PROT_READ_WRITE,
+            MAP_PRIVATE_ANONYMOUS,
+            -1,
+            0,
+        );
         if page as isize == -1 || madvise(page, c::PAGE, MADV_WIPEONFORK) != 0 {
             return std::ptr::null_mut();
         }
@@ -88,7 +113,16 @@ pub fn file(path: &CStr, bytes: usize, writes: bool) -> Option<*mut c_void> {
     let file = c::Descriptor::open(path, writes)?;
     let protection = if writes { PROT_READ_WRITE } else { PROT_READ };
     // SAFETY: nothing is mapped over; the file outlives its descriptor.
-    let mapped = unsafe { mmap(std::ptr::null_mut(), bytes, protection, MAP_SHARED, file.0, 0) };
+    let mapped = unsafe {
+        mmap(
+            std::ptr::null_mut(),
+            bytes,
+            protection,
+            MAP_SHARED,
+            file.0,
+            0,
+        )
+    };
     (mapped as isize != -1).then_some(mapped)
 }
 

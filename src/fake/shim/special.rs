@@ -92,7 +92,10 @@ pub fn after_use(index: usize, status: u32, usage: GpuWork) {
 #[cold]
 fn tell_use(index: usize, device: i32, usage: GpuWork) {
     let mut message = TracerMessage::event("first_use", name(index), post::number());
-    of_device(&mut message, Some(device)).word("usage", usage.word()).parked().send(None);
+    of_device(&mut message, Some(device))
+        .word("usage", usage.word())
+        .parked()
+        .send(None);
 }
 
 #[cold]
@@ -126,7 +129,11 @@ fn tell_appeared(index: usize) {
 #[cold]
 fn tell_context(call: &str, change: &str, is_primary: bool, handle: usize, device: i32) {
     let mut message = TracerMessage::event("context", call, post::number());
-    message.word("change", change).flag("primary", is_primary).number("handle", handle as i64).number("status", 0);
+    message
+        .word("change", change)
+        .flag("primary", is_primary)
+        .number("handle", handle as i64)
+        .number("status", 0);
     of_device(&mut message, Some(device)).parked().send(None);
 }
 
@@ -134,9 +141,9 @@ fn tell_context(call: &str, change: &str, is_primary: bool, handle: usize, devic
 pub fn of_device(message: &mut TracerMessage, device: Option<i32>) -> &mut TracerMessage {
     match device {
         // A program may ask for any number, and the tracer takes no message about more devices.
-        Some(device) if (-1..64).contains(&device) => {
-            message.number("device", i64::from(device)).word("uuid", &state::uuid(device))
-        }
+        Some(device) if (-1..64).contains(&device) => message
+            .number("device", i64::from(device))
+            .word("uuid", &state::uuid(device)),
         _ => message,
     }
 }
@@ -180,14 +187,26 @@ pub unsafe extern "C" fn cuInit(flags: u32) -> u32 {
         state::set_ready(count);
         let uuids = (0..count.min(64)).map(|device| state::uuid(device as i32));
         let mut message = TracerMessage::event("init_done", "cuInit", number);
-        message.number("visible", i64::from(count)).list("gpus", uuids);
-        message.number("status", 0).number("elapsed_ns", elapsed as i64).waiting().send(None);
+        message
+            .number("visible", i64::from(count))
+            .list("gpus", uuids);
+        message
+            .number("status", 0)
+            .number("elapsed_ns", elapsed as i64)
+            .waiting()
+            .send(None);
         memory::begin();
     } else if is_told || is_first_failure {
         let mut message = TracerMessage::event("init_done", "cuInit", number);
-        message.number("status", i64::from(status)).number("elapsed_ns", elapsed as i64);
+        message
+            .number("status", i64::from(status))
+            .number("elapsed_ns", elapsed as i64);
         // In a child of a process that was ready nothing was told before.
-        let message = if was_ready { message.parked() } else { message.waiting() };
+        let message = if was_ready {
+            message.parked()
+        } else {
+            message.waiting()
+        };
         message.send(None);
     }
     status
@@ -212,7 +231,10 @@ pub unsafe extern "C" fn cuDeviceGet(device: *mut i32, ordinal: i32) -> u32 {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuDriverGetVersion(version: *mut i32) -> u32 {
     const CALL: &str = "cuDriverGetVersion";
-    let status = match (returned::status(index(CALL)), real_function!("cuDriverGetVersion", fn(*mut i32))) {
+    let status = match (
+        returned::status(index(CALL)),
+        real_function!("cuDriverGetVersion", fn(*mut i32)),
+    ) {
         // Here it is the version that a driver would say.
         (Some(number), _) if !version.is_null() => {
             // SAFETY: the caller wants it written.
@@ -249,14 +271,21 @@ lookup! { cuGetProcAddress "cuGetProcAddress" (), cuGetProcAddress_v2 "cuGetProc
 ///
 /// # Safety
 /// If the status is success, `name` can be read, and `function` read and written.
-unsafe fn answered(index: usize, status: u32, name: *const c_char, function: *mut *mut c_void) -> u32 {
+unsafe fn answered(
+    index: usize,
+    status: u32,
+    name: *const c_char,
+    function: *mut *mut c_void,
+) -> u32 {
     after(index, status, true);
     let mut found = std::ptr::null_mut();
     if status == SUCCESS && !function.is_null() {
         // SAFETY: the caller vouches for it.
         unsafe {
             found = match *function {
-                none if none.is_null() => returned::ours_for(CStr::from_ptr(name).to_bytes()).unwrap_or(none),
+                none if none.is_null() => {
+                    returned::ours_for(CStr::from_ptr(name).to_bytes()).unwrap_or(none)
+                }
                 real => original::ours_for(real),
             };
             *function = found;
@@ -264,7 +293,11 @@ unsafe fn answered(index: usize, status: u32, name: *const c_char, function: *mu
     }
     if !name.is_null() && !state::is_ready() {
         // SAFETY: the driver has read it.
-        post::tell_lookup(self::name(index), unsafe { CStr::from_ptr(name) }.to_bytes(), !found.is_null());
+        post::tell_lookup(
+            self::name(index),
+            unsafe { CStr::from_ptr(name) }.to_bytes(),
+            !found.is_null(),
+        );
     }
     status
 }
@@ -278,13 +311,26 @@ fn before_context(call: &str, device: i32) -> u64 {
 }
 
 /// Tells what became of it. Of a primary context: whether the thread had a current context before the call.
-fn after_context(call: &str, number: u64, device: i32, current: Option<bool>, handle: usize, status: u32, ns: u64) {
+fn after_context(
+    call: &str,
+    number: u64,
+    device: i32,
+    current: Option<bool>,
+    handle: usize,
+    status: u32,
+    ns: u64,
+) {
     let mut message = TracerMessage::event("context", call, number);
-    message.word("change", if status == SUCCESS { "made" } else { "failed" }).flag("primary", current.is_some());
+    message
+        .word("change", if status == SUCCESS { "made" } else { "failed" })
+        .flag("primary", current.is_some());
     if let Some(had_current) = current {
         message.flag("current", had_current);
     }
-    message.number("handle", handle as i64).number("status", i64::from(status)).number("elapsed_ns", ns as i64);
+    message
+        .number("handle", handle as i64)
+        .number("status", i64::from(status))
+        .number("elapsed_ns", ns as i64);
     of_device(&mut message, Some(device)).waiting().send(None);
 }
 
@@ -295,18 +341,43 @@ pub unsafe extern "C" fn cuDevicePrimaryCtxRetain(context: *mut usize, device: i
     const CALL: &str = "cuDevicePrimaryCtxRetain";
     let is_news = state::is_ready() && post::is_heard() && !state::is_active(device);
     // The runtime of CUDA 13 makes a primary context current before it retains it. That selects nothing.
-    let before = if is_news { memory::current_context() } else { 0 };
-    let number = if is_news { before_context(CALL, device) } else { 0 };
+    let before = if is_news {
+        memory::current_context()
+    } else {
+        0
+    };
+    let number = if is_news {
+        before_context(CALL, device)
+    } else {
+        0
+    };
     let began = c::now_ns();
-    let status = call!("cuDevicePrimaryCtxRetain", fn(*mut usize, i32), context, device);
+    let status = call!(
+        "cuDevicePrimaryCtxRetain",
+        fn(*mut usize, i32),
+        context,
+        device
+    );
     let elapsed = c::now_ns() - began;
     count(index(CALL), status);
     // SAFETY: a call that succeeded has written the handle.
-    let handle = if status == SUCCESS && !context.is_null() { unsafe { *context } } else { 0 };
+    let handle = if status == SUCCESS && !context.is_null() {
+        unsafe { *context }
+    } else {
+        0
+    };
     let is_made = status == SUCCESS && state::note_primary(device, true);
     if is_news && (status != SUCCESS || is_made) {
         state::moved();
-        after_context(CALL, number, device, Some(before != 0 && before != handle), handle, status, elapsed);
+        after_context(
+            CALL,
+            number,
+            device,
+            Some(before != 0 && before != handle),
+            handle,
+            status,
+            elapsed,
+        );
     } else if is_made && state::is_ready() && post::is_heard() {
         // It was active and nothing had said so: it was made on a way that is not seen.
         tell_context(CALL, "made", true, handle, device);
@@ -319,7 +390,14 @@ pub unsafe extern "C" fn cuDevicePrimaryCtxRetain(context: *mut usize, device: i
 }
 
 /// After a primary context may have gone.
-fn after_primary(call: &'static str, index: usize, change: &str, device: i32, was_active: bool, status: u32) -> u32 {
+fn after_primary(
+    call: &'static str,
+    index: usize,
+    change: &str,
+    device: i32,
+    was_active: bool,
+    status: u32,
+) -> u32 {
     after(index, status, false);
     if status == SUCCESS && was_active && !state::is_active(device) {
         state::note_primary(device, false);
@@ -355,15 +433,29 @@ primary! {
 }
 
 /// Around a call that makes another context on a device.
-fn create(call: &'static str, index: usize, context: *mut usize, device: i32, real: impl FnOnce() -> u32) -> u32 {
+fn create(
+    call: &'static str,
+    index: usize,
+    context: *mut usize,
+    device: i32,
+    real: impl FnOnce() -> u32,
+) -> u32 {
     let is_told = state::is_ready() && post::is_heard();
-    let number = if is_told { before_context(call, device) } else { 0 };
+    let number = if is_told {
+        before_context(call, device)
+    } else {
+        0
+    };
     let began = c::now_ns();
     let status = real();
     let elapsed = c::now_ns() - began;
     count(index, status);
     // SAFETY: a call that succeeded has written the handle.
-    let handle = if status == SUCCESS && !context.is_null() { unsafe { *context } } else { 0 };
+    let handle = if status == SUCCESS && !context.is_null() {
+        unsafe { *context }
+    } else {
+        0
+    };
     if handle != 0 {
         state::note_other(handle, device);
         state::moved();
@@ -430,8 +522,14 @@ pub unsafe extern "C" fn cuCtxSetLimit(limit: i32, value: usize) -> u32 {
     count(index("cuCtxSetLimit"), status);
     if LIMITS.take() {
         let mut message = TracerMessage::event("limit", "cuCtxSetLimit", post::number());
-        message.number("limit", i64::from(limit)).number("value", value as i64).flag("after_launch", after_launch);
-        of_device(&mut message, device).number("status", i64::from(status)).parked().send(None);
+        message
+            .number("limit", i64::from(limit))
+            .number("value", value as i64)
+            .flag("after_launch", after_launch);
+        of_device(&mut message, device)
+            .number("status", i64::from(status))
+            .parked()
+            .send(None);
     }
     status
 }
@@ -442,7 +540,11 @@ fn after_host(call: &'static str, index: usize, bytes: usize, status: u32) -> u3
     if status == SUCCESS && HOST.fetch_add(1, Ordering::Relaxed) == 0 && post::is_heard() {
         let mut message = TracerMessage::event("host_memory", call, post::number());
         of_device(&mut message, state::current_device());
-        message.number("bytes", bytes as i64).number("status", 0).parked().send(None);
+        message
+            .number("bytes", bytes as i64)
+            .number("status", 0)
+            .parked()
+            .send(None);
     }
     status
 }
@@ -494,7 +596,10 @@ fn after_opened(call: &'static str, index: usize, status: u32) -> u32 {
     // Each may be of another GPU, and make a context there.
     tell_appeared(index);
     if IPC.take() {
-        TracerMessage::event("ipc", call, post::number()).number("status", i64::from(status)).parked().send(None);
+        TracerMessage::event("ipc", call, post::number())
+            .number("status", i64::from(status))
+            .parked()
+            .send(None);
     }
     status
 }
@@ -512,7 +617,9 @@ pub fn before_told(index: usize, kind: &str) -> u64 {
     }
     let number = post::number();
     if kind == "module" {
-        TracerMessage::new("before", name(index), number).parked().send(None);
+        TracerMessage::new("before", name(index), number)
+            .parked()
+            .send(None);
     }
     number
 }
@@ -527,8 +634,13 @@ pub fn after_told(index: usize, status: u32, kind: &'static str, number: u64) {
         return;
     }
     let mut message = TracerMessage::event(kind, name(index), number);
-    let message = of_device(&mut message, state::current_device()).number("status", i64::from(status));
+    let message =
+        of_device(&mut message, state::current_device()).number("status", i64::from(status));
     // The stack of a load was read before it.
-    let message = if kind == "module" { message.waiting() } else { message.parked() };
+    let message = if kind == "module" {
+        message.waiting()
+    } else {
+        message.parked()
+    };
     message.send(None);
 }

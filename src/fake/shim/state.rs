@@ -64,7 +64,11 @@ pub fn watch_forks() {
             // SAFETY: it has no precondition.
             let parent = unsafe { getppid() };
             let mut message = TracerMessage::event("forked", "fork", post::number());
-            message.number("parent", i64::from(parent)).number("contexts", contexts).parked().send(None);
+            message
+                .number("parent", i64::from(parent))
+                .number("contexts", contexts)
+                .parked()
+                .send(None);
         }
     }
     // SAFETY: the handler is a function of this library, which stays loaded: libcuda is never
@@ -89,8 +93,8 @@ pub(crate) use real_function;
 /// The UUID of a visible GPU in hex, asked of the driver; empty where it cannot be had.
 pub fn uuid(device: i32) -> String {
     let mut bytes = [0u8; 16];
-    let asked =
-        real_function!("cuDeviceGetUuid_v2", fn(*mut u8, i32)).or(real_function!("cuDeviceGetUuid", fn(*mut u8, i32)));
+    let asked = real_function!("cuDeviceGetUuid_v2", fn(*mut u8, i32))
+        .or(real_function!("cuDeviceGetUuid", fn(*mut u8, i32)));
     // SAFETY: the function writes 16 bytes.
     match asked.map(|ask| unsafe { ask(bytes.as_mut_ptr(), device) }) {
         Some(SUCCESS) => bytes.iter().map(|byte| format!("{byte:02x}")).collect(),
@@ -102,7 +106,8 @@ pub fn uuid(device: i32) -> String {
 pub fn count() -> Option<u32> {
     let mut count = 0i32;
     // SAFETY: the function writes one int.
-    let asked = real_function!("cuDeviceGetCount", fn(*mut i32)).map(|ask| unsafe { ask(&mut count) });
+    let asked =
+        real_function!("cuDeviceGetCount", fn(*mut i32)).map(|ask| unsafe { ask(&mut count) });
     (asked == Some(SUCCESS)).then_some(count.max(0) as u32)
 }
 
@@ -121,7 +126,11 @@ pub fn note_primary(device: i32, active: bool) -> bool {
         return false;
     }
     let bit = 1u64 << device;
-    let before = if active { ACTIVE.fetch_or(bit, Ordering::AcqRel) } else { ACTIVE.fetch_and(!bit, Ordering::AcqRel) };
+    let before = if active {
+        ACTIVE.fetch_or(bit, Ordering::AcqRel)
+    } else {
+        ACTIVE.fetch_and(!bit, Ordering::AcqRel)
+    };
     if !active {
         GENERATION.fetch_add(1, Ordering::AcqRel);
     }
@@ -130,12 +139,19 @@ pub fn note_primary(device: i32, active: bool) -> bool {
 
 /// Notes a context that is not a primary one.
 pub fn note_other(context: usize, device: i32) {
-    OTHERS.lock().unwrap_or_else(PoisonError::into_inner).push((context, device));
+    OTHERS
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .push((context, device));
 }
 
 /// Whether a context is not a primary one.
 pub fn is_other(context: usize) -> bool {
-    OTHERS.lock().unwrap_or_else(PoisonError::into_inner).iter().any(|(known, _)| *known == context)
+    OTHERS
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .iter()
+        .any(|(known, _)| *known == context)
 }
 
 /// The devices whose primary contexts are known to be active.
@@ -199,7 +215,11 @@ pub fn selector() -> Option<u32> {
     if current_device().is_some() {
         return None;
     }
-    let selector = if HAS_SELECTED.get() { c::thread_id() as u32 } else { SELECTOR.load(Ordering::Relaxed) };
+    let selector = if HAS_SELECTED.get() {
+        c::thread_id() as u32
+    } else {
+        SELECTOR.load(Ordering::Relaxed)
+    };
     (selector != 0).then_some(selector)
 }
 
@@ -211,5 +231,7 @@ pub fn moved() {
 /// Primary contexts that a call made without being asked to, as their devices.
 pub fn appeared() -> Vec<i32> {
     let visible = VISIBLE.load(Ordering::Relaxed).min(64) as i32;
-    (0..visible).filter(|device| is_active(*device) && note_primary(*device, true)).collect()
+    (0..visible)
+        .filter(|device| is_active(*device) && note_primary(*device, true))
+        .collect()
 }

@@ -2,20 +2,37 @@
 //! them reads.
 
 /// What their names begin with.
-const STARTS: [&[u8]; 7] = [b"CUDA_", b"CUBLAS_", b"NCCL_", b"PYTORCH_", b"XLA_", b"JAX_", b"NVIDIA_TF32_OVERRIDE"];
+const STARTS: [&[u8]; 7] = [
+    b"CUDA_",
+    b"CUBLAS_",
+    b"NCCL_",
+    b"PYTORCH_",
+    b"XLA_",
+    b"JAX_",
+    b"NVIDIA_TF32_OVERRIDE",
+];
 /// What the name of a mask has in it, also where it is misspelt: one of these.
 const MASK: [&[&[u8]]; 3] = [&[b"VISIBLE"], &[b"CUDA", b"DEVICE"], &[b"CUDA", b"GPU"]];
 /// Names that begin so and say where things are, and which; nothing that is measured depends on them.
-const NOT: [&[u8]; 6] =
-    [b"CUDA_HOME", b"CUDA_PATH", b"CUDA_ROOT", b"CUDA_VERSION", b"NCCL_VERSION", b"CUDA_INJECTION64_PATH"];
+const NOT: [&[u8]; 6] = [
+    b"CUDA_HOME",
+    b"CUDA_PATH",
+    b"CUDA_ROOT",
+    b"CUDA_VERSION",
+    b"NCCL_VERSION",
+    b"CUDA_INJECTION64_PATH",
+];
 
 /// Whether a variable is one of them. Those of a trace are not.
 pub(crate) fn is_of_cuda(name: &[u8]) -> bool {
-    let is_mask = MASK.iter().any(|words| words.iter().all(|word| has_word(name, word)));
+    let is_mask = MASK
+        .iter()
+        .any(|words| words.iter().all(|word| has_word(name, word)));
     let is_one = is_mask || STARTS.iter().any(|start| name.starts_with(start));
     is_one && !NOT.contains(&name) && !name.starts_with(b"CUDA_PITFALLS_")
 }
 
 fn has_word(name: &[u8], word: &[u8]) -> bool {
-    name.windows(word.len()).any(|part| part.eq_ignore_ascii_case(word))
+    name.windows(word.len())
+        .any(|part| part.eq_ignore_ascii_case(word))
 }

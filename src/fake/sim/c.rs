@@ -19,7 +19,14 @@ unsafe extern "C" {
     fn dlopen(file: *const c_char, flags: c_int) -> *mut c_void;
     fn dlsym(library: *mut c_void, name: *const c_char) -> *mut c_void;
     fn dladdr(address: *const c_void, info: *mut DlInfo) -> c_int;
-    pub fn mmap(at: *mut c_void, bytes: usize, prot: c_int, flags: c_int, fd: c_int, offset: i64) -> *mut c_void;
+    pub fn mmap(
+        at: *mut c_void,
+        bytes: usize,
+        prot: c_int,
+        flags: c_int,
+        fd: c_int,
+        offset: i64,
+    ) -> *mut c_void;
     fn open(path: *const c_char, flags: c_int, ...) -> c_int;
     fn close(fd: c_int) -> c_int;
     fn syscall(number: c_long, ...) -> c_long;
@@ -85,10 +92,16 @@ pub fn function(file: &[u8], name: &CStr) -> Option<unsafe extern "C" fn() -> c_
     // wants that.
     let found = unsafe {
         let library = dlopen(file.as_ptr(), RTLD_LAZY);
-        if library.is_null() { library } else { dlsym(library, name.as_ptr()) }
+        if library.is_null() {
+            library
+        } else {
+            dlsym(library, name.as_ptr())
+        }
     };
     // SAFETY: a symbol's address, as a function; calling it is unsafe, since only its name tells of its type.
-    (!found.is_null()).then(|| unsafe { std::mem::transmute::<*mut c_void, unsafe extern "C" fn() -> c_int>(found) })
+    (!found.is_null()).then(|| unsafe {
+        std::mem::transmute::<*mut c_void, unsafe extern "C" fn() -> c_int>(found)
+    })
 }
 
 /// A symbol of this library, which a library that stands before it may have, too.
@@ -101,7 +114,11 @@ pub fn own_symbol(name: &CStr) -> Option<*mut c_void> {
     // here.
     let found = unsafe {
         let own = dlopen(path.as_ptr(), RTLD_LAZY | RTLD_NOLOAD);
-        if own.is_null() { own } else { dlsym(own, name.as_ptr()) }
+        if own.is_null() {
+            own
+        } else {
+            dlsym(own, name.as_ptr())
+        }
     };
     (!found.is_null()).then_some(found)
 }
@@ -124,7 +141,16 @@ pub fn own_path() -> Option<PathBuf> {
 /// Maps fresh host memory; `None` when the kernel refuses.
 pub fn map_host(bytes: usize) -> Option<u64> {
     // SAFETY: an anonymous mapping at an address of the kernel's choice touches nothing that exists.
-    let at = unsafe { mmap(std::ptr::null_mut(), bytes, PROT_READ_WRITE, MAP_HOST, -1, 0) };
+    let at = unsafe {
+        mmap(
+            std::ptr::null_mut(),
+            bytes,
+            PROT_READ_WRITE,
+            MAP_HOST,
+            -1,
+            0,
+        )
+    };
     (at as isize != -1).then_some(at as u64)
 }
 

@@ -36,6 +36,14 @@ fn call_in(work: impl FnOnce(&mut SimulatedProcess, &mut Thread, ContextOwner) -
 
 /// Runs a call that looks at its handle first: a null one is refused even where the driver is not initialised (the
 /// survey of calls).
-fn call_on(handle: u64, refusal: u32, work: impl FnOnce(&mut SimulatedProcess, &mut Thread) -> Outcome) -> u32 {
-    if handle == 0 { enter(|_, _| Err(refusal)) } else { call(work) }
+fn call_on(
+    handle: u64,
+    refusal: u32,
+    work: impl FnOnce(&mut SimulatedProcess, &mut Thread) -> Outcome,
+) -> u32 {
+    if handle == 0 {
+        enter(|_, _| Err(refusal))
+    } else {
+        call(work)
+    }
 }

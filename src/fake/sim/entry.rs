@@ -52,7 +52,10 @@ fn holder() -> &'static MachineHolder {
             process: Mutex::new(process),
         };
         let own = Box::into_raw(Box::new(own));
-        if HOLDER.compare_exchange(found, own, Ordering::AcqRel, Ordering::Acquire).is_err() {
+        if HOLDER
+            .compare_exchange(found, own, Ordering::AcqRel, Ordering::Acquire)
+            .is_err()
+        {
             // SAFETY: the exchange failed, so nobody else has seen this pointer.
             drop(unsafe { Box::from_raw(own) });
         }
@@ -66,12 +69,19 @@ pub fn enter(call: impl FnOnce(&mut SimulatedProcess, &mut Thread) -> Outcome) -
     }
     let holder = holder();
     let outcome = thread::with(|thread| {
-        let mut process = holder.process.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut process = holder
+            .process
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         let outcome = call(&mut process, thread);
         process.log(outcome);
         holder.phase.store(process.phase as u32, Ordering::Release);
-        holder.runtime_found_none.store(process.runtime_found_none, Ordering::Release);
-        holder.counted.store(process.counted.unwrap_or(UNCOUNTED), Ordering::Release);
+        holder
+            .runtime_found_none
+            .store(process.runtime_found_none, Ordering::Release);
+        holder
+            .counted
+            .store(process.counted.unwrap_or(UNCOUNTED), Ordering::Release);
         outcome
     });
     code(outcome.unwrap_or(Err(DEINITIALIZED)))
@@ -104,7 +114,8 @@ pub fn enter_initialising(
 fn initialises(initialiser: Initialiser) -> bool {
     let holder = holder();
     let phase = holder.phase.load(Ordering::Acquire);
-    let found_none = initialiser == Initialiser::Runtime && holder.runtime_found_none.load(Ordering::Acquire);
+    let found_none =
+        initialiser == Initialiser::Runtime && holder.runtime_found_none.load(Ordering::Acquire);
     phase != Phase::Ready as u32 && phase != Phase::Forked as u32 && !found_none
 }
 
@@ -114,7 +125,10 @@ pub fn late_count() -> Option<i32> {
     if !exit::has_run() {
         return None;
     }
-    let process = holder().process.lock().unwrap_or_else(PoisonError::into_inner);
+    let process = holder()
+        .process
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner);
     (process.phase == Phase::Ready).then_some(process.devices.len() as i32)
 }
 
@@ -124,6 +138,9 @@ pub fn inherited_count() -> Option<i32> {
     if exit::has_run() {
         return None;
     }
-    let process = holder().process.lock().unwrap_or_else(PoisonError::into_inner);
+    let process = holder()
+        .process
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner);
     process.counted.filter(|_| process.phase == Phase::Forked)
 }

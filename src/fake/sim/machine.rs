@@ -32,10 +32,21 @@ impl SimulatedMachine {
     /// calls it, until the last of them is gone (process/child-context-costs-again).
     pub fn used_bytes(&self, gpu: usize) -> u64 {
         let holdings = self.table.holdings(gpu);
-        let others = holdings.iter().filter(|holding| holding.used_bytes > 0).count().saturating_sub(1) as u64;
-        let all: u64 = holdings.iter().map(|holding| holding.used_bytes + holding.borrowed_bytes).sum();
+        let others = holdings
+            .iter()
+            .filter(|holding| holding.used_bytes > 0)
+            .count()
+            .saturating_sub(1) as u64;
+        let all: u64 = holdings
+            .iter()
+            .map(|holding| holding.used_bytes + holding.borrowed_bytes)
+            .sum();
         let used = all.saturating_sub(others * self.gpu(gpu).init_bytes);
-        if self.gpu(gpu).keeps_memory { self.table.peak(gpu, used) } else { used }
+        if self.gpu(gpu).keeps_memory {
+            self.table.peak(gpu, used)
+        } else {
+            used
+        }
     }
 }
 
@@ -60,7 +71,12 @@ pub fn machine() -> Result<&'static SimulatedMachine, NoMachine> {
     }
     let path = c::own_path().ok_or(NoMachine::Missing)?;
     let fresh = Box::into_raw(Box::new(open(path.parent().ok_or(NoMachine::Missing)?)?));
-    let kept = match MACHINE.compare_exchange(std::ptr::null_mut(), fresh, Ordering::AcqRel, Ordering::Acquire) {
+    let kept = match MACHINE.compare_exchange(
+        std::ptr::null_mut(),
+        fresh,
+        Ordering::AcqRel,
+        Ordering::Acquire,
+    ) {
         Ok(_) => fresh,
         Err(first) => first,
     };
@@ -69,7 +85,8 @@ pub fn machine() -> Result<&'static SimulatedMachine, NoMachine> {
 }
 
 fn open(folder: &Path) -> Result<SimulatedMachine, NoMachine> {
-    let text = std::fs::read_to_string(folder.join("machine.conf")).map_err(|_| NoMachine::Missing)?;
+    let text =
+        std::fs::read_to_string(folder.join("machine.conf")).map_err(|_| NoMachine::Missing)?;
     let description = MachineConf::parse(&text).ok_or(NoMachine::Malformed)?;
     if description.gpus.len() > MAX_GPUS {
         return Err(NoMachine::Malformed);
@@ -79,9 +96,10 @@ fn open(folder: &Path) -> Result<SimulatedMachine, NoMachine> {
         Ok(state) => (state, c::MAP_SHARED),
         // A program that root started may start another one as another user. It goes on, as with a real driver; but nobody
         // may write to a file of root's, so the others do not see what it holds.
-        Err(error) if error.kind() == ErrorKind::PermissionDenied => {
-            (File::open(&path).map_err(|_| NoMachine::Missing)?, c::MAP_PRIVATE)
-        }
+        Err(error) if error.kind() == ErrorKind::PermissionDenied => (
+            File::open(&path).map_err(|_| NoMachine::Missing)?,
+            c::MAP_PRIVATE,
+        ),
         Err(_) => return Err(NoMachine::Missing),
     };
     let bytes = size_of::<MachineTable>();
@@ -89,7 +107,16 @@ fn open(folder: &Path) -> Result<SimulatedMachine, NoMachine> {
         return Err(NoMachine::Malformed);
     }
     // SAFETY: a new mapping of a file that is at least as long as the table.
-    let at = unsafe { c::mmap(std::ptr::null_mut(), bytes, c::PROT_READ_WRITE, sharing, state.as_raw_fd(), 0) };
+    let at = unsafe {
+        c::mmap(
+            std::ptr::null_mut(),
+            bytes,
+            c::PROT_READ_WRITE,
+            sharing,
+            state.as_raw_fd(),
+            0,
+        )
+    };
     if at as isize == -1 {
         return Err(NoMachine::Missing);
     }
@@ -107,7 +134,10 @@ pub mod sample {
 
     /// A machine that nobody has used yet.
     pub fn unused(description: MachineConf) -> &'static SimulatedMachine {
-        Box::leak(Box::new(SimulatedMachine { description, table: table() }))
+        Box::leak(Box::new(SimulatedMachine {
+            description,
+            table: table(),
+        }))
     }
 
     /// The sample machine.

@@ -36,7 +36,9 @@ static OPENER: AtomicU32 = AtomicU32::new(0);
 static COUNTED: AtomicU64 = AtomicU64::new(0);
 
 fn count(gpus: usize) {
-    let bits = (0..gpus.min(64)).filter(|gpu| needs::may_open(*gpu)).map(|gpu| 1 << gpu);
+    let bits = (0..gpus.min(64))
+        .filter(|gpu| needs::may_open(*gpu))
+        .map(|gpu| 1 << gpu);
     COUNTED.store(bits.fold(0, |all, bit| all | bit), Ordering::Release);
 }
 
@@ -57,7 +59,11 @@ const HANDLE_STEP: u64 = 0x100;
 
 /// Runs a call that needs an initialised NVML.
 fn call(work: impl FnOnce(&'static SimulatedMachine) -> Result<(), u32>) -> u32 {
-    if is_open() { call_anyway(work) } else { UNINITIALIZED }
+    if is_open() {
+        call_anyway(work)
+    } else {
+        UNINITIALIZED
+    }
 }
 
 /// Runs a call that needs nothing.
@@ -74,10 +80,16 @@ fn call_on(
     work: impl FnOnce(&'static SimulatedMachine, usize, &'static SimulatedGpu) -> Result<(), u32>,
 ) -> u32 {
     call(|machine| {
-        let offset =
-            handle.checked_sub(FIRST_HANDLE).filter(|offset| offset % HANDLE_STEP == 0).ok_or(INVALID_ARGUMENT)?;
+        let offset = handle
+            .checked_sub(FIRST_HANDLE)
+            .filter(|offset| offset % HANDLE_STEP == 0)
+            .ok_or(INVALID_ARGUMENT)?;
         let index = (offset / HANDLE_STEP) as usize;
-        let gpu = machine.description.gpus.get(index).ok_or(INVALID_ARGUMENT)?;
+        let gpu = machine
+            .description
+            .gpus
+            .get(index)
+            .ok_or(INVALID_ARGUMENT)?;
         work(machine, index, gpu)
     })
 }
@@ -94,5 +106,9 @@ fn put<T>(at: &Out<T>, value: T) -> Result<(), u32> {
 unsafe fn put_text(at: &Out<c_char>, room: u32, text: &str) -> Result<(), u32> {
     at.given().map_err(|_| INVALID_ARGUMENT)?;
     // SAFETY: not null; the caller vouches for the room.
-    if unsafe { at.put_text(room as usize, text) } { Ok(()) } else { Err(INSUFFICIENT_SIZE) }
+    if unsafe { at.put_text(room as usize, text) } {
+        Ok(())
+    } else {
+        Err(INSUFFICIENT_SIZE)
+    }
 }

@@ -22,7 +22,11 @@ impl<T> Out<T> {
 
     /// Refuses a null pointer.
     pub fn given(&self) -> Outcome {
-        if self.0.is_null() { Err(INVALID_VALUE) } else { Ok(()) }
+        if self.0.is_null() {
+            Err(INVALID_VALUE)
+        } else {
+            Ok(())
+        }
     }
 
     /// Does the work, unless the pointer is null, and stores its result.
@@ -91,7 +95,11 @@ pub struct In<T: Copy>(*const T);
 impl<T: Copy> In<T> {
     /// Refuses a null pointer.
     pub fn given(&self) -> Outcome {
-        if self.0.is_null() { Err(INVALID_VALUE) } else { Ok(()) }
+        if self.0.is_null() {
+            Err(INVALID_VALUE)
+        } else {
+            Ok(())
+        }
     }
 
     /// Reads it; a null pointer is the caller's error.
@@ -131,7 +139,11 @@ impl ModuleImage {
     /// what starts like text is read as text.
     pub fn ptx(&self) -> Outcome<Vec<u8>> {
         // SAFETY: an image has at least one byte.
-        let first = if self.0.is_null() { None } else { Some(unsafe { self.0.read() } as u8) };
+        let first = if self.0.is_null() {
+            None
+        } else {
+            Some(unsafe { self.0.read() } as u8)
+        };
         if first.is_some_and(|first| !first.is_ascii_graphic() && !first.is_ascii_whitespace()) {
             return Err(SIM_NOT_MODELLED);
         }
@@ -168,8 +180,14 @@ mod tests {
 
     #[test]
     fn only_an_image_that_starts_like_text_is_read() {
-        assert_eq!(ModuleImage(c"\x7fELF".as_ptr()).ptx(), Err(SIM_NOT_MODELLED));
-        assert_eq!(ModuleImage(c"\n.version 6.0".as_ptr()).ptx().unwrap(), b"\n.version 6.0");
+        assert_eq!(
+            ModuleImage(c"\x7fELF".as_ptr()).ptx(),
+            Err(SIM_NOT_MODELLED)
+        );
+        assert_eq!(
+            ModuleImage(c"\n.version 6.0".as_ptr()).ptx().unwrap(),
+            b"\n.version 6.0"
+        );
         assert_eq!(InText(c"\xff".as_ptr()).name(), Err(INVALID_VALUE));
     }
 }

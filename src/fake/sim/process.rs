@@ -58,9 +58,15 @@ impl Phase {
     /// The phase that a forked child starts in, by the number of its parent's. The child inherits that the
     /// initialisation failed, but has lost a successful one.
     pub fn in_a_child(parent: u32) -> Self {
-        let inherited = [Self::NoDevice, Self::Refused].into_iter().find(|phase| *phase as u32 == parent);
+        let inherited = [Self::NoDevice, Self::Refused]
+            .into_iter()
+            .find(|phase| *phase as u32 == parent);
         let initialised = parent == Self::Ready as u32 || parent == Self::Forked as u32;
-        inherited.unwrap_or(if initialised { Self::Forked } else { Self::Fresh })
+        inherited.unwrap_or(if initialised {
+            Self::Forked
+        } else {
+            Self::Fresh
+        })
     }
 }
 
@@ -103,7 +109,12 @@ impl SimulatedProcess {
     pub fn new(phase: Phase) -> Self {
         // What a forked child finds in the log after a `cuInit` of its parent is not known.
         let has_logged = phase != Phase::Fresh;
-        Self { phase, has_logged, next_handle: 0x5100_0000_0000, ..Self::default() }
+        Self {
+            phase,
+            has_logged,
+            next_handle: 0x5100_0000_0000,
+            ..Self::default()
+        }
     }
 
     /// `cuInit`, which reads the environment once.
@@ -115,23 +126,33 @@ impl SimulatedProcess {
             Phase::NoDevice | Phase::Refused | Phase::Fresh => {}
         }
         needs::of_init()?;
-        self.start(machine::machine().map_err(no_machine)?, DriverEnvironment::read())?;
+        self.start(
+            machine::machine().map_err(no_machine)?,
+            DriverEnvironment::read(),
+        )?;
         exit::register();
         Ok(())
     }
 
     /// Initialises on a given machine with a given environment.
-    pub fn start(&mut self, machine: &'static SimulatedMachine, environment: DriverEnvironment) -> Outcome {
+    pub fn start(
+        &mut self,
+        machine: &'static SimulatedMachine,
+        environment: DriverEnvironment,
+    ) -> Outcome {
         let gpus = &machine.description.gpus;
         // A GPU whose file may not be opened is not counted, so a mask never names it.
-        let visible = mask::device_order(environment.order.as_deref(), gpus).and_then(|mut ordered| {
-            ordered.retain(|gpu| needs::may_open(*gpu));
-            mask::visible(environment.mask.as_deref(), &ordered, gpus)
-        });
+        let visible =
+            mask::device_order(environment.order.as_deref(), gpus).and_then(|mut ordered| {
+                ordered.retain(|gpu| needs::may_open(*gpu));
+                mask::visible(environment.mask.as_deref(), &ordered, gpus)
+            });
         // Nothing has been taken yet: a failed `cuInit` leaves no trace on any GPU.
         let visible = match visible {
             // What a `cuInit` does after a refused one, with another environment, is not modelled.
-            Ok(_) | Err(Unusable::ShowsNone) if self.phase == Phase::Refused => return Err(SIM_NOT_MODELLED),
+            Ok(_) | Err(Unusable::ShowsNone) if self.phase == Phase::Refused => {
+                return Err(SIM_NOT_MODELLED);
+            }
             Ok(visible) => visible,
             Err(Unusable::ShowsNone) => {
                 self.phase = Phase::NoDevice;
@@ -148,9 +169,19 @@ impl SimulatedProcess {
         }
         for (ordinal, gpu) in visible.into_iter().enumerate() {
             let (primary, pool) = (self.handle(), self.handle());
-            self.devices.push(Device::new(&machine.description, ordinal, gpu, primary, pool));
-            self.pools.insert(pool, MemoryPool::new(ordinal, machine.description.pool_granularity_bytes));
-            self.contexts.insert(primary, Context::new(ordinal, gpu, true));
+            self.devices.push(Device::new(
+                &machine.description,
+                ordinal,
+                gpu,
+                primary,
+                pool,
+            ));
+            self.pools.insert(
+                pool,
+                MemoryPool::new(ordinal, machine.description.pool_granularity_bytes),
+            );
+            self.contexts
+                .insert(primary, Context::new(ordinal, gpu, true));
         }
         self.environment = environment;
         self.phase = Phase::Ready;
@@ -159,13 +190,19 @@ impl SimulatedProcess {
 
     /// The machine, or "not initialised": every call that needs `cuInit` starts here.
     pub fn machine(&self) -> Outcome<&'static SimulatedMachine> {
-        if self.phase == Phase::Ready { self.account.machine() } else { Err(NOT_INITIALIZED) }
+        if self.phase == Phase::Ready {
+            self.account.machine()
+        } else {
+            Err(NOT_INITIALIZED)
+        }
     }
 
     /// The device of an ordinal.
     pub fn device(&self, ordinal: i32) -> Outcome<&Device> {
         self.machine()?;
-        self.devices.get(usize::try_from(ordinal).map_err(|_| INVALID_DEVICE)?).ok_or(INVALID_DEVICE)
+        self.devices
+            .get(usize::try_from(ordinal).map_err(|_| INVALID_DEVICE)?)
+            .ok_or(INVALID_DEVICE)
     }
 
     /// An ordinal that names a device, as an index.
@@ -190,8 +227,15 @@ impl SimulatedProcess {
         self.machine()?;
         let handle = thread.current().ok_or(INVALID_CONTEXT)?;
         // What the driver does in a context that the runtime chose and has not made yet is not known.
-        let never_made = self.contexts.get(handle).is_ok_and(|context| context.generation == 0);
-        let missing = if never_made { SIM_NOT_MODELLED } else { CONTEXT_IS_DESTROYED };
+        let never_made = self
+            .contexts
+            .get(handle)
+            .is_ok_and(|context| context.generation == 0);
+        let missing = if never_made {
+            SIM_NOT_MODELLED
+        } else {
+            CONTEXT_IS_DESTROYED
+        };
         let owner = self.contexts.owner(handle).ok_or(missing)?;
         self.unharmed().map(|()| owner)
     }
@@ -212,7 +256,11 @@ impl SimulatedProcess {
 
     /// Where the log of errors ends: at 0 until a call fails, and what a failure writes is not modelled.
     pub fn log_end(&self) -> Outcome<u32> {
-        if self.has_logged { Err(SIM_NOT_MODELLED) } else { Ok(0) }
+        if self.has_logged {
+            Err(SIM_NOT_MODELLED)
+        } else {
+            Ok(0)
+        }
     }
 
     /// A handle that was never used before. Handles are numbers; nothing is behind them.
@@ -233,7 +281,16 @@ pub mod sample {
     pub fn ready() -> SimulatedProcess {
         let mut process = SimulatedProcess::new(Phase::Fresh);
         let (mask, order) = (Some(b"0,1".to_vec()), Some(b"PCI_BUS_ID".to_vec()));
-        process.start(machine(), DriverEnvironment { mask, order, ..DriverEnvironment::default() }).unwrap();
+        process
+            .start(
+                machine(),
+                DriverEnvironment {
+                    mask,
+                    order,
+                    ..DriverEnvironment::default()
+                },
+            )
+            .unwrap();
         process
     }
 
@@ -252,7 +309,10 @@ mod tests {
     #[test]
     fn what_comes_after_a_refused_mask_is_not_known() {
         let (machine, mut process) = (machine(), SimulatedProcess::new(Phase::Fresh));
-        let mask = |mask: &[u8]| DriverEnvironment { mask: Some(mask.to_vec()), ..DriverEnvironment::default() };
+        let mask = |mask: &[u8]| DriverEnvironment {
+            mask: Some(mask.to_vec()),
+            ..DriverEnvironment::default()
+        };
         assert_eq!(process.start(machine, mask(b"0,0")), Err(INVALID_DEVICE));
         assert_eq!(process.start(machine, mask(b"0,0")), Err(INVALID_DEVICE));
         assert_eq!(process.start(machine, mask(b"0")), Err(SIM_NOT_MODELLED));
@@ -266,11 +326,17 @@ mod tests {
         assert_eq!(process.log_end(), Ok(0));
         process.log(Err(INVALID_DEVICE));
         assert_eq!(process.log_end(), Err(SIM_NOT_MODELLED));
-        assert_eq!(SimulatedProcess::new(Phase::Forked).log_end(), Err(SIM_NOT_MODELLED));
+        assert_eq!(
+            SimulatedProcess::new(Phase::Forked).log_end(),
+            Err(SIM_NOT_MODELLED)
+        );
     }
 
     #[test]
     fn a_library_without_a_machine_says_so() {
-        assert_eq!(SimulatedProcess::new(Phase::Fresh).init(), Err(FILE_NOT_FOUND));
+        assert_eq!(
+            SimulatedProcess::new(Phase::Fresh).init(),
+            Err(FILE_NOT_FOUND)
+        );
     }
 }

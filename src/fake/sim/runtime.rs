@@ -24,8 +24,13 @@ fn call(name: &str, work: impl FnOnce(&mut SimulatedProcess, &mut Thread) -> Out
 }
 
 /// Runs a call in a context, which is made if need be.
-fn call_in(name: &str, work: impl FnOnce(&mut SimulatedProcess, &mut Thread, ContextOwner) -> Outcome) -> u32 {
-    run(name, None, |process, thread, context| work(process, thread, context.ok_or(SIM_NOT_MODELLED)?))
+fn call_in(
+    name: &str,
+    work: impl FnOnce(&mut SimulatedProcess, &mut Thread, ContextOwner) -> Outcome,
+) -> u32 {
+    run(name, None, |process, thread, context| {
+        work(process, thread, context.ok_or(SIM_NOT_MODELLED)?)
+    })
 }
 
 /// Runs a call that waits for an event, on whatever thread.
@@ -39,7 +44,9 @@ fn wait_in(
     stream: u64,
     work: impl FnOnce(&mut SimulatedProcess, &mut Thread, ContextOwner) -> Outcome,
 ) -> u32 {
-    run(name, Some(stream), |process, thread, context| work(process, thread, context.ok_or(SIM_NOT_MODELLED)?))
+    run(name, Some(stream), |process, thread, context| {
+        work(process, thread, context.ok_or(SIM_NOT_MODELLED)?)
+    })
 }
 
 /// Runs a call, which may wait for a stream. "Not modelled" is said to the caller alone: it is no CUDA error that a
@@ -53,7 +60,8 @@ fn run(
         if let Some(stream) = waits_for {
             process.surface_of_stream(stream, thread);
         }
-        let outcome = before(effect, process, thread).and_then(|context| work(process, thread, context));
+        let outcome =
+            before(effect, process, thread).and_then(|context| work(process, thread, context));
         outcome.inspect_err(|code| {
             if *code != SIM_NOT_MODELLED {
                 thread.last_error = *code;
@@ -63,20 +71,31 @@ fn run(
 }
 
 /// Enters for a call of this name, which is told what it does before its own work.
-fn enter_by(name: &str, call: impl FnOnce(CallEffect, &mut SimulatedProcess, &mut Thread) -> Outcome) -> u32 {
+fn enter_by(
+    name: &str,
+    call: impl FnOnce(CallEffect, &mut SimulatedProcess, &mut Thread) -> Outcome,
+) -> u32 {
     // Without a machine there is no version either, and the call fails for want of the machine.
     let runtime = machine().map_or(0, |machine| machine.description.cuda_runtime_version);
     let effect = effect_of(name, runtime);
     match effect {
-        CallEffect::Nothing | CallEffect::Unknown => enter(|process, thread| call(effect, process, thread)),
+        CallEffect::Nothing | CallEffect::Unknown => {
+            enter(|process, thread| call(effect, process, thread))
+        }
         CallEffect::InitQuietly | CallEffect::Init | CallEffect::Context => {
-            enter_initialising(Initialiser::Runtime, |process, thread| call(effect, process, thread))
+            enter_initialising(Initialiser::Runtime, |process, thread| {
+                call(effect, process, thread)
+            })
         }
     }
 }
 
 /// Does what a call does before its own work, and returns its context if it needs one.
-fn before(effect: CallEffect, process: &mut SimulatedProcess, thread: &mut Thread) -> Outcome<Option<ContextOwner>> {
+fn before(
+    effect: CallEffect,
+    process: &mut SimulatedProcess,
+    thread: &mut Thread,
+) -> Outcome<Option<ContextOwner>> {
     match effect {
         CallEffect::Nothing => Ok(None),
         CallEffect::InitQuietly => {

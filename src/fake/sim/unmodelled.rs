@@ -34,7 +34,10 @@ fn write(name: &'static str) {
     written.push(name);
     let Some(path) = c::own_path() else { return };
     // One write of less than a page at the end of a file: lines of several processes do not mix.
-    if let Ok(mut file) = OpenOptions::new().append(true).open(path.with_file_name(FILE)) {
+    if let Ok(mut file) = OpenOptions::new()
+        .append(true)
+        .open(path.with_file_name(FILE))
+    {
         let _ = file.write_all(format!("{name}\n").as_bytes());
     }
 }

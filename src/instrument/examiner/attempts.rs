@@ -18,27 +18,38 @@ pub fn attempt(files: &[(String, bool)], calls: &[String], say: &mut dyn FnMut(E
     }
     for call in calls {
         if let Some(error) = make(call) {
-            say(ExaminerMessage::Call(CallTry { call: call.clone(), error: error.filter(|error| !error.is_empty()) }));
+            say(ExaminerMessage::Call(CallTry {
+                call: call.clone(),
+                error: error.filter(|error| !error.is_empty()),
+            }));
         }
     }
 }
 
 /// The name of an error.
 pub(super) fn named(error: &io::Error) -> String {
-    let name = error.raw_os_error().and_then(|number| Errno::new(number).name());
+    let name = error
+        .raw_os_error()
+        .and_then(|number| Errno::new(number).name());
     name.map_or_else(|| error.to_string(), str::to_string)
 }
 
 fn open(file: &str, is_written: bool) -> FileTry {
     let path = file.replace(ANY, &std::process::id().to_string());
-    let opened = fs::OpenOptions::new().read(true).write(is_written).custom_flags(libc::O_NONBLOCK).open(&path);
+    let opened = fs::OpenOptions::new()
+        .read(true)
+        .write(is_written)
+        .custom_flags(libc::O_NONBLOCK)
+        .open(&path);
     about(file, Path::new(&path), opened.err().as_ref())
 }
 
 /// The facts about a file, beside the error of an attempt to open it.
 pub(super) fn about(file: &str, path: &Path, error: Option<&io::Error>) -> FileTry {
     let found = fs::metadata(path).ok();
-    let device = found.as_ref().filter(|it| it.file_type().is_char_device() || it.file_type().is_block_device());
+    let device = found
+        .as_ref()
+        .filter(|it| it.file_type().is_char_device() || it.file_type().is_block_device());
     FileTry {
         file: file.to_string(),
         error: error.map(named),
@@ -77,7 +88,11 @@ fn make(call: &str) -> Option<Option<String>> {
     }
     let code = libc::WEXITSTATUS(status);
     let is_refused = code != expected;
-    Some(is_refused.then(|| Errno::new(code).name().map_or_else(|| code.to_string(), str::to_string)))
+    Some(is_refused.then(|| {
+        Errno::new(code)
+            .name()
+            .map_or_else(|| code.to_string(), str::to_string)
+    }))
 }
 
 /// Arguments with which a system call does nothing, and the error that it then has; 0 for none.
@@ -87,13 +102,14 @@ fn harmless(call: &str) -> Option<([usize; 5], i32)> {
     let (unix, seqpacket) = (libc::AF_UNIX as usize, libc::SOCK_SEQPACKET as usize);
     let here = libc::AT_FDCWD as isize as usize;
     Some(match call {
-        "bind" | "connect" | "listen" | "setsockopt" | "dup" | "ioctl" | "fstat" | "lseek" | "getdents64" => {
-            ([NONE, 0, 0, 0, 0], libc::EBADF)
-        }
+        "bind" | "connect" | "listen" | "setsockopt" | "dup" | "ioctl" | "fstat" | "lseek"
+        | "getdents64" => ([NONE, 0, 0, 0, 0], libc::EBADF),
         "fcntl" => ([NONE, libc::F_GETFD as usize, 0, 0, 0], libc::EBADF),
         "socket" => ([unix, seqpacket, 0, 0, 0], 0),
         "eventfd2" | "poll" | "gettid" | "geteuid" | "get_mempolicy" => ([0; 5], 0),
-        "pipe2" | "uname" | "unlink" | "stat" | "access" | "readlink" | "memfd_create" => ([0; 5], libc::EFAULT),
+        "pipe2" | "uname" | "unlink" | "stat" | "access" | "readlink" | "memfd_create" => {
+            ([0; 5], libc::EFAULT)
+        }
         "openat" => ([here, 0, 0, 0, 0], libc::EFAULT),
         "clone3" | "mmap" => ([0; 5], libc::EINVAL),
         _ => return None,
@@ -138,7 +154,10 @@ mod tests {
     #[test]
     fn a_file_that_cannot_be_opened_has_the_error_s_name() {
         let missing = open("/dev/cuda-pitfalls-none", true);
-        assert_eq!((missing.error.as_deref(), missing.mode), (Some("ENOENT"), None));
+        assert_eq!(
+            (missing.error.as_deref(), missing.mode),
+            (Some("ENOENT"), None)
+        );
         let null = open("/dev/null", true);
         assert_eq!((null.error, null.device), (None, Some((1, 3))));
         assert_eq!(open("/proc/self/task/*/comm", true).error, None);

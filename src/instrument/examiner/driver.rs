@@ -22,14 +22,27 @@ pub(super) fn start(speaker: &Speaker, uses_gpus: bool) {
     // SAFETY: opening libcuda runs its constructors, as in any program that links it.
     let library = match unsafe { Library::new(LIBCUDA) } {
         Ok(library) => library,
-        Err(error) => return speaker.say(&ExaminerMessage::Missing { message: why(&error) }),
+        Err(error) => {
+            return speaker.say(&ExaminerMessage::Missing {
+                message: why(&error),
+            });
+        }
     };
     // A call that hangs or crashes says nothing afterwards.
-    speaker.say(&ExaminerMessage::Open { libraries: mapped().known });
-    let driver = Driver { library: &library, speaker };
+    speaker.say(&ExaminerMessage::Open {
+        libraries: mapped().known,
+    });
+    let driver = Driver {
+        library: &library,
+        speaker,
+    };
     if driver.call("cuInit", "cuInit", &[0]) {
         let mut count = 0i32;
-        if driver.call("cuDeviceGetCount", "cuDeviceGetCount", &[(&raw mut count).addr() as u64]) {
+        if driver.call(
+            "cuDeviceGetCount",
+            "cuDeviceGetCount",
+            &[(&raw mut count).addr() as u64],
+        ) {
             let count = u64::try_from(count).unwrap_or(0).min(MOST_GPUS);
             let named = (0..count).filter(|gpu| driver.name(*gpu)).count() as u64;
             if uses_gpus && named == count {
@@ -54,11 +67,15 @@ struct Driver<'a> {
 impl Driver<'_> {
     fn call(&self, name: &str, label: &str, arguments: &[u64]) -> bool {
         let Some(address) = symbol(self.library, name) else {
-            self.speaker.say(&ExaminerMessage::Missing { message: format!("{LIBCUDA} has no {name}") });
+            self.speaker.say(&ExaminerMessage::Missing {
+                message: format!("{LIBCUDA} has no {name}"),
+            });
             return false;
         };
         // SAFETY: the address is that of this function, and the callers below give its C parameters.
-        self.speaker.call(CallLibrary::Driver, label, || i64::from(unsafe { raw(address, arguments) } as u32))
+        self.speaker.call(CallLibrary::Driver, label, || {
+            i64::from(unsafe { raw(address, arguments) } as u32)
+        })
     }
 
     fn name(&self, gpu: u64) -> bool {
@@ -69,27 +86,41 @@ impl Driver<'_> {
             &[(&raw mut uuid).addr() as u64, gpu],
         );
         if is_named {
-            self.speaker.say(&ExaminerMessage::Seen { uuid: uuid_text(&uuid) });
+            self.speaker.say(&ExaminerMessage::Seen {
+                uuid: uuid_text(&uuid),
+            });
         }
         is_named
     }
 
     fn use_gpu(&self, gpu: u64) {
         let (mut context, mut memory, mut managed) = (0u64, 0u64, 0u64);
-        if !self.call_on(gpu, "cuDevicePrimaryCtxRetain", &[address(&mut context), gpu]) {
+        if !self.call_on(
+            gpu,
+            "cuDevicePrimaryCtxRetain",
+            &[address(&mut context), gpu],
+        ) {
             return;
         }
         let _ = self.call_on(gpu, "cuCtxSetCurrent", &[context])
             && self.call_on(gpu, "cuMemAlloc_v2", &[address(&mut memory), MIB])
             && self.call_on(gpu, "cuMemsetD8_v2", &[memory, 0, MIB])
             && self.call_on(gpu, "cuCtxSynchronize", &[])
-            && self.call_on(gpu, "cuMemAllocManaged", &[address(&mut managed), MIB, GLOBAL]);
+            && self.call_on(
+                gpu,
+                "cuMemAllocManaged",
+                &[address(&mut managed), MIB, GLOBAL],
+            );
         self.call_on(gpu, "cuDevicePrimaryCtxRelease_v2", &[gpu]);
     }
 
     fn call_on(&self, gpu: u64, name: &str, arguments: &[u64]) -> bool {
         // The first GPU has no number, as in the table.
-        let label = if gpu == 0 { name.to_string() } else { format!("{name} of GPU {gpu}") };
+        let label = if gpu == 0 {
+            name.to_string()
+        } else {
+            format!("{name} of GPU {gpu}")
+        };
         self.call(name, &label, arguments)
     }
 }

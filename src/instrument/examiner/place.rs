@@ -11,18 +11,31 @@ use rustix::process::{Resource, getrlimit};
 /// Variables with these beginnings can change how CUDA starts; none of them is a secret.
 const BEGINNINGS: [&str; 2] = ["CUDA_", "NVIDIA_"];
 /// Others that can.
-const OTHERS: [&str; 4] = ["LD_LIBRARY_PATH", "LD_PRELOAD", "LD_AUDIT", "GPU_DEVICE_ORDINAL"];
+const OTHERS: [&str; 4] = [
+    "LD_LIBRARY_PATH",
+    "LD_PRELOAD",
+    "LD_AUDIT",
+    "GPU_DEVICE_ORDINAL",
+];
 
 /// Whether a variable can change how CUDA starts.
 pub fn is_about_cuda(name: &str) -> bool {
     let is_mask = name.to_uppercase().contains("VISIBLE_DEVICE");
-    is_mask || BEGINNINGS.iter().any(|beginning| name.starts_with(beginning)) || OTHERS.contains(&name)
+    is_mask
+        || BEGINNINGS
+            .iter()
+            .any(|beginning| name.starts_with(beginning))
+        || OTHERS.contains(&name)
 }
 
 /// Such variables of this process.
 pub fn environment() -> BTreeMap<String, String> {
-    let all = std::env::vars_os()
-        .map(|(name, value)| (name.to_string_lossy().into_owned(), value.to_string_lossy().into_owned()));
+    let all = std::env::vars_os().map(|(name, value)| {
+        (
+            name.to_string_lossy().into_owned(),
+            value.to_string_lossy().into_owned(),
+        )
+    });
     all.filter(|(name, _)| is_about_cuda(name)).collect()
 }
 
@@ -31,18 +44,27 @@ pub fn module_version() -> Option<String> {
     // The file has the version before the words "Release Build", and in newer drivers behind the name of the machine.
     let text = fs::read_to_string("/proc/driver/nvidia/version").ok()?;
     let first = text.lines().next()?;
-    first.split_whitespace().find(|word| is_version(word)).map(str::to_string)
+    first
+        .split_whitespace()
+        .find(|word| is_version(word))
+        .map(str::to_string)
 }
 
 /// `580.159.04`.
 fn is_version(word: &str) -> bool {
     let parts: Vec<&str> = word.split('.').collect();
-    parts.len() >= 2 && parts.iter().all(|part| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit()))
+    parts.len() >= 2
+        && parts
+            .iter()
+            .all(|part| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
 /// The GPUs of the kernel's driver, by device file.
 pub fn gpus() -> Vec<KernelGpu> {
-    let folders = fs::read_dir("/proc/driver/nvidia/gpus").into_iter().flatten().flatten();
+    let folders = fs::read_dir("/proc/driver/nvidia/gpus")
+        .into_iter()
+        .flatten()
+        .flatten();
     let mut gpus: Vec<KernelGpu> = folders.filter_map(|folder| gpu(&folder.path())).collect();
     gpus.sort_by_key(|gpu| gpu.device_minor);
     gpus
@@ -50,9 +72,13 @@ pub fn gpus() -> Vec<KernelGpu> {
 
 fn gpu(folder: &Path) -> Option<KernelGpu> {
     let text = fs::read_to_string(folder.join("information")).ok()?;
-    let uuid = status_field(&text, "GPU UUID").filter(|uuid| uuid.starts_with("GPU-") && !uuid.contains('?'));
+    let uuid = status_field(&text, "GPU UUID")
+        .filter(|uuid| uuid.starts_with("GPU-") && !uuid.contains('?'));
     let device_minor = status_field(&text, "Device Minor")?.parse().ok()?;
-    Some(KernelGpu { device_minor, uuid: uuid.map(str::to_string) })
+    Some(KernelGpu {
+        device_minor,
+        uuid: uuid.map(str::to_string),
+    })
 }
 
 /// The major numbers of NVIDIA's character devices.
@@ -60,14 +86,23 @@ pub fn majors() -> BTreeMap<String, u32> {
     let text = fs::read_to_string("/proc/devices").unwrap_or_default();
     let devices = text.lines().filter_map(|line| line.trim().split_once(' '));
     let of_nvidia = devices.filter(|(_, name)| name.starts_with("nvidia"));
-    of_nvidia.filter_map(|(major, name)| Some((name.to_string(), major.parse().ok()?))).collect()
+    of_nvidia
+        .filter_map(|(major, name)| Some((name.to_string(), major.parse().ok()?)))
+        .collect()
 }
 
 /// Limits of this process that are lower than they have to be, in their own units.
 pub fn limits() -> BTreeMap<String, u64> {
-    let limits = LIMITS.into_iter().map(|(name, resource)| (name, getrlimit(resource)));
-    let low = limits.filter(|(_, limit)| limit.maximum.is_none_or(|most| limit.current.is_some_and(|it| most > it)));
-    low.filter_map(|(name, limit)| Some((name.to_string(), limit.current?))).collect()
+    let limits = LIMITS
+        .into_iter()
+        .map(|(name, resource)| (name, getrlimit(resource)));
+    let low = limits.filter(|(_, limit)| {
+        limit
+            .maximum
+            .is_none_or(|most| limit.current.is_some_and(|it| most > it))
+    });
+    low.filter_map(|(name, limit)| Some((name.to_string(), limit.current?)))
+        .collect()
 }
 
 /// The limits that a start of CUDA can meet.
@@ -81,7 +116,9 @@ pub const LIMITS: [(&str, Resource); 4] = [
 /// The value of a field of a file of /proc with a field in each line, such as `status`.
 pub(super) fn status_field<'a>(status: &'a str, name: &str) -> Option<&'a str> {
     let mut fields = status.lines().filter_map(|line| line.split_once(':'));
-    fields.find(|(field, _)| field.trim() == name).map(|(_, value)| value.trim())
+    fields
+        .find(|(field, _)| field.trim() == name)
+        .map(|(_, value)| value.trim())
 }
 
 /// Whether a filter of system calls holds, by the text of a `status` file.
@@ -111,7 +148,8 @@ mod tests {
     #[test]
     fn a_folder_or_a_link_of_another_user_is_no_folder_of_mps() {
         let scratch = tempfile::tempdir().unwrap();
-        let [folder, control, link] = ["mps", "mps/control", "link"].map(|name| scratch.path().join(name));
+        let [folder, control, link] =
+            ["mps", "mps/control", "link"].map(|name| scratch.path().join(name));
         let user = || fs::symlink_metadata(&folder).unwrap().uid();
         fs::create_dir(&folder).unwrap();
         assert!(!has_control_pipe(&folder, user()), "there is no pipe");
@@ -119,7 +157,9 @@ mod tests {
         symlink(&folder, &link).unwrap();
         let is_root = user() == 0;
         if is_root {
-            [&folder, &control, &link].into_iter().for_each(|path| lchown(path, Some(1), None).unwrap());
+            [&folder, &control, &link]
+                .into_iter()
+                .for_each(|path| lchown(path, Some(1), None).unwrap());
         }
         for path in [&folder, &link] {
             assert!(has_control_pipe(path, user()));
@@ -127,27 +167,45 @@ mod tests {
         }
         if is_root {
             lchown(&link, Some(2), None).unwrap();
-            assert!(!has_control_pipe(&link, user()), "somebody else made the link");
+            assert!(
+                !has_control_pipe(&link, user()),
+                "somebody else made the link"
+            );
         }
     }
 
     #[test]
     fn a_version_is_numbers_between_dots() {
         assert!(is_version("580.159.04") && is_version("450.80"));
-        assert!(!is_version("x86_64") && !is_version("15.3.0)") && !is_version("580") && !is_version("."));
+        assert!(
+            !is_version("x86_64")
+                && !is_version("15.3.0)")
+                && !is_version("580")
+                && !is_version(".")
+        );
     }
 
     #[test]
     fn a_gpu_is_read_from_what_the_driver_says_of_it() {
         let folder = tempfile::tempdir().unwrap();
-        let text =
-            "Model: \t\t NVIDIA H100\nGPU UUID: \t GPU-c4f2a23a-8157-e0fd-d878-6145e75535bc\nDevice Minor: \t 3\n";
+        let text = "Model: \t\t NVIDIA H100\nGPU UUID: \t GPU-c4f2a23a-8157-e0fd-d878-6145e75535bc\nDevice Minor: \t 3\n";
         fs::write(folder.path().join("information"), text).unwrap();
         let read = gpu(folder.path()).unwrap();
         assert_eq!(read.device_minor, 3);
-        assert_eq!(read.uuid.as_deref(), Some("GPU-c4f2a23a-8157-e0fd-d878-6145e75535bc"));
-        fs::write(folder.path().join("information"), "GPU UUID: GPU-???????\nDevice Minor: 0\n").unwrap();
-        assert_eq!(gpu(folder.path()).unwrap().uuid, None, "the driver has not read it yet");
+        assert_eq!(
+            read.uuid.as_deref(),
+            Some("GPU-c4f2a23a-8157-e0fd-d878-6145e75535bc")
+        );
+        fs::write(
+            folder.path().join("information"),
+            "GPU UUID: GPU-???????\nDevice Minor: 0\n",
+        )
+        .unwrap();
+        assert_eq!(
+            gpu(folder.path()).unwrap().uuid,
+            None,
+            "the driver has not read it yet"
+        );
     }
 
     #[test]

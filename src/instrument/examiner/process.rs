@@ -34,21 +34,40 @@ pub(super) fn examine(pid: u32) -> ProcessExamination {
 /// The same of the files in a folder.
 pub(super) fn examine_in(folder: &Path, pid: u32) -> ProcessExamination {
     let status = text(&folder.join("status"), MOST_ENVIRONMENT).unwrap_or_default();
-    let started_with = bytes(&folder.join("environ"), MOST_ENVIRONMENT).ok().map(|text| variables(&text));
-    let maps = bytes(&folder.join("maps"), MOST_MAPS).ok().filter(|maps| !maps.is_empty());
+    let started_with = bytes(&folder.join("environ"), MOST_ENVIRONMENT)
+        .ok()
+        .map(|text| variables(&text));
+    let maps = bytes(&folder.join("maps"), MOST_MAPS)
+        .ok()
+        .filter(|maps| !maps.is_empty());
     let now = maps.as_ref().and_then(|maps| environment_now(folder, maps));
     let uid = real_id(&status, "Uid");
-    let groups = status_field(&status, "Groups").unwrap_or_default().split_whitespace();
-    let groups: Vec<u32> = groups.filter_map(|group| group.parse().ok()).chain(real_id(&status, "Gid")).collect();
+    let groups = status_field(&status, "Groups")
+        .unwrap_or_default()
+        .split_whitespace();
+    let groups: Vec<u32> = groups
+        .filter_map(|group| group.parse().ok())
+        .chain(real_id(&status, "Gid"))
+        .collect();
     let gpus = place::gpus();
-    let names = gpus.iter().map(|gpu| format!("/dev/nvidia{}", gpu.device_minor));
-    let files: Vec<String> =
-        ["/dev/nvidiactl", "/dev/nvidia-uvm"].map(str::to_string).into_iter().chain(names).collect();
+    let names = gpus
+        .iter()
+        .map(|gpu| format!("/dev/nvidia{}", gpu.device_minor));
+    let files: Vec<String> = ["/dev/nvidiactl", "/dev/nvidia-uvm"]
+        .map(str::to_string)
+        .into_iter()
+        .chain(names)
+        .collect();
     let known = now.as_ref().or(started_with.as_ref());
     ProcessExamination {
         pid,
         program: fs::read_link(folder.join("exe")).map_or_else(
-            |_| text(&folder.join("comm"), 64).unwrap_or_default().trim().to_string(),
+            |_| {
+                text(&folder.join("comm"), 64)
+                    .unwrap_or_default()
+                    .trim()
+                    .to_string()
+            },
             |path| path.to_string_lossy().into_owned(),
         ),
         uid,
@@ -59,7 +78,10 @@ pub(super) fn examine_in(folder: &Path, pid: u32) -> ProcessExamination {
         now,
         libraries: maps.map(|maps| libraries(&maps)),
         open_files: open_files(folder).ok(),
-        closed_files: files.iter().filter_map(|file| closed(folder, file, uid?, &groups)).collect(),
+        closed_files: files
+            .iter()
+            .filter_map(|file| closed(folder, file, uid?, &groups))
+            .collect(),
         module_version: place::module_version(),
         gpus,
         nvml: None,
@@ -74,7 +96,9 @@ fn bytes(path: &Path, most: u64) -> io::Result<Vec<u8>> {
 }
 
 fn text(path: &Path, most: u64) -> Option<String> {
-    bytes(path, most).ok().map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+    bytes(path, most)
+        .ok()
+        .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
 }
 
 /// The variables about CUDA in the text of an environment.
@@ -96,8 +120,14 @@ fn libraries(maps: &[u8]) -> Vec<ProcessLibrary> {
         let shown = String::from_utf8_lossy(&path).into_owned();
         let is_deleted = shown.ends_with(GONE);
         let path = shown.trim_end_matches(GONE).to_string();
-        let Some(library) = mapped::library(path.as_bytes()) else { continue };
-        let one = ProcessLibrary { library: library.name().to_string(), path, is_deleted };
+        let Some(library) = mapped::library(path.as_bytes()) else {
+            continue;
+        };
+        let one = ProcessLibrary {
+            library: library.name().to_string(),
+            path,
+            is_deleted,
+        };
         if !found.contains(&one) {
             found.push(one);
         }
@@ -109,8 +139,13 @@ fn libraries(maps: &[u8]) -> Vec<ProcessLibrary> {
 fn open_files(folder: &Path) -> io::Result<BTreeMap<String, u64>> {
     let mut open: BTreeMap<String, u64> = BTreeMap::new();
     for entry in fs::read_dir(folder.join("fd"))?.flatten().take(MOST_FILES) {
-        let Ok(target) = fs::read_link(entry.path()) else { continue };
-        if let Some(target) = target.to_str().filter(|target| target.starts_with("/dev/nvidia")) {
+        let Ok(target) = fs::read_link(entry.path()) else {
+            continue;
+        };
+        if let Some(target) = target
+            .to_str()
+            .filter(|target| target.starts_with("/dev/nvidia"))
+        {
             *open.entry(target.to_string()).or_default() += 1;
         }
     }
@@ -135,26 +170,44 @@ fn closed(folder: &Path, file: &str, uid: u32, groups: &[u32]) -> Option<FileTry
             (!may).then_some("EACCES")
         }
         // Who may not look at its root does not know.
-        _ => fs::symlink_metadata(folder.join("root/dev")).is_ok().then_some("ENOENT"),
+        _ => fs::symlink_metadata(folder.join("root/dev"))
+            .is_ok()
+            .then_some("ENOENT"),
     };
-    error.map(|error| FileTry { error: Some(error.to_string()), ..found })
+    error.map(|error| FileTry {
+        error: Some(error.to_string()),
+        ..found
+    })
 }
 
 /// The folder in which the process of this user looks for MPS, if a control pipe is there.
-fn mps_folder(folder: &Path, variables: Option<&BTreeMap<String, String>>, uid: Option<u32>) -> Option<String> {
-    let named = variables?.get("CUDA_MPS_PIPE_DIRECTORY").map_or("/tmp/nvidia-mps", String::as_str);
+fn mps_folder(
+    folder: &Path,
+    variables: Option<&BTreeMap<String, String>>,
+    uid: Option<u32>,
+) -> Option<String> {
+    let named = variables?
+        .get("CUDA_MPS_PIPE_DIRECTORY")
+        .map_or("/tmp/nvidia-mps", String::as_str);
     let path = folder.join("root").join(named.trim_start_matches('/'));
     place::has_control_pipe(&path, uid?).then(|| named.to_string())
 }
 
 /// The first of the user or group ids of a process, by the text of its `status` file.
 fn real_id(status: &str, name: &str) -> Option<u32> {
-    status_field(status, name)?.split_whitespace().next()?.parse().ok()
+    status_field(status, name)?
+        .split_whitespace()
+        .next()?
+        .parse()
+        .ok()
 }
 
 fn word(memory: &File, address: u64) -> Option<u64> {
     let mut word = [0; 8];
-    memory.read_exact_at(&mut word, address).ok().map(|()| u64::from_ne_bytes(word))
+    memory
+        .read_exact_at(&mut word, address)
+        .ok()
+        .map(|()| u64::from_ne_bytes(word))
 }
 
 /// The variables about CUDA that its C library has now, which `setenv` changes and `/proc` does not show.
@@ -169,15 +222,17 @@ fn environment_now(folder: &Path, maps: &[u8]) -> Option<BTreeMap<String, String
             return Some(found);
         }
         // Most are short, and the process chooses how many there are and whether they overlap.
-        let text = [SHORT_VARIABLE, LONGEST_VARIABLE].into_iter().find_map(|most| {
-            let mut text = vec![0; most];
-            // A page that is not there ends the text early.
-            let read = memory.read_at(&mut text, entry).ok()?;
-            looked_at += read;
-            let end = text.iter().take(read).position(|byte| *byte == 0);
-            text.truncate(end.or((read < most || most == LONGEST_VARIABLE).then_some(read))?);
-            Some(text)
-        })?;
+        let text = [SHORT_VARIABLE, LONGEST_VARIABLE]
+            .into_iter()
+            .find_map(|most| {
+                let mut text = vec![0; most];
+                // A page that is not there ends the text early.
+                let read = memory.read_at(&mut text, entry).ok()?;
+                looked_at += read;
+                let end = text.iter().take(read).position(|byte| *byte == 0);
+                text.truncate(end.or((read < most || most == LONGEST_VARIABLE).then_some(read))?);
+                Some(text)
+            })?;
         if let Some((name, value)) = variable(&text) {
             kept += name.len() + value.len();
             found.insert(name, value);
@@ -193,31 +248,51 @@ fn environment_now(folder: &Path, maps: &[u8]) -> Option<BTreeMap<String, String
 /// uses too, otherwise that of the C library.
 fn environ(folder: &Path, maps: &[u8]) -> Option<u64> {
     let program = fs::read_link(folder.join("exe")).ok()?;
-    let lines: Vec<_> = maps.split(|byte| *byte == b'\n').map(String::from_utf8_lossy).collect();
+    let lines: Vec<_> = maps
+        .split(|byte| *byte == b'\n')
+        .map(String::from_utf8_lossy)
+        .collect();
     let begins: Vec<(u64, &str)> = lines
         .iter()
         .filter_map(|line| {
             let mut words = line.split_whitespace();
             let (start, offset) = (words.next()?.split('-').next()?, words.nth(1)?);
-            let path = words.nth(2).filter(|_| offset.bytes().all(|byte| byte == b'0'))?;
+            let path = words
+                .nth(2)
+                .filter(|_| offset.bytes().all(|byte| byte == b'0'))?;
             Some((u64::from_str_radix(start, 16).ok()?, path))
         })
         .collect();
     let own = begins.iter().find(|(_, path)| Path::new(path) == program);
     let libc = begins.iter().find(|(_, path)| {
         let file = path.rsplit('/').next().unwrap_or_default();
-        ["libc.so", "libc-", "ld-musl"].iter().any(|start| file.starts_with(start))
+        ["libc.so", "libc-", "ld-musl"]
+            .iter()
+            .any(|start| file.starts_with(start))
     });
-    own.into_iter().chain(libc).find_map(|(start, path)| symbol(folder, *start, path))
+    own.into_iter()
+        .chain(libc)
+        .find_map(|(start, path)| symbol(folder, *start, path))
 }
 
 /// The bytes of a file that a process has mapped, if that is what is at its path now. The kernel names it without
 /// links, so none is followed: whoever the process belongs to must not choose what this one opens.
 fn mapped_file(folder: &Path, path: &str) -> io::Result<Vec<u8>> {
-    let root = openat(CWD, folder.join("root"), OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
+    let root = openat(
+        CWD,
+        folder.join("root"),
+        OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC,
+        Mode::empty(),
+    )?;
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let within = ResolveFlags::IN_ROOT | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
-    let file = File::from(openat2(root, path.trim_start_matches('/'), flags, Mode::empty(), within)?);
+    let file = File::from(openat2(
+        root,
+        path.trim_start_matches('/'),
+        flags,
+        Mode::empty(),
+        within,
+    )?);
     if !file.metadata()?.is_file() {
         return Err(io::ErrorKind::InvalidInput.into());
     }
@@ -230,11 +305,15 @@ fn mapped_file(folder: &Path, path: &str) -> io::Result<Vec<u8>> {
 fn symbol(folder: &Path, start: u64, path: &str) -> Option<u64> {
     let file = mapped_file(folder, path).ok()?;
     let file = object::File::parse(file.as_slice()).ok()?;
-    let found = file
-        .dynamic_symbols()
-        .find(|symbol| symbol.is_definition() && matches!(symbol.name(), Ok("environ" | "__environ")))?;
+    let found = file.dynamic_symbols().find(|symbol| {
+        symbol.is_definition() && matches!(symbol.name(), Ok("environ" | "__environ"))
+    })?;
     // A program that is not position-independent has absolute addresses.
-    let base = if file.kind() == object::ObjectKind::Executable { 0 } else { start };
+    let base = if file.kind() == object::ObjectKind::Executable {
+        0
+    } else {
+        start
+    };
     base.checked_add(found.address())
 }
 
@@ -253,8 +332,18 @@ mod tests {
         std::os::unix::fs::symlink("/dev/null", root.join("lib/link")).unwrap();
         std::os::unix::fs::symlink("lib", root.join("through")).unwrap();
         rustix::fs::mkfifoat(CWD, root.join("lib/pipe"), Mode::RWXU).unwrap();
-        assert_eq!(mapped_file(folder.path(), "/lib/libc.so.6").unwrap(), b"ELF");
-        for path in ["/lib/link", "/through/libc.so.6", "/lib/pipe", "/lib", "/../../../../dev/null", "/none"] {
+        assert_eq!(
+            mapped_file(folder.path(), "/lib/libc.so.6").unwrap(),
+            b"ELF"
+        );
+        for path in [
+            "/lib/link",
+            "/through/libc.so.6",
+            "/lib/pipe",
+            "/lib",
+            "/../../../../dev/null",
+            "/none",
+        ] {
             assert!(mapped_file(folder.path(), path).is_err(), "{path}");
         }
     }
@@ -266,7 +355,9 @@ mod tests {
         fs::create_dir_all(&pipes).unwrap();
         fs::write(pipes.join("control"), "").unwrap();
         if rustix::process::geteuid().is_root() {
-            [&pipes, &pipes.join("control")].into_iter().for_each(|path| lchown(path, Some(1), None).unwrap());
+            [&pipes, &pipes.join("control")]
+                .into_iter()
+                .for_each(|path| lchown(path, Some(1), None).unwrap());
         }
         let user = fs::metadata(&pipes).unwrap().uid();
         let found = |uid| mps_folder(folder.path(), Some(&BTreeMap::new()), uid);
@@ -278,7 +369,10 @@ mod tests {
     #[test]
     fn of_a_process_that_is_gone_nothing_is_known() {
         let seen = examine(u32::MAX);
-        assert_eq!((seen.started_with, seen.now, seen.libraries, seen.open_files), (None, None, None, None));
+        assert_eq!(
+            (seen.started_with, seen.now, seen.libraries, seen.open_files),
+            (None, None, None, None)
+        );
         assert_eq!((seen.uid, seen.threads), (None, None));
     }
 }

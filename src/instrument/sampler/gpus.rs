@@ -4,7 +4,9 @@ use cuda_pitfalls_calls::{CallLibrary, status};
 use nvml_wrapper::enums::device::UsedGpuMemory;
 use nvml_wrapper::error::NvmlError;
 use nvml_wrapper::{Device, Nvml};
-use nvml_wrapper_sys::bindings::{nvmlMemory_t, nvmlReturn_enum_NVML_ERROR_FUNCTION_NOT_FOUND, nvmlReturn_t};
+use nvml_wrapper_sys::bindings::{
+    nvmlMemory_t, nvmlReturn_enum_NVML_ERROR_FUNCTION_NOT_FOUND, nvmlReturn_t,
+};
 
 use cuda_pitfalls_core::clock;
 use cuda_pitfalls_core::sample::{Process, Reading, SamplerEvent, Snapshot};
@@ -12,12 +14,17 @@ use cuda_pitfalls_core::sample::{Process, Reading, SamplerEvent, Snapshot};
 /// Why NVML cannot be used: the reason, and NVML's message.
 pub(super) fn unavailable(error: &NvmlError) -> SamplerEvent {
     let reason = match error {
-        NvmlError::LibloadingError(_) | NvmlError::FailedToLoadSymbol(_) | NvmlError::LibraryNotFound => "no_nvml",
+        NvmlError::LibloadingError(_)
+        | NvmlError::FailedToLoadSymbol(_)
+        | NvmlError::LibraryNotFound => "no_nvml",
         NvmlError::DriverNotLoaded | NvmlError::LibRmVersionMismatch => "no_driver",
         NvmlError::NotFound => "no_gpu",
         _ => "nvml_error",
     };
-    SamplerEvent::Unavailable { reason: reason.to_string(), detail: error.to_string() }
+    SamplerEvent::Unavailable {
+        reason: reason.to_string(),
+        detail: error.to_string(),
+    }
 }
 
 pub(super) struct GpuHandles<'nvml> {
@@ -34,7 +41,9 @@ impl<'nvml> GpuHandles<'nvml> {
                 detail: "NVML counts 0 GPUs".to_string(),
             });
         }
-        let devices: Result<Vec<_>, _> = (0..count).map(|index| nvml.device_by_index(index)).collect();
+        let devices: Result<Vec<_>, _> = (0..count)
+            .map(|index| nvml.device_by_index(index))
+            .collect();
         let devices = devices.map_err(|error| unavailable(&error))?;
         Ok(GpuHandles { nvml, devices })
     }
@@ -49,13 +58,25 @@ impl<'nvml> GpuHandles<'nvml> {
 
     /// NVML v2 `used` of one GPU. This is the fastest reading.
     pub(super) fn used_bytes(&self, gpu: usize) -> Option<u64> {
-        self.devices.get(gpu)?.memory_info().ok().map(|memory| memory.used)
+        self.devices
+            .get(gpu)?
+            .memory_info()
+            .ok()
+            .map(|memory| memory.used)
     }
 
     pub(super) fn snapshot(&self) -> Snapshot {
         let t_ns = clock::now_ns();
-        let gpus = self.devices.iter().map(|device| self.read(device)).collect();
-        Snapshot { t_ns, elapsed_ns: clock::now_ns() - t_ns, gpus }
+        let gpus = self
+            .devices
+            .iter()
+            .map(|device| self.read(device))
+            .collect();
+        Snapshot {
+            t_ns,
+            elapsed_ns: clock::now_ns() - t_ns,
+            gpus,
+        }
     }
 
     pub(super) fn read(&self, device: &Device) -> Reading {
@@ -65,23 +86,39 @@ impl<'nvml> GpuHandles<'nvml> {
                 reading.used_bytes = Some(memory.used);
                 reading.reserved_bytes = Some(memory.reserved);
             }
-            Err(error) => reading.errors.push(format!("nvmlDeviceGetMemoryInfo_v2: {}", name(error))),
+            Err(error) => reading
+                .errors
+                .push(format!("nvmlDeviceGetMemoryInfo_v2: {}", name(error))),
         }
         match self.memory_v1(device) {
             Ok(used) => reading.v1_used_bytes = Some(used),
-            Err(code) => reading.errors.push(format!("nvmlDeviceGetMemoryInfo: {}", name_of(code))),
+            Err(code) => reading
+                .errors
+                .push(format!("nvmlDeviceGetMemoryInfo: {}", name_of(code))),
         }
         match processes(device) {
             Ok(processes) => reading.processes = Some(processes),
-            Err(error) => reading.errors.push(format!("nvmlDeviceGetComputeRunningProcesses: {}", name(error))),
+            Err(error) => reading.errors.push(format!(
+                "nvmlDeviceGetComputeRunningProcesses: {}",
+                name(error)
+            )),
         }
         reading
     }
 
     /// NVML v1 `used`, which includes the driver's reserve; the wrapper has only v2.
     fn memory_v1(&self, device: &Device) -> Result<u64, nvmlReturn_t> {
-        let function = self.nvml.lib().nvmlDeviceGetMemoryInfo.as_ref().map_err(|_| FUNCTION_NOT_FOUND)?;
-        let mut memory = nvmlMemory_t { total: 0, free: 0, used: 0 };
+        let function = self
+            .nvml
+            .lib()
+            .nvmlDeviceGetMemoryInfo
+            .as_ref()
+            .map_err(|_| FUNCTION_NOT_FOUND)?;
+        let mut memory = nvmlMemory_t {
+            total: 0,
+            free: 0,
+            used: 0,
+        };
         // SAFETY: the handle lives as long as the session, and the struct is that of v1.
         match unsafe { function(device.handle(), &raw mut memory) } {
             0 => Ok(memory.used),
@@ -102,7 +139,8 @@ fn name(error: NvmlError) -> String {
 }
 
 fn name_of(code: nvmlReturn_t) -> String {
-    status::name(CallLibrary::Nvml, i64::from(code)).map_or_else(|| format!("code {code}"), str::to_string)
+    status::name(CallLibrary::Nvml, i64::from(code))
+        .map_or_else(|| format!("code {code}"), str::to_string)
 }
 
 /// Compute processes, sorted by PID. If the list grew between NVML's two calls, it is read again.
@@ -138,7 +176,10 @@ mod tests {
             (NvmlError::GpuLost, "NVML_ERROR_GPU_IS_LOST"),
             (NvmlError::ResetRequired, "NVML_ERROR_RESET_REQUIRED"),
             (NvmlError::NotSupported, "NVML_ERROR_NOT_SUPPORTED"),
-            (NvmlError::FailedToLoadSymbol("no symbol".to_string()), "NVML_ERROR_FUNCTION_NOT_FOUND"),
+            (
+                NvmlError::FailedToLoadSymbol("no symbol".to_string()),
+                "NVML_ERROR_FUNCTION_NOT_FOUND",
+            ),
             (NvmlError::UnexpectedVariant(28), "NVML_ERROR_GPU_NOT_FOUND"),
             (NvmlError::UnexpectedVariant(4242), "code 4242"),
         ] {

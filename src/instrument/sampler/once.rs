@@ -23,17 +23,25 @@ pub(crate) fn start_once(speaker: &Speaker, watch_ms: u64) {
         opened = Some(Nvml::builder().lib_path(NVML.as_ref()).init()?);
         Ok(())
     });
-    let Some(nvml) = opened.filter(|_| is_open) else { return };
+    let Some(nvml) = opened.filter(|_| is_open) else {
+        return;
+    };
     let mut count = 0;
-    if !made(speaker, "nvmlDeviceGetCount_v2", || nvml.device_count().map(|found| count = found)) {
+    if !made(speaker, "nvmlDeviceGetCount_v2", || {
+        nvml.device_count().map(|found| count = found)
+    }) {
         return;
     }
     let (mut devices, mut is_whole) = (Vec::new(), true);
     for index in 0..count {
-        let is_there = made(speaker, &format!("nvmlDeviceGetHandleByIndex_v2 {index}"), || {
-            devices.push(nvml.device_by_index(index)?);
-            Ok(())
-        });
+        let is_there = made(
+            speaker,
+            &format!("nvmlDeviceGetHandleByIndex_v2 {index}"),
+            || {
+                devices.push(nvml.device_by_index(index)?);
+                Ok(())
+            },
+        );
         is_whole &= is_there;
     }
     for device in &devices {
@@ -44,13 +52,19 @@ pub(crate) fn start_once(speaker: &Speaker, watch_ms: u64) {
     if !is_whole {
         return;
     }
-    let Ok(gpus) = GpuHandles::open(&nvml) else { return };
+    let Ok(gpus) = GpuHandles::open(&nvml) else {
+        return;
+    };
     std::thread::sleep(Duration::from_millis(watch_ms));
     for device in gpus.devices() {
         let state = GpuState {
             gpu: inventory::gpu(device),
             reading: gpus.read(device),
-            busy_percent: if watch_ms > 0 { busy(device, watch_ms) } else { None },
+            busy_percent: if watch_ms > 0 {
+                busy(device, watch_ms)
+            } else {
+                None
+            },
         };
         speaker.say(&ExaminerMessage::Gpu(Box::new(state)));
     }
@@ -76,7 +90,10 @@ fn made(speaker: &Speaker, call: &str, make: impl FnOnce() -> Result<(), NvmlErr
 /// How busy each process kept the GPU's multiprocessors in the last while, at most, in percent; `None` if NVML does not
 /// say. NVML has an error for a GPU on which no process worked.
 fn busy(device: &Device, watch_ms: u64) -> Option<BTreeMap<u32, u32>> {
-    let now_us = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).ok()?.as_micros() as u64;
+    let now_us = std::time::SystemTime::now()
+        .duration_since(std::time::UNIX_EPOCH)
+        .ok()?
+        .as_micros() as u64;
     let samples = match device.process_utilization_stats(now_us.saturating_sub(watch_ms * 1000)) {
         Ok(samples) => samples,
         Err(NvmlError::NotFound) => Vec::new(),

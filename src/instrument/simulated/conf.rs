@@ -9,7 +9,15 @@ use super::description::Description;
 /// The text of `machine.conf`, from a description that was checked.
 pub(super) fn text(machine: &str, node: &Description) -> Result<String, String> {
     let mut lines = fields(json!(node));
-    lines.insert("machine".to_owned(), json!(Path::new(machine).file_stem().unwrap_or_default().to_string_lossy()));
+    lines.insert(
+        "machine".to_owned(),
+        json!(
+            Path::new(machine)
+                .file_stem()
+                .unwrap_or_default()
+                .to_string_lossy()
+        ),
+    );
     lines.insert("gpus".to_owned(), json!(node.gpu.len()));
     for (index, gpu) in node.gpu.iter().enumerate() {
         let model = node.model(index, gpu)?;
@@ -21,9 +29,13 @@ pub(super) fn text(machine: &str, node: &Description) -> Result<String, String> 
         let all = fields(json!(model)).into_iter().chain(fields(own));
         lines.extend(all.map(|(key, value)| (format!("gpu.{index}.{key}"), value)));
     }
-    let mut conf = String::from("# Written by cuda-pitfalls for the simulated machine beside it.\nformat = 1\n");
+    let mut conf = String::from(
+        "# Written by cuda-pitfalls for the simulated machine beside it.\nformat = 1\n",
+    );
     for (key, value) in lines {
-        let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        let value = value
+            .as_str()
+            .map_or_else(|| value.to_string(), str::to_owned);
         if value.is_empty() || value.contains(char::is_control) {
             return Err(format!("`{key}` must be one line of text, and not empty"));
         }

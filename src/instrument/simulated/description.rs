@@ -112,14 +112,23 @@ fn default_stack() -> u64 {
 
 impl Description {
     pub(super) fn possible(&self) -> Result<(), String> {
-        if !self.driver_version.starts_with(|c: char| c.is_ascii_digit()) {
-            return Err(format!("`{}` is not a driver version such as 580.159.04", self.driver_version));
-        }
-        for (key, version) in
-            [("cuda_driver_version", self.cuda_driver_version), ("cuda_runtime_version", self.cuda_runtime_version)]
+        if !self
+            .driver_version
+            .starts_with(|c: char| c.is_ascii_digit())
         {
+            return Err(format!(
+                "`{}` is not a driver version such as 580.159.04",
+                self.driver_version
+            ));
+        }
+        for (key, version) in [
+            ("cuda_driver_version", self.cuda_driver_version),
+            ("cuda_runtime_version", self.cuda_runtime_version),
+        ] {
             if !(1000..1_000_000).contains(&version) {
-                return Err(format!("`{key}` is {version}; versions are written like 13000 for 13.0"));
+                return Err(format!(
+                    "`{key}` is {version}; versions are written like 13000 for 13.0"
+                ));
             }
         }
         for (key, bytes) in [
@@ -127,14 +136,21 @@ impl Description {
             ("pool_granularity_bytes", self.pool_granularity_bytes),
         ] {
             if bytes < SMALLEST_UNIT_BYTES || !bytes.is_power_of_two() {
-                return Err(format!("`{key}` is {bytes}; it must be a power of two, {SMALLEST_UNIT_BYTES} or more"));
+                return Err(format!(
+                    "`{key}` is {bytes}; it must be a power of two, {SMALLEST_UNIT_BYTES} or more"
+                ));
             }
         }
         if self.gpu.len() > MAX_GPUS {
-            return Err(format!("it has {} GPUs, and {MAX_GPUS} is the most", self.gpu.len()));
+            return Err(format!(
+                "it has {} GPUs, and {MAX_GPUS} is the most",
+                self.gpu.len()
+            ));
         }
         for (name, model) in &self.models {
-            model.possible().map_err(|why| format!("the model `{name}`: {why}"))?;
+            model
+                .possible()
+                .map_err(|why| format!("the model `{name}`: {why}"))?;
         }
         for (index, gpu) in self.gpu.iter().enumerate() {
             self.has_place(index, gpu)?;
@@ -144,7 +160,12 @@ impl Description {
 
     pub(super) fn model(&self, index: usize, gpu: &DescribedGpu) -> Result<&Model, String> {
         let described = self.models.get(&gpu.model);
-        described.ok_or_else(|| format!("GPU {index} is of the model `{}`, which is not described", gpu.model))
+        described.ok_or_else(|| {
+            format!(
+                "GPU {index} is of the model `{}`, which is not described",
+                gpu.model
+            )
+        })
     }
 
     fn has_place(&self, index: usize, gpu: &DescribedGpu) -> Result<(), String> {
@@ -157,8 +178,14 @@ impl Description {
             return Err(format!("two GPUs have the uuid `{}`", gpu.uuid));
         }
         // Both forms have a fixed width and the same case, so the order of the texts is the order of the addresses.
-        if before.last().is_some_and(|other| other.pci_bus_id >= gpu.pci_bus_id) {
-            return Err(format!("GPU {index} (`{}`) is not in PCI order", gpu.pci_bus_id));
+        if before
+            .last()
+            .is_some_and(|other| other.pci_bus_id >= gpu.pci_bus_id)
+        {
+            return Err(format!(
+                "GPU {index} (`{}`) is not in PCI order",
+                gpu.pci_bus_id
+            ));
         }
         Ok(())
     }
@@ -170,10 +197,14 @@ impl Model {
         if self.name.len() >= NAME_ROOM {
             return Err(format!("its name is longer than {} bytes", NAME_ROOM - 1));
         }
-        let usable = self.total_bytes.checked_sub(self.reserved_bytes).filter(|bytes| *bytes > 0);
+        let usable = self
+            .total_bytes
+            .checked_sub(self.reserved_bytes)
+            .filter(|bytes| *bytes > 0);
         let (reserved, total) = (self.reserved_bytes, self.total_bytes);
-        let usable =
-            usable.ok_or_else(|| format!("`reserved_bytes` ({reserved}) leaves nothing of `total_bytes` ({total})"))?;
+        let usable = usable.ok_or_else(|| {
+            format!("`reserved_bytes` ({reserved}) leaves nothing of `total_bytes` ({total})")
+        })?;
         for (key, bytes) in [
             ("init_bytes", self.init_bytes),
             ("context_bytes", self.context_bytes),
@@ -183,14 +214,19 @@ impl Model {
             ("heap_launch_bytes", self.heap_launch_bytes),
         ] {
             if bytes > usable {
-                return Err(format!("`{key}` ({bytes}) is more than the memory that programs get ({usable})"));
+                return Err(format!(
+                    "`{key}` ({bytes}) is more than the memory that programs get ({usable})"
+                ));
             }
         }
         if self.context_bytes == 0 {
             return Err("`context_bytes` is 0; every context takes memory".to_owned());
         }
         if self.listed() > self.context_bytes {
-            return Err(format!("`context_listed_bytes` is more than `context_bytes` ({})", self.context_bytes));
+            return Err(format!(
+                "`context_listed_bytes` is more than `context_bytes` ({})",
+                self.context_bytes
+            ));
         }
         for (key, count) in [
             ("sm_count", self.sm_count),
@@ -213,7 +249,9 @@ impl Model {
     /// The compute capability as major and minor version.
     pub(super) fn capability(&self) -> Result<(u16, u16), String> {
         let text = &self.compute_capability;
-        let parts = text.split_once('.').and_then(|(major, minor)| Some((major.parse().ok()?, minor.parse().ok()?)));
+        let parts = text
+            .split_once('.')
+            .and_then(|(major, minor)| Some((major.parse().ok()?, minor.parse().ok()?)));
         parts.ok_or_else(|| format!("`{text}` is not a compute capability such as 9.0"))
     }
 }
@@ -222,17 +260,34 @@ impl Model {
 fn is_uuid(text: &str) -> Result<(), String> {
     let digits = text.strip_prefix("GPU-").unwrap_or_default();
     let lengths: Vec<_> = digits.split('-').map(str::len).collect();
-    if lengths == [8, 4, 4, 4, 12] && digits.chars().all(|c| matches!(c, '0'..='9' | 'a'..='f' | '-')) {
+    if lengths == [8, 4, 4, 4, 12]
+        && digits
+            .chars()
+            .all(|c| matches!(c, '0'..='9' | 'a'..='f' | '-'))
+    {
         return Ok(());
     }
-    Err(format!("`{text}` is not a UUID of the form GPU-xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx with lower-case digits"))
+    Err(format!(
+        "`{text}` is not a UUID of the form GPU-xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx with lower-case digits"
+    ))
 }
 
 /// Checks that a text is a PCI address as NVML prints it.
 fn is_pci_bus_id(text: &str) -> Result<(), String> {
-    let shape: String = text.chars().map(|c| if matches!(c, '0'..='9' | 'A'..='F') { 'X' } else { c }).collect();
+    let shape: String = text
+        .chars()
+        .map(|c| {
+            if matches!(c, '0'..='9' | 'A'..='F') {
+                'X'
+            } else {
+                c
+            }
+        })
+        .collect();
     if shape == "XXXXXXXX:XX:XX.X" && text.ends_with(".0") {
         return Ok(());
     }
-    Err(format!("`{text}` is not a PCI address of the form 00000000:1B:00.0 with upper-case digits"))
+    Err(format!(
+        "`{text}` is not a PCI address of the form 00000000:1B:00.0 with upper-case digits"
+    ))
 }

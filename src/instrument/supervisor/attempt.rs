@@ -34,7 +34,10 @@ struct Deadlines {
 impl Deadlines {
     fn from_now(Experiment { timeouts, .. }: &Experiment) -> Deadlines {
         let last_ns = clock::running_ns() + timeouts.attempt_ms * 1_000_000;
-        Deadlines { step_ns: timeouts.step_ms * 1_000_000, last_ns }
+        Deadlines {
+            step_ns: timeouts.step_ms * 1_000_000,
+            last_ns,
+        }
     }
 
     fn of_next(&self) -> u64 {
@@ -50,7 +53,10 @@ struct Beforehand {
 
 impl Beforehand {
     fn now() -> Beforehand {
-        Beforehand { children: end::children_of("self"), oom_kills: end::oom_kills() }
+        Beforehand {
+            children: end::children_of("self"),
+            oom_kills: end::oom_kills(),
+        }
     }
 }
 
@@ -62,11 +68,22 @@ impl Supervisor {
     /// What is missing, or why the check failed.
     pub fn look_for_needs(&mut self, experiments: &[Experiment]) -> Result<(), SupervisorError> {
         // The needs of Python lines were checked before: no symbols are looked up for them.
-        let experiments: Vec<&Experiment> =
-            experiments.iter().filter(|experiment| experiment.program == Program::Worker).collect();
-        let Some(first) = experiments.first().copied() else { return Ok(()) };
-        let steps = experiments.iter().flat_map(|experiment| experiment.steps.iter().cloned()).collect();
-        let all = Experiment { steps, probes: experiments.iter().any(|experiment| experiment.probes), ..first.clone() };
+        let experiments: Vec<&Experiment> = experiments
+            .iter()
+            .filter(|experiment| experiment.program == Program::Worker)
+            .collect();
+        let Some(first) = experiments.first().copied() else {
+            return Ok(());
+        };
+        let steps = experiments
+            .iter()
+            .flat_map(|experiment| experiment.steps.iter().cloned())
+            .collect();
+        let all = Experiment {
+            steps,
+            probes: experiments.iter().any(|experiment| experiment.probes),
+            ..first.clone()
+        };
         let mut recording = Recording::default();
         let (before, deadlines) = (Beforehand::now(), Deadlines::from_now(&all));
         let (mut talk, ready) = self.launch(&all)?;
@@ -79,7 +96,11 @@ impl Supervisor {
             return Err(SupervisorError::Unkillable(recording.pid));
         }
         // Other failures will occur in the attempts too, and are recorded there.
-        if missing.is_empty() { Ok(()) } else { Err(SupervisorError::Missing(missing)) }
+        if missing.is_empty() {
+            Ok(())
+        } else {
+            Err(SupervisorError::Missing(missing))
+        }
     }
 
     /// Makes one attempt of an experiment. Failures while the worker runs are recorded as facts about the attempt.
@@ -90,7 +111,11 @@ impl Supervisor {
         let mut recording = Recording::default();
         self.read(&mut recording, None, false);
         if self.sampler.polling().is_err() {
-            incident(&mut recording, Reason::SamplerLost, "it could not be started before the worker");
+            incident(
+                &mut recording,
+                Reason::SamplerLost,
+                "it could not be started before the worker",
+            );
         }
         let before = Beforehand::now();
         recording.started_ns = clock::now_ns();
@@ -113,7 +138,11 @@ impl Supervisor {
             Err(error) => incident(&mut recording, Reason::SamplerLost, error.to_string()),
         }
         libraries::take(&mut recording, experiment, self.provenance);
-        if missing.is_empty() { Ok(recording) } else { Err(SupervisorError::Missing(missing)) }
+        if missing.is_empty() {
+            Ok(recording)
+        } else {
+            Err(SupervisorError::Missing(missing))
+        }
     }
 
     /// Makes the steps in order, and reads every GPU after each of them.
@@ -147,12 +176,20 @@ impl Supervisor {
             }
             talk.say(
                 &process,
-                &Command::Run { step: index, call: step.clone(), bytes: talk.bytes_for(&experiment.steps, step) },
+                &Command::Run {
+                    step: index,
+                    call: step.clone(),
+                    bytes: talk.bytes_for(&experiment.steps, step),
+                },
             );
-            let want = Awaited::Step { step: index, probe: experiment.probes };
+            let want = Awaited::Step {
+                step: index,
+                probe: experiment.probes,
+            };
             let mut waited = talk.wait(&process, want, deadlines.of_next(), &mut self.interrupt);
             if let (Waited::Done, Some(fresh)) = (&waited, fresh_process(step)) {
-                waited = talk.prepare_fresh(experiment, fresh, deadlines.of_next(), &mut self.interrupt);
+                waited =
+                    talk.prepare_fresh(experiment, fresh, deadlines.of_next(), &mut self.interrupt);
             }
             if matches!(waited, Waited::Done | Waited::Gone | Waited::Deadline) {
                 self.read(recording, Some(index), false);
@@ -160,7 +197,12 @@ impl Supervisor {
             if waited == Waited::Done {
                 continue;
             }
-            self.note(recording, talk, waited, Some(index).filter(|_| step.call != "_exit"));
+            self.note(
+                recording,
+                talk,
+                waited,
+                Some(index).filter(|_| step.call != "_exit"),
+            );
             // The first process's channel may close shortly before its end is noticed.
             let over = process.is_empty() || talk.ended;
             if over || !recording.incidents.is_empty() || !recording.exit.sent.is_empty() {
@@ -170,7 +212,12 @@ impl Supervisor {
     }
 
     /// Asks every process to leave, children first, and waits for the worker's end.
-    fn shut_down(&mut self, deadlines: &Deadlines, recording: &mut Recording, talk: &mut Conversation) {
+    fn shut_down(
+        &mut self,
+        deadlines: &Deadlines,
+        recording: &mut Recording,
+        talk: &mut Conversation,
+    ) {
         if talk.ended || !recording.exit.sent.is_empty() {
             return;
         }
@@ -183,7 +230,13 @@ impl Supervisor {
     }
 
     /// Records how waiting ended, and ends a worker that does not continue.
-    fn note(&mut self, recording: &mut Recording, talk: &mut Conversation, waited: Waited, step: Option<usize>) {
+    fn note(
+        &mut self,
+        recording: &mut Recording,
+        talk: &mut Conversation,
+        waited: Waited,
+        step: Option<usize>,
+    ) {
         match waited {
             Waited::Done => return,
             Waited::Gone => {
@@ -196,15 +249,25 @@ impl Supervisor {
             Waited::Deadline => {
                 recording.exit.deadline_at = step;
                 if step.is_none() {
-                    incident(recording, Reason::Hang, "the worker did not get ready, or did not leave, in time");
+                    incident(
+                        recording,
+                        Reason::Hang,
+                        "the worker did not get ready, or did not leave, in time",
+                    );
                 }
             }
-            Waited::Interrupted => incident(recording, Reason::Interrupted, "the run was interrupted"),
+            Waited::Interrupted => {
+                incident(recording, Reason::Interrupted, "the run was interrupted")
+            }
             Waited::ProtocolError(what) => incident(recording, Reason::Protocol, what),
             Waited::Failed(what) => incident(recording, Reason::System, what),
         }
         if !talk.ended {
-            let grace_ms = if self.interrupt.is_impatient() { SHORT_GRACE_MS } else { TERM_GRACE_MS };
+            let grace_ms = if self.interrupt.is_impatient() {
+                SHORT_GRACE_MS
+            } else {
+                TERM_GRACE_MS
+            };
             let (sent, gone) = end::kill(&mut talk.child, grace_ms);
             recording.exit.sent.extend(sent);
             recording.exit.unkillable = !gone;
@@ -215,10 +278,19 @@ impl Supervisor {
 
 /// Collects the exit status, all events and output, and the processes that were left behind.
 fn reap(talk: Conversation, before: &Beforehand, sampler: Option<i32>, recording: &mut Recording) {
-    let Conversation { child, channels, events, watch, .. } = talk;
+    let Conversation {
+        child,
+        channels,
+        events,
+        watch,
+        ..
+    } = talk;
     // Closing our ends tells forked children to exit.
     drop(channels);
-    let ours: Vec<i32> = sampler.into_iter().chain([child.pid.as_raw_nonzero().get()]).collect();
+    let ours: Vec<i32> = sampler
+        .into_iter()
+        .chain([child.pid.as_raw_nonzero().get()])
+        .collect();
     let (leaked, gone) = end::reap_orphans(&before.children, &ours);
     let exit = &mut recording.exit;
     exit.leaked_children = leaked;
@@ -233,9 +305,15 @@ fn reap(talk: Conversation, before: &Beforehand, sampler: Option<i32>, recording
             None => exit.unkillable = true,
         }
     }
-    exit.said_bye = events.iter().any(|event| event.process.is_none() && matches!(event.event, Event::Bye { .. }));
+    exit.said_bye = events
+        .iter()
+        .any(|event| event.process.is_none() && matches!(event.event, Event::Bye { .. }));
     let killed = exit.signal.as_deref() == Some("SIGKILL") && exit.sent.is_empty();
-    exit.oom_killed = killed && before.oom_kills.zip(end::oom_kills()).is_some_and(|(before, now)| now > before);
+    exit.oom_killed = killed
+        && before
+            .oom_kills
+            .zip(end::oom_kills())
+            .is_some_and(|(before, now)| now > before);
     let in_calls = events.iter().map(|event| match event.event {
         Event::End { elapsed_ns, .. } => elapsed_ns,
         _ => 0,
@@ -248,6 +326,7 @@ fn reap(talk: Conversation, before: &Beforehand, sampler: Option<i32>, recording
     if let Some(fault) = fault {
         incident(recording, Reason::Unobservable, fault);
     }
-    (recording.stdout_bytes, recording.stdout_tail) = child.stdout.map(Tail::finish).unwrap_or_default();
+    (recording.stdout_bytes, recording.stdout_tail) =
+        child.stdout.map(Tail::finish).unwrap_or_default();
     (_, recording.stderr_tail) = child.stderr.map(Tail::finish).unwrap_or_default();
 }

@@ -57,24 +57,40 @@ pub(super) struct Conversation {
 impl Conversation {
     /// A conversation with a process that was just started.
     pub(super) fn new(child: Child, channels: BTreeMap<String, Channel>) -> Conversation {
-        Conversation { child, channels, events: Vec::new(), ended: false, watch: None, failed: None }
+        Conversation {
+            child,
+            channels,
+            events: Vec::new(),
+            ended: false,
+            watch: None,
+            failed: None,
+        }
     }
 
     /// Sends a command to a process. If the process is gone, waiting will notice. If sending fails although it is
     /// there, its channel is closed, which tells it to leave.
     pub(super) fn say(&mut self, process: &str, command: &Command) {
-        let Some(channel) = self.channels.get(process) else { return };
+        let Some(channel) = self.channels.get(process) else {
+            return;
+        };
         match channel.send(command) {
             Ok(()) => {}
             Err(ChannelError::Closed) => channel.hang_up(),
             Err(error) => {
-                self.failed.get_or_insert(format!("a message to a process could not be sent: {error}"));
+                self.failed
+                    .get_or_insert(format!("a message to a process could not be sent: {error}"));
             }
         }
     }
 
     /// Waits, and stores every event meanwhile. The deadline is by [`clock::running_ns`].
-    pub(super) fn wait(&mut self, process: &str, want: Awaited, deadline_ns: u64, interrupt: &mut Interrupt) -> Waited {
+    pub(super) fn wait(
+        &mut self,
+        process: &str,
+        want: Awaited,
+        deadline_ns: u64,
+        interrupt: &mut Interrupt,
+    ) -> Waited {
         let from = self.events.len();
         let mut is_late = false;
         loop {
@@ -105,7 +121,9 @@ impl Conversation {
 
     fn is_satisfied(&self, process: &str, want: Awaited, from: usize) -> bool {
         let said = self.events.iter().skip(from);
-        let mut own = said.filter(|event| event.process.as_deref().unwrap_or("") == process).map(|event| &event.event);
+        let mut own = said
+            .filter(|event| event.process.as_deref().unwrap_or("") == process)
+            .map(|event| &event.event);
         match want {
             Awaited::Ready => own.any(|event| matches!(event, Event::Ready { .. })),
             Awaited::Step { step, probe: true } => {
@@ -123,11 +141,19 @@ impl Conversation {
         for (name, channel) in &mut self.channels {
             loop {
                 match channel.take::<Event>() {
-                    Ok(Some(Event::Broken { message })) => return Err(SupervisorError::Protocol(message)),
-                    Ok(Some(Event::Filtered)) => match (self.watch.as_mut(), channel.take_descriptor()) {
-                        (Some(watch), Some(listener)) => watch.answer(listener)?,
-                        _ => return Err(SupervisorError::Protocol("a filter that no step asked for".to_string())),
-                    },
+                    Ok(Some(Event::Broken { message })) => {
+                        return Err(SupervisorError::Protocol(message));
+                    }
+                    Ok(Some(Event::Filtered)) => {
+                        match (self.watch.as_mut(), channel.take_descriptor()) {
+                            (Some(watch), Some(listener)) => watch.answer(listener)?,
+                            _ => {
+                                return Err(SupervisorError::Protocol(
+                                    "a filter that no step asked for".to_string(),
+                                ));
+                            }
+                        }
+                    }
                     Ok(Some(event)) => {
                         let process = (!name.is_empty()).then(|| name.clone());
                         self.events.push(ProcessEvent { process, event });
@@ -142,20 +168,38 @@ impl Conversation {
 
     /// Waits until anything happens. False if the user wants to stop.
     fn poll(&mut self, left_ns: u64, interrupt: &mut Interrupt) -> bool {
-        let open: Vec<String> =
-            self.channels.iter().filter(|(_, channel)| !channel.is_closed()).map(|(name, _)| name.clone()).collect();
+        let open: Vec<String> = self
+            .channels
+            .iter()
+            .filter(|(_, channel)| !channel.is_closed())
+            .map(|(name, _)| name.clone())
+            .collect();
         let ready = {
             let mut fds: Vec<BorrowedFd> = vec![self.child.pidfd.as_fd()];
-            fds.extend(open.iter().filter_map(|name| self.channels.get(name)).map(AsFd::as_fd));
-            fds.extend([&self.child.stdout, &self.child.stderr].into_iter().flatten().filter_map(|tail| tail.fd()));
+            fds.extend(
+                open.iter()
+                    .filter_map(|name| self.channels.get(name))
+                    .map(AsFd::as_fd),
+            );
+            fds.extend(
+                [&self.child.stdout, &self.child.stderr]
+                    .into_iter()
+                    .flatten()
+                    .filter_map(|tail| tail.fd()),
+            );
             fds.extend(interrupt.fds());
-            let mut fds: Vec<PollFd> = fds.into_iter().map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
+            let mut fds: Vec<PollFd> = fds
+                .into_iter()
+                .map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN))
+                .collect();
             if let Err(error) = poll(&mut fds, Some(&timespec(left_ns)))
                 && error != rustix::io::Errno::INTR
             {
                 self.failed.get_or_insert(format!("poll: {error}"));
             }
-            fds.iter().map(|fd| !fd.revents().is_empty()).collect::<Vec<bool>>()
+            fds.iter()
+                .map(|fd| !fd.revents().is_empty())
+                .collect::<Vec<bool>>()
         };
         for (place, name) in open.iter().enumerate() {
             if ready.get(place + 1).copied().unwrap_or(false)
@@ -168,12 +212,16 @@ impl Conversation {
                 }
             }
         }
-        for tail in [&mut self.child.stdout, &mut self.child.stderr].into_iter().flatten() {
+        for tail in [&mut self.child.stdout, &mut self.child.stderr]
+            .into_iter()
+            .flatten()
+        {
             tail.drain();
         }
         // The worker's end counts once its channel was read to the end.
         let read_out = self.channels.get("").is_none_or(Channel::is_closed);
-        self.ended = ready.first().copied().unwrap_or(false) && (read_out || !ready.get(1).copied().unwrap_or(false));
+        self.ended = ready.first().copied().unwrap_or(false)
+            && (read_out || !ready.get(1).copied().unwrap_or(false));
         !interrupt.check()
     }
 }

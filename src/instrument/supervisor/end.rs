@@ -8,7 +8,8 @@ use std::time::Duration;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::CWD;
 use rustix::process::{
-    Pid, Signal, WaitOptions, getpid, kill_process, kill_process_group, set_child_subreaper, waitpid,
+    Pid, Signal, WaitOptions, getpid, kill_process, kill_process_group, set_child_subreaper,
+    waitpid,
 };
 
 use super::error::SupervisorError;
@@ -31,8 +32,11 @@ pub(super) const SHORT_GRACE_MS: u64 = 100;
 /// # Errors
 /// The system refused.
 pub fn adopt_orphans() -> Result<(), SupervisorError> {
-    set_child_subreaper(Some(getpid()))
-        .map_err(|error| SupervisorError::Unwatched(format!("prctl(PR_SET_CHILD_SUBREAPER) is refused ({error})")))
+    set_child_subreaper(Some(getpid())).map_err(|error| {
+        SupervisorError::Unwatched(format!(
+            "prctl(PR_SET_CHILD_SUBREAPER) is refused ({error})"
+        ))
+    })
 }
 
 /// Waits for the end of a process, at most this many milliseconds. False if it still runs.
@@ -46,7 +50,10 @@ pub(super) fn has_ended(child: &mut Child, milliseconds: u64) -> bool {
             [&child.stdout, &child.stderr]
                 .into_iter()
                 .flatten()
-                .filter_map(|tail| tail.fd().map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN))),
+                .filter_map(|tail| {
+                    tail.fd()
+                        .map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN))
+                }),
         );
         let failed = poll(&mut fds, Some(&timespec(left.min(clock::SLICE_NS)))).is_err();
         let ended = fds.first().is_some_and(|fd| !fd.revents().is_empty());
@@ -79,7 +86,10 @@ pub(super) fn reap(child: &Child) -> Option<ExitStatus> {
 
 /// A number of nanoseconds as `poll` takes it.
 pub fn timespec(nanoseconds: u64) -> Timespec {
-    Timespec { tv_sec: (nanoseconds / 1_000_000_000) as i64, tv_nsec: (nanoseconds % 1_000_000_000) as _ }
+    Timespec {
+        tv_sec: (nanoseconds / 1_000_000_000) as i64,
+        tv_nsec: (nanoseconds % 1_000_000_000) as _,
+    }
 }
 
 /// Ends a process: SIGTERM, a grace period in milliseconds, SIGKILL for its whole group, and a bounded wait. Returns
@@ -105,23 +115,41 @@ pub(super) fn finish(child: &mut Child, milliseconds: u64) -> bool {
 /// The PIDs of the children of a process; of this one, which is `self` to the kernel.
 pub fn children_of(pid: impl Display) -> BTreeSet<i32> {
     let tasks = format!("/proc/{pid}/task");
-    let names = folder::open(CWD, &tasks).and_then(|tasks| folder::names(&tasks)).unwrap_or_default();
-    let listed =
-        names.iter().map(|task| std::fs::read_to_string(format!("{tasks}/{}/children", task.to_string_lossy())));
+    let names = folder::open(CWD, &tasks)
+        .and_then(|tasks| folder::names(&tasks))
+        .unwrap_or_default();
+    let listed = names.iter().map(|task| {
+        std::fs::read_to_string(format!("{tasks}/{}/children", task.to_string_lossy()))
+    });
     let listed: Vec<String> = listed.filter_map(Result::ok).collect();
-    listed.iter().flat_map(|listed| listed.split_whitespace()).filter_map(|pid| pid.parse().ok()).collect()
+    listed
+        .iter()
+        .flat_map(|listed| listed.split_whitespace())
+        .filter_map(|pid| pid.parse().ok())
+        .collect()
 }
 
 /// The fields of the kernel's `stat` of a process from the third on: the second may hold anything (proc_pid_stat(5)).
 pub fn stat(pid: impl Display) -> Option<Vec<String>> {
     let text = std::fs::read(format!("/proc/{pid}/stat")).ok()?;
     let text = String::from_utf8_lossy(&text);
-    Some(text.trim_end().rsplit_once(") ")?.1.split(' ').map(str::to_owned).collect())
+    Some(
+        text.trim_end()
+            .rsplit_once(") ")?
+            .1
+            .split(' ')
+            .map(str::to_owned)
+            .collect(),
+    )
 }
 
 /// Whether a process runs. One that has ended and was not waited for yet does not.
 pub fn is_alive(pid: u32) -> bool {
-    stat(pid).is_some_and(|fields| fields.first().is_some_and(|state| !["Z", "X"].contains(&state.as_str())))
+    stat(pid).is_some_and(|fields| {
+        fields
+            .first()
+            .is_some_and(|state| !["Z", "X"].contains(&state.as_str()))
+    })
 }
 
 /// Waits for processes that we adopted from a worker, and kills the remaining ones. `before` are the children from
@@ -168,5 +196,10 @@ pub(super) fn oom_kills() -> Option<u64> {
     let own = std::fs::read_to_string("/proc/self/cgroup").ok()?;
     let path = own.lines().find_map(|line| line.strip_prefix("0::"))?;
     let events = std::fs::read_to_string(format!("/sys/fs/cgroup{path}/memory.events")).ok()?;
-    events.lines().find_map(|line| line.strip_prefix("oom_kill "))?.trim().parse().ok()
+    events
+        .lines()
+        .find_map(|line| line.strip_prefix("oom_kill "))?
+        .trim()
+        .parse()
+        .ok()
 }

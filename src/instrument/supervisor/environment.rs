@@ -27,7 +27,10 @@ pub(super) fn environment(
     let mut environment = BTreeMap::from([
         (OsString::from("HOME"), home.as_os_str().to_os_string()),
         (OsString::from("TMPDIR"), home.as_os_str().to_os_string()),
-        (OsString::from("PATH"), OsString::from("/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin")),
+        (
+            OsString::from("PATH"),
+            OsString::from("/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"),
+        ),
         (OsString::from("LANG"), OsString::from("C.UTF-8")),
         (OsString::from("TZ"), OsString::from("UTC")),
     ]);

@@ -57,9 +57,23 @@ impl Errand<'_> {
     /// # Errors
     /// The process could not be started.
     pub fn run(self, is_stopped: impl Fn() -> bool) -> Result<ErrandEnd, SupervisorError> {
-        let Errand { program, role, arguments, environment, folder, limit, grace, stdout } = self;
+        let Errand {
+            program,
+            role,
+            arguments,
+            environment,
+            folder,
+            limit,
+            grace,
+            stdout,
+        } = self;
         let own = Spawn::new(program, role, arguments, environment);
-        let spawn = Spawn { folder: Some(folder), capture: true, stdout, ..own };
+        let spawn = Spawn {
+            folder: Some(folder),
+            capture: true,
+            stdout,
+            ..own
+        };
         let mut child = spawn::start(spawn)?;
         let deadline_ns = clock::running_ns().saturating_add(limit.as_nanos() as u64);
         while !end::has_ended(&mut child, TICK_MS) {
@@ -69,12 +83,18 @@ impl Errand<'_> {
             }
         }
         let Some(status) = end::reap(&child) else {
-            return Ok(ErrandEnd::Unkillable(child.pid.as_raw_nonzero().get().unsigned_abs()));
+            return Ok(ErrandEnd::Unkillable(
+                child.pid.as_raw_nonzero().get().unsigned_abs(),
+            ));
         };
         if is_stopped() {
             return Ok(ErrandEnd::Stopped);
         }
-        let stderr = child.stderr.take().map(|tail| tail.finish().1).unwrap_or_default();
+        let stderr = child
+            .stderr
+            .take()
+            .map(|tail| tail.finish().1)
+            .unwrap_or_default();
         Ok(ErrandEnd::Exited { status, stderr })
     }
 }

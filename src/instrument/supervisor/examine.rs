@@ -43,11 +43,16 @@ pub fn examine(
     let (mut channel, theirs) = Channel::pair().map_err(SupervisorError::system)?;
     let arguments = vec![spawn::descriptor(&theirs)];
     let own = Spawn::new(program, role::EXAMINER, arguments, environment);
-    let mut child = spawn::start(Spawn { inherit: vec![theirs], ..own })?;
+    let mut child = spawn::start(Spawn {
+        inherit: vec![theirs],
+        ..own
+    })?;
     let mut examined = Examined::default();
     let mut at = None;
     if let Err(error) = channel.send(want) {
-        return Err(SupervisorError::Protocol(format!("the examiner did not take its task: {error}")));
+        return Err(SupervisorError::Protocol(format!(
+            "the examiner did not take its task: {error}"
+        )));
     }
     let end = loop {
         match receive::receive_within(&mut channel, deadline_ms) {
@@ -68,7 +73,14 @@ pub fn examine(
     };
     let is_late = end.as_ref().is_some_and(receive::is_timeout);
     // A process that crashes may write its memory to disk first.
-    let is_gone = end::has_ended(&mut child, if end.is_some() && !is_late { CRASH_MS } else { 0 });
+    let is_gone = end::has_ended(
+        &mut child,
+        if end.is_some() && !is_late {
+            CRASH_MS
+        } else {
+            0
+        },
+    );
     if end.is_some() {
         let by = match end {
             Some(ChannelError::Closed) if is_gone => by_status(&child),
@@ -89,7 +101,9 @@ pub fn examine(
 /// How a process ended that has ended: by a signal, or with a code.
 fn by_status(child: &spawn::Child) -> String {
     use std::os::unix::process::ExitStatusExt;
-    let Some(status) = end::reap(child) else { return "unknown".to_string() };
+    let Some(status) = end::reap(child) else {
+        return "unknown".to_string();
+    };
     match (status.signal(), status.code()) {
         (Some(signal), _) => signal_name(signal),
         (None, Some(code)) => format!("exit {code}"),

@@ -34,7 +34,11 @@ pub struct PythonWorker {
 }
 
 impl PythonWorker {
-    pub(super) fn environment(&self, home: &Path, extra: &BTreeMap<String, String>) -> BTreeMap<OsString, OsString> {
+    pub(super) fn environment(
+        &self,
+        home: &Path,
+        extra: &BTreeMap<String, String>,
+    ) -> BTreeMap<OsString, OsString> {
         let mut all = environment(self.links.as_deref(), home, extra);
         if let Some(folder) = self.forwarding.as_deref().and_then(Path::parent) {
             let search = all.entry(OsString::from("LD_LIBRARY_PATH")).or_default();
@@ -44,16 +48,25 @@ impl PythonWorker {
                 search.push(behind);
             }
         }
-        all.extend(self.packages.iter().map(|(name, value)| (OsString::from(name), value.clone())));
+        all.extend(
+            self.packages
+                .iter()
+                .map(|(name, value)| (OsString::from(name), value.clone())),
+        );
         all
     }
 
     /// The command line of a worker on an inherited channel.
     pub(super) fn command(&self, channel: &[OsString], home: &Path) -> Vec<OsString> {
-        let mut command = vec![self.executable.clone().into(), self.script.clone().into(), OsString::from("run")];
+        let mut command = vec![
+            self.executable.clone().into(),
+            self.script.clone().into(),
+            OsString::from("run"),
+        ];
         command.extend(channel.iter().cloned());
         command.push(OsString::from(PROTOCOL.to_string()));
-        let libraries = [&self.forwarding, &self.libcuda].map(|path| path.clone().unwrap_or_default());
+        let libraries =
+            [&self.forwarding, &self.libcuda].map(|path| path.clone().unwrap_or_default());
         command.extend(libraries.map(PathBuf::into_os_string));
         command.push(home.as_os_str().to_os_string());
         command
@@ -73,7 +86,11 @@ pub fn ask_python(
     names: &[String],
 ) -> Result<Interpreter, SupervisorError> {
     let (mut channel, theirs) = Channel::pair().map_err(SupervisorError::system)?;
-    let ask = [worker.executable.clone().into(), worker.script.clone().into(), OsString::from("ask")];
+    let ask = [
+        worker.executable.clone().into(),
+        worker.script.clone().into(),
+        OsString::from("ask"),
+    ];
     let mut arguments = vec![OsString::from("--")];
     arguments.extend(ask);
     arguments.push(spawn::descriptor(&theirs));
@@ -83,13 +100,24 @@ pub fn ask_python(
         None => std::env::vars_os().collect(),
     };
     let own = Spawn::new(program, role::COMMAND, arguments, environment);
-    let mut child = spawn::start(Spawn { inherit: vec![theirs], capture: true, ..own })?;
+    let mut child = spawn::start(Spawn {
+        inherit: vec![theirs],
+        capture: true,
+        ..own
+    })?;
     let found = receive::receive_within(&mut channel, ANSWER_MS);
     drop(channel);
     end::finish(&mut child, 1_000);
-    let said = child.stderr.take().map(|tail| tail.finish().1).unwrap_or_default();
+    let said = child
+        .stderr
+        .take()
+        .map(|tail| tail.finish().1)
+        .unwrap_or_default();
     found.map_err(|error| {
-        let words = said.lines().last().map_or_else(|| error.to_string(), str::to_string);
+        let words = said
+            .lines()
+            .last()
+            .map_or_else(|| error.to_string(), str::to_string);
         SupervisorError::Protocol(words)
     })
 }

@@ -22,7 +22,10 @@ use cuda_pitfalls_core::experiment::{Experiment, Program, Step};
 impl Supervisor {
     /// Starts the program of an experiment. To a worker it sends what the steps need, and waits until the worker is
     /// ready.
-    pub(super) fn launch(&mut self, experiment: &Experiment) -> Result<(Conversation, Waited), SupervisorError> {
+    pub(super) fn launch(
+        &mut self,
+        experiment: &Experiment,
+    ) -> Result<(Conversation, Waited), SupervisorError> {
         if let Some(pid) = self.lost {
             return Err(SupervisorError::Unkillable(pid));
         }
@@ -33,7 +36,9 @@ impl Supervisor {
         let mut environment = match (&experiment.program, &self.python) {
             (Program::Python(_), Some(python)) => python.environment(&self.home, &extra),
             (Program::Python(_), None) => {
-                return Err(SupervisorError::Missing(vec!["a Python interpreter".to_string()]));
+                return Err(SupervisorError::Missing(vec![
+                    "a Python interpreter".to_string(),
+                ]));
             }
             _ => environment(Some(&self.links), &self.home, &extra),
         };
@@ -49,27 +54,53 @@ impl Supervisor {
             let Some(name) = &step.bind else { continue };
             let (ours, theirs) = Channel::pair().map_err(SupervisorError::system)?;
             let forked_by = step.on.clone().filter(|_| step.has(Effect::Forks));
-            set_aside.insert(name.clone(), SetAside { fd: spawn::number(&theirs), forked_by });
+            set_aside.insert(
+                name.clone(),
+                SetAside {
+                    fd: spawn::number(&theirs),
+                    forked_by,
+                },
+            );
             channels.insert(name.clone(), ours);
             inherit.push(theirs);
         }
         let (role, arguments) = match &self.python {
             Some(python) if experiment.program != Program::Worker => {
                 let command = python.command(&arguments, &self.home);
-                let is_filtered = experiment.steps.iter().any(|step| step.has(Effect::Refuses));
-                let filter = [OsString::from("--filter"), own].into_iter().filter(|_| is_filtered);
-                (role::COMMAND, filter.chain([OsString::from("--")]).chain(command).collect())
+                let is_filtered = experiment
+                    .steps
+                    .iter()
+                    .any(|step| step.has(Effect::Refuses));
+                let filter = [OsString::from("--filter"), own]
+                    .into_iter()
+                    .filter(|_| is_filtered);
+                (
+                    role::COMMAND,
+                    filter
+                        .chain([OsString::from("--")])
+                        .chain(command)
+                        .collect(),
+                )
             }
             _ => (role::WORKER, arguments),
         };
         let own = Spawn::new(program, role, arguments, environment);
-        let child = spawn::start(Spawn { inherit, capture: true, ..own })?;
+        let child = spawn::start(Spawn {
+            inherit,
+            capture: true,
+            ..own
+        })?;
         let mut talk = Conversation::new(child, channels);
-        if experiment.steps.iter().any(|step| step.has(Effect::Refuses)) {
+        if experiment
+            .steps
+            .iter()
+            .any(|step| step.has(Effect::Refuses))
+        {
             talk.watch = Some(Watch::new(&self.program, &self.home, &self.links)?);
         }
         let filtered = is_filtered_at_once(experiment);
-        if let (Some(watch), Some(first), true) = (&talk.watch, experiment.steps.first(), filtered) {
+        if let (Some(watch), Some(first), true) = (&talk.watch, experiment.steps.first(), filtered)
+        {
             watch.refuse(first)?;
         }
         talk.say("", &prepare(experiment, set_aside, None, filtered));
@@ -81,7 +112,10 @@ impl Supervisor {
 
 /// Whether the first step refuses something, and so before the libraries are loaded.
 pub(super) fn is_filtered_at_once(experiment: &Experiment) -> bool {
-    experiment.steps.first().is_some_and(|step| step.has(Effect::Refuses) && step.on.is_none())
+    experiment
+        .steps
+        .first()
+        .is_some_and(|step| step.has(Effect::Refuses) && step.on.is_none())
 }
 
 /// The first command to a process of the worker.
@@ -92,7 +126,11 @@ fn prepare(
     filtered: bool,
 ) -> Command {
     Command::Prepare {
-        calls: experiment.steps.iter().map(|step| step.call.clone()).collect(),
+        calls: experiment
+            .steps
+            .iter()
+            .map(|step| step.call.clone())
+            .collect(),
         channels,
         probes: experiment.probes,
         process: process.map(str::to_string),
@@ -102,7 +140,11 @@ fn prepare(
 
 /// The name of the fresh process that a step starts and that still needs its steps; `None` for other steps.
 pub(super) fn fresh_process(step: &Step) -> Option<&str> {
-    if step.has(Effect::Spawns) { step.bind.as_deref() } else { step.on.as_deref().filter(|_| step.has(Effect::Execs)) }
+    if step.has(Effect::Spawns) {
+        step.bind.as_deref()
+    } else {
+        step.on.as_deref().filter(|_| step.has(Effect::Execs))
+    }
 }
 
 impl Conversation {
@@ -114,7 +156,10 @@ impl Conversation {
         deadline_ns: u64,
         interrupt: &mut Interrupt,
     ) -> Waited {
-        self.say(process, &prepare(experiment, BTreeMap::new(), Some(process), false));
+        self.say(
+            process,
+            &prepare(experiment, BTreeMap::new(), Some(process), false),
+        );
         self.wait(process, Awaited::Ready, deadline_ns, interrupt)
     }
 
@@ -123,9 +168,12 @@ impl Conversation {
         let named = step.args.values().map(ToString::to_string);
         let bound = named.filter_map(|name| {
             let said = self.events.iter().rev().find_map(|said| match &said.event {
-                Event::End { step, bytes: Some(bytes), .. } => {
-                    (steps.get(*step)?.bind.as_deref() == Some(name.as_str())).then(|| bytes.clone())
-                }
+                Event::End {
+                    step,
+                    bytes: Some(bytes),
+                    ..
+                } => (steps.get(*step)?.bind.as_deref() == Some(name.as_str()))
+                    .then(|| bytes.clone()),
                 _ => None,
             });
             said.map(|bytes| (name, bytes))
@@ -147,8 +195,12 @@ pub(super) fn missing_in(talk: &Conversation) -> Vec<String> {
 
 /// The name of the process that makes a step: a fork's own name, or that of the process with the thread.
 pub(super) fn process_of(step: &Step, steps: &[Step]) -> String {
-    let Some(actor) = step.on.as_deref() else { return String::new() };
-    let maker = steps.iter().find(|step| step.bind.as_deref() == Some(actor) && !step.has(Effect::WaitsForProcess));
+    let Some(actor) = step.on.as_deref() else {
+        return String::new();
+    };
+    let maker = steps
+        .iter()
+        .find(|step| step.bind.as_deref() == Some(actor) && !step.has(Effect::WaitsForProcess));
     match maker {
         Some(maker) if maker.has(Effect::StartsThread) || maker.has(Effect::AddsExitHandler) => {
             process_of(maker, steps)

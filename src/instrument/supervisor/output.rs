@@ -21,7 +21,14 @@ impl Tail {
     pub(super) fn pipe() -> io::Result<(Tail, std::fs::File)> {
         let (ours, theirs) = pipe_with(PipeFlags::CLOEXEC)?;
         rustix::fs::fcntl_setfl(&ours, OFlags::NONBLOCK)?;
-        Ok((Tail { pipe: Some(ours), kept: VecDeque::new(), seen: 0 }, theirs.into()))
+        Ok((
+            Tail {
+                pipe: Some(ours),
+                kept: VecDeque::new(),
+                seen: 0,
+            },
+            theirs.into(),
+        ))
     }
 
     /// The descriptor to poll; `None` once the other side has closed the pipe.

@@ -20,7 +20,12 @@ const BACK_BYTES: u64 = 2 << 20;
 impl Supervisor {
     /// Reads every GPU until two readings of those of the run agree, and records the last one. `step` is the step that
     /// has just ended; `None` for the baseline and after the worker's end.
-    pub(super) fn read(&mut self, recording: &mut Recording, step: Option<usize>, after_exit: bool) {
+    pub(super) fn read(
+        &mut self,
+        recording: &mut Recording,
+        step: Option<usize>,
+        after_exit: bool,
+    ) {
         let deadline = clock::running_ns() + SETTLE_MS * 1_000_000;
         let mut before: Option<Snapshot> = None;
         let snapshot = loop {
@@ -28,12 +33,17 @@ impl Supervisor {
                 Ok(snapshot) => snapshot,
                 Err(error) => return incident(recording, Reason::SamplerLost, error.to_string()),
             };
-            if before.as_ref().is_some_and(|before| self.moved(before, &snapshot) == Some(0)) {
+            if before
+                .as_ref()
+                .is_some_and(|before| self.moved(before, &snapshot) == Some(0))
+            {
                 break snapshot;
             }
             if clock::running_ns() > deadline || is_overdue() {
-                let when =
-                    step.map_or_else(|| "outside of steps".to_string(), |step| format!("after step {}", step + 1));
+                let when = step.map_or_else(
+                    || "outside of steps".to_string(),
+                    |step| format!("after step {}", step + 1),
+                );
                 let detail = format!("memory did not settle within {SETTLE_MS} ms {when}");
                 incident(recording, Reason::Unsettled, detail);
                 break snapshot;
@@ -42,19 +52,34 @@ impl Supervisor {
             std::thread::sleep(APART);
         };
         // A snapshot that equals the one before is left out, to keep reports small.
-        let same = recording.snapshots.last().is_some_and(|last| last.snapshot.gpus == snapshot.gpus);
+        let same = recording
+            .snapshots
+            .last()
+            .is_some_and(|last| last.snapshot.gpus == snapshot.gpus);
         if !same || after_exit || step.is_none() {
-            recording.snapshots.push(BarrierSnapshot { step, after_exit, snapshot });
+            recording.snapshots.push(BarrierSnapshot {
+                step,
+                after_exit,
+                snapshot,
+            });
         }
     }
 
     /// Reads after the worker's end, until memory is back at the baseline or the time is over. The judge decides later
     /// whether it is back, from the recorded snapshot.
     pub(super) fn read_after_exit(&mut self, recording: &mut Recording) {
-        let Some(baseline) = recording.snapshots.first().map(|snapshot| snapshot.snapshot.clone()) else { return };
+        let Some(baseline) = recording
+            .snapshots
+            .first()
+            .map(|snapshot| snapshot.snapshot.clone())
+        else {
+            return;
+        };
         let deadline = clock::running_ns() + SETTLE_MS * 1_000_000;
         while let Ok(snapshot) = self.sampler.snapshot() {
-            let back = self.moved(&baseline, &snapshot).is_none_or(|bytes| bytes < BACK_BYTES);
+            let back = self
+                .moved(&baseline, &snapshot)
+                .is_none_or(|bytes| bytes < BACK_BYTES);
             if back || clock::running_ns() > deadline || is_overdue() {
                 break;
             }
@@ -65,29 +90,54 @@ impl Supervisor {
 
     /// As [`differ_by`], over the GPUs of the run. Another run may be at work on the others.
     fn moved(&self, first: &Snapshot, second: &Snapshot) -> Option<u64> {
-        let gpus = self.sampler.inventory.as_ref().map_or(&[][..], |inventory| &inventory.gpus);
-        differ_by(first, second, |place| match (&self.watched, gpus.get(place)) {
-            (Some(watched), Some(gpu)) => watched.contains(&gpu.uuid),
-            _ => true,
+        let gpus = self
+            .sampler
+            .inventory
+            .as_ref()
+            .map_or(&[][..], |inventory| &inventory.gpus);
+        differ_by(first, second, |place| {
+            match (&self.watched, gpus.get(place)) {
+                (Some(watched), Some(gpu)) => watched.contains(&gpu.uuid),
+                _ => true,
+            }
         })
     }
 }
 
 /// Records a fault of the measurement itself.
 pub(super) fn incident(recording: &mut Recording, reason: Reason, detail: impl Into<String>) {
-    recording.incidents.push(Invalidation { reason, detail: detail.into() });
+    recording.incidents.push(Invalidation {
+        reason,
+        detail: detail.into(),
+    });
 }
 
 /// The largest difference in memory between two readings, in bytes, over the watched GPUs that both read; `None` if they
 /// did not read the same GPUs.
-fn differ_by(first: &Snapshot, second: &Snapshot, is_watched: impl Fn(usize) -> bool) -> Option<u64> {
-    let pairs = first.gpus.iter().zip(&second.gpus).enumerate().filter(|(place, _)| is_watched(*place));
-    let differences = pairs.map(|(_, (first, second))| match (first.used_bytes, second.used_bytes) {
-        (Some(first), Some(second)) => Some(first.abs_diff(second)),
-        (None, None) => Some(0),
-        _ => None,
-    });
-    let largest = differences.collect::<Option<Vec<u64>>>()?.into_iter().max().unwrap_or(0);
+fn differ_by(
+    first: &Snapshot,
+    second: &Snapshot,
+    is_watched: impl Fn(usize) -> bool,
+) -> Option<u64> {
+    let pairs = first
+        .gpus
+        .iter()
+        .zip(&second.gpus)
+        .enumerate()
+        .filter(|(place, _)| is_watched(*place));
+    let differences =
+        pairs.map(
+            |(_, (first, second))| match (first.used_bytes, second.used_bytes) {
+                (Some(first), Some(second)) => Some(first.abs_diff(second)),
+                (None, None) => Some(0),
+                _ => None,
+            },
+        );
+    let largest = differences
+        .collect::<Option<Vec<u64>>>()?
+        .into_iter()
+        .max()
+        .unwrap_or(0);
     (first.gpus.len() == second.gpus.len()).then_some(largest)
 }
 
@@ -97,8 +147,14 @@ mod tests {
     use cuda_pitfalls_core::sample::Reading;
 
     fn snapshot(used: &[Option<u64>]) -> Snapshot {
-        let gpus = used.iter().map(|used_bytes| Reading { used_bytes: *used_bytes, ..Reading::default() });
-        Snapshot { gpus: gpus.collect(), ..Snapshot::default() }
+        let gpus = used.iter().map(|used_bytes| Reading {
+            used_bytes: *used_bytes,
+            ..Reading::default()
+        });
+        Snapshot {
+            gpus: gpus.collect(),
+            ..Snapshot::default()
+        }
     }
 
     #[test]
@@ -114,7 +170,10 @@ mod tests {
 
     #[test]
     fn a_gpu_of_another_run_is_not_waited_for() {
-        let (first, second) = (snapshot(&[Some(5), Some(7), None]), snapshot(&[Some(6), Some(900), Some(3)]));
+        let (first, second) = (
+            snapshot(&[Some(5), Some(7), None]),
+            snapshot(&[Some(6), Some(900), Some(3)]),
+        );
         assert_eq!(differ_by(&first, &second, |place| place == 0), Some(1));
         assert_eq!(differ_by(&first, &second, |place| place < 2), Some(893));
         assert_eq!(differ_by(&first, &second, |place| place == 2), None);

@@ -9,7 +9,10 @@ use cuda_pitfalls_core::channel::{Channel, ChannelError};
 use cuda_pitfalls_core::clock;
 
 /// Waits for one document, at most this many milliseconds, and only briefly once the user wants to stop.
-pub(super) fn receive_within<T: DeserializeOwned>(channel: &mut Channel, milliseconds: u64) -> Result<T, ChannelError> {
+pub(super) fn receive_within<T: DeserializeOwned>(
+    channel: &mut Channel,
+    milliseconds: u64,
+) -> Result<T, ChannelError> {
     let deadline = clock::running_ns() + milliseconds * 1_000_000;
     let mut is_late = false;
     loop {
@@ -17,9 +20,15 @@ pub(super) fn receive_within<T: DeserializeOwned>(channel: &mut Channel, millise
             return Ok(document);
         }
         if is_late {
-            let why =
-                if is_overdue() { "interrupted".to_string() } else { format!("no answer within {milliseconds} ms") };
-            return Err(ChannelError::Io(std::io::Error::new(std::io::ErrorKind::TimedOut, why)));
+            let why = if is_overdue() {
+                "interrupted".to_string()
+            } else {
+                format!("no answer within {milliseconds} ms")
+            };
+            return Err(ChannelError::Io(std::io::Error::new(
+                std::io::ErrorKind::TimedOut,
+                why,
+            )));
         }
         // A document from before the deadline counts, so the channel is read once more after it.
         let left = deadline.saturating_sub(clock::running_ns());

@@ -13,7 +13,9 @@ use super::spawn::{self, Child, STARTS, Spawn};
 use crate::interrupt::is_overdue;
 use cuda_pitfalls_core::channel::{Channel, ChannelError};
 use cuda_pitfalls_core::machine::Unavailable;
-use cuda_pitfalls_core::sample::{Inventory, Polling, REST_US, SamplerCommand, SamplerEvent, Snapshot};
+use cuda_pitfalls_core::sample::{
+    Inventory, Polling, REST_US, SamplerCommand, SamplerEvent, Snapshot,
+};
 
 /// The time for an answer, in milliseconds. NVML calls block while another process is in `cuInit`, which takes seconds
 /// on 8 GPUs; a longer wait is a hang.
@@ -82,7 +84,10 @@ impl SamplerClient {
         arguments.extend(library.exists().then(|| library.into_os_string()));
         let environment = environment(Some(&self.links), &self.home, &Default::default());
         let own = Spawn::new(&self.program, role::SAMPLER, arguments, environment);
-        let child = spawn::start(Spawn { inherit: vec![theirs], ..own })?;
+        let child = spawn::start(Spawn {
+            inherit: vec![theirs],
+            ..own
+        })?;
         let first: Result<SamplerEvent, _> = receive_within(&mut channel, START_MS);
         self.child = Some(child);
         match first {
@@ -97,7 +102,10 @@ impl SamplerClient {
             other => {
                 drop(channel);
                 self.stop();
-                let why = other.err().map_or_else(|| "it said something else".to_string(), |error| error.to_string());
+                let why = other.err().map_or_else(
+                    || "it said something else".to_string(),
+                    |error| error.to_string(),
+                );
                 return Err(SupervisorError::Sampler(why));
             }
         }
@@ -120,7 +128,9 @@ impl SamplerClient {
     /// # Errors
     /// As for [`SamplerClient::snapshot`].
     pub fn polling(&mut self) -> Result<(), SupervisorError> {
-        let command = SamplerCommand::Polling { rest_us: self.rest_us };
+        let command = SamplerCommand::Polling {
+            rest_us: self.rest_us,
+        };
         let sent = self.channel.as_ref().map(|channel| channel.send(&command));
         match sent {
             Some(Ok(())) => Ok(()),
@@ -139,9 +149,15 @@ impl SamplerClient {
         }
     }
 
-    fn ask(&mut self, command: &SamplerCommand, milliseconds: u64) -> Result<SamplerEvent, ChannelError> {
+    fn ask(
+        &mut self,
+        command: &SamplerCommand,
+        milliseconds: u64,
+    ) -> Result<SamplerEvent, ChannelError> {
         let channel = self.channel.as_mut().ok_or(ChannelError::Closed)?;
-        channel.send(command).and_then(|()| receive_within(channel, milliseconds))
+        channel
+            .send(command)
+            .and_then(|()| receive_within(channel, milliseconds))
     }
 
     /// Gives up on a sampler that gave no answer, or another one than was asked for.
@@ -149,7 +165,14 @@ impl SamplerClient {
         match answer {
             Ok(_) => self.lost("it answered something else", 1),
             Err(_) if self.channel.is_none() => self.lost("it is not running", 1),
-            Err(error) => self.lost(&error.to_string(), if is_timeout(&error) { COST_OF_A_HANG } else { 1 }),
+            Err(error) => self.lost(
+                &error.to_string(),
+                if is_timeout(&error) {
+                    COST_OF_A_HANG
+                } else {
+                    1
+                },
+            ),
         }
     }
 
@@ -165,7 +188,9 @@ impl SamplerClient {
 
     /// The sampler's PID, so that it is not taken for a process that an attempt left behind.
     pub fn pid(&self) -> Option<i32> {
-        self.child.as_ref().map(|child| child.pid.as_raw_nonzero().get())
+        self.child
+            .as_ref()
+            .map(|child| child.pid.as_raw_nonzero().get())
     }
 
     fn stop(&mut self) {

@@ -9,8 +9,8 @@ use std::sync::{Mutex, PoisonError};
 
 use rustix::io::{Errno, FdFlags};
 use rustix::process::{
-    Pid, PidfdFlags, Signal, getpid, getppid, kill_process, parent_process_death_signal, pidfd_open,
-    set_parent_process_death_signal,
+    Pid, PidfdFlags, Signal, getpid, getppid, kill_process, parent_process_death_signal,
+    pidfd_open, set_parent_process_death_signal,
 };
 
 use super::error::SupervisorError;
@@ -48,7 +48,16 @@ impl<'a> Spawn<'a> {
         environment: BTreeMap<OsString, OsString>,
     ) -> Spawn<'a> {
         let (folder, inherit, capture, stdout) = (None, Vec::new(), false, None);
-        Spawn { program, role, arguments, environment, folder, inherit, capture, stdout }
+        Spawn {
+            program,
+            role,
+            arguments,
+            environment,
+            folder,
+            inherit,
+            capture,
+            stdout,
+        }
     }
 }
 
@@ -79,14 +88,26 @@ static STARTING: Mutex<()> = Mutex::new(());
 /// can use `posix_spawn`, without a pipe on which it would wait for the child.
 pub(super) fn start(spawn: Spawn) -> Result<Child, SupervisorError> {
     let mut arguments = vec![OsString::from(spawn.role)];
-    arguments.extend([OsString::from("--parent"), OsString::from(getpid().as_raw_nonzero().to_string())]);
-    arguments.extend([OsString::from("--protocol"), OsString::from(PROTOCOL.to_string())]);
-    arguments.extend([OsString::from("--umask"), OsString::from(umask::of_caller().to_string())]);
+    arguments.extend([
+        OsString::from("--parent"),
+        OsString::from(getpid().as_raw_nonzero().to_string()),
+    ]);
+    arguments.extend([
+        OsString::from("--protocol"),
+        OsString::from(PROTOCOL.to_string()),
+    ]);
+    arguments.extend([
+        OsString::from("--umask"),
+        OsString::from(umask::of_caller().to_string()),
+    ]);
     for channel in &spawn.inherit {
         arguments.extend([OsString::from("--keep"), descriptor(channel)]);
     }
     arguments.extend(spawn.arguments);
-    let mut command = duct::cmd(spawn.program, &arguments).full_env(&spawn.environment).stdin_null().unchecked();
+    let mut command = duct::cmd(spawn.program, &arguments)
+        .full_env(&spawn.environment)
+        .stdin_null()
+        .unchecked();
     if let Some(folder) = spawn.folder {
         command = command.dir(folder);
     }
@@ -123,7 +144,13 @@ pub(super) fn start(spawn: Spawn) -> Result<Child, SupervisorError> {
     };
     let pid = handle.pids().first().copied().unwrap_or_default();
     let (pid, pidfd) = handle_on(pid).map_err(SupervisorError::system)?;
-    Ok(Child { handle, pid, pidfd, stdout, stderr })
+    Ok(Child {
+        handle,
+        pid,
+        pidfd,
+        stdout,
+        stderr,
+    })
 }
 
 /// A handle on a child that was just started.
@@ -144,9 +171,11 @@ pub fn handle_on(pid: u32) -> std::io::Result<(Pid, OwnedFd)> {
 /// The kernel is too old, or a sandbox refuses it. A program must not be started then: nobody would know when it ends,
 /// it would outlive this process, or another one would be taken for it.
 pub fn can_watch() -> Result<(), SupervisorError> {
-    let refused =
-        |call: &'static str| move |error: Errno| SupervisorError::Unwatched(format!("{call} is refused ({error})"));
-    pidfd_open(getpid(), PidfdFlags::empty()).map_err(refused("pidfd_open, which Linux has from 5.3 on,"))?;
+    let refused = |call: &'static str| {
+        move |error: Errno| SupervisorError::Unwatched(format!("{call} is refused ({error})"))
+    };
+    pidfd_open(getpid(), PidfdFlags::empty())
+        .map_err(refused("pidfd_open, which Linux has from 5.3 on,"))?;
     parent_process_death_signal().map_err(refused("prctl"))?;
     let own = getpid().as_raw_nonzero().to_string();
     if !std::fs::read_link("/proc/self").is_ok_and(|named| named.as_os_str() == own.as_str()) {

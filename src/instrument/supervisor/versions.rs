@@ -45,8 +45,16 @@ fn ask_versions(
     let (mut channel, theirs) = Channel::pair().map_err(SupervisorError::system)?;
     let mut arguments = vec![spawn::descriptor(&theirs)];
     arguments.extend(libcudart.map(OsString::from));
-    let own = Spawn::new(program, role::VERSIONS, arguments, environment(links, home, &BTreeMap::new()));
-    let mut child = spawn::start(Spawn { inherit: vec![theirs], ..own })?;
+    let own = Spawn::new(
+        program,
+        role::VERSIONS,
+        arguments,
+        environment(links, home, &BTreeMap::new()),
+    );
+    let mut child = spawn::start(Spawn {
+        inherit: vec![theirs],
+        ..own
+    })?;
     let found = answer(&mut channel, LIMIT_MS);
     drop(channel);
     end::finish(&mut child, 1_000);
@@ -77,13 +85,23 @@ mod tests {
     fn a_call_that_does_not_return_or_ends_the_process_is_named() {
         let (mut ours, theirs) = Channel::pair().unwrap();
         for call in ["dlopen of libcuda", "cuDriverGetVersion"] {
-            theirs.send(&Err::<Versions, String>(call.to_string())).unwrap();
+            theirs
+                .send(&Err::<Versions, String>(call.to_string()))
+                .unwrap();
         }
         let stuck = answer(&mut ours, 50).unwrap_err().to_string();
-        assert_eq!(stuck, "cuDriverGetVersion did not return within 30 s; `cuda-pitfalls doctor` looks closer");
-        theirs.send(&Err::<Versions, String>("dlopen of libcudart".to_string())).unwrap();
+        assert_eq!(
+            stuck,
+            "cuDriverGetVersion did not return within 30 s; `cuda-pitfalls doctor` looks closer"
+        );
+        theirs
+            .send(&Err::<Versions, String>("dlopen of libcudart".to_string()))
+            .unwrap();
         drop(theirs);
         let died = answer(&mut ours, 50).unwrap_err().to_string();
-        assert!(died.starts_with("checking the libraries failed in dlopen of libcudart: "), "{died}");
+        assert!(
+            died.starts_with("checking the libraries failed in dlopen of libcudart: "),
+            "{died}"
+        );
     }
 }

@@ -51,12 +51,28 @@ struct WatchedRules {
 impl Watch {
     /// A watch without filters. `program` is this program; `home` and `links` are the private folders of the run.
     pub(super) fn new(program: &Path, home: &Path, links: &Path) -> Result<Watch, SupervisorError> {
-        let stop = eventfd(0, EventfdFlags::CLOEXEC).map_err(|error| SupervisorError::system(error.into()))?;
-        let private = vec![(home.to_path_buf(), "~"), (links.to_path_buf(), "~/libraries")];
+        let stop = eventfd(0, EventfdFlags::CLOEXEC)
+            .map_err(|error| SupervisorError::system(error.into()))?;
+        let private = vec![
+            (home.to_path_buf(), "~"),
+            (links.to_path_buf(), "~/libraries"),
+        ];
         let seen = Mutex::new(vec![StepSystemCalls::default()]);
-        let program = program.canonicalize().unwrap_or_else(|_| program.to_path_buf());
-        let shared = WatchedRules { rules: Mutex::default(), seen, private, program, is_readable: OnceLock::new() };
-        Ok(Watch { shared: Arc::new(shared), threads: Vec::new(), stop: Arc::new(stop) })
+        let program = program
+            .canonicalize()
+            .unwrap_or_else(|_| program.to_path_buf());
+        let shared = WatchedRules {
+            rules: Mutex::default(),
+            seen,
+            private,
+            program,
+            is_readable: OnceLock::new(),
+        };
+        Ok(Watch {
+            shared: Arc::new(shared),
+            threads: Vec::new(),
+            stop: Arc::new(stop),
+        })
     }
 
     /// Refuses what a step names, from now on, to every process with a filter.
@@ -67,14 +83,19 @@ impl Watch {
 
     /// Records what comes from now on as that of this step.
     pub(super) fn begin(&self, step: usize) {
-        lock(&self.shared.seen).push(StepSystemCalls { step: Some(step), ..StepSystemCalls::default() });
+        lock(&self.shared.seen).push(StepSystemCalls {
+            step: Some(step),
+            ..StepSystemCalls::default()
+        });
     }
 
     /// Answers a filter, until no process has it any more.
     pub(super) fn answer(&mut self, listener: OwnedFd) -> Result<(), SupervisorError> {
         let (shared, stop) = (self.shared.clone(), self.stop.clone());
         let thread = std::thread::Builder::new().name("watch".to_string());
-        let thread = thread.spawn(move || shared.serve(&listener, &stop)).map_err(SupervisorError::system)?;
+        let thread = thread
+            .spawn(move || shared.serve(&listener, &stop))
+            .map_err(SupervisorError::system)?;
         self.threads.push(thread);
         Ok(())
     }
@@ -86,13 +107,21 @@ impl Watch {
         drop(self);
         let seen = std::mem::take(&mut *lock(&shared.seen));
         let fault = match shared.is_readable.get() {
-            _ if !is_filtered => {
-                Some("no process took the filter: the kernel, or a sandbox around it, refused".to_string())
-            }
-            Some(Err(error)) => Some(format!("the memory of a process with a filter cannot be read: {error}")),
+            _ if !is_filtered => Some(
+                "no process took the filter: the kernel, or a sandbox around it, refused"
+                    .to_string(),
+            ),
+            Some(Err(error)) => Some(format!(
+                "the memory of a process with a filter cannot be read: {error}"
+            )),
             Some(Ok(())) | None => None,
         };
-        (seen.into_iter().filter(|step| !step.calls.is_empty()).collect(), fault)
+        (
+            seen.into_iter()
+                .filter(|step| !step.calls.is_empty())
+                .collect(),
+            fault,
+        )
     }
 }
 
@@ -100,7 +129,9 @@ impl Drop for Watch {
     fn drop(&mut self) {
         let _ = rustix::io::write(&*self.stop, &1u64.to_ne_bytes());
         let deadline = clock::running_ns() + END_MS * 1_000_000;
-        while self.threads.iter().any(|thread| !thread.is_finished()) && clock::running_ns() < deadline {
+        while self.threads.iter().any(|thread| !thread.is_finished())
+            && clock::running_ns() < deadline
+        {
             std::thread::sleep(Duration::from_millis(1));
         }
     }
@@ -111,12 +142,24 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 fn rule(step: &Step) -> Result<Refusal, SupervisorError> {
-    let [refused, error] = [refusal::WHAT, refusal::ERROR]
-        .map(|name| step.args.get(name).map_or_else(|| "0".to_string(), ToString::to_string));
-    let refused = refused.parse().map_err(|error: refusal::NotRefusable| wrong(step, &error.to_string()))?;
-    let number = cuda_pitfalls_calls::ERRNOS.value(&error).or_else(|| error.parse().ok());
-    let errno = number.and_then(|number| i32::try_from(number).ok()).filter(|number| *number >= 0);
-    Ok(Refusal { refused, errno: errno.ok_or_else(|| wrong(step, &format!("`{error}` is no error")))? })
+    let [refused, error] = [refusal::WHAT, refusal::ERROR].map(|name| {
+        step.args
+            .get(name)
+            .map_or_else(|| "0".to_string(), ToString::to_string)
+    });
+    let refused = refused
+        .parse()
+        .map_err(|error: refusal::NotRefusable| wrong(step, &error.to_string()))?;
+    let number = cuda_pitfalls_calls::ERRNOS
+        .value(&error)
+        .or_else(|| error.parse().ok());
+    let errno = number
+        .and_then(|number| i32::try_from(number).ok())
+        .filter(|number| *number >= 0);
+    Ok(Refusal {
+        refused,
+        errno: errno.ok_or_else(|| wrong(step, &format!("`{error}` is no error")))?,
+    })
 }
 
 fn wrong(step: &Step, why: &str) -> SupervisorError {
@@ -127,7 +170,10 @@ impl WatchedRules {
     /// Answers until the filter is gone, or the watch ends. A process that waits then gets `ENOSYS` from the kernel.
     fn serve(&self, listener: &OwnedFd, stop: &OwnedFd) {
         loop {
-            let mut fds = [PollFd::new(listener, PollFlags::IN), PollFd::new(stop, PollFlags::IN)];
+            let mut fds = [
+                PollFd::new(listener, PollFlags::IN),
+                PollFd::new(stop, PollFlags::IN),
+            ];
             if poll(&mut fds, None).is_err_and(|error| error != rustix::io::Errno::INTR) {
                 return;
             }
@@ -145,7 +191,14 @@ impl WatchedRules {
         // SAFETY: all of its bits may be zero, as the kernel requires.
         let mut asked = unsafe { std::mem::zeroed::<libc::seccomp_notif>() };
         // SAFETY: the kernel fills in the struct. It fails if the process ended meanwhile.
-        if unsafe { libc::ioctl(listener.as_raw_fd(), libc::SECCOMP_IOCTL_NOTIF_RECV, &raw mut asked) } != 0 {
+        if unsafe {
+            libc::ioctl(
+                listener.as_raw_fd(),
+                libc::SECCOMP_IOCTL_NOTIF_RECV,
+                &raw mut asked,
+            )
+        } != 0
+        {
             return;
         }
         // The instruction that made the call is there to be read.
@@ -165,7 +218,13 @@ impl WatchedRules {
             flags: if error.is_some() { 0 } else { let_pass },
         };
         // SAFETY: the kernel reads the struct. It fails if the process ended meanwhile.
-        unsafe { libc::ioctl(listener.as_raw_fd(), libc::SECCOMP_IOCTL_NOTIF_SEND, &raw const answer) };
+        unsafe {
+            libc::ioctl(
+                listener.as_raw_fd(),
+                libc::SECCOMP_IOCTL_NOTIF_SEND,
+                &raw const answer,
+            )
+        };
     }
 
     /// The error for a system call, which is recorded; `None` to let it pass.
@@ -176,7 +235,11 @@ impl WatchedRules {
         let mut seen = lock(&self.seen);
         let step = seen.last_mut()?;
         *step.calls.entry(call.name().to_string()).or_insert(0) += 1;
-        for (file, _) in files.iter().zip(&real).filter(|(_, real)| !self.is_our_own(real)) {
+        for (file, _) in files
+            .iter()
+            .zip(&real)
+            .filter(|(_, real)| !self.is_our_own(real))
+        {
             if step.paths.len() >= MOST_PATHS && !step.paths.contains_key(&file.path) {
                 continue;
             }
@@ -191,9 +254,13 @@ impl WatchedRules {
             FilterAnswer::Refuse(errno) => (errno, &mut step.refused),
             FilterAnswer::Protect(errno) => (errno, &mut step.protected),
         };
-        let name = status::name(CallLibrary::Libc, i64::from(errno)).map_or_else(|| errno.to_string(), str::to_string);
-        let what =
-            [call.name()].into_iter().chain(files.iter().map(|file| file.path.as_str())).collect::<Vec<_>>().join(" ");
+        let name = status::name(CallLibrary::Libc, i64::from(errno))
+            .map_or_else(|| errno.to_string(), str::to_string);
+        let what = [call.name()]
+            .into_iter()
+            .chain(files.iter().map(|file| file.path.as_str()))
+            .collect::<Vec<_>>()
+            .join(" ");
         let key = format!("{what}: {name}");
         if counts.len() < MOST_PATHS || counts.contains_key(&key) {
             *counts.entry(key).or_insert(0) += 1;
@@ -204,7 +271,11 @@ impl WatchedRules {
     /// Whether a path is this program or its private folder, or a folder above one of them: libcuda looks at each of
     /// them, and they tell of the machine alone. The same holds for the root of the simulated machine.
     fn is_our_own(&self, path: &Path) -> bool {
-        let own = self.private.iter().map(|(folder, _)| folder).chain([&self.program]);
+        let own = self
+            .private
+            .iter()
+            .map(|(folder, _)| folder)
+            .chain([&self.program]);
         path == Path::new(refusal::SIMULATED)
             || (path != Path::new("/") && own.into_iter().any(|own| own.starts_with(path)))
     }
@@ -223,9 +294,16 @@ impl WatchedRules {
 
     /// A path as a recording has it.
     fn shown(&self, path: &Path) -> String {
-        let own = self.private.iter().find_map(|(folder, name)| Some((path.strip_prefix(folder).ok()?, name)));
+        let own = self
+            .private
+            .iter()
+            .find_map(|(folder, name)| Some((path.strip_prefix(folder).ok()?, name)));
         match own {
-            Some((rest, name)) => Path::new(name).join(rest).to_string_lossy().trim_end_matches('/').to_string(),
+            Some((rest, name)) => Path::new(name)
+                .join(rest)
+                .to_string_lossy()
+                .trim_end_matches('/')
+                .to_string(),
             None => refusal::plain(&path.to_string_lossy()),
         }
     }
@@ -233,16 +311,20 @@ impl WatchedRules {
 
 /// The files that a system call names, as absolute paths. A path that cannot be read is left out.
 fn paths(asked: &libc::seccomp_notif, call: Sysno) -> Vec<PathBuf> {
-    let named = refusal::path_arguments(call).iter().filter_map(|argued| match *argued {
-        PathArgument::At(index) => path_below(asked, "cwd", index),
-        PathArgument::Below(folder, index) => match argument(asked, folder) as i32 {
-            libc::AT_FDCWD => path_below(asked, "cwd", index),
-            descriptor => path_below(asked, &format!("fd/{descriptor}"), index),
-        },
-        PathArgument::Socket(address, length) => {
-            socket(asked.pid, argument(asked, address) as usize, argument(asked, length) as usize)
-        }
-    });
+    let named = refusal::path_arguments(call)
+        .iter()
+        .filter_map(|argued| match *argued {
+            PathArgument::At(index) => path_below(asked, "cwd", index),
+            PathArgument::Below(folder, index) => match argument(asked, folder) as i32 {
+                libc::AT_FDCWD => path_below(asked, "cwd", index),
+                descriptor => path_below(asked, &format!("fd/{descriptor}"), index),
+            },
+            PathArgument::Socket(address, length) => socket(
+                asked.pid,
+                argument(asked, address) as usize,
+                argument(asked, length) as usize,
+            ),
+        });
     let own = named.map(|path| match path.strip_prefix("/proc/self") {
         Ok(rest) => Path::new("/proc").join(asked.pid.to_string()).join(rest),
         Err(_) => path,
@@ -259,7 +341,11 @@ fn path_below(asked: &libc::seccomp_notif, folder: &str, index: usize) -> Option
     let path = text(asked.pid, argument(asked, index) as usize)?;
     match path.is_absolute() {
         true => Some(path),
-        false => Some(std::fs::read_link(format!("/proc/{}/{folder}", asked.pid)).ok()?.join(path)),
+        false => Some(
+            std::fs::read_link(format!("/proc/{}/{folder}", asked.pid))
+                .ok()?
+                .join(path),
+        ),
     }
 }
 
@@ -269,7 +355,10 @@ fn socket(pid: u32, address: usize, length: usize) -> Option<PathBuf> {
     let read = read(pid, address, bytes.get_mut(..length.min(128))?)?;
     let (family, path) = bytes.get(..read)?.split_at_checked(2)?;
     let is_unix = u16::from_ne_bytes([family[0], family[1]]) == libc::AF_UNIX as u16;
-    let path = path.split(|byte| *byte == 0).next().filter(|path| is_unix && path.starts_with(b"/"))?;
+    let path = path
+        .split(|byte| *byte == 0)
+        .next()
+        .filter(|path| is_unix && path.starts_with(b"/"))?;
     Some(PathBuf::from(String::from_utf8_lossy(path).into_owned()))
 }
 
@@ -304,10 +393,25 @@ fn text(pid: u32, address: usize) -> Option<PathBuf> {
 
 /// Reads memory of a waiting process. `None` if nothing could be read.
 fn read(pid: u32, address: usize, into: &mut [u8]) -> Option<usize> {
-    let ours = libc::iovec { iov_base: into.as_mut_ptr().cast(), iov_len: into.len() };
-    let theirs = libc::iovec { iov_base: address as *mut libc::c_void, iov_len: into.len() };
+    let ours = libc::iovec {
+        iov_base: into.as_mut_ptr().cast(),
+        iov_len: into.len(),
+    };
+    let theirs = libc::iovec {
+        iov_base: address as *mut libc::c_void,
+        iov_len: into.len(),
+    };
     // SAFETY: the kernel writes at most that many bytes to our buffer, whatever the other address is.
-    let read = unsafe { libc::process_vm_readv(pid as libc::pid_t, &raw const ours, 1, &raw const theirs, 1, 0) };
+    let read = unsafe {
+        libc::process_vm_readv(
+            pid as libc::pid_t,
+            &raw const ours,
+            1,
+            &raw const theirs,
+            1,
+            0,
+        )
+    };
     usize::try_from(read).ok().filter(|read| *read > 0)
 }
 
@@ -330,8 +434,11 @@ mod tests {
 
     #[test]
     fn nobody_waits_for_a_thread_that_is_held_up() {
-        let mut watch = Watch::new(Path::new("/x"), Path::new("/home"), Path::new("/links")).unwrap();
-        watch.threads.push(std::thread::spawn(|| std::thread::sleep(Duration::from_secs(60))));
+        let mut watch =
+            Watch::new(Path::new("/x"), Path::new("/home"), Path::new("/links")).unwrap();
+        watch.threads.push(std::thread::spawn(|| {
+            std::thread::sleep(Duration::from_secs(60))
+        }));
         let begun = clock::running_ns();
         assert!(watch.finish().0.is_empty());
         assert!(clock::running_ns() - begun < 30_000_000_000);
@@ -340,7 +447,11 @@ mod tests {
     #[test]
     fn a_step_is_a_rule() {
         let step = |what: &str, error: &str| {
-            rule(&Step::call(refusal::STEP, "x").with(refusal::WHAT, what).with(refusal::ERROR, error))
+            rule(
+                &Step::call(refusal::STEP, "x")
+                    .with(refusal::WHAT, what)
+                    .with(refusal::ERROR, error),
+            )
         };
         assert_eq!(step("/dev/nvidia0", "EPERM").unwrap().errno, 1);
         assert_eq!(step("nothing", "0").unwrap().errno, 0);

@@ -28,7 +28,9 @@ const ACTIONS: &[(&str, Action)] = &[
     ("mark", |_, _, _| Ok(Values::new())),
     ("environ", write_environ),
     ("getenv", getenv),
-    ("getpid", |_, _, _| Ok(value("pid", i64::from(std::process::id())))),
+    ("getpid", |_, _, _| {
+        Ok(value("pid", i64::from(std::process::id())))
+    }),
     ("nanosleep", nanosleep),
     ("pthread_create", pthread_create),
     ("pthread_join", pthread_join),
@@ -67,7 +69,12 @@ const ACTIONS: &[(&str, Action)] = &[
 ];
 
 /// Makes a harness step.
-pub(super) fn make(worker: &Arc<Worker>, channel: &Channel, call: &Call, step: &Step) -> CallResult {
+pub(super) fn make(
+    worker: &Arc<Worker>,
+    channel: &Channel,
+    call: &Call,
+    step: &Step,
+) -> CallResult {
     let started = clock::now_ns();
     let result = match ACTIONS.iter().find(|(name, _)| *name == call.name) {
         Some((_, action)) => action(worker, channel, step),
@@ -75,10 +82,20 @@ pub(super) fn make(worker: &Arc<Worker>, channel: &Channel, call: &Call, step: &
     };
     let elapsed_ns = clock::now_ns() - started;
     match result {
-        Ok(values) => CallResult { status: None, values, bytes: None, elapsed_ns },
+        Ok(values) => CallResult {
+            status: None,
+            values,
+            bytes: None,
+            elapsed_ns,
+        },
         Err(code) => {
             let status = Some(Status::named(CallLibrary::Libc, code));
-            CallResult { status, values: Values::new(), bytes: None, elapsed_ns }
+            CallResult {
+                status,
+                values: Values::new(),
+                bytes: None,
+                elapsed_ns,
+            }
         }
     }
 }
@@ -89,13 +106,18 @@ fn write_environ(_: &Arc<Worker>, _: &Channel, step: &Step) -> Result<Values, i6
         static mut environ: *mut *mut libc::c_char;
     }
     let prefix = format!("{}=", text(step, "name"));
-    let entry = CString::new(format!("{prefix}{}", text(step, "value"))).map_err(|_| 22i64)?.into_raw();
+    let entry = CString::new(format!("{prefix}{}", text(step, "value")))
+        .map_err(|_| 22i64)?
+        .into_raw();
     // SAFETY: the worker's other threads wait during a step, and the strings live for ever.
     unsafe {
         let mut entries = Vec::new();
         let mut at = environ;
         while !at.is_null() && !(*at).is_null() {
-            if !CStr::from_ptr(*at).to_bytes().starts_with(prefix.as_bytes()) {
+            if !CStr::from_ptr(*at)
+                .to_bytes()
+                .starts_with(prefix.as_bytes())
+            {
                 entries.push(*at);
             }
             at = at.add(1);
@@ -112,13 +134,22 @@ fn getenv(_: &Arc<Worker>, _: &Channel, step: &Step) -> Result<Values, i64> {
     // SAFETY: the C library's own view is wanted, and no other thread writes during a step.
     let value = unsafe {
         let found = libc::getenv(name.as_ptr());
-        if found.is_null() { None } else { Some(CStr::from_ptr(found).to_string_lossy().into_owned()) }
+        if found.is_null() {
+            None
+        } else {
+            Some(CStr::from_ptr(found).to_string_lossy().into_owned())
+        }
     };
-    Ok(value.map(|value| ("value".to_string(), Value::Text(value))).into_iter().collect())
+    Ok(value
+        .map(|value| ("value".to_string(), Value::Text(value)))
+        .into_iter()
+        .collect())
 }
 
 fn nanosleep(_: &Arc<Worker>, _: &Channel, step: &Step) -> Result<Values, i64> {
-    std::thread::sleep(Duration::from_millis(int(step, "milliseconds").unwrap_or(0).max(0) as u64));
+    std::thread::sleep(Duration::from_millis(
+        int(step, "milliseconds").unwrap_or(0).max(0) as u64,
+    ));
     Ok(Values::new())
 }
 
@@ -139,14 +170,27 @@ fn pthread_create(worker: &Arc<Worker>, channel: &Channel, step: &Step) -> Resul
             }
         })
         .map_err(|error| i64::from(error.raw_os_error().unwrap_or(11)))?;
-    lock(&worker.threads).insert(name, WorkerThread { jobs, done: Arc::new(Mutex::new(done)), handle });
+    lock(&worker.threads).insert(
+        name,
+        WorkerThread {
+            jobs,
+            done: Arc::new(Mutex::new(done)),
+            handle,
+        },
+    );
     Ok(Values::new())
 }
 
 fn pthread_join(worker: &Arc<Worker>, _: &Channel, step: &Step) -> Result<Values, i64> {
-    let thread = lock(&worker.threads).remove(&text(step, "actor")).ok_or(3i64)?;
+    let thread = lock(&worker.threads)
+        .remove(&text(step, "actor"))
+        .ok_or(3i64)?;
     drop(thread.jobs);
-    thread.handle.join().map(|()| Values::new()).map_err(|_| 35i64)
+    thread
+        .handle
+        .join()
+        .map(|()| Values::new())
+        .map_err(|_| 35i64)
 }
 
 fn exit_at_once(_: &Arc<Worker>, _: &Channel, step: &Step) -> Result<Values, i64> {
@@ -157,13 +201,21 @@ fn exit_at_once(_: &Arc<Worker>, _: &Channel, step: &Step) -> Result<Values, i64
 fn raise(_: &Arc<Worker>, _: &Channel, step: &Step) -> Result<Values, i64> {
     // SAFETY: a signal to ourselves.
     let result = unsafe { libc::raise(int(step, "signal").unwrap_or(0) as i32) };
-    if result == 0 { Ok(Values::new()) } else { Err(errno()) }
+    if result == 0 {
+        Ok(Values::new())
+    } else {
+        Err(errno())
+    }
 }
 
 fn ignore_signal(_: &Arc<Worker>, _: &Channel, step: &Step) -> Result<Values, i64> {
     // SAFETY: SIG_IGN runs no code of ours.
     let before = unsafe { libc::signal(int(step, "signal").unwrap_or(0) as i32, libc::SIG_IGN) };
-    if before == libc::SIG_ERR { Err(errno()) } else { Ok(Values::new()) }
+    if before == libc::SIG_ERR {
+        Err(errno())
+    } else {
+        Ok(Values::new())
+    }
 }
 
 fn store_null(_: &Arc<Worker>, _: &Channel, _: &Step) -> Result<Values, i64> {
@@ -181,7 +233,9 @@ fn write(_: &Arc<Worker>, _: &Channel, step: &Step) -> Result<Values, i64> {
     let mut written = 0;
     while written < wanted {
         let part = noise.len().min(wanted - written);
-        stdout.write_all(noise.get(..part).unwrap_or_default()).map_err(|_| errno())?;
+        stdout
+            .write_all(noise.get(..part).unwrap_or_default())
+            .map_err(|_| errno())?;
         written += part;
     }
     stdout.flush().map_err(|_| errno())?;

@@ -10,8 +10,8 @@ mod fat_binary;
 use std::collections::BTreeMap;
 
 use cuda_pitfalls_calls::{
-    Call, CallLibrary, FieldType, Layout, Output, ParamKind, RETURNED_TEXT, RETURNED_TEXT_BYTES, Returns,
-    status::SIM_NOT_MODELLED,
+    Call, CallLibrary, FieldType, Layout, Output, ParamKind, RETURNED_TEXT, RETURNED_TEXT_BYTES,
+    Returns, status::SIM_NOT_MODELLED,
 };
 
 use self::argument::{Arena, argument, passed};
@@ -31,7 +31,9 @@ pub(super) fn make(worker: &Worker, call: &Call, step: &Step) -> CallResult {
         }
     }
     let address = match &step.from {
-        Some(copy) => lock(&worker.copies).get(copy).and_then(|copy| library::symbol(copy, call.name)),
+        Some(copy) => lock(&worker.copies)
+            .get(copy)
+            .and_then(|copy| library::symbol(copy, call.name)),
         None => worker.symbols.address(call.name),
     };
     let Some(address) = address else {
@@ -53,21 +55,40 @@ pub(super) fn make(worker: &Worker, call: &Call, step: &Step) -> CallResult {
         }
         _ => i64::from(result),
     };
-    let (values, bytes) = if code == 0 { outputs(worker, call, step, &arguments) } else { Default::default() };
-    CallResult { status: Some(Status::named(call.library, code)), values, bytes, elapsed_ns }
+    let (values, bytes) = if code == 0 {
+        outputs(worker, call, step, &arguments)
+    } else {
+        Default::default()
+    };
+    CallResult {
+        status: Some(Status::named(call.library, code)),
+        values,
+        bytes,
+        elapsed_ns,
+    }
 }
 
 /// The result of a step whose arguments are not available: no call is made.
 fn not_made(why: String) -> CallResult {
     let values = BTreeMap::from([("not_made".to_string(), Value::Text(why))]);
-    CallResult { status: None, values, bytes: None, elapsed_ns: 0 }
+    CallResult {
+        status: None,
+        values,
+        bytes: None,
+        elapsed_ns: 0,
+    }
 }
 
 /// The result of a function that returns a text. The simulated machine returns a status even for these functions.
 fn returned_text(call: &Call, address: u64, elapsed_ns: u64) -> CallResult {
     if address == SIM_NOT_MODELLED as u64 {
         let status = Some(Status::named(call.library, SIM_NOT_MODELLED));
-        return CallResult { status, values: BTreeMap::new(), bytes: None, elapsed_ns };
+        return CallResult {
+            status,
+            values: BTreeMap::new(),
+            bytes: None,
+            elapsed_ns,
+        };
     }
     let at = address as *const std::ffi::c_char;
     let text = if at.is_null() {
@@ -78,15 +99,27 @@ fn returned_text(call: &Call, address: u64, elapsed_ns: u64) -> CallResult {
         String::from_utf8_lossy(text.get(..RETURNED_TEXT_BYTES).unwrap_or(text)).into_owned()
     };
     let values = BTreeMap::from([(RETURNED_TEXT.to_string(), Value::Text(text))]);
-    CallResult { status: None, values, bytes: None, elapsed_ns }
+    CallResult {
+        status: None,
+        values,
+        bytes: None,
+        elapsed_ns,
+    }
 }
 
 /// Reads the outputs of a call that succeeded, and binds its handle. Returns the values, and bytes for other processes
 /// in hex.
-fn outputs(worker: &Worker, call: &Call, step: &Step, arguments: &[u64]) -> (BTreeMap<String, Value>, Option<String>) {
+fn outputs(
+    worker: &Worker,
+    call: &Call,
+    step: &Step,
+    arguments: &[u64],
+) -> (BTreeMap<String, Value>, Option<String>) {
     let (mut values, mut bytes) = (BTreeMap::new(), None);
     for (param, address) in call.params.iter().zip(arguments) {
-        let ParamKind::Out(output) = param.kind else { continue };
+        let ParamKind::Out(output) = param.kind else {
+            continue;
+        };
         let at = *address as *const u8;
         // SAFETY: `at` is the arena's buffer for this output, sized by the same row, and the function succeeded.
         let value = unsafe {
@@ -97,7 +130,9 @@ fn outputs(worker: &Worker, call: &Call, step: &Step, arguments: &[u64]) -> (BTr
                 Output::F32 => Value::Float(f64::from(at.cast::<f32>().read())),
                 Output::Uuid => Value::Text(uuid_text(&at.cast::<[u8; 16]>().read())),
                 Output::Text(bytes) => Value::Text(text_at(at, bytes)),
-                Output::Word(_) if step.bind.is_none() => Value::Int(at.cast::<u64>().read() as i64),
+                Output::Word(_) if step.bind.is_none() => {
+                    Value::Int(at.cast::<u64>().read() as i64)
+                }
                 Output::Handle(_) | Output::Word(_) => bind(worker, step, at.cast::<u64>().read()),
                 Output::Blob(_, length) => {
                     let blob = std::slice::from_raw_parts(at, length);
@@ -147,7 +182,10 @@ unsafe fn fields(layout: &Layout, at: *const u8) -> impl Iterator<Item = (String
 unsafe fn text_at(at: *const u8, bytes: usize) -> String {
     // SAFETY: the caller guarantees the length.
     let bytes = unsafe { std::slice::from_raw_parts(at, bytes) };
-    let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
+    let end = bytes
+        .iter()
+        .position(|byte| *byte == 0)
+        .unwrap_or(bytes.len());
     String::from_utf8_lossy(bytes.get(..end).unwrap_or_default()).into_owned()
 }
 
@@ -218,7 +256,10 @@ mod tests {
     fn arguments_beyond_the_registers_arrive() {
         let arguments: Vec<u64> = (1..=11).collect();
         // SAFETY: the function takes eleven integers.
-        assert_eq!(unsafe { raw(eleven as *const () as usize, &arguments) } as u32, 66);
+        assert_eq!(
+            unsafe { raw(eleven as *const () as usize, &arguments) } as u32,
+            66
+        );
     }
 
     #[test]
@@ -226,16 +267,28 @@ mod tests {
         let call = cuda_pitfalls_calls::find("cudaGetErrorName").expect("a call");
         let returned = |address: u64| returned_text(call, address, 1);
         let read = returned(c"cudaSuccess".as_ptr().addr() as u64);
-        assert_eq!((read.status, read.values.get("text")), (None, Some(&Value::Text("cudaSuccess".to_string()))));
-        assert_eq!(returned(0).values.get("text"), Some(&Value::Text("NULL".to_string())));
+        assert_eq!(
+            (read.status, read.values.get("text")),
+            (None, Some(&Value::Text("cudaSuccess".to_string())))
+        );
+        assert_eq!(
+            returned(0).values.get("text"),
+            Some(&Value::Text("NULL".to_string()))
+        );
         let simulated = returned(SIM_NOT_MODELLED as u64);
-        assert_eq!(simulated.status.map(|status| status.code), Some(SIM_NOT_MODELLED));
+        assert_eq!(
+            simulated.status.map(|status| status.code),
+            Some(SIM_NOT_MODELLED)
+        );
         assert!(simulated.values.is_empty(), "60000 is no address");
     }
 
     #[test]
     fn uuids_are_written_as_nvml_writes_them() {
         let bytes = [0x4e, 0x5d, 0x49, 0x4c, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11];
-        assert_eq!(uuid_text(&bytes), "GPU-4e5d494c-0001-0203-0405-060708090a0b");
+        assert_eq!(
+            uuid_text(&bytes),
+            "GPU-4e5d494c-0001-0203-0405-060708090a0b"
+        );
     }
 }

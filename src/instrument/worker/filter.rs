@@ -17,20 +17,35 @@ const ARCHITECTURE: u32 = 0xC000_003E;
 const ARCHITECTURE: u32 = 0xC000_00B7;
 
 /// The calls that carry the worker's own messages. On one of its channels they are not filtered.
-const MESSAGES: [i64; 6] =
-    [libc::SYS_read, libc::SYS_write, libc::SYS_sendto, libc::SYS_recvfrom, libc::SYS_sendmsg, libc::SYS_recvmsg];
+const MESSAGES: [i64; 6] = [
+    libc::SYS_read,
+    libc::SYS_write,
+    libc::SYS_sendto,
+    libc::SYS_recvfrom,
+    libc::SYS_sendmsg,
+    libc::SYS_recvmsg,
+];
 
 /// The system calls go to another process. The newest of these is of Linux 5.7, as letting a call pass is of 5.5.
-const FLAGS: libc::c_ulong =
-    libc::SECCOMP_FILTER_FLAG_NEW_LISTENER | libc::SECCOMP_FILTER_FLAG_TSYNC | libc::SECCOMP_FILTER_FLAG_TSYNC_ESRCH;
+const FLAGS: libc::c_ulong = libc::SECCOMP_FILTER_FLAG_NEW_LISTENER
+    | libc::SECCOMP_FILTER_FLAG_TSYNC
+    | libc::SECCOMP_FILTER_FLAG_TSYNC_ESRCH;
 
 /// What is missing for a filter; `None` if the kernel can send system calls to another process. It looks at the flags
 /// before it looks for a program.
 pub(super) fn missing() -> Option<String> {
     let nothing = std::ptr::null::<libc::sock_fprog>();
     // SAFETY: no filter is installed: the kernel finds no program.
-    unsafe { libc::syscall(libc::SYS_seccomp, libc::SECCOMP_SET_MODE_FILTER, FLAGS, nothing) };
-    (errno() != i64::from(libc::EFAULT)).then(|| "seccomp user notification (Linux 5.7)".to_string())
+    unsafe {
+        libc::syscall(
+            libc::SYS_seccomp,
+            libc::SECCOMP_SET_MODE_FILTER,
+            FLAGS,
+            nothing,
+        )
+    };
+    (errno() != i64::from(libc::EFAULT))
+        .then(|| "seccomp user notification (Linux 5.7)".to_string())
 }
 
 /// Puts a filter on this process for the program that it is about to become, which has the channel at this descriptor.
@@ -46,7 +61,9 @@ pub unsafe fn before_exec(fd: RawFd) -> std::io::Result<()> {
     let installed = install(&channel, &[]);
     // It stays open for the program.
     std::mem::forget(channel);
-    installed.map_err(|errno| std::io::Error::from_raw_os_error(i32::try_from(errno).unwrap_or(libc::EINVAL)))
+    installed.map_err(|errno| {
+        std::io::Error::from_raw_os_error(i32::try_from(errno).unwrap_or(libc::EINVAL))
+    })
 }
 
 /// Puts a filter on this process, and sends what answers it to the parent. Nothing happens if there is a filter
@@ -58,13 +75,26 @@ pub(super) fn install(channel: &Channel, set_aside: &[RawFd]) -> Result<(), i64>
     let mut message = serde_json::to_vec(&Event::Filtered).map_err(|_| 22i64)?;
     message.push(b'\n');
     rustix::thread::set_no_new_privs(true).map_err(|error| i64::from(error.raw_os_error()))?;
-    let program = libc::sock_fprog { len: u16::try_from(filter.len()).map_err(|_| 7i64)?, filter: filter.as_mut_ptr() };
+    let program = libc::sock_fprog {
+        len: u16::try_from(filter.len()).map_err(|_| 7i64)?,
+        filter: filter.as_mut_ptr(),
+    };
     // SAFETY: the program lives until the call returns.
-    let listener =
-        unsafe { libc::syscall(libc::SYS_seccomp, libc::SECCOMP_SET_MODE_FILTER, FLAGS, &raw const program) };
+    let listener = unsafe {
+        libc::syscall(
+            libc::SYS_seccomp,
+            libc::SECCOMP_SET_MODE_FILTER,
+            FLAGS,
+            &raw const program,
+        )
+    };
     if listener < 0 {
         // A process of which a parent has a filter inherits it, and cannot have another one.
-        return if errno() == i64::from(libc::EBUSY) { Ok(()) } else { Err(errno()) };
+        return if errno() == i64::from(libc::EBUSY) {
+            Ok(())
+        } else {
+            Err(errno())
+        };
     }
     // From here until the parent has the listener, any other system call would wait for an answer for ever, so nothing
     // is allocated.
@@ -74,8 +104,14 @@ pub(super) fn install(channel: &Channel, set_aside: &[RawFd]) -> Result<(), i64>
     let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut along = SendAncillaryBuffer::new(&mut space);
     along.push(SendAncillaryMessage::ScmRights(&descriptors));
-    let sent = sendmsg(channel, &[std::io::IoSlice::new(&message)], &mut along, SendFlags::NOSIGNAL);
-    sent.map(drop).map_err(|error| i64::from(error.raw_os_error()))
+    let sent = sendmsg(
+        channel,
+        &[std::io::IoSlice::new(&message)],
+        &mut along,
+        SendFlags::NOSIGNAL,
+    );
+    sent.map(drop)
+        .map_err(|error| i64::from(error.raw_os_error()))
 }
 
 /// A program for the kernel: messages on `spared` descriptors pass, and so do calls of other architectures; every other
@@ -92,21 +128,41 @@ fn program(spared: &[RawFd]) -> Vec<libc::sock_filter> {
         statement(LOAD, offset_of!(libc::seccomp_data, nr) as u32),
     ];
     // After the messages come: notify, load, the descriptors, notify, allow.
-    filter.extend(MESSAGES.iter().enumerate().map(|(index, call)| jump(*call as u32, MESSAGES.len() - index)));
+    filter.extend(
+        MESSAGES
+            .iter()
+            .enumerate()
+            .map(|(index, call)| jump(*call as u32, MESSAGES.len() - index)),
+    );
     filter.push(statement(RETURN, libc::SECCOMP_RET_USER_NOTIF));
     filter.push(statement(LOAD, offset_of!(libc::seccomp_data, args) as u32));
-    filter.extend(spared.iter().enumerate().map(|(index, fd)| jump(*fd as u32, spared.len() - index)));
+    filter.extend(
+        spared
+            .iter()
+            .enumerate()
+            .map(|(index, fd)| jump(*fd as u32, spared.len() - index)),
+    );
     filter.push(statement(RETURN, libc::SECCOMP_RET_USER_NOTIF));
     filter.push(statement(RETURN, libc::SECCOMP_RET_ALLOW));
     filter
 }
 
 fn statement(code: u32, k: u32) -> libc::sock_filter {
-    libc::sock_filter { code: code as u16, jt: 0, jf: 0, k }
+    libc::sock_filter {
+        code: code as u16,
+        jt: 0,
+        jf: 0,
+        k,
+    }
 }
 
 /// Leaves out so many instructions if the value is `k`.
 fn jump(k: u32, count: usize) -> libc::sock_filter {
     const EQUAL: u32 = libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K;
-    libc::sock_filter { code: EQUAL as u16, jt: count as u8, jf: 0, k }
+    libc::sock_filter {
+        code: EQUAL as u16,
+        jt: count as u8,
+        jf: 0,
+        k,
+    }
 }

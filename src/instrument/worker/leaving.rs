@@ -36,7 +36,9 @@ impl Leaving {
             Leaving::Exec => {
                 keep_at_exec(fd);
                 let error = fresh(fd).exec();
-                let _ = channel.send(&Event::Broken { message: format!("execve: {error}") });
+                let _ = channel.send(&Event::Broken {
+                    message: format!("execve: {error}"),
+                });
             }
         }
     }
@@ -45,7 +47,9 @@ impl Leaving {
 /// Registers an exit handler with this name.
 pub(super) fn at_exit(name: &str) -> Result<(), i64> {
     extern "C" fn run() {
-        let Some(name) = lock(&HANDLERS).pop() else { return };
+        let Some(name) = lock(&HANDLERS).pop() else {
+            return;
+        };
         serve(&name);
     }
     lock(&HANDLERS).push(name.to_string());
@@ -58,7 +62,9 @@ pub(super) fn at_exit(name: &str) -> Result<(), i64> {
 
 /// Makes the steps of one handler, until a command is for another handler or ends the process.
 fn serve(name: &str) {
-    let Some((worker, fd)) = lock(&SERVED).clone() else { return };
+    let Some((worker, fd)) = lock(&SERVED).clone() else {
+        return;
+    };
     // SAFETY: the descriptor stays open until the process ends, and is not closed here.
     let mut channel = ManuallyDrop::new(unsafe { Channel::inherited(fd) });
     loop {
@@ -113,10 +119,15 @@ pub(super) struct Fresh {
 pub(super) fn fresh(fd: RawFd) -> Fresh {
     use std::os::unix::ffi::OsStrExt;
     let own = std::env::args_os().take(2);
-    let mut arguments: Vec<CString> =
-        own.map(|argument| CString::new(argument.as_bytes()).unwrap_or_default()).collect();
+    let mut arguments: Vec<CString> = own
+        .map(|argument| CString::new(argument.as_bytes()).unwrap_or_default())
+        .collect();
     arguments.push(CString::new(fd.to_string()).unwrap_or_default());
-    Fresh { program: c"/proc/self/exe".to_owned(), arguments, fd }
+    Fresh {
+        program: c"/proc/self/exe".to_owned(),
+        arguments,
+        fd,
+    }
 }
 
 unsafe extern "C" {
@@ -125,7 +136,10 @@ unsafe extern "C" {
 
 impl Fresh {
     fn arguments(&self) -> Vec<*mut c_char> {
-        let pointers = self.arguments.iter().map(|argument| argument.as_ptr().cast_mut());
+        let pointers = self
+            .arguments
+            .iter()
+            .map(|argument| argument.as_ptr().cast_mut());
         pointers.chain([std::ptr::null_mut()]).collect()
     }
 
@@ -133,7 +147,13 @@ impl Fresh {
     fn exec(&self) -> std::io::Error {
         let arguments = self.arguments();
         // SAFETY: program, arguments and environment are null-terminated and live.
-        unsafe { libc::execve(self.program.as_ptr(), arguments.as_ptr().cast(), environ.cast()) };
+        unsafe {
+            libc::execve(
+                self.program.as_ptr(),
+                arguments.as_ptr().cast(),
+                environ.cast(),
+            )
+        };
         std::io::Error::last_os_error()
     }
 
@@ -158,7 +178,11 @@ impl Fresh {
             libc::posix_spawn_file_actions_destroy(&raw mut actions);
             result
         };
-        if result == 0 { Ok(pid) } else { Err(i64::from(result)) }
+        if result == 0 {
+            Ok(pid)
+        } else {
+            Err(i64::from(result))
+        }
     }
 
     /// Starts another process as `vfork` and `execve` do: the child shares this process's memory until it execs. It
@@ -170,7 +194,11 @@ impl Fresh {
             unsafe {
                 let (fresh, arguments) = &*arguments_address.cast::<(&Fresh, Vec<*mut c_char>)>();
                 libc::fcntl(fresh.fd, libc::F_SETFD, 0);
-                libc::execve(fresh.program.as_ptr(), arguments.as_ptr().cast(), environ.cast());
+                libc::execve(
+                    fresh.program.as_ptr(),
+                    arguments.as_ptr().cast(),
+                    environ.cast(),
+                );
                 libc::_exit(127)
             }
         }

@@ -20,7 +20,9 @@ pub(super) fn address(library: CallLibrary, name: &str) -> Result<usize, String>
         CallLibrary::Driver => driver()?,
         CallLibrary::Runtime => runtime()?,
         CallLibrary::Nvml => nvml()?,
-        CallLibrary::Nvrtc | CallLibrary::Cublas | CallLibrary::Cufft | CallLibrary::Nccl => toolkit(library)?,
+        CallLibrary::Nvrtc | CallLibrary::Cublas | CallLibrary::Cufft | CallLibrary::Nccl => {
+            toolkit(library)?
+        }
         CallLibrary::Libc => this(),
         CallLibrary::Harness => return Err(format!("{name} is not a function of a library")),
     };
@@ -38,12 +40,18 @@ pub(crate) fn symbol(open: &libloading::Library, name: &str) -> Option<usize> {
 fn open(file: &str) -> Option<libloading::Library> {
     let numbered = ["13", "12", "11.0", "11"].map(|version| format!("{file}.{version}"));
     // SAFETY: opening a library runs its constructors, as in any program that uses it.
-    std::iter::once(file.to_string()).chain(numbered).find_map(|name| unsafe { libloading::Library::new(name) }.ok())
+    std::iter::once(file.to_string())
+        .chain(numbered)
+        .find_map(|name| unsafe { libloading::Library::new(name) }.ok())
 }
 
 /// Opens a library for a step. On the simulated machine, libraries of the toolkit cannot be opened.
 pub(super) fn open_at_run_time(file: &str) -> Result<libloading::Library, i64> {
-    if is_any_simulated() && CallLibrary::TOOLKIT.iter().any(|library| library.files().contains(&file)) {
+    if is_any_simulated()
+        && CallLibrary::TOOLKIT
+            .iter()
+            .any(|library| library.files().contains(&file))
+    {
         return Err(SIM_NOT_MODELLED);
     }
     open(file).ok_or(i64::from(libc::ENOENT))
@@ -51,11 +59,20 @@ pub(super) fn open_at_run_time(file: &str) -> Result<libloading::Library, i64> {
 
 /// Opens a private copy of the current libcuda or libcudart: a separate instance on the same driver.
 pub(super) fn open_copy(library: CallLibrary) -> Result<libloading::Library, i64> {
-    let open = if library == CallLibrary::Driver { driver() } else { runtime() };
+    let open = if library == CallLibrary::Driver {
+        driver()
+    } else {
+        runtime()
+    };
     open.map_err(|_| i64::from(libc::ENOENT))?;
-    let original = mapped().known.into_iter().find(|mapped| mapped.name == library.name());
+    let original = mapped()
+        .known
+        .into_iter()
+        .find(|mapped| mapped.name == library.name());
     // The simulated machine is driver and runtime in one library, so a copy of it would be another machine.
-    let Some(original) = original else { return Err(SIM_NOT_MODELLED) };
+    let Some(original) = original else {
+        return Err(SIM_NOT_MODELLED);
+    };
     let file = in_memory(library.name(), &original.path)
         .map_err(|error| i64::from(error.raw_os_error().unwrap_or(libc::EIO)))?;
     let path = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&file));
@@ -65,27 +82,38 @@ pub(super) fn open_copy(library: CallLibrary) -> Result<libloading::Library, i64
 
 /// A copy of a file that only this process has.
 fn in_memory(name: &str, path: &str) -> std::io::Result<std::fs::File> {
-    let mut file = std::fs::File::from(rustix::fs::memfd_create(name, rustix::fs::MemfdFlags::CLOEXEC)?);
+    let mut file = std::fs::File::from(rustix::fs::memfd_create(
+        name,
+        rustix::fs::MemfdFlags::CLOEXEC,
+    )?);
     std::io::copy(&mut std::fs::File::open(path)?, &mut file)?;
     Ok(file)
 }
 
 /// A library of the toolkit. The simulated machine has none, and the host's own would expect a real GPU.
 fn toolkit(library: CallLibrary) -> Result<&'static libloading::Library, String> {
-    static OPEN: Mutex<BTreeMap<CallLibrary, &'static libloading::Library>> = Mutex::new(BTreeMap::new());
+    static OPEN: Mutex<BTreeMap<CallLibrary, &'static libloading::Library>> =
+        Mutex::new(BTreeMap::new());
     let mut known = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(open) = known.get(&library) {
         return Ok(open);
     }
     let _ = driver()?;
-    let found = if is_any_simulated() { None } else { library.files().first().and_then(|file| open(file)) };
+    let found = if is_any_simulated() {
+        None
+    } else {
+        library.files().first().and_then(|file| open(file))
+    };
     let found: &'static libloading::Library = Box::leak(Box::new(found.ok_or(library.name())?));
     known.insert(library, found);
     Ok(found)
 }
 
 /// Calls a function of cudarc that panics if a library is missing.
-fn quietly<T>(library: CallLibrary, open: impl FnOnce() -> T + std::panic::UnwindSafe) -> Result<T, String> {
+fn quietly<T>(
+    library: CallLibrary,
+    open: impl FnOnce() -> T + std::panic::UnwindSafe,
+) -> Result<T, String> {
     let hook = std::panic::take_hook();
     std::panic::set_hook(Box::new(|_| {}));
     let opened = std::panic::catch_unwind(open);
@@ -95,12 +123,16 @@ fn quietly<T>(library: CallLibrary, open: impl FnOnce() -> T + std::panic::Unwin
 
 fn driver() -> Result<&'static libloading::Library, String> {
     // SAFETY: opening libcuda runs its constructors, as in any program that links it.
-    quietly(CallLibrary::Driver, || unsafe { cudarc::driver::sys::culib() })
+    quietly(CallLibrary::Driver, || unsafe {
+        cudarc::driver::sys::culib()
+    })
 }
 
 fn runtime() -> Result<&'static libloading::Library, String> {
     // SAFETY: as above, for libcudart.
-    quietly(CallLibrary::Runtime, || unsafe { cudarc::runtime::sys::culib() })
+    quietly(CallLibrary::Runtime, || unsafe {
+        cudarc::runtime::sys::culib()
+    })
 }
 
 fn nvml() -> Result<&'static libloading::Library, String> {

@@ -34,13 +34,21 @@ pub(super) fn look(symbols: &Symbols) -> Probe {
 
 fn uuid(symbols: &Symbols, device: i32) -> Option<String> {
     let mut bytes = [0u8; 16];
-    let result = call(symbols, "cuDeviceGetUuid_v2", [(&raw mut bytes).addr(), device as usize])?;
+    let result = call(
+        symbols,
+        "cuDeviceGetUuid_v2",
+        [(&raw mut bytes).addr(), device as usize],
+    )?;
     (result == 0).then(|| super::call::uuid_text(&bytes))
 }
 
 fn active(symbols: &Symbols, device: i32) -> Option<bool> {
     let (mut flags, mut active) = (0u32, 0i32);
-    let state = [device as usize, (&raw mut flags).addr(), (&raw mut active).addr()];
+    let state = [
+        device as usize,
+        (&raw mut flags).addr(),
+        (&raw mut active).addr(),
+    ];
     let result = call(symbols, "cuDevicePrimaryCtxGetState", state)?;
     (result == 0).then_some(active != 0)
 }
@@ -64,6 +72,11 @@ fn current(symbols: &Symbols) -> (Option<i32>, Option<Status>) {
 /// The status of a function that was called with these arguments; `None` if it is not there.
 fn call<const N: usize>(symbols: &Symbols, name: &str, arguments: [usize; N]) -> Option<i64> {
     // SAFETY: the callers pass the arguments that `cuda.h` declares for the function.
-    let status = unsafe { super::call::raw(symbols.address(name)?, &arguments.map(|argument| argument as u64)) };
+    let status = unsafe {
+        super::call::raw(
+            symbols.address(name)?,
+            &arguments.map(|argument| argument as u64),
+        )
+    };
     Some(i64::from(status as u32))
 }

@@ -61,8 +61,13 @@ impl Worker {
     /// Stores bytes that other processes bound.
     pub(super) fn know(&self, bytes: BTreeMap<String, String>) {
         for (name, hex) in bytes {
-            let digits = hex.as_bytes().chunks(2).map(|digits| std::str::from_utf8(digits).unwrap_or_default());
-            let bytes = digits.map(|digits| u8::from_str_radix(digits, 16).unwrap_or(0)).collect();
+            let digits = hex
+                .as_bytes()
+                .chunks(2)
+                .map(|digits| std::str::from_utf8(digits).unwrap_or_default());
+            let bytes = digits
+                .map(|digits| u8::from_str_radix(digits, 16).unwrap_or(0))
+                .collect();
             lock(&self.bytes).insert(name, bytes);
         }
     }

@@ -7,8 +7,13 @@ use cuda_pitfalls_calls::{self as calls, CallLibrary};
 
 use super::library;
 
-pub(super) const PROBES: [&str; 5] =
-    ["cuDeviceGetCount", "cuDeviceGetUuid_v2", "cuDevicePrimaryCtxGetState", "cuCtxGetCurrent", "cuCtxGetDevice"];
+pub(super) const PROBES: [&str; 5] = [
+    "cuDeviceGetCount",
+    "cuDeviceGetUuid_v2",
+    "cuDevicePrimaryCtxGetState",
+    "cuCtxGetCurrent",
+    "cuCtxGetDevice",
+];
 
 pub(super) struct Symbols {
     addresses: HashMap<&'static str, usize>,
@@ -24,7 +29,9 @@ impl Symbols {
         let mut missing = Vec::new();
         let probed = PROBES.iter().copied().filter(|_| probes);
         for name in wanted.iter().map(String::as_str).chain(probed) {
-            let Some(call) = calls::find(name) else { continue };
+            let Some(call) = calls::find(name) else {
+                continue;
+            };
             if call.library == CallLibrary::Harness || addresses.contains_key(call.name) {
                 continue;
             }

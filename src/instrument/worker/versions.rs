@@ -56,7 +56,8 @@ fn by_path(path: &OsString) -> Result<usize, String> {
     // SAFETY: opening libcudart runs its constructors, as in any program that links it.
     let library = unsafe { libloading::Library::new(path) }.map_err(|error| error.to_string())?;
     // SAFETY: only the address is taken.
-    let address = unsafe { library.get::<*const ()>(b"cudaRuntimeGetVersion\0") }.map(|symbol| *symbol as usize);
+    let address = unsafe { library.get::<*const ()>(b"cudaRuntimeGetVersion\0") }
+        .map(|symbol| *symbol as usize);
     // The process ends soon, and the address must stay valid until then.
     std::mem::forget(library);
     address.map_err(|error| error.to_string())
@@ -85,11 +86,25 @@ mod tests {
     #[test]
     fn each_call_is_told_before_it_is_made() {
         let told = RefCell::new(Vec::new());
-        let absent = tempfile::tempdir().unwrap().path().join("libcudart.so").into_os_string();
+        let absent = tempfile::tempdir()
+            .unwrap()
+            .path()
+            .join("libcudart.so")
+            .into_os_string();
         let found = read(Some(&absent), |call| told.borrow_mut().push(call));
-        assert!(found.runtime.is_none() && !found.missing.is_empty(), "{found:?}");
+        assert!(
+            found.runtime.is_none() && !found.missing.is_empty(),
+            "{found:?}"
+        );
         let opened = format!("dlopen of {}", absent.to_string_lossy());
         let calls = ["dlopen of libcuda", "cuDriverGetVersion", &opened];
-        assert_eq!(told.into_inner(), [&calls[..], &["cudaRuntimeGetVersion", "dlopen of libnvidia-ml"]].concat());
+        assert_eq!(
+            told.into_inner(),
+            [
+                &calls[..],
+                &["cudaRuntimeGetVersion", "dlopen of libnvidia-ml"]
+            ]
+            .concat()
+        );
     }
 }

@@ -17,12 +17,23 @@ Example, of about a minute, which finds cuda-bindings 12.9.0:
     python -c 'from cuda.bindings import runtime; runtime.cudaDriverGetVersion()'";
 
 pub(super) fn bisect(options: BisectOptions) -> Outcome {
-    let BisectOptions { package, good, bad, json, .. } = &options;
+    let BisectOptions {
+        package,
+        good,
+        bad,
+        json,
+        ..
+    } = &options;
     if package.len() != good.len() || package.len() != bad.len() {
-        return Err(fail("each --package needs one --good and one --bad, in the same order", Exit::Usage, *json));
+        return Err(fail(
+            "each --package needs one --good and one --bad, in the same order",
+            Exit::Usage,
+            *json,
+        ));
     }
     for (package, version) in package.iter().zip(good).chain(package.iter().zip(bad)) {
-        EnvironmentRequest::parse(&format!("{package}=={version}")).map_err(|error| fail(error, Exit::Usage, *json))?;
+        EnvironmentRequest::parse(&format!("{package}=={version}"))
+            .map_err(|error| fail(error, Exit::Usage, *json))?;
     }
     let (program, interrupt) = workers::prepare(*json)?;
     Ok(run::bisect(&options, &program, interrupt))

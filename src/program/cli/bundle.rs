@@ -10,6 +10,13 @@ use super::output::Outcome;
 use super::stored::newest;
 
 pub(super) fn bundle(arguments: &BundleArguments) -> Outcome {
-    let arguments = &BundleArguments { report: newest(&arguments.report), ..arguments.clone() };
-    if cuda_pitfalls_trace::is_trace(&arguments.report) { trace::bundle(arguments) } else { report::bundle(arguments) }
+    let arguments = &BundleArguments {
+        report: newest(&arguments.report),
+        ..arguments.clone()
+    };
+    if cuda_pitfalls_trace::is_trace(&arguments.report) {
+        trace::bundle(arguments)
+    } else {
+        report::bundle(arguments)
+    }
 }

@@ -4,7 +4,10 @@ use clap::{ColorChoice, Parser, Subcommand};
 use clap_complete::Shell;
 
 use super::process::ProcessCommand;
-use super::{bisect, bundle, compare, doctor, explain, export, fleet, judge, man, mask, render, scenarios, sim, trace};
+use super::{
+    bisect, bundle, compare, doctor, explain, export, fleet, judge, man, mask, render, scenarios,
+    sim, trace,
+};
 use crate::run::options::{RunOptions, WRITTEN};
 use crate::run::{BisectOptions, SurveyOptions};
 use crate::schemas::Schema;

@@ -27,7 +27,12 @@ pub(super) struct CompareArguments {
 }
 
 pub(super) fn compare(arguments: CompareArguments) -> Outcome {
-    let CompareArguments { a, b, libcudart, json } = arguments;
+    let CompareArguments {
+        a,
+        b,
+        libcudart,
+        json,
+    } = arguments;
     let compared = match (StoredDocument::read(&a), StoredDocument::read(&b)) {
         (Ok((a, _)), Ok((b, _))) => comparison(a, b, libcudart).map_err(CliError::from),
         (Err(why), _) | (_, Err(why)) => Err(why),
@@ -35,7 +40,11 @@ pub(super) fn compare(arguments: CompareArguments) -> Outcome {
     let mut comparison = compared.map_err(|why| fail(why, Exit::Usage, json))?;
     comparison.a.name = a.to_string_lossy().into_owned();
     comparison.b.name = b.to_string_lossy().into_owned();
-    let shown = show(json, || serde_json::to_string(&comparison), || render::compare::text(&comparison));
+    let shown = show(
+        json,
+        || serde_json::to_string(&comparison),
+        || render::compare::text(&comparison),
+    );
     Ok(named(comparison.exit().worst(shown)))
 }
 
@@ -58,12 +67,22 @@ fn comparison(
             let [a, b] = [a, b].map(observed_again);
             compare::reports(&a.view(), &b.view(), versions)
         }
-        (StoredDocument::Survey(a), StoredDocument::Survey(b)) => compare::surveys(&a, &b, versions),
-        (StoredDocument::Trace(_), StoredDocument::Trace(_)) if versions.is_some() => Err(CompareError::Versions),
-        (StoredDocument::Trace(a), StoredDocument::Trace(b)) => {
-            Ok(compare::traces([&a, &b], [&diagnosis::findings(&a), &diagnosis::findings(&b)]))
+        (StoredDocument::Survey(a), StoredDocument::Survey(b)) => {
+            compare::surveys(&a, &b, versions)
         }
-        (StoredDocument::Matrix(a), StoredDocument::Matrix(b)) => compare::matrices([&a, &b], versions),
-        (a, b) => Err(CompareError::Documents { a: a.name(), b: b.name() }),
+        (StoredDocument::Trace(_), StoredDocument::Trace(_)) if versions.is_some() => {
+            Err(CompareError::Versions)
+        }
+        (StoredDocument::Trace(a), StoredDocument::Trace(b)) => Ok(compare::traces(
+            [&a, &b],
+            [&diagnosis::findings(&a), &diagnosis::findings(&b)],
+        )),
+        (StoredDocument::Matrix(a), StoredDocument::Matrix(b)) => {
+            compare::matrices([&a, &b], versions)
+        }
+        (a, b) => Err(CompareError::Documents {
+            a: a.name(),
+            b: b.name(),
+        }),
     }
 }

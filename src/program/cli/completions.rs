@@ -21,8 +21,13 @@ const ZSH: &str = r#":{compadd -- ${(f)"$(cuda-pitfalls list --names)"}}'"#;
 
 /// The script for this shell. What a run starts is left out: the scripts would offer hidden commands too.
 pub(super) fn script(program: &Command, shell: Shell) -> String {
-    let shown = program.get_subcommands().filter(|command| !command.is_hide_set()).cloned();
-    let mut command = Command::new("cuda-pitfalls").version(env!("CARGO_PKG_VERSION")).subcommands(shown);
+    let shown = program
+        .get_subcommands()
+        .filter(|command| !command.is_hide_set())
+        .cloned();
+    let mut command = Command::new("cuda-pitfalls")
+        .version(env!("CARGO_PKG_VERSION"))
+        .subcommands(shown);
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut command, "cuda-pitfalls", &mut script);
     let script = String::from_utf8_lossy(&script).into_owned();
@@ -30,7 +35,10 @@ pub(super) fn script(program: &Command, shell: Shell) -> String {
         Shell::Bash => script + BASH,
         Shell::Fish => script + FISH,
         Shell::Zsh => match script.split_once("'*::words -- ") {
-            Some((before, after)) => format!("{before}'*::words -- {}", after.replacen(":_default'", ZSH, 1)),
+            Some((before, after)) => format!(
+                "{before}'*::words -- {}",
+                after.replacen(":_default'", ZSH, 1)
+            ),
             None => script,
         },
         _ => script,

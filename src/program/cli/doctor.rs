@@ -72,14 +72,22 @@ fn examine(doctor: &mut Doctor<'_>, arguments: &DoctorArguments) -> Result<Exit,
         Some(pid) => {
             let seen = doctor.look_at(pid, arguments.watch * 1000)?;
             let found = findings(&seen);
-            (page::process_text(&seen, &found, width), page::process_document(&seen, &found), found.exit())
+            (
+                page::process_text(&seen, &found, width),
+                page::process_document(&seen, &found),
+                found.exit(),
+            )
         }
         None => {
             let needs = &Known::embedded().needs;
             let examination = doctor.examine(needs)?;
             let diagnosed = diagnose(&examination, needs);
             let text = page::text(&examination, &diagnosed, width);
-            (text, page::document(&examination, &diagnosed), diagnosed.state.exit())
+            (
+                text,
+                page::document(&examination, &diagnosed),
+                diagnosed.state.exit(),
+            )
         }
     };
     let shown = if arguments.json {

@@ -55,30 +55,70 @@ pub(super) struct ExplainArguments {
 }
 
 pub(super) fn explain(arguments: &ExplainArguments) -> Outcome {
-    let ExplainArguments { words, command, all, json } = arguments;
+    let ExplainArguments {
+        words,
+        command,
+        all,
+        json,
+    } = arguments;
     let heard = match words.as_slice() {
         [] => ran(command).map_err(|error| not_started(&error, *json))?,
-        [only] if only == input::STDIN => {
-            pasted(*json).map_err(|error| fail(format!("cannot read standard input: {error}"), Exit::Usage, *json))?
-        }
-        words => Heard { query: Query::parse(&words.join(" ")), passed: None, ran: None },
+        [only] if only == input::STDIN => pasted(*json).map_err(|error| {
+            fail(
+                format!("cannot read standard input: {error}"),
+                Exit::Usage,
+                *json,
+            )
+        })?,
+        words => Heard {
+            query: Query::parse(&words.join(" ")),
+            passed: None,
+            ran: None,
+        },
     };
     let found = Explainer::embedded().explain(heard.query);
     let shown = match heard.passed {
         _ if *json => print_document(serde_json::to_string_pretty(&page::document(&found))),
-        None => print(&page::text(&found, ShownCauses { all: *all, here: None }, terminal::width(&io::stdout()))),
+        None => print(&page::text(
+            &found,
+            ShownCauses {
+                all: *all,
+                here: None,
+            },
+            terminal::width(&io::stdout()),
+        )),
         Some(passed) => {
             let has_failed = heard.ran.is_some_and(|ran| ran.code != Some(0));
             let is_of_start = found.first_advice().is_some_and(|advice| advice.doctor);
-            let examined = if has_failed && is_of_start { examine_here() } else { None };
-            let here = examined.as_ref().map(|(examination, diagnosed)| (examination, diagnosed));
-            let text = page::text(&found, ShownCauses { all: *all, here }, terminal::width(&io::stderr()));
-            let about = if heard.ran.is_some() { "what it wrote on stderr" } else { "the end of this input" };
+            let examined = if has_failed && is_of_start {
+                examine_here()
+            } else {
+                None
+            };
+            let here = examined
+                .as_ref()
+                .map(|(examination, diagnosed)| (examination, diagnosed));
+            let text = page::text(
+                &found,
+                ShownCauses { all: *all, here },
+                terminal::width(&io::stderr()),
+            );
+            let about = if heard.ran.is_some() {
+                "what it wrote on stderr"
+            } else {
+                "the end of this input"
+            };
             // A program that went well may say on stderr what it wants, and one that says nothing is not answered.
             let is_found = found.certainty != Certainty::Nothing;
-            let is_told = heard.ran.is_none_or(|ran| is_found || ran.code != Some(0) && !found.query.words.is_empty());
+            let is_told = heard
+                .ran
+                .is_none_or(|ran| is_found || ran.code != Some(0) && !found.query.words.is_empty());
             if is_told {
-                let _ = writeln!(io::stderr(), "\ncuda-pitfalls: about {about}\n\n{}", text.trim_end());
+                let _ = writeln!(
+                    io::stderr(),
+                    "\ncuda-pitfalls: about {about}\n\n{}",
+                    text.trim_end()
+                );
             }
             passed
         }
@@ -86,7 +126,11 @@ pub(super) fn explain(arguments: &ExplainArguments) -> Outcome {
     if let Some(ran) = heard.ran {
         end_as(ran)
     }
-    let exit = if found.certainty == Certainty::Nothing { Exit::NothingMeasured } else { Exit::Ok };
+    let exit = if found.certainty == Certainty::Nothing {
+        Exit::NothingMeasured
+    } else {
+        Exit::Ok
+    };
     Ok(ended(exit.worst(shown)))
 }
 
@@ -103,7 +147,11 @@ struct Heard {
 fn ran(command: &[OsString]) -> Result<Heard, TracerError> {
     let (ended, kept) = tracer::pass_through(command, MOST_BYTES)?;
     let query = Query::pasted(&String::from_utf8_lossy(&kept));
-    Ok(Heard { query, passed: Some(Exit::Ok), ran: Some(ended) })
+    Ok(Heard {
+        query,
+        passed: Some(Exit::Ok),
+        ran: Some(ended),
+    })
 }
 
 /// What comes from standard input, read to its end whatever becomes of stdout: whoever writes it must not die of it.
@@ -112,7 +160,10 @@ fn pasted(json: bool) -> io::Result<Heard> {
     let stdin = io::stdin();
     let is_typed = stdin.is_terminal();
     if is_typed {
-        let _ = writeln!(io::stderr(), "cuda-pitfalls: paste the message or the traceback, then press Ctrl-D");
+        let _ = writeln!(
+            io::stderr(),
+            "cuda-pitfalls: paste the message or the traceback, then press Ctrl-D"
+        );
     }
     let is_passed = !is_typed && !json;
     let (mut bytes, mut written) = (0, Ok(()));
@@ -130,10 +181,17 @@ fn pasted(json: bool) -> io::Result<Heard> {
     let passed = match written {
         // A reader that has gone away (`| head`) needs no message.
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            let _ = writeln!(io::stderr(), "cuda-pitfalls: cannot write to stdout: {error}");
+            let _ = writeln!(
+                io::stderr(),
+                "cuda-pitfalls: cannot write to stdout: {error}"
+            );
             Exit::NotDurable
         }
         _ => Exit::Ok,
     };
-    Ok(Heard { query: Query::pasted(whole_lines), passed: is_passed.then_some(passed), ran: None })
+    Ok(Heard {
+        query: Query::pasted(whole_lines),
+        passed: is_passed.then_some(passed),
+        ran: None,
+    })
 }

@@ -38,7 +38,11 @@ pub(super) fn export(arguments: &ExportArguments) -> Outcome {
         return list(arguments.name.as_slice());
     }
     let (Some(name), Some(language)) = (&arguments.name, arguments.language) else {
-        return Err(fail("export needs a NAME and `--as c` or `--as python`", Exit::Usage, false));
+        return Err(fail(
+            "export needs a NAME and `--as c` or `--as python`",
+            Exit::Usage,
+            false,
+        ));
     };
     let selection = selected(std::slice::from_ref(name))?;
     let all: Vec<(&Scenario, &Instance)> = selection.instances().collect();
@@ -46,14 +50,30 @@ pub(super) fn export(arguments: &ExportArguments) -> Outcome {
         return Err(fail("nothing is selected", Exit::Usage, false));
     };
     if all.iter().any(|(other, _)| other.name != scenario.name) {
-        let why = format!("`{name}` selects {} questions; name one (`cuda-pitfalls list {name}`)", all.len());
+        let why = format!(
+            "`{name}` selects {} questions; name one (`cuda-pitfalls list {name}`)",
+            all.len()
+        );
         return Err(fail(why, Exit::Usage, false));
     }
-    let text = written(scenario, instance, language, arguments).map_err(|why| fail(why, Exit::Usage, false))?;
+    let text = written(scenario, instance, language, arguments)
+        .map_err(|why| fail(why, Exit::Usage, false))?;
     if all.len() > 1 {
-        let others: Vec<&str> = all.iter().skip(1).map(|(_, other)| other.name.as_str()).collect();
-        let word = if others.len() == 1 { "another instance is" } else { "other instances are" };
-        note(&format!("this is {}; {word} {}", instance.name, others.join(", ")));
+        let others: Vec<&str> = all
+            .iter()
+            .skip(1)
+            .map(|(_, other)| other.name.as_str())
+            .collect();
+        let word = if others.len() == 1 {
+            "another instance is"
+        } else {
+            "other instances are"
+        };
+        note(&format!(
+            "this is {}; {word} {}",
+            instance.name,
+            others.join(", ")
+        ));
     }
     match &arguments.out {
         None => Ok(print(&text)),
@@ -71,14 +91,24 @@ fn written(
     let stem = arguments.out.as_deref().and_then(file_stem);
     let program = Reproducer::new(scenario, instance, stem.as_deref().unwrap_or("reproducer"));
     let written = program.and_then(|program| reproducer(&program, language));
-    written.map_err(|refusal| format!("{} cannot be written as {}: {refusal}", instance.name, language.name()).into())
+    written.map_err(|refusal| {
+        format!(
+            "{} cannot be written as {}: {refusal}",
+            instance.name,
+            language.name()
+        )
+        .into()
+    })
 }
 
 /// The name of a file without its suffix; `None` if it has characters that a shell or a comment interprets.
 fn file_stem(path: &Path) -> Option<String> {
     let stem = path.file_stem()?.to_str()?;
-    (stem.chars().all(|c| c.is_ascii_alphanumeric() || "._-".contains(c)) && !stem.starts_with('-'))
-        .then(|| stem.to_owned())
+    (stem
+        .chars()
+        .all(|c| c.is_ascii_alphanumeric() || "._-".contains(c))
+        && !stem.starts_with('-'))
+    .then(|| stem.to_owned())
 }
 
 fn note(text: &str) {
@@ -88,8 +118,13 @@ fn note(text: &str) {
 fn write(path: &Path, text: &str) -> Outcome {
     let name = path.display();
     check(path).map_err(|error| fail(format!("--out {name}: {error}"), Exit::Usage, false))?;
-    replace(path, EVERYBODY, |file| file.write_all(text.as_bytes()))
-        .map_err(|error| fail(format!("cannot write {name}: {error}"), Exit::NotDurable, false))?;
+    replace(path, EVERYBODY, |file| file.write_all(text.as_bytes())).map_err(|error| {
+        fail(
+            format!("cannot write {name}: {error}"),
+            Exit::NotDurable,
+            false,
+        )
+    })?;
     note(&format!("{name} written"));
     Ok(Exit::Ok)
 }
@@ -101,6 +136,9 @@ fn selected(selectors: &[String]) -> Result<Selection, Exit> {
 
 fn list(selectors: &[String]) -> Outcome {
     let selection = selected(selectors)?;
-    let offers: Vec<Offer> = selection.instances().map(|(scenario, instance)| Offer::new(scenario, instance)).collect();
+    let offers: Vec<Offer> = selection
+        .instances()
+        .map(|(scenario, instance)| Offer::new(scenario, instance))
+        .collect();
     Ok(print(&Offer::table(&offers)))
 }

@@ -119,21 +119,52 @@ pub(super) fn fleet(command: FleetCommand) -> Outcome {
 fn merge(arguments: &Merge) -> Outcome {
     let json = arguments.json;
     let stdin = Path::new(input::STDIN);
-    if arguments.expect.as_deref() == Some(stdin) && arguments.inputs.iter().any(|input| input == stdin) {
-        return Err(fail("--expect -: standard input is one of the inputs already", Exit::Usage, json));
+    if arguments.expect.as_deref() == Some(stdin)
+        && arguments.inputs.iter().any(|input| input == stdin)
+    {
+        return Err(fail(
+            "--expect -: standard input is one of the inputs already",
+            Exit::Usage,
+            json,
+        ));
     }
-    let expected = arguments.expect.as_deref().map(names).transpose().map_err(|why| fail(why, Exit::Usage, json))?;
+    let expected = arguments
+        .expect
+        .as_deref()
+        .map(names)
+        .transpose()
+        .map_err(|why| fail(why, Exit::Usage, json))?;
     // A name that is not there is a mistake of the caller, and no reason to replace an older document by nothing.
-    if let Some(input) = arguments.inputs.iter().find(|input| *input != stdin && !input.exists()) {
-        return Err(fail(format!("there is no `{}`", terminal(&input.to_string_lossy())), Exit::Usage, json));
+    if let Some(input) = arguments
+        .inputs
+        .iter()
+        .find(|input| *input != stdin && !input.exists())
+    {
+        return Err(fail(
+            format!("there is no `{}`", terminal(&input.to_string_lossy())),
+            Exit::Usage,
+            json,
+        ));
     }
     let not_before = arguments.max_age.map(clock::utc_before).transpose();
-    let not_before = not_before.map_err(|why| fail(format!("--max-age: {why}"), Exit::Usage, json))?;
-    let not_after = Some(clock::utc_after(MOST_AHEAD).map_err(|why| fail(why, Exit::Internal, json))?);
-    output::check(&arguments.out)
-        .map_err(|error| fail(format!("--out {}: {error}", arguments.out.display()), Exit::Usage, json))?;
+    let not_before =
+        not_before.map_err(|why| fail(format!("--max-age: {why}"), Exit::Usage, json))?;
+    let not_after =
+        Some(clock::utc_after(MOST_AHEAD).map_err(|why| fail(why, Exit::Internal, json))?);
+    output::check(&arguments.out).map_err(|error| {
+        fail(
+            format!("--out {}: {error}", arguments.out.display()),
+            Exit::Usage,
+            json,
+        )
+    })?;
     let provenance = Provenance::from_simulated(arguments.simulated);
-    let rule = Rule { provenance, not_before, not_after, group_by: arguments.group_by.clone() };
+    let rule = Rule {
+        provenance,
+        not_before,
+        not_after,
+        group_by: arguments.group_by.clone(),
+    };
     let pool = DocumentPool::new(rule);
     fleet::gather(&arguments.inputs, &pool);
     let merged = fleet::merge(pool, expected.as_deref(), words);
@@ -141,28 +172,44 @@ fn merge(arguments: &Merge) -> Outcome {
     let is_kept = !has_merged(&merged) && arguments.out.is_file();
     if !is_kept {
         let folder = arguments.out.parent().unwrap_or(Path::new(""));
-        let written = fs::create_dir_all(folder).and_then(|()| output::document(&arguments.out, &merged));
+        let written =
+            fs::create_dir_all(folder).and_then(|()| output::document(&arguments.out, &merged));
         written.map_err(|error| fail(format!("--out {out}: {error}"), Exit::NotDurable, json))?;
     }
     let end = match is_kept {
         true => format!("nothing was merged: {out} stays as it was"),
         false => format!("merged into {out}"),
     };
-    let shown = show(json, || serde_json::to_string(&merged), || changes::merged(&merged, end));
+    let shown = show(
+        json,
+        || serde_json::to_string(&merged),
+        || changes::merged(&merged, end),
+    );
     Ok(named(exit(&merged, &arguments.forbid).worst(shown)))
 }
 
 fn has_merged(merged: &Fleet) -> bool {
-    merged.input.buckets.iter().any(|(bucket, count)| bucket.is_merged() && *count > 0)
+    merged
+        .input
+        .buckets
+        .iter()
+        .any(|(bucket, count)| bucket.is_merged() && *count > 0)
 }
 
 /// How a merge ends: differences are what it is for, and no failure unless somebody says so.
 fn exit(merged: &Fleet, forbidden: &[Forbidden]) -> Exit {
     let has_happened = forbidden.iter().any(|what| match what {
         Forbidden::Differences => {
-            !merged.differences.is_empty() || merged.machines.iter().any(|machine| machine.no_cuda.is_some())
+            !merged.differences.is_empty()
+                || merged
+                    .machines
+                    .iter()
+                    .any(|machine| machine.no_cuda.is_some())
         }
-        Forbidden::Missing => merged.expected.as_ref().is_some_and(|expected| !expected.missing.is_empty()),
+        Forbidden::Missing => merged
+            .expected
+            .as_ref()
+            .is_some_and(|expected| !expected.missing.is_empty()),
         Forbidden::Unexpected => merged.machines.iter().any(|machine| machine.unexpected > 0),
         Forbidden::Conflicts => merged.machines.iter().any(FleetMachine::has_conflict),
     });
@@ -173,8 +220,14 @@ fn exit(merged: &Fleet, forbidden: &[Forbidden]) -> Exit {
         return Exit::NothingMeasured;
     }
     // A machine that was not compared may differ.
-    let asks_differences = forbidden.iter().any(|what| matches!(what, Forbidden::Differences));
-    if asks_differences && merged.has_uncompared() { Exit::Inconclusive } else { Exit::Ok }
+    let asks_differences = forbidden
+        .iter()
+        .any(|what| matches!(what, Forbidden::Differences));
+    if asks_differences && merged.has_uncompared() {
+        Exit::Inconclusive
+    } else {
+        Exit::Ok
+    }
 }
 
 /// The names of the machines that are expected.
@@ -182,32 +235,49 @@ fn names(path: &Path) -> Result<Vec<String>, CliError> {
     let name = terminal(&path.to_string_lossy());
     let text = if path == Path::new(input::STDIN) {
         let mut text = String::new();
-        let read = std::io::stdin().take(MOST_NAMES_BYTES).read_to_string(&mut text);
+        let read = std::io::stdin()
+            .take(MOST_NAMES_BYTES)
+            .read_to_string(&mut text);
         read.map(|_| text)
     } else {
         input::read_text(path, MOST_NAMES_BYTES)
     };
     let text = text.map_err(|error| format!("--expect {name}: {error}"))?;
-    Ok(fleet::names(&text).map_err(|why| format!("--expect {name}: {}", terminal(&why.to_string())))?)
+    Ok(fleet::names(&text)
+        .map_err(|why| format!("--expect {name}: {}", terminal(&why.to_string())))?)
 }
 
 /// The question and the page of a built-in scenario.
 fn words(scenario: &str) -> Option<Words> {
     let question = Known::embedded().scenario(scenario)?.question.clone();
-    let page = Known::embedded().page(scenario).and_then(|page| page.strip_prefix("docs/"));
-    Some(Words { question, page: page.map(str::to_owned) })
+    let page = Known::embedded()
+        .page(scenario)
+        .and_then(|page| page.strip_prefix("docs/"));
+    Some(Words {
+        question,
+        page: page.map(str::to_owned),
+    })
 }
 
 fn diff(arguments: &Diff) -> Outcome {
-    let [old, new] = [&arguments.old, &arguments.new].map(|path| render::read(path).map_err(|why| why.to_string()));
+    let [old, new] = [&arguments.old, &arguments.new]
+        .map(|path| render::read(path).map_err(|why| why.to_string()));
     let diff = old.and_then(|old| fleet::diff(&old, &new?));
     let diff = diff.map_err(|why| fail(why, Exit::Usage, arguments.json))?;
-    let shown = show(arguments.json, || serde_json::to_string(&diff), || changes::text(&diff));
+    let shown = show(
+        arguments.json,
+        || serde_json::to_string(&diff),
+        || changes::text(&diff),
+    );
     let is_forbidden = arguments.forbid.iter().any(|what| match what {
         ForbiddenChange::Verdict => diff.has_other_verdict(),
         ForbiddenChange::Usual => !diff.usual.is_empty(),
         ForbiddenChange::Differences => !diff.began.is_empty(),
         ForbiddenChange::Missing => !diff.machines_gone.is_empty(),
     });
-    Ok(named(shown.worst(if is_forbidden { Exit::Unexpected } else { Exit::Ok })))
+    Ok(named(shown.worst(if is_forbidden {
+        Exit::Unexpected
+    } else {
+        Exit::Ok
+    })))
 }

@@ -10,7 +10,10 @@ use cuda_pitfalls_core::text::lines;
 
 /// The commands of the help, by what they are for. Commands for packagers and authors are in none.
 const GROUPS: [(&str, &[&str]); 4] = [
-    ("Diagnose", &["explain", "doctor", "trace", "mask", "bisect"]),
+    (
+        "Diagnose",
+        &["explain", "doctor", "trace", "mask", "bisect"],
+    ),
     ("Measure", &["run", "survey", "list", "show"]),
     ("Share", &["compare", "render", "export", "bundle", "fleet"]),
     ("Develop", &["check", "sim"]),
@@ -25,24 +28,45 @@ pub(super) fn command() -> Command {
         "{{about-with-newline}}\n{{usage-heading}} {{usage}}\n{}\n{header}Options:{header:#}\n{{options}}{{after-help}}",
         groups(&program, width)
     );
-    let color = program.get_arguments().find(|argument| argument.get_id() == "color").cloned();
+    let color = program
+        .get_arguments()
+        .find(|argument| argument.get_id() == "color")
+        .cloned();
     // Other commands take it too, for whoever gives it to all; it changes nothing but the answers of a run.
-    program.help_template(template).mut_subcommand("run", |run| run.args(color.map(|color| color.hide(false))))
+    program
+        .help_template(template)
+        .mut_subcommand("run", |run| run.args(color.map(|color| color.hide(false))))
 }
 
 /// The commands with what they do, group by group.
 fn groups(program: &Command, width: usize) -> String {
     let styles = program.get_styles();
     let (header, literal) = (styles.get_header(), styles.get_literal());
-    let longest = GROUPS.iter().flat_map(|(_, names)| *names).map(|name| name.len()).max().unwrap_or(0);
+    let longest = GROUPS
+        .iter()
+        .flat_map(|(_, names)| *names)
+        .map(|name| name.len())
+        .max()
+        .unwrap_or(0);
     let indent = longest + 4;
     let mut text = String::new();
     for (title, names) in GROUPS {
         let _ = writeln!(text, "\n{header}{title}:{header:#}");
-        for command in names.iter().filter_map(|name| program.find_subcommand(name)) {
-            let about = command.get_about().map(ToString::to_string).unwrap_or_default();
-            let about = lines::words(&about, width.saturating_sub(indent)).join(&format!("\n{:indent$}", ""));
-            let _ = writeln!(text, "  {literal}{:longest$}{literal:#}  {about}", command.get_name());
+        for command in names
+            .iter()
+            .filter_map(|name| program.find_subcommand(name))
+        {
+            let about = command
+                .get_about()
+                .map(ToString::to_string)
+                .unwrap_or_default();
+            let about = lines::words(&about, width.saturating_sub(indent))
+                .join(&format!("\n{:indent$}", ""));
+            let _ = writeln!(
+                text,
+                "  {literal}{:longest$}{literal:#}  {about}",
+                command.get_name()
+            );
         }
     }
     text
@@ -58,15 +82,30 @@ mod tests {
     #[test]
     fn every_command_is_in_one_group() {
         let program = Cli::command();
-        let shown = program.get_subcommands().filter(|command| !command.is_hide_set()).map(Command::get_name);
+        let shown = program
+            .get_subcommands()
+            .filter(|command| !command.is_hide_set())
+            .map(Command::get_name);
         let mut shown: Vec<&str> = shown.collect();
-        let mut grouped: Vec<&str> = GROUPS.iter().flat_map(|(_, names)| *names).copied().chain(UNLISTED).collect();
+        let mut grouped: Vec<&str> = GROUPS
+            .iter()
+            .flat_map(|(_, names)| *names)
+            .copied()
+            .chain(UNLISTED)
+            .collect();
         shown.sort_unstable();
         grouped.sort_unstable();
         assert_eq!(grouped, shown);
         let text = groups(&program, 80);
-        let about = program.find_subcommand("run").and_then(Command::get_about).unwrap().to_string();
-        assert!(text.contains(&about) && text.lines().all(|line| lines::columns(line) <= 80), "{text}");
+        let about = program
+            .find_subcommand("run")
+            .and_then(Command::get_about)
+            .unwrap()
+            .to_string();
+        assert!(
+            text.contains(&about) && text.lines().all(|line| lines::columns(line) <= 80),
+            "{text}"
+        );
     }
 
     #[test]
@@ -75,12 +114,27 @@ mod tests {
             let mut program = command().term_width(80);
             program.build();
             let command = program.find_subcommand_mut(name).unwrap();
-            let (short, long) = (command.render_help().to_string(), command.render_long_help().to_string());
-            assert!(short.lines().count() <= 50, "{name} -h has {} lines:\n{short}", short.lines().count());
-            assert!(short.lines().all(|line| lines::columns(line) <= 80), "{short}");
-            let listed = command.get_arguments().filter(|argument| !argument.is_hide_set());
+            let (short, long) = (
+                command.render_help().to_string(),
+                command.render_long_help().to_string(),
+            );
+            assert!(
+                short.lines().count() <= 50,
+                "{name} -h has {} lines:\n{short}",
+                short.lines().count()
+            );
+            assert!(
+                short.lines().all(|line| lines::columns(line) <= 80),
+                "{short}"
+            );
+            let listed = command
+                .get_arguments()
+                .filter(|argument| !argument.is_hide_set());
             for argument in listed.filter_map(|argument| argument.get_long()) {
-                assert!(long.contains(&format!("--{argument}")), "{name} --help lacks --{argument}");
+                assert!(
+                    long.contains(&format!("--{argument}")),
+                    "{name} --help lacks --{argument}"
+                );
             }
         }
     }
@@ -90,10 +144,18 @@ mod tests {
         let mut program = command();
         program.build();
         let mut listing = |name| {
-            let text = program.find_subcommand_mut(name).unwrap().render_long_help().to_string();
+            let text = program
+                .find_subcommand_mut(name)
+                .unwrap()
+                .render_long_help()
+                .to_string();
             text.contains("--color")
         };
         assert!(listing("run") && !listing("list") && !listing("survey"));
-        assert!(command().try_get_matches_from(["cuda-pitfalls", "list", "--color", "never"]).is_ok());
+        assert!(
+            command()
+                .try_get_matches_from(["cuda-pitfalls", "list", "--color", "never"])
+                .is_ok()
+        );
     }
 }

@@ -36,7 +36,14 @@ pub(super) struct JudgeArguments {
 
 /// Judges a stored report again: by the expectations it was made with, or by those of files.
 pub(super) fn judge(arguments: JudgeArguments) -> Outcome {
-    let JudgeArguments { report, files, json, verbose, allow_skip, nonce } = arguments;
+    let JudgeArguments {
+        report,
+        files,
+        json,
+        verbose,
+        allow_skip,
+        nonce,
+    } = arguments;
     let report = Stored::open(&newest(&report)).and_then(|stored| stored.report());
     let mut report = report.map_err(|error| fail(error, Exit::Usage, json))?;
     if let Some(nonce) = &nonce {
@@ -63,11 +70,21 @@ pub(super) fn judge(arguments: JudgeArguments) -> Outcome {
     run.require = require;
     let exit = Exit::of_report(&report.view());
     // What the run came to was judged by what was expected then.
-    report.run_mut().exit = Some(ExitCode { code: exit.code(), name: exit.name().to_string() });
+    report.run_mut().exit = Some(ExitCode {
+        code: exit.code(),
+        name: exit.name().to_string(),
+    });
     let shown = if json {
         print_document(serde_json::to_string(&report))
     } else {
-        print_report(&Prepared::judged(report, changed), if verbose { Format::TextFull } else { Format::Text })
+        print_report(
+            &Prepared::judged(report, changed),
+            if verbose {
+                Format::TextFull
+            } else {
+                Format::Text
+            },
+        )
     };
     Ok(named(exit.worst(shown)))
 }
@@ -76,13 +93,23 @@ pub(super) fn judge(arguments: JudgeArguments) -> Outcome {
 fn tell(report: &ReportView<'_>, changed: &[ChangedVerdict]) {
     let mut stderr = std::io::stderr();
     if !report.complete {
-        let _ = writeln!(stderr, "cuda-pitfalls: this report is partial: its run did not finish");
+        let _ = writeln!(
+            stderr,
+            "cuda-pitfalls: this report is partial: its run did not finish"
+        );
     }
     if report.is_compact {
-        let _ = writeln!(stderr, "cuda-pitfalls: this report is compact: its verdicts are those that were stored");
+        let _ = writeln!(
+            stderr,
+            "cuda-pitfalls: this report is compact: its verdicts are those that were stored"
+        );
     }
     for ChangedVerdict { scenario, stored } in changed {
-        let (name, kind, met) = (escape::terminal(scenario), stored.kind.name(), stored.expectation.name());
+        let (name, kind, met) = (
+            escape::terminal(scenario),
+            stored.kind.name(),
+            stored.expectation.name(),
+        );
         let _ = writeln!(
             stderr,
             "cuda-pitfalls: {name}: the stored verdict, {kind} ({met}), is not what its attempts show"
@@ -93,7 +120,9 @@ fn tell(report: &ReportView<'_>, changed: &[ChangedVerdict]) {
 /// Why a report is not the one that was asked for.
 #[derive(Debug, thiserror::Error)]
 enum NonceError {
-    #[error("--nonce: the report has none: it was not made by `run --nonce`, so that it may be older than the request")]
+    #[error(
+        "--nonce: the report has none: it was not made by `run --nonce`, so that it may be older than the request"
+    )]
     Missing,
     #[error("--nonce: the report has another one, `{0}`: it was made for another request")]
     Other(String),
@@ -112,30 +141,49 @@ fn check_nonce(report: &StoredReport, wanted: &str) -> Result<(), NonceError> {
 /// # Errors
 /// The exit code, once it is said why: a file is not valid, or the report did not ask it.
 fn expect_as_today(report: &mut Report, files: &[PathBuf], json: bool) -> Result<(), Exit> {
-    let today = files.iter().map(|file| catalogue::load_file(&file.to_string_lossy())).collect::<Result<Vec<_>, _>>();
-    let today = today.map_err(|error| fail_rendered(&error.render(is_styled()), Exit::Usage, json))?;
+    let today = files
+        .iter()
+        .map(|file| catalogue::load_file(&file.to_string_lossy()))
+        .collect::<Result<Vec<_>, _>>();
+    let today =
+        today.map_err(|error| fail_rendered(&error.render(is_styled()), Exit::Usage, json))?;
     if !files.is_empty() {
         // Of a report with a hundred scenarios, those that were asked about.
-        report.scenarios.retain(|measured| today.iter().any(|scenario| scenario.name == measured.scenario));
+        report.scenarios.retain(|measured| {
+            today
+                .iter()
+                .any(|scenario| scenario.name == measured.scenario)
+        });
         let others = judge::plan_as_today(report, &today);
-        let asked = report.scenarios.iter().map(|measured| (measured.scenario.as_str(), measured.name.as_str()));
-        let asked: Vec<_> =
-            asked.map(|(scenario, name)| (scenario, others.iter().any(|other| other == name))).collect();
+        let asked = report
+            .scenarios
+            .iter()
+            .map(|measured| (measured.scenario.as_str(), measured.name.as_str()));
+        let asked: Vec<_> = asked
+            .map(|(scenario, name)| (scenario, others.iter().any(|other| other == name)))
+            .collect();
         for (file, scenario) in files.iter().zip(&today) {
             let of_file = asked.iter().filter(|(name, _)| *name == scenario.name);
             let own: Vec<bool> = of_file.map(|(_, is_other)| *is_other).collect();
             let why = match own.as_slice() {
                 [] => "this report did not ask it",
-                all if all.iter().all(|is_other| *is_other) => "it makes other calls than those that were measured",
+                all if all.iter().all(|is_other| *is_other) => {
+                    "it makes other calls than those that were measured"
+                }
                 _ => continue,
             };
             let (file, name) = (file.to_string_lossy(), escape::terminal(&scenario.name));
             let help = "`run` measures it, and without --with a report is judged by what was expected then";
-            return Err(fail(format!("{}: {name}: {why}; {help}", escape::terminal(&file)), Exit::Usage, json));
+            return Err(fail(
+                format!("{}: {name}: {why}; {help}", escape::terminal(&file)),
+                Exit::Usage,
+                json,
+            ));
         }
         for name in others {
             let name = escape::terminal(&name);
-            let why = "its calls are not those of the file, so it is judged by what was expected then";
+            let why =
+                "its calls are not those of the file, so it is judged by what was expected then";
             let _ = writeln!(std::io::stderr(), "cuda-pitfalls: {name}: {why}");
         }
     }

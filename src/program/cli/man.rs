@@ -26,14 +26,25 @@ pub(super) struct ManArguments {
 /// Prints a page, or writes all of them.
 pub(super) fn manual(program: Command, arguments: &ManArguments) -> Outcome {
     if let Some(folder) = &arguments.out {
-        return write(program, folder)
-            .map(|()| Exit::Ok)
-            .map_err(|error| fail(format!("--out {}: {error}", folder.display()), Exit::NotDurable, false));
+        return write(program, folder).map(|()| Exit::Ok).map_err(|error| {
+            fail(
+                format!("--out {}: {error}", folder.display()),
+                Exit::NotDurable,
+                false,
+            )
+        });
     }
     let about = arguments.about.as_deref();
-    let page = page(program, about)
-        .ok_or_else(|| fail(format!("there is no command `{}`", about.unwrap_or_default()), Exit::Usage, false))?;
-    Ok(print(&page.map_err(|error| fail(error, Exit::Internal, false))?))
+    let page = page(program, about).ok_or_else(|| {
+        fail(
+            format!("there is no command `{}`", about.unwrap_or_default()),
+            Exit::Usage,
+            false,
+        )
+    })?;
+    Ok(print(
+        &page.map_err(|error| fail(error, Exit::Internal, false))?,
+    ))
 }
 
 /// The page of the program, or of one of its commands; none if there is no such command.
@@ -41,7 +52,9 @@ fn page(program: Command, about: Option<&str>) -> Option<io::Result<String>> {
     let program = built(program);
     match about {
         None => Some(main_page(program)),
-        Some(name) => shown(&program).find(|command| command.get_name() == name).map(|it| render(&program, it)),
+        Some(name) => shown(&program)
+            .find(|command| command.get_name() == name)
+            .map(|it| render(&program, it)),
     }
 }
 
@@ -53,11 +66,16 @@ fn write(program: Command, folder: &Path) -> io::Result<()> {
         let file = format!("{}-{}.1", program.get_name(), command.get_name());
         put(&folder.join(file), &render(&program, command)?)?;
     }
-    put(&folder.join(format!("{}.1", program.get_name())), &main_page(program)?)
+    put(
+        &folder.join(format!("{}.1", program.get_name())),
+        &main_page(program)?,
+    )
 }
 
 fn put(path: &Path, page: &str) -> io::Result<()> {
-    output::replace(path, output::EVERYBODY, |file| file.write_all(page.as_bytes()))
+    output::replace(path, output::EVERYBODY, |file| {
+        file.write_all(page.as_bytes())
+    })
 }
 
 /// Only a built definition knows its commands by their whole names.
@@ -68,11 +86,17 @@ fn built(program: Command) -> Command {
 }
 
 fn shown(program: &Command) -> impl Iterator<Item = &Command> {
-    program.get_subcommands().filter(|command| !command.is_hide_set())
+    program
+        .get_subcommands()
+        .filter(|command| !command.is_hide_set())
 }
 
 fn render(program: &Command, command: &Command) -> io::Result<String> {
-    let source = format!("{} {}", program.get_name(), program.get_version().unwrap_or_default());
+    let source = format!(
+        "{} {}",
+        program.get_name(),
+        program.get_version().unwrap_or_default()
+    );
     let mut page = Vec::new();
     Man::new(command.clone()).source(source).render(&mut page)?;
     Ok(String::from_utf8_lossy(&page).into_owned())
@@ -86,7 +110,10 @@ fn main_page(program: Command) -> io::Result<String> {
     let mut roff = Roff::new();
     roff.control("SH", ["EXIT STATUS"]);
     for exit in all {
-        roff.control("TP", []).text([bold(exit.code().to_string()), roman(format!(" {}", exit.name()))]);
+        roff.control("TP", []).text([
+            bold(exit.code().to_string()),
+            roman(format!(" {}", exit.name())),
+        ]);
         roff.text([roman(exit.meaning().replace('`', ""))]);
     }
     Ok(render(&program, &program)? + &roff.to_roff())

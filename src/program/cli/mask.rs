@@ -9,7 +9,9 @@ use super::workers;
 use crate::gpus::{self, GpusError};
 use crate::terminal;
 use cuda_pitfalls_answers::exit::Exit;
-use cuda_pitfalls_answers::visibility::{GpuSource, ListedGpu, Visibility, listed, misspelt, visibility};
+use cuda_pitfalls_answers::visibility::{
+    GpuSource, ListedGpu, Visibility, listed, misspelt, visibility,
+};
 use cuda_pitfalls_core::input;
 use cuda_pitfalls_core::scenario::environment::meant_by;
 use cuda_pitfalls_core::text::json;
@@ -54,21 +56,34 @@ pub(super) struct MaskArguments {
 }
 
 pub(super) fn mask(arguments: &MaskArguments) -> Outcome {
-    let [mask_here, order_here] =
-        [MASK, ORDER].map(|name| std::env::var_os(name).map(|value| value.to_string_lossy().into_owned()));
-    let names: Vec<String> = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok()).collect();
+    let [mask_here, order_here] = [MASK, ORDER]
+        .map(|name| std::env::var_os(name).map(|value| value.to_string_lossy().into_owned()));
+    let names: Vec<String> = std::env::vars_os()
+        .filter_map(|(name, _)| name.into_string().ok())
+        .collect();
     let mut misspelt = misspelt(names.iter().map(String::as_str));
     misspelt.retain(|_, meant| [MASK, ORDER].contains(&meant.as_str()));
-    let mut mask = arguments.value.clone().or(mask_here.filter(|_| !arguments.unset));
+    let mut mask = arguments
+        .value
+        .clone()
+        .or(mask_here.filter(|_| !arguments.unset));
     // `CUDA_VISIBLE_DEVICES=0` as it is written before a command; misspelt, it sets nothing.
-    let written = arguments.value.as_ref().and_then(|value| value.split_once('='));
-    if let Some((name, value)) = written.filter(|(name, _)| *name == MASK || meant_by(name) == Some(MASK)) {
+    let written = arguments
+        .value
+        .as_ref()
+        .and_then(|value| value.split_once('='));
+    if let Some((name, value)) =
+        written.filter(|(name, _)| *name == MASK || meant_by(name) == Some(MASK))
+    {
         mask = (name == MASK).then(|| value.to_owned());
         misspelt.extend(meant_by(name).map(|meant| (name.to_owned(), meant.to_owned())));
     }
     let order = arguments.order.clone().or(order_here);
     let (source, gpus) = gpus(arguments)?;
-    let answer = Visibility { misspelt, ..visibility(mask, order, source, gpus) };
+    let answer = Visibility {
+        misspelt,
+        ..visibility(mask, order, source, gpus)
+    };
     Ok(ended(show(
         arguments.json,
         || serde_json::to_value(&answer).map(|answer| json::document(&answer)),
@@ -102,15 +117,20 @@ enum GpuChoice {
 
 fn source(text: &str) -> Result<GpuChoice, CliError> {
     if let Ok(count) = text.parse::<usize>() {
-        let sized = (1..=MOST_GPUS).contains(&count).then(|| GpuChoice::Simulated(simulated::sized(count)));
+        let sized = (1..=MOST_GPUS)
+            .contains(&count)
+            .then(|| GpuChoice::Simulated(simulated::sized(count)));
         let other = "a list of others can be written into a file, one UUID in a line";
-        return sized.ok_or_else(|| format!("--gpus {count}: a number from 1 to {MOST_GPUS}; {other}").into());
+        return sized.ok_or_else(|| {
+            format!("--gpus {count}: a number from 1 to {MOST_GPUS}; {other}").into()
+        });
     }
     if let Some(machine) = text.strip_prefix("sim:") {
         return Ok(GpuChoice::Simulated(machine.to_owned()));
     }
     let path = text.to_owned();
-    let list = input::read_text(Path::new(text), MOST_LIST_BYTES).map_err(|error| format!("--gpus {path}: {error}"))?;
+    let list = input::read_text(Path::new(text), MOST_LIST_BYTES)
+        .map_err(|error| format!("--gpus {path}: {error}"))?;
     match listed(&list) {
         Ok(gpus) if gpus.is_empty() => Err(format!("--gpus {path}: it lists no GPU").into()),
         Ok(gpus) => Ok(GpuChoice::Listed(path, gpus)),

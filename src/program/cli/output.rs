@@ -22,9 +22,15 @@ pub(super) fn is_styled() -> bool {
 /// Prints on stdout. A reader that has gone away (`| head`) is no error; a full disk is.
 pub(super) fn print(text: &str) -> Exit {
     let mut stdout = std::io::stdout().lock();
-    match stdout.write_all(escape::printed(text).as_bytes()).and_then(|()| stdout.flush()) {
+    match stdout
+        .write_all(escape::printed(text).as_bytes())
+        .and_then(|()| stdout.flush())
+    {
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
-            let _ = writeln!(std::io::stderr(), "cuda-pitfalls: cannot write to stdout: {error}");
+            let _ = writeln!(
+                std::io::stderr(),
+                "cuda-pitfalls: cannot write to stdout: {error}"
+            );
             Exit::NotDurable
         }
         _ => Exit::Ok,
@@ -37,14 +43,22 @@ pub(super) fn show(
     document: impl FnOnce() -> serde_json::Result<String>,
     text: impl FnOnce() -> String,
 ) -> Exit {
-    if json { print_document(document()) } else { print(&text()) }
+    if json {
+        print_document(document())
+    } else {
+        print(&text())
+    }
 }
 
 /// Prints a JSON document with a newline. One that cannot be written is an error, and no empty document.
 pub(super) fn print_document(document: serde_json::Result<String>) -> Exit {
     match document {
         Ok(text) => print(&format!("{}\n", text.trim_end())),
-        Err(error) => fail(format!("the document cannot be written as JSON: {error}"), Exit::Internal, false),
+        Err(error) => fail(
+            format!("the document cannot be written as JSON: {error}"),
+            Exit::Internal,
+            false,
+        ),
     }
 }
 
@@ -106,6 +120,11 @@ pub(super) fn ended(exit: Exit) -> Exit {
 
 /// Names an exit code on stderr.
 pub(super) fn named(exit: Exit) -> Exit {
-    let _ = writeln!(std::io::stderr(), "cuda-pitfalls: exit {} ({})", exit.code(), exit.name());
+    let _ = writeln!(
+        std::io::stderr(),
+        "cuda-pitfalls: exit {} ({})",
+        exit.code(),
+        exit.name()
+    );
     exit
 }

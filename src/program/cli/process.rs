@@ -89,12 +89,20 @@ pub(super) fn serve(command: ProcessCommand) -> Exit {
             // SAFETY: `run` started this process with its end of a channel at this descriptor.
             unsafe { worker::run(fd) }
         }
-        ProcessCommand::Sampler { fd, library, started } => {
+        ProcessCommand::Sampler {
+            fd,
+            library,
+            started,
+        } => {
             started.begin();
             // SAFETY: as above.
             unsafe { sampler::run(fd, library) }
         }
-        ProcessCommand::Watched { started, filter, command } => {
+        ProcessCommand::Watched {
+            started,
+            filter,
+            command,
+        } => {
             started.begin();
             become_command(&command, filter)
         }
@@ -111,7 +119,11 @@ pub(super) fn serve(command: ProcessCommand) -> Exit {
             Ok(library) => print(&format!("{}\n", library.display())),
             Err(error) => fail(error, Exit::Internal, false),
         },
-        ProcessCommand::Versions { fd, libcudart, started } => {
+        ProcessCommand::Versions {
+            fd,
+            libcudart,
+            started,
+        } => {
             started.begin();
             // SAFETY: as above.
             unsafe { worker::versions::run(fd, libcudart) }
@@ -160,14 +172,23 @@ impl StartedProgram {
 /// Replaces this process by a command. It keeps its process group, and the wish to be killed when
 /// its parent ends. `filter` is the descriptor of the channel of a command whose system calls the parent answers.
 fn become_command(command: &[OsString], filter: Option<i32>) -> ! {
-    let [program, arguments @ ..] = command else { std::process::exit(Exit::Usage.code()) };
+    let [program, arguments @ ..] = command else {
+        std::process::exit(Exit::Usage.code())
+    };
     // SAFETY: the parent started this process with its end of a channel at this descriptor.
     if let Some(Err(error)) = filter.map(|fd| unsafe { filter::before_exec(fd) }) {
         eprintln!("cuda-pitfalls: no filter on system calls: {error}");
         std::process::exit(Exit::Internal.code())
     }
     let error = std::process::Command::new(program).args(arguments).exec();
-    eprintln!("cuda-pitfalls: cannot start `{}`: {error}", program.display());
+    eprintln!(
+        "cuda-pitfalls: cannot start `{}`: {error}",
+        program.display()
+    );
     // As shells have it: the command was not found, or cannot be executed.
-    std::process::exit(if error.kind() == std::io::ErrorKind::NotFound { 127 } else { 126 })
+    std::process::exit(if error.kind() == std::io::ErrorKind::NotFound {
+        127
+    } else {
+        126
+    })
 }

@@ -27,16 +27,21 @@ pub(super) struct RenderArguments {
 }
 
 pub(super) fn render(arguments: &RenderArguments) -> Exit {
-    let RenderArguments { report: path, form, redact: is_redacted } = arguments;
+    let RenderArguments {
+        report: path,
+        form,
+        redact: is_redacted,
+    } = arguments;
     if *is_redacted {
         return redact(path);
     }
     match StoredDocument::read(path) {
         Ok((StoredDocument::Matrix(matrix), _)) => render_matrix(&matrix, *form),
         Ok((StoredDocument::Trace(trace), path)) => render_trace(&trace, &path, *form),
-        Ok((StoredDocument::Survey(survey), path)) => {
-            shown(render::survey::as_format(&survey, *form, &path.to_string_lossy()), FORM_OF_SURVEY)
-        }
+        Ok((StoredDocument::Survey(survey), path)) => shown(
+            render::survey::as_format(&survey, *form, &path.to_string_lossy()),
+            FORM_OF_SURVEY,
+        ),
         Ok((StoredDocument::Report(report), _)) => print_report(&Prepared::stored(report), *form),
         Err(why) => fail(why, Exit::Usage, false),
     }
@@ -50,7 +55,10 @@ fn shown(text: Option<String>, missing: &str) -> Exit {
 /// What lines do in one release after another.
 fn render_matrix(matrix: &Matrix, form: Format) -> Exit {
     match form {
-        Format::Text => print(&render::releases::text(matrix, terminal::width(&std::io::stdout()))),
+        Format::Text => print(&render::releases::text(
+            matrix,
+            terminal::width(&std::io::stdout()),
+        )),
         form => shown(
             render::releases::as_format(matrix, form),
             "--as: the matrix of releases can be rendered as text, markdown or html",
@@ -91,6 +99,9 @@ fn render_trace(trace: &trace::Trace, path: &Path, form: Format) -> Exit {
 /// of another machine has the folder.
 pub(super) fn sources(trace: &trace::Trace) -> String {
     let folder = Path::new(&trace.start.folder);
-    let repository = folder.ancestors().filter(|folder| folder.is_absolute()).find(|it| it.join(".git").exists());
+    let repository = folder
+        .ancestors()
+        .filter(|folder| folder.is_absolute())
+        .find(|it| it.join(".git").exists());
     repository.unwrap_or(folder).to_string_lossy().into_owned()
 }

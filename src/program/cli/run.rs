@@ -37,8 +37,14 @@ mod tests {
     fn each_label_is_given_once() {
         let label = |name: &str, value: &str| (name.to_string(), value.to_string());
         let twice = labels(vec![label("node", "a"), label("node", "b")]);
-        assert_eq!(twice.unwrap_err().to_string(), "--label: `node` is given twice");
+        assert_eq!(
+            twice.unwrap_err().to_string(),
+            "--label: `node` is given twice"
+        );
         let both = labels(vec![label("rack", "3"), label("node", "a")]).unwrap();
-        assert!(both.len() == 2 && both["node"] == "a" && both["rack"] == "3", "{both:?}");
+        assert!(
+            both.len() == 2 && both["node"] == "a" && both["rack"] == "3",
+            "{both:?}"
+        );
     }
 }

@@ -50,7 +50,13 @@ pub(super) struct CheckArguments {
 }
 
 pub(super) fn list(arguments: &ListArguments) -> Outcome {
-    let ListArguments { selectors, left_out, symptoms, names, json } = arguments;
+    let ListArguments {
+        selectors,
+        left_out,
+        symptoms,
+        names,
+        json,
+    } = arguments;
     if *names {
         return Ok(print(&Known::embedded().words()));
     }
@@ -62,16 +68,25 @@ pub(super) fn list(arguments: &ListArguments) -> Outcome {
         (true, true) => format!("{:#}\n", listing::symptoms_json(&outlines)),
         (true, false) => listing::symptoms_text(&outlines, width),
         (false, true) => format!("{:#}\n", listing::list_json(&outlines)),
-        (false, false) if selectors.is_empty() && left_out.is_empty() => listing::folders_text(&outlines, width),
+        (false, false) if selectors.is_empty() && left_out.is_empty() => {
+            listing::folders_text(&outlines, width)
+        }
         (false, false) => listing::list_text(&outlines, width),
     }))
 }
 
 pub(super) fn show(arguments: &ShowArguments) -> Outcome {
-    let selection = Selection::new(&arguments.selectors, &arguments.left_out.exclude, catalogue::Unselected::All)
-        .map_err(|error| fail_rendered(&error.render(is_styled()), Exit::Usage, false))?;
+    let selection = Selection::new(
+        &arguments.selectors,
+        &arguments.left_out.exclude,
+        catalogue::Unselected::All,
+    )
+    .map_err(|error| fail_rendered(&error.render(is_styled()), Exit::Usage, false))?;
     let width = terminal::width(&std::io::stdout());
-    let pages = selection.scenarios.iter().map(|scenario| listing::show::text(scenario, width));
+    let pages = selection
+        .scenarios
+        .iter()
+        .map(|scenario| listing::show::text(scenario, width));
     Ok(print(&pages.collect::<Vec<_>>().join("\n")))
 }
 
@@ -81,11 +96,18 @@ pub(super) fn check(arguments: &CheckArguments) -> Exit {
         match catalogue::load_file(&file.to_string_lossy()) {
             Ok(scenario) => {
                 let name = escape::terminal(&file.to_string_lossy());
-                exit = exit.worst(print(&format!("{name}: valid ({} instance(s))\n", scenario.instances.len())));
+                exit = exit.worst(print(&format!(
+                    "{name}: valid ({} instance(s))\n",
+                    scenario.instances.len()
+                )));
             }
             Err(error) => {
                 exit = exit.worst(Exit::Usage);
-                let _ = writeln!(std::io::stderr(), "{}", error.render(is_styled()).trim_end());
+                let _ = writeln!(
+                    std::io::stderr(),
+                    "{}",
+                    error.render(is_styled()).trim_end()
+                );
             }
         }
     }

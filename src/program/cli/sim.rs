@@ -44,7 +44,9 @@ pub(super) struct SimArguments {
 pub(super) fn sim(arguments: SimArguments) -> Outcome {
     let machine = match arguments.gpus {
         Some(gpus) => simulated::sized(gpus.into()),
-        None => arguments.machine.unwrap_or_else(|| defaults::MACHINE.to_owned()),
+        None => arguments
+            .machine
+            .unwrap_or_else(|| defaults::MACHINE.to_owned()),
     };
     let program = std::env::current_exe().map_err(|error| fail(error, Exit::Internal, false))?;
     let folder = Folder::create().map_err(|error| fail(error, Exit::Usage, false))?;
@@ -61,7 +63,13 @@ pub(super) fn sim(arguments: SimArguments) -> Outcome {
         ..tracer::TraceOptions::default()
     };
     let traced = tracer::trace(&program, &options).map_err(|error| not_started(&error, false))?;
-    let Traced { ended, document, unmodelled, absent, .. } = traced;
+    let Traced {
+        ended,
+        document,
+        unmodelled,
+        absent,
+        ..
+    } = traced;
     let trace = Trace::open(&document).ok();
     let called = page::unmodelled(trace.as_ref(), &unmodelled);
     say(&page::end(&machine, &called, &absent, width));

@@ -24,7 +24,10 @@ impl StoredDocument {
     pub(super) fn read(path: &Path) -> Result<(StoredDocument, PathBuf), CliError> {
         let documents = environment_documents(path)?;
         if !documents.is_empty() {
-            return Ok((StoredDocument::Matrix(Box::new(Matrix::new(&documents))), path.to_path_buf()));
+            return Ok((
+                StoredDocument::Matrix(Box::new(Matrix::new(&documents))),
+                path.to_path_buf(),
+            ));
         }
         let path = newest(path);
         if is_trace(&path) {
@@ -51,7 +54,12 @@ impl StoredDocument {
 
 /// The folder of the newest run where a path names a folder of runs; else the path as it is.
 pub(super) fn newest(path: &Path) -> PathBuf {
-    let runs = path.read_dir().into_iter().flatten().flatten().map(|entry| entry.path());
+    let runs = path
+        .read_dir()
+        .into_iter()
+        .flatten()
+        .flatten()
+        .map(|entry| entry.path());
     let runs = runs.filter_map(|folder| Some((written_at(&folder)?, folder)));
     let newest = runs.max().filter(|_| written_at(path).is_none());
     newest.map_or_else(|| path.to_path_buf(), |(_, folder)| folder)
@@ -59,7 +67,9 @@ pub(super) fn newest(path: &Path) -> PathBuf {
 
 /// When the report or the trace in a folder was written; `None` if it holds neither.
 fn written_at(folder: &Path) -> Option<SystemTime> {
-    [REPORT, TRACE].iter().find_map(|file| folder.join(file).metadata().ok()?.modified().ok())
+    [REPORT, TRACE]
+        .iter()
+        .find_map(|file| folder.join(file).metadata().ok()?.modified().ok())
 }
 
 /// The document that a path names: the file itself, or the one in a folder. The folder of a survey holds the
@@ -68,8 +78,11 @@ fn written_at(folder: &Path) -> Option<SystemTime> {
 /// # Errors
 /// The folder holds several surveys.
 fn named_by(path: &Path) -> Result<PathBuf, CliError> {
-    let surveys: Vec<String> =
-        SurveyKind::all().iter().map(|kind| kind.file()).filter(|file| path.join(file).exists()).collect();
+    let surveys: Vec<String> = SurveyKind::all()
+        .iter()
+        .map(|kind| kind.file())
+        .filter(|file| path.join(file).exists())
+        .collect();
     match surveys.as_slice() {
         [] => Ok(path.to_path_buf()),
         [file] => Ok(path.join(file)),

@@ -14,16 +14,24 @@ use cuda_pitfalls_render::survey as render;
 /// The environments that the command line names.
 fn environments(python: &PythonOptions) -> Result<Vec<EnvironmentRequest>, CliError> {
     let mut all = python.with.clone();
-    all.iter_mut().for_each(|request| request.forced = python.force);
+    all.iter_mut()
+        .for_each(|request| request.forced = python.force);
     let of_list = python.releases.is_some() || python.latest || python.environments.is_some();
     if of_list {
         let list = run::environments(python.environments.as_deref())?;
         let glob = python.releases.as_deref().unwrap_or("*");
-        let glob = glob::Pattern::new(glob).map_err(|error| format!("--releases `{glob}`: {error}"))?;
-        let mut chosen: Vec<EnvironmentRequest> =
-            list.into_iter().filter(|request| glob.matches(&request.name())).collect();
+        let glob =
+            glob::Pattern::new(glob).map_err(|error| format!("--releases `{glob}`: {error}"))?;
+        let mut chosen: Vec<EnvironmentRequest> = list
+            .into_iter()
+            .filter(|request| glob.matches(&request.name()))
+            .collect();
         if chosen.is_empty() {
-            return Err(format!("--releases: no environment of the list is named `{}`", glob.as_str()).into());
+            return Err(format!(
+                "--releases: no environment of the list is named `{}`",
+                glob.as_str()
+            )
+            .into());
         }
         if python.latest {
             chosen = latest(chosen);
@@ -31,7 +39,8 @@ fn environments(python: &PythonOptions) -> Result<Vec<EnvironmentRequest>, CliEr
         all.extend(chosen);
     }
     if let Some(newest) = &python.newest {
-        all.iter_mut().for_each(|request| request.newest = Some(newest.clone()));
+        all.iter_mut()
+            .for_each(|request| request.newest = Some(newest.clone()));
     }
     Ok(all)
 }
@@ -39,8 +48,16 @@ fn environments(python: &PythonOptions) -> Result<Vec<EnvironmentRequest>, CliEr
 /// One environment of each package, with the version that is the newest when it is made.
 fn latest(list: Vec<EnvironmentRequest>) -> Vec<EnvironmentRequest> {
     let mut known = BTreeSet::new();
-    let first = list.into_iter().filter(|request| known.insert(request.package.clone()));
-    first.map(|request| EnvironmentRequest { version: String::new(), newest: None, ..request }).collect()
+    let first = list
+        .into_iter()
+        .filter(|request| known.insert(request.package.clone()));
+    first
+        .map(|request| EnvironmentRequest {
+            version: String::new(),
+            newest: None,
+            ..request
+        })
+        .collect()
 }
 
 pub(super) fn survey(mut options: SurveyOptions) -> Outcome {
@@ -48,14 +65,19 @@ pub(super) fn survey(mut options: SurveyOptions) -> Outcome {
         return list(options.kind, options.python.rows.as_deref());
     }
     let json = options.asked.json;
-    options.python.requests = environments(&options.python).map_err(|why| fail(why, Exit::Usage, json))?;
+    options.python.requests =
+        environments(&options.python).map_err(|why| fail(why, Exit::Usage, json))?;
     let (program, interrupt) = workers::prepare(json)?;
     Ok(run::survey(&options, &program, interrupt))
 }
 
 fn list(kind: SurveyKind, rows: Option<&Path>) -> Outcome {
     if !kind.described().takes("--rows") {
-        return Err(fail("--list belongs to `survey python`", Exit::Usage, false));
+        return Err(fail(
+            "--list belongs to `survey python`",
+            Exit::Usage,
+            false,
+        ));
     }
     let list = run::python_list(rows).map_err(|error| fail(error, Exit::Usage, false))?;
     Ok(print(&render::listed(&list)))

@@ -14,7 +14,9 @@ use crate::run::options::WRITTEN;
 use crate::terminal;
 use cuda_pitfalls_answers::exit::Exit;
 use cuda_pitfalls_answers::refused::failed_to_start;
-use cuda_pitfalls_core::output::{EVERYBODY, OWNER, check, check_folder, create, folder_of, replace};
+use cuda_pitfalls_core::output::{
+    EVERYBODY, OWNER, check, check_folder, create, folder_of, replace,
+};
 use cuda_pitfalls_core::text::escape;
 use cuda_pitfalls_core::{clock, defaults, input};
 use cuda_pitfalls_instrument::libraries::On;
@@ -131,18 +133,25 @@ impl TraceArguments {
     fn check_files(&self) -> Result<(), CliError> {
         let json = self.json.iter().filter(|_| !self.is_json_on_stderr());
         // `--json python train.py` would write over a program, and not start it.
-        if let Some(path) = json.clone().find(|path| path.extension().is_none_or(|it| it != "json") && is_program(path))
+        if let Some(path) = json
+            .clone()
+            .find(|path| path.extension().is_none_or(|it| it != "json") && is_program(path))
         {
             let name = path.display();
-            return Err(
-                format!("--json {name}: it is a program; for the summary on stderr write `--json=- {name}`").into()
-            );
+            return Err(format!(
+                "--json {name}: it is a program; for the summary on stderr write `--json=- {name}`"
+            )
+            .into());
         }
-        let files = [&self.html, &self.junit, &self.sarif, &self.markdown].into_iter().flatten().chain(json);
+        let files = [&self.html, &self.junit, &self.sarif, &self.markdown]
+            .into_iter()
+            .flatten()
+            .chain(json);
         files.into_iter().try_for_each(|path| {
             // The trace makes its own folder and those above it.
             let is_made = !folder_of(path).exists() && self.out.starts_with(folder_of(path));
-            let checked = check(path).and_then(|()| if is_made { Ok(()) } else { check_folder(path) });
+            let checked =
+                check(path).and_then(|()| if is_made { Ok(()) } else { check_folder(path) });
             checked.map_err(|error| format!("cannot write {}: {error}", path.display()).into())
         })
     }
@@ -150,10 +159,17 @@ impl TraceArguments {
 
 pub(super) fn trace(arguments: TraceArguments) -> Outcome {
     let json = arguments.is_json_on_stderr();
-    let policy = policy(&arguments).map_err(|why| fail_rendered(&why.to_string(), Exit::Usage, json))?;
-    arguments.check_files().map_err(|why| fail(why, Exit::Usage, json))?;
+    let policy =
+        policy(&arguments).map_err(|why| fail_rendered(&why.to_string(), Exit::Usage, json))?;
+    arguments
+        .check_files()
+        .map_err(|why| fail(why, Exit::Usage, json))?;
     let program = std::env::current_exe().map_err(|error| fail(error, Exit::Internal, json))?;
-    let folder = arguments.out.join(format!("{}-trace-{}", clock::utc_compact(), std::process::id()));
+    let folder = arguments.out.join(format!(
+        "{}-trace-{}",
+        clock::utc_compact(),
+        std::process::id()
+    ));
     let options = tracer::TraceOptions {
         commit: crate::COMMIT.map(str::to_owned),
         command: arguments.command.clone(),
@@ -172,7 +188,10 @@ pub(super) fn trace(arguments: TraceArguments) -> Outcome {
         say(&format!("cuda-pitfalls: {why}\n"));
     }
     let ended = traced.ended;
-    let lost = traced.lost.as_ref().map(|why| format!("the trace is not whole on disk: {why}"));
+    let lost = traced
+        .lost
+        .as_ref()
+        .map(|why| format!("the trace is not whole on disk: {why}"));
     let (failed, outcome) = match shown(&arguments, &policy, traced) {
         Ok(outcome) => (lost, outcome),
         Err(why) => (lost.or(Some(why.to_string())), PolicyOutcome::default()),
@@ -185,8 +204,13 @@ pub(super) fn trace(arguments: TraceArguments) -> Outcome {
     }
     Ok(match outcome {
         PolicyOutcome { violations, .. } if !violations.is_empty() => {
-            let Some(code) = arguments.error_exitcode else { return Ok(named(Exit::Unexpected)) };
-            say(&format!("cuda-pitfalls: exit {code} ({})\n", Exit::Unexpected.name()));
+            let Some(code) = arguments.error_exitcode else {
+                return Ok(named(Exit::Unexpected));
+            };
+            say(&format!(
+                "cuda-pitfalls: exit {code} ({})\n",
+                Exit::Unexpected.name()
+            ));
             std::process::exit(code.into())
         }
         PolicyOutcome { undecided, .. } if !undecided.is_empty() => named(Exit::Inconclusive),
@@ -196,46 +220,83 @@ pub(super) fn trace(arguments: TraceArguments) -> Outcome {
 
 /// What the command line and the file of `--expect` forbid.
 fn policy(arguments: &TraceArguments) -> Result<Policy, CliError> {
-    let forbid = Policy::parse(&arguments.forbid, &[]).map_err(|error| format!("--forbid: {error}"))?;
-    let bounds = Policy::parse(&[], &arguments.max_bytes).map_err(|error| format!("--max-bytes: {error}"))?;
+    let forbid =
+        Policy::parse(&arguments.forbid, &[]).map_err(|error| format!("--forbid: {error}"))?;
+    let bounds = Policy::parse(&[], &arguments.max_bytes)
+        .map_err(|error| format!("--max-bytes: {error}"))?;
     let own = forbid.merge(bounds);
-    let Some(path) = &arguments.expect else { return Ok(own) };
+    let Some(path) = &arguments.expect else {
+        return Ok(own);
+    };
     let name = path.to_string_lossy();
     let text = input::read_text(path, MOST_POLICY_BYTES)
         .map_err(|error| format!("--expect {}: {error}", escape::terminal(&name)))?;
     let of_file = Policy::from_file(&name, &text).map_err(|errors| {
-        let shown = errors.iter().map(|error| error.render(&text, is_styled()).trim_end().to_owned());
+        let shown = errors
+            .iter()
+            .map(|error| error.render(&text, is_styled()).trim_end().to_owned());
         shown.collect::<Vec<_>>().join("\n")
     })?;
     Ok(of_file.merge(own))
 }
 
 /// Shows the trace in every form that is wanted, and compares it with the policy.
-fn shown(arguments: &TraceArguments, policy: &Policy, traced: Traced) -> Result<PolicyOutcome, CliError> {
+fn shown(
+    arguments: &TraceArguments,
+    policy: &Policy,
+    traced: Traced,
+) -> Result<PolicyOutcome, CliError> {
     let document = traced.document;
     let trace = Trace::open(&document)?;
     let findings = diagnosis::findings(&trace);
-    let outcome = if policy.is_empty() { PolicyOutcome::default() } else { policy.check(&trace, &findings) };
+    let outcome = if policy.is_empty() {
+        PolicyOutcome::default()
+    } else {
+        policy.check(&trace, &findings)
+    };
     let view = TraceView::new(&trace, &findings, &outcome);
-    let name = if arguments.redact { cuda_pitfalls_trace::FILE.into() } else { document.to_string_lossy() };
+    let name = if arguments.redact {
+        cuda_pitfalls_trace::FILE.into()
+    } else {
+        document.to_string_lossy()
+    };
     let (root, width) = (sources(&trace), terminal::width(&std::io::stderr()));
-    let form = |form| view.as_format(form, width, [&name, &root]).unwrap_or_default();
-    let page = arguments.html.clone().unwrap_or_else(|| document.with_file_name("trace.html"));
+    let form = |form| {
+        view.as_format(form, width, [&name, &root])
+            .unwrap_or_default()
+    };
+    let page = arguments
+        .html
+        .clone()
+        .unwrap_or_else(|| document.with_file_name("trace.html"));
     // Where the disk is full the trace itself is more than its page.
     if traced.lost.is_none() {
         write(&page, &view.html(), arguments.html.is_some())?;
     }
-    if let Some(path) = arguments.json.as_ref().filter(|_| !arguments.is_json_on_stderr()) {
+    if let Some(path) = arguments
+        .json
+        .as_ref()
+        .filter(|_| !arguments.is_json_on_stderr())
+    {
         write(path, &format!("{}\n", view.json()), true)?;
     }
-    let others =
-        [(&arguments.junit, Format::Junit), (&arguments.sarif, Format::Sarif), (&arguments.markdown, Format::Markdown)];
+    let others = [
+        (&arguments.junit, Format::Junit),
+        (&arguments.sarif, Format::Sarif),
+        (&arguments.markdown, Format::Markdown),
+    ];
     for (path, format) in others {
-        path.as_ref().map_or(Ok(()), |path| write(path, &form(format), true))?;
+        path.as_ref()
+            .map_or(Ok(()), |path| write(path, &form(format), true))?;
     }
     let mut told = match arguments.is_json_on_stderr() {
         true => format!("{}\n", view.json()),
-        false => format!("{}trace {}\npage  {}\n", form(Format::Text), document.display(), page.display()),
+        false => format!(
+            "{}trace {}\npage  {}\n",
+            form(Format::Text),
+            document.display(),
+            page.display()
+        ),
     };
     if arguments.github {
         told.push_str(&form(Format::Github));
@@ -245,14 +306,20 @@ fn shown(arguments: &TraceArguments, policy: &Policy, traced: Traced) -> Result<
         && failed_to_start(&trace)
         && let Some((examination, diagnosed)) = examine_here()
     {
-        say(&cuda_pitfalls_render::doctor::causes_in_words(&examination, &diagnosed, width));
+        say(&cuda_pitfalls_render::doctor::causes_in_words(
+            &examination,
+            &diagnosed,
+            width,
+        ));
     }
     Ok(outcome)
 }
 
 /// Prints on stderr. A reader that has gone away is no error.
 pub(super) fn say(text: &str) {
-    let _ = std::io::stderr().lock().write_all(escape::printed(text).as_bytes());
+    let _ = std::io::stderr()
+        .lock()
+        .write_all(escape::printed(text).as_bytes());
 }
 
 /// Writes a file: one that the user named for everybody, any other one for this user alone, as the trace is.
@@ -273,7 +340,11 @@ pub(super) fn not_started(error: &TracerError, json: bool) -> Exit {
         TracerError::Internal(_) => Exit::Internal,
         TracerError::Program { source, .. } => {
             say(&format!("cuda-pitfalls: {error}\n"));
-            std::process::exit(if source.kind() == std::io::ErrorKind::NotFound { 127 } else { 126 })
+            std::process::exit(if source.kind() == std::io::ErrorKind::NotFound {
+                127
+            } else {
+                126
+            })
         }
     };
     fail(error, exit, json)
@@ -284,7 +355,10 @@ pub(super) fn end_as(ended: Ended) -> ! {
     if let Some(signal) = ended.signal {
         // SAFETY: no file of ours is open, and nothing is written after this.
         unsafe {
-            let none = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+            let none = libc::rlimit {
+                rlim_cur: 0,
+                rlim_max: 0,
+            };
             libc::setrlimit(libc::RLIMIT_CORE, &none);
             libc::signal(signal, libc::SIG_DFL);
             libc::raise(signal);

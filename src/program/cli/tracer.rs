@@ -46,7 +46,15 @@ fn nvml(word: &str) -> Result<NvmlFound, &'static str> {
 
 /// Traces the program. What became of it is in the document; a trace that failed says why on stderr.
 pub(super) fn trace(arguments: TracerArguments) -> Exit {
-    let TracerArguments { on, folder, limit_ms, returns, nvml, stderr, command } = arguments;
+    let TracerArguments {
+        on,
+        folder,
+        limit_ms,
+        returns,
+        nvml,
+        stderr,
+        command,
+    } = arguments;
     let limit = Duration::from_millis(limit_ms);
     let options = tracer::TraceOptions {
         commit: crate::COMMIT.map(str::to_owned),

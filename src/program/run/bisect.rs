@@ -16,7 +16,9 @@ use super::session::Session;
 use super::survey::python::attempt::Ground;
 use super::uv::{self, How, InstallError, Installer, Made};
 use crate::argument;
-use cuda_pitfalls_answers::bisect::{Bisection, NoAnswer, ReleaseAxis, ReleaseOutcome, SCHEMA, Trial};
+use cuda_pitfalls_answers::bisect::{
+    Bisection, NoAnswer, ReleaseAxis, ReleaseOutcome, SCHEMA, Trial,
+};
 use cuda_pitfalls_answers::exit::Exit;
 use cuda_pitfalls_answers::releases::{EnvironmentRequest, WitnessAsked};
 use cuda_pitfalls_answers::survey::python::stack_of_init;
@@ -109,9 +111,23 @@ pub(crate) struct BisectOptions {
 impl BisectOptions {
     /// The options of a run in the same place.
     pub(super) fn run(&self) -> RunOptions {
-        let (on, python, json, locks) = (self.on.clone(), self.python.clone(), self.json, self.locks.clone());
-        let asked = WorkerOptions { on, python, json, locks, ..WorkerOptions::default() };
-        RunOptions { asked, ..RunOptions::default() }
+        let (on, python, json, locks) = (
+            self.on.clone(),
+            self.python.clone(),
+            self.json,
+            self.locks.clone(),
+        );
+        let asked = WorkerOptions {
+            on,
+            python,
+            json,
+            locks,
+            ..WorkerOptions::default()
+        };
+        RunOptions {
+            asked,
+            ..RunOptions::default()
+        }
     }
 
     /// Whether packages may be built from source.
@@ -121,7 +137,10 @@ impl BisectOptions {
 
     /// What else is installed, word by word.
     fn others(&self) -> impl Iterator<Item = String> {
-        self.with.iter().flat_map(|words| words.split_whitespace()).map(str::to_string)
+        self.with
+            .iter()
+            .flat_map(|words| words.split_whitespace())
+            .map(str::to_string)
     }
 }
 
@@ -132,29 +151,49 @@ pub(super) fn search(
     interrupt: Interrupt,
     console: &mut Console,
 ) -> Result<Exit, RunError> {
-    let policy = Policy::parse(&options.forbid, &[]).map_err(|error| RunError::Usage(format!("--forbid: {error}")))?;
+    let policy = Policy::parse(&options.forbid, &[])
+        .map_err(|error| RunError::Usage(format!("--forbid: {error}")))?;
     let run = options.run();
     let mut session = Session::set(&run.asked, program, interrupt)?;
     console.warn(&session.notes);
     let mut report = blank(&run, &session);
     let _locks = lock_gpus(&options.locks, &mut session, &mut report, console)?;
     let witnesses = chosen(witnesses(&session), options.nvml);
-    if let Some(word) = policy.forbid.iter().find(|word| needs_gpu(word)).filter(|_| !has_gpu(&witnesses)) {
-        let why = format!("--forbid {word}: without a GPU cuInit fails, and only cuinit and late-mask can be seen");
+    if let Some(word) = policy
+        .forbid
+        .iter()
+        .find(|word| needs_gpu(word))
+        .filter(|_| !has_gpu(&witnesses))
+    {
+        let why = format!(
+            "--forbid {word}: without a GPU cuInit fails, and only cuinit and late-mask can be seen"
+        );
         return Err(RunError::Usage(why));
     }
     let mut interrupt = std::mem::replace(&mut session.supervisor.interrupt, Interrupt::none());
-    let folder = options.work.join(format!("cuda-pitfalls-bisect-{}", std::process::id()));
+    let folder = options
+        .work
+        .join(format!("cuda-pitfalls-bisect-{}", std::process::id()));
     let installer = Installer::new(program, &folder, options.disk).map_err(failure)?;
     let began = clock::now_ns();
     let python = options.python.as_deref().map(Path::as_os_str);
     check_ends(options, &installer, &mut interrupt)?;
     let mut axes = Vec::new();
     for ((package, good), bad) in options.package.iter().zip(&options.good).zip(&options.bad) {
-        let listed =
-            installer.versions(package, python, options.pre, options.builds(), &mut interrupt).map_err(failure)?;
+        let listed = installer
+            .versions(
+                package,
+                python,
+                options.pre,
+                options.builds(),
+                &mut interrupt,
+            )
+            .map_err(failure)?;
         let axis = ReleaseAxis::between(package, &listed, good, bad);
-        console.warn(&[format!("{package}: {} releases from {good} to {bad}", axis.releases.len())]);
+        console.warn(&[format!(
+            "{package}: {} releases from {good} to {bad}",
+            axis.releases.len()
+        )]);
         axes.push(axis);
     }
     let mut bisection = Bisection {
@@ -162,9 +201,16 @@ pub(super) fn search(
         version: env!("CARGO_PKG_VERSION").to_string(),
         started_at: clock::utc(),
         forbid: options.forbid.clone(),
-        command: options.command.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
+        command: options
+            .command
+            .iter()
+            .map(|word| word.to_string_lossy().into_owned())
+            .collect(),
         with: options.others().collect(),
-        python: options.python.as_ref().map(|python| python.to_string_lossy().into_owned()),
+        python: options
+            .python
+            .as_ref()
+            .map(|python| python.to_string_lossy().into_owned()),
         axes,
         trials: Vec::new(),
         found: Vec::new(),
@@ -172,22 +218,38 @@ pub(super) fn search(
         no_answer: None,
         elapsed_ns: 0,
     };
-    let trials = Trials { options, program, session: &session, installer, witnesses, policy };
+    let trials = Trials {
+        options,
+        program,
+        session: &session,
+        installer,
+        witnesses,
+        policy,
+    };
     bisection.search(|versions| {
-        let names: Vec<String> = versions.iter().map(|(name, version)| format!("{name} {version}")).collect();
+        let names: Vec<String> = versions
+            .iter()
+            .map(|(name, version)| format!("{name} {version}"))
+            .collect();
         console.status(&names.join(", "));
         let began = clock::now_ns();
         let outcome = trials.attempt(versions, &mut interrupt)?;
         let elapsed_ns = clock::now_ns() - began;
         if let Some(outcome) = &outcome {
-            let trial = Trial { versions: versions.clone(), outcome: outcome.clone(), elapsed_ns };
+            let trial = Trial {
+                versions: versions.clone(),
+                outcome: outcome.clone(),
+                elapsed_ns,
+            };
             console.warn(&[render::tried(&trial)]);
         }
         Ok::<_, RunError>(outcome.map(|outcome| (outcome, elapsed_ns)))
     })?;
     bisection.elapsed_ns = clock::now_ns() - began;
     let exit = match &bisection.no_answer {
-        Some(NoAnswer::Interrupted) => Exit::stopped_by(&interrupt.signal().map(signal_name).unwrap_or_default()),
+        Some(NoAnswer::Interrupted) => {
+            Exit::stopped_by(&interrupt.signal().map(signal_name).unwrap_or_default())
+        }
         Some(_) => Exit::Inconclusive,
         None if bisection.is_exact() => Exit::Ok,
         None => Exit::Inconclusive,
@@ -197,22 +259,53 @@ pub(super) fn search(
 }
 
 /// Refuses an end that cannot be installed, with the nearest releases that can, before anything is installed.
-fn check_ends(options: &BisectOptions, installer: &Installer<'_>, interrupt: &mut Interrupt) -> Result<(), RunError> {
-    let request = EnvironmentRequest { newest: options.newest.clone(), ..EnvironmentRequest::default() };
+fn check_ends(
+    options: &BisectOptions,
+    installer: &Installer<'_>,
+    interrupt: &mut Interrupt,
+) -> Result<(), RunError> {
+    let request = EnvironmentRequest {
+        newest: options.newest.clone(),
+        ..EnvironmentRequest::default()
+    };
     let python = options.python.as_deref().map(Path::as_os_str);
-    let how = How { request: &request, overrides: Vec::new(), pre: options.pre, python, build: options.builds() };
+    let how = How {
+        request: &request,
+        overrides: Vec::new(),
+        pre: options.pre,
+        python,
+        build: options.builds(),
+    };
     let mut refused = Vec::new();
-    for (package, ends) in options.package.iter().zip(options.good.iter().zip(&options.bad)) {
+    for (package, ends) in options
+        .package
+        .iter()
+        .zip(options.good.iter().zip(&options.bad))
+    {
         for version in [ends.0, ends.1] {
-            let Some(why) = installer.why_unusable((package, version), &how, interrupt).map_err(failure)? else {
+            let Some(why) = installer
+                .why_unusable((package, version), &how, interrupt)
+                .map_err(failure)?
+            else {
                 continue;
             };
             let nearest = nearest(package, version, &how, installer, interrupt)?;
-            let nearest = if nearest.is_empty() { nearest } else { format!(" Nearest: {nearest}.") };
-            refused.push(format!("{package} {version} {}.{nearest}", why.trim_end_matches('.')));
+            let nearest = if nearest.is_empty() {
+                nearest
+            } else {
+                format!(" Nearest: {nearest}.")
+            };
+            refused.push(format!(
+                "{package} {version} {}.{nearest}",
+                why.trim_end_matches('.')
+            ));
         }
     }
-    if refused.is_empty() { Ok(()) } else { Err(RunError::Usage(refused.join(" "))) }
+    if refused.is_empty() {
+        Ok(())
+    } else {
+        Err(RunError::Usage(refused.join(" ")))
+    }
 }
 
 /// The nearest release on each side of one that can be installed; empty where the index lists none.
@@ -231,7 +324,11 @@ fn nearest(
     let mut found = Vec::new();
     for side in ReleaseAxis::around(&listed, version) {
         for other in side.into_iter().take(MOST_NEIGHBORS) {
-            if installer.why_unusable((package, other), how, interrupt).map_err(failure)?.is_none() {
+            if installer
+                .why_unusable((package, other), how, interrupt)
+                .map_err(failure)?
+                .is_none()
+            {
                 found.push(other);
                 break;
             }
@@ -244,11 +341,16 @@ fn nearest(
 fn last_line(path: &Path) -> Option<String> {
     let mut file = std::fs::File::open(path).ok()?;
     let bytes = file.metadata().ok()?.len();
-    file.seek(SeekFrom::Start(bytes.saturating_sub(TAIL_BYTES))).ok()?;
+    file.seek(SeekFrom::Start(bytes.saturating_sub(TAIL_BYTES)))
+        .ok()?;
     let mut tail = Vec::new();
     file.take(TAIL_BYTES).read_to_end(&mut tail).ok()?;
     let text = String::from_utf8_lossy(&tail);
-    text.lines().rev().map(str::trim).find(|line| !line.is_empty()).map(|line| escape::shorten(line, LONGEST))
+    text.lines()
+        .rev()
+        .map(str::trim)
+        .find(|line| !line.is_empty())
+        .map(|line| escape::shorten(line, LONGEST))
 }
 
 /// Whether a word says nothing where `cuInit` cannot succeed.
@@ -262,7 +364,9 @@ fn has_gpu(witnesses: &[(WitnessAsked, Ground)]) -> bool {
 
 /// The witnesses that are asked: one with an NVML, one without, or one of each.
 fn chosen(all: Vec<(WitnessAsked, Ground)>, nvml: NvmlChoice) -> Vec<(WitnessAsked, Ground)> {
-    let (with, without): (Vec<_>, Vec<_>) = all.into_iter().partition(|(asked, _)| asked.nvml_gpus.is_some());
+    let (with, without): (Vec<_>, Vec<_>) = all
+        .into_iter()
+        .partition(|(asked, _)| asked.nvml_gpus.is_some());
     let asked = match nvml {
         // On a machine with a GPU its own driver answers.
         _ if has_gpu(&with) => return with,
@@ -271,7 +375,13 @@ fn chosen(all: Vec<(WitnessAsked, Ground)>, nvml: NvmlChoice) -> Vec<(WitnessAsk
         NvmlChoice::Either => vec![with, without],
     };
     // A libcuda shows more than a fake driver.
-    asked.into_iter().filter_map(|all| all.into_iter().min_by_key(|(asked, _)| asked.libcuda.is_none())).collect()
+    asked
+        .into_iter()
+        .filter_map(|all| {
+            all.into_iter()
+                .min_by_key(|(asked, _)| asked.libcuda.is_none())
+        })
+        .collect()
 }
 
 struct Trials<'a> {
@@ -290,11 +400,17 @@ impl Trials<'_> {
         versions: &BTreeMap<String, String>,
         interrupt: &mut Interrupt,
     ) -> Result<Option<ReleaseOutcome>, RunError> {
-        let exact: Vec<String> = versions.iter().map(|(name, version)| format!("{name}=={version}")).collect();
+        let exact: Vec<String> = versions
+            .iter()
+            .map(|(name, version)| format!("{name}=={version}"))
+            .collect();
         let words: Vec<String> = exact.iter().cloned().chain(self.options.others()).collect();
-        let request =
-            EnvironmentRequest::parse(&words.join(" ")).map_err(|error| RunError::Usage(error.to_string()))?;
-        let request = EnvironmentRequest { newest: self.options.newest.clone(), ..request };
+        let request = EnvironmentRequest::parse(&words.join(" "))
+            .map_err(|error| RunError::Usage(error.to_string()))?;
+        let request = EnvironmentRequest {
+            newest: self.options.newest.clone(),
+            ..request
+        };
         let how = How {
             request: &request,
             overrides: exact,
@@ -306,7 +422,9 @@ impl Trials<'_> {
             Ok(made) => made,
             Err(InstallError::Stopped) => return Ok(None),
             Err(InstallError::Refused(why)) => {
-                return Ok(Some(ReleaseOutcome::Unknown { why: format!("cannot be installed: {why}") }));
+                return Ok(Some(ReleaseOutcome::Unknown {
+                    why: format!("cannot be installed: {why}"),
+                }));
             }
             Err(error) => return Err(failure(error)),
         };
@@ -316,7 +434,11 @@ impl Trials<'_> {
     }
 
     /// Tries the command with each driver, until one shows that it is bad.
-    fn outcome(&self, made: &Made, interrupt: &mut Interrupt) -> Result<Option<ReleaseOutcome>, RunError> {
+    fn outcome(
+        &self,
+        made: &Made,
+        interrupt: &mut Interrupt,
+    ) -> Result<Option<ReleaseOutcome>, RunError> {
         for (asked, ground) in &self.witnesses {
             match self.traced(made, asked, ground, interrupt)? {
                 Some(ReleaseOutcome::Good) => {}
@@ -359,27 +481,47 @@ impl Trials<'_> {
             grace: PATIENCE,
             stdout: None,
         };
-        let ended =
-            tracer.run(|| stopped.borrow_mut().check()).map_err(|error| RunError::Internal(error.to_string()))?;
+        let ended = tracer
+            .run(|| stopped.borrow_mut().check())
+            .map_err(|error| RunError::Internal(error.to_string()))?;
         match ended {
             ErrandEnd::Stopped => return Ok(None),
             ErrandEnd::Unkillable(pid) => {
-                return Err(RunError::Internal(format!("process {pid} could not be killed")));
+                return Err(RunError::Internal(format!(
+                    "process {pid} could not be killed"
+                )));
             }
-            ErrandEnd::Exited { status, stderr } if !status.success() && !stderr.trim().is_empty() => {
-                return Ok(Some(ReleaseOutcome::Unknown { why: stderr.trim().to_string() }));
+            ErrandEnd::Exited { status, stderr }
+                if !status.success() && !stderr.trim().is_empty() =>
+            {
+                return Ok(Some(ReleaseOutcome::Unknown {
+                    why: stderr.trim().to_string(),
+                }));
             }
             ErrandEnd::Exited { .. } => {}
         }
         let trace = match Trace::open(&folder) {
             Ok(trace) => trace,
-            Err(error) => return Ok(Some(ReleaseOutcome::Unknown { why: error.to_string() })),
+            Err(error) => {
+                return Ok(Some(ReleaseOutcome::Unknown {
+                    why: error.to_string(),
+                }));
+            }
         };
         let outcome = self.policy.check(&trace, &diagnosis::findings(&trace));
         if let Some(violation) = outcome.violations.first() {
             let (at, way, child) = stack_of_init(&trace);
-            let (with, says) = (words::witness(asked.witness).to_string(), violation.says.clone());
-            return Ok(Some(ReleaseOutcome::Bad { with, says, at, way, child }));
+            let (with, says) = (
+                words::witness(asked.witness).to_string(),
+                violation.says.clone(),
+            );
+            return Ok(Some(ReleaseOutcome::Bad {
+                with,
+                says,
+                at,
+                way,
+                child,
+            }));
         }
         if let Some(why) = outcome.undecided.first() {
             return Ok(Some(ReleaseOutcome::Unknown { why: why.clone() }));
@@ -387,9 +529,13 @@ impl Trials<'_> {
         match trace.end.as_ref().and_then(End::failure) {
             None => Ok(Some(ReleaseOutcome::Good)),
             Some(left) => {
-                let last = last_line(&said).map(|line| format!(": {line}")).unwrap_or_default();
+                let last = last_line(&said)
+                    .map(|line| format!(": {line}"))
+                    .unwrap_or_default();
                 Ok(Some(ReleaseOutcome::Unknown {
-                    why: format!("the command fails ({left}) and does nothing that is forbidden before{last}"),
+                    why: format!(
+                        "the command fails ({left}) and does nothing that is forbidden before{last}"
+                    ),
                 }))
             }
         }

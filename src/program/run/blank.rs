@@ -23,16 +23,30 @@ pub(super) fn parent(options: &WorkerOptions, session: &Session, is_kept: bool) 
 
 /// The name of a run and of its folder: the machine, if a label names it, and the start time.
 fn id(labels: &BTreeMap<String, String>, started_ns: u64) -> String {
-    let machine = ["node", "host"].iter().find_map(|name| labels.get(*name)).map(|name| format!("{}-", as_file(name)));
+    let machine = ["node", "host"]
+        .iter()
+        .find_map(|name| labels.get(*name))
+        .map(|name| format!("{}-", as_file(name)));
     let random = (started_ns ^ u64::from(std::process::id())) & 0xffff;
-    format!("{}{}-{random:04x}", machine.unwrap_or_default(), clock::utc_compact())
+    format!(
+        "{}{}-{random:04x}",
+        machine.unwrap_or_default(),
+        clock::utc_compact()
+    )
 }
 
 /// A label as part of a file name, with only those characters that have no special meaning to shells and file systems.
 fn as_file(label: &str) -> String {
     let name: String = label.chars().take(LONGEST_NAME).collect();
-    let name = name.replace(|c: char| !c.is_ascii_alphanumeric() && !"._-".contains(c), "_");
-    if name.starts_with(['.', '-']) { format!("_{name}") } else { name }
+    let name = name.replace(
+        |c: char| !c.is_ascii_alphanumeric() && !"._-".contains(c),
+        "_",
+    );
+    if name.starts_with(['.', '-']) {
+        format!("_{name}")
+    } else {
+        name
+    }
 }
 
 /// A report without scenarios.
@@ -58,7 +72,11 @@ pub(super) fn blank(options: &RunOptions, session: &Session) -> Report {
             // Every JSON reader is exact up to 2^53.
             seed: seed & ((1 << 53) - 1),
             nonce: options.nonce.clone(),
-            allowed: options.allow.iter().map(|hazard| hazard.name().to_string()).collect(),
+            allowed: options
+                .allow
+                .iter()
+                .map(|hazard| hazard.name().to_string())
+                .collect(),
             warnings: session.notes.clone(),
             ..Run::default()
         },

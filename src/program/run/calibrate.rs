@@ -14,7 +14,9 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::session::Session;
-use controls::{ALLOCATED_BYTES, INIT, NULL, POSITIVE, TIMEOUTS, init_case, null_case, plan_of, positive_case};
+use controls::{
+    ALLOCATED_BYTES, INIT, NULL, POSITIVE, TIMEOUTS, init_case, null_case, plan_of, positive_case,
+};
 use cuda_pitfalls_core::calibration::Calibration;
 use cuda_pitfalls_core::clock;
 use cuda_pitfalls_core::judge;
@@ -46,9 +48,17 @@ impl Calibrator {
     /// Records co-tenants, calibrates every GPU that may be used, and adds warnings about figures that could not be
     /// measured.
     pub(super) fn calibrate(session: &mut Session, report: &mut Report) -> Calibrator {
-        let all: Vec<String> = session.machine.gpus.iter().map(|gpu| gpu.uuid.clone()).collect();
+        let all: Vec<String> = session
+            .machine
+            .gpus
+            .iter()
+            .map(|gpu| gpu.uuid.clone())
+            .collect();
         let restrict = session.restrict.clone().unwrap_or_else(|| all.clone());
-        let usable: Vec<String> = restrict.into_iter().filter(|uuid| all.contains(uuid)).collect();
+        let usable: Vec<String> = restrict
+            .into_iter()
+            .filter(|uuid| all.contains(uuid))
+            .collect();
         if let Ok(snapshot) = session.supervisor.sampler.snapshot() {
             report.run.co_tenants = co_tenants(&all, &snapshot);
         }
@@ -61,18 +71,36 @@ impl Calibrator {
     /// Calibrates again the GPUs whose memory differs from that at their calibration and, if `unsound_too`, those
     /// whose calibration is not sound. The number of times per run is limited, so that a busy machine does not keep a
     /// run from asking. Returns whether it calibrated.
-    pub(super) fn renew(&mut self, session: &mut Session, report: &mut Report, unsound_too: bool) -> bool {
+    pub(super) fn renew(
+        &mut self,
+        session: &mut Session,
+        report: &mut Report,
+        unsound_too: bool,
+    ) -> bool {
         if self.again >= MOST_AGAIN || session.supervisor.interrupt.check() {
             return false;
         }
-        let Ok(snapshot) = session.supervisor.sampler.snapshot() else { return false };
+        let Ok(snapshot) = session.supervisor.sampler.snapshot() else {
+            return false;
+        };
         let mut stale = self.usable.clone();
         stale.retain(|uuid| {
-            let last = report.run.calibration.iter().rfind(|calibrated| calibrated.figures.uuid == *uuid);
-            let Some(last) = last.map(|last| &last.figures).filter(|last| last.sound) else { return unsound_too };
-            let place = session.machine.gpus.iter().position(|gpu| gpu.uuid == *uuid);
+            let last = report
+                .run
+                .calibration
+                .iter()
+                .rfind(|calibrated| calibrated.figures.uuid == *uuid);
+            let Some(last) = last.map(|last| &last.figures).filter(|last| last.sound) else {
+                return unsound_too;
+            };
+            let place = session
+                .machine
+                .gpus
+                .iter()
+                .position(|gpu| gpu.uuid == *uuid);
             let now = place.and_then(|place| snapshot.gpus.get(place)?.used_bytes);
-            now.zip(last.baseline_bytes).is_some_and(|(now, then)| now.abs_diff(then) > last.epsilon_bytes)
+            now.zip(last.baseline_bytes)
+                .is_some_and(|(now, then)| now.abs_diff(then) > last.epsilon_bytes)
         });
         if stale.is_empty() {
             return false;
@@ -95,9 +123,17 @@ impl Calibrator {
                 }
                 taken.push(gpu(session, uuid, &quiet, &null));
             }
-            left = taken.iter().filter(|found| !found.figures.sound).map(|found| found.figures.uuid.clone()).collect();
+            left = taken
+                .iter()
+                .filter(|found| !found.figures.sound)
+                .map(|found| found.figures.uuid.clone())
+                .collect();
             // Of an unsound calibration, the last try is kept.
-            report.run.calibration.extend(taken.into_iter().filter(|found| found.figures.sound || turn == TRIES));
+            report.run.calibration.extend(
+                taken
+                    .into_iter()
+                    .filter(|found| found.figures.sound || turn == TRIES),
+            );
             if left.is_empty() {
                 return;
             }
@@ -111,10 +147,16 @@ impl Calibrator {
             .iter()
             .filter_map(|found| Some((found, found.why_unsound.as_ref()?)))
             .map(|(found, why)| {
-                format!("the instrument is not sound on {}: {why}; its memory is not judged", found.uuid)
+                format!(
+                    "the instrument is not sound on {}: {why}; its memory is not judged",
+                    found.uuid
+                )
             })
             .collect();
-        let own = found.iter().filter_map(|found| found.lists_pids()).reduce(|all, listed| all && listed);
+        let own = found
+            .iter()
+            .filter_map(|found| found.lists_pids())
+            .reduce(|all, listed| all && listed);
         report.run.warnings.extend(warnings);
         report.machine.isolation.own_pid_listed = own;
         session.machine.isolation.own_pid_listed = own;
@@ -130,8 +172,14 @@ impl Calibrator {
 
 fn co_tenants(uuids: &[String], snapshot: &Snapshot) -> Vec<CoTenancy> {
     let there = uuids.iter().zip(&snapshot.gpus).filter(|(_, reading)| {
-        let listed = reading.processes.as_ref().is_some_and(|processes| !processes.is_empty());
-        listed || reading.used_bytes.is_some_and(|bytes| bytes > SMALLEST_EPSILON)
+        let listed = reading
+            .processes
+            .as_ref()
+            .is_some_and(|processes| !processes.is_empty());
+        listed
+            || reading
+                .used_bytes
+                .is_some_and(|bytes| bytes > SMALLEST_EPSILON)
     });
     there
         .map(|(uuid, reading)| CoTenancy {
@@ -152,9 +200,16 @@ fn quiet(session: &mut Session, usable: &[String]) -> Result<(), Unsound> {
     });
     let run: Polling = watched?;
     let mut seen = BTreeSet::new();
-    let used = run.changes.iter().filter_map(|change| session.machine.gpus.get(change.gpu)).map(|gpu| &gpu.uuid);
+    let used = run
+        .changes
+        .iter()
+        .filter_map(|change| session.machine.gpus.get(change.gpu))
+        .map(|gpu| &gpu.uuid);
     // The first entry of a GPU is its initial memory.
-    match used.filter(|uuid| usable.contains(uuid)).find(|uuid| !seen.insert(*uuid)) {
+    match used
+        .filter(|uuid| usable.contains(uuid))
+        .find(|uuid| !seen.insert(*uuid))
+    {
         None => Ok(()),
         Some(_) => Err(Unsound::Disturbed),
     }
@@ -174,7 +229,12 @@ fn gpu(
         epsilon_bytes: SMALLEST_EPSILON,
         ..Calibration::default()
     };
-    let place = session.machine.gpus.iter().position(|gpu| gpu.uuid == uuid).unwrap_or(usize::MAX);
+    let place = session
+        .machine
+        .gpus
+        .iter()
+        .position(|gpu| gpu.uuid == uuid)
+        .unwrap_or(usize::MAX);
     let mut tries: Vec<(CasePlan, Recording)> = Vec::new();
     let mut why = quiet.as_ref().err().map(Unsound::to_string);
     match null {
@@ -182,7 +242,12 @@ fn gpu(
         Err(error) => why = why.or(Some(error.to_string())),
     }
     // Twice, the second time in reverse order.
-    for case in [init_case(uuid), positive_case(uuid), positive_case(uuid), init_case(uuid)] {
+    for case in [
+        init_case(uuid),
+        positive_case(uuid),
+        positive_case(uuid),
+        init_case(uuid),
+    ] {
         if why.is_some() {
             break;
         }
@@ -192,17 +257,26 @@ fn gpu(
         }
     }
     read(&mut found, &tries, place);
-    why = why.or_else(|| disturbed(session, &found, &tries)).or_else(|| differs(&found, &tries, place));
+    why = why
+        .or_else(|| disturbed(session, &found, &tries))
+        .or_else(|| differs(&found, &tries, place));
     found.sound = why.is_none();
     found.why_unsound = why;
-    let as_attempt =
-        |(case, recording): (CasePlan, Recording)| CaseReport::new(case.name, vec![Attempt::new(0, recording)]);
-    Calibrated { figures: found, attempts: tries.into_iter().map(as_attempt).collect() }
+    let as_attempt = |(case, recording): (CasePlan, Recording)| {
+        CaseReport::new(case.name, vec![Attempt::new(0, recording)])
+    };
+    Calibrated {
+        figures: found,
+        attempts: tries.into_iter().map(as_attempt).collect(),
+    }
 }
 
 /// The first attempt of a kind.
 fn first<'t>(tries: &'t [(CasePlan, Recording)], name: &str) -> Option<&'t Recording> {
-    tries.iter().find(|(case, _)| case.name == name).map(|(_, recording)| recording)
+    tries
+        .iter()
+        .find(|(case, _)| case.name == name)
+        .map(|(_, recording)| recording)
 }
 
 /// Takes the figures from the first attempt of each kind.
@@ -223,17 +297,27 @@ fn read(found: &mut Calibration, tries: &[(CasePlan, Recording)], gpu: usize) {
 }
 
 /// Why an attempt does not count, by the rules for all attempts.
-fn disturbed(session: &Session, found: &Calibration, tries: &[(CasePlan, Recording)]) -> Option<String> {
+fn disturbed(
+    session: &Session,
+    found: &Calibration,
+    tries: &[(CasePlan, Recording)],
+) -> Option<String> {
     let provisional = [found.clone()];
-    let scene = Scene { calibration: &provisional, gpus: &session.machine.gpus };
+    let scene = Scene {
+        calibration: &provisional,
+        gpus: &session.machine.gpus,
+    };
     tries.iter().find_map(|(case, recording)| {
         let reasons = judge::invalidations(&plan_of(case), case, recording, &scene);
-        reasons.first().map(|invalid| format!("{}: {}", invalid.reason.name(), invalid.detail))
+        reasons
+            .first()
+            .map(|invalid| format!("{}: {}", invalid.reason.name(), invalid.detail))
     })
 }
 
 fn is_near(a: Option<u64>, b: Option<u64>, found: &Calibration) -> bool {
-    a.zip(b).is_some_and(|(a, b)| a.abs_diff(b) <= found.epsilon_bytes / 2)
+    a.zip(b)
+        .is_some_and(|(a, b)| a.abs_diff(b) <= found.epsilon_bytes / 2)
 }
 
 /// Why the calibration is not sound: a control did not show what it must, or two attempts of one kind differ.
@@ -244,7 +328,10 @@ fn differs(found: &Calibration, tries: &[(CasePlan, Recording)], gpu: usize) -> 
         }
         let baseline = used_before(recording, gpu);
         if !is_near(baseline, found.baseline_bytes, found) {
-            return Some(format!("memory before its workers was {baseline:?} and {:?} bytes", found.baseline_bytes));
+            return Some(format!(
+                "memory before its workers was {baseline:?} and {:?} bytes",
+                found.baseline_bytes
+            ));
         }
         let (again, first) = match case.name.as_str() {
             INIT => (change(recording, None, 0, gpu), found.init_bytes),
@@ -252,11 +339,16 @@ fn differs(found: &Calibration, tries: &[(CasePlan, Recording)], gpu: usize) -> 
             _ => continue,
         };
         if !is_near(again, first, found) {
-            return Some(format!("`{}` took {first:?} bytes and then {again:?}", case.name));
+            return Some(format!(
+                "`{}` took {first:?} bytes and then {again:?}",
+                case.name
+            ));
         }
     }
     let (context, allocation) = (found.context_bytes, found.allocation_bytes);
-    if context <= 4 * found.epsilon_bytes || allocation.abs_diff(ALLOCATED_BYTES) > found.epsilon_bytes {
+    if context <= 4 * found.epsilon_bytes
+        || allocation.abs_diff(ALLOCATED_BYTES) > found.epsilon_bytes
+    {
         return Some(format!(
             "the positive control was not seen (context {context} B; {ALLOCATED_BYTES} B allocated, {allocation} B seen)"
         ));
@@ -271,11 +363,17 @@ enum Unsound {
     #[error("another process allocated or freed memory in the quiet time")]
     Disturbed,
     #[error("`{case}` could not be run: {source}")]
-    NotRun { case: String, source: SupervisorError },
+    NotRun {
+        case: String,
+        source: SupervisorError,
+    },
 }
 
 fn made(session: &mut Session, case: CasePlan) -> Result<(CasePlan, Recording), Unsound> {
     let recording = session.record(&case.experiment(TIMEOUTS));
-    let recording = recording.map_err(|source| Unsound::NotRun { case: case.name.clone(), source })?;
+    let recording = recording.map_err(|source| Unsound::NotRun {
+        case: case.name.clone(),
+        source,
+    })?;
     Ok((case, recording))
 }

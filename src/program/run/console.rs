@@ -47,9 +47,15 @@ impl Console {
         };
         let bar = ProgressBar::with_draw_target(
             None,
-            if quiet { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr() },
+            if quiet {
+                ProgressDrawTarget::hidden()
+            } else {
+                ProgressDrawTarget::stderr()
+            },
         );
-        if let Ok(style) = ProgressStyle::with_template("{spinner} {pos}/{len} {elapsed} {wide_msg}") {
+        if let Ok(style) =
+            ProgressStyle::with_template("{spinner} {pos}/{len} {elapsed} {wide_msg}")
+        {
             bar.set_style(style);
         }
         Console {
@@ -72,12 +78,19 @@ impl Console {
     /// last one is done. `repeat` is the number of attempts, if the files do not decide it.
     pub(super) fn expects(&mut self, scenarios: &[Scenario], runtimes: usize, repeat: Option<u32>) {
         for scenario in scenarios {
-            let runtimes = if scenario.has_python_lines() { 1 } else { runtimes.max(1) };
-            self.coming.insert(scenario.name.clone(), scenario.instances.len() * runtimes);
+            let runtimes = if scenario.has_python_lines() {
+                1
+            } else {
+                runtimes.max(1)
+            };
+            self.coming
+                .insert(scenario.name.clone(), scenario.instances.len() * runtimes);
         }
         self.asked.questions = self.coming.len();
         self.asked.variants = self.coming.values().sum();
-        self.asked.attempts = repeat.or_else(|| scenarios.iter().map(|scenario| scenario.repeat).max()).unwrap_or(0);
+        self.asked.attempts = repeat
+            .or_else(|| scenarios.iter().map(|scenario| scenario.repeat).max())
+            .unwrap_or(0);
     }
 
     /// Prints text for people. A closed pipe is no error of the run.
@@ -121,7 +134,10 @@ impl Console {
     pub(super) fn header(&mut self, report: &Report, expected: Option<Duration>) {
         self.asked.expected = expected;
         // The head is about what this machine can be asked, rather than about what was selected.
-        let planned = report.scenarios.iter().filter(|scenario| scenario.plan.is_some());
+        let planned = report
+            .scenarios
+            .iter()
+            .filter(|scenario| scenario.plan.is_some());
         let planned: Vec<&str> = planned.map(|scenario| scenario.scenario.as_str()).collect();
         if !planned.is_empty() {
             self.asked.questions = planned.iter().collect::<HashSet<_>>().len();
@@ -141,7 +157,10 @@ impl Console {
         if self.verbose {
             return self.block(&full::scenario(&done.view(), self.width, self.style));
         }
-        self.known.entry(done.scenario.clone()).or_default().push(InstanceAnswer::new(&done.view()));
+        self.known
+            .entry(done.scenario.clone())
+            .or_default()
+            .push(InstanceAnswer::new(&done.view()));
         if is_last && let Some(answers) = self.known.remove(&done.scenario) {
             self.tell(&answers);
         }
@@ -158,14 +177,19 @@ impl Console {
         let block = answer::question(known, usize::MAX, Style::Plain);
         if let Some(line) = block.lines().next().filter(|_| is_told) {
             let line = line.split_whitespace().collect::<Vec<_>>().join(" ");
-            self.bar.suspend(|| output::tell(&format!("preliminary: {line}")));
+            self.bar
+                .suspend(|| output::tell(&format!("preliminary: {line}")));
         }
     }
 
     fn tell(&mut self, answers: &[InstanceAnswer]) {
         let failures: Vec<InstanceAnswer>;
         let answers = if self.quiet {
-            failures = answers.iter().filter(|answer| answer.is_failure()).cloned().collect();
+            failures = answers
+                .iter()
+                .filter(|answer| answer.is_failure())
+                .cloned()
+                .collect();
             &failures
         } else {
             answers
@@ -191,7 +215,12 @@ impl Console {
     }
 
     /// Prints the end of a survey or of a preview: its tables or, for a program, its document.
-    pub(super) fn surveyed(&mut self, text: &str, document: serde_json::Result<String>, exit: Exit) -> Exit {
+    pub(super) fn surveyed(
+        &mut self,
+        text: &str,
+        document: serde_json::Result<String>,
+        exit: Exit,
+    ) -> Exit {
         self.bar.finish_and_clear();
         self.say(text);
         self.finished = true;
@@ -205,17 +234,35 @@ impl Console {
 
     /// The end of a run. A document that was asked for and could not be handed over is not durable;
     /// a reader that went away is its own affair.
-    pub(super) fn finish(&mut self, report: &Report, file: &Path, is_kept: bool, exit: Exit) -> Exit {
+    pub(super) fn finish(
+        &mut self,
+        report: &Report,
+        file: &Path,
+        is_kept: bool,
+        exit: Exit,
+    ) -> Exit {
         self.bar.finish_and_clear();
-        let place = if is_kept { ReportPlace::At(file.to_string_lossy().into_owned()) } else { ReportPlace::NotKept };
+        let place = if is_kept {
+            ReportPlace::At(file.to_string_lossy().into_owned())
+        } else {
+            ReportPlace::NotKept
+        };
         // An interrupted run has instances that are not done; the known answers are printed nevertheless.
         for answers in std::mem::take(&mut self.known).values() {
             self.tell(answers);
         }
         let never_asked = self.coming.values().sum();
-        let ending = RunEnding { never_asked, place, names: true, exit: None };
+        let ending = RunEnding {
+            never_asked,
+            place,
+            names: true,
+            exit: None,
+        };
         let blank = if self.spoken { "\n" } else { "" };
-        self.say(&format!("{blank}{}", answer::ending(&report.view(), &ending, self.width)));
+        self.say(&format!(
+            "{blank}{}",
+            answer::ending(&report.view(), &ending, self.width)
+        ));
         self.finished = true;
         // From disk: the report is larger than this process may be.
         let copied = if self.json { copy(file) } else { Ok(()) };
@@ -250,7 +297,11 @@ impl Console {
     }
 
     fn name(&self, exit: Exit) {
-        output::tell(&format!("cuda-pitfalls: exit {} ({})", exit.code(), exit.name()));
+        output::tell(&format!(
+            "cuda-pitfalls: exit {} ({})",
+            exit.code(),
+            exit.name()
+        ));
     }
 }
 

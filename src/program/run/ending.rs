@@ -33,7 +33,8 @@ impl RunDocument for Report {
         self.run.require = self.view().requirements();
         self.run.elapsed_ns = clock::now_ns() - self.run.started_ns;
         let elapsed = Duration::from_nanos(self.run.elapsed_ns);
-        self.run.finished_at = clock::utc_since(&self.run.started_at, elapsed).or(Some(finished_at));
+        self.run.finished_at =
+            clock::utc_since(&self.run.started_at, elapsed).or(Some(finished_at));
         self.run.parent_peak_rss_bytes = host::peak_rss_bytes();
     }
 
@@ -70,18 +71,28 @@ impl RunDocument for SurveyDocument {
 }
 
 fn exit_code(exit: Exit) -> ExitCode {
-    ExitCode { code: exit.code(), name: exit.name().to_string() }
+    ExitCode {
+        code: exit.code(),
+        name: exit.name().to_string(),
+    }
 }
 
 /// Records how a run ended, and returns the exit code that applies if the document gets to disk.
 pub(super) fn note(document: &mut impl RunDocument, session: &Session) -> Exit {
-    document.note_end(clock::utc(), session.supervisor.interrupt.signal().map(signal_name));
+    document.note_end(
+        clock::utc(),
+        session.supervisor.interrupt.signal().map(signal_name),
+    );
     document.exit()
 }
 
 /// Writes a document for the last time, with the exit code in it. If that fails, a document that is on disk already
 /// must not have another code.
-pub(super) fn write(document: &mut impl RunDocument, store: &Store, exit: Exit) -> Result<(), RunError> {
+pub(super) fn write(
+    document: &mut impl RunDocument,
+    store: &Store,
+    exit: Exit,
+) -> Result<(), RunError> {
     document.set_exit(exit);
     let written = document.write(store);
     if written.is_err() {
@@ -110,11 +121,18 @@ pub(super) fn finish<D: RunDocument>(
 /// Turns a panic into an error, because a panic is a fault of the harness.
 pub(super) fn catch<T>(run: impl FnOnce() -> Result<T, RunError>) -> Result<T, RunError> {
     let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(run));
-    caught.unwrap_or_else(|_| Err(RunError::Internal("the harness panicked (see above)".to_string())))
+    caught.unwrap_or_else(|_| {
+        Err(RunError::Internal(
+            "the harness panicked (see above)".to_string(),
+        ))
+    })
 }
 
 /// The exit code of a run. If the run could not begin or not complete, the console says why.
-pub(super) fn guard(mut console: Console, run: impl FnOnce(&mut Console) -> Result<Exit, RunError>) -> Exit {
+pub(super) fn guard(
+    mut console: Console,
+    run: impl FnOnce(&mut Console) -> Result<Exit, RunError>,
+) -> Exit {
     catch(|| run(&mut console)).unwrap_or_else(|error| {
         console.failed(&error.to_string(), error.exit());
         error.exit()

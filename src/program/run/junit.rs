@@ -26,22 +26,32 @@ impl JunitFile {
     /// # Errors
     /// The path is a link, a folder, a device or a pipe, or the system refused.
     pub(super) fn prepare(path: &Path) -> Result<JunitFile, RunError> {
-        let file = JunitFile { path: path.to_path_buf() };
+        let file = JunitFile {
+            path: path.to_path_buf(),
+        };
         let prepared = match fs::symlink_metadata(path) {
-            Ok(data) if !data.is_file() => Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file")),
+            Ok(data) if !data.is_file() => Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                "it is not a regular file",
+            )),
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
             _ => file.put(&unfinished("the run has not ended, or was killed")),
         };
-        prepared
-            .map(|()| file)
-            .map_err(|error| RunError::Usage(format!("--junit: cannot write `{}`: {error}", path.display())))
+        prepared.map(|()| file).map_err(|error| {
+            RunError::Usage(format!(
+                "--junit: cannot write `{}`: {error}",
+                path.display()
+            ))
+        })
     }
 
     /// Writes the results of a run. Returns the exit code that this alone would have.
     pub(super) fn hand_over(&self, report: &Report, console: &Console) -> Exit {
         let text = render::render(&Prepared::Fresh(report), Format::Junit, lines::WIDTH);
         let text = text.expect("a report has this form");
-        let Err(error) = self.put(&text) else { return Exit::Ok };
+        let Err(error) = self.put(&text) else {
+            return Exit::Ok;
+        };
         console.warn(&[format!("cannot write `{}`: {error}", self.path.display())]);
         Exit::NotDurable
     }
@@ -52,7 +62,9 @@ impl JunitFile {
     }
 
     fn put(&self, text: &str) -> io::Result<()> {
-        output::replace(&self.path, output::EVERYBODY, |file| file.write_all(text.as_bytes()))
+        output::replace(&self.path, output::EVERYBODY, |file| {
+            file.write_all(text.as_bytes())
+        })
     }
 }
 
@@ -64,7 +76,9 @@ fn unfinished(why: &str) -> String {
     suite.add_test_case(TestCase::new("run", status));
     let mut junit = Junit::new("cuda-pitfalls");
     junit.add_test_suite(suite);
-    junit.to_string().expect("escaped text can be written to memory")
+    junit
+        .to_string()
+        .expect("escaped text can be written to memory")
 }
 
 #[cfg(test)]
@@ -74,6 +88,9 @@ mod tests {
     #[test]
     fn a_run_that_did_not_end_is_an_error() {
         let text = unfinished("x < y");
-        assert!(text.contains("errors=\"1\"") && text.contains("x &lt; y"), "{text}");
+        assert!(
+            text.contains("errors=\"1\"") && text.contains("x &lt; y"),
+            "{text}"
+        );
     }
 }

@@ -49,7 +49,8 @@ impl Locking {
     /// Locks in this folder. Root also uses a folder of its own.
     fn new(folder: PathBuf, wait: Duration) -> Locking {
         let is_shared = folder == Path::new(defaults::LOCK_FOLDER);
-        let own = (is_shared && rustix::process::geteuid().is_root()).then(|| PathBuf::from(ROOT_FOLDER));
+        let own =
+            (is_shared && rustix::process::geteuid().is_root()).then(|| PathBuf::from(ROOT_FOLDER));
         Locking { folder, own, wait }
     }
 }
@@ -73,12 +74,22 @@ pub(super) fn lock_gpus(
     if session.on != "cuda" || options.no_lock {
         return Ok(Locks::default());
     }
-    let all: Vec<String> = session.machine.gpus.iter().map(|gpu| gpu.uuid.clone()).collect();
+    let all: Vec<String> = session
+        .machine
+        .gpus
+        .iter()
+        .map(|gpu| gpu.uuid.clone())
+        .collect();
     let uuids = session.restrict.clone().unwrap_or(all);
     let locking = Locking::new(options.lock_dir.clone(), options.wait);
-    let locks = take(&locking, &uuids, &mut session.supervisor.interrupt, &mut |words| {
-        console.warn(&[words.to_string()]);
-    })?;
+    let locks = take(
+        &locking,
+        &uuids,
+        &mut session.supervisor.interrupt,
+        &mut |words| {
+            console.warn(&[words.to_string()]);
+        },
+    )?;
     console.warn(&locks.notes);
     report.run.warnings.extend(locks.notes.iter().cloned());
     Ok(locks)
@@ -107,7 +118,11 @@ fn take(
                     is_own_held = true;
                 }
                 // A container may lack the folder; then root waits for the shared lock like everybody.
-                Err(error) if matches!(error.kind(), NotFound | PermissionDenied | ReadOnlyFilesystem) => {}
+                Err(error)
+                    if matches!(
+                        error.kind(),
+                        NotFound | PermissionDenied | ReadOnlyFilesystem
+                    ) => {}
                 Err(error) => locks.notes.push(unusable(own, uuid, &error)),
             }
         }
@@ -118,7 +133,9 @@ fn take(
                     locks._files.push(file);
                 }
                 Err(RunError::Busy(words)) if is_own_held => {
-                    locks.notes.push(format!("{words}; this run goes on beside it, which it may disturb"));
+                    locks.notes.push(format!(
+                        "{words}; this run goes on beside it, which it may disturb"
+                    ));
                 }
                 Err(refused) => return Err(refused),
             },
@@ -130,7 +147,9 @@ fn take(
 
 fn unusable(folder: &Path, uuid: &str, error: &io::Error) -> String {
     let path = escape::terminal(&folder.to_string_lossy());
-    format!("no lock on {uuid}: `{path}` cannot be used ({error}); another run on this GPU would disturb this one")
+    format!(
+        "no lock on {uuid}: `{path}` cannot be used ({error}); another run on this GPU would disturb this one"
+    )
 }
 
 fn wait(
@@ -151,7 +170,9 @@ fn wait(
         let waited = Duration::from_nanos(clock::now_ns() - started);
         let holder = holder(file);
         if interrupt.check() {
-            return Err(RunError::Interrupted(interrupt.signal().map(signal_name).unwrap_or_default()));
+            return Err(RunError::Interrupted(
+                interrupt.signal().map(signal_name).unwrap_or_default(),
+            ));
         }
         if waited >= most {
             return Err(RunError::Busy(format!(
@@ -162,7 +183,10 @@ fn wait(
         }
         if told.is_none_or(|told| waited >= told + TELL_EVERY) {
             let seconds = waited.as_secs();
-            tell(&format!("waiting for {holder} on {uuid}, {seconds} s so far, at most {} s", most.as_secs()));
+            tell(&format!(
+                "waiting for {holder} on {uuid}, {seconds} s so far, at most {} s",
+                most.as_secs()
+            ));
             told = Some(waited);
         }
         std::thread::sleep(EVERY);

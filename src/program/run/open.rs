@@ -9,8 +9,19 @@ pub(super) fn open(provenance: Provenance, detail: String) -> Verdict {
     nothing(provenance, Kind::Inconclusive, Reason::Interrupted, detail)
 }
 
-pub(super) fn nothing(provenance: Provenance, kind: Kind, reason: Reason, detail: String) -> Verdict {
-    Verdict { kind, reason: Some(reason), detail, provenance, ..Verdict::default() }
+pub(super) fn nothing(
+    provenance: Provenance,
+    kind: Kind,
+    reason: Reason,
+    detail: String,
+) -> Verdict {
+    Verdict {
+        kind,
+        reason: Some(reason),
+        detail,
+        provenance,
+        ..Verdict::default()
+    }
 }
 
 /// The verdict of a scenario that could not be run at all.
@@ -21,13 +32,21 @@ pub(super) fn troubled(provenance: Provenance, trouble: &SupervisorError) -> Ver
         SupervisorError::Missing(_) if provenance == Provenance::Simulated => {
             nothing(provenance, Kind::Inconclusive, Reason::NotModelled, detail)
         }
-        SupervisorError::Missing(_) => nothing(provenance, Kind::Skipped, Reason::MissingSymbol, detail),
-        SupervisorError::Sampler(_) => nothing(provenance, Kind::Inconclusive, Reason::SamplerLost, detail),
-        SupervisorError::Protocol(_) => nothing(provenance, Kind::HarnessError, Reason::Protocol, detail),
+        SupervisorError::Missing(_) => {
+            nothing(provenance, Kind::Skipped, Reason::MissingSymbol, detail)
+        }
+        SupervisorError::Sampler(_) => {
+            nothing(provenance, Kind::Inconclusive, Reason::SamplerLost, detail)
+        }
+        SupervisorError::Protocol(_) => {
+            nothing(provenance, Kind::HarnessError, Reason::Protocol, detail)
+        }
         SupervisorError::System(_) | SupervisorError::Unwatched(_) | SupervisorError::Stuck(_) => {
             nothing(provenance, Kind::HarnessError, Reason::System, detail)
         }
-        SupervisorError::Unkillable(_) => nothing(provenance, Kind::Inconclusive, Reason::Unkillable, detail),
+        SupervisorError::Unkillable(_) => {
+            nothing(provenance, Kind::Inconclusive, Reason::Unkillable, detail)
+        }
     }
 }
 
@@ -42,10 +61,17 @@ pub(super) fn host_unsafe(done: &ScenarioReport) -> Option<String> {
     let mut attempts = done.cases.iter().flat_map(|case| &case.attempts);
     attempts.find_map(|attempt| {
         if attempt.recording.exit.unkillable {
-            return Some(format!("process {} of {} could not be killed", attempt.recording.pid, done.name));
+            return Some(format!(
+                "process {} of {} could not be killed",
+                attempt.recording.pid, done.name
+            ));
         }
-        let mut errors =
-            attempt.recording.snapshots.iter().flat_map(|snapshot| &snapshot.snapshot.gpus).flat_map(|gpu| &gpu.errors);
+        let mut errors = attempt
+            .recording
+            .snapshots
+            .iter()
+            .flat_map(|snapshot| &snapshot.snapshot.gpus)
+            .flat_map(|gpu| &gpu.errors);
         let lost = errors.find(|error| LOST.iter().any(|lost| error.ends_with(lost)))?;
         Some(format!("a GPU was lost during {}: {lost}", done.name))
     })

@@ -138,24 +138,42 @@ pub(crate) struct LockOptions {
 impl RunOptions {
     /// The scenarios to run.
     pub(super) fn selection(&self) -> Result<Selection, RunError> {
-        Selection::new(&self.selectors, &self.left_out.exclude, Unselected::Essential)
-            .map(|selection| selection.shard(self.shard))
-            .map_err(|error| RunError::Usage(error.render(false)))
+        Selection::new(
+            &self.selectors,
+            &self.left_out.exclude,
+            Unselected::Essential,
+        )
+        .map(|selection| selection.shard(self.shard))
+        .map_err(|error| RunError::Usage(error.render(false)))
     }
 
     /// How long the run may take; `None` for no limit. A first run should answer within a minute: it makes as many
     /// rounds as fit, and at least one.
     pub(super) fn budget(&self) -> Option<Duration> {
-        let is_default = self.selectors.iter().all(|selector| selector.starts_with('!') || selector == "essential");
+        let is_default = self
+            .selectors
+            .iter()
+            .all(|selector| selector.starts_with('!') || selector == "essential");
         (is_default && self.asked.repeat.is_none() && !self.asked.quick).then_some(BUDGET)
     }
 
     /// All selectors as one list: exclusions begin with `!`, and the default set appears by its name.
     pub(super) fn selected(&self) -> Vec<String> {
-        let is_default = self.selectors.iter().all(|selector| selector.starts_with('!'));
+        let is_default = self
+            .selectors
+            .iter()
+            .all(|selector| selector.starts_with('!'));
         let default = is_default.then(|| "essential".to_string());
-        let without = self.left_out.exclude.iter().map(|selector| format!("!{selector}"));
-        default.into_iter().chain(self.selectors.iter().cloned()).chain(without).collect()
+        let without = self
+            .left_out
+            .exclude
+            .iter()
+            .map(|selector| format!("!{selector}"));
+        default
+            .into_iter()
+            .chain(self.selectors.iter().cloned())
+            .chain(without)
+            .collect()
     }
 }
 

@@ -22,7 +22,13 @@ pub(super) struct Progress {
 impl Progress {
     pub(super) fn new(all: usize) -> Progress {
         let now = clock::now_ns();
-        Progress { all, done: 0, started_ns: now, said_ns: now, written_ns: now }
+        Progress {
+            all,
+            done: 0,
+            started_ns: now,
+            said_ns: now,
+            written_ns: now,
+        }
     }
 
     /// The time left, if the remaining questions take as long as those before.
@@ -45,11 +51,19 @@ impl Progress {
     pub(super) fn done(&mut self) -> Option<String> {
         self.done += 1;
         let now = clock::now_ns();
-        if std::io::stderr().is_terminal() || now - self.said_ns < SAY_EVERY_NS || self.done == self.all {
+        if std::io::stderr().is_terminal()
+            || now - self.said_ns < SAY_EVERY_NS
+            || self.done == self.all
+        {
             return None;
         }
         self.said_ns = now;
-        Some(format!("{} of {} questions, {}", self.done, self.all, self.left()))
+        Some(format!(
+            "{} of {} questions, {}",
+            self.done,
+            self.all,
+            self.left()
+        ))
     }
 }
 
@@ -58,7 +72,9 @@ pub(super) fn left(gone_ns: u64, done: usize, all: usize) -> String {
     let Some(each) = gone_ns.checked_div(done as u64).filter(|_| done > 0) else {
         return "time left not known yet".to_string();
     };
-    about(Duration::from_nanos(each.saturating_mul(all.saturating_sub(done) as u64)))
+    about(Duration::from_nanos(
+        each.saturating_mul(all.saturating_sub(done) as u64),
+    ))
 }
 
 /// How long something is expected to take still.

@@ -32,11 +32,16 @@ impl Session {
     ///
     /// # Errors
     /// The named file is no interpreter, or the system refused a file.
-    pub(super) fn use_python(&mut self, given: Option<&Path>, scenarios: &[Scenario]) -> Result<(), RunError> {
+    pub(super) fn use_python(
+        &mut self,
+        given: Option<&Path>,
+        scenarios: &[Scenario],
+    ) -> Result<(), RunError> {
         if !scenarios.iter().any(Scenario::has_python_lines) {
             return Ok(());
         }
-        self.find(given, |session, place| session.ask(place, scenarios)).map(drop)
+        self.find(given, |session, place| session.ask(place, scenarios))
+            .map(drop)
     }
 
     /// Finds the interpreter of programs that run in the caller's own environment, and its versions of the
@@ -61,7 +66,9 @@ impl Session {
         given: Option<&Path>,
         ask: impl FnOnce(&mut Session, PathBuf) -> Result<T, PythonError>,
     ) -> Result<Option<T>, RunError> {
-        let from_environment = std::env::var_os(VARIABLE).filter(|value| !value.is_empty()).map(PathBuf::from);
+        let from_environment = std::env::var_os(VARIABLE)
+            .filter(|value| !value.is_empty())
+            .map(PathBuf::from);
         let named = match (given, &from_environment) {
             (Some(given), _) => Some(("--python", given)),
             (None, Some(path)) => Some((VARIABLE, path.as_path())),
@@ -71,10 +78,16 @@ impl Session {
         let found = place.and_then(|place| ask(self, place));
         match (found, named) {
             (Ok(found), _) => Ok(Some(found)),
-            (Err(why), Some((how, path))) => Err(RunError::Usage(format!("{how}: `{}`: {why}", path.display()))),
+            (Err(why), Some((how, path))) => Err(RunError::Usage(format!(
+                "{how}: `{}`: {why}",
+                path.display()
+            ))),
             (Err(why), None) => {
                 let detail = why.to_string();
-                self.machine.unavailable.push(Unavailable { reason: "no_python".to_string(), detail });
+                self.machine.unavailable.push(Unavailable {
+                    reason: "no_python".to_string(),
+                    detail,
+                });
                 Ok(None)
             }
         }
@@ -87,7 +100,12 @@ impl Session {
         if !itself.executable.is_empty() {
             worker.executable = PathBuf::from(&itself.executable);
         }
-        let mut found = ask_python(self.program(), &worker, Some(&self.home), &packages(scenarios))?;
+        let mut found = ask_python(
+            self.program(),
+            &worker,
+            Some(&self.home),
+            &packages(scenarios),
+        )?;
         if self.provenance == Provenance::Measured {
             self.notes.extend(take_out_builds_without_cuda(&mut found));
         }
@@ -108,7 +126,10 @@ impl Session {
             (None, Some(libcuda)) => {
                 let place = folder.join("cuda");
                 if !place.exists() {
-                    let options = ForwardingOptions { all_calls: true, ..ForwardingOptions::default() };
+                    let options = ForwardingOptions {
+                        all_calls: true,
+                        ..ForwardingOptions::default()
+                    };
                     forwarding::lay_out(&place, libcuda, b"", options, "")?;
                 }
                 Some(place.join(forwarding::NAME))
@@ -116,7 +137,14 @@ impl Session {
             (None, None) => None,
         };
         let (libcuda, links) = (self.libcuda.clone(), self.simulated_links.clone());
-        Ok(PythonWorker { executable, script, forwarding, libcuda, links, packages: packages_of_caller() })
+        Ok(PythonWorker {
+            executable,
+            script,
+            forwarding,
+            libcuda,
+            links,
+            packages: packages_of_caller(),
+        })
     }
 }
 
@@ -141,8 +169,13 @@ pub(super) enum PythonError {
 fn packages(scenarios: &[Scenario]) -> Vec<String> {
     let instances = scenarios.iter().flat_map(|scenario| &scenario.instances);
     let cases = instances.clone().flat_map(|instance| &instance.cases);
-    let needs = cases.clone().filter_map(|case| case.python.as_ref()).flat_map(|python| &python.needs);
-    let verdicts = instances.flat_map(|instance| &instance.expect).map(|expectation| &expectation.when);
+    let needs = cases
+        .clone()
+        .filter_map(|case| case.python.as_ref())
+        .flat_map(|python| &python.needs);
+    let verdicts = instances
+        .flat_map(|instance| &instance.expect)
+        .map(|expectation| &expectation.when);
     let checks = cases.flat_map(|case| &case.expect).map(|check| &check.when);
     let needs = needs.chain(verdicts.chain(checks).flat_map(|when| &when.packages));
     scenario::python::packages(needs).into_iter().collect()
@@ -155,7 +188,9 @@ fn take_out_builds_without_cuda(found: &mut Interpreter) -> Vec<String> {
     for (name, version) in &mut found.packages {
         // The local label of PEP 440, as in `2.9.0+cpu`.
         if let Some(version) = version.take_if(|version| version.contains("+cpu")) {
-            notes.push(format!("{name} {version} is built without CUDA: it is taken for not installed"));
+            notes.push(format!(
+                "{name} {version} is built without CUDA: it is taken for not installed"
+            ));
         }
     }
     notes
@@ -167,7 +202,9 @@ fn packages_of_caller() -> BTreeMap<String, OsString> {
     let in_home = in_home.map(|home| Path::new(&home).join(".local").into_os_string());
     let mut all = BTreeMap::new();
     for (name, otherwise) in [(PACKAGES, None), (USER_PACKAGES, in_home)] {
-        let value = std::env::var_os(name).filter(|value| !value.is_empty()).or(otherwise);
+        let value = std::env::var_os(name)
+            .filter(|value| !value.is_empty())
+            .or(otherwise);
         all.extend(value.map(|value| (name.to_string(), value)));
     }
     all
@@ -181,11 +218,17 @@ pub(crate) fn is_program(word: &Path) -> bool {
 /// The path of a command as a shell finds it: on PATH, unless the name has a slash. Links are not resolved, because an
 /// interpreter recognises its virtual environment by the name under which it was started.
 pub(super) fn on_path(name: &Path) -> Result<PathBuf, PythonError> {
-    let is_program =
-        |path: &Path| fs::metadata(path).is_ok_and(|about| about.is_file() && about.permissions().mode() & 0o111 != 0);
+    let is_program = |path: &Path| {
+        fs::metadata(path)
+            .is_ok_and(|about| about.is_file() && about.permissions().mode() & 0o111 != 0)
+    };
     if name.components().count() > 1 {
         let path = std::path::absolute(name).map_err(PythonError::Path)?;
-        return if is_program(&path) { Ok(path) } else { Err(PythonError::NoProgram) };
+        return if is_program(&path) {
+            Ok(path)
+        } else {
+            Err(PythonError::NoProgram)
+        };
     }
     let search = std::env::var_os("PATH").unwrap_or_default();
     let mut places = std::env::split_paths(&search).map(|folder| folder.join(name));
@@ -199,15 +242,30 @@ mod tests {
 
     #[test]
     fn a_build_without_cuda_is_none() {
-        let versions =
-            [("jax", "0.4.35"), ("local", "1.0+cuda.cpu"), ("torch", "2.9.0+cpu"), ("vision", "0.24+cpu.cxx11")];
-        let packages = versions.map(|(name, version)| (name.to_string(), Some(version.to_string())));
-        let mut found = Interpreter { packages: packages.into(), ..Interpreter::default() };
+        let versions = [
+            ("jax", "0.4.35"),
+            ("local", "1.0+cuda.cpu"),
+            ("torch", "2.9.0+cpu"),
+            ("vision", "0.24+cpu.cxx11"),
+        ];
+        let packages =
+            versions.map(|(name, version)| (name.to_string(), Some(version.to_string())));
+        let mut found = Interpreter {
+            packages: packages.into(),
+            ..Interpreter::default()
+        };
         let notes = take_out_builds_without_cuda(&mut found);
         assert_eq!(notes.len(), 2);
-        assert_eq!(notes[0], "torch 2.9.0+cpu is built without CUDA: it is taken for not installed");
-        let left: Vec<&str> =
-            found.packages.iter().filter(|(_, it)| it.is_some()).map(|(name, _)| name.as_str()).collect();
+        assert_eq!(
+            notes[0],
+            "torch 2.9.0+cpu is built without CUDA: it is taken for not installed"
+        );
+        let left: Vec<&str> = found
+            .packages
+            .iter()
+            .filter(|(_, it)| it.is_some())
+            .map(|(name, _)| name.as_str())
+            .collect();
         assert_eq!(left, ["jax", "local"]);
     }
 }

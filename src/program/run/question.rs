@@ -68,20 +68,37 @@ pub(super) fn plan(
         tags: scenario.tags.clone(),
         parameters: instance.values.clone(),
         sha256: scenario.sha256.clone(),
-        libcudart: session.runtime(runtime).filter(|_| !scenario.has_python_lines()),
+        libcudart: session
+            .runtime(runtime)
+            .filter(|_| !scenario.has_python_lines()),
         verdict: open(session.provenance, "not asked yet".to_string()),
         ..ScenarioReport::default()
     };
     let (may_fault, state) = (scenario.hazards.contains(&Hazard::Fault), State::Planned);
-    let mut question = OpenQuestion { runtime, may_fault, pending: VecDeque::new(), made: 0, rounds: 0, state };
+    let mut question = OpenQuestion {
+        runtime,
+        may_fault,
+        pending: VecDeque::new(),
+        made: 0,
+        rounds: 0,
+        state,
+    };
     let planning = planning(session, options, runtime);
     match plan::resolve(scenario, instance, &session.machine, &planning) {
         Ok(plan) => {
             question.pending = plan::order(plan.cases.len(), plan.repeat, run.order_seed()).into();
-            done.cases = plan.cases.iter().map(|case| CaseReport::new(case.name.clone(), Vec::new())).collect();
+            done.cases = plan
+                .cases
+                .iter()
+                .map(|case| CaseReport::new(case.name.clone(), Vec::new()))
+                .collect();
             done.plan = Some(plan);
         }
-        Err(Unmet { reason, detail, lacks }) => {
+        Err(Unmet {
+            reason,
+            detail,
+            lacks,
+        }) => {
             done.lacks = Some(lacks);
             done.verdict = nothing(session.provenance, Kind::Skipped, reason, detail);
             question.state = State::Done;
@@ -107,13 +124,19 @@ impl OpenQuestion {
 
     /// Rounds that were made, and those still to be made.
     pub(super) fn progress(&self, done: &ScenarioReport) -> (usize, usize) {
-        let to_make = if self.is_done() { 0 } else { repeat(done).saturating_sub(self.rounds) };
+        let to_make = if self.is_done() {
+            0
+        } else {
+            repeat(done).saturating_sub(self.rounds)
+        };
         (self.rounds as usize, to_make as usize)
     }
 
     /// Asks for at most this many rounds, at least those that were made.
     pub(super) fn limit(&mut self, done: &mut ScenarioReport, rounds: u32) {
-        let Some(plan) = done.plan.as_mut().filter(|_| !self.is_done()) else { return };
+        let Some(plan) = done.plan.as_mut().filter(|_| !self.is_done()) else {
+            return;
+        };
         plan.repeat = plan.repeat.min(rounds.max(self.rounds).max(1));
         let left = (plan.repeat - self.rounds) as usize * plan.cases.len();
         self.pending.truncate(left);
@@ -121,12 +144,17 @@ impl OpenQuestion {
 
     /// Makes one attempt of every case. If the question cannot be asked after all, it is done.
     pub(super) fn round(&mut self, asking: &mut Asking<'_>) {
-        let Some(plan) = asking.done.plan.clone() else { return };
+        let Some(plan) = asking.done.plan.clone() else {
+            return;
+        };
         match self.ask(asking, &plan, plan.cases.len()) {
             Err(trouble) => self.give_up(asking, &trouble),
             Ok(is_whole) => {
                 self.rounds += u32::from(is_whole);
-                let words = format!("{} of {} attempts of each case are made", self.rounds, plan.repeat);
+                let words = format!(
+                    "{} of {} attempts of each case are made",
+                    self.rounds, plan.repeat
+                );
                 asking.done.verdict = open(asking.session.provenance, words);
             }
         }
@@ -134,7 +162,11 @@ impl OpenQuestion {
 
     /// What the rounds so far answer; their attempts must be in memory. The question stays open.
     pub(super) fn so_far(&self, asking: &mut Asking<'_>) -> Option<InstanceAnswer> {
-        let mut plan = asking.done.plan.clone().filter(|_| !self.is_done() && self.rounds > 0)?;
+        let mut plan = asking
+            .done
+            .plan
+            .clone()
+            .filter(|_| !self.is_done() && self.rounds > 0)?;
         plan.repeat = self.rounds;
         let open = asking.done.verdict.clone();
         asking.judge(&plan);
@@ -158,7 +190,9 @@ impl OpenQuestion {
     }
 
     fn make_sure(&mut self, asking: &mut Asking<'_>, is_over: bool) -> Result<(), SupervisorError> {
-        let Some(mut plan) = asking.done.plan.clone() else { return Ok(()) };
+        let Some(mut plan) = asking.done.plan.clone() else {
+            return Ok(());
+        };
         if is_over && (1..plan.repeat).contains(&self.rounds) {
             plan.planned = Some(plan.repeat);
             plan.repeat = self.rounds;
@@ -170,7 +204,11 @@ impl OpenQuestion {
         let confirming = judge::confirming_attempts(&plan, &asking.done.verdict);
         if confirming > 0 && !is_over {
             plan.repeat += confirming;
-            self.pending.extend(plan::order(plan.cases.len(), confirming, asking.run.order_seed()));
+            self.pending.extend(plan::order(
+                plan.cases.len(),
+                confirming,
+                asking.run.order_seed(),
+            ));
             self.ask(asking, &plan, self.pending.len())?;
             self.make_again(asking, &plan)?;
             asking.judge(&plan);
@@ -192,24 +230,45 @@ impl OpenQuestion {
     }
 
     /// Makes this many of the remaining attempts. False if it had to stop earlier.
-    fn ask(&mut self, asking: &mut Asking<'_>, plan: &Plan, attempts: usize) -> Result<bool, SupervisorError> {
+    fn ask(
+        &mut self,
+        asking: &mut Asking<'_>,
+        plan: &Plan,
+        attempts: usize,
+    ) -> Result<bool, SupervisorError> {
         let timeouts = plan.timeouts();
         // If there is a single case, its first attempt shows what is missing.
         if self.state == State::Planned && plan.cases.len() > 1 {
-            let experiments: Vec<Experiment> = plan.cases.iter().map(|case| case.experiment(timeouts)).collect();
+            let experiments: Vec<Experiment> = plan
+                .cases
+                .iter()
+                .map(|case| case.experiment(timeouts))
+                .collect();
             asking.session.supervisor.look_for_needs(&experiments)?;
         }
         self.state = State::Begun;
         let gpus = asking.session.machine.gpus.clone();
         let figures = asking.run.calibrations();
-        let scene = Scene { calibration: &figures, gpus: &gpus };
+        let scene = Scene {
+            calibration: &figures,
+            gpus: &gpus,
+        };
         for _ in 0..attempts {
             if asking.is_over() {
                 return Ok(false);
             }
-            let Some(index) = self.pending.pop_front() else { break };
-            let (Some(case), Some(kept)) = (plan.cases.get(index), asking.done.cases.get_mut(index)) else { continue };
-            let mut attempt = Attempt::new(self.made, asking.session.record(&case.experiment(timeouts))?);
+            let Some(index) = self.pending.pop_front() else {
+                break;
+            };
+            let (Some(case), Some(kept)) =
+                (plan.cases.get(index), asking.done.cases.get_mut(index))
+            else {
+                continue;
+            };
+            let mut attempt = Attempt::new(
+                self.made,
+                asking.session.record(&case.experiment(timeouts))?,
+            );
             self.made += 1;
             attempt.judged.invalid = judge::invalidations(plan, case, &attempt.recording, &scene);
             kept.attempts.push(attempt);
@@ -232,7 +291,12 @@ impl OpenQuestion {
         if self.state == State::Planned {
             done.plan = None;
             done.cases.clear();
-            done.verdict = nothing(session.provenance, Kind::Skipped, Reason::HostUnsafe, why.to_string());
+            done.verdict = nothing(
+                session.provenance,
+                Kind::Skipped,
+                Reason::HostUnsafe,
+                why.to_string(),
+            );
             self.state = State::Done;
         }
     }
@@ -259,7 +323,12 @@ pub(super) fn answer(
     }
     while !question.is_done() {
         let is_last = question.is_last_round(&done);
-        let asking = &mut Asking { session: &mut *session, run, done: &mut done, tick };
+        let asking = &mut Asking {
+            session: &mut *session,
+            run,
+            done: &mut done,
+            tick,
+        };
         question.round(asking);
         let is_interrupted = asking.session.supervisor.interrupt.check();
         if is_last || asking.is_over() {
@@ -270,7 +339,11 @@ pub(super) fn answer(
 }
 
 /// The options of plans, from the command line and the current state of the GPUs.
-pub(super) fn planning(session: &mut Session, options: &RunOptions, runtime: usize) -> plan::Options {
+pub(super) fn planning(
+    session: &mut Session,
+    options: &RunOptions,
+    runtime: usize,
+) -> plan::Options {
     plan::Options {
         repeat: options.asked.repeat,
         quick: options.asked.quick,
@@ -284,24 +357,41 @@ pub(super) fn planning(session: &mut Session, options: &RunOptions, runtime: usi
 
 impl Asking<'_> {
     fn judge(&mut self, plan: &Plan) {
-        let facts = Facts::new(&self.session.machine, self.done.libcudart.as_ref(), plan, self.session.provenance);
+        let facts = Facts::new(
+            &self.session.machine,
+            self.done.libcudart.as_ref(),
+            plan,
+            self.session.provenance,
+        );
         let figures = self.run.calibrations();
-        let scene = Scene { calibration: &figures, gpus: &self.session.machine.gpus };
+        let scene = Scene {
+            calibration: &figures,
+            gpus: &self.session.machine.gpus,
+        };
         self.done.verdict = judge::judge(plan, &mut self.done.cases, &scene, &facts);
     }
 
     /// Whether no more attempts may be started: the user wants no more, or a process could not be killed.
     pub(super) fn is_over(&mut self) -> bool {
         let mut attempts = self.done.cases.iter().flat_map(|case| &case.attempts);
-        self.session.supervisor.interrupt.check() || attempts.any(|attempt| attempt.recording.exit.unkillable)
+        self.session.supervisor.interrupt.check()
+            || attempts.any(|attempt| attempt.recording.exit.unkillable)
     }
 }
 
 /// UUIDs of the GPUs on which other processes are running now.
 fn busy(session: &mut Session) -> Vec<String> {
-    let Ok(snapshot) = session.supervisor.sampler.snapshot() else { return Vec::new() };
-    let is_busy =
-        |reading: &cuda_pitfalls_core::sample::Reading| reading.processes.as_ref().is_some_and(|list| !list.is_empty());
+    let Ok(snapshot) = session.supervisor.sampler.snapshot() else {
+        return Vec::new();
+    };
+    let is_busy = |reading: &cuda_pitfalls_core::sample::Reading| {
+        reading
+            .processes
+            .as_ref()
+            .is_some_and(|list| !list.is_empty())
+    };
     let gpus = session.machine.gpus.iter().zip(&snapshot.gpus);
-    gpus.filter(|(_, reading)| is_busy(reading)).map(|(gpu, _)| gpu.uuid.clone()).collect()
+    gpus.filter(|(_, reading)| is_busy(reading))
+        .map(|(gpu, _)| gpu.uuid.clone())
+        .collect()
 }

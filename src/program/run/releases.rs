@@ -20,8 +20,8 @@ use super::survey::{SurveyOptions, select};
 use super::uv::{self, How, InstallError, Installer, Made};
 use cuda_pitfalls_answers::exit::Exit;
 use cuda_pitfalls_answers::releases::{
-    self, DriverWitness, EnvironmentDocument, EnvironmentRequest, Matrix, ReleaseEnvironment, ReleaseRow, WitnessAsked,
-    WitnessSeen,
+    self, DriverWitness, EnvironmentDocument, EnvironmentRequest, Matrix, ReleaseEnvironment,
+    ReleaseRow, WitnessAsked, WitnessSeen,
 };
 use cuda_pitfalls_answers::survey::python::{self, PythonLine, PythonRow};
 use cuda_pitfalls_core::clock;
@@ -43,19 +43,30 @@ const WORK: &str = "environments";
 
 /// The environments of a file, or of the list that comes with the program.
 pub(crate) fn environments(path: Option<&Path>) -> Result<Vec<EnvironmentRequest>, RowListError> {
-    path.map_or_else(|| Ok(releases::built_in()?), |path| file("--environments", path, releases::read))
+    path.map_or_else(
+        || Ok(releases::built_in()?),
+        |path| file("--environments", path, releases::read),
+    )
 }
 
 /// Reads every environment's document in a folder, in the order of their names, or the one at a path. There may be
 /// none.
 pub(crate) fn documents(folder: &Path) -> Result<Vec<EnvironmentDocument>, StoreError> {
-    if folder.file_name().and_then(|name| name.to_str()).is_some_and(releases::is_file_name) && folder.is_file() {
+    if folder
+        .file_name()
+        .and_then(|name| name.to_str())
+        .is_some_and(releases::is_file_name)
+        && folder.is_file()
+    {
         return document(folder).map(|document| vec![document]);
     }
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
     let names: BTreeSet<String> = names.filter(|name| releases::is_file_name(name)).collect();
-    names.iter().map(|name| document(&folder.join(name))).collect()
+    names
+        .iter()
+        .map(|name| document(&folder.join(name)))
+        .collect()
 }
 
 fn document(path: &Path) -> Result<EnvironmentDocument, StoreError> {
@@ -70,7 +81,9 @@ pub(super) fn survey(
     console: &mut Console,
 ) -> Result<Exit, RunError> {
     let lines = super::survey::python::list(options.python.rows.as_deref());
-    let lines = lines.map_err(|error| RunError::Usage(error.to_string()))?.lines;
+    let lines = lines
+        .map_err(|error| RunError::Usage(error.to_string()))?
+        .lines;
     let lines = select::chosen(lines, &options.selectors)?;
     let mut session = Session::set(&options.asked, program, interrupt)?;
     let mut report = blank(&options.run(), &session);
@@ -84,7 +97,16 @@ pub(super) fn survey(
     let witnesses = witnesses(&session);
     console.warn(&[who_answers(&witnesses)]);
     let mut interrupt = std::mem::replace(&mut session.supervisor.interrupt, Interrupt::none());
-    let mut survey = ReleaseSurvey { options, program, session, store, lines, witnesses, console, folder };
+    let mut survey = ReleaseSurvey {
+        options,
+        program,
+        session,
+        store,
+        lines,
+        witnesses,
+        console,
+        folder,
+    };
     // The installer checks for Ctrl-C while nothing else does.
     let asked = survey.environments(&mut interrupt)?;
     survey.end(asked, interrupt.signal().map(signal_name))
@@ -108,14 +130,21 @@ impl ReleaseSurvey<'_> {
         let requests = &self.options.python.requests;
         let mut names = BTreeSet::new();
         let disk_bytes = self.options.python.disk;
-        let installer = Installer::new(self.program, &self.folder.join(WORK), disk_bytes).map_err(failure)?;
+        let installer =
+            Installer::new(self.program, &self.folder.join(WORK), disk_bytes).map_err(failure)?;
         for (number, request) in requests.iter().enumerate() {
             if interrupt.check() {
                 break;
             }
             let python = self.options.asked.python.as_deref().map(Path::as_os_str);
             let build = !self.options.python.allow.is_empty();
-            let how = |request| How { request, overrides: Vec::new(), pre: false, python, build };
+            let how = |request| How {
+                request,
+                overrides: Vec::new(),
+                pre: false,
+                python,
+                build,
+            };
             let version = match request.version.as_str() {
                 "" => match installer.chosen(&how(request), interrupt) {
                     Ok(version) => version,
@@ -124,11 +153,17 @@ impl ReleaseSurvey<'_> {
                 },
                 version => version.to_string(),
             };
-            let request = EnvironmentRequest { version, ..request.clone() };
+            let request = EnvironmentRequest {
+                version,
+                ..request.clone()
+            };
             let name = request.name();
             let head = format!("{} of {}: {name}", number + 1, requests.len());
             let known = document(&self.folder.join(releases::file_name(&name))).ok();
-            if known.as_ref().is_some_and(|known| known.complete && known.environment.failed.is_none()) {
+            if known
+                .as_ref()
+                .is_some_and(|known| known.complete && known.environment.failed.is_none())
+            {
                 self.console.warn(&[format!("{head}: known already")]);
                 names.insert(name);
                 continue;
@@ -142,7 +177,8 @@ impl ReleaseSurvey<'_> {
                     asked?;
                 }
                 Err(InstallError::Refused(why)) => {
-                    self.console.warn(&[format!("{name}: cannot be installed: {why}")]);
+                    self.console
+                        .warn(&[format!("{name}: cannot be installed: {why}")]);
                     document.environment.failed = Some(why);
                     document.complete = true;
                 }
@@ -171,7 +207,11 @@ impl ReleaseSurvey<'_> {
                 asked_at: clock::utc(),
                 ..ReleaseEnvironment::default()
             },
-            witnesses: self.witnesses.iter().map(|(asked, _)| asked.clone()).collect(),
+            witnesses: self
+                .witnesses
+                .iter()
+                .map(|(asked, _)| asked.clone())
+                .collect(),
             rows: Vec::new(),
             complete: false,
         }
@@ -192,54 +232,94 @@ impl ReleaseSurvey<'_> {
         environment.install_ns = Some(made.install_ns);
         environment.disk_bytes = Some(made.disk_bytes);
         let began = clock::now_ns();
-        self.session.callers_python(Some(&made.python), &self.lines)?;
+        self.session
+            .callers_python(Some(&made.python), &self.lines)?;
         let about = self.session.machine.python.clone().unwrap_or_default();
         let chosen: Vec<PythonLine> = self
             .lines
             .iter()
-            .filter(|line| !self.options.selectors.is_empty() || (is_about(line, request) && !line.asks_gpu))
+            .filter(|line| {
+                !self.options.selectors.is_empty() || (is_about(line, request) && !line.asks_gpu)
+            })
             .filter(|line| line.needs.iter().all(|need| lacks(need, &about).is_none()))
-            .filter(|line| self.witnesses.iter().all(|(asked, _)| asked.cuda_gpus == 0 || line.gpus <= asked.cuda_gpus))
+            .filter(|line| {
+                self.witnesses
+                    .iter()
+                    .all(|(asked, _)| asked.cuda_gpus == 0 || line.gpus <= asked.cuda_gpus)
+            })
             .cloned()
             .collect();
         let jobs = self.options.python.jobs();
-        let attempts = Attempts::new(&self.session, &made.python, None, 1, jobs).with(uv::variables(made));
+        let attempts =
+            Attempts::new(&self.session, &made.python, None, 1, jobs).with(uv::variables(made));
         if let Some(why) = self.controls(&attempts, interrupt) {
-            self.console.warn(&[format!("{}: {why}", document.environment.name)]);
+            self.console
+                .warn(&[format!("{}: {why}", document.environment.name)]);
             document.environment.failed = Some(why);
             document.complete = !attempts.stop.load(std::sync::atomic::Ordering::Relaxed);
             return Ok(());
         }
         // Rows of other packages answer another question.
-        let same = known.filter(|known| known.environment.packages == document.environment.packages);
+        let same =
+            known.filter(|known| known.environment.packages == document.environment.packages);
         document.rows = same.map(|known| known.rows).unwrap_or_default();
-        let left: Vec<PythonLine> =
-            chosen.iter().filter(|line| document.rows.iter().all(|row| row.id != line.id)).cloned().collect();
+        let left: Vec<PythonLine> = chosen
+            .iter()
+            .filter(|line| document.rows.iter().all(|row| row.id != line.id))
+            .cloned()
+            .collect();
         self.store.put(&document.file(), document)?;
         self.console.start(left.len() as u64);
-        let head = format!("{}: asking {}, {jobs} at once", document.environment.name, counted(left.len(), "line"));
+        let head = format!(
+            "{}: asking {}, {jobs} at once",
+            document.environment.name,
+            counted(left.len(), "line")
+        );
         self.console.warn(&[head]);
         let (mut progress, mut failed) = (Progress::new(left.len()), None);
-        let (options, witnesses, store, console) = (&self.options.python, &self.witnesses, &self.store, &*self.console);
+        let (options, witnesses, store, console) = (
+            &self.options.python,
+            &self.witnesses,
+            &self.store,
+            &*self.console,
+        );
         let ask = |line: PythonLine| {
-            let job = RowJob { limit: options.limit(&line), line, wants_memory: false };
+            let job = RowJob {
+                limit: options.limit(&line),
+                line,
+                wants_memory: false,
+            };
             answer(&attempts, &job, witnesses, &made.folder)
         };
-        pool::each(jobs, left, ask, interrupt, &attempts.stop, &mut |done| match done {
-            Some(row) => {
-                console.step(progress.done());
-                console.status(&format!("{} · {}", progress.left(), row.id));
-                document.rows.push(row);
-                document.environment.lines_ns = Some(clock::now_ns() - began);
-                if progress.is_write_due() {
-                    failed = store.put(&document.file(), document).err().or(failed.take());
+        pool::each(
+            jobs,
+            left,
+            ask,
+            interrupt,
+            &attempts.stop,
+            &mut |done| match done {
+                Some(row) => {
+                    console.step(progress.done());
+                    console.status(&format!("{} · {}", progress.left(), row.id));
+                    document.rows.push(row);
+                    document.environment.lines_ns = Some(clock::now_ns() - began);
+                    if progress.is_write_due() {
+                        failed = store
+                            .put(&document.file(), document)
+                            .err()
+                            .or(failed.take());
+                    }
                 }
-            }
-            None => console.tick(),
-        });
-        document.rows.sort_by_key(|row| chosen.iter().position(|line| line.id == row.id));
+                None => console.tick(),
+            },
+        );
+        document
+            .rows
+            .sort_by_key(|row| chosen.iter().position(|line| line.id == row.id));
         document.environment.lines_ns = Some(clock::now_ns() - began);
-        document.complete = chosen.iter().all(|line| document.rows.iter().any(|row| row.id == line.id));
+        document.complete = chosen
+            .iter()
+            .all(|line| document.rows.iter().any(|row| row.id == line.id));
         failed.map_or(Ok(()), |error| Err(RunError::from(error)))
     }
 
@@ -250,16 +330,31 @@ impl ReleaseSurvey<'_> {
             let visible: Vec<u32> = (0..asked.cuda_gpus).collect();
             for control in python::controls(&visible) {
                 if interrupt.check() {
-                    attempts.stop.store(true, std::sync::atomic::Ordering::Relaxed);
+                    attempts
+                        .stop
+                        .store(true, std::sync::atomic::Ordering::Relaxed);
                 }
                 let line = control.line.clone();
-                let job = RowJob { limit: self.options.python.limit(&line), line, wants_memory: false };
-                let Some(attempt) = attempts.on(&job, ground) else { return Some("interrupted".to_string()) };
+                let job = RowJob {
+                    limit: self.options.python.limit(&line),
+                    line,
+                    wants_memory: false,
+                };
+                let Some(attempt) = attempts.on(&job, ground) else {
+                    return Some("interrupted".to_string());
+                };
                 let held = control.held(PythonRow::new(&control.line, None).with(vec![attempt]));
                 if held.as_expected != Some(true) {
-                    let detail = held.standing.unmeasured.map(|why| format!(": {}", why.detail)).unwrap_or_default();
+                    let detail = held
+                        .standing
+                        .unmeasured
+                        .map(|why| format!(": {}", why.detail))
+                        .unwrap_or_default();
                     let who = render::witness(asked.witness);
-                    wrong.get_or_insert(format!("the control `{}` did not hold with {who}{detail}", held.id));
+                    wrong.get_or_insert(format!(
+                        "the control `{}` did not hold with {who}{detail}",
+                        held.id
+                    ));
                 }
             }
         }
@@ -269,19 +364,27 @@ impl ReleaseSurvey<'_> {
     /// Prints the matrix of what this survey asked, and returns the exit code.
     fn end(&mut self, names: BTreeSet<String>, signal: Option<String>) -> Result<Exit, RunError> {
         let documents = documents(&self.folder)?;
-        let asked: Vec<EnvironmentDocument> =
-            documents.into_iter().filter(|document| names.contains(&document.environment.name)).collect();
+        let asked: Vec<EnvironmentDocument> = documents
+            .into_iter()
+            .filter(|document| names.contains(&document.environment.name))
+            .collect();
         let exit = match signal.as_deref() {
             Some(signal) => Exit::stopped_by(signal),
             None if asked.iter().all(|document| document.rows.is_empty()) => Exit::NothingMeasured,
-            None if asked.iter().any(|document| !document.complete || document.environment.failed.is_some()) => {
+            None if asked
+                .iter()
+                .any(|document| !document.complete || document.environment.failed.is_some()) =>
+            {
                 Exit::Inconclusive
             }
             None => Exit::Ok,
         };
         let matrix = Matrix::new(&asked);
         let place = self.folder.display();
-        let text = format!("{}\ndocuments  {place}", render::text(&matrix, crate::terminal::width(&std::io::stdout())));
+        let text = format!(
+            "{}\ndocuments  {place}",
+            render::text(&matrix, crate::terminal::width(&std::io::stdout()))
+        );
         let json = serde_json::to_string(&matrix);
         Ok(self.console.surveyed(&text, json, exit))
     }
@@ -289,7 +392,9 @@ impl ReleaseSurvey<'_> {
 
 fn is_about(line: &PythonLine, request: &EnvironmentRequest) -> bool {
     let package = releases::normal(releases::bare(&request.package));
-    line.packages().iter().any(|name| releases::normal(name) == package)
+    line.packages()
+        .iter()
+        .any(|name| releases::normal(name) == package)
 }
 
 /// What witnesses show of a line in the environment of this folder. `None` if the user stopped it.
@@ -306,19 +411,28 @@ fn answer(
             break;
         }
         let attempt = attempts.on(job, ground)?;
-        row.seen.push(WitnessSeen::new(asked.witness, attempt, asked.cuda_gpus > 0).below(folder));
+        row.seen
+            .push(WitnessSeen::new(asked.witness, attempt, asked.cuda_gpus > 0).below(folder));
     }
     Some(row)
 }
 
 pub(super) fn witnesses(session: &Session) -> Vec<(WitnessAsked, Ground)> {
     let is_real = session.provenance == Provenance::Measured && session.has_libcuda();
-    let gpus = session.restrict.as_ref().map_or(session.machine.gpus.len(), Vec::len);
+    let gpus = session
+        .restrict
+        .as_ref()
+        .map_or(session.machine.gpus.len(), Vec::len);
     match (is_real, u32::try_from(gpus).unwrap_or(u32::MAX)) {
         (true, 0) => vec![
             libcuda(session, DriverWitness::Libcuda, Some(TOLD_VERSION), 0),
             fake(DriverWitness::FakeWithNvml),
-            libcuda(session, DriverWitness::LibcudaWithNvml, Some(TOLD_VERSION), 0),
+            libcuda(
+                session,
+                DriverWitness::LibcudaWithNvml,
+                Some(TOLD_VERSION),
+                0,
+            ),
         ],
         (true, gpus) => vec![libcuda(session, DriverWitness::Libcuda, None, gpus)],
         (false, _) => vec![fake(DriverWitness::Fake), fake(DriverWitness::FakeWithNvml)],
@@ -329,9 +443,22 @@ pub(super) fn witnesses(session: &Session) -> Vec<(WitnessAsked, Ground)> {
 fn fake(witness: DriverWitness) -> (WitnessAsked, Ground) {
     let has_nvml = witness == DriverWitness::FakeWithNvml;
     let nvml_gpus = has_nvml.then_some(FAKE_GPUS);
-    let asked = WitnessAsked { witness, libcuda: None, told_version: Some(TOLD_VERSION), nvml_gpus, cuda_gpus: 0 };
+    let asked = WitnessAsked {
+        witness,
+        libcuda: None,
+        told_version: Some(TOLD_VERSION),
+        nvml_gpus,
+        cuda_gpus: 0,
+    };
     let nvml = (!has_nvml).then_some("nothing");
-    (asked, Ground { on: format!("sim:{}", simulated::NO_DEVICE), nvml, ..Ground::default() })
+    (
+        asked,
+        Ground {
+            on: format!("sim:{}", simulated::NO_DEVICE),
+            nvml,
+            ..Ground::default()
+        },
+    )
 }
 
 /// This machine's libcuda with its own NVML, or with the simulated machine's.
@@ -345,15 +472,34 @@ fn libcuda(
     let nvml_gpus = if nvml.is_some() { FAKE_GPUS } else { cuda_gpus };
     let libcuda = session.libcuda.as_deref().and_then(version_of);
     let nvml_gpus = (nvml_gpus > 0).then_some(nvml_gpus);
-    let returns = told_version.map(|version| format!("cuDriverGetVersion={version}")).unwrap_or_default();
-    let asked = WitnessAsked { witness, libcuda, told_version, nvml_gpus, cuda_gpus };
-    (asked, Ground { on: session.on.clone(), returns, nvml })
+    let returns = told_version
+        .map(|version| format!("cuDriverGetVersion={version}"))
+        .unwrap_or_default();
+    let asked = WitnessAsked {
+        witness,
+        libcuda,
+        told_version,
+        nvml_gpus,
+        cuda_gpus,
+    };
+    (
+        asked,
+        Ground {
+            on: session.on.clone(),
+            returns,
+            nvml,
+        },
+    )
 }
 
 /// The version in the name of a libcuda's file.
 fn version_of(libcuda: &Path) -> Option<String> {
     let file = fs::canonicalize(libcuda).ok()?;
-    let version = file.file_name()?.to_str()?.strip_prefix("libcuda.so.")?.to_string();
+    let version = file
+        .file_name()?
+        .to_str()?
+        .strip_prefix("libcuda.so.")?
+        .to_string();
     version.contains('.').then_some(version)
 }
 
@@ -377,7 +523,9 @@ fn who_answers(witnesses: &[(WitnessAsked, Ground)]) -> String {
 pub(super) fn failure(error: InstallError) -> RunError {
     use InstallError::{Busy, NoSpace, NoUv, NotOwn, Refused};
     match error {
-        NotOwn(_) | NoUv | Refused(_) | NoSpace { .. } | Busy(_) => RunError::Usage(error.to_string()),
+        NotOwn(_) | NoUv | Refused(_) | NoSpace { .. } | Busy(_) => {
+            RunError::Usage(error.to_string())
+        }
         _ => RunError::Internal(error.to_string()),
     }
 }

@@ -5,7 +5,10 @@ use cuda_pitfalls_core::report::{Report, Required, Requirement};
 
 /// Compares the requirements on the machine with the machine, before anything runs.
 pub(super) fn gpus(requirements: &mut [Requirement], session: &Session) {
-    for requirement in requirements.iter_mut().filter(|requirement| requirement.what == Required::Gpus) {
+    for requirement in requirements
+        .iter_mut()
+        .filter(|requirement| requirement.what == Required::Gpus)
+    {
         *requirement = requirement.with(usable(session));
     }
 }
@@ -17,5 +20,11 @@ pub(super) fn is_met(report: &Report) -> bool {
 
 fn usable(session: &Session) -> u64 {
     let gpus = session.machine.gpus.iter();
-    gpus.filter(|gpu| session.restrict.as_ref().is_none_or(|restrict| restrict.contains(&gpu.uuid))).count() as u64
+    gpus.filter(|gpu| {
+        session
+            .restrict
+            .as_ref()
+            .is_none_or(|restrict| restrict.contains(&gpu.uuid))
+    })
+    .count() as u64
 }

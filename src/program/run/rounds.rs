@@ -57,8 +57,13 @@ pub(super) fn ask(
         Calibrator::calibrate(session, report)
     });
     let ahead = dry::look_ahead(options, session, &selection);
-    let expected = Duration::from_millis(ahead.expected_ms).min(options.budget().unwrap_or(Duration::MAX));
-    let repeat = if options.asked.quick { Some(1) } else { options.asked.repeat };
+    let expected =
+        Duration::from_millis(ahead.expected_ms).min(options.budget().unwrap_or(Duration::MAX));
+    let repeat = if options.asked.quick {
+        Some(1)
+    } else {
+        options.asked.repeat
+    };
     console.expects(&selection.scenarios, session.runtimes.len(), repeat);
     let spool = Spool::create(session.folder())
         .map_err(|error| RunError::Internal(format!("no room for attempts in TMPDIR: {error}")))?;
@@ -85,13 +90,21 @@ pub(super) fn ask(
 }
 
 /// Plans every instance of a selection on every libcudart, and adds it to the report.
-fn plan(session: &mut Session, report: &mut Report, options: &RunOptions, selection: &Selection) -> Vec<OpenQuestion> {
+fn plan(
+    session: &mut Session,
+    report: &mut Report,
+    options: &RunOptions,
+    selection: &Selection,
+) -> Vec<OpenQuestion> {
     let mut questions = Vec::new();
     for runtime in 0..session.runtimes.len().max(1) {
         // A framework brings its own libcudart.
         let asked = in_order(&selection.scenarios).into_iter();
-        for (scenario, instance) in asked.filter(|(scenario, _)| runtime == 0 || !scenario.has_python_lines()) {
-            let (question, mut done) = question::plan(session, scenario, instance, &report.run, options, runtime);
+        for (scenario, instance) in
+            asked.filter(|(scenario, _)| runtime == 0 || !scenario.has_python_lines())
+        {
+            let (question, mut done) =
+                question::plan(session, scenario, instance, &report.run, options, runtime);
             done.asked_by_name = selection.is_by_name(instance);
             report.scenarios.push(done);
             questions.push(question);
@@ -103,7 +116,11 @@ fn plan(session: &mut Session, report: &mut Report, options: &RunOptions, select
 impl Rounds<'_> {
     /// Shows how much was asked, and how long the rest will take. What this machine cannot answer counts for nothing.
     fn show_progress(&self, what: &str) {
-        let each = self.questions.iter().zip(&self.report.scenarios).map(|(question, done)| question.progress(done));
+        let each = self
+            .questions
+            .iter()
+            .zip(&self.report.scenarios)
+            .map(|(question, done)| question.progress(done));
         let (made, to_make) = each.fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
         self.console.progress(made, made + to_make);
         let left = match made {
@@ -115,12 +132,20 @@ impl Rounds<'_> {
 
     /// Asks all questions, or as many rounds as the user, the host and the budget allow.
     fn ask(&mut self) -> Result<(), RunError> {
-        for (_, done) in self.questions.iter().zip(&self.report.scenarios).filter(|(question, _)| question.is_done()) {
+        for (_, done) in self
+            .questions
+            .iter()
+            .zip(&self.report.scenarios)
+            .filter(|(question, _)| question.is_done())
+        {
             self.console.scenario(done);
         }
         for may_fault in [false, true] {
             let all = self.questions.iter().zip(&self.report.scenarios);
-            let most = all.filter(|(question, _)| question.may_fault == may_fault).map(|(_, done)| repeat(done)).max();
+            let most = all
+                .filter(|(question, _)| question.may_fault == may_fault)
+                .map(|(_, done)| repeat(done))
+                .max();
             for round in 0..most.unwrap_or(0) {
                 let began = clock::now_ns();
                 self.round(may_fault, round)?;
@@ -143,7 +168,11 @@ impl Rounds<'_> {
     fn round(&mut self, may_fault: bool, round: u32) -> Result<(), RunError> {
         self.renew(round > 0);
         for index in 0..self.questions.len() {
-            if self.questions.get(index).is_none_or(|question| question.may_fault != may_fault || question.is_done()) {
+            if self
+                .questions
+                .get(index)
+                .is_none_or(|question| question.may_fault != may_fault || question.is_done())
+            {
                 continue;
             }
             if self.is_over() {
@@ -153,20 +182,33 @@ impl Rounds<'_> {
                 self.show_progress(&format!("round {} · {}", round + 1, done.name));
             }
             let Report { scenarios, run, .. } = &mut *self.report;
-            let (Some(question), Some(done)) = (self.questions.get_mut(index), scenarios.get_mut(index)) else {
+            let (Some(question), Some(done)) =
+                (self.questions.get_mut(index), scenarios.get_mut(index))
+            else {
                 continue;
             };
             self.session.use_runtime(question.runtime);
             let (is_last, console) = (question.is_last_round(done), &*self.console);
-            let asking = &mut Asking { session: &mut *self.session, run, done, tick: &|| console.tick() };
+            let asking = &mut Asking {
+                session: &mut *self.session,
+                run,
+                done,
+                tick: &|| console.tick(),
+            };
             question.round(asking);
             if is_last {
                 spool::bring_back(&mut asking.done.cases)?;
                 let is_over = asking.is_over();
                 question.conclude(asking, is_over);
             }
-            let first = if round == 0 { question.so_far(asking) } else { None };
-            first.into_iter().for_each(|answer| self.console.preliminary(answer));
+            let first = if round == 0 {
+                question.so_far(asking)
+            } else {
+                None
+            };
+            first
+                .into_iter()
+                .for_each(|answer| self.console.preliminary(answer));
             let unsafe_host = host_unsafe(done);
             if self.options.fail_fast && done.verdict.expectation == ExpectationMet::Unexpected {
                 run.stopped_by.get_or_insert(done.name.clone());
@@ -194,24 +236,42 @@ impl Rounds<'_> {
 
     /// Limits the number of rounds to what fits into the budget, now that the time of a round on this machine is known.
     fn keep_to_budget(&mut self, round_ns: u64) {
-        let Some(budget) = self.options.budget() else { return };
+        let Some(budget) = self.options.budget() else {
+            return;
+        };
         let spent = Duration::from_nanos(clock::now_ns() - self.report.run.started_ns);
         let more = budget.saturating_sub(spent).as_nanos() / u128::from(round_ns.max(1));
         let rounds = u32::try_from(more).unwrap_or(u32::MAX).saturating_add(1);
         let all = self.questions.iter_mut().zip(&mut self.report.scenarios);
-        all.filter(|(question, _)| !question.may_fault).for_each(|(question, done)| question.limit(done, rounds));
+        all.filter(|(question, _)| !question.may_fault)
+            .for_each(|(question, done)| question.limit(done, rounds));
     }
 
     /// When nothing more may be started: judges open questions by their rounds, and moves questions that never began
     /// from the report to its list of questions that were not run.
     fn close(&mut self) -> Result<(), RunError> {
         let is_interrupted = self.session.supervisor.interrupt.check();
-        let Report { scenarios, run, machine, .. } = &mut *self.report;
-        for (question, done) in self.questions.iter_mut().zip(&mut *scenarios).filter(|(open, _)| !open.is_done()) {
+        let Report {
+            scenarios,
+            run,
+            machine,
+            ..
+        } = &mut *self.report;
+        for (question, done) in self
+            .questions
+            .iter_mut()
+            .zip(&mut *scenarios)
+            .filter(|(open, _)| !open.is_done())
+        {
             match &run.host_unsafe {
                 _ if question.has_begun() => {
                     spool::bring_back(&mut done.cases)?;
-                    let asking = &mut Asking { session: &mut *self.session, run, done, tick: &|| {} };
+                    let asking = &mut Asking {
+                        session: &mut *self.session,
+                        run,
+                        done,
+                        tick: &|| {},
+                    };
                     question.conclude(asking, true);
                     put_away(&mut self.spool, done)?;
                 }
@@ -221,7 +281,9 @@ impl Rounds<'_> {
             self.console.scenario(done);
         }
         // The caller writes the last report of a run, and earlier ones may lack answers.
-        machine.libraries.clone_from(&self.session.machine.libraries);
+        machine
+            .libraries
+            .clone_from(&self.session.machine.libraries);
         let mut answered = self.questions.iter().map(OpenQuestion::is_done);
         let not_run = scenarios.extract_if(.., |_| !answered.next().unwrap_or(true));
         run.not_run.extend(not_run.map(|done| done.name));
@@ -234,7 +296,10 @@ impl Rounds<'_> {
         self.report.run.elapsed_ns = now - self.report.run.started_ns;
         let is_due = now - self.written_ns >= WRITE_EVERY_NS;
         if is_due || (is_answer && self.writing_ns <= QUICK_WRITE_NS) {
-            self.report.machine.libraries.clone_from(&self.session.machine.libraries);
+            self.report
+                .machine
+                .libraries
+                .clone_from(&self.session.machine.libraries);
             self.store.write(self.report)?;
             self.written_ns = clock::now_ns();
             self.writing_ns = self.written_ns - now;
@@ -245,14 +310,26 @@ impl Rounds<'_> {
 
 fn put_away(spool: &mut Spool, done: &mut ScenarioReport) -> Result<(), RunError> {
     let put_away = spool.put_away(&mut done.cases);
-    put_away.map_err(|source| StoreError::Io { what: "keep attempts in", path: std::env::temp_dir(), source }.into())
+    put_away.map_err(|source| {
+        StoreError::Io {
+            what: "keep attempts in",
+            path: std::env::temp_dir(),
+            source,
+        }
+        .into()
+    })
 }
 
 /// The instances in the order in which they run: those that may cause a GPU fault come last.
 fn in_order(scenarios: &[Scenario]) -> Vec<(&Scenario, &Instance)> {
     let mut order: Vec<_> = scenarios
         .iter()
-        .flat_map(|scenario| scenario.instances.iter().map(move |instance| (scenario, instance)))
+        .flat_map(|scenario| {
+            scenario
+                .instances
+                .iter()
+                .map(move |instance| (scenario, instance))
+        })
         .collect();
     order.sort_by_key(|(scenario, _)| scenario.hazards.contains(&Hazard::Fault));
     order

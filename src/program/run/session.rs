@@ -14,7 +14,9 @@ use cuda_pitfalls_core::text::escape;
 use cuda_pitfalls_core::verdict::Provenance;
 use cuda_pitfalls_instrument::folder::Folder;
 use cuda_pitfalls_instrument::libraries::On;
-use cuda_pitfalls_instrument::supervisor::{self, Interrupt, Supervisor, SupervisorError, signal_name};
+use cuda_pitfalls_instrument::supervisor::{
+    self, Interrupt, Supervisor, SupervisorError, signal_name,
+};
 use cuda_pitfalls_instrument::{libraries, simulated, traced};
 
 /// Everything that lasts while scenarios run.
@@ -41,14 +43,25 @@ pub(super) struct Session {
 }
 
 impl Session {
-    pub(super) fn set(options: &WorkerOptions, program: &Path, mut interrupt: Interrupt) -> Result<Session, RunError> {
+    pub(super) fn set(
+        options: &WorkerOptions,
+        program: &Path,
+        mut interrupt: Interrupt,
+    ) -> Result<Session, RunError> {
         let folder = Folder::create().map_err(|error| RunError::Usage(error.to_string()))?;
         let home = folder.path().join("home");
-        std::fs::create_dir(&home)
-            .map_err(|error| RunError::Usage(format!("cannot make `{}` (TMPDIR): {error}", home.display())))?;
+        std::fs::create_dir(&home).map_err(|error| {
+            RunError::Usage(format!(
+                "cannot make `{}` (TMPDIR): {error}",
+                home.display()
+            ))
+        })?;
         let mut notes = Vec::new();
         if traced::folder().is_some() {
-            notes.push("this run is traced, and so are its workers: its memory figures are no evidence".to_string());
+            notes.push(
+                "this run is traced, and so are its workers: its memory figures are no evidence"
+                    .to_string(),
+            );
         }
         if options.libcuda.is_some() && traced::folder().is_some() {
             let why = "--libcuda: this run is traced, and the trace has chosen the libcuda";
@@ -56,10 +69,14 @@ impl Session {
         }
         let (mut links, found, runtimes, mut on) = match &options.on {
             On::Sim(_) if options.libcuda.is_some() => {
-                return Err(RunError::Usage("--libcuda: the simulated machine has its own libcuda".to_string()));
+                return Err(RunError::Usage(
+                    "--libcuda: the simulated machine has its own libcuda".to_string(),
+                ));
             }
             On::Sim(_) if !options.libcudart.is_empty() => {
-                return Err(RunError::Usage("--libcudart: the simulated machine has its own libcudart".to_string()));
+                return Err(RunError::Usage(
+                    "--libcudart: the simulated machine has its own libcudart".to_string(),
+                ));
             }
             On::Sim(machine) => simulated(machine.as_deref(), folder.path(), program, &home),
             On::Cuda | On::Auto => real(options, folder.path(), program, &home),
@@ -68,19 +85,27 @@ impl Session {
             true => RunError::Interrupted(interrupt.signal().map(signal_name).unwrap_or_default()),
             false => error,
         })?;
-        let mut supervisor = Supervisor::start(program, &links, &home, interrupt).map_err(internal)?;
+        let mut supervisor =
+            Supervisor::start(program, &links, &home, interrupt).map_err(internal)?;
         let (mut found, mut runtimes) = (found, runtimes);
         let usable = supervisor.sampler.inventory.is_ok() && found.cuda_driver.is_some();
         if options.on == On::Auto && !usable {
             let why = why_not(&supervisor, &found);
-            notes.push(format!("no usable GPU here ({why}): running on the SIMULATED machine; nothing is measured"));
+            notes.push(format!(
+                "no usable GPU here ({why}): running on the SIMULATED machine; nothing is measured"
+            ));
             (links, found, runtimes, on) = simulated(None, folder.path(), program, &home)?;
             let interrupt = std::mem::replace(&mut supervisor.interrupt, Interrupt::none());
             supervisor = Supervisor::start(program, &links, &home, interrupt).map_err(internal)?;
         }
-        if let Some(libcuda) = found.libcuda().filter(|_| options.libcuda.is_some() && on == "cuda") {
+        if let Some(libcuda) = found
+            .libcuda()
+            .filter(|_| options.libcuda.is_some() && on == "cuda")
+        {
             let path = libcuda.display();
-            notes.push(format!("the libcuda is {path} (--libcuda); without it, the loader chooses"));
+            notes.push(format!(
+                "the libcuda is {path} (--libcuda); without it, the loader chooses"
+            ));
             if !libraries::has_compiler(&libcuda) {
                 let why = "no libnvidia-ptxjitcompiler.so lies beside that libcuda, so it takes the driver's: with that \
                            of another version, libcuda 595.99.02 crashed";
@@ -116,7 +141,10 @@ impl Session {
     /// The worker could not be started, or lacks what its steps need.
     pub(super) fn record(&mut self, experiment: &Experiment) -> Result<Recording, SupervisorError> {
         let recording = self.supervisor.record(experiment)?;
-        MappedLibrary::merge(&mut self.machine.libraries, recording.libraries.iter().cloned());
+        MappedLibrary::merge(
+            &mut self.machine.libraries,
+            recording.libraries.iter().cloned(),
+        );
         Ok(recording)
     }
 
@@ -126,7 +154,14 @@ impl Session {
 
     /// The NVML that the sampler uses; `None` if there is none.
     pub(super) fn nvml(&self) -> Option<PathBuf> {
-        self.supervisor.sampler.inventory.as_ref().ok()?.nvml_path.as_ref().map(PathBuf::from)
+        self.supervisor
+            .sampler
+            .inventory
+            .as_ref()
+            .ok()?
+            .nvml_path
+            .as_ref()
+            .map(PathBuf::from)
     }
 
     pub(super) fn has_libcuda(&self) -> bool {
@@ -145,7 +180,9 @@ impl Session {
 
     /// A sentence about a process that could not be ended, if there is one.
     pub(super) fn unkillable(&self) -> Option<String> {
-        self.supervisor.unkillable().map(|pid| format!("process {pid} could not be killed"))
+        self.supervisor
+            .unkillable()
+            .map(|pid| format!("process {pid} could not be killed"))
     }
 
     pub(super) fn folder(&self) -> &Path {
@@ -164,24 +201,40 @@ impl Session {
 
     /// Refuses UUIDs that the machine does not have.
     pub(super) fn check_gpus(&self, wanted: &[String]) -> Result<(), RunError> {
-        let known: Vec<&str> = self.machine.gpus.iter().map(|gpu| gpu.uuid.as_str()).collect();
+        let known: Vec<&str> = self
+            .machine
+            .gpus
+            .iter()
+            .map(|gpu| gpu.uuid.as_str())
+            .collect();
         match wanted.iter().find(|uuid| !known.contains(&uuid.as_str())) {
             None => Ok(()),
-            Some(uuid) if uuid.is_empty() => Err(RunError::Usage("--gpus: a UUID is empty".to_string())),
+            Some(uuid) if uuid.is_empty() => {
+                Err(RunError::Usage("--gpus: a UUID is empty".to_string()))
+            }
             Some(uuid) => {
                 let (uuid, known) = (escape::terminal(uuid), known.join(", "));
-                Err(RunError::Usage(format!("--gpus: no GPU here has the UUID `{uuid}`; this machine has: {known}")))
+                Err(RunError::Usage(format!(
+                    "--gpus: no GPU here has the UUID `{uuid}`; this machine has: {known}"
+                )))
             }
         }
     }
 
     /// Restricts the run to the GPUs of an inherited CUDA_VISIBLE_DEVICES, which a scheduler may have set.
     fn obey_inherited_mask(&mut self) {
-        let Some(mask) = self.machine.environment.get("CUDA_VISIBLE_DEVICES") else { return };
+        let Some(mask) = self.machine.environment.get("CUDA_VISIBLE_DEVICES") else {
+            return;
+        };
         let gpus = &self.machine.gpus;
         let lent = mask.split(',').map(str::trim).map_while(|token| {
-            let by_index = token.parse::<usize>().ok().and_then(|index| gpus.get(index));
-            by_index.or_else(|| gpus.iter().find(|gpu| gpu.uuid == token)).map(|gpu| gpu.uuid.clone())
+            let by_index = token
+                .parse::<usize>()
+                .ok()
+                .and_then(|index| gpus.get(index));
+            by_index
+                .or_else(|| gpus.iter().find(|gpu| gpu.uuid == token))
+                .map(|gpu| gpu.uuid.clone())
         });
         let lent: Vec<String> = lent.collect();
         self.notes.push(format!(
@@ -201,26 +254,49 @@ fn internal(trouble: SupervisorError) -> RunError {
 /// `cuda` or `sim:<machine>`.
 type Environment = (PathBuf, Versions, Vec<(Runtime, PathBuf)>, String);
 
-fn simulated(machine: Option<&str>, folder: &Path, program: &Path, home: &Path) -> Result<Environment, RunError> {
+fn simulated(
+    machine: Option<&str>,
+    folder: &Path,
+    program: &Path,
+    home: &Path,
+) -> Result<Environment, RunError> {
     let machine = machine.unwrap_or(defaults::MACHINE);
-    let links =
-        simulated::lay_out(machine, &folder.join("node")).map_err(|error| RunError::Usage(format!("--on: {error}")))?;
+    let links = simulated::lay_out(machine, &folder.join("node"))
+        .map_err(|error| RunError::Usage(format!("--on: {error}")))?;
     let found = supervisor::versions(program, Some(&links), home, None).map_err(internal)?;
-    let path = links.join("libcudart.so").canonicalize().unwrap_or_default();
-    let runtimes = vec![(libraries::runtime(&path.to_string_lossy(), found.runtime), links.clone())];
+    let path = links
+        .join("libcudart.so")
+        .canonicalize()
+        .unwrap_or_default();
+    let runtimes = vec![(
+        libraries::runtime(&path.to_string_lossy(), found.runtime),
+        links.clone(),
+    )];
     Ok((links, found, runtimes, format!("sim:{machine}")))
 }
 
-fn real(options: &WorkerOptions, folder: &Path, program: &Path, home: &Path) -> Result<Environment, RunError> {
+fn real(
+    options: &WorkerOptions,
+    folder: &Path,
+    program: &Path,
+    home: &Path,
+) -> Result<Environment, RunError> {
     let (wanted, libcuda) = (&options.libcudart, options.libcuda.as_deref());
-    let libraries = libraries::find(program, home, wanted, libcuda).map_err(|error| match error {
-        SupervisorError::Missing(what) => RunError::Usage(format!("cannot load {}", what.join(", "))),
-        other => internal(other),
-    })?;
+    let libraries =
+        libraries::find(program, home, wanted, libcuda).map_err(|error| match error {
+            SupervisorError::Missing(what) => {
+                RunError::Usage(format!("cannot load {}", what.join(", ")))
+            }
+            other => internal(other),
+        })?;
     let mut runtimes = Vec::new();
     for (place, runtime) in libraries.runtimes.iter().enumerate() {
-        let links =
-            libraries::link(&folder.join(format!("links-{place}")), &libraries, Some(runtime)).map_err(not_linked)?;
+        let links = libraries::link(
+            &folder.join(format!("links-{place}")),
+            &libraries,
+            Some(runtime),
+        )
+        .map_err(not_linked)?;
         runtimes.push((runtime.clone(), links));
     }
     let links = match runtimes.first() {
@@ -236,12 +312,18 @@ fn real(options: &WorkerOptions, folder: &Path, program: &Path, home: &Path) -> 
 fn is_simulated(supervisor: &Supervisor, found: &Versions, on: &str) -> Result<bool, RunError> {
     let inventory = supervisor.sampler.inventory.as_ref().ok();
     let answers = found.cuda_driver.is_some() || found.runtime.is_some() || inventory.is_some();
-    let is_simulated = found.is_simulated(inventory.map(|inventory| inventory.simulated)).map_err(not_measurable)?;
+    let is_simulated = found
+        .is_simulated(inventory.map(|inventory| inventory.simulated))
+        .map_err(not_measurable)?;
     if answers && found.libraries.is_empty() {
-        return Err(not_measurable("a library answers that is not among those that are mapped"));
+        return Err(not_measurable(
+            "a library answers that is not among those that are mapped",
+        ));
     }
     if !is_simulated && on.starts_with("sim:") {
-        return Err(not_measurable(format!("`--on {on}`, and no simulated library is mapped")));
+        return Err(not_measurable(format!(
+            "`--on {on}`, and no simulated library is mapped"
+        )));
     }
     Ok(is_simulated)
 }
@@ -267,24 +349,42 @@ fn machine(supervisor: &Supervisor, found: &Versions, runtimes: &[(Runtime, Path
     let inventory = inventory.ok();
     if found.cuda_driver.is_none() {
         let detail = match found.libcuda() {
-            Some(path) => format!("{} did not say its version; is it the stub of a toolkit?", path.display()),
+            Some(path) => format!(
+                "{} did not say its version; is it the stub of a toolkit?",
+                path.display()
+            ),
             None => "libcuda.so.1 was not found".to_string(),
         };
-        unavailable.push(Unavailable { reason: "no_libcuda".to_string(), detail });
+        unavailable.push(Unavailable {
+            reason: "no_libcuda".to_string(),
+            detail,
+        });
     }
     if runtimes.is_empty() {
         let detail = "no libcudart was found; name one with --libcudart".to_string();
-        unavailable.push(Unavailable { reason: "no_libcudart".to_string(), detail });
+        unavailable.push(Unavailable {
+            reason: "no_libcudart".to_string(),
+            detail,
+        });
     }
     let mut libraries = Vec::new();
     MappedLibrary::merge(&mut libraries, found.libraries.iter().cloned());
     Machine {
-        driver_version: inventory.as_ref().and_then(|inventory| inventory.driver_version.clone()),
+        driver_version: inventory
+            .as_ref()
+            .and_then(|inventory| inventory.driver_version.clone()),
         cuda_driver_version: found.cuda_driver,
-        nvml_version: inventory.as_ref().and_then(|inventory| inventory.nvml_version.clone()),
-        gpus: inventory.map(|inventory| inventory.gpus).unwrap_or_default(),
+        nvml_version: inventory
+            .as_ref()
+            .and_then(|inventory| inventory.nvml_version.clone()),
+        gpus: inventory
+            .map(|inventory| inventory.gpus)
+            .unwrap_or_default(),
         libraries,
-        libcudart: runtimes.iter().map(|(runtime, _)| runtime.clone()).collect(),
+        libcudart: runtimes
+            .iter()
+            .map(|(runtime, _)| runtime.clone())
+            .collect(),
         kernel: host::kernel(),
         architecture: std::env::consts::ARCH.to_string(),
         isolation: host::isolation(),

@@ -38,7 +38,10 @@ impl Spool {
     /// # Errors
     /// The system has no room for a file in this folder.
     pub(super) fn create(folder: &Path) -> io::Result<Spool> {
-        Ok(Spool { file: Arc::new(tempfile::tempfile_in(folder)?), end: 0 })
+        Ok(Spool {
+            file: Arc::new(tempfile::tempfile_in(folder)?),
+            end: 0,
+        })
     }
 
     /// Moves every whole attempt to the file, and leaves a light one in its place.
@@ -52,7 +55,11 @@ impl Spool {
             }
             let text = serde_json::to_vec(attempt)?;
             self.file.write_all_at(&text, self.end)?;
-            let kept = SpooledAttempt { file: self.file.clone(), offset: self.end, length: text.len() };
+            let kept = SpooledAttempt {
+                file: self.file.clone(),
+                offset: self.end,
+                length: text.len(),
+            };
             self.end += text.len() as u64;
             *attempt = attempt.light(Elsewhere(Arc::new(kept)));
         }
@@ -66,11 +73,21 @@ impl Spool {
 /// An attempt cannot be read back.
 pub(super) fn bring_back(cases: &mut [CaseReport]) -> Result<(), RunError> {
     for attempt in cases.iter_mut().flat_map(|case| &mut case.attempts) {
-        let Some(elsewhere) = attempt.elsewhere.take() else { continue };
-        let whole = elsewhere.0.text().and_then(|text| Ok(serde_json::from_str::<Attempt>(&text)?));
-        let whole = whole.map_err(|error| RunError::Internal(format!("an attempt cannot be read back: {error}")))?;
+        let Some(elsewhere) = attempt.elsewhere.take() else {
+            continue;
+        };
+        let whole = elsewhere
+            .0
+            .text()
+            .and_then(|text| Ok(serde_json::from_str::<Attempt>(&text)?));
+        let whole = whole.map_err(|error| {
+            RunError::Internal(format!("an attempt cannot be read back: {error}"))
+        })?;
         // The judgement in memory is newer than the one in the file.
-        *attempt = Attempt { judged: std::mem::take(&mut attempt.judged), ..whole };
+        *attempt = Attempt {
+            judged: std::mem::take(&mut attempt.judged),
+            ..whole
+        };
     }
     Ok(())
 }
@@ -100,10 +117,14 @@ mod tests {
             kept[0]
                 .attempts
                 .iter()
-                .all(|attempt| attempt.recording.events.is_empty() && attempt.recording.snapshots.is_empty())
+                .all(|attempt| attempt.recording.events.is_empty()
+                    && attempt.recording.snapshots.is_empty())
         );
         // It serializes to the same document.
-        assert_eq!(serde_json::to_string(&kept).unwrap(), serde_json::to_string(&whole).unwrap());
+        assert_eq!(
+            serde_json::to_string(&kept).unwrap(),
+            serde_json::to_string(&whole).unwrap()
+        );
         kept[0].attempts.push(whole[0].attempts[1].clone());
         spool.put_away(&mut kept).unwrap();
         bring_back(&mut kept).unwrap();
@@ -118,6 +139,11 @@ mod tests {
         spool.put_away(&mut kept).unwrap();
         spool.file.set_len(3).unwrap();
         assert!(serde_json::to_string(&kept).is_err());
-        assert!(bring_back(&mut kept).unwrap_err().to_string().contains("cannot be read back"));
+        assert!(
+            bring_back(&mut kept)
+                .unwrap_err()
+                .to_string()
+                .contains("cannot be read back")
+        );
     }
 }

@@ -24,7 +24,9 @@ use super::session::Session;
 use super::{calibrate, ending, question};
 use crate::argument;
 use cuda_pitfalls_answers::exit::Exit;
-use cuda_pitfalls_answers::survey::{Item, LeftOut, SurveyDocument, SurveyKind, SurveyQuestions, SurveyRequest};
+use cuda_pitfalls_answers::survey::{
+    Item, LeftOut, SurveyDocument, SurveyKind, SurveyQuestions, SurveyRequest,
+};
 use cuda_pitfalls_core::catalogue::{self, SelectError};
 use cuda_pitfalls_core::clock;
 use cuda_pitfalls_core::defaults;
@@ -59,12 +61,21 @@ pub(crate) struct SurveyOptions {
 impl SurveyOptions {
     /// The options of a run with the same questions and workers.
     pub(super) fn run(&self) -> RunOptions {
-        RunOptions { selectors: self.selectors.clone(), asked: self.asked.clone(), ..RunOptions::default() }
+        RunOptions {
+            selectors: self.selectors.clone(),
+            asked: self.asked.clone(),
+            ..RunOptions::default()
+        }
     }
 
     /// Attempts of each case of a question.
     fn repeat(&self) -> u32 {
-        self.repeat_or(self.kind.described().repeat.unwrap_or(defaults::SURVEY_REPEAT))
+        self.repeat_or(
+            self.kind
+                .described()
+                .repeat
+                .unwrap_or(defaults::SURVEY_REPEAT),
+        )
     }
 
     /// Attempts of each generated mask. What the rule predicts is the second witness.
@@ -73,7 +84,11 @@ impl SurveyOptions {
     }
 
     fn repeat_or(&self, default: u32) -> u32 {
-        if self.asked.quick { 1 } else { self.asked.repeat.unwrap_or(default) }
+        if self.asked.quick {
+            1
+        } else {
+            self.asked.repeat.unwrap_or(default)
+        }
     }
 }
 
@@ -111,7 +126,14 @@ pub(super) fn survey(
             run.asked.seed = Some(survey.header.seed);
             // The controls of Python lines are rows of the survey itself.
             let is_of_lines = options.kind.described().takes("--jobs");
-            (if is_of_lines { blank(&run, &session) } else { read(folder)? }, folder.clone())
+            (
+                if is_of_lines {
+                    blank(&run, &session)
+                } else {
+                    read(folder)?
+                },
+                folder.clone(),
+            )
         }
         _ => {
             let report = blank(&run, &session);
@@ -121,13 +143,23 @@ pub(super) fn survey(
     };
     let _locks = lock_gpus(&run.asked.locks, &mut session, &mut report, console)?;
     console.warn(&session.notes);
-    let survey_run = SurveyRun { options, stored, run, session, report, folder, is_kept, console };
+    let survey_run = SurveyRun {
+        options,
+        stored,
+        run,
+        session,
+        report,
+        folder,
+        is_kept,
+        console,
+    };
     match survey_run.questions()? {
         SurveyQuestions::Listed(items, left_out) => survey_run.make(items, left_out),
         SurveyQuestions::Staged(left_out) => survey_run.needs(left_out),
         SurveyQuestions::Lines(mut questions) => {
             if let Some(rows) = &options.python.rows {
-                questions.list = python::list(Some(rows)).map_err(|error| RunError::Usage(error.to_string()))?;
+                questions.list =
+                    python::list(Some(rows)).map_err(|error| RunError::Usage(error.to_string()))?;
             }
             survey_run.lines(questions)
         }
@@ -181,7 +213,10 @@ impl SurveyRun<'_> {
             self.report.run.calibration.clear();
             self.calibrate();
         } else {
-            let store = Store::create(&parent(&self.run.asked, &self.session, self.is_kept), &self.report.run.id)?;
+            let store = Store::create(
+                &parent(&self.run.asked, &self.session, self.is_kept),
+                &self.report.run.id,
+            )?;
             let exit = self.controls(&store)?;
             if exit != Exit::Ok {
                 return self.refuse(&store, exit).map(Some);
@@ -202,11 +237,13 @@ impl SurveyRun<'_> {
         store.write(&self.report)?;
         self.calibrate();
         let names = CONTROLS.map(str::to_string);
-        let scenarios = catalogue::select(&names).map_err(|error| RunError::Internal(error.to_string()))?;
+        let scenarios =
+            catalogue::select(&names).map_err(|error| RunError::Internal(error.to_string()))?;
         self.session.use_runtime(0);
         self.report.run.selectors = names.to_vec();
         // On a machine with one GPU, controls that need a second one are skipped.
-        self.report.run.allow_skip = Some("a control may need more GPUs than this machine has".to_string());
+        self.report.run.allow_skip =
+            Some("a control may need more GPUs than this machine has".to_string());
         for scenario in &scenarios {
             self.control(scenario);
             self.report.run.elapsed_ns = clock::now_ns() - self.report.run.started_ns;
@@ -228,26 +265,43 @@ impl SurveyRun<'_> {
                 return;
             }
             self.console.status(&instance.name);
-            let done = question::answer(&mut self.session, scenario, instance, &self.report.run, &self.run, 0, &|| {
-                self.console.tick()
-            });
+            let done = question::answer(
+                &mut self.session,
+                scenario,
+                instance,
+                &self.report.run,
+                &self.run,
+                0,
+                &|| self.console.tick(),
+            );
             if let Some(unsafe_host) = host_unsafe(&done) {
                 self.report.run.host_unsafe.get_or_insert(unsafe_host);
             }
             self.report.scenarios.push(done);
-            self.report.machine.libraries.clone_from(&self.session.machine.libraries);
+            self.report
+                .machine
+                .libraries
+                .clone_from(&self.session.machine.libraries);
         }
     }
 
     /// Ends the survey without rows, because the controls failed.
     fn refuse(&mut self, store: &Store, exit: Exit) -> Result<Exit, RunError> {
         let why = match exit {
-            Exit::NothingMeasured => "none of the instrument's controls can be run here, so nothing was surveyed",
-            Exit::Interrupted | Exit::Quit | Exit::Terminated => "interrupted before the first question",
-            _ => "the instrument's controls did not all behave, so nothing was surveyed; see their report",
+            Exit::NothingMeasured => {
+                "none of the instrument's controls can be run here, so nothing was surveyed"
+            }
+            Exit::Interrupted | Exit::Quit | Exit::Terminated => {
+                "interrupted before the first question"
+            }
+            _ => {
+                "the instrument's controls did not all behave, so nothing was surveyed; see their report"
+            }
         };
         let (console, is_kept) = (&mut *self.console, self.is_kept);
         console.warn(&[why.to_string()]);
-        ending::finish(&mut self.report, store, exit, |report| console.finish(report, &store.path(), is_kept, exit))
+        ending::finish(&mut self.report, store, exit, |report| {
+            console.finish(report, &store.path(), is_kept, exit)
+        })
     }
 }

@@ -29,7 +29,13 @@ const LEAST_FREE_BYTES: u64 = 10 << 30;
 const LINES: usize = 12;
 
 /// Variables that would lead to packages outside an environment.
-const OUTSIDE: [&str; 5] = ["PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "CONDA_PREFIX", "CUDA_PITFALLS_PYTHON"];
+const OUTSIDE: [&str; 5] = [
+    "PYTHONPATH",
+    "PYTHONHOME",
+    "VIRTUAL_ENV",
+    "CONDA_PREFIX",
+    "CUDA_PITFALLS_PYTHON",
+];
 
 /// Prints the version of an interpreter, and its packages by their names.
 const PACKAGES: &str = "import importlib.metadata as m, json, platform\n\
@@ -119,8 +125,15 @@ pub(super) struct How<'r> {
 impl How<'_> {
     /// The arguments that name the interpreter.
     fn interpreter(&self) -> impl Iterator<Item = OsString> {
-        let wanted = self.request.python.as_deref().map(OsStr::new).or(self.python);
-        wanted.into_iter().flat_map(|python| [OsString::from("--python"), python.to_os_string()])
+        let wanted = self
+            .request
+            .python
+            .as_deref()
+            .map(OsStr::new)
+            .or(self.python);
+        wanted
+            .into_iter()
+            .flat_map(|python| [OsString::from("--python"), python.to_os_string()])
     }
 }
 
@@ -129,7 +142,11 @@ impl<'a> Installer<'a> {
     ///
     /// # Errors
     /// There is no `uv`, or the folder cannot be made.
-    pub(super) fn new(program: &'a Path, folder: &Path, disk_bytes: u64) -> Result<Installer<'a>, InstallError> {
+    pub(super) fn new(
+        program: &'a Path,
+        folder: &Path,
+        disk_bytes: u64,
+    ) -> Result<Installer<'a>, InstallError> {
         let uv = super::python::on_path(Path::new("uv")).map_err(|_| InstallError::NoUv)?;
         own(folder)?;
         let lock = File::open(folder)?;
@@ -140,16 +157,32 @@ impl<'a> Installer<'a> {
         // What an earlier run left behind.
         for entry in fs::read_dir(&folder)?.flatten() {
             let path = entry.path();
-            let _ = if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) };
+            let _ = if path.is_dir() {
+                fs::remove_dir_all(path)
+            } else {
+                fs::remove_file(path)
+            };
         }
         // uv takes the first of each that it finds on the way up, which another user may have put there. The settings in
         // the user's home still apply.
-        ["uv.toml", ".python-version"].into_iter().try_for_each(|name| fs::write(folder.join(name), ""))?;
-        Ok(Installer { program, uv, folder, disk_bytes, _lock: lock })
+        ["uv.toml", ".python-version"]
+            .into_iter()
+            .try_for_each(|name| fs::write(folder.join(name), ""))?;
+        Ok(Installer {
+            program,
+            uv,
+            folder,
+            disk_bytes,
+            _lock: lock,
+        })
     }
 
     /// Makes an environment.
-    pub(super) fn make(&self, how: &How<'_>, interrupt: &mut Interrupt) -> Result<Made, InstallError> {
+    pub(super) fn make(
+        &self,
+        how: &How<'_>,
+        interrupt: &mut Interrupt,
+    ) -> Result<Made, InstallError> {
         self.make_room()?;
         let began = clock::now_ns();
         let folder = self.folder.join("environment");
@@ -166,15 +199,31 @@ impl<'a> Installer<'a> {
         arguments.extend(how.request.requirements().into_iter().map(OsString::from));
         self.uv(arguments, interrupt)?;
         let install_ns = clock::now_ns() - began;
-        let (version, packages) = serde_json::from_value(self.json(&python, &["-c", PACKAGES], interrupt)?)?;
-        Ok(Made { version, packages, install_ns, disk_bytes: size(&folder), folder, python })
+        let (version, packages) =
+            serde_json::from_value(self.json(&python, &["-c", PACKAGES], interrupt)?)?;
+        Ok(Made {
+            version,
+            packages,
+            install_ns,
+            disk_bytes: size(&folder),
+            folder,
+            python,
+        })
     }
 
     /// The version of a package that the installer would choose, without installing anything.
-    pub(super) fn chosen(&self, how: &How<'_>, interrupt: &mut Interrupt) -> Result<String, InstallError> {
+    pub(super) fn chosen(
+        &self,
+        how: &How<'_>,
+        interrupt: &mut Interrupt,
+    ) -> Result<String, InstallError> {
         let (text, _) = self.resolve(&how.request.package, how, interrupt)?;
-        let chosen = text.lines().find_map(|line| Some(line.split_once("==")?.1.trim().to_string()));
-        chosen.ok_or_else(|| InstallError::Refused(format!("no version of {} was found", how.request.package)))
+        let chosen = text
+            .lines()
+            .find_map(|line| Some(line.split_once("==")?.1.trim().to_string()));
+        chosen.ok_or_else(|| {
+            InstallError::Refused(format!("no version of {} was found", how.request.package))
+        })
     }
 
     /// Why a release of a package is not one that this interpreter can use; `None` if it is. Nothing is installed.
@@ -189,7 +238,9 @@ impl<'a> Installer<'a> {
             return Ok(Some("is a pre-release: --pre tries these too".to_string()));
         }
         match self.resolve(&format!("{package}=={version}"), how, interrupt) {
-            Ok((_, warnings)) if warnings.contains("is yanked") => Ok(Some("was yanked from the index".to_string())),
+            Ok((_, warnings)) if warnings.contains("is yanked") => {
+                Ok(Some("was yanked from the index".to_string()))
+            }
             Ok(_) => Ok(None),
             Err(InstallError::Refused(why)) => Ok(Some(reason(&why))),
             Err(error) => Err(error),
@@ -203,14 +254,27 @@ impl<'a> Installer<'a> {
         how: &How<'_>,
         interrupt: &mut Interrupt,
     ) -> Result<(String, String), InstallError> {
-        let (input, output) = (self.folder.join("requirements.in"), self.folder.join("requirements.txt"));
+        let (input, output) = (
+            self.folder.join("requirements.in"),
+            self.folder.join("requirements.txt"),
+        );
         fs::write(&input, format!("{requirement}\n"))?;
         // An answer that is there already is preferred to others.
         let _ = fs::remove_file(&output);
-        let mut arguments = words(&["pip", "compile", "--no-deps", "--no-annotate", "--no-header"]);
+        let mut arguments = words(&[
+            "pip",
+            "compile",
+            "--no-deps",
+            "--no-annotate",
+            "--no-header",
+        ]);
         arguments.extend(how.interpreter());
         arguments.extend(self.rules(how)?);
-        arguments.extend([OsString::from("--output-file"), output.clone().into(), input.into()]);
+        arguments.extend([
+            OsString::from("--output-file"),
+            output.clone().into(),
+            input.into(),
+        ]);
         let warnings = self.uv(arguments, interrupt)?;
         Ok((fs::read_to_string(&output)?, warnings))
     }
@@ -225,10 +289,27 @@ impl<'a> Installer<'a> {
         interrupt: &mut Interrupt,
     ) -> Result<Vec<String>, InstallError> {
         // uv has no list of versions; pip has.
-        let pip = EnvironmentRequest { package: "pip".to_string(), ..EnvironmentRequest::default() };
-        let how = How { request: &pip, overrides: Vec::new(), pre: false, python, build: false };
+        let pip = EnvironmentRequest {
+            package: "pip".to_string(),
+            ..EnvironmentRequest::default()
+        };
+        let how = How {
+            request: &pip,
+            overrides: Vec::new(),
+            pre: false,
+            python,
+            build: false,
+        };
         let made = self.make(&how, interrupt)?;
-        let mut arguments = vec!["-m", "pip", "index", "versions", "--json", "--disable-pip-version-check", package];
+        let mut arguments = vec![
+            "-m",
+            "pip",
+            "index",
+            "versions",
+            "--json",
+            "--disable-pip-version-check",
+            package,
+        ];
         if pre {
             arguments.push("--pre");
         }
@@ -237,7 +318,9 @@ impl<'a> Installer<'a> {
         }
         let found = self.json(&made.python, &arguments, interrupt);
         let _ = fs::remove_dir_all(&made.folder);
-        let versions = found?.get_mut("versions").map_or_else(|| Value::Array(Vec::new()), Value::take);
+        let versions = found?
+            .get_mut("versions")
+            .map_or_else(|| Value::Array(Vec::new()), Value::take);
         Ok(serde_json::from_value(versions)?)
     }
 
@@ -264,7 +347,10 @@ impl<'a> Installer<'a> {
             arguments.extend(words(&["--prerelease", "allow"]));
         }
         let is_forced = request.forced && !request.version.is_empty();
-        let forced = request.requirements().into_iter().take(usize::from(is_forced));
+        let forced = request
+            .requirements()
+            .into_iter()
+            .take(usize::from(is_forced));
         let overrides: Vec<String> = how.overrides.iter().cloned().chain(forced).collect();
         if !overrides.is_empty() {
             let file = self.folder.join("overrides.txt");
@@ -286,19 +372,37 @@ impl<'a> Installer<'a> {
         let _ = fs::remove_dir_all(self.folder.join("cache"));
         match self.free_bytes()? {
             free if free >= LEAST_FREE_BYTES => Ok(()),
-            free => Err(InstallError::NoSpace { folder: self.folder.clone(), free }),
+            free => Err(InstallError::NoSpace {
+                folder: self.folder.clone(),
+                free,
+            }),
         }
     }
 
     /// Runs the installer, and returns what it wrote to its stderr.
-    fn uv(&self, arguments: Vec<OsString>, interrupt: &mut Interrupt) -> Result<String, InstallError> {
+    fn uv(
+        &self,
+        arguments: Vec<OsString>,
+        interrupt: &mut Interrupt,
+    ) -> Result<String, InstallError> {
         self.run(&self.uv, arguments, LIMIT, None, interrupt)
     }
 
     /// What a command of an environment's interpreter prints: one JSON document.
-    fn json(&self, python: &Path, arguments: &[&str], interrupt: &mut Interrupt) -> Result<Value, InstallError> {
+    fn json(
+        &self,
+        python: &Path,
+        arguments: &[&str],
+        interrupt: &mut Interrupt,
+    ) -> Result<Value, InstallError> {
         let output = self.folder.join("output.json");
-        self.run(python, words(arguments), SHORT, Some(File::create(&output)?), interrupt)?;
+        self.run(
+            python,
+            words(arguments),
+            SHORT,
+            Some(File::create(&output)?),
+            interrupt,
+        )?;
         Ok(serde_json::from_str(&fs::read_to_string(&output)?)?)
     }
 
@@ -328,7 +432,10 @@ impl<'a> Installer<'a> {
         };
         match errand.run(|| interrupt.borrow_mut().check())? {
             ErrandEnd::Exited { status, stderr } if status.success() => Ok(stderr),
-            ErrandEnd::Exited { stderr, status } => Err(InstallError::Refused(complaint(&stderr, &status.to_string()))),
+            ErrandEnd::Exited { stderr, status } => Err(InstallError::Refused(complaint(
+                &stderr,
+                &status.to_string(),
+            ))),
             ErrandEnd::Stopped => Err(InstallError::Stopped),
             ErrandEnd::Unkillable(pid) => Err(InstallError::Unkillable(pid)),
         }
@@ -353,16 +460,26 @@ fn own(folder: &Path) -> Result<(), InstallError> {
         made => return Ok(made?),
     }
     let about = fs::symlink_metadata(folder)?;
-    let is_own = about.is_dir() && about.uid() == rustix::process::geteuid().as_raw() && about.mode() & 0o077 == 0;
-    if is_own { Ok(()) } else { Err(InstallError::NotOwn(folder.to_path_buf())) }
+    let is_own = about.is_dir()
+        && about.uid() == rustix::process::geteuid().as_raw()
+        && about.mode() & 0o077 == 0;
+    if is_own {
+        Ok(())
+    } else {
+        Err(InstallError::NotOwn(folder.to_path_buf()))
+    }
 }
 
 /// The variables with which a program uses an environment: to set, or to unset where there is no value.
 pub(super) fn variables(made: &Made) -> BTreeMap<OsString, Option<OsString>> {
-    let mut all: BTreeMap<OsString, Option<OsString>> =
-        OUTSIDE.into_iter().map(|name| (OsString::from(name), None)).collect();
+    let mut all: BTreeMap<OsString, Option<OsString>> = OUTSIDE
+        .into_iter()
+        .map(|name| (OsString::from(name), None))
+        .collect();
     let path = std::env::var_os("PATH").unwrap_or_default();
-    let folders = [made.folder.join("bin")].into_iter().chain(std::env::split_paths(&path));
+    let folders = [made.folder.join("bin")]
+        .into_iter()
+        .chain(std::env::split_paths(&path));
     if let Ok(path) = std::env::join_paths(folders) {
         all.insert("PATH".into(), Some(path));
     }
@@ -381,23 +498,41 @@ fn reason(complaint: &str) -> String {
     if complaint.contains("there is no version of") {
         return "does not exist".to_string();
     }
-    let says = if complaint.contains("wheels") { "has no wheel that can be used here" } else { "cannot be installed" };
+    let says = if complaint.contains("wheels") {
+        "has no wheel that can be used here"
+    } else {
+        "cannot be installed"
+    };
     format!("{says}: {complaint}")
 }
 
 /// The last lines of what an installer said.
 fn complaint(stderr: &str, status: &str) -> String {
-    let lines: Vec<&str> = stderr.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    let lines: Vec<&str> = stderr
+        .lines()
+        .map(str::trim)
+        .filter(|line| !line.is_empty())
+        .collect();
     let kept: Vec<&str> = lines.iter().rev().take(LINES).rev().copied().collect();
-    if kept.is_empty() { status.to_string() } else { kept.join(" ") }
+    if kept.is_empty() {
+        status.to_string()
+    } else {
+        kept.join(" ")
+    }
 }
 
 /// What a folder takes on disk, in bytes. A file with several names counts once.
 fn size(folder: &Path) -> u64 {
-    let (mut bytes, mut known, mut left) = (0, std::collections::HashSet::new(), vec![folder.to_path_buf()]);
+    let (mut bytes, mut known, mut left) = (
+        0,
+        std::collections::HashSet::new(),
+        vec![folder.to_path_buf()],
+    );
     while let Some(folder) = left.pop() {
         for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
-            let Ok(about) = entry.metadata() else { continue };
+            let Ok(about) = entry.metadata() else {
+                continue;
+            };
             if about.is_dir() {
                 left.push(entry.path());
             }
@@ -418,7 +553,10 @@ mod tests {
         assert_eq!(complaint("", "exit status: 2"), "exit status: 2");
         let long: Vec<String> = (0..20).map(|line| format!("line {line}")).collect();
         let kept = complaint(&long.join("\n"), "");
-        assert!(kept.starts_with("line 8 ") && kept.ends_with("line 19"), "{kept}");
+        assert!(
+            kept.starts_with("line 8 ") && kept.ends_with("line 19"),
+            "{kept}"
+        );
     }
 
     #[test]
@@ -426,7 +564,10 @@ mod tests {
         use std::os::unix::fs::PermissionsExt;
         let folder = tempfile::tempdir().expect("a folder");
         let place = folder.path().join("environments");
-        assert!(own(&place).is_ok() && own(&place).is_ok(), "a folder of our own is used again");
+        assert!(
+            own(&place).is_ok() && own(&place).is_ok(),
+            "a folder of our own is used again"
+        );
         fs::set_permissions(&place, fs::Permissions::from_mode(0o777)).expect("permissions");
         assert!(matches!(own(&place), Err(InstallError::NotOwn(_))));
         let link = folder.path().join("link");

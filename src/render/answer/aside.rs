@@ -9,22 +9,41 @@ use cuda_pitfalls_core::verdict::{Kind, Reason};
 
 /// A line for each reason why questions have no answer. `never_asked` counts instances that are not in the report.
 pub(super) fn lines(report: &ReportView<'_>, never_asked: usize) -> Vec<String> {
-    let aside: Vec<&ScenarioView<'_>> =
-        report.scenarios.iter().filter(|it| InstanceAnswer::new(it).is_aside()).collect();
+    let aside: Vec<&ScenarioView<'_>> = report
+        .scenarios
+        .iter()
+        .filter(|it| InstanceAnswer::new(it).is_aside())
+        .collect();
     let mut lines = applicable::notes(report);
     let verdicts = aside.iter().map(|it| it.verdict);
-    let others = verdicts.clone().filter(|it| it.kind == Kind::Skipped && !it.lacks_a_need());
+    let others = verdicts
+        .clone()
+        .filter(|it| it.kind == Kind::Skipped && !it.lacks_a_need());
     let others = tally(others.filter_map(|it| it.reason).map(words::reason));
-    lines.extend(others.into_iter().map(|(why, count)| format!("not asked: {count} ({why})")));
-    let [unknown, interrupted] = [Reason::NotModelled, Reason::Interrupted]
-        .map(|reason| verdicts.clone().filter(|it| it.reason == Some(reason)).count());
+    lines.extend(
+        others
+            .into_iter()
+            .map(|(why, count)| format!("not asked: {count} ({why})")),
+    );
+    let [unknown, interrupted] = [Reason::NotModelled, Reason::Interrupted].map(|reason| {
+        verdicts
+            .clone()
+            .filter(|it| it.reason == Some(reason))
+            .count()
+    });
     if unknown > 0 {
         lines.push(format!("not modelled by the simulated machine: {unknown}"));
     }
     let never_asked = never_asked.max(report.run.not_run.len());
-    let parts = [(never_asked, "not asked"), (interrupted, "not asked to the end")];
-    let parts: Vec<String> =
-        parts.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}")).collect();
+    let parts = [
+        (never_asked, "not asked"),
+        (interrupted, "not asked to the end"),
+    ];
+    let parts: Vec<String> = parts
+        .iter()
+        .filter(|(count, _)| *count > 0)
+        .map(|(count, what)| format!("{count} {what}"))
+        .collect();
     if !parts.is_empty() {
         let why = match &report.run.stopped_by {
             Some(name) => format!("stopped at {name}"),

@@ -31,9 +31,9 @@ impl ReportPlace {
         match self {
             ReportPlace::Known => None,
             ReportPlace::At(path) => Some(format!("report {path}")),
-            ReportPlace::NotKept => {
-                Some("report not kept, because no GPU was asked (`--out FOLDER` keeps one)".to_owned())
-            }
+            ReportPlace::NotKept => Some(
+                "report not kept, because no GPU was asked (`--out FOLDER` keeps one)".to_owned(),
+            ),
         }
     }
 }
@@ -57,7 +57,10 @@ impl RunEnding {
             Some(exit) => format!("{} ({})", exit.code, exit.name),
             None => "none: the run did not finish".to_owned(),
         };
-        RunEnding { exit: Some(exit), ..RunEnding::default() }
+        RunEnding {
+            exit: Some(exit),
+            ..RunEnding::default()
+        }
     }
 }
 
@@ -65,15 +68,24 @@ impl RunEnding {
 pub fn ending(report: &ReportView<'_>, ending: &RunEnding, width: usize) -> String {
     let no_gpu = head::no_gpu(report).is_some();
     // Where nothing can be asked, it does not matter what each question would need beside a GPU.
-    let aside = if no_gpu { Vec::new() } else { aside::lines(report, ending.never_asked) };
+    let aside = if no_gpu {
+        Vec::new()
+    } else {
+        aside::lines(report, ending.never_asked)
+    };
     let mut blocks: Vec<Block> = aside.into_iter().map(Block::paragraph).collect();
-    let failed = report.scenarios.iter().filter(|it| Standing::new(it.verdict).is_failure());
+    let failed = report
+        .scenarios
+        .iter()
+        .filter(|it| Standing::new(it.verdict).is_failure());
     let failed = listed(failed.filter(|_| ending.names).map(|it| it.name), "");
     if !failed.is_empty() {
         blocks.push(Block::note("see above: ", failed));
     }
     // A stored report has said it at its top.
-    let banners = tally::banners(report).into_iter().filter(|it| ending.exit.is_none() && it != tally::SIMULATED);
+    let banners = tally::banners(report)
+        .into_iter()
+        .filter(|it| ending.exit.is_none() && it != tally::SIMULATED);
     blocks.extend(banners.map(|banner| Block::note("*** ", banner)));
     blocks.push(Block::paragraph(counts(report)));
     blocks.extend(no_gpu.then(|| Block::paragraph(HINT)));
@@ -89,12 +101,16 @@ pub fn ending(report: &ReportView<'_>, ending: &RunEnding, width: usize) -> Stri
 }
 
 /// What to do without a GPU.
-const HINT: &str = "`cuda-pitfalls doctor` says why; `--on auto` asks a simulated machine (never evidence).";
+const HINT: &str =
+    "`cuda-pitfalls doctor` says why; `--on auto` asks a simulated machine (never evidence).";
 
 /// `24 questions (53 variants): 52 as expected, 1 inconclusive, in 62 s`
 fn counts(report: &ReportView<'_>) -> String {
-    let asked: Vec<&ScenarioView<'_>> =
-        report.scenarios.iter().filter(|it| !InstanceAnswer::new(it).is_aside()).collect();
+    let asked: Vec<&ScenarioView<'_>> = report
+        .scenarios
+        .iter()
+        .filter(|it| !InstanceAnswer::new(it).is_aside())
+        .collect();
     let names: HashSet<&str> = asked.iter().map(|it| it.scenario).collect();
     let time = units::duration(report.run.elapsed_ns).replace(' ', &UNBROKEN.to_string());
     if asked.is_empty() {
@@ -106,6 +122,13 @@ fn counts(report: &ReportView<'_>) -> String {
         return format!("Nothing was measured: {left}.");
     }
     let counts = tally::listed(&tally::counts(asked.iter().map(|it| it.verdict)));
-    let measured = if report.provenance == Provenance::Simulated { "simulated" } else { "measured" };
-    format!("{} {measured}: {counts}, in {time}", head::questions(names.len(), asked.len()))
+    let measured = if report.provenance == Provenance::Simulated {
+        "simulated"
+    } else {
+        "measured"
+    };
+    format!(
+        "{} {measured}: {counts}, in {time}",
+        head::questions(names.len(), asked.len())
+    )
 }

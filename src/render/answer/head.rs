@@ -31,10 +31,14 @@ pub fn head(report: &ReportView<'_>, asked: Option<&Workload>, width: usize) -> 
         blocks.push(Block::Banner(tally::SIMULATED.to_owned()));
     }
     // A reader of a stored report sees first that it is simulated or partial.
-    let banners = tally::banners(report).into_iter().filter(|it| asked.is_none() && it != tally::SIMULATED);
+    let banners = tally::banners(report)
+        .into_iter()
+        .filter(|it| asked.is_none() && it != tally::SIMULATED);
     blocks.extend(banners.map(|banner| Block::note("*** ", banner)));
     blocks.push(Block::paragraph(program_and_machine(report)));
-    let started = asked.is_none().then(|| format!("Started {}.", report.run.started_at));
+    let started = asked
+        .is_none()
+        .then(|| format!("Started {}.", report.run.started_at));
     let measured: Vec<String> = started.into_iter().chain(surroundings(report)).collect();
     if !measured.is_empty() {
         blocks.push(Block::paragraph(measured.join(" ")));
@@ -43,17 +47,31 @@ pub fn head(report: &ReportView<'_>, asked: Option<&Workload>, width: usize) -> 
         Some(asked) if asked.questions == 0 || no_gpu(report).is_some() => {}
         Some(asked) => blocks.push(Block::paragraph(what(asked))),
         // During a run the warnings stand on stderr.
-        None => blocks.extend(report.run.warnings.iter().map(|warning| Block::note("warning: ", warning))),
+        None => blocks.extend(
+            report
+                .run
+                .warnings
+                .iter()
+                .map(|warning| Block::note("warning: ", warning)),
+        ),
     }
     write(&blocks, width)
 }
 
 /// Why no GPU can answer here; none if one can.
 pub(super) fn no_gpu(report: &ReportView<'_>) -> Option<String> {
-    let missing = report.machine.unavailable.iter().find(|missing| missing.reason != Reason::NoLibcudart.name());
+    let missing = report
+        .machine
+        .unavailable
+        .iter()
+        .find(|missing| missing.reason != Reason::NoLibcudart.name());
     match missing {
         Some(missing) => Some(missing.detail.clone()),
-        None => report.machine.gpus.is_empty().then(|| "NVML lists no GPU".to_owned()),
+        None => report
+            .machine
+            .gpus
+            .is_empty()
+            .then(|| "NVML lists no GPU".to_owned()),
     }
 }
 
@@ -68,18 +86,29 @@ fn program_and_machine(report: &ReportView<'_>) -> String {
 /// The GPUs, the driver and what was called, in a line: `2× NVIDIA H200, driver 580.159.04 (CUDA 13.0), libcudart 13.0`.
 pub fn machine(report: &ReportView<'_>) -> String {
     if let Some(why) = no_gpu(report) {
-        return format!("no usable GPU here ({})", why.trim_start_matches("a libloading error occurred: "));
+        return format!(
+            "no usable GPU here ({})",
+            why.trim_start_matches("a libloading error occurred: ")
+        );
     }
     let mut said = report.machine.summary();
     if let Some(cuda) = report.machine.cuda_driver_version {
         said.push_str(&format!(" (CUDA {})", units::cuda_version(cuda)));
     }
-    let runtimes = report.machine.libcudart.iter().map(|it| it.version.as_deref().unwrap_or("of unknown version"));
+    let runtimes = report
+        .machine
+        .libcudart
+        .iter()
+        .map(|it| it.version.as_deref().unwrap_or("of unknown version"));
     if runtimes.len() > 0 {
         said.push_str(&format!(", libcudart {}", listed(runtimes, "")));
     }
     if let Some(python) = &report.machine.python {
-        said.push_str(&format!(", Python {}{}", python.version, words::packages(python)));
+        said.push_str(&format!(
+            ", Python {}{}",
+            python.version,
+            words::packages(python)
+        ));
     }
     said
 }
@@ -99,8 +128,15 @@ pub fn surroundings(report: &ReportView<'_>) -> Vec<String> {
 
 /// What one context costs here, and where the instrument failed.
 fn context(calibration: &[Calibration]) -> Option<String> {
-    let costs = calibration.iter().filter(|gpu| gpu.sound).map(|gpu| gpu.context_bytes);
-    let range = costs.clone().min().zip(costs.max()).map(|(least, most)| [least, most].map(units::bytes));
+    let costs = calibration
+        .iter()
+        .filter(|gpu| gpu.sound)
+        .map(|gpu| gpu.context_bytes);
+    let range = costs
+        .clone()
+        .min()
+        .zip(costs.max())
+        .map(|(least, most)| [least, most].map(units::bytes));
     let mut said = match range {
         Some([least, most]) if least == most => format!("A context costs {most} here."),
         Some([least, most]) => format!("A context costs {least} to {most} here."),
@@ -121,7 +157,9 @@ fn context(calibration: &[Calibration]) -> Option<String> {
 fn co_tenants(report: &ReportView<'_>) -> Option<String> {
     let mut found = Vec::new();
     for (gpu, index) in report.machine.gpus.iter().zip(0..) {
-        let Some(there) = report.run.co_tenants.iter().find(|it| it.uuid == gpu.uuid) else { continue };
+        let Some(there) = report.run.co_tenants.iter().find(|it| it.uuid == gpu.uuid) else {
+            continue;
+        };
         let held = there.used_bytes.filter(|bytes| *bytes > 0);
         let listed = there.processes.as_ref().map_or(0, Vec::len);
         if held.is_some() || listed > 0 {
@@ -148,7 +186,11 @@ fn what(asked: &Workload) -> String {
 
 pub(super) fn questions(questions: usize, variants: usize) -> String {
     let asked = counted(questions, "question");
-    if questions == variants { asked } else { format!("{asked} ({})", counted(variants, "variant")) }
+    if questions == variants {
+        asked
+    } else {
+        format!("{asked} ({})", counted(variants, "variant"))
+    }
 }
 
 /// A duration as an estimate is shown: `40 s`, `3 min`.

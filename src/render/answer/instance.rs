@@ -38,7 +38,11 @@ impl InstanceAnswer {
             verdict: report.verdict.clone(),
             workaround: report.workaround.to_owned(),
             rate: rate.map(|rate| format!("in {} of {} attempts", rate.shown, rate.of)),
-            details: if Standing::new(report.verdict).is_failure() { details(report) } else { Vec::new() },
+            details: if Standing::new(report.verdict).is_failure() {
+                details(report)
+            } else {
+                Vec::new()
+            },
         }
     }
 
@@ -55,7 +59,10 @@ impl InstanceAnswer {
     pub(super) fn is_aside(&self) -> bool {
         !self.is_failure()
             && (self.verdict.kind == Kind::Skipped
-                || matches!(self.verdict.reason, Some(Reason::NotModelled | Reason::Interrupted)))
+                || matches!(
+                    self.verdict.reason,
+                    Some(Reason::NotModelled | Reason::Interrupted)
+                ))
     }
 }
 

@@ -23,8 +23,14 @@ const DIM: &str = "2";
 
 /// Whether a question can be answered by yes or no: by its first word.
 pub fn is_yes_or_no(question: &str) -> bool {
-    let words = ["Does", "Do", "Did", "Is", "Are", "Was", "Were", "Can", "Could", "Has", "Have", "Will", "Must", "May"];
-    question.split(' ').next().is_some_and(|first| words.contains(&first))
+    let words = [
+        "Does", "Do", "Did", "Is", "Are", "Was", "Were", "Can", "Could", "Has", "Have", "Will",
+        "Must", "May",
+    ];
+    question
+        .split(' ')
+        .next()
+        .is_some_and(|first| words.contains(&first))
 }
 
 /// The lines of one question from its instances' answers, failures first; empty where there is nothing to tell.
@@ -34,8 +40,10 @@ pub fn question(answers: &[InstanceAnswer], width: usize, style: Style) -> Strin
     for failure in answers.iter().filter(|answer| answer.is_failure()) {
         out.push_str(&failed(failure, width, style));
     }
-    let rest: Vec<&InstanceAnswer> =
-        answers.iter().filter(|answer| !answer.is_failure() && !answer.is_aside()).collect();
+    let rest: Vec<&InstanceAnswer> = answers
+        .iter()
+        .filter(|answer| !answer.is_failure() && !answer.is_aside())
+        .collect();
     if let Some(first) = rest.first() {
         out.push_str(&answered(first, &rest, answers.len(), width, style));
     }
@@ -74,10 +82,19 @@ impl QuestionBlock<'_> {
         let mut lines = words(&terminal(self.question), room);
         let question = lines.len();
         lines.extend(self.below);
-        let name = terminal(self.name.rsplit_once('/').map_or(self.name, |(_, tail)| tail));
+        let name = terminal(
+            self.name
+                .rsplit_once('/')
+                .map_or(self.name, |(_, tail)| tail),
+        );
         // The name stands at the right of the first line that has room for it, from the question's last line on.
         let mut is_named = false;
-        let mut head = format!("{}{:2$}", self.painted, "", indent.saturating_sub(columns(&self.word)));
+        let mut head = format!(
+            "{}{:2$}",
+            self.painted,
+            "",
+            indent.saturating_sub(columns(&self.word))
+        );
         let mut out = String::new();
         for (line, number) in lines.iter().zip(1..) {
             let fill = room.saturating_sub(columns(line) + columns(&name));
@@ -100,18 +117,27 @@ impl QuestionBlock<'_> {
 /// Lines below a question, behind its indentation, broken between words.
 fn below(head: &str, text: &str, room: usize) -> Vec<String> {
     let lines = words(&terminal(text), room.saturating_sub(columns(head)).max(1));
-    let heads = std::iter::once(head.to_owned()).chain(std::iter::repeat(" ".repeat(columns(head))));
+    let heads =
+        std::iter::once(head.to_owned()).chain(std::iter::repeat(" ".repeat(columns(head))));
     heads.zip(lines).map(|(head, line)| head + &line).collect()
 }
 
 /// Where questions begin: behind the longest word of an answer, or behind this one if it is longer.
 fn indent(answer: &InstanceAnswer, word: &str) -> usize {
-    let usual = if answer.verdict.provenance == Provenance::Simulated { SIMULATED_WORD } else { WORD };
+    let usual = if answer.verdict.provenance == Provenance::Simulated {
+        SIMULATED_WORD
+    } else {
+        WORD
+    };
     1 + usual.max(columns(word))
 }
 
 fn marked(answer: &InstanceAnswer, word: &str) -> String {
-    if answer.verdict.provenance == Provenance::Simulated { format!("{word} (sim)") } else { word.to_owned() }
+    if answer.verdict.provenance == Provenance::Simulated {
+        format!("{word} (sim)")
+    } else {
+        word.to_owned()
+    }
 }
 
 /// A result that is not the expected one, or that the harness failed to get, in full.
@@ -121,7 +147,11 @@ fn failed(answer: &InstanceAnswer, width: usize, style: Style) -> String {
     let room = width.saturating_sub(indent);
     let mut lines = Vec::new();
     if answer.standing() == Standing::Unexpected {
-        let on = answer.libcudart.as_ref().map(|libcudart| format!(", with {libcudart}")).unwrap_or_default();
+        let on = answer
+            .libcudart
+            .as_ref()
+            .map(|libcudart| format!(", with {libcudart}"))
+            .unwrap_or_default();
         lines.extend(below("", &format!("UNEXPECTED{on}:"), room));
         for why in &answer.verdict.unexpected {
             lines.extend(below("  ", why, room));
@@ -134,20 +164,40 @@ fn failed(answer: &InstanceAnswer, width: usize, style: Style) -> String {
         let head = format!("  {}", terminal(head));
         // Behind a name that takes the whole line there is no room.
         let fits = columns(&head) * 2 <= room;
-        lines.extend(if fits { below(&head, detail, room) } else { below("  ", &format!("{head}{detail}"), room) });
+        lines.extend(if fits {
+            below(&head, detail, room)
+        } else {
+            below("  ", &format!("{head}{detail}"), room)
+        });
     }
     if answer.verdict.kind == Kind::Reproduced {
         lines.extend(workaround(&[answer], room));
     }
     let painted = style.paint(answer.standing().colour(), &word);
     let InstanceAnswer { question, name, .. } = answer;
-    QuestionBlock { word, painted, question, name, below: lines }.lines(indent, width, style)
+    QuestionBlock {
+        word,
+        painted,
+        question,
+        name,
+        below: lines,
+    }
+    .lines(indent, width, style)
 }
 
 /// The answers of one question that are as they should be, told together.
-fn answered(first: &InstanceAnswer, answers: &[&InstanceAnswer], of: usize, width: usize, style: Style) -> String {
+fn answered(
+    first: &InstanceAnswer,
+    answers: &[&InstanceAnswer],
+    of: usize,
+    width: usize,
+    style: Style,
+) -> String {
     let [yes, no, open] = [Kind::Reproduced, Kind::NotReproduced, Kind::Inconclusive].map(|kind| {
-        let alike = answers.iter().copied().filter(|answer| answer.verdict.kind == kind);
+        let alike = answers
+            .iter()
+            .copied()
+            .filter(|answer| answer.verdict.kind == kind);
         alike.collect::<Vec<&InstanceAnswer>>()
     });
     let leading = yes.first().or(no.first()).copied().unwrap_or(first);
@@ -155,7 +205,9 @@ fn answered(first: &InstanceAnswer, answers: &[&InstanceAnswer], of: usize, widt
     let answer = marked(first, if mixed { "some" } else { word(leading) });
     let indent = indent(first, &answer);
     let room = width.saturating_sub(indent);
-    let many_runtimes = answers.iter().any(|answer| answer.libcudart != first.libcudart);
+    let many_runtimes = answers
+        .iter()
+        .any(|answer| answer.libcudart != first.libcudart);
     let has_values = many_runtimes || of > 1;
     let mut lines = Vec::new();
     let all_alike = of > 1 && (yes.len() == of || no.len() == of);
@@ -163,14 +215,21 @@ fn answered(first: &InstanceAnswer, answers: &[&InstanceAnswer], of: usize, widt
         let several = mixed || !open.is_empty();
         let parts = [&yes, &no].into_iter().filter_map(|answers| {
             let first = answers.first()?;
-            let head = if several { format!("{} for", word(first)) } else { "for".to_owned() };
+            let head = if several {
+                format!("{} for", word(first))
+            } else {
+                "for".to_owned()
+            };
             Some((head, labels(answers, many_runtimes)))
         });
         lines.extend(words(&values::line(&parts.collect::<Vec<_>>(), room), room));
     }
     for (why, answers) in by_reason(&open) {
         let head = if has_values {
-            let parts = [("not settled for".to_owned(), labels(&answers, many_runtimes))];
+            let parts = [(
+                "not settled for".to_owned(),
+                labels(&answers, many_runtimes),
+            )];
             format!("{}: ", values::line(&parts, room))
         } else {
             "not settled: ".to_owned()
@@ -181,29 +240,48 @@ fn answered(first: &InstanceAnswer, answers: &[&InstanceAnswer], of: usize, widt
         lines.extend(below("", rate, room));
     }
     lines.extend(workaround(&yes, room));
-    let impact = answers.iter().map(|it| Impact::new(it.verdict.kind, &it.workaround)).min();
+    let impact = answers
+        .iter()
+        .map(|it| Impact::new(it.verdict.kind, &it.workaround))
+        .min();
     let painted = style.paint(impact.unwrap_or(Impact::Unknown).colour(), &answer);
     // The values of a single instance stand beside its question if there is room, else in its name.
-    let values = first.name.strip_prefix(first.scenario.as_str()).unwrap_or_default();
+    let values = first
+        .name
+        .strip_prefix(first.scenario.as_str())
+        .unwrap_or_default();
     let with_values = format!("{} {values}", first.question);
     let beside = of == 1 && !values.is_empty() && columns(&terminal(&with_values)) <= room;
-    let question = if beside { with_values.as_str() } else { first.question.as_str() };
+    let question = if beside {
+        with_values.as_str()
+    } else {
+        first.question.as_str()
+    };
     let name = match (of, all_alike) {
         (1, _) if beside => first.scenario.clone(),
         (1, _) => first.name.clone(),
         (_, true) => format!("{} (all {of})", first.scenario),
         (_, false) => first.scenario.clone(),
     };
-    QuestionBlock { word: answer, painted, question, name: &name, below: lines }.lines(indent, width, style)
+    QuestionBlock {
+        word: answer,
+        painted,
+        question,
+        name: &name,
+        below: lines,
+    }
+    .lines(indent, width, style)
 }
 
 /// The values of each answer, and its libcudart where the answers have several.
 fn labels(answers: &[&InstanceAnswer], many_runtimes: bool) -> Vec<String> {
-    let labels = answers.iter().map(|answer| match (&answer.libcudart, answer.values.is_empty()) {
-        (Some(libcudart), true) if many_runtimes => libcudart.clone(),
-        (Some(libcudart), false) if many_runtimes => format!("{} ({libcudart})", answer.values),
-        _ => answer.values.clone(),
-    });
+    let labels = answers.iter().map(
+        |answer| match (&answer.libcudart, answer.values.is_empty()) {
+            (Some(libcudart), true) if many_runtimes => libcudart.clone(),
+            (Some(libcudart), false) if many_runtimes => format!("{} ({libcudart})", answer.values),
+            _ => answer.values.clone(),
+        },
+    );
     labels.collect()
 }
 
@@ -211,7 +289,12 @@ fn labels(answers: &[&InstanceAnswer], many_runtimes: bool) -> Vec<String> {
 fn by_reason<'a>(open: &[&'a InstanceAnswer]) -> Vec<(String, Vec<&'a InstanceAnswer>)> {
     grouped(open.iter().map(|&answer| {
         let verdict = &answer.verdict;
-        (verdict.reason.map_or_else(|| verdict.detail.clone(), |it| reason(it).to_owned()), answer)
+        (
+            verdict
+                .reason
+                .map_or_else(|| verdict.detail.clone(), |it| reason(it).to_owned()),
+            answer,
+        )
     }))
 }
 

@@ -6,12 +6,19 @@ use cuda_pitfalls_core::text::lines::columns;
 
 /// The values of an instance: `cudaFree` of `…[call=cudaFree]`, and `a=1,b=2` where there are several.
 pub(crate) fn parameter_values(report: &ScenarioView<'_>) -> String {
-    let inner = report.name.strip_prefix(report.scenario).unwrap_or_default();
-    let inner = inner.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(inner);
+    let inner = report
+        .name
+        .strip_prefix(report.scenario)
+        .unwrap_or_default();
+    let inner = inner
+        .strip_prefix('[')
+        .and_then(|rest| rest.strip_suffix(']'))
+        .unwrap_or(inner);
     match report.parameters.keys().next() {
-        Some(only) if report.parameters.len() == 1 => {
-            inner.strip_prefix(&format!("{only}=")).unwrap_or(inner).to_owned()
-        }
+        Some(only) if report.parameters.len() == 1 => inner
+            .strip_prefix(&format!("{only}="))
+            .unwrap_or(inner)
+            .to_owned(),
         _ => inner.to_owned(),
     }
 }
@@ -22,7 +29,11 @@ pub(super) fn line(parts: &[(String, Vec<String>)], room: usize) -> String {
     let mut shown: Vec<usize> = parts.iter().map(|(_, values)| values.len()).collect();
     loop {
         let line = written(parts, &shown);
-        let longest = shown.iter().enumerate().filter(|(_, count)| **count > 1).max_by_key(|(_, count)| **count);
+        let longest = shown
+            .iter()
+            .enumerate()
+            .filter(|(_, count)| **count > 1)
+            .max_by_key(|(_, count)| **count);
         match longest {
             Some((index, _)) if columns(&line) > room => {
                 if let Some(count) = shown.get_mut(index) {
@@ -36,7 +47,11 @@ pub(super) fn line(parts: &[(String, Vec<String>)], room: usize) -> String {
 
 fn written(parts: &[(String, Vec<String>)], shown: &[usize]) -> String {
     let lists = parts.iter().zip(shown).map(|((head, values), shown)| {
-        let mut list: Vec<String> = values.iter().take(*shown).map(|value| said(value)).collect();
+        let mut list: Vec<String> = values
+            .iter()
+            .take(*shown)
+            .map(|value| said(value))
+            .collect();
         if values.len() > *shown {
             list.push(format!("and {} more", values.len() - shown));
         }
@@ -48,5 +63,9 @@ fn written(parts: &[(String, Vec<String>)], shown: &[usize]) -> String {
 /// A value as it can stand in a list: one with a comma, a space or nothing in it is quoted.
 fn said(value: &str) -> String {
     let value = terminal(value);
-    if value.is_empty() || value.contains([',', ' ', ';']) { format!("\"{value}\"") } else { value }
+    if value.is_empty() || value.contains([',', ' ', ';']) {
+        format!("\"{value}\"")
+    } else {
+        value
+    }
 }

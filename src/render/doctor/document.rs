@@ -40,11 +40,19 @@ fn new(is_simulated: bool) -> DoctorDocument {
 pub fn document(examination: &Examination, diagnosed: &Diagnosed) -> DoctorDocument {
     let is_simulated = examination.starts.iter().any(LibraryStart::is_simulated);
     let (diagnosis, examination) = (Some(diagnosed.clone()), Some(examination.clone()));
-    DoctorDocument { diagnosis, examination, ..new(is_simulated) }
+    DoctorDocument {
+        diagnosis,
+        examination,
+        ..new(is_simulated)
+    }
 }
 
 /// The document of a look at a process.
 pub fn process_document(seen: &ProcessExamination, findings: &ProcessFindings) -> DoctorDocument {
     let is_simulated = seen.nvml.as_ref().is_some_and(LibraryStart::is_simulated);
-    DoctorDocument { findings: Some(findings.clone()), process: Some(seen.clone()), ..new(is_simulated) }
+    DoctorDocument {
+        findings: Some(findings.clone()),
+        process: Some(seen.clone()),
+        ..new(is_simulated)
+    }
 }

@@ -11,35 +11,64 @@ use cuda_pitfalls_core::text::units;
 
 /// What was seen and what follows, in lines of at most `width` columns.
 pub fn text(seen: &ProcessExamination, found: &ProcessFindings, width: usize) -> String {
-    let program = Path::new(&seen.program).file_name().map_or_else(String::new, |name| name.to_string_lossy().into());
-    let user = seen.uid.map(|uid| format!(", user {uid}")).unwrap_or_default();
-    let threads = seen.threads.map(|threads| format!(", {}", counted(threads as usize, "thread"))).unwrap_or_default();
-    let mask = found.mask.as_ref().map_or_else(|| "its variables may not be read".to_string(), mask_in_words);
+    let program = Path::new(&seen.program)
+        .file_name()
+        .map_or_else(String::new, |name| name.to_string_lossy().into());
+    let user = seen
+        .uid
+        .map(|uid| format!(", user {uid}"))
+        .unwrap_or_default();
+    let threads = seen
+        .threads
+        .map(|threads| format!(", {}", counted(threads as usize, "thread")))
+        .unwrap_or_default();
+    let mask = found.mask.as_ref().map_or_else(
+        || "its variables may not be read".to_string(),
+        mask_in_words,
+    );
     let mut blocks = vec![
-        Block::fact("Process", format!("{} ({program}{user}{threads})", seen.pid)),
+        Block::fact(
+            "Process",
+            format!("{} ({program}{user}{threads})", seen.pid),
+        ),
         Block::fact("Mask", mask),
         Block::fact("CUDA", started_in_words(seen, found)),
     ];
     blocks.extend(seen.libraries.iter().flatten().map(|library| {
-        let gone = if library.is_deleted { " (the file is gone since)" } else { "" };
+        let gone = if library.is_deleted {
+            " (the file is gone since)"
+        } else {
+            ""
+        };
         Block::fact(&library.library, format!("{}{gone}", library.path))
     }));
     blocks.extend(found.contexts.iter().map(|held| {
-        let memory = held.used_bytes.map_or_else(|| "memory not said".to_string(), units::bytes);
+        let memory = held
+            .used_bytes
+            .map_or_else(|| "memory not said".to_string(), units::bytes);
         let busy = match held.busy_percent {
             Some(busy) => format!(", at most {busy} % busy in {} s", seen.watched_ms / 1000),
             None if seen.watched_ms > 0 => ", NVML does not say how busy".to_string(),
             None => String::new(),
         };
-        Block::fact(&format!("GPU {}", held.index), format!("{memory}{busy}  {}", held.uuid))
+        Block::fact(
+            &format!("GPU {}", held.index),
+            format!("{memory}{busy}  {}", held.uuid),
+        )
     }));
     blocks.extend(found.contexts.iter().filter_map(context_in_words));
     let gpus = seen.nvml.iter().flat_map(|nvml| &nvml.gpus);
-    let unlisted = gpus.clone().enumerate().filter(|(_, state)| state.reading.processes.is_none());
+    let unlisted = gpus
+        .clone()
+        .enumerate()
+        .filter(|(_, state)| state.reading.processes.is_none());
     let before = blocks.len();
     blocks.extend(unlisted.map(|(index, state)| {
         let why = state.reading.errors.join(", ");
-        let unknown = format!("not known: NVML does not list its processes ({why})  {}", state.gpu.uuid);
+        let unknown = format!(
+            "not known: NVML does not list its processes ({why})  {}",
+            state.gpu.uuid
+        );
         Block::fact(&format!("GPU {index}"), unknown)
     }));
     if found.contexts.is_empty() && blocks.len() == before && gpus.count() > 0 {
@@ -47,12 +76,25 @@ pub fn text(seen: &ProcessExamination, found: &ProcessFindings, width: usize) ->
         blocks.push(Block::fact("GPUs", none));
     }
     if let Some(nvml) = seen.nvml.as_ref().filter(|nvml| nvml.gpus.is_empty()) {
-        let why = nvml.failure().map(|call| format!("{} returns {}", call.call, call.status));
+        let why = nvml
+            .failure()
+            .map(|call| format!("{} returns {}", call.call, call.status));
         let ended = nvml.ended.as_ref().map(|end| end.by.clone());
-        let why = why.or(nvml.missing.clone()).or(ended).unwrap_or_else(|| "it counts no GPU".to_string());
-        blocks.push(Block::fact("GPUs", format!("not known: NVML does not work here ({why})")));
+        let why = why
+            .or(nvml.missing.clone())
+            .or(ended)
+            .unwrap_or_else(|| "it counts no GPU".to_string());
+        blocks.push(Block::fact(
+            "GPUs",
+            format!("not known: NVML does not work here ({why})"),
+        ));
     }
-    blocks.extend(found.mps.iter().map(|folder| Block::fact("MPS", format!("it finds a control pipe in {folder}"))));
+    blocks.extend(
+        found
+            .mps
+            .iter()
+            .map(|folder| Block::fact("MPS", format!("it finds a control pipe in {folder}"))),
+    );
     blocks.push(Block::Gap);
     let wrong = wrong(seen, found);
     blocks.push(match wrong.is_empty() {
@@ -62,7 +104,10 @@ pub fn text(seen: &ProcessExamination, found: &ProcessFindings, width: usize) ->
     let unread = unread(seen);
     if !unread.is_empty() {
         let why = "whose process it is, or the administrator, may (and the kernel's yama/ptrace_scope must let it)";
-        blocks.push(Block::paragraph(format!("Not readable: {}; {why}.", unread.join(", "))));
+        blocks.push(Block::paragraph(format!(
+            "Not readable: {}; {why}.",
+            unread.join(", ")
+        )));
     }
     write(&blocks, width.min(PAGE))
 }
@@ -71,7 +116,10 @@ pub fn text(seen: &ProcessExamination, found: &ProcessFindings, width: usize) ->
 fn context_in_words(held: &HeldGpu) -> Option<Block> {
     let (used, cost) = (held.used_bytes?, held.context.as_ref()?);
     let (context, rest) = (units::bytes(cost.bytes), used.saturating_sub(cost.bytes));
-    let measured = format!("a context takes {context} on {}, driver {} (measured)", cost.gpu, cost.driver);
+    let measured = format!(
+        "a context takes {context} on {}, driver {} (measured)",
+        cost.gpu, cost.driver
+    );
     let rest = match rest {
         0 => "so there is little else".to_owned(),
         rest => format!(
@@ -84,8 +132,11 @@ fn context_in_words(held: &HeldGpu) -> Option<Block> {
 }
 
 fn mask_in_words(mask: &MaskState) -> String {
-    let [at_start, now] = [&mask.at_start, &mask.now]
-        .map(|value| value.as_ref().map_or("not set".to_string(), |value| format!("\"{value}\"")));
+    let [at_start, now] = [&mask.at_start, &mask.now].map(|value| {
+        value
+            .as_ref()
+            .map_or("not set".to_string(), |value| format!("\"{value}\""))
+    });
     let start = format!("CUDA_VISIBLE_DEVICES was {at_start} when it was started");
     match (mask.is_now_known, mask.is_changed()) {
         (false, _) => format!("{start}; what it is now may not be read"),
@@ -95,10 +146,19 @@ fn mask_in_words(mask: &MaskState) -> String {
 }
 
 fn started_in_words(seen: &ProcessExamination, found: &ProcessFindings) -> String {
-    let Some(opened) = &found.opened else { return "its open files may not be read".to_string() };
+    let Some(opened) = &found.opened else {
+        return "its open files may not be read".to_string();
+    };
     let names = opened.iter().map(|minor| {
-        let uuid = seen.gpus.iter().find(|gpu| gpu.device_minor == *minor).and_then(|gpu| gpu.uuid.clone());
-        uuid.map_or_else(|| format!("/dev/nvidia{minor}"), |uuid| format!("/dev/nvidia{minor} ({uuid})"))
+        let uuid = seen
+            .gpus
+            .iter()
+            .find(|gpu| gpu.device_minor == *minor)
+            .and_then(|gpu| gpu.uuid.clone());
+        uuid.map_or_else(
+            || format!("/dev/nvidia{minor}"),
+            |uuid| format!("/dev/nvidia{minor} ({uuid})"),
+        )
     });
     match (found.is_started, opened.as_slice()) {
         (Some(true), []) => "it has NVIDIA's driver open, and no GPU".to_string(),
@@ -111,7 +171,11 @@ fn wrong(seen: &ProcessExamination, found: &ProcessFindings) -> Vec<String> {
     let mut wrong = Vec::new();
     if found.is_mask_late {
         let opened = found.opened.as_ref().map_or(0, Vec::len);
-        let now = found.mask.as_ref().and_then(|mask| mask.now.clone()).unwrap_or_default();
+        let now = found
+            .mask
+            .as_ref()
+            .and_then(|mask| mask.now.clone())
+            .unwrap_or_default();
         wrong.push(format!(
             "CUDA_VISIBLE_DEVICES became \"{now}\" too late: CUDA has {} open. Set it before the first call that reads \
              it; `cuda-pitfalls trace -- COMMAND` names that line.",
@@ -127,7 +191,11 @@ fn wrong(seen: &ProcessExamination, found: &ProcessFindings) -> Vec<String> {
         ));
     }
     if !found.twice.is_empty() {
-        let paths: Vec<&str> = found.twice.iter().map(|library| library.path.as_str()).collect();
+        let paths: Vec<&str> = found
+            .twice
+            .iter()
+            .map(|library| library.path.as_str())
+            .collect();
         wrong.push(format!(
             "It has the same library twice: {}. Each has a state and a mask of its own.",
             paths.join(" and ")
@@ -135,7 +203,10 @@ fn wrong(seen: &ProcessExamination, found: &ProcessFindings) -> Vec<String> {
     }
     for library in &found.of_other_version {
         let module = seen.module_version.as_deref().unwrap_or_default();
-        wrong.push(format!("{} is not of the kernel's driver, which is {module}.", library.path));
+        wrong.push(format!(
+            "{} is not of the kernel's driver, which is {module}.",
+            library.path
+        ));
     }
     for file in &found.closed {
         let error = file.error.as_deref().unwrap_or_default();
@@ -151,11 +222,17 @@ fn wrong(seen: &ProcessExamination, found: &ProcessFindings) -> Vec<String> {
 fn unread(seen: &ProcessExamination) -> Vec<&'static str> {
     let all = [
         (seen.started_with.is_none(), "its variables"),
-        (seen.now.is_none() && seen.started_with.is_some(), "its variables as they are now"),
+        (
+            seen.now.is_none() && seen.started_with.is_some(),
+            "its variables as they are now",
+        ),
         (seen.libraries.is_none(), "its libraries"),
         (seen.open_files.is_none(), "its open files"),
     ];
-    all.into_iter().filter(|(is_unread, _)| *is_unread).map(|(_, what)| what).collect()
+    all.into_iter()
+        .filter(|(is_unread, _)| *is_unread)
+        .map(|(_, what)| what)
+        .collect()
 }
 
 #[cfg(test)]
@@ -166,15 +243,27 @@ mod tests {
 
     #[test]
     fn the_longest_name_of_a_library_does_not_touch_its_path() {
-        let library = ProcessLibrary { library: "libnvidia-ml".into(), path: "/nvml".into(), is_deleted: false };
-        let seen = ProcessExamination { libraries: Some(vec![library]), ..ProcessExamination::default() };
+        let library = ProcessLibrary {
+            library: "libnvidia-ml".into(),
+            path: "/nvml".into(),
+            is_deleted: false,
+        };
+        let seen = ProcessExamination {
+            libraries: Some(vec![library]),
+            ..ProcessExamination::default()
+        };
         assert!(text(&seen, &ProcessFindings::default(), 80).contains("\nlibnvidia-ml /nvml\n"));
     }
 
     #[test]
     fn of_the_memory_of_a_process_its_context_is_told_and_no_more_is_guessed() {
         let (gpu, driver) = ("NVIDIA H100 80GB HBM3".to_owned(), "580.159.04".to_owned());
-        let context = Some(ContextCost { gpu, driver, bytes: 500 << 20, calibrations: 3 });
+        let context = Some(ContextCost {
+            gpu,
+            driver,
+            bytes: 500 << 20,
+            calibrations: 3,
+        });
         let held = HeldGpu {
             index: 0,
             device_minor: None,
@@ -184,13 +273,25 @@ mod tests {
             busy_percent: None,
         };
         let told = |used_bytes| {
-            let contexts = vec![HeldGpu { used_bytes, ..held.clone() }];
-            let found = ProcessFindings { contexts, ..ProcessFindings::default() };
+            let contexts = vec![HeldGpu {
+                used_bytes,
+                ..held.clone()
+            }];
+            let found = ProcessFindings {
+                contexts,
+                ..ProcessFindings::default()
+            };
             let told = text(&ProcessExamination::default(), &found, 80);
             told.split_whitespace().collect::<Vec<_>>().join(" ")
         };
-        assert!(told(Some(600 << 20)).contains("what the other 100 MiB are cannot be seen from outside"));
+        assert!(
+            told(Some(600 << 20))
+                .contains("what the other 100 MiB are cannot be seen from outside")
+        );
         assert!(told(Some(500 << 20)).contains("a context takes 500 MiB on NVIDIA H100 80GB HBM3"));
-        assert!(!told(None).contains("takes"), "NVML does not say how much it has");
+        assert!(
+            !told(None).contains("takes"),
+            "NVML does not say how much it has"
+        );
     }
 }

@@ -101,14 +101,24 @@ pub fn document(explanation: &Explanation<'_>) -> ExplanationDocument {
     ExplanationDocument {
         schema: SchemaId::current(SCHEMA),
         words: explanation.query.words.clone(),
-        frameworks: explanation.query.frameworks.iter().map(|name| (*name).to_owned()).collect(),
+        frameworks: explanation
+            .query
+            .frameworks
+            .iter()
+            .map(|name| (*name).to_owned())
+            .collect(),
         certainty: explanation.certainty,
-        symptom: explanation.symptom().and_then(|symptom| symptom.names.first().cloned()),
+        symptom: explanation
+            .symptom()
+            .and_then(|symptom| symptom.names.first().cloned()),
         unmeasured_import: explanation.unmeasured_import.clone(),
         misspelt: explanation.query.misspelt.clone(),
         known: explanation
             .entries()
-            .map(|(entry, advice)| ExplainedEntry { entry: entry.clone(), advice: advice.cloned() })
+            .map(|(entry, advice)| ExplainedEntry {
+                entry: entry.clone(),
+                advice: advice.cloned(),
+            })
             .collect(),
         answers: explanation.answers.iter().filter_map(found).collect(),
         order: explanation.names(),
@@ -117,14 +127,20 @@ pub fn document(explanation: &Explanation<'_>) -> ExplanationDocument {
 
 fn found(answer: &ScenarioAnswer<'_>) -> Option<ExplainedScenario> {
     let (known, scenario) = (answer.known, answer.scenario()?);
-    let control = compared(&scenario).map(|(_, control)| control).filter(|_| known.word != Word::No);
+    let control = compared(&scenario)
+        .map(|(_, control)| control)
+        .filter(|_| known.word != Word::No);
     Some(ExplainedScenario {
         name: known.name.clone(),
         question: known.question.clone(),
         word: known.word,
         answer: known.answer.clone(),
         workaround: scenario.workaround.clone(),
-        language: if scenario.has_python_lines() { LineLanguage::Python } else { LineLanguage::C },
+        language: if scenario.has_python_lines() {
+            LineLanguage::Python
+        } else {
+            LineLanguage::C
+        },
         write: control.map(written).unwrap_or_default(),
         versions: since(known, &scenario),
         machines: known.machines.clone(),
@@ -147,9 +163,24 @@ mod tests {
         let found = Explainer::embedded().explain(Query::parse("Does fork after cuInit work?"));
         let document = serde_json::to_value(super::document(&found)).unwrap();
         let first = &document["answers"][0];
-        assert_eq!((&first["name"], &first["word"]), (&json!("process/fork-after-cuinit"), &json!("yes")));
-        assert!(first["write"].as_array().is_some_and(|lines| !lines.is_empty()));
-        assert!(first["machines"][0].as_str().is_some_and(|machine| machine.contains("NVIDIA H200")), "{first}");
-        assert_eq!([Word::Depends, Word::Unmeasured].map(Word::name), ["some", "open"]);
+        assert_eq!(
+            (&first["name"], &first["word"]),
+            (&json!("process/fork-after-cuinit"), &json!("yes"))
+        );
+        assert!(
+            first["write"]
+                .as_array()
+                .is_some_and(|lines| !lines.is_empty())
+        );
+        assert!(
+            first["machines"][0]
+                .as_str()
+                .is_some_and(|machine| machine.contains("NVIDIA H200")),
+            "{first}"
+        );
+        assert_eq!(
+            [Word::Depends, Word::Unmeasured].map(Word::name),
+            ["some", "open"]
+        );
     }
 }

@@ -8,16 +8,25 @@ use cuda_pitfalls_core::scenario::{Case, Scalar, Scenario, Step};
 /// The two orders, where there is one that works.
 pub(super) fn compared(scenario: &Scenario) -> Option<(&Case, &Case)> {
     let cases = &scenario.instances.first()?.cases;
-    let [trap, control] = ["trap", "control"].map(|name| cases.iter().find(|case| case.name == name));
+    let [trap, control] =
+        ["trap", "control"].map(|name| cases.iter().find(|case| case.name == name));
     Some((trap?, control?))
 }
 
 /// The lines of a case, in its own language.
 pub(super) fn written(case: &Case) -> Vec<String> {
-    let env = case.env.iter().map(|(name, value)| format!("# started with {name}={value}"));
+    let env = case
+        .env
+        .iter()
+        .map(|(name, value)| format!("# started with {name}={value}"));
     // Labels are for checks, and a mark is a moment to look: neither is written in a program.
     let steps = case.steps.iter().filter(|step| !step.has(Effect::Marks));
-    let steps: Vec<Step> = steps.map(|step| Step { label: step.call.clone(), ..step.clone() }).collect();
+    let steps: Vec<Step> = steps
+        .map(|step| Step {
+            label: step.call.clone(),
+            ..step.clone()
+        })
+        .collect();
     let steps: Vec<String> = match &case.python {
         Some(_) => lines::program(&steps, None),
         None => steps.iter().map(listing::show::call).collect(),
@@ -29,7 +38,10 @@ pub(super) fn written(case: &Case) -> Vec<String> {
 fn planned(line: &str) -> String {
     let mut words = line.replace("${gpus}", "number of GPUs");
     for place in 0..8 {
-        words = words.replace(&format!("${{gpu{place}}}"), &format!("<UUID of gpu{place}>"));
+        words = words.replace(
+            &format!("${{gpu{place}}}"),
+            &format!("<UUID of gpu{place}>"),
+        );
     }
     words
 }
@@ -37,7 +49,9 @@ fn planned(line: &str) -> String {
 /// With which version the pitfall shows, where an expectation asks for one, up to which one that is known, and in which
 /// releases the line that decides calls `cuInit`.
 pub(super) fn since(known: &KnownScenario, scenario: &Scenario) -> Vec<String> {
-    let Some(instance) = scenario.instances.first() else { return Vec::new() };
+    let Some(instance) = scenario.instances.first() else {
+        return Vec::new();
+    };
     let is_conditional = instance.expect.iter().any(|entry| {
         versions::is_versioned(&entry.when)
             || !entry.when.packages.is_empty()
@@ -47,10 +61,23 @@ pub(super) fn since(known: &KnownScenario, scenario: &Scenario) -> Vec<String> {
     if is_conditional {
         found = versions::lines(&instance.expect, Scalar::to_string);
         found.dedup();
-        let newest = known.basis.as_ref().map(|basis| basis.newest.join(", ")).filter(|newest| !newest.is_empty());
-        let on = if known.releases.is_empty() { "" } else { " on a GPU" };
+        let newest = known
+            .basis
+            .as_ref()
+            .map(|basis| basis.newest.join(", "))
+            .filter(|newest| !newest.is_empty());
+        let on = if known.releases.is_empty() {
+            ""
+        } else {
+            " on a GPU"
+        };
         found.extend(newest.map(|newest| format!("newer than {newest}: not measured{on}")));
     }
-    found.extend(known.releases.iter().map(|clause| format!("without a GPU, {clause}")));
+    found.extend(
+        known
+            .releases
+            .iter()
+            .map(|clause| format!("without a GPU, {clause}")),
+    );
     found
 }

@@ -77,7 +77,11 @@ fn map(out: &mut String, fleet: &Fleet) {
 /// The document for the script: harmless text in it, and nothing that ends a script.
 fn data(out: &mut String, fleet: &Fleet, told: &[Deviation<'_>], docs: Option<&str>) {
     let told = told.iter().map(|one| {
-        let sides = one.contrasts.iter().map(|it| [&it.about, &it.usual, &it.these]).collect::<Vec<[&String; 3]>>();
+        let sides = one
+            .contrasts
+            .iter()
+            .map(|it| [&it.about, &it.usual, &it.these])
+            .collect::<Vec<[&String; 3]>>();
         json!({
             "rank": one.rank.name(), "share": one.share(), "sides": sides, "split": one.is_split,
             "group": one.difference.group, "question": one.difference.question,
@@ -95,7 +99,11 @@ fn data(out: &mut String, fleet: &Fleet, told: &[Deviation<'_>], docs: Option<&s
         });
         json!({ "words": words::key(&group.key), "facts": group.key.is_of_facts, "machines": group.machines, "usual": usual.collect::<Value>() })
     });
-    let answered: Vec<[usize; 2]> = fleet.coverage().into_iter().map(|it| [it.answered, it.asked]).collect();
+    let answered: Vec<[usize; 2]> = fleet
+        .coverage()
+        .into_iter()
+        .map(|it| [it.answered, it.asked])
+        .collect();
     let mut document = json!({
         "machines": fleet.machines, "questions": fleet.questions,
         "groups": groups.collect::<Value>(), "differences": told.collect::<Value>(),
@@ -104,7 +112,10 @@ fn data(out: &mut String, fleet: &Fleet, told: &[Deviation<'_>], docs: Option<&s
     make_harmless(&mut document);
     // In a script only `</script` and `<!--` mean anything, and JSON has another way to write their first character.
     let text = document.to_string().replace('<', "\\u003c");
-    let _ = writeln!(out, "<script type=\"application/json\" id=\"fleet\">{text}</script>");
+    let _ = writeln!(
+        out,
+        "<script type=\"application/json\" id=\"fleet\">{text}</script>"
+    );
 }
 
 fn make_harmless(value: &mut Value) {
@@ -127,6 +138,9 @@ mod tests {
 
     #[test]
     fn a_fragment_has_no_letter_that_means_something() {
-        assert_eq!(page::percent_encoded("gpu-17 \"a\"<ü", ""), "gpu-17%20%22a%22%3C%C3%BC");
+        assert_eq!(
+            page::percent_encoded("gpu-17 \"a\"<ü", ""),
+            "gpu-17%20%22a%22%3C%C3%BC"
+        );
     }
 }

@@ -5,8 +5,13 @@ use super::fixture::{EVIL, fleet, hostile, large};
 use super::*;
 use cuda_pitfalls_core::text::lines::columns;
 
-const FORMS: [FleetForm; 5] =
-    [FleetForm::Text, FleetForm::Html, FleetForm::Markdown, FleetForm::Prometheus, FleetForm::Json];
+const FORMS: [FleetForm; 5] = [
+    FleetForm::Text,
+    FleetForm::Html,
+    FleetForm::Markdown,
+    FleetForm::Prometheus,
+    FleetForm::Json,
+];
 
 fn text(fleet: &Fleet) -> String {
     render(fleet, FleetForm::Text, 80, None)
@@ -41,11 +46,17 @@ wrong for that.
     Group       2x NVIDIA H200, driver 580.159.04, libcudart 13.0
 ";
     assert!(text.starts_with(expected), "{text}");
-    assert!(expected.lines().count() <= 25, "a screen has the most important difference");
+    assert!(
+        expected.lines().count() <= 25,
+        "a screen has the most important difference"
+    );
 }
 
 fn heads(fleet: &Fleet) -> Vec<String> {
-    words::in_words(fleet).iter().map(|one| format!("{}: {}", one.name, one.share())).collect()
+    words::in_words(fleet)
+        .iter()
+        .map(|one| format!("{}: {}", one.name, one.share()))
+        .collect()
 }
 
 #[test]
@@ -88,7 +99,14 @@ fn what_matters_most_comes_first() {
 fn both_sides_are_told_with_their_numbers_and_none_is_called_wrong() {
     for form in [FleetForm::Text, FleetForm::Html, FleetForm::Markdown] {
         let text = render(&fleet(), form, 80, None);
-        for part in ["530 MiB", "2 MiB", "528 MiB", "contaminated", "node-5", "1 of 5 machines"] {
+        for part in [
+            "530 MiB",
+            "2 MiB",
+            "528 MiB",
+            "contaminated",
+            "node-5",
+            "1 of 5 machines",
+        ] {
             assert!(text.contains(part), "{form:?}: {part}\n{text}");
         }
         let shown = text.split("<script").next().unwrap().to_lowercase();
@@ -106,7 +124,10 @@ fn a_machine_that_differs_in_many_questions_is_named_once() {
     }
     fleet.differences[3].machines.push(0);
     let text = text(&fleet);
-    assert!(text.contains("\nDiffer most node-2 in 4 questions, node-1 in 1 question\n"), "{text}");
+    assert!(
+        text.contains("\nDiffer most node-2 in 4 questions, node-1 in 1 question\n"),
+        "{text}"
+    );
 }
 
 #[test]
@@ -117,8 +138,14 @@ fn a_split_group_has_no_usual_side() {
     fleet.differences[0].machines = vec![0, 1, 2, 3];
     fleet.differences[0].is_split = true;
     let text = text(&fleet);
-    assert!(text.contains("4 against 4, no") && !text.contains(": usual "), "{text}");
-    assert!(text.contains("none differs, no majority in 1") && text.contains("5 machines, split in 1"), "{text}");
+    assert!(
+        text.contains("4 against 4, no") && !text.contains(": usual "),
+        "{text}"
+    );
+    assert!(
+        text.contains("none differs, no majority in 1") && text.contains("5 machines, split in 1"),
+        "{text}"
+    );
 }
 
 #[test]
@@ -127,16 +154,33 @@ fn a_machine_without_cuda_is_the_first_line_of_every_form() {
     fleet.machines[3].no_cuda = Some("libcuda.so.1 was not found".to_owned());
     let line = "1 machine cannot use CUDA: node-4: libcuda.so.1 was not found";
     for form in [FleetForm::Text, FleetForm::Markdown] {
-        assert_eq!(render(&fleet, form, 80, None).lines().next(), Some(line), "{form:?}");
+        assert_eq!(
+            render(&fleet, form, 80, None).lines().next(),
+            Some(line),
+            "{form:?}"
+        );
     }
     let page = render(&fleet, FleetForm::Html, 80, None);
     let [said, title] = [line, "<h1"].map(|text| page.find(text).unwrap_or(usize::MAX));
-    assert!(said < title && page.contains("<span class=\"badge bad\">1 without CUDA</span>"), "{page}");
-    assert!(page.contains("\"no_cuda\":\"libcuda.so.1 was not found\"") && page.contains("CUDA does not start"));
+    assert!(
+        said < title && page.contains("<span class=\"badge bad\">1 without CUDA</span>"),
+        "{page}"
+    );
+    assert!(
+        page.contains("\"no_cuda\":\"libcuda.so.1 was not found\"")
+            && page.contains("CUDA does not start")
+    );
     let metrics = render(&fleet, FleetForm::Prometheus, 80, None);
-    let series = "fleet_machine_without_cuda{machine=\"node-4\",reason=\"libcuda.so.1 was not found\"} 1\n";
-    assert!(metrics.contains(series) && metrics.contains("fleet_machines_without_cuda 1\n"), "{metrics}");
-    assert!(render(&fleet, FleetForm::Json, 80, None).contains("\"no_cuda\":\"libcuda.so.1 was not found\""));
+    let series =
+        "fleet_machine_without_cuda{machine=\"node-4\",reason=\"libcuda.so.1 was not found\"} 1\n";
+    assert!(
+        metrics.contains(series) && metrics.contains("fleet_machines_without_cuda 1\n"),
+        "{metrics}"
+    );
+    assert!(
+        render(&fleet, FleetForm::Json, 80, None)
+            .contains("\"no_cuda\":\"libcuda.so.1 was not found\"")
+    );
 }
 
 #[test]
@@ -145,8 +189,14 @@ fn a_fleet_in_order_says_so() {
     fleet.differences.clear();
     fleet.expected = None;
     let shown = text(&fleet);
-    assert!(shown.starts_with("cuda-pitfalls fleet\n6 machines in 2 groups, none differs\n"), "{shown}");
-    assert!(shown.contains("No machine differs from the others of its group."), "{shown}");
+    assert!(
+        shown.starts_with("cuda-pitfalls fleet\n6 machines in 2 groups, none differs\n"),
+        "{shown}"
+    );
+    assert!(
+        shown.contains("No machine differs from the others of its group."),
+        "{shown}"
+    );
     fleet.machines.clear();
     fleet.groups.clear();
     for form in FORMS {
@@ -172,9 +222,15 @@ fn every_form_is_well_formed_whatever_a_document_says() {
     for fleet in [fleet(), hostile(), large(200, 30)] {
         for width in [40, 80, 120] {
             let text = render(&fleet, FleetForm::Text, width, None);
-            assert!(text.lines().all(|line| columns(line) <= width), "{width}: {text}");
+            assert!(
+                text.lines().all(|line| columns(line) <= width),
+                "{width}: {text}"
+            );
         }
-        crate::fixture::assert_metrics(&render(&fleet, FleetForm::Prometheus, 80, None), "cuda_pitfalls_fleet_");
+        crate::fixture::assert_metrics(
+            &render(&fleet, FleetForm::Prometheus, 80, None),
+            "cuda_pitfalls_fleet_",
+        );
         let page = render(&fleet, FleetForm::Html, 80, None);
         crate::fixture::assert_closed(page.split("<script").next().unwrap());
     }
@@ -202,12 +258,25 @@ fn metrics_say_what_the_document_says() {
 fn a_page_of_a_pitfall_is_a_link_where_the_documentation_is_known() {
     let fleet = fleet();
     let (with, without) = (
-        render(&fleet, FleetForm::Html, 80, Some("https://example.org/docs/")),
+        render(
+            &fleet,
+            FleetForm::Html,
+            80,
+            Some("https://example.org/docs/"),
+        ),
         render(&fleet, FleetForm::Html, 80, None),
     );
     let link = "<a href=\"https://example.org/docs/pitfalls/context/set-device-is-eager.md\">";
-    assert!(with.contains(link) && !without.contains("example.org"), "{with}");
-    let page = render(&hostile(), FleetForm::Markdown, 80, Some("https://example.org/docs"));
+    assert!(
+        with.contains(link) && !without.contains("example.org"),
+        "{with}"
+    );
+    let page = render(
+        &hostile(),
+        FleetForm::Markdown,
+        80,
+        Some("https://example.org/docs"),
+    );
     for row in page.lines().filter(|line| line.starts_with("| ")) {
         let cells = row.replace("\\|", "").matches('|').count();
         assert!([7, 3].contains(&cells), "{cells}: {row}");

@@ -28,15 +28,40 @@ pub(super) struct ListLimits {
     pub(super) not_merged: usize,
 }
 
-pub(super) const TEXT: ListLimits = ListLimits { rows: 6, folded: 0, names: 8, questions: 3, groups: 6, not_merged: 0 };
+pub(super) const TEXT: ListLimits = ListLimits {
+    rows: 6,
+    folded: 0,
+    names: 8,
+    questions: 3,
+    groups: 6,
+    not_merged: 0,
+};
 /// A page of an issue tracker is at most 65,536 characters.
-pub(super) const MARKDOWN: ListLimits =
-    ListLimits { rows: 50, folded: 0, names: 8, questions: 8, groups: 50, not_merged: 0 };
+pub(super) const MARKDOWN: ListLimits = ListLimits {
+    rows: 50,
+    folded: 0,
+    names: 8,
+    questions: 8,
+    groups: 50,
+    not_merged: 0,
+};
 /// After a merge nothing but that and what was not merged is told.
-pub(super) const MERGED: ListLimits =
-    ListLimits { rows: 0, folded: 0, names: 20, questions: 0, groups: 0, not_merged: 20 };
-pub(super) const HTML: ListLimits =
-    ListLimits { rows: 25, folded: 500, names: 20, questions: usize::MAX, groups: usize::MAX, not_merged: 200 };
+pub(super) const MERGED: ListLimits = ListLimits {
+    rows: 0,
+    folded: 0,
+    names: 20,
+    questions: 0,
+    groups: 0,
+    not_merged: 20,
+};
+pub(super) const HTML: ListLimits = ListLimits {
+    rows: 25,
+    folded: 500,
+    names: 20,
+    questions: usize::MAX,
+    groups: usize::MAX,
+    not_merged: 200,
+};
 
 /// A text of a document in a table, in bytes: laying out a long word takes long.
 const LONGEST: usize = 600;
@@ -57,8 +82,18 @@ pub(super) struct FleetView<'f> {
 }
 
 impl<'f> FleetView<'f> {
-    pub(super) fn new(fleet: &'f Fleet, limits: ListLimits, docs: Option<&'f str>) -> FleetView<'f> {
-        FleetView { fleet, told: words::in_words(fleet), few: standing::few(fleet), limits, docs }
+    pub(super) fn new(
+        fleet: &'f Fleet,
+        limits: ListLimits,
+        docs: Option<&'f str>,
+    ) -> FleetView<'f> {
+        FleetView {
+            fleet,
+            told: words::in_words(fleet),
+            few: standing::few(fleet),
+            limits,
+            docs,
+        }
     }
 
     /// All of it, for forms that only show blocks.
@@ -75,15 +110,33 @@ impl<'f> FleetView<'f> {
         let mut blocks: Vec<Block> = banner.into_iter().collect();
         let no_cuda = standing::without_cuda(fleet, self.limits.names);
         blocks.extend(no_cuda.map(|words| Block::paragraph(Span::Toned(Tone::Bad, words))));
-        blocks.extend([Block::heading(1, TITLE), Block::Badges(standing::counts(fleet, &self.told))]);
-        let read = format!("{}; merged by cuda-pitfalls {}", standing::input(fleet), fleet.version);
+        blocks.extend([
+            Block::heading(1, TITLE),
+            Block::Badges(standing::counts(fleet, &self.told)),
+        ]);
+        let read = format!(
+            "{}; merged by cuda-pitfalls {}",
+            standing::input(fleet),
+            fleet.version
+        );
         blocks.push(Block::fact("Read", read));
-        blocks.extend(standing::remarks(fleet, &self.told, &self.few, self.limits.names));
+        blocks.extend(standing::remarks(
+            fleet,
+            &self.told,
+            &self.few,
+            self.limits.names,
+        ));
         let missing = fleet.expected.iter().flat_map(|expected| &expected.missing);
-        let missing: Vec<Text> = missing.filter(|_| self.limits.folded > 0).map(Text::from).collect();
+        let missing: Vec<Text> = missing
+            .filter(|_| self.limits.folded > 0)
+            .map(Text::from)
+            .collect();
         if missing.len() > self.limits.names {
             let summary = format!("All {} that are missing", missing.len());
-            blocks.push(Block::Fold(summary, vec![Block::paragraph(Text::join(missing, ", "))]));
+            blocks.push(Block::Fold(
+                summary,
+                vec![Block::paragraph(Text::join(missing, ", "))],
+            ));
         }
         blocks
     }
@@ -101,10 +154,16 @@ impl<'f> FleetView<'f> {
         blocks.push(self.table(caption, first));
         if !folded.is_empty() {
             let summary = format!("{} more of {}", folded.len(), rows.len());
-            blocks.push(Block::Fold(summary, vec![self.table("Less important ones, in the same order.", folded)]));
+            blocks.push(Block::Fold(
+                summary,
+                vec![self.table("Less important ones, in the same order.", folded)],
+            ));
         }
         if !rest.is_empty() {
-            blocks.push(Block::paragraph(format!("And {} more: --as html and json have them all.", rest.len())));
+            blocks.push(Block::paragraph(format!(
+                "And {} more: --as html and json have them all.",
+                rest.len()
+            )));
         }
         blocks
     }
@@ -118,36 +177,68 @@ impl<'f> FleetView<'f> {
             differences: vec![index],
             ..Outliers::default()
         });
-        outliers(self.fleet).into_iter().filter(|one| !one.no_cuda || !one.labels.is_empty()).chain(split).collect()
+        outliers(self.fleet)
+            .into_iter()
+            .filter(|one| !one.no_cuda || !one.labels.is_empty())
+            .chain(split)
+            .collect()
     }
 
     /// A row for each set of machines.
     fn table(&self, caption: &'static str, rows: &[Outliers]) -> Block {
         let columns = ["Machines", "Differ in", "How", "Labels", "Group"];
         let rows = rows.iter().map(|row| self.row(row));
-        Block::Table(Table { caption: caption.into(), records: Some("differences"), ..Table::new(columns, rows) })
+        Block::Table(Table {
+            caption: caption.into(),
+            records: Some("differences"),
+            ..Table::new(columns, rows)
+        })
     }
 
     fn row(&self, row: &Outliers) -> Vec<Text> {
         let first = row.differences.first().copied().unwrap_or_default();
-        let names = row.machines.iter().map(|machine| words::name(self.fleet, *machine));
+        let names = row
+            .machines
+            .iter()
+            .map(|machine| words::name(self.fleet, *machine));
         let machines = names.take(self.limits.names).map(|name| Span::Link {
             text: name.to_owned(),
             to: format!("#machine={}", percent_encoded(&visible(name), "")),
         });
         let more = row.machines.len().saturating_sub(self.limits.names);
         let more = (more > 0).then(|| to_difference(format!(" and {more} more"), first));
-        let mut all: Vec<(usize, &Deviation<'_>)> =
-            row.differences.iter().filter_map(|index| Some((*index, self.told.get(*index)?))).collect();
+        let mut all: Vec<(usize, &Deviation<'_>)> = row
+            .differences
+            .iter()
+            .filter_map(|index| Some((*index, self.told.get(*index)?)))
+            .collect();
         // What the machine is explains what it answers.
-        all.sort_by_key(|(_, one)| (one.rank != Rank::Verdict, !one.name.starts_with("machine: ")));
+        all.sort_by_key(|(_, one)| {
+            (
+                one.rank != Rank::Verdict,
+                !one.name.starts_with("machine: "),
+            )
+        });
         let mut known = HashSet::new();
-        let questions: Vec<_> =
-            all.iter().filter(|(_, one)| known.insert((one.difference.question, one.rank))).copied().collect();
-        let group = all.iter().map(|(_, one)| &one.group).find(|group| !group.is_empty()).cloned();
+        let questions: Vec<_> = all
+            .iter()
+            .filter(|(_, one)| known.insert((one.difference.question, one.rank)))
+            .copied()
+            .collect();
+        let group = all
+            .iter()
+            .map(|(_, one)| &one.group)
+            .find(|group| !group.is_empty())
+            .cloned();
         let no_cuda = row.no_cuda.then(|| Text::from("CUDA does not start"));
         vec![
-            Text(Text::join(machines, ", ").0.into_iter().chain(more).collect()),
+            Text(
+                Text::join(machines, ", ")
+                    .0
+                    .into_iter()
+                    .chain(more)
+                    .collect(),
+            ),
             no_cuda.unwrap_or_else(|| self.questions(&questions)),
             contrasts(&all),
             standing::labels(row).map(Text::from).unwrap_or_default(),
@@ -160,7 +251,10 @@ impl<'f> FleetView<'f> {
         let (shown, rest) = all.split_at(all.len().min(MOST_DIFFERENCES));
         let mut lines = links_to(shown);
         if let [(_, one)] = all {
-            lines.extend((!one.question.is_empty()).then(|| Span::Toned(Tone::Dim, one.question.to_owned()).into()));
+            lines.extend(
+                (!one.question.is_empty())
+                    .then(|| Span::Toned(Tone::Dim, one.question.to_owned()).into()),
+            );
             lines.extend(one.page.map(|page| Text::from(self.page(page))));
         }
         if !rest.is_empty() {
@@ -174,17 +268,32 @@ impl<'f> FleetView<'f> {
 
     fn page(&self, page: &str) -> Span {
         match self.docs {
-            Some(docs) => Span::Link { text: page.to_owned(), to: format!("{}/{page}", docs.trim_end_matches('/')) },
+            Some(docs) => Span::Link {
+                text: page.to_owned(),
+                to: format!("{}/{page}", docs.trim_end_matches('/')),
+            },
             None => Span::Toned(Tone::Dim, page.to_owned()),
         }
     }
 
     pub(super) fn groups(&self) -> Vec<Block> {
-        let rows = self.fleet.groups.iter().enumerate().take(self.limits.groups).map(|(index, group)| {
-            vec![shorten(&words::key(&group.key), LONGEST), standing::group(group, &self.told, &self.few, index)]
-        });
+        let rows = self
+            .fleet
+            .groups
+            .iter()
+            .enumerate()
+            .take(self.limits.groups)
+            .map(|(index, group)| {
+                vec![
+                    shorten(&words::key(&group.key), LONGEST),
+                    standing::group(group, &self.told, &self.few, index),
+                ]
+            });
         let caption = "Machines are compared only within a group.";
-        let table = Table { caption: caption.into(), ..Table::new(["Group", "Machines"], rows) };
+        let table = Table {
+            caption: caption.into(),
+            ..Table::new(["Group", "Machines"], rows)
+        };
         section("Groups", table, self.fleet.groups.len())
     }
 
@@ -195,9 +304,18 @@ impl<'f> FleetView<'f> {
             return Vec::new();
         }
         let shown = all.iter().take(self.limits.not_merged);
-        let rows = shown.map(|one| vec![shorten(&one.path, LONGEST), word(one.bucket), shorten(&one.why, LONGEST)]);
+        let rows = shown.map(|one| {
+            vec![
+                shorten(&one.path, LONGEST),
+                word(one.bucket),
+                shorten(&one.why, LONGEST),
+            ]
+        });
         let caption = "Examples of documents that were not merged, with the reason.";
-        let table = Table { caption: caption.into(), ..Table::new(["Document", "Bucket", "Why"], rows) };
+        let table = Table {
+            caption: caption.into(),
+            ..Table::new(["Document", "Bucket", "Why"], rows)
+        };
         section("Not merged", table, all.len())
     }
 }
@@ -206,22 +324,35 @@ impl<'f> FleetView<'f> {
 fn section(heading: &str, table: Table, all: usize) -> Vec<Block> {
     let more = all.saturating_sub(table.rows.len());
     let more = (more > 0).then(|| Block::paragraph(format!("And {more} more.")));
-    [Block::heading(2, heading), Block::Table(table)].into_iter().chain(more).collect()
+    [Block::heading(2, heading), Block::Table(table)]
+        .into_iter()
+        .chain(more)
+        .collect()
 }
 
 /// A link to the view of a difference.
 fn to_difference(text: String, index: usize) -> Span {
-    Span::Link { text, to: format!("#difference={}", index + 1) }
+    Span::Link {
+        text,
+        to: format!("#difference={}", index + 1),
+    }
 }
 
 /// What is usual and what these machines show, each with how many machines show it. Without a majority nothing is usual.
 fn contrasts(all: &[(usize, &Deviation<'_>)]) -> Text {
     let mut lines = Vec::new();
     for (_, one) in all {
-        let [usual, these] = if one.is_split { ["", ""] } else { ["usual ", "these "] };
+        let [usual, these] = if one.is_split {
+            ["", ""]
+        } else {
+            ["usual ", "these "]
+        };
         let counts = (one.difference.usual_machines, one.these());
         for contrast in &one.contrasts {
-            let both = format!(": {usual}{} ({}); {these}{} ({})", contrast.usual, counts.0, contrast.these, counts.1);
+            let both = format!(
+                ": {usual}{} ({}); {these}{} ({})",
+                contrast.usual, counts.0, contrast.these, counts.1
+            );
             lines.push(Text::from(Span::Toned(Tone::Dim, contrast.about.clone())).then(both));
         }
     }
@@ -233,6 +364,8 @@ fn contrasts(all: &[(usize, &Deviation<'_>)]) -> Text {
 
 /// A link to each difference.
 fn links_to(all: &[(usize, &Deviation<'_>)]) -> Vec<Text> {
-    let links = all.iter().map(|(index, one)| to_difference(format!("{}: {}", one.name, one.share()), *index).into());
+    let links = all
+        .iter()
+        .map(|(index, one)| to_difference(format!("{}: {}", one.name, one.share()), *index).into());
     links.collect()
 }

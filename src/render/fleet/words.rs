@@ -3,7 +3,9 @@
 use std::collections::HashMap;
 
 use crate::change;
-use cuda_pitfalls_answers::fleet::{ByteSpread, Difference, FactDiffers, Fleet, Key, Question, Rank, Usual, What};
+use cuda_pitfalls_answers::fleet::{
+    ByteSpread, Difference, FactDiffers, Fleet, Key, Question, Rank, Usual, What,
+};
 use cuda_pitfalls_core::fact::Change;
 use cuda_pitfalls_core::text::counts::{counted, listed};
 use cuda_pitfalls_core::text::units;
@@ -29,7 +31,11 @@ pub(super) struct Contrast {
 
 impl Contrast {
     fn new(about: &str, usual: String, these: String) -> Contrast {
-        Contrast { about: about.to_owned(), usual, these }
+        Contrast {
+            about: about.to_owned(),
+            usual,
+            these,
+        }
     }
 }
 
@@ -55,7 +61,9 @@ impl<'a> Deviation<'a> {
     fn new(fleet: &'a Fleet, difference: &'a Difference, usual: Option<&Usual>) -> Deviation<'a> {
         let question = fleet.questions.get(difference.question);
         let group = fleet.groups.get(difference.group);
-        let asked = group.zip(usual).map(|(group, usual)| group.machines.len().saturating_sub(usual.not_asked.len()));
+        let asked = group
+            .zip(usual)
+            .map(|(group, usual)| group.machines.len().saturating_sub(usual.not_asked.len()));
         Deviation {
             difference,
             rank: Rank::new(&difference.what),
@@ -63,9 +71,18 @@ impl<'a> Deviation<'a> {
             question: question.map_or("", |question| &question.question),
             page: question.and_then(|question| question.page.as_deref()),
             group: group.map(|group| key(&group.key)).unwrap_or_default(),
-            machines: difference.machines.iter().map(|index| name(fleet, *index)).collect(),
+            machines: difference
+                .machines
+                .iter()
+                .map(|index| name(fleet, *index))
+                .collect(),
             // A document may contradict itself.
-            asked: asked.unwrap_or_default().max(difference.machines.len().saturating_add(difference.usual_machines)),
+            asked: asked.unwrap_or_default().max(
+                difference
+                    .machines
+                    .len()
+                    .saturating_add(difference.usual_machines),
+            ),
             is_split: difference.is_split,
             contrasts: contrasts(&difference.what, usual, question),
         }
@@ -82,7 +99,10 @@ impl<'a> Deviation<'a> {
         if self.is_split {
             return format!("{what}: {these} against {usual}, no majority");
         }
-        format!("{what} on {these} of {}", counted(self.asked as u64, "machine"))
+        format!(
+            "{what} on {these} of {}",
+            counted(self.asked as u64, "machine")
+        )
     }
 }
 
@@ -95,22 +115,32 @@ pub(super) fn in_words(fleet: &Fleet) -> Vec<Deviation<'_>> {
         }
     }
     let all = fleet.differences.iter();
-    all.map(|one| Deviation::new(fleet, one, usual.get(&(one.group, one.question)).copied())).collect()
+    all.map(|one| Deviation::new(fleet, one, usual.get(&(one.group, one.question)).copied()))
+        .collect()
 }
 
 fn contrasts(what: &What, usual: Option<&Usual>, question: Option<&Question>) -> Vec<Contrast> {
     let is_row = question.is_some_and(|question| question.is_row);
     match what {
-        What::Outcome { outcome, verdict_differs, facts } => {
+        What::Outcome {
+            outcome,
+            verdict_differs,
+            facts,
+        } => {
             let [first, these] = [0, *outcome].map(|index| usual_verdict(usual, index, is_row));
             let verdicts = verdict_differs.then(|| Contrast::new("verdict", first, these));
             let facts = facts.iter().map(|fact| {
-                let [usual, these] = [&fact.usual, &fact.these].map(|seen| seen_or(seen.as_ref(), "no such fact"));
+                let [usual, these] =
+                    [&fact.usual, &fact.these].map(|seen| seen_or(seen.as_ref(), "no such fact"));
                 Contrast::new(&about(fact), usual, these)
             });
             verdicts.into_iter().chain(facts).collect()
         }
-        What::Bytes { figure, usual, these } => {
+        What::Bytes {
+            figure,
+            usual,
+            these,
+        } => {
             let change = these.median_bytes.saturating_sub(usual.median_bytes);
             let these = format!("{} ({})", spread(these), units::delta(change));
             vec![Contrast::new(figure, spread(usual), these)]
@@ -121,7 +151,11 @@ fn contrasts(what: &What, usual: Option<&Usual>, question: Option<&Question>) ->
                 times => format!("{reason} ({times} machines)"),
             });
             let none = format!("no answer: {}", listed(reasons, ""));
-            vec![Contrast::new("verdict", usual_verdict(usual, 0, is_row), none)]
+            vec![Contrast::new(
+                "verdict",
+                usual_verdict(usual, 0, is_row),
+                none,
+            )]
         }
     }
 }
@@ -129,7 +163,9 @@ fn contrasts(what: &What, usual: Option<&Usual>, question: Option<&Question>) ->
 /// The verdict of an outcome of the group, by its index; `unknown` if there is no such outcome.
 fn usual_verdict(usual: Option<&Usual>, outcome: usize, is_row: bool) -> String {
     let outcome = usual.and_then(|usual| usual.outcomes.get(outcome));
-    outcome.map_or("unknown".to_owned(), |outcome| verdict(outcome.kind, is_row))
+    outcome.map_or("unknown".to_owned(), |outcome| {
+        verdict(outcome.kind, is_row)
+    })
 }
 
 /// The change in words, or `none`.
@@ -139,9 +175,22 @@ pub(super) fn seen_or(seen: Option<&Change>, none: &str) -> String {
 
 /// What a fact that differs is about: `trap 2 cudaSetDevice`.
 pub(super) fn about(fact: &FactDiffers) -> String {
-    let words = fact.usual.as_ref().or(fact.these.as_ref()).map(change::about).unwrap_or_default();
-    let which = if fact.outcome == 1 { String::new() } else { format!("(or {}) ", fact.outcome) };
-    if fact.case.is_empty() { words } else { format!("{} {which}{words}", fact.case) }
+    let words = fact
+        .usual
+        .as_ref()
+        .or(fact.these.as_ref())
+        .map(change::about)
+        .unwrap_or_default();
+    let which = if fact.outcome == 1 {
+        String::new()
+    } else {
+        format!("(or {}) ", fact.outcome)
+    };
+    if fact.case.is_empty() {
+        words
+    } else {
+        format!("{} {which}{words}", fact.case)
+    }
 }
 
 /// `yes (reproduced)`: a verdict on a question is a yes or a no. A row of a survey has none.
@@ -169,16 +218,27 @@ fn spread(spread: &ByteSpread) -> String {
 }
 
 pub(super) fn name(fleet: &Fleet, index: usize) -> &str {
-    fleet.machines.get(index).map_or("unknown", |machine| &machine.name)
+    fleet
+        .machines
+        .get(index)
+        .map_or("unknown", |machine| &machine.name)
 }
 
 /// What machines of a group have in common, in a line.
 pub(super) fn key(key: &Key) -> String {
-    let mut words: Vec<String> = key.label.iter().map(|label| format!("machines with {label}")).collect();
+    let mut words: Vec<String> = key
+        .label
+        .iter()
+        .map(|label| format!("machines with {label}"))
+        .collect();
     if key.is_of_facts {
         return words.pop().unwrap_or_else(|| "all machines".to_owned());
     }
-    words.push(if key.gpus.is_empty() { "no GPU".to_owned() } else { key.gpus.clone() });
+    words.push(if key.gpus.is_empty() {
+        "no GPU".to_owned()
+    } else {
+        key.gpus.clone()
+    });
     words.push(match key.driver.as_str() {
         "" => "driver not known".to_owned(),
         driver => format!("driver {driver}"),

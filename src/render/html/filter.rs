@@ -18,17 +18,32 @@ pub(crate) struct FilterChoice {
 pub(crate) const ROW: &str = "row";
 
 /// A filter with `all` chosen; nothing where there is nothing to choose. `id` tells it from other filters of the page.
-pub(crate) fn filter(id: &str, legend: &str, all: (&str, usize), choices: &[FilterChoice]) -> String {
+pub(crate) fn filter(
+    id: &str,
+    legend: &str,
+    all: (&str, usize),
+    choices: &[FilterChoice],
+) -> String {
     if choices.len() < 2 {
         return String::new();
     }
-    let mut out = format!("<fieldset class=\"filter\"><legend>{}</legend>\n<style>", html(legend));
+    let mut out = format!(
+        "<fieldset class=\"filter\"><legend>{}</legend>\n<style>",
+        html(legend)
+    );
     for FilterChoice { class, .. } in choices {
-        let _ = write!(out, "body:has(#{id}-{class}:checked) .{ROW}:not(.{class}) {{ display: none !important; }}");
+        let _ = write!(
+            out,
+            "body:has(#{id}-{class}:checked) .{ROW}:not(.{class}) {{ display: none !important; }}"
+        );
     }
     out.push_str("</style>\n");
-    let others = choices.iter().map(|it| (it.class.as_str(), it.name.as_str(), it.count, ""));
-    for (class, name, count, checked) in std::iter::once(("all", all.0, all.1, " checked")).chain(others) {
+    let others = choices
+        .iter()
+        .map(|it| (it.class.as_str(), it.name.as_str(), it.count, ""));
+    for (class, name, count, checked) in
+        std::iter::once(("all", all.0, all.1, " checked")).chain(others)
+    {
         let _ = writeln!(
             out,
             "<label class=\"{class}\"><input type=\"radio\" name=\"{id}\" id=\"{id}-{class}\"{checked}>{} {count}</label>",

@@ -4,7 +4,8 @@
 use cuda_pitfalls_core::text::escape::html;
 
 /// What a page without scripts may load: nothing.
-pub(crate) const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'";
+pub(crate) const POLICY: &str =
+    "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'";
 
 const STYLE: &str = include_str!("style.css");
 
@@ -22,7 +23,9 @@ pub(crate) fn head(policy: &str, title: &str, style: &str) -> String {
 /// A part of an address: every byte is encoded that is neither unreserved nor one of these characters.
 pub(crate) fn percent_encoded(text: &str, plain: &str) -> String {
     let encoded = text.bytes().map(|byte| match byte {
-        b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => char::from(byte).to_string(),
+        b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
+            char::from(byte).to_string()
+        }
         byte if plain.as_bytes().contains(&byte) => char::from(byte).to_string(),
         byte => format!("%{byte:02X}"),
     });
@@ -31,7 +34,11 @@ pub(crate) fn percent_encoded(text: &str, plain: &str) -> String {
 
 /// An element with what it holds, which is not escaped here; no class where that is empty.
 pub(crate) fn element(tag: &str, class: &str, inner: &str) -> String {
-    let class = if class.is_empty() { String::new() } else { format!(" class=\"{class}\"") };
+    let class = if class.is_empty() {
+        String::new()
+    } else {
+        format!(" class=\"{class}\"")
+    };
     format!("<{tag}{class}>{inner}</{tag}>")
 }
 
@@ -41,7 +48,10 @@ pub(crate) fn paragraph(class: &str, text: &str) -> String {
 
 /// What is shown below its summary once that is opened; it is not escaped here.
 pub(crate) fn fold(summary: &str, inner: &str) -> String {
-    format!("<details><summary>{}</summary>{inner}</details>\n", html(summary))
+    format!(
+        "<details><summary>{}</summary>{inner}</details>\n",
+        html(summary)
+    )
 }
 
 pub(crate) const END: &str = "</body>\n</html>\n";

@@ -15,7 +15,10 @@ pub(crate) fn choice(RowOrders { id, names, .. }: &RowOrders) -> String {
     let id = html(id);
     let mut out = "<fieldset class=\"filter\"><legend>Sorted by</legend>\n<style>".to_owned();
     for index in 1..names.len() {
-        let _ = write!(out, "body:has(#{id}-{index}:checked) .{id} td {{ order: var(--rank-{index}); }}");
+        let _ = write!(
+            out,
+            "body:has(#{id}-{index}:checked) .{id} td {{ order: var(--rank-{index}); }}"
+        );
     }
     out.push_str("</style>\n");
     for (index, name) in names.iter().enumerate() {
@@ -30,17 +33,29 @@ pub(crate) fn choice(RowOrders { id, names, .. }: &RowOrders) -> String {
 }
 
 /// The table with the parts that it holds, laid out so that its rows can change places.
-pub(crate) fn table(RowOrders { id, names, .. }: &RowOrders, columns: usize, class: &str, parts: &str) -> String {
+pub(crate) fn table(
+    RowOrders { id, names, .. }: &RowOrders,
+    columns: usize,
+    class: &str,
+    parts: &str,
+) -> String {
     match names.len() {
         0 | 1 => element("table", class, parts),
-        _ => format!("<table class=\"sorted {} {class}\" style=\"--columns:{columns}\">{parts}</table>", html(id)),
+        _ => format!(
+            "<table class=\"sorted {} {class}\" style=\"--columns:{columns}\">{parts}</table>",
+            html(id)
+        ),
     }
 }
 
 /// A row with its cells and its ranks.
 pub(crate) fn row(ranks: &[usize], class: &str, cells: &str) -> String {
     let row = element("tr", class, cells);
-    let ranks = ranks.iter().enumerate().skip(1).map(|(index, rank)| format!("--rank-{index}:{rank};"));
+    let ranks = ranks
+        .iter()
+        .enumerate()
+        .skip(1)
+        .map(|(index, rank)| format!("--rank-{index}:{rank};"));
     match ranks.collect::<String>() {
         style if style.is_empty() => row,
         style => row.replacen("<tr", &format!("<tr style=\"{style}\""), 1),

@@ -51,31 +51,62 @@ fn a_scenario_is_shown_in_words() {
 #[test]
 fn symptoms_are_counted_in_the_order_of_the_file() {
     let scenario = load("visibility/late", "late.toml", SOURCE, &[]).unwrap();
-    let outlines = [Outline::new(&scenario), Outline { symptoms: vec!["wrong-gpu".into()], ..Outline::new(&scenario) }];
+    let outlines = [
+        Outline::new(&scenario),
+        Outline {
+            symptoms: vec!["wrong-gpu".into()],
+            ..Outline::new(&scenario)
+        },
+    ];
     let text = symptoms_text(&outlines, 80);
     let rows: Vec<&str> = text.lines().collect();
-    assert_eq!(rows[0], "mask-ignored  1 question   CUDA_VISIBLE_DEVICES is ignored");
+    assert_eq!(
+        rows[0],
+        "mask-ignored  1 question   CUDA_VISIBLE_DEVICES is ignored"
+    );
     assert_eq!(rows.len(), 2, "{text}");
-    assert!(rows[1].starts_with("wrong-gpu     2 questions  My work runs"), "{text}");
-    assert_eq!(symptoms_json(&outlines)["symptoms"][1]["questions"], json!(2));
+    assert!(
+        rows[1].starts_with("wrong-gpu     2 questions  My work runs"),
+        "{text}"
+    );
+    assert_eq!(
+        symptoms_json(&outlines)["symptoms"][1]["questions"],
+        json!(2)
+    );
 }
 
 #[test]
 fn a_list_fits_its_width_and_leaves_no_spaces_behind() {
     let scenario = load("visibility/late", "late.toml", SOURCE, &[]).unwrap();
     let starts = [
-        (140, "visibility/late  A01 visibility  Does CUDA_VISIBLE_DEVICES"),
-        (60, "visibility/late  Does CUDA_VISIBLE_DEVICES take effect when"),
-        (50, "- visibility/late\n  Does CUDA_VISIBLE_DEVICES take effect when"),
+        (
+            140,
+            "visibility/late  A01 visibility  Does CUDA_VISIBLE_DEVICES",
+        ),
+        (
+            60,
+            "visibility/late  Does CUDA_VISIBLE_DEVICES take effect when",
+        ),
+        (
+            50,
+            "- visibility/late\n  Does CUDA_VISIBLE_DEVICES take effect when",
+        ),
     ];
     for (width, start) in starts {
         let text = list_text(&[Outline::new(&scenario)], width);
         assert!(text.starts_with(start), "{width}: {text}");
-        assert!(text.lines().all(|line| columns(line) <= width && line.trim_end() == line), "{text}");
+        assert!(
+            text.lines()
+                .all(|line| columns(line) <= width && line.trim_end() == line),
+            "{text}"
+        );
     }
     let listed = list_json(&[Outline::new(&scenario)]);
     assert_eq!(listed["scenarios"][0]["cases"], json!(["trap"]));
-    assert_eq!(listed["scenarios"][0]["instances"], json!(["visibility/late"]));
+    assert_eq!(
+        listed["scenarios"][0]["instances"],
+        json!(["visibility/late"])
+    );
     assert_eq!(listed["scenarios"][0]["needs"]["gpus"], json!(2));
 }
 
@@ -84,11 +115,19 @@ fn folders_fit_a_screen_and_say_what_to_type_next() {
     let all = catalogue::list(&[], &[]).unwrap();
     for (width, rows) in [(60, 30), (80, 24), (140, 20)] {
         let text = folders_text(&all, width);
-        assert!(text.lines().count() < rows && text.lines().all(|line| columns(line) <= width), "{width}: {text}");
-        let counted: usize =
-            text.lines().filter_map(|line| line.split_whitespace().nth(1)?.parse::<usize>().ok()).sum();
+        assert!(
+            text.lines().count() < rows && text.lines().all(|line| columns(line) <= width),
+            "{width}: {text}"
+        );
+        let counted: usize = text
+            .lines()
+            .filter_map(|line| line.split_whitespace().nth(1)?.parse::<usize>().ok())
+            .sum();
         assert_eq!(counted, all.len(), "{text}");
-        assert!(text.contains("list FOLDER ") && text.contains("run NAME "), "{text}");
+        assert!(
+            text.contains("list FOLDER ") && text.contains("run NAME "),
+            "{text}"
+        );
     }
 }
 
@@ -98,9 +137,17 @@ fn what_most_readers_came_for_fits_the_first_screen() {
         for width in [60, 80, 140] {
             let text = show::text(&scenario, width);
             let head = text.lines().position(str::is_empty).unwrap();
-            assert!(head <= if width < 80 { 24 } else { 20 }, "{}: {head} lines at {width}", scenario.name);
+            assert!(
+                head <= if width < 80 { 24 } else { 20 },
+                "{}: {head} lines at {width}",
+                scenario.name
+            );
             let (asked, rest) = text.split_once("\n\n").unwrap();
-            assert!(asked.contains("\nask it here cuda-pitfalls run ") && !rest.contains("\nworkaround "), "{text}");
+            assert!(
+                asked.contains("\nask it here cuda-pitfalls run ")
+                    && !rest.contains("\nworkaround "),
+                "{text}"
+            );
         }
     }
 }

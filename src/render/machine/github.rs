@@ -7,15 +7,34 @@ use super::{BESIDE, LIMIT, UserLine};
 use cuda_pitfalls_core::text::escape::{github_message, github_property, shorten};
 
 /// One command. A newline would end it, so the message's lines are joined by what stands for one.
-pub(crate) fn annotation(level: &str, place: Option<UserLine>, title: &str, lines: &[String]) -> String {
-    let beside = place.as_ref().is_some_and(|place| place.is_beside).then(|| BESIDE.to_owned());
-    let lines: Vec<String> =
-        lines.iter().chain(&beside).filter(|line| !line.is_empty()).map(|line| github_message(line)).collect();
+pub(crate) fn annotation(
+    level: &str,
+    place: Option<UserLine>,
+    title: &str,
+    lines: &[String],
+) -> String {
+    let beside = place
+        .as_ref()
+        .is_some_and(|place| place.is_beside)
+        .then(|| BESIDE.to_owned());
+    let lines: Vec<String> = lines
+        .iter()
+        .chain(&beside)
+        .filter(|line| !line.is_empty())
+        .map(|line| github_message(line))
+        .collect();
     let mut properties: Vec<String> = Vec::new();
     if let Some(UserLine { file, line, .. }) = place {
         properties.push(format!("file={}", github_property(&file)));
         properties.extend(line.map(|line| format!("line={line}")));
     }
-    properties.push(format!("title={}", github_property(&shorten(title, LIMIT / 8))));
-    format!("::{level} {}::{}\n", properties.join(","), shorten(&lines.join("%0A"), LIMIT))
+    properties.push(format!(
+        "title={}",
+        github_property(&shorten(title, LIMIT / 8))
+    ));
+    format!(
+        "::{level} {}::{}\n",
+        properties.join(","),
+        shorten(&lines.join("%0A"), LIMIT)
+    )
 }

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use quick_junit::{NonSuccessKind, Property, Report, TestCase, TestCaseStatus, TestSuite, XmlString};
+use quick_junit::{
+    NonSuccessKind, Property, Report, TestCase, TestCaseStatus, TestSuite, XmlString,
+};
 
 use super::{BESIDE, LIMIT, UserLine};
 use cuda_pitfalls_core::text::escape::{shorten, xml};
@@ -38,7 +40,11 @@ pub(crate) struct TestResult {
 impl TestResult {
     /// A success. Its class is that of a subject: `cuda-pitfalls.visibility`, or `cuda-pitfalls.simulated.visibility`.
     pub(crate) fn new(provenance: Provenance, subject: &str, name: &str) -> TestResult {
-        let simulated = if provenance == Provenance::Simulated { ".simulated" } else { "" };
+        let simulated = if provenance == Provenance::Simulated {
+            ".simulated"
+        } else {
+            ""
+        };
         TestResult {
             name: name.to_owned(),
             class: format!("cuda-pitfalls{simulated}.{subject}"),
@@ -47,7 +53,12 @@ impl TestResult {
     }
 
     pub(crate) fn with(self, outcome: TestOutcome, sort: &str, message: &str) -> TestResult {
-        TestResult { outcome, sort: sort.to_owned(), message: message.to_owned(), ..self }
+        TestResult {
+            outcome,
+            sort: sort.to_owned(),
+            message: message.to_owned(),
+            ..self
+        }
     }
 
     fn written(self) -> TestCase {
@@ -57,17 +68,31 @@ impl TestResult {
             TestOutcome::Error => TestCaseStatus::non_success(NonSuccessKind::Error),
             TestOutcome::Failure => TestCaseStatus::non_success(NonSuccessKind::Failure),
         };
-        status.set_type(xml(&self.sort)).set_message(shorten(&xml(&self.message), LIMIT));
+        status
+            .set_type(xml(&self.sort))
+            .set_message(shorten(&xml(&self.message), LIMIT));
         let mut case = TestCase::new(xml(&self.name), status);
         case.set_classname(xml(&self.class));
         case.time = self.elapsed_ns.map(Duration::from_nanos);
         if let Some(UserLine { file, line, .. }) = &self.place {
             case.extra.insert("file".into(), xml(file).into());
-            case.extra.extend(line.map(|line| ("line".into(), line.to_string().into())));
+            case.extra
+                .extend(line.map(|line| ("line".into(), line.to_string().into())));
         }
         case.properties.extend(self.properties.iter().map(property));
-        let beside = self.place.as_ref().is_some_and(|place| place.is_beside).then(|| BESIDE.to_owned());
-        case.system_out = output(&self.stdout.iter().cloned().chain(beside).collect::<Vec<_>>());
+        let beside = self
+            .place
+            .as_ref()
+            .is_some_and(|place| place.is_beside)
+            .then(|| BESIDE.to_owned());
+        case.system_out = output(
+            &self
+                .stdout
+                .iter()
+                .cloned()
+                .chain(beside)
+                .collect::<Vec<_>>(),
+        );
         case.system_err = output(&self.stderr);
         case
     }
@@ -78,7 +103,11 @@ fn property((name, value): &(String, String)) -> Property {
 }
 
 fn output(lines: &[String]) -> Option<XmlString> {
-    let text = lines.iter().map(|line| xml(line)).collect::<Vec<_>>().join("\n");
+    let text = lines
+        .iter()
+        .map(|line| xml(line))
+        .collect::<Vec<_>>()
+        .join("\n");
     (!lines.is_empty()).then(|| shorten(&text, 2 * LIMIT).into())
 }
 
@@ -98,7 +127,10 @@ pub(crate) fn file(
     suite.set_time(took);
     file.set_time(took);
     file.add_test_suite(suite);
-    #[expect(clippy::expect_used, reason = "memory takes every text, and this one is escaped")]
+    #[expect(
+        clippy::expect_used,
+        reason = "memory takes every text, and this one is escaped"
+    )]
     let text = file.to_string().expect("escaped text can be written");
     text.trim_end().to_owned() + "\n"
 }

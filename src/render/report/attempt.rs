@@ -19,15 +19,36 @@ pub(super) fn blocks(
     attempt: &Attempt,
 ) -> Vec<Block> {
     let chart = chart(report, scenario, case, attempt);
-    let has_changed = chart.lines.iter().any(|line| line.points.iter().any(|(_, bytes)| *bytes != 0));
-    let unchanged = if has_changed { "" } else { "Memory did not change on any GPU. " };
-    let mut blocks: Vec<Block> = has_changed.then_some(Block::Chart(chart)).into_iter().collect();
-    blocks.push(Block::paragraph(Span::Toned(Tone::Dim, format!("{unchanged}{}", reading(attempt)))));
-    blocks.extend(end(&attempt.recording.exit).map(|end| Block::paragraph(format!("The worker {end}."))));
-    for (name, text) in [("stdout", &attempt.recording.stdout_tail), ("stderr", &attempt.recording.stderr_tail)] {
+    let has_changed = chart
+        .lines
+        .iter()
+        .any(|line| line.points.iter().any(|(_, bytes)| *bytes != 0));
+    let unchanged = if has_changed {
+        ""
+    } else {
+        "Memory did not change on any GPU. "
+    };
+    let mut blocks: Vec<Block> = has_changed
+        .then_some(Block::Chart(chart))
+        .into_iter()
+        .collect();
+    blocks.push(Block::paragraph(Span::Toned(
+        Tone::Dim,
+        format!("{unchanged}{}", reading(attempt)),
+    )));
+    blocks.extend(
+        end(&attempt.recording.exit).map(|end| Block::paragraph(format!("The worker {end}."))),
+    );
+    for (name, text) in [
+        ("stdout", &attempt.recording.stdout_tail),
+        ("stderr", &attempt.recording.stderr_tail),
+    ] {
         if !text.is_empty() {
             let lines = tail(text, TAIL).lines().map(str::to_owned).collect();
-            blocks.push(Block::Fold(format!("The end of the worker's {name}"), vec![Block::Code("", lines)]));
+            blocks.push(Block::Fold(
+                format!("The end of the worker's {name}"),
+                vec![Block::Code("", lines)],
+            ));
         }
     }
     blocks
@@ -35,7 +56,11 @@ pub(super) fn blocks(
 
 /// How closely memory was watched, which decides what the chart can show.
 fn reading(attempt: &Attempt) -> String {
-    let mut words = format!("Attempt {}, {}", attempt.order + 1, units::duration(attempt.recording.wall_ns));
+    let mut words = format!(
+        "Attempt {}, {}",
+        attempt.order + 1,
+        units::duration(attempt.recording.wall_ns)
+    );
     if let Some(run) = &attempt.recording.polling {
         words.push_str(&format!(
             ", each GPU read {} times, longest gap {}",
@@ -56,10 +81,26 @@ fn reading(attempt: &Attempt) -> String {
 /// How the worker ended, where it did not end as it should.
 fn end(exit: &ProcessExit) -> Option<String> {
     let mut words = Vec::new();
-    words.extend(exit.signal.as_ref().map(|signal| format!("died of {signal}")));
-    words.extend(exit.code.filter(|code| *code != 0).map(|code| format!("exited with {code}")));
-    words.extend(exit.died_at.map(|step| format!("was making step {}", step.saturating_add(1))));
-    words.extend(exit.deadline_at.map(|step| format!("did not return from step {} in time", step.saturating_add(1))));
+    words.extend(
+        exit.signal
+            .as_ref()
+            .map(|signal| format!("died of {signal}")),
+    );
+    words.extend(
+        exit.code
+            .filter(|code| *code != 0)
+            .map(|code| format!("exited with {code}")),
+    );
+    words.extend(
+        exit.died_at
+            .map(|step| format!("was making step {}", step.saturating_add(1))),
+    );
+    words.extend(exit.deadline_at.map(|step| {
+        format!(
+            "did not return from step {} in time",
+            step.saturating_add(1)
+        )
+    }));
     if !exit.sent.is_empty() {
         words.push(format!("was sent {}", exit.sent.join(", ")));
     }
@@ -76,7 +117,12 @@ fn end(exit: &ProcessExit) -> Option<String> {
 }
 
 /// Every GPU's memory as changes since the baseline: snapshots at the steps, and what was read in between.
-fn chart(report: &ReportView<'_>, scenario: &ScenarioView<'_>, case: &CaseView<'_>, attempt: &Attempt) -> Chart {
+fn chart(
+    report: &ReportView<'_>,
+    scenario: &ScenarioView<'_>,
+    case: &CaseView<'_>,
+    attempt: &Attempt,
+) -> Chart {
     let mut marks: Vec<(u64, String)> = Vec::new();
     for said in &attempt.recording.events {
         if let Event::Begin { step, t_ns } = said.event {
@@ -86,16 +132,38 @@ fn chart(report: &ReportView<'_>, scenario: &ScenarioView<'_>, case: &CaseView<'
     marks.sort();
     let mut lines = Vec::new();
     for (index, gpu) in report.machine.gpus.iter().enumerate() {
-        let name = scenario.plan.as_ref().and_then(|plan| plan.gpu_name(&gpu.uuid)).unwrap_or_else(|| gpu.uuid.clone());
-        lines.push(ChartLine { name, colour: index, points: points(attempt, index) });
+        let name = scenario
+            .plan
+            .as_ref()
+            .and_then(|plan| plan.gpu_name(&gpu.uuid))
+            .unwrap_or_else(|| gpu.uuid.clone());
+        lines.push(ChartLine {
+            name,
+            colour: index,
+            points: points(attempt, index),
+        });
     }
     lines.retain(|line| !line.points.is_empty());
     let read = lines.iter().flat_map(|line| &line.points).map(|(t, _)| *t);
     let stamps = read.chain(marks.iter().map(|(t, _)| *t));
     let from = stamps.clone().min().unwrap_or(attempt.recording.started_ns);
-    let to = stamps.max().unwrap_or(from).max(attempt.recording.started_ns.saturating_add(attempt.recording.wall_ns));
-    let title = format!("Memory over time in {} of {}; the numbers above are steps", case.name, scenario.name);
-    Chart { title, span_ns: (from, to), lines, marks, ..Chart::default() }
+    let to = stamps.max().unwrap_or(from).max(
+        attempt
+            .recording
+            .started_ns
+            .saturating_add(attempt.recording.wall_ns),
+    );
+    let title = format!(
+        "Memory over time in {} of {}; the numbers above are steps",
+        case.name, scenario.name
+    );
+    Chart {
+        title,
+        span_ns: (from, to),
+        lines,
+        marks,
+        ..Chart::default()
+    }
 }
 
 /// One GPU's memory, in order of time, against what the first snapshot read.
@@ -104,13 +172,25 @@ fn points(attempt: &Attempt, gpu: usize) -> Vec<(u64, i64)> {
         let read = snapshot.snapshot.gpus.get(gpu)?.used_bytes?;
         Some((snapshot.snapshot.t_ns, read))
     });
-    let changed = attempt.recording.polling.iter().flat_map(|run| &run.changes).filter(|change| change.gpu == gpu);
+    let changed = attempt
+        .recording
+        .polling
+        .iter()
+        .flat_map(|run| &run.changes)
+        .filter(|change| change.gpu == gpu);
     let mut points: Vec<(u64, u64)> = swept.collect();
-    let Some((_, baseline)) = points.first().copied() else { return Vec::new() };
+    let Some((_, baseline)) = points.first().copied() else {
+        return Vec::new();
+    };
     points.extend(changed.map(|change| (change.t_ns, change.used_bytes)));
     points.sort_by_key(|(t, _)| *t);
     points
         .into_iter()
-        .map(|(t, used)| (t, used.saturating_sub(baseline) as i64 - baseline.saturating_sub(used) as i64))
+        .map(|(t, used)| {
+            (
+                t,
+                used.saturating_sub(baseline) as i64 - baseline.saturating_sub(used) as i64,
+            )
+        })
         .collect()
 }

@@ -26,30 +26,61 @@ pub(super) fn section(
     let verdict = &scenario.verdict;
     let standing = Standing::new(verdict);
     let asked = match answer::word(scenario) {
-        word @ ("yes" | "no") => Text::from(Span::Strong(word.to_owned())).then(format!(" {}", scenario.question)),
+        word @ ("yes" | "no") => {
+            Text::from(Span::Strong(word.to_owned())).then(format!(" {}", scenario.question))
+        }
         _ => scenario.question.into(),
     };
-    let badge = (standing.tone(), format!("{} {}", standing.mark(), facts::verdict(verdict)));
+    let badge = (
+        standing.tone(),
+        format!("{} {}", standing.mark(), facts::verdict(verdict)),
+    );
     let mut blocks = vec![
         Block::heading(3, scenario.name),
         Block::Paragraph(asked),
         Block::Badges(vec![badge, (standing.tone(), facts::expectation(verdict))]),
     ];
-    let failed = verdict.unexpected.iter().map(|failed| Span::Toned(Tone::Bad, format!("Unexpected: {failed}")).into());
-    let detail = Some(&verdict.detail).filter(|detail| !detail.is_empty()).map(Text::from);
-    let workaround = Some(scenario.workaround).filter(|it| !it.is_empty() && verdict.kind == Kind::Reproduced);
+    let failed = verdict
+        .unexpected
+        .iter()
+        .map(|failed| Span::Toned(Tone::Bad, format!("Unexpected: {failed}")).into());
+    let detail = Some(&verdict.detail)
+        .filter(|detail| !detail.is_empty())
+        .map(Text::from);
+    let workaround =
+        Some(scenario.workaround).filter(|it| !it.is_empty() && verdict.kind == Kind::Reproduced);
     let workaround = workaround.map(|workaround| Text::from(format!("Workaround: {workaround}")));
-    blocks.extend(detail.into_iter().chain(failed).chain(workaround).map(Block::Paragraph));
-    let cases: Vec<Block> = scenario.cases.iter().flat_map(|one| case(report, scenario, one)).collect();
+    blocks.extend(
+        detail
+            .into_iter()
+            .chain(failed)
+            .chain(workaround)
+            .map(Block::Paragraph),
+    );
+    let cases: Vec<Block> = scenario
+        .cases
+        .iter()
+        .flat_map(|one| case(report, scenario, one))
+        .collect();
     // What needs attention is open; the rest is one click away, also without scripts.
     if standing.needs_attention() {
         blocks.extend(cases);
     } else if !cases.is_empty() {
-        let frequencies = scenario.cases.iter().map(|case| format!("{} {}", case.name, facts::frequency(case)));
-        blocks.push(Block::Fold(format!("Cases: {}", listed(frequencies, "")), cases));
+        let frequencies = scenario
+            .cases
+            .iter()
+            .map(|case| format!("{} {}", case.name, facts::frequency(case)));
+        blocks.push(Block::Fold(
+            format!("Cases: {}", listed(frequencies, "")),
+            cases,
+        ));
     }
     blocks.push(dim(origin(scenario)));
-    Block::Section { class: folders.classes(std::iter::once(scenario)), id: format!("s{index}"), blocks }
+    Block::Section {
+        class: folders.classes(std::iter::once(scenario)),
+        id: format!("s{index}"),
+        blocks,
+    }
 }
 
 fn dim(text: String) -> Block {
@@ -60,7 +91,12 @@ fn dim(text: String) -> Block {
 fn origin(scenario: &ScenarioView<'_>) -> String {
     let mut words = Vec::new();
     words.extend(facts::libcudart(scenario));
-    words.extend(scenario.parameters.iter().map(|(name, value)| format!("{name}={value}")));
+    words.extend(
+        scenario
+            .parameters
+            .iter()
+            .map(|(name, value)| format!("{name}={value}")),
+    );
     if !scenario.tags.is_empty() {
         words.push(format!("tags {}", scenario.tags.join(" ")));
     }
@@ -70,7 +106,9 @@ fn origin(scenario: &ScenarioView<'_>) -> String {
 
 fn case(report: &ReportView<'_>, scenario: &ScenarioView<'_>, case: &CaseView<'_>) -> Vec<Block> {
     let plan = scenario.plan.as_ref().and_then(|plan| plan.case(case.name));
-    let does = plan.map(|plan| format!(": {}", plan.does)).unwrap_or_default();
+    let does = plan
+        .map(|plan| format!(": {}", plan.does))
+        .unwrap_or_default();
     let facts = facts::case_line(scenario, case).join(" · ");
     let mut blocks = vec![
         Block::heading(4, format!("{}{does}", case.name)),
@@ -88,24 +126,42 @@ fn case(report: &ReportView<'_>, scenario: &ScenarioView<'_>, case: &CaseView<'_
         }
         blocks.extend(made(plan, outcome));
     }
-    blocks.extend(case.attempts.iter().flat_map(|attempt| &attempt.judged.invalid).map(|invalid| {
-        let words = format!("Not counted, {}: {}", invalid.reason.name(), invalid.detail);
-        Block::paragraph(Span::Toned(Tone::Doubt, words))
-    }));
+    blocks.extend(
+        case.attempts
+            .iter()
+            .flat_map(|attempt| &attempt.judged.invalid)
+            .map(|invalid| {
+                let words = format!("Not counted, {}: {}", invalid.reason.name(), invalid.detail);
+                Block::paragraph(Span::Toned(Tone::Doubt, words))
+            }),
+    );
     let example = facts::example(case);
-    blocks.extend(example.into_iter().flat_map(|example| attempt::blocks(report, scenario, case, example)));
+    blocks.extend(
+        example
+            .into_iter()
+            .flat_map(|example| attempt::blocks(report, scenario, case, example)),
+    );
     blocks
 }
 
 /// What each step of an outcome gave, and how its process ended; nothing if no step is known.
 pub(crate) fn made(plan: Option<&CasePlan>, outcome: &OutcomeView<'_>) -> Vec<Block> {
-    let Some(observation) = outcome.observation().filter(|it| !it.steps.is_empty()) else { return Vec::new() };
+    let Some(observation) = outcome.observation().filter(|it| !it.steps.is_empty()) else {
+        return Vec::new();
+    };
     let rows = observation.steps.iter().zip(0..).map(|(step, index)| {
         let made = plan.and_then(|plan| plan.steps.get(index));
-        let call =
-            made.map_or_else(|| (&step.label).into(), |made| call(made, plan.is_some_and(|it| it.python.is_some())));
-        let calls = step.calls.as_ref().map(lines::calls).filter(|calls| !calls.is_empty());
-        let calls = calls.map(|calls| Span::Toned(Tone::Dim, format!("driver calls: {calls}")).into());
+        let call = made.map_or_else(
+            || (&step.label).into(),
+            |made| call(made, plan.is_some_and(|it| it.python.is_some())),
+        );
+        let calls = step
+            .calls
+            .as_ref()
+            .map(lines::calls)
+            .filter(|calls| !calls.is_empty());
+        let calls =
+            calls.map(|calls| Span::Toned(Tone::Dim, format!("driver calls: {calls}")).into());
         let call = Text::from(format!("{}. ", index + 1)).then(call);
         vec![
             Text::lines(std::iter::once(call).chain(calls)),
@@ -117,11 +173,16 @@ pub(crate) fn made(plan: Option<&CasePlan>, outcome: &OutcomeView<'_>) -> Vec<Bl
             units::duration(step.elapsed_ns).into(),
         ]
     });
-    let columns = ["Step", "Result", "Sees", "Contexts", "Current", "Memory", "Took"];
+    let columns = [
+        "Step", "Result", "Sees", "Contexts", "Current", "Memory", "Took",
+    ];
     let caption = "After each step: what it returned, which GPUs the process sees, where it has contexts, and memory \
                    since before the process.";
     vec![
-        Block::Table(Table { caption: caption.into(), ..Table::new(columns, rows) }),
+        Block::Table(Table {
+            caption: caption.into(),
+            ..Table::new(columns, rows)
+        }),
         dim(format!("Ended: {}", observation.end)),
     ]
 }
@@ -131,6 +192,9 @@ fn call(step: &Step, in_python: bool) -> Text {
     if !in_python {
         return show::call(step).into();
     }
-    let actor = step.on.as_ref().map(|actor| Text::from(Span::Toned(Tone::Dim, format!(" in {actor}"))));
+    let actor = step
+        .on
+        .as_ref()
+        .map(|actor| Text::from(Span::Toned(Tone::Dim, format!(" in {actor}"))));
     Text::lines(step.in_python().trim().lines().map(Text::code)).then(actor.unwrap_or_default())
 }

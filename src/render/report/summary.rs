@@ -20,7 +20,13 @@ const MOST_FOLDERS: usize = 24;
 
 /// The class of what needs attention.
 const ATTENTION: &str = "attention";
-const COLUMNS: [&str; 5] = ["Here", "Question", "Memory, trap / control", "Expected", "Attempts"];
+const COLUMNS: [&str; 5] = [
+    "Here",
+    "Question",
+    "Memory, trap / control",
+    "Expected",
+    "Attempts",
+];
 
 /// An instance and its index in the report, which its section is linked by.
 type Placed<'a, 'r> = (usize, &'a ScenarioView<'r>);
@@ -33,28 +39,53 @@ pub(super) struct Folders<'r> {
 
 impl<'r> Folders<'r> {
     pub(super) fn new(report: &ReportView<'r>) -> Folders<'r> {
-        let counts = tally(report.scenarios.iter().map(|scenario| folder(scenario.scenario)));
-        let indices = counts.iter().enumerate().map(|(index, (name, _))| (*name, index)).collect();
+        let counts = tally(
+            report
+                .scenarios
+                .iter()
+                .map(|scenario| folder(scenario.scenario)),
+        );
+        let indices = counts
+            .iter()
+            .enumerate()
+            .map(|(index, (name, _))| (*name, index))
+            .collect();
         Folders { counts, indices }
     }
 
     fn class(&self, scenario: &ScenarioView<'_>) -> String {
-        format!("f{}", self.indices.get(folder(scenario.scenario)).copied().unwrap_or_default())
+        format!(
+            "f{}",
+            self.indices
+                .get(folder(scenario.scenario))
+                .copied()
+                .unwrap_or_default()
+        )
     }
 
     /// The choices of the filter; none where there are too many to choose from.
     fn choices(&self) -> Vec<FilterChoice> {
-        let shown = if self.counts.len() > MOST_FOLDERS { &[][..] } else { &self.counts };
-        let choices = shown.iter().enumerate().map(|(index, (name, count))| FilterChoice {
-            class: format!("f{index}"),
-            name: (*name).to_owned(),
-            count: *count,
-        });
+        let shown = if self.counts.len() > MOST_FOLDERS {
+            &[][..]
+        } else {
+            &self.counts
+        };
+        let choices = shown
+            .iter()
+            .enumerate()
+            .map(|(index, (name, count))| FilterChoice {
+                class: format!("f{index}"),
+                name: (*name).to_owned(),
+                count: *count,
+            });
         choices.collect()
     }
 
     /// The classes by which filters select what shows these instances, behind blanks.
-    pub(super) fn classes<'a>(&self, instances: impl Iterator<Item = &'a ScenarioView<'r>>) -> String
+    pub(super) fn classes<'a>(
+        &self,
+        instances: impl Iterator<Item = &'a ScenarioView<'r>>,
+    ) -> String
     where
         'r: 'a,
     {
@@ -62,7 +93,11 @@ impl<'r> Folders<'r> {
         for scenario in instances {
             classes.insert(Impact::from_scenario(scenario).class().to_owned());
             classes.insert(self.class(scenario));
-            classes.extend(Standing::new(scenario.verdict).needs_attention().then(|| ATTENTION.to_owned()));
+            classes.extend(
+                Standing::new(scenario.verdict)
+                    .needs_attention()
+                    .then(|| ATTENTION.to_owned()),
+            );
         }
         classes.into_iter().collect::<Vec<_>>().join(" ")
     }
@@ -70,16 +105,22 @@ impl<'r> Folders<'r> {
 
 /// The folder of a scenario; a file of the user's own is alone in one.
 fn folder(name: &str) -> &str {
-    Some(subject::folder_of(name)).filter(|folder| !folder.is_empty()).unwrap_or(name)
+    Some(subject::folder_of(name))
+        .filter(|folder| !folder.is_empty())
+        .unwrap_or(name)
 }
 
 /// The table: a row per question.
 pub(super) fn table(report: &ReportView<'_>, folders: &Folders<'_>) -> Block {
     let all = rows(report);
     Block::Table(Table {
-        caption: "What needs attention comes first. Memory is the change since before the process.".into(),
+        caption: "What needs attention comes first. Memory is the change since before the process."
+            .into(),
         records: Some("answers"),
-        classes: all.iter().map(|instances| folders.classes(instances.iter().map(|(_, it)| *it))).collect(),
+        classes: all
+            .iter()
+            .map(|instances| folders.classes(instances.iter().map(|(_, it)| *it)))
+            .collect(),
         ..Table::new(COLUMNS, all.iter().map(|instances| row(instances)))
     })
 }
@@ -89,13 +130,26 @@ pub(super) fn filters(report: &ReportView<'_>, folders: &Folders<'_>) -> String 
     let answers = Impact::ALL.map(|impact| FilterChoice {
         class: impact.class().to_owned(),
         name: impact.name().to_owned(),
-        count: report.scenarios.iter().filter(|it| Impact::from_scenario(it) == impact).count(),
+        count: report
+            .scenarios
+            .iter()
+            .filter(|it| Impact::from_scenario(it) == impact)
+            .count(),
     });
     let mut answers = Vec::from(answers);
-    let attention = report.scenarios.iter().filter(|it| Standing::new(it.verdict).needs_attention()).count();
-    answers.push(FilterChoice { class: ATTENTION.to_owned(), name: "needs attention".to_owned(), count: attention });
+    let attention = report
+        .scenarios
+        .iter()
+        .filter(|it| Standing::new(it.verdict).needs_attention())
+        .count();
+    answers.push(FilterChoice {
+        class: ATTENTION.to_owned(),
+        name: "needs attention".to_owned(),
+        count: attention,
+    });
     answers.retain(|choice| choice.count > 0);
-    filter("answer", "Show", ("all", all), &answers) + &filter("folder", "About", ("all", all), &folders.choices())
+    filter("answer", "Show", ("all", all), &answers)
+        + &filter("folder", "About", ("all", all), &folders.choices())
 }
 
 /// The rows: each answer that needs attention by itself, then the instances of each question together.
@@ -107,16 +161,36 @@ fn rows<'a, 'r>(report: &'a ReportView<'r>) -> Vec<Vec<Placed<'a, 'r>>> {
         .partition(|(_, scenario)| Standing::new(scenario.verdict).needs_attention());
     first.sort_by_key(|(_, scenario)| std::cmp::Reverse(Standing::new(scenario.verdict)));
     let rest = grouped(rest.into_iter().map(|placed| (placed.1.scenario, placed)));
-    first.into_iter().map(|placed| vec![placed]).chain(rest.into_iter().map(|(_, row)| row)).collect()
+    first
+        .into_iter()
+        .map(|placed| vec![placed])
+        .chain(rest.into_iter().map(|(_, row)| row))
+        .collect()
 }
 
 fn row(instances: &[Placed<'_, '_>]) -> Vec<Text> {
     // Of several instances each has its own memory and attempts.
-    let alone = instances.first().filter(|_| instances.len() == 1).map(|(_, only)| only);
-    let memory = Text::lines(alone.into_iter().flat_map(|only| facts::trap_and_control(only)));
-    let cases = ["trap", "control"].into_iter().filter_map(|name| alone?.case(name));
-    let attempts = Text::lines(cases.map(|case| format!("{} {}", case.name, facts::frequency(case))));
-    vec![here(instances), question(instances), memory, expectation(instances), attempts]
+    let alone = instances
+        .first()
+        .filter(|_| instances.len() == 1)
+        .map(|(_, only)| only);
+    let memory = Text::lines(
+        alone
+            .into_iter()
+            .flat_map(|only| facts::trap_and_control(only)),
+    );
+    let cases = ["trap", "control"]
+        .into_iter()
+        .filter_map(|name| alone?.case(name));
+    let attempts =
+        Text::lines(cases.map(|case| format!("{} {}", case.name, facts::frequency(case))));
+    vec![
+        here(instances),
+        question(instances),
+        memory,
+        expectation(instances),
+        attempts,
+    ]
 }
 
 /// The answer in a word, in the colour of what it means.
@@ -126,41 +200,73 @@ fn here(instances: &[Placed<'_, '_>]) -> Text {
         [(word, _)] => word,
         _ => "some",
     };
-    let tone = instances.iter().map(|(_, it)| Impact::from_scenario(it)).min().map_or(Tone::Dim, Impact::tone);
-    let is_simulated = instances.iter().any(|(_, it)| it.verdict.provenance == Provenance::Simulated);
+    let tone = instances
+        .iter()
+        .map(|(_, it)| Impact::from_scenario(it))
+        .min()
+        .map_or(Tone::Dim, Impact::tone);
+    let is_simulated = instances
+        .iter()
+        .any(|(_, it)| it.verdict.provenance == Provenance::Simulated);
     let simulated = is_simulated.then(|| Span::Toned(Tone::Dim, "simulated".to_owned()));
     Text::lines(std::iter::once(Span::Toned(tone, word.to_owned())).chain(simulated))
 }
 
 /// The question, its workaround where it is needed, and links to what was measured.
 fn question(instances: &[Placed<'_, '_>]) -> Text {
-    let Some((index, first)) = instances.first() else { return Text::default() };
+    let Some((index, first)) = instances.first() else {
+        return Text::default();
+    };
     let mut lines = vec![Text::from(first.question)];
-    let showing = instances.iter().map(|(_, it)| it).find(|it| Impact::from_scenario(it) == Impact::Shows);
-    let workaround = showing.map(|it| it.workaround).filter(|workaround| is_workaround(workaround));
+    let showing = instances
+        .iter()
+        .map(|(_, it)| it)
+        .find(|it| Impact::from_scenario(it) == Impact::Shows);
+    let workaround = showing
+        .map(|it| it.workaround)
+        .filter(|workaround| is_workaround(workaround));
     lines.extend(workaround.map(|workaround| format!("→ {workaround}").into()));
     lines.extend(why(first));
     if instances.len() == 1 {
-        lines.push(Span::Link { text: first.name.to_owned(), to: format!("#s{index}") }.into());
+        lines.push(
+            Span::Link {
+                text: first.name.to_owned(),
+                to: format!("#s{index}"),
+            }
+            .into(),
+        );
         return Text::lines(lines);
     }
     lines.push(Span::Toned(Tone::Dim, first.scenario.to_owned()).into());
-    let answers = grouped(instances.iter().map(|placed| (answer::word(placed.1), placed)));
+    let answers = grouped(
+        instances
+            .iter()
+            .map(|placed| (answer::word(placed.1), placed)),
+    );
     lines.extend(answers.iter().map(|(word, alike)| links(word, alike)));
     Text::lines(lines)
 }
 
 /// The instances with one answer, each a link.
 fn links(word: &str, instances: &[&Placed<'_, '_>]) -> Text {
-    let several = instances.iter().any(|(_, it)| it.libcudart != instances.first().and_then(|(_, it)| it.libcudart));
+    let several = instances
+        .iter()
+        .any(|(_, it)| it.libcudart != instances.first().and_then(|(_, it)| it.libcudart));
     let links = instances.iter().map(|(index, it)| {
         let runtime = facts::libcudart(it).filter(|_| several);
         let values = Some(answer::parameter_values(it)).filter(|values| !values.is_empty());
         let text = listed(values.into_iter().chain(runtime), it.name);
-        Text::from(Span::Link { text, to: format!("#s{index}") })
+        Text::from(Span::Link {
+            text,
+            to: format!("#s{index}"),
+        })
     });
     if instances.len() > MOST_INSTANCES {
-        return Span::Fold(format!("{word} for {} values", instances.len()), links.collect()).into();
+        return Span::Fold(
+            format!("{word} for {} values", instances.len()),
+            links.collect(),
+        )
+        .into();
     }
     Text::from(format!("{word} for ")).then(Text::join(links, ", "))
 }
@@ -169,8 +275,15 @@ fn links(word: &str, instances: &[&Placed<'_, '_>]) -> Text {
 fn expectation(instances: &[Placed<'_, '_>]) -> Text {
     let standings = tally(instances.iter().map(|(_, it)| Standing::new(it.verdict)));
     Text::lines(standings.into_iter().map(|(standing, count)| {
-        let count = if instances.len() > 1 { format!("{count} ") } else { String::new() };
-        Span::Toned(standing.tone(), format!("{} {count}{}", standing.mark(), standing.name()))
+        let count = if instances.len() > 1 {
+            format!("{count} ")
+        } else {
+            String::new()
+        };
+        Span::Toned(
+            standing.tone(),
+            format!("{} {count}{}", standing.mark(), standing.name()),
+        )
     }))
 }
 
@@ -181,10 +294,15 @@ fn why(scenario: &ScenarioView<'_>) -> Vec<Text> {
     let reasons: Vec<String> = match standing {
         Standing::Unexpected => verdict.unexpected.clone(),
         Standing::HarnessError => vec![verdict.detail.clone()],
-        Standing::Inconclusive | Standing::Skipped => {
-            verdict.reason.map(|it| words::reason(it).to_owned()).into_iter().collect()
-        }
+        Standing::Inconclusive | Standing::Skipped => verdict
+            .reason
+            .map(|it| words::reason(it).to_owned())
+            .into_iter()
+            .collect(),
         Standing::AsExpected | Standing::Answered => Vec::new(),
     };
-    reasons.into_iter().map(|reason| Span::Toned(standing.tone(), reason).into()).collect()
+    reasons
+        .into_iter()
+        .map(|reason| Span::Toned(standing.tone(), reason).into())
+        .collect()
 }

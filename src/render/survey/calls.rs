@@ -19,18 +19,32 @@ const LONG_NS: i64 = 1_000_000;
 
 /// One row per call and libcudart, with what the columns say of it.
 pub(super) fn rows(sources: &[NamedSurvey]) -> Vec<FactRow> {
-    let Some(machine) = sources.first().map(|source| &source.survey.machine) else { return Vec::new() };
+    let Some(machine) = sources.first().map(|source| &source.survey.machine) else {
+        return Vec::new();
+    };
     let all = call_rows(sources);
     let rows = latest(all.iter());
     let newest = newest(&rows);
     let worded = rows.iter().map(|row| {
         // What follows from the row of a call follows from it alone, whatever the machine.
         let mut facts = FactRow::new(*row, machine);
-        let CallRow { library, libcudart_version: version, .. } = row;
-        facts.set("is_newest", newest.iter().any(|newest| std::ptr::eq(*newest, *row)));
+        let CallRow {
+            library,
+            libcudart_version: version,
+            ..
+        } = row;
+        facts.set(
+            "is_newest",
+            newest.iter().any(|newest| std::ptr::eq(*newest, *row)),
+        );
         facts.set("is_initialised_before", row.is_initialised_before());
         facts.set("function", row.function());
-        facts.set("from", version.as_ref().map_or_else(|| library.clone(), |version| format!("{library} {version}")));
+        facts.set(
+            "from",
+            version
+                .as_ref()
+                .map_or_else(|| library.clone(), |version| format!("{library} {version}")),
+        );
         facts.set("reads", reads(row));
         facts.set("context", context(row));
         facts.set("returned", returned(row));
@@ -55,7 +69,10 @@ pub fn changed_map(sources: &[NamedSurvey]) -> String {
 fn call_rows(sources: &[NamedSurvey]) -> Vec<CallRow> {
     let mut surveys: Vec<_> = sources.iter().map(|source| &source.survey).collect();
     surveys.sort_by_key(|survey| &survey.header.started_at);
-    surveys.into_iter().flat_map(|survey| survey.rows_of()).collect()
+    surveys
+        .into_iter()
+        .flat_map(|survey| survey.rows_of())
+        .collect()
 }
 
 fn returned(row: &CallRow) -> &str {
@@ -79,12 +96,19 @@ fn arguments(row: &CallRow) -> &'static str {
 
 fn context(row: &CallRow) -> String {
     let on = gpus(row.context_on.as_deref(), "–");
-    if row.makes_context() == Some(true) { format!("{on} of {}", row.visible_gpus) } else { on }
+    if row.makes_context() == Some(true) {
+        format!("{on} of {}", row.visible_gpus)
+    } else {
+        on
+    }
 }
 
 /// How long the call took: the median, with the least and the most where it takes long enough to matter.
 fn took(row: &CallRow) -> String {
-    let times = row.seen.iter().map(|seen| i64::try_from(seen.elapsed_ns).unwrap_or(i64::MAX));
+    let times = row
+        .seen
+        .iter()
+        .map(|seen| i64::try_from(seen.elapsed_ns).unwrap_or(i64::MAX));
     match FigureRange::from_figures(times) {
         Some(took) if took.median >= LONG_NS => time(took),
         _ => row.elapsed_ns.map(units::duration).unwrap_or_default(),
@@ -104,25 +128,50 @@ pub(super) fn in_short(page: &SurveyPage<'_>, form: &SectionForm) -> Section {
         by_library.entry((library, version)).or_default().push(row);
     }
     let columns: [(&str, Count); 8] = [
-        ("functions", |rows| rows.iter().map(|row| row.function()).collect::<BTreeSet<_>>().len()),
+        ("functions", |rows| {
+            rows.iter()
+                .map(|row| row.function())
+                .collect::<BTreeSet<_>>()
+                .len()
+        }),
         ("rows", |rows| rows.len()),
-        ("of these succeeded", |rows| answered(rows, CallAnswer::Succeeded)),
+        ("of these succeeded", |rows| {
+            answered(rows, CallAnswer::Succeeded)
+        }),
         ("refused", |rows| answered(rows, CallAnswer::Refused)),
         ("arguments not checked or not supported", |rows| {
             answered(rows, CallAnswer::NotInitialised) + answered(rows, CallAnswer::NotSupported)
         }),
-        ("make a context", |rows| count(rows, |row| row.makes_context() == Some(true))),
-        ("only read the mask", |rows| {
-            count(rows, |row| row.reads_mask == Some(true) && row.makes_context() != Some(true))
+        ("make a context", |rows| {
+            count(rows, |row| row.makes_context() == Some(true))
         }),
-        ("do not read it", |rows| count(rows, |row| row.reads_mask == Some(false))),
+        ("only read the mask", |rows| {
+            count(rows, |row| {
+                row.reads_mask == Some(true) && row.makes_context() != Some(true)
+            })
+        }),
+        ("do not read it", |rows| {
+            count(rows, |row| row.reads_mask == Some(false))
+        }),
     ];
     let lines = by_library.into_iter().map(|((library, version), rows)| {
-        let name = version.map_or_else(|| library.to_string(), |version| format!("{library} {}", name(&version)));
-        [name].into_iter().chain(columns.map(|(_, count)| count(&rows).to_string())).collect()
+        let name = version.map_or_else(
+            || library.to_string(),
+            |version| format!("{library} {}", name(&version)),
+        );
+        [name]
+            .into_iter()
+            .chain(columns.map(|(_, count)| count(&rows).to_string()))
+            .collect()
     });
-    let header: Vec<&str> = ["library"].into_iter().chain(columns.map(|(heading, _)| heading)).collect();
-    Section { text: vec![form.text.clone()], ..Section::new(&form.title, &header, lines.collect(), &[]) }
+    let header: Vec<&str> = ["library"]
+        .into_iter()
+        .chain(columns.map(|(heading, _)| heading))
+        .collect();
+    Section {
+        text: vec![form.text.clone()],
+        ..Section::new(&form.title, &header, lines.collect(), &[])
+    }
 }
 
 fn count(rows: &[&CallRow], is_counted: impl Fn(&CallRow) -> bool) -> usize {
@@ -137,19 +186,34 @@ fn answered(rows: &[&CallRow], answer: CallAnswer) -> usize {
 pub(super) fn refused(page: &SurveyPage<'_>, form: &SectionForm) -> Section {
     let all = call_rows(page.sources);
     let rows = latest(all.iter());
-    let succeeded: BTreeSet<&str> =
-        rows.iter().filter(|row| row.answer() == Some(CallAnswer::Succeeded)).map(|row| row.function()).collect();
+    let succeeded: BTreeSet<&str> = rows
+        .iter()
+        .filter(|row| row.answer() == Some(CallAnswer::Succeeded))
+        .map(|row| row.function())
+        .collect();
     let newest = newest(&rows);
-    let rows = newest.iter().filter(|row| row.answer() == Some(CallAnswer::Refused));
+    let rows = newest
+        .iter()
+        .filter(|row| row.answer() == Some(CallAnswer::Refused));
     let recipes = recipes(1).ok();
     let rows = rows.filter(|row| !succeeded.contains(row.function()));
-    let section = by_reason(&form.title, rows.map(|row| (why_refused(row, recipes.as_ref()), row.function())));
-    Section { text: vec![form.text.clone()], only_on_pages: form.only_on_pages, ..section }
+    let section = by_reason(
+        &form.title,
+        rows.map(|row| (why_refused(row, recipes.as_ref()), row.function())),
+    );
+    Section {
+        text: vec![form.text.clone()],
+        only_on_pages: form.only_on_pages,
+        ..section
+    }
 }
 
 /// Why no row of a function succeeded.
 fn why_refused(row: &CallRow, recipes: Option<&Recipes>) -> String {
-    let said = recipes.and_then(|it| it.why_refused(row.function()).or_else(|| it.why_left_out(row.function())));
+    let said = recipes.and_then(|it| {
+        it.why_refused(row.function())
+            .or_else(|| it.why_left_out(row.function()))
+    });
     match said {
         Some(why) => why.to_string(),
         None if row.library == CallLibrary::Driver.name() => {

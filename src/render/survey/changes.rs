@@ -19,17 +19,29 @@ pub(super) fn changes(rows: &[&CallRow]) -> [Section; 2] {
     let (by_call, all) = by_version(rows);
     let names: Vec<String> = all.iter().map(|version| name(version)).collect();
     let section = |title: &str, versions: &str| {
-        let header = ["call", versions, "reads the mask", "makes a context", "returned"];
+        let header = [
+            "call",
+            versions,
+            "reads the mask",
+            "makes a context",
+            "returned",
+        ];
         Section::new(title, &header, Vec::new(), &[0, 4])
     };
     let mut changed = section("What changed between versions of libcudart", "libcudart");
-    let mut moved = section("Calls of libcudart that were added or removed", "exported by");
+    let mut moved = section(
+        "Calls of libcudart that were added or removed",
+        "exported by",
+    );
     changed.text.push(match names.as_slice() {
         [] => return Default::default(),
         [only] => format!("Of libcudart only {only} was asked."),
         some => format!("{} versions were asked: {}.", some.len(), some.join(", ")),
     });
-    let whole = by_call.values().filter(|versions| versions.len() == all.len()).count();
+    let whole = by_call
+        .values()
+        .filter(|versions| versions.len() == all.len())
+        .count();
     if whole < by_call.len() {
         let calls = by_call.len();
         changed.text.push(format!(
@@ -37,27 +49,43 @@ pub(super) fn changes(rows: &[&CallRow]) -> [Section; 2] {
         ));
     }
     for (call, versions) in by_call {
-        let did: Vec<(Version, Behaviour)> =
-            versions.into_iter().map(|(version, row)| (version, behaviour(row))).collect();
+        let did: Vec<(Version, Behaviour)> = versions
+            .into_iter()
+            .map(|(version, row)| (version, behaviour(row)))
+            .collect();
         let runs: Vec<_> = did.chunk_by(|(_, one), (_, other)| one == other).collect();
-        let exported: BTreeSet<&[String; 3]> = did.iter().filter_map(|(_, behaviour)| behaviour.as_ref()).collect();
+        let exported: BTreeSet<&[String; 3]> = did
+            .iter()
+            .filter_map(|(_, behaviour)| behaviour.as_ref())
+            .collect();
         let (section, is_moved) = match (runs.len(), exported.len()) {
             (..=1, _) => continue,
             (_, 1) => (&mut moved, true),
             _ => (&mut changed, false),
         };
         for run in runs {
-            let (versions, mut behaviours): (Vec<Version>, Vec<Behaviour>) = run.iter().cloned().unzip();
-            let Some(behaviour) = behaviours.pop().filter(|it| it.is_some() || !is_moved) else { continue };
+            let (versions, mut behaviours): (Vec<Version>, Vec<Behaviour>) =
+                run.iter().cloned().unzip();
+            let Some(behaviour) = behaviours.pop().filter(|it| it.is_some() || !is_moved) else {
+                continue;
+            };
             let facts = behaviour.unwrap_or_else(|| ["–", "–", "not exported"].map(str::to_string));
             let range = ranges(&versions, &all);
-            section.rows.push([call.to_string(), range].into_iter().chain(facts).collect());
+            section
+                .rows
+                .push([call.to_string(), range].into_iter().chain(facts).collect());
         }
     }
     if changed.rows.is_empty() && names.len() > 1 {
-        changed.text.push("Every call did the same with each of them.".to_string());
+        changed
+            .text
+            .push("Every call did the same with each of them.".to_string());
     }
-    if moved.rows.is_empty() { [changed, Section::default()] } else { [changed, moved] }
+    if moved.rows.is_empty() {
+        [changed, Section::default()]
+    } else {
+        [changed, moved]
+    }
 }
 
 /// The calls of libcudart that do not do the same to the GPU with every version, as a picture; versions that do not
@@ -66,22 +94,56 @@ pub(super) fn calls_map(rows: &[&CallRow]) -> String {
     let (by_call, all) = by_version(rows);
     let asked = by_call.len();
     let lines = by_call.into_iter().map(|(call, versions)| {
-        (all.iter().map(|version| map_cell(versions.get(version)?)).collect(), call.to_owned())
+        (
+            all.iter()
+                .map(|version| map_cell(versions.get(version)?))
+                .collect(),
+            call.to_owned(),
+        )
     });
-    let mut part = MapPart::of_changed("", all.iter().map(|version| name(version)).collect(), lines);
+    let mut part =
+        MapPart::of_changed("", all.iter().map(|version| name(version)).collect(), lines);
     let changed = part.rows.len();
-    part.title = format!("{changed} calls of libcudart that changed ({} did not)", asked - changed);
+    part.title = format!(
+        "{changed} calls of libcudart that changed ({} did not)",
+        asked - changed
+    );
     let context = format!("creates a context: {} on its GPU", memory_of(rows, CREATES));
-    let mask = format!("reads the mask, creates none: {} on a GPU", memory_of(rows, READS));
-    let legend = [(CREATES, context.as_str()), (READS, &mask), (NEITHER, "does neither"), (UNKNOWN, "not known")];
+    let mask = format!(
+        "reads the mask, creates none: {} on a GPU",
+        memory_of(rows, READS)
+    );
+    let legend = [
+        (CREATES, context.as_str()),
+        (READS, &mask),
+        (NEITHER, "does neither"),
+        (UNKNOWN, "not known"),
+    ];
     let about = "A version that does not export a call has no cell. The tables have every call.";
-    map("The first call of a process, by libcudart", about, &legend, &[part])
+    map(
+        "The first call of a process, by libcudart",
+        about,
+        &legend,
+        &[part],
+    )
 }
 
-const CREATES: MapCell = MapCell { sign: 'C', class: "hi" };
-const READS: MapCell = MapCell { sign: 'm', class: "mid" };
-const NEITHER: MapCell = MapCell { sign: '-', class: "low" };
-const UNKNOWN: MapCell = MapCell { sign: '?', class: "out" };
+const CREATES: MapCell = MapCell {
+    sign: 'C',
+    class: "hi",
+};
+const READS: MapCell = MapCell {
+    sign: 'm',
+    class: "mid",
+};
+const NEITHER: MapCell = MapCell {
+    sign: '-',
+    class: "low",
+};
+const UNKNOWN: MapCell = MapCell {
+    sign: '?',
+    class: "out",
+};
 
 fn map_cell(row: &CallRow) -> Option<MapCell> {
     let cell = match (row.makes_context(), row.reads_mask) {
@@ -97,7 +159,13 @@ fn map_cell(row: &CallRow) -> Option<MapCell> {
 fn memory_of(rows: &[&CallRow], cell: MapCell) -> String {
     let own = rows.iter().filter(|row| map_cell(row) == Some(cell));
     let most = own.filter_map(|row| row.device_used_bytes.as_ref()?.iter().max().copied());
-    let ends: BTreeSet<String> = most.clone().min().into_iter().chain(most.max()).map(units::delta).collect();
+    let ends: BTreeSet<String> = most
+        .clone()
+        .min()
+        .into_iter()
+        .chain(most.max())
+        .map(units::delta)
+        .collect();
     ends.into_iter().collect::<Vec<_>>().join(" to ")
 }
 
@@ -107,8 +175,13 @@ type ByVersion<'a> = BTreeMap<&'a str, BTreeMap<Version, &'a CallRow>>;
 fn by_version<'a>(rows: &[&'a CallRow]) -> (ByVersion<'a>, Vec<Version>) {
     let mut by_call = ByVersion::new();
     for row in rows {
-        let Some(version) = &row.libcudart_version else { continue };
-        by_call.entry(&row.call).or_default().insert(number(version), row);
+        let Some(version) = &row.libcudart_version else {
+            continue;
+        };
+        by_call
+            .entry(&row.call)
+            .or_default()
+            .insert(number(version), row);
     }
     let all: BTreeSet<&Version> = by_call.values().flat_map(BTreeMap::keys).collect();
     let all = all.into_iter().cloned().collect();

@@ -7,7 +7,10 @@ use cuda_pitfalls_core::text::counts::listed;
 
 pub(super) fn rows(sources: &[NamedSurvey]) -> Vec<FactRow> {
     rows_with(sources, |row: &EnvRow, _, facts| {
-        let moments = row.moments.iter().map(|moment| format!("before {}: {}", moment.does, yes(moment.effect)));
+        let moments = row
+            .moments
+            .iter()
+            .map(|moment| format!("before {}: {}", moment.does, yes(moment.effect)));
         let at_exec = format!("at exec: {}", yes(row.has_effect));
         facts.set("set", format!("{}={}", row.variable, row.value));
         facts.set("latched_at", row.read_at.as_deref().unwrap_or("–"));

@@ -15,13 +15,27 @@ const LONGEST: usize = 240;
 
 pub(super) fn rows(sources: &[NamedSurvey]) -> Vec<FactRow> {
     rows_with(sources, |row: &ErrorRow, rows, facts| {
-        let env = row.env.iter().map(|(name, value)| format!("{name}={value}"));
-        let code = env.chain(row.before.iter().cloned()).chain([row.ask.trim().to_string()]);
+        let env = row
+            .env
+            .iter()
+            .map(|(name, value)| format!("{name}={value}"));
+        let code = env
+            .chain(row.before.iter().cloned())
+            .chain([row.ask.trim().to_string()]);
         facts.set("code", code.collect::<Vec<_>>().join("\n"));
         facts.set("usual", row.value.as_deref());
-        facts.set("why", row.standing.unmeasured.as_ref().map(|why| why.detail.as_str()));
+        facts.set(
+            "why",
+            row.standing
+                .unmeasured
+                .as_ref()
+                .map(|why| why.detail.as_str()),
+        );
         let effect = row.effect(rows);
-        let raised = row.raised.as_ref().map(|raised| (&raised.kind, format!("{}: {}", raised.kind, raised.message)));
+        let raised = row
+            .raised
+            .as_ref()
+            .map(|raised| (&raised.kind, format!("{}: {}", raised.kind, raised.message)));
         if let (Some((_, message)), Some(ErrorEffect::Raises)) = (&raised, effect) {
             facts.set("message", shorten(message, LONGEST));
         }
@@ -37,7 +51,11 @@ pub(super) fn rows(sources: &[NamedSurvey]) -> Vec<FactRow> {
         if row.is_control() {
             return;
         }
-        let warned: Vec<String> = row.warned.iter().map(|warning| shorten(warning, LONGEST)).collect();
+        let warned: Vec<String> = row
+            .warned
+            .iter()
+            .map(|warning| shorten(warning, LONGEST))
+            .collect();
         facts.set("warning", json!(warned));
         facts.set("at", "without an error");
         if let Some(returned) = &row.returned {
@@ -45,7 +63,14 @@ pub(super) fn rows(sources: &[NamedSurvey]) -> Vec<FactRow> {
             facts.set("library", returned.library().name());
             facts.set("at", format!("{} {code}", returned.place));
             // What is no status has its number in its words.
-            facts.set("status", if status.contains(' ') { status.clone() } else { format!("{code} {status}") });
+            facts.set(
+                "status",
+                if status.contains(' ') {
+                    status.clone()
+                } else {
+                    format!("{code} {status}")
+                },
+            );
         }
     })
 }
@@ -55,16 +80,34 @@ pub(super) fn texts(page: &SurveyPage<'_>, form: &SectionForm) -> Vec<Section> {
     let mut said = Vec::new();
     for row in page.rows.iter().filter(|row| form.has(row)) {
         for fact in form.columns.iter().map(|name| row.fact(name)) {
-            let texts = fact.as_array().map_or(std::slice::from_ref(fact), Vec::as_slice);
+            let texts = fact
+                .as_array()
+                .map_or(std::slice::from_ref(fact), Vec::as_slice);
             let by = ["line", "at"].map(|name| row.fact(name).as_str().unwrap_or_default());
-            said.extend(texts.iter().filter_map(Value::as_str).map(|text| (text, by)));
+            said.extend(
+                texts
+                    .iter()
+                    .filter_map(Value::as_str)
+                    .map(|text| (text, by)),
+            );
         }
     }
     let lines = grouped(said).into_iter().map(|(text, said)| {
         let by_line = grouped(said.into_iter().map(|[line, at]| (line, at))).into_iter();
-        let by_line: Vec<String> = by_line.map(|(line, at)| format!("{line} ({})", listed(at, ""))).collect();
+        let by_line: Vec<String> = by_line
+            .map(|(line, at)| format!("{line} ({})", listed(at, "")))
+            .collect();
         vec![text.to_string(), by_line.join("; ")]
     });
-    let what = form.columns.iter().map(String::as_str).chain(["said by (place and status)"]);
-    vec![Section::new(page.title(form), &what.collect::<Vec<_>>(), lines.collect(), &[0])]
+    let what = form
+        .columns
+        .iter()
+        .map(String::as_str)
+        .chain(["said by (place and status)"]);
+    vec![Section::new(
+        page.title(form),
+        &what.collect::<Vec<_>>(),
+        lines.collect(),
+        &[0],
+    )]
 }

@@ -17,13 +17,29 @@ pub(super) fn rows(sources: &[NamedSurvey]) -> Vec<FactRow> {
     let mut rows = rows_with(sources, |row: &MaskRow, _, facts| {
         let status = row.status.as_deref().unwrap_or("?");
         let rule = Vec::<u32>::deserialize(facts.fact("predicted.gpus")).ok();
-        let rule =
-            format!("{}: {}", facts.fact("predicted.status").as_str().unwrap_or("?"), gpus(rule.as_deref(), "none"));
+        let rule = format!(
+            "{}: {}",
+            facts.fact("predicted.status").as_str().unwrap_or("?"),
+            gpus(rule.as_deref(), "none")
+        );
         facts.set("text", row.key());
-        facts.set("answer", format!("{status}: {}", gpus(row.gpus.as_deref(), "none")));
+        facts.set(
+            "answer",
+            format!("{status}: {}", gpus(row.gpus.as_deref(), "none")),
+        );
         facts.set("rule", rule);
-        facts.set("mask_set", row.mask.as_ref().map_or_else(|| "unset".to_string(), |mask| format!("\"{mask}\"")));
-        facts.set("order_set", row.order.as_ref().map_or_else(String::new, |order| format!("\"{order}\"")));
+        facts.set(
+            "mask_set",
+            row.mask
+                .as_ref()
+                .map_or_else(|| "unset".to_string(), |mask| format!("\"{mask}\"")),
+        );
+        facts.set(
+            "order_set",
+            row.order
+                .as_ref()
+                .map_or_else(String::new, |order| format!("\"{order}\"")),
+        );
         facts.set("returned", status);
         facts.set("is_generated", row.group == GENERATED);
     });
@@ -42,13 +58,19 @@ pub(super) fn generated(page: &SurveyPage<'_>, form: &SectionForm) -> Vec<Sectio
     for document in page.sources.iter().map(|source| &source.survey) {
         let (own, after) = rest.split_at(document.rows.len().min(rest.len()));
         rest = after;
-        let rows: Vec<&FactRow> = own.iter().filter(|row| row.equals("group", GENERATED)).collect();
+        let rows: Vec<&FactRow> = own
+            .iter()
+            .filter(|row| row.equals("group", GENERATED))
+            .collect();
         if rows.is_empty() {
             continue;
         }
-        let count = |fact: &str, value: &str| rows.iter().filter(|row| row.equals(fact, value)).count();
+        let count =
+            |fact: &str, value: &str| rows.iter().filter(|row| row.equals(fact, value)).count();
         let of_count = |wanted: u64| {
-            rows.iter().filter(move |row| row.fact("count").as_u64().map(|count| count.min(2)) == Some(wanted))
+            rows.iter().filter(move |row| {
+                row.fact("count").as_u64().map(|count| count.min(2)) == Some(wanted)
+            })
         };
         text.push(format!(
             "With seed {} on {} GPUs: {} masks were written by a generator of the grammar. The driver read {} as the \
@@ -64,7 +86,11 @@ pub(super) fn generated(page: &SurveyPage<'_>, form: &SectionForm) -> Vec<Sectio
             of_count(2).count(),
         ));
         for wanted in [0, 1, 2] {
-            let is_short = |row: &&&FactRow| row.fact("mask").as_str().is_some_and(|mask| mask.len() <= 60);
+            let is_short = |row: &&&FactRow| {
+                row.fact("mask")
+                    .as_str()
+                    .is_some_and(|mask| mask.len() <= 60)
+            };
             samples.extend(of_count(wanted).filter(is_short).take(SAMPLES).copied());
         }
     }
@@ -72,5 +98,8 @@ pub(super) fn generated(page: &SurveyPage<'_>, form: &SectionForm) -> Vec<Sectio
         return Vec::new();
     }
     text.push("Some of them:".to_string());
-    vec![Section { text, ..table(page.file, form, &samples) }]
+    vec![Section {
+        text,
+        ..table(page.file, form, &samples)
+    }]
 }

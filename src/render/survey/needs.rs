@@ -14,9 +14,14 @@ use cuda_pitfalls_core::text::counts::listed;
 /// which program it is.
 pub(super) fn rows(sources: &[NamedSurvey]) -> Vec<FactRow> {
     rows_with(sources, |row: &NeedRow, rows, facts| {
-        let is_usual = row.control(rows).is_some_and(|control| !row.differs(control));
+        let is_usual = row
+            .control(rows)
+            .is_some_and(|control| !row.differs(control));
         facts.set("effect", effect(row, rows));
-        facts.set("is_harmless", row.error.is_some() && row.is_conclusive() && row.met == Some(true) && is_usual);
+        facts.set(
+            "is_harmless",
+            row.error.is_some() && row.is_conclusive() && row.met == Some(true) && is_usual,
+        );
         facts.set("is_alone", row.is_alone());
         facts.set("to", row.program.name());
         let asked = row.asked.iter().map(|asked| {
@@ -41,17 +46,31 @@ fn effect(row: &NeedRow, rows: &[NeedRow]) -> Option<String> {
         if row.moment == NeedsMoment::Spawned && died.by == "child" {
             return Some("the fresh process does not start".to_string());
         }
-        let at = died.at.as_ref().map(|at| format!(" in {at}")).unwrap_or_default();
+        let at = died
+            .at
+            .as_ref()
+            .map(|at| format!(" in {at}"))
+            .unwrap_or_default();
         return Some(format!("{}{at}", died.by));
     }
-    let (usual, seen) = (control.gpus.clone().unwrap_or_default(), row.gpus.clone().unwrap_or_default());
-    let failure = row.first_failure(control).map(|failure| format!("{}: {}", failure.call, failure.status));
+    let (usual, seen) = (
+        control.gpus.clone().unwrap_or_default(),
+        row.gpus.clone().unwrap_or_default(),
+    );
+    let failure = row
+        .first_failure(control)
+        .map(|failure| format!("{}: {}", failure.call, failure.status));
     // A GPU that is gone makes its ordinal fail too; that is the same thing, said once.
     if row.is_counted_anew(control) {
-        let gone: Vec<String> =
-            usual.iter().filter(|gpu| !seen.contains(gpu)).map(|gpu| format!("GPU {gpu}")).collect();
+        let gone: Vec<String> = usual
+            .iter()
+            .filter(|gpu| !seen.contains(gpu))
+            .map(|gpu| format!("GPU {gpu}"))
+            .collect();
         let first = seen.first().filter(|first| usual.first() != Some(*first));
-        let first = first.map(|gpu| format!("; ordinal 0 is GPU {gpu}")).unwrap_or_default();
+        let first = first
+            .map(|gpu| format!("; ordinal 0 is GPU {gpu}"))
+            .unwrap_or_default();
         return Some(format!("{} not counted{first}", gone.join(" and ")));
     }
     failure.or_else(|| Some("no GPU is seen".to_string()))
@@ -59,24 +78,54 @@ fn effect(row: &NeedRow, rows: &[NeedRow]) -> Option<String> {
 
 /// What each program needs, and whether it works with everything else refused.
 pub(super) fn least_of_each(page: &SurveyPage<'_>, form: &SectionForm) -> Vec<Section> {
-    page.sources.iter().map(|source| least_table(page.title(form), &source.survey.rows_of())).collect()
+    page.sources
+        .iter()
+        .map(|source| least_table(page.title(form), &source.survey.rows_of()))
+        .collect()
 }
 
 fn least_table(title: String, rows: &[NeedRow]) -> Section {
     let asked = NeedsProgram::ALL.into_iter();
-    let asked = asked.filter(|program| rows.iter().any(|row| row.program == *program && row.error.is_some()));
-    let header = ["program", "needs", "may be refused", "refused together", "works with them refused"];
-    Section::new(title, &header, asked.map(|program| least_line(rows, program)).collect(), &[])
+    let asked = asked.filter(|program| {
+        rows.iter()
+            .any(|row| row.program == *program && row.error.is_some())
+    });
+    let header = [
+        "program",
+        "needs",
+        "may be refused",
+        "refused together",
+        "works with them refused",
+    ];
+    Section::new(
+        title,
+        &header,
+        asked.map(|program| least_line(rows, program)).collect(),
+        &[],
+    )
 }
 
 /// What one program needs, and what of it may be refused.
 fn least_line(rows: &[NeedRow], program: NeedsProgram) -> Vec<String> {
     let least = least(rows, program);
-    let Least { needed, refusable, one_of, confirmed, doubtful, .. } = &least;
+    let Least {
+        needed,
+        refusable,
+        one_of,
+        confirmed,
+        doubtful,
+        ..
+    } = &least;
     let only: Vec<String> = rows
         .iter()
         .filter(|row| (row.program, row.moment) == (program, NeedsMoment::Init))
-        .filter_map(|row| Some((row.refused.as_deref()?, row.error.as_deref()?, effect(row, rows)?)))
+        .filter_map(|row| {
+            Some((
+                row.refused.as_deref()?,
+                row.error.as_deref()?,
+                effect(row, rows)?,
+            ))
+        })
         .filter(|(refused, ..)| !needed.contains(*refused) && refusable.contains_key(*refused))
         .map(|(refused, error, _)| format!("{refused}, except by {error}"))
         .collect();
@@ -85,14 +134,32 @@ fn least_line(rows: &[NeedRow], program: NeedsProgram) -> Vec<String> {
         Some(false) => "no: something else is needed too".to_string(),
         Some(true) => format!(
             "yes{}: {} of {} break it if they are refused too{}",
-            if one_of.is_empty() { String::new() } else { format!(" if one of these is allowed: {}", list(one_of)) },
+            if one_of.is_empty() {
+                String::new()
+            } else {
+                format!(" if one of these is allowed: {}", list(one_of))
+            },
             confirmed.len(),
             needed.len(),
-            if doubtful.is_empty() { String::new() } else { format!("; not {}", list(doubtful)) }
+            if doubtful.is_empty() {
+                String::new()
+            } else {
+                format!("; not {}", list(doubtful))
+            }
         ),
     };
-    let needed = if program.is_framework() { format!("beside the driver: {}", list(needed)) } else { list(needed) };
-    vec![program.name(), needed, only.join("; "), refusable.len().to_string(), verified]
+    let needed = if program.is_framework() {
+        format!("beside the driver: {}", list(needed))
+    } else {
+        list(needed)
+    };
+    vec![
+        program.name(),
+        needed,
+        only.join("; "),
+        refusable.len().to_string(),
+        verified,
+    ]
 }
 
 fn list(all: &BTreeSet<String>) -> String {

@@ -23,17 +23,27 @@ pub(super) fn as_format(document: &SurveyDocument, format: Format) -> Option<Str
         Format::Devices => devices(&needed),
         _ => return None,
     };
-    let said = said.iter().map(|line| format!("# {}", escape::terminal(line)));
+    let said = said
+        .iter()
+        .map(|line| format!("# {}", escape::terminal(line)));
     let lines = lines.iter().map(|line| escape::terminal(line));
     Some(said.chain(lines).map(|line| line + "\n").collect())
 }
 
 /// Where it comes from, and what it is worth.
 fn head(document: &SurveyDocument, needed: &Permissions) -> Vec<String> {
-    let names =
-        |programs: &[NeedsProgram]| programs.iter().map(|program| program.name()).collect::<Vec<_>>().join(", ");
-    let also =
-        if needed.frameworks.is_empty() { String::new() } else { format!(", with {},", names(&needed.frameworks)) };
+    let names = |programs: &[NeedsProgram]| {
+        programs
+            .iter()
+            .map(|program| program.name())
+            .collect::<Vec<_>>()
+            .join(", ")
+    };
+    let also = if needed.frameworks.is_empty() {
+        String::new()
+    } else {
+        format!(", with {},", names(&needed.frameworks))
+    };
     let mut said = vec![format!(
         "What libcuda, libcudart and NVML{also} need, on {} ({})",
         document.machine.summary(),
@@ -60,7 +70,9 @@ fn head(document: &SurveyDocument, needed: &Permissions) -> Vec<String> {
         [] => "A framework needs more",
         _ => "The files of the frameworks and of their interpreter are not listed",
     };
-    said.push(format!("{more}. What the C library needs to start a process is included"));
+    said.push(format!(
+        "{more}. What the C library needs to start a process is included"
+    ));
     said
 }
 
@@ -69,8 +81,12 @@ fn oci(needed: &Permissions, said: &[String]) -> String {
     let allowed: Vec<&String> = needed.system_calls.iter().collect();
     let mut rules = vec![json!({"names": allowed, "action": "SCMP_ACT_ALLOW"})];
     for (name, number) in [("EPERM", 1), ("ENOSYS", 38)] {
-        let names: Vec<&String> =
-            needed.refusable.iter().filter(|(_, error)| *error == name).map(|(call, _)| call).collect();
+        let names: Vec<&String> = needed
+            .refusable
+            .iter()
+            .filter(|(_, error)| *error == name)
+            .map(|(call, _)| call)
+            .collect();
         if !names.is_empty() {
             rules.push(json!({"names": names, "action": "SCMP_ACT_ERRNO", "errnoRet": number}));
         }
@@ -86,13 +102,29 @@ fn oci(needed: &Permissions, said: &[String]) -> String {
 }
 
 fn systemd(needed: &Permissions) -> Vec<String> {
-    let mut lines = vec!["[Service]".to_string(), "DevicePolicy=closed".to_string(), "PrivateDevices=no".to_string()];
-    lines.extend(needed.devices.iter().map(|device| format!("DeviceAllow={device} rw")));
+    let mut lines = vec![
+        "[Service]".to_string(),
+        "DevicePolicy=closed".to_string(),
+        "PrivateDevices=no".to_string(),
+    ];
+    lines.extend(
+        needed
+            .devices
+            .iter()
+            .map(|device| format!("DeviceAllow={device} rw")),
+    );
     lines.push("ProcSubset=all".to_string());
     lines.push("RestrictAddressFamilies=AF_UNIX".to_string());
     let calls: Vec<&str> = needed.system_calls.iter().map(String::as_str).collect();
-    lines.extend(calls.chunks(8).map(|calls| format!("SystemCallFilter={}", calls.join(" "))));
-    let refusable = needed.refusable.iter().map(|(call, error)| format!("{call}:{error}"));
+    lines.extend(
+        calls
+            .chunks(8)
+            .map(|calls| format!("SystemCallFilter={}", calls.join(" "))),
+    );
+    let refusable = needed
+        .refusable
+        .iter()
+        .map(|(call, error)| format!("{call}:{error}"));
     lines.push("# May be refused, each by this error:".to_string());
     lines.extend(refusable.map(|call| format!("#   {call}")));
     lines.push("SystemCallErrorNumber=ENOSYS".to_string());
@@ -100,10 +132,19 @@ fn systemd(needed: &Permissions) -> Vec<String> {
 }
 
 fn apparmor(needed: &Permissions) -> Vec<String> {
-    let mut lines: Vec<String> = needed.devices.iter().map(|device| format!("  {device} rw,")).collect();
+    let mut lines: Vec<String> = needed
+        .devices
+        .iter()
+        .map(|device| format!("  {device} rw,"))
+        .collect();
     for (path, used) in &needed.files {
-        let path = path.replace("/proc/self/", "@{PROC}/@{pid}/").replace("/task/*/", "/task/@{tid}/");
-        lines.push(format!("  owner {path} {},", if used.written { "rw" } else { "r" }));
+        let path = path
+            .replace("/proc/self/", "@{PROC}/@{pid}/")
+            .replace("/task/*/", "/task/@{tid}/");
+        lines.push(format!(
+            "  owner {path} {},",
+            if used.written { "rw" } else { "r" }
+        ));
     }
     lines.push("  unix (create, bind, listen),".to_string());
     lines
@@ -112,21 +153,32 @@ fn apparmor(needed: &Permissions) -> Vec<String> {
 /// Rules in the kernel's own names of rights. A device file needs `IOCTL_DEV` where the rule set handles it (Linux 6.10),
 /// and the name of a thread is written with `O_TRUNC`, which needs `TRUNCATE` (Linux 6.2).
 fn landlock(needed: &Permissions) -> Vec<String> {
-    let rule = |rights: &[&str], path: &str| format!("{path}: LANDLOCK_ACCESS_FS_{{{}}}", rights.join(","));
+    let rule = |rights: &[&str], path: &str| {
+        format!("{path}: LANDLOCK_ACCESS_FS_{{{}}}", rights.join(","))
+    };
     let load = ["EXECUTE", "READ_FILE", "READ_DIR"];
-    let mut lines: Vec<String> =
-        ["/usr", "/lib", "/lib64", "/etc/ld.so.cache"].iter().map(|folder| rule(&load, folder)).collect();
+    let mut lines: Vec<String> = ["/usr", "/lib", "/lib64", "/etc/ld.so.cache"]
+        .iter()
+        .map(|folder| rule(&load, folder))
+        .collect();
     let device = ["READ_FILE", "WRITE_FILE", "IOCTL_DEV"];
     lines.extend(needed.devices.iter().map(|path| rule(&device, path)));
     // A rule names what is there when it is made, and the folders of threads are not.
     if !needed.files.is_empty() {
-        lines.push(rule(&["READ_FILE", "READ_DIR", "WRITE_FILE", "TRUNCATE"], "/proc"));
+        lines.push(rule(
+            &["READ_FILE", "READ_DIR", "WRITE_FILE", "TRUNCATE"],
+            "/proc",
+        ));
     }
     lines
 }
 
 fn devices(needed: &Permissions) -> Vec<String> {
-    let mut lines: Vec<String> = needed.devices.iter().map(|device| format!("--device {device}")).collect();
+    let mut lines: Vec<String> = needed
+        .devices
+        .iter()
+        .map(|device| format!("--device {device}"))
+        .collect();
     lines.push("# and the file of each further GPU: --device /dev/nvidiaN".to_string());
     lines
 }
@@ -180,15 +232,28 @@ mod tests {
     fn each_form_has_what_is_needed_and_nothing_that_may_be_refused() {
         let profile: Value = serde_json::from_str(&form(Format::Oci)).expect("JSON");
         assert_eq!(profile["syscalls"][0]["names"], json!(["eventfd2", "mmap"]));
-        assert_eq!(profile["syscalls"][1], json!({"names": ["uname"], "action": "SCMP_ACT_ERRNO", "errnoRet": 1}));
+        assert_eq!(
+            profile["syscalls"][1],
+            json!({"names": ["uname"], "action": "SCMP_ACT_ERRNO", "errnoRet": 1})
+        );
         assert_eq!(profile["defaultAction"], "SCMP_ACT_ERRNO");
         let systemd = form(Format::Systemd);
-        assert!(systemd.contains("DeviceAllow=/dev/nvidiactl rw\n"), "{systemd}");
-        assert!(systemd.contains("SystemCallFilter=eventfd2 mmap\n"), "{systemd}");
-        let apparmor = form(Format::Apparmor);
-        assert!(apparmor.contains("  owner @{PROC}/@{pid}/task/@{tid}/comm rw,\n"), "{apparmor}");
         assert!(
-            form(Format::Landlock).contains("/dev/nvidiactl: LANDLOCK_ACCESS_FS_{READ_FILE,WRITE_FILE,IOCTL_DEV}\n")
+            systemd.contains("DeviceAllow=/dev/nvidiactl rw\n"),
+            "{systemd}"
+        );
+        assert!(
+            systemd.contains("SystemCallFilter=eventfd2 mmap\n"),
+            "{systemd}"
+        );
+        let apparmor = form(Format::Apparmor);
+        assert!(
+            apparmor.contains("  owner @{PROC}/@{pid}/task/@{tid}/comm rw,\n"),
+            "{apparmor}"
+        );
+        assert!(
+            form(Format::Landlock)
+                .contains("/dev/nvidiactl: LANDLOCK_ACCESS_FS_{READ_FILE,WRITE_FILE,IOCTL_DEV}\n")
         );
         assert!(form(Format::Devices).contains("--device /dev/nvidiactl\n"));
     }
@@ -196,19 +261,29 @@ mod tests {
     #[test]
     fn a_form_says_what_it_is_worth() {
         let head = |everything_else: &str| {
-            crate::survey::as_format(&survey(everything_else), Format::Systemd, "x").expect("needs have it")
+            crate::survey::as_format(&survey(everything_else), Format::Systemd, "x")
+                .expect("needs have it")
         };
         // The runtime and NVML were not asked.
-        assert!(head("CUDA_SUCCESS").contains("Not verified"), "{}", head("CUDA_SUCCESS"));
+        assert!(
+            head("CUDA_SUCCESS").contains("Not verified"),
+            "{}",
+            head("CUDA_SUCCESS")
+        );
         assert!(head("CUDA_SUCCESS").contains("INCOMPLETE: nothing was refused to runtime, nvml"));
         assert!(crate::survey::as_format(&survey("CUDA_SUCCESS"), Format::Junit, "x").is_none());
     }
 
     #[test]
     fn the_page_says_whether_the_least_suffices() {
-        let page = |status: &str| crate::survey::as_format(&survey(status), Format::Markdown, "x").unwrap();
+        let page = |status: &str| {
+            crate::survey::as_format(&survey(status), Format::Markdown, "x").unwrap()
+        };
         let fine = page("CUDA_SUCCESS");
-        assert!(fine.contains("uname, except by ENOSYS") && fine.contains("yes: 1 of 3 break it"), "{fine}");
+        assert!(
+            fine.contains("uname, except by ENOSYS") && fine.contains("yes: 1 of 3 break it"),
+            "{fine}"
+        );
         assert!(page("CUDA_ERROR_UNKNOWN").contains("no: something else is needed too"));
     }
 }

@@ -24,7 +24,10 @@ const LONGEST: usize = 80;
 /// The rows of all documents; of several about one line that of the last document, in the place of the first.
 pub(super) fn rows(sources: &[NamedSurvey]) -> Vec<FactRow> {
     let all = rows_with(sources, |row: &PythonRow, _, facts| {
-        let env = row.env.iter().map(|(name, value)| format!("{name}={value}"));
+        let env = row
+            .env
+            .iter()
+            .map(|(name, value)| format!("{name}={value}"));
         let before: Vec<String> = env.chain(row.before.iter().cloned()).collect();
         facts.set("control", row.id.as_str());
         facts.set("ids", row.id.as_str());
@@ -33,7 +36,13 @@ pub(super) fn rows(sources: &[NamedSurvey]) -> Vec<FactRow> {
         facts.set("context", context(&row.facts));
         facts.set("memory", memory(&row.facts));
         facts.set("result", result(&row.facts));
-        facts.set("why", row.standing.unmeasured.as_ref().map(|why| words::reason(why.reason)));
+        facts.set(
+            "why",
+            row.standing
+                .unmeasured
+                .as_ref()
+                .map(|why| words::reason(why.reason)),
+        );
         facts.set("code_before", one_line(&before.join("\n")));
         facts.set("code", one_line(&row.ask));
     });
@@ -43,7 +52,11 @@ pub(super) fn rows(sources: &[NamedSurvey]) -> Vec<FactRow> {
         let index = *indices.entry(row.question.clone()).or_insert(rows.len());
         match rows.get_mut(index) {
             // What could not be asked again does not take the place of what was.
-            Some(known) if row.standing.unmeasured.is_none() || known.standing.unmeasured.is_some() => *known = row,
+            Some(known)
+                if row.standing.unmeasured.is_none() || known.standing.unmeasured.is_some() =>
+            {
+                *known = row
+            }
             Some(_) => {}
             None => rows.push(row),
         }
@@ -56,34 +69,68 @@ pub(super) fn frameworks(page: &SurveyPage<'_>, form: &SectionForm) -> Vec<Secti
     let mut sections = tables(page.file, form, &page.rows);
     for section in &mut sections {
         let mut versions: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
-        let rows = page.rows.iter().filter(|row| form.has(row) && row.equals(&form.each, &section.title));
-        for (name, version) in rows.filter_map(|row| row.fact("versions").as_object()).flatten() {
+        let rows = page
+            .rows
+            .iter()
+            .filter(|row| form.has(row) && row.equals(&form.each, &section.title));
+        for (name, version) in rows
+            .filter_map(|row| row.fact("versions").as_object())
+            .flatten()
+        {
             versions.entry(name).or_default().extend(version.as_str());
         }
-        let versions = versions.into_iter().map(|(name, versions)| format!("{name} {}", counts::listed(versions, "")));
+        let versions = versions
+            .into_iter()
+            .map(|(name, versions)| format!("{name} {}", counts::listed(versions, "")));
         let versions: Vec<String> = versions.collect();
-        section.text.extend((!versions.is_empty()).then(|| format!("With {}.", versions.join("; "))));
+        section
+            .text
+            .extend((!versions.is_empty()).then(|| format!("With {}.", versions.join("; "))));
     }
     sections
 }
 
 /// The interpreters of these documents.
 pub(super) fn interpreters(sources: &[NamedSurvey]) -> Section {
-    let machines: Vec<&Machine> = sources.iter().map(|source| &source.survey.machine).collect();
-    let rows = machines.iter().filter_map(|machine| machine.python.as_ref()).map(|interpreter| {
-        let packages = words::packages(interpreter);
-        let packages = packages.trim_start_matches(", ");
-        let own = format!("{} {}", interpreter.implementation, interpreter.version);
-        vec![own, if packages.is_empty() { "none of those that rows need" } else { packages }.to_string()]
-    });
+    let machines: Vec<&Machine> = sources
+        .iter()
+        .map(|source| &source.survey.machine)
+        .collect();
+    let rows = machines
+        .iter()
+        .filter_map(|machine| machine.python.as_ref())
+        .map(|interpreter| {
+            let packages = words::packages(interpreter);
+            let packages = packages.trim_start_matches(", ");
+            let own = format!("{} {}", interpreter.implementation, interpreter.version);
+            vec![
+                own,
+                if packages.is_empty() {
+                    "none of those that rows need"
+                } else {
+                    packages
+                }
+                .to_string(),
+            ]
+        });
     // A GPU that is not there is a reason to stop early.
-    let note = machines.iter().any(|machine| machine.gpus.is_empty()).then(|| NO_GPU.to_string());
+    let note = machines
+        .iter()
+        .any(|machine| machine.gpus.is_empty())
+        .then(|| NO_GPU.to_string());
     let section = Section::new("Interpreter", &["Python", "packages"], rows.collect(), &[]);
-    Section { text: note.into_iter().collect(), ..section }
+    Section {
+        text: note.into_iter().collect(),
+        ..section
+    }
 }
 
 fn reads(facts: &PythonFacts) -> String {
-    let child = if facts.in_child == Some(true) { ", in a child process" } else { "" };
+    let child = if facts.in_child == Some(true) {
+        ", in a child process"
+    } else {
+        ""
+    };
     match (facts.calls_cuinit, facts.reads_mask) {
         (None, _) if facts.initialised_before == Some(true) => "–".to_string(),
         (Some(true), Some(true)) => match &facts.mask {
@@ -91,7 +138,10 @@ fn reads(facts: &PythonFacts) -> String {
             None => format!("yes{child}"),
         },
         (Some(true), None) => {
-            let status = facts.init_status.as_deref().unwrap_or("another status in each attempt");
+            let status = facts
+                .init_status
+                .as_deref()
+                .unwrap_or("another status in each attempt");
             format!("cuInit returns {status}{child}")
         }
         (_, reads) => yes(reads).to_string(),
@@ -99,10 +149,21 @@ fn reads(facts: &PythonFacts) -> String {
 }
 
 fn at(facts: &PythonFacts) -> String {
-    let through = facts.through.as_ref().map(|through| format!(" ({through})")).unwrap_or_default();
+    let through = facts
+        .through
+        .as_ref()
+        .map(|through| format!(" ({through})"))
+        .unwrap_or_default();
     // Where a framework asks another one, that is the line to know about.
-    let from = facts.entry.as_ref().filter(|from| facts.at.as_ref().is_some_and(|at| file_of(at) != file_of(from)));
-    let from = from.map(|from| format!(", from {from}")).unwrap_or_default();
+    let from = facts.entry.as_ref().filter(|from| {
+        facts
+            .at
+            .as_ref()
+            .is_some_and(|at| file_of(at) != file_of(from))
+    });
+    let from = from
+        .map(|from| format!(", from {from}"))
+        .unwrap_or_default();
     match &facts.at {
         Some(at) => format!("{at}{from}{through}"),
         None if facts.calls_cuinit == Some(true) => format!("?{through}"),
@@ -116,14 +177,22 @@ fn file_of(at: &str) -> Option<&str> {
 
 fn context(facts: &PythonFacts) -> String {
     let on = gpus(facts.context_on.as_deref(), "–");
-    match facts.context_before.as_deref().filter(|_| facts.context_on.is_some()) {
+    match facts
+        .context_before
+        .as_deref()
+        .filter(|_| facts.context_on.is_some())
+    {
         None | Some([]) => on,
         before => format!("{on} ({} before it)", gpus(before, "–")),
     }
 }
 
 fn memory(facts: &PythonFacts) -> String {
-    match (&facts.device_used_bytes, &facts.context_bytes, facts.context_on.as_deref()) {
+    match (
+        &facts.device_used_bytes,
+        &facts.context_bytes,
+        facts.context_on.as_deref(),
+    ) {
         (Some(used), ..) => deltas(used),
         (None, Some(bytes), Some([_, ..])) => format!("contexts: {}", deltas(bytes)),
         (None, None, Some([_, ..])) => "?".to_string(),
@@ -141,7 +210,11 @@ fn result(facts: &PythonFacts) -> String {
         (None, Some(value)) => value.clone(),
         (None, None) => String::new(),
     };
-    let left = facts.left.as_ref().map(|left| format!("; the process ended by {left}")).unwrap_or_default();
+    let left = facts
+        .left
+        .as_ref()
+        .map(|left| format!("; the process ended by {left}"))
+        .unwrap_or_default();
     format!("{}{left}", shorten(&result, LONGEST))
 }
 
@@ -154,11 +227,29 @@ fn one_line(code: &str) -> String {
 pub fn listed(list: &List) -> String {
     let mut out = String::new();
     for line in &list.lines {
-        let gpus = if line.gpus > 0 { format!(", GPUs: {}", line.gpus) } else { String::new() };
-        let head = format!("{} [{}]{gpus}; needs: {}", line.id, line.framework, line.needs.join("; "));
-        out.push_str(&format!("{}\n", escape::terminal(head.trim_end_matches("; needs: "))));
-        let env = line.env.iter().map(|(name, value)| format!("{name}={value}"));
-        for code in env.chain(line.before.iter().cloned()).flat_map(|code| lines_of(&code)) {
+        let gpus = if line.gpus > 0 {
+            format!(", GPUs: {}", line.gpus)
+        } else {
+            String::new()
+        };
+        let head = format!(
+            "{} [{}]{gpus}; needs: {}",
+            line.id,
+            line.framework,
+            line.needs.join("; ")
+        );
+        out.push_str(&format!(
+            "{}\n",
+            escape::terminal(head.trim_end_matches("; needs: "))
+        ));
+        let env = line
+            .env
+            .iter()
+            .map(|(name, value)| format!("{name}={value}"));
+        for code in env
+            .chain(line.before.iter().cloned())
+            .flat_map(|code| lines_of(&code))
+        {
             out.push_str(&format!("    {}\n", escape::terminal(&code)));
         }
         for code in lines_of(&line.ask) {
@@ -169,5 +260,8 @@ pub fn listed(list: &List) -> String {
 }
 
 fn lines_of(code: &str) -> Vec<String> {
-    code.trim_matches('\n').lines().map(str::to_string).collect()
+    code.trim_matches('\n')
+        .lines()
+        .map(str::to_string)
+        .collect()
 }

@@ -18,9 +18,20 @@ pub(crate) struct Section {
 
 impl Section {
     /// A table, with the columns that hold code.
-    pub(crate) fn new(title: impl Into<String>, header: &[&str], rows: Vec<Vec<String>>, code: &[usize]) -> Section {
+    pub(crate) fn new(
+        title: impl Into<String>,
+        header: &[&str],
+        rows: Vec<Vec<String>>,
+        code: &[usize],
+    ) -> Section {
         let header = header.iter().map(|name| (*name).to_owned()).collect();
-        Section { title: title.into(), header, rows, code: code.to_vec(), ..Section::default() }
+        Section {
+            title: title.into(),
+            header,
+            rows,
+            code: code.to_vec(),
+            ..Section::default()
+        }
     }
 
     /// Its heading, paragraphs and table; nothing if there is nothing below the heading.
@@ -33,10 +44,23 @@ impl Section {
         if !self.rows.is_empty() {
             let rows = self.rows.into_iter().map(|cells| {
                 let cells = cells.into_iter().enumerate();
-                cells.map(|(column, cell)| if self.code.contains(&column) { Text::code(cell) } else { cell.into() })
+                cells.map(|(column, cell)| {
+                    if self.code.contains(&column) {
+                        Text::code(cell)
+                    } else {
+                        cell.into()
+                    }
+                })
             });
-            blocks.push(Block::Table(Table::new(self.header, rows.map(Iterator::collect))));
+            blocks.push(Block::Table(Table::new(
+                self.header,
+                rows.map(Iterator::collect),
+            )));
         }
-        if self.only_on_pages { vec![Block::OnPages(blocks)] } else { blocks }
+        if self.only_on_pages {
+            vec![Block::OnPages(blocks)]
+        } else {
+            blocks
+        }
     }
 }

@@ -18,24 +18,46 @@ pub(super) fn rows(sources: &[NamedSurvey]) -> Vec<FactRow> {
             (StartProgram::Runtime, None) => "libcudart".to_string(),
             (StartProgram::Runtime, Some(version)) => format!("libcudart {version}"),
         };
-        let measured = rows.iter().filter(|other| other.standing.unmeasured.is_none());
-        let alike =
-            measured.filter(|other| (other.program, &other.libcudart_version) == (row.program, &row.libcudart_version));
+        let measured = rows
+            .iter()
+            .filter(|other| other.standing.unmeasured.is_none());
+        let alike = measured.filter(|other| {
+            (other.program, &other.libcudart_version) == (row.program, &row.libcudart_version)
+        });
         // Of one row, the table of its cases says the same.
         facts.set("has_others", alike.count() > 1);
         facts.set("by_gpus", format!("{program}: time of each call"));
         facts.set("by_case", format!("{program}, {gpus}: time of each call"));
         facts.set("by_call", format!("{program}, {gpus}: host memory"));
-        let cases = row.cases.iter().flat_map(|case| case.steps.iter().map(|step| (case.beside, step)));
-        facts.set("alone", times(&gpus, cases.clone().filter(|(beside, _)| *beside == StartBeside::Alone)));
+        let cases = row
+            .cases
+            .iter()
+            .flat_map(|case| case.steps.iter().map(|step| (case.beside, step)));
+        facts.set(
+            "alone",
+            times(
+                &gpus,
+                cases
+                    .clone()
+                    .filter(|(beside, _)| *beside == StartBeside::Alone),
+            ),
+        );
         facts.set("times", times(&gpus, cases));
-        let Some(case) = row.case(StartBeside::Alone) else { return };
-        let after = case.steps.iter().map(|step| (step.call.as_str(), &step.host));
-        let memory = [("(before the first call)", &case.before)].into_iter().chain(after).map(|(after, host)| {
-            let mut entry = json!(host).as_object().cloned().unwrap_or_default();
-            entry.insert("after".to_string(), after.into());
-            Value::Object(entry)
-        });
+        let Some(case) = row.case(StartBeside::Alone) else {
+            return;
+        };
+        let after = case
+            .steps
+            .iter()
+            .map(|step| (step.call.as_str(), &step.host));
+        let memory = [("(before the first call)", &case.before)]
+            .into_iter()
+            .chain(after)
+            .map(|(after, host)| {
+                let mut entry = json!(host).as_object().cloned().unwrap_or_default();
+                entry.insert("after".to_string(), after.into());
+                Value::Object(entry)
+            });
         facts.set("memory", memory.collect::<Value>());
     })
 }

@@ -12,12 +12,31 @@ use cuda_pitfalls_core::text::units;
 
 /// The tables of the rows that fit: one, or one for each value of a fact.
 pub(super) fn tables(file: &KindFile, form: &SectionForm, rows: &[FactRow]) -> Vec<Section> {
-    let own = rows.iter().filter(|row| form.has(row)).map(|row| match form.each.as_str() {
-        "" => (form.title.clone(), row),
-        fact => (format!("{} {}", words_of(row.fact(fact)), form.title).trim_end().to_string(), row),
-    });
+    let own = rows
+        .iter()
+        .filter(|row| form.has(row))
+        .map(|row| match form.each.as_str() {
+            "" => (form.title.clone(), row),
+            fact => (
+                format!("{} {}", words_of(row.fact(fact)), form.title)
+                    .trim_end()
+                    .to_string(),
+                row,
+            ),
+        });
     let by_title = grouped(own).into_iter();
-    by_title.map(|(title, rows)| table(file, &SectionForm { title, ..form.clone() }, &rows)).collect()
+    by_title
+        .map(|(title, rows)| {
+            table(
+                file,
+                &SectionForm {
+                    title,
+                    ..form.clone()
+                },
+                &rows,
+            )
+        })
+        .collect()
 }
 
 /// The table of these rows.
@@ -29,29 +48,49 @@ pub(super) fn table(file: &KindFile, form: &SectionForm, rows: &[&FactRow]) -> S
         && let (Some(fact), Some(_)) = (facts.pop(), facts.pop())
     {
         let columns = across(&mut lines, &fact.unknown);
-        facts.extend(columns.into_iter().map(|words| FactForm { words, ..FactForm::default() }));
+        facts.extend(columns.into_iter().map(|words| FactForm {
+            words,
+            ..FactForm::default()
+        }));
     }
     for joined in &form.joined {
-        let Some(column) = form.columns.iter().position(|name| name == joined) else { continue };
-        let is_count = facts.get(column).is_some_and(|fact| fact.form == ValueForm::Count);
+        let Some(column) = form.columns.iter().position(|name| name == joined) else {
+            continue;
+        };
+        let is_count = facts
+            .get(column)
+            .is_some_and(|fact| fact.form == ValueForm::Count);
         lines = join(lines, column, |values| match is_count {
             true => values.len().to_string(),
             false => values.join(form.between.as_deref().unwrap_or(", ")),
         });
     }
     for column in (0..facts.len()).rev() {
-        let is_empty = lines.iter().all(|line| line.get(column).is_none_or(String::is_empty));
-        if facts.get(column).is_some_and(|fact| fact.words.is_empty() || (fact.optional && is_empty)) {
+        let is_empty = lines
+            .iter()
+            .all(|line| line.get(column).is_none_or(String::is_empty));
+        if facts
+            .get(column)
+            .is_some_and(|fact| fact.words.is_empty() || (fact.optional && is_empty))
+        {
             facts.remove(column);
             lines.iter_mut().for_each(|line| drop(line.remove(column)));
         }
     }
     Section {
         title: form.title.replace("{rows}", &lines.len().to_string()),
-        text: Some(form.text.clone()).filter(|text| !text.is_empty()).into_iter().collect(),
+        text: Some(form.text.clone())
+            .filter(|text| !text.is_empty())
+            .into_iter()
+            .collect(),
         header: facts.iter().map(|fact| fact.words.clone()).collect(),
         rows: lines,
-        code: facts.iter().enumerate().filter(|(_, fact)| fact.code).map(|(column, _)| column).collect(),
+        code: facts
+            .iter()
+            .enumerate()
+            .filter(|(_, fact)| fact.code)
+            .map(|(column, _)| column)
+            .collect(),
         only_on_pages: form.only_on_pages,
     }
 }
@@ -59,7 +98,10 @@ pub(super) fn table(file: &KindFile, form: &SectionForm, rows: &[&FactRow]) -> S
 /// The lines of a row: one, or one for each entry of the list that its columns are of.
 fn lines(facts: &[FactForm], row: &FactRow) -> Vec<Vec<String>> {
     let values: Vec<_> = facts.iter().map(|fact| (fact, fact.values(row))).collect();
-    let count = values.iter().map(|(_, values)| values.len()).reduce(|one, other| if one == 1 { other } else { one });
+    let count = values
+        .iter()
+        .map(|(_, values)| values.len())
+        .reduce(|one, other| if one == 1 { other } else { one });
     let lines = (0..count.unwrap_or(0)).map(|index| {
         let cells = values.iter().map(|(fact, values)| {
             let value = values.get(index).or_else(|| values.first());
@@ -78,9 +120,16 @@ fn across(lines: &mut Vec<Vec<String>>, unknown: &str) -> Vec<String> {
         Some((line, (column, text)))
     });
     let whole = grouped(split);
-    let columns = tally(whole.iter().flat_map(|(_, said)| said).map(|(column, _)| column.clone()));
+    let columns = tally(
+        whole
+            .iter()
+            .flat_map(|(_, said)| said)
+            .map(|(column, _)| column.clone()),
+    );
     let columns: Vec<String> = columns.into_iter().map(|(column, _)| column).collect();
-    let told = whole.into_iter().filter(|(_, said)| said.iter().any(|(_, text)| !text.is_empty()));
+    let told = whole
+        .into_iter()
+        .filter(|(_, said)| said.iter().any(|(_, text)| !text.is_empty()));
     lines.extend(told.map(|(mut line, said)| {
         line.extend(columns.iter().map(|column| {
             let last = said.iter().rev().find(|(known, _)| known == column);
@@ -92,7 +141,11 @@ fn across(lines: &mut Vec<Vec<String>>, unknown: &str) -> Vec<String> {
 }
 
 /// Lines that are alike in all cells but one become one.
-fn join(lines: Vec<Vec<String>>, column: usize, text: impl Fn(Vec<String>) -> String) -> Vec<Vec<String>> {
+fn join(
+    lines: Vec<Vec<String>>,
+    column: usize,
+    text: impl Fn(Vec<String>) -> String,
+) -> Vec<Vec<String>> {
     let split = lines.into_iter().map(|mut line| {
         let value = line.remove(column);
         (line, value)
@@ -109,11 +162,18 @@ fn cell(fact: &FactForm, value: &Value) -> String {
         (_, Value::Null) => fact.unknown.clone(),
         (_, Value::Array(list)) if list.is_empty() => fact.none.clone(),
         (ValueForm::Gpus, Value::Array(list)) => {
-            let gpus: Vec<u32> = list.iter().filter_map(|gpu| u32::try_from(gpu.as_u64()?).ok()).collect();
+            let gpus: Vec<u32> = list
+                .iter()
+                .filter_map(|gpu| u32::try_from(gpu.as_u64()?).ok())
+                .collect();
             words::gpus(&gpus, &fact.none)
         }
-        (ValueForm::Memory, Value::Array(list)) => listed(list.iter().filter_map(Value::as_i64).map(units::delta), ""),
-        (ValueForm::Size, value) => FigureRange::deserialize(value).map(size).unwrap_or_default(),
+        (ValueForm::Memory, Value::Array(list)) => {
+            listed(list.iter().filter_map(Value::as_i64).map(units::delta), "")
+        }
+        (ValueForm::Size, value) => FigureRange::deserialize(value)
+            .map(size)
+            .unwrap_or_default(),
         (_, Value::String(text)) => fact.said.get(text).unwrap_or(text).clone(),
         (_, value) => words_of(value),
     }
@@ -121,15 +181,25 @@ fn cell(fact: &FactForm, value: &Value) -> String {
 
 /// A time with its spread: `101 ms (98 ms to 110 ms)`.
 pub(super) fn time(took: FigureRange) -> String {
-    let [least, median, most] = [took.least, took.median, took.most].map(|ns| units::duration(ns.unsigned_abs()));
-    if least == most { median } else { format!("{median} ({least} to {most})") }
+    let [least, median, most] =
+        [took.least, took.median, took.most].map(|ns| units::duration(ns.unsigned_abs()));
+    if least == most {
+        median
+    } else {
+        format!("{median} ({least} to {most})")
+    }
 }
 
 /// A size with its spread, where that is more than a hundredth.
 fn size(bytes: FigureRange) -> String {
-    let [least, median, most] = [bytes.least, bytes.median, bytes.most].map(|bytes| units::bytes(bytes.unsigned_abs()));
+    let [least, median, most] =
+        [bytes.least, bytes.median, bytes.most].map(|bytes| units::bytes(bytes.unsigned_abs()));
     let is_narrow = bytes.most.saturating_sub(bytes.least) <= bytes.median / 100;
-    if is_narrow { median } else { format!("{median} ({least} to {most})") }
+    if is_narrow {
+        median
+    } else {
+        format!("{median} ({least} to {most})")
+    }
 }
 
 fn words_of(value: &Value) -> String {

@@ -47,8 +47,16 @@ fn file(title: &str, about: &str, height: f64, (light, dark): Style, drawn: &str
 }
 
 fn text(out: &mut String, class: &str, (x, y): (f64, f64), words: &str) {
-    let class = if class.is_empty() { String::new() } else { format!(" class=\"{class}\"") };
-    let _ = writeln!(out, "<text{class} x=\"{x:.0}\" y=\"{y:.0}\">{}</text>", html(words));
+    let class = if class.is_empty() {
+        String::new()
+    } else {
+        format!(" class=\"{class}\"")
+    };
+    let _ = writeln!(
+        out,
+        "<text{class} x=\"{x:.0}\" y=\"{y:.0}\">{}</text>",
+        html(words)
+    );
 }
 
 /// The memory of each GPU after steps of one case, for [`bars`].
@@ -67,8 +75,15 @@ const LEAST_SCALE: u64 = 16 << 20;
 
 /// Bars of memory, one case beside the other on one scale.
 pub fn bars(title: &str, cases: &[CaseMemory], note: &str) -> String {
-    let all = cases.iter().flat_map(|case| &case.steps).flat_map(|(_, memory)| memory);
-    let most = all.map(|(_, bytes)| bytes.unsigned_abs()).chain([LEAST_SCALE]).max().unwrap_or(LEAST_SCALE);
+    let all = cases
+        .iter()
+        .flat_map(|case| &case.steps)
+        .flat_map(|(_, memory)| memory);
+    let most = all
+        .map(|(_, bytes)| bytes.unsigned_abs())
+        .chain([LEAST_SCALE])
+        .max()
+        .unwrap_or(LEAST_SCALE);
     let mut paths: [String; 4] = Default::default();
     let wide = (WIDTH - EDGE) / cases.len().max(1) as f64 - EDGE;
     let (mut out, mut about, mut height) = (String::new(), Vec::new(), 0.0f64);
@@ -76,7 +91,12 @@ pub fn bars(title: &str, cases: &[CaseMemory], note: &str) -> String {
     for (case, column) in cases.iter().zip(0u8..) {
         let x = EDGE + f64::from(column) * (wide + EDGE);
         let does = format!("{}: {}", case.name, case.does);
-        text(&mut out, "", (EDGE, 16.0 + 14.0 * f64::from(column)), &shorten(&does, 60));
+        text(
+            &mut out,
+            "",
+            (EDGE, 16.0 + 14.0 * f64::from(column)),
+            &shorten(&does, 60),
+        );
         text(&mut out, "b", (x, top + 12.0), &case.name);
         let mut y = top + 28.0;
         for (step, memory) in &case.steps {
@@ -87,7 +107,13 @@ pub fn bars(title: &str, cases: &[CaseMemory], note: &str) -> String {
                 let long = (wide - 74.0) * share(bytes.unsigned_abs() as f64, most as f64);
                 let colour = usize::from(gpu.bytes().last().unwrap_or_default()) % 4;
                 if let Some(path) = paths.get_mut(colour).filter(|_| *bytes != 0) {
-                    let _ = write!(path, "M{:.0} {:.0}h{:.1}v9H{0:.0}z", x + 32.0, y - 8.0, long.max(1.0));
+                    let _ = write!(
+                        path,
+                        "M{:.0} {:.0}h{:.1}v9H{0:.0}z",
+                        x + 32.0,
+                        y - 8.0,
+                        long.max(1.0)
+                    );
                 }
                 text(&mut out, "", (x + 36.0 + long, y), &mib(*bytes));
             }
@@ -95,7 +121,10 @@ pub fn bars(title: &str, cases: &[CaseMemory], note: &str) -> String {
         }
         height = height.max(y);
         about.extend(case.steps.last().map(|(step, memory)| {
-            let memory: Vec<String> = memory.iter().map(|(gpu, bytes)| format!("{gpu} {}", mib(*bytes))).collect();
+            let memory: Vec<String> = memory
+                .iter()
+                .map(|(gpu, bytes)| format!("{gpu} {}", mib(*bytes)))
+                .collect();
             format!("{}: after {step} {} MiB.", case.name, memory.join(", "))
         }));
     }
@@ -112,8 +141,16 @@ pub fn bars(title: &str, cases: &[CaseMemory], note: &str) -> String {
 /// A size in MiB as a number: small ones with two places.
 fn mib(bytes: i64) -> String {
     let mib = bytes as f64 / f64::from(1 << 20);
-    let words = if mib.abs() < 10.0 { format!("{mib:.2}") } else { format!("{mib:.0}") };
-    let words = if words.contains('.') { words.trim_end_matches('0').trim_end_matches('.') } else { &words };
+    let words = if mib.abs() < 10.0 {
+        format!("{mib:.2}")
+    } else {
+        format!("{mib:.0}")
+    };
+    let words = if words.contains('.') {
+        words.trim_end_matches('0').trim_end_matches('.')
+    } else {
+        &words
+    };
     words.replace('-', "−")
 }
 
@@ -146,9 +183,15 @@ impl MapPart {
     ) -> MapPart {
         let rows = rows.filter(|(cells, _)| {
             let mut known = cells.iter().flatten();
-            known.next().is_some_and(|first| known.any(|other| other.class != first.class))
+            known
+                .next()
+                .is_some_and(|first| known.any(|other| other.class != first.class))
         });
-        MapPart { title: title.to_owned(), versions, rows: rows.collect() }
+        MapPart {
+            title: title.to_owned(),
+            versions,
+            rows: rows.collect(),
+        }
     }
 }
 
@@ -179,7 +222,12 @@ pub fn map(title: &str, about: &str, legend: &[(MapCell, &str)], parts: &[MapPar
         let after = EDGE + CELL * part.versions.len() as f64 + 4.0;
         for (cells, name) in &part.rows {
             row(&mut out, CELL, y, cells);
-            text(&mut out, "c", (after, y + 10.0), &shorten(name, ((WIDTH - after) / 6.1) as usize));
+            text(
+                &mut out,
+                "c",
+                (after, y + 10.0),
+                &shorten(name, ((WIDTH - after) / 6.1) as usize),
+            );
             y += CELL + 2.0;
         }
     }
@@ -190,16 +238,31 @@ pub fn map(title: &str, about: &str, legend: &[(MapCell, &str)], parts: &[MapPar
 fn row(out: &mut String, cell: f64, y: f64, cells: &[Option<MapCell>]) {
     let x = |column: usize| EDGE + cell * column as f64;
     for class in ["hi", "mid", "low", "out"] {
-        let own = cells.iter().enumerate().filter(|(_, cell)| cell.is_some_and(|cell| cell.class == class));
-        let path: String = own.map(|(column, _)| format!("M{} {y}h{1}v{cell}h-{1}z", x(column), cell - 1.0)).collect();
+        let own = cells
+            .iter()
+            .enumerate()
+            .filter(|(_, cell)| cell.is_some_and(|cell| cell.class == class));
+        let path: String = own
+            .map(|(column, _)| format!("M{} {y}h{1}v{cell}h-{1}z", x(column), cell - 1.0))
+            .collect();
         if !path.is_empty() {
             let _ = writeln!(out, "<path class=\"{class}\" d=\"{path}\"/>");
         }
     }
-    let known = cells.iter().enumerate().filter_map(|(column, cell)| Some((column, (*cell)?)));
-    let (at, signs): (Vec<String>, String) =
-        known.map(|(column, known)| (format!("{}", x(column) + cell / 2.0 - 0.5), known.sign)).unzip();
-    let _ = writeln!(out, "<text class=\"l\" x=\"{}\" y=\"{}\">{}</text>", at.join(" "), y + 9.5, html(&signs));
+    let known = cells
+        .iter()
+        .enumerate()
+        .filter_map(|(column, cell)| Some((column, (*cell)?)));
+    let (at, signs): (Vec<String>, String) = known
+        .map(|(column, known)| (format!("{}", x(column) + cell / 2.0 - 0.5), known.sign))
+        .unzip();
+    let _ = writeln!(
+        out,
+        "<text class=\"l\" x=\"{}\" y=\"{}\">{}</text>",
+        at.join(" "),
+        y + 9.5,
+        html(&signs)
+    );
 }
 
 /// A chart, with the name of each mark on a line of its own.
@@ -208,7 +271,12 @@ pub fn curve(chart: &Chart, note: &str) -> String {
     const TALL: f64 = 110.0;
     let points = || chart.lines.iter().flat_map(|line| &line.points);
     let high = points().map(|(_, bytes)| *bytes).max().unwrap_or(0);
-    let axis = Axis::new(chart.span_ns, points().map(|(t, _)| *t).chain(chart.marks.iter().map(|(t, _)| *t)));
+    let axis = Axis::new(
+        chart.span_ns,
+        points()
+            .map(|(t, _)| *t)
+            .chain(chart.marks.iter().map(|(t, _)| *t)),
+    );
     let x = |t: u64| LEFT + (WIDTH - EDGE - LEFT) * axis.share(t);
     let top = 26.0 + 15.0 * chart.marks.len() as f64;
     let y = |bytes: i64| top + TALL - TALL * share(bytes as f64, high as f64);
@@ -219,7 +287,12 @@ pub fn curve(chart: &Chart, note: &str) -> String {
     text(&mut out, "d", (EDGE, base), "0 MiB");
     for ((t, name), line) in chart.marks.iter().zip(0u8..) {
         let at = 34.0 + 15.0 * f64::from(line);
-        let _ = writeln!(out, "<path class=\"mark\" d=\"M{:.0} {:.0}V{base}\"/>", x(*t), at - 8.0);
+        let _ = writeln!(
+            out,
+            "<path class=\"mark\" d=\"M{:.0} {:.0}V{base}\"/>",
+            x(*t),
+            at - 8.0
+        );
         text(&mut out, "", (x(*t) + 4.0, at), name);
     }
     for line in &chart.lines {
@@ -228,15 +301,31 @@ pub fn curve(chart: &Chart, note: &str) -> String {
     }
     let mut at = LEFT;
     for line in &chart.lines {
-        let _ = writeln!(out, "<path class=\"g{}\" d=\"M{at} {:.0}h20\"/>", line.colour % 4, base + 16.0);
+        let _ = writeln!(
+            out,
+            "<path class=\"g{}\" d=\"M{at} {:.0}h20\"/>",
+            line.colour % 4,
+            base + 16.0
+        );
         text(&mut out, "", (at + 26.0, base + 20.0), &line.name);
         at += 40.0 + 7.0 * line.name.len() as f64;
     }
     let took = units::duration(chart.span_ns.1.saturating_sub(chart.span_ns.0));
-    let _ = writeln!(out, "<text class=\"d e\" x=\"{:.0}\" y=\"{:.0}\">{took}</text>", WIDTH - EDGE, base + 20.0);
+    let _ = writeln!(
+        out,
+        "<text class=\"d e\" x=\"{:.0}\" y=\"{:.0}\">{took}</text>",
+        WIDTH - EDGE,
+        base + 20.0
+    );
     text(&mut out, "d", (EDGE, base + 38.0), note);
     let marks: Vec<&str> = chart.marks.iter().map(|(_, name)| name.as_str()).collect();
-    file(&chart.title, &format!("In order of time: {}. {note}", marks.join("; ")), base + 46.0, LINES, &out)
+    file(
+        &chart.title,
+        &format!("In order of time: {}. {note}", marks.join("; ")),
+        base + 46.0,
+        LINES,
+        &out,
+    )
 }
 
 #[cfg(test)]
@@ -246,32 +335,71 @@ mod tests {
     const HOSTILE: &str = "\u{1b}]0;x\u{7}<img>&\"";
 
     fn assert_inert(svg: &str) {
-        assert!(svg.contains("&lt;i") && !svg.contains("<img") && !svg.contains(['\u{1b}', '\u{7}']), "{svg}");
-        assert!(svg.contains("prefers-color-scheme:dark") && !svg.contains("NaN") && !svg.contains("inf"), "{svg}");
+        assert!(
+            svg.contains("&lt;i") && !svg.contains("<img") && !svg.contains(['\u{1b}', '\u{7}']),
+            "{svg}"
+        );
+        assert!(
+            svg.contains("prefers-color-scheme:dark")
+                && !svg.contains("NaN")
+                && !svg.contains("inf"),
+            "{svg}"
+        );
     }
 
     #[test]
     fn every_text_is_escaped() {
         let text = HOSTILE.to_owned();
         let memory = vec![(text.clone(), i64::MIN), ("gpu1".to_owned(), 527 << 20)];
-        let case = CaseMemory { name: text.clone(), does: text.clone(), steps: vec![(text.clone(), memory)] };
+        let case = CaseMemory {
+            name: text.clone(),
+            does: text.clone(),
+            steps: vec![(text.clone(), memory)],
+        };
         assert_inert(&bars(HOSTILE, &[case], HOSTILE));
-        let cell = MapCell { sign: '<', class: "hi" };
-        let part = MapPart { title: text.clone(), versions: vec![text.clone()], rows: vec![(vec![Some(cell)], text)] };
+        let cell = MapCell {
+            sign: '<',
+            class: "hi",
+        };
+        let part = MapPart {
+            title: text.clone(),
+            versions: vec![text.clone()],
+            rows: vec![(vec![Some(cell)], text)],
+        };
         assert_inert(&map(HOSTILE, HOSTILE, &[(cell, HOSTILE)], &[part]));
-        let (name, points) = (HOSTILE.to_owned(), vec![(0, i64::MIN), (u64::MAX, i64::MAX)]);
-        let lines = vec![super::super::ChartLine { name: name.clone(), colour: 9, points }];
-        let chart =
-            Chart { title: name.clone(), span_ns: (0, u64::MAX), lines, marks: vec![(7, name)], ..Chart::default() };
+        let (name, points) = (
+            HOSTILE.to_owned(),
+            vec![(0, i64::MIN), (u64::MAX, i64::MAX)],
+        );
+        let lines = vec![super::super::ChartLine {
+            name: name.clone(),
+            colour: 9,
+            points,
+        }];
+        let chart = Chart {
+            title: name.clone(),
+            span_ns: (0, u64::MAX),
+            lines,
+            marks: vec![(7, name)],
+            ..Chart::default()
+        };
         assert_inert(&curve(&chart, HOSTILE));
     }
 
     #[test]
     fn bars_are_on_one_scale_and_small_ones_stay_small() {
-        let case =
-            |bytes| CaseMemory { steps: vec![("a".into(), vec![("gpu0".into(), bytes)])], ..CaseMemory::default() };
+        let case = |bytes| CaseMemory {
+            steps: vec![("a".into(), vec![("gpu0".into(), bytes)])],
+            ..CaseMemory::default()
+        };
         let svg = bars("", &[case(527 << 20), case(0)], "");
-        assert!(svg.contains("<path class=\"g0\" d=\"M40 72h114.0v9H40z\"/>"), "{svg}");
-        assert!(bars("", &[case(3407872)], "").contains("h63.0v9"), "a fifth of the width");
+        assert!(
+            svg.contains("<path class=\"g0\" d=\"M40 72h114.0v9H40z\"/>"),
+            "{svg}"
+        );
+        assert!(
+            bars("", &[case(3407872)], "").contains("h63.0v9"),
+            "a fifth of the width"
+        );
     }
 }

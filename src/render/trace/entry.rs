@@ -93,7 +93,20 @@ impl TraceEntry {
         let (pids, events) = (vec![event.pid], vec![index]);
         let (late, findings, violations) = Default::default();
         let details = place::meanwhile(event).into_iter().collect();
-        TraceEntry { kind, label, gpu, bytes, times, pids, first, events, details, late, findings, violations }
+        TraceEntry {
+            kind,
+            label,
+            gpu,
+            bytes,
+            times,
+            pids,
+            first,
+            events,
+            details,
+            late,
+            findings,
+            violations,
+        }
     }
 
     /// Whether something was found at it.
@@ -112,10 +125,18 @@ impl TraceEntry {
     /// What happened: `GPU 0  +524 MiB  context, never used afterwards`.
     pub(super) fn title(&self) -> String {
         let Some(gpu) = &self.gpu else {
-            return if self.times > 1 { format!("{} ({} times)", self.label, self.times) } else { self.label.clone() };
+            return if self.times > 1 {
+                format!("{} ({} times)", self.label, self.times)
+            } else {
+                self.label.clone()
+            };
         };
         let memory = units::delta_or_unread(self.bytes);
-        let memory = if self.bytes.is_some() { memory } else { "memory not known".to_owned() };
+        let memory = if self.bytes.is_some() {
+            memory
+        } else {
+            "memory not known".to_owned()
+        };
         let label = match self.label.strip_prefix("context") {
             Some(rest) if self.times > 1 => format!("{} contexts{rest}", self.times),
             _ => self.label.clone(),
@@ -140,7 +161,11 @@ pub(super) struct Entries {
 impl Entries {
     /// What has no entry, as one list: `12× module loaded, 3× first use of a GPU`.
     pub(super) fn not_listed(&self) -> Option<String> {
-        let sorts: Vec<String> = self.summed.iter().map(|(sort, times)| format!("{times}× {sort}")).collect();
+        let sorts: Vec<String> = self
+            .summed
+            .iter()
+            .map(|(sort, times)| format!("{times}× {sort}"))
+            .collect();
         (!sorts.is_empty()).then(|| sorts.join(", "))
     }
 
@@ -159,7 +184,9 @@ impl Entries {
         }
         for entry in &mut self.all {
             // Pitfalls stand before notes.
-            entry.findings.sort_by_key(|index| findings.get(*index).map(|finding| finding.severity));
+            entry
+                .findings
+                .sort_by_key(|index| findings.get(*index).map(|finding| finding.severity));
         }
         for (index, violation) in violations.iter().enumerate() {
             let place = violation.event.and_then(|event| owners.get(&event));
@@ -171,9 +198,17 @@ impl Entries {
     }
 }
 
-pub(super) fn entries(history: &History, findings: &[Finding], violations: &[Violation]) -> Entries {
-    let of_findings = findings.iter().flat_map(|finding| finding.events.iter().copied());
-    let wanted = of_findings.chain(violations.iter().filter_map(|violation| violation.event)).collect();
+pub(super) fn entries(
+    history: &History,
+    findings: &[Finding],
+    violations: &[Violation],
+) -> Entries {
+    let of_findings = findings
+        .iter()
+        .flat_map(|finding| finding.events.iter().copied());
+    let wanted = of_findings
+        .chain(violations.iter().filter_map(|violation| violation.event))
+        .collect();
     let mut entries = Builder::new(history, wanted).entries();
     entries.all = merge::merged(history, std::mem::take(&mut entries.all));
     entries.attach(findings, violations);
@@ -183,20 +218,34 @@ pub(super) fn entries(history: &History, findings: &[Finding], violations: &[Vio
 /// `train.py:31`, with its path; `cell 3 line 2` of what is in no file.
 pub(super) fn shown(place: &UserLine) -> String {
     let line = line_in_words(&place::short(&place.file), place.line);
-    if place.is_beside { format!("a thread beside {line}") } else { line }
+    if place.is_beside {
+        format!("a thread beside {line}")
+    } else {
+        line
+    }
 }
 
 /// `train.py:31 sets CUDA_VISIBLE_DEVICES=1, 410 ms too late: no effect`.
 pub(super) fn late_write(trace: &Trace, late: &Late) -> String {
-    let Some(event) = trace.events.get(late.event) else { return String::new() };
-    let EventKind::Variable { name, value, .. } = &event.what else { return String::new() };
+    let Some(event) = trace.events.get(late.event) else {
+        return String::new();
+    };
+    let EventKind::Variable { name, value, .. } = &event.what else {
+        return String::new();
+    };
     // As in chains, the file's name alone.
-    let line = event.stack.users().and_then(cuda_pitfalls_trace::Frame::line);
+    let line = event
+        .stack
+        .users()
+        .and_then(cuda_pitfalls_trace::Frame::line);
     let who = line.map_or_else(|| format!("pid {}", event.pid), |line| place::short(&line));
     let does = match value {
         Some(value) if value.is_empty() => format!("sets {} to nothing", place::short(name)),
         Some(value) => format!("sets {}={}", place::short(name), place::short(value)),
         None => format!("removes {}", place::short(name)),
     };
-    format!("{who} {does}, {} too late: no effect", units::duration(late.after_ns))
+    format!(
+        "{who} {does}, {} too late: no effect",
+        units::duration(late.after_ns)
+    )
 }

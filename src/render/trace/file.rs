@@ -32,8 +32,13 @@ pub(super) fn path_of(trace: &Trace, root: &str, name: &str) -> String {
         return name.to_owned();
     }
     let absolute = plain(&absolute);
-    let below = Path::new(root).is_absolute().then(|| absolute.strip_prefix(plain(Path::new(root))).ok()).flatten();
-    let path = below.filter(|below| !below.as_os_str().is_empty()).unwrap_or(&absolute);
+    let below = Path::new(root)
+        .is_absolute()
+        .then(|| absolute.strip_prefix(plain(Path::new(root))).ok())
+        .flatten();
+    let path = below
+        .filter(|below| !below.as_os_str().is_empty())
+        .unwrap_or(&absolute);
     path.to_string_lossy().into_owned()
 }
 
@@ -44,7 +49,11 @@ pub(super) fn is_below_root(path: &str) -> bool {
 
 /// A relative reference, or an absolute `file` URI.
 pub(super) fn uri(path: &str) -> String {
-    if is_below_root(path) { percent_encoded(path, "/") } else { file_uri(path) }
+    if is_below_root(path) {
+        percent_encoded(path, "/")
+    } else {
+        file_uri(path)
+    }
 }
 
 pub(super) fn file_uri(path: &str) -> String {
@@ -66,15 +75,27 @@ fn plain(path: &Path) -> PathBuf {
 
 /// The file of a frame, if it is one. Code that was given to Python as text has a name such as `<string>`.
 fn file_of(frame: &Frame) -> Option<&str> {
-    frame.file.as_deref().filter(|file| !file.is_empty() && !frame.is_text())
+    frame
+        .file
+        .as_deref()
+        .filter(|file| !file.is_empty() && !frame.is_text())
 }
 
 pub(super) fn of_frame(trace: &Trace, root: &str, frame: &Frame) -> Option<FileLine> {
     let name = file_of(frame)?;
     let path = path_of(trace, root, name);
-    let stable = frame.package_file().map_or_else(|| path.clone(), str::to_owned);
+    let stable = frame
+        .package_file()
+        .map_or_else(|| path.clone(), str::to_owned);
     let (text, source, line) = (frame.name(), None, frame.line.filter(|line| *line > 0));
-    Some(FileLine { path, line, text, source, is_beside: false, stable })
+    Some(FileLine {
+        path,
+        line,
+        text,
+        source,
+        is_beside: false,
+        stable,
+    })
 }
 
 /// Where an event was: the innermost line of the user's own code that is in a file, else a line of the package that
@@ -85,14 +106,27 @@ pub(super) fn of_event(trace: &Trace, root: &str, event: &TraceEvent) -> Option<
     let own = own.find(|frame| frame.owner == FrameOwner::Program && file_of(frame).is_some());
     let frame = own
         .or_else(|| stack.entry().filter(|frame| file_of(frame).is_some()))
-        .or_else(|| stack.frames.iter().rev().find(|frame| file_of(frame).is_some()));
+        .or_else(|| {
+            stack
+                .frames
+                .iter()
+                .rev()
+                .find(|frame| file_of(frame).is_some())
+        });
     let Some(frame) = frame else {
-        let process = trace.processes.iter().rev().find(|process| process.pid == event.pid);
+        let process = trace
+            .processes
+            .iter()
+            .rev()
+            .find(|process| process.pid == event.pid);
         return of_program(trace, root, process.map(|process| process.program.as_str()));
     };
     let mut place = of_frame(trace, root, frame)?;
     place.is_beside = stack.meanwhile.iter().any(|it| std::ptr::eq(it, frame));
-    let is_innermost = stack.users().or_else(|| stack.users_meanwhile()).is_some_and(|it| std::ptr::eq(it, frame));
+    let is_innermost = stack
+        .users()
+        .or_else(|| stack.users_meanwhile())
+        .is_some_and(|it| std::ptr::eq(it, frame));
     if let Some(source) = stack.source.as_ref().filter(|_| is_innermost) {
         (place.text, place.source) = (source.clone(), Some(source.clone()));
     }
@@ -102,10 +136,20 @@ pub(super) fn of_event(trace: &Trace, root: &str, event: &TraceEvent) -> Option<
 /// The program that was traced, for what is about all of it.
 pub(super) fn of_program(trace: &Trace, root: &str, program: Option<&str>) -> Option<FileLine> {
     let started = trace.start.command.first().map(String::as_str);
-    let name = program.into_iter().chain(started).find(|name| !name.is_empty())?;
+    let name = program
+        .into_iter()
+        .chain(started)
+        .find(|name| !name.is_empty())?;
     let path = path_of(trace, root, name);
     let stable = name.rsplit('/').next().unwrap_or(name).to_owned();
-    Some(FileLine { path, line: None, text: String::new(), source: None, is_beside: false, stable })
+    Some(FileLine {
+        path,
+        line: None,
+        text: String::new(),
+        source: None,
+        is_beside: false,
+        stable,
+    })
 }
 
 #[cfg(test)]
@@ -119,15 +163,31 @@ mod tests {
 
     #[test]
     fn files_are_relative_to_the_root_and_absolute_outside() {
-        assert_eq!(uri("/home/me/project", "/home/me/project/a b/ü#%.py"), "a%20b/%C3%BC%23%25.py");
-        assert_eq!(uri("/home/me", "/home/me/project/train.py"), "project/train.py");
+        assert_eq!(
+            uri("/home/me/project", "/home/me/project/a b/ü#%.py"),
+            "a%20b/%C3%BC%23%25.py"
+        );
+        assert_eq!(
+            uri("/home/me", "/home/me/project/train.py"),
+            "project/train.py"
+        );
         // The program was started in /home/me/project.
         assert_eq!(uri("/home/me", "train.py"), "project/train.py");
         assert_eq!(uri("/home/me/project/", "./x/../train.py"), "train.py");
-        assert_eq!(uri("/home/me/project", "../other/x.py"), "file:///home/me/other/x.py");
-        assert_eq!(uri("/home/me/project", "/home/me/project-2/x.py"), "file:///home/me/project-2/x.py");
+        assert_eq!(
+            uri("/home/me/project", "../other/x.py"),
+            "file:///home/me/other/x.py"
+        );
+        assert_eq!(
+            uri("/home/me/project", "/home/me/project-2/x.py"),
+            "file:///home/me/project-2/x.py"
+        );
         assert_eq!(uri("", "/opt/venv/x y.py"), "file:///opt/venv/x%20y.py");
-        assert_eq!(uri("/home/me/project", "C:x.py"), "C%3Ax.py", "a colon would begin a scheme");
+        assert_eq!(
+            uri("/home/me/project", "C:x.py"),
+            "C%3Ax.py",
+            "a colon would begin a scheme"
+        );
     }
 
     #[test]
@@ -136,20 +196,30 @@ mod tests {
         let root = trace.start.folder.clone();
         let at = |trace: &Trace| of_event(trace, &root, trace.events.first().unwrap()).unwrap();
         let place = at(&trace);
-        assert_eq!((place.path.as_str(), place.line, place.text.as_str()), ("cli.py", Some(88), "setup"));
-        trace.events.first_mut().unwrap().stack.source = Some("torch.cuda.is_available()".to_owned());
+        assert_eq!(
+            (place.path.as_str(), place.line, place.text.as_str()),
+            ("cli.py", Some(88), "setup")
+        );
+        trace.events.first_mut().unwrap().stack.source =
+            Some("torch.cuda.is_available()".to_owned());
         assert_eq!(at(&trace).text, "torch.cuda.is_available()");
         // Code on the command line is in no file, so the line of the package stands for it.
         let frames = &mut trace.events.first_mut().unwrap().stack.frames;
         frames.truncate(4);
         frames.push(Frame::python("<module>", "<string>", 1));
         let place = at(&trace);
-        assert!(place.path.ends_with("site-packages/torch/cuda/__init__.py"), "{place:?}");
+        assert!(
+            place.path.ends_with("site-packages/torch/cuda/__init__.py"),
+            "{place:?}"
+        );
         assert_eq!(place.stable, "torch/cuda/__init__.py");
         assert_eq!(place.text, "torch.cuda.is_available", "{place:?}");
         trace.events.first_mut().unwrap().stack = cuda_pitfalls_trace::Stack::default();
         let place = at(&trace);
-        assert_eq!((place.path.as_str(), place.line), ("/usr/bin/python3.12", None));
+        assert_eq!(
+            (place.path.as_str(), place.line),
+            ("/usr/bin/python3.12", None)
+        );
         assert_eq!(place.stable, "python3.12");
     }
 }

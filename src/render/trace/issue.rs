@@ -4,7 +4,9 @@
 use super::change::{LineChange, changes};
 use super::{TraceView, place, totals, unseen};
 use crate::block::{Block, Text};
-use crate::issue::{Attached, IssueSections, MOST, arranged, capital, cut, first_sources, title as title_of};
+use crate::issue::{
+    Attached, IssueSections, MOST, arranged, capital, cut, first_sources, title as title_of,
+};
 use cuda_pitfalls_core::scenario::Scenario;
 use cuda_pitfalls_core::text::escape::shorten;
 use cuda_pitfalls_core::text::units;
@@ -16,19 +18,30 @@ const LONGEST_COMMAND: usize = 500;
 /// The text, of at most [`MOST`] characters. `proofs` are the scenarios that the findings name.
 pub(super) fn issue(seen: &TraceView, proofs: &[Scenario], attached: &[Attached]) -> String {
     let changes = changes(seen);
-    let to_change = changes
-        .iter()
-        .take(MOST_FINDINGS)
-        .map(|(change, _)| format!("{}: {} ({})", change.sentence(), change.workaround, change.scenario).into());
+    let to_change = changes.iter().take(MOST_FINDINGS).map(|(change, _)| {
+        format!(
+            "{}: {} ({})",
+            change.sentence(),
+            change.workaround,
+            change.scenario
+        )
+        .into()
+    });
     let sections = IssueSections {
         title: title(seen, &changes),
-        synopsis: vec![Block::paragraph(format!("{}.", totals::parts(seen).join(", ")))],
+        synopsis: vec![Block::paragraph(format!(
+            "{}.",
+            totals::parts(seen).join(", ")
+        ))],
         expected: vec![Block::List(expected(proofs))],
         happened: happened(seen),
         reproducer: reproducer(proofs, attached),
         versions: versions(seen),
         attached: vec![
-            Block::Fold("What to change in the program".to_owned(), vec![Block::List(to_change.collect())]),
+            Block::Fold(
+                "What to change in the program".to_owned(),
+                vec![Block::List(to_change.collect())],
+            ),
             Block::Prose(
                 "The archive has the trace itself (`trace.ndjson`), its summary, the page `trace.html`, and the \
                  scenarios; `cuda-pitfalls run` measures them.",
@@ -43,14 +56,22 @@ fn title(seen: &TraceView, changes: &[(LineChange<'_>, usize)]) -> String {
     let Some((first, _)) = changes.first() else {
         return title_of(&format!("No pitfall was found: {}", command(seen)));
     };
-    let at = first.at.as_ref().map(|at| format!(" ({at})")).unwrap_or_default();
+    let at = first
+        .at
+        .as_ref()
+        .map(|at| format!(" ({at})"))
+        .unwrap_or_default();
     title_of(&format!("{}{at}", capital(first.title)))
 }
 
 /// What people believe of what was found, as the scenarios say it, and what was measured.
 fn expected(proofs: &[Scenario]) -> Vec<Text> {
     let beliefs = proofs.iter().map(|scenario| {
-        let belief = if scenario.belief.is_empty() { "not what happened" } else { &scenario.belief };
+        let belief = if scenario.belief.is_empty() {
+            "not what happened"
+        } else {
+            &scenario.belief
+        };
         format!("{} {belief}", scenario.question).into()
     });
     let nothing = proofs.is_empty().then(|| "Nothing was expected.".into());
@@ -59,18 +80,39 @@ fn expected(proofs: &[Scenario]) -> Vec<Text> {
 
 /// What was found and where, with the way from the program's line to the call.
 fn happened(seen: &TraceView) -> Vec<Block> {
-    let mut blocks: Vec<Block> = unseen::banners(seen.trace).into_iter().map(Block::Banner).collect();
+    let mut blocks: Vec<Block> = unseen::banners(seen.trace)
+        .into_iter()
+        .map(Block::Banner)
+        .collect();
     let mut found: Vec<Text> = Vec::new();
     for finding in seen.found(Severity::Pitfall).take(MOST_FINDINGS) {
-        let memory = finding.bytes.map(|bytes| format!(" ({})", units::delta(bytes))).unwrap_or_default();
+        let memory = finding
+            .bytes
+            .map(|bytes| format!(" ({})", units::delta(bytes)))
+            .unwrap_or_default();
         let says = Text::from(format!("{}{memory}", finding.says));
-        let ways = finding.events.iter().filter_map(|index| seen.trace.events.get(*index)).take(2).map(|event| {
-            format!("{}: {}", place::since_start(seen.trace, event.t_ns), place::chain(event).join(" → ")).into()
-        });
+        let ways = finding
+            .events
+            .iter()
+            .filter_map(|index| seen.trace.events.get(*index))
+            .take(2)
+            .map(|event| {
+                format!(
+                    "{}: {}",
+                    place::since_start(seen.trace, event.t_ns),
+                    place::chain(event).join(" → ")
+                )
+                .into()
+            });
         found.push(Text::lines(std::iter::once(says).chain(ways)));
     }
-    let left = seen.found(Severity::Pitfall).count().saturating_sub(MOST_FINDINGS);
-    found.extend((left > 0).then(|| format!("… and {left} more; the trace in the archive has them.").into()));
+    let left = seen
+        .found(Severity::Pitfall)
+        .count()
+        .saturating_sub(MOST_FINDINGS);
+    found.extend(
+        (left > 0).then(|| format!("… and {left} more; the trace in the archive has them.").into()),
+    );
     found.extend(found.is_empty().then(|| "Nothing was found.".into()));
     blocks.push(Block::List(found));
     let missing = unseen::unseen(&seen.history).join("; ");
@@ -84,7 +126,9 @@ fn reproducer(proofs: &[Scenario], attached: &[Attached]) -> Vec<Block> {
     if !attached.is_empty() {
         return first_sources(&attached.iter().collect::<Vec<_>>());
     }
-    let named = proofs.iter().map(|one| Text::code(format!("cuda-pitfalls run {}", one.name)).then(" asks it."));
+    let named = proofs
+        .iter()
+        .map(|one| Text::code(format!("cuda-pitfalls run {}", one.name)).then(" asks it."));
     named.map(Block::Paragraph).collect()
 }
 
@@ -94,13 +138,26 @@ fn command(seen: &TraceView) -> String {
 
 fn versions(seen: &TraceView) -> Vec<(&'static str, String)> {
     let start = &seen.trace.start;
-    let commit = start.commit.as_ref().map(|commit| format!(" ({commit})")).unwrap_or_default();
+    let commit = start
+        .commit
+        .as_ref()
+        .map(|commit| format!(" ({commit})"))
+        .unwrap_or_default();
     let mut rows = vec![
         ("command", command(seen)),
-        ("driver", place::short(start.driver_version.as_deref().unwrap_or("not known"))),
+        (
+            "driver",
+            place::short(start.driver_version.as_deref().unwrap_or("not known")),
+        ),
     ];
     rows.extend(start.gpus.iter().map(|gpu| ("GPU", crate::words::gpu(gpu))));
-    rows.push(("cuda-pitfalls", format!("{}{commit}, trace of {}, on {}", start.version, start.started_at, start.on)));
+    rows.push((
+        "cuda-pitfalls",
+        format!(
+            "{}{commit}, trace of {}, on {}",
+            start.version, start.started_at, start.on
+        ),
+    ));
     rows
 }
 
@@ -114,11 +171,22 @@ mod tests {
         let trace = fixture::trace();
         let (findings, outcome) = (fixture::findings(&trace), fixture::outcome(&trace));
         let seen = TraceView::new(&trace, &findings, &outcome);
-        let proofs = cuda_pitfalls_core::catalogue::select(&["visibility/mask-after-cuinit".to_owned()]).unwrap();
+        let proofs =
+            cuda_pitfalls_core::catalogue::select(&["visibility/mask-after-cuinit".to_owned()])
+                .unwrap();
         let text = issue(&seen, &proofs, &[]);
-        assert!(text.starts_with("# CUDA_VISIBLE_DEVICES is set after it was read (cli.py:88)\n"), "{text}");
-        let at = |part: &str| text.find(part).unwrap_or_else(|| panic!("no {part}:\n{text}"));
-        assert!(at("### Expected") < at("### What happened") && at("### Reproducer") < at("### Versions"));
+        assert!(
+            text.starts_with("# CUDA_VISIBLE_DEVICES is set after it was read (cli.py:88)\n"),
+            "{text}"
+        );
+        let at = |part: &str| {
+            text.find(part)
+                .unwrap_or_else(|| panic!("no {part}:\n{text}"))
+        };
+        assert!(
+            at("### Expected") < at("### What happened")
+                && at("### Reproducer") < at("### Versions")
+        );
         assert!(text.contains("torch.cuda.is\\_available"), "{text}");
     }
 
@@ -126,14 +194,24 @@ mod tests {
     fn a_trace_in_which_nothing_was_found_says_so() {
         let trace = fixture::quiet();
         let text = issue(&TraceView::bare(&trace), &[], &[]);
-        assert!(text.starts_with("# No pitfall was found: ") && text.contains("Nothing was expected."), "{text}");
+        assert!(
+            text.starts_with("# No pitfall was found: ") && text.contains("Nothing was expected."),
+            "{text}"
+        );
     }
 
     #[test]
     fn hostile_text_stays_text() {
         let (findings, outcome) = fixture::hostile_findings();
-        let text = issue(&TraceView::new(&fixture::hostile(), &findings, &outcome), &[], &[]);
+        let text = issue(
+            &TraceView::new(&fixture::hostile(), &findings, &outcome),
+            &[],
+            &[],
+        );
         let outside: String = text.split("```").step_by(2).collect();
-        assert!(!outside.contains("<img") && !outside.contains("<script"), "{outside}");
+        assert!(
+            !outside.contains("<img") && !outside.contains("<script"),
+            "{outside}"
+        );
     }
 }

@@ -27,8 +27,18 @@ pub(super) struct LedgerRoom {
 const MOST_AREAS: usize = 7;
 
 /// The tables of one process on one GPU.
-pub(super) fn section(seen: &TraceView, ledger: &Ledger, room: LedgerRoom, is_page: bool) -> Vec<Block> {
-    let view = LedgerView { seen, ledger, room, is_page };
+pub(super) fn section(
+    seen: &TraceView,
+    ledger: &Ledger,
+    room: LedgerRoom,
+    is_page: bool,
+) -> Vec<Block> {
+    let view = LedgerView {
+        seen,
+        ledger,
+        room,
+        is_page,
+    };
     let gpu = seen.trace.gpu_index(Some(ledger.gpu));
     let gpu = gpu.map_or_else(|| place::short(ledger.gpu), |index| format!("GPU {index}"));
     let name = format!("{} on {gpu}", place::who(seen.trace, ledger.pid));
@@ -37,7 +47,11 @@ pub(super) fn section(seen: &TraceView, ledger: &Ledger, room: LedgerRoom, is_pa
     for (index, table) in ledger.asked.iter().take(room.asked).enumerate() {
         blocks.extend(view.moment("When it was asked", format!("asked-{index}"), table));
     }
-    blocks.extend(Block::more(ledger.asked.len(), room.asked, "tables that were asked for"));
+    blocks.extend(Block::more(
+        ledger.asked.len(),
+        room.asked,
+        "tables that were asked for",
+    ));
     blocks.extend(view.end());
     blocks
 }
@@ -60,8 +74,14 @@ impl LedgerView<'_, '_> {
         if at_peak.abs_diff(at_end) > at_peak / 10 {
             return self.moment("At its end", "end".to_owned(), end);
         }
-        let rest = end.unattributed_bytes.map(|_| format!("; not attributed: {}", unattributed(end)));
-        vec![Block::paragraph(format!("{}{}.", self.charge("At its end", end), rest.unwrap_or_default()))]
+        let rest = end
+            .unattributed_bytes
+            .map(|_| format!("; not attributed: {}", unattributed(end)));
+        vec![Block::paragraph(format!(
+            "{}{}.",
+            self.charge("At its end", end),
+            rest.unwrap_or_default()
+        ))]
     }
 
     /// `At its peak, after 4.00 s, NVML charges it 5400 MiB`.
@@ -71,7 +91,9 @@ impl LedgerView<'_, '_> {
             (None, _) => "NVML could not be read".to_owned(),
             (Some(size), true) => format!("NVML charges it {size}"),
             (Some(size), false) => {
-                format!("{size} more are in use on its GPU than before the program began (NVML does not list it)")
+                format!(
+                    "{size} more are in use on its GPU than before the program began (NVML does not list it)"
+                )
             }
         };
         format!("{when}, after {at}, {charge}")
@@ -79,7 +101,13 @@ impl LedgerView<'_, '_> {
 
     fn moment(&self, when: &str, id: String, table: &LedgerTable) -> Vec<Block> {
         let caption = format!("{}:", self.charge(when, table));
-        vec![Block::Table(Table { caption, ..self.table(id, table) }), Block::Gap]
+        vec![
+            Block::Table(Table {
+                caption,
+                ..self.table(id, table)
+            }),
+            Block::Gap,
+        ]
     }
 
     fn table(&self, id: String, table: &LedgerTable) -> Table {
@@ -88,43 +116,86 @@ impl LedgerView<'_, '_> {
         let more: Vec<&LedgerRow> = table.rows.iter().skip(self.room.rows).collect();
         let mut closing = Vec::new();
         if !more.is_empty() {
-            let bytes = more.iter().map(|row| row.bytes).fold(0, u64::saturating_add);
-            closing.push((units::bytes(bytes), format!("… in {}", counted(more.len() as u64, "more row"))));
+            let bytes = more
+                .iter()
+                .map(|row| row.bytes)
+                .fold(0, u64::saturating_add);
+            closing.push((
+                units::bytes(bytes),
+                format!("… in {}", counted(more.len() as u64, "more row")),
+            ));
         }
         if table.others_bytes > 0 {
-            closing.push((units::bytes(table.others_bytes), "other processes".to_owned()));
+            closing.push((
+                units::bytes(table.others_bytes),
+                "other processes".to_owned(),
+            ));
         }
-        closing.extend(table.unattributed_bytes.map(|_| (unattributed(table), "not attributed".to_owned())));
-        let columns = if self.is_page { PAGE.as_slice() } else { TERMINAL.as_slice() };
+        closing.extend(
+            table
+                .unattributed_bytes
+                .map(|_| (unattributed(table), "not attributed".to_owned())),
+        );
+        let columns = if self.is_page {
+            PAGE.as_slice()
+        } else {
+            TERMINAL.as_slice()
+        };
         rows.extend(closing.into_iter().map(|(bytes, what)| {
             let cells = [bytes, what].map(Text::from).into_iter();
-            cells.chain(std::iter::repeat_n(Text::default(), columns.len() - 2)).collect()
+            cells
+                .chain(std::iter::repeat_n(Text::default(), columns.len() - 2))
+                .collect()
         }));
         let ranks = ranks(&shown.collect::<Vec<_>>(), rows.len());
         let id = format!("ledger-{}-{}-{id}", self.ledger.pid, self.number());
         let names = ["memory", "purpose", "owner", "line"].to_vec();
-        Table { orders: RowOrders { id, names, ranks }, ..Table::new(columns.iter().copied(), rows) }
+        Table {
+            orders: RowOrders { id, names, ranks },
+            ..Table::new(columns.iter().copied(), rows)
+        }
     }
 
     /// The place of this ledger among all.
     fn number(&self) -> usize {
-        self.seen.ledgers.iter().position(|ledger| std::ptr::eq(ledger, self.ledger)).unwrap_or(0)
+        self.seen
+            .ledgers
+            .iter()
+            .position(|ledger| std::ptr::eq(ledger, self.ledger))
+            .unwrap_or(0)
     }
 
     fn row(&self, row: &LedgerRow) -> Vec<Text> {
         // A terminal has no room for a path.
         let path = place::place(self.seen.trace, row.stack).filter(|_| self.is_page);
-        let line = path.map(|line| entry::shown(&line)).or_else(|| row.stack.place());
+        let line = path
+            .map(|line| entry::shown(&line))
+            .or_else(|| row.stack.place());
         let line = line.map(|line| place::short(&line)).unwrap_or_default();
-        let whole = row.whole_bytes.filter(|whole| self.is_page && *whole != row.bytes);
-        let whole = whole.map(|whole| format!(" of {}", units::bytes(whole))).unwrap_or_default();
+        let whole = row
+            .whole_bytes
+            .filter(|whole| self.is_page && *whole != row.bytes);
+        let whole = whole
+            .map(|whole| format!(" of {}", units::bytes(whole)))
+            .unwrap_or_default();
         let purpose = format!("{}{whole}", row.kind.in_words());
-        let mut cells = [memory(row), purpose, place::short(row.owner.name), line].map(Text::from).to_vec();
+        let mut cells = [memory(row), purpose, place::short(row.owner.name), line]
+            .map(Text::from)
+            .to_vec();
         if self.is_page {
-            let source =
-                row.stack.source.as_deref().map(|source| Text::from(Span::Break).then(Span::Code(source.to_owned())));
-            let line = cells.pop().unwrap_or_default().then(source.unwrap_or_default());
-            let calls = place::short(&listed(row.calls.iter().filter(|call| !call.is_empty()), ""));
+            let source = row
+                .stack
+                .source
+                .as_deref()
+                .map(|source| Text::from(Span::Break).then(Span::Code(source.to_owned())));
+            let line = cells
+                .pop()
+                .unwrap_or_default()
+                .then(source.unwrap_or_default());
+            let calls = place::short(&listed(
+                row.calls.iter().filter(|call| !call.is_empty()),
+                "",
+            ));
             let count = row.count.map(|count| count.to_string()).unwrap_or_default();
             cells.extend([line, calls.into(), count.into()]);
         }
@@ -134,37 +205,75 @@ impl LedgerView<'_, '_> {
     /// The areas of the owners, and what NVML charges as a line: the gap between is what is not attributed.
     fn chart(&self, name: &str) -> Chart {
         let (seen, ledger) = (self.seen, self.ledger);
-        let (from, to) = (seen.trace.start.t_ns, seen.trace.end.as_ref().map(|end| end.t_ns));
+        let (from, to) = (
+            seen.trace.start.t_ns,
+            seen.trace.end.as_ref().map(|end| end.t_ns),
+        );
         let last = ledger.series.last().map(|point| point.t_ns);
-        let mut names: Vec<String> =
-            ledger.bands.iter().take(MOST_AREAS).map(|band| place::short(band_name(band))).collect();
+        let mut names: Vec<String> = ledger
+            .bands
+            .iter()
+            .take(MOST_AREAS)
+            .map(|band| place::short(band_name(band)))
+            .collect();
         if ledger.bands.len() > MOST_AREAS
             && let Some(last) = names.last_mut()
         {
             *last = format!("{} others", ledger.bands.len() + 1 - MOST_AREAS);
         }
         let areas = names.into_iter().enumerate().map(|(colour, name)| {
-            let bands = if colour + 1 == MOST_AREAS { ledger.bands.len() } else { colour + 1 };
+            let bands = if colour + 1 == MOST_AREAS {
+                ledger.bands.len()
+            } else {
+                colour + 1
+            };
             let points = ledger.series.iter().map(|point| {
-                (point.t_ns, signed(point.band_bytes.iter().take(bands).copied().fold(0, u64::saturating_add)))
+                (
+                    point.t_ns,
+                    signed(
+                        point
+                            .band_bytes
+                            .iter()
+                            .take(bands)
+                            .copied()
+                            .fold(0, u64::saturating_add),
+                    ),
+                )
             });
-            ChartLine { name, colour, points: points.collect() }
+            ChartLine {
+                name,
+                colour,
+                points: points.collect(),
+            }
         });
-        let charged = ledger.series.iter().filter_map(|point| Some((point.t_ns, signed(point.charged_bytes?))));
+        let charged = ledger
+            .series
+            .iter()
+            .filter_map(|point| Some((point.t_ns, signed(point.charged_bytes?))));
         let charged = ChartLine {
             name: "what NVML charges; the gap below it is not attributed".to_owned(),
             colour: MOST_AREAS,
             points: charged.collect(),
         };
-        let asked = ledger.asked.iter().map(|table| (table.t_ns, "asked".to_owned()));
-        let mut marks: Vec<(u64, String)> = asked.chain([(ledger.peak.t_ns, "peak".to_owned())]).collect();
+        let asked = ledger
+            .asked
+            .iter()
+            .map(|table| (table.t_ns, "asked".to_owned()));
+        let mut marks: Vec<(u64, String)> = asked
+            .chain([(ledger.peak.t_ns, "peak".to_owned())])
+            .collect();
         marks.sort();
         Chart {
             title: format!("Memory over time of {name}, by owner, and what NVML charges"),
             span_ns: (from, to.into_iter().chain(last).fold(from, u64::max)),
             lines: vec![charged],
             areas: areas.collect(),
-            reach: seen.ledgers.iter().filter_map(|it| it.peak.charged_bytes).max().map_or(0, signed),
+            reach: seen
+                .ledgers
+                .iter()
+                .filter_map(|it| it.peak.charged_bytes)
+                .max()
+                .map_or(0, signed),
             marks,
         }
     }
@@ -186,7 +295,11 @@ fn memory(row: &LedgerRow) -> String {
 /// What is not attributed; less than nothing where rows have what is not charged.
 fn unattributed(table: &LedgerTable) -> String {
     let size = units::signed_bytes(table.unattributed_bytes.unwrap_or(0));
-    if table.has_upper_bounds() { format!("at least {size}") } else { size }
+    if table.has_upper_bounds() {
+        format!("at least {size}")
+    } else {
+        size
+    }
 }
 
 fn band_name<'a>(band: &LedgerBand<'a>) -> &'a str {
@@ -218,10 +331,17 @@ fn ranks(rows: &[&LedgerRow], all: usize) -> Vec<Vec<usize>> {
     ranks.collect()
 }
 
-fn ranks_by<'r, 'a, K: Ord>(rows: &[&'r LedgerRow<'a>], key: impl Fn(&'r LedgerRow<'a>) -> K) -> Vec<usize> {
+fn ranks_by<'r, 'a, K: Ord>(
+    rows: &[&'r LedgerRow<'a>],
+    key: impl Fn(&'r LedgerRow<'a>) -> K,
+) -> Vec<usize> {
     let mut sorted: Vec<(usize, &&LedgerRow)> = rows.iter().enumerate().collect();
     sorted.sort_by_key(|(_, row)| key(row));
-    let mut ranks: Vec<(usize, usize)> = sorted.iter().enumerate().map(|(rank, (index, _))| (*index, rank)).collect();
+    let mut ranks: Vec<(usize, usize)> = sorted
+        .iter()
+        .enumerate()
+        .map(|(rank, (index, _))| (*index, rank))
+        .collect();
     ranks.sort_unstable();
     ranks.into_iter().map(|(_, rank)| rank).collect()
 }
@@ -243,10 +363,15 @@ mod tests {
     /// A program whose ledger is read at its peak and at its end.
     fn read(holders: u32, at_peak: [Option<u64>; 2], at_end: [Option<u64>; 2]) -> Trace {
         let made = (0..holders).fold(TraceBuilder::on(1).init(&[], &[0]), |made, line| {
-            made.at(&[("<module>", "train.py", line + 1)]).holder(0, MemoryKind::Allocation)
+            made.at(&[("<module>", "train.py", line + 1)])
+                .holder(0, MemoryKind::Allocation)
         });
-        let held: Vec<(u32, u64)> = (0..holders).map(|holder| (holder, u64::from(holder + 1))).collect();
-        made.reading(0, LedgerReason::Peak, at_peak, &held).reading(0, LedgerReason::End, at_end, &[(0, 0)]).done()
+        let held: Vec<(u32, u64)> = (0..holders)
+            .map(|holder| (holder, u64::from(holder + 1)))
+            .collect();
+        made.reading(0, LedgerReason::Peak, at_peak, &held)
+            .reading(0, LedgerReason::End, at_end, &[(0, 0)])
+            .done()
     }
 
     #[test]
@@ -272,7 +397,10 @@ When it was asked, after 3.00 s, NVML charges it 2940 MiB:
 ";
         let section = told(&fixture::memory());
         assert!(section.starts_with(wanted), "{section}");
-        assert!(section.contains("At its end, after 5.20 s, NVML charges it 2900 MiB:\nMemory "), "{section}");
+        assert!(
+            section.contains("At its end, after 5.20 s, NVML charges it 2900 MiB:\nMemory "),
+            "{section}"
+        );
         let wanted = "\
 pid 4711 on GPU 0
 At its peak, after 2.41 s, NVML charges it 524 MiB:
@@ -289,19 +417,29 @@ That was its last reading too.
     #[test]
     fn an_end_that_is_like_the_peak_is_a_line_and_of_many_rows_the_largest_are_shown() {
         let section = told(&read(15, [Some(100), None], [Some(95), None]));
-        assert!(section.contains("\n4 MiB    allocations       the program itself  train.py:4\n"), "{section}");
-        assert!(section.contains("\n6 MiB    … in 3 more rows\n-20 MiB  not attributed\n"), "{section}");
+        assert!(
+            section.contains("\n4 MiB    allocations       the program itself  train.py:4\n"),
+            "{section}"
+        );
+        assert!(
+            section.contains("\n6 MiB    … in 3 more rows\n-20 MiB  not attributed\n"),
+            "{section}"
+        );
         let last = "At its end, after 0.023 s, NVML charges it 95 MiB; not attributed: -24 MiB.";
         assert!(section.ends_with(last), "{section}");
     }
 
     #[test]
-    fn a_process_that_nvml_does_not_list_is_told_of_the_whole_gpu_and_one_that_was_not_read_of_nothing() {
+    fn a_process_that_nvml_does_not_list_is_told_of_the_whole_gpu_and_one_that_was_not_read_of_nothing()
+     {
         let section = told(&read(1, [None, Some(100)], [None, Some(100)]));
         let words = "100 MiB more are in use on its GPU than before the\nprogram began (NVML does not list it):\n";
         assert!(section.contains(words), "{section}");
         let section = told(&read(1, [None, None], [None, None]));
-        assert!(section.contains("NVML could not be read:\n") && !section.contains("not attributed"), "{section}");
+        assert!(
+            section.contains("NVML could not be read:\n") && !section.contains("not attributed"),
+            "{section}"
+        );
     }
 
     #[test]
@@ -309,13 +447,18 @@ That was its last reading too.
         let trace = fixture::memory();
         let page = view::html(&TraceView::bare(&trace));
         assert_eq!(page.matches("<figure").count(), 2);
-        let scales = page.matches("<span style=\"top:0.0%\">5400 MiB</span>").count();
+        let scales = page
+            .matches("<span style=\"top:0.0%\">5400 MiB</span>")
+            .count();
         assert_eq!(scales, 2, "both pictures have one scale");
         let key = "d=\"M0 0H24V8H0Z\"/></svg> PyTorch&#39;s caching allocator</span>";
         assert_eq!(page.matches(key).count(), 1, "{page}");
         let orders = ["memory", "purpose", "owner", "line"];
         for (index, order) in orders.iter().enumerate() {
-            assert!(page.contains(&format!("id=\"ledger-4711-0-peak-{index}\"")), "{order}");
+            assert!(
+                page.contains(&format!("id=\"ledger-4711-0-peak-{index}\"")),
+                "{order}"
+            );
         }
         // The context is the third by memory, and by its line, 35, the first of those that have one.
         let context = "<tr style=\"--rank-1:5;--rank-2:1;--rank-3:1;\"><td>521 MiB</td>";
@@ -327,11 +470,19 @@ That was its last reading too.
     #[test]
     fn every_form_says_that_a_line_is_of_a_thread_beside() {
         let mut trace = fixture::memory();
-        let holder = trace.holders.iter_mut().find(|holder| holder.stack.users().is_some()).unwrap();
+        let holder = trace
+            .holders
+            .iter_mut()
+            .find(|holder| holder.stack.users().is_some())
+            .unwrap();
         let line = place::short(&holder.stack.place().unwrap());
         holder.stack.meanwhile = std::mem::take(&mut holder.stack.frames);
         let seen = TraceView::bare(&trace);
-        for form in [view::text(&seen, 200), view::markdown(&seen), view::html(&seen)] {
+        for form in [
+            view::text(&seen, 200),
+            view::markdown(&seen),
+            view::html(&seen),
+        ] {
             assert!(form.contains("a thread beside "), "{line}: {form}");
         }
     }
@@ -340,7 +491,11 @@ That was its last reading too.
     fn a_trace_without_a_ledger_says_nothing_of_it() {
         let trace = fixture::trace();
         let seen = TraceView::bare(&trace);
-        for form in [view::text(&seen, 80), view::markdown(&seen), view::html(&seen)] {
+        for form in [
+            view::text(&seen, 80),
+            view::markdown(&seen),
+            view::html(&seen),
+        ] {
             assert!(!form.contains("Whose the memory is"));
         }
     }

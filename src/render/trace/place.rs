@@ -18,8 +18,15 @@ pub(super) fn place(trace: &Trace, stack: &Stack) -> Option<UserLine> {
     let frame = users.or_else(|| stack.users_meanwhile())?;
     let file = frame.file.as_deref()?;
     let folder = trace.start.folder.trim_end_matches('/');
-    let below = file.strip_prefix(folder).and_then(|rest| rest.strip_prefix('/')).filter(|_| !folder.is_empty());
-    Some(UserLine { file: below.unwrap_or(file).to_owned(), line: frame.line, is_beside })
+    let below = file
+        .strip_prefix(folder)
+        .and_then(|rest| rest.strip_prefix('/'))
+        .filter(|_| !folder.is_empty());
+    Some(UserLine {
+        file: below.unwrap_or(file).to_owned(),
+        line: frame.line,
+        is_beside,
+    })
 }
 
 /// The way from the user's first line to the call, outermost first: `train.py:12 <module>`,
@@ -43,7 +50,14 @@ pub(super) fn chain(event: &TraceEvent) -> Vec<String> {
     }
     if parts.is_empty() {
         // No code of the user's: the outermost function that has a name still says more than none.
-        parts.extend(stack.frames.iter().rev().find(|frame| !frame.function.is_empty()).map(|it| short(&it.name())));
+        parts.extend(
+            stack
+                .frames
+                .iter()
+                .rev()
+                .find(|frame| !frame.function.is_empty())
+                .map(|it| short(&it.name())),
+        );
     }
     let call = short(&event.call);
     if parts.last() != Some(&call) && !call.is_empty() {
@@ -56,9 +70,13 @@ pub(super) fn chain(event: &TraceEvent) -> Vec<String> {
 pub(super) fn meanwhile(event: &TraceEvent) -> Option<String> {
     let frame = event.stack.users_meanwhile()?;
     let frames = event.stack.meanwhile.clone();
-    let beside = Stack { frames, ..Stack::default() };
-    let way: Vec<String> =
-        std::iter::once(own_frame(frame)).chain(beside.entry().map(|it| short(&it.name()))).collect();
+    let beside = Stack {
+        frames,
+        ..Stack::default()
+    };
+    let way: Vec<String> = std::iter::once(own_frame(frame))
+        .chain(beside.entry().map(|it| short(&it.name())))
+        .collect();
     Some(format!("meanwhile the program was at {}", way.join(" → ")))
 }
 
@@ -81,9 +99,16 @@ pub(super) fn frame(frame: &Frame) -> (String, String) {
 
 /// `pid 4711, rank 3, local rank 1`: a process, with the ranks that its launcher gave it.
 pub(super) fn who(trace: &Trace, pid: u32) -> String {
-    let process = trace.processes.iter().rev().find(|process| process.pid == pid);
+    let process = trace
+        .processes
+        .iter()
+        .rev()
+        .find(|process| process.pid == pid);
     let ranks = process.map(|process| [("rank", process.rank), ("local rank", process.local_rank)]);
-    let ranks = ranks.into_iter().flatten().filter_map(|(name, rank)| Some(format!(", {name} {}", rank?)));
+    let ranks = ranks
+        .into_iter()
+        .flatten()
+        .filter_map(|(name, rank)| Some(format!(", {name} {}", rank?)));
     format!("pid {pid}{}", ranks.collect::<String>())
 }
 
@@ -109,7 +134,11 @@ pub(super) fn seconds(seconds: f64) -> String {
 
 /// `GPU 1` in NVML order, or what else is known of the GPU of an event.
 pub(super) fn gpu(trace: &Trace, event: &TraceEvent) -> String {
-    match (trace.gpu_index(event.gpu.as_deref()), &event.gpu, event.device) {
+    match (
+        trace.gpu_index(event.gpu.as_deref()),
+        &event.gpu,
+        event.device,
+    ) {
         (Some(index), ..) => format!("GPU {index}"),
         (None, Some(uuid), _) => short(uuid),
         (None, None, Some(device)) => format!("device {device}"),
@@ -140,9 +169,18 @@ pub(super) fn returned(event: &TraceEvent) -> String {
 
 /// A value of `CUlimit` by its number, and what it was set to: sizes are in bytes.
 pub(super) fn limit(limit: i32, value: u64) -> (String, String) {
-    let Some(name) = limit_name(limit) else { return (format!("limit {limit}"), value.to_string()) };
+    let Some(name) = limit_name(limit) else {
+        return (format!("limit {limit}"), value.to_string());
+    };
     let is_bytes = name.ends_with("_SIZE") || name.ends_with("_GRANULARITY");
-    (name.to_owned(), if is_bytes { units::bytes(value) } else { value.to_string() })
+    (
+        name.to_owned(),
+        if is_bytes {
+            units::bytes(value)
+        } else {
+            value.to_string()
+        },
+    )
 }
 
 #[cfg(test)]
@@ -154,11 +192,20 @@ mod tests {
     fn the_chain_goes_from_the_users_line_to_the_call() {
         let trace = fixture::trace();
         let init = trace.events.first().unwrap();
-        let expected = ["train.py:12 <module>", "cli.py:88 setup", "torch.cuda.is_available", "cuInit"];
+        let expected = [
+            "train.py:12 <module>",
+            "cli.py:88 setup",
+            "torch.cuda.is_available",
+            "cuInit",
+        ];
         assert_eq!(chain(init), expected);
         assert_eq!(
             place(&trace, &init.stack),
-            Some(UserLine { file: "cli.py".to_owned(), line: Some(88), is_beside: false })
+            Some(UserLine {
+                file: "cli.py".to_owned(),
+                line: Some(88),
+                is_beside: false
+            })
         );
     }
 
@@ -184,6 +231,11 @@ mod tests {
     #[test]
     fn times_have_the_digits_that_matter() {
         let shown = [0.0, 0.0042, 0.84, 73.2, 4000.0, 86_400.0, 1e10].map(seconds);
-        assert_eq!(shown, ["0.000 s", "0.004 s", "0.84 s", "73.20 s", "4000 s", "24.0 h", "1.0e10 s"]);
+        assert_eq!(
+            shown,
+            [
+                "0.000 s", "0.004 s", "0.84 s", "73.20 s", "4000 s", "24.0 h", "1.0e10 s"
+            ]
+        );
     }
 }

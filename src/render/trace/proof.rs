@@ -16,20 +16,50 @@ const WIDTH: usize = 90;
 /// The scenarios that these findings name, each once, in the order of the findings and at most [`MOST`].
 pub(super) fn scenarios<'a>(findings: impl Iterator<Item = &'a Finding>) -> Vec<Scenario> {
     let mut known: HashSet<&str> = HashSet::new();
-    let names = findings.map(|finding| finding.scenario.as_str()).filter(|name| known.insert(name)).take(MOST);
-    names.filter_map(|name| catalogue::select(&[name.to_owned()]).ok()?.into_iter().next()).collect()
+    let names = findings
+        .map(|finding| finding.scenario.as_str())
+        .filter(|name| known.insert(name))
+        .take(MOST);
+    names
+        .filter_map(|name| {
+            catalogue::select(&[name.to_owned()])
+                .ok()?
+                .into_iter()
+                .next()
+        })
+        .collect()
 }
 
 /// The text of `show` without its sources, because pages have no addresses.
 pub(super) fn section(scenario: &Scenario) -> Block {
-    let plain = Scenario { sources: Vec::new(), ..scenario.clone() };
-    let lines = show::text(&plain, WIDTH).lines().map(str::to_owned).collect();
-    let body = vec![Block::Fold("What it asks, does and expects".to_owned(), vec![Block::Code("", lines)])];
-    Block::Entry(Entry { id: scenario.name.clone(), title: (&scenario.name).into(), body, ..Entry::default() })
+    let plain = Scenario {
+        sources: Vec::new(),
+        ..scenario.clone()
+    };
+    let lines = show::text(&plain, WIDTH)
+        .lines()
+        .map(str::to_owned)
+        .collect();
+    let body = vec![Block::Fold(
+        "What it asks, does and expects".to_owned(),
+        vec![Block::Code("", lines)],
+    )];
+    Block::Entry(Entry {
+        id: scenario.name.clone(),
+        title: (&scenario.name).into(),
+        body,
+        ..Entry::default()
+    })
 }
 
 /// The question and the answer of the scenario with this name, behind a colon.
 pub(super) fn answer(name: &str) -> String {
     let known = Known::embedded().scenario(name);
-    known.map(|known| format!(": {} {}", known.question, known.answer).trim_end().to_owned()).unwrap_or_default()
+    known
+        .map(|known| {
+            format!(": {} {}", known.question, known.answer)
+                .trim_end()
+                .to_owned()
+        })
+        .unwrap_or_default()
 }

@@ -66,7 +66,13 @@ pub(super) struct PolicyRule {
 }
 
 /// What is only in a file because it was forbidden, without its words.
-const FORBIDDEN: PolicyRule = PolicyRule { id: "", title: "", why: "", scenario: None, level: Level::Error };
+const FORBIDDEN: PolicyRule = PolicyRule {
+    id: "",
+    title: "",
+    why: "",
+    scenario: None,
+    level: Level::Error,
+};
 
 /// What `--forbid`, `--max-bytes` and `--expect` name, but for the rules of diagnoses.
 pub(super) const POLICY_RULES: [PolicyRule; 9] = [
@@ -178,16 +184,23 @@ pub(super) fn all<'a>(seen: &TraceView<'a>, root: &str) -> Vec<Reported<'a>> {
     once.extend(notes);
     once.sort_by_key(|one| one.level);
     let placed = once.into_iter().map(|one| {
-        let event = one.events.first().and_then(|index| seen.trace.events.get(*index));
+        let event = one
+            .events
+            .first()
+            .and_then(|index| seen.trace.events.get(*index));
         let place = match event {
             Some(event) => file::of_event(seen.trace, root, event),
             None => file::of_program(seen.trace, root, None),
         };
-        let at = place.as_ref().map(|place| format!("{}:{:?}", place.path, place.line));
+        let at = place
+            .as_ref()
+            .map(|place| format!("{}:{:?}", place.path, place.line));
         ((one.rule.clone(), one.level, at), (place, one))
     });
-    let mut all: Vec<Reported<'a>> =
-        grouped(placed).into_iter().filter_map(|(_, group)| reported(seen, group)).collect();
+    let mut all: Vec<Reported<'a>> = grouped(placed)
+        .into_iter()
+        .filter_map(|(_, group)| reported(seen, group))
+        .collect();
     number(&mut all);
     all
 }
@@ -195,23 +208,41 @@ pub(super) fn all<'a>(seen: &TraceView<'a>, root: &str) -> Vec<Reported<'a>> {
 /// What was done against the policy, but for what is also found by a rule.
 fn violations<'a>(seen: &TraceView<'a>) -> Vec<Occurrence<'a>> {
     let violations = seen.violations.iter();
-    let violations = violations.filter(|violation| !seen.findings.iter().any(|finding| is_of(violation, finding)));
-    let mut all: Vec<_> =
-        violations.map(|violation| once(violation, Level::Error, Some(&violation.forbidden))).collect();
+    let violations = violations.filter(|violation| {
+        !seen
+            .findings
+            .iter()
+            .any(|finding| is_of(violation, finding))
+    });
+    let mut all: Vec<_> = violations
+        .map(|violation| once(violation, Level::Error, Some(&violation.forbidden)))
+        .collect();
     for one in all.iter_mut().filter(|one| one.rule == ERROR) {
         let event = one.events.first().copied();
         let refusal = seen.refusals.iter().find(|refusal| refusal.event == event);
-        one.says.extend(refusal.map(|refusal| format!(". {}", sentence(refusal))));
+        one.says
+            .extend(refusal.map(|refusal| format!(". {}", sentence(refusal))));
     }
     all
 }
 
 /// What CUDA refused and no policy forbids, and the error that the program said last.
 fn explained<'a>(seen: &TraceView<'a>) -> Vec<Occurrence<'a>> {
-    let errors = seen.violations.iter().filter(|violation| rule_of(&violation.forbidden) == ERROR);
+    let errors = seen
+        .violations
+        .iter()
+        .filter(|violation| rule_of(&violation.forbidden) == ERROR);
     let forbidden: Vec<Option<usize>> = errors.map(|violation| violation.event).collect();
-    let level = if seen.has_failed() { Level::Warning } else { Level::Note };
-    let refusals = seen.refusals.iter().filter(|refusal| !forbidden.contains(&refusal.event)).chain(&seen.last_error);
+    let level = if seen.has_failed() {
+        Level::Warning
+    } else {
+        Level::Note
+    };
+    let refusals = seen
+        .refusals
+        .iter()
+        .filter(|refusal| !forbidden.contains(&refusal.event))
+        .chain(&seen.last_error);
     let explained = refusals.map(|refusal| Occurrence {
         rule: ERROR.to_owned(),
         level,
@@ -230,22 +261,43 @@ fn sentence(refusal: &RefusedCall) -> String {
 
 /// What a policy has something against.
 fn once<'a>(violation: &Violation, level: Level, forbidden: Option<&'a str>) -> Occurrence<'a> {
-    let (rule, says, events) =
-        (rule_of(&violation.forbidden), violation.says.clone(), violation.event.into_iter().collect());
-    Occurrence { rule, level, says, forbidden, finding: None, events }
+    let (rule, says, events) = (
+        rule_of(&violation.forbidden),
+        violation.says.clone(),
+        violation.event.into_iter().collect(),
+    );
+    Occurrence {
+        rule,
+        level,
+        says,
+        forbidden,
+        finding: None,
+        events,
+    }
 }
 
 /// What the rules found: an error where the policy forbids the rule.
 fn findings<'a>(seen: &TraceView<'a>) -> Vec<Occurrence<'a>> {
-    let violations = seen.findings.iter().map(|finding| seen.violations.iter().find(|it| is_of(it, finding)));
-    let found = seen.findings.iter().zip(violations).map(|(finding, violation)| Occurrence {
-        rule: name(&finding.rule),
-        level: if violation.is_some() { Level::Error } else { Level::from_severity(finding.severity) },
-        says: finding.says.clone(),
-        forbidden: violation.map(|violation| violation.forbidden.as_str()),
-        finding: Some(finding),
-        events: finding.events.clone(),
-    });
+    let violations = seen
+        .findings
+        .iter()
+        .map(|finding| seen.violations.iter().find(|it| is_of(it, finding)));
+    let found = seen
+        .findings
+        .iter()
+        .zip(violations)
+        .map(|(finding, violation)| Occurrence {
+            rule: name(&finding.rule),
+            level: if violation.is_some() {
+                Level::Error
+            } else {
+                Level::from_severity(finding.severity)
+            },
+            says: finding.says.clone(),
+            forbidden: violation.map(|violation| violation.forbidden.as_str()),
+            finding: Some(finding),
+            events: finding.events.clone(),
+        });
     found.collect()
 }
 
@@ -258,16 +310,27 @@ fn is_of(violation: &Violation, finding: &Finding) -> bool {
 
 /// What initialised CUDA and what made contexts, but for calls about which something was said already.
 fn notes<'a>(seen: &TraceView<'a>, said: &[Occurrence<'a>]) -> Vec<Occurrence<'a>> {
-    let told = Policy { forbid: vec![PolicyWord::Init, PolicyWord::Context], ..Policy::default() };
-    let said: HashSet<usize> = said.iter().filter_map(|one| one.events.first().copied()).collect();
+    let told = Policy {
+        forbid: vec![PolicyWord::Init, PolicyWord::Context],
+        ..Policy::default()
+    };
+    let said: HashSet<usize> = said
+        .iter()
+        .filter_map(|one| one.events.first().copied())
+        .collect();
     let all = told.violations(seen.trace, seen.findings).into_iter();
     let others = all.filter(|violation| violation.event.is_none_or(|event| !said.contains(&event)));
-    others.map(|violation| once(&violation, Level::Note, None)).collect()
+    others
+        .map(|violation| once(&violation, Level::Note, None))
+        .collect()
 }
 
 /// The rule that a word of a policy means: `context` for `context:gpu0`, `fork-after-init` for `fork`.
 fn rule_of(forbidden: &str) -> String {
-    let word = forbidden.split([':', ' ', '=', '>']).next().unwrap_or_default();
+    let word = forbidden
+        .split([':', ' ', '=', '>'])
+        .next()
+        .unwrap_or_default();
     match PolicyWord::parse(word) {
         Ok(PolicyWord::Rule(rule)) => rule.to_owned(),
         _ => name(word),
@@ -277,23 +340,55 @@ fn rule_of(forbidden: &str) -> String {
 /// A name of a rule, harmless and not empty.
 fn name(text: &str) -> String {
     let text = shorten(&visible(text), 100);
-    if text.is_empty() { "policy".to_owned() } else { text }
+    if text.is_empty() {
+        "policy".to_owned()
+    } else {
+        text
+    }
 }
 
 /// One entry of equal ones.
-fn reported<'a>(seen: &TraceView<'a>, group: Vec<(Option<FileLine>, Occurrence<'a>)>) -> Option<Reported<'a>> {
+fn reported<'a>(
+    seen: &TraceView<'a>,
+    group: Vec<(Option<FileLine>, Occurrence<'a>)>,
+) -> Option<Reported<'a>> {
     let (places, group): (Vec<_>, Vec<_>) = group.into_iter().unzip();
-    let (times, message, place) = (group.len(), message(seen, &group), places.into_iter().next().flatten());
-    let Occurrence { rule, level, forbidden, finding, events, .. } = group.into_iter().next()?;
+    let (times, message, place) = (
+        group.len(),
+        message(seen, &group),
+        places.into_iter().next().flatten(),
+    );
+    let Occurrence {
+        rule,
+        level,
+        forbidden,
+        finding,
+        events,
+        ..
+    } = group.into_iter().next()?;
     let fingerprint = fingerprint(&rule, place.as_ref());
-    Some(Reported { rule, level, message, forbidden, finding, events, place, times, fingerprint })
+    Some(Reported {
+        rule,
+        level,
+        message,
+        forbidden,
+        finding,
+        events,
+        place,
+        times,
+        fingerprint,
+    })
 }
 
 fn message(seen: &TraceView, group: &[Occurrence]) -> String {
     let mut sentences: Vec<String> = Vec::new();
     for one in group {
         // The same in another process is no other sentence.
-        let pid = one.events.first().and_then(|index| seen.trace.events.get(*index)).map(|event| event.pid);
+        let pid = one
+            .events
+            .first()
+            .and_then(|index| seen.trace.events.get(*index))
+            .map(|event| event.pid);
         let says = match pid {
             Some(pid) if group.len() > 1 => one.says.replace(&format!("pid {pid}"), "a process"),
             _ => one.says.clone(),
@@ -316,7 +411,10 @@ fn message(seen: &TraceView, group: &[Occurrence]) -> String {
     }
     if let Some(finding) = group.iter().find_map(|one| one.finding) {
         let (workaround, scenario) = (visible(&finding.workaround), visible(&finding.scenario));
-        text.push_str(&format!(" Instead: {}. Proved by {scenario}.", workaround.trim_end_matches('.')));
+        text.push_str(&format!(
+            " Instead: {}. Proved by {scenario}.",
+            workaround.trim_end_matches('.')
+        ));
     }
     shorten(&text, LIMIT)
 }
@@ -324,11 +422,18 @@ fn message(seen: &TraceView, group: &[Occurrence]) -> String {
 /// The hash of the rule, the file and the text of the line. Line numbers, PIDs and GPUs are not part of it.
 fn fingerprint(rule: &str, place: Option<&FileLine>) -> String {
     let mut hash = Hash::new();
-    for part in [rule, place.map_or("", |place| &place.stable), place.map_or("", |place| &place.text)] {
+    for part in [
+        rule,
+        place.map_or("", |place| &place.stable),
+        place.map_or("", |place| &place.text),
+    ] {
         hash.update(part);
         hash.update([0]);
     }
-    hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+    hash.finalize()
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect()
 }
 
 /// Numbers equal fingerprints by their lines: two lines of a file may have the same text.
@@ -337,7 +442,9 @@ fn number(all: &mut [Reported]) {
     order.sort_by_key(|index| all.get(*index).and_then(|it| it.place.as_ref()?.line));
     let mut seen: HashMap<String, usize> = HashMap::new();
     for index in order {
-        let Some(one) = all.get_mut(index) else { continue };
+        let Some(one) = all.get_mut(index) else {
+            continue;
+        };
         let times = seen.entry(one.fingerprint.clone()).or_default();
         *times += 1;
         if *times > 1 {
@@ -349,12 +456,21 @@ fn number(all: &mut [Reported]) {
 /// Why there may be more: what makes a trace incomplete, conditions left undecided, what was not seen; with its sort.
 pub(super) fn doubts(seen: &TraceView) -> Vec<(&'static str, Level, String)> {
     let incomplete = unseen::incomplete(seen.trace);
-    let missing = unseen::unseen(&seen.history).into_iter().filter(|line| Some(line) != incomplete.as_ref());
+    let missing = unseen::unseen(&seen.history)
+        .into_iter()
+        .filter(|line| Some(line) != incomplete.as_ref());
     let missing = missing.map(|line| ("not-seen", Level::Warning, line));
-    let undecided = seen.undecided.iter().map(|line| ("undecided", Level::Error, line.clone()));
-    let incomplete = incomplete.iter().map(|line| ("incomplete", Level::Error, line.clone()));
+    let undecided = seen
+        .undecided
+        .iter()
+        .map(|line| ("undecided", Level::Error, line.clone()));
+    let incomplete = incomplete
+        .iter()
+        .map(|line| ("incomplete", Level::Error, line.clone()));
     let all: Vec<_> = incomplete.chain(undecided).chain(missing).collect();
-    all.into_iter().map(|(sort, level, line)| (sort, level, shorten(&visible(&line), LIMIT))).collect()
+    all.into_iter()
+        .map(|(sort, level, line)| (sort, level, shorten(&visible(&line), LIMIT)))
+        .collect()
 }
 
 #[cfg(test)]
@@ -373,7 +489,10 @@ mod tests {
             format!("{}:{}", place.path, place.line.unwrap_or(0))
         };
         let seen = TraceView::new(trace, &findings, outcome);
-        all(&seen, ROOT).iter().map(|it| (it.rule.clone(), it.level.name(), at(it), it.times)).collect()
+        all(&seen, ROOT)
+            .iter()
+            .map(|it| (it.rule.clone(), it.level.name(), at(it), it.times))
+            .collect()
     }
 
     #[test]
@@ -397,7 +516,10 @@ mod tests {
         ];
         assert_eq!(shown(&trace, &fixture::outcome(&trace)), forbidden);
         let quiet = fixture::quiet();
-        assert!(all(&TraceView::bare(&quiet), ROOT).is_empty(), "nothing was done");
+        assert!(
+            all(&TraceView::bare(&quiet), ROOT).is_empty(),
+            "nothing was done"
+        );
     }
 
     #[test]
@@ -408,18 +530,32 @@ mod tests {
         findings.remove(1);
         let outcome = policy.check(&trace, &findings);
         let none = PolicyOutcome::default();
-        let [before, after] = [&none, &outcome].map(|outcome| all(&TraceView::new(&trace, &[], outcome), ROOT));
+        let [before, after] =
+            [&none, &outcome].map(|outcome| all(&TraceView::new(&trace, &[], outcome), ROOT));
         let init = |all: &[Reported]| {
             let it = all.iter().find(|it| it.rule == "cuinit").unwrap();
             (it.level, it.fingerprint.clone())
         };
-        assert_eq!((init(&before).0, init(&after).0), (Level::Note, Level::Error));
+        assert_eq!(
+            (init(&before).0, init(&after).0),
+            (Level::Note, Level::Error)
+        );
         assert_eq!(init(&before).1, init(&after).1);
         // What a forbidden rule found is one entry with the workaround.
         let all = all(&TraceView::new(&trace, &findings, &outcome), ROOT);
         let late: Vec<&Reported> = all.iter().filter(|it| it.rule == "late-mask").collect();
-        assert!(matches!(late.as_slice(), [one] if one.level == Level::Error), "{}", late.len());
-        assert!(late[0].message.contains("Forbidden by late-mask. Instead: set it before"), "{}", late[0].message);
+        assert!(
+            matches!(late.as_slice(), [one] if one.level == Level::Error),
+            "{}",
+            late.len()
+        );
+        assert!(
+            late[0]
+                .message
+                .contains("Forbidden by late-mask. Instead: set it before"),
+            "{}",
+            late[0].message
+        );
     }
 
     #[test]
@@ -431,7 +567,13 @@ mod tests {
         };
         let trace = fixture::trace();
         let before = prints(&trace);
-        assert_eq!(before.iter().collect::<std::collections::HashSet<_>>().len(), before.len());
+        assert_eq!(
+            before
+                .iter()
+                .collect::<std::collections::HashSet<_>>()
+                .len(),
+            before.len()
+        );
         let mut moved = trace.clone();
         for event in &mut moved.events {
             event.pid += 1000;
@@ -441,7 +583,11 @@ mod tests {
         }
         assert_eq!(prints(&moved), before);
         // Another line of code is another thing.
-        let context = moved.events.iter().position(|event| event.call.contains("Retain")).unwrap();
+        let context = moved
+            .events
+            .iter()
+            .position(|event| event.call.contains("Retain"))
+            .unwrap();
         moved.events[context].stack.source = Some("model.to('cuda:1')".to_owned());
         let after = prints(&moved);
         assert_eq!(after[..3], before[..3]);
@@ -454,26 +600,60 @@ mod tests {
         let all = all(&TraceView::bare(&trace), ROOT);
         assert!(!all.is_empty() && all.iter().all(|it| it.rule == "context" && it.times == 1));
         let mut same = trace.clone();
-        for frame in same.events.iter_mut().flat_map(|event| &mut event.stack.frames) {
+        for frame in same
+            .events
+            .iter_mut()
+            .flat_map(|event| &mut event.stack.frames)
+        {
             frame.line = Some(1);
         }
         let merged = super::all(&TraceView::bare(&same), ROOT);
         assert_eq!((merged.len(), merged[0].times), (1, all.len()));
-        assert!(merged[0].message.ends_with(&format!(" {} times.", all.len())), "{}", merged[0].message);
+        assert!(
+            merged[0]
+                .message
+                .ends_with(&format!(" {} times.", all.len())),
+            "{}",
+            merged[0].message
+        );
         let numbered = all.iter().filter(|it| it.fingerprint.contains(':')).count();
-        assert_eq!(numbered, all.len() - 1, "all have the same function and file");
+        assert_eq!(
+            numbered,
+            all.len() - 1,
+            "all have the same function and file"
+        );
     }
 
     #[test]
     fn words_of_a_policy_are_rules() {
         let memory = ["unattributed>64MiB", "owner=nccl>1GiB"];
         assert_eq!(memory.map(rule_of), ["unattributed", "owner"]);
-        let shown = ["context:gpu0", "context:GPU-1", "fork", "max-bytes gpu1=2GiB", "contexts = [gpu1]", "exit = 0"];
-        assert_eq!(shown.map(rule_of), ["context", "context", "fork-after-init", "max-bytes", "contexts", "exit"]);
+        let shown = [
+            "context:gpu0",
+            "context:GPU-1",
+            "fork",
+            "max-bytes gpu1=2GiB",
+            "contexts = [gpu1]",
+            "exit = 0",
+        ];
+        assert_eq!(
+            shown.map(rule_of),
+            [
+                "context",
+                "context",
+                "fork-after-init",
+                "max-bytes",
+                "contexts",
+                "exit"
+            ]
+        );
         for rule in POLICY_RULES {
             assert_eq!(rule_of(rule.id), rule.id);
             if let Some(scenario) = rule.scenario {
-                assert!(cuda_pitfalls_core::catalogue::select(&[scenario.to_owned()]).is_ok(), "{scenario}");
+                assert!(
+                    cuda_pitfalls_core::catalogue::select(&[scenario.to_owned()]).is_ok(),
+                    "{scenario}"
+                );
             }
         }
     }
@@ -484,7 +664,10 @@ mod tests {
         assert!(doubts(&TraceView::bare(&trace)).is_empty());
         trace.end = None;
         let undecided = ["fork: why".to_owned()];
-        let doubts = doubts(&TraceView { undecided: &undecided, ..TraceView::bare(&trace) });
+        let doubts = doubts(&TraceView {
+            undecided: &undecided,
+            ..TraceView::bare(&trace)
+        });
         let sorts: Vec<&str> = doubts.iter().map(|(sort, ..)| *sort).collect();
         assert_eq!(sorts, ["incomplete", "undecided"], "{doubts:?}");
     }

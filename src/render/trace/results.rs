@@ -24,29 +24,71 @@ const MOST_LINES: usize = 50;
 /// called.
 pub(super) fn junit(seen: &TraceView, name: &str) -> String {
     let trace = seen.trace;
-    let elapsed_ns = trace.end.as_ref().map_or(0, |end| end.t_ns.saturating_sub(trace.start.t_ns));
+    let elapsed_ns = trace
+        .end
+        .as_ref()
+        .map_or(0, |end| end.t_ns.saturating_sub(trace.start.t_ns));
     // Without this test a trace cut short would look clean.
     let complete = case(seen, "the trace is complete", None);
     let mut cases = vec![match trace.end {
         Some(_) => complete,
-        None => complete.with(TestOutcome::Error, "incomplete", &unseen::banners(trace).join(" ")),
+        None => complete.with(
+            TestOutcome::Error,
+            "incomplete",
+            &unseen::banners(trace).join(" "),
+        ),
     }];
-    cases.extend(seen.violations.iter().take(MOST_CASES).enumerate().map(|(index, violation)| {
-        let case = case(seen, &format!("{} ({})", violation.forbidden, index + 1), violation.event);
-        let stdout = vec![where_it_was(seen, violation.event)];
-        TestResult { stdout, ..case.with(TestOutcome::Failure, "forbidden", &violation.says) }
-    }));
+    cases.extend(
+        seen.violations
+            .iter()
+            .take(MOST_CASES)
+            .enumerate()
+            .map(|(index, violation)| {
+                let case = case(
+                    seen,
+                    &format!("{} ({})", violation.forbidden, index + 1),
+                    violation.event,
+                );
+                let stdout = vec![where_it_was(seen, violation.event)];
+                TestResult {
+                    stdout,
+                    ..case.with(TestOutcome::Failure, "forbidden", &violation.says)
+                }
+            }),
+    );
     // A condition that could not be checked has not been met either.
     cases.extend(seen.undecided.iter().take(MOST_CASES).map(|undecided| {
-        case(seen, &format!("undecided: {undecided}"), None).with(TestOutcome::Error, "undecided", undecided)
+        case(seen, &format!("undecided: {undecided}"), None).with(
+            TestOutcome::Error,
+            "undecided",
+            undecided,
+        )
     }));
-    cases.extend(seen.findings.iter().take(MOST_CASES).enumerate().map(|(index, it)| found(seen, index + 1, it)));
+    cases.extend(
+        seen.findings
+            .iter()
+            .take(MOST_CASES)
+            .enumerate()
+            .map(|(index, it)| found(seen, index + 1, it)),
+    );
     cases.extend(refusals(seen).enumerate().map(|(index, refusal)| {
         let stdout = vec![refusal.in_words(), where_it_was(seen, refusal.event)];
-        TestResult { stdout, ..case(seen, &format!("explained error ({})", index + 1), refusal.event) }
+        TestResult {
+            stdout,
+            ..case(
+                seen,
+                &format!("explained error ({})", index + 1),
+                refusal.event,
+            )
+        }
     }));
     let name = place::short(&format!("cuda-pitfalls trace {name}"));
-    junit::file(&name, (&trace.start.started_at, elapsed_ns), &properties(seen), cases)
+    junit::file(
+        &name,
+        (&trace.start.started_at, elapsed_ns),
+        &properties(seen),
+        cases,
+    )
 }
 
 /// What CUDA refused, and the error that the program said last.
@@ -57,7 +99,10 @@ fn refusals<'v>(seen: &'v TraceView) -> impl Iterator<Item = &'v RefusedCall> {
 /// The test of a finding: it fails where a policy forbids it.
 fn found(seen: &TraceView, number: usize, finding: &Finding) -> TestResult {
     let forbidden = seen.violations.iter().find(|violation| {
-        violation.forbidden == finding.rule || violation.event.is_some_and(|event| finding.events.contains(&event))
+        violation.forbidden == finding.rule
+            || violation
+                .event
+                .is_some_and(|event| finding.events.contains(&event))
     });
     let event = finding.events.first().copied();
     let mut case = case(seen, &format!("{} ({number})", finding.rule), event);
@@ -66,10 +111,22 @@ fn found(seen: &TraceView, number: usize, finding: &Finding) -> TestResult {
         case = case.with(TestOutcome::Failure, &finding.rule, &message);
     }
     let memory = finding.bytes.map(|bytes| ("memory", units::delta(bytes)));
-    let properties = [("severity", finding.severity.name().to_owned()), ("scenario", finding.scenario.clone())];
-    case.properties = properties.into_iter().chain(memory).map(|(name, value)| (name.to_owned(), value)).collect();
+    let properties = [
+        ("severity", finding.severity.name().to_owned()),
+        ("scenario", finding.scenario.clone()),
+    ];
+    case.properties = properties
+        .into_iter()
+        .chain(memory)
+        .map(|(name, value)| (name.to_owned(), value))
+        .collect();
     let workaround = format!("workaround: {}", finding.workaround);
-    case.stdout = vec![finding.title.clone(), finding.says.clone(), workaround, where_it_was(seen, event)];
+    case.stdout = vec![
+        finding.title.clone(),
+        finding.says.clone(),
+        workaround,
+        where_it_was(seen, event),
+    ];
     case
 }
 
@@ -80,13 +137,30 @@ fn properties(seen: &TraceView) -> Vec<(String, String)> {
         ("complete", seen.trace.end.is_some().to_string()),
         ("version", start.version.clone()),
         ("on", start.on.clone()),
-        ("driver", start.driver_version.clone().unwrap_or_else(|| "none".to_owned())),
+        (
+            "driver",
+            start
+                .driver_version
+                .clone()
+                .unwrap_or_else(|| "none".to_owned()),
+        ),
         ("command", start.command.join(" ")),
         ("totals", totals::parts(seen).join(", ")),
     ];
-    properties.extend(unseen::banners(seen.trace).into_iter().map(|banner| ("banner", banner)));
-    properties.extend(unseen::unseen(&seen.history).into_iter().map(|line| ("not seen", line)));
-    properties.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+    properties.extend(
+        unseen::banners(seen.trace)
+            .into_iter()
+            .map(|banner| ("banner", banner)),
+    );
+    properties.extend(
+        unseen::unseen(&seen.history)
+            .into_iter()
+            .map(|line| ("not seen", line)),
+    );
+    properties
+        .into_iter()
+        .map(|(name, value)| (name.to_owned(), value))
+        .collect()
 }
 
 fn case(seen: &TraceView, name: &str, event: Option<usize>) -> TestResult {
@@ -104,9 +178,15 @@ fn own_place(seen: &TraceView, event: Option<usize>) -> Option<UserLine> {
 
 /// When and where an event was, on one line.
 fn where_it_was(seen: &TraceView, event: Option<usize>) -> String {
-    let Some(event) = event.and_then(|event| seen.trace.events.get(event)) else { return String::new() };
+    let Some(event) = event.and_then(|event| seen.trace.events.get(event)) else {
+        return String::new();
+    };
     let when = place::since_start(seen.trace, event.t_ns);
-    format!("{when}, {}: {}", place::who(seen.trace, event.pid), place::chain(event).join(" → "))
+    format!(
+        "{when}, {}: {}",
+        place::who(seen.trace, event.pid),
+        place::chain(event).join(" → ")
+    )
 }
 
 /// The user's own line of an event, its file relative to the root of the repository.
@@ -114,7 +194,11 @@ fn in_repository(seen: &TraceView, root: &str, event: Option<usize>) -> Option<U
     let place = own_place(seen, event)?;
     // Code that was given to Python as text has no file.
     let is_text = place.file.starts_with('<');
-    let file = if is_text { place.file.clone() } else { path_of(seen.trace, root, &place.file) };
+    let file = if is_text {
+        place.file.clone()
+    } else {
+        path_of(seen.trace, root, &place.file)
+    };
     Some(UserLine { file, ..place })
 }
 
@@ -133,42 +217,88 @@ pub(super) fn github(seen: &TraceView, root: &str) -> String {
         (true, false) => "warning",
         (true, true) => "notice",
     };
-    say(level, None, "cuda-pitfalls trace", &[totals::parts(seen).join(", ")]);
+    say(
+        level,
+        None,
+        "cuda-pitfalls trace",
+        &[totals::parts(seen).join(", ")],
+    );
     let violations = seen.violations.iter().map(|violation| {
         let place = in_repository(seen, root, violation.event);
-        ((violation.forbidden.clone(), violation.says.clone(), place), violation.event)
+        (
+            (violation.forbidden.clone(), violation.says.clone(), place),
+            violation.event,
+        )
     });
     for ((forbidden, says, place), events) in grouped(violations).into_iter().take(MOST_LINES) {
         let event = events.first().copied().flatten();
         let title = format!("forbidden: {forbidden}");
-        let about = seen.findings.iter().find(|it| it.says == says && it.events.first().copied() == event);
+        let about = seen
+            .findings
+            .iter()
+            .find(|it| it.says == says && it.events.first().copied() == event);
         let mut lines = vec![says, where_it_was(seen, event)];
         lines.extend(about.into_iter().flat_map(advice));
         lines.push(times(events.len()));
         say("error", place, &title, &lines);
     }
     for undecided in seen.undecided.iter().take(MOST_LINES) {
-        say("error", None, "cuda-pitfalls: undecided", std::slice::from_ref(undecided));
+        say(
+            "error",
+            None,
+            "cuda-pitfalls: undecided",
+            std::slice::from_ref(undecided),
+        );
     }
     // What was forbidden in the same words is told as that.
-    let forbidden: HashSet<(&str, Option<usize>)> =
-        seen.violations.iter().map(|violation| (violation.says.as_str(), violation.event)).collect();
-    let others = seen.findings.iter().filter(|it| !forbidden.contains(&(&it.says, it.events.first().copied())));
+    let forbidden: HashSet<(&str, Option<usize>)> = seen
+        .violations
+        .iter()
+        .map(|violation| (violation.says.as_str(), violation.event))
+        .collect();
+    let others = seen
+        .findings
+        .iter()
+        .filter(|it| !forbidden.contains(&(&it.says, it.events.first().copied())));
     let findings = others.map(|finding| {
         let event = finding.events.first().copied();
-        ((alike(finding), in_repository(seen, root, event)), (finding, event))
+        (
+            (alike(finding), in_repository(seen, root, event)),
+            (finding, event),
+        )
     });
     for ((_, place), all) in grouped(findings).into_iter().take(MOST_LINES) {
-        let Some((finding, event)) = all.first() else { continue };
+        let Some((finding, event)) = all.first() else {
+            continue;
+        };
         let [workaround, scenario] = advice(finding);
-        let lines = [finding.says.clone(), where_it_was(seen, *event), workaround, scenario, times(all.len())];
-        let level = if finding.severity == Severity::Pitfall { "warning" } else { "notice" };
+        let lines = [
+            finding.says.clone(),
+            where_it_was(seen, *event),
+            workaround,
+            scenario,
+            times(all.len()),
+        ];
+        let level = if finding.severity == Severity::Pitfall {
+            "warning"
+        } else {
+            "notice"
+        };
         say(level, place, &finding.title, &lines);
     }
     for refusal in refusals(seen) {
-        let level = if seen.has_failed() { "warning" } else { "notice" };
+        let level = if seen.has_failed() {
+            "warning"
+        } else {
+            "notice"
+        };
         let place = in_repository(seen, root, refusal.event);
-        say(level, place, "cuda-pitfalls: explained error", &[refusal.in_words()]);
+        say(
+            level,
+            place,
+            "cuda-pitfalls: explained error",
+            &[refusal.in_words()],
+        );
     }
     let missing = unseen::unseen(&seen.history);
     if !missing.is_empty() {
@@ -178,11 +308,18 @@ pub(super) fn github(seen: &TraceView, root: &str) -> String {
 }
 
 fn advice(finding: &Finding) -> [String; 2] {
-    [format!("workaround: {}", finding.workaround), format!("scenario: {}", finding.scenario)]
+    [
+        format!("workaround: {}", finding.workaround),
+        format!("scenario: {}", finding.scenario),
+    ]
 }
 
 fn times(times: usize) -> String {
-    if times > 1 { format!("{times} times") } else { String::new() }
+    if times > 1 {
+        format!("{times} times")
+    } else {
+        String::new()
+    }
 }
 
 #[cfg(test)]
@@ -195,23 +332,43 @@ mod tests {
 
     fn junit_of(trace: &Trace, violates: bool) -> String {
         let (findings, outcome) = (fixture::findings(trace), fixture::outcome(trace));
-        let violations = if violates { outcome.violations.as_slice() } else { &[] };
-        junit(&TraceView { findings: &findings, violations, ..TraceView::bare(trace) }, "t")
+        let violations = if violates {
+            outcome.violations.as_slice()
+        } else {
+            &[]
+        };
+        junit(
+            &TraceView {
+                findings: &findings,
+                violations,
+                ..TraceView::bare(trace)
+            },
+            "t",
+        )
     }
 
     #[test]
     fn what_is_forbidden_fails_and_a_pitfall_alone_does_not() {
         let trace = fixture::trace();
         let has = |xml: &str, counts: [&str; 3]| {
-            let suite = xml.lines().find(|line| line.contains("<testsuite ")).unwrap();
+            let suite = xml
+                .lines()
+                .find(|line| line.contains("<testsuite "))
+                .unwrap();
             assert!(counts.iter().all(|count| suite.contains(count)), "{suite}");
         };
-        has(&junit_of(&trace, false), ["tests=\"4\"", "errors=\"0\"", "failures=\"0\""]);
+        has(
+            &junit_of(&trace, false),
+            ["tests=\"4\"", "errors=\"0\"", "failures=\"0\""],
+        );
         let xml = junit_of(&trace, true);
         has(&xml, ["tests=\"5\"", "errors=\"0\"", "failures=\"2\""]);
         assert!(xml.contains("classname=\"cuda-pitfalls.trace\""), "{xml}");
         assert!(xml.contains("file=\"train.py\" line=\"52\""), "{xml}");
-        assert!(xml.contains("workaround: torch.cuda.set_device(1) first"), "{xml}");
+        assert!(
+            xml.contains("workaround: torch.cuda.set_device(1) first"),
+            "{xml}"
+        );
     }
 
     #[test]
@@ -220,8 +377,14 @@ mod tests {
         trace.end = None;
         trace.start.provenance = cuda_pitfalls_core::verdict::Provenance::Simulated;
         let xml = junit_of(&trace, false);
-        assert!(xml.contains("type=\"incomplete\"") && xml.contains("errors=\"1\""), "{xml}");
-        assert!(xml.contains("classname=\"cuda-pitfalls.simulated.trace\""), "{xml}");
+        assert!(
+            xml.contains("type=\"incomplete\"") && xml.contains("errors=\"1\""),
+            "{xml}"
+        );
+        assert!(
+            xml.contains("classname=\"cuda-pitfalls.simulated.trace\""),
+            "{xml}"
+        );
     }
 
     #[test]
@@ -229,7 +392,10 @@ mod tests {
         let trace = fixture::trace();
         let (findings, outcome) = (fixture::findings(&trace), fixture::outcome(&trace));
         let shown = github(&TraceView::new(&trace, &findings, &outcome), "/home/me");
-        assert!(shown.contains("\n::error file=project/train.py,line=52,"), "{shown}");
+        assert!(
+            shown.contains("\n::error file=project/train.py,line=52,"),
+            "{shown}"
+        );
     }
 
     #[test]
@@ -238,15 +404,23 @@ mod tests {
         let (findings, outcome) = (fixture::findings(&trace), fixture::outcome(&trace));
         let shown = github(&TraceView::new(&trace, &findings, &outcome), ROOT);
         let lines: Vec<&str> = shown.lines().collect();
-        assert!(lines[0].starts_with("::error title=cuda-pitfalls trace::2 pitfalls, 1 violation"), "{shown}");
+        assert!(
+            lines[0].starts_with("::error title=cuda-pitfalls trace::2 pitfalls, 1 violation"),
+            "{shown}"
+        );
         assert!(lines[1].starts_with(
             "::error file=train.py,line=52,title=forbidden%3A context%3Agpu0::a context on GPU 0%0A2.40 s, pid 4711"
         ));
         assert!(
-            lines[2].starts_with("::warning file=cli.py,line=88,title=CUDA_VISIBLE_DEVICES is set after"),
+            lines[2].starts_with(
+                "::warning file=cli.py,line=88,title=CUDA_VISIBLE_DEVICES is set after"
+            ),
             "{shown}"
         );
-        assert!(lines[3].starts_with("::warning file=train.py,line=52,title="), "{shown}");
+        assert!(
+            lines[3].starts_with("::warning file=train.py,line=52,title="),
+            "{shown}"
+        );
         let refused = "::notice file=data.py,line=7,title=cuda-pitfalls%3A explained error::data.py:7: cuMemGetInfo_v2";
         assert!(lines[4].starts_with(refused) && lines.len() == 5, "{shown}");
     }
@@ -259,6 +433,11 @@ mod tests {
         outcome.violations[0].event = findings[0].events.first().copied();
         let shown = github(&TraceView::new(&trace, &findings, &outcome), ROOT);
         assert_eq!(shown.matches(&findings[0].says).count(), 1, "{shown}");
-        assert!(shown.lines().any(|line| line.starts_with("::error file") && line.contains("workaround: ")), "{shown}");
+        assert!(
+            shown
+                .lines()
+                .any(|line| line.starts_with("::error file") && line.contains("workaround: ")),
+            "{shown}"
+        );
     }
 }

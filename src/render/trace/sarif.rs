@@ -16,7 +16,8 @@ use cuda_pitfalls_core::verdict::Provenance;
 use cuda_pitfalls_trace::diagnosis::{self, DiagnosisRule};
 use cuda_pitfalls_trace::{Frame, TraceEvent};
 
-const SCHEMA: &str = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json";
+const SCHEMA: &str =
+    "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json";
 /// The most frames of a stack, and the most places of a way through the user's code.
 const MOST_FRAMES: usize = 40;
 const MOST_RELATED: usize = 8;
@@ -35,7 +36,11 @@ fn run(seen: &TraceView, root: &str) -> Value {
     let rules = rules();
     let all = reported::all(seen, root);
     let left_out = all.len().saturating_sub(reported::MOST);
-    let results: Vec<Value> = all.iter().take(reported::MOST).map(|one| result(seen, root, &rules, one)).collect();
+    let results: Vec<Value> = all
+        .iter()
+        .take(reported::MOST)
+        .map(|one| result(seen, root, &rules, one))
+        .collect();
     let start = &seen.trace.start;
     json!({
         "tool": { "driver": {
@@ -61,7 +66,9 @@ fn run(seen: &TraceView, root: &str) -> Value {
 
 /// The root of the sources. Its address is left out where a trace does not have it.
 fn base(root: &str) -> Value {
-    let uri = root.starts_with('/').then(|| file::file_uri(&format!("{}/", root.trim_end_matches('/'))));
+    let uri = root
+        .starts_with('/')
+        .then(|| file::file_uri(&format!("{}/", root.trim_end_matches('/'))));
     let description = text("the repository that the program was started in, or else the folder");
     present(json!({ "uri": uri, "description": description }))
 }
@@ -72,10 +79,14 @@ fn text(text: &str) -> Value {
 
 /// Every rule, by name: a reader learns also what was looked for and not found.
 fn rules() -> Vec<Value> {
-    let mut all: Vec<(&str, Value)> =
-        diagnosis::rules().iter().map(|rule| (rule.name.as_str(), descriptor(rule))).collect();
+    let mut all: Vec<(&str, Value)> = diagnosis::rules()
+        .iter()
+        .map(|rule| (rule.name.as_str(), descriptor(rule)))
+        .collect();
     all.extend(POLICY_RULES.iter().map(|rule| {
-        let page = rule.scenario.and_then(|scenario| Known::embedded().page(scenario));
+        let page = rule
+            .scenario
+            .and_then(|scenario| Known::embedded().page(scenario));
         let see = page.map(|page| format!(" See {page}.")).unwrap_or_default();
         let descriptor = json!({
             "id": rule.id,
@@ -95,10 +106,17 @@ fn descriptor(rule: &DiagnosisRule) -> Value {
     let page = Known::embedded().page(&rule.scenario).unwrap_or_default();
     let mut help = format!("{}\n\nWhat to write instead:\n", rule.why);
     for (framework, workaround) in &rule.workaround {
-        let framework = if framework == "any" { "any program" } else { framework };
+        let framework = if framework == "any" {
+            "any program"
+        } else {
+            framework
+        };
         help.push_str(&format!("- {framework}: {workaround}\n"));
     }
-    help.push_str(&format!("\nProved by the scenario {}: {page}, `cuda-pitfalls show {0}`.", rule.scenario));
+    help.push_str(&format!(
+        "\nProved by the scenario {}: {page}, `cuda-pitfalls show {0}`.",
+        rule.scenario
+    ));
     json!({
         "id": rule.name,
         "shortDescription": text(&rule.title),
@@ -113,11 +131,17 @@ fn notifications() -> Value {
     let sorts = [
         ("simulated", "no driver and no GPU answered"),
         ("incomplete", "the trace stops before the program ended"),
-        ("undecided", "a condition of the policy cannot be decided, because the trace saw less"),
+        (
+            "undecided",
+            "a condition of the policy cannot be decided, because the trace saw less",
+        ),
         ("not-seen", "something could not be seen"),
         ("left-out", "there are more results than a file should hold"),
     ];
-    sorts.map(|(id, about)| json!({ "id": id, "shortDescription": text(about) })).into_iter().collect()
+    sorts
+        .map(|(id, about)| json!({ "id": id, "shortDescription": text(about) }))
+        .into_iter()
+        .collect()
 }
 
 fn notification(id: &str, level: Level, message: &str) -> Value {
@@ -128,19 +152,32 @@ fn notification(id: &str, level: Level, message: &str) -> Value {
 fn invocation(seen: &TraceView, left_out: usize) -> Value {
     let mut all: Vec<Value> = Vec::new();
     if seen.trace.start.provenance == Provenance::Simulated {
-        all.push(notification("simulated", Level::Warning, crate::tally::SIMULATED));
+        all.push(notification(
+            "simulated",
+            Level::Warning,
+            crate::tally::SIMULATED,
+        ));
     }
-    all.extend(reported::doubts(seen).iter().map(|(sort, level, line)| notification(sort, *level, line)));
+    all.extend(
+        reported::doubts(seen)
+            .iter()
+            .map(|(sort, level, line)| notification(sort, *level, line)),
+    );
     if left_out > 0 {
-        let message = format!("{} left out; the trace has them all", counted(left_out as u64, "result"));
+        let message = format!(
+            "{} left out; the trace has them all",
+            counted(left_out as u64, "result")
+        );
         all.push(notification("left-out", Level::Warning, &message));
     }
     let (start, end) = (&seen.trace.start, &seen.trace.end);
     let began = start.started_at.parse::<jiff::Timestamp>().ok();
     let took = end.as_ref().map(|end| end.t_ns.saturating_sub(start.t_ns));
-    let ended = began
-        .zip(took)
-        .and_then(|(began, took)| began.checked_add(jiff::SignedDuration::from_nanos(i64::try_from(took).ok()?)).ok());
+    let ended = began.zip(took).and_then(|(began, took)| {
+        began
+            .checked_add(jiff::SignedDuration::from_nanos(i64::try_from(took).ok()?))
+            .ok()
+    });
     present(json!({
         // The tool succeeded if the trace is whole, however the program ended.
         "executionSuccessful": end.is_some(),
@@ -174,7 +211,9 @@ fn result(seen: &TraceView, root: &str, rules: &[Value], one: &Reported) -> Valu
     });
     let mut related: Vec<Value> = Vec::new();
     for event in events.flatten() {
-        let Some(place) = file::of_event(seen.trace, root, event) else { continue };
+        let Some(place) = file::of_event(seen.trace, root, event) else {
+            continue;
+        };
         let call = shorten(&visible(&event.call), LONGEST);
         let location = with(location(&place), "message", text(&qualified(&call, &place)));
         // The standard asks for different ones.
@@ -210,14 +249,21 @@ fn with(mut object: Value, name: &str, value: Value) -> Value {
 
 /// What is said at a line, and that another thread made the call where that is so.
 fn qualified(said: &str, place: &FileLine) -> String {
-    if place.is_beside { format!("{}. {BESIDE}", said.trim_end_matches('.')) } else { said.to_owned() }
+    if place.is_beside {
+        format!("{}. {BESIDE}", said.trim_end_matches('.'))
+    } else {
+        said.to_owned()
+    }
 }
 
 fn location(place: &FileLine) -> Value {
     let base = file::is_below_root(&place.path).then_some(ROOT);
     let artifact = present(json!({ "uri": file::uri(&place.path), "uriBaseId": base }));
     let region = place.line.map(|line| {
-        let source = place.source.as_ref().map(|source| text(&shorten(&visible(source), LONGEST)));
+        let source = place
+            .source
+            .as_ref()
+            .map(|source| text(&shorten(&visible(source), LONGEST)));
         present(json!({ "startLine": line, "snippet": source }))
     });
     json!({ "physicalLocation": present(json!({ "artifactLocation": artifact, "region": region })) })
@@ -228,14 +274,25 @@ fn frame_location(seen: &TraceView, root: &str, frame: &Frame) -> Value {
     let place = file::of_frame(seen.trace, root, frame);
     let name = shorten(&visible(&frame.name()), LONGEST);
     let function = json!([{ "fullyQualifiedName": name, "kind": "function" }]);
-    with(place.as_ref().map_or_else(|| json!({}), location), "logicalLocations", function)
+    with(
+        place.as_ref().map_or_else(|| json!({}), location),
+        "logicalLocations",
+        function,
+    )
 }
 
 /// The stack of an event, innermost first; none if it has no frames.
 fn stack(seen: &TraceView, root: &str, event: &TraceEvent) -> Option<Value> {
     let frames = event.stack.frames.iter().take(MOST_FRAMES).map(|frame| {
-        let library = frame.module.as_deref().map(|path| path.rsplit('/').next().unwrap_or(path));
-        let module = frame.package.as_deref().or(library).map(|module| shorten(&visible(module), LONGEST));
+        let library = frame
+            .module
+            .as_deref()
+            .map(|path| path.rsplit('/').next().unwrap_or(path));
+        let module = frame
+            .package
+            .as_deref()
+            .or(library)
+            .map(|module| shorten(&visible(module), LONGEST));
         present(json!({ "location": frame_location(seen, root, frame), "module": module }))
     });
     let frames: Vec<Value> = frames.collect();
@@ -269,7 +326,10 @@ mod tests {
 
     fn log_of(trace: &Trace) -> Value {
         let (findings, outcome) = (fixture::findings(trace), fixture::outcome(trace));
-        let text = document(&TraceView::new(trace, &findings, &outcome), &trace.start.folder);
+        let text = document(
+            &TraceView::new(trace, &findings, &outcome),
+            &trace.start.folder,
+        );
         serde_json::from_str(&text).unwrap()
     }
 
@@ -277,24 +337,46 @@ mod tests {
     fn a_result_has_the_users_line_the_stack_and_the_way_there() {
         let log = log_of(&fixture::trace());
         let run = &log["runs"][0];
-        let late = run["results"].as_array().unwrap().iter().find(|it| it["ruleId"] == "late-mask").unwrap();
+        let late = run["results"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .find(|it| it["ruleId"] == "late-mask")
+            .unwrap();
         let expected = json!({
             "artifactLocation": { "uri": "cli.py", "uriBaseId": "SRCROOT" },
             "region": { "startLine": 88 },
         });
         assert_eq!(late["locations"], json!([{ "physicalLocation": expected }]));
-        assert_eq!(late["relatedLocations"][0]["physicalLocation"]["region"]["startLine"], 31);
+        assert_eq!(
+            late["relatedLocations"][0]["physicalLocation"]["region"]["startLine"],
+            31
+        );
         assert_eq!(late["level"], "warning");
         let index = late["ruleIndex"].as_u64().unwrap() as usize;
         assert_eq!(run["tool"]["driver"]["rules"][index]["id"], "late-mask");
-        let steps = late["codeFlows"][0]["threadFlows"][0]["locations"].as_array().unwrap();
-        let names: Vec<_> = steps.iter().map(|it| it["location"]["message"]["text"].as_str().unwrap()).collect();
+        let steps = late["codeFlows"][0]["threadFlows"][0]["locations"]
+            .as_array()
+            .unwrap();
+        let names: Vec<_> = steps
+            .iter()
+            .map(|it| it["location"]["message"]["text"].as_str().unwrap())
+            .collect();
         assert_eq!(names, ["<module>", "setup", "torch.cuda.is_available"]);
         let frames = late["stacks"][0]["frames"].as_array().unwrap();
-        assert_eq!(frames[0]["location"]["logicalLocations"][0]["fullyQualifiedName"], "cudaSetDevice");
-        assert_eq!(run["originalUriBaseIds"]["SRCROOT"]["uri"], "file:///home/me/project/");
+        assert_eq!(
+            frames[0]["location"]["logicalLocations"][0]["fullyQualifiedName"],
+            "cudaSetDevice"
+        );
+        assert_eq!(
+            run["originalUriBaseIds"]["SRCROOT"]["uri"],
+            "file:///home/me/project/"
+        );
         let invocation = &run["invocations"][0];
-        assert_eq!((&invocation["exitCode"], &invocation["executionSuccessful"]), (&json!(0), &json!(true)));
+        assert_eq!(
+            (&invocation["exitCode"], &invocation["executionSuccessful"]),
+            (&json!(0), &json!(true))
+        );
         assert_eq!(invocation["endTimeUtc"], "2025-11-20T16:00:06.1Z");
         assert_eq!(invocation["toolExecutionNotifications"], json!([]));
     }
@@ -303,12 +385,18 @@ mod tests {
     fn a_line_of_a_thread_beside_is_called_so_in_a_result_and_in_its_other_places() {
         let mut trace = fixture::trace();
         assert!(!log_of(&trace).to_string().contains(BESIDE));
-        trace.events.iter_mut().for_each(|event| event.stack.meanwhile = std::mem::take(&mut event.stack.frames));
+        trace
+            .events
+            .iter_mut()
+            .for_each(|event| event.stack.meanwhile = std::mem::take(&mut event.stack.frames));
         let log = log_of(&trace);
         for result in log["runs"][0]["results"].as_array().unwrap() {
             let places = result["relatedLocations"].as_array().into_iter().flatten();
             for place in places.chain([result]) {
-                assert!(place["message"]["text"].as_str().unwrap().ends_with(BESIDE), "{result}");
+                assert!(
+                    place["message"]["text"].as_str().unwrap().ends_with(BESIDE),
+                    "{result}"
+                );
             }
         }
     }
@@ -316,11 +404,19 @@ mod tests {
     #[test]
     fn rules_have_unique_names_a_description_and_help() {
         let rules = rules();
-        let ids: Vec<&str> = rules.iter().map(|rule| rule["id"].as_str().unwrap()).collect();
+        let ids: Vec<&str> = rules
+            .iter()
+            .map(|rule| rule["id"].as_str().unwrap())
+            .collect();
         assert!(ids.is_sorted_by(|one, other| one < other), "{ids:?}");
         for rule in &rules {
             for part in ["shortDescription", "fullDescription", "help"] {
-                assert!(rule[part]["text"].as_str().is_some_and(|text| text.len() > 10), "{rule}");
+                assert!(
+                    rule[part]["text"]
+                        .as_str()
+                        .is_some_and(|text| text.len() > 10),
+                    "{rule}"
+                );
             }
         }
         assert_eq!(rules.len(), diagnosis::rules().len() + POLICY_RULES.len());
@@ -343,7 +439,13 @@ mod tests {
         assert!(run["invocations"][0].get("exitCode").is_none());
         assert_eq!(run["properties"]["simulated"], true);
         for result in run["results"].as_array().unwrap() {
-            assert!(result["message"]["text"].as_str().unwrap().starts_with("SIMULATED, not evidence: "), "{result}");
+            assert!(
+                result["message"]["text"]
+                    .as_str()
+                    .unwrap()
+                    .starts_with("SIMULATED, not evidence: "),
+                "{result}"
+            );
             assert_eq!(result["properties"]["simulated"], true);
         }
     }
@@ -351,14 +453,24 @@ mod tests {
     #[test]
     fn foreign_text_acts_nowhere_and_every_result_has_a_file() {
         let (findings, outcome) = fixture::hostile_findings();
-        let shown = document(&TraceView::new(&fixture::hostile(), &findings, &outcome), fixture::HOSTILE);
+        let shown = document(
+            &TraceView::new(&fixture::hostile(), &findings, &outcome),
+            fixture::HOSTILE,
+        );
         let log: Value = serde_json::from_str(&shown).unwrap();
-        assert!(!shown.contains("\\u001b") && !shown.contains("\\n:") && !shown.contains("##["), "{shown}");
+        assert!(
+            !shown.contains("\\u001b") && !shown.contains("\\n:") && !shown.contains("##["),
+            "{shown}"
+        );
         let results = log["runs"][0]["results"].as_array().unwrap();
         assert!(results.len() >= 3, "{}", results.len());
         for result in results {
             let uri = &result["locations"][0]["physicalLocation"]["artifactLocation"]["uri"];
-            assert!(uri.as_str().is_some_and(|uri| uri.bytes().all(|byte| byte.is_ascii_graphic())), "{result}");
+            assert!(
+                uri.as_str()
+                    .is_some_and(|uri| uri.bytes().all(|byte| byte.is_ascii_graphic())),
+                "{result}"
+            );
         }
     }
 }

@@ -12,14 +12,22 @@ use super::place;
 /// What is said before the program starts, for a terminal of this width.
 pub fn begin(machine: &str, width: usize) -> String {
     let says = "nothing that this program sees of a GPU is real, and no kernel runs.";
-    lines::sentence("", &format!("SIMULATED machine {}: {says}", escape::terminal(machine)), width)
+    lines::sentence(
+        "",
+        &format!("SIMULATED machine {}: {says}", escape::terminal(machine)),
+        width,
+    )
 }
 
 /// The functions that a program called and that are not modelled, each with the user's own line of the first call where
 /// that is known. `told` are those that the machine wrote down by itself.
 pub fn unmodelled(trace: Option<&Trace>, told: &BTreeSet<String>) -> Vec<String> {
-    let mut found: BTreeMap<String, Option<String>> = told.iter().map(|name| (name.clone(), None)).collect();
-    for (trace, event) in trace.iter().flat_map(|trace| trace.events.iter().map(move |event| (trace, event))) {
+    let mut found: BTreeMap<String, Option<String>> =
+        told.iter().map(|name| (name.clone(), None)).collect();
+    for (trace, event) in trace
+        .iter()
+        .flat_map(|trace| trace.events.iter().map(move |event| (trace, event)))
+    {
         if event.status == Some(SIM_NOT_MODELLED) {
             let at = place::place(trace, &event.stack).map(|place| shown(&place));
             let known = found.entry(event.call.clone()).or_default();
@@ -35,13 +43,26 @@ pub fn unmodelled(trace: Option<&Trace>, told: &BTreeSet<String>) -> Vec<String>
 
 /// What is said after the program has ended. `absent` are the functions that were looked for and are not there.
 pub fn end(machine: &str, unmodelled: &[String], absent: &[String], width: usize) -> String {
-    let mut out = lines::sentence("", &format!("That was the SIMULATED machine {}.", escape::terminal(machine)), width);
+    let mut out = lines::sentence(
+        "",
+        &format!(
+            "That was the SIMULATED machine {}.",
+            escape::terminal(machine)
+        ),
+        width,
+    );
     if !unmodelled.is_empty() {
-        let says = format!("Not modelled, so that each returned {SIM_NOT_MODELLED}: {}", unmodelled.join(", "));
+        let says = format!(
+            "Not modelled, so that each returned {SIM_NOT_MODELLED}: {}",
+            unmodelled.join(", ")
+        );
         out.push_str(&lines::sentence("", &says, width));
     }
     if !absent.is_empty() {
-        let says = format!("Looked for, and not in this NVML: {}", escape::terminal(&absent.join(", ")));
+        let says = format!(
+            "Looked for, and not in this NVML: {}",
+            escape::terminal(&absent.join(", "))
+        );
         out.push_str(&lines::sentence("", &says, width));
     }
     out

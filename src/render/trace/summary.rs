@@ -169,16 +169,31 @@ struct ViolationSummary<'a> {
 pub(super) fn summary<'a>(seen: &TraceView<'a>) -> TraceSummary<'a> {
     let (trace, start) = (seen.trace, &seen.trace.start);
     let processes = trace.processes.iter();
-    let processes = processes.filter_map(|process| Some(process_summary(process, seen.history.begun_by(process)?)));
-    let contexts = seen.history.contexts.iter().map(|life| context_summary(trace, life));
+    let processes = processes
+        .filter_map(|process| Some(process_summary(process, seen.history.begun_by(process)?)));
+    let contexts = seen
+        .history
+        .contexts
+        .iter()
+        .map(|life| context_summary(trace, life));
     let findings = seen.findings.iter().map(|finding| {
-        let event = finding.events.first().and_then(|index| trace.events.get(*index));
+        let event = finding
+            .events
+            .first()
+            .and_then(|index| trace.events.get(*index));
         let after_ns = event.map(|event| event.t_ns.saturating_sub(start.t_ns));
-        FindingSummary { finding, after_ns, at: event.and_then(|event| position(trace, &event.stack)) }
+        FindingSummary {
+            finding,
+            after_ns,
+            at: event.and_then(|event| position(trace, &event.stack)),
+        }
     });
     let violations = seen.violations.iter().map(|violation| {
         let event = violation.event.and_then(|index| trace.events.get(index));
-        ViolationSummary { violation, at: event.and_then(|event| position(trace, &event.stack)) }
+        ViolationSummary {
+            violation,
+            at: event.and_then(|event| position(trace, &event.stack)),
+        }
     });
     TraceSummary {
         schema: SchemaId::current(SCHEMA),
@@ -186,15 +201,32 @@ pub(super) fn summary<'a>(seen: &TraceView<'a>) -> TraceSummary<'a> {
         version: start.version.clone(),
         command: start.command.clone(),
         started_at: start.started_at.clone(),
-        elapsed_ns: trace.end.as_ref().map(|end| end.t_ns.saturating_sub(start.t_ns)),
-        exit: trace.end.as_ref().map(|end| ProgramExit { code: end.code, signal: end.signal.clone() }),
+        elapsed_ns: trace
+            .end
+            .as_ref()
+            .map(|end| end.t_ns.saturating_sub(start.t_ns)),
+        exit: trace.end.as_ref().map(|end| ProgramExit {
+            code: end.code,
+            signal: end.signal.clone(),
+        }),
         complete: trace.end.is_some(),
         processes: processes.collect(),
         contexts: contexts.collect(),
-        ledgers: seen.ledgers.iter().map(|ledger| LedgerSummary::new(trace, ledger)).collect(),
+        ledgers: seen
+            .ledgers
+            .iter()
+            .map(|ledger| LedgerSummary::new(trace, ledger))
+            .collect(),
         findings: findings.collect(),
-        refused: seen.refusals.iter().map(|refusal| refusal_summary(trace, refusal)).collect(),
-        last_error: seen.last_error.as_ref().map(|error| refusal_summary(trace, error)),
+        refused: seen
+            .refusals
+            .iter()
+            .map(|refusal| refusal_summary(trace, refusal))
+            .collect(),
+        last_error: seen
+            .last_error
+            .as_ref()
+            .map(|error| refusal_summary(trace, error)),
         violations: violations.collect(),
         undecided: seen.undecided.to_vec(),
         not_seen: unseen::unseen(&seen.history),
@@ -208,13 +240,19 @@ fn process_summary(process: &TraceProcess, program: &ProgramHistory) -> ProcessS
         parent: process.parent,
         name: process.name(),
         initialised: program.has_initialised(),
-        mask: program.latched(MASK).map(|value| Mask { value: value.map(str::to_owned) }),
+        mask: program.latched(MASK).map(|value| Mask {
+            value: value.map(str::to_owned),
+        }),
     }
 }
 
 fn refusal_summary(trace: &Trace, refusal: &RefusedCall) -> RefusalSummary {
     let event = refusal.event.and_then(|index| trace.events.get(index));
-    let (known, means) = refusal.known.clone().map(|known| (known.id, known.says)).unzip();
+    let (known, means) = refusal
+        .known
+        .clone()
+        .map(|known| (known.id, known.says))
+        .unzip();
     RefusalSummary {
         says: refusal.says.clone(),
         known,
@@ -225,7 +263,12 @@ fn refusal_summary(trace: &Trace, refusal: &RefusedCall) -> RefusalSummary {
 
 pub(super) fn position(trace: &Trace, stack: &Stack) -> Option<Position> {
     let place = place(trace, stack)?;
-    Some(Position { file: place.file, line: place.line, is_beside: place.is_beside, source: stack.source.clone() })
+    Some(Position {
+        file: place.file,
+        line: place.line,
+        is_beside: place.is_beside,
+        source: stack.source.clone(),
+    })
 }
 
 fn context_summary(trace: &Trace, life: &ContextLife) -> ContextSummary {
@@ -234,7 +277,14 @@ fn context_summary(trace: &Trace, life: &ContextLife) -> ContextSummary {
         pid: life.made.pid,
         index: trace.gpu_index(life.made.gpu.as_deref()),
         gpu: life.made.gpu.clone(),
-        primary: matches!(life.made.what, EventKind::Context { change: ContextChange::Made, primary: true, .. }),
+        primary: matches!(
+            life.made.what,
+            EventKind::Context {
+                change: ContextChange::Made,
+                primary: true,
+                ..
+            }
+        ),
         bytes: life.bytes,
         at: position(trace, &life.made.stack),
         chain: place::chain(life.made),
@@ -259,18 +309,39 @@ mod tests {
         let trace = fixture::trace();
         let (findings, outcome) = (fixture::findings(&trace), fixture::outcome(&trace));
         let summary = summary(&TraceView::new(&trace, &findings, &outcome));
-        let shown: Vec<_> =
-            summary.contexts.iter().map(|it| (it.index, it.bytes.map(|it| it >> 20), it.used)).collect();
-        assert_eq!(shown, [(Some(1), Some(527), Some(true)), (Some(0), Some(524), Some(false))]);
-        let stray = summary.findings.get(1).and_then(|it| it.at.clone()).map(|at| (at.file, at.line));
+        let shown: Vec<_> = summary
+            .contexts
+            .iter()
+            .map(|it| (it.index, it.bytes.map(|it| it >> 20), it.used))
+            .collect();
+        assert_eq!(
+            shown,
+            [
+                (Some(1), Some(527), Some(true)),
+                (Some(0), Some(524), Some(false))
+            ]
+        );
+        let stray = summary
+            .findings
+            .get(1)
+            .and_then(|it| it.at.clone())
+            .map(|at| (at.file, at.line));
         assert_eq!(stray, Some(("train.py".to_owned(), Some(52))));
         let (hostile_findings, hostile_outcome) = fixture::hostile_findings();
         let hostile = fixture::hostile();
-        let other = super::summary(&TraceView::new(&hostile, &hostile_findings, &hostile_outcome));
+        let other = super::summary(&TraceView::new(
+            &hostile,
+            &hostile_findings,
+            &hostile_outcome,
+        ));
         let memory = fixture::memory();
         let with_ledgers = super::summary(&TraceView::bare(&memory));
         let value = serde_json::to_value(&with_ledgers).unwrap();
-        let [peak, row] = ["/ledgers/0/peak/unattributed_bytes", "/ledgers/0/peak/rows/0"].map(|it| value.pointer(it));
+        let [peak, row] = [
+            "/ledgers/0/peak/unattributed_bytes",
+            "/ledgers/0/peak/rows/0",
+        ]
+        .map(|it| value.pointer(it));
         assert_eq!(peak, Some(&serde_json::json!(197 << 20)));
         let wanted = serde_json::json!({
             "kind": "allocation", "owner": "torch", "owner_name": "PyTorch's caching allocator",
@@ -281,7 +352,11 @@ mod tests {
         assert_eq!(summary.ledgers, []);
         for summary in [summary, other, with_ledgers] {
             let value = serde_json::to_value(&summary).unwrap();
-            assert!(validator.is_valid(&value), "{:?}", validator.iter_errors(&value).next());
+            assert!(
+                validator.is_valid(&value),
+                "{:?}",
+                validator.iter_errors(&value).next()
+            );
         }
     }
 }

@@ -37,25 +37,52 @@ pub(super) fn draw(trace: &Trace, entries: &[TraceEntry], listed: &HashSet<usize
         return String::new();
     }
     let from = trace.start.t_ns;
-    let times = trace.events.iter().map(|event| event.t_ns).chain(trace.memory.iter().map(|memory| memory.t_ns));
-    let to = times.chain(trace.end.iter().map(|end| end.t_ns)).max().unwrap_or(from).max(from);
-    let stamps = trace.events.iter().map(|event| event.t_ns).chain(trace.memory.iter().map(|memory| memory.t_ns));
+    let times = trace
+        .events
+        .iter()
+        .map(|event| event.t_ns)
+        .chain(trace.memory.iter().map(|memory| memory.t_ns));
+    let to = times
+        .chain(trace.end.iter().map(|end| end.t_ns))
+        .max()
+        .unwrap_or(from)
+        .max(from);
+    let stamps = trace
+        .events
+        .iter()
+        .map(|event| event.t_ns)
+        .chain(trace.memory.iter().map(|memory| memory.t_ns));
     let axis = Axis::new((from, to), stamps);
     let mut out = "<h2>Timeline</h2>\n<div class=\"timeline\">\n".to_owned();
-    let late = entries.iter().filter(|entry| !entry.late.is_empty()).map(|_| EntryKind::Variable);
+    let late = entries
+        .iter()
+        .filter(|entry| !entry.late.is_empty())
+        .map(|_| EntryKind::Variable);
     let kinds: BTreeSet<EntryKind> = entries.iter().map(|entry| entry.kind).chain(late).collect();
     let legend: String = kinds
         .iter()
-        .map(|kind| format!("<span class=\"name\"><span class=\"dot {}\"></span>{}</span> ", kind.class(), kind.name()))
+        .map(|kind| {
+            format!(
+                "<span class=\"name\"><span class=\"dot {}\"></span>{}</span> ",
+                kind.class(),
+                kind.name()
+            )
+        })
         .collect();
     let _ = writeln!(out, "<p class=\"legend\">{legend}</p>");
     if let Some(left_out) = axis.left_out() {
-        out += &paragraph("dim", &format!("Hatched and left out, because nothing is listed there: {left_out}."));
+        out += &paragraph(
+            "dim",
+            &format!("Hatched and left out, because nothing is listed there: {left_out}."),
+        );
     }
     memory(&mut out, trace, (from, to), &axis);
     lanes(&mut out, trace, entries, listed, &axis);
     let end = place::since_start(trace, to);
-    let _ = writeln!(out, "<div class=\"axis\"><span>0 s</span><span>{end}</span></div>\n</div>");
+    let _ = writeln!(
+        out,
+        "<div class=\"axis\"><span>0 s</span><span>{end}</span></div>\n</div>"
+    );
     out
 }
 
@@ -63,7 +90,10 @@ pub(super) fn draw(trace: &Trace, entries: &[TraceEntry], listed: &HashSet<usize
 fn cuts(axis: &Axis) -> String {
     let bands = axis.cuts.iter().map(|(start, end)| {
         let (at, to) = (100.0 * axis.share(*start), 100.0 * axis.share(*end));
-        format!("<span class=\"cut\" style=\"left:{at:.2}%;width:{:.2}%\"></span>", to - at)
+        format!(
+            "<span class=\"cut\" style=\"left:{at:.2}%;width:{:.2}%\"></span>",
+            to - at
+        )
     });
     bands.collect()
 }
@@ -75,29 +105,67 @@ fn memory(out: &mut String, trace: &Trace, span: (u64, u64), axis: &Axis) {
         let before = trace.start.used_bytes.get(memory.index).copied().flatten();
         let bytes = i128::from(memory.used_bytes) - i128::from(before.unwrap_or(0));
         let bytes = i64::try_from(bytes).unwrap_or(i64::MAX);
-        let curve = curves.entry(memory.index).or_insert_with(|| before.map(|_| (span.0, 0)).into_iter().collect());
+        let curve = curves
+            .entry(memory.index)
+            .or_insert_with(|| before.map(|_| (span.0, 0)).into_iter().collect());
         curve.push((memory.t_ns, bytes));
     }
     if curves.is_empty() {
         out.push_str("<p class=\"dim\">Memory of GPUs was not read, or did not change.</p>\n");
         return;
     }
-    let values = curves.values().take(MOST_GPUS).flatten().map(|(_, bytes)| *bytes);
-    let (low, high) = values.fold((0, 0), |(low, high), bytes| (low.min(bytes), high.max(bytes)));
+    let values = curves
+        .values()
+        .take(MOST_GPUS)
+        .flatten()
+        .map(|(_, bytes)| *bytes);
+    let (low, high) = values.fold((0, 0), |(low, high), bytes| {
+        (low.min(bytes), high.max(bytes))
+    });
     let x = |t: u64| COLUMNS * axis.share(t);
-    let y = |bytes: i64| HEIGHT - HEIGHT * share(bytes as f64 - low as f64, high as f64 - low as f64);
-    *out += &paragraph("dim", &format!("Memory of every GPU is on one scale, up to {}.", units::delta(high)));
+    let y =
+        |bytes: i64| HEIGHT - HEIGHT * share(bytes as f64 - low as f64, high as f64 - low as f64);
+    *out += &paragraph(
+        "dim",
+        &format!(
+            "Memory of every GPU is on one scale, up to {}.",
+            units::delta(high)
+        ),
+    );
     for (index, points) in curves.iter_mut().take(MOST_GPUS) {
         points.sort_by_key(|(t, _)| *t);
         let path = steps(points, span, x, y);
         let first = points.first().map_or(0.0, |(t, _)| x(*t).round());
         let base = y(0);
-        let most = points.iter().map(|(_, bytes)| *bytes).max().unwrap_or(0).max(0);
-        let name = trace.start.gpus.get(*index).and_then(|gpu| gpu.name.as_deref()).unwrap_or("unknown");
-        let is_known = trace.start.used_bytes.get(*index).copied().flatten().is_some();
-        let peak = if is_known { units::delta(most) } else { units::bytes(most.unsigned_abs()) };
+        let most = points
+            .iter()
+            .map(|(_, bytes)| *bytes)
+            .max()
+            .unwrap_or(0)
+            .max(0);
+        let name = trace
+            .start
+            .gpus
+            .get(*index)
+            .and_then(|gpu| gpu.name.as_deref())
+            .unwrap_or("unknown");
+        let is_known = trace
+            .start
+            .used_bytes
+            .get(*index)
+            .copied()
+            .flatten()
+            .is_some();
+        let peak = if is_known {
+            units::delta(most)
+        } else {
+            units::bytes(most.unsigned_abs())
+        };
         let last = points.last().map_or(0, |(_, bytes)| *bytes);
-        let title = format!("GPU {index}, {name}: at most {peak}, at the end {}", units::delta(last));
+        let title = format!(
+            "GPU {index}, {name}: at most {peak}, at the end {}",
+            units::delta(last)
+        );
         let _ = writeln!(
             out,
             "<div class=\"lane\"><div class=\"who\"><strong>GPU {index}</strong> <span class=\"dim\">{}, at most {peak}</span></div>\
@@ -111,9 +179,15 @@ fn memory(out: &mut String, trace: &Trace, span: (u64, u64), axis: &Axis) {
     }
     *out += &writer::html::write(Block::more(curves.len(), MOST_GPUS, "GPUs").as_slice());
     let still = (0..trace.start.gpus.len()).filter(|index| !curves.contains_key(index));
-    let still: Vec<String> = still.take(MOST_GPUS).map(|index| index.to_string()).collect();
+    let still: Vec<String> = still
+        .take(MOST_GPUS)
+        .map(|index| index.to_string())
+        .collect();
     if !still.is_empty() {
-        *out += &paragraph("dim", &format!("Memory did not change on GPU {}.", still.join(", ")));
+        *out += &paragraph(
+            "dim",
+            &format!("Memory did not change on GPU {}.", still.join(", ")),
+        );
     }
 }
 
@@ -131,28 +205,42 @@ struct Mark {
     title: String,
 }
 
-fn lanes(out: &mut String, trace: &Trace, entries: &[TraceEntry], listed: &HashSet<usize>, axis: &Axis) {
+fn lanes(
+    out: &mut String,
+    trace: &Trace,
+    entries: &[TraceEntry],
+    listed: &HashSet<usize>,
+    axis: &Axis,
+) {
     let mut marked = marked(trace, entries);
     let mut names: HashMap<u32, (u64, String)> = HashMap::new();
     for process in &trace.processes {
-        names.entry(process.pid).or_insert_with(|| (process.t_ns, process.name()));
+        names
+            .entry(process.pid)
+            .or_insert_with(|| (process.t_ns, process.name()));
     }
     let mut pids: Vec<u32> = trace.processes.iter().map(|process| process.pid).collect();
     pids.extend(marked.keys());
     let mut known = HashSet::new();
     pids.retain(|pid| known.insert(*pid));
-    let (busy, idle): (Vec<u32>, Vec<u32>) = pids.into_iter().partition(|pid| marked.contains_key(pid));
+    let (busy, idle): (Vec<u32>, Vec<u32>) =
+        pids.into_iter().partition(|pid| marked.contains_key(pid));
     let near = if busy.len() > 12 { NEAR_OF_MANY } else { NEAR };
     for (number, pid) in busy.iter().take(MOST_LANES).enumerate() {
         if number == OPEN_LANES {
             let more = busy.len().min(MOST_LANES) - OPEN_LANES;
-            let _ = writeln!(out, "<details><summary>{more} more processes with events</summary>");
+            let _ = writeln!(
+                out,
+                "<details><summary>{more} more processes with events</summary>"
+            );
         }
         let events = marked.entry(*pid).or_default();
         events.sort_unstable();
         let marks = marks(trace, entries, listed, events, near, axis);
         let began = names.get(pid).map_or(0.0, |(t, _)| 100.0 * axis.share(*t));
-        let last = events.last().map_or(began, |(t, ..)| 100.0 * axis.share(*t));
+        let last = events
+            .last()
+            .map_or(began, |(t, ..)| 100.0 * axis.share(*t));
         let name = names.get(pid).map_or("", |(_, name)| name.as_str());
         let _ = writeln!(
             out,
@@ -164,18 +252,30 @@ fn lanes(out: &mut String, trace: &Trace, entries: &[TraceEntry], listed: &HashS
             (last - began).max(0.0)
         );
         for (index, mark) in marks.iter().enumerate() {
-            draw_mark(out, mark, marks.get(index + 1).map_or(100.0, |next| next.at));
+            draw_mark(
+                out,
+                mark,
+                marks.get(index + 1).map_or(100.0, |next| next.at),
+            );
         }
         out.push_str("</div></div>\n");
     }
     if busy.len() > OPEN_LANES {
         out.push_str("</details>\n");
     }
-    *out += &writer::html::write(Block::more(busy.len(), MOST_LANES, "processes with events").as_slice());
+    *out += &writer::html::write(
+        Block::more(busy.len(), MOST_LANES, "processes with events").as_slice(),
+    );
     if !idle.is_empty() {
-        let processes =
-            if idle.len() == 1 { "One more process".to_owned() } else { format!("{} more processes", idle.len()) };
-        *out += &paragraph("dim", &format!("{processes} without an event that is listed."));
+        let processes = if idle.len() == 1 {
+            "One more process".to_owned()
+        } else {
+            format!("{} more processes", idle.len())
+        };
+        *out += &paragraph(
+            "dim",
+            &format!("{processes} without an event that is listed."),
+        );
     }
 }
 
@@ -184,13 +284,24 @@ fn marked(trace: &Trace, entries: &[TraceEntry]) -> BTreeMap<u32, Vec<(u64, usiz
     let mut marked: BTreeMap<u32, Vec<(u64, usize, EntryKind)>> = BTreeMap::new();
     for (place, entry) in entries.iter().enumerate() {
         let late: HashSet<usize> = entry.late.iter().map(|late| late.event).collect();
-        for (index, event) in entry.events.iter().filter_map(|index| Some((index, trace.events.get(*index)?))) {
+        for (index, event) in entry
+            .events
+            .iter()
+            .filter_map(|index| Some((index, trace.events.get(*index)?)))
+        {
             let is_late = late.contains(index);
             let is_another = entry.times > 1 && matches!(event.what, EventKind::Init { .. });
             // A cuInit has three events, and one mark.
             if entry.kind != EntryKind::Init || is_late || *index == entry.first || is_another {
-                let kind = if is_late { EntryKind::Variable } else { entry.kind };
-                marked.entry(event.pid).or_default().push((event.t_ns, place, kind));
+                let kind = if is_late {
+                    EntryKind::Variable
+                } else {
+                    entry.kind
+                };
+                marked
+                    .entry(event.pid)
+                    .or_default()
+                    .push((event.t_ns, place, kind));
             }
         }
     }
@@ -199,7 +310,11 @@ fn marked(trace: &Trace, entries: &[TraceEntry]) -> BTreeMap<u32, Vec<(u64, usiz
 
 fn draw_mark(out: &mut String, mark: &Mark, after: f64) {
     let told = if mark.is_told { " told" } else { "" };
-    let text = if mark.count > 1 { mark.count.to_string() } else { String::new() };
+    let text = if mark.count > 1 {
+        mark.count.to_string()
+    } else {
+        String::new()
+    };
     let (tag, link) = match mark.link {
         Some(place) => ("a", format!(" href=\"#e{place}\"")),
         None => ("span", String::new()),
@@ -211,7 +326,10 @@ fn draw_mark(out: &mut String, mark: &Mark, after: f64) {
         "<{tag}{link} class=\"mark {colour}{told}\" style=\"left:{at:.2}%\" title=\"{title}\">{text}</{tag}>"
     );
     let kinds = mark.kinds.iter().map(|kind| kind.name());
-    let label = listed(kinds.chain(mark.gpu.as_deref().filter(|_| mark.count == 1)), "");
+    let label = listed(
+        kinds.chain(mark.gpu.as_deref().filter(|_| mark.count == 1)),
+        "",
+    );
     // A label must end before the next mark.
     let length = label.chars().count() as f64 + 2.0;
     let class = match after - at {
@@ -219,7 +337,11 @@ fn draw_mark(out: &mut String, mark: &Mark, after: f64) {
         room if length * WIDE_CHARACTER <= room => "label if-wide",
         _ => return,
     };
-    let _ = writeln!(out, "<span class=\"{class}\" style=\"left:{at:.2}%\">{}</span>", html(&label));
+    let _ = writeln!(
+        out,
+        "<span class=\"{class}\" style=\"left:{at:.2}%\">{}</span>",
+        html(&label)
+    );
 }
 
 fn marks(
@@ -232,8 +354,13 @@ fn marks(
 ) -> Vec<Mark> {
     let mut marks: Vec<Mark> = Vec::new();
     for (t, place, kind) in events {
-        let Some(entry) = entries.get(*place) else { continue };
-        let (at, link) = (100.0 * axis.share(*t), Some(*place).filter(|place| listed.contains(place)));
+        let Some(entry) = entries.get(*place) else {
+            continue;
+        };
+        let (at, link) = (
+            100.0 * axis.share(*t),
+            Some(*place).filter(|place| listed.contains(place)),
+        );
         match marks.last_mut() {
             Some(mark) if at - mark.at < near => {
                 mark.count += 1;
@@ -245,10 +372,22 @@ fn marks(
             }
             _ => {
                 let is_late = *kind == EntryKind::Variable && entry.kind == EntryKind::Init;
-                let title = if is_late { "a write that came too late".to_owned() } else { entry.title() };
+                let title = if is_late {
+                    "a write that came too late".to_owned()
+                } else {
+                    entry.title()
+                };
                 let title = format!("{}: {title}", place::since_start(trace, *t));
                 let (kinds, gpu) = (BTreeSet::from([*kind]), entry.gpu.clone());
-                marks.push(Mark { at, kinds, gpu, count: 1, is_told: entry.is_told(), link, title });
+                marks.push(Mark {
+                    at,
+                    kinds,
+                    gpu,
+                    count: 1,
+                    is_told: entry.is_told(),
+                    link,
+                    title,
+                });
             }
         }
     }

@@ -11,7 +11,8 @@ const MOST: usize = 8;
 
 /// What has to be known before anything is believed.
 pub(super) fn banners(trace: &Trace) -> Vec<String> {
-    let simulated = (trace.start.provenance == Provenance::Simulated).then(|| crate::tally::SIMULATED.to_owned());
+    let simulated = (trace.start.provenance == Provenance::Simulated)
+        .then(|| crate::tally::SIMULATED.to_owned());
     simulated.into_iter().chain(incomplete(trace)).collect()
 }
 
@@ -20,7 +21,12 @@ pub(super) fn incomplete(trace: &Trace) -> Option<String> {
     if trace.end.is_some() {
         return None;
     }
-    let last = trace.events.iter().map(|event| event.t_ns).chain(trace.memory.iter().map(|memory| memory.t_ns)).max();
+    let last = trace
+        .events
+        .iter()
+        .map(|event| event.t_ns)
+        .chain(trace.memory.iter().map(|memory| memory.t_ns))
+        .max();
     Some(match last {
         Some(last) => format!("{INCOMPLETE}, after {}", place::since_start(trace, last)),
         None => INCOMPLETE.to_owned(),
@@ -38,24 +44,43 @@ pub(super) fn nothing(history: &History) -> &'static str {
 /// Everything that could not be seen; empty if nothing is known to be missing.
 pub(super) fn unseen(history: &History) -> Vec<String> {
     let trace = history.trace;
-    let mut all: Vec<String> = incomplete(trace).into_iter().chain(capped(history.blind(), "more processes")).collect();
+    let mut all: Vec<String> = incomplete(trace)
+        .into_iter()
+        .chain(capped(history.blind(), "more processes"))
+        .collect();
     if let Some(end) = &trace.end {
         all.extend(capped(end.not_seen.clone(), "more things"));
         if end.left_out > 0 {
-            all.push(format!("{}, left out because there were too many", counted(end.left_out, "event")));
+            all.push(format!(
+                "{}, left out because there were too many",
+                counted(end.left_out, "event")
+            ));
         }
     }
     all.extend(capped(trace.start.limits.clone(), "more limits"));
     if !trace.start.preload && !all.iter().any(|line| line.contains("variable")) {
         all.push("writes of variables: nothing was preloaded".to_owned());
     }
-    let reasons = trace.processes.iter().filter_map(|process| process.no_python.as_deref());
+    let reasons = trace
+        .processes
+        .iter()
+        .filter_map(|process| process.no_python.as_deref());
     let lines = alike(reasons).into_iter().map(|(why, times)| {
-        let whose = if times == 1 { "a process".to_owned() } else { format!("{times} processes") };
+        let whose = if times == 1 {
+            "a process".to_owned()
+        } else {
+            format!("{times} processes")
+        };
         format!("Python stacks of {whose}: {}", place::short(why))
     });
-    all.extend(capped(lines.collect(), "more reasons for missing Python stacks"));
-    let reasons = trace.events.iter().filter_map(|event: &TraceEvent| event.stack.missing.as_deref());
+    all.extend(capped(
+        lines.collect(),
+        "more reasons for missing Python stacks",
+    ));
+    let reasons = trace
+        .events
+        .iter()
+        .filter_map(|event: &TraceEvent| event.stack.missing.as_deref());
     let lines = alike(reasons).into_iter().map(|(why, times)| {
         format!(
             "{} of {}: {}",
@@ -65,18 +90,32 @@ pub(super) fn unseen(history: &History) -> Vec<String> {
         )
     });
     all.extend(capped(lines.collect(), "more reasons for missing stacks"));
-    let unknown = history.contexts.iter().filter(|life| life.uses.is_none()).count();
+    let unknown = history
+        .contexts
+        .iter()
+        .filter(|life| life.uses.is_none())
+        .count();
     if unknown > 0 {
-        let which = if unknown == 1 { "a context".to_owned() } else { format!("{unknown} contexts") };
-        all.push(format!("what was done in {which}: the counts of the process are missing"));
+        let which = if unknown == 1 {
+            "a context".to_owned()
+        } else {
+            format!("{unknown} contexts")
+        };
+        all.push(format!(
+            "what was done in {which}: the counts of the process are missing"
+        ));
     }
     all
 }
 
 /// Reasons that differ in their numbers alone, such as PIDs, as their first one and how often each is given.
 fn alike<'a>(reasons: impl Iterator<Item = &'a str>) -> Vec<(&'a str, usize)> {
-    let kinds = grouped(reasons.map(|why| (why.replace(|letter: char| letter.is_ascii_digit(), ""), why)));
-    kinds.iter().filter_map(|(_, all)| Some((*all.first()?, all.len()))).collect()
+    let kinds =
+        grouped(reasons.map(|why| (why.replace(|letter: char| letter.is_ascii_digit(), ""), why)));
+    kinds
+        .iter()
+        .filter_map(|(_, all)| Some((*all.first()?, all.len())))
+        .collect()
 }
 
 fn capped(mut lines: Vec<String>, of: &str) -> Vec<String> {
@@ -103,7 +142,10 @@ mod tests {
         let mut trace = fixture::trace();
         assert!(unseen(&trace).is_empty() && banners(&trace).is_empty());
         trace.end = None;
-        assert_eq!(unseen(&trace), ["the trace is incomplete: it stops before the program ended, after 6.00 s"]);
+        assert_eq!(
+            unseen(&trace),
+            ["the trace is incomplete: it stops before the program ended, after 6.00 s"]
+        );
         assert_eq!(unseen(&trace), banners(&trace));
         trace.counts.clear();
         let last = "what was done in 2 contexts: the counts of the process are missing";
@@ -127,12 +169,18 @@ mod tests {
         }
         let lines = unseen(&trace);
         assert_eq!(lines.len(), 8 + 1 + 5, "{lines:#?}");
-        let last =
-            ["3 events, left out because there were too many", "a limit", "writes of variables: nothing was preloaded"];
+        let last = [
+            "3 events, left out because there were too many",
+            "a limit",
+            "writes of variables: nothing was preloaded",
+        ];
         assert_eq!(lines.get(9..12).unwrap(), last);
         assert_eq!(
             lines.get(12..).unwrap(),
-            ["Python stacks of 2 processes: seccomp of 4711", "stacks of 3 events: Yama 2"]
+            [
+                "Python stacks of 2 processes: seccomp of 4711",
+                "stacks of 3 events: Yama 2"
+            ]
         );
     }
 }

@@ -48,7 +48,12 @@ const TERMINAL: Room = Room {
     bytes: (usize::MAX, usize::MAX),
     written: |blocks| terminal::write(blocks, terminal::PAGE),
     cards: 10,
-    ledgers: LedgerRoom { ledgers: 16, rows: 12, asked: 4, bytes: 6_000 },
+    ledgers: LedgerRoom {
+        ledgers: 16,
+        rows: 12,
+        asked: 4,
+        bytes: 6_000,
+    },
     is_page: false,
 };
 /// An issue has room for 65,536 characters.
@@ -57,7 +62,12 @@ const MARKDOWN: Room = Room {
     bytes: (30_000, 34_000),
     written: markdown::write,
     cards: MOST_CARDS,
-    ledgers: LedgerRoom { ledgers: 8, rows: 12, asked: 2, bytes: 12_000 },
+    ledgers: LedgerRoom {
+        ledgers: 8,
+        rows: 12,
+        asked: 2,
+        bytes: 12_000,
+    },
     is_page: true,
 };
 const HTML: Room = Room {
@@ -65,7 +75,12 @@ const HTML: Room = Room {
     bytes: (900_000, 1_100_000),
     written: html::write,
     cards: MOST_CARDS,
-    ledgers: LedgerRoom { ledgers: 64, rows: 200, asked: 20, bytes: 500_000 },
+    ledgers: LedgerRoom {
+        ledgers: 64,
+        rows: 200,
+        asked: 20,
+        bytes: 500_000,
+    },
     is_page: true,
 };
 
@@ -91,7 +106,8 @@ pub(super) fn text(seen: &TraceView, width: usize) -> String {
     blocks.extend(view.listed.values().cloned());
     blocks.extend(view.without_entry());
     blocks.extend(view.ledgers());
-    let is_nothing = seen.trace.events.is_empty() && seen.findings.is_empty() && seen.violations.is_empty();
+    let is_nothing =
+        seen.trace.events.is_empty() && seen.findings.is_empty() && seen.violations.is_empty();
     if is_nothing {
         blocks.push(Block::paragraph(unseen::nothing(&seen.history)));
     }
@@ -121,32 +137,55 @@ pub(super) fn html(seen: &TraceView) -> String {
     let mut blocks = view.head();
     blocks.extend(view.ledgers());
     let listed = view.listed.keys().copied().collect();
-    blocks.push(Block::Drawn(timeline::draw(seen.trace, &view.made.all, &listed)));
+    blocks.push(Block::Drawn(timeline::draw(
+        seen.trace,
+        &view.made.all,
+        &listed,
+    )));
     blocks.extend(view.events());
     if !view.proofs.is_empty() {
         blocks.push(Block::heading(2, "The scenarios that prove it"));
     }
     blocks.extend(view.proofs.iter().map(proof::section));
-    let known: BTreeMap<&str, &KnownEntry> = view.listed.keys().flat_map(|index| view.known(*index)).collect();
+    let known: BTreeMap<&str, &KnownEntry> = view
+        .listed
+        .keys()
+        .flat_map(|index| view.known(*index))
+        .collect();
     if !known.is_empty() {
-        blocks.push(Block::heading(2, "What was measured of these calls, lines and variables"));
+        blocks.push(Block::heading(
+            2,
+            "What was measured of these calls, lines and variables",
+        ));
     }
     blocks.extend(known.values().map(|entry| known::section(entry)));
     blocks.extend(counts(seen));
     blocks.push(machine(seen));
-    let title =
-        format!("cuda-pitfalls trace: {}: {}", totals::parts(seen).join(", "), seen.trace.start.command.join(" "));
+    let title = format!(
+        "cuda-pitfalls trace: {}: {}",
+        totals::parts(seen).join(", "),
+        seen.trace.start.command.join(" ")
+    );
     page::head(page::POLICY, &place::short(&title), STYLE) + &html::write(&blocks) + page::END
 }
 
 fn banners(seen: &TraceView) -> Vec<Block> {
-    unseen::banners(seen.trace).into_iter().map(Block::Banner).collect()
+    unseen::banners(seen.trace)
+        .into_iter()
+        .map(Block::Banner)
+        .collect()
 }
 
 /// The calls that CUDA refused, and the error that the program said last, with what `explain` knows of each.
 fn refused(seen: &TraceView) -> Vec<Block> {
-    let calls = seen.refusals.iter().map(|refusal| shorten(&refusal.in_words(), 1000));
-    let last = seen.last_error.iter().map(|error| shorten(&error.in_words(), 1000));
+    let calls = seen
+        .refusals
+        .iter()
+        .map(|refusal| shorten(&refusal.in_words(), 1000));
+    let last = seen
+        .last_error
+        .iter()
+        .map(|error| shorten(&error.in_words(), 1000));
     let mut blocks = listed("Refused by CUDA", calls.collect());
     blocks.extend(listed("The program's error", last.collect()));
     blocks
@@ -157,19 +196,41 @@ fn listed(heading: &str, lines: Vec<String>) -> Vec<Block> {
     if lines.is_empty() {
         return Vec::new();
     }
-    vec![Block::heading(2, heading), Block::List(lines.into_iter().map(Text::from).collect())]
+    vec![
+        Block::heading(2, heading),
+        Block::List(lines.into_iter().map(Text::from).collect()),
+    ]
 }
 
 impl<'v, 'a> TraceForm<'v, 'a> {
     fn new(seen: &'v TraceView<'a>, room: Room) -> TraceForm<'v, 'a> {
         let made = entries(&seen.history, seen.findings, seen.violations);
         // Of several with one key the last in this order stays.
-        let firsts = seen.findings.iter().enumerate().rev().map(|(index, finding)| (alike(finding), index)).collect();
-        let explained = seen.findings.iter().flat_map(|finding| finding.events.iter().copied()).collect();
+        let firsts = seen
+            .findings
+            .iter()
+            .enumerate()
+            .rev()
+            .map(|(index, finding)| (alike(finding), index))
+            .collect();
+        let explained = seen
+            .findings
+            .iter()
+            .flat_map(|finding| finding.events.iter().copied())
+            .collect();
         let pids: HashSet<u32> = seen.trace.events.iter().map(|event| event.pid).collect();
         let has_processes = pids.len() > 1;
         let (proofs, listed) = (proof::scenarios(seen.findings.iter()), BTreeMap::new());
-        let mut view = TraceForm { seen, room, made, firsts, has_processes, explained, proofs, listed };
+        let mut view = TraceForm {
+            seen,
+            room,
+            made,
+            firsts,
+            has_processes,
+            explained,
+            proofs,
+            listed,
+        };
         view.listed = view.entries();
         view
     }
@@ -179,12 +240,16 @@ impl<'v, 'a> TraceForm<'v, 'a> {
         let (seen, start) = (self.seen, &self.seen.trace.start);
         let mut badges = Vec::new();
         if !seen.violations.is_empty() {
-            badges.push((Tone::Bad, format!("✗ {}", counted(seen.violations.len() as u64, "violation"))));
+            badges.push((
+                Tone::Bad,
+                format!("✗ {}", counted(seen.violations.len() as u64, "violation")),
+            ));
         }
         let all = totals::parts(seen);
         let found = all.first().cloned().unwrap_or_default();
-        let is_clean =
-            seen.found(Severity::Pitfall).next().is_none() && seen.refused() == 0 && seen.last_error.is_none();
+        let is_clean = seen.found(Severity::Pitfall).next().is_none()
+            && seen.refused() == 0
+            && seen.last_error.is_none();
         let missing = unseen::unseen(&seen.history);
         badges.push(match (is_clean, missing.is_empty()) {
             (true, true) => (Tone::Good, found),
@@ -193,7 +258,10 @@ impl<'v, 'a> TraceForm<'v, 'a> {
         });
         // The badges have said the first ones.
         let totals = all.get(badges.len()..).unwrap_or_default().join(" · ");
-        let mut blocks = vec![Block::heading(1, "cuda-pitfalls trace"), Block::Badges(badges)];
+        let mut blocks = vec![
+            Block::heading(1, "cuda-pitfalls trace"),
+            Block::Badges(badges),
+        ];
         blocks.extend(banners(seen));
         let ended = seen.trace.end.as_ref().map(|end| {
             let exit = match (&end.signal, end.code) {
@@ -204,12 +272,19 @@ impl<'v, 'a> TraceForm<'v, 'a> {
             format!(", took {}{exit}", place::since_start(seen.trace, end.t_ns))
         });
         let [at, folder, on, version] =
-            [&start.started_at, &start.folder, &start.on, &start.version].map(|it| place::short(it));
-        let started =
-            format!("Started {at} in {folder}{}, on {on}, cuda-pitfalls {version}.", ended.unwrap_or_default());
+            [&start.started_at, &start.folder, &start.on, &start.version]
+                .map(|it| place::short(it));
+        let started = format!(
+            "Started {at} in {folder}{}, on {on}, cuda-pitfalls {version}.",
+            ended.unwrap_or_default()
+        );
         let paragraphs = [
             Text::from(totals),
-            Span::Strong(machine::summary(&start.gpus, start.driver_version.as_deref())).into(),
+            Span::Strong(machine::summary(
+                &start.gpus,
+                start.driver_version.as_deref(),
+            ))
+            .into(),
             Text::code(shorten(&start.command.join(" "), 1000)),
             Span::Toned(Tone::Dim, started).into(),
         ];
@@ -219,7 +294,10 @@ impl<'v, 'a> TraceForm<'v, 'a> {
         blocks.extend(self.notes());
         blocks.extend(listed("Not seen", missing));
         if seen.trace.events.is_empty() {
-            blocks.push(Block::paragraph(format!("{}.", unseen::nothing(&seen.history))));
+            blocks.push(Block::paragraph(format!(
+                "{}.",
+                unseen::nothing(&seen.history)
+            )));
         }
         blocks
     }
@@ -231,8 +309,15 @@ impl<'v, 'a> TraceForm<'v, 'a> {
         if !seen.violations.is_empty() {
             blocks.push(Block::heading(2, "Forbidden"));
         }
-        let groups = grouped(seen.violations.iter().map(|it| ((&it.forbidden, &it.says), it)));
-        let cards = groups.iter().take(self.room.cards).filter_map(|(_, alike)| self.forbidden(alike));
+        let groups = grouped(
+            seen.violations
+                .iter()
+                .map(|it| ((&it.forbidden, &it.says), it)),
+        );
+        let cards = groups
+            .iter()
+            .take(self.room.cards)
+            .filter_map(|(_, alike)| self.forbidden(alike));
         blocks.extend(cards);
         blocks.extend(Block::more(groups.len(), self.room.cards, "violations"));
         blocks.extend(listed("Not decided", seen.undecided.to_vec()));
@@ -254,7 +339,11 @@ impl<'v, 'a> TraceForm<'v, 'a> {
             shown += 1;
         }
         let heading = (!seen.ledgers.is_empty()).then(|| Block::heading(2, "Whose the memory is"));
-        heading.into_iter().chain(blocks).chain(Block::more(seen.ledgers.len(), shown, "tables")).collect()
+        heading
+            .into_iter()
+            .chain(blocks)
+            .chain(Block::more(seen.ledgers.len(), shown, "tables"))
+            .collect()
     }
 
     fn notes(&self) -> Vec<Block> {
@@ -263,18 +352,43 @@ impl<'v, 'a> TraceForm<'v, 'a> {
 
     fn forbidden(&self, alike: &[&Violation]) -> Option<Block> {
         let violation = alike.first()?;
-        let title = format!("{}{}", place::short(&violation.forbidden), times(alike.len()));
+        let title = format!(
+            "{}{}",
+            place::short(&violation.forbidden),
+            times(alike.len())
+        );
         let says = Text::from(place::short(&violation.says));
         let at = violation.event.and_then(|event| self.link(event));
-        let body = [Some(says), at].into_iter().flatten().map(Block::Paragraph).collect();
-        Some(Block::Entry(Entry { class: "card violation".to_owned(), title: title.into(), body, ..Entry::default() }))
+        let body = [Some(says), at]
+            .into_iter()
+            .flatten()
+            .map(Block::Paragraph)
+            .collect();
+        Some(Block::Entry(Entry {
+            class: "card violation".to_owned(),
+            title: title.into(),
+            body,
+            ..Entry::default()
+        }))
     }
 
     fn cards(&self, severity: Severity, heading: &str) -> Vec<Block> {
-        let groups = grouped(self.seen.found(severity).take(10_000).map(|finding| (alike(finding), finding)));
-        let cards = groups.iter().take(self.room.cards).filter_map(|(_, findings)| self.card(findings));
+        let groups = grouped(
+            self.seen
+                .found(severity)
+                .take(10_000)
+                .map(|finding| (alike(finding), finding)),
+        );
+        let cards = groups
+            .iter()
+            .take(self.room.cards)
+            .filter_map(|(_, findings)| self.card(findings));
         let heading = (!groups.is_empty()).then(|| Block::heading(2, heading));
-        heading.into_iter().chain(cards).chain(Block::more(groups.len(), self.room.cards, "findings")).collect()
+        heading
+            .into_iter()
+            .chain(cards)
+            .chain(Block::more(groups.len(), self.room.cards, "findings"))
+            .collect()
     }
 
     /// What a rule found, perhaps several times: where and what, how it came to it, and what to write. Of a note a
@@ -285,10 +399,19 @@ impl<'v, 'a> TraceForm<'v, 'a> {
         let says = Block::paragraph(format!("{}.", finding.says.trim_end_matches('.')));
         let mut body: Vec<Block> = source(change.source).into_iter().collect();
         if finding.severity == Severity::Pitfall || self.room.is_page {
-            let instead = Text::from(Span::Strong("Instead:".to_owned())).then(format!(" {}", finding.workaround));
+            let instead = Text::from(Span::Strong("Instead:".to_owned()))
+                .then(format!(" {}", finding.workaround));
             body.extend([Block::Paragraph(instead), says]);
-            let places = finding.events.iter().take(MOST_LINKS).filter_map(|event| self.link(*event));
-            body.extend(self.room.is_page.then(|| Block::Paragraph(Text::join(places, " · "))));
+            let places = finding
+                .events
+                .iter()
+                .take(MOST_LINKS)
+                .filter_map(|event| self.link(*event));
+            body.extend(
+                self.room
+                    .is_page
+                    .then(|| Block::Paragraph(Text::join(places, " · "))),
+            );
             body.push(Block::Paragraph(self.proof(&finding.scenario)));
         } else {
             body.push(says);
@@ -304,10 +427,17 @@ impl<'v, 'a> TraceForm<'v, 'a> {
 
     /// The scenario that proves a finding; on a page with its question and answer.
     fn proof(&self, name: &str) -> Text {
-        let known = self.proofs.iter().find(|scenario| scenario.name == name).filter(|_| self.room.is_page);
+        let known = self
+            .proofs
+            .iter()
+            .find(|scenario| scenario.name == name)
+            .filter(|_| self.room.is_page);
         let answer = known.map(|_| proof::answer(name)).unwrap_or_default();
         let name = match known {
-            Some(_) => Span::Link { text: name.to_owned(), to: format!("#{name}") },
+            Some(_) => Span::Link {
+                text: name.to_owned(),
+                to: format!("#{name}"),
+            },
             None => Span::Plain(name.to_owned()),
         };
         Text::from("Proven by ").then(name).then(answer)
@@ -316,8 +446,16 @@ impl<'v, 'a> TraceForm<'v, 'a> {
     /// What is known of the events of an entry, by its id.
     fn known(&self, index: usize) -> BTreeMap<&'static str, &'static KnownEntry> {
         let entry = self.made.all.get(index).into_iter();
-        let events = entry.flat_map(|it| it.late.iter().take(MOST_LATE).map(|late| late.event).chain([it.first]));
-        let known = events.filter_map(|event| self.seen.trace.events.get(event)).flat_map(known::about);
+        let events = entry.flat_map(|it| {
+            it.late
+                .iter()
+                .take(MOST_LATE)
+                .map(|late| late.event)
+                .chain([it.first])
+        });
+        let known = events
+            .filter_map(|event| self.seen.trace.events.get(event))
+            .flat_map(known::about);
         known.map(|entry| (entry.id.as_str(), entry)).collect()
     }
 
@@ -325,23 +463,41 @@ impl<'v, 'a> TraceForm<'v, 'a> {
     fn link(&self, event: usize) -> Option<Text> {
         let shown_event = self.seen.trace.events.get(event)?;
         let at = place::place(self.seen.trace, &shown_event.stack);
-        let at = at.map(|place| Text::code(shown(&place)).then(", ")).unwrap_or_default();
+        let at = at
+            .map(|place| Text::code(shown(&place)).then(", "))
+            .unwrap_or_default();
         let text = place::since_start(self.seen.trace, shown_event.t_ns);
-        let entry = self.made.all.iter().position(|entry| entry.events.contains(&event));
-        Some(at.then(match entry.filter(|entry| self.listed.contains_key(entry)) {
-            Some(entry) => Span::Link { text, to: format!("#e{entry}") },
-            None => Span::Plain(text),
-        }))
+        let entry = self
+            .made
+            .all
+            .iter()
+            .position(|entry| entry.events.contains(&event));
+        Some(at.then(
+            match entry.filter(|entry| self.listed.contains_key(entry)) {
+                Some(entry) => Span::Link {
+                    text,
+                    to: format!("#e{entry}"),
+                },
+                None => Span::Plain(text),
+            },
+        ))
     }
 
     /// The entries that there is room for, in the order of time: those with a finding or a violation before the others,
     /// and stacks as long as they fit.
     fn entries(&self) -> BTreeMap<usize, Block> {
-        let (told, plain): (Vec<_>, Vec<_>) = self.made.all.iter().enumerate().partition(|(_, entry)| entry.is_told());
+        let (told, plain): (Vec<_>, Vec<_>) = self
+            .made
+            .all
+            .iter()
+            .enumerate()
+            .partition(|(_, entry)| entry.is_told());
         let (mut listed, mut bytes) = (BTreeMap::new(), 0);
         for (index, entry) in told.into_iter().chain(plain).take(self.room.entries) {
             for (has_stack, most) in [(true, self.room.bytes.0), (false, self.room.bytes.1)] {
-                let Some(block) = self.entry(index, entry, has_stack) else { break };
+                let Some(block) = self.entry(index, entry, has_stack) else {
+                    break;
+                };
                 let size = (self.room.written)(std::slice::from_ref(&block)).len();
                 if bytes + size <= most {
                     bytes += size;
@@ -356,16 +512,27 @@ impl<'v, 'a> TraceForm<'v, 'a> {
     fn events(&self) -> Vec<Block> {
         let heading = (!self.seen.trace.events.is_empty()).then(|| Block::heading(2, "Events"));
         let left = Block::more(self.made.all.len(), self.listed.len(), "events");
-        heading.into_iter().chain(self.listed.values().cloned()).chain(left).chain(self.not_listed()).collect()
+        heading
+            .into_iter()
+            .chain(self.listed.values().cloned())
+            .chain(left)
+            .chain(self.not_listed())
+            .collect()
     }
 
     /// What a terminal says of events after those that it lists.
     fn without_entry(&self) -> Vec<Block> {
-        Block::more(self.made.all.len(), self.room.entries, "events").into_iter().chain(self.not_listed()).collect()
+        Block::more(self.made.all.len(), self.room.entries, "events")
+            .into_iter()
+            .chain(self.not_listed())
+            .collect()
     }
 
     fn not_listed(&self) -> Option<Block> {
-        Some(Block::paragraph(Span::Toned(Tone::Dim, format!("Not listed: {}.", self.made.not_listed()?))))
+        Some(Block::paragraph(Span::Toned(
+            Tone::Dim,
+            format!("Not listed: {}.", self.made.not_listed()?),
+        )))
     }
 
     fn entry(&self, index: usize, entry: &TraceEntry, has_stack: bool) -> Option<Block> {
@@ -375,51 +542,90 @@ impl<'v, 'a> TraceForm<'v, 'a> {
         if self.room.is_page || self.has_processes {
             aside.push_str(&format!(", {}", entry.who(seen.trace)));
         }
-        let parts = place::chain(event).into_iter().map(|part| match self.room.is_page {
-            true => Text::code(part),
-            // A terminal breaks the way before arrows.
-            false => part.replace(' ', &UNBROKEN.to_string()).into(),
-        });
+        let parts = place::chain(event)
+            .into_iter()
+            .map(|part| match self.room.is_page {
+                true => Text::code(part),
+                // A terminal breaks the way before arrows.
+                false => part.replace(' ', &UNBROKEN.to_string()).into(),
+            });
         let chain = Text::join(parts, format!(" →{UNBROKEN}"));
         let mut body = vec![Block::Paragraph(chain)];
         body.extend(source(event.stack.source.as_deref()).filter(|_| self.room.is_page));
         body.extend(entry.details.iter().map(Block::paragraph));
         // A card has said what is wrong here.
         let mut cards: Vec<(usize, &Finding)> = Vec::new();
-        for finding in entry.findings.iter().filter_map(|index| seen.findings.get(*index)).filter(|_| self.room.is_page)
+        for finding in entry
+            .findings
+            .iter()
+            .filter_map(|index| seen.findings.get(*index))
+            .filter(|_| self.room.is_page)
         {
-            let card = self.firsts.get(&alike(finding)).copied().unwrap_or_default();
+            let card = self
+                .firsts
+                .get(&alike(finding))
+                .copied()
+                .unwrap_or_default();
             if cards.len() < MOST_LINKS && !cards.iter().any(|(known, _)| *known == card) {
                 cards.push((card, finding));
             }
         }
         body.extend(cards.into_iter().map(|(card, finding)| {
-            Block::paragraph(
-                Text::from("See: ").then(Span::Link { text: finding.title.clone(), to: format!("#f{card}") }),
-            )
+            Block::paragraph(Text::from("See: ").then(Span::Link {
+                text: finding.title.clone(),
+                to: format!("#f{card}"),
+            }))
         }));
         for late in entry.late.iter().take(MOST_LATE) {
             if !self.explained.contains(&late.event) {
-                body.push(Block::paragraph(Span::Toned(Tone::Doubt, late_write(seen.trace, late))));
+                body.push(Block::paragraph(Span::Toned(
+                    Tone::Doubt,
+                    late_write(seen.trace, late),
+                )));
             }
             let event = seen.trace.events.get(late.event).filter(|_| has_stack);
-            body.extend(event.into_iter().flat_map(|event| stack(event, "Stack of this write")));
+            body.extend(
+                event
+                    .into_iter()
+                    .flat_map(|event| stack(event, "Stack of this write")),
+            );
         }
         body.extend(Block::more(entry.late.len(), MOST_LATE, "late writes"));
-        let known = if self.room.is_page { self.known(index) } else { BTreeMap::new() };
+        let known = if self.room.is_page {
+            self.known(index)
+        } else {
+            BTreeMap::new()
+        };
         if !known.is_empty() {
             let links = Text::join(known.into_values().map(known::link), ", ");
             body.push(Block::Paragraph(Text::from("Measured: ").then(links)));
         }
-        body.extend(if has_stack { stack(event, "Stack") } else { Vec::new() });
+        body.extend(if has_stack {
+            stack(event, "Stack")
+        } else {
+            Vec::new()
+        });
         let told = if entry.is_told() { " told" } else { "" };
-        let (class, id) = (format!("event {}{told}", entry.kind.class()), format!("e{index}"));
-        Some(Block::Entry(Entry { class, id, title: entry.title().into(), aside, body }))
+        let (class, id) = (
+            format!("event {}{told}", entry.kind.class()),
+            format!("e{index}"),
+        );
+        Some(Block::Entry(Entry {
+            class,
+            id,
+            title: entry.title().into(),
+            aside,
+            body,
+        }))
     }
 }
 
 fn times(times: usize) -> String {
-    if times > 1 { format!(" ({times} times)") } else { String::new() }
+    if times > 1 {
+        format!(" ({times} times)")
+    } else {
+        String::new()
+    }
 }
 
 /// A line of the user's own code, if it is known.
@@ -429,15 +635,27 @@ fn source(line: Option<&str>) -> Option<Block> {
 
 fn stack(event: &TraceEvent, name: &str) -> Vec<Block> {
     let stack = &event.stack;
-    let missing = stack.missing.as_ref().map(|missing| Block::paragraph(format!("{name}: {}", place::short(missing))));
+    let missing = stack
+        .missing
+        .as_ref()
+        .map(|missing| Block::paragraph(format!("{name}: {}", place::short(missing))));
     let frames = stack.frames.iter().take(MOST_FRAMES).map(|frame| {
         let (function, at) = place::frame(frame);
-        let function = if frame.owner == FrameOwner::Program { Span::Strong(function) } else { Span::Code(function) };
-        Text::from(function).then(" ").then(Span::Toned(Tone::Dim, at))
+        let function = if frame.owner == FrameOwner::Program {
+            Span::Strong(function)
+        } else {
+            Span::Code(function)
+        };
+        Text::from(function)
+            .then(" ")
+            .then(Span::Toned(Tone::Dim, at))
     });
     let mut inside = vec![Block::Numbered(frames.collect())];
     inside.extend(Block::more(stack.frames.len(), MOST_FRAMES, "frames"));
-    let summary = format!("{name}, {}, innermost first", counted(stack.frames.len() as u64, "frame"));
+    let summary = format!(
+        "{name}, {}, innermost first",
+        counted(stack.frames.len() as u64, "frame")
+    );
     let fold = (!stack.frames.is_empty()).then_some(Block::Fold(summary, inside));
     vec![Block::OnPages(missing.into_iter().chain(fold).collect())]
 }
@@ -445,8 +663,11 @@ fn stack(event: &TraceEvent, name: &str) -> Vec<Block> {
 /// How often each function was called, and what each process did on each GPU.
 fn counts(seen: &TraceView) -> Vec<Block> {
     let trace = seen.trace;
-    let uses: Vec<_> =
-        trace.counts.iter().flat_map(|one| one.gpus.iter().map(|(gpu, uses)| (one.pid, gpu, uses))).collect();
+    let uses: Vec<_> = trace
+        .counts
+        .iter()
+        .flat_map(|one| one.gpus.iter().map(|(gpu, uses)| (one.pid, gpu, uses)))
+        .collect();
     let mut calls: BTreeMap<&str, CallCount> = BTreeMap::new();
     for (name, count) in trace.counts.iter().flat_map(|counts| &counts.calls) {
         let sum = calls.entry(name).or_default();
@@ -461,24 +682,39 @@ fn counts(seen: &TraceView) -> Vec<Block> {
     }
     if !uses.is_empty() {
         let rows = uses.iter().take(MOST_ROWS).map(|(pid, gpu, uses)| {
-            let gpu = trace.gpu_index(Some(gpu)).map_or_else(|| place::short(gpu), |index| format!("GPU {index}"));
-            let numbers = [uses.launches, uses.copies, uses.allocations].map(|count| count.to_string());
+            let gpu = trace
+                .gpu_index(Some(gpu))
+                .map_or_else(|| place::short(gpu), |index| format!("GPU {index}"));
+            let numbers =
+                [uses.launches, uses.copies, uses.allocations].map(|count| count.to_string());
             [pid.to_string(), gpu].into_iter().chain(numbers).collect()
         });
         let columns = ["Process", "GPU", "Launches", "Copies", "Allocations"];
         let caption = "What each process did on each GPU";
-        blocks.push(Block::Table(Table { caption: caption.into(), ..Table::new(columns, rows) }));
+        blocks.push(Block::Table(Table {
+            caption: caption.into(),
+            ..Table::new(columns, rows)
+        }));
         blocks.extend(Block::more(uses.len(), MOST_ROWS, "rows"));
     }
     if !calls.is_empty() {
         let rows = calls.iter().take(MOST_ROWS).map(|(name, count)| {
-            let errors = if count.errors == 0 { String::new() } else { count.errors.to_string() };
+            let errors = if count.errors == 0 {
+                String::new()
+            } else {
+                count.errors.to_string()
+            };
             vec![place::short(name), count.calls.to_string(), errors]
         });
         let caption = "How often each function was called, and how often it returned an error";
-        let table =
-            Block::Table(Table { caption: caption.into(), ..Table::new(["Function", "Calls", "Errors"], rows) });
-        let functions = format!("{} of all processes", counted(calls.len() as u64, "called function"));
+        let table = Block::Table(Table {
+            caption: caption.into(),
+            ..Table::new(["Function", "Calls", "Errors"], rows)
+        });
+        let functions = format!(
+            "{} of all processes",
+            counted(calls.len() as u64, "called function")
+        );
         let inside = std::iter::once(table).chain(Block::more(calls.len(), MOST_ROWS, "functions"));
         blocks.push(Block::Fold(functions, inside.collect()));
     }
@@ -488,16 +724,43 @@ fn counts(seen: &TraceView) -> Vec<Block> {
 fn machine(seen: &TraceView) -> Block {
     let start = &seen.trace.start;
     let mut rows = vec![
-        ("Driver".to_owned(), start.driver_version.as_deref().unwrap_or("not known").to_owned()),
-        ("libcuda".to_owned(), start.libcuda.as_deref().unwrap_or("not found").to_owned()),
+        (
+            "Driver".to_owned(),
+            start
+                .driver_version
+                .as_deref()
+                .unwrap_or("not known")
+                .to_owned(),
+        ),
+        (
+            "libcuda".to_owned(),
+            start.libcuda.as_deref().unwrap_or("not found").to_owned(),
+        ),
     ];
-    rows.extend(start.gpus.is_empty().then(|| ("GPUs".to_owned(), "NVML showed none".to_owned())));
+    rows.extend(
+        start
+            .gpus
+            .is_empty()
+            .then(|| ("GPUs".to_owned(), "NVML showed none".to_owned())),
+    );
     rows.extend(start.gpus.iter().enumerate().map(|(index, gpu)| {
-        (format!("GPU {index}"), format!("{}, {}", gpu.name.as_deref().unwrap_or("of unknown name"), gpu.uuid))
+        (
+            format!("GPU {index}"),
+            format!(
+                "{}, {}",
+                gpu.name.as_deref().unwrap_or("of unknown name"),
+                gpu.uuid
+            ),
+        )
     }));
     rows.extend(start.environment.clone().into_iter().take(MOST_VARIABLES));
-    let rows = rows.iter().map(|(name, value)| (place::short(name), place::short(value)));
-    Block::Table(Table { caption: "The machine, and the variables of CUDA".into(), ..Table::named("Machine", rows) })
+    let rows = rows
+        .iter()
+        .map(|(name, value)| (place::short(name), place::short(value)));
+    Block::Table(Table {
+        caption: "The machine, and the variables of CUDA".into(),
+        ..Table::named("Machine", rows)
+    })
 }
 
 #[cfg(test)]
@@ -558,11 +821,21 @@ train.py:52: a context on a GPU that is not used
     fn no_line_is_longer_than_the_screen_or_begins_with_a_command() {
         let mut long = fixture::trace();
         let name = format!("{}::error::x", "a".repeat(60));
-        long.events.iter_mut().flat_map(|event| &mut event.stack.frames).for_each(|it| it.function = name.clone());
+        long.events
+            .iter_mut()
+            .flat_map(|event| &mut event.stack.frames)
+            .for_each(|it| it.function = name.clone());
         for width in [40, 60, 80, 100, 120] {
-            let texts = [told(&fixture::trace(), |seen| text(seen, width)), hostile(|seen| text(seen, width))];
-            for text in texts.into_iter().chain([text(&TraceView::bare(&long), width)]) {
-                let is_wrong = |line: &&str| columns(line) > width || line.trim_start().starts_with("::");
+            let texts = [
+                told(&fixture::trace(), |seen| text(seen, width)),
+                hostile(|seen| text(seen, width)),
+            ];
+            for text in texts
+                .into_iter()
+                .chain([text(&TraceView::bare(&long), width)])
+            {
+                let is_wrong =
+                    |line: &&str| columns(line) > width || line.trim_start().starts_with("::");
                 let wrong: Vec<&str> = text.lines().filter(is_wrong).collect();
                 assert!(wrong.is_empty(), "{width}: {wrong:#?}");
             }
@@ -572,12 +845,20 @@ train.py:52: a context on a GPU that is not used
     #[test]
     fn simulation_and_a_missing_end_stand_at_the_top_and_ranks_beside_a_process() {
         let mut trace = fixture::trace();
-        trace.processes.iter_mut().for_each(|process| (process.rank, process.local_rank) = (Some(3), Some(1)));
-        (trace.start.provenance, trace.end) = (cuda_pitfalls_core::verdict::Provenance::Simulated, None);
+        trace
+            .processes
+            .iter_mut()
+            .for_each(|process| (process.rank, process.local_rank) = (Some(3), Some(1)));
+        (trace.start.provenance, trace.end) =
+            (cuda_pitfalls_core::verdict::Provenance::Simulated, None);
         let shown = bare(&trace);
-        assert!(shown.lines().nth(1).unwrap().starts_with("*** SIMULATED"), "{shown}");
         assert!(
-            shown.contains("*** the trace is incomplete") && shown.contains("pid 4711, rank 3, local rank 1"),
+            shown.lines().nth(1).unwrap().starts_with("*** SIMULATED"),
+            "{shown}"
+        );
+        assert!(
+            shown.contains("*** the trace is incomplete")
+                && shown.contains("pid 4711, rank 3, local rank 1"),
             "{shown}"
         );
     }
@@ -585,7 +866,10 @@ train.py:52: a context on a GPU that is not used
     #[test]
     fn nothing_happened_is_said_only_where_everything_was_seen() {
         let mut trace = fixture::quiet();
-        assert_eq!(bare(&trace), "CUDA was not initialised: the program made no CUDA call\n");
+        assert_eq!(
+            bare(&trace),
+            "CUDA was not initialised: the program made no CUDA call\n"
+        );
         trace.end.as_mut().unwrap().not_seen = vec!["pid 12 has a context and no event".to_owned()];
         let expected = "No CUDA call was seen, and not everything could be seen\n\n\
                         Not seen\n- pid 12 has a context and no event\n\nno pitfall found in what was seen\n";
@@ -596,11 +880,25 @@ train.py:52: a context on a GPU that is not used
     fn what_to_change_comes_first_on_pages_and_every_link_leads_to_an_event_or_a_proof() {
         let page = told(&fixture::trace(), html);
         let at = |what: &str| page.find(what).unwrap_or_else(|| panic!("{what}"));
-        let order =
-            ["Forbidden", "What to change", "Timeline", "Events", "Counts"].map(|it| at(&format!(">{it}</h2>")));
+        let order = [
+            "Forbidden",
+            "What to change",
+            "Timeline",
+            "Events",
+            "Counts",
+        ]
+        .map(|it| at(&format!(">{it}</h2>")));
         assert!(order.is_sorted(), "{order:?}");
-        let links: Vec<&str> = page.split("href=\"#").skip(1).filter_map(|rest| rest.split('"').next()).collect();
-        let wanted = ["visibility/mask-after-cuinit", "line/torch.cuda.is_available", "call/cuInit"];
+        let links: Vec<&str> = page
+            .split("href=\"#")
+            .skip(1)
+            .filter_map(|rest| rest.split('"').next())
+            .collect();
+        let wanted = [
+            "visibility/mask-after-cuinit",
+            "line/torch.cuda.is_available",
+            "call/cuInit",
+        ];
         assert!(wanted.iter().all(|it| links.contains(it)), "{links:?}");
         for link in links {
             assert!(page.contains(&format!("id=\"{link}\"")), "{link}");
@@ -615,36 +913,63 @@ train.py:52: a context on a GPU that is not used
         let page = told(&fixture::trace(), markdown);
         let at = |what: &str| page.find(what).unwrap_or_else(|| panic!("{what}\n{page}"));
         assert!(
-            at("## What to change") < at("## Events") && at("set\\_device(1) first") < at("<details><summary>Stack")
+            at("## What to change") < at("## Events")
+                && at("set\\_device(1) first") < at("<details><summary>Stack")
         );
-        assert!(page.contains("`train.py:12 <module>` →\u{a0}`cli.py:88 setup`"), "{page}");
+        assert!(
+            page.contains("`train.py:12 <module>` →\u{a0}`cli.py:88 setup`"),
+            "{page}"
+        );
     }
 
     #[test]
     fn a_timeline_has_one_scale_one_meaning_of_a_colour_names_of_marks_and_no_idle_time() {
         let mut trace = fixture::trace();
         let template = trace.memory[0];
-        let at = |index, used_bytes| Memory { index, used_bytes, ..template };
+        let at = |index, used_bytes| Memory {
+            index,
+            used_bytes,
+            ..template
+        };
         trace.start.used_bytes = vec![Some(0), Some(0)];
         trace.memory = vec![at(0, 2000 << 20), at(1, 20 << 20)];
         trace.end.as_mut().unwrap().t_ns += 3_600_000_000_000;
         let page = html(&TraceView::bare(&trace));
         let (_, timeline) = page.split_once("<h2>Timeline</h2>").unwrap();
         let timeline = timeline.split("<h2>").next().unwrap();
-        let heights: Vec<&str> =
-            timeline.split("<path d=\"").skip(1).filter_map(|path| path.split('"').next()).collect();
-        assert!(heights[0].contains("V0.0") && heights[1].contains("V99.0"), "20 MiB beside 2,000: {heights:?}");
-        assert!(!timeline.contains("class=\"g0\"") && timeline.contains(">cuInit</span>"), "{timeline}");
-        assert!(timeline.contains("listed there: 60.1 min") && timeline.contains("class=\"cut\""), "{timeline}");
+        let heights: Vec<&str> = timeline
+            .split("<path d=\"")
+            .skip(1)
+            .filter_map(|path| path.split('"').next())
+            .collect();
+        assert!(
+            heights[0].contains("V0.0") && heights[1].contains("V99.0"),
+            "20 MiB beside 2,000: {heights:?}"
+        );
+        assert!(
+            !timeline.contains("class=\"g0\"") && timeline.contains(">cuInit</span>"),
+            "{timeline}"
+        );
+        assert!(
+            timeline.contains("listed there: 60.1 min") && timeline.contains("class=\"cut\""),
+            "{timeline}"
+        );
     }
 
     #[test]
     fn findings_that_differ_in_their_process_alone_have_one_card() {
         let trace = fixture::trace();
         let template = fixture::findings(&trace).remove(0);
-        let of = |pid: u32| Finding { pid, says: format!("pid {pid} does it"), ..template.clone() };
+        let of = |pid: u32| Finding {
+            pid,
+            says: format!("pid {pid} does it"),
+            ..template.clone()
+        };
         let findings: Vec<Finding> = (100..300).map(of).collect();
-        let page = html(&TraceView { findings: &findings, ..TraceView::bare(&trace) });
+        let page = html(&TraceView {
+            findings: &findings,
+            ..TraceView::bare(&trace)
+        });
         assert_eq!(page.matches("class=\"card").count(), 1);
         assert!(page.contains("(200 times)"));
     }

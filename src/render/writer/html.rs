@@ -29,16 +29,29 @@ fn written(block: &Block) -> String {
             format!("<h{level} id=\"{}\">{written}</h{level}>", anchor(&written))
         }
         Block::Paragraph(text) => element("p", "", &inline(text)),
-        Block::Note(word, text) => element("p", "", &format!("{}{}", escape::html(word), inline(text))),
-        Block::Banner(text) => format!("<p class=\"banner\" role=\"alert\">{}</p>", escape::html(text)),
+        Block::Note(word, text) => {
+            element("p", "", &format!("{}{}", escape::html(word), inline(text)))
+        }
+        Block::Banner(text) => format!(
+            "<p class=\"banner\" role=\"alert\">{}</p>",
+            escape::html(text)
+        ),
         Block::Badges(badges) => {
-            let badges = badges
-                .iter()
-                .map(|(tone, words)| element("span", &format!("badge {}", class(*tone)), &escape::html(words)) + " ");
+            let badges = badges.iter().map(|(tone, words)| {
+                element(
+                    "span",
+                    &format!("badge {}", class(*tone)),
+                    &escape::html(words),
+                ) + " "
+            });
             element("p", "counts", &badges.collect::<String>())
         }
         Block::Prose(markdown) => prose(markdown),
-        Block::Fact(name, text) => element("p", "", &format!("{}: {}", escape::html(name), inline(text))),
+        Block::Fact(name, text) => element(
+            "p",
+            "",
+            &format!("{}: {}", escape::html(name), inline(text)),
+        ),
         Block::List(items) => list("ul", items),
         Block::Numbered(items) => list("ol", items),
         Block::Table(table) => table_rows(table),
@@ -47,9 +60,19 @@ fn written(block: &Block) -> String {
             element("pre", "", &element("code", "", &lines))
         }
         Block::Fold(summary, blocks) => fold(summary, &write(blocks)),
-        Block::Entry(Entry { class, id, title, aside, body }) => {
+        Block::Entry(Entry {
+            class,
+            id,
+            title,
+            aside,
+            body,
+        }) => {
             let (class, id) = (escape::html(class), escape::html(id));
-            let title = format!("{} {}", inline(title), element("span", "when", &escape::html(aside)));
+            let title = format!(
+                "{} {}",
+                inline(title),
+                element("span", "when", &escape::html(aside))
+            );
             format!(
                 "<article class=\"{class}\" id=\"{id}\">\n{}\n{}</article>",
                 element("p", "title", &title),
@@ -72,33 +95,80 @@ fn written(block: &Block) -> String {
 }
 
 fn list(tag: &str, items: &[Text]) -> String {
-    element(tag, "", &items.iter().map(|item| element("li", "", &inline(item)) + "\n").collect::<String>())
+    element(
+        tag,
+        "",
+        &items
+            .iter()
+            .map(|item| element("li", "", &inline(item)) + "\n")
+            .collect::<String>(),
+    )
 }
 
 /// A table, which is scrolled by itself where it is wide.
 fn table_rows(table: &Table) -> String {
-    let names: Vec<String> = table.columns.iter().map(|name| escape::html(name)).collect();
-    let heads: String = names.iter().map(|name| format!("<th scope=\"col\">{name}</th>")).collect();
-    let classes = table.classes.iter().map(String::as_str).chain(std::iter::repeat(""));
-    let ranks = table.orders.ranks.iter().map(Vec::as_slice).chain(std::iter::repeat([].as_slice()));
-    let rows = table.rows.iter().zip(classes).zip(ranks).map(|((cells, class), ranks)| {
-        let cells = names.iter().zip(cells).map(|(name, cell)| match table.records {
-            Some(_) => format!("<td data-name=\"{name}\">{}</td>", inline(cell)),
-            None => element("td", "", &inline(cell)),
+    let names: Vec<String> = table
+        .columns
+        .iter()
+        .map(|name| escape::html(name))
+        .collect();
+    let heads: String = names
+        .iter()
+        .map(|name| format!("<th scope=\"col\">{name}</th>"))
+        .collect();
+    let classes = table
+        .classes
+        .iter()
+        .map(String::as_str)
+        .chain(std::iter::repeat(""));
+    let ranks = table
+        .orders
+        .ranks
+        .iter()
+        .map(Vec::as_slice)
+        .chain(std::iter::repeat([].as_slice()));
+    let rows = table
+        .rows
+        .iter()
+        .zip(classes)
+        .zip(ranks)
+        .map(|((cells, class), ranks)| {
+            let cells = names
+                .iter()
+                .zip(cells)
+                .map(|(name, cell)| match table.records {
+                    Some(_) => format!("<td data-name=\"{name}\">{}</td>", inline(cell)),
+                    None => element("td", "", &inline(cell)),
+                });
+            sort::row(ranks, class, &cells.collect::<String>()) + "\n"
         });
-        sort::row(ranks, class, &cells.collect::<String>()) + "\n"
-    });
     let rows: String = rows.collect();
-    let caption =
-        if table.caption.is_empty() { String::new() } else { element("caption", "", &escape::html(&table.caption)) };
-    let parts = format!("{caption}<thead>{}</thead>\n<tbody>\n{rows}</tbody>", element("tr", "", &heads));
-    let class = table.records.map(|class| format!("summary {class}")).unwrap_or_default();
-    sort::choice(&table.orders) + &element("div", "wide", &sort::table(&table.orders, names.len(), &class, &parts))
+    let caption = if table.caption.is_empty() {
+        String::new()
+    } else {
+        element("caption", "", &escape::html(&table.caption))
+    };
+    let parts = format!(
+        "{caption}<thead>{}</thead>\n<tbody>\n{rows}</tbody>",
+        element("tr", "", &heads)
+    );
+    let class = table
+        .records
+        .map(|class| format!("summary {class}"))
+        .unwrap_or_default();
+    sort::choice(&table.orders)
+        + &element(
+            "div",
+            "wide",
+            &sort::table(&table.orders, names.len(), &class, &parts),
+        )
 }
 
 /// What links lead to a heading by: its words, with hyphens between them.
 fn anchor(heading: &str) -> String {
-    let words = heading.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
+    let words = heading
+        .split(|c: char| !c.is_ascii_alphanumeric())
+        .filter(|word| !word.is_empty());
     words.collect::<Vec<_>>().join("-").to_lowercase()
 }
 
@@ -109,7 +179,11 @@ fn inline(text: &Text) -> String {
         Span::Toned(tone, text) => element("span", class(*tone), &escape::html(text)),
         Span::Code(text) if text.is_empty() => String::new(),
         Span::Code(text) => element("code", "", &escape::html(text)),
-        Span::Link { text, to } => format!("<a href=\"{}\">{}</a>", escape::html(to), escape::html(text)),
+        Span::Link { text, to } => format!(
+            "<a href=\"{}\">{}</a>",
+            escape::html(to),
+            escape::html(text)
+        ),
         Span::Fold(summary, items) => fold(summary, &list("ul", items)),
         Span::Break => "<br>".to_owned(),
     });
@@ -129,7 +203,8 @@ fn class(tone: Tone) -> &'static str {
 /// The text of our own Markdown. The files that its links lead to are not beside the page.
 fn prose(markdown: &str) -> String {
     let kept = Parser::new_ext(markdown, Options::empty()).filter_map(|event| match event {
-        Event::Start(Tag::Link { .. } | Tag::Image { .. }) | Event::End(TagEnd::Link | TagEnd::Image) => None,
+        Event::Start(Tag::Link { .. } | Tag::Image { .. })
+        | Event::End(TagEnd::Link | TagEnd::Image) => None,
         Event::Html(text) | Event::InlineHtml(text) => Some(Event::Text(text)),
         other => Some(other),
     });

@@ -29,27 +29,45 @@ fn written(block: &Block) -> String {
         Block::Note(word, text) => format!("{}{}\n", escape::markdown(word), inline(text)),
         Block::Banner(text) => format!("> **{}**\n", escape::markdown(text)),
         Block::Badges(badges) => {
-            format!("{}\n", escape::markdown(&listed(badges.iter().map(|(_, words)| words), "")))
+            format!(
+                "{}\n",
+                escape::markdown(&listed(badges.iter().map(|(_, words)| words), ""))
+            )
         }
         Block::Prose(text) => format!("{text}\n"),
         Block::Fact(name, text) => format!("- {}: {}\n", escape::markdown(name), inline(text)),
-        Block::List(items) => items.iter().map(|item| format!("- {}\n", inline(item))).collect(),
-        Block::Numbered(items) => {
-            items.iter().zip(1..).map(|(item, number)| format!("{number}. {}\n", inline(item))).collect()
-        }
+        Block::List(items) => items
+            .iter()
+            .map(|item| format!("- {}\n", inline(item)))
+            .collect(),
+        Block::Numbered(items) => items
+            .iter()
+            .zip(1..)
+            .map(|(item, number)| format!("{number}. {}\n", inline(item)))
+            .collect(),
         Block::Table(table) => table_rows(table),
         Block::Code(language, lines) => {
-            let text: String = lines.iter().map(|line| escape::visible(line) + "\n").collect();
+            let text: String = lines
+                .iter()
+                .map(|line| escape::visible(line) + "\n")
+                .collect();
             fenced(language, &text)
         }
         Block::Fold(summary, blocks) => {
             let summary = escape::html(summary);
-            format!("<details><summary>{summary}</summary>\n\n{}\n</details>\n", write(blocks))
+            format!(
+                "<details><summary>{summary}</summary>\n\n{}\n</details>\n",
+                write(blocks)
+            )
         }
-        Block::Entry(Entry { title, aside, body, .. }) => {
+        Block::Entry(Entry {
+            title, aside, body, ..
+        }) => {
             let title = format!("**{}** {}", inline(title), escape::markdown(aside));
-            let body =
-                write(body).lines().map(|line| format!("  {line}").trim_end().to_owned() + "\n").collect::<String>();
+            let body = write(body)
+                .lines()
+                .map(|line| format!("  {line}").trim_end().to_owned() + "\n")
+                .collect::<String>();
             format!("- {}\n\n{body}", title.trim_end())
         }
         Block::OnPages(blocks) | Block::Section { blocks, .. } => write(blocks),
@@ -59,12 +77,26 @@ fn written(block: &Block) -> String {
 
 /// A table below its caption. Records are numbered.
 fn table_rows(table: &Table) -> String {
-    let mut out = if table.caption.is_empty() { String::new() } else { escape::markdown(&table.caption) + "\n\n" };
+    let mut out = if table.caption.is_empty() {
+        String::new()
+    } else {
+        escape::markdown(&table.caption) + "\n\n"
+    };
     let number = table.records.map(|_| String::new());
-    let names: Vec<String> =
-        number.clone().into_iter().chain(table.columns.iter().map(|name| escape::markdown(name))).collect();
-    let heads = names.iter().map(|name| format!(" {name}").trim_end().to_owned() + " |");
-    let _ = writeln!(out, "|{}\n|{}", heads.collect::<String>(), " --- |".repeat(names.len()));
+    let names: Vec<String> = number
+        .clone()
+        .into_iter()
+        .chain(table.columns.iter().map(|name| escape::markdown(name)))
+        .collect();
+    let heads = names
+        .iter()
+        .map(|name| format!(" {name}").trim_end().to_owned() + " |");
+    let _ = writeln!(
+        out,
+        "|{}\n|{}",
+        heads.collect::<String>(),
+        " --- |".repeat(names.len())
+    );
     for (row, index) in table.rows.iter().zip(1..) {
         let number = number.iter().map(|_| index.to_string());
         let cells: Vec<String> = number.chain(row.iter().map(inline)).collect();
@@ -81,7 +113,11 @@ fn inline(text: &Text) -> String {
         Span::Link { text, to } if to.starts_with('#') => escape::markdown(text),
         Span::Link { text, to } => format!("[{}](<{}>)", escape::markdown(text), destination(to)),
         Span::Fold(summary, items) => {
-            format!("{}<br>{}", escape::markdown(summary), listed(items.iter().map(inline), ""))
+            format!(
+                "{}<br>{}",
+                escape::markdown(summary),
+                listed(items.iter().map(inline), "")
+            )
         }
         Span::Break => "<br>".to_owned(),
     });
@@ -110,5 +146,7 @@ fn longest_run(text: &str) -> usize {
 
 /// The destination of a link, in which nothing ends it, the cell or the line.
 fn destination(link: &str) -> String {
-    link.chars().filter(|c| c.is_ascii_alphanumeric() || "-._~:/?#@!$&*+,;=%".contains(*c)).collect()
+    link.chars()
+        .filter(|c| c.is_ascii_alphanumeric() || "-._~:/?#@!$&*+,;=%".contains(*c))
+        .collect()
 }

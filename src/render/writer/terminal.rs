@@ -8,7 +8,8 @@ use cuda_pitfalls_core::text::escape;
 use cuda_pitfalls_core::text::lines::{UNBROKEN, columns, sentence, words};
 
 /// One line under the header.
-const STYLE: TableStyle = TableStyle::new().header_separator(LineStyle::none().fill('─').junction('─'));
+const STYLE: TableStyle =
+    TableStyle::new().header_separator(LineStyle::none().fill('─').junction('─'));
 /// The width of the column of names, so that facts line up in all views.
 const NAME: usize = 12;
 /// The indentation of an entry's body, of code, and of a record's cells.
@@ -64,13 +65,26 @@ fn write_block(out: &mut String, block: &Block, width: usize) {
         Block::Paragraph(text) => write_text(out, "", text, width),
         Block::Note(word, text) => write_text(out, word, text, width),
         Block::Banner(text) => *out += &banner(text, width),
-        Block::Badges(badges) => *out += &sentence("", &listed(badges.iter().map(|(_, words)| words), ""), width),
+        Block::Badges(badges) => {
+            *out += &sentence(
+                "",
+                &listed(badges.iter().map(|(_, words)| words), ""),
+                width,
+            )
+        }
         Block::Prose(_) | Block::OnPages(_) | Block::Chart(_) | Block::Drawn(_) => {}
-        Block::Section { blocks, .. } => blocks.iter().for_each(|block| write_block(out, block, width)),
+        Block::Section { blocks, .. } => blocks
+            .iter()
+            .for_each(|block| write_block(out, block, width)),
         Block::Fact(name, text) => write_fact(out, "", name, text, width),
-        Block::List(items) => items.iter().for_each(|item| write_text(out, "- ", item, width)),
+        Block::List(items) => items
+            .iter()
+            .for_each(|item| write_text(out, "- ", item, width)),
         Block::Numbered(items) => {
-            items.iter().zip(1..).for_each(|(item, number)| write_text(out, &format!("{number:>2}. "), item, width));
+            items
+                .iter()
+                .zip(1..)
+                .for_each(|(item, number)| write_text(out, &format!("{number:>2}. "), item, width));
         }
         Block::Table(table) => {
             if !table.caption.is_empty() {
@@ -81,15 +95,24 @@ fn write_block(out: &mut String, block: &Block, width: usize) {
                 None => *out += &table_lines(table, width),
             }
         }
-        Block::Code(_, lines) => lines.iter().for_each(|line| *out += &code_line(&escape::terminal(line), width)),
+        Block::Code(_, lines) => lines
+            .iter()
+            .for_each(|line| *out += &code_line(&escape::terminal(line), width)),
         Block::Fold(summary, blocks) => {
             write_text(out, "", &summary.into(), width);
-            blocks.iter().for_each(|block| write_block(out, block, width));
+            blocks
+                .iter()
+                .for_each(|block| write_block(out, block, width));
         }
-        Block::Entry(Entry { title, aside, body, .. }) => {
+        Block::Entry(Entry {
+            title, aside, body, ..
+        }) => {
             write_beside(out, &shown(&title.0), aside, width);
             let body = write(body, width.saturating_sub(INDENT.len()));
-            out.extend(body.lines().map(|line| format!("{INDENT}{line}").trim_end().to_owned() + "\n"));
+            out.extend(
+                body.lines()
+                    .map(|line| format!("{INDENT}{line}").trim_end().to_owned() + "\n"),
+            );
         }
         Block::Gap => write_gap(out),
     }
@@ -100,14 +123,26 @@ fn write_beside(out: &mut String, text: &str, right: &str, width: usize) {
     // Columns that are lined up by two spaces stay so.
     let text = escape::terminal(text);
     // What follows a short word in a column of its own, such as an answer, stays in its column.
-    let hang = text.split_once("  ").map(|(word, _)| columns(word) + 2).filter(|hang| *hang < NAME).unwrap_or(2);
+    let hang = text
+        .split_once("  ")
+        .map(|(word, _)| columns(word) + 2)
+        .filter(|hang| *hang < NAME)
+        .unwrap_or(2);
     let text = text.replace("  ", &UNBROKEN.to_string().repeat(2));
     let mut lines = words(&text, width.saturating_sub(hang).max(1));
-    lines.iter_mut().skip(1).for_each(|line| line.insert_str(0, &" ".repeat(hang)));
+    lines
+        .iter_mut()
+        .skip(1)
+        .for_each(|line| line.insert_str(0, &" ".repeat(hang)));
     let right = escape::terminal(right);
-    let (last, gap) = (lines.last().map_or(0, |line| columns(line)), width.saturating_sub(columns(&right)));
+    let (last, gap) = (
+        lines.last().map_or(0, |line| columns(line)),
+        width.saturating_sub(columns(&right)),
+    );
     match lines.last_mut() {
-        Some(line) if last + 2 <= gap && !right.is_empty() => *line += &format!("{:1$}{right}", "", gap - last),
+        Some(line) if last + 2 <= gap && !right.is_empty() => {
+            *line += &format!("{:1$}{right}", "", gap - last)
+        }
         _ if gap > 0 => lines.extend((!right.is_empty()).then(|| format!("{:gap$}{right}", ""))),
         _ => lines.extend(words(&right, width)),
     }
@@ -127,7 +162,12 @@ fn write_fact(out: &mut String, indent: &str, name: &str, text: &Text, width: us
     let head = format!("{indent}{name}{:fill$}", "");
     match columns(&head) * 2 > width {
         // Beside a name that is too long there is no room.
-        true => write_text(out, indent, &Text::from(head.trim_start()).then(text.clone()), width),
+        true => write_text(
+            out,
+            indent,
+            &Text::from(head.trim_start()).then(text.clone()),
+            width,
+        ),
         false => write_text(out, &head, text, width),
     }
 }
@@ -136,7 +176,10 @@ fn write_fact(out: &mut String, indent: &str, name: &str, text: &Text, width: us
 fn write_records(out: &mut String, table: &Table, width: usize) {
     for (row, number) in table.rows.iter().zip(1..) {
         let mut cells = table.columns.iter().zip(row);
-        cells.next().into_iter().for_each(|(_, first)| write_text(out, &format!("{number:>2}. "), first, width));
+        cells
+            .next()
+            .into_iter()
+            .for_each(|(_, first)| write_text(out, &format!("{number:>2}. "), first, width));
         for (name, cell) in cells.filter(|(_, cell)| !cell.0.is_empty()) {
             write_fact(out, INDENT, name, cell, width);
         }
@@ -158,9 +201,14 @@ fn write_text(out: &mut String, head: &str, text: &Text, width: usize) {
 /// The words of a line of a text.
 fn shown(line: &[Span]) -> String {
     let words = line.iter().map(|span| match span {
-        Span::Plain(text) | Span::Strong(text) | Span::Toned(_, text) | Span::Code(text) => text.clone(),
+        Span::Plain(text) | Span::Strong(text) | Span::Toned(_, text) | Span::Code(text) => {
+            text.clone()
+        }
         Span::Link { text, .. } => text.clone(),
-        Span::Fold(summary, items) => format!("{summary}: {}", listed(items.iter().map(|item| shown(&item.0)), "")),
+        Span::Fold(summary, items) => format!(
+            "{summary}: {}",
+            listed(items.iter().map(|item| shown(&item.0)), "")
+        ),
         Span::Break => String::new(),
     });
     words.collect()
@@ -182,7 +230,10 @@ fn banner(text: &str, width: usize) -> String {
 fn table_lines(table: &Table, width: usize) -> String {
     let mut lines = comfy_table::Table::new();
     let width = u16::try_from(width).unwrap_or(u16::MAX);
-    lines.force_no_tty().set_content_arrangement(ContentArrangement::Dynamic).set_width(width);
+    lines
+        .force_no_tty()
+        .set_content_arrangement(ContentArrangement::Dynamic)
+        .set_width(width);
     lines.load_style(STYLE);
     let is_bare = table.columns.iter().all(String::is_empty);
     if !is_bare {
@@ -196,15 +247,25 @@ fn table_lines(table: &Table, width: usize) -> String {
         }));
     }
     // Names are searched for and copied.
-    let longest = table.rows.iter().filter_map(|row| Some(columns(&shown(&row.first()?.0)))).max().unwrap_or(0);
-    let names = u16::try_from(longest + 1).unwrap_or(width).min(width / 5 * 3);
+    let longest = table
+        .rows
+        .iter()
+        .filter_map(|row| Some(columns(&shown(&row.first()?.0))))
+        .max()
+        .unwrap_or(0);
+    let names = u16::try_from(longest + 1)
+        .unwrap_or(width)
+        .min(width / 5 * 3);
     for (index, column) in lines.column_iter_mut().enumerate() {
         column.set_padding((0, 1));
         if is_bare && index == 0 {
             column.set_constraint(ColumnConstraint::LowerBoundary(Width::Fixed(names)));
         }
     }
-    lines.lines().map(|line| format!("{}\n", line.trim_end())).collect()
+    lines
+        .lines()
+        .map(|line| format!("{}\n", line.trim_end()))
+        .collect()
 }
 
 /// A line of a program, which is broken only where it is too long: at a space, and continued further in.
@@ -214,7 +275,14 @@ fn code_line(line: &str, width: usize) -> String {
     }
     let inner = line.trim_start_matches(' ');
     let indent = " ".repeat(INDENT.len() + line.len() - inner.len());
-    let parts = words(inner, width.saturating_sub(indent.len() + INDENT.len()).max(20));
+    let parts = words(
+        inner,
+        width.saturating_sub(indent.len() + INDENT.len()).max(20),
+    );
     let heads = std::iter::once("").chain(std::iter::repeat(INDENT));
-    parts.iter().zip(heads).map(|(part, head)| format!("{indent}{head}{part}\n")).collect()
+    parts
+        .iter()
+        .zip(heads)
+        .map(|(part, head)| format!("{indent}{head}{part}\n"))
+        .collect()
 }

@@ -71,9 +71,17 @@ const fn attribute(name: &'static str, of: Type, about: &'static str) -> Attribu
 
 /// The attributes of every clue.
 pub const COMMON: &[Attribute] = &[
-    attribute("line", Text, "the user's own line, such as `train.py:12`, or the process where it is not known"),
+    attribute(
+        "line",
+        Text,
+        "the user's own line, such as `train.py:12`, or the process where it is not known",
+    ),
     attribute("call", Text, "the C function that was called"),
-    attribute("through", Text, "the function that the user's line called, such as `torch.cuda.is_available`"),
+    attribute(
+        "through",
+        Text,
+        "the function that the user's line called, such as `torch.cuda.is_available`",
+    ),
     attribute("pid", Count, "the process"),
 ];
 
@@ -86,13 +94,37 @@ pub const KINDS: &[ClueKind] = &[
             attribute("name", Text, "the variable"),
             attribute("value", Text, "what it was set to, or `(unset)`"),
             attribute("latched", Text, "what it was at `cuInit`, or `(unset)`"),
-            attribute("read_by_cuinit", Flag, "whether `cuInit` reads it, and nothing reads it again"),
-            attribute("after_init", Flag, "whether `cuInit` had succeeded in this process"),
-            attribute("after_context", Flag, "whether the process had made a context"),
-            attribute("changes", Flag, "whether it would have meant something else at that time"),
-            attribute("reaches_child", Flag, "whether a process that was started later initialised with this value"),
+            attribute(
+                "read_by_cuinit",
+                Flag,
+                "whether `cuInit` reads it, and nothing reads it again",
+            ),
+            attribute(
+                "after_init",
+                Flag,
+                "whether `cuInit` had succeeded in this process",
+            ),
+            attribute(
+                "after_context",
+                Flag,
+                "whether the process had made a context",
+            ),
+            attribute(
+                "changes",
+                Flag,
+                "whether it would have meant something else at that time",
+            ),
+            attribute(
+                "reaches_child",
+                Flag,
+                "whether a process that was started later initialised with this value",
+            ),
             attribute("late", Duration, "the time since `cuInit`"),
-            attribute("in_package", Flag, "whether the package that wrote it made the `cuInit` before it too"),
+            attribute(
+                "in_package",
+                Flag,
+                "whether the package that wrote it made the `cuInit` before it too",
+            ),
         ],
     },
     ClueKind {
@@ -103,10 +135,26 @@ pub const KINDS: &[ClueKind] = &[
             attribute("ordinal", Count, "the GPU, as the process counts"),
             attribute("bytes", Bytes, "the memory that it took"),
             attribute("primary", Flag, "whether it is the primary context"),
-            attribute("used", Flag, "whether the process launched, copied or allocated anything on that GPU"),
-            attribute("elsewhere", Flag, "whether the process had a context on another GPU before"),
-            attribute("only", Flag, "whether the process made contexts on this GPU alone"),
-            attribute("own", Text, "the ordinal of a GPU that the process did work on, or `N`"),
+            attribute(
+                "used",
+                Flag,
+                "whether the process launched, copied or allocated anything on that GPU",
+            ),
+            attribute(
+                "elsewhere",
+                Flag,
+                "whether the process had a context on another GPU before",
+            ),
+            attribute(
+                "only",
+                Flag,
+                "whether the process made contexts on this GPU alone",
+            ),
+            attribute(
+                "own",
+                Text,
+                "the ordinal of a GPU that the process did work on, or `N`",
+            ),
             attribute("own_gpu", Text, "that GPU by its index, or `another GPU`"),
             attribute(
                 "leaves_guard",
@@ -124,13 +172,21 @@ pub const KINDS: &[ClueKind] = &[
                 "whether a thread made it that had selected no device, while another one had made a context on another GPU; \
                  and no thread works on both",
             ),
-            attribute("host_memory_follows", Flag, "whether the thread's next call asks for page-locked host memory"),
+            attribute(
+                "host_memory_follows",
+                Flag,
+                "whether the thread's next call asks for page-locked host memory",
+            ),
             attribute(
                 "illegal_address",
                 Flag,
                 "whether the process used this GPU afterwards, and a call then returned CUDA_ERROR_ILLEGAL_ADDRESS",
             ),
-            attribute("fault_line", Text, "where in the program that call was, or the process"),
+            attribute(
+                "fault_line",
+                Text,
+                "where in the program that call was, or the process",
+            ),
             attribute("fault_call", Text, "that call"),
         ],
     },
@@ -140,12 +196,32 @@ pub const KINDS: &[ClueKind] = &[
         attributes: &[
             attribute("visible", Count, "how many GPUs it could see"),
             attribute("used", Count, "on how many GPUs it did work"),
-            attribute("unused", List, "the GPUs on which it has a context and did no work"),
+            attribute(
+                "unused",
+                List,
+                "the GPUs on which it has a context and did no work",
+            ),
             attribute("several", Flag, "whether it could see more than one GPU"),
-            attribute("on_every", Flag, "whether it has a context on every GPU that it can see"),
-            attribute("at_once", Flag, "whether no GPU was used between its first context and its last"),
-            attribute("bytes", Bytes, "the memory of contexts on GPUs on which it did no work"),
-            attribute("own", Text, "the ordinal of a GPU that it did work on, or `N`"),
+            attribute(
+                "on_every",
+                Flag,
+                "whether it has a context on every GPU that it can see",
+            ),
+            attribute(
+                "at_once",
+                Flag,
+                "whether no GPU was used between its first context and its last",
+            ),
+            attribute(
+                "bytes",
+                Bytes,
+                "the memory of contexts on GPUs on which it did no work",
+            ),
+            attribute(
+                "own",
+                Text,
+                "the ordinal of a GPU that it did work on, or `N`",
+            ),
         ],
     },
     ClueKind {
@@ -154,7 +230,11 @@ pub const KINDS: &[ClueKind] = &[
         attributes: &[
             attribute("gpu", Text, "the GPU, by its index in NVML order"),
             attribute("processes", Count, "how many processes"),
-            attribute("visible", Count, "how many GPUs each of them could see, at least"),
+            attribute(
+                "visible",
+                Count,
+                "how many GPUs each of them could see, at least",
+            ),
             attribute(
                 "one_each",
                 Flag,
@@ -165,7 +245,11 @@ pub const KINDS: &[ClueKind] = &[
                 Flag,
                 "whether no process of the program has a context on a GPU that all of them see",
             ),
-            attribute("bytes", Bytes, "the memory of the contexts that might have been elsewhere"),
+            attribute(
+                "bytes",
+                Bytes,
+                "the memory of the contexts that might have been elsewhere",
+            ),
         ],
     },
     ClueKind {
@@ -174,11 +258,27 @@ pub const KINDS: &[ClueKind] = &[
         attributes: &[
             attribute("parent", Count, "the process that forked"),
             attribute("contexts", Count, "how many contexts the parent had"),
-            attribute("init_line", Text, "where in the program the parent initialised CUDA"),
-            attribute("init_through", Text, "the function that the user's line called there"),
-            attribute("refused", Flag, "whether a driver call of the child returned an error"),
+            attribute(
+                "init_line",
+                Text,
+                "where in the program the parent initialised CUDA",
+            ),
+            attribute(
+                "init_through",
+                Text,
+                "the function that the user's line called there",
+            ),
+            attribute(
+                "refused",
+                Flag,
+                "whether a driver call of the child returned an error",
+            ),
             attribute("refused_call", Text, "the first call that did"),
-            attribute("refused_line", Text, "where in the program that was, or the process"),
+            attribute(
+                "refused_line",
+                Text,
+                "where in the program that was, or the process",
+            ),
             attribute("status", Text, "the status that it returned"),
         ],
     },
@@ -186,9 +286,21 @@ pub const KINDS: &[ClueKind] = &[
         name: "forked-unseen",
         about: "each line at which a process of Python forked after `cuInit`, and no call of a child was seen to be refused",
         attributes: &[
-            attribute("children", Text, "the children, such as `pid 12` or `4 processes`"),
-            attribute("init_line", Text, "where in the program CUDA was initialised"),
-            attribute("init_through", Text, "the function that the user's line called there"),
+            attribute(
+                "children",
+                Text,
+                "the children, such as `pid 12` or `4 processes`",
+            ),
+            attribute(
+                "init_line",
+                Text,
+                "where in the program CUDA was initialised",
+            ),
+            attribute(
+                "init_through",
+                Text,
+                "the function that the user's line called there",
+            ),
             attribute(
                 "would_show",
                 Flag,
@@ -203,7 +315,11 @@ pub const KINDS: &[ClueKind] = &[
         attributes: &[
             attribute("limit", Text, "its name in `CUlimit`"),
             attribute("value", Bytes, "the value"),
-            attribute("after_launch", Flag, "whether the process had launched a kernel on this GPU"),
+            attribute(
+                "after_launch",
+                Flag,
+                "whether the process had launched a kernel on this GPU",
+            ),
             attribute("refused", Flag, "whether the call returned an error"),
             attribute("status", Text, "what it returned"),
         ],
@@ -212,21 +328,65 @@ pub const KINDS: &[ClueKind] = &[
         name: "initialised",
         about: "each process that initialised CUDA",
         attributes: &[
-            attribute("contexts", Count, "how many contexts it made until it ended"),
-            attribute("mask", Text, "`CUDA_VISIBLE_DEVICES` at that time, or `(unset)`"),
-            attribute("order", Text, "`CUDA_DEVICE_ORDER` at that time, or `(unset)`"),
+            attribute(
+                "contexts",
+                Count,
+                "how many contexts it made until it ended",
+            ),
+            attribute(
+                "mask",
+                Text,
+                "`CUDA_VISIBLE_DEVICES` at that time, or `(unset)`",
+            ),
+            attribute(
+                "order",
+                Text,
+                "`CUDA_DEVICE_ORDER` at that time, or `(unset)`",
+            ),
             attribute("failed", Flag, "whether `cuInit` returned an error"),
-            attribute("models_differ", Flag, "whether the machine has GPUs of different models"),
-            attribute("mask_has_numbers", Flag, "whether the mask names GPUs by number"),
-            attribute("other_gpus", Flag, "whether these numbers mean other GPUs in NVML order"),
-            attribute("meant", List, "the GPUs that the numbers mean in NVML order"),
+            attribute(
+                "models_differ",
+                Flag,
+                "whether the machine has GPUs of different models",
+            ),
+            attribute(
+                "mask_has_numbers",
+                Flag,
+                "whether the mask names GPUs by number",
+            ),
+            attribute(
+                "other_gpus",
+                Flag,
+                "whether these numbers mean other GPUs in NVML order",
+            ),
+            attribute(
+                "meant",
+                List,
+                "the GPUs that the numbers mean in NVML order",
+            ),
             attribute("got", List, "the GPUs that the process got"),
             attribute("entries", List, "what became of each entry of the mask"),
-            attribute("loses", Flag, "whether an entry, or the order, names what there is not"),
-            attribute("on_purpose", Flag, "whether the mask is one of those that people hide all GPUs with"),
-            attribute("parent", Count, "the nearest process above it that had initialised CUDA before"),
+            attribute(
+                "loses",
+                Flag,
+                "whether an entry, or the order, names what there is not",
+            ),
+            attribute(
+                "on_purpose",
+                Flag,
+                "whether the mask is one of those that people hide all GPUs with",
+            ),
+            attribute(
+                "parent",
+                Count,
+                "the nearest process above it that had initialised CUDA before",
+            ),
             attribute("parents_gpus", List, "the GPUs that this one sees"),
-            attribute("parents_number", Flag, "whether the mask has numbers of its GPUs, and gives another one"),
+            attribute(
+                "parents_number",
+                Flag,
+                "whether the mask has numbers of its GPUs, and gives another one",
+            ),
             attribute(
                 "reordered",
                 Flag,
@@ -238,15 +398,26 @@ pub const KINDS: &[ClueKind] = &[
     ClueKind {
         name: "memory-of-init",
         about: "each process whose `cuInit` took memory on GPUs on which it then made no context",
-        attributes: &[attribute("gpus", List, "these GPUs"), attribute("bytes", Bytes, "the memory on all of them")],
+        attributes: &[
+            attribute("gpus", List, "these GPUs"),
+            attribute("bytes", Bytes, "the memory on all of them"),
+        ],
     },
     ClueKind {
         name: "mask-overwritten",
         about: "each process that wrote `CUDA_VISIBLE_DEVICES` several times before it was read",
         attributes: &[
-            attribute("values", List, "the values that neither the process nor a child of it read"),
+            attribute(
+                "values",
+                List,
+                "the values that neither the process nor a child of it read",
+            ),
             attribute("latched", Text, "the value that it read"),
-            attribute("by_line", Text, "where in the program that value was written, or the process"),
+            attribute(
+                "by_line",
+                Text,
+                "where in the program that value was written, or the process",
+            ),
             attribute("other_thread", Flag, "whether another thread wrote it"),
         ],
     },
@@ -257,7 +428,11 @@ pub const KINDS: &[ClueKind] = &[
             attribute("name", Text, "the variable"),
             attribute("value", Text, "its value"),
             attribute("meant", Text, "the variable that it is like"),
-            attribute("latched", Text, "the other value that this one had at `cuInit`, or `(unset)`"),
+            attribute(
+                "latched",
+                Text,
+                "the other value that this one had at `cuInit`, or `(unset)`",
+            ),
         ],
     },
 ];
@@ -306,9 +481,15 @@ impl Attribute {
     pub fn words(&self, value: &Value) -> String {
         match (self.of, value) {
             (Type::Bytes, _) => units::bytes(value.as_i64().unwrap_or(i64::MAX).unsigned_abs()),
-            (Type::Duration, _) => units::duration(value.as_i64().unwrap_or(i64::MAX).unsigned_abs()),
+            (Type::Duration, _) => {
+                units::duration(value.as_i64().unwrap_or(i64::MAX).unsigned_abs())
+            }
             (_, Value::String(text)) => text.clone(),
-            (_, Value::Array(list)) => list.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(", "),
+            (_, Value::Array(list)) => list
+                .iter()
+                .filter_map(Value::as_str)
+                .collect::<Vec<_>>()
+                .join(", "),
             (_, value) => value.to_string(),
         }
     }
@@ -339,7 +520,11 @@ impl<'a> Clue<'a> {
             return self;
         }
         let attribute = self.kind.attribute(name);
-        debug_assert!(attribute.is_some_and(|it| it.of.has(&value)), "{} has no `{name}` of this type", self.kind.name);
+        debug_assert!(
+            attribute.is_some_and(|it| it.of.has(&value)),
+            "{} has no `{name}` of this type",
+            self.kind.name
+        );
         if let Some(attribute) = attribute {
             self.values.insert(attribute.name, value);
         }
@@ -353,7 +538,11 @@ impl<'a> Clue<'a> {
     /// The texts that tell this clue from others of its rule. Numbers and times do not count: they differ between two
     /// iterations of one loop.
     pub(super) fn texts(&self) -> Vec<Value> {
-        self.values.values().filter(|value| matches!(value, Value::String(_) | Value::Array(_))).cloned().collect()
+        self.values
+            .values()
+            .filter(|value| matches!(value, Value::String(_) | Value::Array(_)))
+            .cloned()
+            .collect()
     }
 
     /// A sentence with each `{attribute}` replaced by its value.
@@ -363,7 +552,9 @@ impl<'a> Clue<'a> {
             match part {
                 Part::Words(words) => text.push_str(words),
                 Part::Placeholder(name) => {
-                    let Some(attribute) = self.kind.attribute(name) else { continue };
+                    let Some(attribute) = self.kind.attribute(name) else {
+                        continue;
+                    };
                     match self.get(name) {
                         Some(value) => text.push_str(&attribute.words(value)),
                         None if attribute.of == Type::Bytes => text.push_str("memory not read"),
@@ -389,7 +580,9 @@ pub(super) fn parts(template: &str) -> Vec<Part<'_>> {
     let mut rest = template;
     while let Some((before, after)) = rest.split_once('{') {
         let inside = after.split_once('}');
-        match inside.filter(|(name, _)| !name.is_empty() && name.bytes().all(|b| b.is_ascii_lowercase() || b == b'_')) {
+        match inside.filter(|(name, _)| {
+            !name.is_empty() && name.bytes().all(|b| b.is_ascii_lowercase() || b == b'_')
+        }) {
             Some((name, behind)) => {
                 parts.extend([Part::Words(before), Part::Placeholder(name)]);
                 rest = behind;

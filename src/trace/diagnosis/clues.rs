@@ -41,7 +41,10 @@ pub(crate) fn line(event: &TraceEvent) -> String {
 /// A clue about an event, with the attributes of every clue.
 fn about<'a>(kind: &str, index: usize, event: &'a TraceEvent) -> Option<Clue<'a>> {
     let clue = Clue::new(kind, event.pid, event.t_ns)?;
-    let mut clue = clue.with("line", line(event)).with("call", event.call.clone()).with("through", through(event));
+    let mut clue = clue
+        .with("line", line(event))
+        .with("call", event.call.clone())
+        .with("through", through(event));
     clue.events.push(index);
     clue.stacks.push(&event.stack);
     Some(clue)
@@ -50,8 +53,13 @@ fn about<'a>(kind: &str, index: usize, event: &'a TraceEvent) -> Option<Clue<'a>
 /// The function that the user's line called, such as `torch.cuda.is_available`.
 fn through(event: &TraceEvent) -> String {
     // Without a user's frame the entry is only the start of a package's own program.
-    let public = event.stack.innermost().filter(|_| event.stack.users().is_none());
-    public.or_else(|| event.stack.entry()).map_or_else(|| event.call.clone(), |frame| frame.name())
+    let public = event
+        .stack
+        .innermost()
+        .filter(|_| event.stack.users().is_none());
+    public
+        .or_else(|| event.stack.entry())
+        .map_or_else(|| event.call.clone(), |frame| frame.name())
 }
 
 /// A GPU as people know it: its index in NVML order, or its UUID where that is not known.
@@ -65,22 +73,29 @@ pub(crate) fn gpu_name(trace: &Trace, uuid: Option<&str>) -> String {
 
 /// The saturating sum of sizes. None if one is unknown.
 fn sum(sizes: impl IntoIterator<Item = Option<i64>>) -> Option<i64> {
-    sizes.into_iter().try_fold(0_i64, |sum, size| Some(sum.saturating_add(size?)))
+    sizes
+        .into_iter()
+        .try_fold(0_i64, |sum, size| Some(sum.saturating_add(size?)))
 }
 
 /// Whether a call is made at the end of a device guard: in an `__exit__` that makes the call itself or is in a package's
 /// module for devices (the `__exit__` of a timer may call anything), in one compiled by Cython, or in the destructor of
 /// a guard in C++.
 fn leaves_guard(stack: &Stack) -> bool {
-    let innermost = stack.frames.iter().position(|frame| frame.language == FrameLanguage::Python);
+    let innermost = stack
+        .frames
+        .iter()
+        .position(|frame| frame.language == FrameLanguage::Python);
     stack.frames.iter().enumerate().any(|(place, frame)| {
         let (function, file) = (frame.name(), frame.file.as_deref().unwrap_or_default());
-        let is_of_devices =
-            frame.owner == FrameOwner::Package && ["cuda", "device"].iter().any(|word| file.contains(word));
+        let is_of_devices = frame.owner == FrameOwner::Package
+            && ["cuda", "device"].iter().any(|word| file.contains(word));
         let is_exit = function.ends_with("__exit__");
         match frame.language {
             FrameLanguage::Python => is_exit && (is_of_devices || Some(place) == innermost),
-            FrameLanguage::Native => is_exit || (function.contains('~') && function.to_lowercase().contains("guard")),
+            FrameLanguage::Native => {
+                is_exit || (function.contains('~') && function.to_lowercase().contains("guard"))
+            }
         }
     })
 }

@@ -12,8 +12,18 @@ use cuda_pitfalls_core::source::reader::{Reader, get, opening_comment};
 use cuda_pitfalls_core::source::tree::{Node, SourceSpan, TreeEntry};
 
 const MOST_SOURCE_BYTES: usize = 64 << 10;
-const KEYS: [&str; 10] =
-    ["title", "severity", "scenario", "evidence", "when", "says", "instead_of", "leaves_open", "workaround", "shown"];
+const KEYS: [&str; 10] = [
+    "title",
+    "severity",
+    "scenario",
+    "evidence",
+    "when",
+    "says",
+    "instead_of",
+    "leaves_open",
+    "workaround",
+    "shown",
+];
 /// The folder of programs that were traced.
 const PROGRAMS: &str = "reports/traces/programs/";
 /// The keys of `when` that are not attributes.
@@ -41,31 +51,62 @@ fn read(reader: &mut Reader<'_>, name: &str) -> Option<DiagnosisRule> {
     reader.known_keys(entries, &KEYS);
     let why = opening_comment(source);
     if why.is_empty() {
-        reader.error(&owner, "a rule begins with a comment that says what goes wrong, and why", None);
+        reader.error(
+            &owner,
+            "a rule begins with a comment that says what goes wrong, and why",
+            None,
+        );
     }
     let title = required(reader, entries, "title", &owner);
     let severity = required(reader, entries, "severity", &owner).and_then(|(_, node)| {
         let word = reader.word(node, "severity", &Severity::ALL.map(Severity::name))?;
-        Severity::ALL.into_iter().find(|severity| severity.name() == word)
+        Severity::ALL
+            .into_iter()
+            .find(|severity| severity.name() == word)
     });
     let scenario = required(reader, entries, "scenario", &owner);
-    if let Some((_, node)) = scenario.as_ref().filter(|(text, _)| text.matches('/').count() != 1) {
-        reader.error(&node.place, "a scenario is named `<subject>/<what-happens>`", None);
+    if let Some((_, node)) = scenario
+        .as_ref()
+        .filter(|(text, _)| text.matches('/').count() != 1)
+    {
+        reader.error(
+            &node.place,
+            "a scenario is named `<subject>/<what-happens>`",
+            None,
+        );
     }
     let evidence = required(reader, entries, "evidence", &owner);
-    if let Some((_, node)) = evidence.as_ref().filter(|(text, _)| !text.starts_with("reports/")) {
+    if let Some((_, node)) = evidence
+        .as_ref()
+        .filter(|(text, _)| !text.starts_with("reports/"))
+    {
         reader.error(&node.place, "evidence is a folder below `reports/`", None);
     }
     let says = required(reader, entries, "says", &owner);
     let when = reader.required(entries, "when", &owner, "a rule");
-    let when: Option<Vec<RuleCondition>> =
-        when.and_then(|node| reader.one_or_more(node).iter().map(|node| self::when(reader, node)).collect());
+    let when: Option<Vec<RuleCondition>> = when.and_then(|node| {
+        reader
+            .one_or_more(node)
+            .iter()
+            .map(|node| self::when(reader, node))
+            .collect()
+    });
     let workaround = reader.required(entries, "workaround", &owner, "a rule");
     let workaround = workaround.and_then(|node| workarounds(reader, node));
-    let instead_of = get(entries, "instead_of").map(|node| words(reader, node)).unwrap_or_default();
-    let leaves_open = get(entries, "leaves_open").map(|node| words(reader, node)).unwrap_or_default();
-    let keys: Vec<&str> = workaround.iter().flatten().map(|(key, _, _)| key.as_str()).collect();
-    let shown = get(entries, "shown").and_then(|node| shown(reader, node, &keys)).unwrap_or_default();
+    let instead_of = get(entries, "instead_of")
+        .map(|node| words(reader, node))
+        .unwrap_or_default();
+    let leaves_open = get(entries, "leaves_open")
+        .map(|node| words(reader, node))
+        .unwrap_or_default();
+    let keys: Vec<&str> = workaround
+        .iter()
+        .flatten()
+        .map(|(key, _, _)| key.as_str())
+        .collect();
+    let shown = get(entries, "shown")
+        .and_then(|node| shown(reader, node, &keys))
+        .unwrap_or_default();
     let kinds: Vec<&'static ClueKind> = when.iter().flatten().map(|when| when.clue).collect();
     if let Some((text, node)) = &says {
         placeholders(reader, text, node, &kinds);
@@ -85,7 +126,10 @@ fn read(reader: &mut Reader<'_>, name: &str) -> Option<DiagnosisRule> {
         instead_of,
         leaves_open,
         shown,
-        workaround: workaround?.into_iter().map(|(framework, text, _)| (framework, text)).collect(),
+        workaround: workaround?
+            .into_iter()
+            .map(|(framework, text, _)| (framework, text))
+            .collect(),
     })
 }
 
@@ -106,7 +150,13 @@ fn when(reader: &mut Reader<'_>, node: &Node) -> Option<RuleCondition> {
     let names: Vec<&str> = KINDS.iter().map(|kind| kind.name).collect();
     let name = reader.word(kind, "kind of clue", &names)?;
     let clue = KINDS.iter().find(|kind| kind.name == name)?;
-    let mut when = RuleCondition { clue, is: Vec::new(), stack_has: Vec::new(), package: Vec::new(), workaround: None };
+    let mut when = RuleCondition {
+        clue,
+        is: Vec::new(),
+        stack_has: Vec::new(),
+        package: Vec::new(),
+        workaround: None,
+    };
     for TreeEntry { key, value } in entries {
         match key.text.as_str() {
             "clue" => {}
@@ -114,7 +164,12 @@ fn when(reader: &mut Reader<'_>, node: &Node) -> Option<RuleCondition> {
             "package" => when.package = words(reader, value),
             "workaround" => {
                 when.workaround = reader.sentence(value);
-                placeholders(reader, when.workaround.as_deref().unwrap_or_default(), value, &[clue]);
+                placeholders(
+                    reader,
+                    when.workaround.as_deref().unwrap_or_default(),
+                    value,
+                    &[clue],
+                );
             }
             word => match clue.attribute(word) {
                 Some(attribute) => {
@@ -127,7 +182,11 @@ fn when(reader: &mut Reader<'_>, node: &Node) -> Option<RuleCondition> {
                 }
                 None => {
                     let message = format!("a clue `{}` has no attribute `{word}`", clue.name);
-                    reader.error(&key.place, message, suggest(word, clue.names().chain(NO_ATTRIBUTES)));
+                    reader.error(
+                        &key.place,
+                        message,
+                        suggest(word, clue.names().chain(NO_ATTRIBUTES)),
+                    );
                 }
             },
         }
@@ -146,36 +205,64 @@ fn value(reader: &mut Reader<'_>, attribute: &Attribute, node: &Node) -> Option<
 
 /// A list of texts, or one.
 fn words(reader: &mut Reader<'_>, node: &Node) -> Vec<String> {
-    reader.one_or_more(node).iter().filter_map(|node| reader.sentence(node)).collect()
+    reader
+        .one_or_more(node)
+        .iter()
+        .filter_map(|node| reader.sentence(node))
+        .collect()
 }
 
-fn workarounds<'n>(reader: &mut Reader<'_>, node: &'n Node) -> Option<Vec<(String, String, &'n Node)>> {
+fn workarounds<'n>(
+    reader: &mut Reader<'_>,
+    node: &'n Node,
+) -> Option<Vec<(String, String, &'n Node)>> {
     let entries = reader.table(node)?;
-    let functions = entries.iter().map(|entry| entry.key.text.as_str()).filter(|key| is_function(key));
+    let functions = entries
+        .iter()
+        .map(|entry| entry.key.text.as_str())
+        .filter(|key| is_function(key));
     let names = frameworks().iter().map(|framework| framework.name.as_str());
     let known: Vec<&str> = [ANY].into_iter().chain(names).chain(functions).collect();
     reader.known_keys(entries, &known);
     reader.required(entries, ANY, &node.place, "`workaround`");
     let texts = entries.iter();
-    Some(texts.filter_map(|it| Some((it.key.text.clone(), reader.sentence(&it.value)?, &it.value))).collect())
+    Some(
+        texts
+            .filter_map(|it| Some((it.key.text.clone(), reader.sentence(&it.value)?, &it.value)))
+            .collect(),
+    )
 }
 
 /// Where each workaround was run: cases as `framework/cupy-with-device-3 control`, and traced programs.
-fn shown(reader: &mut Reader<'_>, node: &Node, keys: &[&str]) -> Option<Vec<(String, Vec<WorkaroundRun>)>> {
+fn shown(
+    reader: &mut Reader<'_>,
+    node: &Node,
+    keys: &[&str],
+) -> Option<Vec<(String, Vec<WorkaroundRun>)>> {
     let mut all = Vec::new();
     for TreeEntry { key, value } in reader.table_of(node, keys)? {
         let mut shown = Vec::new();
         for node in reader.one_or_more(value) {
-            let Some(text) = reader.sentence(node) else { continue };
-            let program = text.strip_prefix(PROGRAMS).and_then(|file| file.strip_suffix(".py"));
+            let Some(text) = reader.sentence(node) else {
+                continue;
+            };
+            let program = text
+                .strip_prefix(PROGRAMS)
+                .and_then(|file| file.strip_suffix(".py"));
             match (program, text.split_once(' ')) {
                 (Some(program), _) => shown.push(WorkaroundRun::Program(program.to_owned())),
                 (None, Some((scenario, case))) if scenario.contains('/') => {
                     shown.push(WorkaroundRun::Case(scenario.to_owned(), case.to_owned()));
                 }
                 _ => {
-                    let help = Some(format!("write `<subject>/<what-happens> <case>`, or `{PROGRAMS}<name>.py`"));
-                    reader.error(&node.place, format!("`{text}` is no case of a scenario and no traced program"), help);
+                    let help = Some(format!(
+                        "write `<subject>/<what-happens> <case>`, or `{PROGRAMS}<name>.py`"
+                    ));
+                    reader.error(
+                        &node.place,
+                        format!("`{text}` is no case of a scenario and no traced program"),
+                        help,
+                    );
                 }
             }
         }
@@ -194,7 +281,11 @@ fn placeholders(reader: &mut Reader<'_>, text: &str, node: &Node, kinds: &[&'sta
         for kind in kinds {
             match kind.attribute(name) {
                 Some(attribute) if attribute.of == Type::Flag => {
-                    reader.error(&node.place, format!("`{name}` is true or false, which says nothing here"), None);
+                    reader.error(
+                        &node.place,
+                        format!("`{name}` is true or false, which says nothing here"),
+                        None,
+                    );
                 }
                 Some(_) => {}
                 None => {
@@ -205,9 +296,16 @@ fn placeholders(reader: &mut Reader<'_>, text: &str, node: &Node, kinds: &[&'sta
         }
     }
     let braces = text.matches('{').count().max(text.matches('}').count());
-    let found = parts(text).iter().filter(|part| matches!(part, Part::Placeholder(_))).count();
+    let found = parts(text)
+        .iter()
+        .filter(|part| matches!(part, Part::Placeholder(_)))
+        .count();
     if braces != found {
-        reader.error(&node.place, "a brace that does not enclose the name of an attribute", None);
+        reader.error(
+            &node.place,
+            "a brace that does not enclose the name of an attribute",
+            None,
+        );
     }
 }
 

@@ -78,9 +78,12 @@ impl RuleCondition {
                 value => value.is_some_and(|value| wanted.contains(value)),
             })
             && (self.stack_has.is_empty()
-                || stack.is_some_and(|stack| self.stack_has.iter().any(|function| stack.has(function))))
+                || stack
+                    .is_some_and(|stack| self.stack_has.iter().any(|function| stack.has(function))))
             && (self.package.is_empty()
-                || stack.and_then(|stack| stack.package()).is_some_and(|it| self.package.iter().any(|one| one == it)))
+                || stack
+                    .and_then(|stack| stack.package())
+                    .is_some_and(|it| self.package.iter().any(|one| one == it)))
     }
 }
 
@@ -93,7 +96,11 @@ impl DiagnosisRule {
             title: self.title.clone(),
             says: clue.fill(&self.says),
             scenario: self.scenario.clone(),
-            workaround: clue.fill(when.workaround.as_deref().unwrap_or_else(|| self.workaround_for(clue))),
+            workaround: clue.fill(
+                when.workaround
+                    .as_deref()
+                    .unwrap_or_else(|| self.workaround_for(clue)),
+            ),
             pid: clue.pid,
             events: clue.events.clone(),
             gpu: clue.gpu.clone(),
@@ -105,11 +112,18 @@ impl DiagnosisRule {
     /// user of accelerate does not call the PyTorch below it; else the one for any caller.
     fn workaround_for(&self, clue: &Clue<'_>) -> &str {
         let mut functions = self.workaround.iter().filter(|(name, _)| is_function(name));
-        if let Some((_, text)) = functions.find(|(name, _)| clue.stacks.iter().any(|stack| stack.has(name))) {
+        if let Some((_, text)) =
+            functions.find(|(name, _)| clue.stacks.iter().any(|stack| stack.has(name)))
+        {
             return text;
         }
-        let packages =
-            clue.stacks.iter().flat_map(|stack| stack.frames.iter().rev().chain(stack.meanwhile.iter().rev()));
+        let packages = clue.stacks.iter().flat_map(|stack| {
+            stack
+                .frames
+                .iter()
+                .rev()
+                .chain(stack.meanwhile.iter().rev())
+        });
         packages
             .filter_map(|frame| framework::with_package(frame.package.as_deref()?))
             .find_map(|framework| self.workaround(&framework.name))
@@ -119,16 +133,24 @@ impl DiagnosisRule {
 
     /// Whether it asks for an attribute of this kind of clue.
     pub fn asks(&self, clue: &str, attribute: &str) -> bool {
-        self.when.iter().any(|when| when.clue.name == clue && when.is.iter().any(|(name, _)| *name == attribute))
+        self.when.iter().any(|when| {
+            when.clue.name == clue && when.is.iter().any(|(name, _)| *name == attribute)
+        })
     }
 
     /// Where the workaround of a framework or function was run; empty if it was not.
     pub fn shown(&self, key: &str) -> &[WorkaroundRun] {
-        self.shown.iter().find(|(name, _)| name == key).map_or(&[], |(_, shown)| shown.as_slice())
+        self.shown
+            .iter()
+            .find(|(name, _)| name == key)
+            .map_or(&[], |(_, shown)| shown.as_slice())
     }
 
     /// The workaround of a framework.
     pub fn workaround(&self, framework: &str) -> Option<&str> {
-        self.workaround.iter().find(|(name, _)| name == framework).map(|(_, text)| text.as_str())
+        self.workaround
+            .iter()
+            .find(|(name, _)| name == framework)
+            .map(|(_, text)| text.as_str())
     }
 }

@@ -42,9 +42,21 @@ pub fn file_schema() -> Value {
             "workaround": workaround(),
             "shown": shown(),
         }),
-        &["title", "severity", "scenario", "evidence", "when", "says", "workaround"],
+        &[
+            "title",
+            "severity",
+            "scenario",
+            "evidence",
+            "when",
+            "says",
+            "workaround",
+        ],
     );
-    set(&mut schema, "$schema", json!("https://json-schema.org/draft/2020-12/schema"));
+    set(
+        &mut schema,
+        "$schema",
+        json!("https://json-schema.org/draft/2020-12/schema"),
+    );
     set(&mut schema, "title", json!("A rule of cuda-pitfalls"));
     schema
 }
@@ -60,10 +72,18 @@ fn when(kind: &ClueKind) -> Value {
         set(&mut form, "description", json!(attribute.about));
         properties.insert(attribute.name.to_owned(), form);
     }
-    properties.insert("stack_has".to_owned(), one_or_more(sentence("A function of which one must be on the stack.")));
-    properties.insert("package".to_owned(), one_or_more(sentence("A package of which one must have made the call.")));
-    properties
-        .insert("workaround".to_owned(), sentence("What to write instead where this holds, whoever the caller is."));
+    properties.insert(
+        "stack_has".to_owned(),
+        one_or_more(sentence("A function of which one must be on the stack.")),
+    );
+    properties.insert(
+        "package".to_owned(),
+        one_or_more(sentence("A package of which one must have made the call.")),
+    );
+    properties.insert(
+        "workaround".to_owned(),
+        sentence("What to write instead where this holds, whoever the caller is."),
+    );
     object(Value::Object(properties), &["clue"])
 }
 
@@ -80,17 +100,30 @@ fn value(attribute: &Attribute) -> Value {
 
 /// A text or a run for each framework and function.
 fn by_caller(value: impl Fn(&str) -> Value, function: Value, required: &[&str]) -> Value {
-    let names = [ANY].into_iter().chain(frameworks().iter().map(|framework| framework.name.as_str()));
+    let names = [ANY]
+        .into_iter()
+        .chain(frameworks().iter().map(|framework| framework.name.as_str()));
     let properties: Map<String, Value> = names.map(|name| (name.to_owned(), value(name))).collect();
     let mut schema = object(Value::Object(properties), required);
-    set(&mut schema, "patternProperties", json!({ FUNCTION: function }));
+    set(
+        &mut schema,
+        "patternProperties",
+        json!({ FUNCTION: function }),
+    );
     schema
 }
 
 fn workaround() -> Value {
-    let of =
-        |name: &str| if name == ANY { "What to write instead.".to_owned() } else { format!("The same in {name}.") };
-    let function = sentence("What to write where this function is on the stack, such as `torch.cuda.is_available`.");
+    let of = |name: &str| {
+        if name == ANY {
+            "What to write instead.".to_owned()
+        } else {
+            format!("The same in {name}.")
+        }
+    };
+    let function = sentence(
+        "What to write where this function is on the stack, such as `torch.cuda.is_available`.",
+    );
     by_caller(|name| sentence(&of(name)), function, &[ANY])
 }
 

@@ -48,23 +48,43 @@ impl ContextLife<'_> {
 }
 
 /// Every context, in the order of creation; `program_of` has the index of the program of each event.
-pub(super) fn all<'a>(trace: &'a Trace, programs: &[ProgramHistory<'a>], program_of: &[usize]) -> Vec<ContextLife<'a>> {
+pub(super) fn all<'a>(
+    trace: &'a Trace,
+    programs: &[ProgramHistory<'a>],
+    program_of: &[usize],
+) -> Vec<ContextLife<'a>> {
     let neighbours = Neighbours::new(trace);
     let mut lives: Vec<ContextLife> = Vec::new();
     for ((index, event), program) in trace.events.iter().enumerate().zip(program_of) {
-        let EventKind::Context { change, primary, handle, .. } = event.what else { continue };
+        let EventKind::Context {
+            change,
+            primary,
+            handle,
+            ..
+        } = event.what
+        else {
+            continue;
+        };
         match change {
             ContextChange::Made => {
                 let mut life = neighbours.life(trace, (index, event), *program);
                 let counts = programs.get(*program).and_then(|program| program.counts);
-                life.uses =
-                    event.gpu.as_ref().zip(counts).map(|(gpu, it)| it.gpus.get(gpu).copied().unwrap_or_default());
+                life.uses = event
+                    .gpu
+                    .as_ref()
+                    .zip(counts)
+                    .map(|(gpu, it)| it.gpus.get(gpu).copied().unwrap_or_default());
                 lives.push(life);
             }
             ContextChange::Failed => {}
             ContextChange::Released | ContextChange::Reset | ContextChange::Destroyed => {
                 if let Some(life) = lives.iter_mut().rev().find(|life| {
-                    let EventKind::Context { primary: is_primary, handle: of, .. } = life.made.what else {
+                    let EventKind::Context {
+                        primary: is_primary,
+                        handle: of,
+                        ..
+                    } = life.made.what
+                    else {
                         return false;
                     };
                     // The end of a primary context has no handle.
@@ -90,20 +110,34 @@ struct Neighbours<'a> {
 
 impl<'a> Neighbours<'a> {
     fn new(trace: &'a Trace) -> Neighbours<'a> {
-        let mut events: Vec<&TraceEvent> =
-            trace.events.iter().filter(|event| matches!(event.what, EventKind::Context { .. })).collect();
+        let mut events: Vec<&TraceEvent> = trace
+            .events
+            .iter()
+            .filter(|event| matches!(event.what, EventKind::Context { .. }))
+            .collect();
         events.sort_by_key(|event| event.t_ns);
-        let longest_ns = events.iter().filter_map(|event| event.elapsed_ns).max().unwrap_or(0);
+        let longest_ns = events
+            .iter()
+            .filter_map(|event| event.elapsed_ns)
+            .max()
+            .unwrap_or(0);
         Neighbours { events, longest_ns }
     }
 
     /// The context that an event created, still without an end.
-    fn life(&self, trace: &Trace, (index, event): (usize, &'a TraceEvent), program: usize) -> ContextLife<'a> {
+    fn life(
+        &self,
+        trace: &Trace,
+        (index, event): (usize, &'a TraceEvent),
+        program: usize,
+    ) -> ContextLife<'a> {
         let gpu = trace.gpu_index(event.gpu.as_deref());
         let change = gpu.and_then(|gpu| event.memory_bytes.get(gpu).copied().flatten());
         let others: Vec<&TraceEvent> = self.beside(event).collect();
         let is_own = others.iter().all(|other| other.pid != event.pid);
-        let unaccounted = change.zip(event.own_bytes).map_or(0, |(change, own)| change.abs_diff(own));
+        let unaccounted = change
+            .zip(event.own_bytes)
+            .map_or(0, |(change, own)| change.abs_diff(own));
         let beside = match others.is_empty() {
             true if unaccounted > UNACCOUNTED_BYTES => Beside::Process,
             true => Beside::Nobody,
@@ -111,17 +145,39 @@ impl<'a> Neighbours<'a> {
         };
         let bytes = match beside {
             Beside::Nobody => change,
-            _ => event.own_bytes.filter(|_| is_own).or_else(|| self.share(event, gpu?)),
+            _ => event
+                .own_bytes
+                .filter(|_| is_own)
+                .or_else(|| self.share(event, gpu?)),
         };
-        ContextLife { made: event, event: index, program, ended: None, bytes, beside, uses: None }
+        ContextLife {
+            made: event,
+            event: index,
+            program,
+            ended: None,
+            bytes,
+            beside,
+            uses: None,
+        }
     }
 
     /// The other contexts that were created or destroyed on the same GPU at the same time.
     fn beside(&self, made: &TraceEvent) -> impl Iterator<Item = &'a TraceEvent> {
-        let from = self.events.partition_point(|event| event.t_ns < made.t_ns.saturating_sub(self.longest_ns));
-        let to = self.events.partition_point(|event| event.t_ns <= until(made));
-        let near = self.events.get(from..to).unwrap_or_default().iter().copied();
-        near.filter(move |other| !std::ptr::eq(made, *other) && other.gpu == made.gpu && until(other) >= made.t_ns)
+        let from = self
+            .events
+            .partition_point(|event| event.t_ns < made.t_ns.saturating_sub(self.longest_ns));
+        let to = self
+            .events
+            .partition_point(|event| event.t_ns <= until(made));
+        let near = self
+            .events
+            .get(from..to)
+            .unwrap_or_default()
+            .iter()
+            .copied();
+        near.filter(move |other| {
+            !std::ptr::eq(made, *other) && other.gpu == made.gpu && until(other) >= made.t_ns
+        })
     }
 
     /// An equal share of the memory of all contexts that were created on this GPU at the same time, because contexts on
@@ -138,12 +194,21 @@ impl<'a> Neighbours<'a> {
             }
             at += 1;
         }
-        if !group.iter().all(|it| matches!(it.what, EventKind::Context { change: ContextChange::Made, .. })) {
+        if !group.iter().all(|it| {
+            matches!(
+                it.what,
+                EventKind::Context {
+                    change: ContextChange::Made,
+                    ..
+                }
+            )
+        }) {
             return None;
         }
         let first = group.iter().min_by_key(|event| event.t_ns)?;
         let last = group.iter().max_by_key(|event| until(event))?;
-        let before = used_bytes(first, index)?.saturating_sub(first.memory_bytes.get(index).copied().flatten()?);
+        let before = used_bytes(first, index)?
+            .saturating_sub(first.memory_bytes.get(index).copied().flatten()?);
         Some(used_bytes(last, index)?.saturating_sub(before) / group.len() as i64)
     }
 }

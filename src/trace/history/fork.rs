@@ -18,10 +18,18 @@ pub struct Fork<'h, 'a> {
 
 impl<'h, 'a> Fork<'h, 'a> {
     fn after_init(child: &'h ProgramHistory<'a>) -> Option<Fork<'h, 'a>> {
-        child.events.iter().find_map(|&(index, event)| match event.what {
-            EventKind::Forked { parent, contexts } => Some(Fork { child, event: (index, event), parent, contexts }),
-            _ => None,
-        })
+        child
+            .events
+            .iter()
+            .find_map(|&(index, event)| match event.what {
+                EventKind::Forked { parent, contexts } => Some(Fork {
+                    child,
+                    event: (index, event),
+                    parent,
+                    contexts,
+                }),
+                _ => None,
+            })
     }
 }
 
@@ -36,7 +44,11 @@ impl<'a> History<'a> {
         let (mut pid, mut index) = (fork.parent, fork.event.0);
         loop {
             let parent = self.programs.iter().rev().find(|program| {
-                program.pid == pid && program.events.first().is_some_and(|(first, _)| *first < index)
+                program.pid == pid
+                    && program
+                        .events
+                        .first()
+                        .is_some_and(|(first, _)| *first < index)
             })?;
             let begun = parent.init().and_then(|init| init.begun.last().copied());
             if let Some(begun) = begun.filter(|(at, _)| *at < index) {

@@ -30,7 +30,9 @@ impl<'a> Init<'a> {
             let own = match &event.what {
                 EventKind::Init { witness, .. } => last.filter(|init| init.lacks(*witness)),
                 // A read of the mask after a successful `cuInit` has no effect.
-                EventKind::MaskRead { .. } => last.filter(|init| init.lacks_mask() || init.has_succeeded()),
+                EventKind::MaskRead { .. } => {
+                    last.filter(|init| init.lacks_mask() || init.has_succeeded())
+                }
                 EventKind::InitDone { .. } => last.filter(|init| init.lacks_return()),
                 _ => continue,
             };
@@ -44,7 +46,14 @@ impl<'a> Init<'a> {
 
     fn new(index: usize, event: &'a TraceEvent) -> Init<'a> {
         let (events, begun, returned, mask, returns) = Default::default();
-        let mut init = Init { events, begun, returned, first: event, mask, returns };
+        let mut init = Init {
+            events,
+            begun,
+            returned,
+            first: event,
+            mask,
+            returns,
+        };
         init.take(index, event);
         init
     }
@@ -59,14 +68,22 @@ impl<'a> Init<'a> {
     }
 
     fn lacks_return(&self) -> bool {
-        self.returns < self.begun.iter().filter(|(_, event)| is_by(event, EventSource::Forwarding)).count().max(1)
+        self.returns
+            < self
+                .begun
+                .iter()
+                .filter(|(_, event)| is_by(event, EventSource::Forwarding))
+                .count()
+                .max(1)
     }
 
     fn take(&mut self, index: usize, event: &'a TraceEvent) {
         self.events.push(index);
         match &event.what {
             EventKind::Init { .. } => self.begun.push((index, event)),
-            EventKind::MaskRead { value, .. } if self.lacks_mask() => self.mask = Some(value.as_deref()),
+            EventKind::MaskRead { value, .. } if self.lacks_mask() => {
+                self.mask = Some(value.as_deref())
+            }
             EventKind::InitDone { visible, .. } => {
                 self.returns += 1;
                 if self.returned.is_none() || (visible.is_some() && !self.has_succeeded()) {
@@ -80,12 +97,22 @@ impl<'a> Init<'a> {
     /// When it read the variables. The last start counts, because the driver calls the injection hook right before it
     /// reads. Lateness is measured from here.
     pub fn t_ns(&self) -> u64 {
-        self.begun.last().map_or(self.first.t_ns, |(_, event)| event.t_ns)
+        self.begun
+            .last()
+            .map_or(self.first.t_ns, |(_, event)| event.t_ns)
     }
 
     /// Whether it returned success.
     pub fn has_succeeded(&self) -> bool {
-        self.returned.is_some_and(|(_, event)| matches!(event.what, EventKind::InitDone { visible: Some(_), .. }))
+        self.returned.is_some_and(|(_, event)| {
+            matches!(
+                event.what,
+                EventKind::InitDone {
+                    visible: Some(_),
+                    ..
+                }
+            )
+        })
     }
 
     /// Whether it returned an error. Without a recorded return it has neither succeeded nor failed.
@@ -105,10 +132,13 @@ impl<'a> Init<'a> {
 
     /// The variables that CUDA reads, as they were at its start. None if nobody saw the start.
     pub fn variables(&self) -> Option<&'a BTreeMap<String, String>> {
-        self.begun.iter().rev().find_map(|(_, event)| match &event.what {
-            EventKind::Init { variables, .. } => Some(variables),
-            _ => None,
-        })
+        self.begun
+            .iter()
+            .rev()
+            .find_map(|(_, event)| match &event.what {
+                EventKind::Init { variables, .. } => Some(variables),
+                _ => None,
+            })
     }
 
     /// The value of a variable that it read: `None` if unknown, `Some(None)` if the variable was not set.

@@ -23,14 +23,23 @@ pub struct ProgramHistory<'a> {
 impl<'a> ProgramHistory<'a> {
     pub(super) fn new(pid: u32, process: Option<&'a TraceProcess>) -> ProgramHistory<'a> {
         let (events, contexts, inits) = Default::default();
-        ProgramHistory { pid, process, events, contexts, inits, counts: None }
+        ProgramHistory {
+            pid,
+            process,
+            events,
+            contexts,
+            inits,
+            counts: None,
+        }
     }
 
     /// The `cuInit` that counts: the first that succeeded, else the first without a recorded return, else the first
     /// that failed.
     pub fn init(&self) -> Option<&Init<'a>> {
         let succeeded = self.inits.iter().find(|init| init.has_succeeded());
-        succeeded.or_else(|| self.inits.iter().find(|init| !init.has_failed())).or(self.inits.first())
+        succeeded
+            .or_else(|| self.inits.iter().find(|init| !init.has_failed()))
+            .or(self.inits.first())
     }
 
     /// Whether a `cuInit` was seen to succeed.
@@ -41,7 +50,9 @@ impl<'a> ProgramHistory<'a> {
     /// The `cuInit` that counts, if it succeeded before a time. Without a recorded return it counts as successful, and
     /// so it does where it fails because the trace has no device.
     pub fn init_before(&self, t_ns: u64, has_no_device: bool) -> Option<&Init<'a>> {
-        let init = self.init().filter(|init| has_no_device || !init.has_failed())?;
+        let init = self
+            .init()
+            .filter(|init| has_no_device || !init.has_failed())?;
         let is_before = match init.returned {
             Some((_, returned)) => returned.t_ns <= t_ns,
             None => init.t_ns() < t_ns,
@@ -61,8 +72,13 @@ impl<'a> ProgramHistory<'a> {
 
     /// Whether it did work on a GPU. None if the trace has no counts of it.
     pub fn used(&self, gpu: Option<&str>) -> Option<bool> {
-        let context = self.contexts.iter().find(|(_, life)| life.made.gpu.as_deref() == gpu);
-        context.and_then(|(_, life)| life.uses).map(|uses| !uses.is_none())
+        let context = self
+            .contexts
+            .iter()
+            .find(|(_, life)| life.made.gpu.as_deref() == gpu);
+        context
+            .and_then(|(_, life)| life.uses)
+            .map(|uses| !uses.is_none())
     }
 
     /// Whether it made contexts and is known to have done no work on any GPU.
@@ -80,14 +96,20 @@ impl<'a> ProgramHistory<'a> {
     }
 
     fn ended_ns(&self) -> u64 {
-        self.counts.map(|counts| counts.t_ns).filter(|t_ns| *t_ns > 0).unwrap_or(u64::MAX)
+        self.counts
+            .map(|counts| counts.t_ns)
+            .filter(|t_ns| *t_ns > 0)
+            .unwrap_or(u64::MAX)
     }
 
     /// The first context on each GPU, in the order of creation.
     pub fn gpus(&self) -> Vec<(usize, &ContextLife<'a>)> {
         let mut gpus: Vec<(usize, &ContextLife<'a>)> = Vec::new();
         for (index, life) in &self.contexts {
-            if !gpus.iter().any(|(_, known)| known.made.gpu == life.made.gpu) {
+            if !gpus
+                .iter()
+                .any(|(_, known)| known.made.gpu == life.made.gpu)
+            {
                 gpus.push((*index, life));
             }
         }

@@ -41,7 +41,9 @@ pub(super) fn all<'a>(history: &History<'a>) -> Vec<VariableWrite<'a>> {
     let mut writes = Vec::new();
     for (number, program) in history.programs.iter().enumerate() {
         for &(index, event) in &program.events {
-            let EventKind::Variable { name, value, .. } = &event.what else { continue };
+            let EventKind::Variable { name, value, .. } = &event.what else {
+                continue;
+            };
             let value = value.as_deref();
             let init = program.init_before(event.t_ns, history.trace.has_no_device());
             let latched = program.latched(name);
@@ -52,7 +54,8 @@ pub(super) fn all<'a>(history: &History<'a>) -> Vec<VariableWrite<'a>> {
                 value,
                 after_init_ns: init.map(|init| event.t_ns.saturating_sub(init.t_ns())),
                 latched,
-                differs: latched.map(|latched| is_other(history.trace, program, name, latched, value)),
+                differs: latched
+                    .map(|latched| is_other(history.trace, program, name, latched, value)),
                 reaches_child: reaches_child(history, program.pid, name, value, event.t_ns),
                 is_put_back: is_put_back(program, index, event),
             });
@@ -70,9 +73,17 @@ fn is_other(
     latched: Option<&str>,
     value: Option<&str>,
 ) -> bool {
-    let gpus: Vec<String> = trace.start.gpus.iter().map(|gpu| gpu.uuid.clone()).collect();
-    let is_alike =
-        trace.start.gpus.windows(2).all(|pair| pair.first().map(|it| &it.name) == pair.last().map(|it| &it.name));
+    let gpus: Vec<String> = trace
+        .start
+        .gpus
+        .iter()
+        .map(|gpu| gpu.uuid.clone())
+        .collect();
+    let is_alike = trace
+        .start
+        .gpus
+        .windows(2)
+        .all(|pair| pair.first().map(|it| &it.name) == pair.last().map(|it| &it.name));
     let cannot_be_told = gpus.is_empty() || !is_alike || trace.has_no_device();
     if ![MASK, ORDER].contains(&name) || latched == value || cannot_be_told {
         return latched != value;
@@ -88,7 +99,15 @@ fn is_other(
 /// Whether a package, which no code of the user's called, wrote what a variable was before the package's own last writes
 /// of it.
 fn is_put_back(program: &ProgramHistory<'_>, index: usize, event: &TraceEvent) -> bool {
-    let (Some(writer), EventKind::Variable { name, before, value }) = (event.stack.writer(), &event.what) else {
+    let (
+        Some(writer),
+        EventKind::Variable {
+            name,
+            before,
+            value,
+        },
+    ) = (event.stack.writer(), &event.what)
+    else {
         return false;
     };
     if !event.stack.users_all().is_empty() {
@@ -96,7 +115,14 @@ fn is_put_back(program: &ProgramHistory<'_>, index: usize, event: &TraceEvent) -
     }
     let mut found = before;
     for (_, earlier) in program.events.iter().rev().filter(|(at, _)| *at < index) {
-        let EventKind::Variable { name: other, before, value: written } = &earlier.what else { continue };
+        let EventKind::Variable {
+            name: other,
+            before,
+            value: written,
+        } = &earlier.what
+        else {
+            continue;
+        };
         if other != name {
             continue;
         }
@@ -112,11 +138,19 @@ fn is_put_back(program: &ProgramHistory<'_>, index: usize, event: &TraceEvent) -
 }
 
 /// Whether a later program initialised with this value.
-fn reaches_child(history: &History<'_>, writer: u32, name: &str, value: Option<&str>, t_ns: u64) -> bool {
+fn reaches_child(
+    history: &History<'_>,
+    writer: u32,
+    name: &str,
+    value: Option<&str>,
+    t_ns: u64,
+) -> bool {
     history.programs.iter().any(|program| {
         program.process.is_some_and(|process| {
             process.t_ns > t_ns
-                && program.latched(name).is_some_and(|latched| latched == value)
+                && program
+                    .latched(name)
+                    .is_some_and(|latched| latched == value)
                 && may_descend(history.trace, process, writer)
         })
     })

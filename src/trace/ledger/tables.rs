@@ -93,12 +93,29 @@ pub struct LedgerRow<'a> {
 
 /// The ledgers of a trace, the largest peak first; none without `--memory`.
 pub fn ledgers(trace: &Trace) -> Vec<Ledger<'_>> {
-    let holders = trace.holders.iter().map(|holder| (holder.holder, (holder, MemoryOwner::new(holder))));
+    let holders = trace
+        .holders
+        .iter()
+        .map(|holder| (holder.holder, (holder, MemoryOwner::new(holder))));
     let holders: Holders = holders.collect();
-    let readings = grouped(trace.ledger.iter().map(|reading| ((reading.pid, reading.gpu.as_str()), reading)));
-    let replays: Vec<Replay> = readings.into_iter().map(|(of, readings)| Replay::new(trace, of, readings)).collect();
-    let totals: Vec<HeldTotals> = replays.iter().map(|replay| HeldTotals::new(trace, &holders, replay)).collect();
-    let mut ledgers: Vec<Ledger> = replays.iter().filter_map(|replay| replay.ledger(&holders, &totals)).collect();
+    let readings = grouped(
+        trace
+            .ledger
+            .iter()
+            .map(|reading| ((reading.pid, reading.gpu.as_str()), reading)),
+    );
+    let replays: Vec<Replay> = readings
+        .into_iter()
+        .map(|(of, readings)| Replay::new(trace, of, readings))
+        .collect();
+    let totals: Vec<HeldTotals> = replays
+        .iter()
+        .map(|replay| HeldTotals::new(trace, &holders, replay))
+        .collect();
+    let mut ledgers: Vec<Ledger> = replays
+        .iter()
+        .filter_map(|replay| replay.ledger(&holders, &totals))
+        .collect();
     // Memory of another process that is mapped here may never be charged to this one.
     ledgers.retain(|ledger| !ledger.is_own || ledger.peak.charged_bytes != Some(0));
     ledgers.sort_by_key(|ledger| (std::cmp::Reverse(ledger.peak.charged_bytes), ledger.pid));
@@ -117,33 +134,59 @@ struct Replay<'a> {
 }
 
 impl<'a> Replay<'a> {
-    fn new(trace: &Trace, (pid, gpu): (u32, &'a str), readings: Vec<&'a LedgerReading>) -> Replay<'a> {
+    fn new(
+        trace: &Trace,
+        (pid, gpu): (u32, &'a str),
+        readings: Vec<&'a LedgerReading>,
+    ) -> Replay<'a> {
         let is_own = readings.iter().any(|reading| reading.own_bytes.is_some());
-        let before = trace.gpu_index(Some(gpu)).and_then(|index| *trace.start.used_bytes.get(index)?);
+        let before = trace
+            .gpu_index(Some(gpu))
+            .and_then(|index| *trace.start.used_bytes.get(index)?);
         let charged = readings.into_iter().map(|reading| {
             let charged = match is_own {
                 // A process that NVML lists at other times has no memory while it does not.
                 true => reading.own_bytes.or(reading.used_bytes.map(|_| 0)),
-                false => reading.used_bytes.zip(before).map(|(used, before)| used.saturating_sub(before)),
+                false => reading
+                    .used_bytes
+                    .zip(before)
+                    .map(|(used, before)| used.saturating_sub(before)),
             };
             (reading, charged)
         });
-        Replay { pid, gpu, is_own, readings: charged.collect() }
+        Replay {
+            pid,
+            gpu,
+            is_own,
+            readings: charged.collect(),
+        }
     }
 
     fn ledger(&self, holders: &Holders<'a>, totals: &[HeldTotals]) -> Option<Ledger<'a>> {
-        let own = totals.iter().find(|it| (it.pid, it.gpu) == (self.pid, self.gpu))?;
+        let own = totals
+            .iter()
+            .find(|it| (it.pid, it.gpu) == (self.pid, self.gpu))?;
         // Of equal charges, and where nothing was read, the peak is where most is held; else the first.
         let charged = self.readings.iter().map(|(_, charged)| *charged);
-        let (highest, _) =
-            charged.zip(&own.totals).enumerate().rev().max_by_key(|(_, (charged, (_, held)))| (*charged, *held))?;
+        let (highest, _) = charged
+            .zip(&own.totals)
+            .enumerate()
+            .rev()
+            .max_by_key(|(_, (charged, (_, held)))| (*charged, *held))?;
         let mut held = HeldNow::new(holders);
         let (mut peak, mut end, mut asked, mut points) = (None, None, Vec::new(), Vec::new());
         for (index, (reading, charged)) in self.readings.iter().enumerate() {
             held.take(reading);
-            let others = if self.is_own { 0 } else { self.others(totals, reading.t_ns) };
+            let others = if self.is_own {
+                0
+            } else {
+                self.others(totals, reading.t_ns)
+            };
             points.push((reading.t_ns, *charged, held.bands(*charged, others)));
-            let (is_last, is_asked) = (index + 1 == self.readings.len(), reading.why == LedgerReason::Asked);
+            let (is_last, is_asked) = (
+                index + 1 == self.readings.len(),
+                reading.why == LedgerReason::Asked,
+            );
             if !(index == highest || is_last || is_asked) {
                 continue;
             }
@@ -159,22 +202,45 @@ impl<'a> Replay<'a> {
             let most = largest.entry(*band).or_default();
             *most = (*most).max(*bytes);
         }
-        let mut bands: Vec<(LedgerBand, u64)> = largest.into_iter().filter(|(_, bytes)| *bytes > 0).collect();
+        let mut bands: Vec<(LedgerBand, u64)> = largest
+            .into_iter()
+            .filter(|(_, bytes)| *bytes > 0)
+            .collect();
         bands.sort_by_key(|(band, bytes)| (std::cmp::Reverse(*bytes), *band));
         let bands: Vec<LedgerBand> = bands.into_iter().map(|(band, _)| band).collect();
         let series = points.into_iter().map(|(t_ns, charged_bytes, has)| {
-            let band_bytes = bands.iter().map(|band| has.get(band).copied().unwrap_or(0)).collect();
-            LedgerPoint { t_ns, charged_bytes, band_bytes }
+            let band_bytes = bands
+                .iter()
+                .map(|band| has.get(band).copied().unwrap_or(0))
+                .collect();
+            LedgerPoint {
+                t_ns,
+                charged_bytes,
+                band_bytes,
+            }
         });
         let series = series.collect();
         let (pid, gpu, is_own) = (self.pid, self.gpu, self.is_own);
-        Some(Ledger { pid, gpu, is_own, peak: peak?, end: end?, asked, bands, series })
+        Some(Ledger {
+            pid,
+            gpu,
+            is_own,
+            peak: peak?,
+            end: end?,
+            asked,
+            bands,
+            series,
+        })
     }
 
     /// What other processes of the program hold on this GPU.
     fn others(&self, totals: &[HeldTotals], t_ns: u64) -> u64 {
-        let others = totals.iter().filter(|it| it.gpu == self.gpu && it.pid != self.pid && it.ended_ns > t_ns);
-        others.map(|other| other.at(t_ns)).fold(0, u64::saturating_add)
+        let others = totals
+            .iter()
+            .filter(|it| it.gpu == self.gpu && it.pid != self.pid && it.ended_ns > t_ns);
+        others
+            .map(|other| other.at(t_ns))
+            .fold(0, u64::saturating_add)
     }
 }
 
@@ -188,19 +254,31 @@ struct HeldTotals<'a> {
 
 impl<'a> HeldTotals<'a> {
     fn new(trace: &Trace, holders: &Holders<'a>, replay: &Replay<'a>) -> HeldTotals<'a> {
-        let ended = trace.counts.iter().rev().find(|counts| counts.pid == replay.pid && counts.t_ns > 0);
+        let ended = trace
+            .counts
+            .iter()
+            .rev()
+            .find(|counts| counts.pid == replay.pid && counts.t_ns > 0);
         let mut held = HeldNow::new(holders);
         let totals = replay.readings.iter().map(|(reading, _)| {
             held.take(reading);
             (reading.t_ns, held.plain())
         });
         let totals = totals.collect();
-        HeldTotals { pid: replay.pid, gpu: replay.gpu, ended_ns: ended.map_or(u64::MAX, |it| it.t_ns), totals }
+        HeldTotals {
+            pid: replay.pid,
+            gpu: replay.gpu,
+            ended_ns: ended.map_or(u64::MAX, |it| it.t_ns),
+            totals,
+        }
     }
 
     fn at(&self, t_ns: u64) -> u64 {
         let after = self.totals.partition_point(|(t, _)| *t <= t_ns);
-        after.checked_sub(1).and_then(|last| self.totals.get(last)).map_or(0, |(_, bytes)| *bytes)
+        after
+            .checked_sub(1)
+            .and_then(|last| self.totals.get(last))
+            .map_or(0, |(_, bytes)| *bytes)
     }
 }
 
@@ -215,25 +293,37 @@ struct HeldNow<'h, 'a> {
 
 impl<'h, 'a> HeldNow<'h, 'a> {
     fn new(holders: &'h Holders<'a>) -> HeldNow<'h, 'a> {
-        HeldNow { holders, held: BTreeMap::new(), sums: BTreeMap::new() }
+        HeldNow {
+            holders,
+            held: BTreeMap::new(),
+            sums: BTreeMap::new(),
+        }
     }
 
     fn take(&mut self, reading: &LedgerReading) {
         for held in &reading.held {
-            let Some((holder, owner)) = self.holders.get(&held.holder) else { continue };
+            let Some((holder, owner)) = self.holders.get(&held.holder) else {
+                continue;
+            };
             let band = match holder.kind {
                 MemoryKind::Imported => LedgerBand::Imported,
                 MemoryKind::Managed => LedgerBand::Managed,
                 _ => LedgerBand::Owner(*owner),
             };
-            let before = self.held.insert(held.holder, (held.bytes, held.count)).map_or(0, |(bytes, _)| bytes);
+            let before = self
+                .held
+                .insert(held.holder, (held.bytes, held.count))
+                .map_or(0, |(bytes, _)| bytes);
             *self.sums.entry(band).or_default() += i128::from(held.bytes) - i128::from(before);
         }
     }
 
     /// All that is the process's own without doubt.
     fn plain(&self) -> u64 {
-        let own = self.sums.iter().filter(|(band, _)| matches!(band, LedgerBand::Owner(_)));
+        let own = self
+            .sums
+            .iter()
+            .filter(|(band, _)| matches!(band, LedgerBand::Owner(_)));
         saturated(own.map(|(_, bytes)| *bytes).sum())
     }
 
@@ -248,10 +338,17 @@ impl<'h, 'a> HeldNow<'h, 'a> {
     }
 
     fn bands(&self, charged: Option<u64>, others: u64) -> HashMap<LedgerBand<'a>, u64> {
-        let mut bands: HashMap<LedgerBand, u64> =
-            self.sums.iter().map(|(band, sum)| (*band, saturated(*sum))).collect();
+        let mut bands: HashMap<LedgerBand, u64> = self
+            .sums
+            .iter()
+            .map(|(band, sum)| (*band, saturated(*sum)))
+            .collect();
         let [imported, managed] = self.counted(charged, others);
-        bands.extend([(LedgerBand::Imported, imported), (LedgerBand::Managed, managed), (LedgerBand::Others, others)]);
+        bands.extend([
+            (LedgerBand::Imported, imported),
+            (LedgerBand::Managed, managed),
+            (LedgerBand::Others, others),
+        ]);
         bands
     }
 
@@ -260,26 +357,49 @@ impl<'h, 'a> HeldNow<'h, 'a> {
         let held = self.held.iter().filter(|(_, (bytes, _))| *bytes > 0);
         let groups = grouped(held.filter_map(|(number, held)| {
             let (holder, owner) = self.holders.get(number)?;
-            let line = holder.stack.users().or_else(|| holder.stack.users_meanwhile());
-            let line = line.map(|frame| (frame.file.as_deref().unwrap_or(&frame.function), frame.line));
+            let line = holder
+                .stack
+                .users()
+                .or_else(|| holder.stack.users_meanwhile());
+            let line =
+                line.map(|frame| (frame.file.as_deref().unwrap_or(&frame.function), frame.line));
             Some(((holder.kind, *owner, line), (*holder, *held)))
         }));
-        let mut rows: Vec<LedgerRow> =
-            groups.iter().filter_map(|((_, owner, _), held)| LedgerRow::new(*owner, held)).collect();
+        let mut rows: Vec<LedgerRow> = groups
+            .iter()
+            .filter_map(|((_, owner, _), held)| LedgerRow::new(*owner, held))
+            .collect();
         for row in &mut rows {
             if row.is_upper_bound() {
-                let most = if row.kind == MemoryKind::Imported { imported } else { managed };
+                let most = if row.kind == MemoryKind::Imported {
+                    imported
+                } else {
+                    managed
+                };
                 row.whole_bytes = Some(row.bytes);
                 row.bytes = row.bytes.min(most);
             }
         }
-        rows.sort_by(|a, b| b.bytes.cmp(&a.bytes).then_with(|| (a.kind, a.owner).cmp(&(b.kind, b.owner))));
-        let known = [self.plain(), imported, managed, others].map(i128::from).iter().sum::<i128>();
+        rows.sort_by(|a, b| {
+            b.bytes
+                .cmp(&a.bytes)
+                .then_with(|| (a.kind, a.owner).cmp(&(b.kind, b.owner)))
+        });
+        let known = [self.plain(), imported, managed, others]
+            .map(i128::from)
+            .iter()
+            .sum::<i128>();
         let unattributed_bytes = charged.map(|charged| {
             let rest = i128::from(charged) - known;
             i64::try_from(rest).unwrap_or(if rest < 0 { i64::MIN } else { i64::MAX })
         });
-        LedgerTable { t_ns, charged_bytes: charged, rows, others_bytes: others, unattributed_bytes }
+        LedgerTable {
+            t_ns,
+            charged_bytes: charged,
+            rows,
+            others_bytes: others,
+            unattributed_bytes,
+        }
     }
 }
 
@@ -290,7 +410,9 @@ fn saturated(sum: i128) -> u64 {
 impl LedgerTable<'_> {
     /// Whether memory is counted of which only the most is known, so that more may be not attributed.
     pub fn has_upper_bounds(&self) -> bool {
-        self.rows.iter().any(|row| row.is_upper_bound() && row.bytes > 0)
+        self.rows
+            .iter()
+            .any(|row| row.is_upper_bound() && row.bytes > 0)
     }
 }
 
@@ -301,9 +423,15 @@ impl<'a> LedgerRow<'a> {
     }
 
     /// The row of some holders of one kind.
-    fn new(owner: MemoryOwner<'a>, held: &[(&'a Holder, (u64, Option<u64>))]) -> Option<LedgerRow<'a>> {
+    fn new(
+        owner: MemoryOwner<'a>,
+        held: &[(&'a Holder, (u64, Option<u64>))],
+    ) -> Option<LedgerRow<'a>> {
         let (largest, _) = held.iter().max_by_key(|(_, (bytes, _))| *bytes)?;
-        let mut calls: Vec<&str> = held.iter().map(|(holder, _)| holder.call.as_str()).collect();
+        let mut calls: Vec<&str> = held
+            .iter()
+            .map(|(holder, _)| holder.call.as_str())
+            .collect();
         calls.sort_unstable();
         calls.dedup();
         let counts = held.iter().map(|(_, (_, count))| *count);
@@ -314,9 +442,14 @@ impl<'a> LedgerRow<'a> {
             owner,
             stack: &largest.stack,
             calls,
-            bytes: held.iter().map(|(_, (bytes, _))| *bytes).fold(0, u64::saturating_add),
+            bytes: held
+                .iter()
+                .map(|(_, (bytes, _))| *bytes)
+                .fold(0, u64::saturating_add),
             whole_bytes: None,
-            count: counts.reduce(|sum, count| Some(sum?.saturating_add(count?))).flatten(),
+            count: counts
+                .reduce(|sum, count| Some(sum?.saturating_add(count?)))
+                .flatten(),
             is_estimate: is_inexact || held.iter().any(|(holder, _)| holder.is_disturbed),
         })
     }
@@ -332,8 +465,17 @@ mod tests {
 
     /// The rows in MiB with their line, and what is not attributed.
     fn shown(table: &LedgerTable) -> (Vec<(Kind, u64, String)>, Option<i64>) {
-        let rows = table.rows.iter().map(|row| (row.kind, row.bytes >> 20, row.stack.place().unwrap_or_default()));
-        (rows.collect(), table.unattributed_bytes.map(|bytes| bytes / MIB))
+        let rows = table.rows.iter().map(|row| {
+            (
+                row.kind,
+                row.bytes >> 20,
+                row.stack.place().unwrap_or_default(),
+            )
+        });
+        (
+            rows.collect(),
+            table.unattributed_bytes.map(|bytes| bytes / MIB),
+        )
     }
 
     /// A context at line 1, allocations at lines 2 and 3, which are freed at the end.
@@ -355,25 +497,48 @@ mod tests {
     fn the_peak_the_end_and_the_asked_tables_have_what_was_held_then() {
         let trace = program().done();
         let ledgers = ledgers(&trace);
-        let [ledger] = ledgers.as_slice() else { panic!("{ledgers:?}") };
-        assert_eq!((ledger.pid, ledger.gpu, ledger.is_own), (PID, uuid(0).as_str(), true));
+        let [ledger] = ledgers.as_slice() else {
+            panic!("{ledgers:?}")
+        };
+        assert_eq!(
+            (ledger.pid, ledger.gpu, ledger.is_own),
+            (PID, uuid(0).as_str(), true)
+        );
         let row = |kind, mib, line: u32| (kind, mib, format!("train.py:{line}"));
         let (context, first) = (row(Kind::Context, 500, 1), row(Kind::Allocation, 100, 2));
-        let at_peak = vec![context.clone(), row(Kind::Allocation, 250, 3), first.clone()];
+        let at_peak = vec![
+            context.clone(),
+            row(Kind::Allocation, 250, 3),
+            first.clone(),
+        ];
         assert_eq!(shown(&ledger.peak), (at_peak, Some(50)));
         let asked: Vec<_> = ledger.asked.iter().map(shown).collect();
-        assert_eq!(asked, [(vec![context.clone(), row(Kind::Allocation, 150, 3), first], Some(50))]);
+        assert_eq!(
+            asked,
+            [(
+                vec![context.clone(), row(Kind::Allocation, 150, 3), first],
+                Some(50)
+            )]
+        );
         assert_eq!(shown(&ledger.end), (vec![context], Some(40)));
-        let series: Vec<_> =
-            ledger.series.iter().map(|point| (point.charged_bytes, point.band_bytes.clone())).collect();
+        let series: Vec<_> = ledger
+            .series
+            .iter()
+            .map(|point| (point.charged_bytes, point.band_bytes.clone()))
+            .collect();
         let mib = |mib: u64| mib << 20;
         let points = [(520, 500), (900, 850), (800, 750), (540, 500)];
-        assert_eq!(series, points.map(|(charged, held)| (Some(mib(charged)), vec![mib(held)])));
+        assert_eq!(
+            series,
+            points.map(|(charged, held)| (Some(mib(charged)), vec![mib(held)]))
+        );
     }
 
     #[test]
     fn rows_that_hold_more_than_is_charged_stay_as_they_are() {
-        let trace = program().reading(0, Why::Peak, [Some(1000), None], &[(1, 600)]).done();
+        let trace = program()
+            .reading(0, Why::Peak, [Some(1000), None], &[(1, 600)])
+            .done();
         let ledgers = ledgers(&trace);
         let (rows, rest) = shown(&ledgers[0].peak);
         assert_eq!((rows[0].1, rows[1].1, rest), (600, 500, Some(-100)));
@@ -381,17 +546,31 @@ mod tests {
 
     #[test]
     fn equal_kinds_owners_and_lines_are_one_row_with_their_calls() {
-        let mut trace =
-            program().at(&[("<module>", "train.py", 2), ("f", "torch/a.py", 9)]).holder(0, Kind::Allocation);
-        trace = trace.at(&[("<module>", "train.py", 2), ("g", "torch/b.py", 8)]).holder(0, Kind::Allocation);
-        let mut trace = trace.reading(0, Why::Peak, [Some(2000), None], &[(3, 30), (4, 40)]).done();
-        (trace.holders[4].call, trace.holders[4].is_disturbed) = ("cuMemAllocPitch_v2".to_owned(), true);
+        let mut trace = program()
+            .at(&[("<module>", "train.py", 2), ("f", "torch/a.py", 9)])
+            .holder(0, Kind::Allocation);
+        trace = trace
+            .at(&[("<module>", "train.py", 2), ("g", "torch/b.py", 8)])
+            .holder(0, Kind::Allocation);
+        let mut trace = trace
+            .reading(0, Why::Peak, [Some(2000), None], &[(3, 30), (4, 40)])
+            .done();
+        (trace.holders[4].call, trace.holders[4].is_disturbed) =
+            ("cuMemAllocPitch_v2".to_owned(), true);
         for (held, count) in trace.ledger.last_mut().unwrap().held.iter_mut().zip([1, 2]) {
             held.count = Some(count);
         }
         let ledgers = ledgers(&trace);
-        let row = ledgers[0].peak.rows.iter().find(|row| row.owner.key == "torch").unwrap();
-        assert_eq!((row.bytes >> 20, row.count, row.is_estimate), (70, Some(3), true));
+        let row = ledgers[0]
+            .peak
+            .rows
+            .iter()
+            .find(|row| row.owner.key == "torch")
+            .unwrap();
+        assert_eq!(
+            (row.bytes >> 20, row.count, row.is_estimate),
+            (70, Some(3), true)
+        );
         assert_eq!(row.calls, ["cuMemAllocPitch_v2", "cuMemAlloc_v2"]);
         assert_eq!(row.stack, &trace.holders[4].stack, "that of the larger one");
     }
@@ -399,37 +578,84 @@ mod tests {
     #[test]
     fn of_imported_and_managed_memory_no_more_is_counted_than_the_other_rows_leave() {
         let made = program().holder(0, Kind::Imported).holder(0, Kind::Managed);
-        let trace = made.reading(0, Why::Peak, [Some(1000), None], &[(1, 100), (3, 60), (4, 4000)]).done();
+        let trace = made
+            .reading(
+                0,
+                Why::Peak,
+                [Some(1000), None],
+                &[(1, 100), (3, 60), (4, 4000)],
+            )
+            .done();
         let ledgers = ledgers(&trace);
         // 500 and 100 are the process's own.
         let table = &ledgers[0].peak;
         let row = |kind| table.rows.iter().find(|row| row.kind == kind).unwrap();
-        let counted = |kind| (row(kind).bytes >> 20, row(kind).whole_bytes.map(|it| it >> 20), row(kind).is_estimate);
+        let counted = |kind| {
+            (
+                row(kind).bytes >> 20,
+                row(kind).whole_bytes.map(|it| it >> 20),
+                row(kind).is_estimate,
+            )
+        };
         assert_eq!(counted(Kind::Imported), (60, Some(60), true));
         assert_eq!(counted(Kind::Managed), (340, Some(4000), true));
         assert_eq!(table.unattributed_bytes, Some(0));
-        assert!(ledgers[0].bands.contains(&LedgerBand::Managed), "{:?}", ledgers[0].bands);
+        assert!(
+            ledgers[0].bands.contains(&LedgerBand::Managed),
+            "{:?}",
+            ledgers[0].bands
+        );
     }
 
     #[test]
-    fn where_nvml_does_not_list_the_process_the_gpu_is_charged_less_its_start_and_what_others_hold() {
-        let mut other = TraceBuilder::on(1).holder(0, Kind::Context).process(200, PID).holder(0, Kind::Context);
-        other = other.by(PID).reading(0, Why::Change, [None, Some(1000)], &[(0, 500)]);
-        let mut trace = other.by(200).reading(0, Why::End, [None, Some(1550)], &[(1, 510)]).done();
+    fn where_nvml_does_not_list_the_process_the_gpu_is_charged_less_its_start_and_what_others_hold()
+    {
+        let mut other = TraceBuilder::on(1)
+            .holder(0, Kind::Context)
+            .process(200, PID)
+            .holder(0, Kind::Context);
+        other = other
+            .by(PID)
+            .reading(0, Why::Change, [None, Some(1000)], &[(0, 500)]);
+        let mut trace = other
+            .by(200)
+            .reading(0, Why::End, [None, Some(1550)], &[(1, 510)])
+            .done();
         trace.start.used_bytes = vec![Some(400 << 20)];
         let found = ledgers(&trace);
-        let tables: Vec<_> =
-            found.iter().map(|it| (it.pid, it.is_own, it.peak.others_bytes >> 20, shown(&it.peak).1)).collect();
-        assert_eq!(tables, [(200, false, 500, Some(140)), (PID, false, 0, Some(100))]);
+        let tables: Vec<_> = found
+            .iter()
+            .map(|it| {
+                (
+                    it.pid,
+                    it.is_own,
+                    it.peak.others_bytes >> 20,
+                    shown(&it.peak).1,
+                )
+            })
+            .collect();
+        assert_eq!(
+            tables,
+            [(200, false, 500, Some(140)), (PID, false, 0, Some(100))]
+        );
         trace.start.used_bytes = vec![None];
-        assert_eq!(ledgers(&trace)[0].peak.unattributed_bytes, None, "nothing is known");
+        assert_eq!(
+            ledgers(&trace)[0].peak.unattributed_bytes,
+            None,
+            "nothing is known"
+        );
     }
 
     #[test]
     fn a_process_that_nvml_lists_only_sometimes_has_nothing_while_it_does_not() {
-        let trace = program().reading(0, Why::Change, [None, Some(90_000)], &[(0, 0)]).done();
+        let trace = program()
+            .reading(0, Why::Change, [None, Some(90_000)], &[(0, 0)])
+            .done();
         let found = ledgers(&trace);
-        assert_eq!((found[0].peak.charged_bytes, found[0].end.charged_bytes), (Some(900 << 20), Some(0)));
+        assert_eq!(
+            (found[0].peak.charged_bytes, found[0].end.charged_bytes),
+            (Some(900 << 20), Some(0))
+        );
     }
 
     #[test]
@@ -441,9 +667,14 @@ mod tests {
             let trace = made.reading(0, Why::End, [charge, None], &[(0, 8)]).done();
             assert_eq!(ledgers(&trace)[0].peak.rows[0].bytes >> 20, 9);
         }
-        let never =
-            TraceBuilder::on(1).holder(0, Kind::Imported).reading(0, Why::End, [Some(0), None], &[(0, 9)]).done();
-        assert!(ledgers(&never).is_empty(), "memory of another process, charged to that one");
+        let never = TraceBuilder::on(1)
+            .holder(0, Kind::Imported)
+            .reading(0, Why::End, [Some(0), None], &[(0, 9)])
+            .done();
+        assert!(
+            ledgers(&never).is_empty(),
+            "memory of another process, charged to that one"
+        );
     }
 
     #[test]
@@ -451,7 +682,10 @@ mod tests {
         let mut trace = program().reading(0, Why::Peak, [None, None], &[]).done();
         for reading in &mut trace.ledger {
             reading.own_bytes = Some(1);
-            reading.held.iter_mut().for_each(|held| (held.bytes, held.count) = (u64::MAX, Some(u64::MAX)));
+            reading
+                .held
+                .iter_mut()
+                .for_each(|held| (held.bytes, held.count) = (u64::MAX, Some(u64::MAX)));
         }
         let found = ledgers(&trace);
         assert_eq!(found[0].peak.unattributed_bytes, Some(i64::MIN));

@@ -10,7 +10,12 @@ use cuda_pitfalls_core::text::units;
 
 pub(super) fn outcome(policy: &Policy, trace: &Trace, findings: &[Finding]) -> PolicyOutcome {
     let history = History::new(trace);
-    let mut check = PolicyCheck { trace, history: &history, findings, outcome: PolicyOutcome::default() };
+    let mut check = PolicyCheck {
+        trace,
+        history: &history,
+        findings,
+        outcome: PolicyOutcome::default(),
+    };
     for word in &policy.forbid {
         check.word(word);
     }
@@ -46,8 +51,17 @@ enum TraceCoverage {
 
 impl PolicyCheck<'_> {
     fn violated(&mut self, forbidden: &str, says: String, event: Option<&TraceEvent>) {
-        let event = event.and_then(|event| self.trace.events.iter().position(|other| std::ptr::eq(other, event)));
-        self.outcome.violations.push(Violation { forbidden: forbidden.to_owned(), says, event });
+        let event = event.and_then(|event| {
+            self.trace
+                .events
+                .iter()
+                .position(|other| std::ptr::eq(other, event))
+        });
+        self.outcome.violations.push(Violation {
+            forbidden: forbidden.to_owned(),
+            says,
+            event,
+        });
     }
 
     fn undecided(&mut self, forbidden: &str, why: &str) {
@@ -59,7 +73,12 @@ impl PolicyCheck<'_> {
 
     /// Records why a question is undecided, unless a violation has already decided it.
     fn require(&mut self, forbidden: &str, needs: TraceCoverage) {
-        if self.outcome.violations.iter().any(|violation| violation.forbidden == forbidden) {
+        if self
+            .outcome
+            .violations
+            .iter()
+            .any(|violation| violation.forbidden == forbidden)
+        {
             return;
         }
         for why in missing(self.history, needs) {
@@ -77,12 +96,18 @@ impl PolicyCheck<'_> {
                 self.known(&name, gpu);
             }
             PolicyWord::ContextOnOrdinal(ordinal) => {
-                self.contexts(&name, |_, life| life.made.device.map(|device| i64::from(device) == i64::from(*ordinal)));
+                self.contexts(&name, |_, life| {
+                    life.made
+                        .device
+                        .map(|device| i64::from(device) == i64::from(*ordinal))
+                });
             }
             PolicyWord::Stray => self.stray(&name),
             PolicyWord::Error => self.errors(&name),
             PolicyWord::Rule(rule) => self.rule(&name, rule),
-            PolicyWord::Unattributed(most) => self.ledgers(&name, *most, "not attributed", unattributed),
+            PolicyWord::Unattributed(most) => {
+                self.ledgers(&name, *most, "not attributed", unattributed)
+            }
             PolicyWord::Owner(key, most) => {
                 let held_by = format!("held by {}", MemoryOwner::known(key).name);
                 self.ledgers(&name, *most, &held_by, |table| owned(table, key));
@@ -92,39 +117,63 @@ impl PolicyCheck<'_> {
 
     /// Checks the peak of each process and GPU. `held` returns the least and the most that it can be of what is
     /// limited; none if that is not known.
-    fn ledgers(&mut self, name: &str, most: u64, what: &str, held: impl Fn(&LedgerTable) -> Option<[u64; 2]>) {
+    fn ledgers(
+        &mut self,
+        name: &str,
+        most: u64,
+        what: &str,
+        held: impl Fn(&LedgerTable) -> Option<[u64; 2]>,
+    ) {
         let trace = self.trace;
         if !trace.start.ledger {
-            return self.undecided(name, "whose the memory is was not noted: trace with --memory");
+            return self.undecided(
+                name,
+                "whose the memory is was not noted: trace with --memory",
+            );
         }
         let ledgers = ledgers(trace);
         let mut open = Vec::new();
         for ledger in &ledgers {
-            let of = format!("pid {} on {}", ledger.pid, gpu_name(trace, Some(ledger.gpu)));
+            let of = format!(
+                "pid {} on {}",
+                ledger.pid,
+                gpu_name(trace, Some(ledger.gpu))
+            );
             match held(&ledger.peak) {
                 Some([least, _]) if least > most => {
                     let charged = match ledger.is_own {
                         true => "NVML charges it",
                         false => "its GPU has in use more than before",
                     };
-                    let all = ledger.peak.charged_bytes.map_or_else(|| "what".to_owned(), units::bytes);
+                    let all = ledger
+                        .peak
+                        .charged_bytes
+                        .map_or_else(|| "what".to_owned(), units::bytes);
                     let least = units::bytes(least);
-                    let says = format!("{of}: at the peak {least} are {what}, of {all} that {charged}");
+                    let says =
+                        format!("{of}: at the peak {least} are {what}, of {all} that {charged}");
                     self.violated(name, says, None);
                 }
                 Some([least, at_most]) if at_most > most => {
                     let [least, at_most] = [least, at_most].map(units::bytes);
-                    open.push(format!("{of}: at the peak between {least} and {at_most} are {what}"));
+                    open.push(format!(
+                        "{of}: at the peak between {least} and {at_most} are {what}"
+                    ));
                 }
                 Some(_) => {}
                 None => open.push(format!("{of}: NVML could not be read")),
             }
         }
         for life in &self.history.contexts {
-            let is_read = ledgers.iter().any(|it| it.pid == life.made.pid && Some(it.gpu) == life.made.gpu.as_deref());
+            let is_read = ledgers
+                .iter()
+                .any(|it| it.pid == life.made.pid && Some(it.gpu) == life.made.gpu.as_deref());
             if !is_read {
                 let of = gpu_name(trace, life.made.gpu.as_deref());
-                open.push(format!("whose the memory of pid {} on {of} is was not read", life.made.pid));
+                open.push(format!(
+                    "whose the memory of pid {} on {of} is was not read",
+                    life.made.pid
+                ));
             }
         }
         open.iter().for_each(|why| self.undecided(name, why));
@@ -133,8 +182,17 @@ impl PolicyCheck<'_> {
 
     fn init(&mut self, name: &str) {
         // One violation for a program, at the first event of its `cuInit`.
-        for init in self.history.programs.iter().filter_map(|program| program.inits.first()) {
-            let says = format!("{} initialises CUDA through {}", line(init.first), through(init.first));
+        for init in self
+            .history
+            .programs
+            .iter()
+            .filter_map(|program| program.inits.first())
+        {
+            let says = format!(
+                "{} initialises CUDA through {}",
+                line(init.first),
+                through(init.first)
+            );
             self.violated(name, says, Some(init.first));
         }
         self.require(name, TraceCoverage::Init);
@@ -147,7 +205,13 @@ impl PolicyCheck<'_> {
             match is(trace, life) {
                 Some(true) => self.violated(name, made(trace, life), Some(life.made)),
                 Some(false) => {}
-                None => self.undecided(name, &format!("on which GPU {} made a context is not known", line(life.made))),
+                None => self.undecided(
+                    name,
+                    &format!(
+                        "on which GPU {} made a context is not known",
+                        line(life.made)
+                    ),
+                ),
             }
         }
         self.require(name, TraceCoverage::Calls);
@@ -157,7 +221,10 @@ impl PolicyCheck<'_> {
     fn known(&mut self, name: &str, gpu: &GpuWord) {
         if gpu.index(self.trace).is_none() {
             let count = counted(self.trace.start.gpus.len() as u64, "GPU");
-            self.undecided(name, &format!("{gpu} is none of the {count} of this machine that NVML named"));
+            self.undecided(
+                name,
+                &format!("{gpu} is none of the {count} of this machine that NVML named"),
+            );
         }
     }
 
@@ -171,8 +238,10 @@ impl PolicyCheck<'_> {
                 }
                 Some(_) => {}
                 None => {
-                    let why =
-                        format!("whether pid {} used the GPU of each of its contexts is not known", life.made.pid);
+                    let why = format!(
+                        "whether pid {} used the GPU of each of its contexts is not known",
+                        life.made.pid
+                    );
                     self.undecided(name, &why);
                 }
             }
@@ -186,7 +255,11 @@ impl PolicyCheck<'_> {
             // Without a GPU it is the simulated driver that fails.
             if event.has_failed() && !trace.has_no_device() {
                 let status = event.status.map_or("an error".to_owned(), status_name);
-                self.violated(name, format!("{}: {} returns {status}", line(event), event.call), Some(event));
+                self.violated(
+                    name,
+                    format!("{}: {} returns {status}", line(event), event.call),
+                    Some(event),
+                );
             }
         }
         self.require(name, TraceCoverage::Calls);
@@ -195,25 +268,62 @@ impl PolicyCheck<'_> {
     fn rule(&mut self, name: &str, rule: &str) {
         let trace = self.trace;
         for finding in self.findings.iter().filter(|finding| finding.rule == rule) {
-            let event = finding.events.first().and_then(|index| trace.events.get(*index));
+            let event = finding
+                .events
+                .first()
+                .and_then(|index| trace.events.get(*index));
             self.violated(name, finding.says.clone(), event);
         }
-        let Some(rule) = rules().iter().find(|it| it.name == rule) else { return };
-        let reads_writes = rule.asks("variable-written", "changes") || rule.asks("mask-overwritten", "other_thread");
-        let needs = if reads_writes { TraceCoverage::Variables } else { TraceCoverage::Calls };
+        let Some(rule) = rules().iter().find(|it| it.name == rule) else {
+            return;
+        };
+        let reads_writes = rule.asks("variable-written", "changes")
+            || rule.asks("mask-overwritten", "other_thread");
+        let needs = if reads_writes {
+            TraceCoverage::Variables
+        } else {
+            TraceCoverage::Calls
+        };
         self.require(name, needs);
         if rule.asks("variable-written", "after_context") {
             self.require(name, TraceCoverage::Calls);
         }
-        if self.outcome.violations.iter().all(|violation| violation.forbidden != name) {
-            for finding in self.findings.iter().filter(|finding| finding.leaves_open().contains(&rule.name)) {
+        if self
+            .outcome
+            .violations
+            .iter()
+            .all(|violation| violation.forbidden != name)
+        {
+            for finding in self
+                .findings
+                .iter()
+                .filter(|finding| finding.leaves_open().contains(&rule.name))
+            {
                 self.undecided(name, &finding.says);
             }
         }
-        let counted = [("context-made", "used"), ("context-made", "unselected_thread"), ("process-contexts", "used")];
-        if counted.iter().any(|(clue, attribute)| rule.asks(clue, attribute)) {
-            for life in self.history.contexts.iter().filter(|life| life.uses.is_none()) {
-                self.undecided(name, &format!("what pid {} did in its contexts is not known", life.made.pid));
+        let counted = [
+            ("context-made", "used"),
+            ("context-made", "unselected_thread"),
+            ("process-contexts", "used"),
+        ];
+        if counted
+            .iter()
+            .any(|(clue, attribute)| rule.asks(clue, attribute))
+        {
+            for life in self
+                .history
+                .contexts
+                .iter()
+                .filter(|life| life.uses.is_none())
+            {
+                self.undecided(
+                    name,
+                    &format!(
+                        "what pid {} did in its contexts is not known",
+                        life.made.pid
+                    ),
+                );
             }
         }
     }
@@ -221,25 +331,47 @@ impl PolicyCheck<'_> {
     fn memory(&mut self, gpu: &GpuWord, most: u64) {
         let trace = self.trace;
         let name = bound_text(gpu, most);
-        let Some(index) = gpu.index(trace) else { return self.known(&name, gpu) };
+        let Some(index) = gpu.index(trace) else {
+            return self.known(&name, gpu);
+        };
         let Some(before) = trace.start.used_bytes.get(index).copied().flatten() else {
-            return self.undecided(&name, "the memory of this GPU was not read before the program began");
+            return self.undecided(
+                &name,
+                "the memory of this GPU was not read before the program began",
+            );
         };
         let readings = trace.memory.iter().filter(|memory| memory.index == index);
         let grown = readings.map(|memory| (memory.used_bytes.saturating_sub(before), memory.t_ns));
         let largest = grown.clone().map(|(bytes, _)| bytes).max().unwrap_or(0);
         if largest > most {
-            let first = grown.filter(|(bytes, _)| *bytes > most).map(|(_, t_ns)| t_ns).min();
+            let first = grown
+                .filter(|(bytes, _)| *bytes > most)
+                .map(|(_, t_ns)| t_ns)
+                .min();
             let event = first.and_then(|t_ns| {
                 let mut before = trace.events.iter().rev().filter(|event| event.t_ns <= t_ns);
-                before.find(|event| event.memory_bytes.get(index).copied().flatten().is_some_and(|grown| grown > 0))
+                before.find(|event| {
+                    event
+                        .memory_bytes
+                        .get(index)
+                        .copied()
+                        .flatten()
+                        .is_some_and(|grown| grown > 0)
+                })
             });
-            let at = event.map(|event| format!(", past the limit after {}", line(event))).unwrap_or_default();
-            let says = format!("the memory of {gpu} grows by {}{at}", units::bytes_exact(largest));
+            let at = event
+                .map(|event| format!(", past the limit after {}", line(event)))
+                .unwrap_or_default();
+            let says = format!(
+                "the memory of {gpu} grows by {}{at}",
+                units::bytes_exact(largest)
+            );
             self.violated(&name, says, event);
             return;
         }
-        let Some(end) = &trace.end else { return self.undecided(&name, CUT_SHORT) };
+        let Some(end) = &trace.end else {
+            return self.undecided(&name, CUT_SHORT);
+        };
         if trace.has_no_device() {
             self.require(&name, TraceCoverage::Calls);
         }
@@ -247,10 +379,19 @@ impl PolicyCheck<'_> {
             Some(Some(gap)) if *gap <= MOST_UNREAD_NS => {}
             Some(Some(gap)) => {
                 let gap = units::duration(*gap);
-                self.undecided(&name, &format!("the memory of {gpu} was not read for {gap} while the program ran"));
+                self.undecided(
+                    &name,
+                    &format!("the memory of {gpu} was not read for {gap} while the program ran"),
+                );
             }
-            Some(None) => self.undecided(&name, &format!("the memory of {gpu} was not read until the program ended")),
-            None => self.undecided(&name, &format!("how often the memory of {gpu} was read is not known")),
+            Some(None) => self.undecided(
+                &name,
+                &format!("the memory of {gpu} was not read until the program ended"),
+            ),
+            None => self.undecided(
+                &name,
+                &format!("how often the memory of {gpu} was read is not known"),
+            ),
         }
     }
 
@@ -259,14 +400,19 @@ impl PolicyCheck<'_> {
         let names: Vec<String> = gpus.iter().map(GpuWord::to_string).collect();
         let name = format!("contexts = [{}]", names.join(", "));
         self.contexts(&name, |trace, life| {
-            let are: Option<Vec<bool>> = gpus.iter().map(|gpu| gpu.is_of(trace, life.made)).collect();
+            let are: Option<Vec<bool>> =
+                gpus.iter().map(|gpu| gpu.is_of(trace, life.made)).collect();
             are.map(|are| !are.contains(&true))
         });
         for gpu in gpus {
             self.known(&name, gpu);
             let trace = self.trace;
             if gpu.index(trace).is_some()
-                && !self.history.contexts.iter().any(|life| gpu.is_of(trace, life.made) == Some(true))
+                && !self
+                    .history
+                    .contexts
+                    .iter()
+                    .any(|life| gpu.is_of(trace, life.made) == Some(true))
             {
                 // If the trace lacks calls, it may lack the context too.
                 if missing(self.history, TraceCoverage::Calls).is_empty() {
@@ -278,11 +424,15 @@ impl PolicyCheck<'_> {
 
     fn exit(&mut self, wanted: i32) {
         let name = format!("exit = {wanted}");
-        let Some(end) = &self.trace.end else { return self.undecided(&name, CUT_SHORT) };
+        let Some(end) = &self.trace.end else {
+            return self.undecided(&name, CUT_SHORT);
+        };
         match (end.code, end.signal.as_deref()) {
             (Some(code), _) if code == wanted => {}
             (Some(code), _) => self.violated(&name, format!("the program exits with {code}"), None),
-            (None, Some(signal)) => self.violated(&name, format!("the program is ended by {signal}"), None),
+            (None, Some(signal)) => {
+                self.violated(&name, format!("the program is ended by {signal}"), None)
+            }
             (None, None) => self.undecided(&name, "how the program ended is not known"),
         }
     }
@@ -292,7 +442,10 @@ impl PolicyCheck<'_> {
 fn unattributed(table: &LedgerTable) -> Option<[u64; 2]> {
     let least = u64::try_from(table.unattributed_bytes?).unwrap_or(0);
     let bounds = table.rows.iter().filter(|row| row.is_upper_bound());
-    Some([least, bounds.map(|row| row.bytes).fold(least, u64::saturating_add)])
+    Some([
+        least,
+        bounds.map(|row| row.bytes).fold(least, u64::saturating_add),
+    ])
 }
 
 /// What an owner holds. What is nobody's may be its too.
@@ -317,13 +470,20 @@ const CUT_SHORT: &str = "the trace was cut short, so that what came later is not
 /// Why a trace does not cover a question.
 fn missing(history: &History, needs: TraceCoverage) -> Vec<String> {
     let trace = history.trace;
-    let mut why = if needs == TraceCoverage::Calls { history.blind() } else { Vec::new() };
+    let mut why = if needs == TraceCoverage::Calls {
+        history.blind()
+    } else {
+        Vec::new()
+    };
     match &trace.end {
         None => why.push(CUT_SHORT.to_owned()),
         Some(end) => {
             why.extend(end.not_seen.iter().cloned());
             if end.left_out > 0 {
-                why.push(format!("{} left out of the trace", counted(end.left_out, "event")));
+                why.push(format!(
+                    "{} left out of the trace",
+                    counted(end.left_out, "event")
+                ));
             }
         }
     }
@@ -338,11 +498,21 @@ fn missing(history: &History, needs: TraceCoverage) -> Vec<String> {
 
 /// The function that the user's line calls.
 fn through(event: &TraceEvent) -> String {
-    event.stack.entry_name().unwrap_or_else(|| event.call.clone())
+    event
+        .stack
+        .entry_name()
+        .unwrap_or_else(|| event.call.clone())
 }
 
 fn made(trace: &Trace, life: &ContextLife<'_>) -> String {
     let gpu = gpu_name(trace, life.made.gpu.as_deref());
-    let bytes = life.bytes.map(|bytes| format!(" ({})", units::delta(bytes))).unwrap_or_default();
-    format!("{} makes a context on {gpu}{bytes} through {}", line(life.made), through(life.made))
+    let bytes = life
+        .bytes
+        .map(|bytes| format!(" ({})", units::delta(bytes)))
+        .unwrap_or_default();
+    format!(
+        "{} makes a context on {gpu}{bytes} through {}",
+        line(life.made),
+        through(life.made)
+    )
 }

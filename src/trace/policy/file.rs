@@ -22,12 +22,18 @@ fn policy(reader: &mut Reader<'_>) -> Option<Policy> {
     reader.known_keys(&entries, &KEYS);
     if entries.is_empty() {
         // It would pass whatever the program does.
-        reader.error(&SourceSpan::at(0..0), "this expects nothing", Some(format!("known: {}", KEYS.join(", "))));
+        reader.error(
+            &SourceSpan::at(0..0),
+            "this expects nothing",
+            Some(format!("known: {}", KEYS.join(", "))),
+        );
     }
     let mut policy = Policy::default();
     if let Some(node) = get(&entries, "forbid") {
         for node in reader.list(node)? {
-            let Some(text) = reader.text(node) else { continue };
+            let Some(text) = reader.text(node) else {
+                continue;
+            };
             match PolicyWord::parse(text) {
                 Ok(word) => policy.forbid.push(word),
                 Err(why) => reader.error(&node.place, why.to_string(), None),
@@ -42,7 +48,9 @@ fn policy(reader: &mut Reader<'_>) -> Option<Policy> {
         policy.contexts = Some(nodes.iter().filter_map(|node| gpu(reader, node)).collect());
     }
     if let Some(node) = get(&entries, "exit") {
-        policy.exit = reader.integer(node, 0..=255).and_then(|code| i32::try_from(code).ok());
+        policy.exit = reader
+            .integer(node, 0..=255)
+            .and_then(|code| i32::try_from(code).ok());
     }
     Some(policy)
 }
@@ -51,7 +59,9 @@ fn max_bytes(reader: &mut Reader<'_>, node: &Node) -> Option<BTreeMap<GpuWord, u
     let mut bounds = BTreeMap::new();
     for entry in reader.table(node)? {
         let gpu = named(reader, &entry.key.text, &entry.key.place);
-        let bytes = reader.bytes(&entry.value).and_then(|bytes| u64::try_from(bytes).ok());
+        let bytes = reader
+            .bytes(&entry.value)
+            .and_then(|bytes| u64::try_from(bytes).ok());
         bounds.extend(gpu.zip(bytes));
     }
     Some(bounds)

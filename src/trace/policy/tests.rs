@@ -21,7 +21,11 @@ fn check(policy: &Policy, trace: &Trace) -> PolicyOutcome {
 fn done(words: &[&str], trace: &Trace) -> Vec<(String, Option<usize>)> {
     let outcome = check(&forbid(words), trace);
     assert_eq!(outcome.undecided, [] as [&str; 0]);
-    outcome.violations.into_iter().map(|violation| (violation.forbidden, violation.event)).collect()
+    outcome
+        .violations
+        .into_iter()
+        .map(|violation| (violation.forbidden, violation.event))
+        .collect()
 }
 
 fn whole() -> Trace {
@@ -29,7 +33,12 @@ fn whole() -> Trace {
 }
 
 fn clean() -> Trace {
-    TraceBuilder::on(2).init(&[("CUDA_VISIBLE_DEVICES", "1")], &[1]).context(1, 0).launch(1).ends(&[1]).done()
+    TraceBuilder::on(2)
+        .init(&[("CUDA_VISIBLE_DEVICES", "1")], &[1])
+        .context(1, 0)
+        .launch(1)
+        .ends(&[1])
+        .done()
 }
 
 fn violation(word: &str, event: usize) -> Vec<(String, Option<usize>)> {
@@ -40,25 +49,47 @@ fn violation(word: &str, event: usize) -> Vec<(String, Option<usize>)> {
 fn each_word_finds_what_it_forbids_and_nothing_else() {
     let trace = whole();
     assert_eq!(done(&["cuinit"], &trace), violation("cuinit", 0));
-    assert_eq!(done(&["context"], &trace), [violation("context", 3), violation("context", 5)].concat());
-    assert_eq!(done(&["context:gpu0"], &trace), violation("context:gpu0", 5));
-    assert_eq!(done(&["context:cuda:1"], &trace), violation("context:cuda:1", 3));
+    assert_eq!(
+        done(&["context"], &trace),
+        [violation("context", 3), violation("context", 5)].concat()
+    );
+    assert_eq!(
+        done(&["context:gpu0"], &trace),
+        violation("context:gpu0", 5)
+    );
+    assert_eq!(
+        done(&["context:cuda:1"], &trace),
+        violation("context:cuda:1", 3)
+    );
     let by_uuid = format!("context:{}", uuid(1));
     assert_eq!(done(&[by_uuid.as_str()], &trace), violation(&by_uuid, 3));
     assert_eq!(done(&["stray"], &trace), violation("stray", 5));
     assert_eq!(done(&["late-mask"], &trace), violation("late-mask", 2));
-    assert_eq!(done(&["stray-context"], &trace), violation("stray-context", 5));
+    assert_eq!(
+        done(&["stray-context"], &trace),
+        violation("stray-context", 5)
+    );
     assert_eq!(done(&["fork", "error", "limit-after-launch"], &trace), []);
-    let all: Vec<&str> = words().into_iter().filter(|word| !word.contains([':', '>'])).collect();
+    let all: Vec<&str> = words()
+        .into_iter()
+        .filter(|word| !word.contains([':', '>']))
+        .collect();
     let found = done(&all, &clean());
-    assert_eq!(found, [violation("cuinit", 0), violation("context", 2)].concat());
+    assert_eq!(
+        found,
+        [violation("cuinit", 0), violation("context", 2)].concat()
+    );
 }
 
 #[test]
 fn a_violation_says_the_users_line() {
     let trace = whole();
     let outcome = check(&forbid(&["cuinit,context:gpu0", "stray"]), &trace);
-    let says: Vec<&str> = outcome.violations.iter().map(|violation| violation.says.as_str()).collect();
+    let says: Vec<&str> = outcome
+        .violations
+        .iter()
+        .map(|violation| violation.says.as_str())
+        .collect();
     assert_eq!(
         says,
         [
@@ -71,43 +102,94 @@ fn a_violation_says_the_users_line() {
 
 #[test]
 fn errors_and_forks_are_found_and_what_is_not_ready_is_none() {
-    let made = TraceBuilder::on(1).init(&[], &[0]).context(0, 0).error("cuStreamQuery", 600).error("cuMemAlloc_v2", 2);
+    let made = TraceBuilder::on(1)
+        .init(&[], &[0])
+        .context(0, 0)
+        .error("cuStreamQuery", 600)
+        .error("cuMemAlloc_v2", 2);
     let trace = made.launch(0).ends(&[0]).done();
     let outcome = check(&forbid(&["error"]), &trace);
-    let says: Vec<&str> = outcome.violations.iter().map(|violation| violation.says.as_str()).collect();
-    assert_eq!(says, ["pid 100: cuMemAlloc_v2 returns CUDA_ERROR_OUT_OF_MEMORY"]);
-    let failed = EventKind::Context { change: ContextChange::Failed, primary: true, handle: 0, current: None };
-    let trace =
-        TraceBuilder::on(1).init(&[], &[0]).event("cuCtxCreate_v4", failed, |event| event.status = Some(2)).done();
+    let says: Vec<&str> = outcome
+        .violations
+        .iter()
+        .map(|violation| violation.says.as_str())
+        .collect();
+    assert_eq!(
+        says,
+        ["pid 100: cuMemAlloc_v2 returns CUDA_ERROR_OUT_OF_MEMORY"]
+    );
+    let failed = EventKind::Context {
+        change: ContextChange::Failed,
+        primary: true,
+        handle: 0,
+        current: None,
+    };
+    let trace = TraceBuilder::on(1)
+        .init(&[], &[0])
+        .event("cuCtxCreate_v4", failed, |event| event.status = Some(2))
+        .done();
     assert_eq!(done(&["error"], &trace), violation("error", 2));
-    let forked = TraceBuilder::on(1).init(&[], &[0]).forks(200).init_fails(&[], 3).done();
+    let forked = TraceBuilder::on(1)
+        .init(&[], &[0])
+        .forks(200)
+        .init_fails(&[], 3)
+        .done();
     assert_eq!(done(&["fork"], &forked), violation("fork", 2));
 }
 
 #[test]
 fn an_unknown_word_is_refused_with_the_one_that_was_meant_or_the_known_ones() {
-    let wrong = |word: &str| Policy::parse(&texts(&[word]), &[]).expect_err("no such word").to_string();
-    assert_eq!(wrong("latemask"), "unknown word `latemask`; did you mean `late-mask`?");
+    let wrong = |word: &str| {
+        Policy::parse(&texts(&[word]), &[])
+            .expect_err("no such word")
+            .to_string()
+    };
+    assert_eq!(
+        wrong("latemask"),
+        "unknown word `latemask`; did you mean `late-mask`?"
+    );
     let said = wrong("everything");
-    assert!(said.starts_with("unknown word `everything`; known:\ncuinit, context,"), "{said}");
+    assert!(
+        said.starts_with("unknown word `everything`; known:\ncuinit, context,"),
+        "{said}"
+    );
     assert!(said.lines().all(|line| line.len() <= 80), "{said}");
     for rule in rules() {
-        assert!(said.contains(&rule.name) && Policy::parse(&texts(&[&rule.name]), &[]).is_ok(), "{}", rule.name);
+        assert!(
+            said.contains(&rule.name) && Policy::parse(&texts(&[&rule.name]), &[]).is_ok(),
+            "{}",
+            rule.name
+        );
     }
     assert!(wrong("").starts_with("unknown word ``; known:"));
     assert!(wrong("\x1b[2J").starts_with("unknown word `\\x1b[2J`"));
-    for word in ["context:0", "context:gpu", "context:GPU-", "context:gpu+1", "context:"] {
-        assert!(wrong(word).contains("is no GPU: write gpuN by NVML index"), "{}", wrong(word));
+    for word in [
+        "context:0",
+        "context:gpu",
+        "context:GPU-",
+        "context:gpu+1",
+        "context:",
+    ] {
+        assert!(
+            wrong(word).contains("is no GPU: write gpuN by NVML index"),
+            "{}",
+            wrong(word)
+        );
     }
     assert!(wrong("context:cuda:x").contains("has no number"));
 }
 
 #[test]
 fn a_bound_is_a_gpu_and_a_size_with_its_unit() {
-    for (wrong, why) in
-        [("gpu1", "form gpu1=2GiB"), ("1=2GiB", "is no GPU"), ("gpu1=2", "byte size"), ("gpu1=2GB", "2 GiB")]
-    {
-        let said = Policy::parse(&[], &texts(&[wrong])).expect_err("this is wrong").to_string();
+    for (wrong, why) in [
+        ("gpu1", "form gpu1=2GiB"),
+        ("1=2GiB", "is no GPU"),
+        ("gpu1=2", "byte size"),
+        ("gpu1=2GB", "2 GiB"),
+    ] {
+        let said = Policy::parse(&[], &texts(&[wrong]))
+            .expect_err("this is wrong")
+            .to_string();
         assert!(said.contains(why), "{said}");
     }
     assert!(Policy::parse(&[], &texts(&["gpu1=2GiB"])).is_ok_and(|policy| !policy.is_empty()));
@@ -119,13 +201,25 @@ fn a_bound_is_not_kept_by_memory_that_was_not_read() {
     let mut trace = whole();
     for (gaps, why) in [
         (vec![None, Some(2_000_000_000)], None),
-        (vec![Some(0), Some(2_500_000_000)], Some("the memory of gpu1 was not read for 2.5 s while the program ran")),
-        (vec![Some(0), None], Some("the memory of gpu1 was not read until the program ended")),
-        (Vec::new(), Some("how often the memory of gpu1 was read is not known")),
+        (
+            vec![Some(0), Some(2_500_000_000)],
+            Some("the memory of gpu1 was not read for 2.5 s while the program ran"),
+        ),
+        (
+            vec![Some(0), None],
+            Some("the memory of gpu1 was not read until the program ended"),
+        ),
+        (
+            Vec::new(),
+            Some("how often the memory of gpu1 was read is not known"),
+        ),
     ] {
         trace.end.as_mut().expect("an end").memory_gap_ns = gaps;
         let undecided = check(&bound, &trace).undecided;
-        let expected: Vec<String> = why.map(|why| format!("max-bytes gpu1=2GiB: {why}")).into_iter().collect();
+        let expected: Vec<String> = why
+            .map(|why| format!("max-bytes gpu1=2GiB: {why}"))
+            .into_iter()
+            .collect();
         assert_eq!(undecided, expected);
     }
     // What was seen is seen.
@@ -135,17 +229,32 @@ fn a_bound_is_not_kept_by_memory_that_was_not_read() {
 
 #[test]
 fn memory_counts_from_what_was_there_before() {
-    let of = |bound: &str, trace: &Trace| check(&Policy::parse(&[], &texts(&[bound])).expect("a bound"), trace);
-    let mut trace = program().memory(1, 3 << 30).memory(1, 1 << 30).ends(&[1]).done();
+    let of = |bound: &str, trace: &Trace| {
+        check(
+            &Policy::parse(&[], &texts(&[bound])).expect("a bound"),
+            trace,
+        )
+    };
+    let mut trace = program()
+        .memory(1, 3 << 30)
+        .memory(1, 1 << 30)
+        .ends(&[1])
+        .done();
     let outcome = of("gpu1=2GiB", &trace);
     let violation = outcome.violations.first().expect("3 GiB are more");
     assert_eq!(violation.forbidden, "max-bytes gpu1=2GiB");
-    assert_eq!(violation.says, "the memory of gpu1 grows by 3072 MiB, past the limit after train.py:35");
+    assert_eq!(
+        violation.says,
+        "the memory of gpu1 grows by 3072 MiB, past the limit after train.py:35"
+    );
     assert_eq!(violation.event, Some(3));
     assert!(of("gpu1=3GiB", &trace).is_kept() && of("gpu0=524MiB", &trace).is_kept());
     assert!(!of("gpu0=523MiB", &trace).is_kept());
     trace.start.used_bytes = vec![Some(0), Some(1 << 30)];
-    assert!(of("gpu1=2GiB", &trace).is_kept(), "one of the three was there before");
+    assert!(
+        of("gpu1=2GiB", &trace).is_kept(),
+        "one of the three was there before"
+    );
     trace.start.used_bytes = vec![Some(0), None];
     let outcome = of("gpu1=2GiB", &trace);
     assert_eq!(
@@ -153,7 +262,10 @@ fn memory_counts_from_what_was_there_before() {
         ["max-bytes gpu1=2GiB: the memory of this GPU was not read before the program began"]
     );
     let outcome = of("gpu7=2GiB", &trace);
-    assert_eq!(outcome.undecided, ["max-bytes gpu7=2GiB: gpu7 is none of the 2 GPUs of this machine that NVML named"]);
+    assert_eq!(
+        outcome.undecided,
+        ["max-bytes gpu7=2GiB: gpu7 is none of the 2 GPUs of this machine that NVML named"]
+    );
 }
 
 #[test]
@@ -167,12 +279,37 @@ fn what_a_trace_did_not_see_is_undecided_and_not_kept() {
         outcome.undecided
     };
     let kept: [&str; 0] = [];
-    for word in ["context:gpu0", "stray", "late-mask", "fork", "error", "stray-context"] {
+    for word in [
+        "context:gpu0",
+        "stray",
+        "late-mask",
+        "fork",
+        "error",
+        "stray-context",
+    ] {
         assert_eq!(undecided(&[word], |_| {}), kept);
-        assert_eq!(undecided(&[word], |trace| trace.end = None).len(), 1, "{word}");
-        assert_eq!(undecided(&[word], |trace| trace.start.libcuda = None).len(), 1, "{word}");
-        let unseen = |trace: &mut Trace| trace.end.as_mut().unwrap().not_seen.push("pid 7 has a context".to_owned());
-        assert_eq!(undecided(&[word], unseen), [format!("{word}: pid 7 has a context")]);
+        assert_eq!(
+            undecided(&[word], |trace| trace.end = None).len(),
+            1,
+            "{word}"
+        );
+        assert_eq!(
+            undecided(&[word], |trace| trace.start.libcuda = None).len(),
+            1,
+            "{word}"
+        );
+        let unseen = |trace: &mut Trace| {
+            trace
+                .end
+                .as_mut()
+                .unwrap()
+                .not_seen
+                .push("pid 7 has a context".to_owned())
+        };
+        assert_eq!(
+            undecided(&[word], unseen),
+            [format!("{word}: pid 7 has a context")]
+        );
         assert_eq!(
             undecided(&[word], |trace| trace.end.as_mut().unwrap().left_out = 3),
             [format!("{word}: 3 events left out of the trace")]
@@ -182,26 +319,52 @@ fn what_a_trace_did_not_see_is_undecided_and_not_kept() {
         undecided(&["late-mask"], |trace| trace.start.preload = false),
         ["late-mask: writes of variables are not seen"]
     );
-    assert_eq!(undecided(&["stray"], |trace| trace.start.preload = false), kept);
-    assert_eq!(undecided(&["stray-context"], |trace| trace.counts.clear()).len(), 1);
-    assert_eq!(undecided(&["context:gpu0"], |trace| trace.events[2].gpu = None).len(), 1);
+    assert_eq!(
+        undecided(&["stray"], |trace| trace.start.preload = false),
+        kept
+    );
+    assert_eq!(
+        undecided(&["stray-context"], |trace| trace.counts.clear()).len(),
+        1
+    );
+    assert_eq!(
+        undecided(&["context:gpu0"], |trace| trace.events[2].gpu = None).len(),
+        1
+    );
     let name = "context:gpu5";
     assert_eq!(
         undecided(&[name], |_| {}),
-        [format!("{name}: gpu5 is none of the 2 GPUs of this machine that NVML named")]
+        [format!(
+            "{name}: gpu5 is none of the 2 GPUs of this machine that NVML named"
+        )]
     );
 }
 
 #[test]
 fn one_unused_context_in_each_of_many_processes_is_stray() {
-    let one = |made: TraceBuilder, worked_on: &[usize]| made.init(&[], &[0]).context(0, 0).ends(worked_on);
+    let one = |made: TraceBuilder, worked_on: &[usize]| {
+        made.init(&[], &[0]).context(0, 0).ends(worked_on)
+    };
     let mut trace = one(one(TraceBuilder::on(1), &[0]).process(200, PID), &[]).done();
     let outcome = check(&forbid(&["stray"]), &trace);
-    assert_eq!((outcome.violations.len(), outcome.undecided.len()), (1, 0), "{outcome:?}");
-    assert!(outcome.violations[0].says.starts_with("pid 200 makes a context on GPU 0"), "{outcome:?}");
+    assert_eq!(
+        (outcome.violations.len(), outcome.undecided.len()),
+        (1, 0),
+        "{outcome:?}"
+    );
+    assert!(
+        outcome.violations[0]
+            .says
+            .starts_with("pid 200 makes a context on GPU 0"),
+        "{outcome:?}"
+    );
     trace.counts.clear();
     let outcome = check(&forbid(&["stray"]), &trace);
-    assert_eq!((outcome.violations.len(), outcome.undecided.len()), (0, 2), "{outcome:?}");
+    assert_eq!(
+        (outcome.violations.len(), outcome.undecided.len()),
+        (0, 2),
+        "{outcome:?}"
+    );
 }
 
 #[test]
@@ -213,13 +376,20 @@ fn without_the_forwarding_library_cuinit_is_still_decided() {
 }
 
 #[test]
-fn a_violation_that_is_seen_needs_no_more_and_counts_that_are_not_known_leave_a_context_undecided() {
+fn a_violation_that_is_seen_needs_no_more_and_counts_that_are_not_known_leave_a_context_undecided()
+{
     let mut trace = program().done();
     let outcome = check(&forbid(&["stray"]), &trace);
     assert_eq!(outcome.violations, []);
-    assert_eq!(outcome.undecided, ["stray: whether pid 100 used the GPU of each of its contexts is not known"]);
+    assert_eq!(
+        outcome.undecided,
+        ["stray: whether pid 100 used the GPU of each of its contexts is not known"]
+    );
     trace.end = None;
-    assert_eq!(check(&forbid(&["cuinit", "context:gpu0"]), &trace).undecided, [] as [&str; 0]);
+    assert_eq!(
+        check(&forbid(&["cuinit", "context:gpu0"]), &trace).undecided,
+        [] as [&str; 0]
+    );
 }
 
 const FILE: &str = r#"
@@ -232,21 +402,36 @@ exit      = 0
 #[test]
 fn a_file_says_what_is_expected() {
     let policy = Policy::from_file("a.toml", FILE).expect("a policy");
-    assert_eq!(policy.merge(Policy::default()), Policy::from_file("a.toml", FILE).expect("a policy"));
+    assert_eq!(
+        policy.merge(Policy::default()),
+        Policy::from_file("a.toml", FILE).expect("a policy")
+    );
     let expect = |text: &str| Policy::from_file("a.toml", text).expect("a policy");
     assert!(check(&expect("contexts = [\"gpu1\"]\nexit = 0"), &clean()).is_kept());
     let said = |text: &str, trace: &Trace| -> Vec<String> {
         let outcome = check(&expect(text), trace);
-        outcome.violations.into_iter().map(|it| it.says).chain(outcome.undecided).collect()
+        outcome
+            .violations
+            .into_iter()
+            .map(|it| it.says)
+            .chain(outcome.undecided)
+            .collect()
     };
-    assert_eq!(said("contexts = [\"gpu0\"]", &clean()).len(), 2, "one too many, and one is missing");
+    assert_eq!(
+        said("contexts = [\"gpu0\"]", &clean()).len(),
+        2,
+        "one too many, and one is missing"
+    );
     assert_eq!(said("contexts = []", &clean()).len(), 1);
     let mut trace = clean();
     trace.end.as_mut().expect("an end").code = Some(3);
     assert_eq!(said("exit = 0", &trace), ["the program exits with 3"]);
     let end = trace.end.as_mut().expect("an end");
     (end.code, end.signal) = (None, Some("SIGSEGV".to_owned()));
-    assert_eq!(said("exit = 0", &trace), ["the program is ended by SIGSEGV"]);
+    assert_eq!(
+        said("exit = 0", &trace),
+        ["the program is ended by SIGSEGV"]
+    );
     trace.end = None;
     assert_eq!(said("exit = 0", &trace).len(), 1);
 }
@@ -255,36 +440,74 @@ fn a_file_says_what_is_expected() {
 fn a_file_that_is_wrong_is_refused_at_each_place() {
     let wrong = |source: &str| {
         let errors = Policy::from_file("a.toml", source).expect_err("this is wrong");
-        errors.iter().map(|error| error.line(source)).collect::<Vec<_>>()
+        errors
+            .iter()
+            .map(|error| error.line(source))
+            .collect::<Vec<_>>()
     };
     assert_eq!(wrong("forbit = []"), ["a.toml:1:1: unknown key `forbit`"]);
     assert_eq!(wrong("exit = 256"), ["a.toml:1:8: 256 is not in 0 to 255"]);
-    assert_eq!(wrong("contexts = [\"gpu1\", \"one\"]"), ["a.toml:1:21: `one` is no GPU"]);
+    assert_eq!(
+        wrong("contexts = [\"gpu1\", \"one\"]"),
+        ["a.toml:1:21: `one` is no GPU"]
+    );
     assert_eq!(wrong("max-bytes = { gpu0 = \"2 GB\", x = 1 }").len(), 2);
     assert!(
-        wrong("forbid = [\"cuinti\"]")[0].starts_with("a.toml:1:11: unknown word `cuinti`; did you mean `cuinit`?")
+        wrong("forbid = [\"cuinti\"]")[0]
+            .starts_with("a.toml:1:11: unknown word `cuinti`; did you mean `cuinit`?")
     );
-    assert_eq!(wrong("forbid = \"cuinit\""), ["a.toml:1:10: expected a list, found text"]);
+    assert_eq!(
+        wrong("forbid = \"cuinit\""),
+        ["a.toml:1:10: expected a list, found text"]
+    );
     assert_eq!(wrong(""), ["a.toml:1:1: this expects nothing"]);
     assert_eq!(wrong("forbid = [").len(), 1);
 }
 
 /// A process that holds 500 MiB of a context and 300 MiB of NCCL's, of the 900 that NVML charges.
 fn ledger() -> TraceBuilder {
-    let nccl = Frame::native("ncclCommInitRank", Some("/v/site-packages/nvidia/nccl/libnccl.so.2"), None, None);
-    let nccl = Stack { frames: vec![nccl], ..Stack::default() };
-    let made = TraceBuilder::on(1).init(&[], &[0]).at(&[("<module>", "train.py", 4)]).context(0, 0);
-    let made = made.holder(0, MemoryKind::Context).on_stack(nccl).holder(0, MemoryKind::Physical);
-    made.reading(0, LedgerReason::Peak, [Some(900), None], &[(0, 500), (1, 300)])
+    let nccl = Frame::native(
+        "ncclCommInitRank",
+        Some("/v/site-packages/nvidia/nccl/libnccl.so.2"),
+        None,
+        None,
+    );
+    let nccl = Stack {
+        frames: vec![nccl],
+        ..Stack::default()
+    };
+    let made = TraceBuilder::on(1)
+        .init(&[], &[0])
+        .at(&[("<module>", "train.py", 4)])
+        .context(0, 0);
+    let made = made
+        .holder(0, MemoryKind::Context)
+        .on_stack(nccl)
+        .holder(0, MemoryKind::Physical);
+    made.reading(
+        0,
+        LedgerReason::Peak,
+        [Some(900), None],
+        &[(0, 500), (1, 300)],
+    )
 }
 
 #[test]
 fn whose_memory_is_more_than_a_size_is_decided_at_the_peak() {
-    let words = ["unattributed>64MiB", "owner=nccl>256MiB", "owner=nccl > 1GiB", "unattributed>100MiB"];
+    let words = [
+        "unattributed>64MiB",
+        "owner=nccl>256MiB",
+        "owner=nccl > 1GiB",
+        "unattributed>100MiB",
+    ];
     let policy = forbid(&words);
     let trace = ledger().ends(&[0]).done();
     let outcome = check(&policy, &trace);
-    let found: Vec<_> = outcome.violations.iter().map(|it| (it.forbidden.as_str(), it.says.as_str())).collect();
+    let found: Vec<_> = outcome
+        .violations
+        .iter()
+        .map(|it| (it.forbidden.as_str(), it.says.as_str()))
+        .collect();
     assert_eq!(
         found,
         [
@@ -314,21 +537,34 @@ fn memory_of_which_only_bounds_are_known_and_a_trace_without_a_ledger_leave_it_u
     let trace = ledger().ends(&[0]).done();
     let between = "owner=nccl>350MiB: pid 100 on GPU 0: at the peak between 300 MiB and 400 MiB are held by NCCL";
     assert_eq!(undecided("owner=nccl>350MiB", &trace), [between]);
-    let made = ledger().on_stack(Stack::default()).holder(0, MemoryKind::Managed);
-    let trace = made.reading(0, LedgerReason::Peak, [Some(900), None], &[(2, 60)]).ends(&[0]).done();
+    let made = ledger()
+        .on_stack(Stack::default())
+        .holder(0, MemoryKind::Managed);
+    let trace = made
+        .reading(0, LedgerReason::Peak, [Some(900), None], &[(2, 60)])
+        .ends(&[0])
+        .done();
     let mut trace = trace;
     trace.ledger.remove(0);
-    trace.ledger[0].held.extend([(0, 500), (1, 300)].map(|(holder, mib)| Held {
-        holder,
-        bytes: mib << 20,
-        count: None,
-    }));
+    trace.ledger[0]
+        .held
+        .extend([(0, 500), (1, 300)].map(|(holder, mib)| Held {
+            holder,
+            bytes: mib << 20,
+            count: None,
+        }));
     let between = "unattributed>64MiB: pid 100 on GPU 0: at the peak between 40 MiB and 100 MiB are not attributed";
     assert_eq!(undecided("unattributed>64MiB", &trace), [between]);
     for word in ["unattributed>64MiB", "owner=nccl>1GiB"] {
         trace.ledger[0].own_bytes = None;
-        assert_eq!(undecided(word, &trace), [format!("{word}: pid 100 on GPU 0: NVML could not be read")]);
-        let unread = Trace { ledger: Vec::new(), ..trace.clone() };
+        assert_eq!(
+            undecided(word, &trace),
+            [format!("{word}: pid 100 on GPU 0: NVML could not be read")]
+        );
+        let unread = Trace {
+            ledger: Vec::new(),
+            ..trace.clone()
+        };
         let why = format!("{word}: whose the memory of pid 100 on GPU 0 is was not read");
         assert_eq!(undecided(word, &unread), [why]);
         let why = format!("{word}: whose the memory is was not noted: trace with --memory");
@@ -338,50 +574,122 @@ fn memory_of_which_only_bounds_are_known_and_a_trace_without_a_ledger_leave_it_u
 
 #[test]
 fn a_word_for_memory_that_is_wrong_is_refused_with_what_is_meant() {
-    let wrong = |word: &str| Policy::parse(&texts(&[word]), &[]).expect_err("no such word").to_string();
-    assert_eq!(wrong("owner=ncll>1GiB"), "unknown owner `ncll`; did you mean `nccl`?");
+    let wrong = |word: &str| {
+        Policy::parse(&texts(&[word]), &[])
+            .expect_err("no such word")
+            .to_string()
+    };
+    assert_eq!(
+        wrong("owner=ncll>1GiB"),
+        "unknown owner `ncll`; did you mean `nccl`?"
+    );
     let said = wrong("owner=mine>1GiB");
-    assert!(said.starts_with("unknown owner `mine`; known:\nprogram, unknown, driver, cudart, "), "{said}");
-    assert_eq!(wrong("unatributed>1GiB"), "unknown word `unatributed`; did you mean `unattributed`?");
-    assert!(wrong("gpu0>1GiB").contains("write unattributed>64MiB or owner=nccl>1GiB"), "{}", wrong("gpu0>1GiB"));
-    assert!(wrong("owner=nccl>1").contains("is not a byte size"), "{}", wrong("owner=nccl>1"));
-    assert!(wrong("owner=nccl").starts_with("unknown word `owner=nccl`"), "{}", wrong("owner=nccl"));
+    assert!(
+        said.starts_with("unknown owner `mine`; known:\nprogram, unknown, driver, cudart, "),
+        "{said}"
+    );
+    assert_eq!(
+        wrong("unatributed>1GiB"),
+        "unknown word `unatributed`; did you mean `unattributed`?"
+    );
+    assert!(
+        wrong("gpu0>1GiB").contains("write unattributed>64MiB or owner=nccl>1GiB"),
+        "{}",
+        wrong("gpu0>1GiB")
+    );
+    assert!(
+        wrong("owner=nccl>1").contains("is not a byte size"),
+        "{}",
+        wrong("owner=nccl>1")
+    );
+    assert!(
+        wrong("owner=nccl").starts_with("unknown word `owner=nccl`"),
+        "{}",
+        wrong("owner=nccl")
+    );
     for word in ["unattributed>64MiB", "owner=llama.cpp>1GiB"] {
-        assert_eq!(Policy::parse(&texts(&[word]), &[]).expect("a policy").forbid[0].to_string(), word);
+        assert_eq!(
+            Policy::parse(&texts(&[word]), &[])
+                .expect("a policy")
+                .forbid[0]
+                .to_string(),
+            word
+        );
     }
 }
 
 #[test]
 fn the_command_line_adds_to_the_file() {
     let file = Policy::from_file("a.toml", FILE).expect("a policy");
-    let line = Policy::parse(&texts(&["cuinit", "fork"]), &texts(&["gpu1=1GiB"])).expect("a policy");
+    let line =
+        Policy::parse(&texts(&["cuinit", "fork"]), &texts(&["gpu1=1GiB"])).expect("a policy");
     let both = file.merge(line);
-    assert_eq!((both.forbid.len(), both.max_bytes.len(), both.exit), (3, 1, Some(0)));
-    assert_eq!(both.max_bytes.values().copied().collect::<Vec<_>>(), [1 << 30]);
+    assert_eq!(
+        (both.forbid.len(), both.max_bytes.len(), both.exit),
+        (3, 1, Some(0))
+    );
+    assert_eq!(
+        both.max_bytes.values().copied().collect::<Vec<_>>(),
+        [1 << 30]
+    );
     assert!(Policy::default().is_empty() && !both.is_empty());
 }
 
 #[test]
 fn a_fork_that_may_have_been_refused_in_silence_is_undecided() {
     let forked = |calls: bool, code: i32, frames: &[(&str, &str, u32)]| {
-        let made = TraceBuilder::on(1).at(&[("<module>", "train.py", 4)]).init(&[], &[0]).at(frames).forks(200);
-        let made = if calls { made.error("cuDeviceGetCount", 3) } else { made };
+        let made = TraceBuilder::on(1)
+            .at(&[("<module>", "train.py", 4)])
+            .init(&[], &[0])
+            .at(frames)
+            .forks(200);
+        let made = if calls {
+            made.error("cuDeviceGetCount", 3)
+        } else {
+            made
+        };
         let mut trace = made.ends(&[]).by(PID).ends(&[]).done();
         trace.end.as_mut().expect("an end").code = Some(code);
         trace
     };
     let own = [("<module>", "train.py", 9)];
-    let loader = [("<module>", "train.py", 9), ("__init__", "torch/utils/data/dataloader.py", 1192)];
+    let loader = [
+        ("<module>", "train.py", 9),
+        ("__init__", "torch/utils/data/dataloader.py", 1192),
+    ];
     for word in ["fork", "fork-after-init"] {
         let policy = forbid(&[word]);
         let silent = check(&policy, &forked(false, 0, &own));
-        assert_eq!((silent.violations.len(), silent.undecided.len()), (0, 1), "{silent:#?}");
-        assert!(silent.undecided[0].starts_with("fork: train.py:9 forks pid 200"), "{silent:#?}");
+        assert_eq!(
+            (silent.violations.len(), silent.undecided.len()),
+            (0, 1),
+            "{silent:#?}"
+        );
+        assert!(
+            silent.undecided[0].starts_with("fork: train.py:9 forks pid 200"),
+            "{silent:#?}"
+        );
         let refused = check(&policy, &forked(true, 0, &own));
-        assert_eq!((refused.violations.len(), refused.undecided.len()), (1, 0), "{refused:#?}");
-        assert!(check(&policy, &forked(false, 0, &loader)).is_kept(), "a worker's error would have ended the program");
-        assert_eq!(check(&policy, &forked(false, 1, &loader)).undecided.len(), 1);
-        assert!(check(&policy, &forked(false, 0, &[])).is_kept(), "what C does is a call of the driver");
+        assert_eq!(
+            (refused.violations.len(), refused.undecided.len()),
+            (1, 0),
+            "{refused:#?}"
+        );
+        assert!(
+            check(&policy, &forked(false, 0, &loader)).is_kept(),
+            "a worker's error would have ended the program"
+        );
+        assert_eq!(
+            check(&policy, &forked(false, 1, &loader)).undecided.len(),
+            1
+        );
+        assert!(
+            check(&policy, &forked(false, 0, &[])).is_kept(),
+            "what C does is a call of the driver"
+        );
     }
-    assert!(check(&forbid(&["late-mask"]), &forked(false, 0, &own)).is_kept(), "only what is left open");
+    assert!(
+        check(&forbid(&["late-mask"]), &forked(false, 0, &own)).is_kept(),
+        "only what is left open"
+    );
 }

@@ -52,7 +52,13 @@ const PLAIN: [(&str, PolicyWord); 5] = [
     ("error", PolicyWord::Error),
 ];
 /// The forms that name a device or a size.
-const FORMS: [&str; 5] = ["context:gpuN", "context:GPU-UUID", "context:cuda:N", "unattributed>SIZE", "owner=NAME>SIZE"];
+const FORMS: [&str; 5] = [
+    "context:gpuN",
+    "context:GPU-UUID",
+    "context:cuda:N",
+    "unattributed>SIZE",
+    "owner=NAME>SIZE",
+];
 /// What begins the word for an owner's memory, and the word for what is nobody's.
 const OWNER: &str = "owner=";
 const UNATTRIBUTED: &str = "unattributed";
@@ -62,7 +68,12 @@ const WIDTH: usize = 80;
 
 /// Every word that can be forbidden, for messages and help.
 pub fn words() -> Vec<&'static str> {
-    PLAIN.into_iter().map(|(name, _)| name).chain(FORMS).chain(rules().iter().map(|rule| rule.name.as_str())).collect()
+    PLAIN
+        .into_iter()
+        .map(|(name, _)| name)
+        .chain(FORMS)
+        .chain(rules().iter().map(|rule| rule.name.as_str()))
+        .collect()
 }
 
 /// Why a text is not a word of a policy, in a sentence.
@@ -81,17 +92,22 @@ impl PolicyWord {
         }
         if let Some(device) = text.strip_prefix("context:") {
             if let Some(number) = device.strip_prefix("cuda:") {
-                let ordinal = number.parse().map_err(|_| WordError(format!("`{}` has no number", terminal(text))))?;
+                let ordinal = number
+                    .parse()
+                    .map_err(|_| WordError(format!("`{}` has no number", terminal(text))))?;
                 return Ok(PolicyWord::ContextOnOrdinal(ordinal));
             }
             let gpu = GpuWord::parse(device);
-            return gpu.map(PolicyWord::ContextOn).ok_or_else(|| unknown_gpu(device, ", or cuda:N by CUDA's ordinal"));
+            return gpu
+                .map(PolicyWord::ContextOn)
+                .ok_or_else(|| unknown_gpu(device, ", or cuda:N by CUDA's ordinal"));
         }
         if let Some((what, size)) = text.split_once('>') {
             return memory(text, what.trim(), size);
         }
         let rule = rules().iter().find(|rule| rule.name == text);
-        rule.map(|rule| PolicyWord::Rule(&rule.name)).ok_or_else(|| unknown(text))
+        rule.map(|rule| PolicyWord::Rule(&rule.name))
+            .ok_or_else(|| unknown(text))
     }
 }
 
@@ -104,26 +120,39 @@ fn memory(text: &str, what: &str, size: &str) -> Result<PolicyWord, WordError> {
                 Some(meant) => unlike("unknown word", what, &[], Some(meant)),
                 None => {
                     let known = format!("write {UNATTRIBUTED}>64MiB or {OWNER}nccl>1GiB");
-                    WordError(format!("`{}` is no limit of memory: {known}", terminal(text)))
+                    WordError(format!(
+                        "`{}` is no limit of memory: {known}",
+                        terminal(text)
+                    ))
                 }
             }),
         };
     };
     match owner_keys().find(|key| *key == owner) {
         Some(key) => Ok(PolicyWord::Owner(key, bytes(size)?)),
-        None => Err(unlike("unknown owner", owner, &owner_keys().collect::<Vec<_>>(), nearest(owner, owner_keys()))),
+        None => Err(unlike(
+            "unknown owner",
+            owner,
+            &owner_keys().collect::<Vec<_>>(),
+            nearest(owner, owner_keys()),
+        )),
     }
 }
 
 fn bytes(size: &str) -> Result<u64, WordError> {
     let bytes = size::bytes(size.trim());
-    let bytes = bytes.map_err(|wrong| WordError(format!("{}: {}", terminal(&wrong.message), wrong.help)))?;
-    u64::try_from(bytes).map_err(|_| WordError(format!("`{}` is less than nothing", terminal(size))))
+    let bytes = bytes
+        .map_err(|wrong| WordError(format!("{}: {}", terminal(&wrong.message), wrong.help)))?;
+    u64::try_from(bytes)
+        .map_err(|_| WordError(format!("`{}` is less than nothing", terminal(size))))
 }
 
 fn unknown(text: &str) -> WordError {
     let words = words();
-    let meant = nearest(text, words.iter().copied().filter(|word| !FORMS.contains(word)));
+    let meant = nearest(
+        text,
+        words.iter().copied().filter(|word| !FORMS.contains(word)),
+    );
     unlike("unknown word", text, &words, meant)
 }
 
@@ -132,13 +161,19 @@ fn unlike(what: &str, text: &str, known: &[&str], meant: Option<&str>) -> WordEr
     let text = terminal(text);
     match meant {
         Some(meant) => WordError(format!("{what} `{text}`; {}", did_you_mean(meant))),
-        None => WordError(format!("{what} `{text}`; known:\n{}", lines(&known.join(", "), WIDTH).join("\n"))),
+        None => WordError(format!(
+            "{what} `{text}`; known:\n{}",
+            lines(&known.join(", "), WIDTH).join("\n")
+        )),
     }
 }
 
 /// The error for what names no GPU; `or` is what else can be written here.
 fn unknown_gpu(text: &str, or: &str) -> WordError {
-    WordError(format!("`{}` is no GPU: write gpuN by NVML index, GPU-… by UUID{or}", terminal(text)))
+    WordError(format!(
+        "`{}` is no GPU: write gpuN by NVML index, GPU-… by UUID{or}",
+        terminal(text)
+    ))
 }
 
 impl GpuWord {
@@ -146,7 +181,10 @@ impl GpuWord {
     pub fn parse(text: &str) -> Option<GpuWord> {
         match text.strip_prefix("gpu") {
             Some(number) => digits(number).map(GpuWord::Index),
-            None => text.strip_prefix("GPU-").filter(|rest| !rest.is_empty()).map(|_| GpuWord::Uuid(text.to_owned())),
+            None => text
+                .strip_prefix("GPU-")
+                .filter(|rest| !rest.is_empty())
+                .map(|_| GpuWord::Uuid(text.to_owned())),
         }
     }
 
@@ -155,8 +193,13 @@ impl GpuWord {
         match self {
             GpuWord::Index(index) => trace.start.gpus.get(*index).map(|_| *index),
             GpuWord::Uuid(start) => {
-                let mut fitting = (0..).zip(&trace.start.gpus).filter(|(_, gpu)| gpu.uuid.starts_with(start));
-                fitting.next().filter(|_| fitting.next().is_none()).map(|(index, _)| index)
+                let mut fitting = (0..)
+                    .zip(&trace.start.gpus)
+                    .filter(|(_, gpu)| gpu.uuid.starts_with(start));
+                fitting
+                    .next()
+                    .filter(|_| fitting.next().is_none())
+                    .map(|(index, _)| index)
             }
         }
     }
@@ -194,7 +237,10 @@ impl fmt::Display for GpuWord {
 
 impl fmt::Display for PolicyWord {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let plain = PLAIN.into_iter().find(|(_, word)| word == self).map(|(name, _)| name);
+        let plain = PLAIN
+            .into_iter()
+            .find(|(_, word)| word == self)
+            .map(|(name, _)| name);
         match self {
             PolicyWord::ContextOn(gpu) => write!(f, "context:{gpu}"),
             PolicyWord::ContextOnOrdinal(ordinal) => write!(f, "context:cuda:{ordinal}"),
@@ -214,7 +260,9 @@ pub(super) fn bound_text(gpu: &GpuWord, bytes: u64) -> String {
 /// A size as a user writes it, in the largest unit that divides it.
 fn size_text(bytes: u64) -> String {
     const UNITS: [(u64, &str); 3] = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
-    let unit = UNITS.into_iter().find(|(size, _)| bytes > 0 && bytes.is_multiple_of(*size));
+    let unit = UNITS
+        .into_iter()
+        .find(|(size, _)| bytes > 0 && bytes.is_multiple_of(*size));
     let (size, unit) = unit.unwrap_or((1, "B"));
     format!("{}{unit}", bytes / size)
 }

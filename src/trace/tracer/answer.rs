@@ -9,11 +9,14 @@ use super::ledger::process::MemoryTaker;
 use super::message::{self, Content, Delivery, Notice, ShimMessage};
 use super::stacks::ParkedThread;
 use super::{Tracer, processes};
-use crate::{EventKind, EventSource, FrameOwner, LedgerReason, MemoryKind, Stack, TraceEvent, TraceLine};
+use crate::{
+    EventKind, EventSource, FrameOwner, LedgerReason, MemoryKind, Stack, TraceEvent, TraceLine,
+};
 use cuda_pitfalls_core::clock;
 
 /// Why a stack is missing if many processes are forks of one program.
-const CROWD: &str = "the process is one of many forks, whose stacks are not read while they write variables";
+const CROWD: &str =
+    "the process is one of many forks, whose stacks are not read while they write variables";
 
 /// Why a stack is missing if there was not enough time to read it.
 const LATE: &str = "the thread was not looked at within two seconds, and went on";
@@ -36,8 +39,15 @@ pub(super) struct Pending {
 impl Tracer {
     /// Handles one message: updates its process and writes its event.
     pub(super) fn take(&mut self, received: Delivery) {
-        let Delivery { message, pid, shared, waiting } = received;
-        if let Content::Notice(notice @ (Notice::Lost { .. } | Notice::Nested { .. })) = message.content {
+        let Delivery {
+            message,
+            pid,
+            shared,
+            waiting,
+        } = received;
+        if let Content::Notice(notice @ (Notice::Lost { .. } | Notice::Nested { .. })) =
+            message.content
+        {
             return self.heed(pid, notice, None);
         }
         self.descendants.note_message(pid);
@@ -61,11 +71,20 @@ impl Tracer {
         } = message;
         // An event cannot be earlier than the program's start, or later than now.
         let t_ns = t_ns.min(clock::now_ns()).max(self.started_ns);
-        let is_small = matches!(content, Content::Event(EventKind::Variable { .. } | EventKind::Forked { .. }));
+        let is_small = matches!(
+            content,
+            Content::Event(EventKind::Variable { .. } | EventKind::Forked { .. })
+        );
         let tid = processes::thread_here(pid, tid);
         let gpu = uuid.as_deref().and_then(uuid_text);
         self.processes.name_gpu(pid, device, gpu.as_deref());
-        let thread = ParkedThread { pid, tid, pthread, frames: message.frames, waiting: waiting.try_clone().ok() };
+        let thread = ParkedThread {
+            pid,
+            tid,
+            pthread,
+            frames: message.frames,
+            waiting: waiting.try_clone().ok(),
+        };
         let taker = MemoryTaker {
             t_ns,
             gpu: gpu.clone().unwrap_or_default(),
@@ -77,7 +96,8 @@ impl Tracer {
         if matches!(content, Content::Notice(Notice::After)) {
             return self.end_call(number, taker, thread, &waiting);
         }
-        let stack = match is_small && !thread.frames.is_empty() && self.processes.is_in_a_crowd(pid) {
+        let stack = match is_small && !thread.frames.is_empty() && self.processes.is_in_a_crowd(pid)
+        {
             true => Stack::unread(CROWD),
             false => self.stack_of(thread, &waiting),
         };
@@ -86,24 +106,53 @@ impl Tracer {
             Content::Notice(Notice::Before) => {
                 let (used, own) = self.read_for(pid, &waiting);
                 let attributed = self.attributed(pid);
-                return self.keep((pid, number), Pending { t_ns, used, own, attributed, is_disturbed: false, stack });
+                return self.keep(
+                    (pid, number),
+                    Pending {
+                        t_ns,
+                        used,
+                        own,
+                        attributed,
+                        is_disturbed: false,
+                        stack,
+                    },
+                );
             }
-            Content::Notice(Notice::Absent { name }) => return self.processes.gives_up(pid, &name, &stack),
-            Content::Notice(Notice::Opening { name }) => return self.processes.seeks(pid, number, &name, &stack),
+            Content::Notice(Notice::Absent { name }) => {
+                return self.processes.gives_up(pid, &name, &stack);
+            }
+            Content::Notice(Notice::Opening { name }) => {
+                return self.processes.seeks(pid, number, &name, &stack);
+            }
             Content::Notice(Notice::Opened) => return self.processes.finds(pid, number),
             Content::Notice(Notice::Ledger { .. }) => return self.open_ledger(pid, shared),
             Content::Notice(Notice::Holder { row, memory }) => {
-                return self.name_holder(pid, row, MemoryTaker { kind: memory, stack, ..taker }, &waiting);
+                return self.name_holder(
+                    pid,
+                    row,
+                    MemoryTaker {
+                        kind: memory,
+                        stack,
+                        ..taker
+                    },
+                    &waiting,
+                );
             }
-            Content::Notice(Notice::Peak) => return self.read_told(pid, LedgerReason::Peak, gpu.as_deref(), &waiting),
-            Content::Notice(Notice::Leaving) => return self.read_told(pid, LedgerReason::End, None, &waiting),
+            Content::Notice(Notice::Peak) => {
+                return self.read_told(pid, LedgerReason::Peak, gpu.as_deref(), &waiting);
+            }
+            Content::Notice(Notice::Leaving) => {
+                return self.read_told(pid, LedgerReason::End, None, &waiting);
+            }
             Content::Notice(notice) => return self.heed(pid, notice, shared),
         };
         // A real driver answers it before `cuInit`.
         if matches!(what, EventKind::Error) && call == "cuGetExportTable" {
             self.processes.gives_up(pid, &call, &stack);
         }
-        let Some(what) = self.noted(pid, what, device, stack.is_of_opencl()) else { return };
+        let Some(what) = self.noted(pid, what, device, stack.is_of_opencl()) else {
+            return;
+        };
         if matches!(what, EventKind::Init { .. }) && is_below_a_runtime(&stack) {
             self.processes.note_runtime(pid);
         }
@@ -187,14 +236,32 @@ impl Tracer {
     }
 
     /// Adds to an event what was known before its call: the change of memory, the time of the call, and the stack.
-    fn with_memory(&mut self, mut event: TraceEvent, number: u64, waiting: &UnixStream) -> TraceEvent {
+    fn with_memory(
+        &mut self,
+        mut event: TraceEvent,
+        number: u64,
+        waiting: &UnixStream,
+    ) -> TraceEvent {
         let key = (event.pid, number);
-        if matches!(event.what, EventKind::Init { witness: EventSource::Forwarding, .. }) {
+        if matches!(
+            event.what,
+            EventKind::Init {
+                witness: EventSource::Forwarding,
+                ..
+            }
+        ) {
             let (used, own) = self.read_for(event.pid, waiting);
             let attributed = self.attributed(event.pid);
             self.keep(
                 key,
-                Pending { t_ns: event.t_ns, used, own, attributed, is_disturbed: false, stack: event.stack.clone() },
+                Pending {
+                    t_ns: event.t_ns,
+                    used,
+                    own,
+                    attributed,
+                    is_disturbed: false,
+                    stack: event.stack.clone(),
+                },
             );
             return event;
         }
@@ -205,14 +272,28 @@ impl Tracer {
         if !is_done && !matches!(event.what, EventKind::Context { .. } | EventKind::Module) {
             return event;
         }
-        let Some(before) = self.pending.remove(&key) else { return event };
+        let Some(before) = self.pending.remove(&key) else {
+            return event;
+        };
         let now = self.read_for(event.pid, waiting);
-        let grown = self.grown((event.pid, &event.call), &before, &now, event.gpu.as_deref());
+        let grown = self.grown(
+            (event.pid, &event.call),
+            &before,
+            &now,
+            event.gpu.as_deref(),
+        );
         let (now, own) = now;
-        event.memory_bytes =
-            before.used.iter().zip(&now).map(|(before, now)| Some((*now)? as i64 - (*before)? as i64)).collect();
+        event.memory_bytes = before
+            .used
+            .iter()
+            .zip(&now)
+            .map(|(before, now)| Some((*now)? as i64 - (*before)? as i64))
+            .collect();
         event.used_bytes = now;
-        let index = self.gpus.iter().position(|gpu| Some(&gpu.uuid) == event.gpu.as_ref());
+        let index = self
+            .gpus
+            .iter()
+            .position(|gpu| Some(&gpu.uuid) == event.gpu.as_ref());
         event.own_bytes = index.and_then(|index| {
             let (before, now) = (*before.own.get(index)?, *own.get(index)?);
             (before > 0 || now > 0).then_some(now as i64 - before as i64)
@@ -225,14 +306,31 @@ impl Tracer {
             EventKind::Context { .. } => MemoryKind::Context,
             _ => kind_of(&event.call),
         };
-        let (t_ns, gpu, stack) = (event.t_ns, event.gpu.clone().unwrap_or_default(), event.stack.clone());
-        let taker = MemoryTaker { t_ns, gpu, kind, call: event.call.clone(), stack, is_disturbed: before.is_disturbed };
+        let (t_ns, gpu, stack) = (
+            event.t_ns,
+            event.gpu.clone().unwrap_or_default(),
+            event.stack.clone(),
+        );
+        let taker = MemoryTaker {
+            t_ns,
+            gpu,
+            kind,
+            call: event.call.clone(),
+            stack,
+            is_disturbed: before.is_disturbed,
+        };
         self.charge_call(event.pid, &grown, &taker);
         event
     }
 
     /// Updates a process after an event. `None` if the event is known already.
-    fn noted(&mut self, pid: u32, mut what: EventKind, device: Option<i32>, is_opencl: bool) -> Option<EventKind> {
+    fn noted(
+        &mut self,
+        pid: u32,
+        mut what: EventKind,
+        device: Option<i32>,
+        is_opencl: bool,
+    ) -> Option<EventKind> {
         match &mut what {
             EventKind::Init { witness, .. } => self.processes.initialises(pid, *witness, is_opencl),
             EventKind::InitDone { visible, gpus } => {
@@ -246,8 +344,16 @@ impl Tracer {
             }
             EventKind::Variable { .. } => self.processes.settle(pid),
             EventKind::MaskRead { after_hook, .. } => self.processes.reads_mask(pid, *after_hook),
-            EventKind::Context { change, primary, handle, .. } => {
-                return self.processes.context(pid, *change, *primary, device, *handle).then_some(what);
+            EventKind::Context {
+                change,
+                primary,
+                handle,
+                ..
+            } => {
+                return self
+                    .processes
+                    .context(pid, *change, *primary, device, *handle)
+                    .then_some(what);
             }
             _ => {}
         }
@@ -257,11 +363,17 @@ impl Tracer {
 
 /// A GPU's UUID in its usual form, from hex.
 fn uuid_text(hex: &str) -> Option<String> {
-    let parts: Vec<&str> = [0..8, 8..12, 12..16, 16..20, 20..32].into_iter().filter_map(|part| hex.get(part)).collect();
+    let parts: Vec<&str> = [0..8, 8..12, 12..16, 16..20, 20..32]
+        .into_iter()
+        .filter_map(|part| hex.get(part))
+        .collect();
     (hex.len() == 32 && parts.len() == 5).then(|| format!("GPU-{}", parts.join("-")))
 }
 
 /// Whether a function of libcudart made a call: its names begin with `cuda`, unlike those of libcuda.
 fn is_below_a_runtime(stack: &Stack) -> bool {
-    stack.frames.iter().any(|frame| frame.owner == FrameOwner::Cuda && frame.function.starts_with("cuda"))
+    stack
+        .frames
+        .iter()
+        .any(|frame| frame.owner == FrameOwner::Cuda && frame.function.starts_with("cuda"))
 }

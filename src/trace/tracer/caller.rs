@@ -56,29 +56,45 @@ impl Caller {
             // SAFETY: the handler does nothing. It does not survive exec, so the program gets the default action.
             unsafe { signal_hook::low_level::register(libc::SIGXFSZ, || {}) }?;
         }
-        let (mut mask, mut file_size) = (MaybeUninit::uninit(), MaybeUninit::<libc::rlimit>::uninit());
+        let (mut mask, mut file_size) =
+            (MaybeUninit::uninit(), MaybeUninit::<libc::rlimit>::uninit());
         // SAFETY: each call writes its whole struct if it succeeds.
         let (mask, file_size) = unsafe {
-            check(libc::pthread_sigmask(libc::SIG_SETMASK, std::ptr::null(), mask.as_mut_ptr()))?;
+            check(libc::pthread_sigmask(
+                libc::SIG_SETMASK,
+                std::ptr::null(),
+                mask.as_mut_ptr(),
+            ))?;
             check(libc::getrlimit(libc::RLIMIT_FSIZE, file_size.as_mut_ptr()))?;
             (mask.assume_init(), file_size.assume_init())
         };
         // The limit is for the program's files, not for those of the trace. Only root can exceed the hard limit.
         for most in [libc::RLIM_INFINITY, file_size.rlim_max] {
-            let own = libc::rlimit { rlim_cur: most, rlim_max: most };
+            let own = libc::rlimit {
+                rlim_cur: most,
+                rlim_max: most,
+            };
             // SAFETY: the struct is whole.
             if unsafe { libc::setrlimit(libc::RLIMIT_FSIZE, &raw const own) } == 0 {
                 break;
             }
         }
-        Ok(Caller { found: FOUND.load(Ordering::Relaxed), ignores_children, mask, file_size })
+        Ok(Caller {
+            found: FOUND.load(Ordering::Relaxed),
+            ignores_children,
+            mask,
+            file_size,
+        })
     }
 
     /// Restores the state in a process between fork and exec.
     pub(super) fn hand_on(&self) -> io::Result<()> {
         // SAFETY: every call is allowed between fork and exec, and the structs are complete.
         unsafe {
-            for fd in STANDARD.into_iter().filter(|fd| self.found & (1 << fd) != 0) {
+            for fd in STANDARD
+                .into_iter()
+                .filter(|fd| self.found & (1 << fd) != 0)
+            {
                 libc::close(fd);
             }
             if self.found & SIGPIPE_IGNORED != 0 {
@@ -87,14 +103,25 @@ impl Caller {
             if self.ignores_children {
                 libc::signal(libc::SIGCHLD, libc::SIG_IGN);
             }
-            check(libc::setrlimit(libc::RLIMIT_FSIZE, &raw const self.file_size))?;
-            check(libc::pthread_sigmask(libc::SIG_SETMASK, &raw const self.mask, std::ptr::null_mut()))
+            check(libc::setrlimit(
+                libc::RLIMIT_FSIZE,
+                &raw const self.file_size,
+            ))?;
+            check(libc::pthread_sigmask(
+                libc::SIG_SETMASK,
+                &raw const self.mask,
+                std::ptr::null_mut(),
+            ))
         }
     }
 }
 
 fn check(result: i32) -> io::Result<()> {
-    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    if result == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
+    }
 }
 
 /// Raises our limit on open files to the hard limit, because every process with a CUDA call needs a descriptor. Must be

@@ -63,8 +63,12 @@ impl Untraced {
             Untraced::Unreadable => "its files in /proc cannot be read",
             Untraced::OtherTrace => "it belongs to another trace",
             Untraced::NoVariables => "it was started without the trace's variables",
-            Untraced::Privileged => "it runs with other privileges (setuid), so that the loader ignores LD_PRELOAD",
-            Untraced::OtherRoot => "it runs in another mount namespace or below another root folder",
+            Untraced::Privileged => {
+                "it runs with other privileges (setuid), so that the loader ignores LD_PRELOAD"
+            }
+            Untraced::OtherRoot => {
+                "it runs in another mount namespace or below another root folder"
+            }
             Untraced::Static => "it is linked statically",
             Untraced::NoHook => "the hook is not loaded in it",
         }
@@ -149,7 +153,12 @@ impl Descendants {
             watch: DriverWatch::start(libcuda),
             shared_file: place.shared_file(),
             variables,
-            forwarding: place.path().join(CUDA_FOLDER).join(NAME).display().to_string(),
+            forwarding: place
+                .path()
+                .join(CUDA_FOLDER)
+                .join(NAME)
+                .display()
+                .to_string(),
             preload,
             mount_namespace: fs::read_link("/proc/self/ns/mnt").ok(),
             running: BTreeMap::new(),
@@ -167,21 +176,30 @@ impl Descendants {
 
     /// Records that a process sent a message: what its program does is seen.
     pub(super) fn note_message(&mut self, pid: u32) {
-        let Some(status) = ProcessStatus::read(pid) else { return };
+        let Some(status) = ProcessStatus::read(pid) else {
+            return;
+        };
         if self.heard.insert(pid, status.identity) != Some(status.identity) {
             self.has_news = true;
-            self.unseen.retain(|(process, identity), _| (*process, *identity) != (pid, status.identity));
+            self.unseen
+                .retain(|(process, identity), _| (*process, *identity) != (pid, status.identity));
         }
     }
 
     /// Records that a process starts a program without the trace's variables, or replaces itself by one.
     pub(super) fn expect_untraced(&mut self, parent: u32, program: String) {
-        self.lost_starts.push(LostStart { parent, program, scans: 0 });
+        self.lost_starts.push(LostStart {
+            parent,
+            program,
+            scans: 0,
+        });
     }
 
     /// Readable when processes have to be looked at before [`Descendants::wait_ns`] is over.
     pub(super) fn urgent_fd(&self) -> Option<std::os::fd::BorrowedFd<'_>> {
-        self.watch.fd().filter(|_| clock::now_ns() >= self.next_urgent_ns)
+        self.watch
+            .fd()
+            .filter(|_| clock::now_ns() >= self.next_urgent_ns)
     }
 
     /// How long to wait until processes have to be looked at.
@@ -205,12 +223,18 @@ impl Descendants {
 
     /// Whether a process had ended at the last look: nothing of it is missed if somebody waits for it now.
     pub(super) fn has_ended(&self, pid: u32) -> bool {
-        self.ended.range((pid, HIDDEN)..).next().is_some_and(|(ended, _)| *ended == pid)
+        self.ended
+            .range((pid, HIDDEN)..)
+            .next()
+            .is_some_and(|(ended, _)| *ended == pid)
     }
 
     /// What may have been missed, in words. `ended_why` is why processes that still run are not waited for.
     pub(super) fn not_seen(&self, ended_why: &str) -> Vec<String> {
-        let named = self.running.iter().filter(|(pid, process)| !self.unseen.contains_key(&(**pid, process.identity)));
+        let named = self
+            .running
+            .iter()
+            .filter(|(pid, process)| !self.unseen.contains_key(&(**pid, process.identity)));
         let running = named.map(|(pid, _)| {
             let command = command_of(*pid);
             format!("process {pid} ({command}) still runs {ended_why}: what it does from now on is not seen")
@@ -219,7 +243,10 @@ impl Descendants {
         let left_out = all.len().saturating_sub(MOST_SENTENCES);
         all.truncate(MOST_SENTENCES);
         if left_out > 0 {
-            all.push(format!("{} more that could not be seen", counted(left_out as u64, "process")));
+            all.push(format!(
+                "{} more that could not be seen",
+                counted(left_out as u64, "process")
+            ));
         }
         all
     }
@@ -238,12 +265,17 @@ impl Descendants {
         let (pids, is_whole) = processes_below(roots, self.most_processes);
         if !is_whole {
             let most = counted(self.most_processes as u64, "process");
-            let sentence = format!("the program had more than {most} at once: the others are not looked at");
+            let sentence =
+                format!("the program had more than {most} at once: the others are not looked at");
             self.unseen.insert((0, (0, 1)), sentence);
         }
         for pid in pids {
-            let Some(status) = ProcessStatus::read(pid) else { continue };
-            let known = before.get(&pid).filter(|known| known.identity == status.identity);
+            let Some(status) = ProcessStatus::read(pid) else {
+                continue;
+            };
+            let known = before
+                .get(&pid)
+                .filter(|known| known.identity == status.identity);
             if status.waited_faults > known.map_or(0, |known| known.waited_faults) {
                 waited.push((pid, status.identity, status.name.clone()));
             }
@@ -255,7 +287,9 @@ impl Descendants {
                 continue;
             }
             let mut process = match before.remove(&pid) {
-                Some(known) if known.identity == status.identity => self.look_again(pid, known, opened),
+                Some(known) if known.identity == status.identity => {
+                    self.look_again(pid, known, opened)
+                }
                 known => {
                     if let Some(known) = known {
                         self.note_end(pid, &known, opened);
@@ -281,7 +315,8 @@ impl Descendants {
             self.note_unexplained(ended, waited);
         }
         if supervisor::stat("self").is_none() {
-            let sentence = "the processes of the program cannot be listed: /proc cannot be read".to_owned();
+            let sentence =
+                "the processes of the program cannot be listed: /proc cannot be read".to_owned();
             self.unseen.insert((0, (0, 0)), sentence);
         }
         let now_ns = clock::now_ns();
@@ -293,8 +328,14 @@ impl Descendants {
     fn look_first(&mut self, pid: u32, identity: ProgramIdentity, now_ns: u64) -> Descendant {
         let attachment = Attachment::Starting;
         let command = String::new();
-        let process =
-            Descendant { identity, since_ns: now_ns, attachment, has_libcuda: false, waited_faults: 0, command };
+        let process = Descendant {
+            identity,
+            since_ns: now_ns,
+            attachment,
+            has_libcuda: false,
+            waited_faults: 0,
+            command,
+        };
         self.look(pid, process)
     }
 
@@ -315,11 +356,18 @@ impl Descendants {
             Ok(maps) if !maps.is_empty() => maps,
             // It is about to end.
             Ok(_) => return process,
-            Err(error) if error.kind() != ErrorKind::PermissionDenied && process.identity != HIDDEN => return process,
+            Err(error)
+                if error.kind() != ErrorKind::PermissionDenied && process.identity != HIDDEN =>
+            {
+                return process;
+            }
             Err(_) => {
                 process.command = command_of(pid);
-                process.attachment =
-                    if is_heard { Attachment::Attached } else { Attachment::Untraced(Untraced::Unreadable) };
+                process.attachment = if is_heard {
+                    Attachment::Attached
+                } else {
+                    Attachment::Untraced(Untraced::Unreadable)
+                };
                 return process;
             }
         };
@@ -333,7 +381,8 @@ impl Descendants {
             Attachment::Attached
         } else {
             let is_late = clock::now_ns() > process.since_ns + LOADING_NS && self.preload;
-            let is_user = !has_forwarding && (has_libcuda || has_simulated || has_open_libcuda(pid));
+            let is_user =
+                !has_forwarding && (has_libcuda || has_simulated || has_open_libcuda(pid));
             match self.untraced(pid).or(is_late.then_some(Untraced::NoHook)) {
                 Some(why) if is_user => Attachment::UsesCuda(why),
                 Some(why) => Attachment::Untraced(why),
@@ -345,7 +394,9 @@ impl Descendants {
         if let Attachment::UsesCuda(why) = process.attachment {
             let (command, reason) = (&process.command, why.reason());
             let sentence = match process.has_libcuda {
-                true => format!("process {pid} ({command}) uses libcuda and is not traced, because {reason}"),
+                true => format!(
+                    "process {pid} ({command}) uses libcuda and is not traced, because {reason}"
+                ),
                 false => format!(
                     "process {pid} ({command}) opened the file of libcuda, to read it or to load it, and is not traced, \
                      because {reason}"
@@ -360,7 +411,9 @@ impl Descendants {
     fn untraced(&self, pid: u32) -> Option<Untraced> {
         let root = fs::read_link(format!("/proc/{pid}/root"));
         let namespace = fs::read_link(format!("/proc/{pid}/ns/mnt"));
-        let (Ok(root), Ok(namespace)) = (root, namespace) else { return Some(Untraced::Unreadable) };
+        let (Ok(root), Ok(namespace)) = (root, namespace) else {
+            return Some(Untraced::Unreadable);
+        };
         if root != Path::new("/") || Some(namespace) != self.mount_namespace {
             return Some(Untraced::OtherRoot);
         }
@@ -378,18 +431,32 @@ impl Descendants {
             return Some(Untraced::Unreadable);
         };
         let environment = String::from_utf8_lossy(&environment);
-        if self.variables.iter().all(|variable| environment.contains(variable)) {
+        if self
+            .variables
+            .iter()
+            .all(|variable| environment.contains(variable))
+        {
             return None;
         }
         let has_other = environment.contains(VARIABLE) && !environment.contains(&self.variables[0]);
-        Some(if has_other { Untraced::OtherTrace } else { Untraced::NoVariables })
+        Some(if has_other {
+            Untraced::OtherTrace
+        } else {
+            Untraced::NoVariables
+        })
     }
 
     /// Records the end of a program that did not report. It used no CUDA if libcuda was not opened since the last look.
     fn note_end(&mut self, pid: u32, process: &Descendant, opened: Opened) {
-        let Attachment::Untraced(why) = process.attachment else { return };
+        let Attachment::Untraced(why) = process.attachment else {
+            return;
+        };
         // The libcuda of another root folder is another file.
-        let is_doubtful = if why == Untraced::OtherRoot { opened.any } else { opened.libcuda };
+        let is_doubtful = if why == Untraced::OtherRoot {
+            opened.any
+        } else {
+            opened.libcuda
+        };
         if is_doubtful && self.heard.get(&pid) != Some(&process.identity) {
             let (command, reason) = (&process.command, why.reason());
             let sentence = format!(
@@ -404,7 +471,9 @@ impl Descendants {
     fn note_unexplained(&mut self, ended: Vec<NamedProcess>, waited: Vec<NamedProcess>) {
         let named = self.unseen.len();
         for (pid, process) in &self.running {
-            let Attachment::Untraced(why) = process.attachment else { continue };
+            let Attachment::Untraced(why) = process.attachment else {
+                continue;
+            };
             let (command, reason) = (&process.command, why.reason());
             let sentence = format!(
                 "process {pid} ({command}) is not traced, because {reason}; while it ran an unknown process opened libcuda"
@@ -413,10 +482,15 @@ impl Descendants {
         }
         for (pid, identity, command) in ended {
             // A process that has ended has no stack any more.
-            let is_heard = self.heard.get(&pid).is_some_and(|heard| *heard == identity || (heard.0, 0) == identity);
+            let is_heard = self
+                .heard
+                .get(&pid)
+                .is_some_and(|heard| *heard == identity || (heard.0, 0) == identity);
             if !is_heard {
                 let process = named_process(pid, &command);
-                let sentence = format!("{process} ended just after libcuda was opened, before it could be looked at");
+                let sentence = format!(
+                    "{process} ended just after libcuda was opened, before it could be looked at"
+                );
                 self.unseen.entry((pid, identity)).or_insert(sentence);
             }
         }
@@ -438,12 +512,19 @@ impl Descendants {
             let is_found = family
                 .iter()
                 .filter_map(|pid| self.running.get(pid))
-                .any(|process| matches!(process.attachment, Attachment::Untraced(_) | Attachment::UsesCuda(_)));
+                .any(|process| {
+                    matches!(
+                        process.attachment,
+                        Attachment::Untraced(_) | Attachment::UsesCuda(_)
+                    )
+                });
             if is_found && !is_unexplained {
                 continue;
             }
             if is_unexplained {
-                let LostStart { parent, program, .. } = start;
+                let LostStart {
+                    parent, program, ..
+                } = start;
                 let sentence = format!(
                     "process {parent} started {program} without the trace's variables; libcuda was opened before it could \
                      be looked at"
@@ -475,7 +556,8 @@ impl ProcessStatus {
     fn read(pid: u32) -> Option<ProcessStatus> {
         let Some(fields) = supervisor::stat(pid) else {
             // /proc may hide the processes of other users.
-            let is_there = test_kill_process(Pid::from_raw(pid.try_into().ok()?)?) != Err(Errno::SRCH);
+            let is_there =
+                test_kill_process(Pid::from_raw(pid.try_into().ok()?)?) != Err(Errno::SRCH);
             let hidden = ProcessStatus {
                 identity: HIDDEN,
                 name: "hidden".to_owned(),
@@ -485,7 +567,9 @@ impl ProcessStatus {
             };
             return is_there.then_some(hidden);
         };
-        let is_zombie = fields.first().is_some_and(|state| state == "Z" || state == "X");
+        let is_zombie = fields
+            .first()
+            .is_some_and(|state| state == "Z" || state == "X");
         // `cminflt` is field 11, `num_threads` field 20, `starttime` field 22, `startstack` field 28.
         let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
         Some(ProcessStatus {
@@ -504,12 +588,20 @@ impl ProcessStatus {
 }
 
 fn number_at(fields: &[String], at: usize) -> u64 {
-    fields.get(at).and_then(|field| field.parse().ok()).unwrap_or(0)
+    fields
+        .get(at)
+        .and_then(|field| field.parse().ok())
+        .unwrap_or(0)
 }
 
 fn threads_of(pid: u32) -> Vec<String> {
-    let tasks = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
-    tasks.map(|task| task.file_name().to_string_lossy().into_owned()).collect()
+    let tasks = fs::read_dir(format!("/proc/{pid}/task"))
+        .into_iter()
+        .flatten()
+        .flatten();
+    tasks
+        .map(|task| task.file_name().to_string_lossy().into_owned())
+        .collect()
 }
 
 /// The memory map of a process; empty if it is about to end.
@@ -530,25 +622,52 @@ fn maps_of(pid: u32) -> std::io::Result<String> {
 
 /// Whether a memory map has code of a file, and not only its data.
 fn has_code(maps: &str, file: &str) -> bool {
-    maps.lines().any(|line| line.contains(file) && line.split(' ').nth(1).is_some_and(|mode| mode.contains('x')))
+    maps.lines().any(|line| {
+        line.contains(file)
+            && line
+                .split(' ')
+                .nth(1)
+                .is_some_and(|mode| mode.contains('x'))
+    })
 }
 
 /// Whether a process is about to load libcuda, or reads its file.
 fn has_open_libcuda(pid: u32) -> bool {
-    let files = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+    let files = fs::read_dir(format!("/proc/{pid}/fd"))
+        .into_iter()
+        .flatten()
+        .flatten();
     let mut paths = files.filter_map(|file| fs::read_link(file.path()).ok());
-    paths.any(|path| ["/libcuda.so", SIMULATED].iter().any(|part| path.to_string_lossy().contains(part)))
+    paths.any(|path| {
+        ["/libcuda.so", SIMULATED]
+            .iter()
+            .any(|part| path.to_string_lossy().contains(part))
+    })
 }
 
 /// A value of the kernel's auxiliary vector.
 fn auxiliary_value(vector: &[u8], key: u64) -> Option<u64> {
-    let words: Vec<u64> = vector.as_chunks().0.iter().map(|word| u64::from_ne_bytes(*word)).collect();
-    words.as_chunks().0.iter().find(|[found, _]| *found == key).map(|[_, value]| *value)
+    let words: Vec<u64> = vector
+        .as_chunks()
+        .0
+        .iter()
+        .map(|word| u64::from_ne_bytes(*word))
+        .collect();
+    words
+        .as_chunks()
+        .0
+        .iter()
+        .find(|[found, _]| *found == key)
+        .map(|[_, value]| *value)
 }
 
 /// A process in a sentence. Not every kernel knows the name of one that has ended.
 fn named_process(pid: u32, command: &str) -> String {
-    if command.is_empty() { format!("process {pid}") } else { format!("process {pid} ({command})") }
+    if command.is_empty() {
+        format!("process {pid}")
+    } else {
+        format!("process {pid} ({command})")
+    }
 }
 
 /// The program of a process, and the script of its Python. Its other arguments may be secret.
@@ -562,7 +681,11 @@ fn processes_below(roots: &[u32], most: usize) -> (Vec<u32>, bool) {
     let mut at = 0;
     while let Some(pid) = all.get(at).copied().filter(|_| at < most) {
         at += 1;
-        all.extend(supervisor::children_of(pid).into_iter().map(i32::unsigned_abs));
+        all.extend(
+            supervisor::children_of(pid)
+                .into_iter()
+                .map(i32::unsigned_abs),
+        );
     }
     let is_whole = at == all.len();
     (all, is_whole)
@@ -577,12 +700,20 @@ mod tests {
     #[test]
     fn more_processes_than_are_followed_are_not_seen() {
         let place = TraceFolder::create().unwrap();
-        let mut children = [(); 2].map(|()| Command::new("cat").stdin(Stdio::piped()).spawn().unwrap());
+        let mut children =
+            [(); 2].map(|()| Command::new("cat").stdin(Stdio::piped()).spawn().unwrap());
         for (most_processes, is_said) in [(2, false), (1, true)] {
-            let mut descendants = Descendants { most_processes, ..Descendants::new(&place, None, false) };
+            let mut descendants = Descendants {
+                most_processes,
+                ..Descendants::new(&place, None, false)
+            };
             descendants.scan(&children.each_ref().map(|child| child.id()), None);
             let said = descendants.not_seen("now").join(" ");
-            assert_eq!(said.contains("more than 1 process at once: the others are not looked at"), is_said, "{said}");
+            assert_eq!(
+                said.contains("more than 1 process at once: the others are not looked at"),
+                is_said,
+                "{said}"
+            );
         }
         for child in &mut children {
             drop(child.stdin.take());

@@ -42,24 +42,41 @@ impl DriverWatch {
     /// Watches a libcuda, and the others that are installed.
     pub(super) fn start(libcuda: Option<&Path>) -> DriverWatch {
         let Ok(inotify) = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK) else {
-            return DriverWatch { inotify: None, device: None };
+            return DriverWatch {
+                inotify: None,
+                device: None,
+            };
         };
         let search = std::env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
-        let folders = FOLDERS.iter().map(PathBuf::from).chain(std::env::split_paths(&search));
+        let folders = FOLDERS
+            .iter()
+            .map(PathBuf::from)
+            .chain(std::env::split_paths(&search));
         for folder in folders.filter(|folder| folder.is_absolute()) {
             watch_opens(&inotify, &folder.join("libcuda.so.1"));
         }
         let is_watched = libcuda.is_none_or(|libcuda| watch_opens(&inotify, libcuda).is_some());
         let device = watch_opens(&inotify, Path::new(DEVICE));
-        DriverWatch { inotify: is_watched.then_some(inotify), device }
+        DriverWatch {
+            inotify: is_watched.then_some(inotify),
+            device,
+        }
     }
 
     /// What was opened since the last call. All of it if that is not known.
     pub(super) fn take_opened(&self) -> Opened {
-        let Some(inotify) = &self.inotify else { return Opened { libcuda: true, any: true } };
+        let Some(inotify) = &self.inotify else {
+            return Opened {
+                libcuda: true,
+                any: true,
+            };
+        };
         let mut room = [MaybeUninit::uninit(); 4096];
         let mut events = inotify::Reader::new(inotify, &mut room);
-        let mut opened = Opened { libcuda: false, any: self.device.is_none() };
+        let mut opened = Opened {
+            libcuda: false,
+            any: self.device.is_none(),
+        };
         while let Ok(event) = events.next() {
             opened.any = true;
             opened.libcuda |= Some(event.wd()) != self.device;

@@ -35,7 +35,8 @@ impl Tracer {
         self.watch = MemoryWatch::begin(&self.baseline, clock::now_ns());
         self.sampler.rest_us = REST_US;
         let _ = self.sampler.polling();
-        let variables = std::env::vars_os().filter(|(name, _)| cuda_pitfalls_fake::is_of_cuda(name.as_bytes()));
+        let variables =
+            std::env::vars_os().filter(|(name, _)| cuda_pitfalls_fake::is_of_cuda(name.as_bytes()));
         self.writer.write(TraceLine::Start(Box::new(TraceStart {
             schema: SchemaId::current(crate::SCHEMA),
             provenance: Provenance::from_simulated(is_simulated),
@@ -49,7 +50,9 @@ impl Tracer {
             driver_version,
             gpus: self.gpus.clone(),
             used_bytes: self.baseline.clone(),
-            environment: variables.map(|(name, value)| (lossy(name), lossy(value))).collect(),
+            environment: variables
+                .map(|(name, value)| (lossy(name), lossy(value)))
+                .collect(),
             libcuda: machine.libcuda.as_ref().map(lossy),
             preload: options.preload,
             all_calls: options.all_calls,
@@ -62,18 +65,26 @@ impl Tracer {
     fn limits(&mut self, machine: &TraceTarget, options: &TraceOptions) -> Vec<String> {
         let inventory = self.sampler.inventory.as_ref();
         let of_trace = [
-            inventory.err().map(|why| format!("memory cannot be read: {}", why.detail)),
+            inventory
+                .err()
+                .map(|why| format!("memory cannot be read: {}", why.detail)),
             machine.libcuda.is_none().then(|| NO_LIBCUDA.to_owned()),
             (options.ledger && machine.libcuda.is_none()).then(|| NO_LEDGER.to_owned()),
             Some(&options.returns)
                 .filter(|returns| !returns.is_empty())
                 .map(|returns| format!("{RETURNED}: {returns}")),
-            (!options.preload).then(|| "writes of environment variables are not watched (--no-preload)".to_owned()),
-            Path::new(OTHER_HOOK)
-                .exists()
-                .then(|| format!("{OTHER_HOOK} exists, and may keep the driver from calling our hook")),
+            (!options.preload).then(|| {
+                "writes of environment variables are not watched (--no-preload)".to_owned()
+            }),
+            Path::new(OTHER_HOOK).exists().then(|| {
+                format!("{OTHER_HOOK} exists, and may keep the driver from calling our hook")
+            }),
         ];
-        let users = self.sampler.snapshot().map(|snapshot| snapshot.gpus).unwrap_or_default();
+        let users = self
+            .sampler
+            .snapshot()
+            .map(|snapshot| snapshot.gpus)
+            .unwrap_or_default();
         let shared = users.iter().enumerate().filter_map(|(index, gpu)| {
             let others = match gpu.processes.as_ref()?.len() {
                 0 => return None,

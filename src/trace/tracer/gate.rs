@@ -56,11 +56,26 @@ impl Gate {
         let (queue, messages) = sync_channel(MOST_WAITING);
         let refused = Arc::new(Refusals::default());
         let (incoming, room, peers) = (VecDeque::new(), vec![0; 64 << 10], Peers::new());
-        let keeper = Keeper { listener, rope, queue, peers, refused: refused.clone(), incoming, room };
+        let keeper = Keeper {
+            listener,
+            rope,
+            queue,
+            peers,
+            refused: refused.clone(),
+            incoming,
+            room,
+        };
         // Nobody waits for the thread at the program's end.
-        let started = std::thread::Builder::new().name("gate".into()).spawn(move || keeper.keep());
-        started.map_err(|error| std::io::Error::other(format!("no thread can be started: {error}")))?;
-        Ok(Gate { messages, bell, refused })
+        let started = std::thread::Builder::new()
+            .name("gate".into())
+            .spawn(move || keeper.keep());
+        started
+            .map_err(|error| std::io::Error::other(format!("no thread can be started: {error}")))?;
+        Ok(Gate {
+            messages,
+            bell,
+            refused,
+        })
     }
 
     /// The next message that has arrived; `None` if there is none.
@@ -79,9 +94,15 @@ impl Gate {
         if left == 0 {
             return Err(IsLast(false));
         }
-        match self.messages.recv_timeout(std::time::Duration::from_nanos(left)) {
+        match self
+            .messages
+            .recv_timeout(std::time::Duration::from_nanos(left))
+        {
             Ok(message) => Ok(message),
-            Err(_) => Err(IsLast(matches!(self.messages.try_recv(), Err(TryRecvError::Disconnected)))),
+            Err(_) => Err(IsLast(matches!(
+                self.messages.try_recv(),
+                Err(TryRecvError::Disconnected)
+            ))),
         }
     }
 
@@ -92,7 +113,10 @@ impl Gate {
     /// Clears the signal that a message has arrived.
     pub(super) fn heard(&self) {
         let mut rings = [0; 1024];
-        while (&self.bell).read(&mut rings).is_ok_and(|read| read == rings.len()) {}
+        while (&self.bell)
+            .read(&mut rings)
+            .is_ok_and(|read| read == rings.len())
+        {}
     }
 
     /// How many connections did not come from processes of the program.
@@ -148,9 +172,16 @@ impl Keeper {
         let listener = self.listener.as_fd();
         let mut fds = vec![PollFd::new(&self.rope, PollFlags::RDHUP)];
         fds.push(PollFd::from_borrowed_fd(listener, PollFlags::IN));
-        fds.extend(self.incoming.iter().map(|incoming| PollFd::new(&incoming.connection, PollFlags::IN)));
+        fds.extend(
+            self.incoming
+                .iter()
+                .map(|incoming| PollFd::new(&incoming.connection, PollFlags::IN)),
+        );
         let ready = poll(&mut fds, Some(&timespec(TICK_NS))).is_ok();
-        ready && fds.first().is_some_and(|rope| rope.revents().intersects(PollFlags::RDHUP | PollFlags::HUP))
+        ready
+            && fds
+                .first()
+                .is_some_and(|rope| rope.revents().intersects(PollFlags::RDHUP | PollFlags::HUP))
     }
 
     /// Accepts connections and identifies their processes. A refused connection is closed, which ends the wait of its
@@ -161,10 +192,13 @@ impl Keeper {
             if self.incoming.len() >= MOST_INCOMING && self.incoming.pop_front().is_some() {
                 self.refused.unread.fetch_add(1, Ordering::Relaxed);
             }
-            let Ok((connection, _)) = self.listener.accept() else { return true };
+            let Ok((connection, _)) = self.listener.accept() else {
+                return true;
+            };
             let refused = match self.peers.identify(&connection) {
                 Peer::Ours(pid) => {
-                    self.incoming.push_back(Incoming::new(connection, pid, clock::now_ns()));
+                    self.incoming
+                        .push_back(Incoming::new(connection, pid, clock::now_ns()));
                     continue;
                 }
                 Peer::Gone => &self.refused.gone,
@@ -206,7 +240,8 @@ mod tests {
         let (queue, _messages) = sync_channel(1);
         let refused = Arc::new(Refusals::default());
         let sent: [&[u8]; 4] = [b"", b"{\"call\":\"cuInit\"", b"not a message\n", b""];
-        let (ours, theirs): (Vec<_>, Vec<_>) = sent.iter().map(|_| UnixStream::pair().unwrap()).unzip();
+        let (ours, theirs): (Vec<_>, Vec<_>) =
+            sent.iter().map(|_| UnixStream::pair().unwrap()).unzip();
         for (mut end, text) in theirs.iter().zip(sent) {
             end.write_all(text).unwrap();
         }
@@ -214,11 +249,25 @@ mod tests {
         for end in &theirs[..3] {
             end.shutdown(Shutdown::Both).unwrap();
         }
-        let incoming = ours.into_iter().map(|connection| Incoming::new(connection, 1, 0)).collect();
+        let incoming = ours
+            .into_iter()
+            .map(|connection| Incoming::new(connection, 1, 0))
+            .collect();
         let room = vec![0; 1024];
-        let mut keeper =
-            Keeper { listener, rope, queue, peers: Peers::new(), refused: refused.clone(), incoming, room };
+        let mut keeper = Keeper {
+            listener,
+            rope,
+            queue,
+            peers: Peers::new(),
+            refused: refused.clone(),
+            incoming,
+            room,
+        };
         keeper.read().unwrap();
-        assert_eq!(refused.unread.load(Ordering::Relaxed), 3, "all but the one that said nothing");
+        assert_eq!(
+            refused.unread.load(Ordering::Relaxed),
+            3,
+            "all but the one that said nothing"
+        );
     }
 }

@@ -55,9 +55,13 @@ impl PlaceError {
 ///
 /// # Errors
 /// The action failed in all folders; the error has the reason for each.
-pub(super) fn within<T>(mut attempt: impl FnMut(&Path) -> Result<T, PlaceError>) -> Result<T, PlaceError> {
+pub(super) fn within<T>(
+    mut attempt: impl FnMut(&Path) -> Result<T, PlaceError>,
+) -> Result<T, PlaceError> {
     let mut refused: Vec<PlaceError> = Vec::new();
-    for place in places(geteuid().is_root(), |name| std::env::var_os(name).map(PathBuf::from)) {
+    for place in places(geteuid().is_root(), |name| {
+        std::env::var_os(name).map(PathBuf::from)
+    }) {
         match open(&place).and_then(|folder| attempt(&folder)) {
             Ok(done) => return Ok(done),
             Err(why) if refused.contains(&why) => {}
@@ -65,7 +69,10 @@ pub(super) fn within<T>(mut attempt: impl FnMut(&Path) -> Result<T, PlaceError>)
         }
     }
     let reasons: Vec<String> = refused.into_iter().map(|why| why.0).collect();
-    Err(PlaceError(format!("no folder is safe to keep the libraries of the trace in: {}", reasons.join("; "))))
+    Err(PlaceError(format!(
+        "no folder is safe to keep the libraries of the trace in: {}",
+        reasons.join("; ")
+    )))
 }
 
 /// The candidates, in the order in which they are tried.
@@ -80,7 +87,9 @@ fn places(is_root: bool, variable: impl Fn(&str) -> Option<PathBuf>) -> Vec<Cand
     }
     all.extend(home.map(|home| Candidate::Own(home.join(".cache"))));
     all.extend(runtime.map(Candidate::Own));
-    let shared = temporary.into_iter().chain(["/var/tmp", "/tmp"].map(PathBuf::from));
+    let shared = temporary
+        .into_iter()
+        .chain(["/var/tmp", "/tmp"].map(PathBuf::from));
     all.extend(shared.map(Candidate::Shared));
     all
 }
@@ -94,13 +103,21 @@ fn open(place: &Candidate) -> Result<PathBuf, PlaceError> {
     }
     // Resolves links, because others may own them.
     let base = fs::canonicalize(base).map_err(|error| PlaceError::refused(base, error))?;
-    if let Some(byte) = base.as_os_str().as_bytes().iter().find(|byte| b" :;$".contains(byte)) {
+    if let Some(byte) = base
+        .as_os_str()
+        .as_bytes()
+        .iter()
+        .find(|byte| b" :;$".contains(byte))
+    {
         let (path, character) = (base.display(), char::from(*byte));
-        let why = format!("the name of {path} has a `{character}`, which LD_PRELOAD and LD_LIBRARY_PATH cannot carry");
+        let why = format!(
+            "the name of {path} has a `{character}`, which LD_PRELOAD and LD_LIBRARY_PATH cannot carry"
+        );
         return Err(PlaceError(why));
     }
     for folder in base.ancestors() {
-        let data = fs::symlink_metadata(folder).map_err(|error| PlaceError::refused(folder, error))?;
+        let data =
+            fs::symlink_metadata(folder).map_err(|error| PlaceError::refused(folder, error))?;
         // A program of root may change its user, and then still has to find its libraries.
         let why = unsafe_ancestor(&data).or_else(|| {
             let is_closed = geteuid().is_root() && data.mode() & PASSABLE_BY_ALL == 0;
@@ -143,9 +160,13 @@ fn own(path: &Path) -> Result<PathBuf, PlaceError> {
         Err(error) => return Err(PlaceError::refused(path, error)),
     }
     if !is_own(&fs::symlink_metadata(path).map_err(|error| PlaceError::refused(path, error))?) {
-        return Err(PlaceError(format!("{} is there, and is not this user's own folder", path.display())));
+        return Err(PlaceError(format!(
+            "{} is there, and is not this user's own folder",
+            path.display()
+        )));
     }
-    fs::set_permissions(path, Permissions::from_mode(MODE)).map_err(|error| PlaceError::refused(path, error))?;
+    fs::set_permissions(path, Permissions::from_mode(MODE))
+        .map_err(|error| PlaceError::refused(path, error))?;
     Ok(path.to_path_buf())
 }
 
@@ -160,7 +181,9 @@ fn shared(base: &Path) -> Result<PathBuf, PlaceError> {
         return Ok(found);
     }
     let made = tempfile::Builder::new().prefix(&prefix).tempdir_in(base);
-    let made = made.map_err(|error| PlaceError::refused(base, error))?.keep();
+    let made = made
+        .map_err(|error| PlaceError::refused(base, error))?
+        .keep();
     own(&made)
 }
 
@@ -185,16 +208,34 @@ mod tests {
         fs::create_dir(&elsewhere).unwrap();
         let name = base.path().join(NAME);
         std::os::unix::fs::symlink(&elsewhere, &name).unwrap();
-        assert!(open(&Candidate::Own(base.path().into())).unwrap_err().to_string().contains("not this user's own"));
+        assert!(
+            open(&Candidate::Own(base.path().into()))
+                .unwrap_err()
+                .to_string()
+                .contains("not this user's own")
+        );
         fs::remove_file(&name).unwrap();
         fs::create_dir(&name).unwrap();
         fs::set_permissions(&name, Permissions::from_mode(0o777)).unwrap();
-        assert!(open(&Candidate::Own(base.path().into())).unwrap_err().to_string().contains("not this user's own"));
+        assert!(
+            open(&Candidate::Own(base.path().into()))
+                .unwrap_err()
+                .to_string()
+                .contains("not this user's own")
+        );
         fs::set_permissions(&name, Permissions::from_mode(0o700)).unwrap();
-        assert_eq!(open(&Candidate::Own(base.path().into())).unwrap(), name.canonicalize().unwrap());
+        assert_eq!(
+            open(&Candidate::Own(base.path().into())).unwrap(),
+            name.canonicalize().unwrap()
+        );
         if geteuid().is_root() {
             std::os::unix::fs::chown(&name, Some(65_534), None).unwrap();
-            assert!(open(&Candidate::Own(base.path().into())).unwrap_err().to_string().contains("not this user's own"));
+            assert!(
+                open(&Candidate::Own(base.path().into()))
+                    .unwrap_err()
+                    .to_string()
+                    .contains("not this user's own")
+            );
         } else {
             eprintln!("NOT TESTED: only root can make a folder of another user");
         }
@@ -205,10 +246,19 @@ mod tests {
         let base = base();
         let mode = |mode| fs::set_permissions(base.path(), Permissions::from_mode(mode)).unwrap();
         mode(0o777);
-        assert!(open(&Candidate::Shared(base.path().into())).unwrap_err().to_string().contains("others can write"));
+        assert!(
+            open(&Candidate::Shared(base.path().into()))
+                .unwrap_err()
+                .to_string()
+                .contains("others can write")
+        );
         mode(0o1777);
         let first = open(&Candidate::Shared(base.path().into())).unwrap();
-        assert_eq!(first, open(&Candidate::Shared(base.path().into())).unwrap(), "one is made, and used again");
+        assert_eq!(
+            first,
+            open(&Candidate::Shared(base.path().into())).unwrap(),
+            "one is made, and used again"
+        );
         // A link of that name is not our folder, so another folder is made.
         fs::remove_dir(&first).unwrap();
         std::os::unix::fs::symlink(base.path(), &first).unwrap();
@@ -220,17 +270,31 @@ mod tests {
         let base = base();
         for name in ["a b", "a:b", "a;b", "a$b"] {
             let place = Candidate::Own(base.path().join(name));
-            assert!(open(&place).unwrap_err().to_string().contains("cannot carry"), "{name}");
+            assert!(
+                open(&place)
+                    .unwrap_err()
+                    .to_string()
+                    .contains("cannot carry"),
+                "{name}"
+            );
         }
     }
 
     #[test]
     fn a_user_has_a_folder_of_his_own_before_one_of_all_users() {
         let none = places(false, |_| None);
-        assert_eq!(none, [Candidate::Shared("/var/tmp".into()), Candidate::Shared("/tmp".into())]);
+        assert_eq!(
+            none,
+            [
+                Candidate::Shared("/var/tmp".into()),
+                Candidate::Shared("/tmp".into())
+            ]
+        );
         let all = places(true, |name| (name == "HOME").then(|| "/root".into()));
         assert_eq!(all[0], Candidate::Own("/run".into()));
-        let relative = places(false, |name| (name == "XDG_CACHE_HOME").then(|| "cache".into()));
+        let relative = places(false, |name| {
+            (name == "XDG_CACHE_HOME").then(|| "cache".into())
+        });
         assert_eq!(relative, none);
     }
 }

@@ -37,24 +37,42 @@ impl Tracer {
             }
         };
         if !is_last {
-            self.processes.unseen("more was told than could be looked at when the program had ended".into());
+            self.processes
+                .unseen("more was told than could be looked at when the program had ended".into());
         }
-        let (gone, unread, strangers) = (self.gate.gone(), self.gate.unread(), self.gate.strangers());
+        let (gone, unread, strangers) =
+            (self.gate.gone(), self.gate.unread(), self.gate.strangers());
         let unheard = [
-            (gone, "came from processes that had ended, or could not be read, before they could be recognised"),
+            (
+                gone,
+                "came from processes that had ended, or could not be read, before they could be recognised",
+            ),
             (unread, "could not be read"),
-            (if strangers > MOST_STRANGERS { strangers } else { 0 }, "of other programs kept the tracer busy"),
+            (
+                if strangers > MOST_STRANGERS {
+                    strangers
+                } else {
+                    0
+                },
+                "of other programs kept the tracer busy",
+            ),
         ];
         for (count, what) in unheard.into_iter().filter(|(count, _)| *count > 0) {
             let messages = counted(count, "message");
-            self.processes.unseen(format!("{messages} {what}: something may have been missed"));
+            self.processes
+                .unseen(format!("{messages} {what}: something may have been missed"));
         }
         let unreported = self.place.unreported();
         match &unreported {
             Some(unreported) => self.say_unreported(unreported),
-            None => self.processes.unseen("whether every process told what happened is not known".into()),
+            None => self
+                .processes
+                .unseen("whether every process told what happened is not known".into()),
         }
-        is_last && gone == 0 && unread == 0 && unreported.is_some_and(|unreported| unreported.count == 0)
+        is_last
+            && gone == 0
+            && unread == 0
+            && unreported.is_some_and(|unreported| unreported.count == 0)
     }
 
     fn say_unreported(&mut self, unreported: &UnreportedProcesses) {
@@ -75,7 +93,8 @@ impl Tracer {
             ));
         }
         if unreported.count > unreported.named() {
-            self.processes.unseen("more processes stopped reporting than are named".into());
+            self.processes
+                .unseen("more processes stopped reporting than are named".into());
         }
     }
 
@@ -117,13 +136,25 @@ impl Tracer {
         }
         let written = self.stderr.finish(MOST_BYTES);
         let has_failed = ended.code != Some(0);
-        let stderr = if has_failed { last_lines(&written) } else { Vec::new() };
+        let stderr = if has_failed {
+            last_lines(&written)
+        } else {
+            Vec::new()
+        };
         let (code, signal) = (ended.code, ended.signal.map(supervisor::signal_name));
         let (left_out, mut memory_gap_ns) = (self.writer.left_out, self.watch.gaps(t_ns));
         if self.processes.hides_memory {
             memory_gap_ns.fill(None);
         }
-        self.writer.write(TraceLine::End(End { t_ns, code, signal, not_seen, left_out, memory_gap_ns, stderr }));
+        self.writer.write(TraceLine::End(End {
+            t_ns,
+            code,
+            signal,
+            not_seen,
+            left_out,
+            memory_gap_ns,
+            stderr,
+        }));
     }
 }
 
@@ -134,7 +165,9 @@ fn last_lines(written: &[u8]) -> Vec<String> {
         Some((_, rest)) if written.len() >= MOST_BYTES => rest,
         _ => &text,
     };
-    let lines = whole.lines().filter_map(|line| line.rsplit('\r').find(|drawn| !drawn.trim().is_empty()));
+    let lines = whole
+        .lines()
+        .filter_map(|line| line.rsplit('\r').find(|drawn| !drawn.trim().is_empty()));
     let mut lines: Vec<String> = lines.map(|line| visible(line.trim_end())).collect();
     lines.drain(..lines.len().saturating_sub(MOST_LINES));
     lines

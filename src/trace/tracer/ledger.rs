@@ -62,11 +62,17 @@ pub(super) struct Ledgers {
 
 impl Ledgers {
     pub(super) fn new(is_on: bool, most_pages: usize) -> Ledgers {
-        Ledgers { is_on, most_pages, ..Ledgers::default() }
+        Ledgers {
+            is_on,
+            most_pages,
+            ..Ledgers::default()
+        }
     }
 
     fn process(&mut self, pid: u32) -> &mut ProcessLedger {
-        self.processes.entry(pid).or_insert_with(|| ProcessLedger::new(pid))
+        self.processes
+            .entry(pid)
+            .or_insert_with(|| ProcessLedger::new(pid))
     }
 
     /// What changes on each page whenever something is allocated or freed.
@@ -76,8 +82,16 @@ impl Ledgers {
 
     /// Notes what NVML charges on a GPU to a process that has no ledger.
     fn note_without(&mut self, pid: u32, gpu: usize, bytes: u64) {
-        if bytes > 0 && !self.processes.get(&pid).is_some_and(|ledger| ledger.has_told) {
-            let (_, charged) = self.without.entry(pid).or_insert_with(|| (program_of(pid), BTreeMap::new()));
+        if bytes > 0
+            && !self
+                .processes
+                .get(&pid)
+                .is_some_and(|ledger| ledger.has_told)
+        {
+            let (_, charged) = self
+                .without
+                .entry(pid)
+                .or_insert_with(|| (program_of(pid), BTreeMap::new()));
             let most = charged.entry(gpu).or_default();
             *most = bytes.max(*most);
         }
@@ -102,7 +116,11 @@ impl Ledgers {
     }
 
     fn with_pages(&self) -> Vec<u32> {
-        self.processes.iter().filter(|(_, ledger)| ledger.has_page()).map(|(pid, _)| *pid).collect()
+        self.processes
+            .iter()
+            .filter(|(_, ledger)| ledger.has_page())
+            .map(|(pid, _)| *pid)
+            .collect()
     }
 }
 
@@ -110,18 +128,29 @@ impl Tracer {
     /// What NVML charges to a process on each GPU; 0 where it does not list it. Nothing was read where a list is missing
     /// on a machine that has them.
     pub(super) fn own_bytes(&self, gpus: &[Reading], pid: u32) -> Vec<u64> {
-        if self.ledgers.is_listed && gpus.iter().any(|gpu| gpu.processes.is_none() && gpu.used_bytes.is_some()) {
+        if self.ledgers.is_listed
+            && gpus
+                .iter()
+                .any(|gpu| gpu.processes.is_none() && gpu.used_bytes.is_some())
+        {
             return Vec::new();
         }
         let all = gpus.iter().map(|gpu| {
-            let listed = gpu.processes.iter().flatten().filter(|process| process.pid == pid);
+            let listed = gpu
+                .processes
+                .iter()
+                .flatten()
+                .filter(|process| process.pid == pid);
             listed.filter_map(|process| process.used_bytes).sum()
         });
         all.collect()
     }
 
     fn ledger_mark(&self, pid: u32) -> Option<Vec<u8>> {
-        self.ledgers.processes.get(&pid).and_then(ProcessLedger::mark)
+        self.ledgers
+            .processes
+            .get(&pid)
+            .and_then(ProcessLedger::mark)
     }
 
     /// Reads memory while no thread of a process allocates or frees, if there is such a moment: what NVML charges and what
@@ -132,7 +161,9 @@ impl Tracer {
             let before = self.ledger_mark(pid);
             read = self.read_memory(pid);
             self.read_page(pid, false);
-            let is_at_rest = before.as_ref().is_none_or(|mark| is_at_rest(mark, self.ledgers.telling));
+            let is_at_rest = before
+                .as_ref()
+                .is_none_or(|mark| is_at_rest(mark, self.ledgers.telling));
             (tries, is_settled) = (tries + 1, is_at_rest && before == self.ledger_mark(pid));
         }
         if let Some(ledger) = self.ledgers.processes.get_mut(&pid) {
@@ -152,18 +183,26 @@ impl Tracer {
                 self.ledgers.without.remove(&pid);
                 self.ledgers.process(pid).open(SharedPage::new(page));
             }
-            None => self.processes.unseen(format!("what process {pid} notes of its memory could not be taken")),
+            None => self.processes.unseen(format!(
+                "what process {pid} notes of its memory could not be taken"
+            )),
         }
     }
 
     /// How much was attributed on each GPU of a process at its last reading, and how much graphs had of that.
     pub(super) fn attributed(&mut self, pid: u32) -> BTreeMap<String, (u64, u64)> {
-        if self.ledgers.is_on { self.ledgers.process(pid).attributed() } else { BTreeMap::new() }
+        if self.ledgers.is_on {
+            self.ledgers.process(pid).attributed()
+        } else {
+            BTreeMap::new()
+        }
     }
 
     fn read_page(&mut self, pid: u32, changes: bool) {
         let gpus = self.processes.gpus(pid);
-        let Ledgers { processes, numbers, .. } = &mut self.ledgers;
+        let Ledgers {
+            processes, numbers, ..
+        } = &mut self.ledgers;
         if let (Some(ledger), Some(gpus)) = (processes.get_mut(&pid), gpus) {
             ledger.read_page(clock::now_ns(), gpus, changes, numbers);
         }
@@ -176,21 +215,36 @@ impl Tracer {
         }
         let t_ns = clock::now_ns();
         // Until a process was listed, the whole GPU stood for it, with what others took there.
-        if own.iter().any(|bytes| *bytes > 0) && !std::mem::replace(&mut self.ledgers.is_listed, true) {
+        if own.iter().any(|bytes| *bytes > 0)
+            && !std::mem::replace(&mut self.ledgers.is_listed, true)
+        {
             for (pid, ledger) in &mut self.ledgers.processes {
                 let forgotten = ledger.forget_growth();
                 for (_, pending) in self.pending.range_mut((*pid, 0)..=(*pid, u64::MAX)) {
                     for (gpu, (attributed, _)) in &mut pending.attributed {
-                        *attributed = attributed.saturating_sub(forgotten.get(gpu).copied().unwrap_or(0));
+                        *attributed =
+                            attributed.saturating_sub(forgotten.get(gpu).copied().unwrap_or(0));
                     }
                 }
             }
         }
         let is_listed = self.ledgers.is_listed;
-        let charges = self.gpus.iter().zip(used).zip(own).map(|((gpu, used_bytes), own)| {
-            let own_bytes = Some(*own).filter(|_| is_listed);
-            (gpu.uuid.clone(), MemoryCharge { t_ns, own_bytes, used_bytes: *used_bytes })
-        });
+        let charges = self
+            .gpus
+            .iter()
+            .zip(used)
+            .zip(own)
+            .map(|((gpu, used_bytes), own)| {
+                let own_bytes = Some(*own).filter(|_| is_listed);
+                (
+                    gpu.uuid.clone(),
+                    MemoryCharge {
+                        t_ns,
+                        own_bytes,
+                        used_bytes: *used_bytes,
+                    },
+                )
+            });
         let charges = charges.collect();
         self.ledgers.process(pid).charge(t_ns, charges);
         true
@@ -199,7 +253,11 @@ impl Tracer {
     /// Notes what there is before a call, as NVML charges it.
     pub(super) fn begin_call(&mut self, pid: u32, own: &[u64]) {
         if self.ledgers.is_on && !own.is_empty() {
-            let charged = self.gpus.iter().zip(own).map(|(gpu, bytes)| (gpu.uuid.clone(), *bytes));
+            let charged = self
+                .gpus
+                .iter()
+                .zip(own)
+                .map(|(gpu, bytes)| (gpu.uuid.clone(), *bytes));
             self.ledgers.process(pid).begin_call(charged);
         }
     }
@@ -222,7 +280,11 @@ impl Tracer {
             let used = (*before.used.get(index)?, *now.0.get(index)?);
             let charge = account::charged(own, used, is_listed, named == Some(&gpu.uuid))?;
             let account = ledger.gpu(&gpu.uuid);
-            let (before, _) = before.attributed.get(&gpu.uuid).copied().unwrap_or_default();
+            let (before, _) = before
+                .attributed
+                .get(&gpu.uuid)
+                .copied()
+                .unwrap_or_default();
             let growth = account::growth(charge, (before, account.attributed_bytes()))?;
             let growth = account.taken_by(call, growth);
             Some((gpu.uuid.clone(), growth)).filter(|(_, growth)| *growth != 0)
@@ -232,14 +294,24 @@ impl Tracer {
 
     /// Charges a call that has ended with what it took on each GPU, and writes what has changed.
     pub(super) fn charge_call(&mut self, pid: u32, grown: &[(String, i64)], taker: &MemoryTaker) {
-        let Ledgers { processes, numbers, .. } = &mut self.ledgers;
-        let Some(ledger) = processes.get_mut(&pid) else { return };
+        let Ledgers {
+            processes, numbers, ..
+        } = &mut self.ledgers;
+        let Some(ledger) = processes.get_mut(&pid) else {
+            return;
+        };
         for (gpu, growth) in grown {
             let bytes = growth.unsigned_abs();
             if *growth < 0 {
                 ledger.gpu(gpu).shrink(taker.kind, bytes);
             } else {
-                let holder = ledger.holder(MemoryTaker { gpu: gpu.clone(), ..taker.clone() }, numbers);
+                let holder = ledger.holder(
+                    MemoryTaker {
+                        gpu: gpu.clone(),
+                        ..taker.clone()
+                    },
+                    numbers,
+                );
                 ledger.gpu(gpu).grow(holder, taker.kind, bytes);
                 ledger.group.note_charge(gpu, holder, bytes);
             }
@@ -254,16 +326,39 @@ impl Tracer {
     /// Ends the calls that were under way at the same time, once none of them is: whatever each was charged with, all
     /// together took what the process holds more than before the first of them. True if that changed a row.
     pub(super) fn close_group(&mut self, pid: u32) -> bool {
-        let is_under_way = self.pending.range((pid, 0)..=(pid, u64::MAX)).next().is_some();
-        let Ledgers { processes, numbers, is_listed, .. } = &mut self.ledgers;
-        let ledger = processes.get_mut(&pid).filter(|ledger| !is_under_way && ledger.is_settled && *is_listed);
+        let is_under_way = self
+            .pending
+            .range((pid, 0)..=(pid, u64::MAX))
+            .next()
+            .is_some();
+        let Ledgers {
+            processes,
+            numbers,
+            is_listed,
+            ..
+        } = &mut self.ledgers;
+        let ledger = processes
+            .get_mut(&pid)
+            .filter(|ledger| !is_under_way && ledger.is_settled && *is_listed);
         ledger.is_some_and(|ledger| ledger.close_group(numbers))
     }
 
     /// Ends the bracket around a call without an event. Its stack is read only where it took memory.
-    pub(super) fn end_call(&mut self, number: u64, mut taker: MemoryTaker, thread: ParkedThread, waiting: &UnixStream) {
+    pub(super) fn end_call(
+        &mut self,
+        number: u64,
+        mut taker: MemoryTaker,
+        thread: ParkedThread,
+        waiting: &UnixStream,
+    ) {
         let pid = thread.pid;
-        let Some(before) = self.pending.remove(&(pid, number)).filter(|_| self.ledgers.is_on) else { return };
+        let Some(before) = self
+            .pending
+            .remove(&(pid, number))
+            .filter(|_| self.ledgers.is_on)
+        else {
+            return;
+        };
         let now = self.read_for(pid, waiting);
         let grown = match ends_context(&taker.call) {
             true if self.settle(pid, &now) => Vec::new(),
@@ -275,9 +370,13 @@ impl Tracer {
         }
         taker.is_disturbed = before.is_disturbed;
         if !of_graphs.is_empty() {
-            let Ledgers { processes, numbers, .. } = &mut self.ledgers;
+            let Ledgers {
+                processes, numbers, ..
+            } = &mut self.ledgers;
             let ledger = processes.get_mut(&pid);
-            ledger.into_iter().for_each(|ledger| ledger.name_graphs(&of_graphs, &taker, numbers));
+            ledger
+                .into_iter()
+                .for_each(|ledger| ledger.name_graphs(&of_graphs, &taker, numbers));
             self.read_page(pid, false);
             self.write_changes(pid, true);
         }
@@ -285,9 +384,19 @@ impl Tracer {
     }
 
     /// Names the caller that has a row of the page.
-    pub(super) fn name_holder(&mut self, pid: u32, row: u32, taker: MemoryTaker, waiting: &UnixStream) {
-        let Ledgers { processes, numbers, .. } = &mut self.ledgers;
-        let Some(ledger) = processes.get_mut(&pid).filter(|_| !taker.gpu.is_empty()) else { return };
+    pub(super) fn name_holder(
+        &mut self,
+        pid: u32,
+        row: u32,
+        taker: MemoryTaker,
+        waiting: &UnixStream,
+    ) {
+        let Ledgers {
+            processes, numbers, ..
+        } = &mut self.ledgers;
+        let Some(ledger) = processes.get_mut(&pid).filter(|_| !taker.gpu.is_empty()) else {
+            return;
+        };
         ledger.name_row(row as usize, taker, numbers);
         self.ledgers.telling = 1;
         let now = self.read_for(pid, waiting);
@@ -300,8 +409,18 @@ impl Tracer {
 
     /// Follows the contexts of a process: what the driver took for them goes with them.
     pub(super) fn follow_context(&mut self, event: &TraceEvent, waiting: &UnixStream) {
-        let EventKind::Context { change, primary, handle, .. } = event.what else { return };
-        let Some(gpu) = event.gpu.as_deref().filter(|_| self.ledgers.is_on) else { return };
+        let EventKind::Context {
+            change,
+            primary,
+            handle,
+            ..
+        } = event.what
+        else {
+            return;
+        };
+        let Some(gpu) = event.gpu.as_deref().filter(|_| self.ledgers.is_on) else {
+            return;
+        };
         let account = self.ledgers.process(event.pid).gpu(gpu);
         match change {
             ContextChange::Made => return account.make_context(primary, handle),
@@ -317,7 +436,13 @@ impl Tracer {
     }
 
     /// Reads a process that holds more than ever, or that is about to end.
-    pub(super) fn read_told(&mut self, pid: u32, why: LedgerReason, gpu: Option<&str>, waiting: &UnixStream) {
+    pub(super) fn read_told(
+        &mut self,
+        pid: u32,
+        why: LedgerReason,
+        gpu: Option<&str>,
+        waiting: &UnixStream,
+    ) {
         self.ledgers.telling = u64::from(why == LedgerReason::Peak);
         let now = self.read_for(pid, waiting);
         self.ledgers.telling = 0;
@@ -367,7 +492,12 @@ impl Tracer {
     /// Takes what is read now of every process that runs. Which these are.
     pub(super) fn read_ledgers(&mut self, changes: bool) -> Vec<u32> {
         // The last reading of a process that ends is that before its end: by now it may have given back a part.
-        let running: Vec<u32> = self.ledgers.with_pages().into_iter().filter(|pid| is_running(*pid)).collect();
+        let running: Vec<u32> = self
+            .ledgers
+            .with_pages()
+            .into_iter()
+            .filter(|pid| is_running(*pid))
+            .collect();
         if running.is_empty() {
             return Vec::new();
         }
@@ -377,26 +507,41 @@ impl Tracer {
             gpus = self.read_gpus().unwrap_or_default();
             running.iter().for_each(|pid| self.read_page(*pid, changes));
             let after = self.ledgers.marks();
-            let pairs = self.ledgers.processes.values_mut().zip(before.iter().zip(&after));
+            let pairs = self
+                .ledgers
+                .processes
+                .values_mut()
+                .zip(before.iter().zip(&after));
             for (ledger, (before, after)) in pairs {
-                ledger.is_settled = before == after && after.as_ref().is_none_or(|mark| is_at_rest(mark, 0));
+                ledger.is_settled =
+                    before == after && after.as_ref().is_none_or(|mark| is_at_rest(mark, 0));
             }
             if after == before {
                 break;
             }
         }
         for (gpu, reading) in gpus.iter().enumerate() {
-            let listed = reading.processes.iter().flatten().filter(|listed| self.processes.gpus(listed.pid).is_some());
-            listed.for_each(|listed| self.ledgers.note_without(listed.pid, gpu, listed.used_bytes.unwrap_or(0)));
+            let listed = reading
+                .processes
+                .iter()
+                .flatten()
+                .filter(|listed| self.processes.gpus(listed.pid).is_some());
+            listed.for_each(|listed| {
+                self.ledgers
+                    .note_without(listed.pid, gpu, listed.used_bytes.unwrap_or(0))
+            });
         }
-        let read = running.into_iter().filter(|pid| is_running(*pid)).filter(|pid| {
-            let used = gpus.iter().map(|gpu| gpu.used_bytes).collect();
-            let is_read = self.settle(*pid, &(used, self.own_bytes(&gpus, *pid)));
-            if is_read {
-                self.close_group(*pid);
-            }
-            is_read
-        });
+        let read = running
+            .into_iter()
+            .filter(|pid| is_running(*pid))
+            .filter(|pid| {
+                let used = gpus.iter().map(|gpu| gpu.used_bytes).collect();
+                let is_read = self.settle(*pid, &(used, self.own_bytes(&gpus, *pid)));
+                if is_read {
+                    self.close_group(*pid);
+                }
+                is_read
+            });
         read.collect()
     }
 
@@ -413,7 +558,9 @@ impl Tracer {
     /// Ends the ledgers of processes of which nothing is known any more.
     pub(super) fn end_ledgers(&mut self) {
         let all = self.ledgers.processes.keys().copied();
-        let ended: Vec<u32> = all.filter(|pid| self.processes.gpus(*pid).is_none()).collect();
+        let ended: Vec<u32> = all
+            .filter(|pid| self.processes.gpus(*pid).is_none())
+            .collect();
         for pid in ended {
             self.write_end(pid);
             let ended = self.ledgers.processes.remove(&pid);
@@ -428,7 +575,8 @@ impl Tracer {
         self.end_ledgers();
         if self.ledgers.untold > 0 {
             let processes = counted(self.ledgers.untold, "process");
-            self.processes.unseen(format!("{processes} did not tell whose the memory is"));
+            self.processes
+                .unseen(format!("{processes} did not tell whose the memory is"));
         }
         for why in self.ledgers.say_without() {
             self.processes.unseen(why);
@@ -437,7 +585,11 @@ impl Tracer {
 
     /// Writes the last reading of a process as its end, unless it was read at its end.
     fn write_end(&mut self, pid: u32) {
-        let ledger = self.ledgers.processes.get(&pid).filter(|ledger| !ledger.is_ended);
+        let ledger = self
+            .ledgers
+            .processes
+            .get(&pid)
+            .filter(|ledger| !ledger.is_ended);
         if let Some(gpus) = ledger.map(ProcessLedger::used_gpus) {
             self.write_ledger(pid, LedgerReason::End, &gpus);
         }
@@ -445,7 +597,9 @@ impl Tracer {
 
     fn write_changes(&mut self, pid: u32, is_told: bool) {
         let now_ns = clock::now_ns();
-        let Some(ledger) = self.ledgers.processes.get_mut(&pid) else { return };
+        let Some(ledger) = self.ledgers.processes.get_mut(&pid) else {
+            return;
+        };
         if !ledger.has_told || ledger.group.is_uncertain() || !ledger.pace.is_due(now_ns, is_told) {
             return;
         }
@@ -457,8 +611,16 @@ impl Tracer {
     }
 
     fn write_ledger(&mut self, pid: u32, why: LedgerReason, gpus: &[String]) {
-        let ledger = self.ledgers.processes.get_mut(&pid).filter(|ledger| ledger.has_told);
-        for line in ledger.map(|ledger| ledger.lines(why, gpus)).into_iter().flatten() {
+        let ledger = self
+            .ledgers
+            .processes
+            .get_mut(&pid)
+            .filter(|ledger| ledger.has_told);
+        for line in ledger
+            .map(|ledger| ledger.lines(why, gpus))
+            .into_iter()
+            .flatten()
+        {
             self.writer.write(line);
         }
     }
@@ -484,8 +646,16 @@ mod tests {
     fn what_is_charged_to_a_process_without_a_ledger_is_said_with_its_number_and_its_gpus() {
         let mut ledgers = Ledgers::new(true, 9);
         let charged = BTreeMap::from([(0, 66 << 20)]);
-        ledgers.without.insert(70, ("/usr/bin/nvidia-cuda-mps-server".to_owned(), charged.clone()));
-        ledgers.without.insert(71, ("/opt/worker".to_owned(), charged));
+        ledgers.without.insert(
+            70,
+            (
+                "/usr/bin/nvidia-cuda-mps-server".to_owned(),
+                charged.clone(),
+            ),
+        );
+        ledgers
+            .without
+            .insert(71, ("/opt/worker".to_owned(), charged));
         ledgers.note_without(70, 1, 30 << 20);
         ledgers.note_without(70, 1, 20 << 20);
         ledgers.process(72).has_told = true;

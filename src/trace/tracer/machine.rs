@@ -38,17 +38,31 @@ impl TraceTarget {
         home: &Path,
     ) -> Result<TraceTarget, TracerError> {
         if let On::Sim(name) = &options.on {
-            return TraceTarget::simulated(name.as_deref().unwrap_or(defaults::MACHINE), private, options);
+            return TraceTarget::simulated(
+                name.as_deref().unwrap_or(defaults::MACHINE),
+                private,
+                options,
+            );
         }
-        let found = supervisor::versions(program, None, home, None).map_err(TracerError::internal)?;
+        let found =
+            supervisor::versions(program, None, home, None).map_err(TracerError::internal)?;
         let is_simulated = found.is_simulated(None).map_err(TracerError::internal)?;
-        let libcuda = found.libraries.iter().find(|library| &library.name == "libcuda" || is_simulated);
+        let libcuda = found
+            .libraries
+            .iter()
+            .find(|library| &library.name == "libcuda" || is_simulated);
         let libcuda = libcuda.map(|library| PathBuf::from(&library.path));
-        let found = libraries::Libraries { found, ..libraries::Libraries::default() };
-        let links = libraries::link(&private.join("links"), &found, None).map_err(TracerError::internal)?;
+        let found = libraries::Libraries {
+            found,
+            ..libraries::Libraries::default()
+        };
+        let links =
+            libraries::link(&private.join("links"), &found, None).map_err(TracerError::internal)?;
         let mut sampler = None;
         if options.on == On::Auto {
-            let started = libcuda.is_some().then(|| SamplerClient::start(program, &links, home));
+            let started = libcuda
+                .is_some()
+                .then(|| SamplerClient::start(program, &links, home));
             sampler = started.filter(|started| started.inventory.is_ok());
             if sampler.is_none() {
                 return TraceTarget::simulated(defaults::MACHINE, private, options);
@@ -56,23 +70,39 @@ impl TraceTarget {
         }
         let beside = match options.nvml {
             NvmlFound::Simulated => Some(
-                simulated::lay_out_nvml(defaults::MACHINE, &private.join("machine")).map_err(TracerError::internal)?,
+                simulated::lay_out_nvml(defaults::MACHINE, &private.join("machine"))
+                    .map_err(TracerError::internal)?,
             ),
             NvmlFound::Machine | NvmlFound::Nothing => None,
         };
         let returns = options.returns.clone();
-        Ok(TraceTarget { libcuda, links, beside, is_simulated, returns, on: "cuda".to_string(), sampler })
+        Ok(TraceTarget {
+            libcuda,
+            links,
+            beside,
+            is_simulated,
+            returns,
+            on: "cuda".to_string(),
+            sampler,
+        })
     }
 
-    fn simulated(name: &str, private: &Path, options: &TraceOptions) -> Result<TraceTarget, TracerError> {
+    fn simulated(
+        name: &str,
+        private: &Path,
+        options: &TraceOptions,
+    ) -> Result<TraceTarget, TracerError> {
         let (described, returns) = match name {
             simulated::NO_DEVICE => (defaults::MACHINE, simulated::no_device_returns()),
             name => (name, options.returns.clone()),
         };
-        let links = simulated::lay_out(described, &private.join("machine")).map_err(|error| match error {
-            MachineError::File { .. } => TracerError::Internal(error.to_string()),
-            error => TracerError::Usage(format!("--on: {error}")),
-        })?;
+        let links =
+            simulated::lay_out(described, &private.join("machine")).map_err(
+                |error| match error {
+                    MachineError::File { .. } => TracerError::Internal(error.to_string()),
+                    error => TracerError::Usage(format!("--on: {error}")),
+                },
+            )?;
         simulated::tell_unmodelled(&links).map_err(TracerError::internal)?;
         if options.nvml == NvmlFound::Nothing {
             simulated::hide(&links, CallLibrary::Nvml).map_err(TracerError::internal)?;
@@ -80,6 +110,14 @@ impl TraceTarget {
         let libcuda = Some(links.join("libcuda.so.1"));
         let beside = Some(links.clone());
         let on = format!("sim:{name}");
-        Ok(TraceTarget { libcuda, links, beside, is_simulated: true, returns, on, sampler: None })
+        Ok(TraceTarget {
+            libcuda,
+            links,
+            beside,
+            is_simulated: true,
+            returns,
+            on,
+            sampler: None,
+        })
     }
 }

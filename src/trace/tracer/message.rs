@@ -25,7 +25,10 @@ const LONGEST: usize = 256 << 10;
 /// How long a sender waits for an answer. It sends its message whole and at once.
 pub(super) const PATIENCE_NS: u64 = 2_000_000_000;
 /// How long it may take to open a file. The stack is not waited for much longer.
-const OPENING: Timespec = Timespec { tv_sec: 0, tv_nsec: 500_000_000 };
+const OPENING: Timespec = Timespec {
+    tv_sec: 0,
+    tv_nsec: 500_000_000,
+};
 /// At least as many devices as a process can see (src/fake/shim/counts.rs).
 const MOST_DEVICES: usize = 64;
 /// At least as many lanes as a process has, and as many functions as there are (src/fake/shim/counts.rs).
@@ -73,7 +76,11 @@ pub(super) enum Content {
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub(super) enum Notice {
     /// A process begins to count, in memory whose descriptor comes with the message.
-    Hello { devices: usize, lanes: usize, names: Vec<String> },
+    Hello {
+        devices: usize,
+        lanes: usize,
+        names: Vec<String>,
+    },
     /// A call is about to be made, and memory has to be read before it.
     Before,
     /// The call of a message `before` has returned. Its stack is wanted only if it took memory.
@@ -117,14 +124,26 @@ pub(super) struct Delivery {
 pub(super) fn is_parked(waiting: &UnixStream) -> bool {
     let mut fds = [PollFd::new(waiting, PollFlags::RDHUP)];
     let gone = PollFlags::RDHUP | PollFlags::HUP | PollFlags::ERR;
-    poll(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).is_ok()
+    poll(
+        &mut fds,
+        Some(&Timespec {
+            tv_sec: 0,
+            tv_nsec: 0,
+        }),
+    )
+    .is_ok()
         && fds.iter().all(|fd| !fd.revents().intersects(gone))
 }
 
 /// The file of a name, as the thread that waits opens it; `None` if it does not, because it may not.
 pub(super) fn file_of(waiting: &UnixStream, name: &str) -> Option<File> {
     let name = CString::new(name).ok()?;
-    let sent = send(waiting, name.as_bytes_with_nul(), SendFlags::NOSIGNAL | SendFlags::DONTWAIT).ok()?;
+    let sent = send(
+        waiting,
+        name.as_bytes_with_nul(),
+        SendFlags::NOSIGNAL | SendFlags::DONTWAIT,
+    )
+    .ok()?;
     let mut fds = [PollFd::new(waiting, PollFlags::IN)];
     if sent != name.as_bytes_with_nul().len() || poll(&mut fds, Some(&OPENING)).ok()? == 0 {
         return None;
@@ -170,7 +189,13 @@ impl Incoming {
     /// A connection of a process that may send messages.
     pub(super) fn new(connection: UnixStream, pid: u32, now_ns: u64) -> Incoming {
         let deadline_ns = now_ns.saturating_add(PATIENCE_NS);
-        Incoming { connection, pid, deadline_ns, bytes: Vec::new(), passed: None }
+        Incoming {
+            connection,
+            pid,
+            deadline_ns,
+            bytes: Vec::new(),
+            passed: None,
+        }
     }
 
     /// Reads what has arrived, without waiting, into the buffer `room`.
@@ -183,14 +208,17 @@ impl Incoming {
                 Err(_) => return Arrival::Lost,
             };
             self.passed = passed.or(self.passed);
-            self.bytes.extend_from_slice(room.get(..got).unwrap_or_default());
+            self.bytes
+                .extend_from_slice(room.get(..got).unwrap_or_default());
             match got {
                 0 if self.bytes.is_empty() => return Arrival::Empty,
                 _ if got == 0 || self.bytes.len() > LONGEST => return Arrival::Lost,
                 _ => {}
             }
             if self.bytes.last() == Some(&b'\n') {
-                return self.whole().map_or(Arrival::Lost, |received| Arrival::Whole(Box::new(received)));
+                return self
+                    .whole()
+                    .map_or(Arrival::Lost, |received| Arrival::Whole(Box::new(received)));
             }
         }
     }
@@ -198,14 +226,24 @@ impl Incoming {
     fn whole(self) -> Option<Delivery> {
         let message = ShimMessage::parse(&self.bytes)?;
         let bytes = match &message.content {
-            Content::Notice(Notice::Hello { devices, lanes, names }) => {
-                Some(counted_bytes(*devices, *lanes, names.len()))
-            }
+            Content::Notice(Notice::Hello {
+                devices,
+                lanes,
+                names,
+            }) => Some(counted_bytes(*devices, *lanes, names.len())),
             Content::Notice(Notice::Ledger { .. }) => Some(PAGE_BYTES as u64),
             _ => None,
         };
-        let shared = self.passed.filter(|fd| bytes.is_some_and(|bytes| is_sealed(fd, bytes))).map(File::from);
-        Some(Delivery { message, pid: self.pid, shared, waiting: self.connection })
+        let shared = self
+            .passed
+            .filter(|fd| bytes.is_some_and(|bytes| is_sealed(fd, bytes)))
+            .map(File::from);
+        Some(Delivery {
+            message,
+            pid: self.pid,
+            shared,
+            waiting: self.connection,
+        })
     }
 }
 
@@ -224,13 +262,17 @@ fn is_sealed(fd: &OwnedFd, bytes: u64) -> bool {
 impl ShimMessage {
     /// A message; `None` if no library sends it.
     pub(super) fn parse(bytes: &[u8]) -> Option<ShimMessage> {
-        serde_json::from_slice(bytes).ok().filter(ShimMessage::is_valid)
+        serde_json::from_slice(bytes)
+            .ok()
+            .filter(ShimMessage::is_valid)
     }
 
     /// Whether the libraries could have sent this message.
     fn is_valid(&self) -> bool {
         let is_right = match &self.content {
-            Content::Event(EventKind::Init { variables, .. }) => variables.keys().all(|name| is_variable(name)),
+            Content::Event(EventKind::Init { variables, .. }) => {
+                variables.keys().all(|name| is_variable(name))
+            }
             Content::Event(EventKind::Variable { name, .. }) => is_variable(name),
             Content::Event(EventKind::InitDone { visible, gpus }) => {
                 visible.is_none_or(|visible| visible as usize <= MOST_DEVICES)
@@ -240,14 +282,22 @@ impl ShimMessage {
             Content::Notice(Notice::Absent { name } | Notice::Opening { name }) => {
                 name.len() <= LONGEST_NAME && name.bytes().all(|byte| byte.is_ascii_graphic())
             }
-            Content::Event(EventKind::Forked { contexts, .. }) => *contexts as usize <= MOST_DEVICES,
-            Content::Notice(Notice::Hello { devices, lanes, names }) => {
+            Content::Event(EventKind::Forked { contexts, .. }) => {
+                *contexts as usize <= MOST_DEVICES
+            }
+            Content::Notice(Notice::Hello {
+                devices,
+                lanes,
+                names,
+            }) => {
                 *devices <= MOST_DEVICES
                     && (1..=MOST_LANES).contains(lanes)
                     && (1..=MOST_NAMES).contains(&names.len())
                     && names.iter().all(|name| is_word(name))
             }
-            Content::Notice(Notice::Ledger { devices, rows }) => (*devices, *rows) == (page::DEVICES, page::ROWS),
+            Content::Notice(Notice::Ledger { devices, rows }) => {
+                (*devices, *rows) == (page::DEVICES, page::ROWS)
+            }
             Content::Notice(Notice::Holder { row, memory }) => {
                 (*row as usize) < page::TOLD_ROWS
                     && matches!(
@@ -264,7 +314,9 @@ impl ShimMessage {
         // These are about the process, which may have made no call.
         let is_own = matches!(
             self.content,
-            Content::Notice(Notice::Hello { .. } | Notice::Ledger { .. } | Notice::Peak | Notice::Leaving)
+            Content::Notice(
+                Notice::Hello { .. } | Notice::Ledger { .. } | Notice::Peak | Notice::Leaving
+            )
         );
         is_right
             && (is_word(&self.call) || (is_own && self.call.is_empty()))
@@ -276,7 +328,10 @@ impl ShimMessage {
 }
 
 fn is_word(text: &str) -> bool {
-    (1..=LONGEST_NAME).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+    (1..=LONGEST_NAME).contains(&text.len())
+        && text
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
 }
 
 /// Whether a text is the name of a variable that the libraries report.
@@ -298,7 +353,14 @@ mod tests {
     /// The message in a text that arrived in one piece.
     fn received(text: &str, passed: Option<OwnedFd>) -> Option<Delivery> {
         let (ours, _theirs) = UnixStream::pair().unwrap();
-        Incoming { connection: ours, pid: 1, deadline_ns: 0, bytes: text.into(), passed }.whole()
+        Incoming {
+            connection: ours,
+            pid: 1,
+            deadline_ns: 0,
+            bytes: text.into(),
+            passed,
+        }
+        .whole()
     }
 
     fn message(rest: &str) -> String {
@@ -313,7 +375,9 @@ mod tests {
     #[test]
     fn a_message_that_no_library_sends_is_dropped() {
         assert!(is_taken("\"event\":\"error\",\"status\":1"));
-        assert!(is_taken("\"kind\":\"hello\",\"devices\":64,\"lanes\":32,\"names\":[\"cuInit\"]"));
+        assert!(is_taken(
+            "\"kind\":\"hello\",\"devices\":64,\"lanes\":32,\"names\":[\"cuInit\"]"
+        ));
         for taken in [
             "\"kind\":\"ledger\",\"devices\":64,\"rows\":4096",
             "\"kind\":\"holder\",\"row\":4031,\"memory\":\"allocation\",\"device\":0",
@@ -354,9 +418,15 @@ mod tests {
     #[test]
     fn a_descriptor_is_taken_only_if_its_length_cannot_change_and_is_right() {
         let hello = message("\"kind\":\"hello\",\"devices\":2,\"lanes\":2,\"names\":[\"cuInit\"]");
-        let taken = |fd: OwnedFd| received(&hello, Some(fd)).expect("a message").shared.is_some();
+        let taken = |fd: OwnedFd| {
+            received(&hello, Some(fd))
+                .expect("a message")
+                .shared
+                .is_some()
+        };
         let memory = |bytes: u64, seals: SealFlags| {
-            let fd = rustix::fs::memfd_create("test", rustix::fs::MemfdFlags::ALLOW_SEALING).unwrap();
+            let fd =
+                rustix::fs::memfd_create("test", rustix::fs::MemfdFlags::ALLOW_SEALING).unwrap();
             rustix::fs::ftruncate(&fd, bytes).unwrap();
             rustix::fs::fcntl_add_seals(&fd, seals).unwrap();
             fd
@@ -374,8 +444,14 @@ mod tests {
             let received = received(&ledger, Some(memory(bytes as u64, both))).expect("a message");
             assert_eq!(received.shared.is_some(), is_taken, "{bytes}");
         }
-        let peak = received(&message("\"kind\":\"peak\""), Some(memory(PAGE_BYTES as u64, both)));
-        assert!(peak.expect("a message").shared.is_none(), "no descriptor belongs to it");
+        let peak = received(
+            &message("\"kind\":\"peak\""),
+            Some(memory(PAGE_BYTES as u64, both)),
+        );
+        assert!(
+            peak.expect("a message").shared.is_none(),
+            "no descriptor belongs to it"
+        );
     }
 
     #[test]
@@ -384,9 +460,14 @@ mod tests {
         let mut room = [0; 64];
         let incoming = Incoming::new(ours, 1, 0);
         std::io::Write::write_all(&mut &theirs, b" ").unwrap();
-        let Arrival::More(incoming) = incoming.read(&mut room, PATIENCE_NS - 1) else { panic!("it is dropped") };
+        let Arrival::More(incoming) = incoming.read(&mut room, PATIENCE_NS - 1) else {
+            panic!("it is dropped")
+        };
         std::io::Write::write_all(&mut &theirs, b" ").unwrap();
-        assert!(matches!(incoming.read(&mut room, PATIENCE_NS), Arrival::Lost));
+        assert!(matches!(
+            incoming.read(&mut room, PATIENCE_NS),
+            Arrival::Lost
+        ));
     }
 
     #[test]

@@ -16,12 +16,23 @@ use cuda_pitfalls_instrument::supervisor;
 ///
 /// # Errors
 /// The command was not started, and why.
-pub fn pass_through(command: &[OsString], most_bytes: usize) -> Result<(Ended, Vec<u8>), TracerError> {
+pub fn pass_through(
+    command: &[OsString],
+    most_bytes: usize,
+) -> Result<(Ended, Vec<u8>), TracerError> {
     supervisor::can_watch().map_err(TracerError::internal)?;
     let caller = Caller::take_over().map_err(TracerError::internal)?;
     let bystander = Bystander::start(command).map_err(TracerError::internal)?;
     let passed = PassedStderr::start(most_bytes).map_err(TracerError::internal)?;
-    let mut program = TracedProgram::start(command, &[], caller, bystander, None, Some(&passed), Withheld::default())?;
+    let mut program = TracedProgram::start(
+        command,
+        &[],
+        caller,
+        bystander,
+        None,
+        Some(&passed),
+        Withheld::default(),
+    )?;
     loop {
         if let Some(ended) = program.ended() {
             return Ok((ended, passed.finish()));

@@ -42,15 +42,30 @@ pub(super) struct Peers {
 impl Peers {
     pub(super) fn new() -> Peers {
         let users = [getuid(), geteuid()].map(rustix::process::Uid::as_raw);
-        Peers { tracer: getpid().as_raw_nonzero().get() as u32, known: BTreeMap::new(), users: users.into() }
+        Peers {
+            tracer: getpid().as_raw_nonzero().get() as u32,
+            known: BTreeMap::new(),
+            users: users.into(),
+        }
     }
 
     /// Identifies the process at the other end of a connection.
     pub(super) fn identify(&mut self, connection: &UnixStream) -> Peer {
-        let Ok(credentials) = rustix::net::sockopt::socket_peercred(connection) else { return Peer::Gone };
-        let (pid, user) = (credentials.pid.as_raw_nonzero().get() as u32, credentials.uid.as_raw());
-        let gone = if self.users.contains(&user) { Peer::Gone } else { Peer::Stranger };
-        let Ok(handle) = handle(connection) else { return gone };
+        let Ok(credentials) = rustix::net::sockopt::socket_peercred(connection) else {
+            return Peer::Gone;
+        };
+        let (pid, user) = (
+            credentials.pid.as_raw_nonzero().get() as u32,
+            credentials.uid.as_raw(),
+        );
+        let gone = if self.users.contains(&user) {
+            Peer::Gone
+        } else {
+            Peer::Stranger
+        };
+        let Ok(handle) = handle(connection) else {
+            return gone;
+        };
         let started = match self.descends(pid) {
             Some(Some(started)) => started,
             Some(None) => return Peer::Stranger,
@@ -102,7 +117,9 @@ pub(super) fn parents_of(pid: u32) -> Vec<u32> {
     let mut all: Vec<u32> = Vec::new();
     let mut at = pid;
     while at != tracer && all.len() < MOST_PARENTS {
-        let Some((parent, _)) = stat(at).filter(|(parent, _)| *parent > 0) else { break };
+        let Some((parent, _)) = stat(at).filter(|(parent, _)| *parent > 0) else {
+            break;
+        };
         all.push(parent);
         at = parent;
     }
@@ -124,7 +141,13 @@ fn handle(connection: &UnixStream) -> std::io::Result<Option<OwnedFd>> {
     let mut length = size_of::<i32>() as libc::socklen_t;
     // SAFETY: one int is written.
     let asked = unsafe {
-        libc::getsockopt(connection.as_raw_fd(), libc::SOL_SOCKET, SO_PEERPIDFD, (&raw mut fd).cast(), &raw mut length)
+        libc::getsockopt(
+            connection.as_raw_fd(),
+            libc::SOL_SOCKET,
+            SO_PEERPIDFD,
+            (&raw mut fd).cast(),
+            &raw mut length,
+        )
     };
     if asked == 0 && fd >= 0 {
         // SAFETY: the kernel has just made the descriptor for us.
@@ -139,7 +162,8 @@ fn handle(connection: &UnixStream) -> std::io::Result<Option<OwnedFd>> {
 /// The PID of a process that has not been waited for.
 fn pid_of(handle: &OwnedFd) -> Option<u32> {
     let text = fs::read_to_string(format!("/proc/self/fdinfo/{}", handle.as_raw_fd())).ok()?;
-    text.lines().find_map(|line| line.strip_prefix("Pid:")?.trim().parse().ok())
+    text.lines()
+        .find_map(|line| line.strip_prefix("Pid:")?.trim().parse().ok())
 }
 
 #[cfg(test)]
@@ -152,7 +176,11 @@ mod tests {
 
     #[test]
     fn parents_that_cannot_be_read_make_nobody_a_stranger() {
-        let parents = |pid| [(9, (5, 0)), (5, (2, 0)), (7, (1, 0)), (8, (6, 0))].into_iter().find(|it| it.0 == pid);
+        let parents = |pid| {
+            [(9, (5, 0)), (5, (2, 0)), (7, (1, 0)), (8, (6, 0))]
+                .into_iter()
+                .find(|it| it.0 == pid)
+        };
         let leads = |pid| leads_to(pid, 2, |at| parents(at).map(|it| it.1));
         assert_eq!([9, 7, 8].map(leads), [Some(true), Some(false), None]);
     }
@@ -161,10 +189,20 @@ mod tests {
     fn the_processes_above_one_end_with_the_tracer() {
         let script = "sh -c 'echo $$; read line'; true";
         let piped = Stdio::piped;
-        let mut child = Command::new("sh").args(["-c", script]).stdin(piped()).stdout(piped()).spawn().unwrap();
+        let mut child = Command::new("sh")
+            .args(["-c", script])
+            .stdin(piped())
+            .stdout(piped())
+            .spawn()
+            .unwrap();
         let mut line = String::new();
-        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        assert_eq!(parents_of(line.trim().parse().unwrap()), [child.id(), std::process::id()]);
+        BufReader::new(child.stdout.take().unwrap())
+            .read_line(&mut line)
+            .unwrap();
+        assert_eq!(
+            parents_of(line.trim().parse().unwrap()),
+            [child.id(), std::process::id()]
+        );
         drop(child.stdin.take());
         child.wait().unwrap();
     }
@@ -174,9 +212,17 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let listener = UnixListener::bind(folder.path().join("socket")).unwrap();
         let script = script.replace("PATH", &format!("{:?}", folder.path().join("socket")));
-        let child = Command::new("python3").args(["-c", &script]).stdin(Stdio::piped()).spawn().unwrap();
+        let child = Command::new("python3")
+            .args(["-c", &script])
+            .stdin(Stdio::piped())
+            .spawn()
+            .unwrap();
         let (connection, _) = listener.accept().unwrap();
-        let mut peers = Peers { tracer: parent, known: BTreeMap::new(), users: BTreeSet::from([getuid().as_raw()]) };
+        let mut peers = Peers {
+            tracer: parent,
+            known: BTreeMap::new(),
+            users: BTreeSet::from([getuid().as_raw()]),
+        };
         (peers.identify(&connection), child)
     }
 
@@ -186,7 +232,10 @@ mod tests {
     #[test]
     fn a_peer_that_the_kernel_does_not_name_may_have_been_ours() {
         let (pipe, _other) = std::io::pipe().unwrap();
-        assert_eq!(Peers::new().identify(&UnixStream::from(OwnedFd::from(pipe))), Peer::Gone);
+        assert_eq!(
+            Peers::new().identify(&UnixStream::from(OwnedFd::from(pipe))),
+            Peer::Gone
+        );
     }
 
     #[test]
@@ -197,8 +246,14 @@ mod tests {
         drop(child.stdin.take());
         child.wait().unwrap();
         // A grandchild belongs to the program, too.
-        let (peer, mut child) = connects(own, &format!("{CONNECT}if os.fork() == 0: go()\nelse: os.wait()"));
-        assert!(matches!(peer, Peer::Ours(pid) if pid != child.id()), "{peer:?}");
+        let (peer, mut child) = connects(
+            own,
+            &format!("{CONNECT}if os.fork() == 0: go()\nelse: os.wait()"),
+        );
+        assert!(
+            matches!(peer, Peer::Ours(pid) if pid != child.id()),
+            "{peer:?}"
+        );
         drop(child.stdin.take());
         child.wait().unwrap();
         // The sender descends from us, but not from that process.
@@ -216,8 +271,15 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("socket");
         let listener = UnixListener::bind(&path).unwrap();
-        let script = format!("import socket\ns = socket.socket(socket.AF_UNIX); s.connect({path:?})");
-        assert!(Command::new("python3").args(["-c", &script]).status().unwrap().success());
+        let script =
+            format!("import socket\ns = socket.socket(socket.AF_UNIX); s.connect({path:?})");
+        assert!(
+            Command::new("python3")
+                .args(["-c", &script])
+                .status()
+                .unwrap()
+                .success()
+        );
         let (connection, _) = listener.accept().unwrap();
         assert_eq!(Peers::new().identify(&connection), Peer::Gone);
     }

@@ -49,19 +49,36 @@ impl TraceFolder {
         guarded::within(|place| {
             // Only a program of root may change its user.
             let is_root = geteuid().is_root();
-            let folder = Folder::create_in(place, is_root)
-                .map_err(|error| PlaceError(format!("no folder could be made in {}: {error}", place.display())))?;
+            let folder = Folder::create_in(place, is_root).map_err(|error| {
+                PlaceError(format!(
+                    "no folder could be made in {}: {error}",
+                    place.display()
+                ))
+            })?;
             let path = folder.path();
             if path.as_os_str().len() > LONGEST {
-                return Err(PlaceError(format!("the path {} is too long for a socket", path.display())));
+                return Err(PlaceError(format!(
+                    "the path {} is too long for a socket",
+                    path.display()
+                )));
             }
-            let hook = hook_beside(path)
-                .ok_or_else(|| PlaceError::refused(path, io::Error::other("the folder is in none")))?;
-            keep(&hook).map_err(|error| PlaceError(format!("{} could not be written: {error}", hook.display())))?;
-            let listener =
-                listen(&path.join(SOCKET_NAME), is_root).map_err(|error| PlaceError::refused(path, error))?;
-            let tally = tally(&path.join(TALLY_NAME)).map_err(|error| PlaceError::refused(path, error))?;
-            Ok(TraceFolder { hook, search: None, listener, tally, folder })
+            let hook = hook_beside(path).ok_or_else(|| {
+                PlaceError::refused(path, io::Error::other("the folder is in none"))
+            })?;
+            keep(&hook).map_err(|error| {
+                PlaceError(format!("{} could not be written: {error}", hook.display()))
+            })?;
+            let listener = listen(&path.join(SOCKET_NAME), is_root)
+                .map_err(|error| PlaceError::refused(path, error))?;
+            let tally =
+                tally(&path.join(TALLY_NAME)).map_err(|error| PlaceError::refused(path, error))?;
+            Ok(TraceFolder {
+                hook,
+                search: None,
+                listener,
+                tally,
+                folder,
+            })
         })
     }
 
@@ -76,32 +93,61 @@ impl TraceFolder {
         returns: &str,
     ) -> Result<(), ForwardingError> {
         let folder = self.path().join(CUDA_FOLDER);
-        forwarding::lay_out(&folder, libcuda, self.path().as_os_str().as_bytes(), options, returns)?;
+        forwarding::lay_out(
+            &folder,
+            libcuda,
+            self.path().as_os_str().as_bytes(),
+            options,
+            returns,
+        )?;
         self.search = Some(folder);
         Ok(())
     }
 
     /// The changes of the program's environment. `simulated` is the folder of the simulated machine's libraries,
     /// which the program has to find too.
-    pub(super) fn environment(&self, simulated: Option<&Path>, preload: bool) -> Vec<(OsString, OsString)> {
+    pub(super) fn environment(
+        &self,
+        simulated: Option<&Path>,
+        preload: bool,
+    ) -> Vec<(OsString, OsString)> {
         let mut all = Vec::new();
-        let search: Vec<&Path> = self.search.as_deref().into_iter().chain(simulated).collect();
+        let search: Vec<&Path> = self
+            .search
+            .as_deref()
+            .into_iter()
+            .chain(simulated)
+            .collect();
         let hook: Vec<&Path> = preload.then_some(&*self.hook).into_iter().collect();
         for (name, parts) in [("LD_LIBRARY_PATH", search), ("LD_PRELOAD", hook)] {
             if !parts.is_empty() {
                 let inherited = std::env::var_os(name).filter(|value| !value.is_empty());
-                let parts: Vec<&OsStr> =
-                    parts.iter().map(|part| part.as_os_str()).chain(inherited.as_deref()).collect();
+                let parts: Vec<&OsStr> = parts
+                    .iter()
+                    .map(|part| part.as_os_str())
+                    .chain(inherited.as_deref())
+                    .collect();
                 all.push((OsString::from(name), parts.join(OsStr::new(":"))));
             }
         }
         // In a program that is traced already, that is the same library, which would start itself for ever.
         let earlier = std::env::var_os("CUDA_INJECTION64_PATH");
-        if let Some(earlier) = earlier.filter(|value| !value.is_empty() && self.hook.as_os_str() != value) {
-            all.push((OsString::from("CUDA_PITFALLS_EARLIER_INJECTION64_PATH"), earlier));
+        if let Some(earlier) =
+            earlier.filter(|value| !value.is_empty() && self.hook.as_os_str() != value)
+        {
+            all.push((
+                OsString::from("CUDA_PITFALLS_EARLIER_INJECTION64_PATH"),
+                earlier,
+            ));
         }
-        all.push((OsString::from("CUDA_INJECTION64_PATH"), self.hook.clone().into_os_string()));
-        all.push((OsString::from(VARIABLE), self.path().as_os_str().to_os_string()));
+        all.push((
+            OsString::from("CUDA_INJECTION64_PATH"),
+            self.hook.clone().into_os_string(),
+        ));
+        all.push((
+            OsString::from(VARIABLE),
+            self.path().as_os_str().to_os_string(),
+        ));
         all
     }
 
@@ -117,7 +163,8 @@ impl TraceFolder {
     /// The paths of the trace's own libraries, whose frames are left out of stacks.
     pub(super) fn libraries(&self) -> Vec<String> {
         let all = self.search.iter().chain([&self.hook]);
-        all.map(|path| path.to_string_lossy().into_owned()).collect()
+        all.map(|path| path.to_string_lossy().into_owned())
+            .collect()
     }
 
     /// The path of the hook library.
@@ -137,7 +184,11 @@ impl TraceFolder {
         let (count, processes) = words.get(UNREPORTED_AT..)?.split_first()?;
         let named = processes.iter().filter(|process| **process != 0);
         let (other_libcuda, silent) = named.partition(|process| **process & 1 == 1);
-        Some(UnreportedProcesses { count: *count, silent: pids_of(silent), other_libcuda: pids_of(other_libcuda) })
+        Some(UnreportedProcesses {
+            count: *count,
+            silent: pids_of(silent),
+            other_libcuda: pids_of(other_libcuda),
+        })
     }
 
     /// How often a process of the trace loaded libcuda.
@@ -149,7 +200,10 @@ impl TraceFolder {
         let mut bytes = [0; (LOADS_AT + 1) * size_of::<u64>()];
         self.tally.read_exact_at(&mut bytes, 0).ok()?;
         let mut words = [0; LOADS_AT + 1];
-        words.iter_mut().zip(bytes.as_chunks().0).for_each(|(word, bytes)| *word = u64::from_ne_bytes(*bytes));
+        words
+            .iter_mut()
+            .zip(bytes.as_chunks().0)
+            .for_each(|(word, bytes)| *word = u64::from_ne_bytes(*bytes));
         Some(words)
     }
 }
@@ -179,10 +233,13 @@ fn keep(hook: &Path) -> io::Result<()> {
         _ => {}
     }
     if !is_kept(hook) {
-        let mut new = tempfile::Builder::new().permissions(Permissions::from_mode(0o755)).tempfile_in(folder)?;
+        let mut new = tempfile::Builder::new()
+            .permissions(Permissions::from_mode(0o755))
+            .tempfile_in(folder)?;
         new.write_all(HOOK)?;
         // The umask may have removed permissions.
-        new.as_file().set_permissions(Permissions::from_mode(0o755))?;
+        new.as_file()
+            .set_permissions(Permissions::from_mode(0o755))?;
         new.persist(hook)?;
     }
     fs::set_permissions(folder, Permissions::from_mode(0o755))
@@ -191,10 +248,14 @@ fn keep(hook: &Path) -> io::Result<()> {
 /// Whether the hook library is there and complete.
 fn is_kept(hook: &Path) -> bool {
     let mut bytes = Vec::new();
-    let file = OpenOptions::new().read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(hook);
+    let file = OpenOptions::new()
+        .read(true)
+        .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK)
+        .open(hook);
     let read = file.and_then(|file| {
         let data = file.metadata()?;
-        let is_ours = data.is_file() && data.uid() == geteuid().as_raw() && data.mode() & 0o777 == 0o755;
+        let is_ours =
+            data.is_file() && data.uid() == geteuid().as_raw() && data.mode() & 0o777 == 0o755;
         if is_ours {
             file.take(HOOK.len() as u64 + 1).read_to_end(&mut bytes)?;
         }
@@ -209,17 +270,27 @@ fn listen(socket: &Path, is_open: bool) -> io::Result<UnixListener> {
     // A second call, because the standard library's limit on waiting connections is too small.
     rustix::net::listen(&listener, WAITING)?;
     listener.set_nonblocking(true)?;
-    fs::set_permissions(socket, Permissions::from_mode(if is_open { 0o666 } else { 0o600 }))?;
+    fs::set_permissions(
+        socket,
+        Permissions::from_mode(if is_open { 0o666 } else { 0o600 }),
+    )?;
     Ok(listener)
 }
 
 /// Makes the file that every process shares with the tracer. It is written in full, so that a full disk causes no
 /// fault in a process that maps it.
 fn tally(path: &Path) -> io::Result<File> {
-    let mut file = OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(path)?;
+    let mut file = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(path)?;
     let mut page = vec![0; 4096];
     let filters = filters().unwrap_or(u64::MAX).to_ne_bytes();
-    page.iter_mut().zip(filters).for_each(|(to, from)| *to = from);
+    page.iter_mut()
+        .zip(filters)
+        .for_each(|(to, from)| *to = from);
     file.write_all(&page)?;
     // Other users may read the number of filters, but write nothing.
     file.set_permissions(Permissions::from_mode(0o644))?;
@@ -229,5 +300,7 @@ fn tally(path: &Path) -> io::Result<File> {
 /// How many seccomp filters this process has; `None` if the kernel does not say.
 fn filters() -> Option<u64> {
     let status = fs::read_to_string("/proc/self/status").ok()?;
-    status.lines().find_map(|line| line.strip_prefix("Seccomp_filters:")?.trim().parse().ok())
+    status
+        .lines()
+        .find_map(|line| line.strip_prefix("Seccomp_filters:")?.trim().parse().ok())
 }

@@ -125,7 +125,9 @@ impl SharedCounts {
 /// Whether a process has the state of the simulated machine to itself (src/fake/sim/machine.rs).
 fn has_own_state(pid: u32) -> bool {
     let maps = read(&format!("/proc/{pid}/maps"), MOST_MAPS).unwrap_or_default();
-    String::from_utf8_lossy(&maps).lines().any(|line| line.ends_with("/machine.state") && line.contains(" rw-p "))
+    String::from_utf8_lossy(&maps)
+        .lines()
+        .any(|line| line.ends_with("/machine.state") && line.contains(" rw-p "))
 }
 
 /// The value of a variable in the text of an environment, if it is a number.
@@ -139,12 +141,21 @@ fn number_in(environment: &[u8], name: &str) -> Option<u32> {
 impl Processes {
     /// No processes yet. `most_pages` is how many descriptors may be kept.
     pub(super) fn new(most_pages: usize, is_simulated: bool) -> Processes {
-        Processes { most_pages, is_simulated, ..Processes::default() }
+        Processes {
+            most_pages,
+            is_simulated,
+            ..Processes::default()
+        }
     }
 
     /// Records that a process sent a message. Returns an entry for the document if the process is new or runs another
     /// program.
-    pub(super) fn meet(&mut self, pid: u32, t_ns: u64, stacks: &mut Stacks) -> Option<TraceProcess> {
+    pub(super) fn meet(
+        &mut self,
+        pid: u32,
+        t_ns: u64,
+        stacks: &mut Stacks,
+    ) -> Option<TraceProcess> {
         let image = image_of(pid);
         let started = peers::stat(pid).map(|(_, started)| started);
         let is_new = !self.known.contains_key(&pid);
@@ -155,14 +166,27 @@ impl Processes {
             return None;
         }
         let mut before = std::mem::take(known);
-        let (mut earlier, gave_up) = (std::mem::take(&mut before.earlier), std::mem::take(&mut before.gave_up));
+        let (mut earlier, gave_up) = (
+            std::mem::take(&mut before.earlier),
+            std::mem::take(&mut before.gave_up),
+        );
         if !before.pages.is_empty() {
             earlier.push(before);
         }
-        *known = ProcessRecord { image, started, began_ns: t_ns, earlier, gave_up, ..ProcessRecord::default() };
+        *known = ProcessRecord {
+            image,
+            started,
+            began_ns: t_ns,
+            earlier,
+            gave_up,
+            ..ProcessRecord::default()
+        };
         stacks.forget(pid);
         // A fork has its parent's Python.
-        let family = known.image.clone().map(|image| self.images.entry(image).or_default());
+        let family = known
+            .image
+            .clone()
+            .map(|image| self.images.entry(image).or_default());
         let (python, no_python) = match family {
             Some(family) => {
                 family.processes += 1;
@@ -174,7 +198,8 @@ impl Processes {
             }
             None => stacks.python(pid),
         };
-        let environment = read(&format!("/proc/{pid}/environ"), MOST_ENVIRONMENT).unwrap_or_default();
+        let environment =
+            read(&format!("/proc/{pid}/environ"), MOST_ENVIRONMENT).unwrap_or_default();
         let mut above = peers::parents_of(pid);
         let parent = if above.is_empty() { 0 } else { above.remove(0) };
         Some(TraceProcess {
@@ -202,10 +227,24 @@ impl Processes {
         self.known.get(&pid).map(|known| &known.gpus)
     }
 
-    pub(super) fn count(&mut self, pid: u32, file: File, names: Vec<String>, devices: usize, lanes: usize) {
-        let Some(known) = self.known.get_mut(&pid) else { return };
+    pub(super) fn count(
+        &mut self,
+        pid: u32,
+        file: File,
+        names: Vec<String>,
+        devices: usize,
+        lanes: usize,
+    ) {
+        let Some(known) = self.known.get_mut(&pid) else {
+            return;
+        };
         if known.all_pages() < MOST_PAGES && self.pages < self.most_pages {
-            known.pages.push(SharedCounts { file, names, devices, lanes });
+            known.pages.push(SharedCounts {
+                file,
+                names,
+                devices,
+                lanes,
+            });
             self.pages += 1;
         } else {
             self.unseen(format!("process {pid} has more counts than are kept"));
@@ -215,7 +254,9 @@ impl Processes {
     /// Whether a process is one of so many forks of one program that there is not enough time to read each stack.
     pub(super) fn is_in_a_crowd(&self, pid: u32) -> bool {
         let image = self.known.get(&pid).and_then(|known| known.image.as_ref());
-        image.and_then(|image| self.images.get(image)).is_some_and(|family| family.processes > CROWD)
+        image
+            .and_then(|image| self.images.get(image))
+            .is_some_and(|family| family.processes > CROWD)
     }
 
     /// Records something that could not be seen, in words.
@@ -257,7 +298,9 @@ impl Processes {
              contexts",
             at_place(name, stack)
         );
-        let Some(known) = self.known.get_mut(&pid) else { return };
+        let Some(known) = self.known.get_mut(&pid) else {
+            return;
+        };
         if known.sought.len() < MOST_SENTENCES {
             known.sought.insert(number, why.clone());
         }
@@ -266,7 +309,10 @@ impl Processes {
 
     /// Records that an optional library was there.
     pub(super) fn finds(&mut self, pid: u32, number: u64) {
-        let said = self.known.get_mut(&pid).and_then(|known| known.sought.remove(&number));
+        let said = self
+            .known
+            .get_mut(&pid)
+            .and_then(|known| known.sought.remove(&number));
         self.not_seen.retain(|why| Some(why) != said.as_ref());
     }
 
@@ -274,11 +320,13 @@ impl Processes {
     /// that. A process that has called `cuInit` looks at what describes the machine for other reasons.
     pub(super) fn gives_up(&mut self, pid: u32, name: &str, stack: &Stack) {
         let absent = at_place(name, stack);
-        let known = self
-            .known
-            .get_mut(&pid)
-            .filter(|known| self.is_simulated && (!name.starts_with('/') || !known.injected && !known.forwarded));
-        let lists = name.starts_with("nvml").then_some(&mut self.absent).into_iter();
+        let known = self.known.get_mut(&pid).filter(|known| {
+            self.is_simulated && (!name.starts_with('/') || !known.injected && !known.forwarded)
+        });
+        let lists = name
+            .starts_with("nvml")
+            .then_some(&mut self.absent)
+            .into_iter();
         for list in lists.chain(known.map(|known| &mut known.gave_up)) {
             if !list.contains(&absent) && list.len() < MOST_SENTENCES {
                 list.push(absent.clone());
@@ -289,19 +337,25 @@ impl Processes {
     /// Forgets the functions that a process looked for in vain: it went on to others, as who fills a table of them.
     pub(super) fn goes_on(&mut self, pid: u32) {
         if let Some(known) = self.known.get_mut(&pid) {
-            known.gave_up.retain(|what| what.starts_with('/') || what.starts_with("cuGetExportTable"));
+            known
+                .gave_up
+                .retain(|what| what.starts_with('/') || what.starts_with("cuGetExportTable"));
         }
     }
 
     /// Keeps what a process may have given up for, whether or not it calls `cuInit` later: it writes a variable, or ends.
     pub(super) fn settle(&mut self, pid: u32) {
-        let Some(known) = self.known.get_mut(&pid) else { return };
+        let Some(known) = self.known.get_mut(&pid) else {
+            return;
+        };
         let names = std::mem::take(&mut known.gave_up).join(", ");
         let lacks = format!("process {pid} looked for {names}, which the simulated machine lacks");
         match known.injected || known.forwarded {
             _ if names.is_empty() => {}
             true => self.unseen(format!("{lacks}: what it does with a GPU is not known")),
-            false => self.unseen(format!("{lacks}, before any cuInit: with a GPU it may initialise CUDA there")),
+            false => self.unseen(format!(
+                "{lacks}, before any cuInit: with a GPU it may initialise CUDA there"
+            )),
         }
     }
 
@@ -328,12 +382,18 @@ impl Processes {
         device: Option<i32>,
         handle: u64,
     ) -> bool {
-        let Some(known) = self.known.get_mut(&pid) else { return true };
+        let Some(known) = self.known.get_mut(&pid) else {
+            return true;
+        };
         let device = device.unwrap_or(-1);
         match change {
             ContextChange::Made => {
                 self.with_context.extend(known.gpus.get(&device).cloned());
-                if primary { known.primary.insert(device) } else { known.others.insert(handle) }
+                if primary {
+                    known.primary.insert(device)
+                } else {
+                    known.others.insert(handle)
+                }
             }
             ContextChange::Failed => true,
             _ if primary => known.primary.remove(&device),
@@ -347,11 +407,18 @@ impl Processes {
 
     /// The counts of processes that have ended, each once.
     pub(super) fn gone(&mut self) -> Vec<(u32, ProcessCounts)> {
-        let gone: BTreeSet<u32> = self.known.keys().copied().filter(|pid| !is_alive(*pid)).collect();
+        let gone: BTreeSet<u32> = self
+            .known
+            .keys()
+            .copied()
+            .filter(|pid| !is_alive(*pid))
+            .collect();
         // Only at the second check: at the first one, the process's last message may not have arrived.
         let before = std::mem::replace(&mut self.ended, gone);
         let gone: Vec<u32> = self.ended.intersection(&before).copied().collect();
-        gone.into_iter().flat_map(|pid| self.end(pid).into_iter().map(move |counts| (pid, counts))).collect()
+        gone.into_iter()
+            .flat_map(|pid| self.end(pid).into_iter().map(move |counts| (pid, counts)))
+            .collect()
     }
 
     /// The counts of all other processes, at the end.
@@ -363,7 +430,9 @@ impl Processes {
     /// Forgets a process. Returns the counts of each program that it ran.
     fn end(&mut self, pid: u32) -> Vec<ProcessCounts> {
         self.settle(pid);
-        let Some(known) = self.known.remove(&pid) else { return Vec::new() };
+        let Some(known) = self.known.remove(&pid) else {
+            return Vec::new();
+        };
         self.pages -= known.all_pages().min(self.pages);
         if known.injected && !known.forwarded && known.has_simulated_runtime {
             self.unseen(SIMULATED_RUNTIME.to_owned());
@@ -379,7 +448,11 @@ impl Processes {
                  cuInit may be a later one"
             ));
         }
-        let programs = known.earlier.iter().chain([&known]).filter(|program| !program.pages.is_empty());
+        let programs = known
+            .earlier
+            .iter()
+            .chain([&known])
+            .filter(|program| !program.pages.is_empty());
         programs.map(|program| program.counts(pid)).collect()
     }
 
@@ -398,7 +471,11 @@ impl Processes {
             false if !half.is_empty() => all.push(format!(
                 "of {} (PID {}) not every message arrived: what else they did may be missing",
                 counted(half.len() as u64, "process"),
-                half.keys().take(5).map(u32::to_string).collect::<Vec<_>>().join(", ")
+                half.keys()
+                    .take(5)
+                    .map(u32::to_string)
+                    .collect::<Vec<_>>()
+                    .join(", ")
             )),
             false => {}
         }
@@ -411,8 +488,15 @@ impl Processes {
 
 /// What a process looked for, with the place.
 fn at_place(name: &str, stack: &Stack) -> String {
-    let at: Vec<String> = [stack.place(), stack.entry_name()].into_iter().flatten().collect();
-    if at.is_empty() { name.to_owned() } else { format!("{name} ({})", at.join(", ")) }
+    let at: Vec<String> = [stack.place(), stack.entry_name()]
+        .into_iter()
+        .flatten()
+        .collect();
+    if at.is_empty() {
+        name.to_owned()
+    } else {
+        format!("{name} ({})", at.join(", "))
+    }
 }
 
 /// What it means that one message did not arrive, where every other message of the process did.
@@ -435,20 +519,36 @@ fn word(sums: &[u64], index: usize) -> u64 {
 
 impl ProcessRecord {
     fn all_pages(&self) -> usize {
-        self.pages.len() + self.earlier.iter().map(|program| program.pages.len()).sum::<usize>()
+        self.pages.len()
+            + self
+                .earlier
+                .iter()
+                .map(|program| program.pages.len())
+                .sum::<usize>()
     }
 
     /// Reads a program's counts, which remain readable after its end.
     fn counts(&self, pid: u32) -> ProcessCounts {
-        let mut counts =
-            ProcessCounts { t_ns: clock::now_ns(), pid, began_ns: Some(self.began_ns), ..Default::default() };
-        for device in self.primary.iter().filter_map(|device| self.gpus.get(device)) {
+        let mut counts = ProcessCounts {
+            t_ns: clock::now_ns(),
+            pid,
+            began_ns: Some(self.began_ns),
+            ..Default::default()
+        };
+        for device in self
+            .primary
+            .iter()
+            .filter_map(|device| self.gpus.get(device))
+        {
             counts.gpus.entry(device.clone()).or_default();
         }
         for page in &self.pages {
             let sums = page.sums();
             for (index, name) in page.names.iter().enumerate() {
-                let found = CallCount { calls: word(&sums, index), errors: word(&sums, page.names.len() + index) };
+                let found = CallCount {
+                    calls: word(&sums, index),
+                    errors: word(&sums, page.names.len() + index),
+                };
                 if found.calls > 0 {
                     let all = counts.calls.entry(name.clone()).or_default();
                     *all = CallCount {
@@ -459,9 +559,14 @@ impl ProcessRecord {
             }
             for device in 0..page.devices {
                 let at = 2 * page.names.len() + 3 * device;
-                let found =
-                    Uses { launches: word(&sums, at), copies: word(&sums, at + 1), allocations: word(&sums, at + 2) };
-                let Some(gpu) = self.gpus.get(&(device as i32)).filter(|_| !found.is_none()) else { continue };
+                let found = Uses {
+                    launches: word(&sums, at),
+                    copies: word(&sums, at + 1),
+                    allocations: word(&sums, at + 2),
+                };
+                let Some(gpu) = self.gpus.get(&(device as i32)).filter(|_| !found.is_none()) else {
+                    continue;
+                };
                 let all = counts.gpus.entry(gpu.clone()).or_default();
                 all.launches = all.launches.saturating_add(found.launches);
                 all.copies = all.copies.saturating_add(found.copies);
@@ -483,17 +588,28 @@ pub(super) fn read(path: &str, most: u64) -> std::io::Result<Vec<u8>> {
 fn image_of(pid: u32) -> Option<Image> {
     let program = fs::read_link(format!("/proc/{pid}/exe")).ok()?;
     // `startstack` is field 28.
-    Some((program, supervisor::stat(pid).and_then(|fields| fields.into_iter().nth(25)).unwrap_or_default()))
+    Some((
+        program,
+        supervisor::stat(pid)
+            .and_then(|fields| fields.into_iter().nth(25))
+            .unwrap_or_default(),
+    ))
 }
 
 pub(super) fn arguments_of(pid: u32) -> Vec<String> {
     let line = read(&format!("/proc/{pid}/cmdline"), MOST_ARGUMENTS).unwrap_or_default();
-    let words = line.split(|byte| *byte == 0).filter(|word| !word.is_empty());
-    words.map(|word| String::from_utf8_lossy(word).into_owned()).collect()
+    let words = line
+        .split(|byte| *byte == 0)
+        .filter(|word| !word.is_empty());
+    words
+        .map(|word| String::from_utf8_lossy(word).into_owned())
+        .collect()
 }
 
 pub(super) fn program_of(pid: u32) -> String {
-    fs::read_link(format!("/proc/{pid}/exe")).map(|path| path.to_string_lossy().into_owned()).unwrap_or_default()
+    fs::read_link(format!("/proc/{pid}/exe"))
+        .map(|path| path.to_string_lossy().into_owned())
+        .unwrap_or_default()
 }
 
 /// The ID of a thread in our PID namespace, from its ID in the program's own.
@@ -501,11 +617,20 @@ pub(super) fn thread_here(pid: u32, tid: u32) -> u32 {
     if Path::new(&format!("/proc/{pid}/task/{tid}")).exists() {
         return tid;
     }
-    let tasks = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    let tasks = fs::read_dir(format!("/proc/{pid}/task"))
+        .into_iter()
+        .flatten()
+        .flatten();
     let outer = tasks.filter_map(|task| {
         let status = fs::read_to_string(task.path().join("status")).ok()?;
-        let inner = status.lines().find_map(|line| line.strip_prefix("NSpid:")?.split_whitespace().last())?;
-        task.file_name().to_str()?.parse().ok().filter(|_| inner.parse() == Ok(tid))
+        let inner = status
+            .lines()
+            .find_map(|line| line.strip_prefix("NSpid:")?.split_whitespace().last())?;
+        task.file_name()
+            .to_str()?
+            .parse()
+            .ok()
+            .filter(|_| inner.parse() == Ok(tid))
     });
     outer.into_iter().next().unwrap_or(tid)
 }
@@ -517,8 +642,20 @@ mod tests {
     #[test]
     fn a_rank_is_a_number_of_the_variable_of_just_this_name() {
         let environment = b"LOCAL_RANK=1\0PATH=/bin\0RANK=13\0MY_RANK=7";
-        assert_eq!((number_in(environment, "RANK"), number_in(environment, "LOCAL_RANK")), (Some(13), Some(1)));
-        for other in [&b"RANK=\x1b[2J"[..], b"RANK=", b"RANKS=3", b"", b"RANK=99999999999"] {
+        assert_eq!(
+            (
+                number_in(environment, "RANK"),
+                number_in(environment, "LOCAL_RANK")
+            ),
+            (Some(13), Some(1))
+        );
+        for other in [
+            &b"RANK=\x1b[2J"[..],
+            b"RANK=",
+            b"RANKS=3",
+            b"",
+            b"RANK=99999999999",
+        ] {
             assert_eq!(number_in(other, "RANK"), None);
         }
     }

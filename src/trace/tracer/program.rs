@@ -47,10 +47,15 @@ impl TracedProgram {
         let Some((program, arguments)) = command.split_first() else {
             return Err(TracerError::Usage("no command was given".to_string()));
         };
-        let failed = |source| TracerError::Program { name: program.to_string_lossy().into_owned(), source };
+        let failed = |source| TracerError::Program {
+            name: program.to_string_lossy().into_owned(),
+            source,
+        };
         let signals = HandingOn::start(bystander, withheld).map_err(failed)?;
         let mut started = Command::new(program);
-        started.args(arguments).envs(environment.iter().map(|(name, value)| (name, value)));
+        started
+            .args(arguments)
+            .envs(environment.iter().map(|(name, value)| (name, value)));
         if let Some(passed) = passed {
             started.stderr(passed.stderr().map_err(failed)?);
             if let Some(stdout) = passed.stdout().map_err(failed)? {
@@ -62,9 +67,14 @@ impl TracedProgram {
                 Some(path) => Stdio::from(appended(path).map_err(failed)?),
                 None => Stdio::null(),
             };
-            started.stdin(Stdio::null()).stdout(Stdio::null()).stderr(stderr);
+            started
+                .stdin(Stdio::null())
+                .stdout(Stdio::null())
+                .stderr(stderr);
             // SAFETY: the closure makes one system call, which allocates nothing.
-            unsafe { started.pre_exec(|| Ok(set_parent_process_death_signal(Some(Signal::KILL))?)) };
+            unsafe {
+                started.pre_exec(|| Ok(set_parent_process_death_signal(Some(Signal::KILL))?))
+            };
         } else {
             // SAFETY: the closure makes system calls, which allocate nothing.
             unsafe { started.pre_exec(move || caller.hand_on()) };
@@ -80,7 +90,11 @@ impl TracedProgram {
         let (_, pidfd) = supervisor::handle_on(child.id()).map_err(failed)?;
         let pidfd = Arc::new(pidfd);
         let _ = signals.program.send(pidfd.clone());
-        Ok(TracedProgram { child, pidfd, signals })
+        Ok(TracedProgram {
+            child,
+            pidfd,
+            signals,
+        })
     }
 
     pub(super) fn pid(&self) -> u32 {
@@ -100,7 +114,10 @@ impl TracedProgram {
     /// How the program ended; `None` if it still runs.
     pub(super) fn ended(&mut self) -> Option<Ended> {
         let status = self.child.try_wait().ok()??;
-        Some(Ended { code: status.code(), signal: status.signal() })
+        Some(Ended {
+            code: status.code(),
+            signal: status.signal(),
+        })
     }
 }
 

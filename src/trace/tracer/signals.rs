@@ -54,14 +54,20 @@ impl Bystander {
             let forked = libc::fork();
             if forked == 0 {
                 if let Some((from, to)) = line {
-                    show(std::slice::from_raw_parts_mut(from as *mut u8, to - from), command);
+                    show(
+                        std::slice::from_raw_parts_mut(from as *mut u8, to - from),
+                        command,
+                    );
                 }
                 stand_by(tracer, answer.as_raw_fd(), all.as_ptr());
             }
             libc::pthread_sigmask(libc::SIG_SETMASK, before.as_ptr(), std::ptr::null_mut());
             forked
         };
-        let pid = (forked > 0).then(|| Pid::from_raw(forked)).flatten().ok_or_else(io::Error::last_os_error)?;
+        let pid = (forked > 0)
+            .then(|| Pid::from_raw(forked))
+            .flatten()
+            .ok_or_else(io::Error::last_os_error)?;
         Ok(Bystander { pid, answers })
     }
 
@@ -77,8 +83,16 @@ impl Bystander {
         let mut answer = [0; SIGNALS * size_of::<u64>()];
         let _ = is_asked.then(|| self.answers.read_exact(&mut answer));
         let since_ns = clock::now_ns().saturating_sub(FRESH_NS);
-        let came_ns = answer.as_chunks().0.iter().map(|came| u64::from_ne_bytes(*came));
-        (0..).zip(came_ns).filter(|(_, came)| *came > since_ns).map(|(signal, _)| signal).collect()
+        let came_ns = answer
+            .as_chunks()
+            .0
+            .iter()
+            .map(|came| u64::from_ne_bytes(*came));
+        (0..)
+            .zip(came_ns)
+            .filter(|(_, came)| *came > since_ns)
+            .map(|(signal, _)| signal)
+            .collect()
     }
 }
 
@@ -93,13 +107,18 @@ impl Drop for Bystander {
 fn command_line() -> Option<(usize, usize)> {
     let fields = supervisor::stat("self")?;
     // `arg_start` is field 48, `arg_end` field 49.
-    Some((fields.get(45)?.parse().ok()?, fields.get(46)?.parse().ok()?)).filter(|(from, to)| *from > 0 && from < to)
+    Some((fields.get(45)?.parse().ok()?, fields.get(46)?.parse().ok()?))
+        .filter(|(from, to)| *from > 0 && from < to)
 }
 
 /// Writes a command over the command line of this process.
 fn show(line: &mut [u8], command: &[OsString]) {
-    let shown = command.iter().flat_map(|word| word.as_bytes().iter().copied().chain([0]));
-    line.iter_mut().zip(shown.chain(std::iter::repeat(0))).for_each(|(to, from)| *to = from);
+    let shown = command
+        .iter()
+        .flat_map(|word| word.as_bytes().iter().copied().chain([0]));
+    line.iter_mut()
+        .zip(shown.chain(std::iter::repeat(0)))
+        .for_each(|(to, from)| *to = from);
 }
 
 /// What the bystander does: it notes signals, and tells of them when it is asked by the last signal there is. The kernel
@@ -120,7 +139,10 @@ unsafe fn stand_by(tracer: i32, answers: RawFd, all: *const libc::sigset_t) -> !
             if signal == libc::SIGRTMAX() {
                 libc::write(answers, came_ns.as_ptr().cast(), size_of_val(&came_ns));
                 came_ns = [0; SIGNALS];
-            } else if let Some(came) = usize::try_from(signal).ok().and_then(|signal| came_ns.get_mut(signal)) {
+            } else if let Some(came) = usize::try_from(signal)
+                .ok()
+                .and_then(|signal| came_ns.get_mut(signal))
+            {
                 *came = clock::now_ns();
             }
         }
@@ -163,9 +185,14 @@ impl HandingOn {
         let (handle, (program, started)) = (coming.handle(), channel());
         let ending_ns = Arc::new(AtomicU64::new(0));
         let noted_ns = ending_ns.clone();
-        let thread =
-            std::thread::Builder::new().spawn(move || hand_on(coming, bystander, &started, withheld, &noted_ns))?;
-        Ok(HandingOn { handle, program, ending_ns, thread: Some(thread) })
+        let thread = std::thread::Builder::new()
+            .spawn(move || hand_on(coming, bystander, &started, withheld, &noted_ns))?;
+        Ok(HandingOn {
+            handle,
+            program,
+            ending_ns,
+            thread: Some(thread),
+        })
     }
 
     /// When the last signal came that asks a program to end; 0 before the first.
@@ -182,7 +209,9 @@ impl Drop for HandingOn {
         // What wakes it is a message, which may be lost. The bystander ends with this process in any case.
         let given_up_ns = clock::now_ns() + LONGEST_END_NS;
         let thread = self.thread.take();
-        while thread.as_ref().is_some_and(|thread| !thread.is_finished()) && clock::now_ns() < given_up_ns {
+        while thread.as_ref().is_some_and(|thread| !thread.is_finished())
+            && clock::now_ns() < given_up_ns
+        {
             std::thread::sleep(SETTLE / 10);
         }
     }
@@ -205,7 +234,10 @@ fn hand_on(
             let _ = pidfd_send_signal(&*program, signal);
         }
         came = coming.wait().collect();
-        if [SIGINT, SIGQUIT, SIGTERM, SIGHUP].iter().any(|signal| came.contains(signal)) {
+        if [SIGINT, SIGQUIT, SIGTERM, SIGHUP]
+            .iter()
+            .any(|signal| came.contains(signal))
+        {
             ending_ns.store(clock::now_ns(), Ordering::Relaxed);
         }
         if coming.handle().is_closed() {

@@ -66,23 +66,29 @@ impl Stacks {
         let (questions, asked) = channel();
         let (answer, answers) = channel();
         // Nobody waits for the thread at the program's end.
-        std::thread::Builder::new().name("stacks".into()).spawn(move || {
-            let mut names = StackReader::new(ours, notebooks);
-            for question in asked {
-                let read = match question {
-                    StackQuery::Forget(pid) => {
-                        names.forget(pid);
-                        continue;
+        std::thread::Builder::new()
+            .name("stacks".into())
+            .spawn(move || {
+                let mut names = StackReader::new(ours, notebooks);
+                for question in asked {
+                    let read = match question {
+                        StackQuery::Forget(pid) => {
+                            names.forget(pid);
+                            continue;
+                        }
+                        StackQuery::Python(pid) => StackAnswer::Python(names.python(pid)),
+                        StackQuery::Stack(thread) => StackAnswer::Stack(names.read(&thread)),
+                    };
+                    if answer.send(read).is_err() {
+                        return;
                     }
-                    StackQuery::Python(pid) => StackAnswer::Python(names.python(pid)),
-                    StackQuery::Stack(thread) => StackAnswer::Stack(names.read(&thread)),
-                };
-                if answer.send(read).is_err() {
-                    return;
                 }
-            }
-        })?;
-        Ok(Stacks { questions, answers, late: 0 })
+            })?;
+        Ok(Stacks {
+            questions,
+            answers,
+            late: 0,
+        })
     }
 
     /// Forgets a process that has ended or runs another program.

@@ -37,15 +37,22 @@ pub(super) enum Stderr {
 impl Stderr {
     /// Looks at our stderr, of which the last `most_bytes` are wanted. To be called before the program is started.
     pub(super) fn find(most_bytes: usize) -> Stderr {
-        let Some(ours) = look_at(2) else { return Stderr::Untouched };
+        let Some(ours) = look_at(2) else {
+            return Stderr::Untouched;
+        };
         if ours.file_type().is_fifo() {
             return PassedStderr::start(most_bytes).map_or(Stderr::Untouched, Stderr::Piped);
         }
         if !ours.is_file() {
             return Stderr::Untouched;
         }
-        let is_appended = fcntl_getfl(io::stderr()).is_ok_and(|flags| flags.contains(OFlags::APPEND));
-        let from = if is_appended { Ok(ours.len()) } else { seek(io::stderr(), SeekFrom::Current(0)) };
+        let is_appended =
+            fcntl_getfl(io::stderr()).is_ok_and(|flags| flags.contains(OFlags::APPEND));
+        let from = if is_appended {
+            Ok(ours.len())
+        } else {
+            seek(io::stderr(), SeekFrom::Current(0))
+        };
         match (File::open("/proc/self/fd/2"), from) {
             (Ok(file), Ok(from)) => Stderr::File(file, from),
             _ => Stderr::Untouched,
@@ -114,7 +121,10 @@ impl PassedStderr {
             }
             _ => false,
         };
-        let (access, sharing) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_ANONYMOUS);
+        let (access, sharing) = (
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_SHARED | libc::MAP_ANONYMOUS,
+        );
         let bytes = size_of::<PassingProgress>() + most_bytes;
         // SAFETY: a new mapping, of zeros.
         let mapped = unsafe { libc::mmap(std::ptr::null_mut(), bytes, access, sharing, -1, 0) };
@@ -122,7 +132,12 @@ impl PassedStderr {
             return Err(io::Error::last_os_error());
         }
         let progress = mapped.cast();
-        let passed = PassedStderr { pipe, is_stdout_too, progress, most_bytes };
+        let passed = PassedStderr {
+            pipe,
+            is_stdout_too,
+            progress,
+            most_bytes,
+        };
         let mut piece = [0; PIECE_BYTES];
         // SAFETY: the child makes system calls alone, which allocate nothing, and never returns.
         match unsafe { libc::fork() } {
@@ -140,7 +155,11 @@ impl PassedStderr {
 
     /// A descriptor for the program's stdout, where that was the same pipe.
     pub(super) fn stdout(&self) -> io::Result<Option<Stdio>> {
-        if self.is_stdout_too { self.stderr().map(Some) } else { Ok(None) }
+        if self.is_stdout_too {
+            self.stderr().map(Some)
+        } else {
+            Ok(None)
+        }
     }
 
     /// The last bytes, once everything is passed on that is in the pipe by now, or its reader has gone.
@@ -165,7 +184,8 @@ impl PassedStderr {
         let ring = ring(self.progress);
         let kept = end.saturating_sub(self.most_bytes)..end;
         // SAFETY: the index is below the length of the ring.
-        kept.map(|at| unsafe { ring.add(at % self.most_bytes).read_volatile() }).collect()
+        kept.map(|at| unsafe { ring.add(at % self.most_bytes).read_volatile() })
+            .collect()
     }
 }
 
@@ -178,7 +198,12 @@ fn ring(progress: *mut PassingProgress) -> *mut u8 {
 ///
 /// # Safety
 /// Only in a child of `fork`; `progress` has a ring of `most_bytes` behind it.
-unsafe fn pass_on(reader: &PipeReader, progress: *mut PassingProgress, most_bytes: usize, piece: &mut [u8]) -> ! {
+unsafe fn pass_on(
+    reader: &PipeReader,
+    progress: *mut PassingProgress,
+    most_bytes: usize,
+    piece: &mut [u8],
+) -> ! {
     // SAFETY: system calls on descriptors and memory of ours.
     unsafe {
         for signal in 1..=libc::SIGRTMAX() {
@@ -198,16 +223,25 @@ unsafe fn pass_on(reader: &PipeReader, progress: *mut PassingProgress, most_byte
             wait_for(0, libc::POLLIN);
             progress.is_busy.store(true, Ordering::SeqCst);
             let read = libc::read(0, piece.as_mut_ptr().cast(), piece.len());
-            let Ok(read @ 1..) = usize::try_from(read) else { libc::_exit(0) };
+            let Ok(read @ 1..) = usize::try_from(read) else {
+                libc::_exit(0)
+            };
             let begun = progress.passed.load(Ordering::SeqCst) as usize;
             for at in 0..read {
-                ring.add((begun + at) % most_bytes).write_volatile(*piece.as_ptr().add(at));
+                ring.add((begun + at) % most_bytes)
+                    .write_volatile(*piece.as_ptr().add(at));
             }
             let mut written = 0;
             while written < read {
-                match usize::try_from(libc::write(2, piece.as_ptr().add(written).cast(), read - written)) {
+                match usize::try_from(libc::write(
+                    2,
+                    piece.as_ptr().add(written).cast(),
+                    read - written,
+                )) {
                     Ok(more) => written += more,
-                    Err(_) if *libc::__errno_location() == libc::EAGAIN => wait_for(2, libc::POLLOUT),
+                    Err(_) if *libc::__errno_location() == libc::EAGAIN => {
+                        wait_for(2, libc::POLLOUT)
+                    }
                     Err(_) => libc::_exit(0),
                 }
             }
@@ -218,7 +252,11 @@ unsafe fn pass_on(reader: &PipeReader, progress: *mut PassingProgress, most_byte
 }
 
 fn wait_for(fd: i32, events: libc::c_short) {
-    let mut polled = libc::pollfd { fd, events, revents: 0 };
+    let mut polled = libc::pollfd {
+        fd,
+        events,
+        revents: 0,
+    };
     // SAFETY: one entry, which outlives the call.
     unsafe { libc::poll(&mut polled, 1, -1) };
 }

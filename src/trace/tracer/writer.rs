@@ -43,10 +43,27 @@ impl Writer {
             .parent()
             .map_or(Ok(()), create_dir_all)
             .and_then(|()| DirBuilder::new().mode(0o700).create(folder))
-            .and_then(|()| OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path));
-        let file = file.map_err(|error| TracerError::Document(format!("{}: {error}", path.display())))?;
+            .and_then(|()| {
+                OpenOptions::new()
+                    .write(true)
+                    .create_new(true)
+                    .mode(0o600)
+                    .open(&path)
+            });
+        let file =
+            file.map_err(|error| TracerError::Document(format!("{}: {error}", path.display())))?;
         let (failed, events, memory, bytes, left_out, peaks) = (None, 0, 0, 0, 0, BTreeMap::new());
-        Ok(Writer { path, file: BufWriter::new(file), failed, redact, events, memory, bytes, left_out, peaks })
+        Ok(Writer {
+            path,
+            file: BufWriter::new(file),
+            failed,
+            redact,
+            events,
+            memory,
+            bytes,
+            left_out,
+            peaks,
+        })
     }
 
     /// Removes the file and its folder, because nothing was traced.
@@ -75,9 +92,14 @@ impl Writer {
         if self.failed.is_some() {
             return;
         }
-        let (is_end, is_memory) = (matches!(line, TraceLine::End(_)), matches!(line, TraceLine::Memory(_)));
+        let (is_end, is_memory) = (
+            matches!(line, TraceLine::End(_)),
+            matches!(line, TraceLine::Memory(_)),
+        );
         let text = match &mut self.redact {
-            Some(redactor) => redacted(line, redactor).and_then(|line| serde_json::to_string(&line)),
+            Some(redactor) => {
+                redacted(line, redactor).and_then(|line| serde_json::to_string(&line))
+            }
             None => serde_json::to_string(&line),
         };
         let written = text.map_err(std::io::Error::from).and_then(|text| {
@@ -123,13 +145,22 @@ mod tests {
 
     #[test]
     fn a_change_of_memory_that_is_left_out_is_no_event_that_is_missing() {
-        let folder = std::env::temp_dir().join(format!("cuda-pitfalls-writer-{}", std::process::id()));
+        let folder =
+            std::env::temp_dir().join(format!("cuda-pitfalls-writer-{}", std::process::id()));
         let mut writer = Writer::create(&folder, None).unwrap();
         writer.memory = MOST_MEMORY;
-        writer.write(TraceLine::Memory(Memory { t_ns: 1, index: 0, used_bytes: 5 }));
+        writer.write(TraceLine::Memory(Memory {
+            t_ns: 1,
+            index: 0,
+            used_bytes: 5,
+        }));
         assert_eq!((writer.left_out, writer.peaks[&0]), (0, 5));
         (writer.memory, writer.bytes) = (0, MOST_BYTES);
-        writer.write(TraceLine::Memory(Memory { t_ns: 2, index: 0, used_bytes: 6 }));
+        writer.write(TraceLine::Memory(Memory {
+            t_ns: 2,
+            index: 0,
+            used_bytes: 6,
+        }));
         assert_eq!((writer.left_out, writer.peaks[&0]), (0, 6));
         writer.discard();
     }

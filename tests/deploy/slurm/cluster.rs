@@ -37,23 +37,38 @@ fn path() -> String {
 /// What this machine lacks to run a cluster; none if it lacks nothing.
 pub(crate) fn missing() -> Option<String> {
     let path = path();
-    let is_there = |name: &str| std::env::split_paths(&path).any(|folder| folder.join(name).is_file());
-    let absent: Vec<_> = PROGRAMS.iter().filter(|(name, _)| !is_there(name)).collect();
+    let is_there =
+        |name: &str| std::env::split_paths(&path).any(|folder| folder.join(name).is_file());
+    let absent: Vec<_> = PROGRAMS
+        .iter()
+        .filter(|(name, _)| !is_there(name))
+        .collect();
     if !absent.is_empty() {
-        let of = absent.iter().map(|(name, package)| format!("{name} (package {package})"));
-        return Some(format!("not installed: {}", of.collect::<Vec<_>>().join(", ")));
+        let of = absent
+            .iter()
+            .map(|(name, package)| format!("{name} (package {package})"));
+        return Some(format!(
+            "not installed: {}",
+            of.collect::<Vec<_>>().join(", ")
+        ));
     }
     if !rustix::process::geteuid().is_root() {
         return Some("not root, and slurmd and its PID namespace take it".into());
     }
-    let namespace = namespace(&["true"]).env("PATH", path).stderr(Stdio::null()).status();
-    (!namespace.is_ok_and(|status| status.success())).then(|| "this machine allows no PID namespace".into())
+    let namespace = namespace(&["true"])
+        .env("PATH", path)
+        .stderr(Stdio::null())
+        .status();
+    (!namespace.is_ok_and(|status| status.success()))
+        .then(|| "this machine allows no PID namespace".into())
 }
 
 /// A program in a PID namespace; nothing of it outlives the process that started it.
 fn namespace(program: &[&str]) -> Command {
     let mut command = Command::new("unshare");
-    command.args(["--pid", "--mount", "--fork", "--mount-proc", "--kill-child"]).args(program);
+    command
+        .args(["--pid", "--mount", "--fork", "--mount-proc", "--kill-child"])
+        .args(program);
     command
 }
 
@@ -63,7 +78,10 @@ fn ports(count: usize) -> Vec<u16> {
     static NEXT: AtomicU16 = AtomicU16::new(0);
     let first = 20_000 + (std::process::id() % 100) as u16 * 100;
     let ports = std::iter::repeat_with(|| first + NEXT.fetch_add(1, Ordering::Relaxed));
-    ports.filter(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok()).take(count).collect()
+    ports
+        .filter(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok())
+        .take(count)
+        .collect()
 }
 
 /// A cluster that runs. Dropping it ends it.
@@ -83,12 +101,22 @@ impl Cluster {
         }
         let settings = prepare(&at);
         let mut key = OpenOptions::new();
-        let key = key.write(true).create_new(true).mode(0o400).open(at.join("munge.key"));
+        let key = key
+            .write(true)
+            .create_new(true)
+            .mode(0o400)
+            .open(at.join("munge.key"));
         let random = File::open("/dev/urandom").expect("the machine has it");
-        std::io::copy(&mut std::io::Read::take(random, 1024), &mut key.expect("a file of our own")).expect("a key");
+        std::io::copy(
+            &mut std::io::Read::take(random, 1024),
+            &mut key.expect("a file of our own"),
+        )
+        .expect("a key");
         let ports = ports(nodes + 1);
         let port = |index: usize| ports[index];
-        let mut conf = CONF.replace("SCRATCH", &at.to_string_lossy()).replace("PORT", &port(0).to_string());
+        let mut conf = CONF
+            .replace("SCRATCH", &at.to_string_lossy())
+            .replace("PORT", &port(0).to_string());
         for index in 1..=nodes {
             conf += &format!(
                 "NodeName=node{index} NodeHostname=localhost NodeAddr=127.0.0.1 Port={} CPUs=2 RealMemory=100 Gres=gpu:2\n",
@@ -101,13 +129,33 @@ impl Cluster {
         let gres = "Name=gpu File=/dev/null\nName=gpu File=/dev/zero\n";
         fs::write(at.join("gres.conf"), gres).expect("a file of our own");
 
-        let mut cluster = Cluster { scratch, daemons: Vec::new() };
+        let mut cluster = Cluster {
+            scratch,
+            daemons: Vec::new(),
+        };
         let file = |name: &str| format!("--{name}={}", at.join(name).display());
-        let munge =
-            [file("socket"), file("pid-file"), file("seed-file"), format!("--key-file={}/munge.key", at.display())];
-        let munged = [&["munged".to_owned(), "--foreground".to_owned(), "--force".to_owned()][..], &munge].concat();
-        cluster.daemon("munged", &munged.iter().map(String::as_str).collect::<Vec<_>>());
-        eventually("munged listens", LONGEST, || at.join("socket").exists().then_some(()));
+        let munge = [
+            file("socket"),
+            file("pid-file"),
+            file("seed-file"),
+            format!("--key-file={}/munge.key", at.display()),
+        ];
+        let munged = [
+            &[
+                "munged".to_owned(),
+                "--foreground".to_owned(),
+                "--force".to_owned(),
+            ][..],
+            &munge,
+        ]
+        .concat();
+        cluster.daemon(
+            "munged",
+            &munged.iter().map(String::as_str).collect::<Vec<_>>(),
+        );
+        eventually("munged listens", LONGEST, || {
+            at.join("socket").exists().then_some(())
+        });
         cluster.daemon("slurmctld", &["slurmctld", "-D", "-c"]);
         for index in 1..=nodes {
             let name = format!("node{index}");
@@ -139,7 +187,8 @@ impl Cluster {
                 Ok(())
             });
         }
-        self.daemons.push((name.to_owned(), command.spawn().expect("unshare starts")));
+        self.daemons
+            .push((name.to_owned(), command.spawn().expect("unshare starts")));
     }
 
     fn surround<'c>(&self, command: &'c mut Command) -> &'c mut Command {
@@ -163,14 +212,20 @@ impl Cluster {
 
     /// What a program of Slurm's prints; nothing if it fails, such as while the controller starts.
     pub(crate) fn ask(&self, program: &[&str]) -> String {
-        let output = self.command(program[0]).args(&program[1..]).output().expect("the program starts");
+        let output = self
+            .command(program[0])
+            .args(&program[1..])
+            .output()
+            .expect("the program starts");
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
     /// A field of `scontrol show node`.
     pub(crate) fn field(&self, node: &str, name: &str) -> Option<String> {
         let shown = self.ask(&["scontrol", "show", "node", node]);
-        let value = shown.lines().find_map(|line| line.trim().strip_prefix(name)?.strip_prefix('='));
+        let value = shown
+            .lines()
+            .find_map(|line| line.trim().strip_prefix(name)?.strip_prefix('='));
         value.map(str::to_owned)
     }
 
@@ -178,40 +233,63 @@ impl Cluster {
     pub(crate) fn submit(&self, arguments: &[&str]) -> u32 {
         let log = format!("--output={}", self.path().join("log/job").display());
         let mut command = self.command("sbatch");
-        command.args(["--parsable", &log]).args(arguments).env("CUDA_PITFALLS", self.path().join("program"));
+        command
+            .args(["--parsable", &log])
+            .args(arguments)
+            .env("CUDA_PITFALLS", self.path().join("program"));
         command.env("CUDA_PITFALLS_MERGE", "--simulated");
         let output = command.output().expect("sbatch starts");
         let printed = String::from_utf8_lossy(&output.stdout);
-        printed.trim().parse().unwrap_or_else(|_| panic!("no job: {output:?}\n{}", self.logs()))
+        printed
+            .trim()
+            .parse()
+            .unwrap_or_else(|_| panic!("no job: {output:?}\n{}", self.logs()))
     }
 
     /// Waits for the end of a job: its state and exit code as `scontrol` gives them, such as `COMPLETED 0:0`.
     pub(crate) fn ended(&self, job: u32) -> String {
         eventually(&format!("job {job} ends"), LONGEST, || {
             let shown = self.ask(&["scontrol", "show", "job", &job.to_string()]);
-            let field =
-                |name: &str| shown.split_whitespace().find_map(|word| word.strip_prefix(name)).map(str::to_owned);
+            let field = |name: &str| {
+                shown
+                    .split_whitespace()
+                    .find_map(|word| word.strip_prefix(name))
+                    .map(str::to_owned)
+            };
             let state = field("JobState=")?;
-            let is_over = !["PENDING", "CONFIGURING", "RUNNING", "COMPLETING"].contains(&state.as_str());
+            let is_over =
+                !["PENDING", "CONFIGURING", "RUNNING", "COMPLETING"].contains(&state.as_str());
             is_over.then(|| format!("{state} {}", field("ExitCode=").unwrap_or_default()))
         })
     }
 
     /// Kills a node with all that runs on it.
     pub(crate) fn kill(&mut self, node: &str) {
-        let (_, child) = self.daemons.iter_mut().find(|(name, _)| name == node).expect("a node of this cluster");
+        let (_, child) = self
+            .daemons
+            .iter_mut()
+            .find(|(name, _)| name == node)
+            .expect("a node of this cluster");
         child.kill().expect("it is a child of ours");
         child.wait().expect("it can be waited for");
     }
 
     /// What the daemons and the job wrote, for the message of a failure.
     pub(crate) fn logs(&self) -> String {
-        let mut files: Vec<PathBuf> =
-            fs::read_dir(self.path().join("log")).into_iter().flatten().flatten().map(|entry| entry.path()).collect();
+        let mut files: Vec<PathBuf> = fs::read_dir(self.path().join("log"))
+            .into_iter()
+            .flatten()
+            .flatten()
+            .map(|entry| entry.path())
+            .collect();
         files.sort();
         let text = |file: &PathBuf| {
             let text = fs::read(file).unwrap_or_default();
-            format!("== {}\n{}\n", file.display(), String::from_utf8_lossy(&text))
+            format!(
+                "== {}\n{}\n",
+                file.display(),
+                String::from_utf8_lossy(&text)
+            )
         };
         files.iter().map(text).collect()
     }
@@ -220,7 +298,9 @@ impl Cluster {
     pub(crate) fn end(mut self) {
         self.stop();
         // The kernel kills what is in a namespace after its first process has ended.
-        eventually("no process is left", LONGEST, || self.scratch.processes().is_empty().then_some(()));
+        eventually("no process is left", LONGEST, || {
+            self.scratch.processes().is_empty().then_some(())
+        });
     }
 
     /// `unshare` kills its child when it is killed, and with it the namespace.

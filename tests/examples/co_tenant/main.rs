@@ -21,7 +21,10 @@ use std::time::{Duration, Instant};
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let mode = arguments.first().map_or("", String::as_str);
-    let seconds = arguments.get(1).and_then(|text| text.parse().ok()).unwrap_or(3600.0);
+    let seconds = arguments
+        .get(1)
+        .and_then(|text| text.parse().ok())
+        .unwrap_or(3600.0);
     let library = arguments.get(2).map_or("libcuda.so.1", String::as_str);
     let end = Instant::now() + Duration::from_secs_f64(seconds);
     let again = |mode: &str| {

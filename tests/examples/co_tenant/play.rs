@@ -21,7 +21,8 @@ struct Driver {
 impl Driver {
     fn open(path: &str) -> Result<Driver, String> {
         // SAFETY: opening libcuda runs its constructors, as in any program that links it.
-        let library = unsafe { libloading::Library::new(path) }.map_err(|error| error.to_string())?;
+        let library =
+            unsafe { libloading::Library::new(path) }.map_err(|error| error.to_string())?;
         Ok(Driver { library })
     }
 
@@ -35,7 +36,9 @@ impl Driver {
         // SAFETY: both take what cuda.h says.
         checked("cuInit", unsafe { self.symbol::<Init>("cuInit")?(0) })?;
         // SAFETY: as above.
-        checked("cuDeviceGetCount", unsafe { self.symbol::<Count>("cuDeviceGetCount")?(&raw mut count) })?;
+        checked("cuDeviceGetCount", unsafe {
+            self.symbol::<Count>("cuDeviceGetCount")?(&raw mut count)
+        })?;
         Ok(count)
     }
 
@@ -45,7 +48,9 @@ impl Driver {
             .map(|device| {
                 let mut context = 0;
                 // SAFETY: the pointer is good and the ordinal is below the count.
-                checked("cuDevicePrimaryCtxRetain", unsafe { retain(&raw mut context, device) })?;
+                checked("cuDevicePrimaryCtxRetain", unsafe {
+                    retain(&raw mut context, device)
+                })?;
                 Ok(context)
             })
             .collect()
@@ -53,11 +58,20 @@ impl Driver {
 }
 
 fn checked(call: &str, status: i32) -> Result<(), String> {
-    if status == 0 { Ok(()) } else { Err(format!("{call} returned {status}")) }
+    if status == 0 {
+        Ok(())
+    } else {
+        Err(format!("{call} returned {status}"))
+    }
 }
 
 /// Plays a part until the end. `again` is a program that plays the part which is its first argument.
-pub(crate) fn play(mode: &str, end: Instant, library: &str, again: &dyn Fn(&str) -> Command) -> Result<(), String> {
+pub(crate) fn play(
+    mode: &str,
+    end: Instant,
+    library: &str,
+    again: &dyn Fn(&str) -> Command,
+) -> Result<(), String> {
     match mode {
         "hold-init" => {
             Driver::open(library)?.init()?;
@@ -100,7 +114,10 @@ fn stay(end: Instant) {
 fn churn(mut program: Command, end: Instant, rest: Duration) -> Result<(), String> {
     ready();
     while Instant::now() < end {
-        let status = program.stdout(Stdio::null()).status().map_err(|error| error.to_string())?;
+        let status = program
+            .stdout(Stdio::null())
+            .status()
+            .map_err(|error| error.to_string())?;
         if !status.success() {
             return Err(format!("{program:?} failed"));
         }
@@ -122,7 +139,9 @@ fn churn_memory(end: Instant, library: &str) -> Result<(), String> {
     while Instant::now() < end {
         for context in &contexts {
             // A linear congruential generator: sizes need to vary, and nothing else.
-            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            random = random
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
             let bytes = (4 + (random >> 33) as usize % 521) * MIB;
             let mut pointer = 0;
             // SAFETY: the context is one of ours.

@@ -80,7 +80,9 @@ impl Stranger {
         let mut stranger = Stranger(child);
         let mut said = String::new();
         let output = stranger.0.stdout.take().expect("a pipe");
-        BufReader::new(output).read_line(&mut said).expect("it says something");
+        BufReader::new(output)
+            .read_line(&mut said)
+            .expect("it says something");
         assert_eq!(said, "ready\n", "{mode}");
         stranger
     }
@@ -100,7 +102,11 @@ fn beside_a_stranger(mode: &str) {
     let (ran, trace) = held.finish();
     drop(stranger);
     assert_eq!(ran.code, Some(5), "{mode}: {ran:?}");
-    assert!(trace.events.is_empty() && trace.processes.is_empty(), "{mode}: {:?}", trace.events);
+    assert!(
+        trace.events.is_empty() && trace.processes.is_empty(),
+        "{mode}: {:?}",
+        trace.events
+    );
 }
 
 #[test]
@@ -114,7 +120,9 @@ fn another_user_on_the_socket_is_not_heard_and_holds_nobody() {
 fn a_program_that_lies_spoils_only_its_own_trace() {
     for mode in MODES {
         let stranger = script("attacks/stranger.py");
-        let first = format!("{{ sleep 60 | python3 {stranger} {mode} $CUDA_PITFALLS_TRACED/socket & }} | head -1");
+        let first = format!(
+            "{{ sleep 60 | python3 {stranger} {mode} $CUDA_PITFALLS_TRACED/socket & }} | head -1"
+        );
         let held = Held::start(&[], &first);
         held.folder();
         let (ran, trace) = held.finish();
@@ -134,7 +142,12 @@ fn may_become_anothers(path: &Path) -> Option<String> {
         };
         let is_open = data.mode() & 0o022 != 0 && (data.mode() & 0o1000 == 0 || !is_there);
         if is_open || ![0, own].contains(&data.uid()) {
-            return Some(format!("{}: mode {:o}, user {}", folder.display(), data.mode(), data.uid()));
+            return Some(format!(
+                "{}: mode {:o}, user {}",
+                folder.display(),
+                data.mode(),
+                data.uid()
+            ));
         }
         is_there = true;
     }
@@ -155,17 +168,38 @@ fn what_a_process_goes_on_naming_after_its_trace_never_becomes_another_users() {
     assert_eq!(ran.code, Some(5), "{ran:?}");
     File::create(at("go")).expect("a file");
     appears(&at("done"));
-    assert_eq!(fs::read_to_string(at("complaints")).expect("a file"), "", "the loader misses something");
+    assert_eq!(
+        fs::read_to_string(at("complaints")).expect("a file"),
+        "",
+        "the loader misses something"
+    );
     let variables = fs::read_to_string(at("variables")).expect("a file");
     let mut names = Vec::new();
-    for name in ["LD_PRELOAD", "LD_LIBRARY_PATH", "CUDA_INJECTION64_PATH", "CUDA_PITFALLS_TRACED"] {
-        let value = variables.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix('='));
-        names.extend(value.unwrap_or_else(|| panic!("no {name}")).split(':').map(PathBuf::from));
+    for name in [
+        "LD_PRELOAD",
+        "LD_LIBRARY_PATH",
+        "CUDA_INJECTION64_PATH",
+        "CUDA_PITFALLS_TRACED",
+    ] {
+        let value = variables
+            .lines()
+            .find_map(|line| line.strip_prefix(name)?.strip_prefix('='));
+        names.extend(
+            value
+                .unwrap_or_else(|| panic!("no {name}"))
+                .split(':')
+                .map(PathBuf::from),
+        );
     }
-    assert!(names.iter().any(|name| !name.exists()), "the folder of the trace is removed");
+    assert!(
+        names.iter().any(|name| !name.exists()),
+        "the folder of the trace is removed"
+    );
     for name in names {
         let socket = name.join("socket");
-        let wrong = [&name, &socket].into_iter().find_map(|name| may_become_anothers(name));
+        let wrong = [&name, &socket]
+            .into_iter()
+            .find_map(|name| may_become_anothers(name));
         assert_eq!(wrong, None, "{} may become another user's", name.display());
     }
 }
@@ -174,7 +208,11 @@ fn what_a_process_goes_on_naming_after_its_trace_never_becomes_another_users() {
 fn a_trace_is_its_users_alone() {
     let scratch = Scratch::new();
     run(&scratch, &[], &["sh", "-c", "true", "secret"]);
-    let folder = fs::read_dir(scratch.path().join("traces")).expect("a folder").flatten().next().expect("a trace");
+    let folder = fs::read_dir(scratch.path().join("traces"))
+        .expect("a folder")
+        .flatten()
+        .next()
+        .expect("a trace");
     let mode = |path: &Path| fs::metadata(path).expect("it is there").mode() & 0o777;
     assert_eq!(mode(&folder.path()), 0o700);
     for name in ["trace.ndjson", "trace.html"] {
@@ -184,7 +222,9 @@ fn a_trace_is_its_users_alone() {
 
 /// What a shell says of what it was given, traced or not, in surroundings that a shell makes.
 fn given(scratch: &Scratch, surroundings: &str, is_traced: bool) -> String {
-    let out = scratch.path().join(if is_traced { "traced" } else { "alone" });
+    let out = scratch
+        .path()
+        .join(if is_traced { "traced" } else { "alone" });
     // What asks for the descriptors opens none.
     let ask = format!(
         "for fd in 0 1 2 4; do [ -e /proc/$$/fd/$fd ] && open=\"$open $fd\"; done
@@ -192,19 +232,37 @@ fn given(scratch: &Scratch, surroundings: &str, is_traced: bool) -> String {
         out.display()
     );
     let traces = scratch.path().join("traces");
-    let tracer = format!("{PROGRAM} trace --on sim:h200-x2 --out {} --", traces.display());
-    let line = format!("{surroundings}; exec {} bash -c \"$1\"", if is_traced { &tracer } else { "" });
+    let tracer = format!(
+        "{PROGRAM} trace --on sim:h200-x2 --out {} --",
+        traces.display()
+    );
+    let line = format!(
+        "{surroundings}; exec {} bash -c \"$1\"",
+        if is_traced { &tracer } else { "" }
+    );
     let mut command = Command::new("bash");
-    command.args(["-c", &line, "bash", &ask]).env("TMPDIR", scratch.path()).stdin(Stdio::null());
-    let ran = command.stdout(Stdio::null()).stderr(Stdio::null()).status().expect("it runs");
+    command
+        .args(["-c", &line, "bash", &ask])
+        .env("TMPDIR", scratch.path())
+        .stdin(Stdio::null());
+    let ran = command
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status()
+        .expect("it runs");
     assert!(ran.success(), "{surroundings}: {ran}");
     let said = fs::read_to_string(out).expect("what it says");
     // Signals 32 and 33 are the C library's own, and no program's.
     let signals = |line: &str| {
         let (name, mask) = line.split_once(":\t")?;
-        Some(format!("{name} {:x}", u64::from_str_radix(mask, 16).ok()? & !(3 << 31)))
+        Some(format!(
+            "{name} {:x}",
+            u64::from_str_radix(mask, 16).ok()? & !(3 << 31)
+        ))
     };
-    said.lines().map(|line| signals(line).unwrap_or_else(|| line.to_owned()) + "\n").collect()
+    said.lines()
+        .map(|line| signals(line).unwrap_or_else(|| line.to_owned()) + "\n")
+        .collect()
 }
 
 #[test]
@@ -222,7 +280,10 @@ fn a_program_finds_what_its_caller_meant_for_it() {
         "ulimit -Sf 5000",
         "ulimit -Sn 300",
     ] {
-        let (traced, alone) = (given(&scratch, surroundings, true), given(&scratch, surroundings, false));
+        let (traced, alone) = (
+            given(&scratch, surroundings, true),
+            given(&scratch, surroundings, false),
+        );
         assert_eq!(traced, alone, "{surroundings}");
     }
 }
@@ -236,7 +297,10 @@ fn a_program_under_a_trace_without_children_to_wait_for_ends_as_it_would() {
     assert_eq!(ran.code, Some(7), "{ran:?}");
     let scratch = Scratch::new();
     let started = scratch.path().join("started");
-    let script = format!("trap 'exit 6' TERM; : > {}; while :; do sleep 0.02; done", started.display());
+    let script = format!(
+        "trap 'exit 6' TERM; : > {}; while :; do sleep 0.02; done",
+        started.display()
+    );
     let mut command = tracing(&scratch, &[], &["sh", "-c", &script]);
     ignoring(&mut command, libc::SIGCHLD);
     let running = scratch.start(command);
@@ -269,7 +333,10 @@ fn a_limit_on_the_size_of_files_is_the_programs_and_does_not_kill_the_tracer() {
         command.args(["-c", &line]).env("TMPDIR", scratch.path());
         let ran = scratch.start(command).wait(LONGEST);
         assert_eq!(ran.code, Some(5), "{limit}: {ran:?}");
-        assert_eq!(fs::read_to_string(&out).expect("what it says").trim(), limit.to_string());
+        assert_eq!(
+            fs::read_to_string(&out).expect("what it says").trim(),
+            limit.to_string()
+        );
     }
 }
 
@@ -278,11 +345,21 @@ fn a_filter_of_system_calls_kills_no_program_and_is_said() {
     if !cfg!(target_arch = "x86_64") {
         return;
     }
-    for options in [&["--forbid", "late-mask"][..], &["--forbid", "late-mask", "--memory"]] {
+    for options in [
+        &["--forbid", "late-mask"][..],
+        &["--forbid", "late-mask", "--memory"],
+    ] {
         let (ran, trace) = trace(options, &["python3", &script("attacks/filtered.py")]);
-        assert_eq!((ran.code, ran.stdout.as_str()), (Some(3), "child 0\n"), "{ran:?}");
+        assert_eq!(
+            (ran.code, ran.stdout.as_str()),
+            (Some(3), "child 0\n"),
+            "{ran:?}"
+        );
         let not_seen = trace.end.expect("a whole trace").not_seen;
-        assert!(not_seen.iter().any(|why| why.contains("seccomp")), "{not_seen:?}");
+        assert!(
+            not_seen.iter().any(|why| why.contains("seccomp")),
+            "{not_seen:?}"
+        );
     }
 }
 
@@ -290,12 +367,32 @@ fn a_filter_of_system_calls_kills_no_program_and_is_said() {
 const ESCAPES: [(&str, i32, &str); 19] = [
     ("background", 1, "initialises CUDA"),
     ("daemon", 1, "initialises CUDA"),
-    ("waits", 3, "(sleep) still runs after the program ended and a wait of 2 s"),
-    ("cleared", 3, "uses libcuda and is not traced, because it was started without the trace's variables"),
-    ("raw", 3, "uses libcuda and is not traced, because it was started without the trace's variables"),
+    (
+        "waits",
+        3,
+        "(sleep) still runs after the program ended and a wait of 2 s",
+    ),
+    (
+        "cleared",
+        3,
+        "uses libcuda and is not traced, because it was started without the trace's variables",
+    ),
+    (
+        "raw",
+        3,
+        "uses libcuda and is not traced, because it was started without the trace's variables",
+    ),
     ("short", 3, "libcuda"),
-    ("reads", 3, "opened the file of libcuda, to read it or to load it, and is not traced"),
-    ("held", 3, "ended before it could be looked at, and libcuda was opened meanwhile"),
+    (
+        "reads",
+        3,
+        "opened the file of libcuda, to read it or to load it, and is not traced",
+    ),
+    (
+        "held",
+        3,
+        "ended before it could be looked at, and libcuda was opened meanwhile",
+    ),
     ("hops", 1, "initialises CUDA"),
     ("full", 3, "1 process stopped reporting"),
     ("hidden", 3, "1 process stopped reporting"),
@@ -312,14 +409,22 @@ const ESCAPES: [(&str, i32, &str); 19] = [
 #[test]
 fn policy_passes_only_what_was_seen() {
     for (mode, code, says) in ESCAPES {
-        if ["hidden", "hidden-exec", "root", "spaces"].contains(&mode) && !is_root("leave a namespace") {
+        if ["hidden", "hidden-exec", "root", "spaces"].contains(&mode)
+            && !is_root("leave a namespace")
+        {
             continue;
         }
         let script = script("attacks/escapes.py");
-        let command: Vec<&str> = ["python3", "-S", &script].into_iter().chain(mode.split(' ')).collect();
+        let command: Vec<&str> = ["python3", "-S", &script]
+            .into_iter()
+            .chain(mode.split(' '))
+            .collect();
         let (ran, _) = trace(&["--forbid", "cuinit", "--wait-children", "2s"], &command);
         let said = ran.stderr.split_whitespace().collect::<Vec<_>>().join(" ");
-        assert!(ran.code == Some(code) && said.contains(says), "{mode}: {ran:?}");
+        assert!(
+            ran.code == Some(code) && said.contains(says),
+            "{mode}: {ran:?}"
+        );
     }
 }
 
@@ -339,38 +444,68 @@ fn a_process_with_the_pid_of_one_that_has_ended_is_another() {
         return eprintln!("NOT TESTED: this kernel does not let a process choose a PID");
     }
     let pid: u32 = ran.stdout.trim().parse().expect("a PID");
-    assert_eq!(trace.processes.iter().filter(|process| process.pid == pid).count(), 2, "{ran:?}");
+    assert_eq!(
+        trace
+            .processes
+            .iter()
+            .filter(|process| process.pid == pid)
+            .count(),
+        2,
+        "{ran:?}"
+    );
 }
 
 #[test]
 fn one_process_that_is_not_seen_has_one_sentence() {
     let script = script("attacks/escapes.py");
     let (ran, trace) = trace(&[], &["python3", "-S", &script, "cleared"]);
-    assert_eq!(trace.end.expect("a whole trace").not_seen.len(), 1, "{ran:?}");
+    assert_eq!(
+        trace.end.expect("a whole trace").not_seen.len(),
+        1,
+        "{ran:?}"
+    );
 }
 
 #[test]
 fn signal_ends_the_wait_for_children() {
     let scratch = Scratch::new();
     let script = script("attacks/escapes.py");
-    let tracing = tracing(&scratch, &["--wait-children", "1h"], &["python3", "-S", &script, "waits"]);
+    let tracing = tracing(
+        &scratch,
+        &["--wait-children", "1h"],
+        &["python3", "-S", &script, "waits"],
+    );
     let running = scratch.start(tracing);
     eventually("it says that it waits", LONGEST, || {
         let said = fs::read_to_string(scratch.path().join("stderr")).unwrap_or_default();
-        said.contains("waiting up to 3600 s for 1 process").then_some(())
+        said.contains("waiting up to 3600 s for 1 process")
+            .then_some(())
     });
     running.signal(Signal::INT);
     let ran = running.wait(LONGEST);
-    assert!(ran.code == Some(0) && ran.stderr.contains("because the wait for it was interrupted"), "{ran:?}");
+    assert!(
+        ran.code == Some(0)
+            && ran
+                .stderr
+                .contains("because the wait for it was interrupted"),
+        "{ran:?}"
+    );
 }
 
 #[test]
 fn programs_are_started_from_signal_handlers_and_with_bad_pointers_as_without_a_trace() {
     let node = Node::new("h200-x2");
-    for (name, says) in [("attacks/exec_in_handler.c", "failed 0\n"), ("attacks/bad_pointers.c", "wrong 0\n")] {
+    for (name, says) in [
+        ("attacks/exec_in_handler.c", "failed 0\n"),
+        ("attacks/bad_pointers.c", "wrong 0\n"),
+    ] {
         for options in [&[][..], &["--memory"]] {
             let (ran, _) = trace(options, &[&text(node.program(name))]);
-            assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), says), "{name}: {ran:?}");
+            assert_eq!(
+                (ran.code, ran.stdout.as_str()),
+                (Some(0), says),
+                "{name}: {ran:?}"
+            );
         }
     }
 }
@@ -378,9 +513,13 @@ fn programs_are_started_from_signal_handlers_and_with_bad_pointers_as_without_a_
 fn sampler_of(tracer: i32) -> Pid {
     let find = || {
         let children = fs::read_to_string(format!("/proc/{tracer}/task/{tracer}/children")).ok()?;
-        let mut pids = children.split_whitespace().filter_map(|pid| pid.parse::<i32>().ok());
-        let is_it =
-            |pid: &i32| fs::read_to_string(format!("/proc/{pid}/cmdline")).is_ok_and(|it| it.contains("__sampler"));
+        let mut pids = children
+            .split_whitespace()
+            .filter_map(|pid| pid.parse::<i32>().ok());
+        let is_it = |pid: &i32| {
+            fs::read_to_string(format!("/proc/{pid}/cmdline"))
+                .is_ok_and(|it| it.contains("__sampler"))
+        };
         Pid::from_raw(pids.find(is_it)?)
     };
     eventually("a sampler", LONGEST, find)
@@ -396,7 +535,11 @@ const CONTEXTS: &str = "import ctypes, os, sys, time\nhere = sys.argv[1]\ncuda =
 fn bounded(stops: bool) -> (Ran, Trace) {
     let scratch = Scratch::new();
     let here = scratch.path().to_string_lossy();
-    let command = tracing(&scratch, &["--max-bytes", "gpu1=100MiB"], &["python3", "-c", CONTEXTS, &here]);
+    let command = tracing(
+        &scratch,
+        &["--max-bytes", "gpu1=100MiB"],
+        &["python3", "-c", CONTEXTS, &here],
+    );
     let running = scratch.start(command);
     appears(&scratch.path().join("begun"));
     if stops {
@@ -411,11 +554,23 @@ fn a_bound_on_memory_that_was_not_read_is_undecided() {
     let (ran, _) = bounded(false);
     ran.ended(1, "unexpected");
     let (ran, trace) = bounded(true);
-    ran.ended(3, "inconclusive").says("was not read until the program ended");
+    ran.ended(3, "inconclusive")
+        .says("was not read until the program ended");
     // What was not read is absent, and not 0.
-    let made = trace.events.iter().filter(|event| matches!(event.what, EventKind::Context { .. }));
-    assert!(made.flat_map(|event| &event.memory_bytes).all(Option::is_none), "{:?}", trace.events);
-    assert_eq!(trace.end.expect("a whole trace").memory_gap_ns, [None, None]);
+    let made = trace
+        .events
+        .iter()
+        .filter(|event| matches!(event.what, EventKind::Context { .. }));
+    assert!(
+        made.flat_map(|event| &event.memory_bytes)
+            .all(Option::is_none),
+        "{:?}",
+        trace.events
+    );
+    assert_eq!(
+        trace.end.expect("a whole trace").memory_gap_ns,
+        [None, None]
+    );
 }
 
 #[test]
@@ -424,10 +579,22 @@ fn many_forks_that_write_a_variable_are_all_told_and_not_all_looked_at() {
                   os.environ['CUDA_VISIBLE_DEVICES'] = str(n); os._exit(0)\n    os.waitpid(pid, 0)";
     let (ran, trace) = trace(&[], &["python3", "-c", script]);
     assert_eq!(ran.code, Some(0), "{ran:?}");
-    let writes: Vec<_> = trace.events.iter().filter(|it| matches!(it.what, EventKind::Variable { .. })).collect();
-    let unread = writes.iter().filter(|event| event.stack.frames.is_empty()).count();
+    let writes: Vec<_> = trace
+        .events
+        .iter()
+        .filter(|it| matches!(it.what, EventKind::Variable { .. }))
+        .collect();
+    let unread = writes
+        .iter()
+        .filter(|event| event.stack.frames.is_empty())
+        .count();
     assert_eq!((writes.len(), unread), (80, 80 - 64), "{:?}", trace.end);
-    assert!(trace.processes.iter().all(|process| process.python.is_some()));
+    assert!(
+        trace
+            .processes
+            .iter()
+            .all(|process| process.python.is_some())
+    );
 }
 
 #[test]
@@ -437,10 +604,16 @@ fn a_bound_on_memory_is_kept_by_what_a_killed_sampler_read_alone() {
     kill_process(sampler_of(held.running.pid()), Signal::KILL).expect("it is killed");
     let (ran, trace) = held.finish();
     let gaps = trace.end.expect("a whole trace").memory_gap_ns;
-    let was_read = gaps.iter().all(|gap| gap.is_some_and(|gap| gap <= 2_000_000_000));
+    let was_read = gaps
+        .iter()
+        .all(|gap| gap.is_some_and(|gap| gap <= 2_000_000_000));
     // It may have been killed before it read anything.
     let was_read = was_read && trace.start.used_bytes.iter().all(Option::is_some);
-    assert_eq!(ran.code, Some(if was_read { 5 } else { 3 }), "{gaps:?} {ran:?}");
+    assert_eq!(
+        ran.code,
+        Some(if was_read { 5 } else { 3 }),
+        "{gaps:?} {ran:?}"
+    );
 }
 
 /// Writes a checkpoint at the first signal, which takes a while, and gives up at a second.
@@ -465,7 +638,11 @@ fn a_signal_reaches_the_program_once_whoever_it_is_sent_to() {
         (&[], Some(kill_process_group), Signal::TERM),
         (&[], Some(kill_process_group), Signal::USR1),
         (&timeout, Some(kill_process), Signal::USR1),
-        (&["timeout", "--foreground", "60"], Some(kill_process), Signal::INT),
+        (
+            &["timeout", "--foreground", "60"],
+            Some(kill_process),
+            Signal::INT,
+        ),
         (&["python3", "-c", TYPED], None, Signal::INT),
     ] {
         let scratch = Scratch::new();
@@ -476,7 +653,10 @@ fn a_signal_reaches_the_program_once_whoever_it_is_sent_to() {
         command.env("READY", &ready).process_group(0);
         let running = scratch.start(command);
         appears(&ready);
-        send.map_or(Ok(()), |send| send(Pid::from_raw(running.pid()).expect("a PID"), signal)).expect("it is sent");
+        send.map_or(Ok(()), |send| {
+            send(Pid::from_raw(running.pid()).expect("a PID"), signal)
+        })
+        .expect("it is sent");
         let ran = running.wait(LONGEST);
         assert_eq!(ran.code, Some(33), "{before:?}, {signal:?}: {ran:?}");
     }
@@ -506,6 +686,10 @@ fn a_line_is_shown_where_the_thread_itself_may_open_its_file() {
             return eprintln!("NOT TESTED: this kernel has no Landlock");
         }
         let events = format!("{:?}", stored(&scratch).events);
-        assert_eq!((ran.code, events.contains("hunter2")), (Some(0), is_shown), "{events}");
+        assert_eq!(
+            (ran.code, events.contains("hunter2")),
+            (Some(0), is_shown),
+            "{events}"
+        );
     }
 }

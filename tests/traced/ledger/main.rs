@@ -32,7 +32,11 @@ fn ledgers(trace: &Trace) -> Vec<(&LedgerReading, BTreeMap<u32, u64>)> {
 fn by_line(trace: &Trace, held: &BTreeMap<u32, u64>) -> BTreeMap<(MemoryKind, Option<u32>), u64> {
     let mut all = BTreeMap::new();
     for (number, bytes) in held {
-        let holder = trace.holders.iter().find(|holder| holder.holder == *number).expect("a holder is written first");
+        let holder = trace
+            .holders
+            .iter()
+            .find(|holder| holder.holder == *number)
+            .expect("a holder is written first");
         let line = holder.stack.users().and_then(|frame| frame.line);
         *all.entry((holder.kind, line)).or_default() += bytes;
     }
@@ -44,7 +48,10 @@ fn holds(way: &str) -> (Ran, Trace) {
     let scratch = Scratch::new();
     fs::write(scratch.path().join("go"), "").expect("a file of our own");
     let folder = text(scratch.path().to_path_buf());
-    trace(&["--memory"], &["python3", &script("ledger/holds.py"), &folder, way])
+    trace(
+        &["--memory"],
+        &["python3", &script("ledger/holds.py"), &folder, way],
+    )
 }
 
 /// Starts `holds.py` with these options, and waits until it holds its memory.
@@ -52,7 +59,10 @@ fn holding(scratch: &Scratch, options: &[&str]) -> Child {
     let folder = text(scratch.path().to_path_buf());
     let command = ["python3", &script("ledger/holds.py"), &folder];
     let options = [&["--memory"], options].concat();
-    let child = tracing(scratch, &options, &command).stderr(Stdio::piped()).spawn().expect("it starts");
+    let child = tracing(scratch, &options, &command)
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("it starts");
     appears(&scratch.path().join("held"));
     child
 }
@@ -61,7 +71,11 @@ fn holding(scratch: &Scratch, options: &[&str]) -> Child {
 fn asked(scratch: &Scratch, count: usize) {
     super::common::eventually("a reading that was asked for", super::LONGEST, || {
         let trace = stored(scratch);
-        let found = trace.ledger.iter().filter(|reading| reading.why == LedgerReason::Asked).count();
+        let found = trace
+            .ledger
+            .iter()
+            .filter(|reading| reading.why == LedgerReason::Asked)
+            .count();
         (found >= count).then_some(())
     });
 }
@@ -74,21 +88,47 @@ fn everything_that_is_charged_is_shared_out_at_the_peak_and_at_the_end() {
     let lines = lines_of(Path::new("ledger/holds.py"));
     let [context, large, small] = ["context", "large", "small"].map(|label| Some(lines[label]));
     let all = ledgers(&trace);
-    let of = |why| all.iter().rev().find(|(reading, _)| reading.why == why).expect("a reading");
+    let of = |why| {
+        all.iter()
+            .rev()
+            .find(|(reading, _)| reading.why == why)
+            .expect("a reading")
+    };
     let (peak, held) = of(LedgerReason::Peak);
     let by_peak = by_line(&trace, held);
     assert_eq!(by_peak[&(MemoryKind::Allocation, large)], 64 * MIB);
     assert_eq!(by_peak[&(MemoryKind::Allocation, small)], MIB);
-    assert!(by_peak[&(MemoryKind::Context, context)] > 100 * MIB, "{by_peak:?}");
+    assert!(
+        by_peak[&(MemoryKind::Context, context)] > 100 * MIB,
+        "{by_peak:?}"
+    );
     assert_eq!(by_peak[&(MemoryKind::Rounding, None)], MIB);
-    assert_eq!(Some(held.values().sum::<u64>()), peak.own_bytes, "{by_peak:?}");
+    assert_eq!(
+        Some(held.values().sum::<u64>()),
+        peak.own_bytes,
+        "{by_peak:?}"
+    );
     let (end, held) = of(LedgerReason::End);
     let by_end = by_line(&trace, held);
-    assert!(!by_end.contains_key(&(MemoryKind::Allocation, large)), "{by_end:?}");
+    assert!(
+        !by_end.contains_key(&(MemoryKind::Allocation, large)),
+        "{by_end:?}"
+    );
     assert_eq!(by_end[&(MemoryKind::Allocation, small)], MIB);
-    assert_eq!(Some(held.values().sum::<u64>()), end.own_bytes, "{by_end:?}");
-    let gpus: Vec<&str> = trace.ledger.iter().map(|reading| reading.gpu.as_str()).collect();
-    assert!(gpus.iter().all(|gpu| *gpu == trace.start.gpus[0].uuid), "the other GPU is not used: {gpus:?}");
+    assert_eq!(
+        Some(held.values().sum::<u64>()),
+        end.own_bytes,
+        "{by_end:?}"
+    );
+    let gpus: Vec<&str> = trace
+        .ledger
+        .iter()
+        .map(|reading| reading.gpu.as_str())
+        .collect();
+    assert!(
+        gpus.iter().all(|gpu| *gpu == trace.start.gpus[0].uuid),
+        "the other GPU is not used: {gpus:?}"
+    );
 }
 
 #[test]
@@ -98,20 +138,40 @@ fn calls_at_the_same_time_and_on_several_gpus_come_to_what_nvml_charges() {
     let lines = lines_of(Path::new("ledger/at_once.py"));
     let all = ledgers(&trace);
     for gpu in &trace.start.gpus[..2] {
-        let (end, held) = all.iter().rev().find(|(reading, _)| reading.gpu == gpu.uuid).expect("a reading");
+        let (end, held) = all
+            .iter()
+            .rev()
+            .find(|(reading, _)| reading.gpu == gpu.uuid)
+            .expect("a reading");
         let by_line = by_line(&trace, held);
         assert_eq!(end.own_bytes, Some(held.values().sum()), "{by_line:?}");
         let loaded = by_line.get(&(MemoryKind::Code, Some(lines["launch"])));
-        assert!(loaded.is_some_and(|bytes| *bytes >= 32 * MIB), "{by_line:?}");
+        assert!(
+            loaded.is_some_and(|bytes| *bytes >= 32 * MIB),
+            "{by_line:?}"
+        );
     }
-    let second =
-        trace.holders.iter().find(|holder| holder.stack.users().and_then(|frame| frame.line) == Some(lines["second"]));
-    assert!(!second.expect("a context").is_disturbed, "nothing else was under way");
+    let second = trace
+        .holders
+        .iter()
+        .find(|holder| holder.stack.users().and_then(|frame| frame.line) == Some(lines["second"]));
+    assert!(
+        !second.expect("a context").is_disturbed,
+        "nothing else was under way"
+    );
 }
 
 /// The last readings of a program that ends after so many steps of `takes.py`.
 fn takes(way: &str, steps: usize) -> (String, Trace) {
-    let (ran, trace) = trace(&["--memory"], &["python3", &script("ledger/takes.py"), way, &steps.to_string()]);
+    let (ran, trace) = trace(
+        &["--memory"],
+        &[
+            "python3",
+            &script("ledger/takes.py"),
+            way,
+            &steps.to_string(),
+        ],
+    );
     assert_eq!(ran.code, Some(0), "{way} {steps}: {ran:?}");
     (ran.stdout, trace)
 }
@@ -129,12 +189,18 @@ fn what_is_taken_and_given_back_comes_to_what_nvml_charges_after_each_step() {
                 *kinds.entry(format!("{kind:?}").to_lowercase()).or_default() += bytes;
             }
             let said: Vec<&str> = printed.split_whitespace().collect();
-            let [kind, bytes, place] = said.as_slice() else { panic!("{printed}") };
+            let [kind, bytes, place] = said.as_slice() else {
+                panic!("{printed}")
+            };
             let found = kinds.get(*kind).copied().unwrap_or_default();
             assert_eq!(found.to_string(), *bytes, "{way} {steps}: {kinds:?}");
             // The simulated driver does not say what a pool has reserved.
             if way != "pools" {
-                assert_eq!(Some(kinds.values().sum()), end.own_bytes, "{way} {steps}: {kinds:?}");
+                assert_eq!(
+                    Some(kinds.values().sum()),
+                    end.own_bytes,
+                    "{way} {steps}: {kinds:?}"
+                );
             }
             if *place == "last" {
                 break;
@@ -160,8 +226,15 @@ fn a_program_that_is_disturbed_while_it_allocates_ends_as_it_would() {
     for (way, code, says) in DISTURBED {
         let mut alone = node.command(&program);
         alone.arg(way);
-        for ran in [node.run(alone), trace(&["--memory"], &[&text(program.clone()), way]).0] {
-            assert_eq!((ran.code, ran.stdout.as_str()), (Some(code), says), "{way}: {ran:?}");
+        for ran in [
+            node.run(alone),
+            trace(&["--memory"], &[&text(program.clone()), way]).0,
+        ] {
+            assert_eq!(
+                (ran.code, ran.stdout.as_str()),
+                (Some(code), says),
+                "{way}: {ran:?}"
+            );
         }
     }
 }
@@ -169,8 +242,15 @@ fn a_program_that_is_disturbed_while_it_allocates_ends_as_it_would() {
 #[test]
 fn a_page_that_the_program_has_written_on_harms_nobody() {
     let node = Node::new("h200-x2");
-    let (ran, trace) = trace(&["--memory"], &[&text(node.program("ledger/disturbed.c")), "scribbles"]);
-    assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), "failed 0\n"), "{ran:?}");
+    let (ran, trace) = trace(
+        &["--memory"],
+        &[&text(node.program("ledger/disturbed.c")), "scribbles"],
+    );
+    assert_eq!(
+        (ran.code, ran.stdout.as_str()),
+        (Some(0), "failed 0\n"),
+        "{ran:?}"
+    );
     assert!(trace.end.is_some() && !trace.ledger.is_empty());
 }
 
@@ -180,18 +260,32 @@ fn the_end_of_a_process_is_its_last_reading_however_it_ends() {
         let (ran, trace) = holds(way);
         assert_eq!(ran.code, code, "{way}: {ran:?}");
         let all = ledgers(&trace);
-        let ends: Vec<_> = all.iter().filter(|(reading, _)| reading.why == LedgerReason::End).collect();
-        let [(end, held)] = ends.as_slice() else { panic!("{way}: {ends:?}") };
+        let ends: Vec<_> = all
+            .iter()
+            .filter(|(reading, _)| reading.why == LedgerReason::End)
+            .collect();
+        let [(end, held)] = ends.as_slice() else {
+            panic!("{way}: {ends:?}")
+        };
         assert_eq!(Some(held.values().sum::<u64>()), end.own_bytes, "{way}");
-        assert!(end.t_ns <= trace.end.as_ref().expect("a whole trace").t_ns, "{way}");
-        assert!(all.iter().all(|(reading, _)| reading.pid == end.pid), "{way}: of a child nothing is charged");
+        assert!(
+            end.t_ns <= trace.end.as_ref().expect("a whole trace").t_ns,
+            "{way}"
+        );
+        assert!(
+            all.iter().all(|(reading, _)| reading.pid == end.pid),
+            "{way}: of a child nothing is charged"
+        );
     }
 }
 
 #[test]
 fn a_reading_is_made_when_a_time_has_come_or_a_signal() {
     let scratch = Scratch::new();
-    let child = holding(&scratch, &["--at", "0.001", "--at", "90000", "--at", "USR2"]);
+    let child = holding(
+        &scratch,
+        &["--at", "0.001", "--at", "90000", "--at", "USR2"],
+    );
     let tracer = Pid::from_raw(child.id() as i32).expect("a PID");
     for count in [1, 2] {
         // The program would end by it.
@@ -202,8 +296,14 @@ fn a_reading_is_made_when_a_time_has_come_or_a_signal() {
     let output = child.wait_with_output().expect("it ends");
     assert_eq!(output.status.code(), Some(0));
     let said = String::from_utf8_lossy(&output.stderr);
-    assert!(said.contains("--at 90000: the program had ended before"), "{said}");
-    assert!(said.contains("--at: 1 reading found no process that had initialised CUDA"), "{said}");
+    assert!(
+        said.contains("--at 90000: the program had ended before"),
+        "{said}"
+    );
+    assert!(
+        said.contains("--at: 1 reading found no process that had initialised CUDA"),
+        "{said}"
+    );
     let trace = stored(&scratch);
     let mut all = ledgers(&trace);
     all.retain(|(reading, _)| reading.why == LedgerReason::Asked);
@@ -226,17 +326,27 @@ fn a_time_needs_the_ledger_and_is_seconds_or_a_signal() {
         assert_eq!(ran.code, Some(2), "{options:?}: {ran:?}");
         assert!(ran.stderr.contains(said), "{options:?}: {ran:?}");
     }
-    assert!(!scratch.path().join("traces").exists(), "nothing was started");
+    assert!(
+        !scratch.path().join("traces").exists(),
+        "nothing was started"
+    );
 }
 
 #[test]
 fn a_program_that_lies_about_its_memory_spoils_only_its_own_ledger() {
     for way in ["page", "gone"] {
         let (ran, trace) = trace(&["--memory"], &["python3", &script("ledger/lies.py"), way]);
-        assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), "told\n"), "{way}: {ran:?}");
+        assert_eq!(
+            (ran.code, ran.stdout.as_str()),
+            (Some(0), "told\n"),
+            "{way}: {ran:?}"
+        );
         assert!(trace.end.is_some(), "{way}");
         for (reading, held) in ledgers(&trace) {
-            assert!(held.values().all(|bytes| *bytes < 1 << 63), "{way}: {reading:?}");
+            assert!(
+                held.values().all(|bytes| *bytes < 1 << 63),
+                "{way}: {reading:?}"
+            );
             by_line(&trace, &held);
         }
         assert!(trace.ledger.len() < 1000, "{way}: {}", trace.ledger.len());
@@ -249,20 +359,32 @@ fn a_process_that_tells_nothing_of_its_memory_has_no_ledger_and_that_is_said() {
     let libcuda = text(node.links.join("libcuda.so.1"));
     for (program, is_said) in [("no_cuda.py", false), ("absolute_path.py", true)] {
         let (_, trace) = trace(&["--memory"], &["python3", &script(program), &libcuda]);
-        assert!(trace.holders.is_empty() && trace.ledger.is_empty(), "{program}: {:?}", trace.ledger);
+        assert!(
+            trace.holders.is_empty() && trace.ledger.is_empty(),
+            "{program}: {:?}",
+            trace.ledger
+        );
         let not_seen = &trace.end.as_ref().expect("a whole trace").not_seen;
-        let is_unseen = not_seen.iter().any(|why| why.contains("its contexts and calls are not seen"));
+        let is_unseen = not_seen
+            .iter()
+            .any(|why| why.contains("its contexts and calls are not seen"));
         assert_eq!(is_unseen, is_said, "{program}: {not_seen:?}");
     }
     let (_, trace) = trace(&[], &["python3", &script("killed.py")]);
-    assert!(trace.holders.is_empty() && trace.ledger.is_empty(), "without --memory");
+    assert!(
+        trace.holders.is_empty() && trace.ledger.is_empty(),
+        "without --memory"
+    );
 }
 
 /// As in a container with PIDs of its own, whose processes NVML lists by others.
 #[test]
 fn where_nvml_knows_other_pids_the_gpu_stands_for_the_process() {
     let apart = ["unshare", "--pid", "--fork"];
-    let is_allowed = Command::new(apart[0]).args(&apart[1..]).arg("true").output();
+    let is_allowed = Command::new(apart[0])
+        .args(&apart[1..])
+        .arg("true")
+        .output();
     if !is_allowed.is_ok_and(|output| output.status.success()) {
         eprintln!("NOT TESTED: only root can give a process PIDs of its own");
         return;
@@ -274,14 +396,24 @@ fn where_nvml_knows_other_pids_the_gpu_stands_for_the_process() {
     let (ran, trace) = trace(&["--memory"], &[&apart[..], &program].concat());
     assert_eq!(ran.code, Some(0), "{ran:?}");
     let all = ledgers(&trace);
-    assert!(all.iter().any(|(reading, _)| reading.why == LedgerReason::End), "{all:?}");
+    assert!(
+        all.iter()
+            .any(|(reading, _)| reading.why == LedgerReason::End),
+        "{all:?}"
+    );
     for (reading, held) in all {
-        assert_eq!((reading.own_bytes, &reading.gpu), (None, &trace.start.gpus[0].uuid));
+        assert_eq!(
+            (reading.own_bytes, &reading.gpu),
+            (None, &trace.start.gpus[0].uuid)
+        );
         let started = trace.start.used_bytes[0].expect("a figure of the start");
         let risen = reading.used_bytes.expect("a figure") - started;
         let held: u64 = held.values().sum();
         // What cuInit takes is charged to nobody: it names no GPU.
-        assert!((held..held + 8 * MIB).contains(&risen), "{held} of {risen}: {reading:?}");
+        assert!(
+            (held..held + 8 * MIB).contains(&risen),
+            "{held} of {risen}: {reading:?}"
+        );
     }
 }
 
@@ -289,8 +421,13 @@ fn where_nvml_knows_other_pids_the_gpu_stands_for_the_process() {
 fn two_hundred_processes_have_a_ledger_each_at_most() {
     let (ran, trace) = trace(&["--memory"], &["python3", &script("many_children.py")]);
     assert_eq!(ran.code, Some(0), "{ran:?}");
-    let ends = trace.ledger.iter().filter(|reading| reading.why == LedgerReason::End);
-    let mut ended: Vec<(u32, &str)> = ends.map(|reading| (reading.pid, reading.gpu.as_str())).collect();
+    let ends = trace
+        .ledger
+        .iter()
+        .filter(|reading| reading.why == LedgerReason::End);
+    let mut ended: Vec<(u32, &str)> = ends
+        .map(|reading| (reading.pid, reading.gpu.as_str()))
+        .collect();
     let count = ended.len();
     ended.sort_unstable();
     ended.dedup();
@@ -307,17 +444,29 @@ fn what_is_held_is_shown_and_limited_by_whose_it_is() {
     fs::write(scratch.path().join("go"), "").expect("a file of our own");
     let folder = text(scratch.path().to_path_buf());
     let program = ["python3", &script("ledger/holds.py"), &folder];
-    let kept = ["--memory", "--forbid", "owner=nccl>1MiB,unattributed>1MiB,owner=program>1GiB"];
+    let kept = [
+        "--memory",
+        "--forbid",
+        "owner=nccl>1MiB,unattributed>1MiB,owner=program>1GiB",
+    ];
     let (ran, _) = trace(&kept, &program);
     assert_eq!(ran.code, Some(0), "{ran:?}");
     let line = lines_of(Path::new("ledger/holds.py"))["large"];
-    for shown in ["Whose the memory is", "64 MiB   allocations     the program itself ", &format!("holds.py:{line}\n")]
-    {
+    for shown in [
+        "Whose the memory is",
+        "64 MiB   allocations     the program itself ",
+        &format!("holds.py:{line}\n"),
+    ] {
         assert!(ran.stderr.contains(shown), "{shown}: {}", ran.stderr);
     }
     let (ran, _) = trace(&["--memory", "--forbid", "owner=program>64MiB"], &program);
     assert_eq!(ran.code, Some(1), "{ran:?}");
-    assert!(ran.stderr.contains("MiB are held by the program itself, of "), "{}", ran.stderr);
+    assert!(
+        ran.stderr
+            .contains("MiB are held by the program itself, of "),
+        "{}",
+        ran.stderr
+    );
     let (ran, _) = trace(&["--forbid", "unattributed>1GiB"], &program);
     assert_eq!(ran.code, Some(3), "without --memory: {ran:?}");
 }

@@ -17,8 +17,16 @@ const FRAMEWORK: &str = "not run: CUDA calls alone decide this";
 const CALLS_ONLY: &str = "CUDA calls only";
 
 /// The words for how a claim stands, in the order in which they are counted.
-const WORDS: [&str; 8] =
-    ["confirmed", "refuted", "qualified", "not seen", "contradicted", "open", "not measured", "untestable"];
+const WORDS: [&str; 8] = [
+    "confirmed",
+    "refuted",
+    "qualified",
+    "not seen",
+    "contradicted",
+    "open",
+    "not measured",
+    "untestable",
+];
 
 /// The page. Links lead to `pitfalls/` beside it.
 pub fn page(ledger: &Ledger<'_>, reports: &[(String, Report)]) -> String {
@@ -26,16 +34,28 @@ pub fn page(ledger: &Ledger<'_>, reports: &[(String, Report)]) -> String {
     for (article, claims) in ledger {
         let author = article.author.as_deref().unwrap_or("no author named");
         let source = format!("“{}”, {author}, {}", article.title, article.published);
-        let _ = writeln!(out, "\n## {}\n\nSource: {}\n", markdown(&article.article), markdown(&source));
+        let _ = writeln!(
+            out,
+            "\n## {}\n\nSource: {}\n",
+            markdown(&article.article),
+            markdown(&source)
+        );
         if !article.note.is_empty() {
             let _ = writeln!(out, "{}\n", markdown(&article.note));
         }
-        out.push_str("| | claim | verdict | scenarios | numbers |\n| --- | --- | --- | --- | --- |\n");
+        out.push_str(
+            "| | claim | verdict | scenarios | numbers |\n| --- | --- | --- | --- | --- |\n",
+        );
         claims.iter().for_each(|claim| row(&mut out, claim));
     }
     out.push_str("\n## Measured on\n\n| report | measured on |\n| --- | --- |\n");
     for (name, report) in reports {
-        let _ = writeln!(out, "| {} | {} |", markdown(name), markdown(&measured_on(report)));
+        let _ = writeln!(
+            out,
+            "| {} | {} |",
+            markdown(name),
+            markdown(&measured_on(report))
+        );
     }
     out
 }
@@ -51,7 +71,11 @@ fn counts(ledger: &Ledger<'_>) -> String {
     let mut counts = Vec::new();
     for word in WORDS {
         let own: Vec<_> = all.iter().filter(|claim| claim.word() == word).collect();
-        let of_these = match own.iter().filter(|claim| claim.is_decided_by_calls()).count() {
+        let of_these = match own
+            .iter()
+            .filter(|claim| claim.is_decided_by_calls())
+            .count()
+        {
             0 => String::new(),
             count => format!(" ({count} of them {CALLS_ONLY})"),
         };
@@ -62,7 +86,9 @@ fn counts(ledger: &Ledger<'_>) -> String {
          about decide the others",
         all.len(),
         counts.join(", "),
-        all.iter().filter(|claim| claim.is_decided_by_calls()).count(),
+        all.iter()
+            .filter(|claim| claim.is_decided_by_calls())
+            .count(),
         all.iter().filter(|claim| claim.has_verdict()).count(),
     )
 }
@@ -71,12 +97,23 @@ fn row(out: &mut String, weighed: &Weighed<'_>) {
     let claim = weighed.claim;
     let mut about = vec![format!("**{}**", markdown(&verdict(weighed)))];
     about.extend(
-        [&claim.untestable, &claim.unmeasured].into_iter().filter(|why| !why.is_empty()).map(|why| markdown(why)),
+        [&claim.untestable, &claim.unmeasured]
+            .into_iter()
+            .filter(|why| !why.is_empty())
+            .map(|why| markdown(why)),
     );
-    for (name, text) in [("when", &claim.condition), ("cause", &claim.cause), ("note", &claim.note)] {
+    for (name, text) in [
+        ("when", &claim.condition),
+        ("cause", &claim.cause),
+        ("note", &claim.note),
+    ] {
         about.extend((!text.is_empty()).then(|| format!("*{name}*: {}", markdown(text))));
     }
-    about.extend(claim.is_of_calls_only().then(|| format!("*framework*: {}", markdown(FRAMEWORK))));
+    about.extend(
+        claim
+            .is_of_calls_only()
+            .then(|| format!("*framework*: {}", markdown(FRAMEWORK))),
+    );
     let mut scenarios: Vec<String> = weighed.shown_by.iter().map(support).collect();
     if !weighed.cause_shown_by.is_empty() {
         scenarios.push("*the cause:*".to_owned());
@@ -92,20 +129,33 @@ fn row(out: &mut String, weighed: &Weighed<'_>) {
         numbers.push(markdown(&self::figure(figure, readings)));
     }
     let cells = [about, scenarios, numbers].map(|lines| lines.join("<br>"));
-    let _ = writeln!(out, "| {} | {} | {} |", markdown(&claim.id), markdown(&claim.says), cells.join(" | "));
+    let _ = writeln!(
+        out,
+        "| {} | {} | {} |",
+        markdown(&claim.id),
+        markdown(&claim.says),
+        cells.join(" | ")
+    );
 }
 
 /// The verdict, or why there is none.
 fn verdict(weighed: &Weighed<'_>) -> String {
     let Some(stated) = weighed.claim.verdict else {
         let is_testable = !weighed.claim.unmeasured.is_empty();
-        return if is_testable { "not measured" } else { "cannot be tested here" }.to_owned();
+        return if is_testable {
+            "not measured"
+        } else {
+            "cannot be tested here"
+        }
+        .to_owned();
     };
     let stated = stated.name();
     match weighed.held {
         ClaimHeld::Stands if weighed.claim.is_of_calls_only() => format!("{stated} ({CALLS_ONLY})"),
         ClaimHeld::Stands => stated.to_owned(),
-        ClaimHeld::Contradicted => format!("contradicted: the measurement does not support the row's “{stated}”"),
+        ClaimHeld::Contradicted => {
+            format!("contradicted: the measurement does not support the row's “{stated}”")
+        }
         ClaimHeld::Open => format!("open: the row says “{stated}”, and not all of it was measured"),
         ClaimHeld::NotMeasured => "not measured".to_owned(),
     }
@@ -114,7 +164,9 @@ fn verdict(weighed: &Weighed<'_>) -> String {
 /// A scenario with a link to its page, and what was found.
 fn support(support: &Support<'_>) -> String {
     let range = support.expects.libcudart.as_ref();
-    let range = range.map(|range| format!(" with libcudart {range}")).unwrap_or_default();
+    let range = range
+        .map(|range| format!(" with libcudart {range}"))
+        .unwrap_or_default();
     let mut words = format!("{}{}: ", link(&support.expects.scenario), markdown(&range));
     words.push_str(&markdown(&found(support)));
     if !support.expects.shows.is_empty() {
@@ -130,15 +182,26 @@ fn link(scenario: &str) -> String {
 
 /// A phrase for each answer that was given, with where.
 fn found(support: &Support<'_>) -> String {
-    let groups = grouped(support.answers.iter().map(|answer| (said(answer, support.expects), answer)));
+    let groups = grouped(
+        support
+            .answers
+            .iter()
+            .map(|answer| (said(answer, support.expects), answer)),
+    );
     let names_values = groups.len() > 1 && support.expects.instances.len() > 1;
     let phrases = groups.into_iter().map(|(mut phrase, answers)| {
         if names_values {
-            let mut values: Vec<&str> = answers.iter().map(|answer| parameters(answer.instance)).collect();
+            let mut values: Vec<&str> = answers
+                .iter()
+                .map(|answer| parameters(answer.instance))
+                .collect();
             values.dedup();
             phrase.push_str(&format!(" [{}]", values.join("; ")));
         }
-        let origins: Vec<&Origin<'_>> = answers.iter().filter_map(|answer| answer.origin.as_ref()).collect();
+        let origins: Vec<&Origin<'_>> = answers
+            .iter()
+            .filter_map(|answer| answer.origin.as_ref())
+            .collect();
         if !origins.is_empty() {
             phrase.push_str(&format!(", {}", places(&origins)));
         }
@@ -149,11 +212,15 @@ fn found(support: &Support<'_>) -> String {
 
 /// What stands between the brackets of an instance's name.
 fn parameters(instance: &str) -> &str {
-    instance.split_once('[').map_or(instance, |(_, rest)| rest.trim_end_matches(']'))
+    instance
+        .split_once('[')
+        .map_or(instance, |(_, rest)| rest.trim_end_matches(']'))
 }
 
 fn said(answer: &ReportAnswer<'_>, expects: &Expects) -> String {
-    let Some(verdict) = answer.verdict else { return "not measured".to_owned() };
+    let Some(verdict) = answer.verdict else {
+        return "not measured".to_owned();
+    };
     let mut said = facts::verdict(verdict);
     let wanted = expects.verdict.kind();
     if verdict.kind.is_conclusive() && verdict.kind != wanted {
@@ -168,13 +235,22 @@ fn said(answer: &ReportAnswer<'_>, expects: &Expects) -> String {
         let is = match is {
             serde_json::Value::String(text) => text.clone(),
             serde_json::Value::Array(all) if all.is_empty() => "none".to_owned(),
-            serde_json::Value::Array(all) => {
-                all.iter().filter_map(serde_json::Value::as_str).collect::<Vec<_>>().join(",")
-            }
+            serde_json::Value::Array(all) => all
+                .iter()
+                .filter_map(serde_json::Value::as_str)
+                .collect::<Vec<_>>()
+                .join(","),
             other => other.to_string(),
         };
-        let gpu = expects.gpu.as_ref().map(|gpu| format!(" of {gpu}")).unwrap_or_default();
-        said.push_str(&format!("{}{gpu} {is} ({}, at {})", expects.fact, expects.case, expects.at));
+        let gpu = expects
+            .gpu
+            .as_ref()
+            .map(|gpu| format!(" of {gpu}"))
+            .unwrap_or_default();
+        said.push_str(&format!(
+            "{}{gpu} {is} ({}, at {})",
+            expects.fact, expects.case, expects.at
+        ));
     }
     said
 }
@@ -182,8 +258,14 @@ fn said(answer: &ReportAnswer<'_>, expects: &Expects) -> String {
 /// Reports and versions, each once: `libcudart 12.0, 13.0 in h200-x2, h200-x4`, or `Python 3.12.3, torch 2.11.0 in …`.
 fn places(origins: &[&Origin<'_>]) -> String {
     let reports: BTreeSet<&str> = origins.iter().map(|origin| origin.report).collect();
-    let versions: BTreeSet<&str> = origins.iter().filter_map(|origin| origin.libcudart).collect();
-    let interpreters: BTreeSet<&str> = origins.iter().filter_map(|origin| origin.python.as_deref()).collect();
+    let versions: BTreeSet<&str> = origins
+        .iter()
+        .filter_map(|origin| origin.libcudart)
+        .collect();
+    let interpreters: BTreeSet<&str> = origins
+        .iter()
+        .filter_map(|origin| origin.python.as_deref())
+        .collect();
     let software = if !interpreters.is_empty() {
         format!("{} ", joined(interpreters, "; "))
     } else if !versions.is_empty() {
@@ -205,17 +287,32 @@ fn figure(figure: &Figure, readings: &Readings<'_>) -> String {
         [(text, _)] => vec![text.clone()],
         several => several
             .iter()
-            .map(|(text, origins)| format!("{text} ({})", places(&origins.iter().collect::<Vec<_>>())))
+            .map(|(text, origins)| {
+                format!("{text} ({})", places(&origins.iter().collect::<Vec<_>>()))
+            })
             .collect(),
     };
-    let says = if figure.says.is_empty() { String::new() } else { format!("{}: ", figure.says) };
-    format!("{says}{} ({}, at {})", found.join("; "), figure.case, figure.at)
+    let says = if figure.says.is_empty() {
+        String::new()
+    } else {
+        format!("{}: ", figure.says)
+    };
+    format!(
+        "{says}{} ({}, at {})",
+        found.join("; "),
+        figure.case,
+        figure.at
+    )
 }
 
 /// The machine of a report, with its libcudarts.
 fn measured_on(report: &Report) -> String {
-    let mut versions: Vec<&str> =
-        report.machine.libcudart.iter().filter_map(|runtime| runtime.version.as_deref()).collect();
+    let mut versions: Vec<&str> = report
+        .machine
+        .libcudart
+        .iter()
+        .filter_map(|runtime| runtime.version.as_deref())
+        .collect();
     versions.dedup();
     let mut words = report.machine.summary();
     if !versions.is_empty() {

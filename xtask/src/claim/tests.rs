@@ -61,7 +61,14 @@ fn report(kind: &str, libcudart: &str, count: Option<i64>) -> (String, Report) {
     });
     let part: ScenarioReport = serde_json::from_value(part).expect("an answer");
     let report = report_of(Vec::new(), true);
-    ("first".to_owned(), Report { machine: machine(2), scenarios: vec![part], ..report })
+    (
+        "first".to_owned(),
+        Report {
+            machine: machine(2),
+            scenarios: vec![part],
+            ..report
+        },
+    )
 }
 
 /// The word for the first claim, and its row on the page.
@@ -69,7 +76,11 @@ fn told(reports: &[(String, Report)]) -> (&'static str, String) {
     let articles = [article(SOURCE).expect("a valid file")];
     let ledger = weigh(&articles, reports);
     let page = page(&ledger, reports);
-    let row = page.lines().find(|line| line.starts_with("| S7-1 ")).expect("a row").to_owned();
+    let row = page
+        .lines()
+        .find(|line| line.starts_with("| S7-1 "))
+        .expect("a row")
+        .to_owned();
     (ledger[0].1[0].word(), row)
 }
 
@@ -78,11 +89,15 @@ fn a_verdict_stands_on_all_that_its_row_names() {
     let old = || report("not_reproduced", "11.8", None);
     let (word, row) = told(&[report("reproduced", "13.0", Some(2)), old()]);
     assert_eq!(word, "qualified");
-    for part in
-        ["**qualified (CUDA calls only)**", "reproduced, with value.count 2 (trap, at look), libcudart 13.0 in first"]
-            .into_iter()
-            .chain(["not\\_reproduced, libcudart 11.8 in first", "after it: gpu0 +527 MiB (trap, at look)"])
-    {
+    for part in [
+        "**qualified (CUDA calls only)**",
+        "reproduced, with value.count 2 (trap, at look), libcudart 13.0 in first",
+    ]
+    .into_iter()
+    .chain([
+        "not\\_reproduced, libcudart 11.8 in first",
+        "after it: gpu0 +527 MiB (trap, at look)",
+    ]) {
         assert!(row.contains(part), "{part}: {row}");
     }
     assert_eq!(told(&[report("reproduced", "13.0", Some(2))]).0, "open");
@@ -90,20 +105,42 @@ fn a_verdict_stands_on_all_that_its_row_names() {
     assert_eq!(told(&[report("skipped", "13.0", None)]).0, "not measured");
     // A value that was not read decides nothing; one contradiction is enough.
     assert_eq!(told(&[report("reproduced", "13.0", None), old()]).0, "open");
-    assert_eq!(told(&[report("reproduced", "13.0", Some(1)), old()]).0, "contradicted");
-    let (word, row) = told(&[report("reproduced", "13.0", Some(2)), old(), report("not_reproduced", "12.1", Some(2))]);
-    assert!(word == "contradicted" && row.contains("where the row needs reproduced"), "{row}");
+    assert_eq!(
+        told(&[report("reproduced", "13.0", Some(1)), old()]).0,
+        "contradicted"
+    );
+    let (word, row) = told(&[
+        report("reproduced", "13.0", Some(2)),
+        old(),
+        report("not_reproduced", "12.1", Some(2)),
+    ]);
+    assert!(
+        word == "contradicted" && row.contains("where the row needs reproduced"),
+        "{row}"
+    );
 }
 
 #[test]
 fn what_a_row_names_is_there() {
     let said = |from: &str, to: &str| {
         assert!(SOURCE.contains(from), "{from}");
-        article(&SOURCE.replacen(from, to, 1)).map(|_| ()).expect_err(to).to_string()
+        article(&SOURCE.replacen(from, to, 1))
+            .map(|_| ())
+            .expect_err(to)
+            .to_string()
     };
-    assert_eq!(said("context/guard", "context/gard"), "S7-1: there is no scenario `context/gard`");
-    assert_eq!(said("\"trap\"", "\"tarp\""), "S7-1: context/guard has no case `tarp`");
-    assert_eq!(said("\"look\"", "\"lok\""), "S7-1: context/guard has no step `lok` in its trap");
+    assert_eq!(
+        said("context/guard", "context/gard"),
+        "S7-1: there is no scenario `context/gard`"
+    );
+    assert_eq!(
+        said("\"trap\"", "\"tarp\""),
+        "S7-1: context/guard has no case `tarp`"
+    );
+    assert_eq!(
+        said("\"look\"", "\"lok\""),
+        "S7-1: context/guard has no step `lok` in its trap"
+    );
     assert_eq!(
         said("value.count", "value.devices"),
         "S7-1: context/guard has no value `devices` at `look` of its trap"
@@ -125,7 +162,11 @@ fn what_a_row_names_is_there() {
 fn every_claim_of_the_articles_has_its_row_in_our_words() {
     let scenarios = catalogue::select(&[]).expect("the scenarios");
     let articles = crate::documents::articles(&scenarios).expect("valid files");
-    let ids: Vec<&str> = articles.iter().flat_map(|article| &article.claims).map(|claim| claim.id.as_str()).collect();
+    let ids: Vec<&str> = articles
+        .iter()
+        .flat_map(|article| &article.claims)
+        .map(|claim| claim.id.as_str())
+        .collect();
     let counts = [14, 10, 13, 10, 33];
     let wanted: BTreeSet<String> = counts
         .iter()
@@ -133,9 +174,18 @@ fn every_claim_of_the_articles_has_its_row_in_our_words() {
         .flat_map(|(article, count)| (1..=*count).map(move |number| format!("S{article}-{number}")))
         .collect();
     assert_eq!(ids.len(), wanted.len());
-    assert_eq!(ids.iter().map(|id| (*id).to_owned()).collect::<BTreeSet<_>>(), wanted);
+    assert_eq!(
+        ids.iter()
+            .map(|id| (*id).to_owned())
+            .collect::<BTreeSet<_>>(),
+        wanted
+    );
     for article in &articles {
-        let claims = article.claims.iter().map(|claim| format!("{claim:?}")).collect::<String>();
+        let claims = article
+            .claims
+            .iter()
+            .map(|claim| format!("{claim:?}"))
+            .collect::<String>();
         let foreign: String = [&claims, &article.article, &article.note]
             .into_iter()
             .flat_map(|text| text.chars())

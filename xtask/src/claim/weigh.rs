@@ -67,16 +67,44 @@ pub(super) enum ClaimHeld {
 /// Compares claims with reports that were judged by today's scenarios, each with the name of its folder.
 pub fn weigh<'a>(articles: &'a [Article], reports: &'a [(String, Report)]) -> Ledger<'a> {
     let weighed = articles.iter();
-    weighed.map(|it| (it, it.claims.iter().map(|claim| Weighed::new(claim, reports)).collect())).collect()
+    weighed
+        .map(|it| {
+            (
+                it,
+                it.claims
+                    .iter()
+                    .map(|claim| Weighed::new(claim, reports))
+                    .collect(),
+            )
+        })
+        .collect()
 }
 
 impl<'a> Weighed<'a> {
     fn new(claim: &'a Claim, reports: &'a [(String, Report)]) -> Weighed<'a> {
-        let [shown_by, cause_shown_by] = [&claim.shown_by, &claim.cause_shown_by]
-            .map(|all| all.iter().map(|expects| Support::new(expects, reports)).collect::<Vec<_>>());
-        let held = together(shown_by.iter().chain(&cause_shown_by).map(|support| support.held));
-        let numbers = claim.numbers.iter().map(|figure| (figure, readings(figure, reports))).collect();
-        Weighed { claim, held, shown_by, cause_shown_by, numbers }
+        let [shown_by, cause_shown_by] = [&claim.shown_by, &claim.cause_shown_by].map(|all| {
+            all.iter()
+                .map(|expects| Support::new(expects, reports))
+                .collect::<Vec<_>>()
+        });
+        let held = together(
+            shown_by
+                .iter()
+                .chain(&cause_shown_by)
+                .map(|support| support.held),
+        );
+        let numbers = claim
+            .numbers
+            .iter()
+            .map(|figure| (figure, readings(figure, reports)))
+            .collect();
+        Weighed {
+            claim,
+            held,
+            shown_by,
+            cause_shown_by,
+            numbers,
+        }
     }
 
     /// The verdict, or why there is none.
@@ -104,8 +132,11 @@ impl<'a> Weighed<'a> {
 
 impl<'a> Support<'a> {
     fn new(expects: &'a Expects, reports: &'a [(String, Report)]) -> Support<'a> {
-        let answers: Vec<Vec<ReportAnswer<'_>>> =
-            expects.instances.iter().map(|instance| ReportAnswer::all(expects, instance, reports)).collect();
+        let answers: Vec<Vec<ReportAnswer<'_>>> = expects
+            .instances
+            .iter()
+            .map(|instance| ReportAnswer::all(expects, instance, reports))
+            .collect();
         // A single contradiction decides.
         let held = together(answers.iter().map(|own| {
             if own.iter().any(|answer| answer.contradicts) {
@@ -116,39 +147,64 @@ impl<'a> Support<'a> {
                 ClaimHeld::NotMeasured
             }
         }));
-        Support { expects, held, answers: answers.concat() }
+        Support {
+            expects,
+            held,
+            answers: answers.concat(),
+        }
     }
 }
 
 impl<'a> ReportAnswer<'a> {
     /// The answers of all reports about an instance. If some report has an answer, reports without one are left out.
-    fn all(expects: &'a Expects, instance: &'a str, reports: &'a [(String, Report)]) -> Vec<ReportAnswer<'a>> {
+    fn all(
+        expects: &'a Expects,
+        instance: &'a str,
+        reports: &'a [(String, Report)],
+    ) -> Vec<ReportAnswer<'a>> {
         let mut all: Vec<ReportAnswer<'_>> = parts(instance, expects.libcudart.as_ref(), reports)
             .map(|(origin, part)| {
                 let (kind, fact) = (part.verdict.kind, expects.is_met_by(part));
-                let contradicts = kind.is_conclusive() && (kind != expects.verdict.kind() || fact == Some(false));
-                ReportAnswer { instance, verdict: Some(&part.verdict), origin: Some(origin), fact, contradicts }
+                let contradicts =
+                    kind.is_conclusive() && (kind != expects.verdict.kind() || fact == Some(false));
+                ReportAnswer {
+                    instance,
+                    verdict: Some(&part.verdict),
+                    origin: Some(origin),
+                    fact,
+                    contradicts,
+                }
             })
             .collect();
         if all.iter().any(ReportAnswer::is_conclusive) {
             all.retain(ReportAnswer::is_conclusive);
         }
         if all.is_empty() {
-            all.push(ReportAnswer { instance, verdict: None, origin: None, fact: None, contradicts: false });
+            all.push(ReportAnswer {
+                instance,
+                verdict: None,
+                origin: None,
+                fact: None,
+                contradicts: false,
+            });
         }
         all
     }
 
     /// Whether the question was answered, and the fact that the row needs could be read.
     fn is_conclusive(&self) -> bool {
-        self.verdict.is_some_and(|verdict| verdict.kind.is_conclusive()) && (self.contradicts || self.fact.is_some())
+        self.verdict
+            .is_some_and(|verdict| verdict.kind.is_conclusive())
+            && (self.contradicts || self.fact.is_some())
     }
 }
 
 impl Expects {
     /// Whether every outcome of the case has the fact; `None` if it could not be read.
     fn is_met_by(&self, part: &ScenarioReport) -> Option<bool> {
-        let Some(wanted) = &self.is else { return Some(true) };
+        let Some(wanted) = &self.is else {
+            return Some(true);
+        };
         let outcomes = &part.case(&self.case)?.outcomes;
         let mut all = (!outcomes.is_empty()).then_some(true);
         for outcome in outcomes {
@@ -163,7 +219,8 @@ impl Expects {
 
 /// A figure in every report that answered its question.
 fn readings<'a>(figure: &'a Figure, reports: &'a [(String, Report)]) -> Readings<'a> {
-    let answered = parts(&figure.scenario, None, reports).filter(|(_, part)| part.verdict.kind.is_conclusive());
+    let answered = parts(&figure.scenario, None, reports)
+        .filter(|(_, part)| part.verdict.kind.is_conclusive());
     grouped(answered.filter_map(|(origin, part)| {
         let outcome = part.case(&figure.case)?.outcomes.first()?;
         Some((figure.place().seen(&outcome.observation)?.words, origin))
@@ -176,18 +233,30 @@ fn parts<'a>(
     libcudart: Option<&'a Range>,
     reports: &'a [(String, Report)],
 ) -> impl Iterator<Item = (Origin<'a>, &'a ScenarioReport)> {
-    let all = reports.iter().flat_map(|(name, report)| report.scenarios.iter().map(move |part| (name, report, part)));
+    let all = reports.iter().flat_map(|(name, report)| {
+        report
+            .scenarios
+            .iter()
+            .map(move |part| (name, report, part))
+    });
     let own = all.filter(move |(.., part)| part.name == instance);
     let found = own.map(|(name, report, part)| (Origin::new(name, report, part), part));
-    found.filter(move |(origin, _)| libcudart.is_none_or(|range| origin.libcudart.is_some_and(|it| range.matches(it))))
+    found.filter(move |(origin, _)| {
+        libcudart.is_none_or(|range| origin.libcudart.is_some_and(|it| range.matches(it)))
+    })
 }
 
 impl<'a> Origin<'a> {
     fn new(name: &'a str, report: &'a Report, part: &'a ScenarioReport) -> Origin<'a> {
         Origin {
             report: name,
-            libcudart: part.libcudart.as_ref().and_then(|runtime| runtime.version.as_deref()),
-            python: interpreter(&report.machine, part).as_ref().map(python_in_words),
+            libcudart: part
+                .libcudart
+                .as_ref()
+                .and_then(|runtime| runtime.version.as_deref()),
+            python: interpreter(&report.machine, part)
+                .as_ref()
+                .map(python_in_words),
         }
     }
 }

@@ -69,10 +69,24 @@ impl MeasuredFacts {
         surveys.sort_by(|survey, other| survey.header.started_at.cmp(&other.header.started_at));
         for survey in surveys {
             let machine = &survey.machine;
-            calls.extend(survey.rows_of().into_iter().map(|row| (row, machine.summary())));
-            survey.rows_of().into_iter().for_each(|row| measured.add_variable(row, machine));
-            survey.rows_of().into_iter().for_each(|row| measured.add_line(row, machine));
-            survey.rows_of().iter().for_each(|row| measured.add_mask(row, machine));
+            calls.extend(
+                survey
+                    .rows_of()
+                    .into_iter()
+                    .map(|row| (row, machine.summary())),
+            );
+            survey
+                .rows_of()
+                .into_iter()
+                .for_each(|row| measured.add_variable(row, machine));
+            survey
+                .rows_of()
+                .into_iter()
+                .for_each(|row| measured.add_line(row, machine));
+            survey
+                .rows_of()
+                .iter()
+                .for_each(|row| measured.add_mask(row, machine));
             measured.add_needs(&survey.rows_of(), machine);
         }
         measured.calls = of_calls(&calls);
@@ -84,7 +98,9 @@ impl MeasuredFacts {
         if row.framework == INSTRUMENT || row.standing.unmeasured.is_some() {
             return;
         }
-        put(&mut self.lines, (row, machine.summary()), |(row, _)| &row.id);
+        put(&mut self.lines, (row, machine.summary()), |(row, _)| {
+            &row.id
+        });
     }
 
     /// Adds what refusals cause. What two machines agree on is there once.
@@ -92,7 +108,9 @@ impl MeasuredFacts {
         // What a framework needs beside the driver is no need of CUDA.
         let of_cuda = rows.iter().filter(|row| !row.program.is_framework());
         for (row, failure) in of_cuda.filter_map(|row| Some((row, row.effect_at_start(rows)?))) {
-            let (Some(refused), Some(error)) = (&row.refused, &row.error) else { continue };
+            let (Some(refused), Some(error)) = (&row.refused, &row.error) else {
+                continue;
+            };
             let known = self.needs.iter_mut().find(|known| {
                 (known.program, &known.refused) == (row.program, refused)
                     && (&known.call, &known.status) == (&failure.call, &failure.status)
@@ -115,31 +133,47 @@ impl MeasuredFacts {
 
     fn add_variable(&mut self, row: EnvRow, machine: &Machine) {
         if row.has_effect.is_some() && row.standing.unmeasured.is_none() {
-            put(&mut self.variables, (row, machine.summary()), |(row, _)| &row.variable);
+            put(&mut self.variables, (row, machine.summary()), |(row, _)| {
+                &row.variable
+            });
         }
     }
 
     /// Adds a mask that somebody may type: not one with blanks, and not one with a UUID of these GPUs.
     fn add_mask(&mut self, row: &MaskRow, machine: &Machine) {
-        let (Some(mask), Some(status)) = (&row.mask, &row.status) else { return };
-        let is_typed = !mask.is_empty() && mask.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'<');
+        let (Some(mask), Some(status)) = (&row.mask, &row.status) else {
+            return;
+        };
+        let is_typed = !mask.is_empty()
+            && mask
+                .bytes()
+                .all(|byte| byte.is_ascii_graphic() && byte != b'<');
         if row.group == GENERATED || !is_typed || row.order.is_some() {
             return;
         }
         let gpus = row.gpus.as_deref().unwrap_or_default();
         let shown = match gpus {
             [] => "no GPU is visible".to_owned(),
-            gpus => format!("visible are {}, in this order", listed(gpus.iter().map(|gpu| format!("GPU {gpu}")), "")),
+            gpus => format!(
+                "visible are {}, in this order",
+                listed(gpus.iter().map(|gpu| format!("GPU {gpu}")), "")
+            ),
         };
         let set = format!("CUDA_VISIBLE_DEVICES={mask}");
         let mut names = vec![set.clone()];
         names.extend(mask.contains(',').then(|| mask.clone()));
         let mask = KnownEntry {
             names,
-            sentence: format!("With {set} cuInit returns {status}, and {shown} ({}).", machine.summary()),
+            sentence: format!(
+                "With {set} cuInit returns {status}, and {shown} ({}).",
+                machine.summary()
+            ),
             page: "docs/surveys/mask.md".to_owned(),
             rests_on: machine.summary(),
-            scenarios: scenario_of(mask, status, gpus).map(str::to_owned).into_iter().collect(),
+            scenarios: scenario_of(mask, status, gpus)
+                .map(str::to_owned)
+                .into_iter()
+                .collect(),
             ..entry(KnownKind::Mask, "mask", mask)
         };
         put(&mut self.masks, mask, |mask| &mask.id);
@@ -166,20 +200,44 @@ fn put<T>(all: &mut Vec<T>, facts: T, name: impl Fn(&T) -> &String) {
 /// What each call does, by name. Rows are in the order in which they were measured.
 fn of_calls(rows: &[(CallRow, String)]) -> Vec<CallFacts> {
     let standing = latest(rows.iter().map(|(row, _)| row));
-    let all: BTreeSet<Version> =
-        standing.iter().filter_map(|row| row.libcudart_version.as_deref()).map(number).collect();
+    let all: BTreeSet<Version> = standing
+        .iter()
+        .filter_map(|row| row.libcudart_version.as_deref())
+        .map(number)
+        .collect();
     let all: Vec<Version> = all.into_iter().collect();
     let mut by_call: BTreeMap<(&str, &str), BTreeMap<Version, &CallRow>> = BTreeMap::new();
     for row in standing {
-        let version = row.libcudart_version.as_deref().map(number).unwrap_or_default();
-        by_call.entry((&row.call, &row.library)).or_default().insert(version, row);
+        let version = row
+            .libcudart_version
+            .as_deref()
+            .map(number)
+            .unwrap_or_default();
+        by_call
+            .entry((&row.call, &row.library))
+            .or_default()
+            .insert(version, row);
     }
-    let facts = by_call.into_iter().filter_map(|((call, library), versions)| {
-        let runs = runs(&versions, &all);
-        let newest = versions.values().rev().find(|row| row.standing.unmeasured.is_none())?;
-        let on = rows.iter().find(|(row, _)| std::ptr::eq(row, *newest))?.1.clone();
-        Some(CallFacts { call: call.to_owned(), library: library.to_owned(), on, runs })
-    });
+    let facts = by_call
+        .into_iter()
+        .filter_map(|((call, library), versions)| {
+            let runs = runs(&versions, &all);
+            let newest = versions
+                .values()
+                .rev()
+                .find(|row| row.standing.unmeasured.is_none())?;
+            let on = rows
+                .iter()
+                .find(|(row, _)| std::ptr::eq(row, *newest))?
+                .1
+                .clone();
+            Some(CallFacts {
+                call: call.to_owned(),
+                library: library.to_owned(),
+                on,
+                runs,
+            })
+        });
     facts.filter(|facts| !facts.runs.is_empty()).collect()
 }
 
@@ -187,7 +245,12 @@ fn of_calls(rows: &[(CallRow, String)]) -> Vec<CallFacts> {
 /// that could not be measured for another reason says nothing.
 fn runs(versions: &BTreeMap<Version, &CallRow>, all: &[Version]) -> Vec<CallRun> {
     let said = versions.iter().filter_map(|(version, row)| {
-        let behaviour = match row.standing.unmeasured.as_ref().map(|unmeasured| unmeasured.reason) {
+        let behaviour = match row
+            .standing
+            .unmeasured
+            .as_ref()
+            .map(|unmeasured| unmeasured.reason)
+        {
             None => Some((row.reads_mask, row.makes_context(), row.status.clone())),
             Some(Reason::MissingSymbol) => None,
             Some(_) => return None,
@@ -195,25 +258,48 @@ fn runs(versions: &BTreeMap<Version, &CallRow>, all: &[Version]) -> Vec<CallRun>
         Some((version, behaviour, *row))
     });
     let said: Vec<(&Version, Option<_>, &CallRow)> = said.collect();
-    let runs = said.chunk_by(|(_, one, _), (_, other, _)| one == other).filter_map(|run| {
-        let (reads_mask, makes_context, status) = run.first()?.1.clone()?;
-        let versions: Vec<Version> = run.iter().map(|(version, ..)| (*version).clone()).collect();
-        // The memory is that of the newest version.
-        let used_bytes = run.iter().rev().find_map(|(.., row)| row.device_used_bytes.clone());
-        Some(CallRun { versions: ranges(&versions, all), reads_mask, makes_context, used_bytes, status })
-    });
+    let runs = said
+        .chunk_by(|(_, one, _), (_, other, _)| one == other)
+        .filter_map(|run| {
+            let (reads_mask, makes_context, status) = run.first()?.1.clone()?;
+            let versions: Vec<Version> =
+                run.iter().map(|(version, ..)| (*version).clone()).collect();
+            // The memory is that of the newest version.
+            let used_bytes = run
+                .iter()
+                .rev()
+                .find_map(|(.., row)| row.device_used_bytes.clone());
+            Some(CallRun {
+                versions: ranges(&versions, all),
+                reads_mask,
+                makes_context,
+                used_bytes,
+                status,
+            })
+        });
     runs.collect()
 }
 
 impl CallFacts {
     /// The C function.
     pub(super) fn function(&self) -> &str {
-        self.call.split_once('-').map_or(self.call.as_str(), |(function, _)| function)
+        self.call
+            .split_once('-')
+            .map_or(self.call.as_str(), |(function, _)| function)
     }
 
     pub(super) fn sentence(&self) -> String {
-        let runs: Vec<String> = self.runs.iter().map(|run| run.clause(&self.library)).collect();
-        format!("As the first call of a process {} {} ({}).", self.call, runs.join("; "), self.on)
+        let runs: Vec<String> = self
+            .runs
+            .iter()
+            .map(|run| run.clause(&self.library))
+            .collect();
+        format!(
+            "As the first call of a process {} {} ({}).",
+            self.call,
+            runs.join("; "),
+            self.on
+        )
     }
 }
 
@@ -226,10 +312,16 @@ impl CallRun {
             None => "was not seen to make a context or not".to_owned(),
         });
         parts.extend(memory(self.used_bytes.as_deref()));
-        let failed = self.status.iter().filter(|status| !status.to_lowercase().contains("success"));
+        let failed = self
+            .status
+            .iter()
+            .filter(|status| !status.to_lowercase().contains("success"));
         parts.extend(failed.map(|status| format!("returns {status}")));
-        let versions =
-            if self.versions.is_empty() { library.to_owned() } else { format!("libcudart {}", self.versions) };
+        let versions = if self.versions.is_empty() {
+            library.to_owned()
+        } else {
+            format!("libcudart {}", self.versions)
+        };
         format!("{}: {versions}", parts.join(", "))
     }
 }
@@ -242,22 +334,46 @@ pub(super) fn line_sentence((line, on): &(PythonRow, String)) -> String {
     parts.push(match facts.context_on.as_deref() {
         None => "was not seen to make a context or not".to_owned(),
         Some([]) => "makes no context".to_owned(),
-        Some(on) => format!("makes a context on {}", listed(on.iter().map(|gpu| format!("GPU {gpu}")), "")),
+        Some(on) => format!(
+            "makes a context on {}",
+            listed(on.iter().map(|gpu| format!("GPU {gpu}")), "")
+        ),
     });
     parts.extend(memory(facts.device_used_bytes.as_deref()));
-    parts.extend(facts.raised.iter().map(|raised| format!("raises {}", raised.kind)));
-    let versions: Vec<String> = line.versions.iter().map(|(name, version)| format!("{name} {version}")).collect();
-    let with = if versions.is_empty() { String::new() } else { format!("{}; ", versions.join(", ")) };
-    format!("In a fresh process {} {} ({with}{on}).", line.id, parts.join(", "))
+    parts.extend(
+        facts
+            .raised
+            .iter()
+            .map(|raised| format!("raises {}", raised.kind)),
+    );
+    let versions: Vec<String> = line
+        .versions
+        .iter()
+        .map(|(name, version)| format!("{name} {version}"))
+        .collect();
+    let with = if versions.is_empty() {
+        String::new()
+    } else {
+        format!("{}; ", versions.join(", "))
+    };
+    format!(
+        "In a fresh process {} {} ({with}{on}).",
+        line.id,
+        parts.join(", ")
+    )
 }
 
 pub(super) fn variable_sentence((row, on): &(EnvRow, String)) -> String {
-    let EnvRow { variable, value, .. } = row;
+    let EnvRow {
+        variable, value, ..
+    } = row;
     match (row.has_effect, &row.read_at) {
         (Some(true), Some(at)) => {
             format!("{variable} is read at {at}; a value that is set later has no effect ({on}).")
         }
-        (Some(true), None) => format!("{variable} has an effect; when it is read was not told ({on})."),
+        (Some(true), None) => {
+            format!("{variable} has an effect; when it is read was not told ({on}).")
+        }
         _ => format!("{variable}={value} changed nothing, whenever it was set ({on})."),
     }
 }
@@ -267,9 +383,19 @@ pub(super) fn need_entries(needs: &[NeedFacts]) -> Vec<KnownEntry> {
     let mut entries: Vec<KnownEntry> = Vec::new();
     for need in needs {
         let errors = listed(need.errors.iter(), "");
-        let NeedFacts { refused, call, status, on, .. } = need;
-        let sentence = format!("Where {refused} is refused ({errors}), {call} returns {status} ({on}).");
-        match entries.iter_mut().find(|entry| entry.names.first() == Some(refused)) {
+        let NeedFacts {
+            refused,
+            call,
+            status,
+            on,
+            ..
+        } = need;
+        let sentence =
+            format!("Where {refused} is refused ({errors}), {call} returns {status} ({on}).");
+        match entries
+            .iter_mut()
+            .find(|entry| entry.names.first() == Some(refused))
+        {
             Some(known) => known.sentence = format!("{} {sentence}", known.sentence),
             None => entries.push(KnownEntry {
                 sentence,
@@ -293,7 +419,11 @@ const fn reads(mask: Option<bool>) -> &'static str {
 /// By how much memory grew: on the GPU where it grew most, because the others have the footprint of `cuInit` at most.
 fn memory(used: Option<&[i64]>) -> Option<String> {
     let most = *used?.iter().max()?;
-    Some(if most == 0 { "takes no memory".to_owned() } else { format!("takes {}", units::bytes(most.unsigned_abs())) })
+    Some(if most == 0 {
+        "takes no memory".to_owned()
+    } else {
+        format!("takes {}", units::bytes(most.unsigned_abs()))
+    })
 }
 
 #[cfg(test)]
@@ -313,27 +443,52 @@ mod tests {
     }
 
     fn absent(version: &str, reason: Reason) -> CallRow {
-        let unmeasured = Some(Unmeasured { reason, detail: String::new() });
-        CallRow { standing: RowAttempts { unmeasured, ..RowAttempts::default() }, ..row(version, false, false) }
+        let unmeasured = Some(Unmeasured {
+            reason,
+            detail: String::new(),
+        });
+        CallRow {
+            standing: RowAttempts {
+                unmeasured,
+                ..RowAttempts::default()
+            },
+            ..row(version, false, false)
+        }
     }
 
     fn facts(rows: &[CallRow]) -> Vec<CallFacts> {
-        of_calls(&rows.iter().map(|row| (row.clone(), String::new())).collect::<Vec<_>>())
+        of_calls(
+            &rows
+                .iter()
+                .map(|row| (row.clone(), String::new()))
+                .collect::<Vec<_>>(),
+        )
     }
 
     #[test]
     fn versions_that_do_alike_are_one_run_and_a_change_begins_another() {
-        let rows = [row("12.9", true, true), row("11.7", false, false), row("12.10", true, true)];
+        let rows = [
+            row("12.9", true, true),
+            row("11.7", false, false),
+            row("12.10", true, true),
+        ];
         let facts = facts(&rows);
         assert_eq!(facts.len(), 1);
-        let said: Vec<(&str, Option<bool>)> =
-            facts[0].runs.iter().map(|run| (run.versions.as_str(), run.makes_context)).collect();
+        let said: Vec<(&str, Option<bool>)> = facts[0]
+            .runs
+            .iter()
+            .map(|run| (run.versions.as_str(), run.makes_context))
+            .collect();
         assert_eq!(said, [("11.7", Some(false)), ("12.9 to 12.10", Some(true))]);
     }
 
     #[test]
     fn a_version_without_the_call_is_in_no_run() {
-        let rows = [absent("11.7", Reason::MissingSymbol), row("12.0", true, true), absent("13.0", Reason::Crashed)];
+        let rows = [
+            absent("11.7", Reason::MissingSymbol),
+            row("12.0", true, true),
+            absent("13.0", Reason::Crashed),
+        ];
         assert_eq!(facts(&rows)[0].runs[0].versions, "12.0");
         assert!(facts(&rows[..1]).is_empty());
     }
@@ -343,7 +498,10 @@ mod tests {
         let twice = Some("visibility/duplicate-index-hides-all");
         assert_eq!(scenario_of("0,0", "CUDA_ERROR_INVALID_DEVICE", &[]), twice);
         assert_eq!(scenario_of("0,99,0", "CUDA_SUCCESS", &[0]), None);
-        assert_eq!(scenario_of("0,-1,1", "CUDA_SUCCESS", &[0]), Some("visibility/invalid-index-truncates"));
+        assert_eq!(
+            scenario_of("0,-1,1", "CUDA_SUCCESS", &[0]),
+            Some("visibility/invalid-index-truncates")
+        );
         assert_eq!(scenario_of("+1,-0", "CUDA_SUCCESS", &[1, 0]), None);
         assert_eq!(scenario_of("-4294967295", "CUDA_SUCCESS", &[1]), None);
     }

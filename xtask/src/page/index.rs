@@ -10,7 +10,8 @@ use super::{FOLDER, Pitfall};
 
 /// The page with links to all others.
 pub fn index(scenarios: &[Scenario]) -> String {
-    let mut out = "<!-- Made from scenarios/; see CONTRIBUTING.md. -->\n# Pitfalls by symptom\n".to_owned();
+    let mut out =
+        "<!-- Made from scenarios/; see CONTRIBUTING.md. -->\n# Pitfalls by symptom\n".to_owned();
     paragraph(
         &mut out,
         "Find what you see. Under it is every question that was asked about it, with its answer and the fix. \
@@ -21,12 +22,28 @@ pub fn index(scenarios: &[Scenario]) -> String {
         "`cuda-pitfalls run stray-memory-gpu0` asks all questions of a symptom on your machine; its id is \
          what the links below end in.",
     );
-    let named: Vec<&symptom::Symptom> =
-        symptom::all().iter().filter(|symptom| scenarios.iter().any(|scenario| has(scenario, symptom))).collect();
-    bullets(&mut out, named.iter().map(|symptom| link(&prose(&symptom.sentence), &format!("#{}", symptom.id))));
-    let subjects: BTreeSet<&str> = scenarios.iter().filter_map(|scenario| scenario.name.split('/').next()).collect();
-    let subjects: Vec<String> = subjects.iter().map(|subject| link(subject, subject)).collect();
-    paragraph(&mut out, &format!("Or look by subject: {}.", subjects.join(", ")));
+    let named: Vec<&symptom::Symptom> = symptom::all()
+        .iter()
+        .filter(|symptom| scenarios.iter().any(|scenario| has(scenario, symptom)))
+        .collect();
+    bullets(
+        &mut out,
+        named
+            .iter()
+            .map(|symptom| link(&prose(&symptom.sentence), &format!("#{}", symptom.id))),
+    );
+    let subjects: BTreeSet<&str> = scenarios
+        .iter()
+        .filter_map(|scenario| scenario.name.split('/').next())
+        .collect();
+    let subjects: Vec<String> = subjects
+        .iter()
+        .map(|subject| link(subject, subject))
+        .collect();
+    paragraph(
+        &mut out,
+        &format!("Or look by subject: {}.", subjects.join(", ")),
+    );
     for symptom in named {
         by_symptom(&mut out, symptom, scenarios);
     }
@@ -40,16 +57,26 @@ fn has(scenario: &Scenario, symptom: &symptom::Symptom) -> bool {
 
 /// Writes the scenarios of a symptom: first the causes, then those that look like a cause and are none.
 fn by_symptom(out: &mut String, symptom: &symptom::Symptom, scenarios: &[Scenario]) {
-    let _ = writeln!(out, "\n<a id=\"{}\"></a>\n\n## {}", symptom.id, prose(&symptom.sentence));
+    let _ = writeln!(
+        out,
+        "\n<a id=\"{}\"></a>\n\n## {}",
+        symptom.id,
+        prose(&symptom.sentence)
+    );
     let titles = [
         (Pitfall::Happens, None),
         (Pitfall::Harmless, Some("Looked at, and not the cause:")),
         (Pitfall::Open, Some("Asked, and not measured yet:")),
     ];
     for (standing, title) in titles {
-        let met = scenarios.iter().filter(|it| has(it, symptom) && Pitfall::from_expectations(it) == standing);
+        let met = scenarios
+            .iter()
+            .filter(|it| has(it, symptom) && Pitfall::from_expectations(it) == standing);
         let mut entries = met.map(|scenario| entry(scenario, standing)).peekable();
-        title.iter().filter(|_| entries.peek().is_some()).for_each(|title| paragraph(out, title));
+        title
+            .iter()
+            .filter(|_| entries.peek().is_some())
+            .for_each(|title| paragraph(out, title));
         bullets(out, entries);
     }
 }
@@ -68,7 +95,11 @@ fn question(scenario: &Scenario) -> String {
 }
 
 fn without_symptom(out: &mut String, scenarios: &[Scenario]) {
-    let mut entries = scenarios.iter().filter(|scenario| scenario.symptoms.is_empty()).map(question).peekable();
+    let mut entries = scenarios
+        .iter()
+        .filter(|scenario| scenario.symptoms.is_empty())
+        .map(question)
+        .peekable();
     if entries.peek().is_some() {
         out.push_str("\n## About the instrument itself\n");
     }

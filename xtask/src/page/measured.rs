@@ -48,15 +48,25 @@ pub struct Measurement {
 /// other calls than today's are left out.
 pub fn measurements(scenarios: &[Scenario], name: &str, report: &Report) -> Vec<Measurement> {
     let figures = report.run.calibrations();
-    let scene = Scene { calibration: &figures, gpus: &report.machine.gpus };
-    let is_run =
-        |part: &&ScenarioReport| part.verdict.kind != Kind::Skipped && part.verdict.provenance == Provenance::Measured;
+    let scene = Scene {
+        calibration: &figures,
+        gpus: &report.machine.gpus,
+    };
+    let is_run = |part: &&ScenarioReport| {
+        part.verdict.kind != Kind::Skipped && part.verdict.provenance == Provenance::Measured
+    };
     let measured = report.scenarios.iter().filter(is_run).filter_map(|part| {
-        let scenario = scenarios.iter().find(|scenario| scenario.name == part.scenario)?;
+        let scenario = scenarios
+            .iter()
+            .find(|scenario| scenario.name == part.scenario)?;
         let today = planned_today(scenario, report, part)?;
         let mut part = part.clone();
         let then = part.verdict.clone();
-        let asked = part.plan.as_ref().map(|plan| effect(&plan.effect)).unwrap_or_default();
+        let asked = part
+            .plan
+            .as_ref()
+            .map(|plan| effect(&plan.effect))
+            .unwrap_or_default();
         let changed = if today.compares_others() {
             Some("other cases compared")
         } else {
@@ -64,7 +74,12 @@ pub fn measurements(scenarios: &[Scenario], name: &str, report: &Report) -> Vec<
         };
         today.rename(&mut part.cases);
         let plan = today.plan;
-        let facts = Facts::new(&report.machine, part.libcudart.as_ref(), &plan, report.provenance);
+        let facts = Facts::new(
+            &report.machine,
+            part.libcudart.as_ref(),
+            &plan,
+            report.provenance,
+        );
         part.verdict = judge::judge(&plan, &mut part.cases, &scene, &facts);
         part.plan = Some(plan);
         for attempt in part.cases.iter_mut().flat_map(|case| &mut case.attempts) {
@@ -88,31 +103,59 @@ pub fn measurements(scenarios: &[Scenario], name: &str, report: &Report) -> Vec<
 
 /// The requirements of an effect, without their places in the file.
 fn effect(checks: &[Check]) -> Vec<(&str, String, String)> {
-    checks.iter().map(|check| (check.at.as_str(), format!("{:?}", check.facts), format!("{:?}", check.when))).collect()
+    checks
+        .iter()
+        .map(|check| {
+            (
+                check.at.as_str(),
+                format!("{:?}", check.facts),
+                format!("{:?}", check.when),
+            )
+        })
+        .collect()
 }
 
 /// The evidence for the answer to each question: every run that reached a verdict on it, on the driver's own libcuda.
 pub fn bases(measured: &[Measurement]) -> BTreeMap<String, Basis> {
     let mut by: BTreeMap<&str, Vec<&Measurement>> = BTreeMap::new();
-    let is_basis =
-        |measurement: &&Measurement| measurement.is_conclusive() && measurement.machine.other_libcuda().is_none();
+    let is_basis = |measurement: &&Measurement| {
+        measurement.is_conclusive() && measurement.machine.other_libcuda().is_none()
+    };
     for measurement in measured.iter().filter(is_basis) {
-        by.entry(&measurement.part.scenario).or_default().push(measurement);
+        by.entry(&measurement.part.scenario)
+            .or_default()
+            .push(measurement);
     }
-    by.into_iter().map(|(name, measurements)| (name.to_owned(), basis(&measurements))).collect()
+    by.into_iter()
+        .map(|(name, measurements)| (name.to_owned(), basis(&measurements)))
+        .collect()
 }
 
 fn basis(measurements: &[&Measurement]) -> Basis {
     let attempts: Vec<u32> = measurements
         .iter()
-        .flat_map(|measurement| measurement.part.cases.iter().filter(decides).map(attempts_counted))
+        .flat_map(|measurement| {
+            measurement
+                .part
+                .cases
+                .iter()
+                .filter(decides)
+                .map(attempts_counted)
+        })
         .collect();
-    let runs: BTreeMap<&str, bool> =
-        measurements.iter().map(|measurement| (measurement.report.as_str(), measurement.interrupted)).collect();
-    let machines: BTreeSet<(usize, String)> =
-        measurements.iter().map(|measurement| (measurement.machine.gpus.len(), measurement.gpus())).collect();
+    let runs: BTreeMap<&str, bool> = measurements
+        .iter()
+        .map(|measurement| (measurement.report.as_str(), measurement.interrupted))
+        .collect();
+    let machines: BTreeSet<(usize, String)> = measurements
+        .iter()
+        .map(|measurement| (measurement.machine.gpus.len(), measurement.gpus()))
+        .collect();
     let mut newest: BTreeMap<String, String> = BTreeMap::new();
-    for (name, version) in measurements.iter().flat_map(|measurement| measurement.versions()) {
+    for (name, version) in measurements
+        .iter()
+        .flat_map(|measurement| measurement.versions())
+    {
         let known = newest.entry(name).or_default();
         if number(&version) > number(known) {
             *known = version;
@@ -122,9 +165,13 @@ fn basis(measurements: &[&Measurement]) -> Basis {
         least: attempts.iter().copied().min().unwrap_or_default(),
         most: attempts.iter().copied().max().unwrap_or_default(),
         runs: u32::try_from(runs.len()).unwrap_or(u32::MAX),
-        interrupted: u32::try_from(runs.values().filter(|interrupted| **interrupted).count()).unwrap_or(u32::MAX),
+        interrupted: u32::try_from(runs.values().filter(|interrupted| **interrupted).count())
+            .unwrap_or(u32::MAX),
         machines: machines.into_iter().map(|(_, machine)| machine).collect(),
-        newest: newest.into_iter().map(|(name, version)| format!("{name} {version}")).collect(),
+        newest: newest
+            .into_iter()
+            .map(|(name, version)| format!("{name} {version}"))
+            .collect(),
     }
 }
 
@@ -142,7 +189,10 @@ pub(crate) fn interpreter(machine: &Machine, part: &ScenarioReport) -> Option<In
     let cases = part.plan.iter().flat_map(|plan| &plan.cases);
     let lines: Vec<&Python> = cases.filter_map(|case| case.python.as_ref()).collect();
     let found = machine.python.as_ref().filter(|_| !lines.is_empty())?;
-    Some(with_needed(lines.iter().flat_map(|python| &python.needs), found))
+    Some(with_needed(
+        lines.iter().flat_map(|python| &python.needs),
+        found,
+    ))
 }
 
 pub(crate) fn python_in_words(found: &Interpreter) -> String {
@@ -151,7 +201,11 @@ pub(crate) fn python_in_words(found: &Interpreter) -> String {
 
 impl Measurement {
     pub(super) fn libcudart(&self) -> &str {
-        self.part.libcudart.as_ref().and_then(|runtime| runtime.version.as_deref()).unwrap_or("unknown")
+        self.part
+            .libcudart
+            .as_ref()
+            .and_then(|runtime| runtime.version.as_deref())
+            .unwrap_or("unknown")
     }
 
     /// The interpreter, with those packages that the lines need; `None` for a measurement of calls.
@@ -169,16 +223,29 @@ impl Measurement {
 
     /// The measured versions of the packages that its lines need, or of libcudart.
     fn versions(&self) -> Vec<(String, String)> {
-        let Some(Interpreter { version, packages, .. }) = self.interpreter() else {
+        let Some(Interpreter {
+            version, packages, ..
+        }) = self.interpreter()
+        else {
             return vec![("libcudart".to_owned(), self.libcudart().to_owned())];
         };
-        let found = packages.into_iter().filter_map(|(name, version)| Some((name, version?)));
+        let found = packages
+            .into_iter()
+            .filter_map(|(name, version)| Some((name, version?)));
         let found: Vec<(String, String)> = found.collect();
-        if found.is_empty() { vec![("Python".to_owned(), version)] } else { found }
+        if found.is_empty() {
+            vec![("Python".to_owned(), version)]
+        } else {
+            found
+        }
     }
 
     pub(super) fn is_of_lines(&self) -> bool {
-        self.part.plan.iter().flat_map(|plan| &plan.cases).any(|case| case.python.is_some())
+        self.part
+            .plan
+            .iter()
+            .flat_map(|plan| &plan.cases)
+            .any(|case| case.python.is_some())
     }
 
     fn is_conclusive(&self) -> bool {
@@ -195,9 +262,15 @@ impl Measurement {
     pub fn told(&self) -> String {
         let now = happened(&self.part.verdict);
         if !self.is_asked_otherwise() {
-            return self.changed.map_or(now.clone(), |changed| format!("{now} ({changed} then)"));
+            return self
+                .changed
+                .map_or(now.clone(), |changed| format!("{now} ({changed} then)"));
         }
-        format!("{now} (as asked then: {}; {})", happened(&self.then), self.changed.unwrap_or("judged by older rules"))
+        format!(
+            "{now} (as asked then: {}; {})",
+            happened(&self.then),
+            self.changed.unwrap_or("judged by older rules")
+        )
     }
 
     /// The driver's version, and that of the libcuda if it is another driver's.
@@ -211,10 +284,18 @@ impl Measurement {
 
     /// The GPUs in words: `2 × NVIDIA H200`.
     pub(crate) fn gpus(&self) -> String {
-        let names: BTreeSet<&str> =
-            self.machine.gpus.iter().map(|gpu| gpu.name.as_deref().unwrap_or("unknown GPU")).collect();
+        let names: BTreeSet<&str> = self
+            .machine
+            .gpus
+            .iter()
+            .map(|gpu| gpu.name.as_deref().unwrap_or("unknown GPU"))
+            .collect();
         let names: Vec<&str> = names.into_iter().collect();
-        format!("{} × {}", self.machine.gpus.len(), prose(&names.join(" and ")))
+        format!(
+            "{} × {}",
+            self.machine.gpus.len(),
+            prose(&names.join(" and "))
+        )
     }
 }
 
@@ -222,7 +303,10 @@ const DOES_NOT_SHOW: &str = "does not show";
 
 /// Whether the pitfall showed, in words.
 pub(super) fn happened(verdict: &Verdict) -> String {
-    let reason = verdict.reason.map(|reason| reason.name().replace('_', " ")).unwrap_or_default();
+    let reason = verdict
+        .reason
+        .map(|reason| reason.name().replace('_', " "))
+        .unwrap_or_default();
     match verdict.kind {
         Kind::Reproduced => "shows".to_owned(),
         Kind::NotReproduced => DOES_NOT_SHOW.to_owned(),
@@ -242,25 +326,49 @@ impl<'m> Reference<'m> {
     /// The latest report of the usual machine and libcudart without other processes, if there is one.
     pub(super) fn new(scenario: &Scenario, own: &[&'m Measurement]) -> Reference<'m> {
         let ranks = own.iter().map(|it| {
-            let is_usual = (it.alone, it.machine.gpus.len() == USUAL_GPUS, it.libcudart() == USUAL_LIBCUDART);
+            let is_usual = (
+                it.alone,
+                it.machine.gpus.len() == USUAL_GPUS,
+                it.libcudart() == USUAL_LIBCUDART,
+            );
             (is_usual, &it.started_at, &it.report, it.libcudart())
         });
         let best = ranks.clone().max();
-        let best: Vec<_> = own.iter().zip(ranks).filter(|(_, rank)| Some(rank) == best.as_ref()).collect();
-        let same = scenario.instances.iter().map(|of| best.iter().find(|(it, _)| it.part.name == of.name));
-        Reference { of: same.flatten().map(|(measurement, _)| **measurement).collect() }
+        let best: Vec<_> = own
+            .iter()
+            .zip(ranks)
+            .filter(|(_, rank)| Some(rank) == best.as_ref())
+            .collect();
+        let same = scenario
+            .instances
+            .iter()
+            .map(|of| best.iter().find(|(it, _)| it.part.name == of.name));
+        Reference {
+            of: same
+                .flatten()
+                .map(|(measurement, _)| **measurement)
+                .collect(),
+        }
     }
 
     /// The measurement to show in full: the first in which the pitfall showed, otherwise the first.
     pub(super) fn shown(&self) -> Option<&'m Measurement> {
-        let there = self.of.iter().find(|measurement| measurement.part.verdict.kind == Kind::Reproduced);
+        let there = self
+            .of
+            .iter()
+            .find(|measurement| measurement.part.verdict.kind == Kind::Reproduced);
         there.or(self.of.first()).copied()
     }
 
     /// The instance of that measurement, otherwise the first.
     pub(super) fn instance<'s>(&self, scenario: &'s Scenario) -> Option<&'s Instance> {
         let shown = self.shown();
-        let instance = shown.and_then(|shown| scenario.instances.iter().find(|it| it.name == shown.part.name));
+        let instance = shown.and_then(|shown| {
+            scenario
+                .instances
+                .iter()
+                .find(|it| it.name == shown.part.name)
+        });
         instance.or(scenario.instances.first())
     }
 }
@@ -274,18 +382,47 @@ pub(super) fn section(out: &mut String, scenario: &Scenario, own: &[&Measurement
     }
     let mut rows: BTreeMap<_, Vec<&Measurement>> = BTreeMap::new();
     for measurement in own {
-        let number = measurement.part.libcudart.as_ref().and_then(|runtime| runtime.number);
-        rows.entry((measurement.machine.gpus.len(), number, &measurement.report)).or_default().push(measurement);
+        let number = measurement
+            .part
+            .libcudart
+            .as_ref()
+            .and_then(|runtime| runtime.number);
+        rows.entry((measurement.machine.gpus.len(), number, &measurement.report))
+            .or_default()
+            .push(measurement);
     }
-    let conclusive: Vec<&Measurement> = own.iter().filter(|measurement| measurement.is_conclusive()).copied().collect();
+    let conclusive: Vec<&Measurement> = own
+        .iter()
+        .filter(|measurement| measurement.is_conclusive())
+        .copied()
+        .collect();
     if !conclusive.is_empty() {
-        paragraph(out, &format!("The answer rests on {}. {}", prose(&basis(&conclusive).sentence()), tried(own)));
+        paragraph(
+            out,
+            &format!(
+                "The answer rests on {}. {}",
+                prose(&basis(&conclusive).sentence()),
+                tried(own)
+            ),
+        );
     }
-    let software = if scenario.has_python_lines() { "Python" } else { "libcudart" };
-    let mut table =
-        MarkdownTable::new(["machine", "driver", software, "attempts of each case", "the pitfall", "report"]);
+    let software = if scenario.has_python_lines() {
+        "Python"
+    } else {
+        "libcudart"
+    };
+    let mut table = MarkdownTable::new([
+        "machine",
+        "driver",
+        software,
+        "attempts of each case",
+        "the pitfall",
+        "report",
+    ]);
     for measurements in rows.into_values() {
-        let Some(first) = measurements.first() else { continue };
+        let Some(first) = measurements.first() else {
+            continue;
+        };
         let report = format!("../../../reports/{}/report.json", first.report);
         table.row([
             first.gpus(),
@@ -297,10 +434,18 @@ pub(super) fn section(out: &mut String, scenario: &Scenario, own: &[&Measurement
         ]);
     }
     let runs = table.len();
-    let _ = writeln!(out, "\n<details><summary>{}</summary>", counted(runs as u64, "measurement"));
+    let _ = writeln!(
+        out,
+        "\n<details><summary>{}</summary>",
+        counted(runs as u64, "measurement")
+    );
     table.write(out);
-    let mut notes = "“Shows” means: in every attempt of the trap, and in none of the control.".to_owned();
-    if own.iter().any(|measurement| measurement.is_asked_otherwise()) {
+    let mut notes =
+        "“Shows” means: in every attempt of the trap, and in none of the control.".to_owned();
+    if own
+        .iter()
+        .any(|measurement| measurement.is_asked_otherwise())
+    {
         notes.push_str(
             " “As asked then” is the verdict that the report holds: the question was changed after it was asked, and \
              the word before it is what today's question makes of the same recorded attempts.",
@@ -315,31 +460,49 @@ fn tried(own: &[&Measurement]) -> String {
     let drivers: BTreeSet<String> = own.iter().map(|measurement| measurement.driver()).collect();
     let drivers = drivers.into_iter().collect::<Vec<_>>().join(" and ");
     let software = if own.iter().any(|measurement| measurement.is_of_lines()) {
-        let all: BTreeSet<String> = own.iter().map(|measurement| measurement.software()).collect();
+        let all: BTreeSet<String> = own
+            .iter()
+            .map(|measurement| measurement.software())
+            .collect();
         all.into_iter().collect::<Vec<_>>().join("; ")
     } else {
-        let versions: Vec<String> = libcudarts(own).iter().map(|version| name(version)).collect();
+        let versions: Vec<String> = libcudarts(own)
+            .iter()
+            .map(|version| name(version))
+            .collect();
         format!("libcudart {}", versions.join(", "))
     };
     let (software, drivers) = (prose(&software), prose(&drivers));
-    format!("Measured with {software} on driver {drivers}. Other versions, newer ones too: not measured.")
+    format!(
+        "Measured with {software} on driver {drivers}. Other versions, newer ones too: not measured."
+    )
 }
 
 /// The measured versions of libcudart, oldest first.
 pub(super) fn libcudarts(own: &[&Measurement]) -> Vec<Version> {
-    own.iter().map(|it| number(it.libcudart())).collect::<BTreeSet<_>>().into_iter().collect()
+    own.iter()
+        .map(|it| number(it.libcudart()))
+        .collect::<BTreeSet<_>>()
+        .into_iter()
+        .collect()
 }
 
 /// How many attempts count: `5`, or `4 to 5`.
 fn attempts(measurements: &[&Measurement]) -> String {
-    let counts: Vec<u32> =
-        measurements.iter().flat_map(|measurement| &measurement.part.cases).map(attempts_counted).collect();
+    let counts: Vec<u32> = measurements
+        .iter()
+        .flat_map(|measurement| &measurement.part.cases)
+        .map(attempts_counted)
+        .collect();
     let attempts = match (counts.iter().min(), counts.iter().max()) {
         (Some(least), Some(most)) if least != most => format!("{least} to {most}"),
         (Some(least), _) => least.to_string(),
         (None, _) => String::new(),
     };
-    if measurements.iter().any(|measurement| measurement.interrupted) {
+    if measurements
+        .iter()
+        .any(|measurement| measurement.interrupted)
+    {
         format!("{attempts}, run interrupted")
     } else {
         attempts
@@ -348,16 +511,24 @@ fn attempts(measurements: &[&Measurement]) -> String {
 
 /// What several instances showed: one word, or how many values showed what.
 fn together(scenario: &Scenario, measurements: &[&Measurement]) -> String {
-    let all: Vec<String> = measurements.iter().map(|measurement| measurement.told()).collect();
+    let all: Vec<String> = measurements
+        .iter()
+        .map(|measurement| measurement.told())
+        .collect();
     if scenario.instances.len() == 1 {
         return all.first().cloned().unwrap_or_default();
     }
     let different: BTreeSet<&String> = all.iter().collect();
-    let counted = different.iter().rev().map(|word| match all.iter().filter(|other| other == word).count() {
-        count if count == scenario.instances.len() && *word == DOES_NOT_SHOW => format!("{word} for any value"),
-        count if count == scenario.instances.len() => format!("{word} for every value"),
-        1 => format!("{word} for 1 value"),
-        count => format!("{word} for {count} values"),
-    });
+    let counted =
+        different.iter().rev().map(
+            |word| match all.iter().filter(|other| other == word).count() {
+                count if count == scenario.instances.len() && *word == DOES_NOT_SHOW => {
+                    format!("{word} for any value")
+                }
+                count if count == scenario.instances.len() => format!("{word} for every value"),
+                1 => format!("{word} for 1 value"),
+                count => format!("{word} for {count} values"),
+            },
+        );
     counted.collect::<Vec<_>>().join(", ")
 }

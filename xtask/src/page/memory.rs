@@ -17,25 +17,52 @@ const MOST_LINES: usize = 17;
 /// the question is about something else.
 pub(super) fn memory_by_step(measurement: &Measurement) -> Option<String> {
     let plan = measurement.part.plan.as_ref()?;
-    let is_asked =
-        plan.effect.iter().any(|check| KINDS.iter().any(|kind| is_of_memory(kind) && kind.is_asked(&check.facts)));
+    let is_asked = plan.effect.iter().any(|check| {
+        KINDS
+            .iter()
+            .any(|kind| is_of_memory(kind) && kind.is_asked(&check.facts))
+    });
     let mut cases = Vec::new();
     for name in ["trap", "control"] {
-        let Some(outcome) = measurement.part.case(name).and_then(|case| case.outcomes.first()) else { continue };
-        let does = plan.case(name).map(|case| case.does.replace('`', "")).unwrap_or_default();
-        cases.push(CaseMemory { name: name.to_owned(), does, steps: levels(&outcome.observation) });
+        let Some(outcome) = measurement
+            .part
+            .case(name)
+            .and_then(|case| case.outcomes.first())
+        else {
+            continue;
+        };
+        let does = plan
+            .case(name)
+            .map(|case| case.does.replace('`', ""))
+            .unwrap_or_default();
+        cases.push(CaseMemory {
+            name: name.to_owned(),
+            does,
+            steps: levels(&outcome.observation),
+        });
     }
-    let all = cases.iter().flat_map(|case| &case.steps).flat_map(|(_, memory)| memory);
-    let used: BTreeSet<String> = all.filter(|(_, bytes)| *bytes != 0).map(|(gpu, _)| gpu.clone()).collect();
+    let all = cases
+        .iter()
+        .flat_map(|case| &case.steps)
+        .flat_map(|(_, memory)| memory);
+    let used: BTreeSet<String> = all
+        .filter(|(_, bytes)| *bytes != 0)
+        .map(|(gpu, _)| gpu.clone())
+        .collect();
     let ends: Vec<_> = cases.iter().map(most_and_last).collect();
     let differ = ends.len() == 2 && ends.first() != ends.last();
     if used.is_empty() || !(differ || is_asked) {
         return None;
     }
     for CaseMemory { steps, .. } in &mut cases {
-        steps.iter_mut().for_each(|(_, memory)| memory.retain(|(gpu, _)| used.contains(gpu)));
+        steps
+            .iter_mut()
+            .for_each(|(_, memory)| memory.retain(|(gpu, _)| used.contains(gpu)));
         steps.dedup_by(|next, before| next.1 == before.1 && !is_checked(plan, &next.0));
-        let untouched = steps.iter().take_while(|(_, memory)| memory.iter().all(|(_, bytes)| *bytes == 0)).count();
+        let untouched = steps
+            .iter()
+            .take_while(|(_, memory)| memory.iter().all(|(_, bytes)| *bytes == 0))
+            .count();
         steps.drain(..untouched.min(steps.len().saturating_sub(1)));
         let most = (MOST_LINES / (used.len() + 1)).max(1);
         if steps.len() > most {
@@ -49,7 +76,11 @@ pub(super) fn memory_by_step(measurement: &Measurement) -> Option<String> {
         measurement.gpus(),
         measurement.driver()
     );
-    Some(bars("MiB on each GPU by step, the trap beside the control", &cases, &note))
+    Some(bars(
+        "MiB on each GPU by step, the trap beside the control",
+        &cases,
+        &note,
+    ))
 }
 
 fn is_of_memory(kind: &FactKind) -> bool {
@@ -64,14 +95,23 @@ fn is_checked(plan: &Plan, step: &str) -> bool {
 fn levels(seen: &Observation) -> Vec<(String, Vec<(String, i64)>)> {
     let mut levels = Vec::new();
     for StepObservation { label, memory, .. } in &seen.steps {
-        let read = in_order(memory).into_iter().filter_map(|(gpu, it)| Some((gpu, it.used_bytes?, it.peak_bytes)));
+        let read = in_order(memory)
+            .into_iter()
+            .filter_map(|(gpu, it)| Some((gpu, it.used_bytes?, it.peak_bytes)));
         let read: Vec<(&String, i64, Option<i64>)> = read.collect();
         if read.iter().any(|(.., peak)| peak.is_some()) {
-            let most = read.iter().map(|(gpu, used, peak)| ((*gpu).clone(), peak.unwrap_or(*used)));
+            let most = read
+                .iter()
+                .map(|(gpu, used, peak)| ((*gpu).clone(), peak.unwrap_or(*used)));
             levels.push((format!("{label}, at most"), most.collect()));
         }
         if !read.is_empty() {
-            levels.push((label.clone(), read.iter().map(|(gpu, used, _)| ((*gpu).clone(), *used)).collect()));
+            levels.push((
+                label.clone(),
+                read.iter()
+                    .map(|(gpu, used, _)| ((*gpu).clone(), *used))
+                    .collect(),
+            ));
         }
     }
     levels

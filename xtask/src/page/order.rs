@@ -28,18 +28,31 @@ pub(super) fn section(
         Pitfall::Open => ("What is compared", "control"),
     };
     let _ = writeln!(out, "\n## {title}");
-    let [trap, control] = ["trap", "control"].map(|name| instance.cases.iter().find(|case| case.name == name));
+    let [trap, control] =
+        ["trap", "control"].map(|name| instance.cases.iter().find(|case| case.name == name));
     let cases = [("trap", trap), (control_is, control)];
-    let cases: Vec<(&str, &Case)> = cases.into_iter().filter_map(|(word, case)| Some((word, case?))).collect();
+    let cases: Vec<(&str, &Case)> = cases
+        .into_iter()
+        .filter_map(|(word, case)| Some((word, case?)))
+        .collect();
     if !instance.values.is_empty() {
-        let values: Vec<String> =
-            instance.values.iter().map(|(name, scalar)| format!("{} = {}", prose(name), value(scalar))).collect();
+        let values: Vec<String> = instance
+            .values
+            .iter()
+            .map(|(name, scalar)| format!("{} = {}", prose(name), value(scalar)))
+            .collect();
         paragraph(out, &format!("With {}:", values.join(", ")));
     }
     if cases.iter().any(|(_, case)| case.python.is_some()) {
         for (word, case) in &cases {
             let (word, starts) = (capitalised(word), start(case));
-            paragraph(out, &format!("{word}: {} ({starts}).", prose(case.does.trim_end_matches('.'))));
+            paragraph(
+                out,
+                &format!(
+                    "{word}: {} ({starts}).",
+                    prose(case.does.trim_end_matches('.'))
+                ),
+            );
             let program = shown.and_then(|shown| seen_lines(shown, &case.name));
             let program = program.unwrap_or_else(|| lines::program(&case.steps, None));
             fenced(out, "python", program.iter().map(|line| planned(line)));
@@ -47,13 +60,21 @@ pub(super) fn section(
         no_control(out, scenario);
         return;
     }
-    let head = cases.iter().map(|(word, case)| format!("{word}: {}", prose(&case.does)));
+    let head = cases
+        .iter()
+        .map(|(word, case)| format!("{word}: {}", prose(&case.does)));
     let mut table = MarkdownTable::new(std::iter::once(String::new()).chain(head));
     let starts: Vec<String> = cases.iter().map(|(_, case)| start(case)).collect();
-    if starts.iter().any(|start| Some(start) != starts.first()) || cases.iter().any(|(_, case)| !case.env.is_empty()) {
+    if starts.iter().any(|start| Some(start) != starts.first())
+        || cases.iter().any(|(_, case)| !case.env.is_empty())
+    {
         table.row(std::iter::once("start".to_owned()).chain(starts));
     }
-    let rows = cases.iter().map(|(_, case)| case.steps.len()).max().unwrap_or(0);
+    let rows = cases
+        .iter()
+        .map(|(_, case)| case.steps.len())
+        .max()
+        .unwrap_or(0);
     for row in 0..rows {
         if rows > MOST_ROWS && row == MOST_ROWS - 2 {
             table.row(std::iter::once("…".to_owned()).chain(cases.iter().map(|_| "…".to_owned())));
@@ -61,8 +82,12 @@ pub(super) fn section(
         if rows > MOST_ROWS && row >= MOST_ROWS - 2 && row + 1 < rows {
             continue;
         }
-        let cells =
-            cases.iter().map(|(_, case)| case.steps.get(row).map(|step| call(instance, step)).unwrap_or_default());
+        let cells = cases.iter().map(|(_, case)| {
+            case.steps
+                .get(row)
+                .map(|step| call(instance, step))
+                .unwrap_or_default()
+        });
         table.row(std::iter::once((row + 1).to_string()).chain(cells));
     }
     table.write(out);
@@ -84,7 +109,10 @@ fn no_control(out: &mut String, scenario: &Scenario) {
     if !scenario.no_control.is_empty() {
         paragraph(
             out,
-            &format!("There is nothing to compare it with: {}.", prose(scenario.no_control.trim_end_matches('.'))),
+            &format!(
+                "There is nothing to compare it with: {}.",
+                prose(scenario.no_control.trim_end_matches('.'))
+            ),
         );
     }
 }
@@ -96,8 +124,14 @@ fn start(case: &Case) -> String {
         Gpus::Masked(1) => "1 GPU".to_owned(),
         Gpus::Masked(gpus) => format!("{gpus} GPUs"),
     };
-    let variables = case.env.iter().map(|(name, value)| code(&format!("{name}={}", planned(value))));
-    std::iter::once(gpus).chain(variables).collect::<Vec<_>>().join(", ")
+    let variables = case
+        .env
+        .iter()
+        .map(|(name, value)| code(&format!("{name}={}", planned(value))));
+    std::iter::once(gpus)
+        .chain(variables)
+        .collect::<Vec<_>>()
+        .join(", ")
 }
 
 /// A step as a C call, with the name that it binds, where it runs, and its label if checks use it.
@@ -105,7 +139,9 @@ fn call(instance: &Instance, step: &Step) -> String {
     if step.has(Effect::Marks) {
         return format!("(memory is read){}", named(instance, step));
     }
-    let in_c_order = calls::find(&step.call).into_iter().flat_map(|call| call.inputs());
+    let in_c_order = calls::find(&step.call)
+        .into_iter()
+        .flat_map(|call| call.inputs());
     let args: Vec<String> = in_c_order
         .filter_map(|param| {
             let given = match (step.args.get(param.name)?, param.kind) {
@@ -116,7 +152,11 @@ fn call(instance: &Instance, step: &Step) -> String {
             Some(format!("{} = {given}", param.name))
         })
         .collect();
-    let bound = step.bind.as_ref().map(|name| format!("{name} = ")).unwrap_or_default();
+    let bound = step
+        .bind
+        .as_ref()
+        .map(|name| format!("{name} = "))
+        .unwrap_or_default();
     let mut words = code(&format!("{bound}{}({})", step.call, args.join(", ")));
     if let Some(from) = &step.from {
         let _ = write!(words, " from {}", code(from));
@@ -128,9 +168,16 @@ fn call(instance: &Instance, step: &Step) -> String {
 }
 
 fn named(instance: &Instance, step: &Step) -> String {
-    let checks = instance.effect.iter().chain(instance.cases.iter().flat_map(|case| &case.expect));
+    let checks = instance
+        .effect
+        .iter()
+        .chain(instance.cases.iter().flat_map(|case| &case.expect));
     let is_used = step.label != step.call && checks.into_iter().any(|check| check.at == step.label);
-    if is_used { format!(" ← {}", code(&step.label)) } else { String::new() }
+    if is_used {
+        format!(" ← {}", code(&step.label))
+    } else {
+        String::new()
+    }
 }
 
 /// A text in which templates of the plan are replaced by words.

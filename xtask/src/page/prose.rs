@@ -11,7 +11,10 @@ const WIDTH: usize = 100;
 
 /// Text on one line, with special characters escaped and nothing added.
 pub(super) fn escaped(text: &str) -> String {
-    text.split_whitespace().map(visible).collect::<Vec<_>>().join(" ")
+    text.split_whitespace()
+        .map(visible)
+        .collect::<Vec<_>>()
+        .join(" ")
 }
 
 /// A sentence as Markdown. Text between backticks is code.
@@ -21,7 +24,10 @@ pub(crate) fn prose(text: &str) -> String {
     let mut rest = text.as_str();
     while let Some(first) = rest.chars().next() {
         let length = match first {
-            '`' => rest.get(1..).and_then(|rest| rest.find('`')).map_or(1, |end| end + 2),
+            '`' => rest
+                .get(1..)
+                .and_then(|rest| rest.find('`'))
+                .map_or(1, |end| end + 2),
             c if is_word(c) => rest.find(|c| !is_word(c)).unwrap_or(rest.len()),
             c => c.len_utf8(),
         };
@@ -56,10 +62,13 @@ fn arguments(text: &str) -> Option<&str> {
 fn is_c_name(word: &str) -> bool {
     let camel = ["cuda", "cu", "nvml", "nvrtc", "nccl", "cublas", "cufft"];
     let capitals = ["CUDA_", "CU_", "NVML_", "NVIDIA_", "NCCL_", "LD_"];
-    let is_signal = word.len() > 5 && word.starts_with("SIG") && word.chars().all(|c| c.is_ascii_uppercase());
+    let is_signal =
+        word.len() > 5 && word.starts_with("SIG") && word.chars().all(|c| c.is_ascii_uppercase());
     let is_call = calls::find(word).is_some() && (word.contains('_') || word.ends_with("env"));
     let mut camel = camel.iter().filter_map(|prefix| word.strip_prefix(prefix));
-    let mut capitals = capitals.iter().filter_map(|prefix| word.strip_prefix(prefix));
+    let mut capitals = capitals
+        .iter()
+        .filter_map(|prefix| word.strip_prefix(prefix));
     camel.any(|rest| rest.starts_with(|c: char| c.is_ascii_uppercase()))
         || capitals.any(|rest| rest.starts_with(is_word))
         || is_signal
@@ -72,13 +81,20 @@ pub(super) fn code(text: &str) -> String {
     if text.is_empty() || text.trim() != text {
         return code(&format!("\"{text}\""));
     }
-    if text.contains('`') { format!("`` {text} ``") } else { format!("`{text}`") }
+    if text.contains('`') {
+        format!("`` {text} ``")
+    } else {
+        format!("`{text}`")
+    }
 }
 
 /// A text with a capital first letter.
 pub(super) fn capitalised(text: &str) -> String {
     let mut letters = text.chars();
-    letters.next().map(|first| first.to_uppercase().chain(letters).collect()).unwrap_or_default()
+    letters
+        .next()
+        .map(|first| first.to_uppercase().chain(letters).collect())
+        .unwrap_or_default()
 }
 
 pub(super) fn value(value: &Scalar) -> String {
@@ -93,8 +109,13 @@ pub(super) fn link(words: &str, to: &str) -> String {
 /// The first sentences of a text, until they are long enough to be useful.
 pub(super) fn brief(text: &str) -> &str {
     let ends = text.match_indices(['.', '?']).map(|(at, _)| at + 1);
-    let mut ends = ends.filter(|end| text.get(*end..).is_some_and(|rest| rest.is_empty() || rest.starts_with(' ')));
-    ends.find(|end| *end > 40).and_then(|end| text.get(..end)).unwrap_or(text)
+    let mut ends = ends.filter(|end| {
+        text.get(*end..)
+            .is_some_and(|rest| rest.is_empty() || rest.starts_with(' '))
+    });
+    ends.find(|end| *end > 40)
+        .and_then(|end| text.get(..end))
+        .unwrap_or(text)
 }
 
 /// Writes a paragraph after an empty line.
@@ -106,7 +127,10 @@ pub(super) fn paragraph(out: &mut String, words: &str) {
 /// Writes a block of code in a language, with special characters escaped.
 pub(super) fn fenced(out: &mut String, language: &str, rows: impl Iterator<Item = String>) {
     let rows: Vec<String> = rows.map(|row| visible(&row)).collect();
-    let runs = rows.iter().flat_map(|row| row.split(|c| c != '`')).map(str::len);
+    let runs = rows
+        .iter()
+        .flat_map(|row| row.split(|c| c != '`'))
+        .map(str::len);
     let fence = "`".repeat(runs.max().unwrap_or(0).max(2) + 1);
     let _ = writeln!(out, "\n{fence}{language}\n{}\n{fence}", rows.join("\n"));
 }
@@ -124,8 +148,9 @@ fn wrapped(out: &mut String, words: &str, first: &str, others: &str) {
     let mut is_empty = true;
     for word in pieces(words) {
         let fits = line.chars().count() + 1 + word.chars().count() <= WIDTH;
-        let is_mark =
-            matches!(word, "-" | "+" | "*") || word.starts_with('#') || word.ends_with(['.', ')']) && word.len() < 4;
+        let is_mark = matches!(word, "-" | "+" | "*")
+            || word.starts_with('#')
+            || word.ends_with(['.', ')']) && word.len() < 4;
         if is_empty {
             line.push_str(word);
         } else if fits || is_mark {
@@ -167,16 +192,31 @@ mod tests {
 
     #[test]
     fn c_names_become_code_and_nothing_else_does() {
-        assert_eq!(prose("cudaSetDevice(0) returns CUDA_SUCCESS."), "`cudaSetDevice(0)` returns `CUDA_SUCCESS`.");
-        assert_eq!(prose("CUDA 12 and libcudart, on cuInit's way"), "CUDA 12 and libcudart, on `cuInit`'s way");
-        assert_eq!(prose("fork, mark, cut; setenv, SIGSEGV"), "fork, mark, cut; `setenv`, `SIGSEGV`");
-        assert_eq!(prose("`0x1` is 0 < 1 | 2 * 3"), "`0x1` is 0 &lt; 1 | 2 \\* 3");
+        assert_eq!(
+            prose("cudaSetDevice(0) returns CUDA_SUCCESS."),
+            "`cudaSetDevice(0)` returns `CUDA_SUCCESS`."
+        );
+        assert_eq!(
+            prose("CUDA 12 and libcudart, on cuInit's way"),
+            "CUDA 12 and libcudart, on `cuInit`'s way"
+        );
+        assert_eq!(
+            prose("fork, mark, cut; setenv, SIGSEGV"),
+            "fork, mark, cut; `setenv`, `SIGSEGV`"
+        );
+        assert_eq!(
+            prose("`0x1` is 0 < 1 | 2 * 3"),
+            "`0x1` is 0 &lt; 1 | 2 \\* 3"
+        );
         assert_eq!(prose("an open ` mark"), "an open \\` mark");
     }
 
     #[test]
     fn code_shows_blanks() {
-        assert_eq!([" 1,0", "", "a|b", "a`b"].map(code), ["`\" 1,0\"`", "`\"\"`", "`a|b`", "`` a`b ``"]);
+        assert_eq!(
+            [" 1,0", "", "a|b", "a`b"].map(code),
+            ["`\" 1,0\"`", "`\"\"`", "`a|b`", "`` a`b ``"]
+        );
     }
 
     #[test]
@@ -191,10 +231,19 @@ mod tests {
     #[test]
     fn lines_are_short_and_code_is_whole() {
         let mut out = String::new();
-        let words = format!("{} `a b c` - {}", "word ".repeat(19).trim(), "word ".repeat(30).trim());
+        let words = format!(
+            "{} `a b c` - {}",
+            "word ".repeat(19).trim(),
+            "word ".repeat(30).trim()
+        );
         wrapped(&mut out, &words, "- ", "  ");
         assert!(out.lines().all(|line| line.len() <= WIDTH), "{out}");
-        assert!(out.lines().skip(1).all(|line| line.starts_with("  ") && !line.starts_with("  -")), "{out}");
+        assert!(
+            out.lines()
+                .skip(1)
+                .all(|line| line.starts_with("  ") && !line.starts_with("  -")),
+            "{out}"
+        );
         assert!(out.contains("`a b c` -"), "{out}");
     }
 }

@@ -16,8 +16,14 @@ use super::table::MarkdownTable;
 /// The checks about a case: those of the effect, and its own.
 fn checks_of<'a>(measurement: &'a Measurement, case: &str) -> Vec<&'a Check> {
     let plan = measurement.part.plan.as_ref();
-    let own = plan.and_then(|plan| plan.case(case)).map(|case| case.expect.as_slice()).unwrap_or_default();
-    plan.iter().flat_map(|plan| &plan.effect).chain(own).collect()
+    let own = plan
+        .and_then(|plan| plan.case(case))
+        .map(|case| case.expect.as_slice())
+        .unwrap_or_default();
+    plan.iter()
+        .flat_map(|plan| &plan.effect)
+        .chain(own)
+        .collect()
 }
 
 fn asks(checks: &[&Check], kind: &FactKind) -> bool {
@@ -26,27 +32,45 @@ fn asks(checks: &[&Check], kind: &FactKind) -> bool {
 
 /// Writes the section: a table of the reference measurement.
 pub(super) fn section(out: &mut String, scenario: &Scenario, reference: &Reference<'_>) {
-    let Some(measurement) = reference.shown() else { return };
+    let Some(measurement) = reference.shown() else {
+        return;
+    };
     // The lines above say what they called.
-    let facts: Vec<_> =
-        FactKind::columns().into_iter().filter(|kind| kind.key != "calls" || !measurement.is_of_lines()).collect();
+    let facts: Vec<_> = FactKind::columns()
+        .into_iter()
+        .filter(|kind| kind.key != "calls" || !measurement.is_of_lines())
+        .collect();
     let headings = facts.iter().map(|kind| match kind.told {
         FactColumn::Alone { heading, .. } => heading,
         FactColumn::WithCall | FactColumn::WithMemory => kind.key,
     });
-    let mut table =
-        MarkdownTable::new(["case", "after", "returned"].into_iter().chain(headings).chain(["change in memory"]));
+    let mut table = MarkdownTable::new(
+        ["case", "after", "returned"]
+            .into_iter()
+            .chain(headings)
+            .chain(["change in memory"]),
+    );
     let mut ends = false;
     for case in &measurement.part.cases {
-        let Some(outcome) = case.outcomes.first() else { continue };
+        let Some(outcome) = case.outcomes.first() else {
+            continue;
+        };
         let asked = checks_of(measurement, &case.name);
         let mut name = prose(&case.name);
         for look in Look::all(&outcome.observation) {
             let step = look.step;
-            let checks: Vec<&Check> = asked.iter().filter(|check| check.at == step.label).copied().collect();
+            let checks: Vec<&Check> = asked
+                .iter()
+                .filter(|check| check.at == step.label)
+                .copied()
+                .collect();
             if !checks.is_empty() {
                 let cells = facts.iter().map(|kind| cell(kind, &asked, &look));
-                let call = [std::mem::take(&mut name), code(&step.label), returned(step, &checks)];
+                let call = [
+                    std::mem::take(&mut name),
+                    code(&step.label),
+                    returned(step, &checks),
+                ];
                 table.row(call.into_iter().chain(cells).chain([memory(step)]));
             }
         }
@@ -63,9 +87,15 @@ pub(super) fn section(out: &mut String, scenario: &Scenario, reference: &Referen
     if table.len() == 0 {
         return;
     }
-    let parameters =
-        if scenario.parameters.is_empty() { String::new() } else { format!(", for {}", values(measurement)) };
-    let report = link(&escaped(&measurement.report), &format!("../../../reports/{}/report.json", measurement.report));
+    let parameters = if scenario.parameters.is_empty() {
+        String::new()
+    } else {
+        format!(", for {}", values(measurement))
+    };
+    let report = link(
+        &escaped(&measurement.report),
+        &format!("../../../reports/{}/report.json", measurement.report),
+    );
     let words = format!(
         "On {}, driver {}, {} ({report}){parameters}:",
         measurement.gpus(),
@@ -102,7 +132,11 @@ fn values(measurement: &Measurement) -> String {
 /// The description of a case, unless it is the trap or the control.
 fn does(measurement: &Measurement, case: &CaseReport) -> Option<String> {
     let plan = measurement.part.plan.as_ref()?.case(&case.name)?;
-    Some(format!("*{}*: {}.", prose(&case.name), prose(plan.does.trim_end_matches('.'))))
+    Some(format!(
+        "*{}*: {}.",
+        prose(&case.name),
+        prose(plan.does.trim_end_matches('.'))
+    ))
 }
 
 /// How often the outcome in the table was seen, if there were others.
@@ -117,9 +151,17 @@ fn mixed(case: &CaseReport) -> Option<String> {
 
 /// The cell of a fact, if checks ask about it or it is always shown.
 fn cell(kind: &FactKind, asked: &[&Check], look: &Look<'_>) -> String {
-    let is_shown = asks(asked, kind) || matches!(kind.told, FactColumn::Alone { unasked: Unasked::Always, .. });
+    let is_shown = asks(asked, kind)
+        || matches!(
+            kind.told,
+            FactColumn::Alone {
+                unasked: Unasked::Always,
+                ..
+            }
+        );
     let seen = (kind.seen)(look, None).filter(|_| is_shown);
-    seen.map(|seen| prose(&seen.cell.replace(',', ", ").replace("no GPU", "none"))).unwrap_or_default()
+    seen.map(|seen| prose(&seen.cell.replace(',', ", ").replace("no GPU", "none")))
+        .unwrap_or_default()
 }
 
 /// The status, and the values that checks ask about.
@@ -129,7 +171,10 @@ fn returned(step: &StepObservation, checks: &[&Check]) -> String {
     }
     let mut words: Vec<String> = step.status.iter().map(|one| code(&status(one))).collect();
     for (name, value) in step.values.iter().chain(&step.varying) {
-        if checks.iter().any(|check| check.facts.value.contains_key(name)) {
+        if checks
+            .iter()
+            .any(|check| check.facts.value.contains_key(name))
+        {
             words.push(format!("{} = {}", prose(name), self::value(value)));
         }
     }
@@ -139,7 +184,9 @@ fn returned(step: &StepObservation, checks: &[&Check]) -> String {
 /// A value; a large round number is also shown as a size.
 fn value(value: &Value) -> String {
     match value {
-        Value::Int(number) if *number >= 1 << 20 && *number % (1 << 16) == 0 => format!("{number} ({})", mib(*number)),
+        Value::Int(number) if *number >= 1 << 20 && *number % (1 << 16) == 0 => {
+            format!("{number} ({})", mib(*number))
+        }
         Value::Int(number) => number.to_string(),
         Value::Float(number) => number.to_string(),
         Value::Text(text) => code(text),
@@ -153,11 +200,20 @@ fn memory(step: &StepObservation) -> String {
         if memory.used_bytes == Some(0) && memory.peak_bytes.is_none() {
             continue;
         }
-        let used = memory.used_bytes.map_or_else(|| "not read".to_owned(), change);
-        let peak = memory.peak_bytes.map(|peak| format!(", at most {}", change(peak))).unwrap_or_default();
+        let used = memory
+            .used_bytes
+            .map_or_else(|| "not read".to_owned(), change);
+        let peak = memory
+            .peak_bytes
+            .map(|peak| format!(", at most {}", change(peak)))
+            .unwrap_or_default();
         lines.push(format!("{gpu} {used}{peak}"));
     }
-    if lines.is_empty() { "none".to_owned() } else { lines.join("<br>") }
+    if lines.is_empty() {
+        "none".to_owned()
+    } else {
+        lines.join("<br>")
+    }
 }
 
 fn change(bytes: i64) -> String {
@@ -186,17 +242,31 @@ pub(super) fn mib(bytes: i64) -> String {
 
 /// What a trap showed at the steps of the effect, in a few words.
 pub(super) fn briefly(measurement: &Measurement) -> String {
-    let effect = measurement.part.plan.as_ref().map(|plan| plan.effect.as_slice()).unwrap_or_default();
-    let Some(outcome) = measurement.part.case("trap").and_then(|case| case.outcomes.first()) else {
+    let effect = measurement
+        .part
+        .plan
+        .as_ref()
+        .map(|plan| plan.effect.as_slice())
+        .unwrap_or_default();
+    let Some(outcome) = measurement
+        .part
+        .case("trap")
+        .and_then(|case| case.outcomes.first())
+    else {
         return String::new();
     };
     let mut words: Vec<String> = Vec::new();
     for (place, check) in effect.iter().enumerate() {
         let is_repeated = effect.iter().take(place).any(|other| other.at == check.at);
-        let Some(look) = Look::at(&outcome.observation, &check.at).filter(|_| !is_repeated) else { continue };
+        let Some(look) = Look::at(&outcome.observation, &check.at).filter(|_| !is_repeated) else {
+            continue;
+        };
         let checks: Vec<&Check> = effect.iter().filter(|other| other.at == check.at).collect();
         let mut facts = vec![returned(look.step, &checks)];
-        for kind in FactKind::columns().into_iter().filter(|kind| asks(&checks, kind)) {
+        for kind in FactKind::columns()
+            .into_iter()
+            .filter(|kind| asks(&checks, kind))
+        {
             let cell = cell(kind, &checks, &look);
             if let FactColumn::Alone { brief, .. } = kind.told
                 && !cell.is_empty()
@@ -204,13 +274,18 @@ pub(super) fn briefly(measurement: &Measurement) -> String {
                 facts.push(format!("{brief} {cell}"));
             }
         }
-        if KINDS.iter().any(|kind| kind.told == FactColumn::WithMemory && asks(&checks, kind)) {
+        if KINDS
+            .iter()
+            .any(|kind| kind.told == FactColumn::WithMemory && asks(&checks, kind))
+        {
             facts.push(format!("memory {}", memory(look.step)));
         }
         facts.retain(|fact| !fact.is_empty());
         words.push(format!("{}: {}", code(&check.at), facts.join(", ")));
     }
-    if !matches!(outcome.observation.end.as_str(), "0" | "") || effect.iter().any(|check| check.facts.exit.is_some()) {
+    if !matches!(outcome.observation.end.as_str(), "0" | "")
+        || effect.iter().any(|check| check.facts.exit.is_some())
+    {
         words.push(format!("the end: {}", code(&outcome.observation.end)));
     }
     words.join("; ")
@@ -222,8 +297,14 @@ mod tests {
 
     #[test]
     fn sizes_are_exact() {
-        assert_eq!([3407872, 1 << 20, 552861696, 4096].map(mib), ["3.25 MiB", "1 MiB", "527.25 MiB", "4 KiB"]);
+        assert_eq!(
+            [3407872, 1 << 20, 552861696, 4096].map(mib),
+            ["3.25 MiB", "1 MiB", "527.25 MiB", "4 KiB"]
+        );
         assert_eq!(mib(1048577), "1.00 MiB (1048577 bytes)");
-        assert_eq!([0, -(2 << 20), 1 << 20].map(change), ["0", "−2 MiB", "+1 MiB"]);
+        assert_eq!(
+            [0, -(2 << 20), 1 << 20].map(change),
+            ["0", "−2 MiB", "+1 MiB"]
+        );
     }
 }

@@ -12,25 +12,56 @@ use super::measured::{Measurement, happened, libcudarts};
 use super::prose::{bullets, capitalised, code, link, paragraph, prose, value};
 use super::table::MarkdownTable;
 
-pub(super) fn section(out: &mut String, scenario: &Scenario, own: &[&Measurement], asked: &[LineReleases]) {
-    let expect = scenario.instances.first().map(|instance| instance.expect.as_slice()).unwrap_or_default();
+pub(super) fn section(
+    out: &mut String,
+    scenario: &Scenario,
+    own: &[&Measurement],
+    asked: &[LineReleases],
+) {
+    let expect = scenario
+        .instances
+        .first()
+        .map(|instance| instance.expect.as_slice())
+        .unwrap_or_default();
     let details = details(scenario);
-    let asked: Vec<&LineReleases> = asked.iter().filter(|line| line.scenarios.contains(&scenario.name)).collect();
+    let asked: Vec<&LineReleases> = asked
+        .iter()
+        .filter(|line| line.scenarios.contains(&scenario.name))
+        .collect();
     let needed = scenario.needs.libcudart.is_some() || scenario.needs.driver.is_some();
     let mut table = MarkdownTable::new(["libcudart", "the pitfall"]);
-    let told = if scenario.parameters.is_empty() { by_versions(&scenario.instances, own) } else { Vec::new() };
+    let told = if scenario.parameters.is_empty() {
+        by_versions(&scenario.instances, own)
+    } else {
+        Vec::new()
+    };
     for (told, versions) in told.iter().filter(|_| told.len() > 1) {
         table.row([prose(versions), told.concat()]);
     }
-    if table.len() == 0 && !needed && !versions::matter(expect) && details.is_empty() && asked.is_empty() {
+    if table.len() == 0
+        && !needed
+        && !versions::matter(expect)
+        && details.is_empty()
+        && asked.is_empty()
+    {
         return;
     }
     out.push_str("\n## Since which version\n");
-    let said = if versions::matter(expect) { reasons(expect) } else { details };
+    let said = if versions::matter(expect) {
+        reasons(expect)
+    } else {
+        details
+    };
     bullets(out, said);
-    for (what, range) in [("libcudart", &scenario.needs.libcudart), ("driver", &scenario.needs.driver)] {
+    for (what, range) in [
+        ("libcudart", &scenario.needs.libcudart),
+        ("driver", &scenario.needs.driver),
+    ] {
         if let Some(range) = range {
-            paragraph(out, &format!("The question can be asked with {what} {}.", prose(&range.0)));
+            paragraph(
+                out,
+                &format!("The question can be asked with {what} {}.", prose(&range.0)),
+            );
         }
     }
     table.write(out);
@@ -42,7 +73,10 @@ fn releases(out: &mut String, scenario: &Scenario, asked: &[&LineReleases]) {
     let up = "../".repeat(scenario.name.matches('/').count() + 1);
     for (place, facts) in asked.iter().enumerate() {
         if place == 0 {
-            let matrix = link("the matrix of releases", &format!("{up}surveys/releases.md"));
+            let matrix = link(
+                "the matrix of releases",
+                &format!("{up}surveys/releases.md"),
+            );
             paragraph(
                 out,
                 &format!(
@@ -51,12 +85,21 @@ fn releases(out: &mut String, scenario: &Scenario, asked: &[&LineReleases]) {
                 ),
             );
         }
-        let cells = facts.spans.iter().flat_map(|ReleaseSpan { state, releases }| {
-            releases.iter().map(|release| (release.as_str(), render::releases::word(*state)))
-        });
+        let cells = facts
+            .spans
+            .iter()
+            .flat_map(|ReleaseSpan { state, releases }| {
+                releases
+                    .iter()
+                    .map(|release| (release.as_str(), render::releases::word(*state)))
+            });
         let (releases, words): (Vec<&str>, Vec<&str>) = cells.unzip();
         let mut table = MarkdownTable::new([facts.package.as_str()].into_iter().chain(releases));
-        table.row([code(&facts.line)].into_iter().chain(words.into_iter().map(str::to_owned)));
+        table.row(
+            [code(&facts.line)]
+                .into_iter()
+                .chain(words.into_iter().map(str::to_owned)),
+        );
         table.write(out);
     }
 }
@@ -64,17 +107,30 @@ fn releases(out: &mut String, scenario: &Scenario, asked: &[&LineReleases]) {
 /// Each expectation with its reason, as sentences.
 pub(super) fn reasons(expect: &[Expectation]) -> Vec<String> {
     let lines = versions::lines(expect, value);
-    let reasons = lines.iter().zip(expect.iter().map(|it| it.because.trim_end_matches('.')));
-    reasons.map(|(line, because)| format!("{}: {}.", capitalised(line), prose(because))).collect()
+    let reasons = lines
+        .iter()
+        .zip(expect.iter().map(|it| it.because.trim_end_matches('.')));
+    reasons
+        .map(|(line, because)| format!("{}: {}.", capitalised(line), prose(because)))
+        .collect()
 }
 
 /// Expectations of the file about single steps that differ between versions.
 fn details(scenario: &Scenario) -> Vec<String> {
     let mut said = Vec::new();
-    let cases = scenario.instances.iter().flat_map(|instance| &instance.cases);
-    for (case, check) in cases.flat_map(|case: &Case| case.expect.iter().map(move |check| (case, check))) {
-        let is_told = versions::is_versioned(&check.when) && !check.because.is_empty() && !check.at.is_empty();
-        let Some(condition) = versions::condition(&check.when, value).filter(|_| is_told) else { continue };
+    let cases = scenario
+        .instances
+        .iter()
+        .flat_map(|instance| &instance.cases);
+    for (case, check) in
+        cases.flat_map(|case: &Case| case.expect.iter().map(move |check| (case, check)))
+    {
+        let is_told = versions::is_versioned(&check.when)
+            && !check.because.is_empty()
+            && !check.at.is_empty();
+        let Some(condition) = versions::condition(&check.when, value).filter(|_| is_told) else {
+            continue;
+        };
         let place = format!("after {} in the {}", code(&check.at), prose(&case.name));
         let because = prose(check.because.trim_end_matches('.'));
         let sentence = format!("{} {place}: {because}.", capitalised(&condition));
@@ -86,15 +142,25 @@ fn details(scenario: &Scenario) -> Vec<String> {
 }
 
 /// What each instance showed, and with which versions of libcudart: those that showed the same are together.
-pub(super) fn by_versions(instances: &[Instance], own: &[&Measurement]) -> Vec<(Vec<String>, String)> {
+pub(super) fn by_versions(
+    instances: &[Instance],
+    own: &[&Measurement],
+) -> Vec<(Vec<String>, String)> {
     let all = libcudarts(own);
     let told = all.iter().map(|version| {
         let told = instances.iter().map(|instance| {
-            let own = own.iter().filter(|it| it.part.name == instance.name && number(it.libcudart()) == *version);
-            let different: BTreeSet<String> = own.map(|measurement| happened(&measurement.part.verdict)).collect();
+            let own = own
+                .iter()
+                .filter(|it| it.part.name == instance.name && number(it.libcudart()) == *version);
+            let different: BTreeSet<String> = own
+                .map(|measurement| happened(&measurement.part.verdict))
+                .collect();
             different.into_iter().collect::<Vec<_>>().join(" / ")
         });
         (told.collect::<Vec<_>>(), version.clone())
     });
-    grouped(told).into_iter().map(|(told, versions)| (told, ranges(&versions, &all))).collect()
+    grouped(told)
+        .into_iter()
+        .map(|(told, versions)| (told, ranges(&versions, &all)))
+        .collect()
 }

@@ -10,11 +10,19 @@ pub(super) struct MarkdownTable {
 
 impl MarkdownTable {
     pub(super) fn new<T: Into<String>>(head: impl IntoIterator<Item = T>) -> MarkdownTable {
-        MarkdownTable { head: head.into_iter().map(Into::into).collect(), rows: Vec::new() }
+        MarkdownTable {
+            head: head.into_iter().map(Into::into).collect(),
+            rows: Vec::new(),
+        }
     }
 
     pub(super) fn row<T: Into<String>>(&mut self, cells: impl IntoIterator<Item = T>) {
-        self.rows.push(cells.into_iter().map(|cell| cell.into().replace('|', "\\|")).collect());
+        self.rows.push(
+            cells
+                .into_iter()
+                .map(|cell| cell.into().replace('|', "\\|"))
+                .collect(),
+        );
     }
 
     pub(super) fn len(&self) -> usize {
@@ -26,13 +34,19 @@ impl MarkdownTable {
         if self.rows.is_empty() {
             return;
         }
-        let says_something =
-            |column: &usize| self.rows.iter().any(|row| row.get(*column).is_some_and(|cell| !cell.is_empty()));
+        let says_something = |column: &usize| {
+            self.rows
+                .iter()
+                .any(|row| row.get(*column).is_some_and(|cell| !cell.is_empty()))
+        };
         let columns: Vec<usize> = (0..self.head.len()).filter(says_something).collect();
         let rules = vec!["---".to_owned(); self.head.len()];
         out.push('\n');
         for row in [&self.head, &rules].into_iter().chain(&self.rows) {
-            let cells: Vec<&str> = columns.iter().map(|column| row.get(*column).map_or("", String::as_str)).collect();
+            let cells: Vec<&str> = columns
+                .iter()
+                .map(|column| row.get(*column).map_or("", String::as_str))
+                .collect();
             let _ = writeln!(out, "| {} |", cells.join(" | "));
         }
     }

@@ -9,7 +9,12 @@ use super::since::by_versions;
 use super::table::MarkdownTable;
 
 /// Writes the section; nothing for a scenario without parameters, or without measurements.
-pub(super) fn section(out: &mut String, scenario: &Scenario, own: &[&Measurement], reference: &Reference<'_>) {
+pub(super) fn section(
+    out: &mut String,
+    scenario: &Scenario,
+    own: &[&Measurement],
+    reference: &Reference<'_>,
+) {
     if scenario.parameters.is_empty() || own.is_empty() {
         return;
     }
@@ -20,14 +25,34 @@ pub(super) fn section(out: &mut String, scenario: &Scenario, own: &[&Measurement
         1 => "the pitfall".to_owned(),
         _ => format!("libcudart {}", prose(versions)),
     });
-    let mut table = MarkdownTable::new(names.chain(titles).chain(["what the trap showed".to_owned()]));
+    let mut table = MarkdownTable::new(
+        names
+            .chain(titles)
+            .chain(["what the trap showed".to_owned()]),
+    );
     for (index, instance) in scenario.instances.iter().enumerate() {
-        let values =
-            scenario.parameters.iter().map(|(name, _)| instance.values.get(name).map(value).unwrap_or_default());
+        let values = scenario
+            .parameters
+            .iter()
+            .map(|(name, _)| instance.values.get(name).map(value).unwrap_or_default());
         let told = columns.iter().filter_map(|(told, _)| told.get(index));
-        let told = told.map(|told| if told.is_empty() { "not measured" } else { told }.to_owned());
-        let seen = reference.of.iter().find(|measurement| measurement.part.name == instance.name);
-        table.row(values.chain(told).chain([seen.map(|seen| briefly(seen)).unwrap_or_default()]));
+        let told = told.map(|told| {
+            if told.is_empty() {
+                "not measured"
+            } else {
+                told
+            }
+            .to_owned()
+        });
+        let seen = reference
+            .of
+            .iter()
+            .find(|measurement| measurement.part.name == instance.name);
+        table.row(
+            values
+                .chain(told)
+                .chain([seen.map(|seen| briefly(seen)).unwrap_or_default()]),
+        );
     }
     table.write(out);
 }

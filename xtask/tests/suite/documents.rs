@@ -18,28 +18,49 @@ fn the_committed_documents_are_those_that_are_made_and_are_marked_for_reviewers(
         bless(made).expect("the documents can be written");
     }
     let stale = stale(made).expect("the documents can be read");
-    assert!(stale.is_empty(), "out of date, or of no scenario: {stale:#?}; `cargo xtask bless` writes them anew");
-    let attributes = fs::read_to_string(root().join(".gitattributes")).expect(".gitattributes can be read");
-    let marked: Vec<&str> = attributes.lines().filter_map(|line| line.strip_suffix(" linguist-generated")).collect();
+    assert!(
+        stale.is_empty(),
+        "out of date, or of no scenario: {stale:#?}; `cargo xtask bless` writes them anew"
+    );
+    let attributes =
+        fs::read_to_string(root().join(".gitattributes")).expect(".gitattributes can be read");
+    let marked: Vec<&str> = attributes
+        .lines()
+        .filter_map(|line| line.strip_suffix(" linguist-generated"))
+        .collect();
     let is_marked = |path: &str| {
-        marked.iter().any(|pattern| match pattern.split_once("**/*") {
-            Some((folder, ending)) => path.starts_with(folder) && path.ends_with(ending),
-            None => *pattern == path,
-        })
+        marked
+            .iter()
+            .any(|pattern| match pattern.split_once("**/*") {
+                Some((folder, ending)) => path.starts_with(folder) && path.ends_with(ending),
+                None => *pattern == path,
+            })
     };
     // Only some sentences of these pages are generated; reviewers read the rest.
     let are_read = ["README.md", RESULTS, SCENARIOS];
-    let unmarked: Vec<&String> =
-        made.keys().filter(|path| !are_read.contains(&path.as_str()) && !is_marked(path)).collect();
-    assert!(unmarked.is_empty(), ".gitattributes does not mark {unmarked:#?}");
+    let unmarked: Vec<&String> = made
+        .keys()
+        .filter(|path| !are_read.contains(&path.as_str()) && !is_marked(path))
+        .collect();
+    assert!(
+        unmarked.is_empty(),
+        ".gitattributes does not mark {unmarked:#?}"
+    );
 }
 
 /// mdBook leaves out a page that is not in the table of contents, and refuses one that is there twice.
 #[test]
 fn every_page_of_docs_is_in_the_book_once() {
-    let summary = fs::read_to_string(root().join(SUMMARY)).expect("the table of contents can be read");
-    let targets = summary.split("](").skip(1).filter_map(|rest| rest.split(')').next());
-    let mut listed: Vec<String> = targets.filter(|it| !it.is_empty()).map(|it| format!("docs/{it}")).collect();
+    let summary =
+        fs::read_to_string(root().join(SUMMARY)).expect("the table of contents can be read");
+    let targets = summary
+        .split("](")
+        .skip(1)
+        .filter_map(|rest| rest.split(')').next());
+    let mut listed: Vec<String> = targets
+        .filter(|it| !it.is_empty())
+        .map(|it| format!("docs/{it}"))
+        .collect();
     let mut pages = files("docs", "md").expect("docs/ can be read");
     pages.retain(|path| path != SUMMARY);
     listed.sort();

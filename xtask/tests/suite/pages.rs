@@ -19,16 +19,34 @@ fn rows<'p>(pages: &'p BTreeMap<String, String>, measurement: &Measurement) -> V
 
 #[test]
 fn no_page_contradicts_the_report_that_it_links() {
-    let MadeDocuments { measured, documents: pages, .. } = made();
-    let otherwise: Vec<&Measurement> = measured.iter().filter(|measurement| measurement.is_asked_otherwise()).collect();
+    let MadeDocuments {
+        measured,
+        documents: pages,
+        ..
+    } = made();
+    let otherwise: Vec<&Measurement> = measured
+        .iter()
+        .filter(|measurement| measurement.is_asked_otherwise())
+        .collect();
     let silent: Vec<String> = otherwise
         .iter()
         .filter(|measurement| {
             let told = measurement.told();
-            let (_, then) = told.split_once(" (as asked then: ").expect("the verdict then is told");
-            !rows(pages, measurement).iter().any(|row| row.contains(then.trim_end_matches(')')))
+            let (_, then) = told
+                .split_once(" (as asked then: ")
+                .expect("the verdict then is told");
+            !rows(pages, measurement)
+                .iter()
+                .any(|row| row.contains(then.trim_end_matches(')')))
         })
-        .map(|measurement| format!("{} in {}: {}", measurement.part.name, measurement.report, measurement.told()))
+        .map(|measurement| {
+            format!(
+                "{} in {}: {}",
+                measurement.part.name,
+                measurement.report,
+                measurement.told()
+            )
+        })
         .collect();
     assert!(silent.is_empty(), "{silent:#?}");
     // At least this many rows have to say so; otherwise the test would check nothing.
@@ -42,37 +60,71 @@ fn no_page_contradicts_the_report_that_it_links() {
 
 #[test]
 fn what_was_interrupted_says_so_in_its_row() {
-    let MadeDocuments { measured, documents: pages, .. } = made();
-    let of_interrupted: Vec<&Measurement> = measured.iter().filter(|measurement| measurement.interrupted).collect();
+    let MadeDocuments {
+        measured,
+        documents: pages,
+        ..
+    } = made();
+    let of_interrupted: Vec<&Measurement> = measured
+        .iter()
+        .filter(|measurement| measurement.interrupted)
+        .collect();
     assert!(of_interrupted.len() > 100, "only {}", of_interrupted.len());
     for measurement in of_interrupted {
         let rows = rows(pages, measurement);
-        assert!(rows.iter().any(|row| row.contains("run interrupted")), "{}: {rows:#?}", measurement.part.name);
+        assert!(
+            rows.iter().any(|row| row.contains("run interrupted")),
+            "{}: {rows:#?}",
+            measurement.part.name
+        );
     }
 }
 
 #[test]
 fn a_page_names_the_versions_that_were_measured_and_no_newer_ones() {
-    let MadeDocuments { scenarios, measured, documents: pages, .. } = made();
+    let MadeDocuments {
+        scenarios,
+        measured,
+        documents: pages,
+        ..
+    } = made();
     let has_newer = |text: &str| {
         let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
-        text.match_indices(" or newer").any(|(at, _)| text[..at].ends_with(|last: char| last.is_ascii_digit()))
+        text.match_indices(" or newer")
+            .any(|(at, _)| text[..at].ends_with(|last: char| last.is_ascii_digit()))
     };
-    let of_scenarios = pages.iter().filter(|(path, _)| path.starts_with(page::FOLDER));
-    let wrong: Vec<&String> = of_scenarios.filter(|(_, text)| has_newer(text)).map(|(path, _)| path).collect();
+    let of_scenarios = pages
+        .iter()
+        .filter(|(path, _)| path.starts_with(page::FOLDER));
+    let wrong: Vec<&String> = of_scenarios
+        .filter(|(_, text)| has_newer(text))
+        .map(|(path, _)| path)
+        .collect();
     assert!(wrong.is_empty(), "{wrong:?}");
     // "With torch 2.11" is written because the file expects it of 2.11 and newer, so 2.11 must have been measured.
     let mut seen = 0;
     let mut unmeasured = Vec::new();
     for scenario in scenarios {
-        let packages = scenario.instances.iter().flat_map(|it| &it.expect).flat_map(|it| &it.when.packages);
+        let packages = scenario
+            .instances
+            .iter()
+            .flat_map(|it| &it.expect)
+            .flat_map(|it| &it.when.packages);
         for (name, version) in packages.filter_map(|package| package.split_once(" >= ")) {
             seen += 1;
             if !measured.iter().any(|measurement| {
-                let found = measurement.machine.python.iter().flat_map(|python| &python.packages);
-                let of_it = found.filter(|(found, _)| *found == name || found.starts_with(&format!("{name}-cuda")));
+                let found = measurement
+                    .machine
+                    .python
+                    .iter()
+                    .flat_map(|python| &python.packages);
+                let of_it = found.filter(|(found, _)| {
+                    *found == name || found.starts_with(&format!("{name}-cuda"))
+                });
                 measurement.part.scenario == scenario.name
-                    && of_it.flat_map(|(_, version)| version).any(|found| found.starts_with(version))
+                    && of_it
+                        .flat_map(|(_, version)| version)
+                        .any(|found| found.starts_with(version))
             }) {
                 unmeasured.push(format!("{}: {name} {version}", scenario.name));
             }
@@ -85,24 +137,49 @@ fn a_page_names_the_versions_that_were_measured_and_no_newer_ones() {
 #[test]
 fn a_new_report_names_the_commit_of_a_clean_checkout() {
     let known = documents::uncommitted().expect("reports/provenance.toml is valid");
-    let without: Vec<&str> =
-        made().sources.iter().filter(|measurement| !measurement.has_clean_commit()).map(ReportSource::name).collect();
-    let new: Vec<&&str> = without.iter().filter(|name| !known.contains_key(**name)).collect();
-    assert!(new.is_empty(), "their program was not built from a clean commit; build in a clean checkout, run: {new:?}");
-    let stale: Vec<&String> = known.keys().filter(|name| !without.contains(&name.as_str())).collect();
-    assert!(stale.is_empty(), "reports/provenance.toml names what is not there, or has a commit: {stale:?}");
+    let without: Vec<&str> = made()
+        .sources
+        .iter()
+        .filter(|measurement| !measurement.has_clean_commit())
+        .map(ReportSource::name)
+        .collect();
+    let new: Vec<&&str> = without
+        .iter()
+        .filter(|name| !known.contains_key(**name))
+        .collect();
+    assert!(
+        new.is_empty(),
+        "their program was not built from a clean commit; build in a clean checkout, run: {new:?}"
+    );
+    let stale: Vec<&String> = known
+        .keys()
+        .filter(|name| !without.contains(&name.as_str()))
+        .collect();
+    assert!(
+        stale.is_empty(),
+        "reports/provenance.toml names what is not there, or has a commit: {stale:?}"
+    );
 }
 
 #[test]
 fn a_picture_is_small_and_its_page_shows_it() {
     let pages = &made().documents;
-    let pictures = pages.iter().filter(|(path, _)| path.starts_with(page::FOLDER) && path.ends_with(".svg"));
+    let pictures = pages
+        .iter()
+        .filter(|(path, _)| path.starts_with(page::FOLDER) && path.ends_with(".svg"));
     let pictures: Vec<_> = pictures.collect();
     assert!(pictures.len() > 200, "only {}", pictures.len());
     for (path, picture) in pictures {
-        assert!(picture.len() <= 4 << 10, "{path} has {} bytes", picture.len());
+        assert!(
+            picture.len() <= 4 << 10,
+            "{path} has {} bytes",
+            picture.len()
+        );
         let file = path.rsplit('/').next().unwrap_or_default();
-        assert!(pages[&path.replace(".svg", ".md")].contains(&format!("]({file})")), "{path}");
+        assert!(
+            pages[&path.replace(".svg", ".md")].contains(&format!("]({file})")),
+            "{path}"
+        );
     }
 }
 
@@ -118,19 +195,57 @@ fn every_rule_says_where_it_was_found_and_every_workaround_where_it_was_run() {
     let page = diagnoses::page(&traces, &made().measured);
     for rule in rules() {
         let heading = format!("\n## {}\n", rule.name);
-        let section = page.split(&heading).nth(1).unwrap_or_else(|| panic!("{} has no section", rule.name));
+        let section = page
+            .split(&heading)
+            .nth(1)
+            .unwrap_or_else(|| panic!("{} has no section", rule.name));
         let section = section.split("\n## ").next().unwrap_or_default();
-        let found = traces.iter().filter(|trace| trace.findings.iter().any(|finding| finding.rule == rule.name));
+        let found = traces.iter().filter(|trace| {
+            trace
+                .findings
+                .iter()
+                .any(|finding| finding.rule == rule.name)
+        });
         let found: Vec<&str> = found.map(|trace| trace.name.as_str()).collect();
-        assert_eq!(found.is_empty(), section.contains(diagnoses::NEVER_FOUND), "{}: {found:?}", rule.name);
-        assert!(found.iter().all(|name| section.contains(&format!("[`{name}`]"))), "{}: {found:?}", rule.name);
+        assert_eq!(
+            found.is_empty(),
+            section.contains(diagnoses::NEVER_FOUND),
+            "{}: {found:?}",
+            rule.name
+        );
+        assert!(
+            found
+                .iter()
+                .all(|name| section.contains(&format!("[`{name}`]"))),
+            "{}: {found:?}",
+            rule.name
+        );
         for (framework, _) in &rule.workaround {
-            let name = if framework == ANY { "any program".to_owned() } else { format!("`{framework}`") };
-            let row = section.lines().find(|line| line.starts_with(&format!("| {name} |"))).expect("a row");
-            let run = row.trim_end_matches(" |").rsplit(" | ").next().unwrap_or_default();
+            let name = if framework == ANY {
+                "any program".to_owned()
+            } else {
+                format!("`{framework}`")
+            };
+            let row = section
+                .lines()
+                .find(|line| line.starts_with(&format!("| {name} |")))
+                .expect("a row");
+            let run = row
+                .trim_end_matches(" |")
+                .rsplit(" | ")
+                .next()
+                .unwrap_or_default();
             let names_where = run.starts_with("case `") || run.starts_with("traced: ");
-            assert!(run == diagnoses::NOT_RUN || names_where, "{} in {framework}: {run}", rule.name);
-            assert!(run == diagnoses::NOT_RUN || !rule.shown(framework).is_empty(), "{} in {framework}", rule.name);
+            assert!(
+                run == diagnoses::NOT_RUN || names_where,
+                "{} in {framework}: {run}",
+                rule.name
+            );
+            assert!(
+                run == diagnoses::NOT_RUN || !rule.shown(framework).is_empty(),
+                "{} in {framework}",
+                rule.name
+            );
         }
     }
 }

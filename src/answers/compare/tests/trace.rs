@@ -15,7 +15,13 @@ fn changed(comparison: &Comparison) -> Vec<String> {
         format!("{name}: {} {} -> {}", change.fact, change.a, change.b)
     };
     let all = comparison.changed.iter();
-    all.flat_map(|difference| difference.changes.iter().map(|change| line(&difference.name, change))).collect()
+    all.flat_map(|difference| {
+        difference
+            .changes
+            .iter()
+            .map(|change| line(&difference.name, change))
+    })
+    .collect()
 }
 
 fn event(trace: &mut Trace, is_it: impl Fn(&TraceEvent) -> bool) -> &mut TraceEvent {
@@ -28,7 +34,10 @@ const MAIN: &str = "python train.py";
 fn a_trace_does_what_it_does() {
     let trace = fixture::trace();
     let comparison = compared(&trace, &trace);
-    assert_eq!((changed(&comparison), comparison.exit()), (vec![], Exit::Ok));
+    assert_eq!(
+        (changed(&comparison), comparison.exit()),
+        (vec![], Exit::Ok)
+    );
     assert!(comparison.same > 12, "{}", comparison.same);
 }
 
@@ -37,7 +46,8 @@ fn times_pids_handles_line_numbers_and_small_changes_of_memory_are_no_difference
     let (a, mut b) = (fixture::trace(), fixture::trace());
     let pid = |pid: u32| if pid == 4711 { 31 } else { 32 };
     for process in &mut b.processes {
-        (process.pid, process.parent) = (pid(process.pid), if process.pid == 4711 { 1 } else { 31 });
+        (process.pid, process.parent) =
+            (pid(process.pid), if process.pid == 4711 { 1 } else { 31 });
     }
     for event in &mut b.events {
         event.pid = pid(event.pid);
@@ -56,8 +66,14 @@ fn times_pids_handles_line_numbers_and_small_changes_of_memory_are_no_difference
         finding.pid = 31;
         finding
     });
-    let comparison = traces([&a, &b], [&fixture::findings(&a), &findings.collect::<Vec<_>>()]);
-    assert_eq!((changed(&comparison), comparison.exit()), (vec![], Exit::Ok));
+    let comparison = traces(
+        [&a, &b],
+        [&fixture::findings(&a), &findings.collect::<Vec<_>>()],
+    );
+    assert_eq!(
+        (changed(&comparison), comparison.exit()),
+        (vec![], Exit::Ok)
+    );
 }
 
 #[test]
@@ -68,30 +84,57 @@ fn a_context_that_is_gone_and_its_pitfall_are_told() {
     b.memory.retain(|memory| memory.index != 0);
     let comparison = traces([&a, &b], [&fixture::findings(&a), &findings[..1]]);
     let expected = [
-        format!("{MAIN}: pitfall stray-context on GPU 0, train.py <module> → torch.cuda.synchronize: found yes -> no"),
-        format!("{MAIN}: context on GPU 0, train.py <module> → torch.cuda.synchronize: contexts 1 -> 0"),
+        format!(
+            "{MAIN}: pitfall stray-context on GPU 0, train.py <module> → torch.cuda.synchronize: found yes -> no"
+        ),
+        format!(
+            "{MAIN}: context on GPU 0, train.py <module> → torch.cuda.synchronize: contexts 1 -> 0"
+        ),
         "memory of GPU 0: peak +524 MiB -> 0".to_owned(),
     ];
-    assert_eq!((changed(&comparison), comparison.exit()), (expected.to_vec(), Exit::Unexpected));
+    assert_eq!(
+        (changed(&comparison), comparison.exit()),
+        (expected.to_vec(), Exit::Unexpected)
+    );
 }
 
 #[test]
 fn the_mask_errors_limits_and_functions_are_compared() {
     let (a, mut b) = (fixture::trace(), fixture::trace());
-    event(&mut b, |event| matches!(event.what, EventKind::MaskRead { .. })).what =
-        EventKind::MaskRead { value: Some("1".to_owned()), after_hook: true };
+    event(&mut b, |event| {
+        matches!(event.what, EventKind::MaskRead { .. })
+    })
+    .what = EventKind::MaskRead {
+        value: Some("1".to_owned()),
+        after_hook: true,
+    };
     event(&mut b, |event| event.what == EventKind::Error).status = Some(2);
-    event(&mut b, |event| matches!(event.what, EventKind::Limit { .. })).status = Some(0);
+    event(&mut b, |event| {
+        matches!(event.what, EventKind::Limit { .. })
+    })
+    .status = Some(0);
     let calls = &mut b.counts[0].calls;
     calls.remove("cuCtxSetLimit");
-    calls.insert("cuGraphLaunch".to_owned(), CallCount { calls: 3, errors: 0 });
-    calls.entry("cuLaunchKernel".to_owned()).and_modify(|count| count.calls += 9);
+    calls.insert(
+        "cuGraphLaunch".to_owned(),
+        CallCount {
+            calls: 3,
+            errors: 0,
+        },
+    );
+    calls
+        .entry("cuLaunchKernel".to_owned())
+        .and_modify(|count| count.calls += 9);
     let child = format!("{MAIN} > {MAIN}");
     let expected = [
         format!("{MAIN}: cuInit: CUDA_VISIBLE_DEVICES (unset) -> 1"),
         // The value that the other had read before.
-        format!("{MAIN}: write of CUDA_VISIBLE_DEVICES=1, train.py <module>: comes after cuInit yes -> no"),
-        format!("{MAIN}: limit 2, train.py <module>: returned CUDA_ERROR_INVALID_VALUE -> CUDA_SUCCESS"),
+        format!(
+            "{MAIN}: write of CUDA_VISIBLE_DEVICES=1, train.py <module>: comes after cuInit yes -> no"
+        ),
+        format!(
+            "{MAIN}: limit 2, train.py <module>: returned CUDA_ERROR_INVALID_VALUE -> CUDA_SUCCESS"
+        ),
         format!("{child}: CUDA_ERROR_NOT_INITIALIZED by cuMemGetInfo_v2: returned yes -> no"),
         format!("{child}: CUDA_ERROR_OUT_OF_MEMORY by cuMemGetInfo_v2: returned no -> yes"),
         format!("{MAIN}: cuCtxSetLimit: called yes -> no"),
@@ -112,7 +155,10 @@ fn what_a_trace_without_an_end_lacks_does_not_count() {
     assert_eq!(changed(&comparison), Vec::<String>::new());
     assert!(comparison.explained.len() > 4 && !comparison.b.complete);
     assert!(
-        comparison.explained.iter().all(|it| it.notes == ["the trace B is incomplete"]),
+        comparison
+            .explained
+            .iter()
+            .all(|it| it.notes == ["the trace B is incomplete"]),
         "{:#?}",
         comparison.explained
     );
@@ -121,14 +167,23 @@ fn what_a_trace_without_an_end_lacks_does_not_count() {
 #[test]
 fn a_stack_that_was_not_read_is_no_difference() {
     let (a, mut b) = (fixture::trace(), fixture::trace());
-    for event in
-        b.events.iter_mut().filter(|event| event.device == Some(0) || matches!(event.what, EventKind::Init { .. }))
+    for event in b
+        .events
+        .iter_mut()
+        .filter(|event| event.device == Some(0) || matches!(event.what, EventKind::Init { .. }))
     {
         event.stack = cuda_pitfalls_trace::Stack::unread("the thread went on");
     }
     let comparison = compared(&a, &b);
     assert_eq!(changed(&comparison), Vec::<String>::new());
-    assert!(comparison.explained.iter().all(|it| it.notes == ["stacks are missing"]), "{:#?}", comparison.explained);
+    assert!(
+        comparison
+            .explained
+            .iter()
+            .all(|it| it.notes == ["stacks are missing"]),
+        "{:#?}",
+        comparison.explained
+    );
     assert!(comparison.explained.len() >= 2);
 }
 
@@ -140,8 +195,17 @@ fn another_machine_is_shown_and_does_not_count() {
         *uuid = format!("other-{place}");
         *name = Some("NVIDIA B200".to_owned());
     }
-    let other = |uuid: &mut String| *uuid = if uuid.starts_with("GPU-0") { "other-0" } else { "other-1" }.to_owned();
-    b.events.iter_mut().for_each(|event| event.gpu.iter_mut().for_each(other));
+    let other = |uuid: &mut String| {
+        *uuid = if uuid.starts_with("GPU-0") {
+            "other-0"
+        } else {
+            "other-1"
+        }
+        .to_owned()
+    };
+    b.events
+        .iter_mut()
+        .for_each(|event| event.gpu.iter_mut().for_each(other));
     for counts in &mut b.counts {
         counts.gpus = std::mem::take(&mut counts.gpus)
             .into_iter()
@@ -152,10 +216,19 @@ fn another_machine_is_shown_and_does_not_count() {
             .collect();
     }
     let mut findings = fixture::findings(&b);
-    findings.iter_mut().for_each(|finding| finding.gpu.iter_mut().for_each(other));
+    findings
+        .iter_mut()
+        .for_each(|finding| finding.gpu.iter_mut().for_each(other));
     let comparison = traces([&a, &b], [&fixture::findings(&a), &findings]);
-    assert_eq!((changed(&comparison), comparison.exit()), (vec![], Exit::Ok));
-    let facts: Vec<&str> = comparison.machines.iter().map(|change| change.fact.as_str()).collect();
+    assert_eq!(
+        (changed(&comparison), comparison.exit()),
+        (vec![], Exit::Ok)
+    );
+    let facts: Vec<&str> = comparison
+        .machines
+        .iter()
+        .map(|change| change.fact.as_str())
+        .collect();
     assert_eq!(facts, ["driver", "GPU model"]);
 }
 
@@ -178,11 +251,17 @@ fn a_child_that_is_gone_and_another_python_do_not_rename_everything() {
 #[test]
 fn the_programs_before_and_after_an_exec_are_compared() {
     let [masked, unmasked] = [&[("CUDA_VISIBLE_DEVICES", "1")][..], &[]].map(|variables| {
-        let made = TraceBuilder::on(2).init(&[], &[0, 1]).ends(&[]).process(PID, 1);
+        let made = TraceBuilder::on(2)
+            .init(&[], &[0, 1])
+            .ends(&[])
+            .process(PID, 1);
         made.init(variables, &[0, 1]).ends(&[]).done()
     });
     let compared = traces([&masked, &unmasked], [&[], &[]]);
-    assert_eq!(changed(&compared), ["cuInit: CUDA_VISIBLE_DEVICES (unset), 1 -> (unset)"]);
+    assert_eq!(
+        changed(&compared),
+        ["cuInit: CUDA_VISIBLE_DEVICES (unset), 1 -> (unset)"]
+    );
 }
 
 #[test]
@@ -215,5 +294,12 @@ fn of_two_ledgers_what_grew_is_told_by_owner_and_purpose_and_what_is_little_is_n
     assert_eq!(found, [] as [&str; 0], "what was not asked did not shrink");
     b.start.ledger = true;
     b.end = None;
-    assert_eq!(compared(&a, &b).explained.iter().filter(|it| it.name.contains("NCCL")).count(), 1);
+    assert_eq!(
+        compared(&a, &b)
+            .explained
+            .iter()
+            .filter(|it| it.name.contains("NCCL"))
+            .count(),
+        1
+    );
 }

@@ -20,12 +20,20 @@ pub enum CallAnswer {
 impl CallRow {
     /// The C function: the row's name without the suffix that distinguishes several rows of one function.
     pub fn function(&self) -> &str {
-        self.call.split_once('-').map_or(self.call.as_str(), |(function, _)| function)
+        self.call
+            .split_once('-')
+            .map_or(self.call.as_str(), |(function, _)| function)
     }
 
     /// What the status of the call means; `None` if nothing was measured or attempts differ.
     pub fn answer(&self) -> Option<CallAnswer> {
-        if self.standing.unmeasured.is_some() || self.standing.disagreement.iter().any(|fact| fact == "status") {
+        if self.standing.unmeasured.is_some()
+            || self
+                .standing
+                .disagreement
+                .iter()
+                .any(|fact| fact == "status")
+        {
             return None;
         }
         Some(match self.status.as_deref() {
@@ -42,7 +50,10 @@ impl CallRow {
     pub fn is_initialised_before(&self) -> bool {
         !self.before.is_empty()
             && !self.seen.is_empty()
-            && self.seen.iter().all(|attempt| attempt.initialised_before == Some(true))
+            && self
+                .seen
+                .iter()
+                .all(|attempt| attempt.initialised_before == Some(true))
     }
 }
 
@@ -63,14 +74,33 @@ mod tests {
 
     #[test]
     fn an_error_is_told_from_success_and_from_a_library_that_is_not_initialised() {
-        let of =
-            |status: Option<&str>| CallRow { status: status.map(str::to_string), ..row("13.0", true, false) }.answer();
+        let of = |status: Option<&str>| {
+            CallRow {
+                status: status.map(str::to_string),
+                ..row("13.0", true, false)
+            }
+            .answer()
+        };
         assert_eq!(of(Some("cudaSuccess")), Some(CallAnswer::Succeeded));
         assert_eq!(of(Some("cudaErrorInvalidValue")), Some(CallAnswer::Refused));
-        assert_eq!(of(Some("60001")), Some(CallAnswer::Refused), "a code without a name is no success");
-        assert_eq!(of(Some("CUDA_ERROR_NOT_INITIALIZED")), Some(CallAnswer::NotInitialised));
-        assert_eq!(of(Some("cudaErrorCallRequiresNewerDriver")), Some(CallAnswer::NotSupported));
-        assert_eq!(of(None), Some(CallAnswer::Succeeded), "a text comes without a status");
+        assert_eq!(
+            of(Some("60001")),
+            Some(CallAnswer::Refused),
+            "a code without a name is no success"
+        );
+        assert_eq!(
+            of(Some("CUDA_ERROR_NOT_INITIALIZED")),
+            Some(CallAnswer::NotInitialised)
+        );
+        assert_eq!(
+            of(Some("cudaErrorCallRequiresNewerDriver")),
+            Some(CallAnswer::NotSupported)
+        );
+        assert_eq!(
+            of(None),
+            Some(CallAnswer::Succeeded),
+            "a text comes without a status"
+        );
         let mut differs = row("13.0", true, false);
         (differs.status, differs.standing.disagreement) = (None, vec!["status".to_string()]);
         assert_eq!(differs.answer(), None);
@@ -82,7 +112,10 @@ mod tests {
             let name = cuda_pitfalls_calls::status::name(library, 0).expect("a name");
             assert!(status::is_success(name), "{name}");
         }
-        let row = CallRow { call: "cudaFree-nothing".into(), ..row("13.0", true, false) };
+        let row = CallRow {
+            call: "cudaFree-nothing".into(),
+            ..row("13.0", true, false)
+        };
         assert_eq!(row.function(), "cudaFree");
     }
 }

@@ -16,7 +16,10 @@ pub(crate) fn row(version: &str, freezes: bool, context: bool) -> CallRow {
         device_used_bytes: Some(vec![0]),
         status: Some("cudaSuccess".into()),
         elapsed_ns: Some(1),
-        standing: RowAttempts { attempts: 3, ..RowAttempts::default() },
+        standing: RowAttempts {
+            attempts: 3,
+            ..RowAttempts::default()
+        },
         seen: Vec::new(),
     }
 }

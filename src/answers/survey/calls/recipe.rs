@@ -71,7 +71,8 @@ impl Recipes {
 
 fn reason<'a>(patterns: &'a [LeftOut], name: &str) -> Option<&'a str> {
     let mut known = patterns.iter();
-    let left = known.find(|left| glob::Pattern::new(&left.name).is_ok_and(|pattern| pattern.matches(name)))?;
+    let left = known
+        .find(|left| glob::Pattern::new(&left.name).is_ok_and(|pattern| pattern.matches(name)))?;
     Some(left.reason.as_str())
 }
 
@@ -139,46 +140,79 @@ fn read(source: &str, visible_gpus: u32) -> Result<Recipes, Invalid> {
         let mut calls: Vec<Recipe> = Vec::new();
         for table in file.calls {
             let span = table.span();
-            let recipe =
-                Recipe::from_table(table, visible_gpus, &file.before, excerpts).map_err(|why| (span.clone(), why))?;
+            let recipe = Recipe::from_table(table, visible_gpus, &file.before, excerpts)
+                .map_err(|why| (span.clone(), why))?;
             if calls.iter().any(|known| known.name == recipe.name) {
-                return Err((span, format!("`{}` occurs twice; give one a label", recipe.name)));
+                return Err((
+                    span,
+                    format!("`{}` occurs twice; give one a label", recipe.name),
+                ));
             }
             calls.push(recipe);
         }
         for set in file.set {
             for name in set.names {
-                let Some(recipe) = calls.iter_mut().find(|recipe| recipe.name == *name.get_ref()) else {
-                    return Err((name.span(), format!("no call is asked as `{}`", name.get_ref())));
+                let Some(recipe) = calls
+                    .iter_mut()
+                    .find(|recipe| recipe.name == *name.get_ref())
+                else {
+                    return Err((
+                        name.span(),
+                        format!("no call is asked as `{}`", name.get_ref()),
+                    ));
                 };
                 recipe.sets.push(set.name.clone());
             }
         }
-        Ok(Recipes { calls, refused: flat(file.refused), left_out: flat(file.left_out) })
+        Ok(Recipes {
+            calls,
+            refused: flat(file.refused),
+            left_out: flat(file.left_out),
+        })
     })
 }
 
 fn flat(groups: Vec<NamesGroup>) -> Vec<LeftOut> {
     let left_out = groups.into_iter().flat_map(|NamesGroup { names, reason }| {
-        names.into_iter().map(move |name| LeftOut { name, reason: reason.clone() })
+        names.into_iter().map(move |name| LeftOut {
+            name,
+            reason: reason.clone(),
+        })
     });
     left_out.collect()
 }
 
 fn call_of(step: &Table) -> Result<&'static Call, String> {
     let known = step.keys().find_map(|key| calls::find(key));
-    known.ok_or_else(|| format!("no call is called `{}`", step.keys().next().cloned().unwrap_or_default()))
+    known.ok_or_else(|| {
+        format!(
+            "no call is called `{}`",
+            step.keys().next().cloned().unwrap_or_default()
+        )
+    })
 }
 
 /// The earlier steps that a step refers to by name. The reference is removed from the step.
-fn before<'k>(step: &mut Table, known: &'k BTreeMap<String, Vec<Table>>) -> Result<&'k [Table], String> {
-    let Some(name) = step.remove("before") else { return Ok(&[]) };
-    let name = name.as_str().ok_or("`before` is the name of a list of steps")?;
-    known.get(name).map(Vec::as_slice).ok_or_else(|| format!("no steps are called `{name}` under [before]"))
+fn before<'k>(
+    step: &mut Table,
+    known: &'k BTreeMap<String, Vec<Table>>,
+) -> Result<&'k [Table], String> {
+    let Some(name) = step.remove("before") else {
+        return Ok(&[]);
+    };
+    let name = name
+        .as_str()
+        .ok_or("`before` is the name of a list of steps")?;
+    known
+        .get(name)
+        .map(Vec::as_slice)
+        .ok_or_else(|| format!("no steps are called `{name}` under [before]"))
 }
 
 fn gpus(step: &mut Table) -> Result<u32, String> {
-    let Some(gpus) = step.remove("gpus") else { return Ok(1) };
+    let Some(gpus) = step.remove("gpus") else {
+        return Ok(1);
+    };
     let gpus = gpus.as_integer().and_then(|gpus| u32::try_from(gpus).ok());
     gpus.ok_or_else(|| "`gpus` is a number of GPUs".to_string())
 }
@@ -199,7 +233,9 @@ impl Recipe {
         let earlier = before(&mut written, known)?;
         let gpus = gpus(&mut written)?;
         let mut tables = Vec::new();
-        let labels = (0..earlier.len()).map(|index| label_before(&name, index)).chain([label(&name)]);
+        let labels = (0..earlier.len())
+            .map(|index| label_before(&name, index))
+            .chain([label(&name)]);
         for (mut table, label) in earlier.iter().cloned().chain([written]).zip(labels) {
             table.insert("label".into(), label.into());
             tables.push(Spanned::new(span.clone(), table));
@@ -210,7 +246,10 @@ impl Recipe {
             origin: call.library,
             symbol: call.name.to_string(),
             visible_gpus: visible_gpus.max(gpus),
-            before: earlier.iter().map(|step| Ok(call_of(step)?.name.to_string())).collect::<Result<_, String>>()?,
+            before: earlier
+                .iter()
+                .map(|step| Ok(call_of(step)?.name.to_string()))
+                .collect::<Result<_, String>>()?,
             sets: Vec::new(),
             steps,
         })
@@ -218,19 +257,51 @@ impl Recipe {
 
     /// The question: the call, then a mask that shows no GPU, then which GPUs the driver sees.
     pub fn item(self) -> Item {
-        let Recipe { name, origin, visible_gpus, before, sets, mut steps, .. } = self;
+        let Recipe {
+            name,
+            origin,
+            visible_gpus,
+            before,
+            sets,
+            mut steps,
+            ..
+        } = self;
         steps.extend([
-            Step::call("setenv", "mask-after").with("name", "CUDA_VISIBLE_DEVICES").with("value", ""),
+            Step::call("setenv", "mask-after")
+                .with("name", "CUDA_VISIBLE_DEVICES")
+                .with("value", ""),
             Step::call("cuInit", INIT),
             Step::call("cuDeviceGetCount", COUNT),
         ]);
-        let case = Case { name: TRAP.into(), does: name.clone(), steps, probes: true, ..Case::default() };
+        let case = Case {
+            name: TRAP.into(),
+            does: name.clone(),
+            steps,
+            probes: true,
+            ..Case::default()
+        };
         let question = format!("What does {name} do as the first call of a process?");
         let gpus = Some(visible_gpus);
-        let scenario = scenario(format!("survey-calls/{name}"), question, gpus, Vec::new(), vec![case]);
+        let scenario = scenario(
+            format!("survey-calls/{name}"),
+            question,
+            gpus,
+            Vec::new(),
+            vec![case],
+        );
         let library = origin.name().to_string();
-        let row = CallRow { call: name, library, before, visible_gpus, ..CallRow::default() };
-        Item { sets, of_libcudart: origin == CallLibrary::Runtime, ..Item::new(row, scenario, CallRow::with) }
+        let row = CallRow {
+            call: name,
+            library,
+            before,
+            visible_gpus,
+            ..CallRow::default()
+        };
+        Item {
+            sets,
+            of_libcudart: origin == CallLibrary::Runtime,
+            ..Item::new(row, scenario, CallRow::with)
+        }
     }
 }
 
@@ -241,7 +312,11 @@ mod tests {
     #[test]
     fn every_recipe_makes_a_question() {
         let recipes = recipes(1).unwrap_or_else(|wrong| panic!("{:?}", wrong.diagnostics));
-        assert!(recipes.calls.len() >= 200, "only {} calls", recipes.calls.len());
+        assert!(
+            recipes.calls.len() >= 200,
+            "only {} calls",
+            recipes.calls.len()
+        );
         for recipe in recipes.calls {
             let (name, before) = (recipe.name.clone(), recipe.before.len());
             let steps = &recipe.item().scenario.instances[0].cases[0].steps;
@@ -253,28 +328,41 @@ mod tests {
     #[test]
     fn every_call_of_the_step_table_is_asked_or_left_out() {
         let recipes = recipes(1).expect("the recipes are valid");
-        let loaded = calls::all().filter(|call| !matches!(call.library, CallLibrary::Libc | CallLibrary::Harness));
+        let loaded = calls::all()
+            .filter(|call| !matches!(call.library, CallLibrary::Libc | CallLibrary::Harness));
         let silent: Vec<&str> = loaded
             .map(|call| call.name)
             .filter(|name| !recipes.calls.iter().any(|recipe| recipe.symbol == *name))
             .filter(|name| recipes.why_left_out(name).is_none())
             .collect();
-        assert!(silent.is_empty(), "scenarios/surveys/calls.toml says nothing about {silent:?}");
+        assert!(
+            silent.is_empty(),
+            "scenarios/surveys/calls.toml says nothing about {silent:?}"
+        );
     }
 
     #[test]
     fn a_set_names_calls_that_are_asked() {
-        let set = "calls = [{ cuInit = {} }]\n[[set]]\nname = \"s\"\nabout = \"a\"\nnames = [\"cuInit\"]";
+        let set =
+            "calls = [{ cuInit = {} }]\n[[set]]\nname = \"s\"\nabout = \"a\"\nnames = [\"cuInit\"]";
         assert_eq!(read(set, 1).unwrap().calls[0].sets, ["s"]);
         let wrong = read(&set.replace("[\"cuInit\"]", "[\"cuInti\"]"), 1).unwrap_err();
-        assert!(wrong.diagnostics[0].message.contains("cuInti"), "{:?}", wrong.diagnostics);
+        assert!(
+            wrong.diagnostics[0].message.contains("cuInti"),
+            "{:?}",
+            wrong.diagnostics
+        );
     }
 
     #[test]
     fn a_call_is_asked_once_or_under_several_names() {
         let twice = "calls = [{ cuInit = {} }, { cuInit = {} }]";
         let wrong = read(twice, 1).unwrap_err();
-        assert!(wrong.diagnostics[0].message.contains("twice"), "{:?}", wrong.diagnostics);
+        assert!(
+            wrong.diagnostics[0].message.contains("twice"),
+            "{:?}",
+            wrong.diagnostics
+        );
         let named = "calls = [{ cuInit = {} }, { cuInit = {}, label = \"again\" }]";
         assert_eq!(read(named, 1).unwrap().calls[1].name, "again");
     }
@@ -283,18 +371,42 @@ mod tests {
     fn a_mistake_in_arguments_is_told_at_its_call() {
         let source = "calls = [{ cuInit = {} }, { cuDeviceGet = { devcie = 0 } }]";
         let wrong = read(source, 1).unwrap_err();
-        let told: Vec<&str> = wrong.diagnostics.iter().map(|diagnostic| diagnostic.message.as_str()).collect();
-        assert!(told.iter().any(|message| message.contains("devcie")), "{told:?}");
-        assert!(wrong.diagnostics.iter().all(|diagnostic| source[diagnostic.span.clone()].contains("devcie")));
+        let told: Vec<&str> = wrong
+            .diagnostics
+            .iter()
+            .map(|diagnostic| diagnostic.message.as_str())
+            .collect();
+        assert!(
+            told.iter().any(|message| message.contains("devcie")),
+            "{told:?}"
+        );
+        assert!(
+            wrong
+                .diagnostics
+                .iter()
+                .all(|diagnostic| source[diagnostic.span.clone()].contains("devcie"))
+        );
     }
 
     #[test]
     fn what_is_called_before_is_named_and_known() {
-        let of = |call: &str| read(&format!("calls = [{call}]\n[before]\np = [{{ cuInit = {{}} }}]"), 1);
+        let of = |call: &str| {
+            read(
+                &format!("calls = [{call}]\n[before]\np = [{{ cuInit = {{}} }}]"),
+                1,
+            )
+        };
         let asked = of("{ cuCtxSynchronize = {}, before = \"p\", gpus = 2 }").unwrap();
         let recipe = &asked.calls[0];
-        assert_eq!((recipe.before[0].as_str(), recipe.visible_gpus), ("cuInit", 2));
+        assert_eq!(
+            (recipe.before[0].as_str(), recipe.visible_gpus),
+            ("cuInit", 2)
+        );
         let wrong = of("{ cuCtxSynchronize = {}, before = \"q\" }").unwrap_err();
-        assert!(wrong.diagnostics[0].message.contains("`q`"), "{:?}", wrong.diagnostics);
+        assert!(
+            wrong.diagnostics[0].message.contains("`q`"),
+            "{:?}",
+            wrong.diagnostics
+        );
     }
 }

@@ -12,14 +12,28 @@ use cuda_pitfalls_core::verdict::Reason;
 ///
 /// # Errors
 /// One shows nothing about the call, and why.
-pub(super) fn seen(row: &CallRow, answered: &SurveyAnswer<'_>) -> Result<Vec<CallSeen>, Unmeasured> {
-    let Some(plan) = &answered.report.plan else { return Ok(Vec::new()) };
+pub(super) fn seen(
+    row: &CallRow,
+    answered: &SurveyAnswer<'_>,
+) -> Result<Vec<CallSeen>, Unmeasured> {
+    let Some(plan) = &answered.report.plan else {
+        return Ok(Vec::new());
+    };
     let observations = answered.observations(TRAP);
-    let seen = observations.iter().map(|shown| match unfit(row, plan, shown) {
-        Some(detail) => Err(Unmeasured { reason: Reason::Unobservable, detail }),
-        None => Ok(attempt(row, plan, shown, answered.scene)),
-    });
-    Ok(seen.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect())
+    let seen = observations
+        .iter()
+        .map(|shown| match unfit(row, plan, shown) {
+            Some(detail) => Err(Unmeasured {
+                reason: Reason::Unobservable,
+                detail,
+            }),
+            None => Ok(attempt(row, plan, shown, answered.scene)),
+        });
+    Ok(seen
+        .collect::<Result<Vec<_>, _>>()?
+        .into_iter()
+        .flatten()
+        .collect())
 }
 
 /// Why the earlier calls leave nothing to ask about: one failed, or made the context itself.
@@ -27,9 +41,16 @@ fn unfit(row: &CallRow, plan: &Plan, shown: &Observation) -> Option<String> {
     row.before.iter().enumerate().find_map(|(index, symbol)| {
         let step = shown.step(&recipe::label_before(&row.call, index))?;
         if let Some(status) = step.status.as_ref().filter(|status| status.code != 0) {
-            return Some(format!("{symbol}, which is called before it, returned {}", status_name(status)));
+            return Some(format!(
+                "{symbol}, which is called before it, returned {}",
+                status_name(status)
+            ));
         }
-        let made = plan.gpus.iter().take(plan.used_gpus).any(|uuid| has_context(plan, step, uuid));
+        let made = plan
+            .gpus
+            .iter()
+            .take(plan.used_gpus)
+            .any(|uuid| has_context(plan, step, uuid));
         made.then(|| format!("{symbol}, which is called before it, makes a context"))
     })
 }
@@ -37,7 +58,11 @@ fn unfit(row: &CallRow, plan: &Plan, shown: &Observation) -> Option<String> {
 fn attempt(row: &CallRow, plan: &Plan, shown: &Observation, scene: &Scene) -> Option<CallSeen> {
     let call = shown.step(&recipe::label(&row.call))?;
     let code = |label: &str| shown.step(label)?.status.as_ref().map(|status| status.code);
-    let last = row.before.len().checked_sub(1).map(|last| recipe::label_before(&row.call, last));
+    let last = row
+        .before
+        .len()
+        .checked_sub(1)
+        .map(|last| recipe::label_before(&row.call, last));
     let initialised_before = last.and_then(|label| shown.step(&label)?.initialised);
     let reads_mask = match (code(INIT), code(COUNT)) {
         _ if initialised_before == Some(true) => None,
@@ -51,7 +76,9 @@ fn attempt(row: &CallRow, plan: &Plan, shown: &Observation, scene: &Scene) -> Op
     Some(CallSeen {
         reads_mask,
         initialised_before,
-        context_on: context_on.filter_map(|(ordinal, _)| u32::try_from(ordinal).ok()).collect(),
+        context_on: context_on
+            .filter_map(|(ordinal, _)| u32::try_from(ordinal).ok())
+            .collect(),
         device_used_bytes: scene.gpus.iter().map(|gpu| used(&gpu.uuid)).collect(),
         status: call.status.as_ref().map(status_name),
         elapsed_ns: call.elapsed_ns,
@@ -64,7 +91,10 @@ fn memory<'a>(plan: &Plan, step: &'a StepObservation, uuid: &str) -> Option<&'a 
 
 fn has_context(plan: &Plan, step: &StepObservation, uuid: &str) -> bool {
     let name = plan.gpu_name(uuid);
-    let active = step.contexts.as_ref().is_some_and(|list| name.as_ref().is_some_and(|name| list.contains(name)));
+    let active = step
+        .contexts
+        .as_ref()
+        .is_some_and(|list| name.as_ref().is_some_and(|name| list.contains(name)));
     // A context that is neither primary nor current shows only in memory. A current context that takes no memory is
     // only a handle: cudaSetDevice of libcudart 11 makes the primary context current and leaves it inactive.
     match memory(plan, step, uuid).and_then(|memory| memory.class) {

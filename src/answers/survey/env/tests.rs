@@ -12,7 +12,9 @@ use cuda_pitfalls_core::observe::fixture::{Script, case, plan};
 use cuda_pitfalls_core::plan::fixture::machine;
 use cuda_pitfalls_core::report::{Attempt, CaseReport, ScenarioReport};
 use cuda_pitfalls_core::scenario::Check;
-use cuda_pitfalls_core::verdict::{ExpectationMet, Invalidation, Kind as VerdictKind, Provenance, Reason};
+use cuda_pitfalls_core::verdict::{
+    ExpectationMet, Invalidation, Kind as VerdictKind, Provenance, Reason,
+};
 
 const OPEN: &str = r#"
 [[variable]]
@@ -53,28 +55,53 @@ fn attempt(returned: Returned) -> Attempt {
 
 /// The results of a variable's question, by case.
 fn done(cases: &[(&str, &[Returned])]) -> ScenarioReport {
-    let planned = cases.iter().map(|(name, _)| case(name, &["cuStreamQuery"])).collect();
+    let planned = cases
+        .iter()
+        .map(|(name, _)| case(name, &["cuStreamQuery"]))
+        .collect();
     let mut plan = plan(1, planned);
     let status = vec!["CUDA_SUCCESS".to_string()];
-    plan.effect =
-        vec![Check { at: "cuStreamQuery".into(), facts: FactSet { status, ..FactSet::default() }, ..Check::default() }];
-    let made = cases
-        .iter()
-        .map(|(name, attempts)| CaseReport::new(*name, attempts.iter().map(|returned| attempt(*returned)).collect()));
-    let mut done = scenario(VerdictKind::Reproduced, None, ExpectationMet::NoExpectation, 0);
+    plan.effect = vec![Check {
+        at: "cuStreamQuery".into(),
+        facts: FactSet {
+            status,
+            ..FactSet::default()
+        },
+        ..Check::default()
+    }];
+    let made = cases.iter().map(|(name, attempts)| {
+        CaseReport::new(
+            *name,
+            attempts.iter().map(|returned| attempt(*returned)).collect(),
+        )
+    });
+    let mut done = scenario(
+        VerdictKind::Reproduced,
+        None,
+        ExpectationMet::NoExpectation,
+        0,
+    );
     (done.plan, done.cases) = (Some(plan), made.collect());
     done
 }
 
 fn row_of(done: &ScenarioReport) -> EnvRow {
     let machine: Machine = machine(1);
-    let scene = Scene { calibration: &[], gpus: &machine.gpus };
-    variable().item().row.read::<EnvRow>().expect("a row").with(&SurveyAnswer {
-        report: done,
-        scene: &scene,
-        machine: &machine,
-        provenance: Provenance::Measured,
-    })
+    let scene = Scene {
+        calibration: &[],
+        gpus: &machine.gpus,
+    };
+    variable()
+        .item()
+        .row
+        .read::<EnvRow>()
+        .expect("a row")
+        .with(&SurveyAnswer {
+            report: done,
+            scene: &scene,
+            machine: &machine,
+            provenance: Provenance::Measured,
+        })
 }
 
 /// A row from three attempts that agree: at exec, before each of the three moments, never.
@@ -99,7 +126,13 @@ fn the_last_moment_that_was_early_enough_is_where_it_is_latched() {
     let (yes, no) = (Some(true), Some(false));
     for (exec, moments, never, has_effect, latch) in [
         (EFFECT, [EFFECT, NONE, NONE], NONE, yes, Some("cuInit")),
-        (EFFECT, [EFFECT, EFFECT, NONE], NONE, yes, Some("first context")),
+        (
+            EFFECT,
+            [EFFECT, EFFECT, NONE],
+            NONE,
+            yes,
+            Some("first context"),
+        ),
         (EFFECT, [EFFECT; 3], NONE, yes, Some("each use")),
         // It must be there at exec.
         (EFFECT, [NONE; 3], NONE, yes, Some(EXEC)),
@@ -111,9 +144,20 @@ fn the_last_moment_that_was_early_enough_is_where_it_is_latched() {
         (EFFECT, [EFFECT; 3], EFFECT, None, None),
     ] {
         let row = told(exec, moments, never);
-        assert_eq!((row.has_effect, latched(&row)), (has_effect, latch), "{row:#?}");
-        assert_eq!(row.is_conclusive(), latch.is_some() || has_effect == no, "{row:#?}");
-        assert_eq!(row.moments.iter().map(|it| it.effect).collect::<Vec<_>>(), moments.map(|it| Some(it == EFFECT)));
+        assert_eq!(
+            (row.has_effect, latched(&row)),
+            (has_effect, latch),
+            "{row:#?}"
+        );
+        assert_eq!(
+            row.is_conclusive(),
+            latch.is_some() || has_effect == no,
+            "{row:#?}"
+        );
+        assert_eq!(
+            row.moments.iter().map(|it| it.effect).collect::<Vec<_>>(),
+            moments.map(|it| Some(it == EFFECT))
+        );
         assert_eq!(row.standing.attempts, 15);
     }
 }
@@ -149,7 +193,10 @@ fn an_attempt_that_cannot_tell_leaves_it_open_without_a_disagreement() {
 #[test]
 fn only_attempts_that_count_are_asked() {
     let mut done = done(&[("trap", &[EFFECT, NONE]), ("control", &[NONE, NONE])]);
-    done.cases[0].attempts[1].judged.invalid = vec![Invalidation { reason: Reason::Protocol, detail: String::new() }];
+    done.cases[0].attempts[1].judged.invalid = vec![Invalidation {
+        reason: Reason::Protocol,
+        detail: String::new(),
+    }];
     let row = row_of(&done);
     assert_eq!(row.has_effect, Some(true));
     assert_eq!((row.standing.attempts, row.read_at), (3, None));
@@ -157,7 +204,12 @@ fn only_attempts_that_count_are_asked() {
 
 #[test]
 fn a_question_that_was_not_asked_has_a_row_without_facts() {
-    let mut done = scenario(VerdictKind::Skipped, Some(Reason::TooFewGpus), ExpectationMet::NoExpectation, 0);
+    let mut done = scenario(
+        VerdictKind::Skipped,
+        Some(Reason::TooFewGpus),
+        ExpectationMet::NoExpectation,
+        0,
+    );
     done.cases.clear();
     let row = row_of(&done);
     assert_eq!((row.has_effect, row.read_at), (None, None));
@@ -170,22 +222,62 @@ fn every_variable_makes_a_question_whose_cases_differ_by_the_variable_alone() {
     assert!(variables.len() >= 18, "only {} variables", variables.len());
     for variable in &variables {
         let scenario = variable.clone().item().scenario;
-        let [instance] = scenario.instances.as_slice() else { panic!("{}: one instance", variable.name) };
-        assert_eq!(instance.cases.len(), variable.moments.len() + 2, "{}", variable.name);
-        assert!(instance.cases.len() <= 7, "{}: {} cases", variable.name, instance.cases.len());
-        let unset = instance.cases.iter().find(|case| case.name == "control").unwrap();
+        let [instance] = scenario.instances.as_slice() else {
+            panic!("{}: one instance", variable.name)
+        };
+        assert_eq!(
+            instance.cases.len(),
+            variable.moments.len() + 2,
+            "{}",
+            variable.name
+        );
+        assert!(
+            instance.cases.len() <= 7,
+            "{}: {} cases",
+            variable.name,
+            instance.cases.len()
+        );
+        let unset = instance
+            .cases
+            .iter()
+            .find(|case| case.name == "control")
+            .unwrap();
         for case in &instance.cases {
             let mut env: BTreeMap<_, _> = case.env.clone();
             let at_exec = env.remove(&variable.name).is_some();
             let labels = |steps: &[cuda_pitfalls_core::scenario::Step]| {
                 let labels = steps.iter().map(|step| step.label.clone());
-                labels.filter(|label| label != "set-the-variable").collect::<Vec<_>>()
+                labels
+                    .filter(|label| label != "set-the-variable")
+                    .collect::<Vec<_>>()
             };
-            let set = case.steps.iter().filter(|step| step.label == "set-the-variable").count();
+            let set = case
+                .steps
+                .iter()
+                .filter(|step| step.label == "set-the-variable")
+                .count();
             assert_eq!(env, unset.env, "{}: {}", variable.name, case.name);
-            assert_eq!(labels(&case.steps), labels(&unset.steps), "{}: {}", variable.name, case.name);
-            assert_eq!(at_exec, case.name == "trap", "{}: {}", variable.name, case.name);
-            assert_eq!(set, usize::from(case.name.starts_with("before-")), "{}: {}", variable.name, case.name);
+            assert_eq!(
+                labels(&case.steps),
+                labels(&unset.steps),
+                "{}: {}",
+                variable.name,
+                case.name
+            );
+            assert_eq!(
+                at_exec,
+                case.name == "trap",
+                "{}: {}",
+                variable.name,
+                case.name
+            );
+            assert_eq!(
+                set,
+                usize::from(case.name.starts_with("before-")),
+                "{}: {}",
+                variable.name,
+                case.name
+            );
         }
     }
 }
@@ -196,7 +288,12 @@ fn every_text_is_a_sentence_and_every_page_is_nvidias() {
         for text in [&variable.about, &variable.observable] {
             assert!(text.ends_with('.'), "{}: {text}", variable.name);
         }
-        assert!(variable.source.starts_with("https://docs.nvidia.com/"), "{}: {}", variable.name, variable.source);
+        assert!(
+            variable.source.starts_with("https://docs.nvidia.com/"),
+            "{}: {}",
+            variable.name,
+            variable.source
+        );
     }
     let (_, left_out) = variables_and_left_out().expect("it is valid");
     let names: Vec<&String> = left_out.iter().map(|LeftOut { name, .. }| name).collect();
@@ -208,9 +305,15 @@ fn every_text_is_a_sentence_and_every_page_is_nvidias() {
 
 #[test]
 fn what_the_linker_is_given_is_as_long_as_the_list_says() {
-    let said = kernel("nothing").map(|text| format!("ptx = \"nothing\", bytes = {}", text.len() + 1)).unwrap();
+    let said = kernel("nothing")
+        .map(|text| format!("ptx = \"nothing\", bytes = {}", text.len() + 1))
+        .unwrap();
     let source = cuda_pitfalls_scenarios::MEASURED_VARIABLES;
-    assert_eq!(source.matches("cuLinkAddData_v2").count(), source.matches(&said).count(), "{said}");
+    assert_eq!(
+        source.matches("cuLinkAddData_v2").count(),
+        source.matches(&said).count(),
+        "{said}"
+    );
 }
 
 #[test]
@@ -220,13 +323,29 @@ fn what_is_wrong_with_the_list_is_told() {
         assert_ne!(source, OPEN);
         read(&source).unwrap_err().diagnostics.remove(0).message
     };
-    assert!(wrong("before = \"context\"", "before = \"contxt\"").contains("no step has the label `contxt`"));
+    assert!(
+        wrong("before = \"context\"", "before = \"contxt\"")
+            .contains("no step has the label `contxt`")
+    );
     assert!(wrong("before = \"query\"", "before = \"init\"").contains("too late"));
     assert!(wrong("value = \"1\"", "valeu = \"1\"").contains("valeu"));
     let twice = format!("{OPEN}{OPEN}");
-    assert!(read(&twice).unwrap_err().diagnostics[0].message.contains("twice"));
-    let left_out = format!("{OPEN}\n[[left_out]]\nname = \"CUDA_LAUNCH_BLOCKING\"\nreason = \"No.\"\n");
-    assert!(read(&left_out).unwrap_err().diagnostics[0].message.contains("twice"));
+    assert!(
+        read(&twice).unwrap_err().diagnostics[0]
+            .message
+            .contains("twice")
+    );
+    let left_out =
+        format!("{OPEN}\n[[left_out]]\nname = \"CUDA_LAUNCH_BLOCKING\"\nreason = \"No.\"\n");
+    assert!(
+        read(&left_out).unwrap_err().diagnostics[0]
+            .message
+            .contains("twice")
+    );
     let gpus = OPEN.replace("value = \"1\"", "value = \"1\"\ngpus = \"many\"");
-    assert!(read(&gpus).unwrap_err().diagnostics[0].message.contains("gpus"));
+    assert!(
+        read(&gpus).unwrap_err().diagnostics[0]
+            .message
+            .contains("gpus")
+    );
 }

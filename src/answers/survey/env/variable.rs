@@ -70,10 +70,14 @@ fn one_gpu() -> Gpus {
 
 fn gpus<'de, D: Deserializer<'de>>(file: D) -> Result<Gpus, D::Error> {
     let value = Value::deserialize(file)?;
-    let count = value.as_integer().and_then(|count| u32::try_from(count).ok());
+    let count = value
+        .as_integer()
+        .and_then(|count| u32::try_from(count).ok());
     match value.as_str() {
         Some("all") => Ok(Gpus::All),
-        _ => count.map(Gpus::Masked).ok_or_else(|| D::Error::custom("`gpus` is a number or \"all\"")),
+        _ => count
+            .map(Gpus::Masked)
+            .ok_or_else(|| D::Error::custom("`gpus` is a number or \"all\"")),
     }
 }
 
@@ -106,11 +110,15 @@ pub(super) fn read(source: &str) -> Result<(Vec<EnvVariable>, Vec<LeftOut>), Inv
             excerpts.environment(&variable.env, span.clone());
             let own = BTreeMap::from([(variable.name.clone(), variable.value.clone())]);
             excerpts.environment(&own, span.clone());
-            (variable.steps, variable.effect) = excerpts.case(&variable.step_tables, &variable.effect_tables);
+            (variable.steps, variable.effect) =
+                excerpts.case(&variable.step_tables, &variable.effect_tables);
             if let Some(wrong) = variable.wrong() {
                 return Err((span, format!("{}: {wrong}", variable.name)));
             }
-            let known = variables.iter().map(|known| &known.name).chain(file.left_out.iter().map(|left| &left.name));
+            let known = variables
+                .iter()
+                .map(|known| &known.name)
+                .chain(file.left_out.iter().map(|left| &left.name));
             if known.into_iter().any(|known| *known == variable.name) {
                 return Err((span, format!("{} occurs twice", variable.name)));
             }
@@ -130,11 +138,15 @@ impl EnvVariable {
         for Moment { before, .. } in &self.moments {
             match self.index_of(before) {
                 None => return Some(format!("no step has the label `{before}`")),
-                Some(index) if index < from => return Some(format!("`{before}` comes too late among the moments")),
+                Some(index) if index < from => {
+                    return Some(format!("`{before}` comes too late among the moments"));
+                }
                 Some(index) => from = index + 1,
             }
         }
-        self.env.contains_key(&self.name).then(|| "`env` must not hold the variable itself".to_string())
+        self.env
+            .contains_key(&self.name)
+            .then(|| "`env` must not hold the variable itself".to_string())
     }
 
     fn index_of(&self, label: &str) -> Option<usize> {
@@ -143,29 +155,61 @@ impl EnvVariable {
 
     /// The question: the same calls with the variable at exec, set at each moment, and never.
     pub(super) fn item(self) -> Item {
-        let set = Step::call("setenv", SET).with("name", self.name.as_str()).with("value", self.value.as_str());
+        let set = Step::call("setenv", SET)
+            .with("name", self.name.as_str())
+            .with("value", self.value.as_str());
         let case = |name: &str, does: &str, set_before: Option<usize>| {
             let mut steps = self.steps.clone();
             if let Some(index) = set_before {
                 steps.insert(index, set.clone());
             }
             let env = self.env.clone();
-            Case { name: name.to_string(), does: does.to_string(), env, steps, probes: true, ..Case::default() }
+            Case {
+                name: name.to_string(),
+                does: does.to_string(),
+                env,
+                steps,
+                probes: true,
+                ..Case::default()
+            }
         };
         let mut at_exec = case(AT_EXEC, "set at exec", None);
         at_exec.env.insert(self.name.clone(), self.value.clone());
         let mut cases = vec![at_exec];
         cases.extend(self.moments.iter().map(|Moment { before, .. }| {
-            case(&case_before(before), &format!("set before {before}"), self.index_of(before))
+            case(
+                &case_before(before),
+                &format!("set before {before}"),
+                self.index_of(before),
+            )
         }));
         cases.push(case(NEVER, "never set", None));
-        let (name, question) = (format!("survey-env/{}", self.name), format!("When is {} read?", self.name));
+        let (name, question) = (
+            format!("survey-env/{}", self.name),
+            format!("When is {} read?", self.name),
+        );
         let gpus = match self.gpus {
             Gpus::Masked(count) => Some(count),
             Gpus::All => None,
         };
-        let EnvVariable { name: variable, value, observable, moments, .. } = self;
-        let row = EnvRow { variable, value, observable, moments, ..EnvRow::default() };
-        Item::new(row, scenario(name, question, gpus, self.effect, cases), EnvRow::with)
+        let EnvVariable {
+            name: variable,
+            value,
+            observable,
+            moments,
+            ..
+        } = self;
+        let row = EnvRow {
+            variable,
+            value,
+            observable,
+            moments,
+            ..EnvRow::default()
+        };
+        Item::new(
+            row,
+            scenario(name, question, gpus, self.effect, cases),
+            EnvRow::with,
+        )
     }
 }

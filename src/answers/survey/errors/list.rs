@@ -37,7 +37,11 @@ pub fn built_in() -> Vec<PythonLine> {
             all.extend(place.statuses.iter().map(|code| {
                 let returned = Returned::new(&place.name, &place.calls, *code);
                 let id = format!("{}{}", line.id, suffix(&returned));
-                PythonLine { id, returned: Some(returned), ..line.clone() }
+                PythonLine {
+                    id,
+                    returned: Some(returned),
+                    ..line.clone()
+                }
             }));
         }
     }

@@ -33,24 +33,38 @@ impl Least {
     /// What of `refusable` may be refused at once, and what of it is allowed then.
     pub fn at_once(&self) -> (BTreeMap<String, String>, Option<&str>) {
         let allowed = self.one_of.first().map(String::as_str);
-        let rest = self.refusable.iter().filter(|(target, _)| Some(target.as_str()) != allowed);
-        (rest.map(|(target, error)| (target.clone(), error.clone())).collect(), allowed)
+        let rest = self
+            .refusable
+            .iter()
+            .filter(|(target, _)| Some(target.as_str()) != allowed);
+        (
+            rest.map(|(target, error)| (target.clone(), error.clone()))
+                .collect(),
+            allowed,
+        )
     }
 
     /// Whether the program needs no more than is known; `None` if that was not asked.
     pub fn is_enough(&self) -> Option<bool> {
-        self.suffices.map(|suffices| suffices || !self.one_of.is_empty())
+        self.suffices
+            .map(|suffices| suffices || !self.one_of.is_empty())
     }
 }
 
 /// What a program needs from its first call on.
 pub fn least(rows: &[NeedRow], program: NeedsProgram) -> Least {
     let mut least = Least::default();
-    let Some(control) = control(rows, program, NeedsMoment::Init) else { return least };
-    let asked = rows.iter().filter(|row| (row.program, row.moment) == (program, NeedsMoment::Init));
+    let Some(control) = control(rows, program, NeedsMoment::Init) else {
+        return least;
+    };
+    let asked = rows
+        .iter()
+        .filter(|row| (row.program, row.moment) == (program, NeedsMoment::Init));
     let mut by_target: BTreeMap<&str, Vec<(&str, bool)>> = BTreeMap::new();
     for row in asked.filter(|row| row.is_conclusive() && row.met != Some(false)) {
-        let (Some(refused), Some(error)) = (row.refused.as_deref(), row.error.as_deref()) else { continue };
+        let (Some(refused), Some(error)) = (row.refused.as_deref(), row.error.as_deref()) else {
+            continue;
+        };
         let differs = row.differs(control);
         match refused.strip_prefix(EVERYTHING_ELSE) {
             None => by_target.entry(refused).or_default().push((error, differs)),
@@ -59,13 +73,24 @@ pub fn least(rows: &[NeedRow], program: NeedsProgram) -> Least {
                 Some((_, needed)) if differs => drop(least.confirmed.insert(needed.to_string())),
                 Some((_, needed)) => drop(least.doubtful.insert(needed.to_string())),
                 None if differs => {}
-                None => drop(least.one_of.insert(rest.trim_start_matches(BUT).to_string())),
+                None => drop(
+                    least
+                        .one_of
+                        .insert(rest.trim_start_matches(BUT).to_string()),
+                ),
             },
         }
     }
     for (target, tried) in by_target {
-        match PREFERRED.iter().find(|error| tried.contains(&(**error, false))) {
-            Some(error) => drop(least.refusable.insert(target.to_string(), (*error).to_string())),
+        match PREFERRED
+            .iter()
+            .find(|error| tried.contains(&(**error, false)))
+        {
+            Some(error) => drop(
+                least
+                    .refusable
+                    .insert(target.to_string(), (*error).to_string()),
+            ),
             None => drop(least.needed.insert(target.to_string())),
         }
     }
@@ -121,15 +146,21 @@ pub fn permissions(rows: &[NeedRow]) -> Permissions {
         // What no row refuses is allowed: no program runs without it.
         let never_refused = calls.into_iter().map(str::to_string);
         all.system_calls
-            .extend(never_refused.filter(|call| !least.needed.contains(call) && !least.refusable.contains_key(call)));
+            .extend(never_refused.filter(|call| {
+                !least.needed.contains(call) && !least.refusable.contains_key(call)
+            }));
         refusable.extend(least.refusable);
     }
     // A fresh process is recorded from its first instruction on, so its record has what the loader needs.
     let fresh = control(rows, NeedsProgram::Driver, NeedsMoment::Spawned);
     let start = fresh.map(|row| row.asked.as_slice()).unwrap_or_default();
-    let start = start.iter().filter(|asked| asked.during == super::programs::START);
+    let start = start
+        .iter()
+        .filter(|asked| asked.during == super::programs::START);
     // Nobody but the harness puts a filter on itself.
-    let started = start.flat_map(|asked| asked.system_calls.keys()).filter(|call| *call != refusal::STEP);
+    let started = start
+        .flat_map(|asked| asked.system_calls.keys())
+        .filter(|call| *call != refusal::STEP);
     all.system_calls.extend(started.cloned());
     refusable.retain(|target, _| !target.starts_with('/') && !all.system_calls.contains(target));
     all.refusable = refusable;

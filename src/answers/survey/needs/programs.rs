@@ -12,7 +12,20 @@ use cuda_pitfalls_core::python::{LINE, LINE_TEXT, Python};
 use cuda_pitfalls_core::refusal;
 
 /// A program of a few calls.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Serialize,
+    Deserialize,
+    JsonSchema,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum NeedsProgram {
     /// The driver: `cuInit`, a context, a launch, and memory of each kind.
@@ -31,7 +44,20 @@ pub enum NeedsProgram {
 }
 
 /// From when on something is refused.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Serialize,
+    Deserialize,
+    JsonSchema,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum NeedsMoment {
     /// Before the first call, with the libraries loaded.
@@ -67,7 +93,10 @@ impl NeedsProgram {
     /// Whether selectors ask for it.
     pub fn is_chosen(self, selectors: &[String]) -> bool {
         let name = self.name();
-        !self.is_framework() || selectors.iter().any(|selector| selector.split(' ').next() == Some(&name))
+        !self.is_framework()
+            || selectors
+                .iter()
+                .any(|selector| selector.split(' ').next() == Some(&name))
     }
 
     /// The package and the lines of a program of Python lines.
@@ -106,13 +135,17 @@ impl NeedsProgram {
 
     /// What its cases need of the interpreter, if they have lines of Python.
     pub(super) fn python(self) -> Option<Python> {
-        self.lines().map(|(needs, _)| Python { needs: vec![needs.to_string()] })
+        self.lines().map(|(needs, _)| Python {
+            needs: vec![needs.to_string()],
+        })
     }
 
     pub(super) fn environment(self) -> BTreeMap<String, String> {
         // JAX takes three quarters of the GPU otherwise.
         let set = (self == NeedsProgram::Jax).then_some(("XLA_PYTHON_CLIENT_PREALLOCATE", "false"));
-        set.into_iter().map(|(name, value)| (name.to_string(), value.to_string())).collect()
+        set.into_iter()
+            .map(|(name, value)| (name.to_string(), value.to_string()))
+            .collect()
     }
 
     /// The word for it in keys and selectors.
@@ -125,7 +158,10 @@ impl NeedsProgram {
         use NeedsMoment::{Context, Forked, Init, Spawned, Use};
         match self {
             NeedsProgram::Driver => &[Init, Context, Use, Forked, Spawned],
-            NeedsProgram::Runtime | NeedsProgram::Torch | NeedsProgram::Cupy | NeedsProgram::Jax => &[Init],
+            NeedsProgram::Runtime
+            | NeedsProgram::Torch
+            | NeedsProgram::Cupy
+            | NeedsProgram::Jax => &[Init],
             NeedsProgram::Nvml => &[Init, Use],
         }
     }
@@ -137,19 +173,34 @@ impl NeedsProgram {
         match self {
             NeedsProgram::Torch | NeedsProgram::Cupy | NeedsProgram::Jax => {
                 let lines = self.lines().map(|(_, lines)| lines).unwrap_or_default();
-                calls.extend(lines.iter().map(|line| Step::call(LINE, line).with(LINE_TEXT, *line)));
+                calls.extend(
+                    lines
+                        .iter()
+                        .map(|line| Step::call(LINE, line).with(LINE_TEXT, *line)),
+                );
             }
             NeedsProgram::Driver => {
                 calls = driver_calls(gpus, MIB);
-                let again = calls.iter().position(|call| call.label == "cuLaunchKernel again").unwrap_or(calls.len());
-                let more = Step::call("cuMemAlloc_v2", "cuMemAlloc_v2 again").with("bytes", MIB).bound_to("more");
+                let again = calls
+                    .iter()
+                    .position(|call| call.label == "cuLaunchKernel again")
+                    .unwrap_or(calls.len());
+                let more = Step::call("cuMemAlloc_v2", "cuMemAlloc_v2 again")
+                    .with("bytes", MIB)
+                    .bound_to("more");
                 calls.insert(again, more);
                 // Behind `cuInit` and the count.
-                calls.splice(2..2, ordinals().map(|gpu| repeated("cuDeviceGetUuid_v2", gpu).with("device", gpu)));
+                calls.splice(
+                    2..2,
+                    ordinals().map(|gpu| repeated("cuDeviceGetUuid_v2", gpu).with("device", gpu)),
+                );
             }
             NeedsProgram::Runtime => {
                 calls.push(call("cudaGetDeviceCount"));
-                calls.extend(ordinals().map(|gpu| repeated("cudaDeviceGetPCIBusId", gpu).with("device", gpu)));
+                calls.extend(
+                    ordinals()
+                        .map(|gpu| repeated("cudaDeviceGetPCIBusId", gpu).with("device", gpu)),
+                );
                 calls.push(call("cudaMalloc").with("bytes", MIB).bound_to("memory"));
             }
             NeedsProgram::Nvml => {
@@ -157,7 +208,9 @@ impl NeedsProgram {
                 for gpu in ordinals() {
                     let handle = format!("gpu{gpu}");
                     calls.extend([
-                        repeated("nvmlDeviceGetHandleByIndex_v2", gpu).with("index", gpu).bound_to(&handle),
+                        repeated("nvmlDeviceGetHandleByIndex_v2", gpu)
+                            .with("index", gpu)
+                            .bound_to(&handle),
                         repeated("nvmlDeviceGetUUID", gpu).with("gpu", handle.as_str()),
                         repeated("nvmlDeviceGetMemoryInfo", gpu).with("gpu", handle.as_str()),
                     ]);
@@ -176,9 +229,10 @@ impl NeedsProgram {
             (NeedsProgram::Driver, _) => "cuInit",
             (NeedsProgram::Runtime, _) => "cudaGetDeviceCount",
             (NeedsProgram::Nvml, _) => "nvmlInit_v2",
-            (NeedsProgram::Torch | NeedsProgram::Cupy | NeedsProgram::Jax, _) => {
-                self.lines().and_then(|(_, lines)| lines.first().copied()).unwrap_or_default()
-            }
+            (NeedsProgram::Torch | NeedsProgram::Cupy | NeedsProgram::Jax, _) => self
+                .lines()
+                .and_then(|(_, lines)| lines.first().copied())
+                .unwrap_or_default(),
         }
     }
 
@@ -190,15 +244,31 @@ impl NeedsProgram {
         let mut steps = vec![Step::call("mark", MARK)];
         match moment {
             NeedsMoment::Init | NeedsMoment::Context | NeedsMoment::Use => {
-                let first = calls.iter().position(|call| call.label == self.before(moment)).unwrap_or(0);
+                let first = calls
+                    .iter()
+                    .position(|call| call.label == self.before(moment))
+                    .unwrap_or(0);
                 let (before, after) = calls.split_at(first);
-                steps.extend(before.iter().cloned().chain(refuses).chain(after.iter().cloned()));
+                steps.extend(
+                    before
+                        .iter()
+                        .cloned()
+                        .chain(refuses)
+                        .chain(after.iter().cloned()),
+                );
             }
             NeedsMoment::Forked | NeedsMoment::Spawned => {
-                let start = if moment == NeedsMoment::Forked { "fork" } else { "posix_spawn" };
+                let start = if moment == NeedsMoment::Forked {
+                    "fork"
+                } else {
+                    "posix_spawn"
+                };
                 steps.extend(refuses);
                 steps.push(Step::call(start, START).bound_to(CHILD));
-                steps.extend(calls.into_iter().map(|call| Step { on: Some(CHILD.to_string()), ..call }));
+                steps.extend(calls.into_iter().map(|call| Step {
+                    on: Some(CHILD.to_string()),
+                    ..call
+                }));
                 steps.push(Step::call("waitpid", WAIT).with("actor", CHILD));
             }
         }
@@ -208,7 +278,10 @@ impl NeedsProgram {
     /// Whether what is asked for during this call may be refused at a moment.
     pub(super) fn is_after(self, moment: NeedsMoment, gpus: usize, during: &str) -> bool {
         let mut from_first = self.calls(gpus);
-        if let Some(first) = from_first.iter().position(|call| call.label == self.before(moment)) {
+        if let Some(first) = from_first
+            .iter()
+            .position(|call| call.label == self.before(moment))
+        {
             from_first.drain(..first);
         }
         from_first.iter().any(|call| call.label == during)
@@ -224,10 +297,19 @@ impl NeedsMoment {
 
 /// The steps that refuse these targets, each by its error.
 pub(super) fn refusing<'a>(all: impl IntoIterator<Item = (&'a str, Option<&'a str>)>) -> Vec<Step> {
-    let steps = all.into_iter().enumerate().map(|(index, (refused, error))| {
-        let label = if index == 0 { REFUSE.to_string() } else { format!("{REFUSE} {index}") };
-        Step::call(refusal::STEP, &label).with(refusal::WHAT, refused).with(refusal::ERROR, error.unwrap_or("0"))
-    });
+    let steps = all
+        .into_iter()
+        .enumerate()
+        .map(|(index, (refused, error))| {
+            let label = if index == 0 {
+                REFUSE.to_string()
+            } else {
+                format!("{REFUSE} {index}")
+            };
+            Step::call(refusal::STEP, &label)
+                .with(refusal::WHAT, refused)
+                .with(refusal::ERROR, error.unwrap_or("0"))
+        });
     steps.collect()
 }
 

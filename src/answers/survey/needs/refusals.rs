@@ -27,15 +27,45 @@ const ALONE: &str = "EPERM";
 /// System calls that are not refused, because no program runs without them, and why.
 const NOT_REFUSED: [(&[&str], &str); 3] = [
     (
-        &["mmap", "munmap", "mprotect", "mremap", "brk", "futex", "read", "write", "close", "exit", "exit_group"],
+        &[
+            "mmap",
+            "munmap",
+            "mprotect",
+            "mremap",
+            "brk",
+            "futex",
+            "read",
+            "write",
+            "close",
+            "exit",
+            "exit_group",
+        ],
         "No program runs without it: memory, locks, descriptors that are open, its end.",
     ),
     (
-        &["rt_sigreturn", "rt_sigaction", "rt_sigprocmask", "rseq", "set_robust_list", "set_tid_address", "arch_prctl"],
+        &[
+            "rt_sigreturn",
+            "rt_sigaction",
+            "rt_sigprocmask",
+            "rseq",
+            "set_robust_list",
+            "set_tid_address",
+            "arch_prctl",
+        ],
         "The C library makes it for every thread and every signal.",
     ),
     (
-        &["seccomp", "prctl", "getpid", "wait4", "waitid", "execve", "vfork", "sigaltstack", "restart_syscall"],
+        &[
+            "seccomp",
+            "prctl",
+            "getpid",
+            "wait4",
+            "waitid",
+            "execve",
+            "vfork",
+            "sigaltstack",
+            "restart_syscall",
+        ],
         "The harness makes it in the same process.",
     ),
 ];
@@ -47,17 +77,40 @@ const SIMULATED_ALONE: &str = "/proc/self/task/*/stat";
 
 /// What is not asked about.
 pub(super) fn left_out() -> Vec<LeftOut> {
-    let calls = NOT_REFUSED.iter().flat_map(|(calls, reason)| calls.iter().map(move |call| (*call, *reason)));
+    let calls = NOT_REFUSED
+        .iter()
+        .flat_map(|(calls, reason)| calls.iter().map(move |call| (*call, *reason)));
     let files = [
-        ("*.so*", "The loader reads libraries; without one there is no program."),
+        (
+            "*.so*",
+            "The loader reads libraries; without one there is no program.",
+        ),
         ("/etc/ld.so.*", "The loader reads it, and not CUDA."),
-        (MAPS_OF_A_FRESH_PROCESS, "The harness reads it in a fresh process, to know which libraries are mapped."),
-        (SIMULATED_ALONE, "The simulated driver reads it, and no real one."),
-        ("newfstatat", "Of frameworks: the worker for Python lines makes it itself."),
-        ("/etc/ssl/*", "Of frameworks: certificates, for network connections that no line makes."),
-        ("~/*", "A private file of the process, such as the cache of compiled kernels."),
+        (
+            MAPS_OF_A_FRESH_PROCESS,
+            "The harness reads it in a fresh process, to know which libraries are mapped.",
+        ),
+        (
+            SIMULATED_ALONE,
+            "The simulated driver reads it, and no real one.",
+        ),
+        (
+            "newfstatat",
+            "Of frameworks: the worker for Python lines makes it itself.",
+        ),
+        (
+            "/etc/ssl/*",
+            "Of frameworks: certificates, for network connections that no line makes.",
+        ),
+        (
+            "~/*",
+            "A private file of the process, such as the cache of compiled kernels.",
+        ),
     ];
-    let named = calls.chain(files).map(|(name, reason)| LeftOut { name: name.to_string(), reason: reason.to_string() });
+    let named = calls.chain(files).map(|(name, reason)| LeftOut {
+        name: name.to_string(),
+        reason: reason.to_string(),
+    });
     named.collect()
 }
 
@@ -87,7 +140,10 @@ pub fn next(
             return new;
         }
     }
-    rows.iter().filter(|row| decides(row, rows, repeat)).map(|row| again(row, row.moment, gpus, repeat)).collect()
+    rows.iter()
+        .filter(|row| decides(row, rows, repeat))
+        .map(|row| again(row, row.moment, gpus, repeat))
+        .collect()
 }
 
 /// Whether a row says that something is needed, by fewer attempts than are wanted.
@@ -96,19 +152,30 @@ fn decides(row: &NeedRow, rows: &[NeedRow], repeat: u32) -> bool {
 }
 
 fn changes_something(row: &NeedRow, rows: &[NeedRow]) -> bool {
-    row.control(rows).is_some_and(|control| row.differs(control))
+    row.control(rows)
+        .is_some_and(|control| row.differs(control))
 }
 
 /// The question of a row at a moment.
 fn again(row: &NeedRow, moment: NeedsMoment, gpus: usize, repeat: u32) -> Item {
-    item(row.program, moment, gpus, row.refused.as_deref(), row.error.as_deref(), repeat)
+    item(
+        row.program,
+        moment,
+        gpus,
+        row.refused.as_deref(),
+        row.error.as_deref(),
+        repeat,
+    )
 }
 
 fn controls(programs: &[NeedsProgram], gpus: usize, repeat: u32) -> Vec<Item> {
     let mut items = Vec::new();
     for program in programs.iter().copied() {
         for moment in program.moments() {
-            items.extend([None, Some(NOTHING)].map(|refused| item(program, *moment, gpus, refused, None, repeat)));
+            items.extend(
+                [None, Some(NOTHING)]
+                    .map(|refused| item(program, *moment, gpus, refused, None, repeat)),
+            );
         }
     }
     items
@@ -127,18 +194,29 @@ pub(super) fn is_of_the_system(path: &str) -> bool {
 
 /// What a framework asked for and the driver's program does not, refused by one error.
 fn of_framework(rows: &[NeedRow], program: NeedsProgram, gpus: usize) -> Vec<Item> {
-    let controls = [program, NeedsProgram::Driver].map(|program| control(rows, program, NeedsMoment::Init));
-    let [Some(own), Some(driver)] = controls else { return Vec::new() };
-    let (files, calls) = of_calls(&own.asked, |during| program.is_after(NeedsMoment::Init, gpus, during));
+    let controls =
+        [program, NeedsProgram::Driver].map(|program| control(rows, program, NeedsMoment::Init));
+    let [Some(own), Some(driver)] = controls else {
+        return Vec::new();
+    };
+    let (files, calls) = of_calls(&own.asked, |during| {
+        program.is_after(NeedsMoment::Init, gpus, during)
+    });
     let (known_files, known_calls) = of_calls(&driver.asked, |_| true);
-    let files = files.iter().filter(|(path, used)| !known_files.contains_key(*path) && used.exists);
-    let files = files.filter(|(_, used)| used.calls.iter().any(|call| call.parse().is_ok_and(opens)));
-    let files = files.map(|(path, _)| *path).filter(|path| may_be_refused(path) && is_of_the_system(path));
+    let files = files
+        .iter()
+        .filter(|(path, used)| !known_files.contains_key(*path) && used.exists);
+    let files =
+        files.filter(|(_, used)| used.calls.iter().any(|call| call.parse().is_ok_and(opens)));
+    let files = files
+        .map(|(path, _)| *path)
+        .filter(|path| may_be_refused(path) && is_of_the_system(path));
     let files: BTreeSet<String> = files.map(without_numbers).collect();
     let calls = calls.difference(&known_calls).copied();
     let calls = calls.filter(|call| !is_spared(call) && !OF_THE_WORKER.contains(call));
     let all = files.iter().map(String::as_str).chain(calls);
-    all.map(|what| item(program, NeedsMoment::Init, gpus, Some(what), Some(ALONE), 1)).collect()
+    all.map(|what| item(program, NeedsMoment::Init, gpus, Some(what), Some(ALONE), 1))
+        .collect()
 }
 
 /// A file of /sys with `*` for each number, so that those of all processors are refused at once; others as they are.
@@ -173,23 +251,34 @@ fn refusals(rows: &[NeedRow], gpus: usize) -> Vec<Item> {
             items.extend(of_framework(rows, program, gpus));
             continue;
         }
-        let Some(record) = control(rows, program, NeedsMoment::Init) else { continue };
+        let Some(record) = control(rows, program, NeedsMoment::Init) else {
+            continue;
+        };
         for moment in program.moments() {
             if matches!(moment, NeedsMoment::Forked | NeedsMoment::Spawned) {
                 continue;
             }
-            let (files, calls) = of_calls(&record.asked, |during| program.is_after(*moment, gpus, during));
+            let (files, calls) = of_calls(&record.asked, |during| {
+                program.is_after(*moment, gpus, during)
+            });
             for (path, used) in files.iter().filter(|(path, _)| may_be_refused(path)) {
                 let is_opened = used.calls.iter().any(|call| call.parse().is_ok_and(opens));
                 for error in FILE_ERRORS {
                     // What is not there cannot be missing, and what is only looked at cannot be forbidden.
-                    if if error == "ENOENT" { used.exists } else { is_opened } {
+                    if if error == "ENOENT" {
+                        used.exists
+                    } else {
+                        is_opened
+                    } {
                         items.push(item(program, *moment, gpus, Some(path), Some(error), 1));
                     }
                 }
             }
             for call in calls.iter().filter(|call| !is_spared(call)) {
-                items.extend(CALL_ERRORS.map(|error| item(program, *moment, gpus, Some(call), Some(error), 1)));
+                items.extend(
+                    CALL_ERRORS
+                        .map(|error| item(program, *moment, gpus, Some(call), Some(error), 1)),
+                );
             }
         }
     }
@@ -200,7 +289,8 @@ fn refusals(rows: &[NeedRow], gpus: usize) -> Vec<Item> {
 fn together(rows: &[NeedRow], gpus: usize, repeat: u32) -> Vec<Item> {
     let items = NeedsProgram::ALL.into_iter().filter_map(|program| {
         let Least { refusable, .. } = least(rows, program);
-        (!refusable.is_empty()).then(|| at_once(program, gpus, EVERYTHING_ELSE, &refusable, None, repeat))
+        (!refusable.is_empty())
+            .then(|| at_once(program, gpus, EVERYTHING_ELSE, &refusable, None, repeat))
     });
     items.collect()
 }
@@ -209,7 +299,14 @@ fn together(rows: &[NeedRow], gpus: usize, repeat: u32) -> Vec<Item> {
 fn repairs(rows: &[NeedRow], gpus: usize) -> Vec<Item> {
     let mut items = Vec::new();
     for program in NeedsProgram::ALL {
-        let Least { refusable, suffices: Some(false), .. } = least(rows, program) else { continue };
+        let Least {
+            refusable,
+            suffices: Some(false),
+            ..
+        } = least(rows, program)
+        else {
+            continue;
+        };
         for allowed in refusable.keys() {
             let mut rest = refusable.clone();
             rest.remove(allowed);
@@ -229,7 +326,9 @@ fn taken_away(rows: &[NeedRow], gpus: usize, repeat: u32) -> Vec<Item> {
             continue;
         }
         let (rest, allowed) = least.at_once();
-        let allowed = allowed.map(|allowed| format!("{BUT}{allowed}")).unwrap_or_default();
+        let allowed = allowed
+            .map(|allowed| format!("{BUT}{allowed}"))
+            .unwrap_or_default();
         for needed in &least.needed {
             let name = format!("{EVERYTHING_ELSE}{allowed}{AND}{needed}");
             items.push(at_once(program, gpus, &name, &rest, Some(needed), repeat));
@@ -247,26 +346,40 @@ fn at_once(
     and: Option<&str>,
     repeat: u32,
 ) -> Item {
-    let refused = refused.iter().map(|(target, error)| (target.as_str(), Some(error.as_str())));
+    let refused = refused
+        .iter()
+        .map(|(target, error)| (target.as_str(), Some(error.as_str())));
     let refuses = refusing(refused.chain(and.map(|and| (and, Some(ALONE)))));
-    question(NeedRow::new(program, NeedsMoment::Init, Some(name), Some(ALONE)), gpus, refuses, repeat)
+    question(
+        NeedRow::new(program, NeedsMoment::Init, Some(name), Some(ALONE)),
+        gpus,
+        refuses,
+        repeat,
+    )
 }
 
 fn may_be_refused(path: &str) -> bool {
     let is_library = path.contains(".so.") || path.ends_with(".so");
-    path == plain(path) && path != SIMULATED_ALONE && !is_library && !path.starts_with("/etc/ld.so.")
+    path == plain(path)
+        && path != SIMULATED_ALONE
+        && !is_library
+        && !path.starts_with("/etc/ld.so.")
 }
 
 /// What changed anything in the driver, refused to children.
 fn in_children(rows: &[NeedRow], gpus: usize) -> Vec<Item> {
-    let of_driver = rows.iter().filter(|row| (row.program, row.moment) == (NeedsProgram::Driver, NeedsMoment::Init));
+    let of_driver = rows
+        .iter()
+        .filter(|row| (row.program, row.moment) == (NeedsProgram::Driver, NeedsMoment::Init));
     let tried = of_driver.filter(|row| {
         let error = row.error.as_deref().unwrap_or_default();
         row.is_alone() && CHILD_ERRORS.contains(&error) && changes_something(row, rows)
     });
     let moments = [NeedsMoment::Forked, NeedsMoment::Spawned];
     let items = tried.flat_map(|row| moments.map(|moment| again(row, moment, gpus, 1)));
-    items.filter(|item| !item.row.key.starts_with(MAPS_OF_A_FRESH_PROCESS)).collect()
+    items
+        .filter(|item| !item.row.key.starts_with(MAPS_OF_A_FRESH_PROCESS))
+        .collect()
 }
 
 fn item(
@@ -278,7 +391,12 @@ fn item(
     repeat: u32,
 ) -> Item {
     let refuses = refusing(refused.map(|refused| (refused, error)));
-    question(NeedRow::new(program, moment, refused, error), gpus, refuses, repeat)
+    question(
+        NeedRow::new(program, moment, refused, error),
+        gpus,
+        refuses,
+        repeat,
+    )
 }
 
 /// The question that these refusals make.
@@ -295,11 +413,24 @@ fn question(row: NeedRow, gpus: usize, refuses: Vec<Step>, repeat: u32) -> Item 
         ..Case::default()
     };
     // That it dies or hangs is an answer too.
-    let ends = ["SIGSEGV", "SIGABRT", "SIGBUS", "SIGSYS"].map(|signal| ExitCheck::Signal(signal.to_string()));
-    let ends = ends.into_iter().chain([ExitCheck::Code(0), ExitCheck::Deadline]).collect();
-    let facts = FactSet { exit: Some(ExitCheck::OneOf(ends)), ..FactSet::default() };
-    let effect = vec![Check { facts, ..Check::default() }];
-    let (name, question) = ("survey-needs/refused".to_string(), "What does this refusal cause?".to_string());
+    let ends = ["SIGSEGV", "SIGABRT", "SIGBUS", "SIGSYS"]
+        .map(|signal| ExitCheck::Signal(signal.to_string()));
+    let ends = ends
+        .into_iter()
+        .chain([ExitCheck::Code(0), ExitCheck::Deadline])
+        .collect();
+    let facts = FactSet {
+        exit: Some(ExitCheck::OneOf(ends)),
+        ..FactSet::default()
+    };
+    let effect = vec![Check {
+        facts,
+        ..Check::default()
+    }];
+    let (name, question) = (
+        "survey-needs/refused".to_string(),
+        "What does this refusal cause?".to_string(),
+    );
     let mut scenario = scenario(name, question, None, effect, vec![case]);
     if program.is_framework() {
         // An import takes seconds, and more under a filter.
@@ -311,7 +442,20 @@ fn question(row: NeedRow, gpus: usize, refuses: Vec<Step>, repeat: u32) -> Item 
         Some(_) if row.is_alone() => "call",
         Some(_) => "together",
     };
-    let sets = [Some(program.name()), Some(row.moment.name()), row.error.clone(), row.refused.clone()];
-    let sets = sets.into_iter().flatten().chain([kind.to_string()]).collect();
-    Item { sets, repeat: Some(repeat), ..Item::new(row, scenario, NeedRow::with) }
+    let sets = [
+        Some(program.name()),
+        Some(row.moment.name()),
+        row.error.clone(),
+        row.refused.clone(),
+    ];
+    let sets = sets
+        .into_iter()
+        .flatten()
+        .chain([kind.to_string()])
+        .collect();
+    Item {
+        sets,
+        repeat: Some(repeat),
+        ..Item::new(row, scenario, NeedRow::with)
+    }
 }

@@ -25,7 +25,10 @@ impl Control {
             && facts.calls_cuinit == shows.calls_cuinit
             && (facts.reads_mask == shows.reads_mask || !self.can_succeed)
             && facts.context_on == shows.context_on;
-        PythonRow { as_expected: Some(is_shown), ..row }
+        PythonRow {
+            as_expected: Some(is_shown),
+            ..row
+        }
     }
 }
 
@@ -45,7 +48,11 @@ pub fn controls(visible: &[u32]) -> Vec<Control> {
     ];
     if let Some((ordinal, gpu)) = visible.iter().enumerate().next_back() {
         all.push(Control {
-            line: line("a context on the last GPU", &[OPEN, "libcuda.cuInit(0)"], format!("{RETAIN}{ordinal})")),
+            line: line(
+                "a context on the last GPU",
+                &[OPEN, "libcuda.cuInit(0)"],
+                format!("{RETAIN}{ordinal})"),
+            ),
             shows: facts(true, None, vec![*gpu]),
             can_succeed: true,
         });
@@ -64,7 +71,11 @@ fn line(id: &str, before: &[&str], ask: String) -> PythonLine {
     }
 }
 
-fn facts(initialised_before: bool, calls_cuinit: Option<bool>, context_on: Vec<u32>) -> PythonFacts {
+fn facts(
+    initialised_before: bool,
+    calls_cuinit: Option<bool>,
+    context_on: Vec<u32>,
+) -> PythonFacts {
     PythonFacts {
         initialised_before: Some(initialised_before),
         calls_cuinit,

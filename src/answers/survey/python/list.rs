@@ -65,7 +65,10 @@ impl PythonLine {
     /// What is wrong with it, beyond its types.
     fn wrong(&self) -> Option<String> {
         let texts = [&self.id, &self.framework, &self.ask].into_iter();
-        let mut texts = texts.chain(&self.needs).chain(&self.before).chain(&self.scenarios);
+        let mut texts = texts
+            .chain(&self.needs)
+            .chain(&self.before)
+            .chain(&self.scenarios);
         if texts.any(|text| text.trim().is_empty()) {
             return Some("one of its texts is empty".to_string());
         }
@@ -74,15 +77,21 @@ impl PythonLine {
         }
         for need in &self.needs {
             if let Err(form) = PackageRequirement::parse(need) {
-                return Some(format!("`{need}` is not a package and its versions: {form}"));
+                return Some(format!(
+                    "`{need}` is not a package and its versions: {form}"
+                ));
             }
         }
-        let is_unfit =
-            |(name, value): (&String, &String)| name.is_empty() || name.contains(['=', '\0']) || value.contains('\0');
+        let is_unfit = |(name, value): (&String, &String)| {
+            name.is_empty() || name.contains(['=', '\0']) || value.contains('\0')
+        };
         if self.env.iter().any(is_unfit) {
             return Some("`env` has a variable that no process can have".to_string());
         }
-        let is_in_range = self.gpus <= 64 && self.timeout_s.is_none_or(|seconds| (1..=3600).contains(&seconds));
+        let is_in_range = self.gpus <= 64
+            && self
+                .timeout_s
+                .is_none_or(|seconds| (1..=3600).contains(&seconds));
         (!is_in_range).then(|| "`gpus` is at most 64, and `timeout_s` from 1 to 3600".to_string())
     }
 }
@@ -117,11 +126,17 @@ pub fn read(path: &str, source: &str) -> Result<List, Invalid> {
                 return Err((span, wrong));
             }
             if !known.insert(line.id.clone()) {
-                return Err((span, format!("`{}` occurs twice: give it another `id`", line.id)));
+                return Err((
+                    span,
+                    format!("`{}` occurs twice: give it another `id`", line.id),
+                ));
             }
             lines.push(line);
         }
-        Ok(List { lines, left_out: file.left_out })
+        Ok(List {
+            lines,
+            left_out: file.left_out,
+        })
     })
 }
 
@@ -141,7 +156,11 @@ mod tests {
 
     fn wrong(source: &str) -> Vec<String> {
         let invalid = read("rows.toml", source).expect_err("it is wrong");
-        invalid.diagnostics.iter().map(|wrong| wrong.line(source)).collect()
+        invalid
+            .diagnostics
+            .iter()
+            .map(|wrong| wrong.line(source))
+            .collect()
     }
 
     #[test]
@@ -150,22 +169,50 @@ mod tests {
         let source = format!("{ROW}{text}\n[[left_out]]\nname = \"b\"\nreason = \"large\"\n");
         let list = read("rows.toml", &source).expect("it is valid");
         let line = list.lines.first().expect("a row");
-        assert_eq!((line.before.as_slice(), line.gpus), (&["import x".to_string(), "y()".to_string()][..], 2));
-        assert_eq!((line.timeout_s, line.note.as_str(), line.env["A"].as_str()), (Some(90), "Why.", "1"));
+        assert_eq!(
+            (line.before.as_slice(), line.gpus),
+            (&["import x".to_string(), "y()".to_string()][..], 2)
+        );
+        assert_eq!(
+            (line.timeout_s, line.note.as_str(), line.env["A"].as_str()),
+            (Some(90), "Why.", "1")
+        );
         assert_eq!(line.scenarios, ["framework/c"]);
-        assert_eq!(list.left_out, [LeftOut { name: "b".into(), reason: "large".into() }]);
+        assert_eq!(
+            list.left_out,
+            [LeftOut {
+                name: "b".into(),
+                reason: "large".into()
+            }]
+        );
     }
 
     #[test]
     fn what_is_wrong_is_said_with_its_line() {
         assert_eq!(wrong("[[row]]\n"), ["rows.toml:1:1: missing field `id`"]);
-        assert_eq!(wrong(&format!("{ROW}{ROW}")), ["rows.toml:6:1: `a` occurs twice: give it another `id`"]);
+        assert_eq!(
+            wrong(&format!("{ROW}{ROW}")),
+            ["rows.toml:6:1: `a` occurs twice: give it another `id`"]
+        );
         let control = ROW.replace("torch", "instrument");
-        assert_eq!(wrong(&control), ["rows.toml:1:1: `instrument` is the framework of the controls"]);
-        let [misspelt] = wrong(&format!("{ROW}aks = \"x\"\n")).try_into().expect("one error");
-        assert!(misspelt.starts_with("rows.toml:6:1: unknown field `aks`, expected one of `id`"), "{misspelt}");
-        let [unknown] = wrong(&ROW.replace("[]", "[\"torch 2\"]")).try_into().expect("one error");
-        assert!(unknown.starts_with("rows.toml:1:1: `torch 2` is not a package and its versions"), "{unknown}");
+        assert_eq!(
+            wrong(&control),
+            ["rows.toml:1:1: `instrument` is the framework of the controls"]
+        );
+        let [misspelt] = wrong(&format!("{ROW}aks = \"x\"\n"))
+            .try_into()
+            .expect("one error");
+        assert!(
+            misspelt.starts_with("rows.toml:6:1: unknown field `aks`, expected one of `id`"),
+            "{misspelt}"
+        );
+        let [unknown] = wrong(&ROW.replace("[]", "[\"torch 2\"]"))
+            .try_into()
+            .expect("one error");
+        assert!(
+            unknown.starts_with("rows.toml:1:1: `torch 2` is not a package and its versions"),
+            "{unknown}"
+        );
         assert_eq!(
             wrong(&format!("{ROW}env = {{ A = 1 }}\n")),
             ["rows.toml:6:13: invalid type: integer `1`, expected a string"]

@@ -36,7 +36,12 @@ impl Returned {
                 name.map_or_else(|| code.to_string(), str::to_string)
             }
         };
-        Returned { place: place.to_string(), calls: calls.to_vec(), code, status }
+        Returned {
+            place: place.to_string(),
+            calls: calls.to_vec(),
+            code,
+            status,
+        }
     }
 
     /// The library that returns it: libcuda, or NVML.
@@ -47,12 +52,20 @@ impl Returned {
     /// As the forwarding library is told.
     pub fn told(&self) -> String {
         let sign = if self.place == COUNTS { '#' } else { '=' };
-        let each: Vec<String> = self.calls.iter().map(|call| format!("{call}{sign}{}", self.code)).collect();
+        let each: Vec<String> = self
+            .calls
+            .iter()
+            .map(|call| format!("{call}{sign}{}", self.code))
+            .collect();
         each.join(" ")
     }
 }
 
 fn library(calls: &[String]) -> CallLibrary {
     let is_nvml = calls.first().is_some_and(|call| call.starts_with("nvml"));
-    if is_nvml { CallLibrary::Nvml } else { CallLibrary::Driver }
+    if is_nvml {
+        CallLibrary::Nvml
+    } else {
+        CallLibrary::Driver
+    }
 }

@@ -10,7 +10,8 @@ use cuda_pitfalls_core::text::escape::shorten;
 use cuda_pitfalls_core::verdict::{Invalidation, Reason};
 use cuda_pitfalls_trace::history::{Init, MASK, ProgramHistory};
 use cuda_pitfalls_trace::{
-    ContextLife, End, EventSource, Frame, FrameLanguage, FrameOwner, History, Stack, Trace, TraceProcess, status_name,
+    ContextLife, End, EventSource, Frame, FrameLanguage, FrameOwner, History, Stack, Trace,
+    TraceProcess, status_name,
 };
 
 /// Names of functions and files, and the texts of exceptions and values, are cut to this many bytes.
@@ -78,13 +79,29 @@ impl ProgramMessages {
     /// Parses the messages: one JSON object per line. Other lines are ignored.
     pub fn read(text: &str) -> ProgramMessages {
         let mut said = ProgramMessages::default();
-        for word in text.lines().filter_map(|line| serde_json::from_str(line).ok()) {
+        for word in text
+            .lines()
+            .filter_map(|line| serde_json::from_str(line).ok())
+        {
             match word {
                 ProgramMessage::Ask { t_ns, pid } => said.ask = Some((t_ns, pid)),
-                ProgramMessage::End(ProgramEnd { t_ns, value, raised, warned }) => {
+                ProgramMessage::End(ProgramEnd {
+                    t_ns,
+                    value,
+                    raised,
+                    warned,
+                }) => {
                     let value = value.map(|value| shorten(&value, LONGEST));
-                    let warned = warned.iter().map(|warning| shorten(warning, LONGEST_MESSAGE)).collect();
-                    said.end = Some(ProgramEnd { t_ns, value, raised: raised.map(shortened), warned });
+                    let warned = warned
+                        .iter()
+                        .map(|warning| shorten(warning, LONGEST_MESSAGE))
+                        .collect();
+                    said.end = Some(ProgramEnd {
+                        t_ns,
+                        value,
+                        raised: raised.map(shortened),
+                        warned,
+                    });
                 }
                 ProgramMessage::Setup { raised } => said.setup = Some(shortened(raised)),
             }
@@ -93,9 +110,23 @@ impl ProgramMessages {
     }
 }
 
-fn shortened(Raised { kind, message, more, absent }: Raised) -> Raised {
-    let more = more.filter(|more| !more.is_empty()).map(|more| shorten(&more, LONGEST_MORE));
-    Raised { kind: shorten(&kind, LONGEST), message: shorten(&message, LONGEST_MESSAGE), more, absent }
+fn shortened(
+    Raised {
+        kind,
+        message,
+        more,
+        absent,
+    }: Raised,
+) -> Raised {
+    let more = more
+        .filter(|more| !more.is_empty())
+        .map(|more| shorten(&more, LONGEST_MORE));
+    Raised {
+        kind: shorten(&kind, LONGEST),
+        message: shorten(&message, LONGEST_MESSAGE),
+        more,
+        absent,
+    }
 }
 
 /// The result of an attempt.
@@ -122,24 +153,58 @@ pub struct PythonAttempt {
 impl PythonAttempt {
     /// An attempt of which only the reason is known why it does not count.
     pub fn failed(reason: Reason, detail: impl Into<String>) -> PythonAttempt {
-        PythonAttempt { invalid: Some(Invalidation { reason, detail: detail.into() }), ..PythonAttempt::default() }
+        PythonAttempt {
+            invalid: Some(Invalidation {
+                reason,
+                detail: detail.into(),
+            }),
+            ..PythonAttempt::default()
+        }
     }
 
     /// What it showed, with the word for the reason why it does not count.
     pub fn into_seen(self) -> PythonSeen {
-        let PythonAttempt { seen, warned, alone, invalid, .. } = self;
-        let facts = PythonFacts { way: Vec::new(), ..seen };
-        PythonSeen { facts, invalid: invalid.map(|invalid| invalid.reason.name()), warned, alone }
+        let PythonAttempt {
+            seen,
+            warned,
+            alone,
+            invalid,
+            ..
+        } = self;
+        let facts = PythonFacts {
+            way: Vec::new(),
+            ..seen
+        };
+        PythonSeen {
+            facts,
+            invalid: invalid.map(|invalid| invalid.reason.name()),
+            warned,
+            alone,
+        }
     }
 }
 
 /// The result of an attempt. `folder` has the row's own files, `limit_ns` is its time limit, and `alone` is whether no
 /// other attempt ran at the same time.
-pub fn made(trace: &Trace, said: &ProgramMessages, folder: &str, limit_ns: u64, alone: bool) -> PythonAttempt {
+pub fn made(
+    trace: &Trace,
+    said: &ProgramMessages,
+    folder: &str,
+    limit_ns: u64,
+    alone: bool,
+) -> PythonAttempt {
     let left = trace.end.as_ref().and_then(End::failure);
     let invalid = invalid(trace, said, left.as_deref(), limit_ns);
-    let mut made = PythonAttempt { invalid, alone, ..PythonAttempt::default() };
-    made.called = trace.counts.iter().flat_map(|counts| counts.calls.keys().cloned()).collect();
+    let mut made = PythonAttempt {
+        invalid,
+        alone,
+        ..PythonAttempt::default()
+    };
+    made.called = trace
+        .counts
+        .iter()
+        .flat_map(|counts| counts.calls.keys().cloned())
+        .collect();
     made.setup = said.setup.clone();
     let seen = &mut made.seen;
     seen.left = left;
@@ -149,11 +214,19 @@ pub fn made(trace: &Trace, said: &ProgramMessages, folder: &str, limit_ns: u64, 
         made.warned = end.warned.clone();
         seen.elapsed_ns = said.ask.map(|(ask_ns, _)| end.t_ns.saturating_sub(ask_ns));
     }
-    let Some((ask_ns, pid)) = said.ask else { return made };
+    let Some((ask_ns, pid)) = said.ask else {
+        return made;
+    };
     if trace.start.libcuda.is_none() {
         return made;
     }
-    let own = LineHistory { trace, history: History::new(trace), folder, ask_ns, pid };
+    let own = LineHistory {
+        trace,
+        history: History::new(trace),
+        folder,
+        ask_ns,
+        pid,
+    };
     own.init(&mut made);
     own.contexts(&mut made.seen, alone);
     if alone {
@@ -166,13 +239,29 @@ pub fn made(trace: &Trace, said: &ProgramMessages, folder: &str, limit_ns: u64, 
 /// packages' functions outermost first, and the command of the process if it is a child. Nothing if it did not.
 pub fn stack_of_init(trace: &Trace) -> (Option<String>, Vec<String>, Option<String>) {
     let pid = trace.processes.first().map_or(0, |process| process.pid);
-    let own = LineHistory { trace, history: History::new(trace), folder: "", ask_ns: 0, pid };
-    let Some((program, _, stack)) = own.first_init() else { return Default::default() };
+    let own = LineHistory {
+        trace,
+        history: History::new(trace),
+        folder: "",
+        ask_ns: 0,
+        pid,
+    };
+    let Some((program, _, stack)) = own.first_init() else {
+        return Default::default();
+    };
     let child = program.process.filter(|process| process.pid != pid);
-    let way = stack.frames.iter().filter(|frame| is_of_code(frame)).map(|frame| own.named(frame));
+    let way = stack
+        .frames
+        .iter()
+        .filter(|frame| is_of_code(frame))
+        .map(|frame| own.named(frame));
     let mut way: Vec<String> = way.collect();
     way.reverse();
-    (own.at(stack), way, child.map(|process| own.command(process)))
+    (
+        own.at(stack),
+        way,
+        child.map(|process| own.command(process)),
+    )
 }
 
 /// Whether a frame is Python code that is not of the system.
@@ -185,8 +274,15 @@ fn because(reason: Reason, detail: String) -> Option<Invalidation> {
 }
 
 /// Why an attempt does not count.
-fn invalid(trace: &Trace, said: &ProgramMessages, left: Option<&str>, limit_ns: u64) -> Option<Invalidation> {
-    let Some(end) = &trace.end else { return because(Reason::System, "its trace was cut short".to_string()) };
+fn invalid(
+    trace: &Trace,
+    said: &ProgramMessages,
+    left: Option<&str>,
+    limit_ns: u64,
+) -> Option<Invalidation> {
+    let Some(end) = &trace.end else {
+        return because(Reason::System, "its trace was cut short".to_string());
+    };
     let has_libcuda = trace.start.libcuda.is_some();
     if let Some(Raised { kind, message, .. }) = &said.setup {
         let reason = match kind.as_str() {
@@ -199,22 +295,36 @@ fn invalid(trace: &Trace, said: &ProgramMessages, left: Option<&str>, limit_ns: 
     }
     let took_ns = end.t_ns.saturating_sub(trace.start.t_ns);
     if said.end.is_none() {
-        let begun = if said.ask.is_some() { "the asked line" } else { "the lines before it" };
+        let begun = if said.ask.is_some() {
+            "the asked line"
+        } else {
+            "the lines before it"
+        };
         return match left {
             Some("SIGKILL") if took_ns >= limit_ns => {
                 let seconds = limit_ns / 1_000_000_000;
-                because(Reason::Hang, format!("{begun} did not end within {seconds} s, and it was killed"))
+                because(
+                    Reason::Hang,
+                    format!("{begun} did not end within {seconds} s, and it was killed"),
+                )
             }
-            Some(left) if end.signal.is_some() => because(Reason::Crashed, format!("{left} ended it in {begun}")),
-            left => because(Reason::ExitedEarly, format!("it left in {begun} ({})", left.unwrap_or("exit code 0"))),
+            Some(left) if end.signal.is_some() => {
+                because(Reason::Crashed, format!("{left} ended it in {begun}"))
+            }
+            left => because(
+                Reason::ExitedEarly,
+                format!("it left in {begun} ({})", left.unwrap_or("exit code 0")),
+            ),
         };
     }
     if !has_libcuda {
         let detail = "libcuda was not found: what the line would do to it cannot be told";
         return because(Reason::NoLibcuda, detail.to_string());
     }
-    (end.left_out > 0)
-        .then(|| Invalidation { reason: Reason::Unobservable, detail: "it did more than a trace holds".to_string() })
+    (end.left_out > 0).then(|| Invalidation {
+        reason: Reason::Unobservable,
+        detail: "it did more than a trace holds".to_string(),
+    })
 }
 
 /// What the line did, in its own process and in children.
@@ -228,13 +338,22 @@ struct LineHistory<'a> {
 
 impl LineHistory<'_> {
     fn init(&self, made: &mut PythonAttempt) {
-        let own = self.history.programs.iter().filter(|program| program.pid == self.pid);
-        let before: Vec<&Init> =
-            own.flat_map(|program| &program.inits).filter(|init| init.first.t_ns < self.ask_ns).collect();
-        made.called_before = Some(!before.is_empty());
-        let was_ready = before
+        let own = self
+            .history
+            .programs
             .iter()
-            .any(|init| init.has_succeeded() && init.returned.is_some_and(|(_, returned)| returned.t_ns < self.ask_ns));
+            .filter(|program| program.pid == self.pid);
+        let before: Vec<&Init> = own
+            .flat_map(|program| &program.inits)
+            .filter(|init| init.first.t_ns < self.ask_ns)
+            .collect();
+        made.called_before = Some(!before.is_empty());
+        let was_ready = before.iter().any(|init| {
+            init.has_succeeded()
+                && init
+                    .returned
+                    .is_some_and(|(_, returned)| returned.t_ns < self.ask_ns)
+        });
         let seen = &mut made.seen;
         seen.initialised_before = Some(was_ready);
         let Some((program, init, stack)) = self.first_init() else {
@@ -244,11 +363,21 @@ impl LineHistory<'_> {
         };
         seen.calls_cuinit = Some(true);
         seen.reads_mask = Some(true).filter(|_| init.has_read_mask() || init.has_succeeded());
-        seen.mask = init.value(MASK).flatten().filter(|_| seen.reads_mask == Some(true)).map(str::to_owned);
-        seen.init_status = init.returned.and_then(|(_, returned)| returned.status).map(status_name);
+        seen.mask = init
+            .value(MASK)
+            .flatten()
+            .filter(|_| seen.reads_mask == Some(true))
+            .map(str::to_owned);
+        seen.init_status = init
+            .returned
+            .and_then(|(_, returned)| returned.status)
+            .map(status_name);
         let is_child = program.pid != self.pid;
         seen.in_child = Some(is_child);
-        made.child = program.process.filter(|_| is_child).map(|process| self.command(process));
+        made.child = program
+            .process
+            .filter(|_| is_child)
+            .map(|process| self.command(process));
         let seen = &mut made.seen;
         seen.at = self.at(stack);
         seen.entry = stack.entry().map(|frame| self.named(frame));
@@ -258,35 +387,55 @@ impl LineHistory<'_> {
 
     /// The first `cuInit` after the line began: its process, and its stack.
     fn first_init(&self) -> Option<(&ProgramHistory<'_>, &Init<'_>, &Stack)> {
-        let inits =
-            self.history.programs.iter().flat_map(|program| program.inits.iter().map(move |init| (program, init)));
-        let begun = inits.filter_map(|(program, init)| Some((program, init, init.begun.first()?.1)));
-        let first = begun.filter(|(.., begun)| begun.t_ns >= self.ask_ns).min_by_key(|(.., begun)| begun.t_ns);
+        let inits = self
+            .history
+            .programs
+            .iter()
+            .flat_map(|program| program.inits.iter().map(move |init| (program, init)));
+        let begun =
+            inits.filter_map(|(program, init)| Some((program, init, init.begun.first()?.1)));
+        let first = begun
+            .filter(|(.., begun)| begun.t_ns >= self.ask_ns)
+            .min_by_key(|(.., begun)| begun.t_ns);
         first.map(|(program, init, begun)| (program, init, &begun.stack))
     }
 
     /// The command of a process: its program, and its arguments without the folders of files.
     fn command(&self, process: &TraceProcess) -> String {
-        let words = process.arguments.iter().map(|word| match word.strip_prefix('/') {
-            Some(path) if !path.contains(' ') => path.rsplit('/').next().unwrap_or(path).to_string(),
-            _ => word.lines().next().unwrap_or_default().to_string(),
-        });
+        let words = process
+            .arguments
+            .iter()
+            .map(|word| match word.strip_prefix('/') {
+                Some(path) if !path.contains(' ') => {
+                    path.rsplit('/').next().unwrap_or(path).to_string()
+                }
+                _ => word.lines().next().unwrap_or_default().to_string(),
+            });
         shorten(&words.collect::<Vec<_>>().join(" "), LONGEST)
     }
 
     fn contexts(&self, seen: &mut PythonFacts, alone: bool) {
         let lives = &self.history.contexts;
-        let index = |life: &&ContextLife| u32::try_from(self.trace.gpu_index(life.made.gpu.as_deref())?).ok();
+        let index = |life: &&ContextLife| {
+            u32::try_from(self.trace.gpu_index(life.made.gpu.as_deref())?).ok()
+        };
         let was_there = |life: &&ContextLife| {
             life.made.t_ns < self.ask_ns && life.ended.is_none_or(|ended| ended.t_ns >= self.ask_ns)
         };
         let is_own = |life: &&ContextLife| life.made.t_ns >= self.ask_ns;
         let on = |lives: &mut dyn Iterator<Item = &ContextLife>| {
-            lives.map(|life| index(&life)).collect::<Option<BTreeSet<u32>>>().map(|on| on.into_iter().collect())
+            lives
+                .map(|life| index(&life))
+                .collect::<Option<BTreeSet<u32>>>()
+                .map(|on| on.into_iter().collect())
         };
         seen.context_before = on(&mut lives.iter().filter(was_there));
         // A libcuda that was opened by its address only shows its hook, but no calls.
-        let during = self.history.programs.iter().filter(|program| program.last_seen_ns() >= self.ask_ns);
+        let during = self
+            .history
+            .programs
+            .iter()
+            .filter(|program| program.last_seen_ns() >= self.ask_ns);
         let mut is_seen_by = during.map(|program| {
             [EventSource::Injection, EventSource::Forwarding]
                 .map(|by| program.inits.iter().any(|init| init.is_seen_by(by)))
@@ -295,12 +444,26 @@ impl LineHistory<'_> {
             return;
         }
         seen.context_on = on(&mut lives.iter().filter(is_own));
-        seen.context_at = lives.iter().find(is_own).and_then(|life| self.at(&life.made.stack));
+        seen.context_at = lives
+            .iter()
+            .find(is_own)
+            .and_then(|life| self.at(&life.made.stack));
         // Beside other attempts, a change of a GPU's memory may be theirs.
         let bytes = seen.context_on.as_ref().map(|on| {
             on.iter().map(|gpu| {
-                let on_gpu = lives.iter().filter(is_own).filter(|life| index(life) == Some(*gpu));
-                on_gpu.map(|life| if alone { life.bytes } else { life.made.own_bytes }).sum::<Option<i64>>()
+                let on_gpu = lives
+                    .iter()
+                    .filter(is_own)
+                    .filter(|life| index(life) == Some(*gpu));
+                on_gpu
+                    .map(|life| {
+                        if alone {
+                            life.bytes
+                        } else {
+                            life.made.own_bytes
+                        }
+                    })
+                    .sum::<Option<i64>>()
             })
         });
         seen.context_bytes = bytes.and_then(Iterator::collect);
@@ -309,34 +472,60 @@ impl LineHistory<'_> {
     /// The most by which the memory of each GPU grew, in bytes.
     fn used(&self) -> Option<Vec<i64>> {
         let trace = self.trace;
-        let grown = trace.start.used_bytes.iter().enumerate().map(|(index, start)| {
-            let polled = trace.memory.iter().filter(|memory| memory.index == index);
-            let polled = polled.map(|memory| (memory.t_ns, memory.used_bytes));
-            let read = trace.events.iter().filter_map(|event| {
-                let used = event.used_bytes.get(index).copied().flatten()?;
-                Some((event.t_ns.saturating_add(event.elapsed_ns.unwrap_or(0)), used))
+        let grown = trace
+            .start
+            .used_bytes
+            .iter()
+            .enumerate()
+            .map(|(index, start)| {
+                let polled = trace.memory.iter().filter(|memory| memory.index == index);
+                let polled = polled.map(|memory| (memory.t_ns, memory.used_bytes));
+                let read = trace.events.iter().filter_map(|event| {
+                    let used = event.used_bytes.get(index).copied().flatten()?;
+                    Some((
+                        event.t_ns.saturating_add(event.elapsed_ns.unwrap_or(0)),
+                        used,
+                    ))
+                });
+                let (before, during): (Vec<_>, Vec<_>) = polled
+                    .chain(read)
+                    .partition(|(t_ns, _)| *t_ns < self.ask_ns);
+                let before = before
+                    .iter()
+                    .max_by_key(|(t_ns, _)| *t_ns)
+                    .map(|(_, used)| *used)
+                    .or(*start)?;
+                let most = during.iter().map(|(_, used)| *used).max().unwrap_or(before);
+                i64::try_from(most.saturating_sub(before)).ok()
             });
-            let (before, during): (Vec<_>, Vec<_>) = polled.chain(read).partition(|(t_ns, _)| *t_ns < self.ask_ns);
-            let before = before.iter().max_by_key(|(t_ns, _)| *t_ns).map(|(_, used)| *used).or(*start)?;
-            let most = during.iter().map(|(_, used)| *used).max().unwrap_or(before);
-            i64::try_from(most.saturating_sub(before)).ok()
-        });
         grown.collect()
     }
 
     /// The innermost public function of a package in a stack, else any function of one, else the row's own line.
     fn at(&self, stack: &Stack) -> Option<String> {
-        let mut of_packages = stack.frames.iter().filter(|frame| frame.owner == FrameOwner::Package);
+        let mut of_packages = stack
+            .frames
+            .iter()
+            .filter(|frame| frame.owner == FrameOwner::Package);
         let found = stack.frames.iter().find(|frame| frame.is_public());
-        let found = found.or_else(|| of_packages.clone().find(|frame| frame.language == FrameLanguage::Python));
+        let found = found.or_else(|| {
+            of_packages
+                .clone()
+                .find(|frame| frame.language == FrameLanguage::Python)
+        });
         let found = found.or_else(|| of_packages.clone().find(|frame| !frame.function.is_empty()));
         let found = found.or_else(|| of_packages.next());
-        found.or_else(|| stack.users()).map(|frame| self.named(frame))
+        found
+            .or_else(|| stack.users())
+            .map(|frame| self.named(frame))
     }
 
     /// The functions in a stack that are not the row's own, outermost first.
     fn way(&self, stack: &Stack) -> Vec<String> {
-        let shown = stack.frames.iter().filter(|frame| is_of_code(frame) && !self.is_own(frame));
+        let shown = stack
+            .frames
+            .iter()
+            .filter(|frame| is_of_code(frame) && !self.is_own(frame));
         let mut way: Vec<String> = shown.map(|frame| self.named(frame)).collect();
         way.reverse();
         let (outer, inner) = MOST_FRAMES;
@@ -348,7 +537,9 @@ impl LineHistory<'_> {
 
     /// Whether a frame belongs to the row's own code, or to code with which multiprocessing starts a child.
     fn is_own(&self, frame: &Frame) -> bool {
-        let Some(file) = frame.file.as_deref() else { return false };
+        let Some(file) = frame.file.as_deref() else {
+            return false;
+        };
         (!self.folder.is_empty() && file.starts_with(self.folder)) || file.starts_with('<')
     }
 
@@ -356,9 +547,13 @@ impl LineHistory<'_> {
     /// code the function, or the library if its functions have no names.
     fn named(&self, frame: &Frame) -> String {
         let name = match (frame.package_file(), frame.line, frame.language) {
-            (Some(file), Some(line), FrameLanguage::Python) => format!("{file}:{line} {}", frame.function),
+            (Some(file), Some(line), FrameLanguage::Python) => {
+                format!("{file}:{line} {}", frame.function)
+            }
             _ if self.is_own(frame) => frame.line().unwrap_or_default(),
-            (_, _, FrameLanguage::Python) => format!("{} {}", frame.line().unwrap_or_default(), frame.function),
+            (_, _, FrameLanguage::Python) => {
+                format!("{} {}", frame.line().unwrap_or_default(), frame.function)
+            }
             (Some(file), ..) if frame.function.is_empty() => file.to_string(),
             _ => frame.name(),
         };
@@ -368,8 +563,17 @@ impl LineHistory<'_> {
 
 /// The outermost function of CUDA's own libraries in the stack of a driver call.
 fn through(stack: &Stack) -> Option<String> {
-    let below = stack.frames.iter().take_while(|frame| matches!(frame.owner, FrameOwner::Cuda | FrameOwner::System));
-    let calls = below.filter(|frame| frame.owner == FrameOwner::Cuda && frame.language == FrameLanguage::Native);
-    let named = calls.map(Frame::name).filter(|name| name.starts_with(|c: char| c.is_ascii_lowercase()));
-    named.last().filter(|name| name != "cuInit").map(|name| shorten(&name, LONGEST))
+    let below = stack
+        .frames
+        .iter()
+        .take_while(|frame| matches!(frame.owner, FrameOwner::Cuda | FrameOwner::System));
+    let calls = below
+        .filter(|frame| frame.owner == FrameOwner::Cuda && frame.language == FrameLanguage::Native);
+    let named = calls
+        .map(Frame::name)
+        .filter(|name| name.starts_with(|c: char| c.is_ascii_lowercase()));
+    named
+        .last()
+        .filter(|name| name != "cuInit")
+        .map(|name| shorten(&name, LONGEST))
 }

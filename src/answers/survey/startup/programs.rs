@@ -9,7 +9,9 @@ use crate::survey::word;
 use cuda_pitfalls_core::experiment::Step;
 
 /// A program of a few calls.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum StartProgram {
     /// The driver: `cuInit`, a context, memory of each kind, a launch.
@@ -21,7 +23,9 @@ pub enum StartProgram {
 }
 
 /// What another process, which is there all the time, has done before.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum StartBeside {
     /// Nothing.
@@ -33,7 +37,11 @@ pub enum StartBeside {
 }
 
 impl StartProgram {
-    pub(super) const ALL: [StartProgram; 3] = [StartProgram::Driver, StartProgram::Runtime, StartProgram::Nvml];
+    pub(super) const ALL: [StartProgram; 3] = [
+        StartProgram::Driver,
+        StartProgram::Runtime,
+        StartProgram::Nvml,
+    ];
 
     /// The word for it in keys and selectors.
     pub fn name(self) -> String {
@@ -48,7 +56,11 @@ impl StartProgram {
             return vec![all];
         }
         let mut visible: Vec<u32> = (1..=all.min(8)).collect();
-        visible.extend((4..).map(|power| 1u32 << power).take_while(|visible| *visible <= all));
+        visible.extend(
+            (4..)
+                .map(|power| 1u32 << power)
+                .take_while(|visible| *visible <= all),
+        );
         if !visible.contains(&all) {
             visible.push(all);
         }
@@ -62,13 +74,19 @@ impl StartProgram {
             StartProgram::Runtime => vec![
                 call("cudaGetDeviceCount"),
                 call("cudaMalloc").with("bytes", MIB).bound_to("memory"),
-                repeated("cudaMalloc", "again").with("bytes", MIB).bound_to("more"),
-                call("cudaMallocHost").with("bytes", PAGE_LOCKED).bound_to("host"),
+                repeated("cudaMalloc", "again")
+                    .with("bytes", MIB)
+                    .bound_to("more"),
+                call("cudaMallocHost")
+                    .with("bytes", PAGE_LOCKED)
+                    .bound_to("host"),
             ],
             StartProgram::Nvml => vec![
                 call("nvmlInit_v2"),
                 call("nvmlDeviceGetCount_v2"),
-                call("nvmlDeviceGetHandleByIndex_v2").with("index", 0).bound_to("gpu"),
+                call("nvmlDeviceGetHandleByIndex_v2")
+                    .with("index", 0)
+                    .bound_to("gpu"),
                 call("nvmlDeviceGetMemoryInfo").with("gpu", "gpu"),
                 repeated("nvmlDeviceGetMemoryInfo", "again").with("gpu", "gpu"),
             ],
@@ -82,10 +100,16 @@ impl StartProgram {
             steps.push(Step::call("cuInit", &other("cuInit")));
         }
         if beside == StartBeside::Context {
-            let retain = Step::call("cuDevicePrimaryCtxRetain", &other("cuDevicePrimaryCtxRetain"));
+            let retain = Step::call(
+                "cuDevicePrimaryCtxRetain",
+                &other("cuDevicePrimaryCtxRetain"),
+            );
             steps.push(retain.with("device", 0).bound_to("other"));
         }
-        steps.extend([Step::call("posix_spawn", START).bound_to(FRESH), memory_after(BEFORE)]);
+        steps.extend([
+            Step::call("posix_spawn", START).bound_to(FRESH),
+            memory_after(BEFORE),
+        ]);
         for call in self.calls(visible_gpus) {
             let memory = memory_after(&call.label);
             steps.extend([in_fresh_process(call), memory]);
@@ -106,7 +130,10 @@ pub(in crate::survey) fn repeated(name: &str, which: impl Display) -> Step {
 }
 
 fn in_fresh_process(step: Step) -> Step {
-    Step { on: Some(FRESH.to_string()), ..step }
+    Step {
+        on: Some(FRESH.to_string()),
+        ..step
+    }
 }
 
 fn memory_after(call: &str) -> Step {
@@ -118,17 +145,29 @@ pub(in crate::survey) fn driver_calls(gpus: usize, page_locked: i64) -> Vec<Step
     let mut calls = vec![
         call("cuInit"),
         call("cuDeviceGetCount"),
-        call("cuDevicePrimaryCtxRetain").with("device", 0).bound_to("context"),
+        call("cuDevicePrimaryCtxRetain")
+            .with("device", 0)
+            .bound_to("context"),
         call("cuCtxSetCurrent").with("context", "context"),
         call("cuMemAlloc_v2").with("bytes", MIB).bound_to("memory"),
-        call("cuModuleLoadData").with("ptx", "nothing").bound_to("module"),
-        call("cuModuleGetFunction").with("module", "module").with("kernel", "nothing").bound_to("kernel"),
+        call("cuModuleLoadData")
+            .with("ptx", "nothing")
+            .bound_to("module"),
+        call("cuModuleGetFunction")
+            .with("module", "module")
+            .with("kernel", "nothing")
+            .bound_to("kernel"),
         call("cuLaunchKernel").with("function", "kernel"),
         call("cuCtxSynchronize"),
         repeated("cuLaunchKernel", "again").with("function", "kernel"),
         repeated("cuCtxSynchronize", "again"),
-        call("cuMemAllocManaged").with("bytes", MIB).bound_to("managed"),
-        call("cuMemHostAlloc").with("bytes", page_locked).with("flags", 0).bound_to("host"),
+        call("cuMemAllocManaged")
+            .with("bytes", MIB)
+            .bound_to("managed"),
+        call("cuMemHostAlloc")
+            .with("bytes", page_locked)
+            .with("flags", 0)
+            .bound_to("host"),
     ];
     if gpus > 1 {
         let second = repeated("cuDevicePrimaryCtxRetain", "of the second GPU");
@@ -138,7 +177,11 @@ pub(in crate::survey) fn driver_calls(gpus: usize, page_locked: i64) -> Vec<Step
 }
 
 impl StartBeside {
-    pub(super) const ALL: [StartBeside; 3] = [StartBeside::Alone, StartBeside::Initialised, StartBeside::Context];
+    pub(super) const ALL: [StartBeside; 3] = [
+        StartBeside::Alone,
+        StartBeside::Initialised,
+        StartBeside::Context,
+    ];
 
     /// The word for it in documents.
     pub fn name(self) -> String {

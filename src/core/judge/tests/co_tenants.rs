@@ -22,11 +22,19 @@ fn idle() -> [Calibration; 2] {
 
 /// The calibrations beside a co-tenant that holds a context: `cuInit` adds nothing.
 fn beside() -> [Calibration; 2] {
-    idle().map(|alone| Calibration { baseline_bytes: Some(CONTEXT), init_bytes: Some(0), ..alone })
+    idle().map(|alone| Calibration {
+        baseline_bytes: Some(CONTEXT),
+        init_bytes: Some(0),
+        ..alone
+    })
 }
 
 pub(super) fn memory_is(class: Class) -> Check {
-    Check { at: "cuInit".into(), facts: facts!(memory: [("gpu0".to_string(), vec![class])].into()), ..Check::default() }
+    Check {
+        at: "cuInit".into(),
+        facts: facts!(memory: [("gpu0".to_string(), vec![class])].into()),
+        ..Check::default()
+    }
 }
 
 /// An attempt that counts, on a GPU that holds `before`, and takes `taken` at its first step.
@@ -48,36 +56,77 @@ fn a_footprint_that_a_co_tenant_paid_is_no_surprise() {
     plan.cases[1].expect = vec![count_is(2), memory_is(Class::Init)];
     let judged = |before: u64, taken: u64, calibration: &[Calibration]| {
         let control = vec![taking(2, before, taken); 5];
-        verdict_with(&plan, &mut cases(vec![taking(1, before, taken); 5], control), calibration)
+        verdict_with(
+            &plan,
+            &mut cases(vec![taking(1, before, taken); 5], control),
+            calibration,
+        )
     };
     let alone = judged(0, FOOTPRINT, &idle());
-    assert_eq!((alone.kind, alone.expectation), (Kind::Reproduced, ExpectationMet::AsExpected));
+    assert_eq!(
+        (alone.kind, alone.expectation),
+        (Kind::Reproduced, ExpectationMet::AsExpected)
+    );
     assert!(alone.unobservable.is_empty());
     let shared = judged(CONTEXT, 0, &beside());
-    assert_eq!((shared.kind, shared.expectation), (Kind::Reproduced, ExpectationMet::AsExpected));
+    assert_eq!(
+        (shared.kind, shared.expectation),
+        (Kind::Reproduced, ExpectationMet::AsExpected)
+    );
     assert_eq!(shared.unobservable.len(), 1);
-    assert!(shared.unobservable[0].contains("(5 of 5 attempts)"), "{:?}", shared.unobservable);
+    assert!(
+        shared.unobservable[0].contains("(5 of 5 attempts)"),
+        "{:?}",
+        shared.unobservable
+    );
     // On an idle GPU the same memory is a surprise.
-    assert_eq!(judged(0, 0, &idle()).expectation, ExpectationMet::Unexpected);
+    assert_eq!(
+        judged(0, 0, &idle()).expectation,
+        ExpectationMet::Unexpected
+    );
     // A context where a footprint belongs is one, whoever else is there.
-    assert_eq!(judged(CONTEXT, CONTEXT, &beside()).expectation, ExpectationMet::Unexpected);
+    assert_eq!(
+        judged(CONTEXT, CONTEXT, &beside()).expectation,
+        ExpectationMet::Unexpected
+    );
 }
 
 #[test]
 fn an_effect_that_is_a_footprint_cannot_be_told_beside_a_co_tenant() {
     let mut plan = pitfall();
     plan.effect = vec![memory_is(Class::Init)];
-    let verdict =
-        verdict_with(&plan, &mut cases(vec![taking(1, CONTEXT, 0); 5], vec![taking(1, CONTEXT, 0); 5]), &beside());
-    assert_eq!((verdict.kind, verdict.reason), (Kind::Inconclusive, Some(Reason::Unobservable)));
-    assert!(verdict.detail.contains("co-tenant has paid"), "{}", verdict.detail);
+    let verdict = verdict_with(
+        &plan,
+        &mut cases(
+            vec![taking(1, CONTEXT, 0); 5],
+            vec![taking(1, CONTEXT, 0); 5],
+        ),
+        &beside(),
+    );
+    assert_eq!(
+        (verdict.kind, verdict.reason),
+        (Kind::Inconclusive, Some(Reason::Unobservable))
+    );
+    assert!(
+        verdict.detail.contains("co-tenant has paid"),
+        "{}",
+        verdict.detail
+    );
     // Beside a fact that tells trap and control apart it is left out, and the verdict says so.
     plan.effect = vec![count_is(1), memory_is(Class::Init)];
     plan.cases[1].expect.clear();
     let traps = || vec![taking(1, CONTEXT, 0); 5];
-    let verdict = verdict_with(&plan, &mut cases(traps(), vec![taking(2, CONTEXT, 0); 5]), &beside());
+    let verdict = verdict_with(
+        &plan,
+        &mut cases(traps(), vec![taking(2, CONTEXT, 0); 5]),
+        &beside(),
+    );
     assert_eq!(verdict.kind, Kind::Reproduced);
-    assert!(verdict.detail.contains("as far as it could be judged"), "{}", verdict.detail);
+    assert!(
+        verdict.detail.contains("as far as it could be judged"),
+        "{}",
+        verdict.detail
+    );
     // Where that fact is the same in both, the footprint would have had to decide.
     let verdict = verdict_with(&plan, &mut cases(traps(), traps()), &beside());
     assert_eq!(verdict.reason, Some(Reason::Unobservable));
@@ -92,46 +141,81 @@ fn attempts_that_differ_by_a_footprint_are_no_surprise() {
     plan.cases[1].expect = vec![count_is(2), memory_is(Class::Init)];
     let mut control = vec![taking(2, 0, FOOTPRINT); 5];
     control[3] = taking(2, 0, 0);
-    let verdict = verdict_with(&plan, &mut cases(attempts(&[1; 5]), control.clone()), &idle());
-    assert_eq!((verdict.kind, verdict.expectation), (Kind::Reproduced, ExpectationMet::AsExpected));
+    let verdict = verdict_with(
+        &plan,
+        &mut cases(attempts(&[1; 5]), control.clone()),
+        &idle(),
+    );
+    assert_eq!(
+        (verdict.kind, verdict.expectation),
+        (Kind::Reproduced, ExpectationMet::AsExpected)
+    );
     assert_eq!(verdict.unobservable.len(), 1, "{verdict:?}");
     // By more than a footprint: nothing is concluded from what only some attempts show.
     plan.cases[1].expect = vec![memory_is(Class::Context)];
-    control.iter_mut().for_each(|attempt| *attempt = taking(2, 0, CONTEXT));
+    control
+        .iter_mut()
+        .for_each(|attempt| *attempt = taking(2, 0, CONTEXT));
     control[3] = taking(2, 0, 2 * CONTEXT);
     let verdict = verdict_with(&plan, &mut cases(attempts(&[1; 5]), control), &idle());
-    assert_eq!((verdict.kind, verdict.reason), (Kind::Inconclusive, Some(Reason::Contaminated)));
+    assert_eq!(
+        (verdict.kind, verdict.reason),
+        (Kind::Inconclusive, Some(Reason::Contaminated))
+    );
     assert_eq!(verdict.expectation, ExpectationMet::NoExpectation);
     // What every attempt shows is a surprise all the same.
-    let verdict = verdict_with(&plan, &mut cases(attempts(&[1; 5]), vec![taking(2, 0, 2 * CONTEXT); 5]), &idle());
+    let verdict = verdict_with(
+        &plan,
+        &mut cases(attempts(&[1; 5]), vec![taking(2, 0, 2 * CONTEXT); 5]),
+        &idle(),
+    );
     assert_eq!(verdict.expectation, ExpectationMet::Unexpected);
 }
 
 #[test]
 fn a_surprise_of_one_attempt_is_looked_at_again() {
-    let mut plan = Plan { used_gpus: 1, ..pitfall() };
+    let mut plan = Plan {
+        used_gpus: 1,
+        ..pitfall()
+    };
     let surprise = |plan: &Plan| {
         let count = plan.repeat as usize;
-        verdict_with(plan, &mut cases(attempts(&vec![2; count]), attempts(&vec![2; count])), &[calibration("GPU-0")])
+        verdict_with(
+            plan,
+            &mut cases(attempts(&vec![2; count]), attempts(&vec![2; count])),
+            &[calibration("GPU-0")],
+        )
     };
     assert_eq!(confirming_attempts(&plan, &surprise(&plan)), 0);
     plan.repeat = 1;
     assert_eq!(confirming_attempts(&plan, &surprise(&plan)), 2);
-    let met = verdict_with(&plan, &mut cases(attempts(&[1]), attempts(&[2])), &[calibration("GPU-0")]);
+    let met = verdict_with(
+        &plan,
+        &mut cases(attempts(&[1]), attempts(&[2])),
+        &[calibration("GPU-0")],
+    );
     assert_eq!(met.expectation, ExpectationMet::AsExpected);
     assert_eq!(confirming_attempts(&plan, &met), 0);
 }
 
 fn is_contaminated(case: &CasePlan, script: &Script, calibration: &[Calibration]) -> bool {
     let (plan, machine) = (plan(2, vec![case.clone()]), machine(2));
-    let scene = Scene { calibration, gpus: &machine.gpus };
-    invalidations(&plan, case, &script.recording(), &scene).iter().any(|invalid| invalid.reason == Reason::Contaminated)
+    let scene = Scene {
+        calibration,
+        gpus: &machine.gpus,
+    };
+    invalidations(&plan, case, &script.recording(), &scene)
+        .iter()
+        .any(|invalid| invalid.reason == Reason::Contaminated)
 }
 
 /// Two steps on two GPUs, of which the worker sees what `mask` names.
 fn two_steps(calls: &[&str], mask: Option<&[&str]>) -> CasePlan {
     let mask = mask.map(|mask| mask.iter().map(|uuid| (*uuid).to_string()).collect());
-    CasePlan { mask, ..case("trap", calls) }
+    CasePlan {
+        mask,
+        ..case("trap", calls)
+    }
 }
 
 #[test]
@@ -148,21 +232,47 @@ fn memory_that_changes_where_or_when_the_worker_cannot_change_it_is_somebody_els
     };
     let more = 2 * FOOTPRINT;
     let masked = two_steps(&["mark", "cuInit"], Some(&["GPU-0"]));
-    assert!(!is_contaminated(&masked, &after([more, FOOTPRINT]), &idle()), "by the worker's own call");
-    assert!(is_contaminated(&masked, &after([FOOTPRINT, more]), &idle()), "on a GPU that it does not see");
+    assert!(
+        !is_contaminated(&masked, &after([more, FOOTPRINT]), &idle()),
+        "by the worker's own call"
+    );
+    assert!(
+        is_contaminated(&masked, &after([FOOTPRINT, more]), &idle()),
+        "on a GPU that it does not see"
+    );
     let all = two_steps(&["mark", "cuInit"], None);
-    assert!(!is_contaminated(&all, &after([FOOTPRINT, more]), &idle()), "it sees both");
+    assert!(
+        !is_contaminated(&all, &after([FOOTPRINT, more]), &idle()),
+        "it sees both"
+    );
     let unmasked = two_steps(&["unsetenv", "cuInit"], Some(&["GPU-0"]));
-    assert!(!is_contaminated(&unmasked, &after([FOOTPRINT, more]), &idle()), "it may have taken off its mask");
+    assert!(
+        !is_contaminated(&unmasked, &after([FOOTPRINT, more]), &idle()),
+        "it may have taken off its mask"
+    );
     let inert = two_steps(&["cuInit", "setenv"], None);
-    assert!(is_contaminated(&inert, &after([more, FOOTPRINT]), &idle()), "at a step that makes no call");
-    let in_python =
-        |calls: &[&str], mask: Option<&[&str]>| CasePlan { python: Some(Default::default()), ..two_steps(calls, mask) };
+    assert!(
+        is_contaminated(&inert, &after([more, FOOTPRINT]), &idle()),
+        "at a step that makes no call"
+    );
+    let in_python = |calls: &[&str], mask: Option<&[&str]>| CasePlan {
+        python: Some(Default::default()),
+        ..two_steps(calls, mask)
+    };
     let line = in_python(&["mark", "py"], Some(&["GPU-0"]));
-    assert!(!is_contaminated(&line, &after([FOOTPRINT, more]), &idle()), "a line may have taken off the mask");
+    assert!(
+        !is_contaminated(&line, &after([FOOTPRINT, more]), &idle()),
+        "a line may have taken off the mask"
+    );
     let threads = in_python(&["py", "setenv"], None);
-    assert!(!is_contaminated(&threads, &after([more, FOOTPRINT]), &idle()), "a framework may have threads of its own");
-    assert!(is_contaminated(&all, &after([0, FOOTPRINT]), &idle()), "less than before the worker");
+    assert!(
+        !is_contaminated(&threads, &after([more, FOOTPRINT]), &idle()),
+        "a framework may have threads of its own"
+    );
+    assert!(
+        is_contaminated(&all, &after([0, FOOTPRINT]), &idle()),
+        "less than before the worker"
+    );
     // Another run was given the second GPU: what happens there says nothing here.
     let ours = [calibration("GPU-0")];
     assert!(!is_contaminated(&masked, &after([more, 0]), &ours));
@@ -180,9 +290,20 @@ fn memory_that_changes_before_the_first_step_is_somebody_elses() {
             Event::Begin { t_ns, .. } => Some(*t_ns),
             _ => None,
         });
-        let t_ns = if early { began.unwrap() - 1 } else { began.unwrap() + 1 };
-        let changes = vec![MemoryChange { t_ns, gpu: 0, used_bytes: FOOTPRINT }];
-        script.polling = Some(Polling { changes, ..Polling::default() });
+        let t_ns = if early {
+            began.unwrap() - 1
+        } else {
+            began.unwrap() + 1
+        };
+        let changes = vec![MemoryChange {
+            t_ns,
+            gpu: 0,
+            used_bytes: FOOTPRINT,
+        }];
+        script.polling = Some(Polling {
+            changes,
+            ..Polling::default()
+        });
         script
     };
     let case = two_steps(&["cuInit"], None);
@@ -200,13 +321,25 @@ fn a_gpu_that_is_not_as_it_was_calibrated_is_somebody_elses() {
         script.snapshot_after_exit(&[held, 0]);
         is_contaminated(&case, &script, &[calibration])
     };
-    let at = |held: u64| Calibration { baseline_bytes: Some(held), ..calibration("GPU-0") };
+    let at = |held: u64| Calibration {
+        baseline_bytes: Some(held),
+        ..calibration("GPU-0")
+    };
     assert!(!before(0, at(0)));
     assert!(!before(CONTEXT, at(CONTEXT)));
-    assert!(before(FOOTPRINT, at(0)), "a co-tenant that only called cuInit came");
+    assert!(
+        before(FOOTPRINT, at(0)),
+        "a co-tenant that only called cuInit came"
+    );
     assert!(before(0, at(FOOTPRINT)), "it left");
     // A calibration that was taken later is not about this attempt.
-    assert!(!before(FOOTPRINT, Calibration { at_ns: u64::MAX, ..at(0) }));
+    assert!(!before(
+        FOOTPRINT,
+        Calibration {
+            at_ns: u64::MAX,
+            ..at(0)
+        }
+    ));
     // Older reports do not say.
     assert!(!before(FOOTPRINT, calibration("GPU-0")));
 }

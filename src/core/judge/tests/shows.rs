@@ -29,16 +29,27 @@ fn step() -> StepObservation {
         visible: Some(vec!["gpu1".into(), "gpu0".into()]),
         contexts: Some(vec!["gpu1".into()]),
         current: Some("gpu1".into()),
-        memory: [("gpu0".to_string(), memory(Class::None, 0)), ("gpu1".to_string(), memory(Class::Context, 100 << 20))]
-            .into(),
+        memory: [
+            ("gpu0".to_string(), memory(Class::None, 0)),
+            ("gpu1".to_string(), memory(Class::Context, 100 << 20)),
+        ]
+        .into(),
         ..StepObservation::default()
     }
 }
 
 fn observed(steps: Vec<StepObservation>, end: &str, check: Check) -> Shows {
-    let observation = Observation { steps, end: end.into() };
+    let observation = Observation {
+        steps,
+        end: end.into(),
+    };
     let (plan, machine) = (plan(2, vec![]), machine(2));
-    shows(&[check], &observation, &plan, &Facts::new(&machine, None, &plan, Provenance::Measured))
+    shows(
+        &[check],
+        &observation,
+        &plan,
+        &Facts::new(&machine, None, &plan, Provenance::Measured),
+    )
 }
 
 fn asked(step: StepObservation, check: Check) -> Shows {
@@ -46,7 +57,11 @@ fn asked(step: StepObservation, check: Check) -> Shows {
 }
 
 fn at(facts: FactSet) -> Check {
-    Check { at: "it".into(), facts, ..Check::default() }
+    Check {
+        at: "it".into(),
+        facts,
+        ..Check::default()
+    }
 }
 
 /// `y`, `n` or `?`; `~` and `u` where other processes hide some or all of it.
@@ -61,7 +76,9 @@ fn letter(shows: &Shows) -> char {
 }
 
 fn names(names: &[&str]) -> Option<GpuList> {
-    Some(GpuList::Named(names.iter().map(|name| (*name).to_string()).collect()))
+    Some(GpuList::Named(
+        names.iter().map(|name| (*name).to_string()).collect(),
+    ))
 }
 
 fn bytes(gpu: &str, value: i64) -> BTreeMap<String, Matcher> {
@@ -69,14 +86,22 @@ fn bytes(gpu: &str, value: i64) -> BTreeMap<String, Matcher> {
 }
 
 fn classes(list: &[(&str, Class)]) -> BTreeMap<String, Vec<Class>> {
-    list.iter().map(|(gpu, class)| ((*gpu).to_string(), vec![*class])).collect()
+    list.iter()
+        .map(|(gpu, class)| ((*gpu).to_string(), vec![*class]))
+        .collect()
 }
 
 #[test]
 fn each_predicate_holds_or_fails() {
-    let elsewhere = When { driver: Some(Range("< 500".into())), ..When::default() };
+    let elsewhere = When {
+        driver: Some(Range("< 500".into())),
+        ..When::default()
+    };
     let table: Vec<(Check, char)> = vec![
-        (at(facts!(status: vec!["CUDA_ERROR_UNKNOWN".into(), "CUDA_SUCCESS".into()])), 'y'),
+        (
+            at(facts!(status: vec!["CUDA_ERROR_UNKNOWN".into(), "CUDA_SUCCESS".into()])),
+            'y',
+        ),
         (at(facts!(status: vec!["CUDA_ERROR_UNKNOWN".into()])), 'n'),
         (at(facts!(value: bytes("count", 2))), 'y'),
         (at(facts!(value: bytes("count", 1))), 'n'),
@@ -94,19 +119,56 @@ fn each_predicate_holds_or_fails() {
         (at(facts!(current: Some("none".into()))), 'n'),
         (at(facts!(initialised: Some(true))), 'y'),
         (at(facts!(initialised: Some(false))), 'n'),
-        (at(facts!(memory: classes(&[("gpu1", Class::Context), ("others", Class::None)]))), 'y'),
-        (at(facts!(memory: classes(&[("gpu0", Class::None), ("others", Class::None)]))), 'n'),
+        (
+            at(facts!(memory: classes(&[("gpu1", Class::Context), ("others", Class::None)]))),
+            'y',
+        ),
+        (
+            at(facts!(memory: classes(&[("gpu0", Class::None), ("others", Class::None)]))),
+            'n',
+        ),
         (at(facts!(memory: classes(&[("others", Class::None)]))), 'n'),
         (at(facts!(memory: classes(&[("gpu7", Class::None)]))), '?'),
         (at(facts!(used_bytes: bytes("gpu1", 100 << 20))), 'y'),
         (at(facts!(used_bytes: bytes("others", 100 << 20))), 'n'),
         (at(facts!(peak_bytes: bytes("gpu1", 100 << 20))), 'y'),
         (at(facts!(process_bytes: bytes("others", 7))), 'y'),
-        (Check { facts: facts!(exit: Some(ExitCheck::Code(0))), ..Check::default() }, 'y'),
-        (Check { facts: facts!(exit: Some(ExitCheck::Code(1))), ..Check::default() }, 'n'),
-        (Check { facts: facts!(exit: Some(ExitCheck::Deadline)), ..Check::default() }, 'n'),
-        (Check { when: elsewhere, ..at(facts!(value: bytes("count", 1))) }, '?'),
-        (Check { at: "elsewhere".into(), facts: facts!(initialised: Some(true)), ..Check::default() }, '?'),
+        (
+            Check {
+                facts: facts!(exit: Some(ExitCheck::Code(0))),
+                ..Check::default()
+            },
+            'y',
+        ),
+        (
+            Check {
+                facts: facts!(exit: Some(ExitCheck::Code(1))),
+                ..Check::default()
+            },
+            'n',
+        ),
+        (
+            Check {
+                facts: facts!(exit: Some(ExitCheck::Deadline)),
+                ..Check::default()
+            },
+            'n',
+        ),
+        (
+            Check {
+                when: elsewhere,
+                ..at(facts!(value: bytes("count", 1)))
+            },
+            '?',
+        ),
+        (
+            Check {
+                at: "elsewhere".into(),
+                facts: facts!(initialised: Some(true)),
+                ..Check::default()
+            },
+            '?',
+        ),
     ];
     for (check, expected) in table {
         let found = asked(step(), check.clone());
@@ -116,7 +178,11 @@ fn each_predicate_holds_or_fails() {
 
 #[test]
 fn what_was_not_observed_is_unknown() {
-    let blind = StepObservation { label: "it".into(), returned: true, ..StepObservation::default() };
+    let blind = StepObservation {
+        label: "it".into(),
+        returned: true,
+        ..StepObservation::default()
+    };
     let mut checks = vec![
         at(facts!(status: vec!["CUDA_SUCCESS".into()])),
         at(facts!(visible: Some(GpuList::None))),
@@ -129,13 +195,30 @@ fn what_was_not_observed_is_unknown() {
         at(facts!(process_bytes: bytes("gpu0", 0))),
     ];
     for check in &checks {
-        let expected = if check.facts.process_bytes.is_empty() { '?' } else { 'u' };
-        assert_eq!(letter(&asked(blind.clone(), check.clone())), expected, "{check:?}");
+        let expected = if check.facts.process_bytes.is_empty() {
+            '?'
+        } else {
+            'u'
+        };
+        assert_eq!(
+            letter(&asked(blind.clone(), check.clone())),
+            expected,
+            "{check:?}"
+        );
     }
     // Nor is anything known of a call that did not return.
     checks.push(at(facts!(value: bytes("count", 2))));
     for check in checks {
-        assert_eq!(letter(&asked(StepObservation { returned: false, ..step() }, check)), '?');
+        assert_eq!(
+            letter(&asked(
+                StepObservation {
+                    returned: false,
+                    ..step()
+                },
+                check
+            )),
+            '?'
+        );
     }
 }
 
@@ -152,67 +235,160 @@ fn a_process_without_a_driver_has_no_contexts_but_who_knows_what_it_will_see() {
     assert_eq!(held(&idle, at(facts!(contexts: Some(GpuList::None)))), 'y');
     assert_eq!(held(&idle, at(facts!(current: Some("none".into())))), 'y');
     assert_eq!(held(&idle, at(facts!(visible: Some(GpuList::None)))), '?');
-    let refused = StepObservation { status: Some(Status::named(CallLibrary::Driver, 100)), ..idle.clone() };
-    assert_eq!(held(&refused, at(facts!(visible: Some(GpuList::None)))), 'y');
+    let refused = StepObservation {
+        status: Some(Status::named(CallLibrary::Driver, 100)),
+        ..idle.clone()
+    };
+    assert_eq!(
+        held(&refused, at(facts!(visible: Some(GpuList::None)))),
+        'y'
+    );
     assert_eq!(held(&refused, at(facts!(visible: names(&["gpu0"])))), 'n');
-    let refused = StepObservation { status: Some(Status::named(CallLibrary::Runtime, 100)), ..idle };
-    assert_eq!(held(&refused, at(facts!(visible: Some(GpuList::None)))), 'y');
+    let refused = StepObservation {
+        status: Some(Status::named(CallLibrary::Runtime, 100)),
+        ..idle
+    };
+    assert_eq!(
+        held(&refused, at(facts!(visible: Some(GpuList::None)))),
+        'y'
+    );
 }
 
 #[test]
 fn all_failures_are_named_and_decide_whatever_could_not_be_told() {
-    let value = [bytes("count", 1), bytes("free", 1)].into_iter().flatten().collect();
-    let check = at(facts!(value: value, contexts: names(&["gpu0"]), memory: classes(&[("gpu1", Class::None)])));
+    let value = [bytes("count", 1), bytes("free", 1)]
+        .into_iter()
+        .flatten()
+        .collect();
+    let check = at(
+        facts!(value: value, contexts: names(&["gpu0"]), memory: classes(&[("gpu1", Class::None)])),
+    );
     let all = vec![
         failed("at it: count is 2, expected 1", false),
         // Another process may have changed how much is free.
         failed("at it: free is 9, expected 1", true),
         failed("at it: memory of gpu1 is context, expected none", true),
     ];
-    assert_eq!(asked(StepObservation { contexts: None, ..step() }, check), Shows::No(all));
+    assert_eq!(
+        asked(
+            StepObservation {
+                contexts: None,
+                ..step()
+            },
+            check
+        ),
+        Shows::No(all)
+    );
 }
 
 fn failed(words: &str, of_memory: bool) -> Failed {
-    Failed { words: words.into(), of_memory }
+    Failed {
+        words: words.into(),
+        of_memory,
+    }
 }
 
 fn with_memory(memory: MemoryObservation) -> StepObservation {
-    StepObservation { memory: [("gpu0".to_string(), memory)].into(), ..step() }
+    StepObservation {
+        memory: [("gpu0".to_string(), memory)].into(),
+        ..step()
+    }
 }
 
 fn seen(class: Class, used: i64, hidden: Option<Hidden>) -> StepObservation {
     let (class, used_bytes) = (Some(class), Some(used));
-    with_memory(MemoryObservation { class, used_bytes, hidden, ..MemoryObservation::default() })
+    with_memory(MemoryObservation {
+        class,
+        used_bytes,
+        hidden,
+        ..MemoryObservation::default()
+    })
 }
 
 #[test]
 fn what_a_co_tenant_has_paid_is_neither_there_nor_absent() {
     let mib = 1i64 << 20;
-    let class =
-        |step: &StepObservation, class| letter(&asked(step.clone(), at(facts!(memory: classes(&[("gpu0", class)])))));
+    let class = |step: &StepObservation, class| {
+        letter(&asked(
+            step.clone(),
+            at(facts!(memory: classes(&[("gpu0", class)]))),
+        ))
+    };
     let all = [Class::None, Class::Init, Class::Context, Class::Allocation];
-    let letters = |step: &StepObservation| all.map(|it| class(step, it)).into_iter().collect::<String>();
+    let letters = |step: &StepObservation| {
+        all.map(|it| class(step, it))
+            .into_iter()
+            .collect::<String>()
+    };
     assert_eq!(letters(&seen(Class::None, 0, None)), "ynnn");
-    assert_eq!(letters(&seen(Class::None, 0, Some(Hidden::Prepaid))), "uunn");
-    assert_eq!(letters(&seen(Class::Init, 3 * mib, Some(Hidden::Prepaid))), "nynn");
-    assert_eq!(letters(&seen(Class::Context, 524 * mib, Some(Hidden::Prepaid))), "nnyn");
-    assert_eq!(letters(&seen(Class::Init, 3 * mib, Some(Hidden::Wavering))), "uunn");
-    assert_eq!(letters(&seen(Class::Context, 524 * mib, Some(Hidden::Uncalibrated))), "uuuu");
+    assert_eq!(
+        letters(&seen(Class::None, 0, Some(Hidden::Prepaid))),
+        "uunn"
+    );
+    assert_eq!(
+        letters(&seen(Class::Init, 3 * mib, Some(Hidden::Prepaid))),
+        "nynn"
+    );
+    assert_eq!(
+        letters(&seen(Class::Context, 524 * mib, Some(Hidden::Prepaid))),
+        "nnyn"
+    );
+    assert_eq!(
+        letters(&seen(Class::Init, 3 * mib, Some(Hidden::Wavering))),
+        "uunn"
+    );
+    assert_eq!(
+        letters(&seen(Class::Context, 524 * mib, Some(Hidden::Uncalibrated))),
+        "uuuu"
+    );
 
-    let bound =
-        |ge: i64, le: i64| Matcher { ge: Some(Operand::Int(ge)), le: Some(Operand::Int(le)), ..Matcher::default() };
+    let bound = |ge: i64, le: i64| Matcher {
+        ge: Some(Operand::Int(ge)),
+        le: Some(Operand::Int(le)),
+        ..Matcher::default()
+    };
     let bytes = |used: i64, hidden, matcher: Matcher| {
         let check = at(facts!(used_bytes: [("gpu0".to_string(), matcher)].into()));
         letter(&asked(seen(Class::None, used, hidden), check))
     };
     assert_eq!(bytes(0, None, bound(mib, 16 * mib)), 'n');
     assert_eq!(bytes(0, Some(Hidden::Prepaid), bound(mib, 16 * mib)), 'u');
-    assert_eq!(bytes(0, Some(Hidden::Prepaid), Matcher::equal(Operand::Int(3 * mib))), 'u');
-    assert_eq!(bytes(0, Some(Hidden::Prepaid), bound(100 * mib, 900 * mib)), 'n');
-    assert_eq!(bytes(524 * mib, Some(Hidden::Prepaid), bound(100 * mib, 900 * mib)), 'y');
-    assert_eq!(bytes(17 * mib, Some(Hidden::Prepaid), bound(mib, 16 * mib)), 'n');
-    assert_eq!(bytes(17 * mib, Some(Hidden::Wavering), bound(mib, 16 * mib)), 'u');
-    assert_eq!(bytes(524 * mib, Some(Hidden::Uncalibrated), bound(100 * mib, 900 * mib)), 'u');
+    assert_eq!(
+        bytes(
+            0,
+            Some(Hidden::Prepaid),
+            Matcher::equal(Operand::Int(3 * mib))
+        ),
+        'u'
+    );
+    assert_eq!(
+        bytes(0, Some(Hidden::Prepaid), bound(100 * mib, 900 * mib)),
+        'n'
+    );
+    assert_eq!(
+        bytes(
+            524 * mib,
+            Some(Hidden::Prepaid),
+            bound(100 * mib, 900 * mib)
+        ),
+        'y'
+    );
+    assert_eq!(
+        bytes(17 * mib, Some(Hidden::Prepaid), bound(mib, 16 * mib)),
+        'n'
+    );
+    assert_eq!(
+        bytes(17 * mib, Some(Hidden::Wavering), bound(mib, 16 * mib)),
+        'u'
+    );
+    assert_eq!(
+        bytes(
+            524 * mib,
+            Some(Hidden::Uncalibrated),
+            bound(100 * mib, 900 * mib)
+        ),
+        'u'
+    );
 }
 
 #[test]
@@ -220,9 +396,18 @@ fn what_hides_leaves_the_rest_of_a_check_standing() {
     let touch = || classes(&[("gpu0", Class::Init)]);
     let with = |check: Check| letter(&asked(seen(Class::None, 0, Some(Hidden::Prepaid)), check));
     assert_eq!(with(at(facts!(memory: touch()))), 'u');
-    assert_eq!(with(at(facts!(memory: touch(), contexts: names(&["gpu1"])))), '~');
-    assert_eq!(with(at(facts!(memory: touch(), contexts: names(&["gpu0"])))), 'n');
-    assert_eq!(with(at(facts!(memory: touch(), value: bytes("nothing", 1)))), '?');
+    assert_eq!(
+        with(at(facts!(memory: touch(), contexts: names(&["gpu1"])))),
+        '~'
+    );
+    assert_eq!(
+        with(at(facts!(memory: touch(), contexts: names(&["gpu0"])))),
+        'n'
+    );
+    assert_eq!(
+        with(at(facts!(memory: touch(), value: bytes("nothing", 1)))),
+        '?'
+    );
     // NVML that does not list the worker's PID says nothing against it.
     assert_eq!(with(at(facts!(process_bytes: bytes("gpu0", 0)))), 'u');
 }
@@ -231,16 +416,48 @@ fn what_hides_leaves_the_rest_of_a_check_standing() {
 fn what_processes_on_other_gpus_stir_is_no_change() {
     let (kib, mib) = (1 << 10, 1 << 20);
     let with = |used: i64, matcher: Matcher| {
-        letter(&asked(seen(Class::None, used, None), at(facts!(used_bytes: [("gpu0".to_string(), matcher)].into()))))
+        letter(&asked(
+            seen(Class::None, used, None),
+            at(facts!(used_bytes: [("gpu0".to_string(), matcher)].into())),
+        ))
     };
     let is = |bytes: i64| Matcher::equal(Operand::Int(bytes));
-    let under = |bytes: i64| Matcher { lt: Some(Operand::Int(bytes)), ..Matcher::default() };
-    let over = Matcher { gt: Some(Operand::Int(0)), ..Matcher::default() };
+    let under = |bytes: i64| Matcher {
+        lt: Some(Operand::Int(bytes)),
+        ..Matcher::default()
+    };
+    let over = Matcher {
+        gt: Some(Operand::Int(0)),
+        ..Matcher::default()
+    };
     assert_eq!([with(64 * kib, is(0)), with(mib, is(0))], ['y', 'n']);
-    assert_eq!([with(32 * mib - 64 * kib, is(32 * mib)), with(31 * mib, is(32 * mib))], ['y', 'n']);
-    assert_eq!([with(64 * kib, under(mib)), with(-64 * kib, under(0)), with(64 * kib, over)], ['y', 'n', 'n']);
-    let own = MemoryObservation { process_bytes: Some(64 << 10), ..MemoryObservation::default() };
-    assert_eq!(letter(&asked(with_memory(own), at(facts!(process_bytes: bytes("gpu0", 0))))), 'n', "nobody stirs it");
+    assert_eq!(
+        [
+            with(32 * mib - 64 * kib, is(32 * mib)),
+            with(31 * mib, is(32 * mib))
+        ],
+        ['y', 'n']
+    );
+    assert_eq!(
+        [
+            with(64 * kib, under(mib)),
+            with(-64 * kib, under(0)),
+            with(64 * kib, over)
+        ],
+        ['y', 'n', 'n']
+    );
+    let own = MemoryObservation {
+        process_bytes: Some(64 << 10),
+        ..MemoryObservation::default()
+    };
+    assert_eq!(
+        letter(&asked(
+            with_memory(own),
+            at(facts!(process_bytes: bytes("gpu0", 0)))
+        )),
+        'n',
+        "nobody stirs it"
+    );
 }
 
 #[test]
@@ -248,11 +465,22 @@ fn a_peak_lies_at_an_end_if_not_between() {
     let mib = 1 << 20;
     let of = |used: i64, peak: Option<i64>| {
         let (used_bytes, peak_bytes) = (Some(used * mib), peak.map(|peak| peak * mib));
-        with_memory(MemoryObservation { used_bytes, peak_bytes, ..MemoryObservation::default() })
+        with_memory(MemoryObservation {
+            used_bytes,
+            peak_bytes,
+            ..MemoryObservation::default()
+        })
     };
     let peak_is = |now, peak| {
-        let before = StepObservation { label: "before".into(), ..of(50, None) };
-        observed(vec![before, now], "0", at(facts!(peak_bytes: bytes("gpu0", peak * mib))))
+        let before = StepObservation {
+            label: "before".into(),
+            ..of(50, None)
+        };
+        observed(
+            vec![before, now],
+            "0",
+            at(facts!(peak_bytes: bytes("gpu0", peak * mib))),
+        )
     };
     assert_eq!(peak_is(of(10, None), 50), Shows::Yes);
     assert_eq!(peak_is(of(60, None), 60), Shows::Yes);
@@ -261,17 +489,36 @@ fn a_peak_lies_at_an_end_if_not_between() {
 
 #[test]
 fn ends_are_told_apart() {
-    let ends = ["0", "early exit 0", "exit 3", "SIGSEGV", "deadline", "unknown"];
+    let ends = [
+        "0",
+        "early exit 0",
+        "exit 3",
+        "SIGSEGV",
+        "deadline",
+        "unknown",
+    ];
     let checks = [
         (ExitCheck::Code(0), "ynnnn?"),
         (ExitCheck::Code(3), "nnynn?"),
         (ExitCheck::Signal("SIGSEGV".into()), "nnnyn?"),
         (ExitCheck::Deadline, "nnnny?"),
-        (ExitCheck::OneOf(vec![ExitCheck::Signal("SIGSEGV".into()), ExitCheck::Code(0)]), "ynnyn?"),
+        (
+            ExitCheck::OneOf(vec![
+                ExitCheck::Signal("SIGSEGV".into()),
+                ExitCheck::Code(0),
+            ]),
+            "ynnyn?",
+        ),
     ];
     for (exit, expected) in checks {
-        let check = Check { facts: facts!(exit: Some(exit)), ..Check::default() };
-        let found: String = ends.iter().map(|end| letter(&observed(vec![], end, check.clone()))).collect();
+        let check = Check {
+            facts: facts!(exit: Some(exit)),
+            ..Check::default()
+        };
+        let found: String = ends
+            .iter()
+            .map(|end| letter(&observed(vec![], end, check.clone())))
+            .collect();
         assert_eq!(found, expected, "{check:?}");
     }
 }
@@ -282,14 +529,20 @@ fn what_a_call_says_of_all_processes_is_not_the_workers_alone() {
         let check = at(facts!(value: [("count".to_string(), matcher)].into()));
         letter(&asked(StepObservation { shared, ..step() }, check))
     };
-    let of_itself = Operand::Value { label: "it".into(), name: "count".into() };
+    let of_itself = Operand::Value {
+        label: "it".into(),
+        name: "count".into(),
+    };
     for (matcher, expected) in [
         (Matcher::equal(Operand::Int(2)), "yuu"),
         (Matcher::equal(Operand::Int(1)), "nuu"),
         (Matcher::equal(of_itself), "yyu"),
     ] {
         let shared = [None, Some(Shared::Summed), Some(Shared::Listed)];
-        let found: String = shared.map(|shared| with(shared, matcher.clone())).into_iter().collect();
+        let found: String = shared
+            .map(|shared| with(shared, matcher.clone()))
+            .into_iter()
+            .collect();
         assert_eq!(found, expected);
     }
 }

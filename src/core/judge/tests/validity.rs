@@ -14,12 +14,33 @@ use crate::scenario::{Check, ExitCheck};
 use crate::verdict::Invalidation;
 use crate::verdict::Reason;
 
-fn found(plan: &Plan, case: &CasePlan, recording: &Recording, calibration: &[Calibration]) -> Vec<Invalidation> {
-    invalidations(plan, case, recording, &Scene { calibration, gpus: &machine(2).gpus })
+fn found(
+    plan: &Plan,
+    case: &CasePlan,
+    recording: &Recording,
+    calibration: &[Calibration],
+) -> Vec<Invalidation> {
+    invalidations(
+        plan,
+        case,
+        recording,
+        &Scene {
+            calibration,
+            gpus: &machine(2).gpus,
+        },
+    )
 }
 
-fn reasons_in(plan: &Plan, case: &CasePlan, script: &Script, calibration: &[Calibration]) -> Vec<Reason> {
-    found(plan, case, &script.recording(), calibration).into_iter().map(|invalid| invalid.reason).collect()
+fn reasons_in(
+    plan: &Plan,
+    case: &CasePlan,
+    script: &Script,
+    calibration: &[Calibration],
+) -> Vec<Reason> {
+    found(plan, case, &script.recording(), calibration)
+        .into_iter()
+        .map(|invalid| invalid.reason)
+        .collect()
 }
 
 fn calibrated() -> [Calibration; 2] {
@@ -39,7 +60,10 @@ fn ending(exit: ProcessExit) -> Script {
 
 fn exits_as(exit: ExitCheck, script: &Script) -> Vec<Reason> {
     let mut plan = pitfall();
-    plan.effect = vec![Check { facts: facts!(exit: Some(exit)), ..Check::default() }];
+    plan.effect = vec![Check {
+        facts: facts!(exit: Some(exit)),
+        ..Check::default()
+    }];
     reasons_in(&plan, &plan.cases[0], script, &calibrated())
 }
 
@@ -53,7 +77,10 @@ fn a_call_that_the_simulated_node_does_not_model() {
     let (mut call, mut probe) = (counting(1), counting(1));
     call.step(1, 60000, &[]);
     probe.probe(1, 60000, None, None);
-    assert_eq!([reasons(&call), reasons(&probe)], [[Reason::NotModelled], [Reason::NotModelled]]);
+    assert_eq!(
+        [reasons(&call), reasons(&probe)],
+        [[Reason::NotModelled], [Reason::NotModelled]]
+    );
 }
 
 #[test]
@@ -67,26 +94,44 @@ fn a_hang_is_a_doubt_unless_it_is_the_question() {
     });
     assert_eq!(reasons(&hung), [Reason::Hang]);
     assert_eq!(exits_as(ExitCheck::Deadline, &hung), []);
-    let killed = ending(ProcessExit { signal: Some("SIGKILL".into()), sent, ..ProcessExit::default() });
+    let killed = ending(ProcessExit {
+        signal: Some("SIGKILL".into()),
+        sent,
+        ..ProcessExit::default()
+    });
     assert_eq!(reasons(&killed), [Reason::Signalled]);
     assert_eq!(exits_as(ExitCheck::Deadline, &killed), [Reason::Signalled]);
 }
 
 #[test]
 fn a_crash_is_a_doubt_unless_it_is_the_question() {
-    let crashed = ending(ProcessExit { signal: Some("SIGSEGV".into()), died_at: Some(1), ..ProcessExit::default() });
+    let crashed = ending(ProcessExit {
+        signal: Some("SIGSEGV".into()),
+        died_at: Some(1),
+        ..ProcessExit::default()
+    });
     assert_eq!(reasons(&crashed), [Reason::Crashed]);
     assert_eq!(exits_as(ExitCheck::Signal("SIGSEGV".into()), &crashed), []);
     assert_eq!(exits_as(ExitCheck::Code(1), &crashed), [Reason::Crashed]);
-    let by_chance = ExitCheck::OneOf(vec![ExitCheck::Code(0), ExitCheck::Signal("SIGSEGV".into())]);
+    let by_chance = ExitCheck::OneOf(vec![
+        ExitCheck::Code(0),
+        ExitCheck::Signal("SIGSEGV".into()),
+    ]);
     assert_eq!(exits_as(by_chance, &crashed), []);
-    let starved = ending(ProcessExit { signal: Some("SIGKILL".into()), oom_killed: true, ..ProcessExit::default() });
+    let starved = ending(ProcessExit {
+        signal: Some("SIGKILL".into()),
+        oom_killed: true,
+        ..ProcessExit::default()
+    });
     assert_eq!(reasons(&starved), [Reason::OomKilled]);
 }
 
 #[test]
 fn leaving_early_is_a_doubt_unless_it_is_the_question() {
-    let left = ending(ProcessExit { code: Some(0), ..ProcessExit::default() });
+    let left = ending(ProcessExit {
+        code: Some(0),
+        ..ProcessExit::default()
+    });
     assert_eq!(reasons(&left), [Reason::ExitedEarly]);
     assert_eq!(exits_as(ExitCheck::Code(0), &left), []);
     let case = case("trap", &["cuInit", "_exit"]);
@@ -94,21 +139,39 @@ fn leaving_early_is_a_doubt_unless_it_is_the_question() {
     script.snapshot(None, &[0, 0]);
     script.step(0, 0, &[]);
     script.begin(1);
-    script.exit = ProcessExit { code: Some(3), ..ProcessExit::default() };
-    assert_eq!(reasons_in(&plan(2, vec![case.clone()]), &case, &script, &calibrated()), []);
+    script.exit = ProcessExit {
+        code: Some(3),
+        ..ProcessExit::default()
+    };
+    assert_eq!(
+        reasons_in(&plan(2, vec![case.clone()]), &case, &script, &calibrated()),
+        []
+    );
 }
 
 #[test]
 fn an_end_before_the_step_at_which_it_was_seen_is_not_the_one_that_is_asked_for() {
-    let mut crashed =
-        ending(ProcessExit { signal: Some("SIGSEGV".into()), died_at: Some(1), ..ProcessExit::default() });
-    let mut hung = ending(ProcessExit { deadline_at: Some(1), ..ProcessExit::default() });
-    let mut left = ending(ProcessExit { code: Some(3), ..ProcessExit::default() });
+    let mut crashed = ending(ProcessExit {
+        signal: Some("SIGSEGV".into()),
+        died_at: Some(1),
+        ..ProcessExit::default()
+    });
+    let mut hung = ending(ProcessExit {
+        deadline_at: Some(1),
+        ..ProcessExit::default()
+    });
+    let mut left = ending(ProcessExit {
+        code: Some(3),
+        ..ProcessExit::default()
+    });
     // Without the events of step 1, and of any step.
     for kept in [3, 1] {
         crashed.events.truncate(kept);
         hung.events.truncate(kept);
-        assert_eq!(exits_as(ExitCheck::Signal("SIGSEGV".into()), &crashed), [Reason::Crashed]);
+        assert_eq!(
+            exits_as(ExitCheck::Signal("SIGSEGV".into()), &crashed),
+            [Reason::Crashed]
+        );
         assert_eq!(exits_as(ExitCheck::Deadline, &hung), [Reason::Hang]);
     }
     left.events.truncate(1);
@@ -123,19 +186,36 @@ fn a_worker_that_lost_a_forked_process_did_not_make_its_steps() {
     script.snapshot(None, &[0, 0]);
     script.step(0, 0, &[]);
     script.begin(1);
-    script.exit = ProcessExit { code: Some(0), said_bye: true, died_at: Some(1), ..ProcessExit::default() };
-    assert_eq!(reasons_in(&plan, &case, &script, &calibrated()), [Reason::Crashed]);
+    script.exit = ProcessExit {
+        code: Some(0),
+        said_bye: true,
+        died_at: Some(1),
+        ..ProcessExit::default()
+    };
+    assert_eq!(
+        reasons_in(&plan, &case, &script, &calibrated()),
+        [Reason::Crashed]
+    );
     script.exit.died_at = None;
-    assert_eq!(reasons_in(&plan, &case, &script, &calibrated()), [Reason::ExitedEarly]);
+    assert_eq!(
+        reasons_in(&plan, &case, &script, &calibrated()),
+        [Reason::ExitedEarly]
+    );
 }
 
 #[test]
 fn a_deadline_between_steps_is_recorded_by_the_supervisor() {
     let plan = pitfall();
     let mut recording = counting(1).recording();
-    recording.exit =
-        ProcessExit { signal: Some("SIGTERM".into()), sent: vec!["SIGTERM".into()], ..ProcessExit::default() };
-    recording.incidents = vec![Invalidation { reason: Reason::Hang, detail: "it did not leave".into() }];
+    recording.exit = ProcessExit {
+        signal: Some("SIGTERM".into()),
+        sent: vec!["SIGTERM".into()],
+        ..ProcessExit::default()
+    };
+    recording.incidents = vec![Invalidation {
+        reason: Reason::Hang,
+        detail: "it did not leave".into(),
+    }];
     let found = found(&plan, &plan.cases[0], &recording, &calibrated());
     let reasons: Vec<Reason> = found.iter().map(|invalid| invalid.reason).collect();
     assert_eq!(reasons, [Reason::Hang, Reason::Signalled]);
@@ -144,8 +224,20 @@ fn a_deadline_between_steps_is_recorded_by_the_supervisor() {
 #[test]
 fn what_is_left_behind_or_brought_in() {
     let peace = || counting(1).exit;
-    assert_eq!(reasons(&ending(ProcessExit { leaked_children: 1, ..peace() })), [Reason::LeakedChildren]);
-    assert_eq!(reasons(&ending(ProcessExit { unkillable: true, ..ProcessExit::default() })), [Reason::Unkillable]);
+    assert_eq!(
+        reasons(&ending(ProcessExit {
+            leaked_children: 1,
+            ..peace()
+        })),
+        [Reason::LeakedChildren]
+    );
+    assert_eq!(
+        reasons(&ending(ProcessExit {
+            unkillable: true,
+            ..ProcessExit::default()
+        })),
+        [Reason::Unkillable]
+    );
     let mut script = counting(1);
     if let Event::Ready { injected, .. } = &mut script.events[0] {
         injected.push("/tmp/spy.so".into());
@@ -157,7 +249,9 @@ fn what_is_left_behind_or_brought_in() {
 fn an_end_that_nobody_knows_is_the_harnesss_fault() {
     assert_eq!(reasons(&ending(ProcessExit::default())), [Reason::Protocol]);
     let mut script = counting(1);
-    script.events.push(Event::Broken { message: "prepared twice".into() });
+    script.events.push(Event::Broken {
+        message: "prepared twice".into(),
+    });
     assert_eq!(reasons(&script), [Reason::Protocol]);
 }
 
@@ -165,9 +259,15 @@ fn an_end_that_nobody_knows_is_the_harnesss_fault() {
 fn what_the_supervisor_recorded_is_kept() {
     let plan = pitfall();
     let mut recording = counting(1).recording();
-    let reason = |reason| Invalidation { reason, detail: "recorded".into() };
+    let reason = |reason| Invalidation {
+        reason,
+        detail: "recorded".into(),
+    };
     recording.incidents = vec![reason(Reason::Unsettled), reason(Reason::Interrupted)];
-    assert_eq!(found(&plan, &plan.cases[0], &recording, &calibrated()), recording.incidents);
+    assert_eq!(
+        found(&plan, &plan.cases[0], &recording, &calibrated()),
+        recording.incidents
+    );
 }
 
 /// Nothing would show another process, so what the worker showed may be that process's doing.
@@ -183,16 +283,31 @@ fn an_attempt_without_its_readings_or_its_calibration_does_not_count() {
     of_others.snapshots[1].snapshot.gpus.pop();
     assert_eq!(reasons(&of_others), [Reason::SamplerLost]);
     let mut plan = pitfall();
-    let calibrations = |plan: &Plan, known: &[Calibration]| reasons_in(plan, &plan.cases[0], &counting(1), known);
+    let calibrations =
+        |plan: &Plan, known: &[Calibration]| reasons_in(plan, &plan.cases[0], &counting(1), known);
     for known in [&[][..], &calibrated()[..1], &calibrated()[1..]] {
         assert_eq!(calibrations(&plan, known), [Reason::Uncalibrated]);
     }
-    let later = calibrated().map(|known| Calibration { at_ns: u64::MAX, ..known });
+    let later = calibrated().map(|known| Calibration {
+        at_ns: u64::MAX,
+        ..known
+    });
     assert_eq!(calibrations(&plan, &later), [Reason::Uncalibrated]);
-    let unsound = calibrated().map(|known| Calibration { sound: false, ..known });
-    assert_eq!(calibrations(&plan, &unsound), [], "it says what memory cannot show");
+    let unsound = calibrated().map(|known| Calibration {
+        sound: false,
+        ..known
+    });
+    assert_eq!(
+        calibrations(&plan, &unsound),
+        [],
+        "it says what memory cannot show"
+    );
     plan.used_gpus = 1;
-    assert_eq!(calibrations(&plan, &calibrated()[..1]), [], "the other GPU is another run's");
+    assert_eq!(
+        calibrations(&plan, &calibrated()[..1]),
+        [],
+        "the other GPU is another run's"
+    );
 }
 
 #[test]
@@ -200,8 +315,12 @@ fn other_processes_that_come_go_or_allocate_contaminate() {
     let mib = 1 << 20;
     let with = |before: Option<u64>, after: Option<u64>| {
         let mut script = counting(1);
-        before.into_iter().for_each(|bytes| script.process(0, 1, 77, Some(bytes)));
-        after.into_iter().for_each(|bytes| script.process(1, 1, 77, Some(bytes)));
+        before
+            .into_iter()
+            .for_each(|bytes| script.process(0, 1, 77, Some(bytes)));
+        after
+            .into_iter()
+            .for_each(|bytes| script.process(1, 1, 77, Some(bytes)));
         reasons(&script)
     };
     assert_eq!(with(None, Some(mib)), [Reason::Contaminated]);
@@ -222,19 +341,35 @@ fn own_processes_and_blind_lists_do_not_contaminate() {
     assert_eq!(reasons(&script), []);
     // In a PID namespace a newcomer may be the worker itself; one that was there before is not.
     let plan = pitfall();
-    let namespaced = calibrated().map(|known| Calibration { pid_listed: false, ..known });
+    let namespaced = calibrated().map(|known| Calibration {
+        pid_listed: false,
+        ..known
+    });
     let mut script = counting(1);
     script.process(1, 0, 77, Some(CONTEXT));
     assert_eq!(reasons_in(&plan, &plan.cases[0], &script, &namespaced), []);
     // Where no context was made to see it, nothing says that this is one.
-    let unmade = namespaced.clone().map(|known| Calibration { context_bytes: 0, sound: false, ..known });
-    assert_eq!(reasons_in(&plan, &plan.cases[0], &script, &unmade), [Reason::Contaminated]);
+    let unmade = namespaced.clone().map(|known| Calibration {
+        context_bytes: 0,
+        sound: false,
+        ..known
+    });
+    assert_eq!(
+        reasons_in(&plan, &plan.cases[0], &script, &unmade),
+        [Reason::Contaminated]
+    );
     // Two newcomers are one more than the attempt has processes.
     let mut crowd = script.clone();
     crowd.process(1, 0, 79, Some(CONTEXT));
-    assert_eq!(reasons_in(&plan, &plan.cases[0], &crowd, &namespaced), [Reason::Contaminated]);
+    assert_eq!(
+        reasons_in(&plan, &plan.cases[0], &crowd, &namespaced),
+        [Reason::Contaminated]
+    );
     script.process(0, 1, 78, Some(CONTEXT));
-    assert_eq!(reasons_in(&plan, &plan.cases[0], &script, &namespaced), [Reason::Contaminated]);
+    assert_eq!(
+        reasons_in(&plan, &plan.cases[0], &script, &namespaced),
+        [Reason::Contaminated]
+    );
 }
 
 #[test]
@@ -242,11 +377,20 @@ fn the_server_of_a_daemon_that_a_step_starts_does_not_contaminate_and_another_pr
     let mut plan = pitfall();
     let mut script = counting(1);
     script.process(1, 0, 77, Some(CONTEXT));
-    assert_eq!(reasons_in(&plan, &plan.cases[0], &script, &calibrated()), [Reason::Contaminated]);
+    assert_eq!(
+        reasons_in(&plan, &plan.cases[0], &script, &calibrated()),
+        [Reason::Contaminated]
+    );
     plan.cases[0].steps[0].call = "mps_start".to_string();
-    assert_eq!(reasons_in(&plan, &plan.cases[0], &script, &calibrated()), []);
+    assert_eq!(
+        reasons_in(&plan, &plan.cases[0], &script, &calibrated()),
+        []
+    );
     script.process(1, 0, 78, Some(CONTEXT));
-    assert_eq!(reasons_in(&plan, &plan.cases[0], &script, &calibrated()), [Reason::Contaminated]);
+    assert_eq!(
+        reasons_in(&plan, &plan.cases[0], &script, &calibrated()),
+        [Reason::Contaminated]
+    );
 }
 
 /// An attempt that uses this much after its first step.
@@ -265,8 +409,13 @@ fn contamination_does_not_depend_on_what_the_worker_did() {
         for foreign in [None, Some(1u64 << 20)] {
             let mut script = using(used);
             script.process(1, 0, script.pid, Some(used));
-            foreign.into_iter().for_each(|bytes| script.process(1, 1, 77, Some(bytes)));
-            assert_eq!(reasons(&script).contains(&Reason::Contaminated), foreign.is_some());
+            foreign
+                .into_iter()
+                .for_each(|bytes| script.process(1, 1, 77, Some(bytes)));
+            assert_eq!(
+                reasons(&script).contains(&Reason::Contaminated),
+                foreign.is_some()
+            );
         }
     }
 }
@@ -290,8 +439,14 @@ fn memory_that_does_not_come_back_is_residue() {
     let mut script = counting(1);
     script.snapshots.pop();
     script.snapshot_after_exit(&[0, CONTEXT]);
-    let plan = Plan { used_gpus: 1, ..pitfall() };
-    assert_eq!(reasons_in(&plan, &plan.cases[0], &script, &[calibration("GPU-0")]), []);
+    let plan = Plan {
+        used_gpus: 1,
+        ..pitfall()
+    };
+    assert_eq!(
+        reasons_in(&plan, &plan.cases[0], &script, &[calibration("GPU-0")]),
+        []
+    );
 }
 
 #[test]
@@ -309,6 +464,12 @@ fn an_active_context_without_memory_is_a_contradiction_and_memory_without_one_is
     assert_eq!(reasons(&unreadable), []);
     let (plan, mut machine) = (pitfall(), machine(2));
     machine.gpus[0].mig = Some(true);
-    let scene = Scene { calibration: &calibrated(), gpus: &machine.gpus };
-    assert_eq!(invalidations(&plan, &plan.cases[0], &with(true, 0).recording(), &scene), []);
+    let scene = Scene {
+        calibration: &calibrated(),
+        gpus: &machine.gpus,
+    };
+    assert_eq!(
+        invalidations(&plan, &plan.cases[0], &with(true, 0).recording(), &scene),
+        []
+    );
 }

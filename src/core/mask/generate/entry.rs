@@ -51,8 +51,8 @@ const WORDS: [&str; 30] = [
 
 /// Text that may follow a number.
 const TAILS: [&str; 24] = [
-    "gpu", "a", "e1", "e9", "x0", ".0", ".5", "-1", "+1", "-", "_0", "'", ";1", ":1", "/0", "|1", " 1", "\n1", "\t",
-    " ", "L", "u", "h", "é",
+    "gpu", "a", "e1", "e9", "x0", ".0", ".5", "-1", "+1", "-", "_0", "'", ";1", ":1", "/0", "|1",
+    " 1", "\n1", "\t", " ", "L", "u", "h", "é",
 ];
 
 /// Text that stands for nothing, or for something else than it seems.
@@ -110,7 +110,10 @@ pub(super) fn any(random: &mut Random, gpus: usize) -> String {
     if gpus == 0 || random.percent(50) {
         return stray(random, gpus);
     }
-    let (gpu, kind) = (random.below(gpus), random.pick([Identifier::Ordinal, Identifier::Ordinal, Identifier::Uuid]));
+    let (gpu, kind) = (
+        random.below(gpus),
+        random.pick([Identifier::Ordinal, Identifier::Ordinal, Identifier::Uuid]),
+    );
     naming(random, gpu, kind)
 }
 
@@ -119,7 +122,17 @@ fn ordinal(random: &mut Random, gpu: usize) -> String {
     let mut value = i128::try_from(gpu).unwrap_or(0);
     if random.percent(15) {
         // The lower 32 bits stay as they are.
-        let times = random.pick([1, -1, 2, -2, 3, 1 << 16, -(1 << 16), (1 << 31) - 1, -(1 << 31)]);
+        let times = random.pick([
+            1,
+            -1,
+            2,
+            -2,
+            3,
+            1 << 16,
+            -(1 << 16),
+            (1 << 31) - 1,
+            -(1 << 31),
+        ]);
         value += times << 32;
     }
     let zeros = match random.below(100) {
@@ -127,8 +140,13 @@ fn ordinal(random: &mut Random, gpu: usize) -> String {
         80..96 => random.between(1, 9),
         _ => random.between(10, 400),
     };
-    let blanks: String =
-        (0..if random.percent(20) { random.between(1, 3) } else { 0 }).map(|_| random.pick(BLANKS)).collect();
+    let blanks: String = (0..if random.percent(20) {
+        random.between(1, 3)
+    } else {
+        0
+    })
+        .map(|_| random.pick(BLANKS))
+        .collect();
     let plus = random.pick(["", "", "", "+"]);
     let sign = if value < 0 {
         "-"
@@ -137,26 +155,48 @@ fn ordinal(random: &mut Random, gpu: usize) -> String {
     } else {
         plus
     };
-    let tail = if random.percent(25) { random.pick(TAILS) } else { "" };
-    format!("{blanks}{sign}{}{}{tail}", "0".repeat(zeros), value.unsigned_abs())
+    let tail = if random.percent(25) {
+        random.pick(TAILS)
+    } else {
+        ""
+    };
+    format!(
+        "{blanks}{sign}{}{}{tail}",
+        "0".repeat(zeros),
+        value.unsigned_abs()
+    )
 }
 
 /// A number near the limits of integers or of the list of GPUs, or far beyond.
 fn number(random: &mut Random, gpus: usize) -> String {
-    let tail = if random.percent(15) { random.pick(TAILS) } else { "" };
+    let tail = if random.percent(15) {
+        random.pick(TAILS)
+    } else {
+        ""
+    };
     let number = match random.below(100) {
         0..15 => (gpus + random.below(4)).to_string(),
-        15..25 => random.pick(["9", "10", "16", "64", "99", "100", "255", "256", "1000", "65536"]).to_string(),
+        15..25 => random
+            .pick([
+                "9", "10", "16", "64", "99", "100", "255", "256", "1000", "65536",
+            ])
+            .to_string(),
         25..40 => format!("-{}", random.between(1, gpus + 2)),
         40..75 => near_a_power(random, gpus),
         75..82 => digits(random, 1, 40),
         82..87 => digits(random, 100, 400),
         87..94 => format!(
             "{}{}",
-            random.pick(["--", "+-", "-+", "++", "- ", "+ ", "-\t", "~", "!", "\\", "."]),
+            random.pick([
+                "--", "+-", "-+", "++", "- ", "+ ", "-\t", "~", "!", "\\", "."
+            ]),
             random.below(gpus + 1)
         ),
-        _ => format!("{}{}", random.pick(["+", "-", ".", "-.", "e", "+e"]), random.pick(["", "e1", "x1"])),
+        _ => format!(
+            "{}{}",
+            random.pick(["+", "-", ".", "-.", "e", "+e"]),
+            random.pick(["", "e1", "x1"])
+        ),
     };
     format!("{number}{tail}")
 }
@@ -170,7 +210,9 @@ fn near_a_power(random: &mut Random, gpus: usize) -> String {
 
 fn digits(random: &mut Random, least: usize, most: usize) -> String {
     let count = random.between(least, most);
-    (0..count).map(|_| random.pick(['0', '1', '2', '3', '4', '5', '6', '7', '8', '9'])).collect()
+    (0..count)
+        .map(|_| random.pick(['0', '1', '2', '3', '4', '5', '6', '7', '8', '9']))
+        .collect()
 }
 
 /// A GPU's UUID, whole or shortened to digits that are still unique.
@@ -182,7 +224,11 @@ fn uuid(random: &mut Random, gpu: usize) -> String {
         60..70 => format!("<{form}{gpu}:12>"),
         _ => format!("<{form}{gpu}:{}>", random.between(13, 39)),
     };
-    let blanks = if random.percent(15) { random.between(1, 3) } else { 0 };
+    let blanks = if random.percent(15) {
+        random.between(1, 3)
+    } else {
+        0
+    };
     format!("{written}{}", " ".repeat(blanks))
 }
 
@@ -194,21 +240,38 @@ fn nearly_uuid(random: &mut Random, gpus: usize) -> String {
         2 => format!("<bare{gpu}:{}>", random.between(1, 12)),
         3 => format!(
             "{}<bare{gpu}>",
-            random.pick(["gpu-", "Gpu-", "GPU", "GPU_", "GPU--", "GPU- ", "GPU:", "UUID-", "GPU-GPU-"])
+            random.pick([
+                "gpu-", "Gpu-", "GPU", "GPU_", "GPU--", "GPU- ", "GPU:", "UUID-", "GPU-GPU-"
+            ])
         ),
         4 => format!("<flat{gpu}>"),
         5 => format!(
             "<uuid{gpu}>{}",
-            random.pick(["0", "f", "x", "-", ".", "\t", "\n", " x", ";", "/0", "\"", "é", "\r"])
+            random.pick([
+                "0", "f", "x", "-", ".", "\t", "\n", " x", ";", "/0", "\"", "é", "\r"
+            ])
         ),
-        6 => format!("<uuid{gpu}:{}>{}", random.between(12, 39), random.pick(["x", "g", "--", "\t", "*", "...", "é"])),
+        6 => format!(
+            "<uuid{gpu}:{}>{}",
+            random.between(12, 39),
+            random.pick(["x", "g", "--", "\t", "*", "...", "é"])
+        ),
         // Whitespace after the comma, as in lists of numbers.
         16.. => format!(" <uuid{gpu}>"),
-        7 => format!("{}<uuid{gpu}>", random.pick([" ", " ", " ", "  ", "\t", "\n", "\"", "0", "-", "é", "\u{feff}"])),
+        7 => format!(
+            "{}<uuid{gpu}>",
+            random.pick([
+                " ", " ", " ", "  ", "\t", "\n", "\"", "0", "-", "é", "\u{feff}"
+            ])
+        ),
         8 => format!("<uuid{gpu}:{}> <bare{gpu}>", random.between(5, 20)),
         9 => format!("<uuid{gpu}:12>-0000-0000-0000-000000000000"),
         10 => format!("<uuid{gpu}:39>{}", random.pick(["g", "G", " 0", "?"])),
-        11 => random.pick(["GPU-", "GPU", "gpu-", "GPU- ", "GPU-,", "GPU--", "G", "GP", "GPU-g", "GPU-*"]).to_string(),
+        11 => random
+            .pick([
+                "GPU-", "GPU", "gpu-", "GPU- ", "GPU-,", "GPU--", "G", "GP", "GPU-g", "GPU-*",
+            ])
+            .to_string(),
         12 => "GPU-00000000-0000-0000-0000-000000000000".to_string(),
         13 => format!("GPU-{gpu}"),
         14 => format!("\"<uuid{gpu}>\""),
@@ -229,7 +292,9 @@ fn mig(random: &mut Random, gpus: usize) -> String {
 }
 
 fn blank(random: &mut Random) -> String {
-    (0..random.between(1, 4)).map(|_| random.pick(BLANKS)).collect()
+    (0..random.between(1, 4))
+        .map(|_| random.pick(BLANKS))
+        .collect()
 }
 
 /// An invisible character, alone or around a number.
@@ -255,5 +320,9 @@ fn foreign(random: &mut Random) -> String {
 /// Visible ASCII characters; a comma among them makes several entries.
 fn text(random: &mut Random) -> String {
     let letters = random.between(1, 12);
-    quoted(&(0..letters).map(|_| char::from(b' ' + u8::try_from(random.below(95)).unwrap_or(0))).collect::<String>())
+    quoted(
+        &(0..letters)
+            .map(|_| char::from(b' ' + u8::try_from(random.below(95)).unwrap_or(0)))
+            .collect::<String>(),
+    )
 }

@@ -35,7 +35,9 @@ const ATTEMPT: [AttemptCheck; 16] = [
         let recording = made.recording();
         !made.run.has_time(recording.started_ns) || !made.run.has_time(recording.ended_ns())
     }),
-    ("its `overhead_ns` is more than its `wall_ns`", |made| made.recording().overhead_ns > made.recording().wall_ns),
+    ("its `overhead_ns` is more than its `wall_ns`", |made| {
+        made.recording().overhead_ns > made.recording().wall_ns
+    }),
     ("its process has two PIDs, or the PID 0", |made| {
         let pid = made.recording().pid;
         let mut others = made.said().filter_map(|said| match said.event {
@@ -48,94 +50,161 @@ const ATTEMPT: [AttemptCheck; 16] = [
         let Some(plan) = made.plan else { return false };
         let exit = &made.recording().exit;
         let snapshots = made.recording().snapshots.iter().filter_map(|one| one.step);
-        let mut steps = made.said().filter_map(|said| step_of(&said.event)).chain(snapshots);
+        let mut steps = made
+            .said()
+            .filter_map(|said| step_of(&said.event))
+            .chain(snapshots);
         steps.any(|step| step >= plan.steps.len())
-            || [exit.deadline_at, exit.died_at].into_iter().flatten().any(|step| step >= plan.steps.len())
+            || [exit.deadline_at, exit.died_at]
+                .into_iter()
+                .flatten()
+                .any(|step| step >= plan.steps.len())
     }),
-    ("a step begins, ends or is looked at twice, or a process starts or leaves twice", |made| {
-        super::has_twice(made.said().filter_map(moment))
-    }),
-    ("a step ends or is looked at that did not begin, or its process was never ready", |made| {
-        let begun: BTreeMap<usize, u64> = made.begins().collect();
-        let is_ready = made.said().any(|said| said.process.is_none() && matches!(said.event, Event::Ready { .. }));
-        let snapshots = made.recording().snapshots.iter().filter_map(|one| one.step);
-        let mut seen = made.said().filter_map(|said| step_of(&said.event)).chain(snapshots);
-        !begun.is_empty() && !is_ready
-            || seen.any(|step| !begun.contains_key(&step))
-            || made.ends().any(|end| begun.get(&end.step).is_none_or(|begin| *begin > end.t_ns))
-    }),
-    ("a process says that it sees no GPU, or fewer, and which of them it uses", |made| {
-        made.said().any(|said| match &said.event {
-            Event::Probe { probe, .. } => contradicts_itself(probe),
-            _ => false,
-        })
-    }),
-    ("a process sees a GPU that the machine does not have", |made| {
-        let gpus = &made.machine.gpus;
-        let has_mig = gpus.iter().any(|gpu| gpu.mig == Some(true));
-        !has_mig
-            && made.said().any(|said| match &said.event {
-                Event::Probe { probe, .. } => {
-                    probe.visible.iter().flatten().any(|uuid| !gpus.iter().any(|gpu| gpu.uuid == *uuid))
-                }
+    (
+        "a step begins, ends or is looked at twice, or a process starts or leaves twice",
+        |made| super::has_twice(made.said().filter_map(moment)),
+    ),
+    (
+        "a step ends or is looked at that did not begin, or its process was never ready",
+        |made| {
+            let begun: BTreeMap<usize, u64> = made.begins().collect();
+            let is_ready = made
+                .said()
+                .any(|said| said.process.is_none() && matches!(said.event, Event::Ready { .. }));
+            let snapshots = made.recording().snapshots.iter().filter_map(|one| one.step);
+            let mut seen = made
+                .said()
+                .filter_map(|said| step_of(&said.event))
+                .chain(snapshots);
+            !begun.is_empty() && !is_ready
+                || seen.any(|step| !begun.contains_key(&step))
+                || made
+                    .ends()
+                    .any(|end| begun.get(&end.step).is_none_or(|begin| *begin > end.t_ns))
+        },
+    ),
+    (
+        "a process says that it sees no GPU, or fewer, and which of them it uses",
+        |made| {
+            made.said().any(|said| match &said.event {
+                Event::Probe { probe, .. } => contradicts_itself(probe),
                 _ => false,
             })
+        },
+    ),
+    (
+        "a process sees a GPU that the machine does not have",
+        |made| {
+            let gpus = &made.machine.gpus;
+            let has_mig = gpus.iter().any(|gpu| gpu.mig == Some(true));
+            !has_mig
+                && made.said().any(|said| match &said.event {
+                    Event::Probe { probe, .. } => probe
+                        .visible
+                        .iter()
+                        .flatten()
+                        .any(|uuid| !gpus.iter().any(|gpu| gpu.uuid == *uuid)),
+                    _ => false,
+                })
+        },
+    ),
+    ("its steps did not begin in their order", |made| {
+        !made.begins().is_sorted_by_key(|(step, _)| step)
     }),
-    ("its steps did not begin in their order", |made| !made.begins().is_sorted_by_key(|(step, _)| step)),
-    ("the times of its events run backward, or lie outside the attempt", |made| {
-        let mut last: BTreeMap<Option<&str>, u64> = BTreeMap::new();
-        made.said().any(|said| {
-            let Some(t_ns) = time_of(&said.event) else { return false };
-            let before = last.insert(said.process.as_deref(), t_ns).unwrap_or(made.recording().started_ns);
-            // What a worker left behind may speak later.
-            let is_late = said.process.is_none() && t_ns > made.recording().ended_ns();
-            t_ns < before || is_late || !made.run.has_time(t_ns)
-        })
-    }),
+    (
+        "the times of its events run backward, or lie outside the attempt",
+        |made| {
+            let mut last: BTreeMap<Option<&str>, u64> = BTreeMap::new();
+            made.said().any(|said| {
+                let Some(t_ns) = time_of(&said.event) else {
+                    return false;
+                };
+                let before = last
+                    .insert(said.process.as_deref(), t_ns)
+                    .unwrap_or(made.recording().started_ns);
+                // What a worker left behind may speak later.
+                let is_late = said.process.is_none() && t_ns > made.recording().ended_ns();
+                t_ns < before || is_late || !made.run.has_time(t_ns)
+            })
+        },
+    ),
     ("a call took longer than its step", |made| {
         let begun: BTreeMap<usize, u64> = made.begins().collect();
-        made.ends()
-            .any(|end| begun.get(&end.step).is_some_and(|begin| end.elapsed_ns > end.t_ns.saturating_sub(*begin)))
+        made.ends().any(|end| {
+            begun
+                .get(&end.step)
+                .is_some_and(|begin| end.elapsed_ns > end.t_ns.saturating_sub(*begin))
+        })
     }),
     ("a status code has the name of another one", |made| {
-        made.said().any(|said| has_other_name(&said.event, made.plan))
+        made.said()
+            .any(|said| has_other_name(&said.event, made.plan))
     }),
-    ("its process has an exit code and a signal, or neither its end nor its events say that it left", |made| {
-        let exit = &made.recording().exit;
-        let said = made.said().any(|said| said.process.is_none() && matches!(said.event, Event::Bye { .. }));
-        exit.code.is_some() && exit.signal.is_some() || exit.said_bye != said
-    }),
-    ("the times of its snapshots run backward, or lie outside the run", |made| {
-        let snapshots = &made.recording().snapshots;
-        !snapshots.is_sorted_by_key(|one| one.snapshot.t_ns)
-            || snapshots.iter().any(|one| !made.run.has_time(one.snapshot.t_ns))
-    }),
-    ("its polling runs backward, lies outside the run, or is of a GPU that is not there", |made| {
-        // A sampler that was lost read nothing, and says no time.
-        made.recording().polling.as_ref().filter(|polling| polling.reads > 0).is_some_and(|polling| {
-            let end = polling.t_ns.saturating_add(polling.elapsed_ns);
-            let time = polling.t_ns..=end;
-            !made.run.has_time(polling.t_ns)
-                || !made.run.has_time(end)
-                || !polling.changes.is_sorted_by_key(|change| change.t_ns)
-                || polling
-                    .changes
+    (
+        "its process has an exit code and a signal, or neither its end nor its events say that it left",
+        |made| {
+            let exit = &made.recording().exit;
+            let said = made
+                .said()
+                .any(|said| said.process.is_none() && matches!(said.event, Event::Bye { .. }));
+            exit.code.is_some() && exit.signal.is_some() || exit.said_bye != said
+        },
+    ),
+    (
+        "the times of its snapshots run backward, or lie outside the run",
+        |made| {
+            let snapshots = &made.recording().snapshots;
+            !snapshots.is_sorted_by_key(|one| one.snapshot.t_ns)
+                || snapshots
                     .iter()
-                    .any(|change| !time.contains(&change.t_ns) || change.gpu >= made.machine.gpus.len())
-                || polling.longest_gap_ns > polling.elapsed_ns
-                || polling.stalls.iter().any(|stall| !time.contains(&stall.t_ns))
-        })
-    }),
-    ("more memory of a GPU was in use than it has, or less than it reserves", |made| {
-        made.recording().snapshots.iter().any(|one| {
-            let mut readings = made.machine.gpus.iter().zip(&one.snapshot.gpus);
-            readings.any(|(gpu, reading)| {
-                let is_more = gpu.total_bytes.zip(reading.used_bytes).is_some_and(|(total, used)| used > total);
-                // NVML v1 counts the reserve as used.
-                is_more || gpu.reserved_bytes.zip(reading.v1_used_bytes).is_some_and(|(reserve, used)| used < reserve)
+                    .any(|one| !made.run.has_time(one.snapshot.t_ns))
+        },
+    ),
+    (
+        "its polling runs backward, lies outside the run, or is of a GPU that is not there",
+        |made| {
+            // A sampler that was lost read nothing, and says no time.
+            made.recording()
+                .polling
+                .as_ref()
+                .filter(|polling| polling.reads > 0)
+                .is_some_and(|polling| {
+                    let end = polling.t_ns.saturating_add(polling.elapsed_ns);
+                    let time = polling.t_ns..=end;
+                    !made.run.has_time(polling.t_ns)
+                        || !made.run.has_time(end)
+                        || !polling.changes.is_sorted_by_key(|change| change.t_ns)
+                        || polling.changes.iter().any(|change| {
+                            !time.contains(&change.t_ns) || change.gpu >= made.machine.gpus.len()
+                        })
+                        || polling.longest_gap_ns > polling.elapsed_ns
+                        || polling
+                            .stalls
+                            .iter()
+                            .any(|stall| !time.contains(&stall.t_ns))
+                })
+        },
+    ),
+    (
+        "more memory of a GPU was in use than it has, or less than it reserves",
+        |made| {
+            made.recording().snapshots.iter().any(|one| {
+                let mut readings = made.machine.gpus.iter().zip(&one.snapshot.gpus);
+                readings.any(|(gpu, reading)| {
+                    let is_more = gpu
+                        .total_bytes
+                        .zip(reading.used_bytes)
+                        .is_some_and(|(total, used)| used > total);
+                    // NVML v1 counts the reserve as used.
+                    is_more
+                        || gpu
+                            .reserved_bytes
+                            .zip(reading.v1_used_bytes)
+                            .is_some_and(|(reserve, used)| used < reserve)
+                })
             })
-        })
-    }),
+        },
+    ),
 ];
 
 /// The end of a step.
@@ -163,14 +232,28 @@ impl<'r> MadeAttempt<'r> {
 
     fn ends(&self) -> impl Iterator<Item = StepEnd> {
         self.said().filter_map(|said| match said.event {
-            Event::End { step, t_ns, elapsed_ns, .. } => Some(StepEnd { step, t_ns, elapsed_ns }),
+            Event::End {
+                step,
+                t_ns,
+                elapsed_ns,
+                ..
+            } => Some(StepEnd {
+                step,
+                t_ns,
+                elapsed_ns,
+            }),
             _ => None,
         })
     }
 
     fn refuse(&self, fault: &'static str) -> Contradiction {
         let (scenario, case) = (self.scenario.to_owned(), self.case.to_owned());
-        Contradiction::Attempt { scenario, case, order: self.attempt.order, fault }
+        Contradiction::Attempt {
+            scenario,
+            case,
+            order: self.attempt.order,
+            fault,
+        }
     }
 }
 
@@ -178,16 +261,19 @@ impl<'r> MadeAttempt<'r> {
 pub(super) fn all<'r>(report: &ReportView<'r>) -> impl Iterator<Item = MadeAttempt<'r>> {
     let (run, machine) = (report.run, report.machine);
     let calibrations = run.calibration.iter().flat_map(move |calibrated| {
-        calibrated.attempts.iter().flat_map(move |CaseReport { name, attempts, .. }| {
-            attempts.iter().map(move |attempt| MadeAttempt {
-                scenario: &calibrated.figures.uuid,
-                case: name,
-                attempt,
-                plan: None,
-                run,
-                machine,
+        calibrated
+            .attempts
+            .iter()
+            .flat_map(move |CaseReport { name, attempts, .. }| {
+                attempts.iter().map(move |attempt| MadeAttempt {
+                    scenario: &calibrated.figures.uuid,
+                    case: name,
+                    attempt,
+                    plan: None,
+                    run,
+                    machine,
+                })
             })
-        })
     });
     let scenarios = report.scenarios.iter().flat_map(move |scenario| {
         let plan = scenario.plan;
@@ -217,13 +303,16 @@ pub(super) fn check(report: &ReportView<'_>) -> Result<(), Contradiction> {
     // The worker without a CUDA call calibrates all GPUs together, and is listed for each.
     all.sort_by_key(|made| (made.recording().started_ns, made.recording().pid));
     all.dedup_by(|next, made| {
-        let is_shared = made.plan.is_none() && next.plan.is_none() && made.scenario != next.scenario;
+        let is_shared =
+            made.plan.is_none() && next.plan.is_none() && made.scenario != next.scenario;
         is_shared && made.attempt == next.attempt
     });
     let mut times = BTreeMap::new();
     for made in &all {
         if !made.recording().events.is_empty() && times.insert(made.times(), ()).is_some() {
-            return Err(made.refuse("another attempt took the same times to the nanosecond: it is a copy"));
+            return Err(
+                made.refuse("another attempt took the same times to the nanosecond: it is a copy")
+            );
         }
     }
     for pair in all.windows(2) {
@@ -243,8 +332,14 @@ impl MadeAttempt<'_> {
     /// What no two processes share: how long everything took, to the nanosecond.
     fn times(&self) -> Vec<u64> {
         let recording = self.recording();
-        let events = self.said().filter_map(|said| time_of(&said.event)).map(|t_ns| t_ns - recording.started_ns);
-        [recording.wall_ns, recording.overhead_ns].into_iter().chain(events).collect()
+        let events = self
+            .said()
+            .filter_map(|said| time_of(&said.event))
+            .map(|t_ns| t_ns - recording.started_ns);
+        [recording.wall_ns, recording.overhead_ns]
+            .into_iter()
+            .chain(events)
+            .collect()
     }
 }
 
@@ -257,7 +352,9 @@ fn time_of(event: &Event) -> Option<u64> {
 
 fn step_of(event: &Event) -> Option<usize> {
     match event {
-        Event::Begin { step, .. } | Event::End { step, .. } | Event::Probe { step, .. } => Some(*step),
+        Event::Begin { step, .. } | Event::End { step, .. } | Event::Probe { step, .. } => {
+            Some(*step)
+        }
         _ => None,
     }
 }
@@ -276,10 +373,19 @@ fn moment(said: &ProcessEvent) -> Option<(&'static str, Option<&str>, Option<usi
 }
 
 /// Whether a probe says of GPUs that it does not see whether they are used.
-fn contradicts_itself(Probe { status, visible, active, current, .. }: &Probe) -> bool {
+fn contradicts_itself(
+    Probe {
+        status,
+        visible,
+        active,
+        current,
+        ..
+    }: &Probe,
+) -> bool {
     let count = visible.as_ref().map_or(0, Vec::len);
     let has_failed = status.as_ref().is_some_and(|status| status.code != 0);
-    let is_beyond = current.is_some_and(|place| usize::try_from(place).is_ok_and(|place| place >= count));
+    let is_beyond =
+        current.is_some_and(|place| usize::try_from(place).is_ok_and(|place| place >= count));
     active.as_ref().is_some_and(|active| active.len() != count)
         || visible.is_some() && is_beyond
         || has_failed && count > 0
@@ -292,9 +398,10 @@ fn has_other_name(event: &Event, plan: Option<&CasePlan>) -> bool {
             let step = plan.and_then(|plan| plan.steps.get(*step));
             (step.map(|step| step.call.as_str()), [status.as_ref(), None])
         }
-        Event::Probe { probe, .. } => {
-            (Some("cuDeviceGetCount"), [probe.status.as_ref(), probe.current_status.as_ref()])
-        }
+        Event::Probe { probe, .. } => (
+            Some("cuDeviceGetCount"),
+            [probe.status.as_ref(), probe.current_status.as_ref()],
+        ),
         _ => return false,
     };
     statuses.into_iter().flatten().any(|Status { code, name }| {
@@ -305,7 +412,9 @@ fn has_other_name(event: &Event, plan: Option<&CasePlan>) -> bool {
                 let known = status::name(call.library, *code);
                 known.map_or_else(|| status::has(call.library, name), |known| known != name)
             }
-            (_, None) => !CallLibrary::ALL.into_iter().any(|library| status::name(library, *code) == Some(name)),
+            (_, None) => !CallLibrary::ALL
+                .into_iter()
+                .any(|library| status::name(library, *code) == Some(name)),
         }
     })
 }

@@ -52,8 +52,13 @@ impl Arguments<'_, '_> {
         beside: &[TreeEntry],
     ) -> BTreeMap<String, Scalar> {
         if call.has(Effect::StartsMps) && !self.hazards.contains(&Hazard::Mps) {
-            let help = Some("write `hazards = [\"mps\"]`: whoever runs it has to allow it".to_string());
-            self.reader.error(&key.place, format!("`{}` needs the hazard `mps`", call.name), help);
+            let help =
+                Some("write `hazards = [\"mps\"]`: whoever runs it has to allow it".to_string());
+            self.reader.error(
+                &key.place,
+                format!("`{}` needs the hazard `mps`", call.name),
+                help,
+            );
         }
         let mut args = BTreeMap::new();
         for entry in entries.iter().filter(|entry| entry.key.text != "as") {
@@ -67,24 +72,41 @@ impl Arguments<'_, '_> {
             }
         }
         for param in call.inputs() {
-            let given = entries.iter().chain(beside).any(|entry| entry.key.text == param.name);
+            let given = entries
+                .iter()
+                .chain(beside)
+                .any(|entry| entry.key.text == param.name);
             let given = given || self.reader.misspelt(entries, param.name);
             if param.default.is_none() && !given {
                 let help = Some(format!("write `{} = {{ {} = … }}`", call.name, param.name));
-                self.reader.error(&key.place, format!("`{}` needs `{}`", call.name, param.name), help);
+                self.reader.error(
+                    &key.place,
+                    format!("`{}` needs `{}`", call.name, param.name),
+                    help,
+                );
             }
         }
         let refused = args.get(refusal::WHAT).map(ToString::to_string);
         if call.has(Effect::Refuses)
-            && refused.as_deref().is_some_and(|refused| refused != refusal::NOTHING)
+            && refused
+                .as_deref()
+                .is_some_and(|refused| refused != refusal::NOTHING)
             && !entries.iter().any(|entry| entry.key.text == refusal::ERROR)
         {
             let help = Some("write `with = \"EPERM\"`, or another error".to_string());
-            self.reader.error(&key.place, format!("`{}` needs `{}`", call.name, refusal::ERROR), help);
+            self.reader.error(
+                &key.place,
+                format!("`{}` needs `{}`", call.name, refusal::ERROR),
+                help,
+            );
         }
-        if let (true, Some(Scalar::Text(name))) = (call.has(Effect::NamesVariable), args.get("name")) {
+        if let (true, Some(Scalar::Text(name))) =
+            (call.has(Effect::NamesVariable), args.get("name"))
+        {
             let value = entries.iter().find(|entry| entry.key.text == "value");
-            if let Some((value, Some(Scalar::Text(text)))) = value.map(|entry| (&entry.value, args.get("value"))) {
+            if let Some((value, Some(Scalar::Text(text)))) =
+                value.map(|entry| (&entry.value, args.get("value")))
+            {
                 may_have_value(self.reader, name, text, &value.place);
             }
         }
@@ -94,13 +116,23 @@ impl Arguments<'_, '_> {
     fn unknown(&mut self, call: &Call, key: &TreeKey) {
         let TreeKey { text, place } = key;
         let message = format!("`{}` has no argument `{text}`", call.name);
-        let help = match call.params.iter().find(|param| param.name == text).map(|param| param.kind) {
-            Some(ParamKind::Fixed(value)) => Some(format!("`{text}` is always {value}; leave it out")),
-            Some(_) => Some(format!("`{text}` is what the call gives back; check it with `value`")),
-            None if matches!(text.as_str(), "label" | "on") => {
-                Some(format!("`{text}` belongs beside the call, not inside its table"))
+        let help = match call
+            .params
+            .iter()
+            .find(|param| param.name == text)
+            .map(|param| param.kind)
+        {
+            Some(ParamKind::Fixed(value)) => {
+                Some(format!("`{text}` is always {value}; leave it out"))
             }
-            None => suggest(text, call.inputs().map(|param| param.name)).or(Some("it takes none".to_string())),
+            Some(_) => Some(format!(
+                "`{text}` is what the call gives back; check it with `value`"
+            )),
+            None if matches!(text.as_str(), "label" | "on") => Some(format!(
+                "`{text}` belongs beside the call, not inside its table"
+            )),
+            None => suggest(text, call.inputs().map(|param| param.name))
+                .or(Some("it takes none".to_string())),
         };
         self.reader.error(place, message, help);
     }
@@ -114,13 +146,21 @@ impl Arguments<'_, '_> {
             ParamKind::Text if param.name == "name" && call.has(Effect::NamesVariable) => {
                 variable(self.reader, node, self.in_python)
             }
-            ParamKind::Text if param.name == refusal::WHAT && call.has(Effect::Refuses) => self.refused(node),
-            ParamKind::Text => self.reader.text(node).map(|text| Scalar::Text(text.to_string())),
-            ParamKind::Constant(constants) => self.constant(constants, node),
-            ParamKind::Handle(kind) | ParamKind::FatBinary(kind) => self.handle(param, Some(kind), node),
-            ParamKind::Ptx => {
-                self.reader.word(node, "kernel file", self.reader.kernels).map(|name| Scalar::Text(name.to_string()))
+            ParamKind::Text if param.name == refusal::WHAT && call.has(Effect::Refuses) => {
+                self.refused(node)
             }
+            ParamKind::Text => self
+                .reader
+                .text(node)
+                .map(|text| Scalar::Text(text.to_string())),
+            ParamKind::Constant(constants) => self.constant(constants, node),
+            ParamKind::Handle(kind) | ParamKind::FatBinary(kind) => {
+                self.handle(param, Some(kind), node)
+            }
+            ParamKind::Ptx => self
+                .reader
+                .word(node, "kernel file", self.reader.kernels)
+                .map(|name| Scalar::Text(name.to_string())),
             ParamKind::Arguments => self.list(param, node),
             ParamKind::Actor | ParamKind::Pid => self.actor(call, node),
             ParamKind::Dim3 => self.integer(node, 1..=i64::from(i32::MAX)),
@@ -146,11 +186,18 @@ impl Arguments<'_, '_> {
 
     fn bytes(&mut self, param: &Param, node: &Node) -> Option<Scalar> {
         let bytes = self.reader.bytes(node)?;
-        let announced = self.hazards.iter().any(|hazard| matches!(hazard, Hazard::Bigmem | Hazard::Oversubscribe));
+        let announced = self
+            .hazards
+            .iter()
+            .any(|hazard| matches!(hazard, Hazard::Bigmem | Hazard::Oversubscribe));
         // The limit of a pool takes no memory by itself.
         if bytes > MOST_BYTES && !announced && param.name != "keep_bytes" {
             let help = Some("write `hazards = [\"bigmem\"]`, or ask for less".to_string());
-            return self.reader.reject(&node.place, "more than 1 GiB needs the hazard `bigmem`", help);
+            return self.reader.reject(
+                &node.place,
+                "more than 1 GiB needs the hazard `bigmem`",
+                help,
+            );
         }
         Some(Scalar::Int(bytes))
     }
@@ -174,15 +221,23 @@ impl Arguments<'_, '_> {
 
     fn handle(&mut self, param: &Param, wanted: Option<&str>, node: &Node) -> Option<Scalar> {
         if matches!(node.data, Data::Int(_)) {
-            let help = Some("write a name that an earlier step bound with `as`, or `\"NULL\"`".to_string());
-            return self.reader.reject(&node.place, "expected the name of a handle, found an integer", help);
+            let help = Some(
+                "write a name that an earlier step bound with `as`, or `\"NULL\"`".to_string(),
+            );
+            return self.reader.reject(
+                &node.place,
+                "expected the name of a handle, found an integer",
+                help,
+            );
         }
         let name = self.reader.text(node)?;
         if name == "NULL" || (wanted == Some("stream") && BUILT_IN_STREAMS.value(name).is_some()) {
             return Some(Scalar::Text(name.to_string()));
         }
         let Some(bound) = self.names.get(name) else {
-            self.unbound(name, node, |bound| wanted.is_none() || bound.handle == wanted);
+            self.unbound(name, node, |bound| {
+                wanted.is_none() || bound.handle == wanted
+            });
             return None;
         };
         let fits = match (bound.handle, wanted) {
@@ -197,19 +252,28 @@ impl Arguments<'_, '_> {
                 param.name,
                 with_article(wanted.unwrap_or("handle")),
             );
-            self.reader.error_with(&node.place, message, &bound.place, "bound here");
+            self.reader
+                .error_with(&node.place, message, &bound.place, "bound here");
             return None;
         }
         Some(Scalar::Text(name.to_string()))
     }
 
     fn unbound(&mut self, name: &str, node: &Node, fits: impl Fn(&Bound) -> bool) {
-        let names = self.names.iter().filter(|(_, bound)| fits(bound)).map(|(name, _)| name.as_str());
+        let names = self
+            .names
+            .iter()
+            .filter(|(_, bound)| fits(bound))
+            .map(|(name, _)| name.as_str());
         let help = match nearest(name, names) {
             Some(near) => format!("did you mean `{near}`?"),
             None => format!("write `as = \"{name}\"` in the call that returns it"),
         };
-        self.reader.error(&node.place, format!("no earlier step binds `{name}`"), Some(help));
+        self.reader.error(
+            &node.place,
+            format!("no earlier step binds `{name}`"),
+            Some(help),
+        );
     }
 
     fn actor(&mut self, call: &Call, node: &Node) -> Option<Scalar> {
@@ -225,8 +289,12 @@ impl Arguments<'_, '_> {
         let makers: Vec<&str> = makers.map(|maker| maker.name).collect();
         if bound.handle.is_some() && !makers.contains(&bound.call.as_str()) {
             let makers = format!("`{}`", makers.join("` or `"));
-            let message = format!("`{}` takes what {makers} bound; `{name}` is of `{}`", call.name, bound.call);
-            self.reader.error_with(&node.place, message, &bound.place, "bound here");
+            let message = format!(
+                "`{}` takes what {makers} bound; `{name}` is of `{}`",
+                call.name, bound.call
+            );
+            self.reader
+                .error_with(&node.place, message, &bound.place, "bound here");
             return None;
         }
         Some(Scalar::Text(name.to_string()))
@@ -239,7 +307,9 @@ impl Arguments<'_, '_> {
             && let Err(error) = text.parse::<Refused>()
         {
             let help = "write a path such as \"/dev/nvidiactl\", a system call such as \"eventfd2\", \"${gpu0:device}\", or \"nothing\"";
-            return self.reader.reject(&node.place, error.to_string(), Some(help.to_string()));
+            return self
+                .reader
+                .reject(&node.place, error.to_string(), Some(help.to_string()));
         }
         Some(Scalar::Text(text.to_string()))
     }
@@ -263,9 +333,14 @@ pub(super) fn variable(reader: &mut Reader<'_>, node: &Node, in_python: bool) ->
 }
 
 /// Whether a scenario may use this environment variable; reports it if not.
-pub(super) fn may_name(reader: &mut Reader<'_>, name: &str, place: &SourceSpan, in_python: bool) -> bool {
-    let known =
-        environment::in_scenarios().any(|known| known == name) || (in_python && environment::is_of_a_framework(name));
+pub(super) fn may_name(
+    reader: &mut Reader<'_>,
+    name: &str,
+    place: &SourceSpan,
+    in_python: bool,
+) -> bool {
+    let known = environment::in_scenarios().any(|known| known == name)
+        || (in_python && environment::is_of_a_framework(name));
     if !known {
         let message = format!("a scenario cannot name the environment variable `{name}`");
         reader.error(place, message, suggest(name, environment::in_scenarios()));
@@ -275,14 +350,23 @@ pub(super) fn may_name(reader: &mut Reader<'_>, name: &str, place: &SourceSpan, 
 
 /// Reports a value that a scenario may not give to this environment variable.
 pub(super) fn may_have_value(reader: &mut Reader<'_>, name: &str, value: &str, place: &SourceSpan) {
-    let allowed = environment::values(name).filter(|allowed| !allowed.iter().any(|known| known == value));
+    let allowed =
+        environment::values(name).filter(|allowed| !allowed.iter().any(|known| known == value));
     if let Some(allowed) = allowed {
         let help = Some(format!("it can be {}", allowed.join(" or ")));
-        reader.error(place, format!("a scenario cannot set `{name}` to this"), help);
+        reader.error(
+            place,
+            format!("a scenario cannot set `{name}` to this"),
+            help,
+        );
     }
 }
 
 fn with_article(noun: &str) -> String {
-    let article = if noun.starts_with(['a', 'e', 'i', 'o', 'u']) { "an" } else { "a" };
+    let article = if noun.starts_with(['a', 'e', 'i', 'o', 'u']) {
+        "an"
+    } else {
+        "a"
+    };
     format!("{article} {noun}")
 }

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use cuda_pitfalls_calls::{self as calls, ACTOR, Call, CallLibrary, DRIVER_COPY, Effect, LIBRARY_COPY};
+use cuda_pitfalls_calls::{
+    self as calls, ACTOR, Call, CallLibrary, DRIVER_COPY, Effect, LIBRARY_COPY,
+};
 
 use super::arguments::{Arguments, Bound, Names, may_have_value, may_name};
 use super::conditions;
@@ -31,8 +33,16 @@ struct Copied {
 }
 
 const COPIED: [Copied; 2] = [
-    Copied { library: CallLibrary::Driver, file: "libcuda.so.1", handle: DRIVER_COPY },
-    Copied { library: CallLibrary::Runtime, file: "libcudart.so", handle: LIBRARY_COPY },
+    Copied {
+        library: CallLibrary::Driver,
+        file: "libcuda.so.1",
+        handle: DRIVER_COPY,
+    },
+    Copied {
+        library: CallLibrary::Runtime,
+        file: "libcudart.so",
+        handle: LIBRARY_COPY,
+    },
 ];
 
 /// Settings of the file for all of its cases.
@@ -79,7 +89,10 @@ impl Scope {
 
     /// The labels that a check may use.
     pub(super) fn labels(&self) -> impl Iterator<Item = &str> {
-        self.steps.iter().map(|step| step.label.as_str()).filter(|label| matches!(self.find(label), FoundStep::Step(_)))
+        self.steps
+            .iter()
+            .map(|step| step.label.as_str())
+            .filter(|label| matches!(self.find(label), FoundStep::Step(_)))
     }
 
     fn repeated(&self, call: &str) -> bool {
@@ -94,13 +107,25 @@ pub(super) fn case(
     TreeEntry { key, value }: &TreeEntry,
     common: &Common<'_>,
 ) -> Option<(Case, Scope)> {
-    let is_plain = key.text.bytes().all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'_' | b'-'));
+    let is_plain = key
+        .text
+        .bytes()
+        .all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'_' | b'-'));
     if key.text.is_empty() || !is_plain {
         let help = Some("use lower-case letters, digits, `_` and `-`".to_string());
-        reader.error(&key.place, format!("`{}` is not a valid name for a case", key.text), help);
+        reader.error(
+            &key.place,
+            format!("`{}` is not a valid name for a case", key.text),
+            help,
+        );
     }
-    let entries = reader.table_of(value, &["does", "gpus", "env", "probes", "python", "expect", "steps"])?;
-    let does = reader.required(entries, "does", &key.place, "a case").and_then(|node| reader.sentence(node));
+    let entries = reader.table_of(
+        value,
+        &["does", "gpus", "env", "probes", "python", "expect", "steps"],
+    )?;
+    let does = reader
+        .required(entries, "does", &key.place, "a case")
+        .and_then(|node| reader.sentence(node));
     let masked = get(entries, "gpus").and_then(|node| gpus(reader, node, common.needed_gpus));
     let python = get(entries, "python").map(|node| python_of(reader, node));
     let env = get(entries, "env").map(|node| env(reader, node, python.is_some()));
@@ -111,7 +136,9 @@ pub(super) fn case(
     if gpus != Gpus::All
         && let Some(mask) = get(entries, "env").and_then(own_mask)
     {
-        let help = Some("write `gpus = \"all\"`: such a case starts without a mask of the harness".to_string());
+        let help = Some(
+            "write `gpus = \"all\"`: such a case starts without a mask of the harness".to_string(),
+        );
         reader.error(
             &mask.place,
             "`CUDA_VISIBLE_DEVICES` has no effect here: the mask of `gpus` takes its place",
@@ -149,7 +176,11 @@ pub(super) fn gpus(reader: &mut Reader<'_>, node: &Node, needed: u32) -> Option<
     let masked = u32::try_from(reader.integer(node, 0..=64)?).ok()?;
     if masked > needed {
         let help = Some(format!("write `needs = {{ gpus = {masked} }}`"));
-        return reader.reject(&node.place, format!("{masked} GPUs, but the scenario needs only {needed}"), help);
+        return reader.reject(
+            &node.place,
+            format!("{masked} GPUs, but the scenario needs only {needed}"),
+            help,
+        );
     }
     Some(Gpus::Masked(masked))
 }
@@ -157,7 +188,9 @@ pub(super) fn gpus(reader: &mut Reader<'_>, node: &Node, needed: u32) -> Option<
 fn python_of(reader: &mut Reader<'_>, node: &Node) -> Python {
     let entries = reader.table_of(node, &["needs"]).unwrap_or_default();
     let needs = get(entries, "needs").map(|node| conditions::requirements(reader, node));
-    Python { needs: needs.unwrap_or_default() }
+    Python {
+        needs: needs.unwrap_or_default(),
+    }
 }
 
 fn env(reader: &mut Reader<'_>, node: &Node, in_python: bool) -> BTreeMap<String, String> {
@@ -180,15 +213,29 @@ pub(super) fn steps_of(
     hazards: &[Hazard],
     in_python: bool,
 ) -> (Vec<Step>, Scope) {
-    let scope = Scope { case: case.to_string(), steps: Vec::new(), complete: true };
+    let scope = Scope {
+        case: case.to_string(),
+        steps: Vec::new(),
+        complete: true,
+    };
     let (names, calls) = (Names::new(), BTreeMap::new());
-    let mut steps = Steps { reader, hazards, in_python, names, calls, scope, steps: Vec::new() };
+    let mut steps = Steps {
+        reader,
+        hazards,
+        in_python,
+        names,
+        calls,
+        scope,
+        steps: Vec::new(),
+    };
     let nodes = node.and_then(|node| steps.reader.list(node));
     if let (Some(node), Some(nodes)) = (node, nodes) {
         if nodes.is_empty() {
             steps.reader.error(&node.place, "a case needs steps", None);
         } else if nodes.len() > MOST_STEPS {
-            steps.reader.error(&node.place, format!("more than {MOST_STEPS} steps"), None);
+            steps
+                .reader
+                .error(&node.place, format!("more than {MOST_STEPS} steps"), None);
         }
     }
     steps.scope.complete = nodes.is_some_and(|nodes| nodes.len() <= MOST_STEPS);
@@ -224,34 +271,65 @@ impl Steps<'_, '_> {
         let kind = calls::find(&key.text);
         if kind.is_none() && !self.reader.is_full() {
             let message = format!("unknown step `{}`", key.text);
-            self.reader.error(&key.place, message, suggest(&key.text, calls::all().map(|kind| kind.name)));
+            self.reader.error(
+                &key.place,
+                message,
+                suggest(&key.text, calls::all().map(|kind| kind.name)),
+            );
         }
         self.fits(key, kind, entries);
         let arguments = self.reader.table(value).unwrap_or_default();
         let args = kind.map(|kind| {
-            let Steps { reader, names, hazards, in_python, .. } = self;
-            let mut reader = Arguments { reader, names, hazards, in_python: *in_python };
+            let Steps {
+                reader,
+                names,
+                hazards,
+                in_python,
+                ..
+            } = self;
+            let mut reader = Arguments {
+                reader,
+                names,
+                hazards,
+                in_python: *in_python,
+            };
             reader.read(key, kind, arguments, entries)
         });
         let on = get(entries, "on").and_then(|node| self.on(node));
         self.in_order(node, &key.text, on.as_deref());
         let from = get(entries, "from").and_then(|node| self.from(node, kind));
         let bind = self.bind(key, kind, arguments, entries);
-        self.push(node, entries, &key.text, kind.map(CheckedStep::Call), |label, line| Step {
-            call: key.text.clone(),
-            args: args.unwrap_or_default(),
-            bind,
-            on,
-            from,
-            label,
-            line,
-        })
+        self.push(
+            node,
+            entries,
+            &key.text,
+            kind.map(CheckedStep::Call),
+            |label, line| Step {
+                call: key.text.clone(),
+                args: args.unwrap_or_default(),
+                bind,
+                on,
+                from,
+                label,
+                line,
+            },
+        )
     }
 
-    fn line(&mut self, node: &Node, entries: &[TreeEntry], key: &TreeKey, value: &Node) -> Option<()> {
+    fn line(
+        &mut self,
+        node: &Node,
+        entries: &[TreeEntry],
+        key: &TreeKey,
+        value: &Node,
+    ) -> Option<()> {
         if !self.in_python {
             let help = Some("write `python = { needs = [\"torch\"] }` in the case".to_string());
-            self.reader.error(&key.place, "a case with Python lines says what they need", help);
+            self.reader.error(
+                &key.place,
+                "a case with Python lines says what they need",
+                help,
+            );
         }
         let mut args = BTreeMap::new();
         if let Some(text) = self.reader.sentence(value) {
@@ -260,15 +338,21 @@ impl Steps<'_, '_> {
                 self.reader.error(&value.place, message, None);
             }
             if text.contains('\0') {
-                self.reader.error(&value.place, "a Python line has no NUL", None);
+                self.reader
+                    .error(&value.place, "a Python line has no NUL", None);
             }
             args.insert(LINE_TEXT.to_string(), Scalar::Text(text));
         }
-        let name = get(entries, LINE_VALUE).and_then(|node| Some((self.reader.name(node, "value")?, node)));
+        let name = get(entries, LINE_VALUE)
+            .and_then(|node| Some((self.reader.name(node, "value")?, node)));
         if let Some((name, node)) = name {
             if name == LINE_MESSAGE {
                 let help = Some("choose another name".to_string());
-                self.reader.error(&node.place, format!("`{name}` is the text of an exception"), help);
+                self.reader.error(
+                    &node.place,
+                    format!("`{name}` is the text of an exception"),
+                    help,
+                );
             }
             args.insert(LINE_VALUE.to_string(), Scalar::Text(name.to_string()));
         }
@@ -277,15 +361,25 @@ impl Steps<'_, '_> {
         {
             if get(entries, LINE_VALUE).is_none() {
                 let help = Some(format!("write `{LINE_VALUE} = \"…\"` beside it"));
-                self.reader.error(&node.place, format!("`{LINE_VARIES}` is about the value of a line"), help);
+                self.reader.error(
+                    &node.place,
+                    format!("`{LINE_VARIES}` is about the value of a line"),
+                    help,
+                );
             }
             args.insert(LINE_VARIES.to_string(), Scalar::Int(1));
         }
         if let Some(node) = get(entries, "from") {
-            self.reader.error(&node.place, "a Python line is not a call of a library", None);
+            self.reader.error(
+                &node.place,
+                "a Python line is not a call of a library",
+                None,
+            );
         }
         let on = get(entries, "on").and_then(|node| self.on(node));
-        let row = CheckedStep::Line { value: name.map(|(name, _)| name.to_string()) };
+        let row = CheckedStep::Line {
+            value: name.map(|(name, _)| name.to_string()),
+        };
         let call = key.text.clone();
         self.push(node, entries, LINE, Some(row), |label, line| Step {
             call,
@@ -300,14 +394,25 @@ impl Steps<'_, '_> {
 
     /// Reports a call that cannot be a step of this case: in a case of Python lines, a call that Python cannot make.
     fn fits(&mut self, key: &TreeKey, kind: Option<&'static Call>, entries: &[TreeEntry]) {
-        for entry in entries.iter().filter(|entry| [LINE_VALUE, LINE_VARIES].contains(&entry.key.text.as_str())) {
-            let help =
-                Some(format!("a call gives its values by name; check them with `value = {{ … }}` at `{}`", key.text));
-            self.reader.error(&entry.key.place, format!("`{}` belongs beside `{LINE}`", entry.key.text), help);
+        for entry in entries
+            .iter()
+            .filter(|entry| [LINE_VALUE, LINE_VARIES].contains(&entry.key.text.as_str()))
+        {
+            let help = Some(format!(
+                "a call gives its values by name; check them with `value = {{ … }}` at `{}`",
+                key.text
+            ));
+            self.reader.error(
+                &entry.key.place,
+                format!("`{}` belongs beside `{LINE}`", entry.key.text),
+                help,
+            );
         }
         if self.in_python && kind.is_some() && !STEPS.contains(&key.text.as_str()) {
             let message = format!("`{}` cannot be a step of a case of Python lines", key.text);
-            let help = format!("write it as a line: `{{ {LINE} = \"import ctypes; …\" }}`, or leave out `python`");
+            let help = format!(
+                "write it as a line: `{{ {LINE} = \"import ctypes; …\" }}`, or leave out `python`"
+            );
             self.reader.error(&key.place, message, Some(help));
         }
     }
@@ -321,22 +426,43 @@ impl Steps<'_, '_> {
         step: impl FnOnce(String, u32) -> Step,
     ) -> Option<()> {
         let written = get(entries, "label");
-        let label = written.and_then(|node| Some((self.reader.name(node, "label")?.to_string(), node.place.clone())));
+        let label = written.and_then(|node| {
+            Some((
+                self.reader.name(node, "label")?.to_string(),
+                node.place.clone(),
+            ))
+        });
         // A check may refer to the unknown call.
-        let unreadable = if written.is_some() { label.is_none() } else { row.is_none() };
+        let unreadable = if written.is_some() {
+            label.is_none()
+        } else {
+            row.is_none()
+        };
         let (label, written) = match label {
             Some((label, place)) => (label, Some(place)),
             None => (self.numbered(call), None),
         };
         let line = self.reader.line(&node.place);
-        self.scope.steps.push(Named { label: label.clone(), written, row });
+        self.scope.steps.push(Named {
+            label: label.clone(),
+            written,
+            row,
+        });
         self.steps.push(step(label, line));
         (!unreadable).then_some(())
     }
 
     fn call<'n>(&mut self, node: &Node, entries: &'n [TreeEntry]) -> Option<&'n TreeEntry> {
-        let others: Vec<&TreeEntry> = entries.iter().filter(|e| !BESIDE.contains(&e.key.text.as_str())).collect();
-        let Some(call) = others.iter().find(|entry| is_call(entry)).or(others.first()).copied() else {
+        let others: Vec<&TreeEntry> = entries
+            .iter()
+            .filter(|e| !BESIDE.contains(&e.key.text.as_str()))
+            .collect();
+        let Some(call) = others
+            .iter()
+            .find(|entry| is_call(entry))
+            .or(others.first())
+            .copied()
+        else {
             let help = match self.in_python {
                 true => format!("write a Python line, such as `{{ {LINE} = \"import torch\" }}`"),
                 false => "write a call by its C name, such as `{ cuInit = {} }`".to_string(),
@@ -344,14 +470,28 @@ impl Steps<'_, '_> {
             let help = Some(help);
             return self.reader.reject(&node.place, "a step needs a call", help);
         };
-        for other in others.into_iter().filter(|other| other.key.place != call.key.place) {
+        for other in others
+            .into_iter()
+            .filter(|other| other.key.place != call.key.place)
+        {
             let TreeKey { text, place } = &other.key;
             let kind = calls::find(&call.key.text);
             if is_call(other) {
-                self.reader.error_with(place, "a step makes one call", &call.key.place, "the first call");
-            } else if text == "as" || kind.is_some_and(|kind| kind.inputs().any(|param| param.name == text)) {
+                self.reader.error_with(
+                    place,
+                    "a step makes one call",
+                    &call.key.place,
+                    "the first call",
+                );
+            } else if text == "as"
+                || kind.is_some_and(|kind| kind.inputs().any(|param| param.name == text))
+            {
                 let help = Some(format!("write `{} = {{ {text} = … }}`", call.key.text));
-                self.reader.error(place, format!("`{text}` belongs inside the table of the call"), help);
+                self.reader.error(
+                    place,
+                    format!("`{text}` belongs inside the table of the call"),
+                    help,
+                );
             } else {
                 self.reader.error(
                     place,
@@ -367,26 +507,43 @@ impl Steps<'_, '_> {
     fn numbered(&mut self, call: &str) -> String {
         let count = self.calls.entry(call.to_string()).or_insert(0);
         *count += 1;
-        if *count == 1 { call.to_string() } else { format!("{call}#{count}") }
+        if *count == 1 {
+            call.to_string()
+        } else {
+            format!("{call}#{count}")
+        }
     }
 
     fn on(&mut self, node: &Node) -> Option<String> {
         let name = self.reader.text(node)?;
         match self.names.get(name) {
-            Some(Bound { handle: Some(ACTOR) | None, .. }) => Some(name.to_string()),
+            Some(Bound {
+                handle: Some(ACTOR) | None,
+                ..
+            }) => Some(name.to_string()),
             Some(bound) => {
                 let message = format!("`{name}` is not a thread, process or exit handler");
-                self.reader.error_with(&node.place, message, &bound.place, "bound here");
+                self.reader
+                    .error_with(&node.place, message, &bound.place, "bound here");
                 None
             }
             None => {
-                let actors = self.names.iter().filter(|(_, bound)| bound.handle == Some(ACTOR));
+                let actors = self
+                    .names
+                    .iter()
+                    .filter(|(_, bound)| bound.handle == Some(ACTOR));
                 let help = super::diagnostic::nearest(name, actors.map(|(name, _)| name.as_str()));
                 let help = match help {
                     Some(near) => format!("did you mean `{near}`?"),
-                    None => format!("start it first: `{{ pthread_create = {{ as = \"{name}\" }} }}`"),
+                    None => {
+                        format!("start it first: `{{ pthread_create = {{ as = \"{name}\" }} }}`")
+                    }
                 };
-                self.reader.error(&node.place, format!("no earlier step starts `{name}`"), Some(help));
+                self.reader.error(
+                    &node.place,
+                    format!("no earlier step starts `{name}`"),
+                    Some(help),
+                );
                 None
             }
         }
@@ -394,50 +551,85 @@ impl Steps<'_, '_> {
 
     /// Checks that exit handlers run after the process leaves, and that nothing else does.
     fn in_order(&mut self, node: &Node, call: &str, on: Option<&str>) {
-        let handler = on.and_then(|on| self.names.get(on)).is_some_and(|bound| bound.has(Effect::AddsExitHandler));
-        let left = self.steps.iter().any(|step| step.has(Effect::Exits) && (step.on.is_none() || handler));
+        let handler = on
+            .and_then(|on| self.names.get(on))
+            .is_some_and(|bound| bound.has(Effect::AddsExitHandler));
+        let left = self
+            .steps
+            .iter()
+            .any(|step| step.has(Effect::Exits) && (step.on.is_none() || handler));
         if handler && !left {
             let help = Some("write `{ exit = {} }` before the first step of a handler".to_string());
-            self.reader.error(&node.place, "an exit handler runs after `exit`", help);
+            self.reader
+                .error(&node.place, "an exit handler runs after `exit`", help);
         } else if left && !handler {
-            self.reader.error(&node.place, format!("`{call}` comes after `exit`, where only exit handlers run"), None);
+            self.reader.error(
+                &node.place,
+                format!("`{call}` comes after `exit`, where only exit handlers run"),
+                None,
+            );
         }
     }
 
     /// Reads the name of the private copy of a library that makes the call.
     fn from(&mut self, node: &Node, kind: Option<&'static Call>) -> Option<String> {
         let name = self.reader.text(node)?;
-        let copied = kind.and_then(|kind| COPIED.iter().find(|copied| copied.library == kind.library));
+        let copied =
+            kind.and_then(|kind| COPIED.iter().find(|copied| copied.library == kind.library));
         if let (Some(kind), None) = (kind, copied) {
             let library = kind.library.name();
-            let message = format!("`{}` is a call of {library}, and only libcuda and libcudart are copied", kind.name);
+            let message = format!(
+                "`{}` is a call of {library}, and only libcuda and libcudart are copied",
+                kind.name
+            );
             return self.reader.reject(&node.place, message, None);
         }
         let copied = copied?;
         match self.names.get(name) {
-            Some(Bound { handle, .. }) if handle.is_none_or(|handle| handle == copied.handle) => Some(name.to_string()),
+            Some(Bound { handle, .. }) if handle.is_none_or(|handle| handle == copied.handle) => {
+                Some(name.to_string())
+            }
             Some(bound) => {
                 let message = format!("`{name}` is not a copy of {}", copied.library.name());
-                self.reader.error_with(&node.place, message, &bound.place, "bound here");
+                self.reader
+                    .error_with(&node.place, message, &bound.place, "bound here");
                 None
             }
             None => {
-                let help = format!("make it first: `{{ dlopen = {{ file = \"{}\", as = \"{name}\" }} }}`", copied.file);
-                self.reader.reject(&node.place, format!("no earlier step binds `{name}`"), Some(help))
+                let help = format!(
+                    "make it first: `{{ dlopen = {{ file = \"{}\", as = \"{name}\" }} }}`",
+                    copied.file
+                );
+                self.reader.reject(
+                    &node.place,
+                    format!("no earlier step binds `{name}`"),
+                    Some(help),
+                )
             }
         }
     }
 
     /// The type of what `as` binds. Of a library that is opened, it depends on the file.
-    fn bound(&mut self, kind: &'static Call, arguments: &[TreeEntry], place: &SourceSpan) -> Option<&'static str> {
+    fn bound(
+        &mut self,
+        kind: &'static Call,
+        arguments: &[TreeEntry],
+        place: &SourceSpan,
+    ) -> Option<&'static str> {
         if !kind.has(Effect::OpensLibrary) {
             return kind.binds();
         }
         let file = get(arguments, "file").and_then(|node| self.reader.text(node))?;
         let copied = COPIED.iter().find(|copied| copied.file == file);
         if copied.is_none() {
-            let message = format!("only libcuda and libcudart can be copied, and `{file}` is another library");
-            self.reader.error(place, message, Some("leave out `as` to open it".to_string()));
+            let message = format!(
+                "only libcuda and libcudart can be copied, and `{file}` is another library"
+            );
+            self.reader.error(
+                place,
+                message,
+                Some("leave out `as` to open it".to_string()),
+            );
         }
         copied.map(|copied| copied.handle)
     }
@@ -451,10 +643,18 @@ impl Steps<'_, '_> {
     ) -> Option<String> {
         let handle = kind.and_then(Call::binds);
         // An `as` beside the call was already reported; its name is still bound.
-        let Some(entry) = arguments.iter().chain(beside).find(|entry| entry.key.text == "as") else {
+        let Some(entry) = arguments
+            .iter()
+            .chain(beside)
+            .find(|entry| entry.key.text == "as")
+        else {
             if handle == Some(ACTOR) {
                 let help = Some(format!("write `{} = {{ as = \"B\" }}`", key.text));
-                self.reader.error(&key.place, format!("`{}` needs `as`, for later steps to name", key.text), help);
+                self.reader.error(
+                    &key.place,
+                    format!("`{}` needs `as`, for later steps to name", key.text),
+                    help,
+                );
             }
             return None;
         };
@@ -467,17 +667,32 @@ impl Steps<'_, '_> {
         let handle = kind.and_then(|kind| self.bound(kind, arguments, &entry.key.place));
         if name == "NULL" || name == "main" {
             let help = Some("choose another name".to_string());
-            return self.reader.reject(&place, format!("`{name}` is reserved"), help);
+            return self
+                .reader
+                .reject(&place, format!("`{name}` is reserved"), help);
         }
         if let Some(before) = self.names.get(&name) {
             // A pointer may be freed and its name used again, but the name of a thread identifies it.
-            let clash = matches!((before.handle, handle), (Some(a), Some(b)) if a != b || a == ACTOR);
+            let clash =
+                matches!((before.handle, handle), (Some(a), Some(b)) if a != b || a == ACTOR);
             if clash {
-                self.reader.error_with(&place, format!("`{name}` is already taken"), &before.place, "first here");
+                self.reader.error_with(
+                    &place,
+                    format!("`{name}` is already taken"),
+                    &before.place,
+                    "first here",
+                );
                 return None;
             }
         }
-        self.names.insert(name.clone(), Bound { handle, call: key.text.clone(), place });
+        self.names.insert(
+            name.clone(),
+            Bound {
+                handle,
+                call: key.text.clone(),
+                place,
+            },
+        );
         Some(name)
     }
 
@@ -494,8 +709,12 @@ impl Steps<'_, '_> {
                 );
             }
             if self.calls.contains_key(&step.label) && is_name(&step.label) {
-                let message = format!("the label `{}` is also the call of a step without a label", step.label);
-                self.reader.error(place, message, Some("choose another label".to_string()));
+                let message = format!(
+                    "the label `{}` is also the call of a step without a label",
+                    step.label
+                );
+                self.reader
+                    .error(place, message, Some("choose another label".to_string()));
             }
         }
     }

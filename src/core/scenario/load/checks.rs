@@ -13,20 +13,43 @@ use crate::source::tree::{Node, SourceSpan, TreeEntry};
 const OTHERS: [&str; 5] = ["at", "exit", "when", "because", "evidence"];
 
 /// Reads a list of checks, each of which must be valid in all of these cases.
-pub(super) fn checks(reader: &mut Reader<'_>, node: &Node, scopes: &[&Scope], parameters: &Parameters) -> Vec<Check> {
+pub(super) fn checks(
+    reader: &mut Reader<'_>,
+    node: &Node,
+    scopes: &[&Scope],
+    parameters: &Parameters,
+) -> Vec<Check> {
     let nodes = reader.list(node).unwrap_or_default();
-    nodes.iter().filter_map(|node| check(reader, node, scopes, parameters)).collect()
+    nodes
+        .iter()
+        .filter_map(|node| check(reader, node, scopes, parameters))
+        .collect()
 }
 
-fn check<'a>(reader: &mut Reader<'a>, node: &Node, scopes: &[&Scope], parameters: &Parameters) -> Option<Check> {
-    let keys: Vec<&str> = OTHERS.into_iter().chain(KINDS.iter().map(|kind| kind.key)).collect();
+fn check<'a>(
+    reader: &mut Reader<'a>,
+    node: &Node,
+    scopes: &[&Scope],
+    parameters: &Parameters,
+) -> Option<Check> {
+    let keys: Vec<&str> = OTHERS
+        .into_iter()
+        .chain(KINDS.iter().map(|kind| kind.key))
+        .collect();
     let entries = reader.table_of(node, &keys)?;
     let (at, exit) = (get(entries, "at"), get(entries, "exit"));
     is_about_one_thing(reader, node, entries);
     let label = at.and_then(|node| reader.text(node).map(|label| (label, node)));
-    let rows = label.map(|(label, node)| find(reader, scopes, label, &node.place)).unwrap_or_default();
-    let mut check = Check { line: reader.line(&node.place), ..Check::default() };
-    check.at = label.map(|(label, _)| label.to_string()).unwrap_or_default();
+    let rows = label
+        .map(|(label, node)| find(reader, scopes, label, &node.place))
+        .unwrap_or_default();
+    let mut check = Check {
+        line: reader.line(&node.place),
+        ..Check::default()
+    };
+    check.at = label
+        .map(|(label, _)| label.to_string())
+        .unwrap_or_default();
     check.facts.exit = exit.and_then(|node| ExitCheck::read(reader, node));
     for TreeEntry { key, value } in entries {
         match key.text.as_str() {
@@ -35,9 +58,18 @@ fn check<'a>(reader: &mut Reader<'a>, node: &Node, scopes: &[&Scope], parameters
             "evidence" => check.evidence = reader.sentence(value).unwrap_or_default(),
             key => {
                 if let Some(kind) = FactKind::find(key) {
-                    let find =
-                        &|reader: &mut Reader<'a>, label: &str, place: &SourceSpan| find(reader, scopes, label, place);
-                    (kind.read)(&mut check.facts, &mut CheckReader { reader, rows: &rows, find }, value);
+                    let find = &|reader: &mut Reader<'a>, label: &str, place: &SourceSpan| {
+                        find(reader, scopes, label, place)
+                    };
+                    (kind.read)(
+                        &mut check.facts,
+                        &mut CheckReader {
+                            reader,
+                            rows: &rows,
+                            find,
+                        },
+                        value,
+                    );
                 }
             }
         }
@@ -47,7 +79,9 @@ fn check<'a>(reader: &mut Reader<'a>, node: &Node, scopes: &[&Scope], parameters
 
 /// Reports a check unless it is about a step and has a fact, or is about how the worker ends.
 fn is_about_one_thing(reader: &mut Reader<'_>, node: &Node, entries: &[TreeEntry]) {
-    let fact = entries.iter().find(|entry| FactKind::find(&entry.key.text).is_some());
+    let fact = entries
+        .iter()
+        .find(|entry| FactKind::find(&entry.key.text).is_some());
     match (get(entries, "at"), get(entries, "exit")) {
         (Some(_), Some(exit)) => {
             let help = Some("`exit` is about the whole attempt; write two checks".to_string());
@@ -73,14 +107,26 @@ fn is_about_one_thing(reader: &mut Reader<'_>, node: &Node, entries: &[TreeEntry
 }
 
 /// The step with this label in each case, if it could be read there. Reports a label that does not exist.
-fn find(reader: &mut Reader<'_>, scopes: &[&Scope], label: &str, place: &SourceSpan) -> Vec<CheckedStep> {
+fn find(
+    reader: &mut Reader<'_>,
+    scopes: &[&Scope],
+    label: &str,
+    place: &SourceSpan,
+) -> Vec<CheckedStep> {
     let mut kinds = Vec::new();
     for scope in scopes {
         match scope.find(label) {
             FoundStep::Step(kind) => kinds.extend(kind),
             FoundStep::Ambiguous => {
-                let message = format!("`{label}` is ambiguous: several steps of `{}` make this call", scope.case);
-                reader.error(place, message, Some("label it: `label = \"…\"` beside the call".to_string()));
+                let message = format!(
+                    "`{label}` is ambiguous: several steps of `{}` make this call",
+                    scope.case
+                );
+                reader.error(
+                    place,
+                    message,
+                    Some("label it: `label = \"…\"` beside the call".to_string()),
+                );
             }
             FoundStep::Nothing => {
                 let message = format!("no step of `{}` has the label `{label}`", scope.case);

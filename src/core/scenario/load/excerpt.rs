@@ -22,19 +22,34 @@ pub struct Excerpts<'a> {
 impl<'a> Excerpts<'a> {
     /// `file` is the name of the file in messages, and `kernels` are the names that a `ptx` argument can have.
     pub fn new(file: &'a str, source: &'a str, kernels: &'a [&'a str]) -> Excerpts<'a> {
-        Excerpts { reader: Reader::new(file, source, kernels) }
+        Excerpts {
+            reader: Reader::new(file, source, kernels),
+        }
     }
 
     /// Reads the steps of one case, and the checks that refer to them. Errors are kept for [`Self::finish`].
-    pub fn case(&mut self, steps: &[Spanned<Table>], checks: &[Spanned<Table>]) -> (Vec<Step>, Vec<Check>) {
+    pub fn case(
+        &mut self,
+        steps: &[Spanned<Table>],
+        checks: &[Spanned<Table>],
+    ) -> (Vec<Step>, Vec<Check>) {
         let [steps, checks] = [steps, checks].map(|tables| {
             let start = tables.first().map_or(0, |first| first.span().start);
             let end = tables.last().map_or(start, |last| last.span().end);
-            let nodes = tables.iter().map(|table| table_at(table.get_ref(), &SourceSpan::at(table.span()))).collect();
-            Node { data: Data::List(nodes), place: SourceSpan::at(start..end) }
+            let nodes = tables
+                .iter()
+                .map(|table| table_at(table.get_ref(), &SourceSpan::at(table.span())))
+                .collect();
+            Node {
+                data: Data::List(nodes),
+                place: SourceSpan::at(start..end),
+            }
         });
         let (steps, scope) = cases::steps_of(&mut self.reader, "trap", Some(&steps), &[], false);
-        (steps, checks::checks(&mut self.reader, &checks, &[&scope], &Parameters::default()))
+        (
+            steps,
+            checks::checks(&mut self.reader, &checks, &[&scope], &Parameters::default()),
+        )
     }
 
     /// Checks the variables that a case sets at exec; errors are reported at `span`.
@@ -52,6 +67,10 @@ impl<'a> Excerpts<'a> {
     /// # Errors
     /// Every error so far, each with its place.
     pub fn finish(self) -> Result<(), Vec<Diagnostic>> {
-        if self.reader.errors.is_empty() { Ok(()) } else { Err(self.reader.errors) }
+        if self.reader.errors.is_empty() {
+            Ok(())
+        } else {
+            Err(self.reader.errors)
+        }
     }
 }

@@ -32,7 +32,10 @@ impl Parameters {
         for entry in reader.table(node)? {
             parameters.0.extend(parameter(reader, entry));
         }
-        let count = parameters.0.iter().try_fold(1usize, |n, parameter| n.checked_mul(parameter.values.len()));
+        let count = parameters
+            .0
+            .iter()
+            .try_fold(1usize, |n, parameter| n.checked_mul(parameter.values.len()));
         if count.is_none_or(|count| count > MOST_INSTANCES) {
             let message = format!("these parameters have more than {MOST_INSTANCES} combinations");
             reader.error(&node.place, message, None);
@@ -70,18 +73,36 @@ impl Parameters {
     /// The parameters as [`crate::scenario::Scenario`] stores them.
     pub(super) fn into_list(self) -> Vec<(String, Vec<Scalar>)> {
         let parameters = self.0.into_iter();
-        parameters.map(|it| (it.name, it.values.into_iter().map(|(value, _)| value).collect())).collect()
+        parameters
+            .map(|it| {
+                (
+                    it.name,
+                    it.values.into_iter().map(|(value, _)| value).collect(),
+                )
+            })
+            .collect()
     }
 }
 
 fn parameter(reader: &mut Reader<'_>, TreeEntry { key, value }: &TreeEntry) -> Option<Parameter> {
     let name = &key.text;
-    let in_form = !name.is_empty() && name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_');
+    let in_form = !name.is_empty()
+        && name
+            .bytes()
+            .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_');
     if !in_form {
         let help = Some("use lower-case letters, digits and `_`".to_string());
-        reader.error(&key.place, format!("`{name}` is not a valid name for a parameter"), help);
+        reader.error(
+            &key.place,
+            format!("`{name}` is not a valid name for a parameter"),
+            help,
+        );
     } else if is_planned(name) {
-        reader.error(&key.place, format!("`{name}` is filled in by the plan"), Some("choose another name".to_string()));
+        reader.error(
+            &key.place,
+            format!("`{name}` is filled in by the plan"),
+            Some("choose another name".to_string()),
+        );
     }
     let nodes = reader.list(value)?;
     if nodes.is_empty() {
@@ -89,13 +110,18 @@ fn parameter(reader: &mut Reader<'_>, TreeEntry { key, value }: &TreeEntry) -> O
     }
     let mut values: Vec<(Scalar, Range<usize>)> = Vec::new();
     for node in nodes {
-        let Some(scalar) = scalar(reader, node) else { continue };
+        let Some(scalar) = scalar(reader, node) else {
+            continue;
+        };
         if values.iter().any(|(known, _)| *known == scalar) {
             reader.error(&node.place, format!("`{scalar}` is listed twice"), None);
         }
         values.push((scalar, node.place.span.clone()));
     }
-    Some(Parameter { name: name.clone(), values })
+    Some(Parameter {
+        name: name.clone(),
+        values,
+    })
 }
 
 /// Reads text or an integer. Only templates of the plan may occur in the text.
@@ -112,7 +138,9 @@ pub(super) fn scalar(reader: &mut Reader<'_>, node: &Node) -> Option<Scalar> {
 
 /// Marks every text and key that contains a parameter, so that no error is reported about it.
 pub(super) fn leave_unfilled(reader: &mut Reader<'_>, entries: &[TreeEntry]) {
-    with_parameters(entries, &mut |_, place| reader.unfilled.push(place.span.clone()));
+    with_parameters(entries, &mut |_, place| {
+        reader.unfilled.push(place.span.clone())
+    });
 }
 
 /// Shows every key and text that contains a parameter.
@@ -143,24 +171,37 @@ fn is_planned(name: &str) -> bool {
 impl Combination<'_> {
     /// The values as [`crate::scenario::Instance`] stores them.
     pub(super) fn values(&self) -> BTreeMap<String, Scalar> {
-        self.0.iter().map(|(name, value, _)| (name.to_string(), (*value).clone())).collect()
+        self.0
+            .iter()
+            .map(|(name, value, _)| (name.to_string(), (*value).clone()))
+            .collect()
     }
 
     pub(super) fn instance_name(&self, scenario: &str) -> String {
         if self.0.is_empty() {
             return scenario.to_string();
         }
-        let values: Vec<String> = self.0.iter().map(|(name, value, _)| format!("{name}={value}")).collect();
+        let values: Vec<String> = self
+            .0
+            .iter()
+            .map(|(name, value, _)| format!("{name}={value}"))
+            .collect();
         format!("{scenario}[{}]", values.join(","))
     }
 
     /// The entries with values in place of `${parameter}`. Without parameters they are borrowed: most files have
     /// none, and copying their trees would be most of the work of reading them.
-    pub(super) fn filled<'n>(&self, reader: &mut Reader<'_>, entries: &'n [TreeEntry]) -> Cow<'n, [TreeEntry]> {
+    pub(super) fn filled<'n>(
+        &self,
+        reader: &mut Reader<'_>,
+        entries: &'n [TreeEntry],
+    ) -> Cow<'n, [TreeEntry]> {
         if !self.0.is_empty() {
             return Cow::Owned(self.fill_entries(reader, entries));
         }
-        with_parameters(entries, &mut |text, place| drop(self.fill_text(reader, text, place)));
+        with_parameters(entries, &mut |text, place| {
+            drop(self.fill_text(reader, text, place))
+        });
         Cow::Borrowed(entries)
     }
 
@@ -169,7 +210,9 @@ impl Combination<'_> {
         if !self.0.is_empty() {
             return Cow::Owned(self.fill(reader, node));
         }
-        with_parameters_in(node, &mut |text, place| drop(self.fill_text(reader, text, place)));
+        with_parameters_in(node, &mut |text, place| {
+            drop(self.fill_text(reader, text, place))
+        });
         Cow::Borrowed(node)
     }
 
@@ -183,11 +226,19 @@ impl Combination<'_> {
                         Scalar::Int(value) => Data::Int(*value),
                         value => Data::Text(value.to_string()),
                     };
-                    return Node { data, place: SourceSpan { span: span.clone(), used: Some(place.span) } };
+                    return Node {
+                        data,
+                        place: SourceSpan {
+                            span: span.clone(),
+                            used: Some(place.span),
+                        },
+                    };
                 }
                 Data::Text(self.fill_text(reader, text, &place))
             }
-            Data::List(nodes) => Data::List(nodes.iter().map(|node| self.fill(reader, node)).collect()),
+            Data::List(nodes) => {
+                Data::List(nodes.iter().map(|node| self.fill(reader, node)).collect())
+            }
             Data::Table(entries) => Data::Table(self.fill_entries(reader, entries)),
             data => data.clone(),
         };
@@ -195,16 +246,26 @@ impl Combination<'_> {
     }
 
     /// The entries of a table with values in place of `${parameter}`, in keys too.
-    pub(super) fn fill_entries(&self, reader: &mut Reader<'_>, entries: &[TreeEntry]) -> Vec<TreeEntry> {
+    pub(super) fn fill_entries(
+        &self,
+        reader: &mut Reader<'_>,
+        entries: &[TreeEntry],
+    ) -> Vec<TreeEntry> {
         let mut filled: Vec<TreeEntry> = Vec::new();
         for TreeEntry { key, value } in entries {
             let place = key.place.clone();
             let key = match self.whole(&key.text) {
                 Some((value, span)) => TreeKey {
                     text: value.to_string(),
-                    place: SourceSpan { span: span.clone(), used: Some(place.span) },
+                    place: SourceSpan {
+                        span: span.clone(),
+                        used: Some(place.span),
+                    },
                 },
-                None => TreeKey { text: self.fill_text(reader, &key.text, &place), place },
+                None => TreeKey {
+                    text: self.fill_text(reader, &key.text, &place),
+                    place,
+                },
             };
             if filled.iter().any(|known| known.key.text == key.text) {
                 reader.error(&key.place, format!("`{}` is written twice", key.text), None);
@@ -222,7 +283,10 @@ impl Combination<'_> {
     }
 
     fn find(&self, name: &str) -> Option<(&Scalar, &Range<usize>)> {
-        self.0.iter().find(|(known, _, _)| *known == name).map(|(_, value, span)| (*value, *span))
+        self.0
+            .iter()
+            .find(|(known, _, _)| *known == name)
+            .map(|(_, value, span)| (*value, *span))
     }
 
     fn fill_text(&self, reader: &mut Reader<'_>, text: &str, place: &SourceSpan) -> String {
@@ -238,7 +302,11 @@ impl Combination<'_> {
                 Some((value, _)) => filled.push_str(&value.to_string()),
                 None => {
                     if !is_planned(name) {
-                        let names = self.0.iter().map(|(name, _, _)| *name).chain(["gpus", "gpu0"]);
+                        let names = self
+                            .0
+                            .iter()
+                            .map(|(name, _, _)| *name)
+                            .chain(["gpus", "gpu0"]);
                         let help = suggest(name, names);
                         reader.error(place, format!("unknown parameter `${{{name}}}`"), help);
                         reader.unfilled.push(place.span.clone());
@@ -270,8 +338,15 @@ mod tests {
     fn combinations_come_in_the_order_of_the_file() {
         let (parameters, _, _) = read("parameters = { b = [\"x\", \"y\"], a = [1, 2] }");
         let parameters = parameters.unwrap();
-        let names: Vec<String> = parameters.combinations().iter().map(|c| c.instance_name("s")).collect();
-        assert_eq!(names, ["s[b=x,a=1]", "s[b=x,a=2]", "s[b=y,a=1]", "s[b=y,a=2]"]);
+        let names: Vec<String> = parameters
+            .combinations()
+            .iter()
+            .map(|c| c.instance_name("s"))
+            .collect();
+        assert_eq!(
+            names,
+            ["s[b=x,a=1]", "s[b=x,a=2]", "s[b=y,a=1]", "s[b=y,a=2]"]
+        );
     }
 
     #[test]
@@ -284,13 +359,18 @@ mod tests {
 
     #[test]
     fn a_text_that_is_one_parameter_takes_its_type_and_others_its_text() {
-        let source = "parameters = { n = [7] }\nuse = { \"${n}\" = [\"${n}\", \"n=${n} of ${gpus}\"] }";
+        let source =
+            "parameters = { n = [7] }\nuse = { \"${n}\" = [\"${n}\", \"n=${n} of ${gpus}\"] }";
         let (parameters, mut reader, entries) = read(source);
         let parameters = parameters.unwrap();
         let filled = parameters.combinations()[0].fill(&mut reader, &entries[1].value);
-        let Data::Table(filled) = filled.data else { panic!("{filled:?}") };
+        let Data::Table(filled) = filled.data else {
+            panic!("{filled:?}")
+        };
         assert_eq!(filled[0].key.text, "7");
-        let Data::List(nodes) = &filled[0].value.data else { panic!("{filled:?}") };
+        let Data::List(nodes) = &filled[0].value.data else {
+            panic!("{filled:?}")
+        };
         assert_eq!(nodes[0].data, Data::Int(7));
         assert_eq!(nodes[1].data, Data::Text("n=7 of ${gpus}".to_string()));
         assert!(reader.errors.is_empty());
@@ -300,7 +380,9 @@ mod tests {
     fn too_many_combinations_are_refused_before_they_are_made() {
         let values: Vec<String> = (0..65).map(|n| n.to_string()).collect();
         let list = format!("[{}]", values.join(","));
-        let source = format!("parameters = {{ a = {list}, b = {list}, c = {list}, d = {list}, e = {list} }}");
+        let source = format!(
+            "parameters = {{ a = {list}, b = {list}, c = {list}, d = {list}, e = {list} }}"
+        );
         let (parameters, reader, _) = read(&source);
         assert!(parameters.is_none());
         assert_eq!(reader.errors.len(), 1);

@@ -1,5 +1,7 @@
 use super::*;
-use crate::scenario::{Class, ExitCheck, Expected, GpuList, Matcher, Operand, Python, Scalar, When};
+use crate::scenario::{
+    Class, ExitCheck, Expected, GpuList, Matcher, Operand, Python, Scalar, When,
+};
 
 const GOOD: &str = r#"# Everything a file can say.
 question = "Is it so?"
@@ -45,7 +47,10 @@ steps = [ { cuInit = {} }, { cuDeviceGetCount = {}, label = "count" } ]
 
 fn good() -> Scenario {
     load("subject/good", "good.toml", GOOD, &[]).unwrap_or_else(|errors| {
-        let lines: Vec<String> = errors.iter().map(|error| error.render(GOOD, false)).collect();
+        let lines: Vec<String> = errors
+            .iter()
+            .map(|error| error.render(GOOD, false))
+            .collect();
         panic!("{}", lines.join("\n"))
     })
 }
@@ -53,13 +58,25 @@ fn good() -> Scenario {
 #[test]
 fn messages_that_people_paste_are_kept_as_they_are() {
     let source = GOOD.replace("repeat = 3", "repeat = 3\nsays = [\"it did not work\"]");
-    assert_eq!(load("subject/good", "good.toml", &source, &[]).unwrap().says, ["it did not work"]);
+    assert_eq!(
+        load("subject/good", "good.toml", &source, &[])
+            .unwrap()
+            .says,
+        ["it did not work"]
+    );
 }
 
 #[test]
 fn what_a_file_leaves_out_has_a_default() {
     let scenario = good();
-    assert_eq!((scenario.repeat, scenario.step_timeout_ms, scenario.timeout_ms), (3, 30_000, 120_000));
+    assert_eq!(
+        (
+            scenario.repeat,
+            scenario.step_timeout_ms,
+            scenario.timeout_ms
+        ),
+        (3, 30_000, 120_000)
+    );
     assert_eq!(scenario.needs.gpus, 2);
     assert!(scenario.says.is_empty());
     let cases = &scenario.instances[0].cases;
@@ -71,8 +88,18 @@ fn what_a_file_leaves_out_has_a_default() {
 #[test]
 fn instances_have_their_values_filled_in() {
     let scenario = good();
-    let names: Vec<&str> = scenario.instances.iter().map(|instance| instance.name.as_str()).collect();
-    assert_eq!(names, ["subject/good[query=cuDriverGetVersion]", "subject/good[query=cudaDriverGetVersion]"]);
+    let names: Vec<&str> = scenario
+        .instances
+        .iter()
+        .map(|instance| instance.name.as_str())
+        .collect();
+    assert_eq!(
+        names,
+        [
+            "subject/good[query=cuDriverGetVersion]",
+            "subject/good[query=cudaDriverGetVersion]"
+        ]
+    );
     let trap = &scenario.instances[1].cases[0];
     assert_eq!(trap.does, "cudaDriverGetVersion first");
     assert_eq!(trap.steps[0].call, "cudaDriverGetVersion");
@@ -96,14 +123,27 @@ fn steps_have_labels_lines_and_typed_arguments() {
 fn checks_are_read() {
     let scenario = good();
     let instance = &scenario.instances[0];
-    let count = Matcher { ge: Some(Operand::Int(1)), lt: Some(Operand::Int(1024)), ..Matcher::default() };
+    let count = Matcher {
+        ge: Some(Operand::Int(1)),
+        lt: Some(Operand::Int(1024)),
+        ..Matcher::default()
+    };
     assert_eq!(instance.effect[0].facts.value["count"], count);
     assert_eq!(instance.effect[0].facts.memory["gpu0"], [Class::Context]);
     assert_eq!(instance.effect[0].line, 11);
     assert_eq!(instance.effect[1].facts.exit, Some(ExitCheck::Code(0)));
-    assert_eq!(instance.cases[0].expect[0].facts.visible, Some(GpuList::All));
-    let reference = Operand::Value { label: "count".to_string(), name: "count".to_string() };
-    assert_eq!(instance.cases[0].expect[0].facts.value["count"], Matcher::equal(reference));
+    assert_eq!(
+        instance.cases[0].expect[0].facts.visible,
+        Some(GpuList::All)
+    );
+    let reference = Operand::Value {
+        label: "count".to_string(),
+        name: "count".to_string(),
+    };
+    assert_eq!(
+        instance.cases[0].expect[0].facts.value["count"],
+        Matcher::equal(reference)
+    );
     assert_eq!(instance.expect[0].verdict, Expected::Reproduced);
 }
 
@@ -127,12 +167,26 @@ fn a_file_of_thousands_of_errors_is_refused_at_once() {
     let steps = "{cuX={}},".repeat(4_000);
     let names: String = (0..4_000).map(|n| format!("k{n}=1\n")).collect();
     let head = "question = \"Q?\"\nbelief = \"F\"\nno_control = \"N\"\neffect = []\n";
-    for source in [format!("{head}[cases.trap]\ndoes = \"x\"\nsteps = [{steps}]\n"), format!("{names}{head}")] {
+    for source in [
+        format!("{head}[cases.trap]\ndoes = \"x\"\nsteps = [{steps}]\n"),
+        format!("{names}{head}"),
+    ] {
         // This took minutes when each error searched all others and the whole file.
         let errors = load("many", "many.toml", &source, &[]).expect_err("it is full of errors");
-        let shown: usize = errors.iter().map(|error| error.render(&source, false).len()).sum();
-        assert!(errors.len() <= 101 && shown < 1 << 20, "{} errors in {shown} bytes", errors.len());
-        assert!(errors.iter().any(|error| error.message.contains("not shown")));
+        let shown: usize = errors
+            .iter()
+            .map(|error| error.render(&source, false).len())
+            .sum();
+        assert!(
+            errors.len() <= 101 && shown < 1 << 20,
+            "{} errors in {shown} bytes",
+            errors.len()
+        );
+        assert!(
+            errors
+                .iter()
+                .any(|error| error.message.contains("not shown"))
+        );
     }
 }
 
@@ -157,13 +211,24 @@ steps = [
     let scenario = load("subject/lines", "lines.toml", LINES, &[]).unwrap();
     assert!(scenario.has_python_lines() && scenario.hazards.is_empty());
     let case = &scenario.instances[1].cases[0];
-    assert_eq!(case.python, Some(Python { needs: vec!["torch >= 2.0".into()] }));
+    assert_eq!(
+        case.python,
+        Some(Python {
+            needs: vec!["torch >= 2.0".into()]
+        })
+    );
     assert_eq!(case.env["LOCAL_RANK"], "3");
     let (line, ask) = (&case.steps[1], &case.steps[2]);
     assert_eq!(line.python_line(), Some("ask(3, '${gpu0}')"));
-    assert_eq!((line.label.as_str(), line.on.as_deref(), line.line), ("py", Some("B"), 13));
+    assert_eq!(
+        (line.label.as_str(), line.on.as_deref(), line.line),
+        ("py", Some("B"), 13)
+    );
     let text = |name: &str| ask.args.get(name).map(ToString::to_string);
-    assert_eq!((text("as_value").as_deref(), text("varies").as_deref()), (Some("two"), Some("1")));
+    assert_eq!(
+        (text("as_value").as_deref(), text("varies").as_deref()),
+        (Some("two"), Some("1"))
+    );
     assert_eq!(scenario.instances[0].cases[0].steps[0].python_line(), None);
 }
 
@@ -185,9 +250,24 @@ expect = [ { at = "ask", value = { two = 2 } } ]
     let instance = &scenario.instances[0];
     let (verdict, check) = (&instance.expect[0].when, &instance.cases[0].expect[0].when);
     let driver = |when: &When| when.driver.as_ref().map(|range| range.0.clone());
-    assert_eq!((driver(verdict).as_deref(), driver(check).as_deref()), (Some(">= 580"), Some(">= 525")));
-    assert!([verdict, check].iter().all(|when| when.packages == ["torch >= 2.11"]));
-    assert!(instance.effect[0].when.is_empty(), "the effect is no expectation");
-    let wrong = load("subject/shared", "shared.toml", &SHARED.replace("torch >= 2.11", "torch ~= 2"), &[]);
+    assert_eq!(
+        (driver(verdict).as_deref(), driver(check).as_deref()),
+        (Some(">= 580"), Some(">= 525"))
+    );
+    assert!(
+        [verdict, check]
+            .iter()
+            .all(|when| when.packages == ["torch >= 2.11"])
+    );
+    assert!(
+        instance.effect[0].when.is_empty(),
+        "the effect is no expectation"
+    );
+    let wrong = load(
+        "subject/shared",
+        "shared.toml",
+        &SHARED.replace("torch >= 2.11", "torch ~= 2"),
+        &[],
+    );
     assert!(wrong.unwrap_err()[0].message.contains("is not a package"));
 }

@@ -10,18 +10,33 @@ use super::{object, or_parameter, reference, sentence, set};
 /// One step: an object with the call as a key, its label, and where it runs.
 pub(super) fn step() -> Value {
     let name = json!({ "type": "string", "pattern": "^[a-zA-Z0-9_-]+$" });
-    let mut properties: Map<String, Value> = calls::all().map(|row| (row.name.to_string(), call(row))).collect();
-    properties.insert("label".to_string(), json!({ "description": "What checks call this step.", "anyOf": [name] }));
+    let mut properties: Map<String, Value> = calls::all()
+        .map(|row| (row.name.to_string(), call(row)))
+        .collect();
+    properties.insert(
+        "label".to_string(),
+        json!({ "description": "What checks call this step.", "anyOf": [name] }),
+    );
     let on = "The thread or process that makes the call.";
-    properties.insert("on".to_string(), json!({ "description": on, "type": "string" }));
+    properties.insert(
+        "on".to_string(),
+        json!({ "description": on, "type": "string" }),
+    );
     let from = "The private copy of libcuda or libcudart that is called.";
-    properties.insert("from".to_string(), json!({ "description": from, "type": "string" }));
+    properties.insert(
+        "from".to_string(),
+        json!({ "description": from, "type": "string" }),
+    );
     for (key, schema) in line() {
         properties.insert(key.to_string(), schema);
     }
     let mut schema = object(Value::Object(properties), &[]);
     // A parameter may stand for any call, so the arguments are not known here.
-    set(&mut schema, "patternProperties", json!({ "\\$\\{[a-z0-9_]+\\}": { "type": "object" } }));
+    set(
+        &mut schema,
+        "patternProperties",
+        json!({ "\\$\\{[a-z0-9_]+\\}": { "type": "object" } }),
+    );
     set(&mut schema, "minProperties", json!(1));
     set(&mut schema, "maxProperties", json!(5));
     schema
@@ -29,8 +44,14 @@ pub(super) fn step() -> Value {
 
 fn line() -> [(&'static str, Value); 3] {
     [
-        (LINE, sentence("A Python line, as people write it; in a case with `python`.")),
-        (LINE_VALUE, sentence("A name for the value of the line, whose last statement is an expression.")),
+        (
+            LINE,
+            sentence("A Python line, as people write it; in a case with `python`."),
+        ),
+        (
+            LINE_VALUE,
+            sentence("A name for the value of the line, whose last statement is an expression."),
+        ),
         (
             LINE_VARIES,
             json!({ "description": "Whether the value may differ from attempt to attempt.", "type": "boolean" }),
@@ -39,8 +60,10 @@ fn line() -> [(&'static str, Value); 3] {
 }
 
 fn call(call: &Call) -> Value {
-    let mut properties: Map<String, Value> =
-        call.inputs().map(|param| (param.name.to_string(), argument(call, param))).collect();
+    let mut properties: Map<String, Value> = call
+        .inputs()
+        .map(|param| (param.name.to_string(), argument(call, param)))
+        .collect();
     let mut required: Vec<&str> = Vec::new();
     for param in call.inputs() {
         if param.default.is_none() {
@@ -55,7 +78,11 @@ fn call(call: &Call) -> Value {
         }
     }
     let mut schema = object(Value::Object(properties), &required);
-    set(&mut schema, "description", json!(format!("{} ({})", call.summary, call.library.name())));
+    set(
+        &mut schema,
+        "description",
+        json!(format!("{} ({})", call.summary, call.library.name())),
+    );
     schema
 }
 
@@ -69,37 +96,49 @@ fn argument(call: &Call, param: &Param) -> Value {
         ParamKind::U32 => or_parameter(integer(0, i64::from(u32::MAX))),
         ParamKind::U64 => or_parameter(integer(0, i64::MAX)),
         ParamKind::Bytes => reference("bytes"),
-        ParamKind::Text if param.name == "name" && call.has(Effect::NamesVariable) => reference("variable"),
+        ParamKind::Text if param.name == "name" && call.has(Effect::NamesVariable) => {
+            reference("variable")
+        }
         ParamKind::Text => json!({ "type": "string" }),
         ParamKind::Constant(constants) => {
             let names: Vec<&str> = constants.values.iter().map(|(name, _)| *name).collect();
             or_parameter(json!([{ "enum": names }, { "type": "integer" }]))
         }
-        ParamKind::Handle(of) => {
-            sentence(&format!("The name of a {of} that an earlier step bound with `as`, or NULL."))
-        }
-        ParamKind::FatBinary(of) => sentence(&format!("The name of an {of} that an earlier step bound with `as`.")),
+        ParamKind::Handle(of) => sentence(&format!(
+            "The name of a {of} that an earlier step bound with `as`, or NULL."
+        )),
+        ParamKind::FatBinary(of) => sentence(&format!(
+            "The name of an {of} that an earlier step bound with `as`."
+        )),
         ParamKind::Ptx => sentence("The name of a kernel file."),
-        ParamKind::Arguments => json!({ "type": "array", "items": { "type": ["integer", "string"] } }),
-        ParamKind::Dim3 => or_parameter(integer(1, i64::from(i32::MAX))),
-        ParamKind::Location => {
-            or_parameter(json!([{ "type": "integer", "minimum": 0, "maximum": 63 }, { "enum": ["host"] }]))
+        ParamKind::Arguments => {
+            json!({ "type": "array", "items": { "type": ["integer", "string"] } })
         }
+        ParamKind::Dim3 => or_parameter(integer(1, i64::from(i32::MAX))),
+        ParamKind::Location => or_parameter(
+            json!([{ "type": "integer", "minimum": 0, "maximum": 63 }, { "enum": ["host"] }]),
+        ),
         ParamKind::In(template) if template.width == 8 => {
             json!({ "anyOf": [reference("bytes"), { "enum": [UINT64_MAX] }] })
         }
         ParamKind::In(_) => or_parameter(integer(0, i64::from(u32::MAX))),
-        ParamKind::Block(of, _) => {
-            sentence(&format!("The name of the {of} that an earlier step of any process bound."))
+        ParamKind::Block(of, _) => sentence(&format!(
+            "The name of the {of} that an earlier step of any process bound."
+        )),
+        ParamKind::Actor | ParamKind::Pid => {
+            sentence("The name of a thread or process that an earlier step started.")
         }
-        ParamKind::Actor | ParamKind::Pid => sentence("The name of a thread or process that an earlier step started."),
         // These kinds are no inputs.
         ParamKind::Fixed(_) | ParamKind::Out(_) => json!(false),
     };
     // The default of a handle or of arguments is NULL, written by leaving out the key.
     if let (
         Some(default),
-        ParamKind::I32 | ParamKind::U32 | ParamKind::U64 | ParamKind::Bytes | ParamKind::Constant(_),
+        ParamKind::I32
+        | ParamKind::U32
+        | ParamKind::U64
+        | ParamKind::Bytes
+        | ParamKind::Constant(_),
     ) = (param.default, param.kind)
     {
         set(&mut schema, "default", json!(default));

@@ -9,7 +9,8 @@ fn main() {
     }
     let text = std::fs::read_to_string("../calls.txt").expect("shim/calls.txt can be read");
     let source = wrapped::source(&text).expect("shim/calls.txt is valid");
-    let path = std::path::PathBuf::from(std::env::var_os("OUT_DIR").expect("cargo sets OUT_DIR")).join("wrapped.rs");
+    let path = std::path::PathBuf::from(std::env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"))
+        .join("wrapped.rs");
     std::fs::write(&path, source).expect("the wrappers can be written");
     println!("cargo::rustc-env=CUDA_PITFALLS_WRAPPED={}", path.display());
 }

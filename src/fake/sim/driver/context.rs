@@ -102,7 +102,13 @@ symbols! {
     fn cuCtxDisablePeerAccess(peer: u64) = call_in(|process, _, current| process.disable_peer(current, peer));
 }
 
-fn create(process: &mut SimulatedProcess, thread: &mut Thread, context: &Out<u64>, flags: u32, device: i32) -> Outcome {
+fn create(
+    process: &mut SimulatedProcess,
+    thread: &mut Thread,
+    context: &Out<u64>,
+    flags: u32,
+    device: i32,
+) -> Outcome {
     let device = process.ordinal(device)?;
     context.given()?;
     if flags & !CONTEXT_FLAGS != 0 {

@@ -52,10 +52,19 @@ symbols! {
 ///
 /// # Safety
 /// `text` is null or valid for `room` bytes.
-pub unsafe fn put_bus_id(process: &SimulatedProcess, text: &Out<c_char>, room: i32, device: i32) -> Outcome {
+pub unsafe fn put_bus_id(
+    process: &SimulatedProcess,
+    text: &Out<c_char>,
+    room: i32,
+    device: i32,
+) -> Outcome {
     let id = process.gpu(device)?.pci.text();
     text.given()?;
     let room = usize::try_from(room).map_err(|_| INVALID_VALUE)?;
     // SAFETY: not null; the caller vouches for the room.
-    if unsafe { text.put_text(room, &id) } { Ok(()) } else { Err(INVALID_VALUE) }
+    if unsafe { text.put_text(room, &id) } {
+        Ok(())
+    } else {
+        Err(INVALID_VALUE)
+    }
 }

@@ -45,13 +45,23 @@ fn look_up(name: &InText, version: i32, flags: u64) -> Outcome<Result<*mut c_voi
     }
     let symbol = symbol_of(&name.name()?, version);
     // A form that is not modelled is not here, and no other one takes its place: it may have other arguments.
-    Ok(symbol.and_then(|symbol| CString::new(symbol).ok().and_then(|symbol| c::own_symbol(&symbol)).ok_or(UNKNOWN)))
+    Ok(symbol.and_then(|symbol| {
+        CString::new(symbol)
+            .ok()
+            .and_then(|symbol| c::own_symbol(&symbol))
+            .ok_or(UNKNOWN)
+    }))
 }
 
 /// The symbol that a name means to a program written for a version, or why it means none.
 fn symbol_of(name: &str, version: i32) -> Result<String, u32> {
-    let known = VERSIONS.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')).ok_or(UNKNOWN)?;
-    let since = known.split(' ').filter_map(|since| since.parse::<i32>().ok());
+    let known = VERSIONS
+        .lines()
+        .find_map(|line| line.strip_prefix(name)?.strip_prefix(' '))
+        .ok_or(UNKNOWN)?;
+    let since = known
+        .split(' ')
+        .filter_map(|since| since.parse::<i32>().ok());
     match since.take_while(|since| *since <= version).count() {
         0 => Err(TOO_OLD),
         1 => Ok(name.to_owned()),
@@ -65,10 +75,13 @@ mod tests {
 
     #[test]
     fn a_name_means_what_a_real_driver_says() {
-        let measured = include_str!("versions_measured.tsv").lines().filter(|line| !line.starts_with('#'));
+        let measured = include_str!("versions_measured.tsv")
+            .lines()
+            .filter(|line| !line.starts_with('#'));
         let mut rows = 0;
         for row in measured {
-            let [name, version, status, said, symbols] = row.split('\t').collect::<Vec<_>>()[..] else {
+            let [name, version, status, said, symbols] = row.split('\t').collect::<Vec<_>>()[..]
+            else {
                 panic!("no row: {row}")
             };
             // A version that is newer than the driver is refused before the name is looked at.
@@ -77,7 +90,10 @@ mod tests {
                 continue;
             }
             match symbol_of(name, version.parse().unwrap()) {
-                Ok(symbol) => assert!(said == "0" && symbols.split(',').any(|one| one == symbol), "{row}: {symbol}"),
+                Ok(symbol) => assert!(
+                    said == "0" && symbols.split(',').any(|one| one == symbol),
+                    "{row}: {symbol}"
+                ),
                 Err(why) => assert_eq!((said, symbols), (why.to_string().as_str(), "-"), "{row}"),
             }
             rows += 1;

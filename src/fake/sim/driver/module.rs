@@ -12,13 +12,19 @@ use std::ffi::c_void;
 ///
 /// # Safety
 /// `params` is null or has an entry for each parameter of the kernel, which points to its argument.
-pub unsafe fn arguments(process: &SimulatedProcess, function: u64, params: *mut *mut c_void) -> Outcome<Vec<u64>> {
+pub unsafe fn arguments(
+    process: &SimulatedProcess,
+    function: u64,
+    params: *mut *mut c_void,
+) -> Outcome<Vec<u64>> {
     let count = process.parameters(function)?;
     if count > 0 && params.is_null() {
         return Err(INVALID_VALUE);
     }
     // SAFETY: the caller vouches for the entries and what they point to.
-    Ok((0..count).map(|index| unsafe { (*params.add(index)).cast::<u64>().read_unaligned() }).collect())
+    Ok((0..count)
+        .map(|index| unsafe { (*params.add(index)).cast::<u64>().read_unaligned() })
+        .collect())
 }
 
 symbols! {

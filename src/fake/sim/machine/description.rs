@@ -31,7 +31,9 @@ impl MachineConf {
         if fields.number::<u32>("format")? != 1 {
             return None;
         }
-        let gpus = (0..fields.number::<usize>("gpus")?).map(|index| fields.gpu(index)).collect::<Option<_>>()?;
+        let gpus = (0..fields.number::<usize>("gpus")?)
+            .map(|index| fields.gpu(index))
+            .collect::<Option<_>>()?;
         Some(Self {
             driver_version: fields.text("driver_version")?,
             cuda_driver_version: fields.number("cuda_driver_version")?,
@@ -59,7 +61,10 @@ impl Fields<'_> {
 
     fn gpu(&self, index: usize) -> Option<SimulatedGpu> {
         let prefix = format!("gpu.{index}.");
-        let own = self.0.iter().filter_map(|(key, value)| Some((key.strip_prefix(&prefix)?, *value)));
+        let own = self
+            .0
+            .iter()
+            .filter_map(|(key, value)| Some((key.strip_prefix(&prefix)?, *value)));
         let own = Fields(own.collect());
         let uuid = own.text("uuid")?;
         Some(SimulatedGpu {
@@ -75,7 +80,10 @@ impl Fields<'_> {
             module_bytes: own.number("module_bytes")?,
             heap_module_bytes: own.number("heap_module_bytes")?,
             heap_launch_bytes: own.number("heap_launch_bytes")?,
-            capability: (own.number("capability_major")?, own.number("capability_minor")?),
+            capability: (
+                own.number("capability_major")?,
+                own.number("capability_minor")?,
+            ),
             sm_count: own.number("sm_count")?,
             max_threads_per_sm: own.number("max_threads_per_sm")?,
             speed_rank: own.number("speed_rank")?,

@@ -42,9 +42,16 @@ pub struct Pci {
 impl Pci {
     /// Reads an address such as `00000000:1B:00.0`.
     pub fn parse(text: &str) -> Option<Self> {
-        let parts = text.strip_suffix(".0")?.split(':').map(|part| u32::from_str_radix(part, 16).ok());
+        let parts = text
+            .strip_suffix(".0")?
+            .split(':')
+            .map(|part| u32::from_str_radix(part, 16).ok());
         let [domain, bus, device] = parts.collect::<Option<Vec<u32>>>()?.try_into().ok()?;
-        Some(Self { domain, bus, device })
+        Some(Self {
+            domain,
+            bus,
+            device,
+        })
     }
 
     /// As CUDA writes it, with a domain of four digits.
@@ -67,14 +74,19 @@ impl SimulatedGpu {
     /// What NVML counts for a process that holds `used` bytes and so many contexts here: neither what `cuInit` took nor
     /// a part of each context.
     pub fn listed_bytes(&self, used: u64, contexts: u32) -> u64 {
-        let unlisted = self.context_bytes.saturating_sub(self.context_listed_bytes) * u64::from(contexts);
+        let unlisted =
+            self.context_bytes.saturating_sub(self.context_listed_bytes) * u64::from(contexts);
         used.saturating_sub(self.init_bytes + unlisted)
     }
 }
 
 /// The sixteen bytes of `GPU-xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx`.
 pub fn uuid_bytes(uuid: &str) -> Option<[u8; 16]> {
-    let digits: String = uuid.strip_prefix("GPU-")?.chars().filter(|c| *c != '-').collect();
+    let digits: String = uuid
+        .strip_prefix("GPU-")?
+        .chars()
+        .filter(|c| *c != '-')
+        .collect();
     if digits.len() != 32 || !digits.is_ascii() {
         return None;
     }
@@ -92,7 +104,12 @@ pub mod sample {
     use super::{Pci, SimulatedGpu};
 
     pub fn gpus() -> Vec<SimulatedGpu> {
-        vec![gpu("GPU-aa00", 2), gpu("GPU-ab00", 2), gpu("GPU-b000", 1), gpu("GPU-c000", 2)]
+        vec![
+            gpu("GPU-aa00", 2),
+            gpu("GPU-ab00", 2),
+            gpu("GPU-b000", 1),
+            gpu("GPU-c000", 2),
+        ]
     }
 
     pub fn gpu(uuid: &str, speed_rank: u32) -> SimulatedGpu {
@@ -113,7 +130,11 @@ pub mod sample {
             sm_count: 4,
             max_threads_per_sm: 1024,
             speed_rank,
-            pci: Pci { domain: 0, bus: 1, device: 0 },
+            pci: Pci {
+                domain: 0,
+                bus: 1,
+                device: 0,
+            },
             pci_device_id: 0,
             peer_group: 1,
             mig_capable: true,

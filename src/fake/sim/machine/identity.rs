@@ -12,7 +12,9 @@ pub struct Identity(u64);
 impl Identity {
     /// Reads the identity of a live process; `None` for one that is gone, a zombie or dead.
     pub fn from_pid(pid: u32) -> Option<Self> {
-        Self::read(pid).filter(|(_, ended)| !ended).map(|(identity, _)| identity)
+        Self::read(pid)
+            .filter(|(_, ended)| !ended)
+            .map(|(identity, _)| identity)
     }
 
     /// Reads the identity of a process, and whether it has ended and its parent has not waited for it.
@@ -27,7 +29,10 @@ impl Identity {
         let start: u64 = fields.nth(1)?.parse().ok()?;
         // A process whose first thread ended while others run looks like a zombie, but is none.
         let ended = matches!(state, "X" | "x") || (state == "Z" && threads <= 1);
-        Some((Self(u64::from(pid) << 32 | (start & (UNUSED_BIT - 1))), ended))
+        Some((
+            Self(u64::from(pid) << 32 | (start & (UNUSED_BIT - 1))),
+            ended,
+        ))
     }
 
     /// The identity of this process, which is another one in a forked child.

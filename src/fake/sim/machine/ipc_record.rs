@@ -43,30 +43,37 @@ impl Record {
     pub fn is_free(&self, is_alive: IsAlive) -> bool {
         let owner = self.owner.load(Ordering::Acquire);
         owner == 0
-            || ((self.freed.load(Ordering::Acquire) != 0 || !is_alive(owner)) && self.importer(is_alive).is_none())
+            || ((self.freed.load(Ordering::Acquire) != 0 || !is_alive(owner))
+                && self.importer(is_alive).is_none())
     }
 
     /// Takes the record; `false` when another process was faster.
     pub fn take(&self, owner: Identity, export: Export) -> bool {
         let found = self.owner.load(Ordering::Acquire);
-        self.owner.compare_exchange(found, owner.number(), Ordering::AcqRel, Ordering::Acquire).is_ok() && {
-            self.importers.iter().for_each(|importer| importer.store(0, Ordering::Release));
-            for (field, value) in [
-                (&self.gpu, export.gpu as u64),
-                (&self.address, export.address),
-                (&self.bytes, export.bytes),
-                (&self.freed, 0),
-                (&self.word_state, UNKNOWN),
-            ] {
-                field.store(value, Ordering::Release);
+        self.owner
+            .compare_exchange(found, owner.number(), Ordering::AcqRel, Ordering::Acquire)
+            .is_ok()
+            && {
+                self.importers
+                    .iter()
+                    .for_each(|importer| importer.store(0, Ordering::Release));
+                for (field, value) in [
+                    (&self.gpu, export.gpu as u64),
+                    (&self.address, export.address),
+                    (&self.bytes, export.bytes),
+                    (&self.freed, 0),
+                    (&self.word_state, UNKNOWN),
+                ] {
+                    field.store(value, Ordering::Release);
+                }
+                true
             }
-            true
-        }
     }
 
     /// Whether this is the memory that a handle names.
     pub fn is_named_by(&self, owner: u64, address: u64) -> bool {
-        self.owner.load(Ordering::Acquire) == owner && self.address.load(Ordering::Acquire) == address
+        self.owner.load(Ordering::Acquire) == owner
+            && self.address.load(Ordering::Acquire) == address
     }
 
     pub fn is_freed(&self) -> bool {
@@ -82,14 +89,22 @@ impl Record {
         self.importers.iter().any(|slot| {
             let found = slot.load(Ordering::Acquire);
             (found == 0 || !is_alive(found))
-                && slot.compare_exchange(found, importer.number(), Ordering::AcqRel, Ordering::Acquire).is_ok()
+                && slot
+                    .compare_exchange(
+                        found,
+                        importer.number(),
+                        Ordering::AcqRel,
+                        Ordering::Acquire,
+                    )
+                    .is_ok()
         })
     }
 
     /// Notes that a process closed it.
     pub fn close(&self, importer: Identity) {
         for slot in &self.importers {
-            let _ = slot.compare_exchange(importer.number(), 0, Ordering::AcqRel, Ordering::Acquire);
+            let _ =
+                slot.compare_exchange(importer.number(), 0, Ordering::AcqRel, Ordering::Acquire);
         }
     }
 
@@ -100,8 +115,14 @@ impl Record {
     }
 
     fn importer(&self, is_alive: IsAlive) -> Option<u32> {
-        let found = self.importers.iter().map(|slot| slot.load(Ordering::Acquire));
-        found.filter(|importer| *importer != 0 && is_alive(*importer)).map(Identity::pid_of).next()
+        let found = self
+            .importers
+            .iter()
+            .map(|slot| slot.load(Ordering::Acquire));
+        found
+            .filter(|importer| *importer != 0 && is_alive(*importer))
+            .map(Identity::pid_of)
+            .next()
     }
 
     /// Memory on a GPU that only an importer holds: its pid, and how many bytes.
@@ -115,11 +136,15 @@ impl Record {
 
     /// Its first word.
     pub fn word(&self) -> Option<u64> {
-        (self.word_state.load(Ordering::Acquire) == KNOWN).then(|| self.word.load(Ordering::Acquire))
+        (self.word_state.load(Ordering::Acquire) == KNOWN)
+            .then(|| self.word.load(Ordering::Acquire))
     }
 
     pub fn set_word(&self, word: Option<u64>) {
         self.word.store(word.unwrap_or(0), Ordering::Release);
-        self.word_state.store(if word.is_some() { KNOWN } else { UNKNOWN }, Ordering::Release);
+        self.word_state.store(
+            if word.is_some() { KNOWN } else { UNKNOWN },
+            Ordering::Release,
+        );
     }
 }

@@ -41,7 +41,11 @@ const CLEANING_UP_MS: u64 = 50;
 /// Milliseconds since some start that all processes share, never zero.
 fn now_ms() -> u64 {
     let uptime = std::fs::read_to_string("/proc/uptime").unwrap_or_default();
-    let seconds = uptime.split_whitespace().next().and_then(|seconds| seconds.parse::<f64>().ok()).unwrap_or(0.0);
+    let seconds = uptime
+        .split_whitespace()
+        .next()
+        .and_then(|seconds| seconds.parse::<f64>().ok())
+        .unwrap_or(0.0);
     (seconds * 1000.0) as u64 + 1
 }
 
@@ -59,8 +63,10 @@ impl MachineTable {
     /// Takes a free or abandoned slot for a process; `None` when all are held by live ones.
     pub fn claim(&self, identity: Identity) -> Option<usize> {
         // A process that replaced itself by exec keeps its identity but none of what it held.
-        let own =
-            self.slots.iter().position(|slot| slot.owner.load(Ordering::Acquire) & !SETTLING == identity.number());
+        let own = self
+            .slots
+            .iter()
+            .position(|slot| slot.owner.load(Ordering::Acquire) & !SETTLING == identity.number());
         if let Some(index) = own {
             self.slots[index].settle(identity);
             return Some(index);
@@ -70,8 +76,12 @@ impl MachineTable {
             if found != 0 && Identity::is_alive(found) {
                 continue;
             }
-            let taken =
-                slot.owner.compare_exchange(found, identity.number() | SETTLING, Ordering::AcqRel, Ordering::Acquire);
+            let taken = slot.owner.compare_exchange(
+                found,
+                identity.number() | SETTLING,
+                Ordering::AcqRel,
+                Ordering::Acquire,
+            );
             if taken.is_ok() {
                 slot.settle(identity);
                 return Some(index);
@@ -101,7 +111,11 @@ impl MachineTable {
                 contexts: slot.contexts[gpu].load(Ordering::Acquire),
             });
         }
-        for (pid, bytes) in self.records.iter().filter_map(|record| record.left_to(gpu, &|number| self.holds(number))) {
+        for (pid, bytes) in self
+            .records
+            .iter()
+            .filter_map(|record| record.left_to(gpu, &|number| self.holds(number)))
+        {
             if let Some(holding) = found.iter_mut().find(|holding| holding.pid == pid) {
                 holding.borrowed_bytes += bytes;
             }
@@ -111,12 +125,16 @@ impl MachineTable {
 
     /// The most that a GPU was asked to count as used, now that it is so much.
     pub fn peak(&self, gpu: usize, used_bytes: u64) -> u64 {
-        self.peaks_bytes[gpu].fetch_max(used_bytes, Ordering::AcqRel).max(used_bytes)
+        self.peaks_bytes[gpu]
+            .fetch_max(used_bytes, Ordering::AcqRel)
+            .max(used_bytes)
     }
 
     /// Takes a record for memory that a process exports; `None` when all are in use.
     pub fn export(&self, owner: Identity, piece: Export) -> Option<&Record> {
-        self.records.iter().find(|record| record.is_free(&|number| self.holds(number)) && record.take(owner, piece))
+        self.records.iter().find(|record| {
+            record.is_free(&|number| self.holds(number)) && record.take(owner, piece)
+        })
     }
 
     /// Whether a process is there, or has ended only just now.
@@ -124,7 +142,10 @@ impl MachineTable {
         match Identity::read(Identity::pid_of(number)) {
             Some((found, false)) => found.number() == number & !SETTLING,
             Some((found, true)) if found.number() == number & !SETTLING => {
-                let slot = self.slots.iter().find(|slot| slot.owner.load(Ordering::Acquire) == number);
+                let slot = self
+                    .slots
+                    .iter()
+                    .find(|slot| slot.owner.load(Ordering::Acquire) == number);
                 slot.is_some_and(Slot::is_cleaning_up)
             }
             _ => false,
@@ -133,13 +154,18 @@ impl MachineTable {
 
     /// The record of what a process exported.
     pub fn exported(&self, owner: u64, address: u64) -> Option<&Record> {
-        self.records.iter().find(|record| record.is_named_by(owner, address))
+        self.records
+            .iter()
+            .find(|record| record.is_named_by(owner, address))
     }
 
     /// The sum over live processes.
     #[cfg(test)]
     pub fn used_bytes(&self, gpu: usize) -> u64 {
-        self.holdings(gpu).iter().map(|holding| holding.used_bytes + holding.borrowed_bytes).sum()
+        self.holdings(gpu)
+            .iter()
+            .map(|holding| holding.used_bytes + holding.borrowed_bytes)
+            .sum()
     }
 }
 
@@ -147,7 +173,10 @@ impl Slot {
     /// Whether the owner, which has ended, did so only just now. The first reader to ask sets the clock.
     fn is_cleaning_up(&self) -> bool {
         let now = now_ms();
-        let since = match self.died_ms.compare_exchange(0, now, Ordering::AcqRel, Ordering::Acquire) {
+        let since = match self
+            .died_ms
+            .compare_exchange(0, now, Ordering::AcqRel, Ordering::Acquire)
+        {
             Ok(_) => now,
             Err(earlier) => earlier,
         };
@@ -155,7 +184,8 @@ impl Slot {
     }
 
     fn settle(&self, identity: Identity) {
-        self.owner.store(identity.number() | SETTLING, Ordering::Release);
+        self.owner
+            .store(identity.number() | SETTLING, Ordering::Release);
         self.died_ms.store(0, Ordering::Release);
         for gpu in 0..MAX_GPUS {
             self.used_bytes[gpu].store(0, Ordering::Release);
@@ -187,7 +217,10 @@ mod tests {
     #[test]
     fn a_dead_process_holds_nothing_and_leaves_its_slot() {
         let table = sample::table();
-        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        let mut child = std::process::Command::new("sleep")
+            .arg("60")
+            .spawn()
+            .unwrap();
         let identity = Identity::from_pid(child.id()).unwrap();
         let slot = table.claim(identity).unwrap();
         table.store(slot, 0, 9, 1);
@@ -210,7 +243,9 @@ mod tests {
         let table = sample::table();
         let slot = table.claim(own()).unwrap();
         table.store(slot, 0, 5, 1);
-        table.slots[slot].owner.store(own().number() ^ 1, Ordering::Release);
+        table.slots[slot]
+            .owner
+            .store(own().number() ^ 1, Ordering::Release);
         assert_eq!(table.used_bytes(0), 0);
     }
 
@@ -225,7 +260,10 @@ mod tests {
         for slot in &table.slots {
             slot.owner.store(own().number(), Ordering::Release);
         }
-        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        let mut child = std::process::Command::new("sleep")
+            .arg("60")
+            .spawn()
+            .unwrap();
         assert_eq!(table.claim(Identity::from_pid(child.id()).unwrap()), None);
         child.kill().unwrap();
         child.wait().unwrap();

@@ -61,7 +61,10 @@ impl Account {
     /// What CUDA can still take on a GPU, counting every process.
     pub fn free_bytes(&self, gpu: usize) -> Outcome<u64> {
         let machine = self.machine()?;
-        Ok(machine.gpu(gpu).cuda_total_bytes().saturating_sub(machine.used_bytes(gpu)))
+        Ok(machine
+            .gpu(gpu)
+            .cuda_total_bytes()
+            .saturating_sub(machine.used_bytes(gpu)))
     }
 
     fn publish(&mut self, gpu: usize) -> Outcome {
@@ -70,7 +73,9 @@ impl Account {
             Some(slot) => slot,
             None => {
                 let identity = Identity::own().ok_or(SIM_NOT_MODELLED)?;
-                *self.slot.insert(table.claim(identity).ok_or(SIM_NOT_MODELLED)?)
+                *self
+                    .slot
+                    .insert(table.claim(identity).ok_or(SIM_NOT_MODELLED)?)
             }
         };
         table.store(slot, gpu, self.used_bytes[gpu], self.contexts[gpu]);

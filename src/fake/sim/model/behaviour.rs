@@ -103,7 +103,10 @@ pub const SMALL_REQUEST_BYTES: u64 = 1 << 20;
 
 /// What makes the size of the device heap (and of the printf buffer) final in a context.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[allow(dead_code, reason = "the alternatives are there to be chosen in HEAP_FIXED_BY")]
+#[allow(
+    dead_code,
+    reason = "the alternatives are there to be chosen in HEAP_FIXED_BY"
+)]
 pub enum FixedBy {
     /// Loading a module whose text uses the heap.
     ModuleLoad,
@@ -187,10 +190,22 @@ mod tests {
 
     #[test]
     fn asking_for_the_runtime_version_initialises_before_12() {
-        assert_eq!(effect_of("cudaRuntimeGetVersion", 11080), CallEffect::InitQuietly);
-        assert_eq!(effect_of("cudaRuntimeGetVersion", 12000), CallEffect::Nothing);
-        assert_eq!(effect_of("cudaDriverGetVersion", 13000), CallEffect::InitQuietly);
-        assert_eq!(effect_of("cudaDeviceGetStreamPriorityRange", 13000), CallEffect::Context);
+        assert_eq!(
+            effect_of("cudaRuntimeGetVersion", 11080),
+            CallEffect::InitQuietly
+        );
+        assert_eq!(
+            effect_of("cudaRuntimeGetVersion", 12000),
+            CallEffect::Nothing
+        );
+        assert_eq!(
+            effect_of("cudaDriverGetVersion", 13000),
+            CallEffect::InitQuietly
+        );
+        assert_eq!(
+            effect_of("cudaDeviceGetStreamPriorityRange", 13000),
+            CallEffect::Context
+        );
         assert_eq!(effect_of("cudaSetDeviceFlags", 13000), CallEffect::Context);
         assert_eq!(effect_of("cudaSetDeviceFlags", 12000), CallEffect::Unknown);
         assert_eq!(effect_of("cudaEventQuery", 13000), CallEffect::Init);
@@ -200,7 +215,10 @@ mod tests {
 
     #[test]
     fn the_time_between_two_events_needed_a_context_before_13() {
-        assert_eq!(effect_of("cudaEventElapsedTime", 12090), CallEffect::Context);
+        assert_eq!(
+            effect_of("cudaEventElapsedTime", 12090),
+            CallEffect::Context
+        );
         assert_eq!(effect_of("cudaEventElapsedTime", 13000), CallEffect::Init);
     }
 }

@@ -25,14 +25,26 @@ struct MemoryBlock {
 impl Blocks {
     /// No blocks yet; addresses grow from `base`.
     pub fn new(base: u64, granularity: u64) -> Self {
-        Self { granularity, next: base, blocks: BTreeMap::new() }
+        Self {
+            granularity,
+            next: base,
+            blocks: BTreeMap::new(),
+        }
     }
 
     /// Finds an address for a request. `charge` takes the memory of a new block; where it fails, nothing has changed.
-    pub fn allocate(&mut self, context: u64, bytes: u64, charge: impl FnOnce(u64) -> Outcome) -> Outcome<u64> {
+    pub fn allocate(
+        &mut self,
+        context: u64,
+        bytes: u64,
+        charge: impl FnOnce(u64) -> Outcome,
+    ) -> Outcome<u64> {
         let shared = bytes <= SMALL_REQUEST_BYTES.min(self.granularity);
         if shared {
-            let existing = self.blocks.iter_mut().filter(|(_, block)| block.shared && block.context == context);
+            let existing = self
+                .blocks
+                .iter_mut()
+                .filter(|(_, block)| block.shared && block.context == context);
             for (base, block) in existing {
                 if let Some(offset) = block.gap(bytes) {
                     block.pieces.insert(offset, bytes);
@@ -40,11 +52,21 @@ impl Blocks {
                 }
             }
         }
-        let size = bytes.checked_next_multiple_of(self.granularity).ok_or(OUT_OF_MEMORY)?;
+        let size = bytes
+            .checked_next_multiple_of(self.granularity)
+            .ok_or(OUT_OF_MEMORY)?;
         charge(size)?;
         let base = self.next;
         self.next += size;
-        self.blocks.insert(base, MemoryBlock { context, bytes: size, shared, pieces: BTreeMap::from([(0, bytes)]) });
+        self.blocks.insert(
+            base,
+            MemoryBlock {
+                context,
+                bytes: size,
+                shared,
+                pieces: BTreeMap::from([(0, bytes)]),
+            },
+        );
         Ok(base)
     }
 
@@ -81,13 +103,21 @@ impl Blocks {
 
     /// The size of the block that an address lies in.
     pub fn block_bytes(&self, address: u64) -> u64 {
-        self.blocks.range(..=address).next_back().map_or(0, |(_, block)| block.bytes)
+        self.blocks
+            .range(..=address)
+            .next_back()
+            .map_or(0, |(_, block)| block.bytes)
     }
 
     /// The addresses of all requests of a context.
     pub fn of_context(&self, context: u64) -> Vec<u64> {
-        let blocks = self.blocks.iter().filter(|(_, block)| block.context == context);
-        blocks.flat_map(|(base, block)| block.pieces.keys().map(move |offset| base + offset)).collect()
+        let blocks = self
+            .blocks
+            .iter()
+            .filter(|(_, block)| block.context == context);
+        blocks
+            .flat_map(|(base, block)| block.pieces.keys().map(move |offset| base + offset))
+            .collect()
     }
 }
 

@@ -17,7 +17,8 @@ pub struct Contents {
 impl Contents {
     /// Notes a piece of which the module's text says what is in it, or not.
     pub fn declare(&mut self, base: u64, bytes: u64, word: Option<u64>) {
-        self.words.insert(base, word.filter(|_| bytes >= WORD_BYTES));
+        self.words
+            .insert(base, word.filter(|_| bytes >= WORD_BYTES));
     }
 
     /// Notes memory that was just handed out.

@@ -4,8 +4,8 @@ use crate::c;
 use crate::machine::gpu::SimulatedGpu;
 use crate::model::account::Account;
 use crate::model::behaviour::{
-    ASSERT_MODULE_BYTES, CHANNELS_IN_A_CONTEXT, CHANNELS_PER_CHARGE, PRINTF_MODULE_BYTES, STACK_CHARGED_AT_SET,
-    VARIABLES_BYTES,
+    ASSERT_MODULE_BYTES, CHANNELS_IN_A_CONTEXT, CHANNELS_PER_CHARGE, PRINTF_MODULE_BYTES,
+    STACK_CHARGED_AT_SET, VARIABLES_BYTES,
 };
 use crate::model::limits::{ContextLimits, STACK_SIZE, rounded_stack, stack_charge};
 use crate::model::ptx::PtxImage;
@@ -55,7 +55,12 @@ fn charges(devices: usize, streams: u32) -> u64 {
 impl Context {
     /// A context that does not exist yet.
     pub fn new(device: usize, gpu: usize, primary: bool) -> Self {
-        Self { device, gpu, primary, ..Self::default() }
+        Self {
+            device,
+            gpu,
+            primary,
+            ..Self::default()
+        }
     }
 
     /// Makes the context where so many devices are visible: takes its memory, and sets its limits to the defaults.
@@ -79,7 +84,10 @@ impl Context {
     /// Destroys the context, and gives back what it took and so many bytes of allocations.
     pub fn destroy(&mut self, account: &mut Account, allocated_bytes: u64) {
         self.alive = false;
-        account.refund(self.gpu, std::mem::take(&mut self.charged_bytes) + allocated_bytes);
+        account.refund(
+            self.gpu,
+            std::mem::take(&mut self.charged_bytes) + allocated_bytes,
+        );
         account.context_gone(self.gpu);
     }
 
@@ -135,7 +143,12 @@ impl Context {
     }
 
     /// Takes what the first module of a context takes that uses the device heap, prints or asserts.
-    fn charge_device_code(&mut self, account: &mut Account, image: &PtxImage, gpu: &SimulatedGpu) -> Outcome {
+    fn charge_device_code(
+        &mut self,
+        account: &mut Account,
+        image: &PtxImage,
+        gpu: &SimulatedGpu,
+    ) -> Outcome {
         let bytes = match (image.uses_heap, image.uses_printf, image.uses_assert) {
             (false, false, false) => return Ok(()),
             (true, false, false) => gpu.heap_module_bytes,
@@ -174,7 +187,8 @@ impl Context {
         if which == STACK_SIZE {
             return self.set_stack(account, value);
         }
-        self.limits.set(which, value, account.machine()?.gpu(self.gpu))
+        self.limits
+            .set(which, value, account.machine()?.gpu(self.gpu))
     }
 
     /// Raises the stack limit for a kernel whose threads need more local memory (limits/local-memory-never-shrinks).
@@ -183,7 +197,8 @@ impl Context {
         if frame_bytes <= self.limits.stack_bytes {
             return Ok(());
         }
-        self.set_stack(account, frame_bytes).map_err(|_| SIM_NOT_MODELLED)
+        self.set_stack(account, frame_bytes)
+            .map_err(|_| SIM_NOT_MODELLED)
     }
 
     /// A stack that does not fit is an invalid value (limits/stack-larger-than-the-gpu).
@@ -195,7 +210,8 @@ impl Context {
         let after = stack_charge(value, description, gpu).ok_or(INVALID_VALUE)?;
         if STACK_CHARGED_AT_SET {
             if after > before {
-                self.charge(account, after - before).map_err(|_| INVALID_VALUE)?;
+                self.charge(account, after - before)
+                    .map_err(|_| INVALID_VALUE)?;
             } else {
                 self.refund(account, before - after);
             }
@@ -221,7 +237,8 @@ impl Context {
         let more = account.machine()?.gpu(self.gpu).heap_launch_bytes;
         let bytes = self.limits.malloc_heap_bytes.saturating_add(more);
         // Measured (memory/first-launch-out-of-memory).
-        self.charge(account, bytes).map_err(|_| LAUNCH_OUT_OF_RESOURCES)?;
+        self.charge(account, bytes)
+            .map_err(|_| LAUNCH_OUT_OF_RESOURCES)?;
         self.limits.heap_fixed = true;
         Ok(())
     }
@@ -255,7 +272,11 @@ impl Contexts {
     /// The present generation of a context, if it exists now.
     pub fn owner(&self, handle: u64) -> Option<ContextOwner> {
         let context = self.0.get(&handle).filter(|context| context.alive)?;
-        Some(ContextOwner { context: handle, generation: context.generation, device: context.device })
+        Some(ContextOwner {
+            context: handle,
+            generation: context.generation,
+            device: context.device,
+        })
     }
 
     /// Whether an object's context still is of the generation that the object was made in.
@@ -276,8 +297,14 @@ mod tests {
     #[test]
     fn visible_gpus_and_streams_share_channels() {
         let streams = [0, 1, 2, 5, 6, 10];
-        assert_eq!(streams.map(|streams| charges(1, streams)), [0, 0, 1, 1, 2, 3]);
-        assert_eq!(streams.map(|streams| charges(2, streams)), [0, 1, 1, 2, 2, 3]);
+        assert_eq!(
+            streams.map(|streams| charges(1, streams)),
+            [0, 0, 1, 1, 2, 3]
+        );
+        assert_eq!(
+            streams.map(|streams| charges(2, streams)),
+            [0, 1, 1, 2, 2, 3]
+        );
         assert_eq!([charges(3, 0), charges(4, 0)], [1, 1]);
     }
 }

@@ -24,7 +24,13 @@ pub struct Device {
 
 impl Device {
     /// An untouched device.
-    pub fn new(description: &MachineConf, ordinal: usize, gpu: usize, primary_handle: u64, pool_handle: u64) -> Self {
+    pub fn new(
+        description: &MachineConf,
+        ordinal: usize,
+        gpu: usize,
+        primary_handle: u64,
+        pool_handle: u64,
+    ) -> Self {
         let base = FIRST_ADDRESS + ordinal as u64 * ADDRESSES;
         Self {
             gpu,

@@ -15,8 +15,12 @@ static HOOK: OncePerProcess = OncePerProcess::new();
 pub fn call() {
     HOOK.run(|| {
         // An empty name would be the program itself to the loader. What the real driver makes of it is not known.
-        let Some(path) = c::env(INJECTION_VARIABLE).filter(|path| !path.is_empty()) else { return false };
-        let Some(hook) = c::function(&path, INJECTION_FUNCTION) else { return false };
+        let Some(path) = c::env(INJECTION_VARIABLE).filter(|path| !path.is_empty()) else {
+            return false;
+        };
+        let Some(hook) = c::function(&path, INJECTION_FUNCTION) else {
+            return false;
+        };
         // SAFETY: it is what such a library exports under this name: a C function without arguments.
         unsafe { hook() };
         true
@@ -43,7 +47,9 @@ thread_local! {
 
 impl OncePerProcess {
     const fn new() -> Self {
-        Self { by: AtomicU32::new(NOT_DONE) }
+        Self {
+            by: AtomicU32::new(NOT_DONE),
+        }
     }
 
     /// Does the work, which says whether there was anything to do: if not, the next call tries again. Returns when it
@@ -53,18 +59,27 @@ impl OncePerProcess {
         if AT_IT_IN.get() == process {
             return;
         }
-        while let Err(by) = self.by.compare_exchange(NOT_DONE, process, Ordering::AcqRel, Ordering::Acquire) {
+        while let Err(by) =
+            self.by
+                .compare_exchange(NOT_DONE, process, Ordering::AcqRel, Ordering::Acquire)
+        {
             match by {
                 DONE => return,
                 _ if by == process => std::thread::sleep(PAUSE),
                 // A thread of the parent was at it when this process was forked. It is not here and will not end.
-                _ => drop(self.by.compare_exchange(by, NOT_DONE, Ordering::AcqRel, Ordering::Acquire)),
+                _ => drop(self.by.compare_exchange(
+                    by,
+                    NOT_DONE,
+                    Ordering::AcqRel,
+                    Ordering::Acquire,
+                )),
             }
         }
         AT_IT_IN.set(process);
         let done = work();
         AT_IT_IN.set(0);
-        self.by.store(if done { DONE } else { NOT_DONE }, Ordering::Release);
+        self.by
+            .store(if done { DONE } else { NOT_DONE }, Ordering::Release);
     }
 }
 

@@ -45,14 +45,21 @@ const FIRST_IMPORT: u64 = 1 << 40;
 impl Ipc {
     /// The record of memory that this process exports or has open.
     pub fn record(&self, base: u64) -> Option<&'static Record> {
-        self.exported.get(&base).copied().or_else(|| self.imported.get(&base).map(|import| import.record))
+        self.exported
+            .get(&base)
+            .copied()
+            .or_else(|| self.imported.get(&base).map(|import| import.record))
     }
 
     /// The opened memory that an address lies in.
     pub fn find(&self, address: u64) -> Option<DeviceMemory> {
         let (base, import) = self.imported.range(..=address).next_back()?;
-        let found =
-            DeviceMemory { base: *base, bytes: import.bytes, device: import.device, kind: DeviceMemoryKind::Imported };
+        let found = DeviceMemory {
+            base: *base,
+            bytes: import.bytes,
+            device: import.device,
+            kind: DeviceMemoryKind::Imported,
+        };
         found.contains(address).then_some(found)
     }
 
@@ -75,14 +82,23 @@ impl Ipc {
 
     /// Whether the memory of a record is open.
     pub fn is_open(&self, record: &Record) -> bool {
-        self.imported.values().any(|import| std::ptr::eq(import.record, record))
+        self.imported
+            .values()
+            .any(|import| std::ptr::eq(import.record, record))
     }
 
     /// Notes memory that was opened on a device, and returns its address.
     pub fn import(&mut self, record: &'static Record, bytes: u64, device: usize) -> u64 {
         let base = FIRST_IMPORT + self.opened_bytes;
         self.opened_bytes += bytes.next_multiple_of(2 << 20);
-        self.imported.insert(base, Import { record, bytes, device });
+        self.imported.insert(
+            base,
+            Import {
+                record,
+                bytes,
+                device,
+            },
+        );
         base
     }
 

@@ -31,11 +31,20 @@ pub enum Busy {
 impl Shape {
     /// How many threads it has.
     pub fn threads(&self) -> Outcome<u64> {
-        let block = self.block.iter().map(|side| u64::from(*side)).product::<u64>();
+        let block = self
+            .block
+            .iter()
+            .map(|side| u64::from(*side))
+            .product::<u64>();
         if self.grid.contains(&0) || block == 0 || block > 1024 {
             return Err(INVALID_VALUE);
         }
-        Ok(self.grid.iter().map(|side| u64::from(*side)).product::<u64>().wrapping_mul(block))
+        Ok(self
+            .grid
+            .iter()
+            .map(|side| u64::from(*side))
+            .product::<u64>()
+            .wrapping_mul(block))
     }
 }
 

@@ -3,8 +3,8 @@
 use crate::machine::description::MachineConf;
 use crate::machine::gpu::SimulatedGpu;
 use crate::model::behaviour::{
-    HEAP_UNIT_BYTES, LARGEST_UNCUT_HEAP_BYTES, PERSISTING_L2_UNIT_BYTES, PRINTF_UNIT_BYTES, SMALLEST_HEAP_BYTES,
-    STACK_UNIT_BYTES,
+    HEAP_UNIT_BYTES, LARGEST_UNCUT_HEAP_BYTES, PERSISTING_L2_UNIT_BYTES, PRINTF_UNIT_BYTES,
+    SMALLEST_HEAP_BYTES, STACK_UNIT_BYTES,
 };
 use crate::model::status::*;
 
@@ -68,9 +68,13 @@ impl ContextLimits {
             PRINTF_FIFO_SIZE => self.printf_fifo_bytes = rounded(value, PRINTF_UNIT_BYTES)?,
             MALLOC_HEAP_SIZE if self.heap_fixed => return Err(INVALID_VALUE),
             MALLOC_HEAP_SIZE if value > LARGEST_UNCUT_HEAP_BYTES => return Err(SIM_NOT_MODELLED),
-            MALLOC_HEAP_SIZE => self.malloc_heap_bytes = rounded(value.max(SMALLEST_HEAP_BYTES), HEAP_UNIT_BYTES)?,
+            MALLOC_HEAP_SIZE => {
+                self.malloc_heap_bytes = rounded(value.max(SMALLEST_HEAP_BYTES), HEAP_UNIT_BYTES)?
+            }
             DEV_RUNTIME_SYNC_DEPTH => return Err(no_sync_depth(gpu)),
-            MAX_L2_FETCH_GRANULARITY if (1..=LARGEST_FETCH_BYTES).contains(&value) => self.fetch_bytes = Some(value),
+            MAX_L2_FETCH_GRANULARITY if (1..=LARGEST_FETCH_BYTES).contains(&value) => {
+                self.fetch_bytes = Some(value)
+            }
             PERSISTING_L2_CACHE_SIZE if (1..=PERSISTING_L2_UNIT_BYTES).contains(&value) => {
                 self.persisting_bytes = Some(PERSISTING_L2_UNIT_BYTES);
             }
@@ -87,9 +91,15 @@ pub fn rounded_stack(bytes: u64) -> Outcome<u64> {
 
 /// What a stack of this size takes beside what a context takes in any case; `None` beyond any memory. A stack is
 /// reserved for every thread that can be resident, whether or not it runs.
-pub fn stack_charge(stack_bytes: u64, description: &MachineConf, gpu: &SimulatedGpu) -> Option<u64> {
+pub fn stack_charge(
+    stack_bytes: u64,
+    description: &MachineConf,
+    gpu: &SimulatedGpu,
+) -> Option<u64> {
     let threads = gpu.sm_count as u64 * gpu.max_threads_per_sm as u64;
-    let bytes = stack_bytes.saturating_sub(description.stack_bytes).checked_mul(threads)?;
+    let bytes = stack_bytes
+        .saturating_sub(description.stack_bytes)
+        .checked_mul(threads)?;
     bytes.checked_next_multiple_of(description.alloc_granularity_bytes)
 }
 
@@ -100,5 +110,9 @@ fn rounded(value: u64, unit: u64) -> Outcome<u64> {
 
 /// The synchronisation depth is gone since compute capability 9.0; before that it is not modelled.
 fn no_sync_depth(gpu: &SimulatedGpu) -> u32 {
-    if gpu.capability.0 >= 9 { UNSUPPORTED_LIMIT } else { SIM_NOT_MODELLED }
+    if gpu.capability.0 >= 9 {
+        UNSUPPORTED_LIMIT
+    } else {
+        SIM_NOT_MODELLED
+    }
 }

@@ -44,23 +44,41 @@ impl Mappings {
     pub fn find(&self, address: u64) -> Option<DeviceMemory> {
         let (base, range) = self.ranges.range(..=address).next_back()?;
         let device = self.allocations.get(&range.mapped?)?.device;
-        let found = DeviceMemory { base: *base, bytes: range.bytes, device, kind: DeviceMemoryKind::Mapped };
+        let found = DeviceMemory {
+            base: *base,
+            bytes: range.bytes,
+            device,
+            kind: DeviceMemoryKind::Mapped,
+        };
         found.contains(address).then_some(found)
     }
 
     /// Whether a device may use a range.
     pub fn is_open_to(&self, base: u64, device: usize) -> bool {
-        self.ranges.get(&base).is_some_and(|range| range.open_to.contains(&device))
+        self.ranges
+            .get(&base)
+            .is_some_and(|range| range.open_to.contains(&device))
     }
 
     /// Notes memory that was taken for a handle.
     pub fn create(&mut self, handle: u64, device: usize, bytes: u64) {
-        self.allocations.insert(handle, Allocation { device, bytes, has_handle: true, mappings: 0 });
+        self.allocations.insert(
+            handle,
+            Allocation {
+                device,
+                bytes,
+                has_handle: true,
+                mappings: 0,
+            },
+        );
     }
 
     /// `cuMemRelease`.
     pub fn release(&mut self, handle: u64) -> Outcome<Option<Released>> {
-        let allocation = self.allocations.get_mut(&handle).filter(|found| found.has_handle);
+        let allocation = self
+            .allocations
+            .get_mut(&handle)
+            .filter(|found| found.has_handle);
         allocation.ok_or(SIM_NOT_MODELLED)?.has_handle = false;
         Ok(self.drop_unheld(handle))
     }
@@ -69,13 +87,23 @@ impl Mappings {
     pub fn reserve(&mut self, bytes: u64) -> u64 {
         let base = FIRST_RANGE + self.reserved_bytes;
         self.reserved_bytes += bytes;
-        self.ranges.insert(base, AddressRange { bytes, mapped: None, open_to: BTreeSet::new() });
+        self.ranges.insert(
+            base,
+            AddressRange {
+                bytes,
+                mapped: None,
+                open_to: BTreeSet::new(),
+            },
+        );
         base
     }
 
     /// A range that a call names whole; parts of ranges are beyond the model.
     fn range(&mut self, base: u64, bytes: u64) -> Outcome<&mut AddressRange> {
-        self.ranges.get_mut(&base).filter(|range| range.bytes == bytes).ok_or(SIM_NOT_MODELLED)
+        self.ranges
+            .get_mut(&base)
+            .filter(|range| range.bytes == bytes)
+            .ok_or(SIM_NOT_MODELLED)
     }
 
     /// `cuMemAddressFree` of a range that nothing is mapped into.
@@ -90,8 +118,14 @@ impl Mappings {
     /// `cuMemMap` of all of an allocation into all of a range.
     pub fn map(&mut self, base: u64, bytes: u64, handle: u64) -> Outcome {
         let is_free = self.range(base, bytes)?.mapped.is_none();
-        let allocation = self.allocations.get_mut(&handle).filter(|found| found.has_handle && found.bytes == bytes);
-        allocation.filter(|_| is_free).ok_or(SIM_NOT_MODELLED)?.mappings += 1;
+        let allocation = self
+            .allocations
+            .get_mut(&handle)
+            .filter(|found| found.has_handle && found.bytes == bytes);
+        allocation
+            .filter(|_| is_free)
+            .ok_or(SIM_NOT_MODELLED)?
+            .mappings += 1;
         self.range(base, bytes)?.mapped = Some(handle);
         Ok(())
     }
@@ -119,7 +153,12 @@ impl Mappings {
 
     /// Forgets an allocation that nothing holds any longer.
     fn drop_unheld(&mut self, handle: u64) -> Option<Released> {
-        self.allocations.get(&handle).filter(|found| !found.has_handle && found.mappings == 0)?;
-        self.allocations.remove(&handle).map(|found| Released { device: found.device, bytes: found.bytes })
+        self.allocations
+            .get(&handle)
+            .filter(|found| !found.has_handle && found.mappings == 0)?;
+        self.allocations.remove(&handle).map(|found| Released {
+            device: found.device,
+            bytes: found.bytes,
+        })
     }
 }

@@ -28,12 +28,20 @@ pub enum Unusable {
 
 /// The visible GPUs, as NVML indices in the order CUDA will number them. A number in the mask is an index into
 /// `ordered`.
-pub fn visible(mask: Option<&[u8]>, ordered: &[usize], gpus: &[SimulatedGpu]) -> Result<Vec<usize>, Unusable> {
+pub fn visible(
+    mask: Option<&[u8]>,
+    ordered: &[usize],
+    gpus: &[SimulatedGpu],
+) -> Result<Vec<usize>, Unusable> {
     let chosen = match mask {
         None => ordered.to_vec(),
         Some(mask) => named(mask, ordered, gpus)?,
     };
-    if chosen.is_empty() { Err(Unusable::ShowsNone) } else { Ok(chosen) }
+    if chosen.is_empty() {
+        Err(Unusable::ShowsNone)
+    } else {
+        Ok(chosen)
+    }
 }
 
 /// The GPUs that a mask names before its first entry that names none.
@@ -77,14 +85,26 @@ fn ordinal(token: &[u8]) -> Option<usize> {
         [b'+', rest @ ..] => (false, rest),
         rest => (false, rest),
     };
-    let digits: Vec<u8> = digits.iter().copied().take_while(u8::is_ascii_digit).collect();
+    let digits: Vec<u8> = digits
+        .iter()
+        .copied()
+        .take_while(u8::is_ascii_digit)
+        .collect();
     if digits.is_empty() {
         return None;
     }
     let value = digits
         .iter()
-        .try_fold(0u64, |sum, digit| sum.checked_mul(10)?.checked_add(u64::from(digit - b'0')))
-        .map_or(u64::MAX, |value| if negative { 0u64.wrapping_sub(value) } else { value });
+        .try_fold(0u64, |sum, digit| {
+            sum.checked_mul(10)?.checked_add(u64::from(digit - b'0'))
+        })
+        .map_or(u64::MAX, |value| {
+            if negative {
+                0u64.wrapping_sub(value)
+            } else {
+                value
+            }
+        });
     Some(value as u32 as usize)
 }
 
@@ -94,13 +114,20 @@ fn ordinal(token: &[u8]) -> Option<usize> {
 fn by_prefix(token: &[u8], gpus: &[SimulatedGpu]) -> Option<usize> {
     let wanted = nibbles(&token[4..]);
     let is_whole = wanted.len() == WHOLE_UUID;
-    let stops_early = token[4..].iter().any(|byte| *byte != b'-' && !byte.is_ascii_hexdigit());
+    let stops_early = token[4..]
+        .iter()
+        .any(|byte| *byte != b'-' && !byte.is_ascii_hexdigit());
     if wanted.is_empty() || (stops_early && !is_whole) {
         return None;
     }
-    let mut matching = (0..gpus.len()).filter(|index| nibbles(&gpus[*index].uuid.as_bytes()[4..]).starts_with(&wanted));
+    let mut matching = (0..gpus.len())
+        .filter(|index| nibbles(&gpus[*index].uuid.as_bytes()[4..]).starts_with(&wanted));
     let first = matching.next();
-    if matching.next().is_some() { None } else { first }
+    if matching.next().is_some() {
+        None
+    } else {
+        first
+    }
 }
 
 /// Hex digits of a whole UUID.
@@ -109,7 +136,10 @@ const WHOLE_UUID: usize = 32;
 /// The values of the hex digits up to the first byte that is neither a digit nor a hyphen, and of no more digits than a
 /// UUID has.
 fn nibbles(text: &[u8]) -> Vec<u32> {
-    let read = text.iter().filter(|byte| **byte != b'-').map_while(|byte| char::from(*byte).to_digit(16));
+    let read = text
+        .iter()
+        .filter(|byte| **byte != b'-')
+        .map_while(|byte| char::from(*byte).to_digit(16));
     read.take(WHOLE_UUID).collect()
 }
 
@@ -123,8 +153,14 @@ mod tests {
     fn the_fastest_goes_first_unless_pci_order_is_asked_for() {
         let gpus = sample::gpus();
         assert_eq!(device_order(None, &gpus).unwrap(), [2, 0, 1, 3]);
-        assert_eq!(device_order(Some(b"FASTEST_FIRST"), &gpus).unwrap(), [2, 0, 1, 3]);
-        assert_eq!(device_order(Some(b"PCI_BUS_ID"), &gpus).unwrap(), [0, 1, 2, 3]);
+        assert_eq!(
+            device_order(Some(b"FASTEST_FIRST"), &gpus).unwrap(),
+            [2, 0, 1, 3]
+        );
+        assert_eq!(
+            device_order(Some(b"PCI_BUS_ID"), &gpus).unwrap(),
+            [0, 1, 2, 3]
+        );
         let order = device_order(None, &gpus).unwrap();
         assert_eq!(visible(Some(b"0"), &order, &gpus).unwrap(), [2]);
     }

@@ -25,7 +25,12 @@ impl Module {
     /// Address and size of a variable.
     pub fn variable(&self, name: &str) -> Outcome<(u64, u64)> {
         let address = *self.variables.get(name).ok_or(NOT_FOUND)?;
-        let variable = self.image.variables.iter().find(|variable| variable.name == name).ok_or(NOT_FOUND)?;
+        let variable = self
+            .image
+            .variables
+            .iter()
+            .find(|variable| variable.name == name)
+            .ok_or(NOT_FOUND)?;
         Ok((address, variable.bytes))
     }
 }

@@ -37,8 +37,14 @@ const GET_MEMPOLICY: SystemCall = SystemCall(239);
 
 /// Calls without which `cuInit` returns 304, beside those that a context needs too: socket, bind, listen, uname,
 /// unlink, gettid.
-const INIT_ALONE: [SystemCall; 6] =
-    [SystemCall(41), SystemCall(49), SystemCall(50), SystemCall(63), SystemCall(87), SystemCall(186)];
+const INIT_ALONE: [SystemCall; 6] = [
+    SystemCall(41),
+    SystemCall(49),
+    SystemCall(50),
+    SystemCall(63),
+    SystemCall(87),
+    SystemCall(186),
+];
 /// Calls without which `cuInit`, and later the first context, return 304.
 const INIT_AND_CONTEXT: [SystemCall; 4] = [EVENTFD2, FCNTL, PIPE2, POLL];
 
@@ -83,18 +89,28 @@ pub fn of_init() -> Outcome {
         return Ok(());
     }
     let every_call = INIT_ALONE.iter().chain(&INIT_AND_CONTEXT).chain([&OPENAT]);
-    fails(every_call.filter(|call| call.refused().is_some()).count() > 0, OPERATING_SYSTEM)?;
+    fails(
+        every_call.filter(|call| call.refused().is_some()).count() > 0,
+        OPERATING_SYSTEM,
+    )?;
     fails(file("/proc/self/maps").is_some(), OUT_OF_MEMORY)?;
     // The C library makes its threads by another call where it has not this one.
     fails(CLONE3.refused() == Some(EPERM), OPERATING_SYSTEM)?;
     fails(file("/proc/self/task/1/comm").is_some(), OPERATING_SYSTEM)?;
-    fails(file("/dev/nvidiactl").is_some() || [IOCTL, STAT].iter().any(|call| call.refused().is_some()), NO_DEVICE)?;
+    fails(
+        file("/dev/nvidiactl").is_some()
+            || [IOCTL, STAT].iter().any(|call| call.refused().is_some()),
+        NO_DEVICE,
+    )?;
     fails(file("/dev/nvidia-uvm").is_some(), UNKNOWN)
 }
 
 /// What the runtime needs to load the driver.
 pub fn of_runtime() -> Outcome {
-    fails(is_watched() && [OPENAT, FSTAT].iter().any(|call| call.refused().is_some()), INSUFFICIENT_DRIVER)
+    fails(
+        is_watched() && [OPENAT, FSTAT].iter().any(|call| call.refused().is_some()),
+        INSUFFICIENT_DRIVER,
+    )
 }
 
 /// Whether the device file of a GPU may be opened. CUDA and NVML count only such GPUs.
@@ -107,11 +123,22 @@ pub fn of_context(gpu: usize) -> Outcome {
     if !is_watched() {
         return Ok(());
     }
-    if let Some(refused) = OPENAT.refused().or_else(|| file("/dev/nvidiactl")).or_else(|| gpu_file(gpu)) {
-        return Err(if [EPERM, EACCES].contains(&refused) { NOT_PERMITTED } else { OPERATING_SYSTEM });
+    if let Some(refused) = OPENAT
+        .refused()
+        .or_else(|| file("/dev/nvidiactl"))
+        .or_else(|| gpu_file(gpu))
+    {
+        return Err(if [EPERM, EACCES].contains(&refused) {
+            NOT_PERMITTED
+        } else {
+            OPERATING_SYSTEM
+        });
     }
     let every_call = INIT_AND_CONTEXT.iter().chain([&DUP, &IOCTL]);
-    fails(every_call.filter(|call| call.refused().is_some()).count() > 0, OPERATING_SYSTEM)?;
+    fails(
+        every_call.filter(|call| call.refused().is_some()).count() > 0,
+        OPERATING_SYSTEM,
+    )?;
     fails(CLONE3.refused() == Some(EPERM), OPERATING_SYSTEM)
 }
 
@@ -151,7 +178,11 @@ pub mod nvml {
             Some(_) => return Err(OPERATING_SYSTEM),
         }
         if let Some(refused) = OPENAT.refused().or_else(|| FCNTL.refused()) {
-            return Err(if refused == EPERM { UNKNOWN } else { OPERATING_SYSTEM });
+            return Err(if refused == EPERM {
+                UNKNOWN
+            } else {
+                OPERATING_SYSTEM
+            });
         }
         match (STAT.refused(), IOCTL.refused()) {
             (Some(_), _) => Err(UNKNOWN),
@@ -162,8 +193,16 @@ pub mod nvml {
 
     /// What the first handle of a GPU needs.
     pub fn of_handle(gpu: usize) -> Result<(), u32> {
-        let needed =
-            || gpu_file(gpu).is_some() || [FCNTL, IOCTL, OPENAT, STAT].iter().any(|call| call.refused().is_some());
-        if is_watched() && needed() { Err(UNKNOWN) } else { Ok(()) }
+        let needed = || {
+            gpu_file(gpu).is_some()
+                || [FCNTL, IOCTL, OPENAT, STAT]
+                    .iter()
+                    .any(|call| call.refused().is_some())
+        };
+        if is_watched() && needed() {
+            Err(UNKNOWN)
+        } else {
+            Ok(())
+        }
     }
 }

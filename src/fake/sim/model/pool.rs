@@ -30,12 +30,19 @@ pub struct PoolMemory {
 impl MemoryPool {
     /// An empty pool that reserves in multiples of `granularity`.
     pub fn new(device: usize, granularity: u64) -> Self {
-        Self { device, granularity, ..Self::default() }
+        Self {
+            device,
+            granularity,
+            ..Self::default()
+        }
     }
 
     /// How much more must be reserved before `bytes` can be handed out; `None` for a request beyond any memory.
     pub fn missing(&self, bytes: u64) -> Option<u64> {
-        let wanted = self.used.checked_add(bytes)?.checked_next_multiple_of(self.granularity)?;
+        let wanted = self
+            .used
+            .checked_add(bytes)?
+            .checked_next_multiple_of(self.granularity)?;
         Some(wanted.saturating_sub(self.reserved))
     }
 
@@ -66,7 +73,10 @@ impl MemoryPool {
     }
 
     fn shrink_to(&mut self, floor: u64) -> u64 {
-        let target = floor.checked_next_multiple_of(self.granularity).unwrap_or(u64::MAX).min(self.reserved);
+        let target = floor
+            .checked_next_multiple_of(self.granularity)
+            .unwrap_or(u64::MAX)
+            .min(self.reserved);
         std::mem::replace(&mut self.reserved, target) - target
     }
 }

@@ -77,13 +77,20 @@ impl PtxImage {
 
     /// What its variables take that do not fit into the block that modules share.
     pub fn large_variables_bytes(&self) -> u64 {
-        let large = self.variables.iter().filter(|variable| variable.bytes > VARIABLES_BYTES);
-        large.map(|variable| variable.bytes.next_multiple_of(VARIABLES_BYTES)).sum()
+        let large = self
+            .variables
+            .iter()
+            .filter(|variable| variable.bytes > VARIABLES_BYTES);
+        large
+            .map(|variable| variable.bytes.next_multiple_of(VARIABLES_BYTES))
+            .sum()
     }
 
     /// Whether any variable lies in that block.
     pub fn has_small_variables(&self) -> bool {
-        self.variables.iter().any(|variable| variable.bytes <= VARIABLES_BYTES)
+        self.variables
+            .iter()
+            .any(|variable| variable.bytes <= VARIABLES_BYTES)
     }
 
     /// A kernel by its name.
@@ -94,8 +101,9 @@ impl PtxImage {
 
 /// The variables that stand outside functions.
 fn variables(text: &str) -> Vec<Variable> {
-    let statements =
-        text.split(';').filter(|statement| has_word(statement, ".global") && !statement.contains(".entry"));
+    let statements = text
+        .split(';')
+        .filter(|statement| has_word(statement, ".global") && !statement.contains(".entry"));
     statements
         .filter_map(|statement| {
             let from = statement.rfind(".global")?;
@@ -109,32 +117,57 @@ fn variables(text: &str) -> Vec<Variable> {
                 None => (last, 1),
             };
             let width = declared.split_whitespace().find_map(width)?;
-            let word = value.map_or(Some(0), |value| value.parse().ok()).filter(|_| count == 1 && width == 8);
-            Some(Variable { name: name.to_owned(), bytes: width * count, word })
+            let word = value
+                .map_or(Some(0), |value| value.parse().ok())
+                .filter(|_| count == 1 && width == 8);
+            Some(Variable {
+                name: name.to_owned(),
+                bytes: width * count,
+                word,
+            })
         })
         .collect()
 }
 
 /// The bytes of a type such as `.u64`.
 fn width(word: &str) -> Option<u64> {
-    let bits = ["u", "s", "b", "f"].iter().find_map(|kind| word.strip_prefix('.')?.strip_prefix(kind));
+    let bits = ["u", "s", "b", "f"]
+        .iter()
+        .find_map(|kind| word.strip_prefix('.')?.strip_prefix(kind));
     bits?.parse::<u64>().ok().map(|bits| bits / 8)
 }
 
 /// What follows `.entry`.
 fn entry(rest: &str) -> PtxEntry {
-    let name: String = rest.trim_start().chars().take_while(|c| is_name(*c)).collect();
+    let name: String = rest
+        .trim_start()
+        .chars()
+        .take_while(|c| is_name(*c))
+        .collect();
     let (head, body) = rest.split_once('{').unwrap_or((rest, ""));
     let body = &body[..end_of_block(body)];
-    let frames = body.split(';').filter(|statement| has_word(statement, ".local"));
-    let frame_bytes =
-        frames.filter_map(|statement| statement.split_once('[')?.1.split_once(']')?.0.parse::<u64>().ok());
+    let frames = body
+        .split(';')
+        .filter(|statement| has_word(statement, ".local"));
+    let frame_bytes = frames.filter_map(|statement| {
+        statement
+            .split_once('[')?
+            .1
+            .split_once(']')?
+            .0
+            .parse::<u64>()
+            .ok()
+    });
     let params = head.matches(".param").count();
     PtxEntry {
         name,
         params,
         frame_bytes: frame_bytes.sum(),
-        work: if body.contains("%globaltimer") && params == 1 { Work::Spins } else { work(body) },
+        work: if body.contains("%globaltimer") && params == 1 {
+            Work::Spins
+        } else {
+            work(body)
+        },
     }
 }
 
@@ -179,9 +212,13 @@ fn work(body: &str) -> Work {
     let mut changes = Vec::new();
     for statement in body.split(';') {
         let statement = statement.trim_matches(|c: char| c.is_whitespace() || c == '{' || c == '}');
-        let (operation, operands) = statement.split_once(char::is_whitespace).unwrap_or((statement, ""));
+        let (operation, operands) = statement
+            .split_once(char::is_whitespace)
+            .unwrap_or((statement, ""));
         let operands: Vec<&str> = operands.split(',').map(str::trim).collect();
-        let address = operands.iter().find_map(|operand| operand.strip_prefix('[')?.strip_suffix(']'));
+        let address = operands
+            .iter()
+            .find_map(|operand| operand.strip_prefix('[')?.strip_suffix(']'));
         match operation {
             "" | ".reg" | ".param" | ".local" | ".shared" => {}
             "ret" => return Work::Changes(changes),
@@ -194,16 +231,27 @@ fn work(body: &str) -> Work {
                 || operation.starts_with("cvta.")
                 || operation.starts_with("ld.param") =>
             {
-                let (Some(to), Some(from)) = (operands.first(), operands.get(1)) else { return Work::Unclear };
-                let found = if operation.starts_with("ld.") { RegisterValue::Other } else { value(&registers, from) };
+                let (Some(to), Some(from)) = (operands.first(), operands.get(1)) else {
+                    return Work::Unclear;
+                };
+                let found = if operation.starts_with("ld.") {
+                    RegisterValue::Other
+                } else {
+                    value(&registers, from)
+                };
                 registers.insert(to, found);
             }
             _ if operation.starts_with("st.global") || operation.starts_with("red.global.add") => {
                 match address.map(|name| value(&registers, name)) {
                     Some(RegisterValue::Number(_)) => return Work::Fails(ILLEGAL_ADDRESS),
                     Some(RegisterValue::Address(variable)) => {
-                        let added = match operands.get(1).map(|operand| value(&registers, operand)) {
-                            Some(RegisterValue::Number(number)) if operation == "red.global.add.u64" => Some(number),
+                        let added = match operands.get(1).map(|operand| value(&registers, operand))
+                        {
+                            Some(RegisterValue::Number(number))
+                                if operation == "red.global.add.u64" =>
+                            {
+                                Some(number)
+                            }
                             _ => None,
                         };
                         changes.push(VariableChange { variable, added });
@@ -256,9 +304,16 @@ mod tests {
     use super::*;
 
     fn kernels(file: &str) -> Vec<(String, Work)> {
-        let path = format!("{}/../../../../scenarios/kernels/{file}.ptx", env!("CARGO_MANIFEST_DIR"));
+        let path = format!(
+            "{}/../../../../scenarios/kernels/{file}.ptx",
+            env!("CARGO_MANIFEST_DIR")
+        );
         let image = PtxImage::read(&std::fs::read_to_string(path).unwrap()).unwrap();
-        image.kernels.into_iter().map(|kernel| (kernel.name, kernel.work)).collect()
+        image
+            .kernels
+            .into_iter()
+            .map(|kernel| (kernel.name, kernel.work))
+            .collect()
     }
 
     #[test]
@@ -271,7 +326,11 @@ mod tests {
         for unclear in ["misaligned", "shared", "space", "exhaust"] {
             assert_eq!(found[unclear], Work::Unclear, "{unclear}");
         }
-        assert!(kernels("heap").iter().all(|(_, work)| *work == Work::Unclear));
+        assert!(
+            kernels("heap")
+                .iter()
+                .all(|(_, work)| *work == Work::Unclear)
+        );
     }
 
     #[test]
@@ -279,8 +338,22 @@ mod tests {
         let text = ".version 6.0\n.visible .global .align 8 .u64 n = 7;\n.global .align 1 .b8 t[3] = {1, 2, 0};\n\
             .visible .entry deep(.param .u64 a, .param .u64 b)\n{ .local .align 8 .b8 cells[3072]; ld.local.u64 %r, [cells]; }";
         let image = PtxImage::read(text).unwrap();
-        let n = Variable { name: "n".to_owned(), bytes: 8, word: Some(7) };
-        assert_eq!(image.variables, [n, Variable { name: "t".to_owned(), bytes: 3, word: None }]);
+        let n = Variable {
+            name: "n".to_owned(),
+            bytes: 8,
+            word: Some(7),
+        };
+        assert_eq!(
+            image.variables,
+            [
+                n,
+                Variable {
+                    name: "t".to_owned(),
+                    bytes: 3,
+                    word: None
+                }
+            ]
+        );
         let deep = image.kernel("deep").unwrap();
         assert_eq!((deep.params, deep.frame_bytes), (2, 3072));
         assert!(PtxImage::read("no ptx").is_none());

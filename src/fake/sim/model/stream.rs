@@ -27,6 +27,10 @@ impl StreamEvent {
         if self.owner.device != end.owner.device {
             return Err(INVALID_HANDLE);
         }
-        Ok(if to >= from { (to - from).as_secs_f32() * 1000.0 } else { -((from - to).as_secs_f32() * 1000.0) })
+        Ok(if to >= from {
+            (to - from).as_secs_f32() * 1000.0
+        } else {
+            -((from - to).as_secs_f32() * 1000.0)
+        })
     }
 }

@@ -41,7 +41,11 @@ pub fn with<T>(work: impl FnOnce(&mut Thread) -> T) -> Option<T> {
         if found == IN_USE {
             return None;
         }
-        let own = if found.is_null() { Box::into_raw(Box::default()) } else { found };
+        let own = if found.is_null() {
+            Box::into_raw(Box::default())
+        } else {
+            found
+        };
         // SAFETY: the pointer comes from Box::into_raw, is never freed, and only this thread has it, only once.
         let result = work(unsafe { &mut *own });
         cell.set(own);

@@ -112,7 +112,9 @@ symbols! {
 
 /// The use of an engine that nothing is given to, and over how many microseconds it was looked at.
 fn idle(device: u64, percent: &Out<u32>, period_us: &Out<u32>) -> u32 {
-    call_on(device, |_, _, _| put(percent, 0).and_then(|()| put(period_us, 0)))
+    call_on(device, |_, _, _| {
+        put(percent, 0).and_then(|()| put(period_us, 0))
+    })
 }
 
 /// Defines what a simulated GPU does not support: it has no sensors, clocks or links, draws no power,

@@ -78,7 +78,11 @@ symbols! {
 
 /// The status that a description gives a call.
 fn answered(status: u32) -> Result<(), u32> {
-    if status == SUCCESS { Ok(()) } else { Err(status) }
+    if status == SUCCESS {
+        Ok(())
+    } else {
+        Err(status)
+    }
 }
 
 /// Lists the processes that have a context; `cuInit` alone, which takes memory, does not put a process on the list.
@@ -86,7 +90,12 @@ fn running(device: u64, count: &Out<u32>, infos: &Out<ProcessInfo>) -> u32 {
     call_on(device, |machine, index, gpu| {
         answered(gpu.processes_status)?;
         let room = count.read().map_err(|_| INVALID_ARGUMENT)? as usize;
-        let found: Vec<_> = machine.table.holdings(index).into_iter().filter(|holding| holding.contexts > 0).collect();
+        let found: Vec<_> = machine
+            .table
+            .holdings(index)
+            .into_iter()
+            .filter(|holding| holding.contexts > 0)
+            .collect();
         put(count, found.len() as u32)?;
         if found.len() > room {
             return Err(INSUFFICIENT_SIZE);

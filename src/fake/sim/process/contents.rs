@@ -8,7 +8,9 @@ use crate::process::SimulatedProcess;
 impl SimulatedProcess {
     /// The first word of a piece, which other processes may share.
     fn word_of(&self, base: u64) -> Option<u64> {
-        self.ipc.record(base).map_or_else(|| self.contents.word(base), |record| record.word())
+        self.ipc
+            .record(base)
+            .map_or_else(|| self.contents.word(base), |record| record.word())
     }
 
     /// Notes what the first word of a piece is from now on; `None` where it is not known.
@@ -22,7 +24,9 @@ impl SimulatedProcess {
     /// A piece that holds so many bytes from an address on.
     fn within(&self, address: u64, bytes: u64) -> Outcome<DeviceMemory> {
         let found = self.device_memory(address).ok_or(INVALID_VALUE)?;
-        let fits = (address - found.base).checked_add(bytes).is_some_and(|end| end <= found.bytes);
+        let fits = (address - found.base)
+            .checked_add(bytes)
+            .is_some_and(|end| end <= found.bytes);
         if fits { Ok(found) } else { Err(INVALID_VALUE) }
     }
 
@@ -31,7 +35,14 @@ impl SimulatedProcess {
     }
 
     /// Fills memory of a device with a byte, by work on a stream of a device.
-    pub fn fill(&mut self, device: usize, address: u64, value: u8, bytes: u64, in_order: bool) -> Outcome {
+    pub fn fill(
+        &mut self,
+        device: usize,
+        address: u64,
+        value: u8,
+        bytes: u64,
+        in_order: bool,
+    ) -> Outcome {
         if bytes == 0 {
             return Ok(());
         }
@@ -42,7 +53,11 @@ impl SimulatedProcess {
         let found = self.within(address, bytes)?;
         if found.device != device {
             // Measured for the call in stream order alone (device/null-stream-follows-the-thread).
-            return Err(if in_order { INVALID_VALUE } else { SIM_NOT_MODELLED });
+            return Err(if in_order {
+                INVALID_VALUE
+            } else {
+                SIM_NOT_MODELLED
+            });
         }
         // What an exit makes of a fill that waits behind a kernel shows in memory of another process alone; it is not
         // modelled, so the memory is unknown from then on (process/exit-before-the-kernel-ends).
@@ -76,12 +91,19 @@ impl SimulatedProcess {
         if bytes == 0 {
             return Ok(());
         }
-        if [to, from].into_iter().any(|address| self.is_host(address) || self.device_memory(address).is_none()) {
+        if [to, from]
+            .into_iter()
+            .any(|address| self.is_host(address) || self.device_memory(address).is_none())
+        {
             // What is in host memory is not modelled.
             return Err(SIM_NOT_MODELLED);
         }
         let (to_piece, from_piece) = (self.within(to, bytes)?, self.within(from, bytes)?);
-        let word = if from == from_piece.base { self.word_of(from) } else { None };
+        let word = if from == from_piece.base {
+            self.word_of(from)
+        } else {
+            None
+        };
         self.write(to_piece.base, to, bytes, word);
         Ok(())
     }
@@ -89,7 +111,11 @@ impl SimulatedProcess {
     /// Reads the first word of a piece; nothing else is kept.
     pub fn read_word(&self, address: u64, bytes: u64) -> Outcome<u64> {
         let found = self.within(address, bytes)?;
-        let known = if address == found.base && bytes == WORD_BYTES { self.word_of(address) } else { None };
+        let known = if address == found.base && bytes == WORD_BYTES {
+            self.word_of(address)
+        } else {
+            None
+        };
         known.ok_or(SIM_NOT_MODELLED)
     }
 }

@@ -11,15 +11,20 @@ impl SimulatedProcess {
     fn make_context(&mut self, handle: u64) -> Outcome {
         let devices = self.devices.len();
         needs::of_context(self.contexts.get(handle)?.gpu)?;
-        self.contexts.get_mut(handle)?.make(&mut self.account, devices)?;
+        self.contexts
+            .get_mut(handle)?
+            .make(&mut self.account, devices)?;
         let owner = self.contexts.owner(handle).ok_or(INVALID_CONTEXT)?;
-        self.load_libraries_into(owner).inspect_err(|_| self.end_context(handle))
+        self.load_libraries_into(owner)
+            .inspect_err(|_| self.end_context(handle))
     }
 
     /// Ends a context: memory, modules, streams and events go with it. Stream-ordered allocations stay, since they
     /// belong to a pool.
     fn end_context(&mut self, handle: u64) {
-        let Ok(context) = self.contexts.get_mut(handle) else { return };
+        let Ok(context) = self.contexts.get_mut(handle) else {
+            return;
+        };
         let blocks = &mut self.devices[context.device].blocks;
         for address in blocks.of_context(handle) {
             self.contents.forget(address);
@@ -58,8 +63,12 @@ impl SimulatedProcess {
     pub fn create_context(&mut self, device: usize) -> Outcome<u64> {
         self.unharmed()?;
         let handle = self.handle();
-        self.contexts.insert(handle, Context::new(device, self.devices[device].gpu, false));
-        self.make_context(handle).inspect_err(|_| self.contexts.remove(handle))?;
+        self.contexts.insert(
+            handle,
+            Context::new(device, self.devices[device].gpu, false),
+        );
+        self.make_context(handle)
+            .inspect_err(|_| self.contexts.remove(handle))?;
         Ok(handle)
     }
 
@@ -79,7 +88,11 @@ impl SimulatedProcess {
     /// A context that may be made current. A primary one may even after its end (fault/reset-after-a-fault).
     pub fn selectable(&self, handle: u64) -> Outcome<u64> {
         let context = self.contexts.get(handle)?;
-        if context.alive || context.primary { Ok(handle) } else { Err(SIM_NOT_MODELLED) }
+        if context.alive || context.primary {
+            Ok(handle)
+        } else {
+            Err(SIM_NOT_MODELLED)
+        }
     }
 
     /// The device of the current context, which may be a primary one that does not exist: not yet, or no longer. A
@@ -92,12 +105,16 @@ impl SimulatedProcess {
 
     /// Reads a limit of a live context.
     pub fn limit(&self, owner: ContextOwner, which: u32) -> Outcome<u64> {
-        self.contexts.get(owner.context)?.limit(&self.account, which)
+        self.contexts
+            .get(owner.context)?
+            .limit(&self.account, which)
     }
 
     /// Sets a limit of a live context.
     pub fn set_limit(&mut self, owner: ContextOwner, which: u32, value: u64) -> Outcome {
-        self.contexts.get_mut(owner.context)?.set_limit(&mut self.account, which, value)
+        self.contexts
+            .get_mut(owner.context)?
+            .set_limit(&mut self.account, which, value)
     }
 
     /// `cuCtxEnablePeerAccess`. Once more is an error, and so is a context of the same GPU (device/peer-access-twice).
@@ -107,13 +124,21 @@ impl SimulatedProcess {
             return Err(PEER_ACCESS_UNSUPPORTED);
         }
         let context = self.contexts.get_mut(owner.context)?;
-        if context.peers.insert(peer) { Ok(()) } else { Err(PEER_ACCESS_ALREADY_ENABLED) }
+        if context.peers.insert(peer) {
+            Ok(())
+        } else {
+            Err(PEER_ACCESS_ALREADY_ENABLED)
+        }
     }
 
     /// `cuCtxDisablePeerAccess`. What it says where there was none is not known.
     pub fn disable_peer(&mut self, owner: ContextOwner, peer: u64) -> Outcome {
         let context = self.contexts.get_mut(owner.context)?;
-        if context.peers.remove(&peer) { Ok(()) } else { Err(SIM_NOT_MODELLED) }
+        if context.peers.remove(&peer) {
+            Ok(())
+        } else {
+            Err(SIM_NOT_MODELLED)
+        }
     }
 }
 

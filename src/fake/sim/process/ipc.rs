@@ -22,7 +22,11 @@ impl SimulatedProcess {
         let owner = Identity::own().ok_or(SIM_NOT_MODELLED)?;
         if !self.ipc.is_exported(address) {
             let device = &self.devices[found.device];
-            let export = Export { gpu: device.gpu, address, bytes: device.blocks.block_bytes(address) };
+            let export = Export {
+                gpu: device.gpu,
+                address,
+                bytes: device.blocks.block_bytes(address),
+            };
             let word = self.contents.word(address);
             let record = table.export(owner, export).ok_or(SIM_NOT_MODELLED)?;
             record.set_word(word);
@@ -42,11 +46,19 @@ impl SimulatedProcess {
             return Err(INVALID_CONTEXT);
         }
         // Memory of an exporter that ended is gone with it, unless a process had it open (process/killed-exporter).
-        let record = machine.table.exported(exporter, address).filter(|_| Identity::is_alive(exporter));
+        let record = machine
+            .table
+            .exported(exporter, address)
+            .filter(|_| Identity::is_alive(exporter));
         let record = record.ok_or(INVALID_HANDLE)?;
         let here = self.devices[owner.device].gpu;
-        let reachable = here == record.gpu() || machine.gpu(record.gpu()).is_peer_of(machine.gpu(here));
-        if record.is_freed() || !reachable || self.ipc.is_open(record) || !record.open(own, &Identity::is_alive) {
+        let reachable =
+            here == record.gpu() || machine.gpu(record.gpu()).is_peer_of(machine.gpu(here));
+        if record.is_freed()
+            || !reachable
+            || self.ipc.is_open(record)
+            || !record.open(own, &Identity::is_alive)
+        {
             return Err(SIM_NOT_MODELLED);
         }
         Ok(self.ipc.import(record, bytes, owner.device))

@@ -19,7 +19,13 @@ impl SimulatedProcess {
         }
         let image = self.image(text)?;
         let handle = self.handle();
-        self.libraries.insert(handle, Library { image, modules: BTreeMap::new() });
+        self.libraries.insert(
+            handle,
+            Library {
+                image,
+                modules: BTreeMap::new(),
+            },
+        );
         if let Some(owner) = current.filter(|_| eager) {
             self.module_of_library(handle, owner)?;
         }
@@ -34,7 +40,8 @@ impl SimulatedProcess {
         }
         let libraries: Vec<u64> = self.libraries.keys().copied().collect();
         libraries.into_iter().try_for_each(|library| {
-            self.module_of_library(library, owner).map_err(|_| SIM_NOT_MODELLED)?;
+            self.module_of_library(library, owner)
+                .map_err(|_| SIM_NOT_MODELLED)?;
             Ok(())
         })
     }
@@ -44,7 +51,13 @@ impl SimulatedProcess {
         let image = &self.libraries.get(&library).ok_or(INVALID_HANDLE)?.image;
         image.kernel(name).ok_or(NOT_FOUND)?;
         let handle = self.handle();
-        self.kernels.insert(handle, Kernel { library, name: name.to_owned() });
+        self.kernels.insert(
+            handle,
+            Kernel {
+                library,
+                name: name.to_owned(),
+            },
+        );
         Ok(handle)
     }
 
@@ -58,7 +71,9 @@ impl SimulatedProcess {
         let image = Arc::clone(&found.image);
         let module = self.load_image(owner, image)?;
         if let Some(library) = self.libraries.get_mut(&library) {
-            library.modules.insert((owner.context, owner.generation), module);
+            library
+                .modules
+                .insert((owner.context, owner.generation), module);
         }
         Ok(module)
     }
@@ -66,10 +81,17 @@ impl SimulatedProcess {
     /// The function of a kernel in a context. The handle of a function is returned as it is.
     pub fn function_in(&mut self, kernel: u64, owner: ContextOwner) -> Outcome<u64> {
         let Some(Kernel { library, name }) = self.kernels.get(&kernel).cloned() else {
-            return if self.functions.contains_key(&kernel) { Ok(kernel) } else { Err(INVALID_HANDLE) };
+            return if self.functions.contains_key(&kernel) {
+                Ok(kernel)
+            } else {
+                Err(INVALID_HANDLE)
+            };
         };
         let module = self.module_of_library(library, owner)?;
-        let known = self.functions.iter().find(|(_, function)| function.module == module && function.name == name);
+        let known = self
+            .functions
+            .iter()
+            .find(|(_, function)| function.module == module && function.name == name);
         match known.map(|(handle, _)| *handle) {
             Some(handle) => Ok(handle),
             None => self.function(module, &name),

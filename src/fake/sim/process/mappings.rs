@@ -25,7 +25,11 @@ impl SimulatedProcess {
 
     /// `cuMemAddressReserve`.
     pub fn reserve_addresses(&mut self, bytes: u64) -> Outcome<u64> {
-        if self.is_whole(bytes)? { Ok(self.mappings.reserve(bytes)) } else { Err(SIM_NOT_MODELLED) }
+        if self.is_whole(bytes)? {
+            Ok(self.mappings.reserve(bytes))
+        } else {
+            Err(SIM_NOT_MODELLED)
+        }
     }
 
     /// `cuMemMap` of all of an allocation into all of a range.

@@ -15,7 +15,9 @@ impl SimulatedProcess {
     pub fn allocate(&mut self, owner: ContextOwner, bytes: u64) -> Outcome<u64> {
         let device = &mut self.devices[owner.device];
         let (gpu, account) = (device.gpu, &mut self.account);
-        let address = device.blocks.allocate(owner.context, bytes, |size| account.charge(gpu, size))?;
+        let address = device
+            .blocks
+            .allocate(owner.context, bytes, |size| account.charge(gpu, size))?;
         self.contents.fresh(address);
         Ok(address)
     }
@@ -50,9 +52,18 @@ impl SimulatedProcess {
     }
 
     /// Pinned or managed memory. Neither takes device memory.
-    pub fn allocate_host(&mut self, owner: ContextOwner, bytes: usize, kind: HostKind) -> Outcome<u64> {
+    pub fn allocate_host(
+        &mut self,
+        owner: ContextOwner,
+        bytes: usize,
+        kind: HostKind,
+    ) -> Outcome<u64> {
         if bytes == 0 {
-            return Err(if kind == HostKind::Managed { INVALID_VALUE } else { SIM_NOT_MODELLED });
+            return Err(if kind == HostKind::Managed {
+                INVALID_VALUE
+            } else {
+                SIM_NOT_MODELLED
+            });
         }
         let address = c::map_host(bytes).ok_or(OUT_OF_MEMORY)?;
         self.host.insert(address, HostMemory { bytes, kind, owner });
@@ -60,7 +71,12 @@ impl SimulatedProcess {
     }
 
     /// Managed memory. It is attached to all streams (1) or to the host (2).
-    pub fn allocate_managed(&mut self, owner: ContextOwner, bytes: usize, flags: u32) -> Outcome<u64> {
+    pub fn allocate_managed(
+        &mut self,
+        owner: ContextOwner,
+        bytes: usize,
+        flags: u32,
+    ) -> Outcome<u64> {
         if !matches!(flags, 1 | 2) {
             return Err(INVALID_VALUE);
         }
@@ -70,7 +86,11 @@ impl SimulatedProcess {
 
     /// Frees what [`Self::allocate_host`] returned, of the same kind.
     pub fn free_host(&mut self, address: u64, kind: HostKind) -> Outcome {
-        let memory = *self.host.get(&address).filter(|memory| memory.kind == kind).ok_or(INVALID_VALUE)?;
+        let memory = *self
+            .host
+            .get(&address)
+            .filter(|memory| memory.kind == kind)
+            .ok_or(INVALID_VALUE)?;
         if !self.contexts.is_live(memory.owner) {
             return Err(SIM_NOT_MODELLED);
         }
@@ -87,7 +107,14 @@ impl SimulatedProcess {
         if self.host_at(address).is_some() {
             return Err(HOST_MEMORY_ALREADY_REGISTERED);
         }
-        self.host.insert(address, HostMemory { bytes, kind: HostKind::Registered, owner });
+        self.host.insert(
+            address,
+            HostMemory {
+                bytes,
+                kind: HostKind::Registered,
+                owner,
+            },
+        );
         Ok(())
     }
 
@@ -96,7 +123,10 @@ impl SimulatedProcess {
         if address == 0 {
             return Err(INVALID_VALUE);
         }
-        let known = self.host.get(&address).is_some_and(|memory| memory.kind == HostKind::Registered);
+        let known = self
+            .host
+            .get(&address)
+            .is_some_and(|memory| memory.kind == HostKind::Registered);
         if !known {
             return Err(HOST_MEMORY_NOT_REGISTERED);
         }
@@ -107,7 +137,10 @@ impl SimulatedProcess {
     /// Free and total bytes of a device, as CUDA counts them.
     pub fn memory_info(&self, device: usize) -> Outcome<(u64, u64)> {
         let gpu = self.devices[device].gpu;
-        Ok((self.account.free_bytes(gpu)?, self.machine()?.gpu(gpu).cuda_total_bytes()))
+        Ok((
+            self.account.free_bytes(gpu)?,
+            self.machine()?.gpu(gpu).cuda_total_bytes(),
+        ))
     }
 
     /// Where the memory at an address is.
@@ -121,24 +154,44 @@ impl SimulatedProcess {
 
     /// The piece of device memory that an address lies in.
     pub fn device_memory(&self, address: u64) -> Option<DeviceMemory> {
-        let pooled = self.pooled.range(..=address).next_back().map(|(base, memory)| {
-            let kind = DeviceMemoryKind::Pooled { pool: memory.pool };
-            DeviceMemory { base: *base, bytes: memory.bytes, device: memory.device, kind }
-        });
+        let pooled = self
+            .pooled
+            .range(..=address)
+            .next_back()
+            .map(|(base, memory)| {
+                let kind = DeviceMemoryKind::Pooled { pool: memory.pool };
+                DeviceMemory {
+                    base: *base,
+                    bytes: memory.bytes,
+                    device: memory.device,
+                    kind,
+                }
+            });
         pooled
             .filter(|found| found.contains(address))
             .or_else(|| self.mappings.find(address))
             .or_else(|| {
                 self.devices.iter().enumerate().find_map(|(device, state)| {
                     let (base, bytes, context) = state.blocks.find(address)?;
-                    Some(DeviceMemory { base, bytes, device, kind: DeviceMemoryKind::Plain { context } })
+                    Some(DeviceMemory {
+                        base,
+                        bytes,
+                        device,
+                        kind: DeviceMemoryKind::Plain { context },
+                    })
                 })
             })
             .or_else(|| {
                 let mut variables = self.modules.values().flat_map(|module| {
                     module.image.variables.iter().filter_map(|variable| {
-                        let (base, device) = (*module.variables.get(&variable.name)?, module.owner.device);
-                        Some(DeviceMemory { base, bytes: variable.bytes, device, kind: DeviceMemoryKind::Variable })
+                        let (base, device) =
+                            (*module.variables.get(&variable.name)?, module.owner.device);
+                        Some(DeviceMemory {
+                            base,
+                            bytes: variable.bytes,
+                            device,
+                            kind: DeviceMemoryKind::Variable,
+                        })
                     })
                 });
                 variables.find(|found| found.contains(address))
@@ -161,11 +214,19 @@ mod tests {
     fn host_memory_is_returned_as_what_it_is() {
         let mut process = ready();
         let owner = primary(&mut process, 0);
-        let managed = process.allocate_host(owner, 1 << 33, HostKind::Managed).unwrap();
-        assert_eq!(process.free_host(managed, HostKind::Pinned), Err(INVALID_VALUE));
+        let managed = process
+            .allocate_host(owner, 1 << 33, HostKind::Managed)
+            .unwrap();
+        assert_eq!(
+            process.free_host(managed, HostKind::Pinned),
+            Err(INVALID_VALUE)
+        );
         process.free_host(managed, HostKind::Managed).unwrap();
         process.register(owner, 0x1000, 16).unwrap();
-        assert_eq!(process.register(owner, 0x1000, 16), Err(HOST_MEMORY_ALREADY_REGISTERED));
+        assert_eq!(
+            process.register(owner, 0x1000, 16),
+            Err(HOST_MEMORY_ALREADY_REGISTERED)
+        );
         process.unregister(0x1000).unwrap();
         assert_eq!(process.unregister(0x1000), Err(HOST_MEMORY_NOT_REGISTERED));
     }

@@ -38,15 +38,26 @@ impl SimulatedProcess {
         let mut variables = BTreeMap::new();
         for variable in &image.variables {
             let address = self.devices[owner.device].next_variable(variable.bytes);
-            self.contents.declare(address, variable.bytes, variable.word);
+            self.contents
+                .declare(address, variable.bytes, variable.word);
             variables.insert(variable.name.clone(), address);
         }
-        self.modules.insert(handle, Module { owner, image, variables });
+        self.modules.insert(
+            handle,
+            Module {
+                owner,
+                image,
+                variables,
+            },
+        );
         Ok(handle)
     }
 
     fn live_module(&self, module: u64) -> Outcome<&Module> {
-        self.modules.get(&module).filter(|found| self.contexts.is_live(found.owner)).ok_or(INVALID_HANDLE)
+        self.modules
+            .get(&module)
+            .filter(|found| self.contexts.is_live(found.owner))
+            .ok_or(INVALID_HANDLE)
     }
 
     /// `cuModuleGetFunction`. The current context may be another one than the module's
@@ -54,7 +65,11 @@ impl SimulatedProcess {
     pub fn function(&mut self, module: u64, name: &str) -> Outcome<u64> {
         let found = self.live_module(module)?;
         found.image.kernel(name).ok_or(NOT_FOUND)?;
-        let function = Function { owner: found.owner, module, name: name.to_owned() };
+        let function = Function {
+            owner: found.owner,
+            module,
+            name: name.to_owned(),
+        };
         let handle = self.handle();
         self.functions.insert(handle, function);
         Ok(handle)
@@ -69,14 +84,24 @@ impl SimulatedProcess {
     pub fn unload(&mut self, module: u64) -> Outcome {
         self.live_module(module)?;
         let found = self.modules.remove(&module).ok_or(INVALID_HANDLE)?;
-        found.variables.values().for_each(|address| self.contents.forget(*address));
-        self.functions.retain(|_, function| function.module != module);
-        self.contexts.get_mut(found.owner.context)?.remove_module(&mut self.account, &found.image)
+        found
+            .variables
+            .values()
+            .for_each(|address| self.contents.forget(*address));
+        self.functions
+            .retain(|_, function| function.module != module);
+        self.contexts
+            .get_mut(found.owner.context)?
+            .remove_module(&mut self.account, &found.image)
     }
 
     /// `cuModuleGetLoadingMode`.
     pub fn loading_mode(&self) -> Outcome<i32> {
-        Ok(if self.environment.loads_eagerly()? { LOADING_EAGER } else { LOADING_LAZY })
+        Ok(if self.environment.loads_eagerly()? {
+            LOADING_EAGER
+        } else {
+            LOADING_LAZY
+        })
     }
 }
 
@@ -85,7 +110,8 @@ mod tests {
     use super::*;
     use crate::process::sample::{primary, ready};
 
-    const PLAIN: &[u8] = b".version 6.0\n.target sm_50 // no malloc\n.visible .entry idle() { ret; }\n";
+    const PLAIN: &[u8] =
+        b".version 6.0\n.target sm_50 // no malloc\n.visible .entry idle() { ret; }\n";
 
     #[test]
     fn what_is_no_ptx_is_not_modelled() {
@@ -93,7 +119,11 @@ mod tests {
         let zero = primary(&mut process, 0);
         assert_eq!(process.load(zero, b"\x7fELF"), Err(SIM_NOT_MODELLED));
         process.environment.no_ptx_jit = Some(b"1".to_vec());
-        assert_eq!(process.load(zero, PLAIN), Err(SIM_NOT_MODELLED), "the compute cache may have it");
+        assert_eq!(
+            process.load(zero, PLAIN),
+            Err(SIM_NOT_MODELLED),
+            "the compute cache may have it"
+        );
         process.environment.no_cache = Some(b"1".to_vec());
         assert_eq!(process.load(zero, PLAIN), Err(JIT_COMPILATION_DISABLED));
         process.environment.no_jit = process.environment.no_ptx_jit.take();

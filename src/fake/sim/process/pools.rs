@@ -14,7 +14,8 @@ impl SimulatedProcess {
     pub fn create_pool(&mut self, device: usize) -> Outcome<u64> {
         let granularity = self.machine()?.description.pool_granularity_bytes;
         let handle = self.handle();
-        self.pools.insert(handle, MemoryPool::new(device, granularity));
+        self.pools
+            .insert(handle, MemoryPool::new(device, granularity));
         Ok(handle)
     }
 
@@ -40,7 +41,14 @@ impl SimulatedProcess {
         found.take(bytes, more);
         let address = device.pool_address;
         device.pool_address += bytes.next_multiple_of(512);
-        self.pooled.insert(address, PoolMemory { device: found.device, pool, bytes });
+        self.pooled.insert(
+            address,
+            PoolMemory {
+                device: found.device,
+                pool,
+                bytes,
+            },
+        );
         self.contents.fresh(address);
         Ok(address)
     }

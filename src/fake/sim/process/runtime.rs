@@ -13,7 +13,11 @@ impl SimulatedProcess {
     pub fn runtime_init(&mut self) -> Outcome {
         if self.runtime_found_none {
             // What it says once the driver has found a device after all is not known.
-            return Err(if self.phase == Phase::Ready { SIM_NOT_MODELLED } else { NO_DEVICE });
+            return Err(if self.phase == Phase::Ready {
+                SIM_NOT_MODELLED
+            } else {
+                NO_DEVICE
+            });
         }
         if self.phase != Phase::Ready {
             needs::of_runtime()?;
@@ -30,7 +34,13 @@ impl SimulatedProcess {
             if !primary.active {
                 // After a fault the driver repeats the error, and the runtime calls the device unavailable
                 // (fault/reset-after-a-fault).
-                self.unharmed().map_err(|code| if code == SIM_NOT_MODELLED { code } else { DEVICE_UNAVAILABLE })?;
+                self.unharmed().map_err(|code| {
+                    if code == SIM_NOT_MODELLED {
+                        code
+                    } else {
+                        DEVICE_UNAVAILABLE
+                    }
+                })?;
             }
             // Nor does it say what the system refuses to the first context (refused/file-refused-after-cuinit).
             self.retain_primary(device).map_err(|code| match code {
@@ -69,14 +79,20 @@ impl SimulatedProcess {
 
     /// The device the runtime calls current: the current context's, else the one the thread chose.
     pub fn runtime_device(&self, thread: &Thread) -> usize {
-        let current = thread.current().and_then(|handle| self.contexts.get(handle).ok());
+        let current = thread
+            .current()
+            .and_then(|handle| self.contexts.get(handle).ok());
         current.map_or(thread.device, |context| context.device)
     }
 
     /// `cudaSetDevice`: since runtime 12 it makes the context at once; before that it only makes the handle current.
     pub fn set_device(&mut self, device: usize, thread: &mut Thread) -> Outcome {
         let eager = self.machine()?.description.cuda_runtime_version >= SET_DEVICE_EAGER_FROM;
-        let outcome = if eager { self.runtime_primary(device).map(drop) } else { Ok(()) };
+        let outcome = if eager {
+            self.runtime_primary(device).map(drop)
+        } else {
+            Ok(())
+        };
         // After a fault the device is selected although its context cannot be made (fault/other-gpu-of-the-process).
         if outcome.is_ok() || outcome == Err(DEVICE_UNAVAILABLE) {
             thread.set_current(Some(self.devices[device].primary_handle));
@@ -97,13 +113,21 @@ mod tests {
     #[test]
     fn a_runtime_before_12_selects_a_device_without_a_context() {
         let made = |runtime: i32| {
-            let machine = unused(MachineConf { cuda_runtime_version: runtime, ..description() });
+            let machine = unused(MachineConf {
+                cuda_runtime_version: runtime,
+                ..description()
+            });
             let mut process = SimulatedProcess::new(Phase::Fresh);
-            process.start(machine, DriverEnvironment::default()).unwrap();
+            process
+                .start(machine, DriverEnvironment::default())
+                .unwrap();
             process.set_device(0, &mut Thread::default()).unwrap();
             process.devices[0].primary.active
         };
-        assert_eq!([11070, 11080, 12000, 13000].map(made), [false, false, true, true]);
+        assert_eq!(
+            [11070, 11080, 12000, 13000].map(made),
+            [false, false, true, true]
+        );
     }
 
     #[test]

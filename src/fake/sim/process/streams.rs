@@ -19,12 +19,18 @@ impl SimulatedProcess {
     /// Takes what a stream takes in its context.
     pub fn add_stream(&mut self, owner: ContextOwner) -> Outcome {
         let devices = self.devices.len();
-        self.contexts.get_mut(owner.context)?.add_stream(&mut self.account, devices)
+        self.contexts
+            .get_mut(owner.context)?
+            .add_stream(&mut self.account, devices)
     }
 
     /// The context a stream stands for; a default stream stands for the current one. An explicit one needs none that is
     /// current (device/explicit-stream-without-a-context).
-    pub fn stream_owner(&self, stream: u64, current: Outcome<ContextOwner>) -> Outcome<ContextOwner> {
+    pub fn stream_owner(
+        &self,
+        stream: u64,
+        current: Outcome<ContextOwner>,
+    ) -> Outcome<ContextOwner> {
         if !is_explicit(stream) {
             return current;
         }
@@ -37,7 +43,9 @@ impl SimulatedProcess {
 
     /// Whether a stream's context is gone, even if it has been made again since.
     pub fn is_lost_stream(&self, stream: u64) -> bool {
-        self.streams.get(&stream).is_some_and(|owner| !self.contexts.is_live(*owner))
+        self.streams
+            .get(&stream)
+            .is_some_and(|owner| !self.contexts.is_live(*owner))
     }
 
     /// `cuStreamDestroy`.
@@ -60,7 +68,13 @@ impl SimulatedProcess {
     /// A new event in a context.
     pub fn create_event(&mut self, owner: ContextOwner) -> u64 {
         let handle = self.handle();
-        self.events.insert(handle, StreamEvent { owner, recorded: None });
+        self.events.insert(
+            handle,
+            StreamEvent {
+                owner,
+                recorded: None,
+            },
+        );
         handle
     }
 
@@ -68,7 +82,11 @@ impl SimulatedProcess {
     pub fn event(&self, event: u64) -> Outcome<&StreamEvent> {
         self.unharmed()?;
         let found = self.events.get(&event).ok_or(INVALID_HANDLE)?;
-        if self.contexts.is_live(found.owner) { Ok(found) } else { Err(SIM_NOT_MODELLED) }
+        if self.contexts.is_live(found.owner) {
+            Ok(found)
+        } else {
+            Err(SIM_NOT_MODELLED)
+        }
     }
 
     /// `cuEventDestroy`.

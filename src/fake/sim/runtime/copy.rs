@@ -9,7 +9,11 @@ use crate::symbols::runtime_symbols;
 /// `cudaMemcpyDeviceToDevice` and `cudaMemcpyDefault`; the other kinds name the host, and what is in its memory is not
 /// modelled.
 fn copy(process: &mut SimulatedProcess, to: u64, from: u64, bytes: usize, kind: u32) -> Outcome {
-    if matches!(kind, 3 | 4) { process.copy(to, from, bytes as u64) } else { Err(SIM_NOT_MODELLED) }
+    if matches!(kind, 3 | 4) {
+        process.copy(to, from, bytes as u64)
+    } else {
+        Err(SIM_NOT_MODELLED)
+    }
 }
 
 runtime_symbols! {

@@ -50,5 +50,9 @@ pub unsafe extern "C" fn cudaGetErrorName(error: u32) -> *const c_char {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudaGetErrorString(error: u32) -> *const c_char {
     call("cudaGetErrorString", |_, _| Ok(()));
-    names::name(RUNTIME, error).map_or(UNRECOGNISED, |name| names::name(MESSAGES, error).unwrap_or(name)).as_ptr()
+    names::name(RUNTIME, error)
+        .map_or(UNRECOGNISED, |name| {
+            names::name(MESSAGES, error).unwrap_or(name)
+        })
+        .as_ptr()
 }

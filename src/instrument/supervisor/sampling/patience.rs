@@ -13,7 +13,10 @@ impl SamplerClient {
     ///
     /// # Errors
     /// As for [`SamplerClient::snapshot`].
-    pub fn snapshot_within(&mut self, milliseconds: u64) -> Result<Option<Snapshot>, SupervisorError> {
+    pub fn snapshot_within(
+        &mut self,
+        milliseconds: u64,
+    ) -> Result<Option<Snapshot>, SupervisorError> {
         if !self.is_free(milliseconds)? {
             return Ok(None);
         }
@@ -28,7 +31,10 @@ impl SamplerClient {
     ///
     /// # Errors
     /// As for [`SamplerClient::snapshot`].
-    pub fn stop_polling_within(&mut self, milliseconds: u64) -> Result<Option<Polling>, SupervisorError> {
+    pub fn stop_polling_within(
+        &mut self,
+        milliseconds: u64,
+    ) -> Result<Option<Polling>, SupervisorError> {
         let is_free = self.is_free(milliseconds)?;
         if let Some(late) = self.late.take() {
             return Ok(Some(late));
@@ -44,8 +50,12 @@ impl SamplerClient {
 
     /// Whether the sampler has answered every query. A sampler that is silent for as long as a hang is restarted.
     fn is_free(&mut self, milliseconds: u64) -> Result<bool, SupervisorError> {
-        let Some(since_ns) = self.unanswered_ns else { return Ok(true) };
-        let Some(channel) = &mut self.channel else { return Err(self.lost("it is not running", 1)) };
+        let Some(since_ns) = self.unanswered_ns else {
+            return Ok(true);
+        };
+        let Some(channel) = &mut self.channel else {
+            return Err(self.lost("it is not running", 1));
+        };
         // The caller has already waited its full time for this answer.
         match receive_within(channel, milliseconds.min(1)) {
             Ok(SamplerEvent::Polling(run)) => self.late = Some(run),
@@ -53,7 +63,11 @@ impl SamplerClient {
             Err(error) if is_timeout(&error) => {
                 let waited_ns = clock::running_ns().saturating_sub(since_ns);
                 let is_hung = waited_ns > ANSWER_MS * 1_000_000;
-                return if is_hung { Err(self.lost(&error.to_string(), COST_OF_A_HANG)) } else { Ok(false) };
+                return if is_hung {
+                    Err(self.lost(&error.to_string(), COST_OF_A_HANG))
+                } else {
+                    Ok(false)
+                };
             }
             Err(error) => return Err(self.lost(&error.to_string(), 1)),
         }
@@ -63,7 +77,10 @@ impl SamplerClient {
 
     /// Nothing for a query whose answer is still to come; an error for any other answer than the one that was asked
     /// for.
-    fn unanswered<T>(&mut self, answer: Result<SamplerEvent, ChannelError>) -> Result<Option<T>, SupervisorError> {
+    fn unanswered<T>(
+        &mut self,
+        answer: Result<SamplerEvent, ChannelError>,
+    ) -> Result<Option<T>, SupervisorError> {
         if answer.as_ref().is_err_and(is_timeout) {
             self.unanswered_ns = Some(clock::running_ns());
             return Ok(None);

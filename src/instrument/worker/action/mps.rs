@@ -36,14 +36,20 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 /// What is missing for these calls; `None` if nothing is. The simulated machine has no daemon.
 pub(in crate::worker) fn lacks(calls: &[String]) -> Option<String> {
-    let is_mps = calls.iter().filter_map(|call| find(call)).any(|call| call.effects.contains(&Effect::StartsMps));
-    (is_mps && !is_any_simulated() && program().is_none()).then(|| format!("{PROGRAM}, which comes with the driver"))
+    let is_mps = calls
+        .iter()
+        .filter_map(|call| find(call))
+        .any(|call| call.effects.contains(&Effect::StartsMps));
+    (is_mps && !is_any_simulated() && program().is_none())
+        .then(|| format!("{PROGRAM}, which comes with the driver"))
 }
 
 fn program() -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let folders = std::env::split_paths(&path).chain(PLACES.iter().map(PathBuf::from));
-    folders.map(|folder| folder.join(PROGRAM)).find(|program| program.is_file())
+    folders
+        .map(|folder| folder.join(PROGRAM))
+        .find(|program| program.is_file())
 }
 
 /// Starts a daemon. Its folders are in this process's environment from then on.
@@ -58,16 +64,25 @@ pub(super) fn start(_: &Arc<Worker>, _: &Channel, step: &Step) -> Result<Values,
     if pipes.join("control_privileged").as_os_str().len() > LONGEST {
         return Err(i64::from(libc::ENAMETOOLONG));
     }
-    [&folder, &pipes, &logs].iter().try_for_each(fs::create_dir_all).map_err(code)?;
+    [&folder, &pipes, &logs]
+        .iter()
+        .try_for_each(fs::create_dir_all)
+        .map_err(code)?;
     let mut command = Command::new(program);
-    command.arg("-d").env(PIPES, &pipes).env(LOGS, &logs).stdin(Stdio::null());
+    command
+        .arg("-d")
+        .env(PIPES, &pipes)
+        .env(LOGS, &logs)
+        .stdin(Stdio::null());
     command.stdout(Stdio::null()).stderr(Stdio::null());
     match text(step, "mask") {
         mask if mask == NO_MASK => command.env_remove(MASK),
         mask => command.env(MASK, mask),
     };
     let status = command.status().map_err(code)?;
-    if !status.success() || wait(|| pid(&pipes).is_some() && pipes.join("control").exists()).is_err() {
+    if !status.success()
+        || wait(|| pid(&pipes).is_some() && pipes.join("control").exists()).is_err()
+    {
         return Err(i64::from(libc::EIO));
     }
     // SAFETY: the worker's other threads wait during a step.
@@ -84,7 +99,11 @@ pub(super) fn quit(_: &Arc<Worker>, _: &Channel, _: &Step) -> Result<Values, i64
     let program = program().ok_or(i64::from(libc::ENOENT))?;
     let daemon = pid(&pipes).ok_or(i64::from(libc::ESRCH))?;
     let mut command = Command::new(program);
-    command.env(PIPES, &pipes).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+    command
+        .env(PIPES, &pipes)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
     let mut child = command.spawn().map_err(code)?;
     if let Some(mut input) = child.stdin.take() {
         input.write_all(b"quit\n").map_err(code)?;
@@ -108,7 +127,9 @@ fn pipes() -> Result<PathBuf, i64> {
     if is_any_simulated() {
         return Err(SIM_NOT_MODELLED);
     }
-    std::env::var_os(PIPES).map(PathBuf::from).ok_or(i64::from(libc::ESRCH))
+    std::env::var_os(PIPES)
+        .map(PathBuf::from)
+        .ok_or(i64::from(libc::ESRCH))
 }
 
 fn code(error: std::io::Error) -> i64 {
@@ -116,12 +137,20 @@ fn code(error: std::io::Error) -> i64 {
 }
 
 fn pid(pipes: &Path) -> Option<i32> {
-    fs::read_to_string(pipes.join(PID)).ok()?.trim().parse().ok()
+    fs::read_to_string(pipes.join(PID))
+        .ok()?
+        .trim()
+        .parse()
+        .ok()
 }
 
 fn servers(daemon: i32) -> Vec<i32> {
-    let children = fs::read_to_string(format!("/proc/{daemon}/task/{daemon}/children")).unwrap_or_default();
-    children.split_whitespace().filter_map(|pid| pid.parse().ok()).collect()
+    let children =
+        fs::read_to_string(format!("/proc/{daemon}/task/{daemon}/children")).unwrap_or_default();
+    children
+        .split_whitespace()
+        .filter_map(|pid| pid.parse().ok())
+        .collect()
 }
 
 fn wait(is_so: impl Fn() -> bool) -> Result<Values, i64> {

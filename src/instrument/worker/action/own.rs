@@ -18,11 +18,20 @@ use cuda_pitfalls_core::scenario::Step;
 use cuda_pitfalls_core::text::counts::digits;
 
 pub(super) fn memset(worker: &Arc<Worker>, _: &Channel, step: &Step) -> Result<Values, i64> {
-    let pointer = lock(&worker.handles).get(&text(step, "pointer")).copied().ok_or(22i64)?;
+    let pointer = lock(&worker.handles)
+        .get(&text(step, "pointer"))
+        .copied()
+        .ok_or(22i64)?;
     let bytes = int(step, "bytes").unwrap_or(0).max(0) as usize;
     // SAFETY: as sound as the scenario: if the host may not write this memory, a signal ends this process, and is
     // recorded.
-    unsafe { libc::memset(pointer as *mut libc::c_void, int(step, "value").unwrap_or(1) as i32, bytes) };
+    unsafe {
+        libc::memset(
+            pointer as *mut libc::c_void,
+            int(step, "value").unwrap_or(1) as i32,
+            bytes,
+        )
+    };
     Ok(Values::new())
 }
 
@@ -30,7 +39,10 @@ pub(super) fn memset(worker: &Arc<Worker>, _: &Channel, step: &Step) -> Result<V
 pub(super) fn dlopen(worker: &Arc<Worker>, _: &Channel, step: &Step) -> Result<Values, i64> {
     let wanted = text(step, "file");
     let number = int(step, "file");
-    let known = LIBRARY_FILES.values.iter().find(|(name, place)| *name == wanted || Some(*place) == number);
+    let known = LIBRARY_FILES
+        .values
+        .iter()
+        .find(|(name, place)| *name == wanted || Some(*place) == number);
     let (file, _) = known.ok_or(22i64)?;
     if let Some(name) = &step.bind {
         let library = mapped::library(file.as_bytes()).ok_or(22i64)?;
@@ -44,7 +56,10 @@ pub(super) fn dlopen(worker: &Arc<Worker>, _: &Channel, step: &Step) -> Result<V
 
 /// The action of the step. The parent knows what to refuse, and has put it in force already.
 pub(super) fn seccomp(worker: &Arc<Worker>, channel: &Channel, _: &Step) -> Result<Values, i64> {
-    let set_aside: Vec<RawFd> = lock(&worker.channels).values().map(|set_aside| set_aside.fd).collect();
+    let set_aside: Vec<RawFd> = lock(&worker.channels)
+        .values()
+        .map(|set_aside| set_aside.fd)
+        .collect();
     filter::install(channel, &set_aside)?;
     Ok(Values::new())
 }
@@ -52,31 +67,55 @@ pub(super) fn seccomp(worker: &Arc<Worker>, channel: &Channel, _: &Step) -> Resu
 /// Fails on the simulated machine, which is a single library without device files: what a process holds there says
 /// nothing about a real driver.
 fn real_driver() -> Result<(), i64> {
-    if crate::mapped::is_any_simulated() { Err(SIM_NOT_MODELLED) } else { Ok(()) }
+    if crate::mapped::is_any_simulated() {
+        Err(SIM_NOT_MODELLED)
+    } else {
+        Ok(())
+    }
 }
 
 /// The file names of mapped NVIDIA libraries, without versions. The libraries of a trace are not NVIDIA's.
 pub(super) fn dl_iterate_phdr(_: &Arc<Worker>, _: &Channel, _: &Step) -> Result<Values, i64> {
     real_driver()?;
     let maps = std::fs::read("/proc/self/maps").map_err(|_| errno())?;
-    let paths: Vec<String> = mapped::paths(&maps).map(|path| String::from_utf8_lossy(&path).into_owned()).collect();
+    let paths: Vec<String> = mapped::paths(&maps)
+        .map(|path| String::from_utf8_lossy(&path).into_owned())
+        .collect();
     let files = paths.iter().filter_map(|path| path.rsplit('/').next());
-    let mut names: BTreeSet<&str> = files.filter_map(|file| file.split_once(".so").map(|(name, _)| name)).collect();
-    names.retain(|name| ["libcu", "libnv", "libnccl"].iter().any(|start| name.starts_with(start)));
+    let mut names: BTreeSet<&str> = files
+        .filter_map(|file| file.split_once(".so").map(|(name, _)| name))
+        .collect();
+    names.retain(|name| {
+        ["libcu", "libnv", "libnccl"]
+            .iter()
+            .any(|start| name.starts_with(start))
+    });
     names.retain(|name| !name.starts_with("libcuda_pitfalls"));
     let joined = names.into_iter().collect::<Vec<_>>().join(" ");
-    Ok(Values::from([("libraries".to_string(), Value::Text(joined))]))
+    Ok(Values::from([(
+        "libraries".to_string(),
+        Value::Text(joined),
+    )]))
 }
 
 /// GPU device files among the open descriptors.
 pub(super) fn readdir(_: &Arc<Worker>, _: &Channel, _: &Step) -> Result<Values, i64> {
     real_driver()?;
     let entries = std::fs::read_dir("/proc/self/fd").map_err(|_| errno())?;
-    let links = entries.flatten().filter_map(|entry| std::fs::read_link(entry.path()).ok());
-    let files: BTreeSet<String> = links.map(|link| link.to_string_lossy().into_owned()).collect();
-    let gpus = files.iter().filter_map(|file| digits::<u32>(file.strip_prefix("/dev/nvidia")?));
+    let links = entries
+        .flatten()
+        .filter_map(|entry| std::fs::read_link(entry.path()).ok());
+    let files: BTreeSet<String> = links
+        .map(|link| link.to_string_lossy().into_owned())
+        .collect();
+    let gpus = files
+        .iter()
+        .filter_map(|file| digits::<u32>(file.strip_prefix("/dev/nvidia")?));
     let mut values = value("gpus", gpus.count() as i64);
-    values.extend(value("control", i64::from(files.contains("/dev/nvidiactl"))));
+    values.extend(value(
+        "control",
+        i64::from(files.contains("/dev/nvidiactl")),
+    ));
     values.extend(value("uvm", i64::from(files.contains("/dev/nvidia-uvm"))));
     Ok(values)
 }
@@ -141,14 +180,22 @@ pub(super) fn fread(_: &Arc<Worker>, _: &Channel, _: &Step) -> Result<Values, i6
     let mut bytes = Vec::new();
     // The position in the file is shared with stdout, which continues after what it wrote.
     let end = file.stream_position().map_err(|_| errno())?;
-    file.rewind().and_then(|()| file.read_to_end(&mut bytes)).map_err(|_| errno())?;
-    file.seek(std::io::SeekFrom::Start(end)).map_err(|_| errno())?;
+    file.rewind()
+        .and_then(|()| file.read_to_end(&mut bytes))
+        .map_err(|_| errno())?;
+    file.seek(std::io::SeekFrom::Start(end))
+        .map_err(|_| errno())?;
     let all = String::from_utf8_lossy(&bytes);
     let lines: Vec<&str> = all.lines().collect();
     let mut values = value("lines", lines.len() as i64);
     values.extend(value("bytes", bytes.len() as i64));
     for (name, line) in [("first", lines.first()), ("last", lines.last())] {
-        let line = line.copied().unwrap_or_default().chars().take(LONGEST_LINE).collect();
+        let line = line
+            .copied()
+            .unwrap_or_default()
+            .chars()
+            .take(LONGEST_LINE)
+            .collect();
         values.insert(name.to_string(), Value::Text(line));
     }
     Ok(values)

@@ -58,7 +58,10 @@ fn close_ends(worker: &Worker, is_others: impl Fn(Option<&str>) -> bool) {
 }
 
 pub(super) fn waitpid(worker: &Arc<Worker>, _: &Channel, step: &Step) -> Result<Values, i64> {
-    let pid = lock(&worker.handles).get(&text(step, "actor")).copied().ok_or(10i64)?;
+    let pid = lock(&worker.handles)
+        .get(&text(step, "actor"))
+        .copied()
+        .ok_or(10i64)?;
     let mut status = 0;
     // SAFETY: `status` is a live integer.
     while unsafe { libc::waitpid(pid as i32, &raw mut status, 0) } == -1 {
@@ -66,8 +69,11 @@ pub(super) fn waitpid(worker: &Arc<Worker>, _: &Channel, step: &Step) -> Result<
             return Err(errno());
         }
     }
-    let (code, signal) =
-        if libc::WIFSIGNALED(status) { (-1, libc::WTERMSIG(status)) } else { (libc::WEXITSTATUS(status), 0) };
+    let (code, signal) = if libc::WIFSIGNALED(status) {
+        (-1, libc::WTERMSIG(status))
+    } else {
+        (libc::WEXITSTATUS(status), 0)
+    };
     Ok(Values::from([
         ("code".to_string(), Value::Int(i64::from(code))),
         ("signal".to_string(), Value::Int(i64::from(signal))),
@@ -83,7 +89,11 @@ pub(super) fn vfork(worker: &Arc<Worker>, _: &Channel, step: &Step) -> Result<Va
 }
 
 /// Starts a fresh process on its reserved channel.
-fn start(worker: &Arc<Worker>, step: &Step, how: impl Fn(&Fresh) -> Result<i32, i64>) -> Result<Values, i64> {
+fn start(
+    worker: &Arc<Worker>,
+    step: &Step,
+    how: impl Fn(&Fresh) -> Result<i32, i64>,
+) -> Result<Values, i64> {
     let name = step.bind.as_deref().ok_or(22i64)?;
     let fd = lock(&worker.channels).remove(name).ok_or(22i64)?.fd;
     let started = how(&leaving::fresh(fd));
@@ -111,8 +121,15 @@ pub(super) fn atexit(_: &Arc<Worker>, _: &Channel, step: &Step) -> Result<Values
 }
 
 pub(super) fn kill(worker: &Arc<Worker>, _: &Channel, step: &Step) -> Result<Values, i64> {
-    let pid = lock(&worker.handles).get(&text(step, "actor")).copied().ok_or(3i64)?;
+    let pid = lock(&worker.handles)
+        .get(&text(step, "actor"))
+        .copied()
+        .ok_or(3i64)?;
     // SAFETY: a signal to a process that a step of this worker started and has not waited for.
     let result = unsafe { libc::kill(pid as i32, int(step, "signal").unwrap_or(0) as i32) };
-    if result == 0 { Ok(Values::new()) } else { Err(errno()) }
+    if result == 0 {
+        Ok(Values::new())
+    } else {
+        Err(errno())
+    }
 }

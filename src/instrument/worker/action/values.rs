@@ -23,5 +23,8 @@ pub(super) fn int(step: &Step, name: &str) -> Option<i64> {
 }
 
 pub(super) fn text(step: &Step, name: &str) -> String {
-    step.args.get(name).map(ToString::to_string).unwrap_or_default()
+    step.args
+        .get(name)
+        .map(ToString::to_string)
+        .unwrap_or_default()
 }

@@ -50,7 +50,9 @@ pub(super) fn passed(call: &Call, arguments: &[u64]) -> Vec<u64> {
         match param.kind {
             ParamKind::Block(_, bytes) if cfg!(target_arch = "x86_64") => {
                 // SAFETY: the argument is the arena's buffer for this block, of this many bytes.
-                stack.extend_from_slice(unsafe { std::slice::from_raw_parts(*argument as *const u64, bytes / 8) });
+                stack.extend_from_slice(unsafe {
+                    std::slice::from_raw_parts(*argument as *const u64, bytes / 8)
+                });
             }
             _ => registers.push(*argument),
         }
@@ -62,7 +64,12 @@ pub(super) fn passed(call: &Call, arguments: &[u64]) -> Vec<u64> {
     registers
 }
 
-pub(super) fn argument(worker: &Worker, param: &Param, step: &Step, arena: &mut Arena) -> Result<u64, String> {
+pub(super) fn argument(
+    worker: &Worker,
+    param: &Param,
+    step: &Step,
+    arena: &mut Arena,
+) -> Result<u64, String> {
     let given = step.args.get(param.name);
     match param.kind {
         ParamKind::Fixed(value) => return Ok(value),
@@ -83,22 +90,25 @@ pub(super) fn argument(worker: &Worker, param: &Param, step: &Step, arena: &mut 
             .ok_or_else(|| format!("{name} is not in {}", constants.name)),
         (ParamKind::Handle(_) | ParamKind::Pid, Scalar::Text(name)) => handle(worker, name),
         (ParamKind::Location, Scalar::Text(name)) if name == "host" => Ok(LOCATION_HOST),
-        (ParamKind::Location, Scalar::Int(ordinal)) => Ok(LOCATION_DEVICE | (*ordinal as u64) << 32),
+        (ParamKind::Location, Scalar::Int(ordinal)) => {
+            Ok(LOCATION_DEVICE | (*ordinal as u64) << 32)
+        }
         (ParamKind::Dim3, Scalar::Int(x)) => Ok(*x as u64 & 0xffff_ffff | 1 << 32),
         (ParamKind::In(template), Scalar::Int(word)) => Ok(filled_in(template, *word, arena)),
         (ParamKind::FatBinary(_), Scalar::Text(name)) => fat_binary(handle(worker, name)?, arena),
         (ParamKind::Block(_, bytes), Scalar::Text(name)) => block(worker, name, bytes, arena),
         (ParamKind::Text, Scalar::Text(text)) => Ok(arena.text(text)),
         (ParamKind::Text, Scalar::Int(value)) => Ok(arena.text(&value.to_string())),
-        (ParamKind::Ptx, Scalar::Text(name)) => {
-            catalogue::kernel(name).map(|text| arena.text(text)).ok_or_else(|| format!("no kernel {name}"))
-        }
+        (ParamKind::Ptx, Scalar::Text(name)) => catalogue::kernel(name)
+            .map(|text| arena.text(text))
+            .ok_or_else(|| format!("no kernel {name}")),
         (ParamKind::Arguments, Scalar::List(values)) => kernel_arguments(worker, values, arena),
         (_, Scalar::Int(value)) => Ok(*value as u64),
         // The plan may have filled in digits for `${gpus}`.
-        (_, Scalar::Text(text)) => {
-            text.parse::<i64>().map(|value| value as u64).map_err(|_| format!("{text:?} is no number"))
-        }
+        (_, Scalar::Text(text)) => text
+            .parse::<i64>()
+            .map(|value| value as u64)
+            .map_err(|_| format!("{text:?} is no number")),
         (_, Scalar::List(_)) => Err(format!("{} takes no list", param.name)),
     }
 }
@@ -110,8 +120,15 @@ const LOCATION_HOST: u64 = 2;
 /// The address of an input struct with the author's word in it.
 fn filled_in(template: &InputStruct, word: i64, arena: &mut Arena) -> u64 {
     let mut bytes = vec![0u8; template.size];
-    let words = template.preset.iter().map(|word| (word.offset, word.value.to_le_bytes().to_vec()));
-    let given = word.to_le_bytes().into_iter().take(template.width).collect();
+    let words = template
+        .preset
+        .iter()
+        .map(|word| (word.offset, word.value.to_le_bytes().to_vec()));
+    let given = word
+        .to_le_bytes()
+        .into_iter()
+        .take(template.width)
+        .collect();
     for (offset, word) in words.chain([(template.given, given)]) {
         if let Some(place) = bytes.get_mut(offset..offset + word.len()) {
             place.copy_from_slice(&word);
@@ -124,7 +141,9 @@ fn filled_in(template: &InputStruct, word: i64, arena: &mut Arena) -> u64 {
 fn block(worker: &Worker, name: &str, bytes: usize, arena: &mut Arena) -> Result<u64, String> {
     let known = lock(&worker.bytes);
     let found = known.get(name).filter(|found| found.len() == bytes);
-    found.map(|found| arena.bytes(found)).ok_or_else(|| format!("`{name}` was never bound"))
+    found
+        .map(|found| arena.bytes(found))
+        .ok_or_else(|| format!("`{name}` was never bound"))
 }
 
 /// The address of a container with a binary that a step linked.
@@ -136,7 +155,8 @@ fn fat_binary(address: u64, arena: &mut Arena) -> Result<u64, String> {
     // SAFETY: cuLinkComplete bound the address of a whole binary. It lives as long as its linker, and its headers
     // state its length.
     let binary = unsafe {
-        let length = fat_binary::length(|offset| at.add(offset).read()).ok_or("the image is no 64-bit ELF file")?;
+        let length = fat_binary::length(|offset| at.add(offset).read())
+            .ok_or("the image is no 64-bit ELF file")?;
         std::slice::from_raw_parts(at, length)
     };
     Ok(arena.bytes(&fat_binary::around(binary)))
@@ -146,7 +166,10 @@ fn handle(worker: &Worker, name: &str) -> Result<u64, String> {
     if let Some(value) = BUILT_IN_STREAMS.value(name) {
         return Ok(value as u64);
     }
-    lock(&worker.handles).get(name).copied().ok_or_else(|| format!("`{name}` was never bound"))
+    lock(&worker.handles)
+        .get(name)
+        .copied()
+        .ok_or_else(|| format!("`{name}` was never bound"))
 }
 
 /// The address of a `void**` array: a pointer to each argument's eight bytes.
@@ -204,16 +227,25 @@ mod tests {
     fn a_large_struct_arrives_by_value() {
         let call = cuda_pitfalls_calls::find("cudaIpcOpenMemHandle").expect("a call");
         let (mut result, words) = (0u64, [1u64, 2, 3, 4, 5, 6, 7, 8]);
-        let arguments = [(&raw mut result).addr() as u64, words.as_ptr().addr() as u64, 9];
+        let arguments = [
+            (&raw mut result).addr() as u64,
+            words.as_ptr().addr() as u64,
+            9,
+        ];
         // SAFETY: the function takes the parameters of the row.
-        let flags = unsafe { raw(by_value as *const () as usize, &passed(call, &arguments)) } as u32;
+        let flags =
+            unsafe { raw(by_value as *const () as usize, &passed(call, &arguments)) } as u32;
         assert_eq!((flags, result), (9, 36));
     }
 
     #[test]
     fn structs_of_the_caller_hold_the_authors_word() {
         let mut arena = Arena::default();
-        let address = filled_in(InputStruct::find("CUmemAccessDesc").expect("a struct"), 5, &mut arena) as *const u32;
+        let address = filled_in(
+            InputStruct::find("CUmemAccessDesc").expect("a struct"),
+            5,
+            &mut arena,
+        ) as *const u32;
         // SAFETY: the buffer holds the struct's twelve bytes.
         let words = unsafe { std::slice::from_raw_parts(address, 3) };
         assert_eq!(words, [1, 5, 3]);

@@ -17,7 +17,8 @@ const FLAGS: u64 = 0x11;
 
 pub(super) fn around(elf: &[u8]) -> Vec<u8> {
     let padded = elf.len().next_multiple_of(8);
-    let mut bytes = Vec::with_capacity(usize::from(CONTAINER_HEADER) + ENTRY_HEADER as usize + padded);
+    let mut bytes =
+        Vec::with_capacity(usize::from(CONTAINER_HEADER) + ENTRY_HEADER as usize + padded);
     bytes.extend(MAGIC.to_le_bytes());
     bytes.extend(1u16.to_le_bytes());
     bytes.extend(CONTAINER_HEADER.to_le_bytes());
@@ -51,8 +52,11 @@ fn architecture(elf: &[u8]) -> u32 {
 /// The size of a binary in bytes, according to its own headers; `None` if they are not those of a 64-bit ELF file.
 /// `byte` reads the byte at an offset. It reads only offsets that the headers read so far declare.
 pub(super) fn length(byte: impl Fn(usize) -> u8) -> Option<usize> {
-    let number =
-        |at: usize, bytes: usize| (0..bytes).rev().fold(0, |sum, place| sum << 8 | usize::from(byte(at + place)));
+    let number = |at: usize, bytes: usize| {
+        (0..bytes)
+            .rev()
+            .fold(0, |sum, place| sum << 8 | usize::from(byte(at + place)))
+    };
     if [byte(0), byte(1), byte(2), byte(3), byte(4)] != [0x7f, b'E', b'L', b'F', 2] {
         return None;
     }
@@ -106,7 +110,10 @@ mod tests {
         let bytes = around(&elf[..elf.len() - 3]);
         assert_eq!(bytes[..8], [0x50, 0xed, 0x55, 0xba, 1, 0, 16, 0]);
         assert_eq!(bytes.len(), 80 + elf.len());
-        assert_eq!(usize::from(bytes[8]) | usize::from(bytes[9]) << 8, bytes.len() - 16);
+        assert_eq!(
+            usize::from(bytes[8]) | usize::from(bytes[9]) << 8,
+            bytes.len() - 16
+        );
         assert_eq!(bytes[16 + 28], 90);
         assert_eq!(bytes[80..80 + 5], elf[..5]);
         let mut old = elf.clone();

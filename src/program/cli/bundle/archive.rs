@@ -33,17 +33,33 @@ pub(super) struct ArchiveFile {
 
 /// Writes the archive, with everything in one folder of this name.
 pub(super) fn write(arguments: &BundleArguments, stem: &str, entries: &[ArchiveFile]) -> Exit {
-    let path = arguments.out.clone().unwrap_or_else(|| PathBuf::from(format!("cuda-pitfalls-{stem}.tar.gz")));
+    let path = arguments
+        .out
+        .clone()
+        .unwrap_or_else(|| PathBuf::from(format!("cuda-pitfalls-{stem}.tar.gz")));
     match output::create(&path, output::OWNER, |file| pack(file, stem, entries)) {
         Ok(()) => {
             let names: Vec<&str> = entries.iter().map(|entry| entry.name.as_str()).collect();
-            let note = if arguments.redact { "" } else { "\nIt has UUIDs of GPUs and paths; --redact replaces them." };
+            let note = if arguments.redact {
+                ""
+            } else {
+                "\nIt has UUIDs of GPUs and paths; --redact replaces them."
+            };
             print(&format!("{}: {}{note}\n", path.display(), names.join(", ")))
         }
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-            fail(format!("{} is there already; name another with --out", path.display()), Exit::Usage, false)
-        }
-        Err(error) => fail(format!("cannot write {}: {error}", path.display()), Exit::NotDurable, false),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => fail(
+            format!(
+                "{} is there already; name another with --out",
+                path.display()
+            ),
+            Exit::Usage,
+            false,
+        ),
+        Err(error) => fail(
+            format!("cannot write {}: {error}", path.display()),
+            Exit::NotDurable,
+            false,
+        ),
     }
 }
 
@@ -57,21 +73,40 @@ pub(super) fn attach(
     let stem = stem(&instance.name);
     for language in [Language::Python, Language::C] {
         let program = Reproducer::new(scenario, instance, &stem);
-        let Ok(text) = program.and_then(|program| reproducer(&program, language)) else { continue };
+        let Ok(text) = program.and_then(|program| reproducer(&program, language)) else {
+            continue;
+        };
         let file = format!("{stem}.{}", language.extension());
-        entries.push(ArchiveFile { name: file.clone(), text: text.clone() });
+        entries.push(ArchiveFile {
+            name: file.clone(),
+            text: text.clone(),
+        });
         let commands = language.commands(&stem);
-        attached.push(Attached { instance: instance.name.clone(), file, commands, language: language.name(), text });
+        attached.push(Attached {
+            instance: instance.name.clone(),
+            file,
+            commands,
+            language: language.name(),
+            text,
+        });
     }
 }
 
 /// The last part of an instance's name, as a file name; `scenario` if the name is empty.
 pub(super) fn stem(name: &str) -> String {
-    let name = if name.ends_with('/') || name.is_empty() { "scenario" } else { name };
-    let (path, values) = name.split_once('[').map_or((name, ""), |(path, values)| (path, values));
+    let name = if name.ends_with('/') || name.is_empty() {
+        "scenario"
+    } else {
+        name
+    };
+    let (path, values) = name
+        .split_once('[')
+        .map_or((name, ""), |(path, values)| (path, values));
     let last = path.rsplit('/').next().unwrap_or(path);
     let stem = format!("{last}-{}", values.trim_end_matches(']'));
-    stem.replace(|c: char| !c.is_ascii_alphanumeric(), "-").trim_end_matches('-').to_string()
+    stem.replace(|c: char| !c.is_ascii_alphanumeric(), "-")
+        .trim_end_matches('-')
+        .to_string()
 }
 
 fn pack(file: &mut File, folder: &str, entries: &[ArchiveFile]) -> io::Result<()> {
@@ -93,9 +128,14 @@ pub(in crate::cli) fn redactor() -> Redactor {
 }
 
 fn host() -> String {
-    rustix::system::uname().nodename().to_string_lossy().into_owned()
+    rustix::system::uname()
+        .nodename()
+        .to_string_lossy()
+        .into_owned()
 }
 
 fn user() -> String {
-    std::env::var("USER").or_else(|_| std::env::var("LOGNAME")).unwrap_or_default()
+    std::env::var("USER")
+        .or_else(|_| std::env::var("LOGNAME"))
+        .unwrap_or_default()
 }

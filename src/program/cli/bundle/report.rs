@@ -15,8 +15,17 @@ pub(super) fn bundle(arguments: &BundleArguments) -> Outcome {
     if let StoredReport::Whole(whole) = &mut report {
         judge::rejudge(whole);
     }
-    if !report.view().scenarios.iter().any(|one| one.verdict.kind != Kind::Skipped) {
-        return Err(fail("nothing was measured in this report", Exit::NothingMeasured, false));
+    if !report
+        .view()
+        .scenarios
+        .iter()
+        .any(|one| one.verdict.kind != Kind::Skipped)
+    {
+        return Err(fail(
+            "nothing was measured in this report",
+            Exit::NothingMeasured,
+            false,
+        ));
     }
     reduce(&mut report, arguments.name.as_deref());
     let view = report.view();
@@ -31,24 +40,48 @@ pub(super) fn bundle(arguments: &BundleArguments) -> Outcome {
         };
         return Err(fail(why, Exit::Usage, false));
     };
-    if !view.scenarios.iter().any(|one| one.verdict.kind != Kind::Skipped) {
+    if !view
+        .scenarios
+        .iter()
+        .any(|one| one.verdict.kind != Kind::Skipped)
+    {
         let why = format!("{} was not measured: {}", first.name, first.verdict.detail);
         return Err(fail(why, Exit::NothingMeasured, false));
     }
-    let stem = if view.scenarios.len() == 1 { stem(first.name) } else { "unexpected".to_string() };
+    let stem = if view.scenarios.len() == 1 {
+        stem(first.name)
+    } else {
+        "unexpected".to_string()
+    };
     let mut entries = Vec::new();
     // They come with the program, and say nothing of this machine.
     let attached = sources(&view, &mut entries);
     if arguments.redact {
-        report = redacted(&report)
-            .map_err(|error| fail(format!("the redacted report cannot be read: {error}"), Exit::Internal, false))?;
+        report = redacted(&report).map_err(|error| {
+            fail(
+                format!("the redacted report cannot be read: {error}"),
+                Exit::Internal,
+                false,
+            )
+        })?;
     }
     let document = serde_json::to_value(&report);
-    let document = document
-        .map_err(|error| fail(format!("the report cannot be written as JSON: {error}"), Exit::Internal, false))?;
-    entries.push(ArchiveFile { name: "report.json".into(), text: format!("{document:#}\n") });
+    let document = document.map_err(|error| {
+        fail(
+            format!("the report cannot be written as JSON: {error}"),
+            Exit::Internal,
+            false,
+        )
+    })?;
+    entries.push(ArchiveFile {
+        name: "report.json".into(),
+        text: format!("{document:#}\n"),
+    });
     let issue = issue::issue(&report.view(), &attached);
-    entries.push(ArchiveFile { name: "issue.md".into(), text: issue });
+    entries.push(ArchiveFile {
+        name: "issue.md".into(),
+        text: issue,
+    });
     Ok(write(arguments, &stem, &entries))
 }
 
@@ -56,10 +89,13 @@ pub(super) fn bundle(arguments: &BundleArguments) -> Outcome {
 fn reduce(report: &mut StoredReport, name: Option<&str>) {
     match report {
         StoredReport::Whole(whole) => {
-            whole.scenarios.retain(|one| is_about(name, &one.name, &one.scenario, &one.verdict));
+            whole
+                .scenarios
+                .retain(|one| is_about(name, &one.name, &one.scenario, &one.verdict));
         }
         StoredReport::Compact(kept) => {
-            kept.scenarios.retain(|one| is_about(name, &one.name, one.scenario(), &one.verdict));
+            kept.scenarios
+                .retain(|one| is_about(name, &one.name, one.scenario(), &one.verdict));
         }
     }
 }
@@ -67,7 +103,9 @@ fn reduce(report: &mut StoredReport, name: Option<&str>) {
 /// Whether the bug report is about an instance: it has the name or, without a name, was not as expected.
 fn is_about(name: Option<&str>, instance: &str, scenario: &str, verdict: &Verdict) -> bool {
     match name {
-        Some(name) => instance == name || scenario == name || scenario.rsplit('/').next() == Some(name),
+        Some(name) => {
+            instance == name || scenario == name || scenario.rsplit('/').next() == Some(name)
+        }
         None => verdict.expectation == ExpectationMet::Unexpected,
     }
 }
@@ -87,19 +125,31 @@ fn sources(report: &ReportView<'_>, entries: &mut Vec<ArchiveFile>) -> Vec<Attac
     let mut attached = Vec::new();
     let mut told: Vec<&str> = Vec::new();
     for one in &report.scenarios {
-        let Some(file) = catalogue::embedded().find(|file| file.name == one.scenario) else { continue };
+        let Some(file) = catalogue::embedded().find(|file| file.name == one.scenario) else {
+            continue;
+        };
         let is_first = !told.contains(&one.name);
         if !told.contains(&one.scenario) {
             told.push(one.scenario);
-            entries.push(ArchiveFile { name: format!("{}.toml", stem(one.scenario)), text: file.source.to_string() });
+            entries.push(ArchiveFile {
+                name: format!("{}.toml", stem(one.scenario)),
+                text: file.source.to_string(),
+            });
         }
-        let Ok(scenarios) = catalogue::select(&[one.scenario.to_owned()]) else { continue };
+        let Ok(scenarios) = catalogue::select(&[one.scenario.to_owned()]) else {
+            continue;
+        };
         let found = scenarios.iter().find_map(|scenario| {
-            let instance = scenario.instances.iter().find(|instance| instance.name == one.name);
+            let instance = scenario
+                .instances
+                .iter()
+                .find(|instance| instance.name == one.name);
             instance.map(|instance| (scenario, instance))
         });
         // A scenario that ran on several libcudarts is in a report several times.
-        let Some((scenario, instance)) = found.filter(|_| is_first) else { continue };
+        let Some((scenario, instance)) = found.filter(|_| is_first) else {
+            continue;
+        };
         told.push(one.name);
         attach(scenario, instance, entries, &mut attached);
     }

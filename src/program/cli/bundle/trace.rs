@@ -14,7 +14,9 @@ use cuda_pitfalls_trace::{Trace, TraceError, redacted};
 
 pub(super) fn bundle(arguments: &BundleArguments) -> Outcome {
     if let Some(name) = &arguments.name {
-        let why = format!("`{name}`: a trace is packed whole; `export {name}` writes the reproducer of one scenario");
+        let why = format!(
+            "`{name}`: a trace is packed whole; `export {name}` writes the reproducer of one scenario"
+        );
         return Err(fail(why, Exit::Usage, false));
     }
     let (trace, text) = read(arguments).map_err(|error| fail(error, Exit::Usage, false))?;
@@ -29,9 +31,17 @@ pub(super) fn bundle(arguments: &BundleArguments) -> Outcome {
         (cuda_pitfalls_trace::FILE, text),
         ("issue.md", view.issue(&proofs, &attached)),
     ];
-    entries.extend(texts.map(|(name, text)| ArchiveFile { name: name.to_owned(), text }));
-    let pitfall = findings.iter().find(|finding| finding.severity == Severity::Pitfall);
-    let stem = pitfall.map_or_else(|| "trace".to_owned(), |finding| format!("trace-{}", stem(&finding.rule)));
+    entries.extend(texts.map(|(name, text)| ArchiveFile {
+        name: name.to_owned(),
+        text,
+    }));
+    let pitfall = findings
+        .iter()
+        .find(|finding| finding.severity == Severity::Pitfall);
+    let stem = pitfall.map_or_else(
+        || "trace".to_owned(),
+        |finding| format!("trace-{}", stem(&finding.rule)),
+    );
     Ok(write(arguments, &stem, &entries))
 }
 
@@ -40,7 +50,11 @@ fn read(arguments: &BundleArguments) -> Result<(Trace, String), TraceError> {
     let mut text = String::new();
     let mut redactor = redactor();
     cuda_pitfalls_trace::lines(&arguments.report, |line| {
-        let line = if arguments.redact { redacted(line, &mut redactor) } else { Ok(line) };
+        let line = if arguments.redact {
+            redacted(line, &mut redactor)
+        } else {
+            Ok(line)
+        };
         text.push_str(&serde_json::to_string(&line?)?);
         text.push('\n');
         Ok(())
@@ -52,9 +66,16 @@ fn read(arguments: &BundleArguments) -> Result<(Trace, String), TraceError> {
 fn sources(proofs: &[Scenario], entries: &mut Vec<ArchiveFile>) -> Vec<Attached> {
     let mut attached = Vec::new();
     for scenario in proofs {
-        let Some(file) = catalogue::embedded().find(|file| file.name == scenario.name) else { continue };
-        entries.push(ArchiveFile { name: format!("{}.toml", stem(&scenario.name)), text: file.source.to_string() });
-        let Some(instance) = scenario.instances.first() else { continue };
+        let Some(file) = catalogue::embedded().find(|file| file.name == scenario.name) else {
+            continue;
+        };
+        entries.push(ArchiveFile {
+            name: format!("{}.toml", stem(&scenario.name)),
+            text: file.source.to_string(),
+        });
+        let Some(instance) = scenario.instances.first() else {
+            continue;
+        };
         attach(scenario, instance, entries, &mut attached);
     }
     attached

@@ -35,13 +35,21 @@ pub(in crate::cli) struct FleetRenderArguments {
 /// # Errors
 /// It is not a merged document, or it cannot be read.
 pub(super) fn read(path: &Path) -> Result<Fleet, CliError> {
-    Stored::open(path).and_then(|stored| stored.parse_by(fleet::SCHEMA, Fleet::parse)).map_err(|error| match error {
-        StoreError::Unreadable { why, .. } => {
-            let (path, why) = (escape::terminal(&path.to_string_lossy()), escape::terminal(&why));
-            format!("`{path}` is not a merged document: {why}; `fleet merge` makes one of reports").into()
-        }
-        error => error.into(),
-    })
+    Stored::open(path)
+        .and_then(|stored| stored.parse_by(fleet::SCHEMA, Fleet::parse))
+        .map_err(|error| match error {
+            StoreError::Unreadable { why, .. } => {
+                let (path, why) = (
+                    escape::terminal(&path.to_string_lossy()),
+                    escape::terminal(&why),
+                );
+                format!(
+                    "`{path}` is not a merged document: {why}; `fleet merge` makes one of reports"
+                )
+                .into()
+            }
+            error => error.into(),
+        })
 }
 
 pub(in crate::cli) fn render(arguments: &FleetRenderArguments) -> Outcome {
@@ -51,8 +59,16 @@ pub(in crate::cli) fn render(arguments: &FleetRenderArguments) -> Outcome {
         Some(_) => COLUMNS,
     };
     let text = rendered(&fleet, arguments.form, width, arguments.docs.as_deref());
-    let Some(path) = &arguments.out else { return Ok(print(&text)) };
+    let Some(path) = &arguments.out else {
+        return Ok(print(&text));
+    };
     let written = replace(path, EVERYBODY, |file| file.write_all(text.as_bytes()));
     let written = written.map(|()| Exit::Ok);
-    written.map_err(|error| fail(format!("--out {}: {error}", path.display()), Exit::NotDurable, false))
+    written.map_err(|error| {
+        fail(
+            format!("--out {}: {error}", path.display()),
+            Exit::NotDurable,
+            false,
+        )
+    })
 }

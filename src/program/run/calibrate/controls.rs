@@ -7,7 +7,10 @@ use cuda_pitfalls_core::plan::{CasePlan, Plan};
 pub(super) const ALLOCATED_BYTES: u64 = 256 << 20;
 
 /// Generous deadlines, because the first start of CUDA on a machine can take long. A hang must still end.
-pub(super) const TIMEOUTS: Timeouts = Timeouts { step_ms: 60_000, attempt_ms: 120_000 };
+pub(super) const TIMEOUTS: Timeouts = Timeouts {
+    step_ms: 60_000,
+    attempt_ms: 120_000,
+};
 
 /// A worker that makes no CUDA call.
 pub(super) const NULL: &str = "null";
@@ -17,7 +20,11 @@ pub(super) const INIT: &str = "init";
 pub(super) const POSITIVE: &str = "context";
 
 pub(super) fn null_case() -> CasePlan {
-    case(NULL, vec![Step::call("mark", "before"), Step::call("mark", "after")], None)
+    case(
+        NULL,
+        vec![Step::call("mark", "before"), Step::call("mark", "after")],
+        None,
+    )
 }
 
 pub(super) fn init_case(uuid: &str) -> CasePlan {
@@ -27,19 +34,31 @@ pub(super) fn init_case(uuid: &str) -> CasePlan {
 pub(super) fn positive_case(uuid: &str) -> CasePlan {
     let steps = vec![
         Step::call("cuInit", "init"),
-        Step::call("cuDevicePrimaryCtxRetain", "context").with("device", 0).bound_to("context"),
+        Step::call("cuDevicePrimaryCtxRetain", "context")
+            .with("device", 0)
+            .bound_to("context"),
         Step::call("cuCtxSetCurrent", "current").with("context", "context"),
-        Step::call("cuMemAlloc_v2", "allocation").with("bytes", ALLOCATED_BYTES as i64).bound_to("memory"),
+        Step::call("cuMemAlloc_v2", "allocation")
+            .with("bytes", ALLOCATED_BYTES as i64)
+            .bound_to("memory"),
     ];
     case(POSITIVE, steps, Some(uuid))
 }
 
 fn case(name: &str, steps: Vec<Step>, mask: Option<&str>) -> CasePlan {
     let mask = mask.map(|uuid| vec![uuid.to_string()]);
-    CasePlan { name: name.to_string(), mask, steps, ..CasePlan::default() }
+    CasePlan {
+        name: name.to_string(),
+        mask,
+        steps,
+        ..CasePlan::default()
+    }
 }
 
 /// A plan without a question, with what the rules of validity need to know about a case.
 pub(super) fn plan_of(case: &CasePlan) -> Plan {
-    Plan { cases: vec![case.clone()], ..Plan::default() }
+    Plan {
+        cases: vec![case.clone()],
+        ..Plan::default()
+    }
 }

@@ -21,9 +21,15 @@ pub(super) struct LockAccess {
 }
 
 /// Everybody makes locks, and nobody removes those of others.
-pub(super) const SHARED: LockAccess = LockAccess { folder: 0o1777, file: 0o666 };
+pub(super) const SHARED: LockAccess = LockAccess {
+    folder: 0o1777,
+    file: 0o666,
+};
 /// Only this user has access.
-pub(super) const OWN: LockAccess = LockAccess { folder: 0o700, file: 0o600 };
+pub(super) const OWN: LockAccess = LockAccess {
+    folder: 0o700,
+    file: 0o600,
+};
 
 /// Opens the lock file of a GPU, in a folder that is made if it does not exist.
 ///
@@ -45,15 +51,18 @@ pub(super) fn open(folder: &Path, uuid: &str, access: LockAccess) -> io::Result<
     let found = rustix::fs::fstat(&opened)?;
     let (owner, own) = (found.st_uid, rustix::process::geteuid().as_raw());
     if owner != 0 && owner != own {
-        let why =
-            format!("it belongs to user {owner}, who could take locks away; root can make it anew with mode 1777");
+        let why = format!(
+            "it belongs to user {owner}, who could take locks away; root can make it anew with mode 1777"
+        );
         return Err(io::Error::other(why));
     }
     if is_new {
         // The umask may have removed permissions that others need.
         rustix::fs::fchmod(&opened, Mode::from_raw_mode(access.folder))?;
     } else if found.st_mode & 0o022 != 0 && found.st_mode & 0o1000 == 0 {
-        return Err(io::Error::other("others can write to it, and it has no sticky bit: `chmod 1777` sets it"));
+        return Err(io::Error::other(
+            "others can write to it, and it has no sticky bit: `chmod 1777` sets it",
+        ));
     }
     let name = format!("{}.lock", uuid.replace('/', "_"));
     let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
@@ -79,7 +88,9 @@ pub(super) fn open(folder: &Path, uuid: &str, access: LockAccess) -> io::Result<
     if FileType::from_raw_mode(found.st_mode) == FileType::RegularFile && found.st_nlink == 1 {
         Ok(File::from(file))
     } else {
-        Err(io::Error::other("the lock is not a regular file with one name"))
+        Err(io::Error::other(
+            "the lock is not a regular file with one name",
+        ))
     }
 }
 
@@ -92,13 +103,22 @@ pub(super) fn sign(file: &mut File) {
         clock::utc()
     );
     // The text is only a help for those who wait.
-    let _ = file.set_len(0).and_then(|()| file.seek(SeekFrom::Start(0))).and_then(|_| file.write_all(words.as_bytes()));
+    let _ = file
+        .set_len(0)
+        .and_then(|()| file.seek(SeekFrom::Start(0)))
+        .and_then(|_| file.write_all(words.as_bytes()));
 }
 
 /// Who holds the lock, according to the file.
 pub(super) fn holder(file: &mut File) -> String {
     let mut bytes = Vec::new();
-    let read = file.seek(SeekFrom::Start(0)).and_then(|_| file.take(MOST_WORDS).read_to_end(&mut bytes));
+    let read = file
+        .seek(SeekFrom::Start(0))
+        .and_then(|_| file.take(MOST_WORDS).read_to_end(&mut bytes));
     let words = String::from_utf8_lossy(&bytes);
-    if read.is_ok() && !words.trim().is_empty() { escape::terminal(words.trim()) } else { "another run".to_string() }
+    if read.is_ok() && !words.trim().is_empty() {
+        escape::terminal(words.trim())
+    } else {
+        "another run".to_string()
+    }
 }

@@ -4,13 +4,19 @@ use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
 
 fn locking(folder: &Path, wait: Duration) -> Locking {
-    Locking { folder: folder.join("locks"), own: None, wait }
+    Locking {
+        folder: folder.join("locks"),
+        own: None,
+        wait,
+    }
 }
 
 fn taken(locking: &Locking, uuids: &[&str]) -> (Result<Locks, RunError>, Vec<String>) {
     let mut said = Vec::new();
     let uuids: Vec<String> = uuids.iter().map(|uuid| (*uuid).to_string()).collect();
-    let locks = take(locking, &uuids, &mut Interrupt::none(), &mut |words| said.push(words.to_string()));
+    let locks = take(locking, &uuids, &mut Interrupt::none(), &mut |words| {
+        said.push(words.to_string())
+    });
     (locks, said)
 }
 
@@ -24,7 +30,10 @@ fn a_gpu_has_one_holder_and_others_are_told_who() {
     assert!(taken(&at_once, &["GPU-c"]).0.is_ok());
     match taken(&at_once, &["GPU-a"]).0 {
         Err(RunError::Busy(words)) => {
-            assert!(words.contains(&format!("process {}", std::process::id())), "{words}");
+            assert!(
+                words.contains(&format!("process {}", std::process::id())),
+                "{words}"
+            );
         }
         other => panic!("{other:?}"),
     }
@@ -39,13 +48,21 @@ fn who_waits_gets_it_when_it_is_free() {
     let mut first = taken(&patient, &["GPU-a"]).0.ok();
     let mut said = Vec::new();
     // The other run releases its lock as soon as this one reports that it waits.
-    let second = take(&patient, &["GPU-a".to_owned()], &mut Interrupt::none(), &mut |words| {
-        said.push(words.to_owned());
-        drop(first.take());
-    });
+    let second = take(
+        &patient,
+        &["GPU-a".to_owned()],
+        &mut Interrupt::none(),
+        &mut |words| {
+            said.push(words.to_owned());
+            drop(first.take());
+        },
+    );
     assert!(second.is_ok());
     assert_eq!(said.len(), 1, "{said:?}");
-    assert!(said[0].starts_with("waiting for the run of process"), "{said:?}");
+    assert!(
+        said[0].starts_with("waiting for the run of process"),
+        "{said:?}"
+    );
 }
 
 #[test]
@@ -71,9 +88,15 @@ fn what_a_lock_file_says_is_escaped_and_short() {
     let folder = tempfile::tempdir().unwrap();
     let at_once = locking(folder.path(), Duration::ZERO);
     let first = taken(&at_once, &["GPU-a"]).0.unwrap();
-    std::fs::write(folder.path().join("locks/GPU-a.lock"), format!("\x1b[31m{}", "x".repeat(5000))).unwrap();
+    std::fs::write(
+        folder.path().join("locks/GPU-a.lock"),
+        format!("\x1b[31m{}", "x".repeat(5000)),
+    )
+    .unwrap();
     match taken(&at_once, &["GPU-a"]).0 {
-        Err(RunError::Busy(words)) => assert!(words.len() < 500 && !words.contains('\x1b'), "{words}"),
+        Err(RunError::Busy(words)) => {
+            assert!(words.len() < 500 && !words.contains('\x1b'), "{words}")
+        }
         other => panic!("{other:?}"),
     }
     drop(first);
@@ -83,17 +106,35 @@ fn what_a_lock_file_says_is_escaped_and_short() {
 fn who_has_a_folder_of_its_own_is_kept_off_by_nobody_else() {
     let folder = tempfile::tempdir().unwrap();
     let shared = locking(folder.path(), Duration::ZERO);
-    let root = Locking { own: Some(folder.path().join("own")), ..shared.clone() };
+    let root = Locking {
+        own: Some(folder.path().join("own")),
+        ..shared.clone()
+    };
     let held = taken(&shared, &["GPU-a"]).0.unwrap();
     let (first, _) = taken(&root, &["GPU-a", "GPU-b"]);
     let first = first.unwrap();
-    let [note] = first.notes.as_slice() else { panic!("{:?}", first.notes) };
-    assert!(note.starts_with("GPU-a is in use by the run of process") && note.contains("goes on beside it"), "{note}");
-    let mode = |name: &str| std::fs::metadata(folder.path().join(name)).unwrap().permissions().mode() & 0o7777;
+    let [note] = first.notes.as_slice() else {
+        panic!("{:?}", first.notes)
+    };
+    assert!(
+        note.starts_with("GPU-a is in use by the run of process")
+            && note.contains("goes on beside it"),
+        "{note}"
+    );
+    let mode = |name: &str| {
+        std::fs::metadata(folder.path().join(name))
+            .unwrap()
+            .permissions()
+            .mode()
+            & 0o7777
+    };
     assert_eq!((mode("own"), mode("own/GPU-a.lock")), (0o700, 0o600));
     // Root waits for its own other run, and locks others out where it can.
     assert!(matches!(taken(&root, &["GPU-a"]).0, Err(RunError::Busy(_))));
-    assert!(matches!(taken(&shared, &["GPU-b"]).0, Err(RunError::Busy(_))));
+    assert!(matches!(
+        taken(&shared, &["GPU-b"]).0,
+        Err(RunError::Busy(_))
+    ));
     drop((held, first));
     assert!(taken(&root, &["GPU-a"]).0.unwrap().notes.is_empty());
 }
@@ -114,7 +155,11 @@ fn a_folder_that_others_could_change_holds_no_lock() {
     std::fs::set_permissions(&target, Permissions::from_mode(0o1777)).unwrap();
     std::os::unix::fs::symlink(&target, &locks).unwrap();
     assert!(note().contains("it is a link, or no folder"), "{}", note());
-    assert_eq!(std::fs::read_dir(&target).unwrap().count(), 0, "the link was followed");
+    assert_eq!(
+        std::fs::read_dir(&target).unwrap().count(),
+        0,
+        "the link was followed"
+    );
     std::fs::remove_file(&locks).unwrap();
     // A folder without the sticky bit.
     std::fs::rename(&target, &locks).unwrap();

@@ -9,7 +9,9 @@ use super::super::{ending, question};
 
 use super::{SurveyRun, resume};
 use cuda_pitfalls_answers::exit::Exit;
-use cuda_pitfalls_answers::survey::{Header, Item, LeftOut, SCHEMA, SurveyAnswer, SurveyDocument, SurveyRow, keyed};
+use cuda_pitfalls_answers::survey::{
+    Header, Item, LeftOut, SCHEMA, SurveyAnswer, SurveyDocument, SurveyRow, keyed,
+};
 use cuda_pitfalls_core::clock;
 use cuda_pitfalls_core::event::MappedLibrary;
 use cuda_pitfalls_core::observe::Scene;
@@ -26,11 +28,17 @@ struct SurveyJob<'i> {
 impl SurveyRun<'_> {
     /// The document to fill: a new one, or that of the survey to resume.
     pub(super) fn document(&mut self, left_out: Vec<LeftOut>) -> SurveyDocument {
-        self.stored.take().map_or_else(|| self.blank(left_out), resume::document)
+        self.stored
+            .take()
+            .map_or_else(|| self.blank(left_out), resume::document)
     }
 
     /// Asks all questions that have no row yet. The document is complete if all of them got one.
-    pub(super) fn ask(&mut self, items: &[Item], document: &mut SurveyDocument) -> Result<(), RunError> {
+    pub(super) fn ask(
+        &mut self,
+        items: &[Item],
+        document: &mut SurveyDocument,
+    ) -> Result<(), RunError> {
         let started = clock::now_ns();
         let spent = document.header.elapsed_ns;
         let jobs = self.jobs(items, document);
@@ -46,10 +54,16 @@ impl SurveyRun<'_> {
                 self.session.use_runtime(job.runtime);
                 runtime = Some(job.runtime);
             }
-            self.console.status(&format!("{} · {}", progress.left(), job.key));
-            let Some(row) = self.row(job, &mut document.header) else { break };
+            self.console
+                .status(&format!("{} · {}", progress.left(), job.key));
+            let Some(row) = self.row(job, &mut document.header) else {
+                break;
+            };
             document.rows.push(row);
-            MappedLibrary::merge(&mut document.machine.libraries, self.session.machine.libraries.iter().cloned());
+            MappedLibrary::merge(
+                &mut document.machine.libraries,
+                self.session.machine.libraries.iter().cloned(),
+            );
             document.header.elapsed_ns = spent + (clock::now_ns() - started);
             self.console.step(progress.done());
             if progress.is_write_due() {
@@ -67,12 +81,22 @@ impl SurveyRun<'_> {
         let mut known: BTreeSet<String> = document.rows.iter().map(|row| row.key.clone()).collect();
         let mut jobs = Vec::new();
         for index in 0..self.session.runtimes.len().max(1) {
-            let version = self.session.runtime(index).and_then(|runtime| runtime.version.clone());
+            let version = self
+                .session
+                .runtime(index)
+                .and_then(|runtime| runtime.version.clone());
             for item in items.iter().filter(|item| item.of_libcudart || index == 0) {
-                let key = keyed(&item.row.key, version.as_deref().filter(|_| item.of_libcudart));
+                let key = keyed(
+                    &item.row.key,
+                    version.as_deref().filter(|_| item.of_libcudart),
+                );
                 // Of two libcudarts of one version only the first is asked, because rows are identified by version.
                 if known.insert(key.clone()) {
-                    jobs.push(SurveyJob { item, runtime: index, key });
+                    jobs.push(SurveyJob {
+                        item,
+                        runtime: index,
+                        key,
+                    });
                 }
             }
         }
@@ -86,20 +110,40 @@ impl SurveyRun<'_> {
         let mut run = self.run.clone();
         run.asked.repeat = item.repeat.or(run.asked.repeat);
         let (session, report, console) = (&mut self.session, &self.report.run, &self.console);
-        let done = question::answer(session, &item.scenario, instance, report, &run, runtime, &|| console.tick());
+        let done = question::answer(
+            session,
+            &item.scenario,
+            instance,
+            report,
+            &run,
+            runtime,
+            &|| console.tick(),
+        );
         if self.session.supervisor.interrupt.check() {
             return None;
         }
-        header.attempts_ns +=
-            done.cases.iter().flat_map(|case| &case.attempts).map(|attempt| attempt.recording.wall_ns).sum::<u64>();
+        header.attempts_ns += done
+            .cases
+            .iter()
+            .flat_map(|case| &case.attempts)
+            .map(|attempt| attempt.recording.wall_ns)
+            .sum::<u64>();
         if let Some(unsafe_host) = host_unsafe(&done) {
             header.host_unsafe.get_or_insert(unsafe_host);
         }
         let gpus = self.session.machine.gpus.clone();
         let figures = self.report.run.calibrations();
-        let scene = Scene { calibration: &figures, gpus: &gpus };
+        let scene = Scene {
+            calibration: &figures,
+            gpus: &gpus,
+        };
         let provenance = self.session.provenance;
-        let answered = SurveyAnswer { report: &done, scene: &scene, machine: &self.session.machine, provenance };
+        let answered = SurveyAnswer {
+            report: &done,
+            scene: &scene,
+            machine: &self.session.machine,
+            provenance,
+        };
         Some((item.reduce)(&answered))
     }
 
@@ -130,7 +174,10 @@ impl SurveyRun<'_> {
     }
 
     pub(super) fn put(&self, document: &SurveyDocument) -> Result<(), RunError> {
-        Ok(self.store()?.put(&document.kind.file(), document).map(drop)?)
+        Ok(self
+            .store()?
+            .put(&document.kind.file(), document)
+            .map(drop)?)
     }
 
     /// Completes the document, prints it, and returns the exit code.
@@ -140,7 +187,11 @@ impl SurveyRun<'_> {
         ending::finish(&mut document, &store, exit, |document| {
             let json = serde_json::to_string(document);
             let path = self.folder.join(document.kind.file());
-            let form = if self.run.asked.quiet { render::ending } else { render::text };
+            let form = if self.run.asked.quiet {
+                render::ending
+            } else {
+                render::text
+            };
             let text = form(document, &path.to_string_lossy());
             self.console.surveyed(&text, json, exit)
         })

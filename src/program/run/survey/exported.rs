@@ -8,10 +8,19 @@ use cuda_pitfalls_instrument::forwarding;
 /// Every function that libcuda and the libcudarts export and that is named like those of CUDA; none if no library can be
 /// read.
 pub(super) fn functions(machine: &Machine) -> Vec<String> {
-    let driver =
-        machine.libraries.iter().map(|library| library.path.as_str()).filter(|path| path.contains("libcuda.so"));
-    let runtimes = machine.libcudart.iter().map(|runtime| runtime.path.as_str());
-    let names = driver.chain(runtimes).filter_map(|path| forwarding::exports(Path::new(path)).ok()).flatten();
+    let driver = machine
+        .libraries
+        .iter()
+        .map(|library| library.path.as_str())
+        .filter(|path| path.contains("libcuda.so"));
+    let runtimes = machine
+        .libcudart
+        .iter()
+        .map(|runtime| runtime.path.as_str());
+    let names = driver
+        .chain(runtimes)
+        .filter_map(|path| forwarding::exports(Path::new(path)).ok())
+        .flatten();
     names.filter(|name| is_call(name)).collect()
 }
 
@@ -19,7 +28,9 @@ pub(super) fn functions(machine: &Machine) -> Vec<String> {
 /// `_Z…`.
 fn is_call(name: &str) -> bool {
     let name = name.strip_prefix("__").unwrap_or(name);
-    let rest = name.strip_prefix("cuda").or_else(|| name.strip_prefix("cu"));
+    let rest = name
+        .strip_prefix("cuda")
+        .or_else(|| name.strip_prefix("cu"));
     rest.is_some_and(|rest| rest.starts_with(|first: char| first.is_ascii_uppercase()))
 }
 
@@ -37,7 +48,17 @@ mod tests {
 
     #[test]
     fn a_file_that_is_no_library_exports_nothing() {
-        let runtime = Runtime { path: "/proc/self/status".into(), version: None, number: None };
-        assert!(functions(&Machine { libcudart: vec![runtime], ..Machine::default() }).is_empty());
+        let runtime = Runtime {
+            path: "/proc/self/status".into(),
+            version: None,
+            number: None,
+        };
+        assert!(
+            functions(&Machine {
+                libcudart: vec![runtime],
+                ..Machine::default()
+            })
+            .is_empty()
+        );
     }
 }

@@ -15,12 +15,22 @@ impl SurveyRun<'_> {
         let mut document = self.document(left_out);
         let gpus = self.session.machine.gpus.len();
         let selectors = self.run.selectors.clone();
-        let programs: Vec<NeedsProgram> =
-            NeedsProgram::ALL.into_iter().filter(|program| program.is_chosen(&selectors)).collect();
+        let programs: Vec<NeedsProgram> = NeedsProgram::ALL
+            .into_iter()
+            .filter(|program| program.is_chosen(&selectors))
+            .collect();
         let all = |_: &Item| true;
-        let frameworks = needs::next(&[], gpus, 1, &programs, &all).into_iter().map(|item| item.scenario);
-        self.session.use_python(self.run.asked.python.as_deref(), &frameworks.collect::<Vec<_>>())?;
-        document.machine.python.clone_from(&self.session.machine.python);
+        let frameworks = needs::next(&[], gpus, 1, &programs, &all)
+            .into_iter()
+            .map(|item| item.scenario);
+        self.session.use_python(
+            self.run.asked.python.as_deref(),
+            &frameworks.collect::<Vec<_>>(),
+        )?;
+        document
+            .machine
+            .python
+            .clone_from(&self.session.machine.python);
         let mut is_checked = false;
         loop {
             let rows: Vec<NeedRow> = document.rows_of();
@@ -32,14 +42,21 @@ impl SurveyRun<'_> {
                 // Only what the programs ask for can be selected.
                 let asked = needs::next(&rows, gpus, self.options.repeat(), &programs, &all);
                 // A framework may not be installed; its controls say so. One with `!` may mean what follows later.
-                let is_program = |selector: &&String| NeedsProgram::ALL.iter().any(|one| one.name() == **selector);
-                let others: Vec<String> =
-                    selectors.iter().filter(|one| !one.starts_with('!') && !is_program(one)).cloned().collect();
+                let is_program = |selector: &&String| {
+                    NeedsProgram::ALL.iter().any(|one| one.name() == **selector)
+                };
+                let others: Vec<String> = selectors
+                    .iter()
+                    .filter(|one| !one.starts_with('!') && !is_program(one))
+                    .cloned()
+                    .collect();
                 select::check_meaning(&asked, &others)?;
                 is_checked = true;
             }
             // A question that is asked again replaces its row.
-            document.rows.retain(|row| items.iter().all(|item| item.row.key != row.key));
+            document
+                .rows
+                .retain(|row| items.iter().all(|item| item.row.key != row.key));
             self.ask(&items, &mut document)?;
             if items.is_empty() || !document.complete {
                 break;
@@ -53,8 +70,10 @@ impl SurveyRun<'_> {
             let disturbed = needs::disturbed(&rows);
             if !disturbed.is_empty() {
                 document.complete = false;
-                let why =
-                    format!("a filter that refuses nothing changes what the program does: {}", disturbed.join(", "));
+                let why = format!(
+                    "a filter that refuses nothing changes what the program does: {}",
+                    disturbed.join(", ")
+                );
                 self.console.warn(&[why]);
                 break;
             }

@@ -22,7 +22,9 @@ use attempt::{Attempts, RowJob};
 use cuda_pitfalls_answers::exit::Exit;
 use cuda_pitfalls_answers::releases::EnvironmentRequest;
 use cuda_pitfalls_answers::survey::SurveyDocument;
-use cuda_pitfalls_answers::survey::python::{self, Control, LineQuestions, List, PythonLine, PythonRow};
+use cuda_pitfalls_answers::survey::python::{
+    self, Control, LineQuestions, List, PythonLine, PythonRow,
+};
 use cuda_pitfalls_calls::CallLibrary;
 use cuda_pitfalls_core::catalogue::{Invalid, SelectError};
 use cuda_pitfalls_core::clock;
@@ -39,12 +41,16 @@ const RELEASES: &str = "In which releases it is asked";
 
 fn jobs_help() -> String {
     let (cpus, most) = (defaults::CPUS_PER_JOB, defaults::MOST_JOBS);
-    format!("`python`: how many rows run at once; without it one for every {cpus} CPUs, at most {most}")
+    format!(
+        "`python`: how many rows run at once; without it one for every {cpus} CPUs, at most {most}"
+    )
 }
 
 fn timeout_help() -> String {
     let default = defaults::ROW_TIMEOUT_S;
-    format!("`python`: kill a process that runs longer, with its children, such as 90s or 5m; {default}s if not given")
+    format!(
+        "`python`: kill a process that runs longer, with its children, such as 90s or 5m; {default}s if not given"
+    )
 }
 
 /// What only `survey python` takes.
@@ -104,13 +110,15 @@ impl PythonOptions {
     /// its tracer another, and the driver initialises one process after the other.
     pub(in crate::run) fn jobs(&self) -> usize {
         let cpus = std::thread::available_parallelism().map_or(1, usize::from);
-        self.jobs.unwrap_or((cpus / defaults::CPUS_PER_JOB).clamp(1, defaults::MOST_JOBS))
+        self.jobs
+            .unwrap_or((cpus / defaults::CPUS_PER_JOB).clamp(1, defaults::MOST_JOBS))
     }
 
     /// How long a process of a line may run.
     pub(in crate::run) fn limit(&self, line: &PythonLine) -> Duration {
         let limit = self.timeout.unwrap_or(TIMEOUT);
-        line.timeout_s.map_or(limit, |seconds| limit.max(Duration::from_secs(seconds)))
+        line.timeout_s
+            .map_or(limit, |seconds| limit.max(Duration::from_secs(seconds)))
     }
 }
 
@@ -118,7 +126,11 @@ impl PythonOptions {
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum RowListError {
     #[error("{option} {}: {source}", terminal(name))]
-    Unreadable { option: &'static str, name: String, source: std::io::Error },
+    Unreadable {
+        option: &'static str,
+        name: String,
+        source: std::io::Error,
+    },
     #[error("{}", .0.render(false))]
     Invalid(SelectError),
 }
@@ -131,7 +143,10 @@ impl From<Invalid> for RowListError {
 
 /// The list of rows.
 pub(crate) fn list(rows: Option<&Path>) -> Result<List, RowListError> {
-    rows.map_or_else(|| Ok(python::built_in()?), |path| file("--rows", path, python::read))
+    rows.map_or_else(
+        || Ok(python::built_in()?),
+        |path| file("--rows", path, python::read),
+    )
 }
 
 /// The list in a file that an option names.
@@ -143,7 +158,11 @@ pub(in crate::run) fn file<T>(
     let name = path.to_string_lossy();
     match input::read_text(path, python::MOST_BYTES as u64) {
         Ok(text) => Ok(read(&name, &text)?),
-        Err(source) => Err(RowListError::Unreadable { option, name: name.to_string(), source }),
+        Err(source) => Err(RowListError::Unreadable {
+            option,
+            name: name.to_string(),
+            source,
+        }),
     }
 }
 
@@ -153,7 +172,9 @@ impl SurveyRun<'_> {
         let options = self.options.python.clone();
         let List { lines, left_out } = std::mem::take(&mut questions.list);
         let lines = select::chosen(lines, &self.run.selectors)?;
-        let found = self.session.callers_python(self.run.asked.python.as_deref(), &lines)?;
+        let found = self
+            .session
+            .callers_python(self.run.asked.python.as_deref(), &lines)?;
         self.report.machine.clone_from(&self.session.machine);
         let mut document = self.document(left_out);
         if self.options.resume.is_some() && document.machine.python != self.session.machine.python {
@@ -168,16 +189,29 @@ impl SurveyRun<'_> {
         if let Some(python) = &found {
             let visible = self.visible();
             let jobs = options.jobs();
-            let folder = self.options.python.keep_traces.then(|| self.folder.join("traces"));
-            let attempts = Attempts::new(&self.session, python, folder, self.options.repeat(), jobs);
+            let folder = self
+                .options
+                .python
+                .keep_traces
+                .then(|| self.folder.join("traces"));
+            let attempts =
+                Attempts::new(&self.session, python, folder, self.options.repeat(), jobs);
             let controls: Vec<Control> = python::controls(&visible);
             // The controls are asked again after each resumption, because stored rows come from another session.
             document.rows.retain(|row| !row.is_control);
-            if self.session.has_libcuda() && !self.hold(&attempts, controls, &questions, &mut document)? {
+            if self.session.has_libcuda()
+                && !self.hold(&attempts, controls, &questions, &mut document)?
+            {
                 document.header.elapsed_ns = spent + (clock::now_ns() - started);
                 return self.refuse_rows(document);
             }
-            self.ask_lines(&lines, &attempts, &questions, &mut document, (started, spent))?;
+            self.ask_lines(
+                &lines,
+                &attempts,
+                &questions,
+                &mut document,
+                (started, spent),
+            )?;
         } else {
             let missing = self
                 .session
@@ -185,16 +219,23 @@ impl SurveyRun<'_> {
                 .unavailable
                 .iter()
                 .find(|unavailable| unavailable.reason == Reason::NoPython.name());
-            let detail = missing.map(|missing| missing.detail.clone()).unwrap_or_default();
+            let detail = missing
+                .map(|missing| missing.detail.clone())
+                .unwrap_or_default();
             let rows = lines.iter().map(|line| {
-                let unmeasured = PythonRow::new(line, None).unmeasured(Reason::NoPython, detail.clone());
+                let unmeasured =
+                    PythonRow::new(line, None).unmeasured(Reason::NoPython, detail.clone());
                 (questions.row)(line, unmeasured, false)
             });
             document.rows = rows.collect();
         }
         // Controls first, then in the order of the list, whatever order they were done in.
-        document.rows.sort_by_key(|row| lines.iter().position(|line| line.id == row.key));
-        document.complete = lines.iter().all(|line| document.rows.iter().any(|row| row.key == line.id));
+        document
+            .rows
+            .sort_by_key(|row| lines.iter().position(|line| line.id == row.key));
+        document.complete = lines
+            .iter()
+            .all(|line| document.rows.iter().any(|row| row.key == line.id));
         document.header.elapsed_ns = spent + (clock::now_ns() - started);
         self.end(document)
     }
@@ -203,10 +244,16 @@ impl SurveyRun<'_> {
     fn visible(&self) -> Vec<u32> {
         let gpus = &self.session.machine.gpus;
         let indices: Vec<usize> = match &self.session.restrict {
-            Some(uuids) => uuids.iter().filter_map(|uuid| gpus.iter().position(|gpu| gpu.uuid == *uuid)).collect(),
+            Some(uuids) => uuids
+                .iter()
+                .filter_map(|uuid| gpus.iter().position(|gpu| gpu.uuid == *uuid))
+                .collect(),
             None => (0..gpus.len()).collect(),
         };
-        indices.into_iter().filter_map(|index| u32::try_from(index).ok()).collect()
+        indices
+            .into_iter()
+            .filter_map(|index| u32::try_from(index).ok())
+            .collect()
     }
 
     /// Asks the controls. False if one of them fails.
@@ -218,19 +265,35 @@ impl SurveyRun<'_> {
         document: &mut SurveyDocument,
     ) -> Result<bool, RunError> {
         self.console.status("checking the instrument");
-        let jobs = controls.iter().map(|control| self.job(&control.line, questions));
-        let jobs = jobs.map(|job| RowJob { limit: job.limit.max(CONTROL_TIMEOUT), ..job }).collect();
+        let jobs = controls
+            .iter()
+            .map(|control| self.job(&control.line, questions));
+        let jobs = jobs
+            .map(|job| RowJob {
+                limit: job.limit.max(CONTROL_TIMEOUT),
+                ..job
+            })
+            .collect();
         let (mut rows, mut is_held) = (Vec::new(), Vec::new());
-        pool::run(attempts, jobs, &mut self.session.supervisor.interrupt, |done| match done {
-            Some(done) => rows.push(done),
-            None => self.console.tick(),
-        });
+        pool::run(
+            attempts,
+            jobs,
+            &mut self.session.supervisor.interrupt,
+            |done| match done {
+                Some(done) => rows.push(done),
+                None => self.console.tick(),
+            },
+        );
         rows.sort_by_key(|(at, _)| *at);
         for (at, made) in rows {
-            let Some(control) = controls.get(at) else { continue };
+            let Some(control) = controls.get(at) else {
+                continue;
+            };
             let held = control.held(PythonRow::new(&control.line, None).with(made));
             is_held.push(held.as_expected == Some(true));
-            document.rows.push((questions.row)(&control.line, held, false));
+            document
+                .rows
+                .push((questions.row)(&control.line, held, false));
         }
         Ok(is_held.len() == controls.len() && is_held.iter().all(|held| *held))
     }
@@ -243,11 +306,18 @@ impl SurveyRun<'_> {
         }
         // With a faulty instrument, the controls are all that there is to ask.
         let complete = document.rows.iter().any(|row| row.is_unexpected);
-        self.end(SurveyDocument { complete, ..document })
+        self.end(SurveyDocument {
+            complete,
+            ..document
+        })
     }
 
     fn job(&self, line: &PythonLine, questions: &LineQuestions) -> RowJob {
-        RowJob { line: line.clone(), limit: self.options.python.limit(line), wants_memory: questions.has_memory }
+        RowJob {
+            line: line.clone(),
+            limit: self.options.python.limit(line),
+            wants_memory: questions.has_memory,
+        }
     }
 
     /// Asks the lines without a row.
@@ -276,47 +346,84 @@ impl SurveyRun<'_> {
         }
         self.put(document)?;
         self.console.start(jobs.len() as u64);
-        self.console.warn(&[format!("asking {}, {} at once", counted(jobs.len(), "row"), attempts.jobs())]);
+        self.console.warn(&[format!(
+            "asking {}, {} at once",
+            counted(jobs.len(), "row"),
+            attempts.jobs()
+        )]);
         let mut progress = Progress::new(jobs.len());
         let mut failed = None;
         let (console, store) = (&self.console, self.store()?);
-        pool::run(attempts, jobs, &mut self.session.supervisor.interrupt, |done| match done {
-            Some((at, made)) => {
-                let Some(line) = asked.get(at) else { return };
-                let is_place =
-                    |call: &String| line.returned.as_ref().is_some_and(|returned| returned.calls.contains(call));
-                let met = made.iter().any(|made| made.called.iter().any(is_place));
-                document.rows.push((questions.row)(line, PythonRow::new(line, Some(&about)).with(made), met));
-                document.header.elapsed_ns = spent + (clock::now_ns() - started);
-                console.step(progress.done());
-                console.status(&format!("{} · {}", progress.left(), line.id));
-                if progress.is_write_due() {
-                    failed = store.put(&document.kind.file(), document).err().or(failed.take());
+        pool::run(
+            attempts,
+            jobs,
+            &mut self.session.supervisor.interrupt,
+            |done| match done {
+                Some((at, made)) => {
+                    let Some(line) = asked.get(at) else { return };
+                    let is_place = |call: &String| {
+                        line.returned
+                            .as_ref()
+                            .is_some_and(|returned| returned.calls.contains(call))
+                    };
+                    let met = made.iter().any(|made| made.called.iter().any(is_place));
+                    document.rows.push((questions.row)(
+                        line,
+                        PythonRow::new(line, Some(&about)).with(made),
+                        met,
+                    ));
+                    document.header.elapsed_ns = spent + (clock::now_ns() - started);
+                    console.step(progress.done());
+                    console.status(&format!("{} · {}", progress.left(), line.id));
+                    if progress.is_write_due() {
+                        failed = store
+                            .put(&document.kind.file(), document)
+                            .err()
+                            .or(failed.take());
+                    }
                 }
-            }
-            None => console.tick(),
-        });
+                None => console.tick(),
+            },
+        );
         document.header.attempts_ns += attempts.spent_ns();
         document.header.host_unsafe = attempts.unkillable();
         failed.map_or(Ok(()), |error| Err(RunError::from(error)))
     }
 
     /// Why a line cannot be asked here; `None` if it can.
-    fn lacks(&self, line: &PythonLine, about: &Interpreter, attempts: &Attempts) -> Option<(Reason, String)> {
+    fn lacks(
+        &self,
+        line: &PythonLine,
+        about: &Interpreter,
+        attempts: &Attempts,
+    ) -> Option<(Reason, String)> {
         if let Some(detail) = line.needs.iter().find_map(|need| lacks(need, about)) {
             return Some((Reason::NoPackage, detail));
         }
-        let is_of_nvml = line.returned.as_ref().is_some_and(|returned| returned.library() == CallLibrary::Nvml);
+        let is_of_nvml = line
+            .returned
+            .as_ref()
+            .is_some_and(|returned| returned.library() == CallLibrary::Nvml);
         if is_of_nvml && !attempts.has_nvml() {
-            return Some((Reason::NoNvml, "NVML cannot be used here, so nothing stands before it".to_string()));
+            return Some((
+                Reason::NoNvml,
+                "NVML cannot be used here, so nothing stands before it".to_string(),
+            ));
         }
         let visible = self.visible().len();
         if (line.gpus as usize) > visible {
-            let has = format!("it needs {}, and {visible} can be used here", counted(line.gpus as usize, "GPU"));
+            let has = format!(
+                "it needs {}, and {visible} can be used here",
+                counted(line.gpus as usize, "GPU")
+            );
             return Some((Reason::TooFewGpus, has));
         }
         let sets_mask = line.env.contains_key("CUDA_VISIBLE_DEVICES");
-        (sets_mask && self.session.restrict.is_some())
-            .then(|| (Reason::Restricted, "it sets a mask of its own, and the GPUs to use are restricted".to_string()))
+        (sets_mask && self.session.restrict.is_some()).then(|| {
+            (
+                Reason::Restricted,
+                "it sets a mask of its own, and the GPUs to use are restricted".to_string(),
+            )
+        })
     }
 }

@@ -10,27 +10,57 @@ use cuda_pitfalls_core::text::escape;
 
 /// Refuses options that exclude each other, before the machine is touched.
 pub(in crate::run) fn check(options: &SurveyOptions) -> Result<(), RunError> {
-    let SurveyOptions { kind, asked, python, selectors, .. } = options;
+    let SurveyOptions {
+        kind,
+        asked,
+        python,
+        selectors,
+        ..
+    } = options;
     let file = kind.described();
     let is_of_lines = file.takes("--jobs");
-    let mut frameworks = NeedsProgram::ALL.into_iter().filter(|program| program.is_framework());
-    let needs_python = *kind == SurveyKind::Needs && frameworks.any(|program| program.is_chosen(selectors));
+    let mut frameworks = NeedsProgram::ALL
+        .into_iter()
+        .filter(|program| program.is_framework());
+    let needs_python =
+        *kind == SurveyKind::Needs && frameworks.any(|program| program.is_chosen(selectors));
     refuse_first([
-        (options.generate > 0 && !file.takes("--generate"), "--generate belongs to `survey mask`"),
-        (options.visible_gpus != 1 && !file.takes("--visible-gpus"), "--visible-gpus belongs to `survey calls`"),
+        (
+            options.generate > 0 && !file.takes("--generate"),
+            "--generate belongs to `survey mask`",
+        ),
+        (
+            options.visible_gpus != 1 && !file.takes("--visible-gpus"),
+            "--visible-gpus belongs to `survey calls`",
+        ),
         (
             asked.libcudart.len() > 1 && !file.takes("--libcudart"),
             "--libcudart given several times belongs to `survey calls` and `survey startup`",
         ),
-        (asked.python.is_some() && !needs_python && !file.takes("--python"), "--python belongs to `survey python`"),
-        (python.jobs.is_some() && !is_of_lines, "--jobs belongs to `survey python`"),
-        (python.timeout.is_some() && !file.takes("--timeout"), "--timeout belongs to `survey python`"),
-        (python.keep_traces && !file.takes("--keep-traces"), "--keep-traces belongs to `survey python`"),
+        (
+            asked.python.is_some() && !needs_python && !file.takes("--python"),
+            "--python belongs to `survey python`",
+        ),
+        (
+            python.jobs.is_some() && !is_of_lines,
+            "--jobs belongs to `survey python`",
+        ),
+        (
+            python.timeout.is_some() && !file.takes("--timeout"),
+            "--timeout belongs to `survey python`",
+        ),
+        (
+            python.keep_traces && !file.takes("--keep-traces"),
+            "--keep-traces belongs to `survey python`",
+        ),
         (
             !python.requests.is_empty() && !file.takes("--with"),
             "--with, --releases, --environments and --latest belongs to `survey python`",
         ),
-        (python.rows.is_some() && !file.takes("--rows"), "--rows belongs to `survey python`"),
+        (
+            python.rows.is_some() && !file.takes("--rows"),
+            "--rows belongs to `survey python`",
+        ),
         (
             python.rows.is_some() && python.allow.is_empty(),
             "--rows: the file's lines are code that did not come with this program; read it, and allow it by --allow \
@@ -53,7 +83,9 @@ pub(in crate::run) fn check(options: &SurveyOptions) -> Result<(), RunError> {
 }
 
 /// The first of these refusals that applies.
-pub(super) fn refuse_first<T: Into<String>>(refusals: impl IntoIterator<Item = (bool, T)>) -> Result<(), RunError> {
+pub(super) fn refuse_first<T: Into<String>>(
+    refusals: impl IntoIterator<Item = (bool, T)>,
+) -> Result<(), RunError> {
     match refusals.into_iter().find(|(applies, _)| *applies) {
         Some((_, why)) => Err(RunError::Usage(why.into())),
         None => Ok(()),
@@ -84,33 +116,51 @@ impl Selectable for PythonLine {
     }
 
     fn groups(&self) -> Vec<&str> {
-        let returned = self.returned.as_ref().map(|returned| [returned.place.as_str(), returned.status.as_str()]);
-        [self.framework.as_str()].into_iter().chain(returned.into_iter().flatten()).collect()
+        let returned = self
+            .returned
+            .as_ref()
+            .map(|returned| [returned.place.as_str(), returned.status.as_str()]);
+        [self.framework.as_str()]
+            .into_iter()
+            .chain(returned.into_iter().flatten())
+            .collect()
     }
 }
 
 /// The questions that match a selector, without those that match a selector with `!`. If all selectors have `!`, they
 /// are taken out of all questions.
-pub(in crate::run) fn chosen<C: Selectable>(mut items: Vec<C>, selectors: &[String]) -> Result<Vec<C>, RunError> {
+pub(in crate::run) fn chosen<C: Selectable>(
+    mut items: Vec<C>,
+    selectors: &[String],
+) -> Result<Vec<C>, RunError> {
     check_meaning(&items, selectors)?;
     items.retain(|item| is_chosen(item, selectors));
     match items.is_empty() {
-        true => Err(RunError::Usage("the selectors leave nothing to ask".to_string())),
+        true => Err(RunError::Usage(
+            "the selectors leave nothing to ask".to_string(),
+        )),
         false => Ok(items),
     }
 }
 
 /// Whether the selectors choose a question: those without `!` name it, or there are none, and none with `!` means it.
 pub(super) fn is_chosen<C: Selectable>(item: &C, selectors: &[String]) -> bool {
-    let (without, with): (Vec<&String>, Vec<&String>) =
-        selectors.iter().partition(|selector| selector.starts_with('!'));
+    let (without, with): (Vec<&String>, Vec<&String>) = selectors
+        .iter()
+        .partition(|selector| selector.starts_with('!'));
     let is_named = with.is_empty() || with.iter().any(|selector| is_meant(item, selector));
     is_named && !without.iter().any(|selector| is_meant(item, selector))
 }
 
 /// Refuses selectors that match none of these questions.
-pub(super) fn check_meaning<C: Selectable>(items: &[C], selectors: &[String]) -> Result<(), RunError> {
-    match selectors.iter().find(|selector| !items.iter().any(|item| is_meant(item, selector))) {
+pub(super) fn check_meaning<C: Selectable>(
+    items: &[C],
+    selectors: &[String],
+) -> Result<(), RunError> {
+    match selectors
+        .iter()
+        .find(|selector| !items.iter().any(|item| is_meant(item, selector)))
+    {
         Some(selector) => Err(unknown(items, plain(selector))),
         None => Ok(()),
     }
@@ -124,12 +174,24 @@ fn plain(selector: &str) -> &str {
 /// Whether a question is what a selector names, with or without `!`.
 fn is_meant<C: Selectable>(item: &C, selector: &str) -> bool {
     let selector = plain(selector);
-    let pattern = glob::Pattern::new(selector).ok().filter(|_| selector.contains(['*', '?']));
-    let is_matched = |name: &str| pattern.as_ref().is_some_and(|pattern| pattern.matches(name));
+    let pattern = glob::Pattern::new(selector)
+        .ok()
+        .filter(|_| selector.contains(['*', '?']));
+    let is_matched = |name: &str| {
+        pattern
+            .as_ref()
+            .is_some_and(|pattern| pattern.matches(name))
+    };
     let key = item.key();
     // The key of a mask is quoted, but selectors need no quotes.
-    let unquoted = key.strip_prefix('"').and_then(|key| key.strip_suffix('"')).unwrap_or(&key);
-    let of_set = item.groups().iter().any(|group| group.eq_ignore_ascii_case(selector) || is_matched(group));
+    let unquoted = key
+        .strip_prefix('"')
+        .and_then(|key| key.strip_suffix('"'))
+        .unwrap_or(&key);
+    let of_set = item
+        .groups()
+        .iter()
+        .any(|group| group.eq_ignore_ascii_case(selector) || is_matched(group));
     of_set || [&key, unquoted].contains(&selector) || is_matched(unquoted)
 }
 
@@ -137,8 +199,13 @@ fn unknown<C: Selectable>(items: &[C], selector: &str) -> RunError {
     let keys: Vec<String> = items.iter().map(Selectable::key).collect();
     let sets = items.iter().flat_map(Selectable::groups);
     let near = nearest(selector, keys.iter().map(String::as_str).chain(sets));
-    let near = near.map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
-    RunError::Usage(format!("this survey asks nothing about `{}`{near}", escape::terminal(selector)))
+    let near = near
+        .map(|near| format!("; did you mean `{near}`?"))
+        .unwrap_or_default();
+    RunError::Usage(format!(
+        "this survey asks nothing about `{}`{near}",
+        escape::terminal(selector)
+    ))
 }
 
 #[cfg(test)]
@@ -147,8 +214,14 @@ mod tests {
     use cuda_pitfalls_answers::survey::calls;
 
     fn keys(selectors: &[&str]) -> Result<Vec<String>, RunError> {
-        let selectors: Vec<String> = selectors.iter().map(|selector| (*selector).to_string()).collect();
-        let recipes = calls::recipes(1).expect("the recipes are read").calls.into_iter();
+        let selectors: Vec<String> = selectors
+            .iter()
+            .map(|selector| (*selector).to_string())
+            .collect();
+        let recipes = calls::recipes(1)
+            .expect("the recipes are read")
+            .calls
+            .into_iter();
         let items = chosen(recipes.map(calls::Recipe::item).collect(), &selectors)?;
         Ok(items.into_iter().map(|item| item.row.key).collect())
     }
@@ -156,16 +229,26 @@ mod tests {
     #[test]
     fn a_set_and_the_rest_are_all() {
         let all = keys(&["cuda*"]).unwrap();
-        let (set, rest) = (keys(&["start-up"]).unwrap(), keys(&["!start-up", "cuda*"]).unwrap());
+        let (set, rest) = (
+            keys(&["start-up"]).unwrap(),
+            keys(&["!start-up", "cuda*"]).unwrap(),
+        );
         assert!(set.len() > 50 && rest.len() > 50);
-        assert!(all.iter().all(|key| set.contains(key) != rest.contains(key)), "{set:?} {rest:?}");
+        assert!(
+            all.iter()
+                .all(|key| set.contains(key) != rest.contains(key)),
+            "{set:?} {rest:?}"
+        );
         assert_eq!(all.len(), set.len() + rest.len());
     }
 
     #[test]
     fn what_is_left_out_is_left_out_of_all_if_nothing_was_named() {
         let all = keys(&[]).unwrap();
-        assert_eq!(keys(&["!cuda*"]).unwrap().len(), all.iter().filter(|key| !key.starts_with("cuda")).count());
+        assert_eq!(
+            keys(&["!cuda*"]).unwrap().len(),
+            all.iter().filter(|key| !key.starts_with("cuda")).count()
+        );
     }
 
     #[test]
@@ -174,7 +257,15 @@ mod tests {
             keys(&["cuInot"]).unwrap_err().to_string(),
             "this survey asks nothing about `cuInot`; did you mean `cuInit`?"
         );
-        assert!(keys(&["!cuInot"]).unwrap_err().to_string().contains("`cuInot`"));
-        assert_eq!(keys(&["cuInit", "!cuI*"]).unwrap_err().to_string(), "the selectors leave nothing to ask");
+        assert!(
+            keys(&["!cuInot"])
+                .unwrap_err()
+                .to_string()
+                .contains("`cuInot`")
+        );
+        assert_eq!(
+            keys(&["cuInit", "!cuI*"]).unwrap_err().to_string(),
+            "the selectors leave nothing to ask"
+        );
     }
 }

@@ -35,7 +35,10 @@ fn report(node: &str, uuid: &str, bytes: i64) -> Value {
 pub(super) fn seen(line: &str) -> Value {
     let (about, what) = line.split_once(": ").expect("a step and what was seen");
     let (step, label) = about.split_once(' ').expect("a number and a label");
-    let fact = what.strip_prefix("context on ").map_or(json!({ "status": what }), |gpu| json!({ "contexts": [gpu] }));
+    let fact = what.strip_prefix("context on ").map_or(
+        json!({ "status": what }),
+        |gpu| json!({ "contexts": [gpu] }),
+    );
     json!([step.parse::<u32>().expect("a number"), label, [fact]])
 }
 
@@ -49,7 +52,15 @@ pub(super) fn scenario(name: &str, line: &str, bytes: i64) -> Value {
 
 /// So many machines that show the same.
 pub(super) fn fleet_of(count: usize) -> Vec<Value> {
-    (0..count).map(|at| report(&format!("node-{at:02}"), &format!("GPU-{at:012}"), 527 * MIB)).collect()
+    (0..count)
+        .map(|at| {
+            report(
+                &format!("node-{at:02}"),
+                &format!("GPU-{at:012}"),
+                527 * MIB,
+            )
+        })
+        .collect()
 }
 
 /// What texts come to, each in a file of its own.
@@ -60,9 +71,19 @@ fn merged_with(texts: &[Vec<u8>], rule: Rule) -> Fleet {
     }
     let pool = DocumentPool::new(rule);
     gather(&[folder.path().to_path_buf()], &pool);
-    let words = |name: &str| (name == "context/one").then(|| Words { question: "Does it?".into(), page: None });
+    let words = |name: &str| {
+        (name == "context/one").then(|| Words {
+            question: "Does it?".into(),
+            page: None,
+        })
+    };
     let fleet = merge(pool, None, words);
-    assert_eq!(fleet.input.buckets.values().sum::<u64>(), fleet.input.documents, "{:?}", fleet.input);
+    assert_eq!(
+        fleet.input.buckets.values().sum::<u64>(),
+        fleet.input.documents,
+        "{:?}",
+        fleet.input
+    );
     fleet
 }
 
@@ -77,26 +98,44 @@ fn measured() -> Rule {
 
 /// The largest group of answers.
 pub(super) fn answers(fleet: &Fleet) -> &Group {
-    fleet.groups.iter().find(|group| !group.key.is_of_facts).expect("a group of answers")
+    fleet
+        .groups
+        .iter()
+        .find(|group| !group.key.is_of_facts)
+        .expect("a group of answers")
 }
 
 pub(super) fn merged(reports: &[Value]) -> Fleet {
-    let texts: Vec<Vec<u8>> = reports.iter().map(|report| report.to_string().into_bytes()).collect();
+    let texts: Vec<Vec<u8>> = reports
+        .iter()
+        .map(|report| report.to_string().into_bytes())
+        .collect();
     merged_with(&texts, measured())
 }
 
 /// Every difference in short: the question, the machines, and in what.
 fn told(fleet: &Fleet) -> Vec<(String, Vec<String>, String)> {
     let all = words::in_words(fleet).into_iter().map(|one| {
-        let contrasts = one.contrasts.iter().map(|it| format!("{}: {} / {}", it.about, it.usual, it.these));
+        let contrasts = one
+            .contrasts
+            .iter()
+            .map(|it| format!("{}: {} / {}", it.about, it.usual, it.these));
         let machines = one.machines.iter().map(|name| (*name).to_owned()).collect();
-        (one.name.to_owned(), machines, contrasts.collect::<Vec<_>>().join("; "))
+        (
+            one.name.to_owned(),
+            machines,
+            contrasts.collect::<Vec<_>>().join("; "),
+        )
     });
     all.collect()
 }
 
 fn difference(question: &str, machines: &[&str], what: &str) -> (String, Vec<String>, String) {
-    (question.into(), machines.iter().map(|name| (*name).into()).collect(), what.into())
+    (
+        question.into(),
+        machines.iter().map(|name| (*name).into()).collect(),
+        what.into(),
+    )
 }
 
 #[test]
@@ -104,7 +143,8 @@ fn a_minority_differs_in_verdict_facts_bytes_or_has_no_answer() {
     let mut all = fleet_of(9);
     all[1]["scenarios"][0]["verdict"]["kind"] = json!("not_reproduced");
     all[1]["scenarios"][0]["cases"][0]["outcomes"][0]["facts"] = json!([]);
-    all[2]["scenarios"][0]["cases"][0]["outcomes"][0]["facts"] = json!([seen("1 a: CUDA_ERROR_NO_DEVICE")]);
+    all[2]["scenarios"][0]["cases"][0]["outcomes"][0]["facts"] =
+        json!([seen("1 a: CUDA_ERROR_NO_DEVICE")]);
     all[3]["scenarios"][1]["cases"][0]["outcomes"][0]["used_bytes"]["gpu0"] = json!(600 * MIB);
     all[4]["scenarios"][1]["cases"][0]["outcomes"][0]["used_bytes"] = json!({});
     all[5]["scenarios"][1] = json!({"name": "context/two", "sha256": "00ff", "libcudart": {"version": "13.0"}, "verdict":
@@ -115,21 +155,43 @@ fn a_minority_differs_in_verdict_facts_bytes_or_has_no_answer() {
     all[7]["scenarios"][1] = json!({"name": "context/two", "sha256": "00ff", "verdict":
         {"kind": "skipped", "reason": "hazard_not_allowed", "expectation": "no_expectation"}});
     let fleet = merged(&all);
-    let verdict = "verdict: yes (reproduced) / no (not_reproduced); trap 1 a: context on gpu0 / no such fact";
+    let verdict =
+        "verdict: yes (reproduced) / no (not_reproduced); trap 1 a: context on gpu0 / no such fact";
     let facts = "trap 1 a: context on gpu0 / CUDA_ERROR_NO_DEVICE";
     assert_eq!(
         told(&fleet),
         [
             difference("context/one", &["node-01"], verdict),
             difference("context/one", &["node-02"], facts),
-            difference("context/two", &["node-05"], "verdict: yes (reproduced) / no answer: hang"),
-            difference("context/two", &["node-04"], "trap/gpu0: +527 MiB / 0 (-527 MiB)"),
-            difference("context/two", &["node-03"], "trap/gpu0: +527 MiB / +600 MiB (+73 MiB)"),
+            difference(
+                "context/two",
+                &["node-05"],
+                "verdict: yes (reproduced) / no answer: hang"
+            ),
+            difference(
+                "context/two",
+                &["node-04"],
+                "trap/gpu0: +527 MiB / 0 (-527 MiB)"
+            ),
+            difference(
+                "context/two",
+                &["node-03"],
+                "trap/gpu0: +527 MiB / +600 MiB (+73 MiB)"
+            ),
         ]
     );
     let usual = &answers(&fleet).usual[1];
-    assert_eq!((usual.no_answer.as_slice(), usual.not_asked.as_slice()), (&[5][..], &[7][..]));
-    assert_eq!((usual.outcomes[0].machines, usual.used_bytes["trap/gpu0"].count), (7, 4));
+    assert_eq!(
+        (usual.no_answer.as_slice(), usual.not_asked.as_slice()),
+        (&[5][..], &[7][..])
+    );
+    assert_eq!(
+        (
+            usual.outcomes[0].machines,
+            usual.used_bytes["trap/gpu0"].count
+        ),
+        (7, 4)
+    );
 }
 
 #[test]
@@ -139,16 +201,24 @@ fn of_two_equally_frequent_outcomes_none_is_usual() {
         report["scenarios"][0]["cases"][0]["outcomes"][0]["facts"] = json!([seen("1 a: z")]);
     }
     let fleet = merged(&all);
-    let [one] = fleet.differences.as_slice() else { panic!("{:?}", fleet.differences) };
-    assert_eq!((one.machines.len(), one.usual_machines), (2, 2), "who reads it can tell that it is a tie");
-    assert!(answers(&fleet).usual[0].used_bytes.is_empty(), "there are no usual members to take figures of");
+    let [one] = fleet.differences.as_slice() else {
+        panic!("{:?}", fleet.differences)
+    };
+    assert_eq!(
+        (one.machines.len(), one.usual_machines),
+        (2, 2),
+        "who reads it can tell that it is a tie"
+    );
+    assert!(
+        answers(&fleet).usual[0].used_bytes.is_empty(),
+        "there are no usual members to take figures of"
+    );
 }
 
 #[test]
 fn a_mixture_of_attempts_is_an_outcome_unless_the_question_is_about_a_chance() {
     let mut all = fleet_of(5);
-    let outcomes =
-        json!([{"count": 4, "facts": [seen("1 a: context on gpu0")]}, {"count": 1, "facts": [seen("1 a: 700")]}]);
+    let outcomes = json!([{"count": 4, "facts": [seen("1 a: context on gpu0")]}, {"count": 1, "facts": [seen("1 a: 700")]}]);
     all[3]["scenarios"][0]["cases"][0]["outcomes"] = outcomes.clone();
     assert_eq!(told(&merged(&all))[0].1, ["node-03"]);
     // Which of the two is the more frequent one is chance.
@@ -170,7 +240,10 @@ fn machines_are_compared_within_their_group_only() {
         |report| report["machine"]["driver_version"] = json!("590.1"),
         |report| report["machine"]["gpus"][0]["mig"] = json!(true),
         |report| report["machine"]["gpus"][0]["name"] = json!("B"),
-        |report| report["run"]["co_tenants"] = json!([{"uuid": "GPU-1", "used_bytes": 1, "processes": null}]),
+        |report| {
+            report["run"]["co_tenants"] =
+                json!([{"uuid": "GPU-1", "used_bytes": 1, "processes": null}])
+        },
         |report| report["scenarios"][0]["cases"][0]["not_counted"] = json!({"contaminated": 2}),
     ];
     for (report, change) in all.iter_mut().zip(changes) {
@@ -187,8 +260,16 @@ fn machines_are_compared_within_their_group_only() {
     let mut found = told(&fleet);
     found.sort();
     assert_eq!(found, facts);
-    let sizes: Vec<usize> = fleet.groups.iter().map(|group| group.machines.len()).collect();
-    assert_eq!(sizes, [6, 2, 1, 1, 1, 1], "the largest first; two are disturbed by others");
+    let sizes: Vec<usize> = fleet
+        .groups
+        .iter()
+        .map(|group| group.machines.len())
+        .collect();
+    assert_eq!(
+        sizes,
+        [6, 2, 1, 1, 1, 1],
+        "the largest first; two are disturbed by others"
+    );
     assert!(fleet.groups[0].key.is_of_facts && fleet.groups[1].key.shared);
     // One attempt of twenty may be disturbed on a machine that is idle; two say that others were at work.
     for (counted, disturbed, is_shared) in [([9, 10], 1, false), ([9, 9], 2, true)] {
@@ -197,7 +278,11 @@ fn machines_are_compared_within_their_group_only() {
             one[0]["scenarios"][at]["cases"][0]["outcomes"][0]["count"] = json!(count);
         }
         one[0]["scenarios"][0]["cases"][0]["not_counted"] = json!({"contaminated": disturbed});
-        assert_eq!(answers(&merged(&one)).key.shared, is_shared, "{disturbed} of 20");
+        assert_eq!(
+            answers(&merged(&one)).key.shared,
+            is_shared,
+            "{disturbed} of 20"
+        );
     }
     // Other libcudarts are other groups, of the same machine.
     let mut both = fleet_of(1);
@@ -206,7 +291,12 @@ fn machines_are_compared_within_their_group_only() {
     both[0]["scenarios"][2]["libcudart"]["version"] = json!("12.9");
     let fleet = merged(&both);
     assert_eq!(
-        fleet.groups.iter().filter(|group| !group.key.is_of_facts).map(|group| &group.machines[..]).collect::<Vec<_>>(),
+        fleet
+            .groups
+            .iter()
+            .filter(|group| !group.key.is_of_facts)
+            .map(|group| &group.machines[..])
+            .collect::<Vec<_>>(),
         [[0], [0]]
     );
 }
@@ -219,29 +309,60 @@ fn a_question_that_was_asked_otherwise_is_another_one() {
     all[3]["scenarios"][0] = json!({"name": "context/one", "sha256": "00ff", "libcudart": {"version": "13.0"}, "verdict":
         {"kind": "skipped", "reason": "no_package", "expectation": "no_expectation"}});
     let fleet = merged(&all);
-    let names: Vec<&str> = fleet.questions.iter().map(|question| question.name.as_str()).collect();
-    assert_eq!(names[..3], ["context/one", "context/one (asked otherwise: beef)", "context/two"]);
+    let names: Vec<&str> = fleet
+        .questions
+        .iter()
+        .map(|question| question.name.as_str())
+        .collect();
+    assert_eq!(
+        names[..3],
+        [
+            "context/one",
+            "context/one (asked otherwise: beef)",
+            "context/two"
+        ]
+    );
     assert_eq!(
         told(&fleet),
-        [difference("context/one", &["node-03"], "verdict: yes (reproduced) / no answer: no_package")]
+        [difference(
+            "context/one",
+            &["node-03"],
+            "verdict: yes (reproduced) / no answer: no_package"
+        )]
     );
 }
 
 #[test]
 fn two_reports_of_a_machine_that_disagree_are_a_conflict_whichever_is_later() {
     let mut all = fleet_of(3);
-    all[0]["scenarios"][0]["verdict"] = json!({"kind": "not_reproduced", "expectation": "unexpected"});
-    for (change, what) in [("2026-11-21T10:00:00Z", "later"), ("2026-11-19T10:00:00Z", "earlier")] {
+    all[0]["scenarios"][0]["verdict"] =
+        json!({"kind": "not_reproduced", "expectation": "unexpected"});
+    for (change, what) in [
+        ("2026-11-21T10:00:00Z", "later"),
+        ("2026-11-19T10:00:00Z", "earlier"),
+    ] {
         let mut liar = all[0].clone();
         liar["run"]["started_at"] = json!(change);
-        liar["scenarios"][0]["verdict"] = json!({"kind": "reproduced", "expectation": "as_expected"});
+        liar["scenarios"][0]["verdict"] =
+            json!({"kind": "reproduced", "expectation": "as_expected"});
         let fleet = merged(&[&all[..], &[liar]].concat());
         let machine = &fleet.machines[0];
-        assert!(machine.has_conflict() && machine.conflicts[0].ends_with("disagree on context/one"), "{machine:?}");
-        assert_eq!((machine.unexpected, fleet.input.buckets.get(&Bucket::Disagreeing)), (1, Some(&1)), "{what}");
+        assert!(
+            machine.has_conflict() && machine.conflicts[0].ends_with("disagree on context/one"),
+            "{machine:?}"
+        );
+        assert_eq!(
+            (
+                machine.unexpected,
+                fleet.input.buckets.get(&Bucket::Disagreeing)
+            ),
+            (1, Some(&1)),
+            "{what}"
+        );
         let text = super::super::render(&fleet, super::super::FleetForm::Text, 200, None);
         assert!(
-            text.contains("disagree on context/one") && text.contains("unexpected verdicts on 1 machine"),
+            text.contains("disagree on context/one")
+                && text.contains("unexpected verdicts on 1 machine"),
             "{text}"
         );
     }
@@ -250,23 +371,32 @@ fn two_reports_of_a_machine_that_disagree_are_a_conflict_whichever_is_later() {
     other["machine"]["driver_version"] = json!("590.1");
     other["run"]["started_at"] = json!("2026-11-21T10:00:00Z");
     let fleet = merged(&[&all[..], &[other]].concat());
-    assert!(fleet.machines[1].conflicts[0].contains("disagree on driver"), "{:?}", fleet.machines[1]);
+    assert!(
+        fleet.machines[1].conflicts[0].contains("disagree on driver"),
+        "{:?}",
+        fleet.machines[1]
+    );
     assert!(!fleet.machines[2].has_conflict());
 }
 
 #[test]
 fn machines_without_cuda_lost_gpus_and_left_out_reports_are_all_there() {
     let mut all = fleet_of(9);
-    let reason = |word: &str| json!({"kind": "skipped", "reason": word, "expectation": "no_expectation"});
+    let reason =
+        |word: &str| json!({"kind": "skipped", "reason": word, "expectation": "no_expectation"});
     for scenario in all[1]["scenarios"].as_array_mut().unwrap() {
-        *scenario = json!({"name": scenario["name"], "sha256": "00ff", "verdict": reason("no_nvml")});
+        *scenario =
+            json!({"name": scenario["name"], "sha256": "00ff", "verdict": reason("no_nvml")});
     }
     all[1]["machine"]["gpus"] = json!([]);
-    all[1]["machine"]["unavailable"] = json!([{"reason": "no_libcuda", "detail": "x".repeat(1000)}]);
+    all[1]["machine"]["unavailable"] =
+        json!([{"reason": "no_libcuda", "detail": "x".repeat(1000)}]);
     for scenario in all[2]["scenarios"].as_array_mut().unwrap() {
         scenario["cases"] = json!([{"name": "trap", "outcomes": [{"count": 1, "facts": [seen("1 cuInit: CUDA_ERROR_SYSTEM_NOT_READY")]}]}]);
     }
-    let gpus = |count: usize| (0..count).map(|gpu| json!({"uuid": format!("GPU-9{gpu}"), "name": "H", "mig": false}));
+    let gpus = |count: usize| {
+        (0..count).map(|gpu| json!({"uuid": format!("GPU-9{gpu}"), "name": "H", "mig": false}))
+    };
     for (at, report) in all.iter_mut().enumerate().skip(3) {
         report["machine"]["gpus"] = gpus(if at == 4 { 7 } else { 8 }).collect();
         for gpu in report["machine"]["gpus"].as_array_mut().unwrap() {
@@ -278,23 +408,54 @@ fn machines_without_cuda_lost_gpus_and_left_out_reports_are_all_there() {
     all[0]["machine"]["gpus"] = gpus(8).collect();
     all[3]["provenance"] = json!("simulated");
     let fleet = merged(&all);
-    let states: Vec<(bool, Option<Bucket>)> =
-        fleet.machines.iter().map(|it| (it.no_cuda.is_some(), it.left_out)).collect();
+    let states: Vec<(bool, Option<Bucket>)> = fleet
+        .machines
+        .iter()
+        .map(|it| (it.no_cuda.is_some(), it.left_out))
+        .collect();
     assert_eq!(fleet.machines.len(), 9);
     assert_eq!(states.iter().filter(|it| it.0).count(), 2);
-    let reasons: Vec<&str> = fleet.machines.iter().filter_map(|it| it.no_cuda.as_deref()).collect();
-    assert!(reasons[0].chars().count() == 200 && reasons[1] == "CUDA_ERROR_SYSTEM_NOT_READY", "{reasons:?}");
+    let reasons: Vec<&str> = fleet
+        .machines
+        .iter()
+        .filter_map(|it| it.no_cuda.as_deref())
+        .collect();
+    assert!(
+        reasons[0].chars().count() == 200 && reasons[1] == "CUDA_ERROR_SYSTEM_NOT_READY",
+        "{reasons:?}"
+    );
     let left_out: Vec<Bucket> = states.iter().filter_map(|it| it.1).collect();
     assert_eq!(left_out, [Bucket::Empty, Bucket::Simulated]);
-    assert_eq!(told(&fleet), [difference("machine: number of GPUs", &["node-04"], "number of GPUs: 8 / 7")]);
+    assert_eq!(
+        told(&fleet),
+        [difference(
+            "machine: number of GPUs",
+            &["node-04"],
+            "number of GPUs: 8 / 7"
+        )]
+    );
     // Within a label, the one machine of its kind is usual.
     for (at, report) in all.iter_mut().enumerate() {
         report["run"]["labels"]["pool"] = json!(if at == 4 { "small" } else { "large" });
     }
-    let texts: Vec<Vec<u8>> = all.iter().map(|report| report.to_string().into_bytes()).collect();
-    let fleet = merged_with(&texts, Rule { group_by: Some("pool".into()), ..measured() });
+    let texts: Vec<Vec<u8>> = all
+        .iter()
+        .map(|report| report.to_string().into_bytes())
+        .collect();
+    let fleet = merged_with(
+        &texts,
+        Rule {
+            group_by: Some("pool".into()),
+            ..measured()
+        },
+    );
     assert_eq!(told(&fleet), []);
-    assert!(fleet.groups.iter().any(|group| group.key.label.as_deref() == Some("pool=small")));
+    assert!(
+        fleet
+            .groups
+            .iter()
+            .any(|group| group.key.label.as_deref() == Some("pool=small"))
+    );
 }
 
 #[test]
@@ -307,14 +468,25 @@ fn of_two_reports_of_one_machine_the_later_counts_and_others_are_joined() {
     half["scenarios"].as_array_mut().unwrap().truncate(1);
     all.insert(0, half);
     let fleet = merged(&all);
-    assert_eq!(fleet.machines[0].reports.len(), 2, "each of the two answers what the other does not");
+    assert_eq!(
+        fleet.machines[0].reports.len(),
+        2,
+        "each of the two answers what the other does not"
+    );
     assert_eq!(told(&fleet)[0].1, ["node-00"]);
     assert_eq!(fleet.input.buckets, BTreeMap::from([(Bucket::Merged, 4)]));
     all.insert(0, later);
     let fleet = merged(&all);
-    let buckets = [(Bucket::Merged, 3), (Bucket::Duplicate, 1), (Bucket::Disagreeing, 1)];
+    let buckets = [
+        (Bucket::Merged, 3),
+        (Bucket::Duplicate, 1),
+        (Bucket::Disagreeing, 1),
+    ];
     assert_eq!(fleet.input.buckets, BTreeMap::from(buckets));
-    assert_eq!((fleet.machines.len(), fleet.machines[0].started_at.as_str()), (3, "2026-11-21T10:00:00Z"));
+    assert_eq!(
+        (fleet.machines.len(), fleet.machines[0].started_at.as_str()),
+        (3, "2026-11-21T10:00:00Z")
+    );
     assert_eq!(fleet.input.from.as_deref(), Some("2026-11-20T10:00:00Z"));
 }
 
@@ -329,15 +501,27 @@ fn machines_are_named_by_label_or_by_their_gpus() {
     all[2]["scenarios"].as_array_mut().unwrap().truncate(1);
     all[2]["run"]["started_at"] = json!("2026-11-21T10:00:00Z");
     let fleet = merged(&all);
-    let names: Vec<&str> = fleet.machines.iter().map(|machine| machine.name.as_str()).collect();
+    let names: Vec<&str> = fleet
+        .machines
+        .iter()
+        .map(|machine| machine.name.as_str())
+        .collect();
     assert_eq!(names, ["GPU-00000000", "h", "node-03"]);
     assert_eq!(fleet.machines[2].reports.len(), 2);
     // The same UUID under two names: both are kept, and both say so.
     let mut clash = fleet_of(2);
     clash[1]["machine"]["gpus"][0]["uuid"] = clash[0]["machine"]["gpus"][0]["uuid"].clone();
     let fleet = merged(&clash);
-    let warnings: Vec<&str> = fleet.machines.iter().flat_map(|it| &it.warnings).map(String::as_str).collect();
-    assert_eq!(warnings, ["node-01", "node-00"].map(|name| format!("has a GPU with the UUID of one of {name}")));
+    let warnings: Vec<&str> = fleet
+        .machines
+        .iter()
+        .flat_map(|it| &it.warnings)
+        .map(String::as_str)
+        .collect();
+    assert_eq!(
+        warnings,
+        ["node-01", "node-00"].map(|name| format!("has a GPU with the UUID of one of {name}"))
+    );
 }
 
 #[test]
@@ -352,18 +536,37 @@ fn of_two_machines_with_one_name_none_is_hidden() {
     all[1]["scenarios"][0]["verdict"]["kind"] = json!("not_reproduced");
     all[2]["run"]["labels"]["node"] = json!("node-02 (GPU-000000000000)");
     let fleet = merged(&all);
-    assert_eq!(fleet.input.buckets, BTreeMap::from([(Bucket::Merged, 3)]), "none is a later report of the other");
-    let names: Vec<&str> = fleet.machines.iter().map(|machine| machine.name.as_str()).collect();
+    assert_eq!(
+        fleet.input.buckets,
+        BTreeMap::from([(Bucket::Merged, 3)]),
+        "none is a later report of the other"
+    );
+    let names: Vec<&str> = fleet
+        .machines
+        .iter()
+        .map(|machine| machine.name.as_str())
+        .collect();
     let [first, second] = ["node-02 (GPU-000000000000)", "node-02 (GPU-000000000001)"];
     assert_eq!(names, [first, &format!("{first} (2)"), second]);
-    assert_eq!(told(&fleet), [difference("context/one", &[second], "verdict: yes (reproduced) / no (not_reproduced)")]);
+    assert_eq!(
+        told(&fleet),
+        [difference(
+            "context/one",
+            &[second],
+            "verdict: yes (reproduced) / no (not_reproduced)"
+        )]
+    );
     // Reports that share a GPU, directly or by another report, are of one machine: some see only a part of it.
     for (at, gpus) in [["a", "b"], ["b", "c"], ["c", "d"]].into_iter().enumerate() {
         all[at]["run"]["labels"]["node"] = json!("node-00");
-        all[at]["machine"]["gpus"] = json!(gpus.map(|uuid| json!({"uuid": uuid, "name": "H", "mig": false})));
+        all[at]["machine"]["gpus"] =
+            json!(gpus.map(|uuid| json!({"uuid": uuid, "name": "H", "mig": false})));
     }
     let fleet = merged(&all);
-    assert_eq!((fleet.machines.len(), fleet.machines[0].name.as_str()), (1, "node-00"));
+    assert_eq!(
+        (fleet.machines.len(), fleet.machines[0].name.as_str()),
+        (1, "node-00")
+    );
 }
 
 #[test]
@@ -373,7 +576,10 @@ fn the_only_report_of_a_machine_counts_and_a_date_in_the_future_is_named() {
     let fleet = merged(&all);
     let ahead: Vec<bool> = fleet.machines.iter().map(|it| it.dated_ahead).collect();
     assert_eq!(ahead, [false, false, true, false]);
-    assert_eq!(fleet.machines[2].warnings, ["a report of it is dated in the future: 2099-01-01T00:00:00Z"]);
+    assert_eq!(
+        fleet.machines[2].warnings,
+        ["a report of it is dated in the future: 2099-01-01T00:00:00Z"]
+    );
     assert_eq!(fleet.input.to.as_deref(), Some("2026-11-20T10:00:00Z"));
 }
 
@@ -386,70 +592,143 @@ fn whatever_is_read_falls_into_one_bucket() {
         *changed.pointer_mut(pointer).unwrap() = value;
         changed.to_string()
     };
-    let twice = text.replacen("\"complete\":true", "\"complete\":true,\"complete\":true", 1);
+    let twice = text.replacen(
+        "\"complete\":true",
+        "\"complete\":true,\"complete\":true",
+        1,
+    );
     // As the program writes it: what it is stands at its beginning, and is not believed for that.
     let written = |text: &str| {
         let rest = text.replacen("\"must_understand\":[\"compact\"],", "", 1);
-        format!("{{\"must_understand\":[\"compact\"],{}", rest.strip_prefix('{').unwrap())
+        format!(
+            "{{\"must_understand\":[\"compact\"],{}",
+            rest.strip_prefix('{').unwrap()
+        )
     };
     let all: Vec<(Bucket, String)> = vec![
         (Bucket::Merged, written(&text).replace("node-00", "node-08")),
-        (Bucket::Unsupported, written(&changed("/schema/major", json!(2)))),
-        (Bucket::Invalid, written(&changed("/schema/name", json!("something-else")))),
+        (
+            Bucket::Unsupported,
+            written(&changed("/schema/major", json!(2))),
+        ),
+        (
+            Bucket::Invalid,
+            written(&changed("/schema/name", json!("something-else"))),
+        ),
         (Bucket::Merged, text.clone()),
         (Bucket::Truncated, String::new()),
         (Bucket::Invalid, "NaN".into()),
         (Bucket::Invalid, "\u{0}\u{0}".into()),
         (Bucket::Invalid, twice),
-        (Bucket::Invalid, text.replace("\"count\":5", "\"count\":NaN")),
+        (
+            Bucket::Invalid,
+            text.replace("\"count\":5", "\"count\":NaN"),
+        ),
         (Bucket::Invalid, text.replace("\"count\":5", "\"count\":-1")),
-        (Bucket::Invalid, changed("/run/started_at", json!("yesterday"))),
-        (Bucket::Invalid, changed("/run/labels/node", json!("x".repeat(300)))),
-        (Bucket::Unsupported, changed("/must_understand", json!(["compact", "weights"]))),
-        (Bucket::Unsupported, changed("/schema/name", json!("cuda-pitfalls-trace"))),
-        (Bucket::Simulated, changed("/provenance", json!("simulated"))),
+        (
+            Bucket::Invalid,
+            changed("/run/started_at", json!("yesterday")),
+        ),
+        (
+            Bucket::Invalid,
+            changed("/run/labels/node", json!("x".repeat(300))),
+        ),
+        (
+            Bucket::Unsupported,
+            changed("/must_understand", json!(["compact", "weights"])),
+        ),
+        (
+            Bucket::Unsupported,
+            changed("/schema/name", json!("cuda-pitfalls-trace")),
+        ),
+        (
+            Bucket::Simulated,
+            changed("/provenance", json!("simulated")),
+        ),
     ];
     let mut counts: BTreeMap<Bucket, u64> = BTreeMap::new();
     for (bucket, _) in &all {
         *counts.entry(*bucket).or_default() += 1;
     }
-    let texts: Vec<Vec<u8>> = all.iter().map(|(_, text)| text.clone().into_bytes()).collect();
+    let texts: Vec<Vec<u8>> = all
+        .iter()
+        .map(|(_, text)| text.clone().into_bytes())
+        .collect();
     let fleet = merged_with(&texts, measured());
     for one in &fleet.input.not_merged {
-        let at: usize = one.path.rsplit('/').next().unwrap().trim_end_matches(".json").parse().unwrap();
-        assert_eq!((one.bucket, !one.why.is_empty()), (all[at].0, true), "{at}: {}", one.why);
+        let at: usize = one
+            .path
+            .rsplit('/')
+            .next()
+            .unwrap()
+            .trim_end_matches(".json")
+            .parse()
+            .unwrap();
+        assert_eq!(
+            (one.bucket, !one.why.is_empty()),
+            (all[at].0, true),
+            "{at}: {}",
+            one.why
+        );
     }
     assert_eq!(fleet.input.buckets, counts);
     assert_eq!(fleet.machines.len(), 2);
     // The simulated ones are a fleet of their own.
-    let rule = Rule { provenance: Provenance::Simulated, ..measured() };
+    let rule = Rule {
+        provenance: Provenance::Simulated,
+        ..measured()
+    };
     let fleet = merged_with(&texts, rule);
     assert_eq!(fleet.input.buckets[&Bucket::Merged], 1);
-    assert!(fleet.input.buckets[&Bucket::Measured] >= 2 && !fleet.input.buckets.contains_key(&Bucket::Simulated));
+    assert!(
+        fleet.input.buckets[&Bucket::Measured] >= 2
+            && !fleet.input.buckets.contains_key(&Bucket::Simulated)
+    );
     assert_eq!(fleet.provenance, Provenance::Simulated);
 }
 
 #[test]
 fn a_source_of_many_that_are_no_reports_is_left() {
     let lines = 400_000;
-    let file = tempfile::Builder::new().suffix(".ndjson").tempfile().unwrap();
-    fs::write(file.path(), b"{\"must_understand\":[\"compact\"]}\n".repeat(lines)).unwrap();
+    let file = tempfile::Builder::new()
+        .suffix(".ndjson")
+        .tempfile()
+        .unwrap();
+    fs::write(
+        file.path(),
+        b"{\"must_understand\":[\"compact\"]}\n".repeat(lines),
+    )
+    .unwrap();
     let pool = DocumentPool::new(measured());
     gather(&[file.path().to_path_buf()], &pool);
     let fleet = merge(pool, None, |_| None);
-    assert!((100_000..200_000).contains(&fleet.input.documents), "{}", fleet.input.documents);
+    assert!(
+        (100_000..200_000).contains(&fleet.input.documents),
+        "{}",
+        fleet.input.documents
+    );
     let why = &fleet.input.not_merged[0].why;
-    assert!(why.contains("100000 of its documents are no reports"), "the limit is named: {why}");
+    assert!(
+        why.contains("100000 of its documents are no reports"),
+        "the limit is named: {why}"
+    );
 }
 
 #[test]
 fn what_is_named_of_a_bucket_is_bounded() {
     let texts: Vec<Vec<u8>> = vec![b"{}\n".repeat(3000)];
     let fleet = merged_with(&texts, measured());
-    assert_eq!(fleet.input.buckets, BTreeMap::from([(Bucket::Invalid, 1000)]), "the source is left");
+    assert_eq!(
+        fleet.input.buckets,
+        BTreeMap::from([(Bucket::Invalid, 1000)]),
+        "the source is left"
+    );
     assert_eq!(fleet.input.not_merged.len(), MOST_EXAMPLES);
     let why = &fleet.input.not_merged[0].why;
-    assert!(why.contains("1000 lines one behind the other are no reports"), "the limit is named: {why}");
+    assert!(
+        why.contains("1000 lines one behind the other are no reports"),
+        "the limit is named: {why}"
+    );
 }
 
 #[test]
@@ -457,16 +736,27 @@ fn a_report_that_claims_a_measurement_and_names_the_simulated_machine_is_invalid
     let good = fleet_of(1).remove(0);
     for (pointer, key, value) in [
         ("/run", "on", json!("sim:h200-x2")),
-        ("/machine", "libraries", json!([{"library": "x", "path": "x", "simulated": true}])),
+        (
+            "/machine",
+            "libraries",
+            json!([{"library": "x", "path": "x", "simulated": true}]),
+        ),
     ] {
         let mut changed = good.clone();
         changed.pointer_mut(pointer).unwrap()[key] = value;
         let fleet = merged(&[changed]);
         assert_eq!(fleet.input.buckets, BTreeMap::from([(Bucket::Invalid, 1)]));
-        assert!(fleet.input.not_merged[0].why.contains("contradicts itself"), "{:?}", fleet.input.not_merged);
+        assert!(
+            fleet.input.not_merged[0].why.contains("contradicts itself"),
+            "{:?}",
+            fleet.input.not_merged
+        );
     }
     let mut real = good.clone();
     real["run"]["on"] = json!("cuda");
     real["machine"]["libraries"] = json!([{"library": "x", "path": "x", "simulated": false}]);
-    assert_eq!(merged(&[real]).input.buckets, BTreeMap::from([(Bucket::Merged, 1)]));
+    assert_eq!(
+        merged(&[real]).input.buckets,
+        BTreeMap::from([(Bucket::Merged, 1)])
+    );
 }

@@ -15,8 +15,13 @@ fn text(fleet: &Fleet) -> String {
 fn asked(machines: usize, questions: usize) -> Vec<Value> {
     let mut all = fleet_of(machines);
     for report in &mut all {
-        let scenarios =
-            (0..questions).map(|at| scenario(&format!("context/q{at:02}"), "1 a: context on gpu0", 527 * MIB));
+        let scenarios = (0..questions).map(|at| {
+            scenario(
+                &format!("context/q{at:02}"),
+                "1 a: context on gpu0",
+                527 * MIB,
+            )
+        });
         report["scenarios"] = scenarios.collect();
     }
     all
@@ -24,7 +29,8 @@ fn asked(machines: usize, questions: usize) -> Vec<Value> {
 
 fn use_more(report: &mut Value, questions: std::ops::Range<usize>, bytes: i64) {
     for at in questions {
-        report["scenarios"][at]["cases"][0]["outcomes"][0]["used_bytes"]["gpu0"] = json!(527 * MIB + bytes);
+        report["scenarios"][at]["cases"][0]["outcomes"][0]["used_bytes"]["gpu0"] =
+            json!(527 * MIB + bytes);
     }
 }
 
@@ -40,39 +46,82 @@ fn an_outlier_is_neither_counted_twice_nor_part_of_what_is_usual() {
     let mut all = asked(5, 1);
     use_more(&mut all[3], 0..1, 40 * MIB);
     let fleet = merged(&all);
-    let [one] = fleet.differences.as_slice() else { panic!("{:?}", fleet.differences) };
-    let What::Bytes { usual, these, .. } = &one.what else { panic!("{one:?}") };
-    assert_eq!((one.machines.len(), one.usual_machines, usual.count, these.count), (1, 4, 4, 1));
-    assert_eq!((usual.least_bytes, usual.most_bytes), (527 * MIB, 527 * MIB));
+    let [one] = fleet.differences.as_slice() else {
+        panic!("{:?}", fleet.differences)
+    };
+    let What::Bytes { usual, these, .. } = &one.what else {
+        panic!("{one:?}")
+    };
+    assert_eq!(
+        (
+            one.machines.len(),
+            one.usual_machines,
+            usual.count,
+            these.count
+        ),
+        (1, 4, 4, 1)
+    );
+    assert_eq!(
+        (usual.least_bytes, usual.most_bytes),
+        (527 * MIB, 527 * MIB)
+    );
     assert_eq!(answers(&fleet).usual[0].used_bytes["trap/gpu0"], *usual);
-    assert!(text(&fleet).contains("context/q00: other bytes on 1 of 5 machines"), "{}", text(&fleet));
+    assert!(
+        text(&fleet).contains("context/q00: other bytes on 1 of 5 machines"),
+        "{}",
+        text(&fleet)
+    );
 }
 
 #[test]
 fn machines_that_differ_in_the_same_are_one_row_with_the_label_that_only_they_have() {
     let mut all = asked(12, 20);
     for (at, report) in all.iter_mut().enumerate() {
-        calibrated(report, if (4..8).contains(&at) { 567 * MIB } else { 527 * MIB });
-        report["run"]["labels"] = json!({"node": format!("node-{at:02}"), "rack": format!("{}", at / 4), "image": "a"});
+        calibrated(
+            report,
+            if (4..8).contains(&at) {
+                567 * MIB
+            } else {
+                527 * MIB
+            },
+        );
+        report["run"]["labels"] =
+            json!({"node": format!("node-{at:02}"), "rack": format!("{}", at / 4), "image": "a"});
         if (4..8).contains(&at) {
             use_more(report, 0..18, 40 * MIB);
         }
     }
     let fleet = merged(&all);
-    let [outliers] = fleet.outliers.as_slice() else { panic!("{:?}", fleet.outliers) };
+    let [outliers] = fleet.outliers.as_slice() else {
+        panic!("{:?}", fleet.outliers)
+    };
     assert_eq!(
         (outliers.machines.as_slice(), outliers.labels.as_slice()),
         (&[4, 5, 6, 7][..], &["rack=1".to_owned()][..])
     );
-    assert_eq!(outliers.differences.len(), 18 + 2, "the smallest and the largest context too");
+    assert_eq!(
+        outliers.differences.len(),
+        18 + 2,
+        "the smallest and the largest context too"
+    );
     let text = text(&fleet);
-    for told in ["all machines with rack=1, and no others", "machine: context size: other bytes on 4 of 12"] {
-        assert!(text.contains(told) && !text.contains("\n 2. "), "{told}: {text}");
+    for told in [
+        "all machines with rack=1, and no others",
+        "machine: context size: other bytes on 4 of 12",
+    ] {
+        assert!(
+            text.contains(told) && !text.contains("\n 2. "),
+            "{told}: {text}"
+        );
     }
     // Another machine of the fleet has the label, although it is in another group: it tells nothing.
     all[9]["run"]["labels"]["rack"] = json!("1");
     all[9]["machine"]["driver_version"] = json!("590.1");
-    let labels: Vec<String> = merged(&all).outliers.into_iter().flat_map(|outliers| outliers.labels).collect();
+    let labels: Vec<String> = merged(&all)
+        .outliers
+        .into_iter()
+        .flat_map(|outliers| outliers.labels)
+        .collect();
     assert_eq!(labels, Vec::<String>::new());
 }
 
@@ -93,13 +142,25 @@ fn what_is_unexpected_everywhere_is_not_good_news() {
         ),
         "{text}"
     );
-    assert!(text.contains("\nUnexpected  context/q01 on all 5 machines\n"), "{text}");
+    assert!(
+        text.contains("\nUnexpected  context/q01 on all 5 machines\n"),
+        "{text}"
+    );
     let page = render(&fleet, FleetForm::Html, 80, None);
-    assert!(page.contains("<span class=\"badge bad\">unexpected verdicts on 5 machines</span>"), "{page}");
+    assert!(
+        page.contains("<span class=\"badge bad\">unexpected verdicts on 5 machines</span>"),
+        "{page}"
+    );
     assert!(!page.contains("badge good"), "nothing is green");
-    assert!(page.contains("\"unexpected\":[0,1,2,3,4]"), "the map has it too");
+    assert!(
+        page.contains("\"unexpected\":[0,1,2,3,4]"),
+        "the map has it too"
+    );
     let metrics = render(&fleet, FleetForm::Prometheus, 80, None);
-    assert!(metrics.contains("cuda_pitfalls_fleet_machines_unexpected 5\n"), "{metrics}");
+    assert!(
+        metrics.contains("cuda_pitfalls_fleet_machines_unexpected 5\n"),
+        "{metrics}"
+    );
     assert!(changes::merged(&fleet, "x").contains("Unexpected  context/q01 on all 5 machines\n"));
 }
 
@@ -107,23 +168,36 @@ fn what_is_unexpected_everywhere_is_not_good_news() {
 fn a_machine_with_few_answers_is_named() {
     let mut all = asked(5, 50);
     all[1]["scenarios"].as_array_mut().unwrap().truncate(10);
-    for question in all[3]["scenarios"].as_array_mut().unwrap().iter_mut().take(40).skip(2) {
+    for question in all[3]["scenarios"]
+        .as_array_mut()
+        .unwrap()
+        .iter_mut()
+        .take(40)
+        .skip(2)
+    {
         *question = json!({"name": question["name"], "sha256": "00ff", "verdict":
             {"kind": "skipped", "reason": "hazard_not_allowed", "expectation": "no_expectation"}});
     }
     let fleet = merged(&all);
     assert!(fleet.differences.is_empty());
     let text = text(&fleet);
-    let title =
-        "cuda-pitfalls fleet\n5 machines in 1 group, none differs in what it answered, few answers from 2 machines\n";
+    let title = "cuda-pitfalls fleet\n5 machines in 1 group, none differs in what it answered, few answers from 2 machines\n";
     assert!(text.starts_with(title), "{text}");
     assert!(
-        text.contains("of the questions that most of the group answered: node-01 10 of 50, node-03 12 of 50"),
+        text.contains(
+            "of the questions that most of the group answered: node-01 10 of 50, node-03 12 of 50"
+        ),
         "{text}"
     );
-    assert!(text.contains("5 machines, none differs in what it answered, 2 with few answers"), "{text}");
+    assert!(
+        text.contains("5 machines, none differs in what it answered, 2 with few answers"),
+        "{text}"
+    );
     let page = render(&fleet, FleetForm::Html, 80, None);
-    assert!(page.contains("\"answered\":[[50,50],[10,50],") && !page.contains("badge good"), "{page}");
+    assert!(
+        page.contains("\"answered\":[[50,50],[10,50],") && !page.contains("badge good"),
+        "{page}"
+    );
     // What only one machine was asked, such as a survey, makes none of the others one with few answers.
     let mut all = asked(5, 2);
     let more = asked(1, 50).remove(0)["scenarios"].clone();
@@ -143,12 +217,22 @@ fn another_verdict_since_the_last_audit_is_known_as_one() {
     all[1]["scenarios"][0]["verdict"]["kind"] = json!("not_reproduced");
     let verdict = merged(&all);
     let found = diff(&facts, &verdict).unwrap();
-    assert!(found.has_other_verdict() && found.ceased.is_empty(), "{found:?}");
-    assert!(!diff(&verdict, &facts).unwrap().has_other_verdict(), "it went back");
+    assert!(
+        found.has_other_verdict() && found.ceased.is_empty(),
+        "{found:?}"
+    );
+    assert!(
+        !diff(&verdict, &facts).unwrap().has_other_verdict(),
+        "it went back"
+    );
     // All of them change together: none differs, and the usual verdict is another.
     let mut all = asked(6, 2);
-    all.iter_mut().for_each(|report| report["scenarios"][0]["verdict"]["kind"] = json!("not_reproduced"));
+    all.iter_mut()
+        .for_each(|report| report["scenarios"][0]["verdict"]["kind"] = json!("not_reproduced"));
     let found = diff(&before, &merged(&all)).unwrap();
-    assert_eq!(found.usual[0].verdicts, Some([Kind::Reproduced, Kind::NotReproduced]));
+    assert_eq!(
+        found.usual[0].verdicts,
+        Some([Kind::Reproduced, Kind::NotReproduced])
+    );
     assert!(found.has_other_verdict() && found.began.is_empty());
 }

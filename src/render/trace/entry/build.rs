@@ -7,7 +7,9 @@ use crate::trace::place;
 use cuda_pitfalls_core::text::counts::counted;
 use cuda_pitfalls_core::text::units;
 use cuda_pitfalls_trace::history::{ContextLife, Init, MASK, is_read_by_cuinit};
-use cuda_pitfalls_trace::{Beside, ContextChange, EventKind, GpuUse, History, NOT_READY, Trace, TraceEvent};
+use cuda_pitfalls_trace::{
+    Beside, ContextChange, EventKind, GpuUse, History, NOT_READY, Trace, TraceEvent,
+};
 
 /// A change of another GPU's memory that is worth a word, in bytes.
 const NOTABLE_BYTES: u64 = 2 << 20;
@@ -39,8 +41,16 @@ impl<'h, 'a> Builder<'h, 'a> {
         }
         Builder {
             history,
-            lives: history.contexts.iter().map(|life| (life.event, life)).collect(),
-            ends: history.contexts.iter().filter_map(|life| life.ended.map(std::ptr::from_ref)).collect(),
+            lives: history
+                .contexts
+                .iter()
+                .map(|life| (life.event, life))
+                .collect(),
+            ends: history
+                .contexts
+                .iter()
+                .filter_map(|life| life.ended.map(std::ptr::from_ref))
+                .collect(),
             inits,
             counting: HashMap::new(),
             failed: HashMap::new(),
@@ -60,35 +70,58 @@ impl<'h, 'a> Builder<'h, 'a> {
     fn event(&mut self, index: usize, event: &'a TraceEvent) {
         let is_repeated = self.repeats_failure(event);
         match &event.what {
-            EventKind::Init { .. } | EventKind::MaskRead { .. } | EventKind::InitDone { .. } => self.init(index, event),
+            EventKind::Init { .. } | EventKind::MaskRead { .. } | EventKind::InitDone { .. } => {
+                self.init(index, event)
+            }
             EventKind::Variable { .. } => self.variable(index, event),
-            EventKind::Context { change, primary, .. } => self.context(index, event, *change, *primary),
+            EventKind::Context {
+                change, primary, ..
+            } => self.context(index, event, *change, *primary),
             EventKind::HostMemory { bytes } => {
                 let label = format!("page-locked host memory, {}", units::bytes(*bytes));
                 self.push(EntryKind::HostMemory, label, index, event);
             }
-            EventKind::Limit { limit, value, after_launch } => {
-                self.push(EntryKind::Limit, limit_label(event, *limit, *value, *after_launch), index, event);
+            EventKind::Limit {
+                limit,
+                value,
+                after_launch,
+            } => {
+                self.push(
+                    EntryKind::Limit,
+                    limit_label(event, *limit, *value, *after_launch),
+                    index,
+                    event,
+                );
             }
             EventKind::Forked { parent, contexts } => {
                 let contexts = match contexts {
                     0 => "no context".to_owned(),
                     many => counted(u64::from(*many), "context"),
                 };
-                let label = format!("forked after cuInit: the parent, pid {parent}, has {contexts}");
+                let label =
+                    format!("forked after cuInit: the parent, pid {parent}, has {contexts}");
                 self.push(EntryKind::Fork, label, index, event);
             }
-            EventKind::Peer => {
-                self.push(EntryKind::Sharing, format!("peer access: {}", place::short(&event.call)), index, event)
-            }
+            EventKind::Peer => self.push(
+                EntryKind::Sharing,
+                format!("peer access: {}", place::short(&event.call)),
+                index,
+                event,
+            ),
             EventKind::Ipc => {
                 let label = format!("handle between processes: {}", place::short(&event.call));
                 self.push(EntryKind::Sharing, label, index, event);
             }
             EventKind::Error if is_repeated && !self.wanted.contains(&index) => {}
-            EventKind::Error if event.status == Some(NOT_READY) => self.minor("call not ready", index, event),
+            EventKind::Error if event.status == Some(NOT_READY) => {
+                self.minor("call not ready", index, event)
+            }
             EventKind::Error => {
-                let label = format!("{} returned {}", place::short(&event.call), place::returned(event));
+                let label = format!(
+                    "{} returned {}",
+                    place::short(&event.call),
+                    place::returned(event)
+                );
                 self.push(EntryKind::Error, label, index, event);
             }
             EventKind::FirstUse { .. } => self.minor("first use of a GPU", index, event),
@@ -109,7 +142,9 @@ impl<'h, 'a> Builder<'h, 'a> {
     }
 
     fn push(&mut self, kind: EntryKind, label: String, index: usize, event: &TraceEvent) {
-        self.entries.all.push(TraceEntry::new(kind, label, index, event));
+        self.entries
+            .all
+            .push(TraceEntry::new(kind, label, index, event));
     }
 
     /// Counts an event that is of no importance by itself.
@@ -134,8 +169,12 @@ impl<'h, 'a> Builder<'h, 'a> {
     }
 
     fn init(&mut self, index: usize, event: &'a TraceEvent) {
-        let Some((number, init)) = self.inits.get(&index).copied() else { return };
-        let Some(program) = self.history.programs.get(number) else { return };
+        let Some((number, init)) = self.inits.get(&index).copied() else {
+            return;
+        };
+        let Some(program) = self.history.programs.get(number) else {
+            return;
+        };
         let counting = program.init().filter(|counting| counting.has_succeeded());
         if counting.is_some_and(|counting| counting.events.first() < init.events.first()) {
             // After one that succeeded it changes nothing.
@@ -148,31 +187,59 @@ impl<'h, 'a> Builder<'h, 'a> {
         if init.events.first() != Some(&index) {
             return;
         }
-        if program.init().is_some_and(|counting| std::ptr::eq(counting, init)) {
+        if program
+            .init()
+            .is_some_and(|counting| std::ptr::eq(counting, init))
+        {
             self.counting.insert(number, self.entries.all.len());
         }
-        self.entries.all.push(init_entry(self.history.trace, index, init));
+        self.entries
+            .all
+            .push(init_entry(self.history.trace, index, init));
     }
 
     fn variable(&mut self, index: usize, event: &'a TraceEvent) {
-        let Some(write) = self.history.write(index) else { return };
-        let entry = self.counting.get(&write.program).and_then(|place| self.entries.all.get_mut(*place));
+        let Some(write) = self.history.write(index) else {
+            return;
+        };
+        let entry = self
+            .counting
+            .get(&write.program)
+            .and_then(|place| self.entries.all.get_mut(*place));
         match (write.after_init_ns, entry) {
             (Some(after_ns), Some(entry)) if write.is_late() => {
                 entry.events.push(index);
-                entry.late.push(Late { event: index, after_ns });
+                entry.late.push(Late {
+                    event: index,
+                    after_ns,
+                });
             }
             (Some(_), _) if is_read_by_cuinit(write.name) && write.differs == Some(false) => {
                 self.minor("write of the value that cuInit had read", index, event);
             }
             (after_init, _) => {
-                let after = if after_init.is_some() { ", after cuInit" } else { "" };
-                self.push(EntryKind::Variable, format!("{}{after}", written(event)), index, event);
+                let after = if after_init.is_some() {
+                    ", after cuInit"
+                } else {
+                    ""
+                };
+                self.push(
+                    EntryKind::Variable,
+                    format!("{}{after}", written(event)),
+                    index,
+                    event,
+                );
             }
         }
     }
 
-    fn context(&mut self, index: usize, event: &'a TraceEvent, change: ContextChange, primary: bool) {
+    fn context(
+        &mut self,
+        index: usize,
+        event: &'a TraceEvent,
+        change: ContextChange,
+        primary: bool,
+    ) {
         let gpu = place::gpu(self.history.trace, event);
         let verb = match change {
             ContextChange::Made => return self.made(index, event, primary),
@@ -186,23 +253,43 @@ impl<'h, 'a> Builder<'h, 'a> {
             // The entry of the context says that it ended.
             return;
         }
-        self.push(EntryKind::Context, format!("context on {gpu} {verb}"), index, event);
+        self.push(
+            EntryKind::Context,
+            format!("context on {gpu} {verb}"),
+            index,
+            event,
+        );
     }
 
     fn made(&mut self, index: usize, event: &'a TraceEvent, primary: bool) {
-        let Some(life) = self.lives.get(&index) else { return };
-        let label = if life.is_unused() { "context, never used afterwards" } else { "context" };
+        let Some(life) = self.lives.get(&index) else {
+            return;
+        };
+        let label = if life.is_unused() {
+            "context, never used afterwards"
+        } else {
+            "context"
+        };
         let mut entry = TraceEntry::new(EntryKind::Context, label.to_owned(), index, event);
         entry.gpu = Some(place::gpu(self.history.trace, event));
         entry.bytes = life.bytes;
         if !primary {
-            entry.details.push("not the primary context of its GPU".to_owned());
+            entry
+                .details
+                .push("not the primary context of its GPU".to_owned());
         }
-        if let Some((end, EventKind::Context { change, .. })) = life.ended.map(|end| (end, &end.what)) {
-            let at = place::place(self.history.trace, &end.stack).map(|place| format!(" by {}", shown(&place)));
-            entry.details.push(format!("{}{}", ended(*change), at.unwrap_or_default()));
+        if let Some((end, EventKind::Context { change, .. })) =
+            life.ended.map(|end| (end, &end.what))
+        {
+            let at = place::place(self.history.trace, &end.stack)
+                .map(|place| format!(" by {}", shown(&place)));
+            entry
+                .details
+                .push(format!("{}{}", ended(*change), at.unwrap_or_default()));
         }
-        entry.details.extend(memory_details(self.history.trace, event, life.beside));
+        entry
+            .details
+            .extend(memory_details(self.history.trace, event, life.beside));
         self.entries.all.push(entry);
     }
 }
@@ -212,7 +299,10 @@ fn limit_label(event: &TraceEvent, limit: i32, value: u64, after_launch: bool) -
     let after = if after_launch { ", after a launch" } else { "" };
     match event.status.filter(|status| *status != 0) {
         None => format!("{name} set to {value}{after}"),
-        Some(status) => format!("{name} not set to {value}{after}: {}", place::status(status)),
+        Some(status) => format!(
+            "{name} not set to {value}{after}: {}",
+            place::status(status)
+        ),
     }
 }
 
@@ -220,21 +310,32 @@ fn init_entry(trace: &Trace, index: usize, init: &Init<'_>) -> TraceEntry {
     let mut entry = TraceEntry::new(EntryKind::Init, init_label(init), index, init.first);
     entry.events.clone_from(&init.events);
     let mut events = init.events.iter().copied();
-    let with_stack = events.find(|index| trace.events.get(*index).is_some_and(|it| !it.stack.frames.is_empty()));
+    let with_stack = events.find(|index| {
+        trace
+            .events
+            .get(*index)
+            .is_some_and(|it| !it.stack.frames.is_empty())
+    });
     entry.first = with_stack.unwrap_or(index);
     let others = init.variables().into_iter().flatten();
-    let others = others.filter(|(name, _)| *name != MASK && cuda_pitfalls_fake::is_of_cuda(name.as_bytes()));
-    let others: Vec<String> =
-        others.map(|(name, value)| format!("{}={}", place::short(name), place::short(value))).collect();
+    let others =
+        others.filter(|(name, _)| *name != MASK && cuda_pitfalls_fake::is_of_cuda(name.as_bytes()));
+    let others: Vec<String> = others
+        .map(|(name, value)| format!("{}={}", place::short(name), place::short(value)))
+        .collect();
     if !others.is_empty() {
         entry.details.push(format!("with {}", others.join(", ")));
     }
     if let Some((visible, gpus)) = init.visible() {
         let has_mask = init.value(MASK).flatten().is_some();
         let is_notable = has_mask || visible as usize != trace.start.gpus.len();
-        entry.details.extend(is_notable.then(|| sees(trace, visible, gpus)));
+        entry
+            .details
+            .extend(is_notable.then(|| sees(trace, visible, gpus)));
     } else if let Some((_, returned)) = init.returned {
-        entry.details.push(format!("cuInit returned {}", place::returned(returned)));
+        entry
+            .details
+            .push(format!("cuInit returned {}", place::returned(returned)));
     }
     entry
 }
@@ -250,8 +351,11 @@ fn init_label(init: &Init<'_>) -> String {
 /// Which GPUs a process sees, in its own order.
 fn sees(trace: &Trace, visible: u32, gpus: &[String]) -> String {
     const MOST: usize = 8;
-    let known =
-        |uuid: &String| trace.gpu_index(Some(uuid)).map_or_else(|| place::short(uuid), |at| format!("GPU {at}"));
+    let known = |uuid: &String| {
+        trace
+            .gpu_index(Some(uuid))
+            .map_or_else(|| place::short(uuid), |at| format!("GPU {at}"))
+    };
     let mut names: Vec<String> = gpus.iter().take(MOST).map(known).collect();
     if gpus.len() > MOST {
         names.push("…".to_owned());
@@ -260,16 +364,34 @@ fn sees(trace: &Trace, visible: u32, gpus: &[String]) -> String {
         (0, _) => "the process sees no GPU".to_owned(),
         (_, true) => format!("the process sees {}", counted(u64::from(visible), "GPU")),
         (1, false) => format!("the process sees {}", names.join(", ")),
-        (_, false) => format!("the process sees {}: {}", counted(u64::from(visible), "GPU"), names.join(", ")),
+        (_, false) => format!(
+            "the process sees {}: {}",
+            counted(u64::from(visible), "GPU"),
+            names.join(", ")
+        ),
     }
 }
 
 /// What a write of a variable did: `CUDA_VISIBLE_DEVICES set to 1`.
 fn written(event: &TraceEvent) -> String {
-    let EventKind::Variable { name, before, value } = &event.what else { return String::new() };
-    let was = before.as_deref().map(|before| format!(" (was {})", place::value(Some(before)))).unwrap_or_default();
+    let EventKind::Variable {
+        name,
+        before,
+        value,
+    } = &event.what
+    else {
+        return String::new();
+    };
+    let was = before
+        .as_deref()
+        .map(|before| format!(" (was {})", place::value(Some(before))))
+        .unwrap_or_default();
     match value {
-        Some(value) => format!("{} set to {}{was}", place::short(name), place::value(Some(value))),
+        Some(value) => format!(
+            "{} set to {}{was}",
+            place::short(name),
+            place::value(Some(value))
+        ),
         None => format!("{} removed{was}", place::short(name)),
     }
 }
@@ -278,15 +400,29 @@ fn written(event: &TraceEvent) -> String {
 fn memory_details(trace: &Trace, event: &TraceEvent, beside: Beside) -> Vec<String> {
     let own = trace.gpu_index(event.gpu.as_deref());
     let grown = own.and_then(|own| event.memory_bytes.get(own).copied().flatten());
-    let grown = grown.map_or_else(String::new, |grown| format!(": {} in total", units::delta(grown)));
+    let grown = grown.map_or_else(String::new, |grown| {
+        format!(": {} in total", units::delta(grown))
+    });
     let mut details: Vec<String> = match beside {
         Beside::Nobody => Vec::new(),
-        Beside::Context => vec![format!("another context was created or destroyed there at the same time{grown}")],
-        Beside::Process => vec![format!("another process changed the GPU's memory at the same time{grown}")],
+        Beside::Context => vec![format!(
+            "another context was created or destroyed there at the same time{grown}"
+        )],
+        Beside::Process => vec![format!(
+            "another process changed the GPU's memory at the same time{grown}"
+        )],
     };
-    for (gpu, bytes) in event.memory_bytes.iter().enumerate().filter(|(gpu, _)| Some(*gpu) != own) {
+    for (gpu, bytes) in event
+        .memory_bytes
+        .iter()
+        .enumerate()
+        .filter(|(gpu, _)| Some(*gpu) != own)
+    {
         if let Some(bytes) = bytes.filter(|bytes| bytes.unsigned_abs() >= NOTABLE_BYTES) {
-            details.push(format!("at the same time GPU {gpu} {}", units::delta(bytes)));
+            details.push(format!(
+                "at the same time GPU {gpu} {}",
+                units::delta(bytes)
+            ));
         }
     }
     details

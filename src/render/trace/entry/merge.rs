@@ -9,9 +9,23 @@ use cuda_pitfalls_trace::History;
 pub(super) fn merged(history: &History, all: Vec<TraceEntry>) -> Vec<TraceEntry> {
     let trace = history.trace;
     let keyed = all.into_iter().map(|entry| {
-        let chain = trace.events.get(entry.first).map(|event| place::chain(event).join("\n"));
-        let late: Vec<String> =
-            entry.late.iter().map(|late| late_write(trace, &Late { event: late.event, after_ns: 0 })).collect();
+        let chain = trace
+            .events
+            .get(entry.first)
+            .map(|event| place::chain(event).join("\n"));
+        let late: Vec<String> = entry
+            .late
+            .iter()
+            .map(|late| {
+                late_write(
+                    trace,
+                    &Late {
+                        event: late.event,
+                        after_ns: 0,
+                    },
+                )
+            })
+            .collect();
         let key = [
             format!("{:?} {}", entry.kind, entry.label),
             entry.gpu.clone().unwrap_or_default(),
@@ -24,7 +38,10 @@ pub(super) fn merged(history: &History, all: Vec<TraceEntry>) -> Vec<TraceEntry>
     let merged = grouped(keyed).into_iter().filter_map(|(_, alike)| {
         let mut merged = alike.into_iter().reduce(|mut known, entry| {
             known.times += 1;
-            known.bytes = known.bytes.zip(entry.bytes).map(|(a, b)| a.saturating_add(b));
+            known.bytes = known
+                .bytes
+                .zip(entry.bytes)
+                .map(|(a, b)| a.saturating_add(b));
             known.events.extend(entry.events);
             known.pids.extend(entry.pids);
             known

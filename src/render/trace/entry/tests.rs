@@ -10,7 +10,11 @@ fn entries(trace: &Trace, findings: &[Finding], violations: &[Violation]) -> Ent
 }
 
 fn titles(trace: &Trace) -> Vec<String> {
-    entries(trace, &[], &[]).all.iter().map(TraceEntry::title).collect()
+    entries(trace, &[], &[])
+        .all
+        .iter()
+        .map(TraceEntry::title)
+        .collect()
 }
 
 #[test]
@@ -26,35 +30,68 @@ fn important_events_have_an_entry_and_the_others_are_counted() {
     ];
     assert_eq!(titles(&trace), expected);
     let made = entries(&trace, &[], &[]);
-    assert_eq!(made.summed, BTreeMap::from([("first use of a GPU", 3), ("module loaded", 12)]));
+    assert_eq!(
+        made.summed,
+        BTreeMap::from([("first use of a GPU", 3), ("module loaded", 12)])
+    );
 }
 
 #[test]
 fn a_late_write_belongs_to_the_reading_that_it_missed() {
     let trace = fixture::trace();
-    let made = entries(&trace, &fixture::findings(&trace), &fixture::outcome(&trace).violations);
+    let made = entries(
+        &trace,
+        &fixture::findings(&trace),
+        &fixture::outcome(&trace).violations,
+    );
     let init = made.all.first().unwrap();
-    let late: Vec<String> = init.late.iter().map(|late| late_write(&trace, late)).collect();
-    assert_eq!(late, ["train.py:31 sets CUDA_VISIBLE_DEVICES=1, 410 ms too late: no effect"]);
-    assert_eq!((init.findings.as_slice(), made.all.get(2).map(|it| it.violations.len())), (&[0][..], Some(1)));
+    let late: Vec<String> = init
+        .late
+        .iter()
+        .map(|late| late_write(&trace, late))
+        .collect();
+    assert_eq!(
+        late,
+        ["train.py:31 sets CUDA_VISIBLE_DEVICES=1, 410 ms too late: no effect"]
+    );
+    assert_eq!(
+        (
+            init.findings.as_slice(),
+            made.all.get(2).map(|it| it.violations.len())
+        ),
+        (&[0][..], Some(1))
+    );
 }
 
 #[test]
 fn a_write_of_what_was_read_is_not_late_and_one_that_may_count_is_not_called_without_effect() {
     let mut trace = fixture::trace();
-    let write = trace.events.iter_mut().find(|event| matches!(event.what, EventKind::Variable { .. })).unwrap();
+    let write = trace
+        .events
+        .iter_mut()
+        .find(|event| matches!(event.what, EventKind::Variable { .. }))
+        .unwrap();
     let variable = |name: &str, value: Option<&str>| EventKind::Variable {
         name: name.to_owned(),
         before: Some("0".to_owned()),
         value: value.map(str::to_owned),
     };
     write.what = variable("CUDA_LAUNCH_BLOCKING", Some("1"));
-    assert!(titles(&trace).contains(&"CUDA_LAUNCH_BLOCKING set to 1 (was 0), after cuInit".to_owned()));
-    let write = trace.events.iter_mut().find(|event| matches!(event.what, EventKind::Variable { .. })).unwrap();
+    assert!(
+        titles(&trace).contains(&"CUDA_LAUNCH_BLOCKING set to 1 (was 0), after cuInit".to_owned())
+    );
+    let write = trace
+        .events
+        .iter_mut()
+        .find(|event| matches!(event.what, EventKind::Variable { .. }))
+        .unwrap();
     write.what = variable(MASK, None);
     let made = entries(&trace, &[], &[]);
     assert!(made.all.iter().all(|entry| entry.late.is_empty()));
-    assert_eq!(made.summed.get("write of the value that cuInit had read"), Some(&1));
+    assert_eq!(
+        made.summed.get("write of the value that cuInit had read"),
+        Some(&1)
+    );
 }
 
 #[test]
@@ -64,15 +101,24 @@ fn what_a_call_of_cu_init_does_until_it_returns_is_one_entry() {
     let mut done = trace.events.remove(2);
     (done.t_ns, done.elapsed_ns) = (trace.events[0].t_ns - 1, Some(20_000_000));
     trace.events.insert(0, done);
-    assert_eq!(titles(&trace)[0], "CUDA_VISIBLE_DEVICES was read as (unset)");
+    assert_eq!(
+        titles(&trace)[0],
+        "CUDA_VISIBLE_DEVICES was read as (unset)"
+    );
     assert_eq!(entries(&trace, &[], &[]).summed.get("later cuInit"), None);
     // Nor does it matter how long the thread was parked.
     trace.events[0].elapsed_ns = None;
-    assert_eq!(titles(&trace)[0], "CUDA_VISIBLE_DEVICES was read as (unset)");
+    assert_eq!(
+        titles(&trace)[0],
+        "CUDA_VISIBLE_DEVICES was read as (unset)"
+    );
     let mut again = trace.events[1].clone();
     again.t_ns += 50_000_000;
     trace.events.insert(3, again);
-    assert_eq!(entries(&trace, &[], &[]).summed.get("later cuInit"), Some(&1));
+    assert_eq!(
+        entries(&trace, &[], &[]).summed.get("later cuInit"),
+        Some(&1)
+    );
 }
 
 #[test]
@@ -86,9 +132,17 @@ fn another_program_in_the_same_process_reads_its_variables_anew() {
         trace.events.push(event);
     }
     let count = |trace: &Trace| {
-        entries(trace, &[], &[]).all.iter().map(|it| it.times * usize::from(it.kind == EntryKind::Init)).sum::<usize>()
+        entries(trace, &[], &[])
+            .all
+            .iter()
+            .map(|it| it.times * usize::from(it.kind == EntryKind::Init))
+            .sum::<usize>()
     };
-    assert_eq!(count(&trace), 1, "a second cuInit of the same program is no news");
+    assert_eq!(
+        count(&trace),
+        1,
+        "a second cuInit of the same program is no news"
+    );
     trace.processes.push(again);
     assert_eq!(count(&trace), 2);
 }
@@ -96,7 +150,12 @@ fn another_program_in_the_same_process_reads_its_variables_anew() {
 #[test]
 fn equal_events_of_many_processes_are_one_entry() {
     let mut trace = fixture::trace();
-    let stray = trace.events.iter().find(|event| event.device == Some(0)).unwrap().clone();
+    let stray = trace
+        .events
+        .iter()
+        .find(|event| event.device == Some(0))
+        .unwrap()
+        .clone();
     for pid in 0..199 {
         let mut event = stray.clone();
         event.pid = 20_000 + pid;
@@ -105,20 +164,38 @@ fn equal_events_of_many_processes_are_one_entry() {
     }
     let made = entries(&trace, &[], &[]);
     let group = made.all.iter().find(|entry| entry.times > 1).unwrap();
-    assert_eq!((group.times, group.pids.len()), (199, 199), "the first is known to be unused, the others are not");
+    assert_eq!(
+        (group.times, group.pids.len()),
+        (199, 199),
+        "the first is known to be unused, the others are not"
+    );
     assert_eq!(group.title(), "GPU 0  +102 GiB  199 contexts");
 }
 
 #[test]
 fn an_event_that_a_finding_names_has_an_entry_whatever_it_is() {
     let trace = fixture::trace();
-    let module = trace.events.iter().position(|event| event.what == EventKind::Module).unwrap();
+    let module = trace
+        .events
+        .iter()
+        .position(|event| event.what == EventKind::Module)
+        .unwrap();
     let mut finding = fixture::findings(&trace).remove(0);
     finding.events = vec![module];
     let mut lost = finding.clone();
     lost.events = vec![usize::MAX];
     let made = entries(&trace, &[finding, lost], &[]);
-    let own = made.all.iter().find(|entry| entry.kind == EntryKind::Other).unwrap();
-    assert_eq!((own.title().as_str(), own.findings.as_slice()), ("cuLibraryLoadData", &[0][..]));
-    assert_eq!((made.findings, made.summed.get("module loaded")), (vec![1], Some(&11)));
+    let own = made
+        .all
+        .iter()
+        .find(|entry| entry.kind == EntryKind::Other)
+        .unwrap();
+    assert_eq!(
+        (own.title().as_str(), own.findings.as_slice()),
+        ("cuLibraryLoadData", &[0][..])
+    );
+    assert_eq!(
+        (made.findings, made.summed.get("module loaded")),
+        (vec![1], Some(&11))
+    );
 }

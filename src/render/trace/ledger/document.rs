@@ -77,7 +77,11 @@ impl<'a> LedgerSummary<'a> {
             own: ledger.is_own,
             peak: LedgerTableSummary::new(trace, &ledger.peak),
             end: LedgerTableSummary::new(trace, &ledger.end),
-            asked: ledger.asked.iter().map(|table| LedgerTableSummary::new(trace, table)).collect(),
+            asked: ledger
+                .asked
+                .iter()
+                .map(|table| LedgerTableSummary::new(trace, table))
+                .collect(),
         }
     }
 }
@@ -87,7 +91,11 @@ impl<'a> LedgerTableSummary<'a> {
         LedgerTableSummary {
             after_ns: table.t_ns.saturating_sub(trace.start.t_ns),
             charged_bytes: table.charged_bytes,
-            rows: table.rows.iter().map(|row| LedgerRowSummary::new(trace, row)).collect(),
+            rows: table
+                .rows
+                .iter()
+                .map(|row| LedgerRowSummary::new(trace, row))
+                .collect(),
             others_bytes: table.others_bytes,
             unattributed_bytes: table.unattributed_bytes,
         }

@@ -7,10 +7,22 @@ use crate::{EventKind, History, is_error, limit_name, status_name};
 pub(super) fn clues<'a>(history: &History<'a>) -> Vec<Clue<'a>> {
     let mut clues = Vec::new();
     for &(index, event) in history.programs.iter().flat_map(|program| &program.events) {
-        let EventKind::Limit { limit, value, after_launch } = event.what else { continue };
-        let Some(clue) = about("limit-set", index, event) else { continue };
+        let EventKind::Limit {
+            limit,
+            value,
+            after_launch,
+        } = event.what
+        else {
+            continue;
+        };
+        let Some(clue) = about("limit-set", index, event) else {
+            continue;
+        };
         let mut clue = clue
-            .with("limit", limit_name(limit).map_or_else(|| format!("limit {limit}"), str::to_owned))
+            .with(
+                "limit",
+                limit_name(limit).map_or_else(|| format!("limit {limit}"), str::to_owned),
+            )
             .with("value", value)
             .with("after_launch", after_launch)
             .with("refused", event.status.map(is_error))

@@ -14,12 +14,26 @@ fn root() -> &'static Path {
 fn every_rule_names_a_scenario_and_the_report_that_measured_it() {
     for rule in rules() {
         let scenario = catalogue::embedded().find(|scenario| scenario.name == rule.scenario);
-        let scenario = scenario.unwrap_or_else(|| panic!("{}: there is no scenario {}", rule.name, rule.scenario));
+        let scenario = scenario
+            .unwrap_or_else(|| panic!("{}: there is no scenario {}", rule.name, rule.scenario));
         let is_survey = rule.evidence.starts_with("reports/survey-");
         let file = root().join(&rule.evidence).join("report.json");
-        assert!(file.is_file(), "{}: {} is not there", rule.name, file.display());
-        let is_named = scenario.source.contains(&format!("evidence = \"{}\"", rule.evidence));
-        assert!(is_survey || is_named, "{}: {} does not rest on {}", rule.name, rule.scenario, rule.evidence);
+        assert!(
+            file.is_file(),
+            "{}: {} is not there",
+            rule.name,
+            file.display()
+        );
+        let is_named = scenario
+            .source
+            .contains(&format!("evidence = \"{}\"", rule.evidence));
+        assert!(
+            is_survey || is_named,
+            "{}: {} does not rest on {}",
+            rule.name,
+            rule.scenario,
+            rule.evidence
+        );
     }
 }
 
@@ -30,16 +44,28 @@ fn what_showed_a_workaround_is_there() {
             match shown {
                 WorkaroundRun::Case(name, case) => {
                     let scenario = catalogue::embedded().find(|scenario| scenario.name == *name);
-                    let has = scenario.is_some_and(|scenario| scenario.source.contains(&format!("[cases.{case}]")));
+                    let has = scenario.is_some_and(|scenario| {
+                        scenario.source.contains(&format!("[cases.{case}]"))
+                    });
                     assert!(has, "{}: {name} has no case {case}", rule.name);
                 }
                 WorkaroundRun::Program(name) => {
-                    let file = root().join("reports/traces/programs").join(format!("{name}.py"));
-                    assert!(file.is_file(), "{}: {} is not there", rule.name, file.display());
+                    let file = root()
+                        .join("reports/traces/programs")
+                        .join(format!("{name}.py"));
+                    assert!(
+                        file.is_file(),
+                        "{}: {} is not there",
+                        rule.name,
+                        file.display()
+                    );
                 }
             }
         }
-        let unknown = rule.leaves_open.iter().find(|name| rules().iter().all(|other| other.name != **name));
+        let unknown = rule
+            .leaves_open
+            .iter()
+            .find(|name| rules().iter().all(|other| other.name != **name));
         assert_eq!(unknown, None, "{} leaves open what is no rule", rule.name);
     }
 }
@@ -57,9 +83,15 @@ fn unconnected(rules: &[DiagnosisRule]) -> Vec<String> {
     for rule in rules {
         for name in &rule.instead_of {
             match rules.iter().find(|rule| rule.name == *name) {
-                None => wrong.push(format!("{} is instead of `{name}`, which is no rule", rule.name)),
+                None => wrong.push(format!(
+                    "{} is instead of `{name}`, which is no rule",
+                    rule.name
+                )),
                 Some(other) if other.instead_of.contains(&rule.name) => {
-                    wrong.push(format!("{} and {name} are instead of each other", rule.name));
+                    wrong.push(format!(
+                        "{} and {name} are instead of each other",
+                        rule.name
+                    ));
                 }
                 Some(_) => {}
             }

@@ -6,23 +6,41 @@ use crate::fixture::{CONTEXT, uuid};
 use crate::{EventKind, EventSource, Frame, Stack, Trace};
 
 fn rules_of(trace: &Trace) -> Vec<String> {
-    findings(trace).into_iter().map(|finding| finding.rule).collect()
+    findings(trace)
+        .into_iter()
+        .map(|finding| finding.rule)
+        .collect()
 }
 
 fn pitfalls_of(trace: &Trace) -> Vec<String> {
-    let found = findings(trace).into_iter().filter(|finding| finding.severity == Severity::Pitfall);
+    let found = findings(trace)
+        .into_iter()
+        .filter(|finding| finding.severity == Severity::Pitfall);
     found.map(|finding| finding.rule).collect()
 }
 
 fn written(before: &[(&str, &str)], value: &str) -> Vec<String> {
-    let made = TraceBuilder::on(2).init(before, &[0, 1]).setenv("CUDA_VISIBLE_DEVICES", value);
-    rules_of(&made.context(0, 0).launch(0).context(1, 1).launch(1).ends(&[0, 1]).done())
+    let made = TraceBuilder::on(2)
+        .init(before, &[0, 1])
+        .setenv("CUDA_VISIBLE_DEVICES", value);
+    rules_of(
+        &made
+            .context(0, 0)
+            .launch(0)
+            .context(1, 1)
+            .launch(1)
+            .ends(&[0, 1])
+            .done(),
+    )
 }
 
 #[test]
 fn a_late_mask_that_means_the_same_gpus_is_no_pitfall() {
     assert_eq!(written(&[], "0,1"), [] as [&str; 0]);
-    assert_eq!(written(&[("CUDA_VISIBLE_DEVICES", "0,1")], "0,1"), [] as [&str; 0]);
+    assert_eq!(
+        written(&[("CUDA_VISIBLE_DEVICES", "0,1")], "0,1"),
+        [] as [&str; 0]
+    );
     assert_eq!(written(&[], "1,0"), ["late-mask"], "in another order");
     assert_eq!(written(&[], ""), ["late-mask"], "none at all");
 }
@@ -31,9 +49,24 @@ fn a_late_mask_that_means_the_same_gpus_is_no_pitfall() {
 fn each_entry_of_a_mask_has_its_fate_and_what_is_not_known_is_not_said() {
     // The mask, how many GPUs the process sees of how many, and how what is said ends.
     for (mask, visible, gpus, words) in [
-        ("1,7", 1, 4, "'1' names GPU 1, '7' names no GPU (they are 0 to 3): the list ends before it"),
-        ("0,0,1", 0, 4, "'0' names GPU 0 again: cuInit fails, '1' is not read any more"),
-        ("\"0\"", 0, 0, "'\"0\"' does not begin with a number or a UUID: the list ends before it"),
+        (
+            "1,7",
+            1,
+            4,
+            "'1' names GPU 1, '7' names no GPU (they are 0 to 3): the list ends before it",
+        ),
+        (
+            "0,0,1",
+            0,
+            4,
+            "'0' names GPU 0 again: cuInit fails, '1' is not read any more",
+        ),
+        (
+            "\"0\"",
+            0,
+            0,
+            "'\"0\"' does not begin with a number or a UUID: the list ends before it",
+        ),
         ("99", 0, 0, "'99' names no GPU: the list ends before it"),
         ("0", 0, 4, "CUDA_DEVICE_ORDER=PCI is no order that there is"),
         ("", 0, 4, "hides every GPU from this process"),
@@ -46,52 +79,111 @@ fn each_entry_of_a_mask_has_its_fate_and_what_is_not_known_is_not_said() {
         ("0,7", 0, 4, ""),
         ("0,3", 2, 4, ""),
     ] {
-        let order = if words.contains("order") { "PCI" } else { "PCI_BUS_ID" };
+        let order = if words.contains("order") {
+            "PCI"
+        } else {
+            "PCI_BUS_ID"
+        };
         let variables = [("CUDA_VISIBLE_DEVICES", mask), ("CUDA_DEVICE_ORDER", order)];
         let mut trace = match visible {
             0 => TraceBuilder::on(4).init_fails(&variables, 100).done(),
-            _ => TraceBuilder::on(4).init(&variables, &[0, 1][..visible]).done(),
+            _ => TraceBuilder::on(4)
+                .init(&variables, &[0, 1][..visible])
+                .done(),
         };
         trace.start.gpus.truncate(gpus);
         let found = findings(&trace);
-        let found: Vec<_> = found.iter().filter(|it| it.rule.starts_with("mask-hides")).collect();
-        let severity = if words.contains("every") { Severity::Note } else { Severity::Pitfall };
-        assert_eq!(found.len(), usize::from(!words.is_empty()), "{mask}: {found:#?}");
-        assert!(found.iter().all(|it| it.says.ends_with(words) && it.severity == severity), "{mask}: {found:#?}");
+        let found: Vec<_> = found
+            .iter()
+            .filter(|it| it.rule.starts_with("mask-hides"))
+            .collect();
+        let severity = if words.contains("every") {
+            Severity::Note
+        } else {
+            Severity::Pitfall
+        };
+        assert_eq!(
+            found.len(),
+            usize::from(!words.is_empty()),
+            "{mask}: {found:#?}"
+        );
+        assert!(
+            found
+                .iter()
+                .all(|it| it.says.ends_with(words) && it.severity == severity),
+            "{mask}: {found:#?}"
+        );
     }
 }
 
 #[test]
 fn a_mask_that_was_meant_for_a_child_or_for_a_while_is_not_overwritten() {
     let set = |made: TraceBuilder, line: u32, mask: &str| {
-        made.at(&[("<module>", "a.py", line)]).setenv("CUDA_VISIBLE_DEVICES", mask)
+        made.at(&[("<module>", "a.py", line)])
+            .setenv("CUDA_VISIBLE_DEVICES", mask)
     };
     let read = |made: TraceBuilder, mask: &str, gpu: usize| {
-        made.init(&[("CUDA_VISIBLE_DEVICES", mask)], &[gpu]).context(gpu, 0).launch(gpu).ends(&[gpu])
+        made.init(&[("CUDA_VISIBLE_DEVICES", mask)], &[gpu])
+            .context(gpu, 0)
+            .launch(gpu)
+            .ends(&[gpu])
     };
     let child = read(set(TraceBuilder::on(2), 3, "1").process(200, PID), "1", 1);
-    assert_eq!(rules_of(&read(set(child.by(PID), 5, "0"), "0", 0).done()), [] as [&str; 0], "the child got it");
+    assert_eq!(
+        rules_of(&read(set(child.by(PID), 5, "0"), "0", 0).done()),
+        [] as [&str; 0],
+        "the child got it"
+    );
     let [name, before, value] = ["CUDA_VISIBLE_DEVICES", "0", ""].map(str::to_owned);
-    let hides = EventKind::Variable { name, before: Some(before), value: Some(value) };
-    let made = TraceBuilder::on(2).at(&[("<module>", "a.py", 3)]).event("setenv", hides, |_| {});
-    assert_eq!(rules_of(&read(set(made, 5, "0"), "0", 0).done()), [] as [&str; 0], "put back");
+    let hides = EventKind::Variable {
+        name,
+        before: Some(before),
+        value: Some(value),
+    };
+    let made = TraceBuilder::on(2)
+        .at(&[("<module>", "a.py", 3)])
+        .event("setenv", hides, |_| {});
+    assert_eq!(
+        rules_of(&read(set(made, 5, "0"), "0", 0).done()),
+        [] as [&str; 0],
+        "put back"
+    );
     let outside = findings(&super::handed_on("1", 1));
-    let says = &finding("outside-the-parents-mask", &outside).expect("another GPU").says;
-    assert!(says.contains("gets GPU 1; pid 100, which started it, sees GPU 2, GPU 3 alone"), "{says}");
+    let says = &finding("outside-the-parents-mask", &outside)
+        .expect("another GPU")
+        .says;
+    assert!(
+        says.contains("gets GPU 1; pid 100, which started it, sees GPU 2, GPU 3 alone"),
+        "{says}"
+    );
     let found = findings(&super::masks(&[(1, 9, "1"), (2, 9, "3"), (3, 9, "2")]));
     let says = &finding("mask-overwritten", &found).expect("threads").says;
-    assert!(says.starts_with("tune.py:9 sets CUDA_VISIBLE_DEVICES to 1, 3, and tune.py:9 sets it to 2"), "{says}");
+    assert!(
+        says.starts_with("tune.py:9 sets CUDA_VISIBLE_DEVICES to 1, 3, and tune.py:9 sets it to 2"),
+        "{says}"
+    );
 }
 
 #[test]
 fn a_misspelt_variable_is_named_where_it_is_set_once_and_not_beside_the_right_one() {
     let made = |right: &[(&str, &str)]| {
-        let made = TraceBuilder::on(2).at(&[("<module>", "a.py", 3)]).setenv("CUDA_VISIBLE_DEVICE", "1");
+        let made = TraceBuilder::on(2)
+            .at(&[("<module>", "a.py", 3)])
+            .setenv("CUDA_VISIBLE_DEVICE", "1");
         let read = [&[("CUDA_VISIBLE_DEVICE", "1")], right].concat();
-        let child =
-            |made: TraceBuilder, pid| made.process(pid, PID).init(&read, &[0]).context(0, 0).launch(0).ends(&[0]);
+        let child = |made: TraceBuilder, pid| {
+            made.process(pid, PID)
+                .init(&read, &[0])
+                .context(0, 0)
+                .launch(0)
+                .ends(&[0])
+        };
         let found = findings(&child(child(made, 200), 300).done());
-        found.into_iter().filter(|it| it.rule == "misspelt-variable").map(|it| it.says).collect::<Vec<_>>()
+        found
+            .into_iter()
+            .filter(|it| it.rule == "misspelt-variable")
+            .map(|it| it.says)
+            .collect::<Vec<_>>()
     };
     let says = "a.py:3 has CUDA_VISIBLE_DEVICE=1, which is no variable that CUDA or a framework is known to read; \
                 CUDA_VISIBLE_DEVICES is, and it was (unset)";
@@ -102,76 +194,152 @@ fn a_misspelt_variable_is_named_where_it_is_set_once_and_not_beside_the_right_on
 #[test]
 fn an_order_that_equal_gpus_do_not_tell_from_another_is_not_late() {
     let late = |models: &[&str], order: &str| {
-        let made = TraceBuilder::with_models(models).init(&[], &[0, 1]).setenv("CUDA_DEVICE_ORDER", order);
-        rules_of(&made.context(0, 0).launch(0).context(1, 1).launch(1).ends(&[0, 1]).done())
+        let made = TraceBuilder::with_models(models)
+            .init(&[], &[0, 1])
+            .setenv("CUDA_DEVICE_ORDER", order);
+        rules_of(
+            &made
+                .context(0, 0)
+                .launch(0)
+                .context(1, 1)
+                .launch(1)
+                .ends(&[0, 1])
+                .done(),
+        )
     };
     assert_eq!(late(&["NVIDIA H200"; 2], "PCI_BUS_ID"), [] as [&str; 0]);
     assert_eq!(late(&["NVIDIA H200"; 2], "PCI"), ["late-variable"]);
-    assert_eq!(late(&["NVIDIA L4", "NVIDIA H200"], "PCI_BUS_ID"), ["late-variable"]);
+    assert_eq!(
+        late(&["NVIDIA L4", "NVIDIA H200"], "PCI_BUS_ID"),
+        ["late-variable"]
+    );
 }
 
 #[test]
 fn removing_a_mask_too_late_is_a_late_mask() {
-    let made = TraceBuilder::on(2).init(&[("CUDA_VISIBLE_DEVICES", "1")], &[1]).unsetenv("CUDA_VISIBLE_DEVICES");
+    let made = TraceBuilder::on(2)
+        .init(&[("CUDA_VISIBLE_DEVICES", "1")], &[1])
+        .unsetenv("CUDA_VISIBLE_DEVICES");
     let found = findings(&made.context(1, 0).launch(1).ends(&[1]).done());
     let late = finding("late-mask", &found).expect("a late mask");
-    assert!(late.says.contains("CUDA_VISIBLE_DEVICES=(unset)") && late.says.contains("read as 1"), "{}", late.says);
+    assert!(
+        late.says.contains("CUDA_VISIBLE_DEVICES=(unset)") && late.says.contains("read as 1"),
+        "{}",
+        late.says
+    );
 }
 
 #[test]
 fn a_mask_that_a_later_child_gets_is_not_late() {
-    let parent = || TraceBuilder::on(2).init(&[], &[0, 1]).context(0, 0).launch(0).setenv("CUDA_VISIBLE_DEVICES", "1");
+    let parent = || {
+        TraceBuilder::on(2)
+            .init(&[], &[0, 1])
+            .context(0, 0)
+            .launch(0)
+            .setenv("CUDA_VISIBLE_DEVICES", "1")
+    };
     let child = |mask: &str, parent_of_child: u32| {
-        let made = parent().process(200, parent_of_child).init(&[("CUDA_VISIBLE_DEVICES", mask)], &[1]);
-        rules_of(&made.context(1, 0).launch(1).ends(&[1]).by(PID).ends(&[0]).done())
+        let made = parent()
+            .process(200, parent_of_child)
+            .init(&[("CUDA_VISIBLE_DEVICES", mask)], &[1]);
+        rules_of(
+            &made
+                .context(1, 0)
+                .launch(1)
+                .ends(&[1])
+                .by(PID)
+                .ends(&[0])
+                .done(),
+        )
     };
     let is_late = |rules: &[String]| rules.iter().any(|rule| rule == "late-mask");
     assert!(!is_late(&child("1", PID)));
-    assert!(!is_late(&child("1", 4000)), "by a shell that made no CUDA call");
+    assert!(
+        !is_late(&child("1", 4000)),
+        "by a shell that made no CUDA call"
+    );
     assert!(is_late(&child("0", PID)), "the child got another one");
-    assert!(is_late(&child("1", 1)), "a process beside the one that wrote it");
+    assert!(
+        is_late(&child("1", 1)),
+        "a process beside the one that wrote it"
+    );
 }
 
 #[test]
 fn an_attempt_that_failed_is_not_the_one_that_read_the_mask() {
     // Both witnesses tell of both attempts, and the end of each has the time of its beginning.
     let variables = |mask: &str| [("CUDA_VISIBLE_DEVICES".to_owned(), mask.to_owned())].into();
-    let begins = |mask: &str, witness| EventKind::Init { witness, variables: variables(mask) };
+    let begins = |mask: &str, witness| EventKind::Init {
+        witness,
+        variables: variables(mask),
+    };
     let mut made = TraceBuilder::on(2);
     for (mask, status) in [("", 100), ("1", 0)] {
         made = made.event("cuInit", begins(mask, EventSource::Forwarding), |_| {});
         let visible = (status == 0).then_some(1);
-        let gpus = if status == 0 { vec![uuid(1)] } else { Vec::new() };
+        let gpus = if status == 0 {
+            vec![uuid(1)]
+        } else {
+            Vec::new()
+        };
         made = made.event("cuInit", EventKind::InitDone { visible, gpus }, |event| {
             event.t_ns -= 10_000_000;
             event.status = Some(status);
         });
-        made = made.event("InitializeInjection", begins(mask, EventSource::Injection), |_| {});
+        made = made.event(
+            "InitializeInjection",
+            begins(mask, EventSource::Injection),
+            |_| {},
+        );
         made = made.setenv("CUDA_VISIBLE_DEVICES", "1");
     }
-    assert_eq!(rules_of(&made.context(1, 0).launch(1).ends(&[1]).done()), [] as [&str; 0]);
+    assert_eq!(
+        rules_of(&made.context(1, 0).launch(1).ends(&[1]).done()),
+        [] as [&str; 0]
+    );
 }
 
 #[test]
 fn an_only_context_is_stray_without_work_in_each_of_several_processes() {
     let one = |made: TraceBuilder, worked_on: &[usize]| {
-        let made = made.init(&[("CUDA_VISIBLE_DEVICES", "0")], &[0]).at(&[("init", "load.py", 5)]);
+        let made = made
+            .init(&[("CUDA_VISIBLE_DEVICES", "0")], &[0])
+            .at(&[("init", "load.py", 5)]);
         made.context(0, 0).ends(worked_on)
     };
-    assert_eq!(rules_of(&one(TraceBuilder::on(2), &[0]).done()), [] as [&str; 0]);
+    assert_eq!(
+        rules_of(&one(TraceBuilder::on(2), &[0]).done()),
+        [] as [&str; 0]
+    );
     let found = findings(&one(TraceBuilder::on(2), &[]).done());
     assert_eq!((found.len(), found[0].rule.as_str()), (1, "stray-context"));
-    assert!(found[0].workaround.starts_with("Select no device"), "{}", found[0].workaround);
+    assert!(
+        found[0].workaround.starts_with("Select no device"),
+        "{}",
+        found[0].workaround
+    );
     // A context that was given up is wasted all the same.
-    let made = TraceBuilder::on(1).init(&[], &[0]).context(0, 0).context_ends(0).ends(&[]);
+    let made = TraceBuilder::on(1)
+        .init(&[], &[0])
+        .context(0, 0)
+        .context_ends(0)
+        .ends(&[]);
     assert_eq!(rules_of(&made.done()), ["stray-context"]);
     // Workers that do nothing need no GPU of their own, though there are others.
     let mut made = one(TraceBuilder::on(2), &[0]);
     for pid in 200..206 {
-        made = made.process(pid, PID).init(&[], &[0, 1]).context(0, 0).ends(&[]);
+        made = made
+            .process(pid, PID)
+            .init(&[], &[0, 1])
+            .context(0, 0)
+            .ends(&[]);
     }
     let found = findings(&made.done());
-    let found: Vec<_> = found.iter().filter(|it| it.severity == Severity::Pitfall).map(|it| it.rule.as_str()).collect();
+    let found: Vec<_> = found
+        .iter()
+        .filter(|it| it.severity == Severity::Pitfall)
+        .map(|it| it.rule.as_str())
+        .collect();
     assert_eq!(found, ["stray-context"; 6]);
     // Nothing is known of one without counts.
     let unknown = TraceBuilder::on(1).init(&[], &[0]).context(0, 0).done();
@@ -180,16 +348,41 @@ fn an_only_context_is_stray_without_work_in_each_of_several_processes() {
 
 #[test]
 fn a_thread_that_means_device_0_is_not_lost() {
-    let with = |thread: &[(&str, &str, u32)], main: &[(&str, &str, u32)], more: fn(TraceBuilder) -> TraceBuilder| {
-        let made = TraceBuilder::on(2).init(&[], &[0, 1]).at(main).context(1, 1).launch(1);
-        rules_of(&more(made.thread(101).at(thread).context(0, 0).launch(0)).ends(&[0, 1]).done())
+    let with = |thread: &[(&str, &str, u32)],
+                main: &[(&str, &str, u32)],
+                more: fn(TraceBuilder) -> TraceBuilder| {
+        let made = TraceBuilder::on(2)
+            .init(&[], &[0, 1])
+            .at(main)
+            .context(1, 1)
+            .launch(1);
+        rules_of(
+            &more(made.thread(101).at(thread).context(0, 0).launch(0))
+                .ends(&[0, 1])
+                .done(),
+        )
     };
     let main = [("<module>", "serve.py", 4)];
-    let asks = [("prepare", "serve.py", 7), ("_ensure", "own.py", 3), ("set_device", "own.py", 1)];
-    assert_eq!(with(&asks, &main, |made| made), ["thread-without-device"], "what it calls selects the default");
-    let selects = [("prepare", "serve.py", 7), ("set_device", "torch/cuda/__init__.py", 9)];
+    let asks = [
+        ("prepare", "serve.py", 7),
+        ("_ensure", "own.py", 3),
+        ("set_device", "own.py", 1),
+    ];
+    assert_eq!(
+        with(&asks, &main, |made| made),
+        ["thread-without-device"],
+        "what it calls selects the default"
+    );
+    let selects = [
+        ("prepare", "serve.py", 7),
+        ("set_device", "torch/cuda/__init__.py", 9),
+    ];
     assert_eq!(with(&selects, &main, |made| made), [] as [&str; 0]);
-    let own = [("run", "serve.py", 7), ("start", "serve.py", 9), ("set_device", "own.py", 1)];
+    let own = [
+        ("run", "serve.py", 7),
+        ("start", "serve.py", 9),
+        ("set_device", "own.py", 1),
+    ];
     assert_eq!(with(&own, &main, |made| made), [] as [&str; 0]);
     let mut named = super::in_thread(false);
     for event in named.events.iter_mut().filter(|event| event.tid == 101) {
@@ -197,66 +390,150 @@ fn a_thread_that_means_device_0_is_not_lost() {
     }
     assert_eq!(rules_of(&named), [] as [&str; 0], "the line names device 0");
     let each = [("work", "serve.py", 9)];
-    assert_eq!(with(&each, &each, |made| made), [] as [&str; 0], "the same code runs once for each GPU");
-    let pool = [("run", "distributed/worker.py", 7), ("zeros", "torch/_refs/__init__.py", 9)];
-    let runs = [("run", "distributed/worker.py", 3), ("set_device", "torch/cuda/__init__.py", 9)];
-    assert_eq!(with(&pool, &runs, |made| made), ["thread-without-device"], "no line of the user's is no equal one");
-    assert_eq!(with(&[], &runs, |made| made), [] as [&str; 0], "it is not known what it called");
+    assert_eq!(
+        with(&each, &each, |made| made),
+        [] as [&str; 0],
+        "the same code runs once for each GPU"
+    );
+    let pool = [
+        ("run", "distributed/worker.py", 7),
+        ("zeros", "torch/_refs/__init__.py", 9),
+    ];
+    let runs = [
+        ("run", "distributed/worker.py", 3),
+        ("set_device", "torch/cuda/__init__.py", 9),
+    ];
+    assert_eq!(
+        with(&pool, &runs, |made| made),
+        ["thread-without-device"],
+        "no line of the user's is no equal one"
+    );
+    assert_eq!(
+        with(&[], &runs, |made| made),
+        [] as [&str; 0],
+        "it is not known what it called"
+    );
     let gives_up = |made: TraceBuilder| made.thread(PID).context_ends(0).context_ends(1);
-    assert_eq!(with(&asks, &main, gives_up), ["thread-without-device"], "what releases contexts does not work on them");
+    assert_eq!(
+        with(&asks, &main, gives_up),
+        ["thread-without-device"],
+        "what releases contexts does not work on them"
+    );
     fn uses(made: TraceBuilder, usage: crate::GpuUse) -> TraceBuilder {
-        made.thread(PID).event("a call", EventKind::FirstUse { usage }, |event| event.gpu = Some(uuid(0)))
+        made.thread(PID)
+            .event("a call", EventKind::FirstUse { usage }, |event| {
+                event.gpu = Some(uuid(0))
+            })
     }
     let launches = |made: TraceBuilder| uses(made, crate::GpuUse::Launch);
     let copies = |made: TraceBuilder| uses(made, crate::GpuUse::Copy);
-    assert_eq!(with(&asks, &main, launches), [] as [&str; 0], "the main thread works on both GPUs");
-    assert_eq!(with(&asks, &main, copies), ["thread-without-device"], "it fetches what the other one made");
+    assert_eq!(
+        with(&asks, &main, launches),
+        [] as [&str; 0],
+        "the main thread works on both GPUs"
+    );
+    assert_eq!(
+        with(&asks, &main, copies),
+        ["thread-without-device"],
+        "it fetches what the other one made"
+    );
     let mut old = super::in_thread(false);
     for event in &mut old.events {
         if let EventKind::Context { current, .. } = &mut event.what {
             *current = None;
         }
     }
-    assert_eq!(rules_of(&old), [] as [&str; 0], "an older trace does not tell");
+    assert_eq!(
+        rules_of(&old),
+        [] as [&str; 0],
+        "an older trace does not tell"
+    );
 }
 
 #[test]
 fn an_order_of_its_own_for_each_of_several_processes_is_meant() {
     let worker = |made: TraceBuilder, pid: u32, mask: &str, gpus: &[usize]| {
-        made.process(pid, PID).init(&[("CUDA_VISIBLE_DEVICES", mask)], gpus)
+        made.process(pid, PID)
+            .init(&[("CUDA_VISIBLE_DEVICES", mask)], gpus)
     };
     let at_once = |second: (&str, &[usize])| {
-        let made = TraceBuilder::on(4).init(&[("CUDA_VISIBLE_DEVICES", "0,1,3")], &[0, 1, 3]).context(0, 0).launch(0);
-        let made = worker(worker(made, 200, "1,3,0", &[1, 3, 0]), 300, second.0, second.1);
-        let made = made.context(second.1[0], 0).launch(second.1[0]).ends(&[second.1[0]]);
-        let found = rules_of(&made.by(200).context(1, 0).launch(1).ends(&[1]).by(PID).ends(&[0]).done());
-        found.into_iter().filter(|rule| rule == "parents-gpus-reordered").count()
+        let made = TraceBuilder::on(4)
+            .init(&[("CUDA_VISIBLE_DEVICES", "0,1,3")], &[0, 1, 3])
+            .context(0, 0)
+            .launch(0);
+        let made = worker(
+            worker(made, 200, "1,3,0", &[1, 3, 0]),
+            300,
+            second.0,
+            second.1,
+        );
+        let made = made
+            .context(second.1[0], 0)
+            .launch(second.1[0])
+            .ends(&[second.1[0]]);
+        let found = rules_of(
+            &made
+                .by(200)
+                .context(1, 0)
+                .launch(1)
+                .ends(&[1])
+                .by(PID)
+                .ends(&[0])
+                .done(),
+        );
+        found
+            .into_iter()
+            .filter(|rule| rule == "parents-gpus-reordered")
+            .count()
     };
     assert_eq!(at_once(("3,0,1", &[3, 0, 1])), 0);
-    assert_eq!(at_once(("1,3,0", &[1, 3, 0])), 2, "both have one order, and it is not the launcher's");
+    assert_eq!(
+        at_once(("1,3,0", &[1, 3, 0])),
+        2,
+        "both have one order, and it is not the launcher's"
+    );
     assert_eq!(at_once(("3,1,0", &[3, 1, 0])), 2, "it goes backwards");
     let found = findings(&super::reordered("2,3", &[2, 3]));
-    let says = &finding("parents-gpus-reordered", &found).expect("another order").says;
-    assert!(says.contains("gets GPU 2, GPU 3; pid 100, which started it, sees GPU 3, GPU 2:"), "{says}");
+    let says = &finding("parents-gpus-reordered", &found)
+        .expect("another order")
+        .says;
+    assert!(
+        says.contains("gets GPU 2, GPU 3; pid 100, which started it, sees GPU 3, GPU 2:"),
+        "{says}"
+    );
     let one = findings(&super::reordered("2", &[2]));
-    assert!(finding("parents-gpus-reordered", &one).is_none(), "one GPU has no order: {one:#?}");
+    assert!(
+        finding("parents-gpus-reordered", &one).is_none(),
+        "one GPU has no order: {one:#?}"
+    );
 }
 
 #[test]
 fn a_process_without_a_line_stands_between_a_launcher_and_its_workers() {
     let worker = |made: TraceBuilder, pid: u32, parents: &[u32], mask: &str, gpus: &[usize]| {
-        let made = made.process_below(pid, parents).init(&[("CUDA_VISIBLE_DEVICES", mask)], gpus);
+        let made = made
+            .process_below(pid, parents)
+            .init(&[("CUDA_VISIBLE_DEVICES", mask)], gpus);
         made.context(gpus[0], 0).launch(gpus[0]).ends(&[gpus[0]])
     };
-    let launcher =
-        || TraceBuilder::on(4).init(&[("CUDA_VISIBLE_DEVICES", "3,2")], &[3, 2]).context(3, 0).launch(3).ends(&[3]);
-    let below =
-        |mask: &str, gpus: &[usize]| pitfalls_of(&worker(launcher(), 200, &[150, 140, PID, 1], mask, gpus).done());
+    let launcher = || {
+        TraceBuilder::on(4)
+            .init(&[("CUDA_VISIBLE_DEVICES", "3,2")], &[3, 2])
+            .context(3, 0)
+            .launch(3)
+            .ends(&[3])
+    };
+    let below = |mask: &str, gpus: &[usize]| {
+        pitfalls_of(&worker(launcher(), 200, &[150, 140, PID, 1], mask, gpus).done())
+    };
     assert_eq!(below("2,3", &[2, 3]), ["parents-gpus-reordered"]);
     assert_eq!(below("3,2", &[3, 2]), [] as [&str; 0]);
     assert_eq!(below("1", &[1]), ["outside-the-parents-mask"]);
     // It does not descend from that launcher.
-    assert_eq!(pitfalls_of(&worker(launcher(), 200, &[150, 1], "2,3", &[2, 3]).done()), [] as [&str; 0]);
+    assert_eq!(
+        pitfalls_of(&worker(launcher(), 200, &[150, 1], "2,3", &[2, 3]).done()),
+        [] as [&str; 0]
+    );
     // A shell of its own for each worker: the first GPU of each is its own.
     let made = worker(launcher(), 200, &[150, PID, 1], "2,3", &[2, 3]);
     let made = worker(made, 300, &[250, PID, 1], "3,2", &[3, 2]);
@@ -266,7 +543,10 @@ fn a_process_without_a_line_stands_between_a_launcher_and_its_workers() {
 #[test]
 fn ranks_share_a_gpu_whatever_stands_between_them_and_their_launcher() {
     let rank = |made: TraceBuilder, pid: u32, parents: &[u32]| {
-        let made = made.process_below(pid, parents).at(&[("<module>", "rank.py", 5)]).init(&[], &[0, 1]);
+        let made = made
+            .process_below(pid, parents)
+            .at(&[("<module>", "rank.py", 5)])
+            .init(&[], &[0, 1]);
         made.context(0, 0).launch(0)
     };
     let two = |first: &[u32], second: &[u32]| {
@@ -276,44 +556,97 @@ fn ranks_share_a_gpu_whatever_stands_between_them_and_their_launcher() {
     // No process above them has a line that says more than that it began.
     assert_eq!(two(&[150, 90, 1], &[250, 90, 1]), ["ranks-share-gpu"]);
     assert_eq!(two(&[150, PID, 1], &[PID, 1]), ["ranks-share-gpu"]);
-    assert_eq!(two(&[150, 90, 1], &[250, 200, 150, 90, 1]), [] as [&str; 0], "a worker and what it started");
+    assert_eq!(
+        two(&[150, 90, 1], &[250, 200, 150, 90, 1]),
+        [] as [&str; 0],
+        "a worker and what it started"
+    );
 }
 
 #[test]
 fn a_package_that_puts_a_mask_back_sets_none_too_late() {
-    const RAY: &[(&str, &str, u32)] = &[("main_loop", "ray/worker.py", 9), ("set_visible", "ray/accelerator.py", 3)];
+    const RAY: &[(&str, &str, u32)] = &[
+        ("main_loop", "ray/worker.py", 9),
+        ("set_visible", "ray/accelerator.py", 3),
+    ];
     const OWN: &[(&str, &str, u32)] = &[("main_loop", "ray/worker.py", 9), ("work", "train.py", 3)];
-    const CALLED: &[(&str, &str, u32)] = &[("work", "train.py", 3), ("set_visible", "ray/accelerator.py", 3)];
+    const CALLED: &[(&str, &str, u32)] = &[
+        ("work", "train.py", 3),
+        ("set_visible", "ray/accelerator.py", 3),
+    ];
     const OTHER: &[(&str, &str, u32)] = &[("main_loop", "dask/worker.py", 9)];
-    let write = |made: TraceBuilder, place: &[(&str, &str, u32)], before: Option<&str>, value: Option<&str>| {
+    let write = |made: TraceBuilder,
+                 place: &[(&str, &str, u32)],
+                 before: Option<&str>,
+                 value: Option<&str>| {
         let [before, value] = [before, value].map(|value| value.map(str::to_owned));
-        let what = EventKind::Variable { name: "CUDA_VISIBLE_DEVICES".to_owned(), before, value };
+        let what = EventKind::Variable {
+            name: "CUDA_VISIBLE_DEVICES".to_owned(),
+            before,
+            value,
+        };
         made.at(place).event("setenv", what, |_| {})
     };
     let begun = |place: &[(&str, &str, u32)]| {
-        let made =
-            write(TraceBuilder::on(2), place, None, Some("1")).at(OWN).init(&[("CUDA_VISIBLE_DEVICES", "1")], &[1]);
+        let made = write(TraceBuilder::on(2), place, None, Some("1"))
+            .at(OWN)
+            .init(&[("CUDA_VISIBLE_DEVICES", "1")], &[1]);
         made.context(1, 0).launch(1)
     };
     let rules = |made: TraceBuilder| pitfalls_of(&made.ends(&[1]).done());
-    assert_eq!(rules(write(begun(RAY), RAY, Some("1"), None)), [] as [&str; 0]);
-    assert_eq!(rules(write(begun(RAY), OWN, Some("1"), None)), ["late-mask"], "the user's own");
-    assert_eq!(rules(write(begun(RAY), CALLED, Some("1"), None)), ["late-mask"], "the user called the package");
-    assert_eq!(rules(write(begun(OWN), RAY, Some("1"), None)), ["late-mask"], "the user had set it");
-    assert_eq!(rules(write(begun(OTHER), RAY, Some("1"), None)), ["late-mask"], "another package had set it");
-    assert_eq!(rules(write(begun(RAY), RAY, Some("1"), Some("0"))), ["late-mask"], "it was not so before");
+    assert_eq!(
+        rules(write(begun(RAY), RAY, Some("1"), None)),
+        [] as [&str; 0]
+    );
+    assert_eq!(
+        rules(write(begun(RAY), OWN, Some("1"), None)),
+        ["late-mask"],
+        "the user's own"
+    );
+    assert_eq!(
+        rules(write(begun(RAY), CALLED, Some("1"), None)),
+        ["late-mask"],
+        "the user called the package"
+    );
+    assert_eq!(
+        rules(write(begun(OWN), RAY, Some("1"), None)),
+        ["late-mask"],
+        "the user had set it"
+    );
+    assert_eq!(
+        rules(write(begun(OTHER), RAY, Some("1"), None)),
+        ["late-mask"],
+        "another package had set it"
+    );
+    assert_eq!(
+        rules(write(begun(RAY), RAY, Some("1"), Some("0"))),
+        ["late-mask"],
+        "it was not so before"
+    );
     // The user's own write, with or without the package's after it.
     let own = || write(begun(RAY), OWN, Some("1"), Some("0"));
-    assert_eq!(rules(write(own(), RAY, Some("0"), None)), ["late-mask", "late-mask"]);
+    assert_eq!(
+        rules(write(own(), RAY, Some("0"), None)),
+        ["late-mask", "late-mask"]
+    );
     // The next task gets its mask in vain; that it is taken away again is no second fault.
-    let next = write(write(begun(RAY), RAY, Some("1"), None), RAY, None, Some("0"));
+    let next = write(
+        write(begun(RAY), RAY, Some("1"), None),
+        RAY,
+        None,
+        Some("0"),
+    );
     assert_eq!(rules(write(next, RAY, Some("0"), None)), ["late-mask"]);
 }
 
 #[test]
 fn nothing_is_said_of_what_is_not_known() {
     // Without the counts of a process its contexts may have been used.
-    let made = TraceBuilder::on(2).init(&[], &[0, 1]).context(1, 1).launch(1).context(0, 0);
+    let made = TraceBuilder::on(2)
+        .init(&[], &[0, 1])
+        .context(1, 1)
+        .launch(1)
+        .context(0, 0);
     assert_eq!(rules_of(&made.done()), [] as [&str; 0]);
     // A trace that was cut short may lack the context that came later.
     let mut cut = TraceBuilder::on(2).init(&[], &[0, 1]).done();
@@ -327,11 +660,22 @@ fn nothing_is_said_of_what_is_not_known() {
 #[test]
 fn contexts_that_came_with_the_work_are_not_everywhere() {
     // On two GPUs a stray context makes one on every GPU too; the words for it are its own.
-    let made = TraceBuilder::on(2).init(&[], &[0, 1]).context(1, 1).launch(1).context(0, 0);
+    let made = TraceBuilder::on(2)
+        .init(&[], &[0, 1])
+        .context(1, 1)
+        .launch(1)
+        .context(0, 0);
     assert_eq!(rules_of(&made.ends(&[1]).done()), ["stray-context"]);
-    assert_eq!(rules_of(&on_every(&[1], &[0, 1, 2, 3])), ["context-on-every-gpu"]);
+    assert_eq!(
+        rules_of(&on_every(&[1], &[0, 1, 2, 3])),
+        ["context-on-every-gpu"]
+    );
     let found = rules_of(&on_every(&[1], &[0, 1, 2]));
-    assert_eq!(found, ["memory-of-init", "memory-question", "memory-question"], "GPU 3 has none");
+    assert_eq!(
+        found,
+        ["memory-of-init", "memory-question", "memory-question"],
+        "GPU 3 has none"
+    );
 }
 
 #[test]
@@ -339,25 +683,51 @@ fn one_event_has_the_words_that_say_most() {
     assert_eq!(rules_of(&pinned(&[1])), ["pinned-memory-context"]);
     for (rule, trace, _) in CASES {
         let found = findings(&trace());
-        let pitfalls = found.iter().filter(|finding| finding.severity == Severity::Pitfall);
-        let mut first: Vec<usize> = pitfalls.filter_map(|finding| finding.events.first().copied()).collect();
+        let pitfalls = found
+            .iter()
+            .filter(|finding| finding.severity == Severity::Pitfall);
+        let mut first: Vec<usize> = pitfalls
+            .filter_map(|finding| finding.events.first().copied())
+            .collect();
         let all = first.len();
         first.dedup();
-        assert_eq!(first.len(), all, "{rule}: two findings about one event: {found:#?}");
+        assert_eq!(
+            first.len(),
+            all,
+            "{rule}: two findings about one event: {found:#?}"
+        );
     }
 }
 
 #[test]
 fn a_context_of_pinned_memory_is_known_by_the_stack_too() {
-    let made = TraceBuilder::on(2).init(&[], &[0, 1]).context(1, 1).launch(1).thread(101);
-    let made = made.at(&[("<module>", "train.py", 60), ("pin_memory", "torch/utils/data/_utils/pin_memory.py", 1)]);
-    assert_eq!(rules_of(&made.context(0, 0).ends(&[1]).done()), ["pinned-memory-context"]);
+    let made = TraceBuilder::on(2)
+        .init(&[], &[0, 1])
+        .context(1, 1)
+        .launch(1)
+        .thread(101);
+    let made = made.at(&[
+        ("<module>", "train.py", 60),
+        ("pin_memory", "torch/utils/data/_utils/pin_memory.py", 1),
+    ]);
+    assert_eq!(
+        rules_of(&made.context(0, 0).ends(&[1]).done()),
+        ["pinned-memory-context"]
+    );
     let made = TraceBuilder::on(2).init(&[], &[0, 1]).context(0, 0);
     let made = made.event("cuMemHostAlloc", EventKind::HostMemory { bytes: 1 }, |_| {});
     let found = findings(&made.ends(&[]).done());
-    assert!(finding("pinned-memory-context", &found).is_some(), "the only context, and for host memory alone");
+    assert!(
+        finding("pinned-memory-context", &found).is_some(),
+        "the only context, and for host memory alone"
+    );
     // Another thread's page-locked memory says nothing of this context.
-    let made = TraceBuilder::on(2).init(&[], &[0, 1]).context(1, 1).launch(1).context(0, 0).thread(101);
+    let made = TraceBuilder::on(2)
+        .init(&[], &[0, 1])
+        .context(1, 1)
+        .launch(1)
+        .context(0, 0)
+        .thread(101);
     let made = made.event("cuMemHostAlloc", EventKind::HostMemory { bytes: 1 }, |_| {});
     assert_eq!(rules_of(&made.ends(&[1]).done()), ["stray-context"]);
 }
@@ -365,21 +735,51 @@ fn a_context_of_pinned_memory_is_known_by_the_stack_too() {
 #[test]
 fn memory_of_init_is_nobodys_alone_where_another_process_begins_too() {
     let with = |elapsed_ns: u64| {
-        let made = TraceBuilder::on(2).init(&[], &[0, 1]).context(0, 0).launch(0).ends(&[0]);
-        let mut trace = made.process(200, PID).init(&[], &[0, 1]).context(1, 1).launch(1).ends(&[1]).done();
-        for event in trace.events.iter_mut().filter(|event| matches!(event.what, EventKind::InitDone { .. })) {
+        let made = TraceBuilder::on(2)
+            .init(&[], &[0, 1])
+            .context(0, 0)
+            .launch(0)
+            .ends(&[0]);
+        let mut trace = made
+            .process(200, PID)
+            .init(&[], &[0, 1])
+            .context(1, 1)
+            .launch(1)
+            .ends(&[1])
+            .done();
+        for event in trace
+            .events
+            .iter_mut()
+            .filter(|event| matches!(event.what, EventKind::InitDone { .. }))
+        {
             event.elapsed_ns = Some(elapsed_ns);
         }
-        rules_of(&trace).into_iter().filter(|rule| rule == "memory-of-init").count()
+        rules_of(&trace)
+            .into_iter()
+            .filter(|rule| rule == "memory-of-init")
+            .count()
     };
-    assert_eq!((with(1), with(60_000_000)), (2, 0), "one after the other, and at once");
+    assert_eq!(
+        (with(1), with(60_000_000)),
+        (2, 0),
+        "one after the other, and at once"
+    );
 }
 
 #[test]
 fn memory_of_init_on_a_hidden_gpu_is_somebody_elses() {
     let with = |visible: &[usize]| {
-        let mut trace = TraceBuilder::on(2).init(&[], visible).context(0, 0).launch(0).ends(&[0]).done();
-        for event in trace.events.iter_mut().filter(|event| matches!(event.what, EventKind::InitDone { .. })) {
+        let mut trace = TraceBuilder::on(2)
+            .init(&[], visible)
+            .context(0, 0)
+            .launch(0)
+            .ends(&[0])
+            .done();
+        for event in trace
+            .events
+            .iter_mut()
+            .filter(|event| matches!(event.what, EventKind::InitDone { .. }))
+        {
             event.memory_bytes = vec![Some(3 << 20); 2];
         }
         rules_of(&trace)
@@ -392,40 +792,88 @@ fn memory_of_init_on_a_hidden_gpu_is_somebody_elses() {
 fn what_a_timer_calls_at_its_end_is_no_device_guard() {
     let with = |frames: &[(&str, &str, u32)]| rules_of(&super::then_context(frames, &[1]));
     let (own, exit) = (("<module>", "train.py", 60), ("__exit__", "timer.py", 9));
-    assert_eq!(with(&[own, exit, ("synchronize", "torch/cuda/__init__.py", 7)]), ["stray-context"]);
-    let profiler = [own, ("__exit__", "torch/profiler/profiler.py", 9), ("sync", "torch/profiler/profiler.py", 7)];
+    assert_eq!(
+        with(&[own, exit, ("synchronize", "torch/cuda/__init__.py", 7)]),
+        ["stray-context"]
+    );
+    let profiler = [
+        own,
+        ("__exit__", "torch/profiler/profiler.py", 9),
+        ("sync", "torch/profiler/profiler.py", 7),
+    ];
     assert_eq!(with(&profiler), ["stray-context"]);
-    assert_eq!(with(&[own, exit]), ["guard-restores-device"], "a guard of the user's own");
-    let compiled = "__pyx_pw_4cupy_4cuda_6device_6Device_9__exit__(_object*, _object* const*, long, _object*)";
+    assert_eq!(
+        with(&[own, exit]),
+        ["guard-restores-device"],
+        "a guard of the user's own"
+    );
+    let compiled =
+        "__pyx_pw_4cupy_4cuda_6device_6Device_9__exit__(_object*, _object* const*, long, _object*)";
     let stack = Stack {
         frames: vec![
-            Frame::native(compiled, Some("/l/site-packages/cupy/cuda/device.cpython-312.so"), None, None),
+            Frame::native(
+                compiled,
+                Some("/l/site-packages/cupy/cuda/device.cpython-312.so"),
+                None,
+                None,
+            ),
             Frame::python("<module>", "/me/train.py", 3),
         ],
         ..Stack::default()
     };
-    let made = TraceBuilder::on(2).init(&[], &[0, 1]).context(1, 1).launch(1).on_stack(stack);
-    assert_eq!(rules_of(&made.context(0, 0).ends(&[1]).done()), ["guard-restores-device"]);
+    let made = TraceBuilder::on(2)
+        .init(&[], &[0, 1])
+        .context(1, 1)
+        .launch(1)
+        .on_stack(stack);
+    assert_eq!(
+        rules_of(&made.context(0, 0).ends(&[1]).done()),
+        ["guard-restores-device"]
+    );
 }
 
 #[test]
 fn a_refused_child_of_which_only_the_counts_are_known_is_found() {
-    let mut trace = TraceBuilder::on(1).init(&[], &[0]).forks(200).ends(&[]).done();
+    let mut trace = TraceBuilder::on(1)
+        .init(&[], &[0])
+        .forks(200)
+        .ends(&[])
+        .done();
     assert!(finding("fork-after-init", &findings(&trace)).is_none());
-    trace.counts[0].calls.get_mut("cuInit").expect("a count").errors = 1;
+    trace.counts[0]
+        .calls
+        .get_mut("cuInit")
+        .expect("a count")
+        .errors = 1;
     let found = findings(&trace);
     let says = &finding("fork-after-init", &found).expect("an error").says;
-    assert_eq!(says, "pid 200 calls cuInit in a process that pid 100 forked after cuInit, and gets an error");
+    assert_eq!(
+        says,
+        "pid 200 calls cuInit in a process that pid 100 forked after cuInit, and gets an error"
+    );
 }
 
 #[test]
 fn a_context_whose_memory_was_not_read_is_found_all_the_same() {
-    let mut trace = TraceBuilder::on(2).init(&[], &[0, 1]).context(1, 1).launch(1).context(0, 0).ends(&[1]).done();
-    trace.events.iter_mut().for_each(|event| event.memory_bytes.clear());
+    let mut trace = TraceBuilder::on(2)
+        .init(&[], &[0, 1])
+        .context(1, 1)
+        .launch(1)
+        .context(0, 0)
+        .ends(&[1])
+        .done();
+    trace
+        .events
+        .iter_mut()
+        .for_each(|event| event.memory_bytes.clear());
     let found = findings(&trace);
     let stray = finding("stray-context", &found).expect("a stray context");
-    let says = "pid 100 makes a context on GPU 0 (memory not read), through cuDevicePrimaryCtxRetain";
-    assert_eq!((&*stray.says, stray.bytes), (&*format!("{says}; the process does no work there"), None));
+    let says =
+        "pid 100 makes a context on GPU 0 (memory not read), through cuDevicePrimaryCtxRetain";
+    assert_eq!(
+        (&*stray.says, stray.bytes),
+        (&*format!("{says}; the process does no work there"), None)
+    );
 }
 
 #[test]
@@ -433,14 +881,27 @@ fn the_end_of_a_with_of_cupy_is_known_by_the_line() {
     let with = |line: u32| {
         let mut stack = crate::fixture::stack(&[("<module>", "a.py", line)]);
         let module = Some("/v/site-packages/cupy/cuda/device.cpython-312-x86_64-linux-gnu.so");
-        stack.frames.insert(0, Frame::native("", module, None, None));
-        let made = TraceBuilder::on(4).init(&[], &[0, 1, 2, 3]).at(&[("<module>", "a.py", 8)]).context(3, 3).launch(3);
+        stack
+            .frames
+            .insert(0, Frame::native("", module, None, None));
+        let made = TraceBuilder::on(4)
+            .init(&[], &[0, 1, 2, 3])
+            .at(&[("<module>", "a.py", 8)])
+            .context(3, 3)
+            .launch(3);
         let found = findings(&made.on_stack(stack).context(0, 0).ends(&[3]).done());
-        found.into_iter().find(|finding| finding.severity == Severity::Pitfall).expect("a finding")
+        found
+            .into_iter()
+            .find(|finding| finding.severity == Severity::Pitfall)
+            .expect("a finding")
     };
     let found = with(7);
     assert_eq!(found.rule, "guard-restores-device");
-    assert!(found.workaround.starts_with("cupy.cuda.Device(3).use()"), "{}", found.workaround);
+    assert!(
+        found.workaround.starts_with("cupy.cuda.Device(3).use()"),
+        "{}",
+        found.workaround
+    );
     assert_eq!(with(9).rule, "stray-context");
 }
 
@@ -448,17 +909,34 @@ fn the_end_of_a_with_of_cupy_is_known_by_the_line() {
 fn ranks_share_a_gpu_only_at_the_same_time_and_as_siblings() {
     let found = findings(&ranks(2, true));
     let shared = finding("ranks-share-gpu", &found).expect("both are on GPU 0");
-    assert_eq!((shared.pid, shared.gpu.clone(), shared.bytes), (300, Some(uuid(0)), Some(CONTEXT)));
-    assert!(finding("ranks-share-gpu", &findings(&ranks(2, false))).is_none(), "a parent and its child");
+    assert_eq!(
+        (shared.pid, shared.gpu.clone(), shared.bytes),
+        (300, Some(uuid(0)), Some(CONTEXT))
+    );
+    assert!(
+        finding("ranks-share-gpu", &findings(&ranks(2, false))).is_none(),
+        "a parent and its child"
+    );
     // The first has ended, and its memory is gone, before the second begins.
-    let one =
-        |made: TraceBuilder, pid: u32| made.process(pid, PID).init(&[], &[0, 1]).context(0, 0).launch(0).ends(&[0]);
+    let one = |made: TraceBuilder, pid: u32| {
+        made.process(pid, PID)
+            .init(&[], &[0, 1])
+            .context(0, 0)
+            .launch(0)
+            .ends(&[0])
+    };
     let gone = one(one(TraceBuilder::on(2), 200).memory(0, 0), 300).done();
     assert!(finding("ranks-share-gpu", &findings(&gone)).is_none());
     let released = one(one(TraceBuilder::on(2), 200).by(200).context_ends(0), 300).done();
-    assert!(finding("ranks-share-gpu", &findings(&released)).is_none(), "released before");
+    assert!(
+        finding("ranks-share-gpu", &findings(&released)).is_none(),
+        "released before"
+    );
     let there = one(one(TraceBuilder::on(2), 200), 300).done();
-    assert!(finding("ranks-share-gpu", &findings(&there)).is_some(), "its memory is still there");
+    assert!(
+        finding("ranks-share-gpu", &findings(&there)).is_some(),
+        "its memory is still there"
+    );
 }
 
 #[test]
@@ -466,54 +944,128 @@ fn any_number_of_processes_on_one_gpu_is_too_many_where_others_are_idle() {
     let crowd = |count: u32, visible: &[usize], also: Option<usize>| {
         let mut made = TraceBuilder::on(4);
         for pid in 200..200 + count {
-            made = made.process(pid, PID).at(&[("<module>", "serve.py", 3)]).init(&[], visible).context(0, 0).launch(0);
+            made = made
+                .process(pid, PID)
+                .at(&[("<module>", "serve.py", 3)])
+                .init(&[], visible)
+                .context(0, 0)
+                .launch(0);
         }
         for gpu in also.into_iter().flat_map(|last| 1..=last) {
-            made = made.process(300 + gpu as u32, PID).init(&[], visible).context(gpu, 0).launch(gpu).ends(&[gpu]);
+            made = made
+                .process(300 + gpu as u32, PID)
+                .init(&[], visible)
+                .context(gpu, 0)
+                .launch(gpu)
+                .ends(&[gpu]);
         }
         let ended = (200..200 + count).fold(made, |made, pid| made.by(pid).ends(&[0]));
         let found = findings(&ended.done());
-        finding("ranks-share-gpu", &found).map(|it| (it.events.len(), it.bytes.unwrap_or(0) / CONTEXT))
+        finding("ranks-share-gpu", &found)
+            .map(|it| (it.events.len(), it.bytes.unwrap_or(0) / CONTEXT))
     };
     let all = [0, 1, 2, 3];
     assert_eq!(crowd(1, &all, None), None);
     assert_eq!(crowd(4, &all, None), Some((3, 3)));
-    assert_eq!(crowd(8, &all, None), Some((6, 6)), "two on each GPU would be even");
+    assert_eq!(
+        crowd(8, &all, None),
+        Some((6, 6)),
+        "two on each GPU would be even"
+    );
     assert_eq!(crowd(33, &all, None), Some((24, 24)));
     assert_eq!(crowd(8, &all, Some(2)), Some((6, 6)), "GPU 3 has none");
     assert_eq!(crowd(8, &all, Some(3)), None, "every GPU has one");
-    assert_eq!(crowd(2, &all, Some(3)), None, "five processes share four GPUs");
-    assert_eq!(crowd(2, &all, Some(2)), Some((1, 1)), "four processes could have one each");
+    assert_eq!(
+        crowd(2, &all, Some(3)),
+        None,
+        "five processes share four GPUs"
+    );
+    assert_eq!(
+        crowd(2, &all, Some(2)),
+        Some((1, 1)),
+        "four processes could have one each"
+    );
     assert_eq!(crowd(8, &[0], None), None, "they see no other");
 }
 
 #[test]
 fn a_rank_with_a_gpu_of_its_own_is_the_one_that_is_named() {
-    let made = TraceBuilder::on(2).process(300, PID).init(&[], &[0, 1]).at(&[("<module>", "rank.py", 7)]);
-    let made = made.context(0, 0).context(1, 1).launch(1).process(200, PID).init(&[], &[0, 1]).context(0, 0).launch(0);
+    let made = TraceBuilder::on(2)
+        .process(300, PID)
+        .init(&[], &[0, 1])
+        .at(&[("<module>", "rank.py", 7)]);
+    let made = made
+        .context(0, 0)
+        .context(1, 1)
+        .launch(1)
+        .process(200, PID)
+        .init(&[], &[0, 1])
+        .context(0, 0)
+        .launch(0);
     let found = findings(&made.ends(&[0]).by(300).ends(&[1]).done());
-    assert!(finding("stray-context", &found).is_none(), "it says less: {found:#?}");
-    assert_eq!(finding("ranks-share-gpu", &found).map(|finding| finding.pid), Some(300), "{found:#?}");
+    assert!(
+        finding("stray-context", &found).is_none(),
+        "it says less: {found:#?}"
+    );
+    assert_eq!(
+        finding("ranks-share-gpu", &found).map(|finding| finding.pid),
+        Some(300),
+        "{found:#?}"
+    );
 }
 
 #[test]
 fn a_loop_at_one_line_is_one_finding() {
-    let mut made = TraceBuilder::on(2).init(&[], &[0, 1]).at(&[("<module>", "a.py", 3)]);
+    let mut made = TraceBuilder::on(2)
+        .init(&[], &[0, 1])
+        .at(&[("<module>", "a.py", 3)]);
     for _ in 0..5 {
         made = made.setenv("CUDA_VISIBLE_DEVICES", "1");
     }
-    assert_eq!(rules_of(&made.context(0, 0).context(1, 1).launch(0).launch(1).ends(&[0, 1]).done()), ["late-mask"]);
+    assert_eq!(
+        rules_of(
+            &made
+                .context(0, 0)
+                .context(1, 1)
+                .launch(0)
+                .launch(1)
+                .ends(&[0, 1])
+                .done()
+        ),
+        ["late-mask"]
+    );
 }
 
 #[test]
 fn a_thread_without_the_users_code_is_named_by_where_that_stood_meanwhile() {
-    let meanwhile = crate::fixture::stack(&[("<module>", "a.py", 4), ("devices", "jax/_src/xla_bridge.py", 1)]);
-    let stack = crate::Stack { meanwhile: meanwhile.frames, ..Default::default() };
-    let made = TraceBuilder::on(2).init(&[], &[0, 1]).on_stack(stack).context(0, 0).thread(101).context(1, 1);
+    let meanwhile = crate::fixture::stack(&[
+        ("<module>", "a.py", 4),
+        ("devices", "jax/_src/xla_bridge.py", 1),
+    ]);
+    let stack = crate::Stack {
+        meanwhile: meanwhile.frames,
+        ..Default::default()
+    };
+    let made = TraceBuilder::on(2)
+        .init(&[], &[0, 1])
+        .on_stack(stack)
+        .context(0, 0)
+        .thread(101)
+        .context(1, 1);
     let found = findings(&made.launch(0).ends(&[0]).done());
     let every = finding("context-on-every-gpu", &found).expect("a context on both");
-    assert!(every.says.starts_with("a thread beside a.py:4 and what follows"), "{}", every.says);
-    assert!(every.workaround.contains("jax_cuda_visible_devices"), "{}", every.workaround);
+    assert!(
+        every
+            .says
+            .starts_with("a thread beside a.py:4 and what follows"),
+        "{}",
+        every.says
+    );
+    assert!(
+        every.workaround.contains("jax_cuda_visible_devices"),
+        "{}",
+        every.workaround
+    );
 }
 
 #[test]
@@ -525,7 +1077,10 @@ fn absurd_numbers_do_no_harm() {
     }
     trace.start.used_bytes = vec![Some(u64::MAX)];
     trace.start.gpus[1].uuid.clear();
-    trace.processes.iter_mut().for_each(|process| (process.parent, process.t_ns) = (process.pid, u64::MAX));
+    trace
+        .processes
+        .iter_mut()
+        .for_each(|process| (process.parent, process.t_ns) = (process.pid, u64::MAX));
     let found = findings(&trace);
     let policy = crate::policy::Policy::parse(
         &["cuinit", "context:gpu1", "stray", "error"].map(str::to_owned),
@@ -540,7 +1095,9 @@ fn absurd_numbers_do_no_harm() {
 fn a_long_trace_takes_no_time_to_speak_of() {
     let mut made = TraceBuilder::on(2).init(&[], &[0, 1]).context(0, 0);
     for number in 0..20_000 {
-        made = made.setenv("CUDA_VISIBLE_DEVICES", &number.to_string()).setenv("CUDA_LAUNCH_BLOCKING", "1");
+        made = made
+            .setenv("CUDA_VISIBLE_DEVICES", &number.to_string())
+            .setenv("CUDA_LAUNCH_BLOCKING", "1");
     }
     let trace = made.launch(0).ends(&[0]).done();
     // Of this thread: a busy machine takes none of it.
@@ -553,15 +1110,33 @@ fn a_long_trace_takes_no_time_to_speak_of() {
 
 #[test]
 fn findings_come_in_the_order_of_time() {
-    let made = TraceBuilder::on(2).init(&[], &[0, 1]).context(1, 1).launch(1).context(0, 0);
-    let made = made.setenv("CUDA_MODULE_LOADING", "EAGER").setenv("CUDA_VISIBLE_DEVICES", "1");
-    assert_eq!(rules_of(&made.ends(&[1]).done()), ["stray-context", "late-variable", "late-mask"]);
+    let made = TraceBuilder::on(2)
+        .init(&[], &[0, 1])
+        .context(1, 1)
+        .launch(1)
+        .context(0, 0);
+    let made = made
+        .setenv("CUDA_MODULE_LOADING", "EAGER")
+        .setenv("CUDA_VISIBLE_DEVICES", "1");
+    assert_eq!(
+        rules_of(&made.ends(&[1]).done()),
+        ["stray-context", "late-variable", "late-mask"]
+    );
 }
 
 /// What a child of Python that was forked after `cuInit` at these frames shows, if no call of it is refused.
 fn forked_at(frames: &[(&str, &str, u32)], code: Option<i32>) -> Trace {
-    let made = TraceBuilder::on(1).at(&[("<module>", "train.py", 4), ("init", "torch/cuda/__init__.py", 447)]);
-    let made = made.init(&[], &[0]).context(0, 0).launch(0).at(frames).forks(200).forks(201);
+    let made = TraceBuilder::on(1).at(&[
+        ("<module>", "train.py", 4),
+        ("init", "torch/cuda/__init__.py", 447),
+    ]);
+    let made = made
+        .init(&[], &[0])
+        .context(0, 0)
+        .launch(0)
+        .at(frames)
+        .forks(200)
+        .forks(201);
     let mut trace = made.by(PID).ends(&[0]).done();
     trace.end.as_mut().expect("an end").code = code;
     trace
@@ -569,7 +1144,10 @@ fn forked_at(frames: &[(&str, &str, u32)], code: Option<i32>) -> Trace {
 
 #[test]
 fn a_fork_that_may_have_been_refused_in_silence_is_left_open_and_told_once() {
-    let own = [("<module>", "train.py", 9), ("_launch", "multiprocessing/popen_fork.py", 66)];
+    let own = [
+        ("<module>", "train.py", 9),
+        ("_launch", "multiprocessing/popen_fork.py", 66),
+    ];
     let trace = forked_at(&own, Some(0));
     let found = findings(&trace);
     let said: Vec<&str> = found.iter().map(|finding| finding.says.as_str()).collect();
@@ -578,17 +1156,33 @@ fn a_fork_that_may_have_been_refused_in_silence_is_left_open_and_told_once() {
     assert_eq!(said, [format!("train.py:9 forks 2 processes {after}")]);
     // A forkserver forks at no line of the program: the process is named, and the place is where CUDA was initialised.
     let mut served = forked_at(&[], Some(0));
-    served.processes.iter_mut().for_each(|process| process.python = Some("3.12.3".to_owned()));
+    served
+        .processes
+        .iter_mut()
+        .for_each(|process| process.python = Some("3.12.3".to_owned()));
     let main = "from multiprocessing.forkserver import main; main(5, 6, ['models'], **{})";
     served.processes[0].arguments = ["python", "-c", main].map(str::to_owned).to_vec();
     let by_server = findings(&served);
     let server = "pid 100 (python3 multiprocessing.forkserver, preloading models)";
     assert_eq!(by_server.len(), 1, "{by_server:#?}");
-    assert_eq!(by_server[0].says, format!("{server} forks 2 processes {after}"));
-    assert!(matches!(served.events[by_server[0].events[0]].what, EventKind::Init { .. }), "{by_server:#?}");
+    assert_eq!(
+        by_server[0].says,
+        format!("{server} forks 2 processes {after}")
+    );
+    assert!(
+        matches!(
+            served.events[by_server[0].events[0]].what,
+            EventKind::Init { .. }
+        ),
+        "{by_server:#?}"
+    );
     assert_eq!((found[0].severity, found[0].pid), (Severity::Note, 200));
     assert_eq!(found[0].leaves_open(), ["fork-after-init"]);
-    assert!(found[0].workaround.contains("fork before train.py:4 initialises CUDA through torch.cuda.init"));
+    assert!(
+        found[0]
+            .workaround
+            .contains("fork before train.py:4 initialises CUDA through torch.cuda.init")
+    );
     // In C every way to use CUDA is a call of the driver.
     let mut in_c = forked_at(&[], Some(0));
     assert_eq!(rules_of(&in_c), [] as [&str; 0]);
@@ -598,7 +1192,10 @@ fn a_fork_that_may_have_been_refused_in_silence_is_left_open_and_told_once() {
 
 #[test]
 fn workers_of_a_loader_are_left_open_only_where_the_program_failed() {
-    let loader = [("<module>", "train.py", 9), ("__init__", "torch/utils/data/dataloader.py", 1192)];
+    let loader = [
+        ("<module>", "train.py", 9),
+        ("__init__", "torch/utils/data/dataloader.py", 1192),
+    ];
     assert_eq!(rules_of(&forked_at(&loader, Some(0))), [] as [&str; 0]);
     assert_eq!(rules_of(&forked_at(&loader, Some(1))), ["forked-unseen"]);
     assert_eq!(rules_of(&forked_at(&loader, None)), ["forked-unseen"]);
@@ -609,60 +1206,136 @@ fn workers_of_a_loader_are_left_open_only_where_the_program_failed() {
 
 #[test]
 fn a_child_that_runs_another_program_has_used_nothing_of_its_parent() {
-    let made = TraceBuilder::on(1).at(&[("<module>", "train.py", 4)]).init(&[], &[0]).context(0, 0).launch(0);
-    let made = made.ends(&[0]).forks(200).process(200, PID).error("cuDeviceGetCount", 3);
-    let mut trace = made.init(&[], &[0]).context(0, 0).launch(0).ends(&[0]).done();
+    let made = TraceBuilder::on(1)
+        .at(&[("<module>", "train.py", 4)])
+        .init(&[], &[0])
+        .context(0, 0)
+        .launch(0);
+    let made = made
+        .ends(&[0])
+        .forks(200)
+        .process(200, PID)
+        .error("cuDeviceGetCount", 3);
+    let mut trace = made
+        .init(&[], &[0])
+        .context(0, 0)
+        .launch(0)
+        .ends(&[0])
+        .done();
     // It asked before its own cuInit, which is no refusal.
-    let counts = trace.counts.iter_mut().find(|counts| counts.pid == 200).expect("its counts");
+    let counts = trace
+        .counts
+        .iter_mut()
+        .find(|counts| counts.pid == 200)
+        .expect("its counts");
     counts.calls.get_mut("cuInit").expect("a count").errors = 1;
     assert_eq!(rules_of(&trace), [] as [&str; 0]);
 }
 
 #[test]
 fn python_that_forks_to_run_another_program_leaves_nothing_open() {
-    for (function, file) in [("_execute_child", "subprocess.py"), ("spawnv_passfds", "multiprocessing/util.py")] {
-        assert_eq!(rules_of(&forked_at(&[("<module>", "train.py", 9), (function, file, 1823)], None)), [] as [&str; 0]);
+    for (function, file) in [
+        ("_execute_child", "subprocess.py"),
+        ("spawnv_passfds", "multiprocessing/util.py"),
+    ] {
+        assert_eq!(
+            rules_of(&forked_at(
+                &[("<module>", "train.py", 9), (function, file, 1823)],
+                None
+            )),
+            [] as [&str; 0]
+        );
     }
 }
 
 #[test]
 fn the_workaround_for_a_fork_names_what_initialised_cuda() {
     let with = |function: &str, child_calls: bool| {
-        let made = TraceBuilder::on(1).at(&[("<module>", "train.py", 4), (function, "torch/cuda/__init__.py", 9)]);
-        let made = made.init(&[], &[0]).at(&[("<module>", "train.py", 6)]).forks(200);
-        let made = if child_calls { made.error("cuDeviceGetCount", 3) } else { made };
+        let made = TraceBuilder::on(1).at(&[
+            ("<module>", "train.py", 4),
+            (function, "torch/cuda/__init__.py", 9),
+        ]);
+        let made = made
+            .init(&[], &[0])
+            .at(&[("<module>", "train.py", 6)])
+            .forks(200);
+        let made = if child_calls {
+            made.error("cuDeviceGetCount", 3)
+        } else {
+            made
+        };
         let found = findings(&made.ends(&[]).by(PID).ends(&[]).done());
-        let found: Vec<_> = found.into_iter().filter(|it| it.rule.contains("fork")).collect();
+        let found: Vec<_> = found
+            .into_iter()
+            .filter(|it| it.rule.contains("fork"))
+            .collect();
         assert_eq!(found.len(), 1, "{found:#?}");
         found[0].workaround.clone()
     };
     for child_calls in [true, false] {
         let asks = with("is_available", child_calls);
-        assert!(asks.contains("torch.cuda.is_available() at train.py:4 asks NVML"), "{asks}");
+        assert!(
+            asks.contains("torch.cuda.is_available() at train.py:4 asks NVML"),
+            "{asks}"
+        );
         let init = with("init", child_calls);
-        assert!(init.ends_with("fork before train.py:4 initialises CUDA through torch.cuda.init"), "{init}");
+        assert!(
+            init.ends_with("fork before train.py:4 initialises CUDA through torch.cuda.init"),
+            "{init}"
+        );
         assert!(!init.contains("is_available"), "{init}");
     }
 }
 
 #[test]
 fn a_fork_of_a_process_whose_cuinit_is_not_in_the_trace_is_told_all_the_same() {
-    let found = findings(&TraceBuilder::on(1).at(&[("<module>", "train.py", 6)]).forks(200).ends(&[]).done());
+    let found = findings(
+        &TraceBuilder::on(1)
+            .at(&[("<module>", "train.py", 6)])
+            .forks(200)
+            .ends(&[])
+            .done(),
+    );
     let says = &finding("forked-unseen", &found).expect("a fork").says;
-    assert!(says.starts_with("train.py:6 forks pid 200 after pid 100 has initialised CUDA through cuInit:"), "{says}");
+    assert!(
+        says.starts_with(
+            "train.py:6 forks pid 200 after pid 100 has initialised CUDA through cuInit:"
+        ),
+        "{says}"
+    );
 }
 
 #[test]
 fn processes_that_fork_each_other_in_a_circle_come_to_an_end() {
-    let forked = |parent| EventKind::Forked { parent, contexts: 0 };
-    let made = TraceBuilder::on(1).process(200, 300).event("fork", forked(300), |_| {}).at(&[("<module>", "a.py", 1)]);
-    let made = made.process(300, 200).event("fork", forked(200), |_| {}).by(200).event("fork", forked(200), |_| {});
+    let forked = |parent| EventKind::Forked {
+        parent,
+        contexts: 0,
+    };
+    let made = TraceBuilder::on(1)
+        .process(200, 300)
+        .event("fork", forked(300), |_| {})
+        .at(&[("<module>", "a.py", 1)]);
+    let made = made
+        .process(300, 200)
+        .event("fork", forked(200), |_| {})
+        .by(200)
+        .event("fork", forked(200), |_| {});
     let _ = findings(&made.done());
 }
 
 #[test]
 fn an_error_before_the_gpu_was_used_is_not_of_the_guard() {
-    let made = TraceBuilder::on(2).init(&[], &[0, 1]).context(1, 1).launch(1).error("cuCtxSynchronize", 700);
-    let made = made.at(&[("<module>", "a.py", 3), ("__exit__", "cupy/cuda/device.py", 9)]).context(0, 0).launch(0);
+    let made = TraceBuilder::on(2)
+        .init(&[], &[0, 1])
+        .context(1, 1)
+        .launch(1)
+        .error("cuCtxSynchronize", 700);
+    let made = made
+        .at(&[
+            ("<module>", "a.py", 3),
+            ("__exit__", "cupy/cuda/device.py", 9),
+        ])
+        .context(0, 0)
+        .launch(0);
     assert_eq!(rules_of(&made.ends(&[0, 1]).done()), [] as [&str; 0]);
 }

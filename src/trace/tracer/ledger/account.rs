@@ -67,7 +67,10 @@ fn difference((before, after): (u64, u64)) -> i64 {
 pub(in crate::tracer) fn kind_of(call: &str) -> MemoryKind {
     match call {
         "cuInit" => MemoryKind::Context,
-        _ if ["Module", "Library", "Kernel", "Func", "Launch"].iter().any(|word| call.contains(word)) => {
+        _ if ["Module", "Library", "Kernel", "Func", "Launch"]
+            .iter()
+            .any(|word| call.contains(word)) =>
+        {
             MemoryKind::Code
         }
         _ if call.contains("Array") => MemoryKind::Array,
@@ -77,12 +80,16 @@ pub(in crate::tracer) fn kind_of(call: &str) -> MemoryKind {
 
 /// Whether a call only gives back: what is charged more meanwhile is another's memory, whose owner has given it back.
 fn only_gives_back(call: &str) -> bool {
-    ["MemUnmap", "MemRelease", "AddressFree", "IpcClose"].iter().any(|word| call.contains(word))
+    ["MemUnmap", "MemRelease", "AddressFree", "IpcClose"]
+        .iter()
+        .any(|word| call.contains(word))
 }
 
 /// Whether managed memory may have moved to the GPU in a call.
 fn moves_managed(call: &str) -> bool {
-    ["Launch", "Memcpy", "Memset", "Prefetch"].iter().any(|word| call.contains(word))
+    ["Launch", "Memcpy", "Memset", "Prefetch"]
+        .iter()
+        .any(|word| call.contains(word))
 }
 
 /// What a process was charged with on one GPU, and how much of it was attributed.
@@ -142,19 +149,30 @@ pub(super) struct GpuAccount {
 
 impl GpuAccount {
     pub(super) fn new(charge: MemoryCharge) -> GpuAccount {
-        GpuAccount { charge, ..GpuAccount::default() }
+        GpuAccount {
+            charge,
+            ..GpuAccount::default()
+        }
     }
 
     /// How much is attributed to anyone. The memory of graphs is on the page.
     pub(super) fn attributed_bytes(&self) -> u64 {
-        let grown = self.grown.iter().filter(|grown| grown.kind != MemoryKind::Graph);
-        grown.map(|grown| grown.bytes).fold(self.page_bytes, u64::saturating_add)
+        let grown = self
+            .grown
+            .iter()
+            .filter(|grown| grown.kind != MemoryKind::Graph);
+        grown
+            .map(|grown| grown.bytes)
+            .fold(self.page_bytes, u64::saturating_add)
     }
 
     /// Takes how much graphs have reserved. Of that, what no call is known to have reserved.
     pub(super) fn take_graphs(&mut self, bytes: u64) -> u64 {
         self.graph_bytes = bytes;
-        let named = self.grown.iter().filter(|grown| grown.kind == MemoryKind::Graph);
+        let named = self
+            .grown
+            .iter()
+            .filter(|grown| grown.kind == MemoryKind::Graph);
         let named = named.map(|grown| grown.bytes).fold(0, u64::saturating_add);
         self.shrink(MemoryKind::Graph, named.saturating_sub(bytes));
         bytes.saturating_sub(named)
@@ -199,7 +217,11 @@ impl GpuAccount {
         let same = self.grown.iter_mut().find(|grown| grown.holder == holder);
         match same {
             Some(grown) => grown.bytes = grown.bytes.saturating_add(bytes),
-            None => self.grown.push(CallGrowth { holder, kind, bytes }),
+            None => self.grown.push(CallGrowth {
+                holder,
+                kind,
+                bytes,
+            }),
         }
     }
 
@@ -209,25 +231,45 @@ impl GpuAccount {
         self.grow(holder, kind, bytes);
         self.made = made;
         let contexts = self.contexts.values_mut().chain([&mut self.made]);
-        if let Some(context) = contexts.rev().find(|(known, bytes)| *known == holder && *bytes > 0) {
+        if let Some(context) = contexts
+            .rev()
+            .find(|(known, bytes)| *known == holder && *bytes > 0)
+        {
             context.1 = context.1.saturating_add(bytes);
         }
     }
 
     /// What calls took together that none of them was charged with; less than nothing if they were charged with too
     /// much. Beside the end of a context everything counts; else the driver may have kept what was freed.
-    pub(super) fn missing_growth(&mut self, before: (u64, u64), charged: &[(u32, u64)], has_ended: bool) -> i64 {
-        let now = (self.charge.own_bytes.unwrap_or(before.0), self.attributed_bytes());
+    pub(super) fn missing_growth(
+        &mut self,
+        before: (u64, u64),
+        charged: &[(u32, u64)],
+        has_ended: bool,
+    ) -> i64 {
+        let now = (
+            self.charge.own_bytes.unwrap_or(before.0),
+            self.attributed_bytes(),
+        );
         let (charge, attributed) = ((before.0, now.0), (before.1, now.1));
         let growth = difference(charge).saturating_sub(difference(attributed));
-        let too_much = charged.iter().map(|(_, bytes)| *bytes).fold(0, u64::saturating_add);
+        let too_much = charged
+            .iter()
+            .map(|(_, bytes)| *bytes)
+            .fold(0, u64::saturating_add);
         let growth = match growth {
             1.. if has_ended => growth,
-            1.. => self::growth(charge, attributed).map_or(0, |growth| self.without_managed(growth)),
+            1.. => {
+                self::growth(charge, attributed).map_or(0, |growth| self.without_managed(growth))
+            }
             _ if has_ended => growth,
             _ => growth.max(i64::try_from(too_much).map_or(i64::MIN, |most| -most)),
         };
-        if growth.abs() < LEAST_GROWTH_BYTES { 0 } else { growth }
+        if growth.abs() < LEAST_GROWTH_BYTES {
+            0
+        } else {
+            growth
+        }
     }
 
     /// Takes back what calls were charged with too much, from the last one first; beside the end of a context also from
@@ -237,17 +279,25 @@ impl GpuAccount {
             bytes -= self.reduce(*holder, bytes.min(*most));
         }
         let others: Vec<u32> = self.grown.iter().rev().map(|grown| grown.holder).collect();
-        for holder in others.into_iter().take(if has_ended { usize::MAX } else { 0 }) {
+        for holder in others
+            .into_iter()
+            .take(if has_ended { usize::MAX } else { 0 })
+        {
             bytes -= self.reduce(holder, bytes);
         }
     }
 
     fn reduce(&mut self, holder: u32, bytes: u64) -> u64 {
-        let Some(grown) = self.grown.iter_mut().find(|grown| grown.holder == holder) else { return 0 };
+        let Some(grown) = self.grown.iter_mut().find(|grown| grown.holder == holder) else {
+            return 0;
+        };
         let taken = grown.bytes.min(bytes);
         grown.bytes -= taken;
         let contexts = self.contexts.values_mut().chain([&mut self.made]);
-        if let Some(context) = contexts.rev().find(|(known, bytes)| *known == holder && *bytes > 0) {
+        if let Some(context) = contexts
+            .rev()
+            .find(|(known, bytes)| *known == holder && *bytes > 0)
+        {
             context.1 = context.1.saturating_sub(taken);
         }
         taken
@@ -270,15 +320,27 @@ impl GpuAccount {
     pub(super) fn settle(&mut self) {
         let charged_bytes = self.charge.own_bytes.unwrap_or(0);
         self.most_bytes = charged_bytes;
-        self.settled = GpuTotals { charged_bytes, attributed_bytes: self.attributed_bytes() };
+        self.settled = GpuTotals {
+            charged_bytes,
+            attributed_bytes: self.attributed_bytes(),
+        };
     }
 
     /// Takes what the driver has returned between calls from those that took memory in it, the newest first. True if
     /// that changed a row.
     pub(super) fn follow_returned(&mut self) -> bool {
-        let Some(charged_bytes) = self.charge.own_bytes else { return false };
-        let now = GpuTotals { charged_bytes, attributed_bytes: self.attributed_bytes() };
-        let returned = self.settled.rest().saturating_sub(now.rest()).min(-now.rest());
+        let Some(charged_bytes) = self.charge.own_bytes else {
+            return false;
+        };
+        let now = GpuTotals {
+            charged_bytes,
+            attributed_bytes: self.attributed_bytes(),
+        };
+        let returned = self
+            .settled
+            .rest()
+            .saturating_sub(now.rest())
+            .min(-now.rest());
         let is_less = charged_bytes < self.most_bytes;
         if !is_less || self.managed_bytes > 0 || returned < LEAST_GROWTH_BYTES {
             return false;
@@ -289,7 +351,10 @@ impl GpuAccount {
 
     /// Forgets what calls were charged with: how much.
     pub(super) fn forget_growth(&mut self) -> u64 {
-        let grown = self.grown.iter().filter(|grown| grown.kind != MemoryKind::Graph);
+        let grown = self
+            .grown
+            .iter()
+            .filter(|grown| grown.kind != MemoryKind::Graph);
         let bytes = grown.map(|grown| grown.bytes).fold(0, u64::saturating_add);
         self.grown.clear();
         bytes
@@ -297,7 +362,12 @@ impl GpuAccount {
 
     /// Takes memory of this kind from those that hold it, the newest first.
     pub(super) fn shrink(&mut self, kind: MemoryKind, mut bytes: u64) {
-        for grown in self.grown.iter_mut().rev().filter(|grown| grown.kind == kind) {
+        for grown in self
+            .grown
+            .iter_mut()
+            .rev()
+            .filter(|grown| grown.kind == kind)
+        {
             let taken = grown.bytes.min(bytes);
             grown.bytes -= taken;
             bytes -= taken;
@@ -305,12 +375,17 @@ impl GpuAccount {
     }
 
     pub(super) fn make_context(&mut self, is_primary: bool, handle: u64) {
-        self.contexts.insert((is_primary, if is_primary { 0 } else { handle }), std::mem::take(&mut self.made));
+        self.contexts.insert(
+            (is_primary, if is_primary { 0 } else { handle }),
+            std::mem::take(&mut self.made),
+        );
     }
 
     /// A context has gone, and what its call took. With the last one goes what any call took in the driver.
     pub(super) fn end_context(&mut self, is_primary: bool, handle: u64) {
-        let ended = self.contexts.remove(&(is_primary, if is_primary { 0 } else { handle }));
+        let ended = self
+            .contexts
+            .remove(&(is_primary, if is_primary { 0 } else { handle }));
         let (holder, bytes) = ended.unwrap_or_default();
         self.ended = ended.map(|(holder, _)| holder);
         for grown in self.grown.iter_mut().filter(|grown| grown.holder == holder) {
@@ -331,15 +406,32 @@ impl GpuAccount {
 
     /// The holders whose bytes have changed since the last written reading.
     fn changes(&self) -> Vec<Held> {
-        let grown = self.grown.iter().map(|grown| (grown.holder, (grown.bytes, None)));
+        let grown = self
+            .grown
+            .iter()
+            .map(|grown| (grown.holder, (grown.bytes, None)));
         let mut now: BTreeMap<u32, (u64, Option<u64>)> = self.paged.clone();
         now.extend(grown);
         now.retain(|_, (bytes, _)| *bytes > 0);
-        let gone = self.written.iter().filter(|(holder, _)| !now.contains_key(holder));
-        let gone = gone.map(|(holder, (_, count))| Held { holder: *holder, bytes: 0, count: count.map(|_| 0) });
-        let other = now.iter().filter(|(holder, held)| self.written.get(holder) != Some(held));
-        let mut changed: Vec<Held> =
-            other.map(|(holder, (bytes, count))| Held { holder: *holder, bytes: *bytes, count: *count }).collect();
+        let gone = self
+            .written
+            .iter()
+            .filter(|(holder, _)| !now.contains_key(holder));
+        let gone = gone.map(|(holder, (_, count))| Held {
+            holder: *holder,
+            bytes: 0,
+            count: count.map(|_| 0),
+        });
+        let other = now
+            .iter()
+            .filter(|(holder, held)| self.written.get(holder) != Some(held));
+        let mut changed: Vec<Held> = other
+            .map(|(holder, (bytes, count))| Held {
+                holder: *holder,
+                bytes: *bytes,
+                count: *count,
+            })
+            .collect();
         changed.extend(gone);
         changed.sort_by_key(|held| held.holder);
         changed
@@ -349,7 +441,10 @@ impl GpuAccount {
     pub(super) fn has_changed(&self, is_told: bool) -> bool {
         let changes = self.changes();
         let moved = changes.iter().map(|held| {
-            let before = self.written.get(&held.holder).map_or(0, |(bytes, _)| *bytes);
+            let before = self
+                .written
+                .get(&held.holder)
+                .map_or(0, |(bytes, _)| *bytes);
             held.bytes.abs_diff(before)
         });
         let moved = moved.fold(0, u64::saturating_add);
@@ -357,7 +452,8 @@ impl GpuAccount {
             (Some(now), Some(before)) => now.abs_diff(before),
             (now, before) => now.or(before).unwrap_or(0),
         };
-        let is_changed = (is_told && !changes.is_empty()) || moved >= STEP_BYTES || charged >= STEP_BYTES;
+        let is_changed =
+            (is_told && !changes.is_empty()) || moved >= STEP_BYTES || charged >= STEP_BYTES;
         is_changed && self.is_used()
     }
 
@@ -365,7 +461,10 @@ impl GpuAccount {
     /// to be written.
     pub(super) fn is_peak(&mut self) -> bool {
         let (highest, count) = self.peak;
-        let bytes = self.charge.bytes().unwrap_or_else(|| self.attributed_bytes());
+        let bytes = self
+            .charge
+            .bytes()
+            .unwrap_or_else(|| self.attributed_bytes());
         let step = STEP_BYTES << (count / MOST_AT_ONCE).min(32);
         let is_peak = count == 0 || bytes >= highest.saturating_add(step);
         if is_peak {
@@ -376,17 +475,34 @@ impl GpuAccount {
 
     /// Whether there is anything to be said of the process on this GPU.
     pub(super) fn is_used(&self) -> bool {
-        self.is_written || self.charge.own_bytes.is_some_and(|bytes| bytes > 0) || !self.changes().is_empty()
+        self.is_written
+            || self.charge.own_bytes.is_some_and(|bytes| bytes > 0)
+            || !self.changes().is_empty()
     }
 
     /// The reading that is to be written now.
     pub(super) fn reading(&mut self, pid: u32, gpu: &str, why: LedgerReason) -> LedgerReading {
         let held = self.changes();
-        self.written.extend(held.iter().map(|held| (held.holder, (held.bytes, held.count))));
+        self.written.extend(
+            held.iter()
+                .map(|held| (held.holder, (held.bytes, held.count))),
+        );
         self.written.retain(|_, (bytes, _)| *bytes > 0);
-        let MemoryCharge { t_ns, own_bytes, used_bytes } = self.charge;
+        let MemoryCharge {
+            t_ns,
+            own_bytes,
+            used_bytes,
+        } = self.charge;
         (self.written_charge, self.is_written) = (self.charge, true);
-        LedgerReading { t_ns, pid, gpu: gpu.to_owned(), why, own_bytes, used_bytes, held }
+        LedgerReading {
+            t_ns,
+            pid,
+            gpu: gpu.to_owned(),
+            why,
+            own_bytes,
+            used_bytes,
+            held,
+        }
     }
 }
 
@@ -401,7 +517,8 @@ impl ChangePace {
     /// Whether a change may be written. `is_told` is whether the process told of it.
     pub(super) fn is_due(&self, now_ns: u64, is_told: bool) -> bool {
         let interval_ns = STEP_NS << (self.written / MOST_AT_ONCE).min(16);
-        (is_told && self.written < MOST_AT_ONCE) || now_ns.saturating_sub(self.last_ns) >= interval_ns
+        (is_told && self.written < MOST_AT_ONCE)
+            || now_ns.saturating_sub(self.last_ns) >= interval_ns
     }
 
     pub(super) fn write(&mut self, now_ns: u64) {
@@ -416,7 +533,11 @@ mod tests {
     const MIB: u64 = 1 << 20;
 
     fn held(reading: &LedgerReading) -> Vec<(u32, u64, Option<u64>)> {
-        reading.held.iter().map(|held| (held.holder, held.bytes, held.count)).collect()
+        reading
+            .held
+            .iter()
+            .map(|held| (held.holder, held.bytes, held.count))
+            .collect()
     }
 
     #[test]
@@ -437,18 +558,33 @@ mod tests {
 
     #[test]
     fn arrays_are_measured_and_what_only_gives_back_takes_nothing() {
-        assert_eq!(kind_of("cuMipmappedArrayDestroy"), kind_of("cuArray3DCreate_v2"));
+        assert_eq!(
+            kind_of("cuMipmappedArrayDestroy"),
+            kind_of("cuArray3DCreate_v2")
+        );
         assert_eq!(kind_of("cuArray3DCreate_v2"), MemoryKind::Array);
         let mut account = GpuAccount::default();
-        for call in ["cuMemUnmap", "cuMemRelease", "cuMemAddressFree", "cuIpcCloseMemHandle"] {
-            assert_eq!([10, -10].map(|growth| account.taken_by(call, growth)), [0, -10], "{call}");
+        for call in [
+            "cuMemUnmap",
+            "cuMemRelease",
+            "cuMemAddressFree",
+            "cuIpcCloseMemHandle",
+        ] {
+            assert_eq!(
+                [10, -10].map(|growth| account.taken_by(call, growth)),
+                [0, -10],
+                "{call}"
+            );
         }
         assert_eq!(account.taken_by("cuMemFreeAsync", 10), 10);
     }
 
     #[test]
     fn managed_memory_that_moves_is_charged_once() {
-        let mut account = GpuAccount { managed_bytes: 8 * MIB, ..GpuAccount::default() };
+        let mut account = GpuAccount {
+            managed_bytes: 8 * MIB,
+            ..GpuAccount::default()
+        };
         let growth = 5 << 20;
         assert_eq!(account.without_managed(growth), 0);
         assert_eq!(account.without_managed(growth), 2 << 20);
@@ -457,15 +593,24 @@ mod tests {
         account.managed_bytes = 0;
         assert_eq!(account.without_managed(growth), growth);
         account.managed_bytes = MIB;
-        assert_eq!(account.without_managed(growth), 4 << 20, "it is another allocation");
+        assert_eq!(
+            account.without_managed(growth),
+            4 << 20,
+            "it is another allocation"
+        );
         assert!(
-            moves_managed("cuLaunchKernel") && moves_managed("cuMemPrefetchAsync") && !moves_managed("cuCtxSetLimit")
+            moves_managed("cuLaunchKernel")
+                && moves_managed("cuMemPrefetchAsync")
+                && !moves_managed("cuCtxSetLimit")
         );
     }
 
     #[test]
     fn what_the_driver_returns_between_calls_is_no_longer_held_by_the_call_that_took_it() {
-        let own = |bytes| MemoryCharge { own_bytes: Some(bytes), ..MemoryCharge::default() };
+        let own = |bytes| MemoryCharge {
+            own_bytes: Some(bytes),
+            ..MemoryCharge::default()
+        };
         let mut account = GpuAccount::new(own(28 * MIB));
         account.grow(0, MemoryKind::Context, 18 * MIB);
         account.grow(1, MemoryKind::Driver, 10 * MIB);
@@ -497,9 +642,13 @@ mod tests {
 
     #[test]
     fn calls_that_load_code_are_charged_for_code() {
-        for call in
-            ["cuModuleLoadData", "cuLibraryLoadData", "cuKernelGetFunction", "cuFuncGetAttribute", "cuGraphLaunch"]
-        {
+        for call in [
+            "cuModuleLoadData",
+            "cuLibraryLoadData",
+            "cuKernelGetFunction",
+            "cuFuncGetAttribute",
+            "cuGraphLaunch",
+        ] {
             assert_eq!(kind_of(call), MemoryKind::Code, "{call}");
         }
         assert_eq!(kind_of("cuInit"), MemoryKind::Context);
@@ -517,7 +666,10 @@ mod tests {
         let first = account.reading(7, "GPU-1", LedgerReason::Change);
         assert_eq!(held(&first), [(1, 9 * MIB, None), (2, 10 * MIB, None)]);
         account.shrink(MemoryKind::Code, u64::MAX);
-        assert_eq!(held(&account.reading(7, "GPU-1", LedgerReason::Change)), [(1, 0, None)]);
+        assert_eq!(
+            held(&account.reading(7, "GPU-1", LedgerReason::Change)),
+            [(1, 0, None)]
+        );
         assert_eq!(account.attributed_bytes(), 10 * MIB);
     }
 
@@ -533,7 +685,12 @@ mod tests {
         }
         // Nobody knows what this one took.
         account.make_context(false, 8);
-        for (ended, left) in [((true, 0), 801), ((false, 6), 401), ((false, 8), 401), ((false, 7), 0)] {
+        for (ended, left) in [
+            ((true, 0), 801),
+            ((false, 6), 401),
+            ((false, 8), 401),
+            ((false, 7), 0),
+        ] {
             account.end_context(ended.0, ended.1);
             assert_eq!(account.attributed_bytes(), left * MIB, "{ended:?}");
         }
@@ -547,14 +704,20 @@ mod tests {
         account.hold(2, MIB, Some(1));
         account.hold(3, 0, Some(0));
         assert!(account.has_changed(false));
-        assert_eq!(held(&account.reading(7, "G", LedgerReason::Change)), [(1, 4 * MIB, Some(3)), (2, MIB, Some(1))]);
+        assert_eq!(
+            held(&account.reading(7, "G", LedgerReason::Change)),
+            [(1, 4 * MIB, Some(3)), (2, MIB, Some(1))]
+        );
         assert!(!account.has_changed(true));
         account.turn_page();
         account.hold(1, 4 * MIB, Some(3));
         account.hold(2, 10, Some(1));
         assert!(!account.has_changed(false), "less than a step");
         assert!(account.has_changed(true));
-        assert_eq!(held(&account.reading(7, "G", LedgerReason::Asked)), [(2, 10, Some(1))]);
+        assert_eq!(
+            held(&account.reading(7, "G", LedgerReason::Asked)),
+            [(2, 10, Some(1))]
+        );
         account.start_anew();
         let last = account.reading(7, "G", LedgerReason::End);
         assert_eq!(held(&last), [(1, 0, Some(0)), (2, 0, Some(0))]);
@@ -566,11 +729,21 @@ mod tests {
         let mut account = GpuAccount::default();
         assert!(!account.has_changed(true) && !account.is_used());
         account.charge.used_bytes = Some(9 * MIB);
-        assert!(!account.has_changed(true) && !account.is_used(), "another process is there");
-        account.charge = MemoryCharge { t_ns: 5, own_bytes: Some(MIB), used_bytes: Some(9 * MIB) };
+        assert!(
+            !account.has_changed(true) && !account.is_used(),
+            "another process is there"
+        );
+        account.charge = MemoryCharge {
+            t_ns: 5,
+            own_bytes: Some(MIB),
+            used_bytes: Some(9 * MIB),
+        };
         assert!(account.has_changed(false) && account.is_used());
         let reading = account.reading(7, "G", LedgerReason::Change);
-        assert_eq!((reading.t_ns, reading.own_bytes, reading.used_bytes), (5, Some(MIB), Some(9 * MIB)));
+        assert_eq!(
+            (reading.t_ns, reading.own_bytes, reading.used_bytes),
+            (5, Some(MIB), Some(9 * MIB))
+        );
         account.charge.used_bytes = Some(99 * MIB);
         assert!(!account.has_changed(true), "another process took that");
     }
@@ -582,7 +755,10 @@ mod tests {
             account.charge.own_bytes = Some(bytes);
             account.is_peak()
         };
-        assert_eq!([at(5), at(5), at(MIB), at(MIB + 5), at(MIB + 6)], [true, false, false, true, false]);
+        assert_eq!(
+            [at(5), at(5), at(MIB), at(MIB + 5), at(MIB + 6)],
+            [true, false, false, true, false]
+        );
         let written = (0..100_000u64).filter(|step| at(step * MIB)).count();
         assert!((1000..=8000).contains(&written), "{written}");
     }

@@ -41,7 +41,13 @@ impl AskedReadings {
         times: &[ReadingTime],
         started_ns: u64,
     ) -> Result<(AskedReadings, Withheld), TracerError> {
-        let (mut asked, mut withheld) = (AskedReadings { started_ns, ..AskedReadings::default() }, Withheld::default());
+        let (mut asked, mut withheld) = (
+            AskedReadings {
+                started_ns,
+                ..AskedReadings::default()
+            },
+            Withheld::default(),
+        );
         for time in times {
             match time {
                 ReadingTime::After(after) => {
@@ -51,7 +57,9 @@ impl AskedReadings {
                 // A handler of ours would take away from the program that it is ignored.
                 ReadingTime::Signal(signal) if is_ignored(*signal) => {
                     let name = signal_name(*signal);
-                    return Err(TracerError::Usage(format!("--at: {name} is ignored here (nohup, trap)")));
+                    return Err(TracerError::Usage(format!(
+                        "--at: {name} is ignored here (nohup, trap)"
+                    )));
                 }
                 ReadingTime::Signal(signal) => drop(withheld.signals.insert(*signal)),
             }
@@ -70,7 +78,9 @@ impl AskedReadings {
 
     /// How long it is to the next time, at most `most_ns`.
     pub(in crate::tracer) fn wait_ns(&self, now_ns: u64, most_ns: u64) -> u64 {
-        self.times_ns.first().map_or(most_ns, |next| next.saturating_sub(now_ns).min(most_ns))
+        self.times_ns
+            .first()
+            .map_or(most_ns, |next| next.saturating_sub(now_ns).min(most_ns))
     }
 
     /// Whether a reading is wanted now. It is wanted no more then.
@@ -81,7 +91,9 @@ impl AskedReadings {
     }
 
     fn has_rung(&mut self) -> bool {
-        let Some(bell) = &mut self.bell else { return false };
+        let Some(bell) = &mut self.bell else {
+            return false;
+        };
         let mut fds = [PollFd::new(bell, PollFlags::IN)];
         let is_readable = poll(&mut fds, Some(&timespec(0))).is_ok_and(|ready| ready > 0);
         is_readable && bell.read(&mut [0; 1024]).is_ok_and(|read| read > 0)
@@ -94,12 +106,18 @@ impl AskedReadings {
 
     /// The readings that there are not, in words.
     pub(in crate::tracer) fn not_read(&self) -> Vec<String> {
-        let seconds = self.times_ns.iter().map(|time| (time - self.started_ns) as f64 / 1e9);
-        let mut all: Vec<String> =
-            seconds.map(|seconds| format!("--at {seconds}: the program had ended before")).collect();
+        let seconds = self
+            .times_ns
+            .iter()
+            .map(|time| (time - self.started_ns) as f64 / 1e9);
+        let mut all: Vec<String> = seconds
+            .map(|seconds| format!("--at {seconds}: the program had ended before"))
+            .collect();
         if self.in_vain > 0 {
             let times = counted(self.in_vain, "reading");
-            all.push(format!("--at: {times} found no process that had initialised CUDA"));
+            all.push(format!(
+                "--at: {times} found no process that had initialised CUDA"
+            ));
         }
         all
     }
@@ -111,25 +129,36 @@ mod tests {
 
     #[test]
     fn a_reading_is_due_once_for_each_time() {
-        let times = [3.0, 1.0, 1.0, 2.5].map(|after| ReadingTime::After(Duration::from_secs_f64(after)));
+        let times =
+            [3.0, 1.0, 1.0, 2.5].map(|after| ReadingTime::After(Duration::from_secs_f64(after)));
         let (mut asked, withheld) = AskedReadings::new(&times, 1_000_000_000).unwrap();
         assert!(withheld.signals.is_empty() && asked.bell().is_none());
-        assert_eq!((asked.wait_ns(0, u64::MAX), asked.wait_ns(0, 5)), (2_000_000_000, 5));
+        assert_eq!(
+            (asked.wait_ns(0, u64::MAX), asked.wait_ns(0, 5)),
+            (2_000_000_000, 5)
+        );
         assert!(!asked.is_due(1_999_999_999));
         assert!(asked.is_due(2_000_000_000) && !asked.is_due(2_000_000_000));
         assert_eq!(asked.wait_ns(9_000_000_000, 5), 0);
         assert_eq!(
             asked.not_read(),
-            ["--at 2.5: the program had ended before", "--at 3: the program had ended before"]
+            [
+                "--at 2.5: the program had ended before",
+                "--at 3: the program had ended before"
+            ]
         );
         assert!(asked.is_due(9_000_000_000) && asked.not_read().is_empty());
         asked.find_nobody();
-        assert_eq!(asked.not_read(), ["--at: 1 reading found no process that had initialised CUDA"]);
+        assert_eq!(
+            asked.not_read(),
+            ["--at: 1 reading found no process that had initialised CUDA"]
+        );
     }
 
     #[test]
     fn a_signal_rings_once() {
-        let (mut asked, withheld) = AskedReadings::new(&[ReadingTime::Signal(libc::SIGUSR2)], 0).unwrap();
+        let (mut asked, withheld) =
+            AskedReadings::new(&[ReadingTime::Signal(libc::SIGUSR2)], 0).unwrap();
         assert_eq!(withheld.signals, BTreeSet::from([libc::SIGUSR2]));
         assert!(!asked.is_due(5));
         std::io::Write::write_all(&mut withheld.bell.as_ref().unwrap(), &[0]).unwrap();

@@ -37,9 +37,14 @@ pub(super) struct DeviceBlock {
 impl DeviceBlock {
     /// All that the device's memory holds, as far as the page says it.
     pub(super) fn total_bytes(&self) -> u64 {
-        [self.rounding_bytes, self.pool_rest_bytes, self.graph_bytes, self.rows_bytes]
-            .into_iter()
-            .fold(0, u64::saturating_add)
+        [
+            self.rounding_bytes,
+            self.pool_rest_bytes,
+            self.graph_bytes,
+            self.rows_bytes,
+        ]
+        .into_iter()
+        .fold(0, u64::saturating_add)
     }
 }
 
@@ -62,7 +67,12 @@ pub(super) struct SharedPage {
 
 impl SharedPage {
     pub(super) fn new(file: File) -> SharedPage {
-        SharedPage { file, devices_text: Vec::new(), devices: BTreeMap::new(), rows: BTreeMap::new() }
+        SharedPage {
+            file,
+            devices_text: Vec::new(),
+            devices: BTreeMap::new(),
+            rows: BTreeMap::new(),
+        }
     }
 
     /// Reads the page. What cannot be read stays as it was.
@@ -88,17 +98,31 @@ impl SharedPage {
     }
 
     fn take(&mut self, mut text: Vec<u8>) {
-        let words: Vec<u64> = text.as_chunks::<WORD>().0.iter().map(|word| u64::from_ne_bytes(*word)).collect();
+        let words: Vec<u64> = text
+            .as_chunks::<WORD>()
+            .0
+            .iter()
+            .map(|word| u64::from_ne_bytes(*word))
+            .collect();
         let (devices, rows) = words.split_at(DEVICES * DEVICE_WORDS);
         let devices = devices.as_chunks::<DEVICE_WORDS>().0.iter().map(|words| {
-            let [rounding_bytes, pool_rest_bytes, graph_bytes, rows_bytes, ..] = words.map(possible);
-            DeviceBlock { rounding_bytes, pool_rest_bytes, graph_bytes, rows_bytes }
+            let [rounding_bytes, pool_rest_bytes, graph_bytes, rows_bytes, ..] =
+                words.map(possible);
+            DeviceBlock {
+                rounding_bytes,
+                pool_rest_bytes,
+                graph_bytes,
+                rows_bytes,
+            }
         });
         let rows = rows.as_chunks::<ROW_WORDS>().0.iter().map(|words| {
             let [bytes, count] = words.map(possible);
             PageRow { bytes, count }
         });
-        self.devices = devices.enumerate().filter(|(_, device)| *device != DeviceBlock::default()).collect();
+        self.devices = devices
+            .enumerate()
+            .filter(|(_, device)| *device != DeviceBlock::default())
+            .collect();
         self.rows = rows.enumerate().filter(|(_, row)| row.bytes > 0).collect();
         text.truncate(DEVICES_BYTES);
         self.devices_text = text;
@@ -107,7 +131,10 @@ impl SharedPage {
 
 /// How many calls of the process were taking memory or giving it back when it had this mark.
 pub(super) fn calls_under_way(mark: &[u8]) -> u64 {
-    mark.as_chunks::<WORD>().0.get(UNDER_WAY).map_or(0, |word| u64::from_ne_bytes(*word))
+    mark.as_chunks::<WORD>()
+        .0
+        .get(UNDER_WAY)
+        .map_or(0, |word| u64::from_ne_bytes(*word))
 }
 
 /// The device whose further callers have this row, if it is such a row.
@@ -126,7 +153,8 @@ pub(super) struct TestPage(pub(super) File);
 #[cfg(test)]
 impl TestPage {
     pub(super) fn new() -> TestPage {
-        let file = File::from(rustix::fs::memfd_create("test", rustix::fs::MemfdFlags::empty()).unwrap());
+        let file =
+            File::from(rustix::fs::memfd_create("test", rustix::fs::MemfdFlags::empty()).unwrap());
         file.set_len(PAGE_BYTES as u64).unwrap();
         TestPage(file)
     }
@@ -165,8 +193,20 @@ mod tests {
         page.read();
         assert_eq!(page.devices.keys().collect::<Vec<_>>(), [&1]);
         assert_eq!(page.devices[&1].total_bytes(), 100);
-        assert_eq!(page.rows[&0], PageRow { bytes: 1 << 20, count: 3 });
-        assert_eq!(page.rows.keys().filter_map(|row| device_of_rest(*row)).collect::<Vec<_>>(), [DEVICES - 1]);
+        assert_eq!(
+            page.rows[&0],
+            PageRow {
+                bytes: 1 << 20,
+                count: 3
+            }
+        );
+        assert_eq!(
+            page.rows
+                .keys()
+                .filter_map(|row| device_of_rest(*row))
+                .collect::<Vec<_>>(),
+            [DEVICES - 1]
+        );
     }
 
     #[test]
@@ -176,7 +216,10 @@ mod tests {
         page.read();
         written.row(0, 7, 1);
         page.read_if_changed();
-        assert!(page.rows.is_empty(), "the row is not written whole before the device says so");
+        assert!(
+            page.rows.is_empty(),
+            "the row is not written whole before the device says so"
+        );
         written.device(0, 4, &[1]);
         page.read_if_changed();
         assert_eq!(page.rows[&0].bytes, 7);
@@ -185,7 +228,11 @@ mod tests {
     #[test]
     fn a_page_that_lies_overflows_nothing_and_one_that_is_gone_stays_as_it_was() {
         let written = TestPage::new();
-        written.device(0, 0, &[u64::MAX, IMPOSSIBLE_BYTES - 1, IMPOSSIBLE_BYTES - 1, 1]);
+        written.device(
+            0,
+            0,
+            &[u64::MAX, IMPOSSIBLE_BYTES - 1, IMPOSSIBLE_BYTES - 1, 1],
+        );
         written.row(3, u64::MAX, u64::MAX);
         written.row(4, 5, 1);
         let mut page = written.page();

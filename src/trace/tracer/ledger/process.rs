@@ -41,8 +41,14 @@ impl MemoryTaker {
 
     /// A number that is the same for equal calls at the same place.
     fn fingerprint(&self) -> u64 {
-        let place =
-            serde_json::to_vec(&(&self.gpu, self.kind, &self.call, &self.stack, self.is_disturbed)).unwrap_or_default();
+        let place = serde_json::to_vec(&(
+            &self.gpu,
+            self.kind,
+            &self.call,
+            &self.stack,
+            self.is_disturbed,
+        ))
+        .unwrap_or_default();
         let mut hasher = DefaultHasher::new();
         hasher.write(&place);
         hasher.finish()
@@ -86,14 +92,21 @@ impl CallGroup {
     /// The call that most likely took what nobody was charged with on a GPU: one that made a context there, or the last
     /// one there, or the last one.
     fn likeliest_taker(&self, gpu: &str) -> Option<&MemoryTaker> {
-        let context = self.ended.iter().find(|taker| taker.gpu == gpu && taker.kind == MemoryKind::Context);
-        context.or_else(|| self.ended.iter().rfind(|taker| taker.gpu == gpu)).or(self.ended.last())
+        let context = self
+            .ended
+            .iter()
+            .find(|taker| taker.gpu == gpu && taker.kind == MemoryKind::Context);
+        context
+            .or_else(|| self.ended.iter().rfind(|taker| taker.gpu == gpu))
+            .or(self.ended.last())
     }
 }
 
 /// Whether a call may end a context: what the driver then keeps is known only from the difference.
 pub(super) fn ends_context(call: &str) -> bool {
-    ["CtxDestroy", "CtxRelease", "CtxReset"].iter().any(|word| call.contains(word))
+    ["CtxDestroy", "CtxRelease", "CtxReset"]
+        .iter()
+        .any(|word| call.contains(word))
 }
 
 #[derive(Default)]
@@ -124,7 +137,10 @@ pub(super) struct ProcessLedger {
 
 impl ProcessLedger {
     pub(super) fn new(pid: u32) -> ProcessLedger {
-        ProcessLedger { pid, ..ProcessLedger::default() }
+        ProcessLedger {
+            pid,
+            ..ProcessLedger::default()
+        }
     }
 
     /// Takes the page of the program that the process runs.
@@ -153,12 +169,17 @@ impl ProcessLedger {
     /// The account of a GPU.
     pub(super) fn gpu(&mut self, gpu: &str) -> &mut GpuAccount {
         let charge = self.charge_of(gpu);
-        self.gpus.entry(gpu.to_owned()).or_insert_with(|| GpuAccount::new(charge))
+        self.gpus
+            .entry(gpu.to_owned())
+            .or_insert_with(|| GpuAccount::new(charge))
     }
 
     /// What NVML said of a GPU. Of a part of one (MIG) it says nothing.
     fn charge_of(&self, gpu: &str) -> MemoryCharge {
-        let nothing = MemoryCharge { t_ns: self.charged_ns, ..MemoryCharge::default() };
+        let nothing = MemoryCharge {
+            t_ns: self.charged_ns,
+            ..MemoryCharge::default()
+        };
         self.charges.get(gpu).copied().unwrap_or(nothing)
     }
 
@@ -170,13 +191,32 @@ impl ProcessLedger {
         }
         let is_single = taker.kind != MemoryKind::More && !taker.call.is_empty();
         if is_single && numbers.0 >= MOST_HOLDERS {
-            return self.holder(MemoryTaker::nobody(taker.t_ns, &taker.gpu, MemoryKind::More), numbers);
+            return self.holder(
+                MemoryTaker::nobody(taker.t_ns, &taker.gpu, MemoryKind::More),
+                numbers,
+            );
         }
-        let MemoryTaker { t_ns, gpu, kind, call, stack, is_disturbed } = taker;
+        let MemoryTaker {
+            t_ns,
+            gpu,
+            kind,
+            call,
+            stack,
+            is_disturbed,
+        } = taker;
         let holder = numbers.0;
         numbers.0 = numbers.0.saturating_add(1);
         self.numbers.insert(fingerprint, holder);
-        self.unwritten.push(Holder { t_ns, pid: self.pid, holder, gpu, kind, call, stack, is_disturbed });
+        self.unwritten.push(Holder {
+            t_ns,
+            pid: self.pid,
+            holder,
+            gpu,
+            kind,
+            call,
+            stack,
+            is_disturbed,
+        });
         holder
     }
 
@@ -185,7 +225,14 @@ impl ProcessLedger {
         let (gpu, is_managed) = (taker.gpu.clone(), taker.kind == MemoryKind::Managed);
         let holder = self.holder(taker, numbers);
         self.gpu(&gpu);
-        self.rows.insert(row, HeldRow { gpu, holder, is_managed });
+        self.rows.insert(
+            row,
+            HeldRow {
+                gpu,
+                holder,
+                is_managed,
+            },
+        );
     }
 
     /// Reads the page. `gpus` has the UUIDs by ordinal. Where only `changes` are wanted, an unchanged page is not read
@@ -197,7 +244,9 @@ impl ProcessLedger {
         changes: bool,
         numbers: &mut HolderNumbers,
     ) {
-        let Some(mut page) = self.page.take() else { return };
+        let Some(mut page) = self.page.take() else {
+            return;
+        };
         if changes {
             page.read_if_changed()
         } else {
@@ -205,7 +254,12 @@ impl ProcessLedger {
         }
         self.gpus.values_mut().for_each(GpuAccount::turn_page);
         for (device, block) in &page.devices {
-            let Some(gpu) = i32::try_from(*device).ok().and_then(|device| gpus.get(&device)) else { continue };
+            let Some(gpu) = i32::try_from(*device)
+                .ok()
+                .and_then(|device| gpus.get(&device))
+            else {
+                continue;
+            };
             let unnamed_bytes = self.gpu(gpu).take_graphs(block.graph_bytes);
             let parts = [
                 (MemoryKind::Rounding, block.rounding_bytes),
@@ -218,20 +272,37 @@ impl ProcessLedger {
                 self.gpu(gpu).hold(holder, bytes, None);
             }
         }
-        for account in self.gpus.values_mut().filter(|account| account.graph_bytes == 0) {
+        for account in self
+            .gpus
+            .values_mut()
+            .filter(|account| account.graph_bytes == 0)
+        {
             account.take_graphs(0);
         }
         for (row, held) in &page.rows {
-            let rest = device_of_rest(*row).and_then(|device| gpus.get(&i32::try_from(device).ok()?));
+            let rest =
+                device_of_rest(*row).and_then(|device| gpus.get(&i32::try_from(device).ok()?));
             if let Some(gpu) = rest {
                 let holder = self.holder(MemoryTaker::nobody(t_ns, gpu, MemoryKind::More), numbers);
                 self.gpu(gpu).hold(holder, held.bytes, Some(held.count));
             }
             // A caller of which no message has come yet is attributed to nobody.
-            let Some(HeldRow { gpu, holder, is_managed }) = self.rows.get(row) else { continue };
-            let Some(account) = self.gpus.get_mut(gpu) else { continue };
+            let Some(HeldRow {
+                gpu,
+                holder,
+                is_managed,
+            }) = self.rows.get(row)
+            else {
+                continue;
+            };
+            let Some(account) = self.gpus.get_mut(gpu) else {
+                continue;
+            };
             account.hold(*holder, held.bytes, Some(held.count));
-            account.managed_bytes = account.managed_bytes.saturating_add(if *is_managed { held.bytes } else { 0 });
+            account.managed_bytes =
+                account
+                    .managed_bytes
+                    .saturating_add(if *is_managed { held.bytes } else { 0 });
         }
         self.page = Some(page);
     }
@@ -244,14 +315,21 @@ impl ProcessLedger {
         let before = charged.map(|(gpu, charged_bytes)| {
             let account = self.gpus.get(&gpu);
             let attributed_bytes = account.map_or(0, GpuAccount::attributed_bytes);
-            let now = GpuTotals { charged_bytes, attributed_bytes };
+            let now = GpuTotals {
+                charged_bytes,
+                attributed_bytes,
+            };
             // Memory that is being taken may be charged and not yet on the page, or on the page and charged since.
             let last = account.map(|account| account.settled).unwrap_or_default();
             let is_better = !self.is_settled && last.attributed_bytes > 0;
             (gpu, if is_better { last } else { now })
         });
         let is_shared = !self.is_settled;
-        self.group = CallGroup { before: Some(before.collect()), is_shared, ..CallGroup::default() };
+        self.group = CallGroup {
+            before: Some(before.collect()),
+            is_shared,
+            ..CallGroup::default()
+        };
     }
 
     /// Notes that a call has ended.
@@ -268,11 +346,24 @@ impl ProcessLedger {
         let group = std::mem::take(&mut self.group);
         let mut is_changed = false;
         for (gpu, before) in group.before.iter().flatten().filter(|_| group.is_shared) {
-            let Some(account) = self.gpus.get_mut(gpu) else { continue };
-            let has_ended = group.ended.iter().any(|taker| taker.gpu == *gpu && ends_context(&taker.call));
-            let charged = group.charged.iter().filter(|(on, ..)| on == gpu).map(|(_, holder, bytes)| (*holder, *bytes));
+            let Some(account) = self.gpus.get_mut(gpu) else {
+                continue;
+            };
+            let has_ended = group
+                .ended
+                .iter()
+                .any(|taker| taker.gpu == *gpu && ends_context(&taker.call));
+            let charged = group
+                .charged
+                .iter()
+                .filter(|(on, ..)| on == gpu)
+                .map(|(_, holder, bytes)| (*holder, *bytes));
             let charged: Vec<(u32, u64)> = charged.collect();
-            let growth = account.missing_growth((before.charged_bytes, before.attributed_bytes), &charged, has_ended);
+            let growth = account.missing_growth(
+                (before.charged_bytes, before.attributed_bytes),
+                &charged,
+                has_ended,
+            );
             is_changed |= growth != 0;
             if growth < 0 {
                 account.take_back(&charged, growth.unsigned_abs(), has_ended);
@@ -286,9 +377,15 @@ impl ProcessLedger {
                 } else {
                     taker.kind
                 };
-                let taker = MemoryTaker { gpu: gpu.clone(), kind, is_disturbed: true, ..taker.clone() };
+                let taker = MemoryTaker {
+                    gpu: gpu.clone(),
+                    kind,
+                    is_disturbed: true,
+                    ..taker.clone()
+                };
                 let holder = self.holder(taker, numbers);
-                self.gpu(gpu).add_growth(holder, kind, growth.unsigned_abs());
+                self.gpu(gpu)
+                    .add_growth(holder, kind, growth.unsigned_abs());
             }
         }
         for account in self.gpus.values_mut() {
@@ -300,7 +397,10 @@ impl ProcessLedger {
 
     /// Forgets what calls were charged with, because it was what the whole GPU had in use: how much, on each GPU.
     pub(super) fn forget_growth(&mut self) -> BTreeMap<String, u64> {
-        let forgotten = self.gpus.iter_mut().map(|(gpu, account)| (gpu.clone(), account.forget_growth()));
+        let forgotten = self
+            .gpus
+            .iter_mut()
+            .map(|(gpu, account)| (gpu.clone(), account.forget_growth()));
         let forgotten: BTreeMap<String, u64> = forgotten.collect();
         for (gpu, before) in self.group.before.iter_mut().flatten() {
             let bytes = forgotten.get(gpu).copied().unwrap_or(0);
@@ -312,7 +412,10 @@ impl ProcessLedger {
 
     /// How much is attributed on each GPU, and how much graphs have of that.
     pub(super) fn attributed(&self) -> BTreeMap<String, (u64, u64)> {
-        let all = self.gpus.iter().map(|(gpu, it)| (gpu.clone(), (it.attributed_bytes(), it.graph_bytes)));
+        let all = self
+            .gpus
+            .iter()
+            .map(|(gpu, it)| (gpu.clone(), (it.attributed_bytes(), it.graph_bytes)));
         all.collect()
     }
 
@@ -326,9 +429,18 @@ impl ProcessLedger {
     }
 
     /// Notes which call had graphs reserve memory.
-    pub(super) fn name_graphs(&mut self, grown: &[(String, u64)], taker: &MemoryTaker, numbers: &mut HolderNumbers) {
+    pub(super) fn name_graphs(
+        &mut self,
+        grown: &[(String, u64)],
+        taker: &MemoryTaker,
+        numbers: &mut HolderNumbers,
+    ) {
         for (gpu, bytes) in grown {
-            let taker = MemoryTaker { gpu: gpu.clone(), kind: MemoryKind::Graph, ..taker.clone() };
+            let taker = MemoryTaker {
+                gpu: gpu.clone(),
+                kind: MemoryKind::Graph,
+                ..taker.clone()
+            };
             let holder = self.holder(taker, numbers);
             self.gpu(gpu).grow(holder, MemoryKind::Graph, *bytes);
         }
@@ -337,8 +449,15 @@ impl ProcessLedger {
     /// Takes what NVML says of the process on each GPU.
     pub(super) fn charge(&mut self, t_ns: u64, charges: BTreeMap<String, MemoryCharge>) {
         (self.charges, self.charged_ns) = (charges, t_ns);
-        let charged = self.charges.iter().filter(|(_, charge)| charge.own_bytes.is_some_and(|bytes| bytes > 0));
-        for gpu in charged.map(|(gpu, _)| gpu.clone()).chain(self.gpus.keys().cloned()).collect::<Vec<_>>() {
+        let charged = self
+            .charges
+            .iter()
+            .filter(|(_, charge)| charge.own_bytes.is_some_and(|bytes| bytes > 0));
+        for gpu in charged
+            .map(|(gpu, _)| gpu.clone())
+            .chain(self.gpus.keys().cloned())
+            .collect::<Vec<_>>()
+        {
             let charge = self.charge_of(&gpu);
             self.gpu(&gpu).take_charge(charge);
         }
@@ -346,18 +465,28 @@ impl ProcessLedger {
 
     /// The GPUs of which there is anything to be said.
     pub(super) fn used_gpus(&self) -> Vec<String> {
-        self.gpus.iter().filter(|(_, account)| account.is_used()).map(|(gpu, _)| gpu.clone()).collect()
+        self.gpus
+            .iter()
+            .filter(|(_, account)| account.is_used())
+            .map(|(gpu, _)| gpu.clone())
+            .collect()
     }
 
     /// The GPUs on which so much has changed that it is to be written. `is_told` is whether the process told of it.
     pub(super) fn changed_gpus(&self, is_told: bool) -> Vec<String> {
-        self.gpus.iter().filter(|(_, account)| account.has_changed(is_told)).map(|(gpu, _)| gpu.clone()).collect()
+        self.gpus
+            .iter()
+            .filter(|(_, account)| account.has_changed(is_told))
+            .map(|(gpu, _)| gpu.clone())
+            .collect()
     }
 
     /// The lines that are to be written now: new holders, and a reading of each of these GPUs.
     pub(super) fn lines(&mut self, why: LedgerReason, gpus: &[String]) -> Vec<TraceLine> {
         let holders = std::mem::take(&mut self.unwritten).into_iter();
-        let mut lines: Vec<TraceLine> = holders.map(|holder| TraceLine::Holder(Box::new(holder))).collect();
+        let mut lines: Vec<TraceLine> = holders
+            .map(|holder| TraceLine::Holder(Box::new(holder)))
+            .collect();
         for (gpu, account) in self.gpus.iter_mut().filter(|(gpu, _)| gpus.contains(gpu)) {
             lines.push(TraceLine::Ledger(account.reading(self.pid, gpu, why)));
         }
@@ -389,13 +518,18 @@ mod tests {
     }
 
     /// What is written now of every GPU: the kind of each holder, and its bytes.
-    fn written(ledger: &mut ProcessLedger, kinds: &mut BTreeMap<u32, MemoryKind>) -> Vec<(MemoryKind, u64)> {
+    fn written(
+        ledger: &mut ProcessLedger,
+        kinds: &mut BTreeMap<u32, MemoryKind>,
+    ) -> Vec<(MemoryKind, u64)> {
         let gpus = ledger.used_gpus();
         let mut held = Vec::new();
         for line in ledger.lines(LedgerReason::Asked, &gpus) {
             match line {
                 TraceLine::Holder(holder) => drop(kinds.insert(holder.holder, holder.kind)),
-                TraceLine::Ledger(reading) => held.extend(reading.held.iter().map(|it| (kinds[&it.holder], it.bytes))),
+                TraceLine::Ledger(reading) => {
+                    held.extend(reading.held.iter().map(|it| (kinds[&it.holder], it.bytes)))
+                }
                 line => panic!("{line:?}"),
             }
         }
@@ -404,7 +538,8 @@ mod tests {
 
     #[test]
     fn a_page_is_of_its_callers_and_of_what_no_caller_took() {
-        let (notes, mut numbers, mut kinds) = (TestPage::new(), HolderNumbers::default(), BTreeMap::new());
+        let (notes, mut numbers, mut kinds) =
+            (TestPage::new(), HolderNumbers::default(), BTreeMap::new());
         let mut ledger = ProcessLedger::new(7);
         ledger.open(notes.page());
         notes.device(1, 0, &[1, 2, 3, 64 * MIB + 50]);
@@ -413,7 +548,11 @@ mod tests {
         // Of this one nothing was told, and this device nobody knows.
         notes.row(6, MIB, 1);
         notes.device(9, 0, &[MIB]);
-        ledger.name_row(5, taker(MemoryKind::Managed, "cuMemAllocManaged"), &mut numbers);
+        ledger.name_row(
+            5,
+            taker(MemoryKind::Managed, "cuMemAllocManaged"),
+            &mut numbers,
+        );
         ledger.read_page(4, &gpus(), false, &mut numbers);
         let expected = [
             (MemoryKind::Managed, 64 * MIB),
@@ -423,9 +562,15 @@ mod tests {
             (MemoryKind::More, 50),
         ];
         assert_eq!(written(&mut ledger, &mut kinds), expected);
-        assert_eq!(ledger.attributed(), BTreeMap::from([("GPU-1".to_owned(), (64 * MIB + 56, 3))]));
+        assert_eq!(
+            ledger.attributed(),
+            BTreeMap::from([("GPU-1".to_owned(), (64 * MIB + 56, 3))])
+        );
         assert_eq!(ledger.gpu("GPU-1").managed_bytes, 64 * MIB);
-        assert!(written(&mut ledger, &mut kinds).is_empty(), "nothing has changed");
+        assert!(
+            written(&mut ledger, &mut kinds).is_empty(),
+            "nothing has changed"
+        );
     }
 
     #[test]
@@ -433,20 +578,38 @@ mod tests {
         let mut numbers = HolderNumbers::default();
         let mut ledger = ProcessLedger::new(7);
         let first = ledger.holder(taker(MemoryKind::Code, "cuModuleLoad"), &mut numbers);
-        assert_eq!(ledger.holder(taker(MemoryKind::Code, "cuModuleLoad"), &mut numbers), first);
-        assert_ne!(ledger.holder(taker(MemoryKind::Driver, "cuModuleLoad"), &mut numbers), first);
+        assert_eq!(
+            ledger.holder(taker(MemoryKind::Code, "cuModuleLoad"), &mut numbers),
+            first
+        );
+        assert_ne!(
+            ledger.holder(taker(MemoryKind::Driver, "cuModuleLoad"), &mut numbers),
+            first
+        );
         // Another process has numbers of its own.
-        assert_ne!(ProcessLedger::new(8).holder(taker(MemoryKind::Code, "cuModuleLoad"), &mut numbers), first);
-        let all: Vec<u32> =
-            (0..20_000).map(|at| ledger.holder(taker(MemoryKind::Code, &format!("c{at}")), &mut numbers)).collect();
+        assert_ne!(
+            ProcessLedger::new(8).holder(taker(MemoryKind::Code, "cuModuleLoad"), &mut numbers),
+            first
+        );
+        let all: Vec<u32> = (0..20_000)
+            .map(|at| ledger.holder(taker(MemoryKind::Code, &format!("c{at}")), &mut numbers))
+            .collect();
         assert_eq!(all[19_999], all[19_998]);
-        assert_eq!(ledger.unwritten.len(), MOST_HOLDERS as usize, "and one of them is of another process");
-        assert_eq!(ledger.unwritten.last().map(|holder| holder.kind), Some(MemoryKind::More));
+        assert_eq!(
+            ledger.unwritten.len(),
+            MOST_HOLDERS as usize,
+            "and one of them is of another process"
+        );
+        assert_eq!(
+            ledger.unwritten.last().map(|holder| holder.kind),
+            Some(MemoryKind::More)
+        );
     }
 
     #[test]
     fn another_program_in_the_process_holds_nothing_of_the_one_before() {
-        let (notes, mut numbers, mut kinds) = (TestPage::new(), HolderNumbers::default(), BTreeMap::new());
+        let (notes, mut numbers, mut kinds) =
+            (TestPage::new(), HolderNumbers::default(), BTreeMap::new());
         let mut ledger = ProcessLedger::new(7);
         ledger.open(notes.page());
         notes.row(5, MIB, 1);
@@ -459,12 +622,19 @@ mod tests {
         assert_eq!(written(&mut ledger, &mut kinds), [(MemoryKind::Pool, 0)]);
         ledger.open(notes.page());
         ledger.read_page(5, &gpus(), false, &mut numbers);
-        assert!(written(&mut ledger, &mut kinds).is_empty(), "the row is of nobody in the new program");
+        assert!(
+            written(&mut ledger, &mut kinds).is_empty(),
+            "the row is of nobody in the new program"
+        );
     }
 
     /// A process whose page is still, charged with so much on one GPU.
     fn charged(ledger: &mut ProcessLedger, bytes: u64) {
-        let charge = MemoryCharge { t_ns: 1, own_bytes: Some(bytes), used_bytes: None };
+        let charge = MemoryCharge {
+            t_ns: 1,
+            own_bytes: Some(bytes),
+            used_bytes: None,
+        };
         ledger.is_settled = true;
         ledger.charge(1, BTreeMap::from([("GPU-0".to_owned(), charge)]));
     }
@@ -473,8 +643,16 @@ mod tests {
         ledger.begin_call([("GPU-0".to_owned(), bytes)].into_iter());
     }
 
-    fn end(ledger: &mut ProcessLedger, taker: MemoryTaker, bytes: u64, numbers: &mut HolderNumbers) {
-        let taker = MemoryTaker { gpu: "GPU-0".to_owned(), ..taker };
+    fn end(
+        ledger: &mut ProcessLedger,
+        taker: MemoryTaker,
+        bytes: u64,
+        numbers: &mut HolderNumbers,
+    ) {
+        let taker = MemoryTaker {
+            gpu: "GPU-0".to_owned(),
+            ..taker
+        };
         if bytes > 0 {
             let holder = ledger.holder(taker.clone(), numbers);
             ledger.gpu("GPU-0").grow(holder, taker.kind, bytes);
@@ -486,8 +664,14 @@ mod tests {
     #[test]
     fn calls_at_the_same_time_are_charged_together_with_what_the_process_holds_more() {
         let (mut ledger, mut numbers) = (ProcessLedger::new(7), HolderNumbers::default());
-        let context = || MemoryTaker { is_disturbed: true, ..taker(MemoryKind::Context, "cuDevicePrimaryCtxRetain") };
-        let other = || MemoryTaker { is_disturbed: true, ..taker(MemoryKind::Driver, "cuMemAlloc_v2") };
+        let context = || MemoryTaker {
+            is_disturbed: true,
+            ..taker(MemoryKind::Context, "cuDevicePrimaryCtxRetain")
+        };
+        let other = || MemoryTaker {
+            is_disturbed: true,
+            ..taker(MemoryKind::Driver, "cuMemAlloc_v2")
+        };
         // Both were charged with 32 MiB that another thread was allocating.
         charged(&mut ledger, 0);
         begin(&mut ledger, 0);
@@ -515,14 +699,24 @@ mod tests {
         let (mut ledger, mut numbers) = (ProcessLedger::new(7), HolderNumbers::default());
         charged(&mut ledger, 0);
         begin(&mut ledger, 0);
-        end(&mut ledger, taker(MemoryKind::Context, "cuCtxCreate_v2"), 100 * MIB, &mut numbers);
+        end(
+            &mut ledger,
+            taker(MemoryKind::Context, "cuCtxCreate_v2"),
+            100 * MIB,
+            &mut numbers,
+        );
         charged(&mut ledger, 100 * MIB);
         ledger.close_group(&mut numbers);
         // Another thread took 6 MiB after NVML was read, and before the page was.
         ledger.gpu("GPU-0").page_bytes = 6 * MIB;
         ledger.is_settled = false;
         begin(&mut ledger, 100 * MIB);
-        end(&mut ledger, taker(MemoryKind::Driver, "cuMemcpyAsync"), 6 * MIB, &mut numbers);
+        end(
+            &mut ledger,
+            taker(MemoryKind::Driver, "cuMemcpyAsync"),
+            6 * MIB,
+            &mut numbers,
+        );
         charged(&mut ledger, 106 * MIB);
         assert!(ledger.close_group(&mut numbers));
         assert_eq!(ledger.gpu("GPU-0").attributed_bytes(), 106 * MIB);
@@ -533,7 +727,11 @@ mod tests {
         let (mut ledger, mut numbers) = (ProcessLedger::new(7), HolderNumbers::default());
         let gpus = ["GPU-0", "GPU-1", "GPU-2", "GPU-3"];
         let charge = |ledger: &mut ProcessLedger, bytes: u64| {
-            let charge = MemoryCharge { t_ns: 1, own_bytes: Some(bytes), used_bytes: None };
+            let charge = MemoryCharge {
+                t_ns: 1,
+                own_bytes: Some(bytes),
+                used_bytes: None,
+            };
             ledger.is_settled = true;
             ledger.charge(1, gpus.map(|gpu| (gpu.to_owned(), charge)).into());
         };
@@ -542,7 +740,11 @@ mod tests {
             ledger.begin_call(gpus.map(|gpu| (gpu.to_owned(), before)).into_iter());
             // The second time, the driver gives back 504 MiB before it takes 690: each thread but one has seen that.
             for gpu in gpus {
-                let taker = MemoryTaker { gpu: gpu.into(), is_disturbed: true, ..taker(MemoryKind::Context, "call") };
+                let taker = MemoryTaker {
+                    gpu: gpu.into(),
+                    is_disturbed: true,
+                    ..taker(MemoryKind::Context, "call")
+                };
                 let holder = ledger.holder(taker.clone(), &mut numbers);
                 ledger.gpu(gpu).grow(holder, taker.kind, grown);
                 ledger.group.note_charge(gpu, holder, grown);
@@ -568,7 +770,12 @@ mod tests {
         ledger.close_group(&mut numbers);
         begin(&mut ledger, 1000 * MIB);
         ledger.gpu("GPU-0").end_context(false, 1);
-        end(&mut ledger, taker(MemoryKind::Driver, "cuCtxDestroy_v2"), 0, &mut numbers);
+        end(
+            &mut ledger,
+            taker(MemoryKind::Driver, "cuCtxDestroy_v2"),
+            0,
+            &mut numbers,
+        );
         charged(&mut ledger, 506 * MIB);
         assert!(ledger.close_group(&mut numbers));
         assert_eq!(ledger.gpu("GPU-0").attributed_bytes(), 506 * MIB);
@@ -579,7 +786,12 @@ mod tests {
         let (mut ledger, mut numbers) = (ProcessLedger::new(7), HolderNumbers::default());
         charged(&mut ledger, 0);
         begin(&mut ledger, 0);
-        end(&mut ledger, taker(MemoryKind::Driver, "cuCtxSetCurrent"), 25 * MIB, &mut numbers);
+        end(
+            &mut ledger,
+            taker(MemoryKind::Driver, "cuCtxSetCurrent"),
+            25 * MIB,
+            &mut numbers,
+        );
         assert_eq!(ledger.forget_growth()["GPU-0"], 25 * MIB);
         assert_eq!(ledger.gpu("GPU-0").attributed_bytes(), 0);
     }
@@ -587,21 +799,38 @@ mod tests {
     #[test]
     fn a_gpu_is_in_the_ledger_if_the_process_is_charged_there() {
         let mut ledger = ProcessLedger::new(7);
-        let charge = |t_ns, own_bytes| MemoryCharge { t_ns, own_bytes, used_bytes: Some(5 * MIB) };
+        let charge = |t_ns, own_bytes| MemoryCharge {
+            t_ns,
+            own_bytes,
+            used_bytes: Some(5 * MIB),
+        };
         let charges = |t_ns, [first, second]: [Option<u64>; 2]| {
-            BTreeMap::from([("GPU-0".to_owned(), charge(t_ns, first)), ("GPU-1".to_owned(), charge(t_ns, second))])
+            BTreeMap::from([
+                ("GPU-0".to_owned(), charge(t_ns, first)),
+                ("GPU-1".to_owned(), charge(t_ns, second)),
+            ])
         };
         ledger.charge(9, charges(9, [Some(MIB), Some(0)]));
         assert_eq!(ledger.used_gpus(), ["GPU-0"]);
         ledger.charge(10, charges(10, [Some(0), None]));
         assert!(ledger.used_gpus().is_empty());
         // Where PIDs cannot be matched, a GPU is used on which something is held.
-        let holder = ledger.holder(taker(MemoryKind::Context, "cuCtxCreate_v2"), &mut HolderNumbers::default());
+        let holder = ledger.holder(
+            taker(MemoryKind::Context, "cuCtxCreate_v2"),
+            &mut HolderNumbers::default(),
+        );
         ledger.gpu("GPU-1").grow(holder, MemoryKind::Context, MIB);
-        assert_eq!((ledger.used_gpus(), ledger.changed_gpus(false)), (vec!["GPU-1".into()], vec!["GPU-1".into()]));
+        assert_eq!(
+            (ledger.used_gpus(), ledger.changed_gpus(false)),
+            (vec!["GPU-1".into()], vec!["GPU-1".into()])
+        );
         assert_eq!(ledger.gpu("GPU-1").charge, charge(10, None));
         // A part of a GPU.
-        let nothing = MemoryCharge { t_ns: 10, own_bytes: None, used_bytes: None };
+        let nothing = MemoryCharge {
+            t_ns: 10,
+            own_bytes: None,
+            used_bytes: None,
+        };
         assert_eq!(ledger.gpu("GPU-7").charge, nothing);
     }
 }

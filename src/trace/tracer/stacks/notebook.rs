@@ -62,22 +62,42 @@ impl Notebooks {
     pub(super) fn new(arguments: &[OsString]) -> Notebooks {
         // The kernel may run in another folder.
         let folder = std::env::current_dir().unwrap_or_default();
-        let paths = arguments.iter().map(|name| folder.join(name)).filter(|path| is_notebook(path));
-        let named = paths.map(|path| path.to_string_lossy().into_owned()).take(MOST).collect();
-        Notebooks { named, cells: BTreeMap::new() }
+        let paths = arguments
+            .iter()
+            .map(|name| folder.join(name))
+            .filter(|path| is_notebook(path));
+        let named = paths
+            .map(|path| path.to_string_lossy().into_owned())
+            .take(MOST)
+            .collect();
+        Notebooks {
+            named,
+            cells: BTreeMap::new(),
+        }
     }
 
     /// Renames the frames of cells to `<notebook train.ipynb code cell 3>`, and adds the line of the user's own frame.
     pub(super) fn name(&mut self, pid: u32, waiting: &UnixStream, stack: &mut Stack) {
         let own = stack.users().or_else(|| stack.users_meanwhile()).cloned();
         for frame in stack.frames.iter_mut().chain(&mut stack.meanwhile) {
-            let hash = frame.file.as_deref().and_then(kernel_cell).and_then(|hash| hash.parse().ok());
-            let Some(hash) = hash.filter(|hash| self.cells.len() < MOST_CELLS || self.cells.contains_key(hash)) else {
+            let hash = frame
+                .file
+                .as_deref()
+                .and_then(kernel_cell)
+                .and_then(|hash| hash.parse().ok());
+            let Some(hash) =
+                hash.filter(|hash| self.cells.len() < MOST_CELLS || self.cells.contains_key(hash))
+            else {
                 continue;
             };
-            let found = self.cells.entry(hash).or_insert_with(|| find(&self.named, pid, waiting, hash));
+            let found = self
+                .cells
+                .entry(hash)
+                .or_insert_with(|| find(&self.named, pid, waiting, hash));
             if let Some((name, text)) = found {
-                let line = frame.line.and_then(|line| text.lines().nth((line as usize).checked_sub(1)?));
+                let line = frame
+                    .line
+                    .and_then(|line| text.lines().nth((line as usize).checked_sub(1)?));
                 if own.as_ref() == Some(&*frame) {
                     stack.source = line.and_then(source::shown);
                 }
@@ -98,26 +118,52 @@ fn find(named: &[String], pid: u32, waiting: &UnixStream, hash: u32) -> Option<(
         let _ = file.take(MOST_ENVIRONMENT).read_to_end(&mut environment);
     }
     let environment = String::from_utf8_lossy(&environment);
-    let own = environment.split('\0').find_map(|variable| variable.strip_prefix(OWN_NOTEBOOK));
-    let readable = Readable { is_wanted: is_notebook, largest: LARGEST };
-    own.into_iter().chain(named.iter().map(String::as_str)).find_map(|path| {
-        let mut text = String::new();
-        readable.open(pid, waiting, path)?.take(LARGEST).read_to_string(&mut text).ok()?;
-        let (cells, code) = cell(&text, hash)?;
-        Some((format!("<notebook {} code cell {cells}>", Path::new(path).file_name()?.to_string_lossy()), code))
-    })
+    let own = environment
+        .split('\0')
+        .find_map(|variable| variable.strip_prefix(OWN_NOTEBOOK));
+    let readable = Readable {
+        is_wanted: is_notebook,
+        largest: LARGEST,
+    };
+    own.into_iter()
+        .chain(named.iter().map(String::as_str))
+        .find_map(|path| {
+            let mut text = String::new();
+            readable
+                .open(pid, waiting, path)?
+                .take(LARGEST)
+                .read_to_string(&mut text)
+                .ok()?;
+            let (cells, code) = cell(&text, hash)?;
+            Some((
+                format!(
+                    "<notebook {} code cell {cells}>",
+                    Path::new(path).file_name()?.to_string_lossy()
+                ),
+                code,
+            ))
+        })
 }
 
 /// The number of the code cell with this hash, or the numbers of equal ones, and its text.
 fn cell(notebook: &str, hash: u32) -> Option<(String, String)> {
     let notebook: Notebook = serde_json::from_str(notebook).ok()?;
-    let code = notebook.cells.into_iter().filter(|cell| cell.cell_type == "code").map(|cell| match cell.source {
-        CellText::Whole(text) => text,
-        CellText::Lines(lines) => lines.concat(),
-    });
+    let code = notebook
+        .cells
+        .into_iter()
+        .filter(|cell| cell.cell_type == "code")
+        .map(|cell| match cell.source {
+            CellText::Whole(text) => text,
+            CellText::Lines(lines) => lines.concat(),
+        });
     let code = code.enumerate().filter(|(_, text)| text.len() <= LONGEST);
-    let found: Vec<(usize, String)> = code.filter(|(_, text)| murmur2(text.as_bytes()) == hash).collect();
-    let numbers: Vec<String> = found.iter().map(|(index, _)| (index + 1).to_string()).collect();
+    let found: Vec<(usize, String)> = code
+        .filter(|(_, text)| murmur2(text.as_bytes()) == hash)
+        .collect();
+    let numbers: Vec<String> = found
+        .iter()
+        .map(|(index, _)| (index + 1).to_string())
+        .collect();
     Some((numbers.join(" or "), found.into_iter().next()?.1))
 }
 
@@ -132,7 +178,10 @@ fn murmur2(data: &[u8]) -> u32 {
         hash = hash.wrapping_mul(M) ^ k.wrapping_mul(M);
     }
     if !rest.is_empty() {
-        let last = rest.iter().rev().fold(0, |last, byte| last << 8 | u32::from(*byte));
+        let last = rest
+            .iter()
+            .rev()
+            .fold(0, |last, byte| last << 8 | u32::from(*byte));
         hash = (hash ^ last).wrapping_mul(M);
     }
     hash = (hash ^ hash >> 13).wrapping_mul(M);
@@ -163,8 +212,14 @@ mod tests {
     fn a_cell_is_found_by_its_hash_and_equal_ones_are_both_named() {
         let notebook = r#"{"cells": [{"cell_type": "markdown", "source": "abc"}, {"cell_type": "code", "source": "a"},
             {"cell_type": "code", "source": ["a", "bc"]}, {"cell_type": "code", "source": "a"}], "metadata": {}}"#;
-        assert_eq!(cell(notebook, murmur2(b"abc")), Some(("2".into(), "abc".into())));
-        assert_eq!(cell(notebook, murmur2(b"a")), Some(("1 or 3".into(), "a".into())));
+        assert_eq!(
+            cell(notebook, murmur2(b"abc")),
+            Some(("2".into(), "abc".into()))
+        );
+        assert_eq!(
+            cell(notebook, murmur2(b"a")),
+            Some(("1 or 3".into(), "a".into()))
+        );
         assert_eq!(cell(notebook, 7), None);
         assert_eq!(cell("{}", murmur2(b"a")), None);
     }

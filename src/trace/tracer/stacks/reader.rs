@@ -46,8 +46,16 @@ struct Mapping {
 
 impl StackReader {
     pub(super) fn new(ours: Vec<String>, notebooks: Notebooks) -> StackReader {
-        let symbolizer = Symbolizer::builder().enable_inlined_fns(false).enable_auto_reload(false).build();
-        StackReader { ours, pythons: BTreeMap::new(), symbolizer, notebooks }
+        let symbolizer = Symbolizer::builder()
+            .enable_inlined_fns(false)
+            .enable_auto_reload(false)
+            .build();
+        StackReader {
+            ours,
+            pythons: BTreeMap::new(),
+            symbolizer,
+            notebooks,
+        }
     }
 
     pub(super) fn forget(&mut self, pid: u32) {
@@ -71,7 +79,12 @@ impl StackReader {
     }
 
     pub(super) fn read(&mut self, thread: &ParkedThread) -> Stack {
-        let ParkedThread { pid, ref frames, ref waiting, .. } = *thread;
+        let ParkedThread {
+            pid,
+            ref frames,
+            ref waiting,
+            ..
+        } = *thread;
         let (mappings, mut missing) = match mappings(pid) {
             Ok(mappings) => (mappings, None),
             Err(why) => (Vec::new(), Some(why)),
@@ -87,12 +100,19 @@ impl StackReader {
         }
         if !python.is_empty() {
             // Below the first frame of the interpreter, the native stack shows the same calls as Python's stack.
-            let interpreter = native.iter().position(|frame| frame.module.as_deref().is_some_and(is_python));
+            let interpreter = native
+                .iter()
+                .position(|frame| frame.module.as_deref().is_some_and(is_python));
             native.truncate(interpreter.unwrap_or(native.len()));
             native.append(&mut python);
         }
         native.truncate(MOST_FRAMES);
-        let mut stack = Stack { frames: native, meanwhile, source: None, missing };
+        let mut stack = Stack {
+            frames: native,
+            meanwhile,
+            source: None,
+            missing,
+        };
         if let Some(waiting) = waiting {
             stack.source = source::line(pid, waiting, &stack);
             self.notebooks.name(pid, waiting, &mut stack);
@@ -103,7 +123,13 @@ impl StackReader {
     /// The Python frames of a thread. If none of them belongs to the user, also those of the newest thread that has
     /// one.
     fn python_frames(&mut self, thread: &ParkedThread) -> Result<(Vec<Frame>, Vec<Frame>), String> {
-        let ParkedThread { pid, tid, pthread, ref waiting, .. } = *thread;
+        let ParkedThread {
+            pid,
+            tid,
+            pthread,
+            ref waiting,
+            ..
+        } = *thread;
         let spy = match self.open(pid) {
             PythonMemory::Readable(spy) => spy,
             PythonMemory::Absent => return Ok(Default::default()),
@@ -115,16 +141,30 @@ impl StackReader {
                 Ok(traces) => {
                     // A freshly forked child still stores its parent's thread ID, and before 3.11 Python stores none.
                     // The ID in the C library is the same in both processes.
-                    let by_number = traces.iter().position(|trace| trace.os_thread_id == Some(u64::from(tid)));
-                    let found = by_number.or_else(|| traces.iter().position(|trace| trace.thread_id == pthread));
-                    let mut stacks: Vec<Vec<Frame>> = traces.iter().map(|trace| frames_of(&trace.frames)).collect();
+                    let by_number = traces
+                        .iter()
+                        .position(|trace| trace.os_thread_id == Some(u64::from(tid)));
+                    let found = by_number
+                        .or_else(|| traces.iter().position(|trace| trace.thread_id == pthread));
+                    let mut stacks: Vec<Vec<Frame>> = traces
+                        .iter()
+                        .map(|trace| frames_of(&trace.frames))
+                        .collect();
                     if let Some(waiting) = waiting {
-                        stacks.iter_mut().for_each(|stack| source::name_entry_script(pid, waiting, stack));
+                        stacks
+                            .iter_mut()
+                            .for_each(|stack| source::name_entry_script(pid, waiting, stack));
                     }
-                    let own = found.and_then(|at| stacks.get_mut(at)).map(std::mem::take).unwrap_or_default();
+                    let own = found
+                        .and_then(|at| stacks.get_mut(at))
+                        .map(std::mem::take)
+                        .unwrap_or_default();
                     let meanwhile = match has_users(&own) {
                         true => Vec::new(),
-                        false => stacks.into_iter().find(|stack| has_users(stack)).unwrap_or_default(),
+                        false => stacks
+                            .into_iter()
+                            .find(|stack| has_users(stack))
+                            .unwrap_or_default(),
                     };
                     return Ok((own, meanwhile));
                 }
@@ -136,13 +176,17 @@ impl StackReader {
 
     /// Native frames with names, without those of the trace's own libraries.
     fn named(&self, pid: u32, mappings: &[Mapping], frames: &[u64]) -> Vec<Frame> {
-        let program =
-            std::fs::read_link(format!("/proc/{pid}/exe")).ok().map(|path| path.to_string_lossy().into_owned());
+        let program = std::fs::read_link(format!("/proc/{pid}/exe"))
+            .ok()
+            .map(|path| path.to_string_lossy().into_owned());
         let mut named = Vec::new();
         for (index, address) in frames.iter().enumerate() {
             // A return address follows the call, which may be the last one of its line.
             let address = address.saturating_sub(u64::from(index > 0));
-            let Some(mapping) = mappings.iter().find(|mapping| (mapping.start..mapping.end).contains(&address)) else {
+            let Some(mapping) = mappings
+                .iter()
+                .find(|mapping| (mapping.start..mapping.end).contains(&address))
+            else {
                 continue;
             };
             if self.ours.iter().any(|ours| mapping.path.starts_with(ours)) {
@@ -158,14 +202,21 @@ impl StackReader {
             }
             let mut elf = Elf::new(&mapping.path);
             elf.debug_syms = with_lines;
-            let found = self.symbolizer.symbolize_single(&Source::Elf(elf), Input::FileOffset(offset));
+            let found = self
+                .symbolizer
+                .symbolize_single(&Source::Elf(elf), Input::FileOffset(offset));
             named.push(match found {
                 Ok(Symbolized::Sym(symbol)) => {
                     let source = symbol
                         .code_info
                         .as_ref()
                         .map(|code| (code.to_path().to_string_lossy().into_owned(), code.line));
-                    Frame::native(&symbol.name, Some(&mapping.path), source, program.as_deref())
+                    Frame::native(
+                        &symbol.name,
+                        Some(&mapping.path),
+                        source,
+                        program.as_deref(),
+                    )
                 }
                 _ => bare,
             });
@@ -184,13 +235,20 @@ fn frames_of(frames: &[py_spy::Frame]) -> Vec<Frame> {
     // Packages may also make code from text, but the code that Python began with belongs to the user.
     // What multiprocessing starts its children with, nobody wrote.
     let is_of_multiprocessing = frames.iter().rev().nth(1).is_some_and(|frame| {
-        let (_, file) = frame.filename.rsplit_once("multiprocessing/").unwrap_or_default();
+        let (_, file) = frame
+            .filename
+            .rsplit_once("multiprocessing/")
+            .unwrap_or_default();
         ["main", "spawn_main"].contains(&frame.name.as_str()) && OF_CHILDREN.contains(&file)
     });
     let given = frames.last().map(|first| first.filename.as_str());
     let given = given.filter(|file| GIVEN.contains(file) && !is_of_multiprocessing);
     let named = frames.iter().take(MOST_FRAMES).map(|frame| {
-        let mut named = Frame::python(&frame.name, &frame.filename, u32::try_from(frame.line).unwrap_or(0));
+        let mut named = Frame::python(
+            &frame.name,
+            &frame.filename,
+            u32::try_from(frame.line).unwrap_or(0),
+        );
         if given == Some(frame.filename.as_str()) {
             named.owner = FrameOwner::Program;
         }
@@ -205,14 +263,21 @@ fn has_users(stack: &[Frame]) -> bool {
 
 fn open(pid: u32) -> PythonMemory {
     match mappings(pid) {
-        Ok(mappings) if !mappings.iter().any(|mapping| is_python(&mapping.path)) => return PythonMemory::Absent,
+        Ok(mappings) if !mappings.iter().any(|mapping| is_python(&mapping.path)) => {
+            return PythonMemory::Absent;
+        }
         Ok(_) => {}
         Err(why) => return PythonMemory::Refused(why),
     }
-    let config = Config { blocking: py_spy::config::LockingStrategy::NonBlocking, ..Config::default() };
+    let config = Config {
+        blocking: py_spy::config::LockingStrategy::NonBlocking,
+        ..Config::default()
+    };
     match PythonSpy::new(pid as i32, &config) {
         Ok(spy) => PythonMemory::Readable(Box::new(spy)),
-        Err(error) => PythonMemory::Refused(format!("the Python of process {pid} cannot be read: {error:#}")),
+        Err(error) => PythonMemory::Refused(format!(
+            "the Python of process {pid} cannot be read: {error:#}"
+        )),
     }
 }
 

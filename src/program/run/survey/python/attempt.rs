@@ -9,7 +9,9 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 use crate::run::session::Session;
-use cuda_pitfalls_answers::survey::python::{ProgramMessages, PythonAttempt, PythonLine, Returned, made};
+use cuda_pitfalls_answers::survey::python::{
+    ProgramMessages, PythonAttempt, PythonLine, Returned, made,
+};
 use cuda_pitfalls_calls::CallLibrary;
 use cuda_pitfalls_core::clock;
 use cuda_pitfalls_core::scenario::environment::MASK;
@@ -51,14 +53,28 @@ pub(in crate::run) struct Ground {
 impl Ground {
     /// The arguments of a tracer on this ground, up to its program. `returns` replaces what the ground says of it,
     /// unless it is empty.
-    pub(in crate::run) fn arguments(&self, limit: Duration, returns: &str, trace: &Path) -> Vec<OsString> {
-        let mut arguments: Vec<OsString> = ["--on", &self.on, "--limit-ms"].map(OsString::from).into();
+    pub(in crate::run) fn arguments(
+        &self,
+        limit: Duration,
+        returns: &str,
+        trace: &Path,
+    ) -> Vec<OsString> {
+        let mut arguments: Vec<OsString> =
+            ["--on", &self.on, "--limit-ms"].map(OsString::from).into();
         arguments.push(limit.as_millis().to_string().into());
-        let returns = if returns.is_empty() { &self.returns } else { returns };
+        let returns = if returns.is_empty() {
+            &self.returns
+        } else {
+            returns
+        };
         if !returns.is_empty() {
             arguments.extend([OsString::from("--returns"), returns.into()]);
         }
-        arguments.extend(self.nvml.iter().flat_map(|nvml| ["--nvml", nvml].map(OsString::from)));
+        arguments.extend(
+            self.nvml
+                .iter()
+                .flat_map(|nvml| ["--nvml", nvml].map(OsString::from)),
+        );
         arguments.extend([OsString::from("--folder"), trace.into()]);
         arguments
     }
@@ -100,8 +116,14 @@ impl Attempts {
         Attempts {
             program: session.program().to_path_buf(),
             python: python.to_path_buf(),
-            variables: modules().into_iter().map(|modules| (OsString::from(MODULES), Some(modules))).collect(),
-            ground: Ground { on: session.on.clone(), ..Ground::default() },
+            variables: modules()
+                .into_iter()
+                .map(|modules| (OsString::from(MODULES), Some(modules)))
+                .collect(),
+            ground: Ground {
+                on: session.on.clone(),
+                ..Ground::default()
+            },
             nvml: session.nvml(),
             mask: session.restrict.as_ref().map(|uuids| uuids.join(",")),
             folder: session.folder().to_path_buf(),
@@ -163,18 +185,28 @@ impl Attempts {
 
     /// Makes the last attempt of a row that makes contexts, while nothing else runs: beside other rows, it is unknown
     /// how much memory is its own. `None` if the user stopped it.
-    pub(super) fn alone(&self, job: &RowJob, mut attempts: Vec<PythonAttempt>) -> Option<Vec<PythonAttempt>> {
+    pub(super) fn alone(
+        &self,
+        job: &RowJob,
+        mut attempts: Vec<PythonAttempt>,
+    ) -> Option<Vec<PythonAttempt>> {
         if wants_to_be_alone(job, &attempts) {
             attempts.push(self.attempt_unless_stopped(job, true, &self.ground)?);
         }
         Some(attempts)
     }
 
-    fn attempt_unless_stopped(&self, job: &RowJob, alone: bool, ground: &Ground) -> Option<PythonAttempt> {
+    fn attempt_unless_stopped(
+        &self,
+        job: &RowJob,
+        alone: bool,
+        ground: &Ground,
+    ) -> Option<PythonAttempt> {
         if self.stop.load(Ordering::Relaxed) {
             return None;
         }
-        self.attempt(job, alone, ground).filter(|_| !self.stop.load(Ordering::Relaxed))
+        self.attempt(job, alone, ground)
+            .filter(|_| !self.stop.load(Ordering::Relaxed))
     }
 
     fn attempt(&self, job: &RowJob, alone: bool, ground: &Ground) -> Option<PythonAttempt> {
@@ -192,10 +224,14 @@ impl Attempts {
         };
         let made = match Trace::open(&trace) {
             Ok(trace) => {
-                let said = ProgramMessages::read(&fs::read_to_string(folder.join("said")).unwrap_or_default());
+                let said = ProgramMessages::read(
+                    &fs::read_to_string(folder.join("said")).unwrap_or_default(),
+                );
                 let limit_ns = job.limit.as_nanos() as u64;
-                let mut made = self::made(&trace, &said, &folder.to_string_lossy(), limit_ns, alone);
-                let of_nvml = fs::read_to_string(folder.join(forwarding::NVML_CALLED)).unwrap_or_default();
+                let mut made =
+                    self::made(&trace, &said, &folder.to_string_lossy(), limit_ns, alone);
+                let of_nvml =
+                    fs::read_to_string(folder.join(forwarding::NVML_CALLED)).unwrap_or_default();
                 made.called.extend(of_nvml.lines().map(str::to_string));
                 made
             }
@@ -203,7 +239,8 @@ impl Attempts {
         };
         // Otherwise it is removed with the private folder.
         let _ = fs::remove_dir_all(&folder);
-        self.spent_ns.fetch_add(clock::now_ns() - began, Ordering::Relaxed);
+        self.spent_ns
+            .fetch_add(clock::now_ns() - began, Ordering::Relaxed);
         Some(made)
     }
 
@@ -257,9 +294,17 @@ impl Attempts {
     fn environment(&self, line: &PythonLine, folder: &Path) -> BTreeMap<OsString, OsString> {
         let mut environment: BTreeMap<OsString, OsString> = std::env::vars_os().collect();
         // Each attempt caches for itself, so that it does not profit from what an earlier one compiled.
-        let of_frameworks = frameworks().iter().flat_map(|framework| &framework.caches).map(String::as_str);
+        let of_frameworks = frameworks()
+            .iter()
+            .flat_map(|framework| &framework.caches)
+            .map(String::as_str);
         let caches = of_frameworks.chain(["XDG_CACHE_HOME", "CUDA_CACHE_PATH"]);
-        environment.extend(caches.map(|name| (name.into(), folder.join("cache").join(name).into_os_string())));
+        environment.extend(caches.map(|name| {
+            (
+                name.into(),
+                folder.join("cache").join(name).into_os_string(),
+            )
+        }));
         for (name, value) in &self.variables {
             match value {
                 Some(value) => environment.insert(name.clone(), value.clone()),
@@ -267,8 +312,16 @@ impl Attempts {
             };
         }
         environment.remove(OsStr::new(MASK));
-        environment.extend(self.mask.as_ref().map(|mask| (OsString::from(MASK), OsString::from(mask))));
-        environment.extend(line.env.iter().map(|(name, value)| (OsString::from(name), OsString::from(value))));
+        environment.extend(
+            self.mask
+                .as_ref()
+                .map(|mask| (OsString::from(MASK), OsString::from(mask))),
+        );
+        environment.extend(
+            line.env
+                .iter()
+                .map(|(name, value)| (OsString::from(name), OsString::from(value))),
+        );
         environment
     }
 }
@@ -287,7 +340,9 @@ pub(super) fn wants_to_be_alone(job: &RowJob, attempts: &[PythonAttempt]) -> boo
 }
 
 fn hangs(made: &PythonAttempt) -> bool {
-    made.invalid.as_ref().is_some_and(|invalid| invalid.reason == Reason::Hang)
+    made.invalid
+        .as_ref()
+        .is_some_and(|invalid| invalid.reason == Reason::Hang)
 }
 
 fn lay_out(folder: &Path, line: &PythonLine) -> io::Result<()> {
@@ -299,6 +354,12 @@ fn lay_out(folder: &Path, line: &PythonLine) -> io::Result<()> {
 
 /// The name of a row as part of a path.
 fn file_name(id: &str) -> String {
-    let kept = id.chars().map(|c| if c.is_ascii_alphanumeric() || "._-".contains(c) { c } else { '-' });
+    let kept = id.chars().map(|c| {
+        if c.is_ascii_alphanumeric() || "._-".contains(c) {
+            c
+        } else {
+            '-'
+        }
+    });
     kept.take(60).collect()
 }

@@ -30,10 +30,19 @@ pub(super) fn run(
     interrupt: &mut Interrupt,
     mut tell: impl FnMut(Option<DoneRow>),
 ) {
-    let mut rows: VecDeque<PoolRow> =
-        jobs.into_iter().enumerate().map(|(at, job)| PoolRow { at, job, made: Vec::new() }).collect();
+    let mut rows: VecDeque<PoolRow> = jobs
+        .into_iter()
+        .enumerate()
+        .map(|(at, job)| PoolRow {
+            at,
+            job,
+            made: Vec::new(),
+        })
+        .collect();
     while !rows.is_empty() {
-        let batch: Vec<PoolRow> = rows.drain(..rows.len().min(BATCH * attempts.jobs())).collect();
+        let batch: Vec<PoolRow> = rows
+            .drain(..rows.len().min(BATCH * attempts.jobs()))
+            .collect();
         let mut left = Vec::new();
         stage(
             attempts,
@@ -79,7 +88,14 @@ fn stage(
     mut tell: impl FnMut(Option<PoolRow>),
 ) {
     let (stop, tell) = (&attempts.stop, &mut tell);
-    each(threads, rows, |row| ask(&row).map(|made| PoolRow { made, ..row }), interrupt, stop, tell);
+    each(
+        threads,
+        rows,
+        |row| ask(&row).map(|made| PoolRow { made, ..row }),
+        interrupt,
+        stop,
+        tell,
+    );
 }
 
 /// Does one thing with each item, several items at once. Reports each that is done, and ticks in between. `stop` is set
@@ -99,7 +115,12 @@ pub(in crate::run) fn each<T: Send, R: Send>(
         for _ in 0..threads {
             let (done, queue, ask) = (done.clone(), &queue, &ask);
             scope.spawn(move || {
-                let next = || queue.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
+                let next = || {
+                    queue
+                        .lock()
+                        .unwrap_or_else(PoisonError::into_inner)
+                        .pop_front()
+                };
                 while let Some(item) = next() {
                     let Some(made) = ask(item) else { break };
                     if done.send(made).is_err() {
