@@ -100,19 +100,6 @@ pub(crate) struct Table {
     pub(crate) classes: Vec<String>,
     pub(crate) columns: Vec<String>,
     pub(crate) rows: Vec<Vec<Text>>,
-    /// How a reader of a page can sort the rows.
-    pub(crate) orders: RowOrders,
-}
-
-/// Orders of a table's rows, of which the first is that in which they are written.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct RowOrders {
-    /// What tells the table from others of the page: letters, digits and hyphens.
-    pub(crate) id: String,
-    /// What the rows are sorted by.
-    pub(crate) names: Vec<&'static str>,
-    /// The rank of each row in each order.
-    pub(crate) ranks: Vec<Vec<usize>>,
 }
 
 impl Table {

@@ -1,5 +1,4 @@
-//! What pages of HTML have beside their blocks: their frame, a filter of rows and their orders.
+//! What pages of HTML have beside their blocks: their frame and a filter of rows.
 
 pub(crate) mod filter;
 pub(crate) mod page;
-pub(crate) mod sort;

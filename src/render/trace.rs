@@ -7,7 +7,6 @@ mod change;
 mod entry;
 mod file;
 mod issue;
-mod known;
 mod ledger;
 mod place;
 mod proof;

@@ -5,7 +5,7 @@ mod document;
 pub(super) use document::LedgerSummary;
 
 use super::{TraceView, entry, place};
-use crate::block::{Block, RowOrders, Span, Table, Text};
+use crate::block::{Block, Span, Table, Text};
 use crate::svg::{Chart, ChartLine};
 use cuda_pitfalls_core::text::counts::{counted, listed};
 use cuda_pitfalls_core::text::units;
@@ -43,9 +43,9 @@ pub(super) fn section(
     let gpu = gpu.map_or_else(|| place::short(ledger.gpu), |index| format!("GPU {index}"));
     let name = format!("{} on {gpu}", place::who(seen.trace, ledger.pid));
     let mut blocks = vec![Block::heading(3, &name), Block::Chart(view.chart(&name))];
-    blocks.extend(view.moment("At its peak", "peak".to_owned(), &ledger.peak));
-    for (index, table) in ledger.asked.iter().take(room.asked).enumerate() {
-        blocks.extend(view.moment("When it was asked", format!("asked-{index}"), table));
+    blocks.extend(view.moment("At its peak", &ledger.peak));
+    for table in ledger.asked.iter().take(room.asked) {
+        blocks.extend(view.moment("When it was asked", table));
     }
     blocks.extend(Block::more(
         ledger.asked.len(),
@@ -72,7 +72,7 @@ impl LedgerView<'_, '_> {
         }
         let [at_peak, at_end] = [peak, end].map(|table| table.charged_bytes.unwrap_or(0));
         if at_peak.abs_diff(at_end) > at_peak / 10 {
-            return self.moment("At its end", "end".to_owned(), end);
+            return self.moment("At its end", end);
         }
         let rest = end
             .unattributed_bytes
@@ -99,21 +99,20 @@ impl LedgerView<'_, '_> {
         format!("{when}, after {at}, {charge}")
     }
 
-    fn moment(&self, when: &str, id: String, table: &LedgerTable) -> Vec<Block> {
+    fn moment(&self, when: &str, table: &LedgerTable) -> Vec<Block> {
         let caption = format!("{}:", self.charge(when, table));
         vec![
             Block::Table(Table {
                 caption,
-                ..self.table(id, table)
+                ..self.table(table)
             }),
             Block::Gap,
         ]
     }
 
-    fn table(&self, id: String, table: &LedgerTable) -> Table {
-        let shown = table.rows.iter().take(self.room.rows);
-        let mut rows: Vec<Vec<Text>> = shown.clone().map(|row| self.row(row)).collect();
-        let more: Vec<&LedgerRow> = table.rows.iter().skip(self.room.rows).collect();
+    fn table(&self, table: &LedgerTable) -> Table {
+        let (shown, more) = table.rows.split_at(table.rows.len().min(self.room.rows));
+        let mut rows: Vec<Vec<Text>> = shown.iter().map(|row| self.row(row)).collect();
         let mut closing = Vec::new();
         if !more.is_empty() {
             let bytes = more
@@ -147,22 +146,7 @@ impl LedgerView<'_, '_> {
                 .chain(std::iter::repeat_n(Text::default(), columns.len() - 2))
                 .collect()
         }));
-        let ranks = ranks(&shown.collect::<Vec<_>>(), rows.len());
-        let id = format!("ledger-{}-{}-{id}", self.ledger.pid, self.number());
-        let names = ["memory", "purpose", "owner", "line"].to_vec();
-        Table {
-            orders: RowOrders { id, names, ranks },
-            ..Table::new(columns.iter().copied(), rows)
-        }
-    }
-
-    /// The place of this ledger among all.
-    fn number(&self) -> usize {
-        self.seen
-            .ledgers
-            .iter()
-            .position(|ledger| std::ptr::eq(ledger, self.ledger))
-            .unwrap_or(0)
+        Table::new(columns.iter().copied(), rows)
     }
 
     fn row(&self, row: &LedgerRow) -> Vec<Text> {
@@ -315,37 +299,6 @@ fn signed(bytes: u64) -> i64 {
     i64::try_from(bytes).unwrap_or(i64::MAX)
 }
 
-/// The rank of each row by memory, purpose, owner and line. What closes the table stays at its end.
-fn ranks(rows: &[&LedgerRow], all: usize) -> Vec<Vec<usize>> {
-    let by_purpose = ranks_by(rows, |row| row.kind.in_words());
-    let by_owner = ranks_by(rows, |row| row.owner.name);
-    let by_line = ranks_by(rows, |row| {
-        let frame = row.stack.users().or_else(|| row.stack.users_meanwhile());
-        frame.map(|frame| (frame.file.as_deref(), frame.line))
-    });
-    let ranked = [&by_purpose, &by_owner, &by_line];
-    let ranks = (0..all).map(|index| {
-        let others = ranked.map(|ranks| ranks.get(index).copied().unwrap_or(index));
-        std::iter::once(index).chain(others).collect()
-    });
-    ranks.collect()
-}
-
-fn ranks_by<'r, 'a, K: Ord>(
-    rows: &[&'r LedgerRow<'a>],
-    key: impl Fn(&'r LedgerRow<'a>) -> K,
-) -> Vec<usize> {
-    let mut sorted: Vec<(usize, &&LedgerRow)> = rows.iter().enumerate().collect();
-    sorted.sort_by_key(|(_, row)| key(row));
-    let mut ranks: Vec<(usize, usize)> = sorted
-        .iter()
-        .enumerate()
-        .map(|(rank, (index, _))| (*index, rank))
-        .collect();
-    ranks.sort_unstable();
-    ranks.into_iter().map(|(_, rank)| rank).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -443,7 +396,7 @@ That was its last reading too.
     }
 
     #[test]
-    fn a_page_has_a_picture_of_the_owners_and_rows_that_can_be_sorted() {
+    fn a_page_has_a_picture_of_the_owners_and_the_largest_rows_first() {
         let trace = fixture::memory();
         let page = view::html(&TraceView::bare(&trace));
         assert_eq!(page.matches("<figure").count(), 2);
@@ -453,18 +406,13 @@ That was its last reading too.
         assert_eq!(scales, 2, "both pictures have one scale");
         let key = "d=\"M0 0H24V8H0Z\"/></svg> PyTorch&#39;s caching allocator</span>";
         assert_eq!(page.matches(key).count(), 1, "{page}");
-        let orders = ["memory", "purpose", "owner", "line"];
-        for (index, order) in orders.iter().enumerate() {
-            assert!(
-                page.contains(&format!("id=\"ledger-4711-0-peak-{index}\"")),
-                "{order}"
-            );
-        }
-        // The context is the third by memory, and by its line, 35, the first of those that have one.
-        let context = "<tr style=\"--rank-1:5;--rank-2:1;--rank-3:1;\"><td>521 MiB</td>";
-        assert!(page.contains(context), "{page}");
-        let last = "<tr style=\"--rank-1:10;--rank-2:10;--rank-3:10;\"><td>at least 197 MiB</td>";
-        assert!(page.contains(last), "{page}");
+        let rows = [
+            "<td>2048 MiB</td>",
+            "<td>521 MiB</td>",
+            "<td>at least 197 MiB</td>",
+        ];
+        let places = rows.map(|row| page.find(row).unwrap_or_else(|| panic!("no {row}: {page}")));
+        assert!(places.is_sorted(), "{places:?}");
     }
 
     #[test]

@@ -6,7 +6,6 @@ use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
 
 use crate::block::{Block, Entry, Span, Table, Text, Tone};
 use crate::html::page::{self, element, fold};
-use crate::html::sort;
 use crate::svg;
 use cuda_pitfalls_core::text::escape;
 
@@ -116,33 +115,19 @@ fn table_rows(table: &Table) -> String {
         .iter()
         .map(|name| format!("<th scope=\"col\">{name}</th>"))
         .collect();
-    let classes = table
-        .classes
-        .iter()
-        .map(String::as_str)
-        .chain(std::iter::repeat(""));
-    let ranks = table
-        .orders
-        .ranks
-        .iter()
-        .map(Vec::as_slice)
-        .chain(std::iter::repeat([].as_slice()));
-    let rows = table
-        .rows
-        .iter()
-        .zip(classes)
-        .zip(ranks)
-        .map(|((cells, class), ranks)| {
-            let cells = names
-                .iter()
-                .zip(cells)
-                .map(|(name, cell)| match table.records {
-                    Some(_) => format!("<td data-name=\"{name}\">{}</td>", inline(cell)),
-                    None => element("td", "", &inline(cell)),
-                });
-            sort::row(ranks, class, &cells.collect::<String>()) + "\n"
-        });
-    let rows: String = rows.collect();
+    let mut rows = String::new();
+    for (index, cells) in table.rows.iter().enumerate() {
+        let mut row = String::new();
+        for (name, cell) in names.iter().zip(cells) {
+            row += &match table.records {
+                Some(_) => format!("<td data-name=\"{name}\">{}</td>", inline(cell)),
+                None => element("td", "", &inline(cell)),
+            };
+        }
+        let class = table.classes.get(index).map_or("", String::as_str);
+        rows += &element("tr", class, &row);
+        rows.push('\n');
+    }
     let caption = if table.caption.is_empty() {
         String::new()
     } else {
@@ -152,16 +137,11 @@ fn table_rows(table: &Table) -> String {
         "{caption}<thead>{}</thead>\n<tbody>\n{rows}</tbody>",
         element("tr", "", &heads)
     );
-    let class = table
-        .records
-        .map(|class| format!("summary {class}"))
-        .unwrap_or_default();
-    sort::choice(&table.orders)
-        + &element(
-            "div",
-            "wide",
-            &sort::table(&table.orders, names.len(), &class, &parts),
-        )
+    let class = match table.records {
+        Some(class) => format!("summary {class}"),
+        None => String::new(),
+    };
+    element("div", "wide", &element("table", &class, &parts))
 }
 
 /// What links lead to a heading by: its words, with hyphens between them.

@@ -1,5 +1,5 @@
 use super::{html, markdown, terminal};
-use crate::block::{Block, Entry, RowOrders, Span, Table, Text, Tone};
+use crate::block::{Block, Entry, Span, Table, Text, Tone};
 
 /// What acts in some form: a colour, a title, a C1 control, a change of direction, commands of CI systems, the end of a
 /// line, of a cell, of code and of a script, a tag, a name that is notified.
@@ -22,11 +22,6 @@ fn every_block(text: &str) -> Vec<Block> {
         fold,
     ];
     let all = Text::lines(spans);
-    let orders = RowOrders {
-        id: "x".to_owned(),
-        names: vec!["a", "b"],
-        ranks: vec![vec![0, 0]],
-    };
     let inner = vec![
         Block::Heading(2, all.clone()),
         Block::Paragraph(all.clone()),
@@ -44,7 +39,6 @@ fn every_block(text: &str) -> Vec<Block> {
         }),
         Block::Table(Table {
             caption: own(),
-            orders,
             ..Table::new([own()], [vec![all.clone()]])
         }),
         Block::Code("sh", vec![own()]),
