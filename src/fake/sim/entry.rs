@@ -1,7 +1,6 @@
 //! How a call gets at the state: which process it is of, whether the driver is still there, and the one lock.
 
 use crate::c;
-use crate::model::behaviour::INJECTION_BEFORE_MASK;
 use crate::model::status::{DEINITIALIZED, Outcome, code};
 use crate::model::thread::{self, Thread};
 use crate::model::{exit, injection};
@@ -74,7 +73,6 @@ pub fn enter(call: impl FnOnce(&mut SimulatedProcess, &mut Thread) -> Outcome) -
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
         let outcome = call(&mut process, thread);
-        process.log(outcome);
         holder.phase.store(process.phase as u32, Ordering::Release);
         holder
             .runtime_found_none
@@ -100,14 +98,12 @@ pub fn enter_initialising(
     call: impl FnOnce(&mut SimulatedProcess, &mut Thread) -> Outcome,
 ) -> u32 {
     let calls_hook = !exit::has_run() && initialises(initialiser);
-    if calls_hook && INJECTION_BEFORE_MASK {
+    // The hook comes before the driver reads its variables: a mask that it sets decides what is visible. Measured on
+    // 2x H200, and with 550.163.01 by the order in which it calls `getenv`.
+    if calls_hook {
         injection::call();
     }
-    let status = enter(call);
-    if calls_hook && !INJECTION_BEFORE_MASK {
-        injection::call();
-    }
-    status
+    enter(call)
 }
 
 /// Whether `cuInit` would do more than repeat an earlier answer; told without the lock.

@@ -3,7 +3,6 @@
 pub mod description;
 pub mod gpu;
 pub mod identity;
-pub mod ipc_record;
 pub mod table;
 
 use crate::c;
@@ -37,10 +36,7 @@ impl SimulatedMachine {
             .filter(|holding| holding.used_bytes > 0)
             .count()
             .saturating_sub(1) as u64;
-        let all: u64 = holdings
-            .iter()
-            .map(|holding| holding.used_bytes + holding.borrowed_bytes)
-            .sum();
+        let all: u64 = holdings.iter().map(|holding| holding.used_bytes).sum();
         let used = all.saturating_sub(others * self.gpu(gpu).init_bytes);
         if self.gpu(gpu).keeps_memory {
             self.table.peak(gpu, used)

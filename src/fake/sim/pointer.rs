@@ -138,13 +138,12 @@ impl ModuleImage {
     /// The text of an image that is PTX. A binary image holds NUL bytes and would not end at the first one, so only
     /// what starts like text is read as text.
     pub fn ptx(&self) -> Outcome<Vec<u8>> {
+        if self.0.is_null() {
+            return Err(INVALID_VALUE);
+        }
         // SAFETY: an image has at least one byte.
-        let first = if self.0.is_null() {
-            None
-        } else {
-            Some(unsafe { self.0.read() } as u8)
-        };
-        if first.is_some_and(|first| !first.is_ascii_graphic() && !first.is_ascii_whitespace()) {
+        let first = unsafe { self.0.read() } as u8;
+        if !first.is_ascii_graphic() && !first.is_ascii_whitespace() {
             return Err(SIM_NOT_MODELLED);
         }
         // What is not binary is text.

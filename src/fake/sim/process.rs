@@ -3,9 +3,7 @@
 //! [`SimulatedProcess`] owns the objects, each of which has its own rules. A call that needs several of them is in the
 //! file of `process/` that is named after what the call is about.
 
-mod contents;
 mod contexts;
-mod ipc;
 mod launches;
 mod libraries;
 mod mappings;
@@ -18,22 +16,19 @@ mod streams;
 use crate::machine::gpu::SimulatedGpu;
 use crate::machine::{self, SimulatedMachine};
 use crate::model::account::Account;
-use crate::model::behaviour::FAILED_INIT_REREADS;
-use crate::model::contents::Contents;
 use crate::model::context::{Context, ContextOwner, Contexts};
 use crate::model::device::Device;
 use crate::model::environment::DriverEnvironment;
 use crate::model::exit;
 use crate::model::fault::Fault;
 use crate::model::host::HostMemory;
-use crate::model::ipc::Ipc;
 use crate::model::launch::Busy;
 use crate::model::library::{Kernel, Library};
 use crate::model::mapping::Mappings;
 use crate::model::mask::{self, Unusable};
 use crate::model::module::{Function, Module};
 use crate::model::needs;
-use crate::model::pool::{MemoryPool, PoolMemory};
+use crate::model::pool::PoolMemory;
 use crate::model::status::*;
 use crate::model::stream::StreamEvent;
 use crate::model::thread::Thread;
@@ -91,27 +86,19 @@ pub struct SimulatedProcess {
     libraries: BTreeMap<u64, Library>,
     kernels: BTreeMap<u64, Kernel>,
     host: BTreeMap<u64, HostMemory>,
-    pools: BTreeMap<u64, MemoryPool>,
     pooled: BTreeMap<u64, PoolMemory>,
     pub mappings: Mappings,
-    contents: Contents,
-    ipc: Ipc,
     fault: Option<Fault>,
     /// What was launched since the host last waited.
     busy: Option<Busy>,
-    /// A call has failed, so there is something in the log of errors.
-    has_logged: bool,
     next_handle: u64,
 }
 
 impl SimulatedProcess {
     /// A process in which no `cuInit` has succeeded yet.
     pub fn new(phase: Phase) -> Self {
-        // What a forked child finds in the log after a `cuInit` of its parent is not known.
-        let has_logged = phase != Phase::Fresh;
         Self {
             phase,
-            has_logged,
             next_handle: 0x5100_0000_0000,
             ..Self::default()
         }
@@ -122,7 +109,8 @@ impl SimulatedProcess {
         match self.phase {
             Phase::Ready => return Ok(()),
             Phase::Forked => return Err(NOT_INITIALIZED),
-            Phase::NoDevice if !FAILED_INIT_REREADS => return Err(NO_DEVICE),
+            // After a `cuInit` that found no device, the mask is read again. Measured; what follows a mask that names a
+            // GPU twice was not measured.
             Phase::NoDevice | Phase::Refused | Phase::Fresh => {}
         }
         needs::of_init()?;
@@ -168,18 +156,9 @@ impl SimulatedProcess {
             self.account.charge(*gpu, gpus[*gpu].init_bytes)?;
         }
         for (ordinal, gpu) in visible.into_iter().enumerate() {
-            let (primary, pool) = (self.handle(), self.handle());
-            self.devices.push(Device::new(
-                &machine.description,
-                ordinal,
-                gpu,
-                primary,
-                pool,
-            ));
-            self.pools.insert(
-                pool,
-                MemoryPool::new(ordinal, machine.description.pool_granularity_bytes),
-            );
+            let primary = self.handle();
+            self.devices
+                .push(Device::new(&machine.description, ordinal, gpu, primary));
             self.contexts
                 .insert(primary, Context::new(ordinal, gpu, true));
         }
@@ -249,20 +228,6 @@ impl SimulatedProcess {
         }
     }
 
-    /// Notes in the log what a call answered. "Not modelled" is no CUDA error.
-    pub fn log(&mut self, outcome: Outcome) {
-        self.has_logged |= outcome.is_err_and(|code| code != SIM_NOT_MODELLED);
-    }
-
-    /// Where the log of errors ends: at 0 until a call fails, and what a failure writes is not modelled.
-    pub fn log_end(&self) -> Outcome<u32> {
-        if self.has_logged {
-            Err(SIM_NOT_MODELLED)
-        } else {
-            Ok(0)
-        }
-    }
-
     /// A handle that was never used before. Handles are numbers; nothing is behind them.
     fn handle(&mut self) -> u64 {
         self.next_handle += 0x100;
@@ -316,20 +281,6 @@ mod tests {
         assert_eq!(process.start(machine, mask(b"0,0")), Err(INVALID_DEVICE));
         assert_eq!(process.start(machine, mask(b"0,0")), Err(INVALID_DEVICE));
         assert_eq!(process.start(machine, mask(b"0")), Err(SIM_NOT_MODELLED));
-    }
-
-    #[test]
-    fn the_log_is_known_until_a_call_fails() {
-        let mut process = SimulatedProcess::new(Phase::Fresh);
-        process.log(Ok(()));
-        process.log(Err(SIM_NOT_MODELLED));
-        assert_eq!(process.log_end(), Ok(0));
-        process.log(Err(INVALID_DEVICE));
-        assert_eq!(process.log_end(), Err(SIM_NOT_MODELLED));
-        assert_eq!(
-            SimulatedProcess::new(Phase::Forked).log_end(),
-            Err(SIM_NOT_MODELLED)
-        );
     }
 
     #[test]

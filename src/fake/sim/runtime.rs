@@ -4,8 +4,6 @@
 mod copy;
 mod device;
 mod error;
-mod ipc;
-mod library;
 mod memory;
 mod pool;
 mod stream;

@@ -94,12 +94,6 @@ symbols! {
 
     fn cuCtxSetLimit(limit: u32, value: usize) =
         call_in(|process, _, current| process.set_limit(current, limit, value as u64));
-
-    fn cuCtxEnablePeerAccess(peer: u64, flags: u32) = call_in(|process, _, current| {
-        if flags == 0 { process.enable_peer(current, peer) } else { Err(INVALID_VALUE) }
-    });
-
-    fn cuCtxDisablePeerAccess(peer: u64) = call_in(|process, _, current| process.disable_peer(current, peer));
 }
 
 fn create(

@@ -2,9 +2,8 @@
 
 use super::{call, call_in};
 use crate::model::address::{DeviceMemoryKind, Location};
-use crate::model::contents::WORD_BYTES;
 use crate::model::status::{INVALID_CONTEXT, INVALID_VALUE, SIM_NOT_MODELLED};
-use crate::pointer::{In, Out};
+use crate::pointer::Out;
 use crate::symbols::symbols;
 use std::ffi::c_void;
 
@@ -13,36 +12,12 @@ const DEVICE_ORDINAL: u32 = 9;
 const IS_LEGACY_CUDA_IPC_CAPABLE: u32 = 10;
 
 symbols! {
-    fn cuMemsetD8_v2(address: u64, value: u8, bytes: usize) =
-        call_in(|process, _, current| process.fill(current.device, address, value, bytes as u64, false));
+    fn cuMemsetD8_v2(address: u64, _value: u8, bytes: usize) =
+        call_in(|process, _, current| process.fill(current.device, address, bytes as u64));
 
-    /// Copies what is known of the memory: its first eight bytes.
-    fn cuMemcpyDtoH_v2(to: Out<c_void>, from: u64, bytes: usize) = call_in(|process, _, current| {
-        process.wait(current)?;
-        let word = process.read_word(from, bytes as u64)?;
-        // SAFETY: the caller passes room for what it asks for, which is a word, or null.
-        unsafe { to.cast::<u64>() }.put(word)
-    });
-
-    /// The host's memory is read for its first eight bytes, which is what is kept.
-    fn cuMemcpyHtoD_v2(to: u64, from: In<u64>, bytes: usize) = call_in(|process, _, _| {
-        if bytes == 0 {
-            return Ok(());
-        }
-        let word = if bytes as u64 >= WORD_BYTES { Some(from.read()?) } else { from.given().map(|()| None)? };
-        process.store(to, bytes as u64, word)
-    });
-
-    fn cuMemcpyDtoD_v2(to: u64, from: u64, bytes: usize) =
-        call_in(|process, _, _| process.copy(to, from, bytes as u64));
-
-    /// Needs a current context although it names two (device/driver-copy-between-contexts).
-    fn cuMemcpyPeer(to: u64, to_context: u64, from: u64, from_context: u64, bytes: usize) = call_in(|process, _, _| {
-        if [to_context, from_context].iter().any(|context| process.contexts.owner(*context).is_none()) {
-            return Err(SIM_NOT_MODELLED);
-        }
-        process.copy(to, from, bytes as u64)
-    });
+    /// What is in memory is not modelled; only where it is, and how much of it.
+    fn cuMemcpyHtoD_v2(to: u64, _from: *const c_void, bytes: usize) =
+        call_in(|process, _, _| process.check_range(to, bytes as u64));
 
     /// Memory of a pool and memory that was mapped have no context (device/pointer-without-a-context), and plain host
     /// memory has no attribute at all (context/pointer-query-makes-one).
@@ -53,8 +28,8 @@ symbols! {
         };
         let context = match found.kind {
             DeviceMemoryKind::Plain { context } => context,
-            DeviceMemoryKind::Pooled { .. } | DeviceMemoryKind::Mapped => 0,
-            DeviceMemoryKind::Variable | DeviceMemoryKind::Imported => return Err(SIM_NOT_MODELLED),
+            DeviceMemoryKind::Pooled | DeviceMemoryKind::Mapped => 0,
+            DeviceMemoryKind::Variable => return Err(SIM_NOT_MODELLED),
         };
         // SAFETY: the caller passes room for the attribute's type, or null.
         unsafe {

@@ -43,9 +43,6 @@ symbols! {
         let (device, peer) = (process.ordinal(device)?, process.ordinal(peer)?);
         can.put(i32::from(process.can_access_peer(device, peer)?))
     });
-
-    fn cuDeviceGetDefaultMemPool(pool: Out<u64>, device: i32) =
-        call(|process, _| pool.put(process.device(device)?.pool_handle));
 }
 
 /// Writes a PCI bus id as CUDA writes it, with a domain of four digits.

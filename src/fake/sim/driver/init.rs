@@ -22,22 +22,9 @@ symbols! {
 
     fn cuGetErrorString(error: u32, text: Out<*const c_char>) =
         code(put_static(names::name(DRIVER, error).map(|name| names::name(MESSAGES, error).unwrap_or(name)), &text));
-
-    fn cuLogsCurrent(iterator: Out<u32>, _flags: u32) = enter(|process, _| iterator.put(process.log_end()?));
-
-    fn cuLogsDumpToMemory(_iterator: Out<u32>, text: Out<c_char>, bytes: Out<usize>, _flags: u32) =
-        enter(|process, _| put_log(process.log_end()?, &text, &bytes));
 }
 
 fn put_static(found: Option<&'static CStr>, text: &Out<*const c_char>) -> Outcome {
     text.put(found.map_or(std::ptr::null(), CStr::as_ptr))?;
     found.map(drop).ok_or(INVALID_VALUE)
-}
-
-/// Writes the log up to `end`, which is an empty text: a log with something in it is not modelled.
-pub fn put_log(end: u32, text: &Out<c_char>, bytes: &Out<usize>) -> Outcome {
-    text.given()?;
-    bytes.given()?;
-    text.put(0)?;
-    bytes.put(end as usize)
 }

@@ -6,10 +6,10 @@ use crate::pointer::{In, Out};
 use crate::process::SimulatedProcess;
 use crate::symbols::symbols;
 
-/// Memory of a device, in `CUmemLocationType` and in its sibling of the runtime.
+/// Memory of a device, in `CUmemLocationType`.
 const ON_DEVICE: u32 = 1;
 
-/// The start of `CUmemAllocationProp` and of `cudaMemPoolProps`.
+/// The start of `CUmemAllocationProp`.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct Properties {
@@ -19,7 +19,7 @@ pub struct Properties {
     device: i32,
 }
 
-/// `CUmemAccessDesc` and its sibling of the runtime.
+/// `CUmemAccessDesc`.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct Access {
@@ -29,7 +29,7 @@ pub struct Access {
 }
 
 impl Properties {
-    /// The device that an allocation or a pool is wanted on. Anything but pinned memory of a device is beyond the
+    /// The device that an allocation is wanted on. Anything but pinned memory of a device is beyond the
     /// model.
     pub fn device(self, process: &SimulatedProcess) -> Outcome<usize> {
         if self.kind != 1 || self.handles != 0 || self.location != ON_DEVICE {
@@ -40,8 +40,8 @@ impl Properties {
 }
 
 impl Access {
-    /// The device that is to read and write, of so many descriptions.
-    pub fn device(process: &SimulatedProcess, access: &In<Self>, count: usize) -> Outcome<usize> {
+    /// Refuses anything but reading and writing by one device.
+    fn check(process: &SimulatedProcess, access: &In<Self>, count: usize) -> Outcome {
         access.given()?;
         if count != 1 {
             return Err(SIM_NOT_MODELLED);
@@ -50,7 +50,7 @@ impl Access {
         if access.location != ON_DEVICE || access.flags != 3 {
             return Err(SIM_NOT_MODELLED);
         }
-        process.ordinal(access.device)
+        process.ordinal(access.device).map(drop)
     }
 }
 
@@ -84,8 +84,8 @@ symbols! {
     fn cuMemUnmap(address: u64, bytes: usize) = call(|process, _| process.unmap(address, bytes as u64));
 
     fn cuMemSetAccess(address: u64, bytes: usize, access: In<Access>, count: usize) = call(|process, _| {
-        let device = Access::device(process, &access, count)?;
-        process.mappings.open(address, bytes as u64, device)
+        Access::check(process, &access, count)?;
+        process.mappings.open(address, bytes as u64)
     });
 }
 

@@ -18,7 +18,7 @@ symbols! {
         address.put(process.allocate(current, bytes as u64)?)
     });
 
-    fn cuMemFree_v2(address: u64) = call(|process, thread| process.driver_free(address, thread));
+    fn cuMemFree_v2(address: u64) = call(|process, _| process.driver_free(address));
 
     fn cuMemGetInfo_v2(free: Out<usize>, total: Out<usize>) = call_in(|process, _, current| {
         let (free_bytes, total_bytes) = process.memory_info(current.device)?;

@@ -4,11 +4,9 @@
 //! process is gone for every reader at once, as it is on a real machine after the driver's clean-up.
 
 use crate::machine::identity::{Identity, UNUSED_BIT};
-use crate::machine::ipc_record::{Export, Record};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 const SLOTS: usize = 256;
-const RECORDS: usize = 64;
 pub const MAX_GPUS: usize = 16;
 
 /// One process. Zeroed memory is a free slot.
@@ -27,7 +25,6 @@ pub struct Slot {
 #[repr(C)]
 pub struct MachineTable {
     slots: [Slot; SLOTS],
-    records: [Record; RECORDS],
     peaks_bytes: [AtomicU64; MAX_GPUS],
 }
 
@@ -54,8 +51,6 @@ fn now_ms() -> u64 {
 pub struct Holding {
     pub pid: u32,
     pub used_bytes: u64,
-    /// Memory that others exported and no longer have, and that stays because this process has it open.
-    pub borrowed_bytes: u64,
     pub contexts: u32,
 }
 
@@ -107,18 +102,8 @@ impl MachineTable {
             found.push(Holding {
                 pid: Identity::pid_of(owner),
                 used_bytes: slot.used_bytes[gpu].load(Ordering::Acquire),
-                borrowed_bytes: 0,
                 contexts: slot.contexts[gpu].load(Ordering::Acquire),
             });
-        }
-        for (pid, bytes) in self
-            .records
-            .iter()
-            .filter_map(|record| record.left_to(gpu, &|number| self.holds(number)))
-        {
-            if let Some(holding) = found.iter_mut().find(|holding| holding.pid == pid) {
-                holding.borrowed_bytes += bytes;
-            }
         }
         found
     }
@@ -128,13 +113,6 @@ impl MachineTable {
         self.peaks_bytes[gpu]
             .fetch_max(used_bytes, Ordering::AcqRel)
             .max(used_bytes)
-    }
-
-    /// Takes a record for memory that a process exports; `None` when all are in use.
-    pub fn export(&self, owner: Identity, piece: Export) -> Option<&Record> {
-        self.records.iter().find(|record| {
-            record.is_free(&|number| self.holds(number)) && record.take(owner, piece)
-        })
     }
 
     /// Whether a process is there, or has ended only just now.
@@ -152,19 +130,12 @@ impl MachineTable {
         }
     }
 
-    /// The record of what a process exported.
-    pub fn exported(&self, owner: u64, address: u64) -> Option<&Record> {
-        self.records
-            .iter()
-            .find(|record| record.is_named_by(owner, address))
-    }
-
     /// The sum over live processes.
     #[cfg(test)]
     pub fn used_bytes(&self, gpu: usize) -> u64 {
         self.holdings(gpu)
             .iter()
-            .map(|holding| holding.used_bytes + holding.borrowed_bytes)
+            .map(|holding| holding.used_bytes)
             .sum()
     }
 }

@@ -25,15 +25,12 @@ pub enum DeviceMemoryKind {
     Plain {
         context: u64,
     },
-    Pooled {
-        pool: u64,
-    },
+    /// Handed out in stream order, from a pool.
+    Pooled,
     /// Made by `cuMemCreate` and mapped by `cuMemMap`.
     Mapped,
     /// A variable of a module.
     Variable,
-    /// Exported by another process.
-    Imported,
 }
 
 impl DeviceMemory {

@@ -6,11 +6,6 @@
 
 use std::ffi::CStr;
 
-/// After a `cuInit` that found no device: `true` reads the mask again at the next `cuInit`, `false` repeats the first
-/// answer. Measured. What follows a mask that names a GPU twice was not measured: there only the same answer again is
-/// modelled.
-pub const FAILED_INIT_REREADS: bool = true;
-
 /// `cuInit` loads the library of this variable, as the loader finds it, and calls this function of it: on the calling
 /// thread, once in a process (in a forked child too, unless it was called before the fork), and also where `cuInit`
 /// then fails. A library or a function that is not there, and what the function returns, change nothing; a list of
@@ -19,18 +14,6 @@ pub const FAILED_INIT_REREADS: bool = true;
 /// a function that calls `cuInit` (here it initialises).
 pub const INJECTION_VARIABLE: &CStr = c"CUDA_INJECTION64_PATH";
 pub const INJECTION_FUNCTION: &CStr = c"InitializeInjection";
-
-/// Whether that comes before `cuInit` reads the other variables: a mask that the function sets decides what is visible.
-/// Measured on 2x H200, and with 550.163.01 by the order in which it calls `getenv`.
-pub const INJECTION_BEFORE_MASK: bool = true;
-
-/// A runtime that found no device goes on saying so, whatever the mask becomes. Measured with 13.0, for
-/// `cudaGetDeviceCount`.
-pub const RUNTIME_KEEPS_NO_DEVICE: bool = true;
-
-/// Resetting a primary context leaves the retain count as it was ("resetting does not release"). Measured
-/// (context/release-after-reset-is-lost).
-pub const RESET_KEEPS_RETAIN_COUNT: bool = true;
 
 /// From this runtime version on `cudaSetDevice` initialises the primary context at once. Measured: 11.8 makes none,
 /// 12.0 does.
@@ -47,14 +30,6 @@ pub const EVENT_ELAPSED_TIME_QUIET_FROM: i32 = 13000;
 /// From this runtime version on `cudaMemAdvise` makes a context. Measured: 12.3 wants one and makes none, 12.4 does;
 /// older ones are not modelled.
 pub const MEM_ADVISE_MAKES_CONTEXT_FROM: i32 = 12040;
-
-/// `cuMemFree` without a current context: `true` answers 201, `false` finds the owner by the address. Measured
-/// (device/free-without-a-context).
-pub const MEM_FREE_NEEDS_CONTEXT: bool = false;
-
-/// A new stack limit takes its memory (size x multiprocessors x threads) when it is set, not at the next launch, and a
-/// lower one gives it back as promptly. Measured.
-pub const STACK_CHARGED_AT_SET: bool = true;
 
 /// Every visible GPU and every stream needs a channel in a context. What a context takes in any case is enough for two
 /// channels; memory for more is taken for this many at once, and stays when they are gone. "Channel" is a guess at what
@@ -89,10 +64,6 @@ pub const LARGEST_UNCUT_HEAP_BYTES: u64 = 1 << 30;
 /// (limits/limits-are-rounded).
 pub const PERSISTING_L2_UNIT_BYTES: u64 = 3_932_160;
 
-/// Memory that was never handed out before reads as zero. Measured for a copy of memory that was not written
-/// (device/null-stream-follows-the-thread); for memory that was in use before it is not known.
-pub const FRESH_MEMORY_IS_ZERO: bool = true;
-
 /// From this runtime version on `cudaSetDeviceFlags` makes the context. Measured with 13.0 alone; older ones are not
 /// modelled.
 pub const SET_FLAGS_MAKES_CONTEXT_FROM: i32 = 13000;
@@ -100,23 +71,6 @@ pub const SET_FLAGS_MAKES_CONTEXT_FROM: i32 = 13000;
 /// The largest request that shares a block with others; a larger one has its blocks to itself. Measured for 1 MiB,
 /// which shares, and for 2 MiB, which does not; what happens between them is not known.
 pub const SMALL_REQUEST_BYTES: u64 = 1 << 20;
-
-/// What makes the size of the device heap (and of the printf buffer) final in a context.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[allow(
-    dead_code,
-    reason = "the alternatives are there to be chosen in HEAP_FIXED_BY"
-)]
-pub enum FixedBy {
-    /// Loading a module whose text uses the heap.
-    ModuleLoad,
-    /// Launching a kernel of such a module.
-    Launch,
-}
-
-/// The header's rule: the limit may change until a kernel that uses `malloc` or `free` was launched. Measured for the
-/// heap, with lazy and with eager loading; not for the printf buffer.
-pub const HEAP_FIXED_BY: FixedBy = FixedBy::Launch;
 
 /// What a runtime call does before its own work.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -160,17 +114,8 @@ pub fn effect_of(call: &str, runtime: i32) -> CallEffect {
         | "cudaDeviceGetAttribute"
         | "cudaDeviceGetPCIBusId"
         | "cudaDeviceCanAccessPeer"
-        | "cudaDeviceGetDefaultMemPool"
         | "cudaDeviceGetByPCIBusId"
         | "cudaMallocAsync on an explicit stream"
-        | "cudaMemPoolCreate"
-        | "cudaMemPoolSetAccess"
-        | "cudaLibraryLoadData"
-        | "cudaLibraryUnload"
-        | "cudaLibraryGetKernel"
-        | "cudaMemPoolSetAttribute"
-        | "cudaMemPoolGetAttribute"
-        | "cudaMemPoolTrimTo"
         | "cudaChooseDevice"
         | "cudaGetDeviceFlags"
         | "cudaEventQuery"

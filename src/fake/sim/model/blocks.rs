@@ -100,25 +100,6 @@ impl Blocks {
         let (offset, bytes) = block.pieces.range(..=address - base).next_back()?;
         (address - base < offset + bytes).then_some((base + offset, *bytes, block.context))
     }
-
-    /// The size of the block that an address lies in.
-    pub fn block_bytes(&self, address: u64) -> u64 {
-        self.blocks
-            .range(..=address)
-            .next_back()
-            .map_or(0, |(_, block)| block.bytes)
-    }
-
-    /// The addresses of all requests of a context.
-    pub fn of_context(&self, context: u64) -> Vec<u64> {
-        let blocks = self
-            .blocks
-            .iter()
-            .filter(|(_, block)| block.context == context);
-        blocks
-            .flat_map(|(base, block)| block.pieces.keys().map(move |offset| base + offset))
-            .collect()
-    }
 }
 
 impl MemoryBlock {

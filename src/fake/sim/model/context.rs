@@ -5,12 +5,12 @@ use crate::machine::gpu::SimulatedGpu;
 use crate::model::account::Account;
 use crate::model::behaviour::{
     ASSERT_MODULE_BYTES, CHANNELS_IN_A_CONTEXT, CHANNELS_PER_CHARGE, PRINTF_MODULE_BYTES,
-    STACK_CHARGED_AT_SET, VARIABLES_BYTES,
+    VARIABLES_BYTES,
 };
 use crate::model::limits::{ContextLimits, STACK_SIZE, rounded_stack, stack_charge};
 use crate::model::ptx::PtxImage;
 use crate::model::status::*;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 /// One context. A primary one keeps its handle when it is made again; the entry of a destroyed one stays, so that its
 /// handle is known.
@@ -24,8 +24,6 @@ pub struct Context {
     /// How often it was made.
     pub generation: u32,
     pub limits: ContextLimits,
-    /// Contexts of other devices whose memory it may use.
-    pub peers: BTreeSet<u64>,
     /// `CUDA_LAUNCH_BLOCKING` was set when it was made (process/env-launch-blocking).
     pub blocking: bool,
     /// Device memory beside the allocations: the context's own, its modules, its larger limits.
@@ -208,13 +206,12 @@ impl Context {
         let (description, gpu) = (&machine.description, machine.gpu(self.gpu));
         let before = stack_charge(self.limits.stack_bytes, description, gpu).unwrap_or(0);
         let after = stack_charge(value, description, gpu).ok_or(INVALID_VALUE)?;
-        if STACK_CHARGED_AT_SET {
-            if after > before {
-                self.charge(account, after - before)
-                    .map_err(|_| INVALID_VALUE)?;
-            } else {
-                self.refund(account, before - after);
-            }
+        // Measured: the memory is taken when the limit is set, and a lower one gives it back as promptly.
+        if after > before {
+            self.charge(account, after - before)
+                .map_err(|_| INVALID_VALUE)?;
+        } else {
+            self.refund(account, before - after);
         }
         self.limits.stack_bytes = value;
         Ok(())

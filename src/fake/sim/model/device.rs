@@ -2,6 +2,7 @@
 
 use crate::machine::description::MachineConf;
 use crate::model::blocks::Blocks;
+use crate::model::pool::MemoryPool;
 use crate::model::primary::Primary;
 
 /// Device memory of ordinal 0 starts here; every ordinal has a range of this size to itself, far from where the kernel
@@ -15,7 +16,7 @@ pub struct Device {
     pub primary: Primary,
     pub primary_handle: u64,
     /// Its default pool.
-    pub pool_handle: u64,
+    pub pool: MemoryPool,
     pub blocks: Blocks,
     /// Where the next stream-ordered allocation goes.
     pub pool_address: u64,
@@ -24,19 +25,13 @@ pub struct Device {
 
 impl Device {
     /// An untouched device.
-    pub fn new(
-        description: &MachineConf,
-        ordinal: usize,
-        gpu: usize,
-        primary_handle: u64,
-        pool_handle: u64,
-    ) -> Self {
+    pub fn new(description: &MachineConf, ordinal: usize, gpu: usize, primary_handle: u64) -> Self {
         let base = FIRST_ADDRESS + ordinal as u64 * ADDRESSES;
         Self {
             gpu,
             primary: Primary::default(),
             primary_handle,
-            pool_handle,
+            pool: MemoryPool::new(description.pool_granularity_bytes),
             blocks: Blocks::new(base, description.alloc_granularity_bytes),
             pool_address: base + ADDRESSES / 2,
             variable_address: base + ADDRESSES / 4 * 3,

@@ -12,7 +12,6 @@ pub struct DriverEnvironment {
     pub connections: Option<Vec<u8>>,
     pub no_ptx_jit: Option<Vec<u8>>,
     pub no_jit: Option<Vec<u8>>,
-    pub no_cache: Option<Vec<u8>>,
 }
 
 impl DriverEnvironment {
@@ -25,22 +24,19 @@ impl DriverEnvironment {
             connections: c::env(c"CUDA_DEVICE_MAX_CONNECTIONS"),
             no_ptx_jit: c::env(c"CUDA_DISABLE_PTX_JIT"),
             no_jit: c::env(c"CUDA_DISABLE_JIT"),
-            no_cache: c::env(c"CUDA_CACHE_DISABLE"),
         }
     }
 
-    /// Whether PTX text may be compiled. Two variables forbid it (process/env-disable-ptx-jit, and the survey of
-    /// variables); which one counts where they differ was never measured.
+    /// Refuses to compile PTX text where a variable forbids it: what the driver answers depends on its cache.
     pub fn may_compile(&self) -> Outcome {
-        let switch = match (self.no_ptx_jit.as_deref(), self.no_jit.as_deref()) {
-            (Some(one), Some(other)) if one != other => return Err(SIM_NOT_MODELLED),
-            (one, other) => one.or(other),
-        };
-        match switch {
-            None | Some(b"0" | b"") => Ok(()),
-            // What the compute cache has is not modelled.
-            Some(b"1") if self.no_cache.as_deref() == Some(b"1") => Err(JIT_COMPILATION_DISABLED),
-            Some(_) => Err(SIM_NOT_MODELLED),
+        let switches = [&self.no_ptx_jit, &self.no_jit];
+        if switches
+            .into_iter()
+            .all(|switch| matches!(switch.as_deref(), None | Some(b"0" | b"")))
+        {
+            Ok(())
+        } else {
+            Err(SIM_NOT_MODELLED)
         }
     }
 

@@ -1,6 +1,6 @@
 //! A launch of a kernel, and how long its work takes.
 
-use crate::model::status::{INVALID_VALUE, NOT_READY, Outcome, SIM_NOT_MODELLED};
+use crate::model::status::{NOT_READY, Outcome, SIM_NOT_MODELLED};
 use std::time::Instant;
 
 /// The shape of a launch.
@@ -29,22 +29,10 @@ pub enum Busy {
 }
 
 impl Shape {
-    /// How many threads it has.
-    pub fn threads(&self) -> Outcome<u64> {
-        let block = self
-            .block
-            .iter()
-            .map(|side| u64::from(*side))
-            .product::<u64>();
-        if self.grid.contains(&0) || block == 0 || block > 1024 {
-            return Err(INVALID_VALUE);
-        }
-        Ok(self
-            .grid
-            .iter()
-            .map(|side| u64::from(*side))
-            .product::<u64>()
-            .wrapping_mul(block))
+    /// Whether a launch may have it: at least one thread, and at most 1,024 in a block.
+    pub fn is_valid(&self) -> bool {
+        let sides = self.block.iter().map(|side| u64::from(*side));
+        !self.grid.contains(&0) && (1..=1024).contains(&sides.product::<u64>())
     }
 }
 

@@ -3,7 +3,7 @@
 
 use crate::model::address::{DeviceMemory, DeviceMemoryKind};
 use crate::model::status::{Outcome, SIM_NOT_MODELLED};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 /// Reserved ranges grow from here, below the devices' own.
 const FIRST_RANGE: u64 = 2 << 40;
@@ -21,7 +21,6 @@ struct Allocation {
 struct AddressRange {
     bytes: u64,
     mapped: Option<u64>,
-    open_to: BTreeSet<usize>,
 }
 
 /// Memory that nothing holds any longer.
@@ -51,13 +50,6 @@ impl Mappings {
             kind: DeviceMemoryKind::Mapped,
         };
         found.contains(address).then_some(found)
-    }
-
-    /// Whether a device may use a range.
-    pub fn is_open_to(&self, base: u64, device: usize) -> bool {
-        self.ranges
-            .get(&base)
-            .is_some_and(|range| range.open_to.contains(&device))
     }
 
     /// Notes memory that was taken for a handle.
@@ -92,7 +84,6 @@ impl Mappings {
             AddressRange {
                 bytes,
                 mapped: None,
-                open_to: BTreeSet::new(),
             },
         );
         base
@@ -133,7 +124,6 @@ impl Mappings {
     /// `cuMemUnmap`.
     pub fn unmap(&mut self, base: u64, bytes: u64) -> Outcome<Option<Released>> {
         let range = self.range(base, bytes)?;
-        range.open_to.clear();
         let handle = range.mapped.take().ok_or(SIM_NOT_MODELLED)?;
         if let Some(allocation) = self.allocations.get_mut(&handle) {
             allocation.mappings -= 1;
@@ -142,13 +132,9 @@ impl Mappings {
     }
 
     /// `cuMemSetAccess` with reading and writing.
-    pub fn open(&mut self, base: u64, bytes: u64, device: usize) -> Outcome {
+    pub fn open(&mut self, base: u64, bytes: u64) -> Outcome {
         let range = self.range(base, bytes)?;
-        if range.mapped.is_none() {
-            return Err(SIM_NOT_MODELLED);
-        }
-        range.open_to.insert(device);
-        Ok(())
+        range.mapped.map(drop).ok_or(SIM_NOT_MODELLED)
     }
 
     /// Forgets an allocation that nothing holds any longer.

@@ -1,6 +1,5 @@
 //! The state machine of a device's primary context: who retains it, and whether it exists.
 
-use crate::model::behaviour::RESET_KEEPS_RETAIN_COUNT;
 use crate::model::status::{INVALID_CONTEXT, Outcome};
 
 /// Counts and flags of one primary context. Whether its memory is taken is decided by the caller, who acts on the
@@ -31,11 +30,9 @@ impl Primary {
         Ok(std::mem::take(&mut self.active))
     }
 
-    /// Destroys the context under all its users; `true` when there was one.
+    /// Destroys the context under all its users, whose retains stay (context/release-after-reset-is-lost); `true` when
+    /// there was one.
     pub fn reset(&mut self) -> bool {
-        if !RESET_KEEPS_RETAIN_COUNT {
-            self.retains = 0;
-        }
         self.runtime_retained = false;
         std::mem::take(&mut self.active)
     }

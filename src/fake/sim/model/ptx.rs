@@ -22,8 +22,6 @@ pub struct PtxImage {
 pub struct Variable {
     pub name: String,
     pub bytes: u64,
-    /// Its first eight bytes, where the text gives them.
-    pub word: Option<u64>,
 }
 
 /// A kernel as its text describes it.
@@ -39,8 +37,8 @@ pub struct PtxEntry {
 /// What a kernel does.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Work {
-    /// Every thread changes these variables, and nothing else.
-    Changes(Vec<VariableChange>),
+    /// It ends without an error.
+    Ends,
     /// It stops with an error.
     Fails(u32),
     /// It prints.
@@ -49,14 +47,6 @@ pub enum Work {
     Spins,
     /// Something that is not read here.
     Unclear,
-}
-
-/// A change of a variable.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct VariableChange {
-    pub variable: String,
-    /// What each thread adds; `None` where the new value is not known.
-    pub added: Option<u64>,
 }
 
 impl PtxImage {
@@ -101,32 +91,25 @@ impl PtxImage {
 
 /// The variables that stand outside functions.
 fn variables(text: &str) -> Vec<Variable> {
-    let statements = text
-        .split(';')
-        .filter(|statement| has_word(statement, ".global") && !statement.contains(".entry"));
-    statements
-        .filter_map(|statement| {
-            let from = statement.rfind(".global")?;
-            let (declared, value) = match statement[from..].split_once('=') {
-                Some((declared, value)) => (declared, Some(value.trim())),
-                None => (&statement[from..], None),
-            };
-            let last = declared.split_whitespace().next_back()?;
-            let (name, count) = match last.split_once('[') {
-                Some((name, count)) => (name, count.trim_end_matches(']').parse().ok()?),
-                None => (last, 1),
-            };
-            let width = declared.split_whitespace().find_map(width)?;
-            let word = value
-                .map_or(Some(0), |value| value.parse().ok())
-                .filter(|_| count == 1 && width == 8);
-            Some(Variable {
-                name: name.to_owned(),
-                bytes: width * count,
-                word,
-            })
-        })
+    text.split(';')
+        .filter(|statement| has_word(statement, ".global") && !statement.contains(".entry"))
+        .filter_map(parse_variable)
         .collect()
+}
+
+fn parse_variable(statement: &str) -> Option<Variable> {
+    let declared = &statement[statement.rfind(".global")?..];
+    let declared = declared.split('=').next()?;
+    let last = declared.split_whitespace().next_back()?;
+    let (name, count) = match last.split_once('[') {
+        Some((name, count)) => (name, count.trim_end_matches(']').parse().ok()?),
+        None => (last, 1),
+    };
+    let width = declared.split_whitespace().find_map(width)?;
+    Some(Variable {
+        name: name.to_owned(),
+        bytes: width * count,
+    })
 }
 
 /// The bytes of a type such as `.u64`.
@@ -187,19 +170,24 @@ fn end_of_block(body: &str) -> usize {
 }
 
 /// What a register is known to hold.
-#[derive(Clone)]
+#[derive(Clone, Copy)]
 enum RegisterValue {
-    Number(u64),
-    Address(String),
+    Number,
+    VariableAddress,
     Other,
 }
 
-fn value(registers: &BTreeMap<&str, RegisterValue>, name: &str) -> RegisterValue {
-    match (registers.get(name), name.parse()) {
-        (Some(known), _) => known.clone(),
-        (None, Ok(number)) => RegisterValue::Number(number),
-        (None, Err(_)) if name.starts_with('%') => RegisterValue::Other,
-        (None, Err(_)) => RegisterValue::Address(name.to_owned()),
+fn value_of(registers: &BTreeMap<&str, RegisterValue>, name: &str) -> RegisterValue {
+    if let Some(known) = registers.get(name) {
+        return *known;
+    }
+    if name.parse::<u64>().is_ok() {
+        return RegisterValue::Number;
+    }
+    if name.starts_with('%') {
+        RegisterValue::Other
+    } else {
+        RegisterValue::VariableAddress
     }
 }
 
@@ -209,60 +197,48 @@ fn work(body: &str) -> Work {
         return Work::Prints;
     }
     let mut registers: BTreeMap<&str, RegisterValue> = BTreeMap::new();
-    let mut changes = Vec::new();
     for statement in body.split(';') {
         let statement = statement.trim_matches(|c: char| c.is_whitespace() || c == '{' || c == '}');
         let (operation, operands) = statement
             .split_once(char::is_whitespace)
             .unwrap_or((statement, ""));
         let operands: Vec<&str> = operands.split(',').map(str::trim).collect();
-        let address = operands
-            .iter()
-            .find_map(|operand| operand.strip_prefix('[')?.strip_suffix(']'));
         match operation {
             "" | ".reg" | ".param" | ".local" | ".shared" => {}
-            "ret" => return Work::Changes(changes),
+            "ret" => return Work::Ends,
             "trap" => return Work::Fails(LAUNCH_FAILED),
             "call.uni" if statement.contains("__assertfail") => return Work::Fails(ASSERT),
             // What is in the device heap is not modelled; what the heap takes is, with the context.
             "call.uni" if has_word(statement, "malloc") || has_word(statement, "free") => {}
             _ if operation.starts_with("st.param") => {}
-            _ if operation.starts_with("mov.")
-                || operation.starts_with("cvta.")
-                || operation.starts_with("ld.param") =>
-            {
-                let (Some(to), Some(from)) = (operands.first(), operands.get(1)) else {
+            _ if operation.starts_with("ld.param") => {
+                registers.insert(operands[0], RegisterValue::Other);
+            }
+            _ if operation.starts_with("mov.") || operation.starts_with("cvta.") => {
+                let [to, from] = operands[..] else {
                     return Work::Unclear;
                 };
-                let found = if operation.starts_with("ld.") {
-                    RegisterValue::Other
-                } else {
-                    value(&registers, from)
-                };
-                registers.insert(to, found);
+                registers.insert(to, value_of(&registers, from));
             }
             _ if operation.starts_with("st.global") || operation.starts_with("red.global.add") => {
-                match address.map(|name| value(&registers, name)) {
-                    Some(RegisterValue::Number(_)) => return Work::Fails(ILLEGAL_ADDRESS),
-                    Some(RegisterValue::Address(variable)) => {
-                        let added = match operands.get(1).map(|operand| value(&registers, operand))
-                        {
-                            Some(RegisterValue::Number(number))
-                                if operation == "red.global.add.u64" =>
-                            {
-                                Some(number)
-                            }
-                            _ => None,
-                        };
-                        changes.push(VariableChange { variable, added });
-                    }
-                    _ => return Work::Unclear,
+                match operands.iter().find_map(|operand| address_in(operand)) {
+                    Some(name) => match value_of(&registers, name) {
+                        RegisterValue::Number => return Work::Fails(ILLEGAL_ADDRESS),
+                        RegisterValue::VariableAddress => {}
+                        RegisterValue::Other => return Work::Unclear,
+                    },
+                    None => return Work::Unclear,
                 }
             }
             _ => return Work::Unclear,
         }
     }
     Work::Unclear
+}
+
+/// The name between the brackets of an operand such as `[%rd1]`.
+fn address_in(operand: &str) -> Option<&str> {
+    operand.strip_prefix('[')?.strip_suffix(']')
 }
 
 /// The text without its line comments and its block comments.
@@ -319,7 +295,7 @@ mod tests {
     #[test]
     fn failures_are_seen_where_they_are_plain() {
         let found: BTreeMap<String, Work> = kernels("fault").into_iter().collect();
-        assert!(matches!(found["harmless"], Work::Changes(_)));
+        assert_eq!(found["harmless"], Work::Ends);
         assert_eq!(found["wild"], Work::Fails(ILLEGAL_ADDRESS));
         assert_eq!(found["assert"], Work::Fails(ASSERT));
         assert_eq!(found["trap"], Work::Fails(LAUNCH_FAILED));
@@ -341,7 +317,6 @@ mod tests {
         let n = Variable {
             name: "n".to_owned(),
             bytes: 8,
-            word: Some(7),
         };
         assert_eq!(
             image.variables,
@@ -350,7 +325,6 @@ mod tests {
                 Variable {
                     name: "t".to_owned(),
                     bytes: 3,
-                    word: None
                 }
             ]
         );

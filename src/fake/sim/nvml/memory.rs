@@ -106,7 +106,7 @@ fn running(device: u64, count: &Out<u32>, infos: &Out<ProcessInfo>) -> u32 {
                 used_bytes: if gpu.processes_without_bytes {
                     NOT_AVAILABLE
                 } else {
-                    gpu.listed_bytes(holding.used_bytes, holding.contexts) + holding.borrowed_bytes
+                    gpu.listed_bytes(holding.used_bytes, holding.contexts)
                 },
                 gpu_instance: NO_INSTANCE,
                 compute_instance: NO_INSTANCE,

@@ -26,10 +26,6 @@ impl SimulatedProcess {
             return;
         };
         let blocks = &mut self.devices[context.device].blocks;
-        for address in blocks.of_context(handle) {
-            self.contents.forget(address);
-            self.ipc.freed(address, blocks.block_bytes(address));
-        }
         context.destroy(&mut self.account, blocks.free_context(handle));
     }
 
@@ -115,30 +111,6 @@ impl SimulatedProcess {
         self.contexts
             .get_mut(owner.context)?
             .set_limit(&mut self.account, which, value)
-    }
-
-    /// `cuCtxEnablePeerAccess`. Once more is an error, and so is a context of the same GPU (device/peer-access-twice).
-    pub fn enable_peer(&mut self, owner: ContextOwner, peer: u64) -> Outcome {
-        let other = self.contexts.owner(peer).ok_or(SIM_NOT_MODELLED)?;
-        if !self.can_access_peer(owner.device, other.device)? {
-            return Err(PEER_ACCESS_UNSUPPORTED);
-        }
-        let context = self.contexts.get_mut(owner.context)?;
-        if context.peers.insert(peer) {
-            Ok(())
-        } else {
-            Err(PEER_ACCESS_ALREADY_ENABLED)
-        }
-    }
-
-    /// `cuCtxDisablePeerAccess`. What it says where there was none is not known.
-    pub fn disable_peer(&mut self, owner: ContextOwner, peer: u64) -> Outcome {
-        let context = self.contexts.get_mut(owner.context)?;
-        if context.peers.remove(&peer) {
-            Ok(())
-        } else {
-            Err(SIM_NOT_MODELLED)
-        }
     }
 }
 

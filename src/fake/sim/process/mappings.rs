@@ -34,15 +34,12 @@ impl SimulatedProcess {
 
     /// `cuMemMap` of all of an allocation into all of a range.
     pub fn map(&mut self, base: u64, bytes: u64, handle: u64) -> Outcome {
-        self.mappings.map(base, bytes, handle)?;
-        self.contents.fresh(base);
-        Ok(())
+        self.mappings.map(base, bytes, handle)
     }
 
     /// `cuMemUnmap`.
     pub fn unmap(&mut self, base: u64, bytes: u64) -> Outcome {
         let released = self.mappings.unmap(base, bytes)?;
-        self.contents.forget(base);
         self.refund_released(released);
         Ok(())
     }

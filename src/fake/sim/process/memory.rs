@@ -2,12 +2,10 @@
 
 use crate::c;
 use crate::model::address::{DeviceMemory, DeviceMemoryKind, Location};
-use crate::model::behaviour::MEM_FREE_NEEDS_CONTEXT;
 use crate::model::context::ContextOwner;
 use crate::model::host::{HostKind, HostMemory};
 use crate::model::needs;
 use crate::model::status::*;
-use crate::model::thread::Thread;
 use crate::process::SimulatedProcess;
 
 impl SimulatedProcess {
@@ -18,7 +16,6 @@ impl SimulatedProcess {
         let address = device
             .blocks
             .allocate(owner.context, bytes, |size| account.charge(gpu, size))?;
-        self.contents.fresh(address);
         Ok(address)
     }
 
@@ -31,8 +28,6 @@ impl SimulatedProcess {
         for device in &mut self.devices {
             if let Some(bytes) = device.blocks.free(address) {
                 self.account.refund(device.gpu, bytes);
-                self.contents.forget(address);
-                self.ipc.freed(address, bytes);
                 return Ok(());
             }
         }
@@ -42,11 +37,8 @@ impl SimulatedProcess {
         Ok(())
     }
 
-    /// `cuMemFree` on a thread.
-    pub fn driver_free(&mut self, address: u64, thread: &Thread) -> Outcome {
-        if MEM_FREE_NEEDS_CONTEXT {
-            self.current(thread)?;
-        }
+    /// `cuMemFree`, which finds the owner by the address and needs no current context (device/free-without-a-context).
+    pub fn driver_free(&mut self, address: u64) -> Outcome {
         self.unharmed()?;
         self.free(address)
     }
@@ -134,6 +126,36 @@ impl SimulatedProcess {
         Ok(())
     }
 
+    /// Refuses a range that is not within one piece of device memory, of whatever device.
+    pub fn check_range(&self, address: u64, bytes: u64) -> Outcome {
+        self.find_piece(address, bytes).map(drop)
+    }
+
+    /// Fills memory of a device. Memory of the host, managed memory included, and memory of another device are beyond
+    /// the model.
+    pub fn fill(&self, device: usize, address: u64, bytes: u64) -> Outcome {
+        if bytes == 0 {
+            return Ok(());
+        }
+        if self.find_piece(address, bytes)?.device == device {
+            Ok(())
+        } else {
+            Err(SIM_NOT_MODELLED)
+        }
+    }
+
+    /// The piece of device memory that holds so many bytes from an address on.
+    fn find_piece(&self, address: u64, bytes: u64) -> Outcome<DeviceMemory> {
+        if self.host_at(address).is_some() {
+            return Err(SIM_NOT_MODELLED);
+        }
+        let found = self.device_memory(address).ok_or(INVALID_VALUE)?;
+        match (address - found.base).checked_add(bytes) {
+            Some(end) if end <= found.bytes => Ok(found),
+            _ => Err(INVALID_VALUE),
+        }
+    }
+
     /// Free and total bytes of a device, as CUDA counts them.
     pub fn memory_info(&self, device: usize) -> Outcome<(u64, u64)> {
         let gpu = self.devices[device].gpu;
@@ -154,49 +176,52 @@ impl SimulatedProcess {
 
     /// The piece of device memory that an address lies in.
     pub fn device_memory(&self, address: u64) -> Option<DeviceMemory> {
-        let pooled = self
-            .pooled
-            .range(..=address)
-            .next_back()
-            .map(|(base, memory)| {
-                let kind = DeviceMemoryKind::Pooled { pool: memory.pool };
-                DeviceMemory {
-                    base: *base,
-                    bytes: memory.bytes,
-                    device: memory.device,
+        if let Some(found) = self.pooled_memory(address) {
+            return Some(found);
+        }
+        if let Some(found) = self.mappings.find(address) {
+            return Some(found);
+        }
+        for (device, state) in self.devices.iter().enumerate() {
+            if let Some((base, bytes, context)) = state.blocks.find(address) {
+                let kind = DeviceMemoryKind::Plain { context };
+                return Some(DeviceMemory {
+                    base,
+                    bytes,
+                    device,
                     kind,
-                }
-            });
-        pooled
-            .filter(|found| found.contains(address))
-            .or_else(|| self.mappings.find(address))
-            .or_else(|| {
-                self.devices.iter().enumerate().find_map(|(device, state)| {
-                    let (base, bytes, context) = state.blocks.find(address)?;
-                    Some(DeviceMemory {
-                        base,
-                        bytes,
-                        device,
-                        kind: DeviceMemoryKind::Plain { context },
-                    })
-                })
-            })
-            .or_else(|| {
-                let mut variables = self.modules.values().flat_map(|module| {
-                    module.image.variables.iter().filter_map(|variable| {
-                        let (base, device) =
-                            (*module.variables.get(&variable.name)?, module.owner.device);
-                        Some(DeviceMemory {
-                            base,
-                            bytes: variable.bytes,
-                            device,
-                            kind: DeviceMemoryKind::Variable,
-                        })
-                    })
                 });
-                variables.find(|found| found.contains(address))
-            })
-            .or_else(|| self.ipc.find(address))
+            }
+        }
+        self.variable_memory(address)
+    }
+
+    fn pooled_memory(&self, address: u64) -> Option<DeviceMemory> {
+        let (base, memory) = self.pooled.range(..=address).next_back()?;
+        let found = DeviceMemory {
+            base: *base,
+            bytes: memory.bytes,
+            device: memory.device,
+            kind: DeviceMemoryKind::Pooled,
+        };
+        found.contains(address).then_some(found)
+    }
+
+    fn variable_memory(&self, address: u64) -> Option<DeviceMemory> {
+        for module in self.modules.values() {
+            for variable in &module.image.variables {
+                let found = DeviceMemory {
+                    base: *module.variables.get(&variable.name)?,
+                    bytes: variable.bytes,
+                    device: module.owner.device,
+                    kind: DeviceMemoryKind::Variable,
+                };
+                if found.contains(address) {
+                    return Some(found);
+                }
+            }
+        }
+        None
     }
 
     fn host_at(&self, address: u64) -> Option<&HostMemory> {

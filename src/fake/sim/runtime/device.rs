@@ -73,21 +73,6 @@ runtime_symbols! {
         can.put(i32::from(process.can_access_peer(device, peer)?))
     });
 
-    /// Makes the peer's context, too (context/peer-access-makes-one-on-the-peer).
-    fn cudaDeviceEnablePeerAccess(peer: i32, flags: u32) = call_in(|process, _, context| {
-        let peer = process.ordinal(peer)?;
-        if flags != 0 || peer == context.device || !process.can_access_peer(context.device, peer)? {
-            return Err(SIM_NOT_MODELLED);
-        }
-        let peer = process.runtime_primary(peer)?;
-        process.enable_peer(context, peer)
-    });
-
-    fn cudaDeviceDisablePeerAccess(peer: i32) = call_in(|process, _, context| {
-        let peer = process.device(peer)?.primary_handle;
-        process.disable_peer(context, peer)
-    });
-
     /// Takes what `cudaDeviceGetPCIBusId` writes; shorter forms are beyond the model.
     fn cudaDeviceGetByPCIBusId(device: Out<i32>, id: InText) = call(|process, _| {
         let wanted = id.bytes()?;

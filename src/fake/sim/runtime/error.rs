@@ -1,8 +1,7 @@
 //! Versions, the last error, error texts and the log of errors. Most of these initialise the driver when they come
 //! first.
 
-use super::{before, call, call_in, enter_by};
-use crate::driver::init::put_log;
+use super::{before, call, enter_by};
 use crate::machine::machine;
 use crate::model::names::{self, MESSAGES, RUNTIME};
 use crate::model::status::{SUCCESS, no_machine};
@@ -22,12 +21,6 @@ runtime_symbols! {
     fn cudaGetLastError() = last_error(true);
 
     fn cudaPeekAtLastError() = last_error(false);
-
-    /// The log is the driver's; asking for it makes a context (context/log-query-makes-one).
-    fn cudaLogsCurrent(iterator: Out<u32>, _flags: u32) = call_in(|process, _, _| iterator.put(process.log_end()?));
-
-    fn cudaLogsDumpToMemory(_iterator: Out<u32>, text: Out<c_char>, bytes: Out<usize>, _flags: u32) =
-        call_in(|process, _, _| put_log(process.log_end()?, &text, &bytes));
 }
 
 fn last_error(name: &str, clear: bool) -> u32 {

@@ -54,7 +54,6 @@ runtime_symbols! {
 
     fn cudaPointerGetAttributes(attributes: Out<PointerAttributes>, address: u64) = call(|process, _| {
         let (kind, device, device_pointer, host_pointer) = match process.location_of(address) {
-            Location::Device(_) if process.is_imported(address) => return Err(SIM_NOT_MODELLED),
             Location::Device(device) => (2, device as i32, address, 0),
             Location::Host(HostKind::Managed, device) => (3, device as i32, address, address),
             Location::Host(HostKind::Pinned, device) => (1, device as i32, address, address),
