@@ -15,6 +15,7 @@ use crate::traced;
 use cuda_pitfalls_core::event::Versions;
 use cuda_pitfalls_core::machine::Runtime;
 use cuda_pitfalls_core::owner::is_anothers;
+use cuda_pitfalls_core::text::versions::{self, Version};
 
 /// Where to look for libcudart if the loader does not find it: it is not part of the driver.
 const RUNTIME_PLACES: [&str; 6] = [
@@ -199,7 +200,15 @@ fn newest(place: &str, is_wanted: impl Fn(&Path) -> bool) -> Option<PathBuf> {
         .ok()?
         .flatten()
         .filter(|found| is_wanted(found))
-        .max()
+        .max_by_key(|found| (version_of(found), found.clone()))
+}
+
+/// The version in the name of a library such as `libcudart.so.12.4.127`, links resolved.
+fn version_of(library: &Path) -> Version {
+    let file = library.canonicalize().unwrap_or_default();
+    let name = file.file_name().unwrap_or_default().to_string_lossy();
+    let version = name.split_once(".so.").map(|(_, version)| version);
+    version.map(versions::number).unwrap_or_default()
 }
 
 /// Whether no stranger owns what is below the environment of the program. An environment of nobody, such as `/tmp` for
@@ -322,6 +331,36 @@ mod tests {
         assert_eq!(
             targets,
             [Some(libcuda), Some(beside.join(compiler)), Some(nvml), None]
+        );
+    }
+
+    #[test]
+    fn newest_libcudart_is_that_of_the_highest_version() {
+        let place = tempfile::tempdir().expect("a folder of our own");
+        for (package, file) in [
+            ("cu13", "libcudart.so.13"),
+            ("cuda_runtime", "libcudart.so.12"),
+            ("cuda-12.4", "libcudart.so.12.4.127"),
+            ("cuda-9.2", "libcudart.so.9.2.148"),
+        ] {
+            let folder = place.path().join(package);
+            std::fs::create_dir(&folder).expect("a package");
+            std::fs::write(folder.join(file), "").expect("its library");
+        }
+        let newest_in = |packages: &str| {
+            newest(&format!("{}/{packages}/*", place.path().display()), |_| {
+                true
+            })
+            .and_then(|found| {
+                found
+                    .file_name()
+                    .map(|name| name.to_string_lossy().into_owned())
+            })
+        };
+        assert_eq!(newest_in("cu*"), Some("libcudart.so.13".to_owned()));
+        assert_eq!(
+            newest_in("cuda-*"),
+            Some("libcudart.so.12.4.127".to_owned())
         );
     }
 

@@ -8,7 +8,7 @@ mod description;
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::io;
+use std::io::{self, BufRead as _, BufReader, Read as _};
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
@@ -61,10 +61,16 @@ pub fn tell_unmodelled(folder: &Path) -> io::Result<()> {
 
 /// Which functions programs called in vain since [`tell_unmodelled`], by name.
 pub fn unmodelled(folder: &Path) -> BTreeSet<String> {
-    let text =
-        input::read_text(&folder.join(UNMODELLED), MOST_DESCRIPTION_BYTES).unwrap_or_default();
-    text.lines().map(str::to_owned).collect()
+    let Ok(file) = fs::File::open(folder.join(UNMODELLED)) else {
+        return BTreeSet::new();
+    };
+    // Each process writes a name once, so many processes write far more than there are names.
+    let names = BufReader::new(file.take(MOST_UNMODELLED_BYTES)).lines();
+    names.map_while(Result::ok).collect()
 }
+
+/// The most that is read of the names: those of a hundred thousand processes.
+const MOST_UNMODELLED_BYTES: u64 = 64 << 20;
 
 const LIBRARY_NAME: &str = "libcuda_pitfalls_sim.so";
 
@@ -315,6 +321,15 @@ mod tests {
             // A second machine in the same place replaces the first.
             lay_out(name, &folder).unwrap();
         }
+    }
+
+    #[test]
+    fn unmodelled_names_are_read_however_many_processes_wrote_them() {
+        let dir = tempfile::tempdir().unwrap();
+        let text = format!("{}cuMemImport\n", "cuMemExport\n".repeat(40_000));
+        fs::write(dir.path().join(UNMODELLED), text).unwrap();
+        let names = ["cuMemExport", "cuMemImport"].map(str::to_owned);
+        assert_eq!(unmodelled(dir.path()), BTreeSet::from(names));
     }
 
     #[test]

@@ -51,24 +51,34 @@ impl Filler<'_> {
         else {
             return Ok(None);
         };
-        match self.gpus.get(place) {
-            Some(uuid) => {
-                let gpu = self.inventory.iter().find(|gpu| gpu.uuid == *uuid);
-                Ok(match form {
-                    "pci" => gpu.and_then(|gpu| gpu.pci_bus_id.clone()),
-                    "device" => gpu
-                        .and_then(|gpu| gpu.device_minor)
-                        .map(|minor| format!("/dev/nvidia{minor}")),
-                    form => in_form(uuid, form),
-                })
-            }
-            None => Err(Unmet {
+        let Some(uuid) = self.gpus.get(place) else {
+            return Err(Unmet {
                 reason: Reason::TooFewGpus,
                 detail: format!(
                     "the scenario names gpu{place}, and the machine has {} GPUs",
                     self.gpus.len()
                 ),
                 lacks: format!("{} GPUs", place + 1),
+            });
+        };
+        let known = self.inventory.iter().find(|gpu| gpu.uuid == *uuid);
+        let (fact, meaning) = match form {
+            "pci" => ("PCI address", known.and_then(|gpu| gpu.pci_bus_id.clone())),
+            "device" => {
+                let minor = known.and_then(|gpu| gpu.device_minor);
+                (
+                    "minor number",
+                    minor.map(|minor| format!("/dev/nvidia{minor}")),
+                )
+            }
+            form => return Ok(in_form(uuid, form)),
+        };
+        match meaning {
+            Some(meaning) => Ok(Some(meaning)),
+            None => Err(Unmet {
+                reason: Reason::System,
+                detail: format!("machine: NVML does not report the {fact} of gpu{place}"),
+                lacks: format!("the {fact} of a GPU"),
             }),
         }
     }
@@ -198,6 +208,13 @@ mod tests {
     #[test]
     fn a_gpu_that_is_not_there_is_an_unmet_need() {
         assert_eq!(filled("${gpu2}").unwrap_err().reason, Reason::TooFewGpus);
+    }
+
+    #[test]
+    fn fact_that_nvml_does_not_report_is_an_unmet_need() {
+        for text in ["${gpu1:pci}", "${gpu1:device}"] {
+            assert_eq!(filled(text).unwrap_err().reason, Reason::System, "{text}");
+        }
     }
 
     #[test]

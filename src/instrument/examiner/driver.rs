@@ -72,8 +72,8 @@ impl Driver<'_> {
             });
             return false;
         };
-        // SAFETY: the address is that of this function, and the callers below give its C parameters.
         self.speaker.call(CallLibrary::Driver, label, || {
+            // SAFETY: the address is that of this function, and the callers below give its C parameters.
             i64::from(unsafe { raw(address, arguments) } as u32)
         })
     }

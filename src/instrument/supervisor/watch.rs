@@ -367,6 +367,15 @@ fn writes(asked: &libc::seccomp_notif, call: Sysno) -> bool {
     let flags = match call.name() {
         "open" => asked.data.args[1],
         "openat" => asked.data.args[2],
+        // `open_how` begins with the flags.
+        "openat2" => {
+            let mut flags = [0; 8];
+            let how = asked.data.args[2] as usize;
+            if read(asked.pid, how, &mut flags) != Some(flags.len()) {
+                return false;
+            }
+            u64::from_ne_bytes(flags)
+        }
         "creat" => return true,
         _ => return false,
     };
@@ -430,6 +439,19 @@ mod tests {
         assert_eq!(text(std::process::id(), 8), None, "nothing is mapped there");
         let endless = vec![b'/'; 2 * LONGEST_PATH];
         assert_eq!(text(std::process::id(), endless.as_ptr() as usize), None);
+    }
+
+    #[test]
+    fn openat2_is_known_to_write_by_its_flags() {
+        for (flags, expected) in [(libc::O_RDWR, true), (libc::O_RDONLY, false)] {
+            // SAFETY: the structure is made of numbers, for which zeros are valid.
+            let mut asked: libc::seccomp_notif = unsafe { std::mem::zeroed() };
+            let how = [flags as u64, 0, 0];
+            asked.pid = std::process::id();
+            asked.data.args[2] = how.as_ptr() as u64;
+            let call = "openat2".parse().expect("the call has a number");
+            assert_eq!(writes(&asked, call), expected);
+        }
     }
 
     #[test]
