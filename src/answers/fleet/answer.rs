@@ -1,5 +1,7 @@
 //! An answer, by which machines are compared.
 
+use std::sync::OnceLock;
+
 use super::change::CaseChange;
 use cuda_pitfalls_core::verdict::Kind;
 
@@ -14,6 +16,18 @@ pub(super) struct MachineAnswer {
     pub answer: SharedAnswer,
     /// What the figures of the answer are on this machine, in bytes; [`UNREAD`] if one could not be read.
     pub bytes: Vec<i64>,
+    /// Where the pool keeps the answer, once it does: machines that say the same share this value, and their answer is
+    /// looked up once.
+    pub place: OnceLock<AnswerPlace>,
+}
+
+/// Where a pool keeps an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct AnswerPlace {
+    /// The index of its name.
+    pub name: u32,
+    /// The index of the answer.
+    pub answer: u32,
 }
 
 /// One answer, whoever gave it.

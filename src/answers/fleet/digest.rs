@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -486,6 +486,7 @@ fn answered(scenario: CompactScenario) -> Option<MachineAnswer> {
         words: question,
         answer,
         bytes,
+        place: OnceLock::new(),
     })
 }
 

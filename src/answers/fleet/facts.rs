@@ -1,7 +1,7 @@
 //! The machines themselves as answers: the number of their GPUs, the driver, what a context takes. They are held against
 //! the rest of the fleet, or against the machines with the same value of `--group-by`.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::answer::{Same, SharedAnswer};
 use super::change::CaseChange;
@@ -118,24 +118,23 @@ pub(super) fn compare(fleet: &mut Fleet, machines: &[(usize, Option<String>, &Ma
             machines: class.iter().map(|(machine, _)| *machine).collect(),
             usual: Vec::new(),
         };
-        let members = new.machines.iter().copied().collect();
         for (question, name) in (first..).zip(&names) {
-            let answers: Vec<SharedAnswer> = class
-                .iter()
-                .map(|(_, facts)| answer(name, facts.get(name)))
-                .collect();
-            let given = class.iter().zip(&answers);
-            let given = given
-                .map(|((machine, _), answer)| Given {
+            let mut answers: HashMap<&str, SharedAnswer> = HashMap::new();
+            for (_, facts) in &class {
+                let value = facts.get(name);
+                answers.entry(value).or_insert_with(|| answer(name, value));
+            }
+            let given = class.iter().filter_map(|(machine, facts)| {
+                Some(Given {
                     machine: *machine,
-                    answer,
+                    answer: answers.get(facts.get(name))?,
                     figures: &[],
                 })
-                .collect();
+            });
             let (usual, differences) = GroupQuestion {
-                given,
+                given: given.collect(),
                 group,
-                members: &members,
+                members: &new.machines,
                 key: &new.key,
                 question,
             }
@@ -207,7 +206,7 @@ fn compare_contexts(
             answer: &answer,
             figures,
         });
-        let members = figures.iter().map(|(machine, _)| *machine).collect();
+        let members: Vec<usize> = figures.iter().map(|(machine, _)| *machine).collect();
         let asked = GroupQuestion {
             given: given.collect(),
             group,

@@ -2,6 +2,7 @@
 
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::hash::Hash;
 
 use super::answer::SharedAnswer;
 use super::document::{
@@ -11,7 +12,7 @@ use super::document::{
 use super::facts::{self, MachineFacts};
 use super::names::{DocumentOwner, label, owners};
 use super::pool::{Answers, DocumentPool, LeftOutDocument, Name, PooledDocument};
-use super::usual::{Given, GroupQuestion};
+use super::usual::{AnswerGroup, Given, GroupQuestion};
 use cuda_pitfalls_core::report::SchemaId;
 
 /// What the program knows of a scenario that a report only names.
@@ -95,7 +96,7 @@ pub fn merge(
         .map(|names| ExpectedMachines::new(names, machines.get(..compared).unwrap_or_default()));
     let groups = members.groups.iter().map(|(key, machines)| Group {
         key: key.clone(),
-        machines: machines.iter().copied().collect(),
+        machines: machines.clone(),
         usual: Vec::new(),
     });
     let mut fleet = Fleet {
@@ -197,14 +198,63 @@ impl ExpectedMachines {
 /// Which machine answered what in which group, without the answers.
 struct Members {
     /// The groups in the order of the document, each with its machines.
-    groups: Vec<(Key, BTreeSet<usize>)>,
-    /// The groups of each document by libcudart.
-    places: Vec<HashMap<String, usize>>,
+    groups: Vec<(Key, Vec<usize>)>,
+    /// By document and answer: the groups.
+    places: GroupPlaces,
     machines: Vec<usize>,
     used: Vec<Used>,
     /// By machine: what its documents disagree on, and how many of their verdicts are unexpected.
     conflicts: Vec<Vec<String>>,
     unexpected: Vec<usize>,
+}
+
+/// To which group an answer of a document belongs. Documents that say the same of their machines share a number, and so
+/// do answers on one libcudart: keys are compared once, and not once for each answer.
+struct GroupPlaces {
+    /// By document.
+    keys: Vec<usize>,
+    /// By answer.
+    libcudarts: Vec<usize>,
+    /// By both numbers.
+    groups: HashMap<(usize, usize), usize>,
+}
+
+impl GroupPlaces {
+    fn new(answers: &Answers, kept: &[PooledDocument]) -> GroupPlaces {
+        let libcudarts = answers.all.iter().map(|(_, answer)| &answer.libcudart);
+        GroupPlaces {
+            keys: numbered(kept.iter().map(|one| &one.digest.key)),
+            libcudarts: numbered(libcudarts),
+            groups: HashMap::new(),
+        }
+    }
+
+    fn numbers(&self, document: usize, answer: u32) -> Option<(usize, usize)> {
+        let key = self.keys.get(document)?;
+        let libcudart = self.libcudarts.get(answer as usize)?;
+        Some((*key, *libcudart))
+    }
+
+    fn entry(&mut self, document: usize, answer: u32) -> Option<Entry<'_, (usize, usize), usize>> {
+        let numbers = self.numbers(document, answer)?;
+        Some(self.groups.entry(numbers))
+    }
+
+    fn get(&self, document: usize, answer: u32) -> Option<usize> {
+        let numbers = self.numbers(document, answer)?;
+        self.groups.get(&numbers).copied()
+    }
+}
+
+/// The numbers of values, of which equal ones have one number.
+fn numbered<T: Eq + Hash>(values: impl Iterator<Item = T>) -> Vec<usize> {
+    let mut numbers: HashMap<T, usize> = HashMap::new();
+    let mut all = Vec::new();
+    for value in values {
+        let next = numbers.len();
+        all.push(*numbers.entry(value).or_insert(next));
+    }
+    all
 }
 
 /// Whether something of a document is compared, or why not.
@@ -218,8 +268,8 @@ enum Used {
 /// What the documents of one machine have said so far, the latest of them first.
 #[derive(Default)]
 struct Said<'a> {
-    /// The answers of each group by question, each with its document.
-    asked: HashMap<Key, HashMap<u32, (usize, &'a SharedAnswer)>>,
+    /// The answers by group and question, each with its document.
+    asked: HashMap<(usize, u32), (usize, &'a SharedAnswer)>,
     unexpected: BTreeSet<(u32, &'a str)>,
 }
 
@@ -227,13 +277,12 @@ impl Members {
     fn new(answers: &Answers, kept: &[PooledDocument], owners: &[DocumentOwner]) -> Members {
         let mut members = Members {
             groups: Vec::new(),
-            places: Vec::new(),
+            places: GroupPlaces::new(answers, kept),
             machines: Vec::with_capacity(owners.len()),
             used: Vec::with_capacity(owners.len()),
             conflicts: Vec::new(),
             unexpected: Vec::new(),
         };
-        let mut all: BTreeMap<Key, BTreeSet<usize>> = BTreeMap::new();
         let mut at = 0;
         for (machine, documents) in owners.chunk_by(|one, other| one == other).enumerate() {
             let mut said = Said::default();
@@ -245,27 +294,18 @@ impl Members {
                     .unwrap_or_default();
                 // A document without an answer says what its machine is.
                 let mut is_used = one.answers.is_empty();
-                for (name, answer) in one
-                    .answers
-                    .iter()
-                    .filter_map(|at| answers.all.get(*at as usize))
-                {
+                for index in &one.answers {
+                    let Some((name, answer)) = answers.all.get(*index as usize) else {
+                        continue;
+                    };
                     if answer.is_unexpected {
                         said.unexpected.insert((*name, &answer.libcudart));
                     }
-                    let key = Key {
-                        libcudart: answer.libcudart.clone(),
-                        ..one.digest.key.clone()
-                    };
-                    match said.asked.entry(key).or_default().entry(*name) {
+                    let group = members.group_for(&one.digest.key, place, *index, answer);
+                    match said.asked.entry((group, *name)) {
                         Entry::Vacant(entry) => {
                             is_used = true;
-                            all.entry(Key {
-                                libcudart: answer.libcudart.clone(),
-                                ..one.digest.key.clone()
-                            })
-                            .or_default()
-                            .insert(machine);
+                            members.add_machine(group, machine);
                             entry.insert((place, answer));
                         }
                         Entry::Occupied(entry) => {
@@ -295,26 +335,61 @@ impl Members {
             members.unexpected.push(said.unexpected.len());
             at += documents.len();
         }
-        let mut groups: Vec<(Key, BTreeSet<usize>)> = all.into_iter().collect();
-        groups.sort_by(|(a, of_a), (b, of_b)| of_b.len().cmp(&of_a.len()).then_with(|| a.cmp(b)));
-        // By what is known of a document without its answers.
-        let mut by_key: HashMap<Key, HashMap<String, usize>> = HashMap::new();
-        for (at, (key, _)) in groups.iter().enumerate() {
-            let without = Key {
-                libcudart: String::new(),
+        members.sort_groups();
+        members
+    }
+
+    /// The group that an answer of a document belongs to, which is added if it is a new one.
+    fn group_for(
+        &mut self,
+        key: &Key,
+        document: usize,
+        index: u32,
+        answer: &SharedAnswer,
+    ) -> usize {
+        let next = self.groups.len();
+        let Some(group) = self.places.entry(document, index) else {
+            return next;
+        };
+        let group = *group.or_insert(next);
+        if group == next {
+            let libcudart = answer.libcudart.clone();
+            let key = Key {
+                libcudart,
                 ..key.clone()
             };
-            by_key
-                .entry(without)
-                .or_default()
-                .insert(key.libcudart.clone(), at);
+            self.groups.push((key, Vec::new()));
         }
-        members.places = kept
-            .iter()
-            .map(|one| by_key.get(&one.digest.key).cloned().unwrap_or_default())
-            .collect();
-        members.groups = groups;
-        members
+        group
+    }
+
+    /// Machines come in ascending order.
+    fn add_machine(&mut self, group: usize, machine: usize) {
+        if let Some((_, machines)) = self.groups.get_mut(group)
+            && machines.last() != Some(&machine)
+        {
+            machines.push(machine);
+        }
+    }
+
+    /// Sorts the groups by their size, the largest first.
+    fn sort_groups(&mut self) {
+        let mut order: Vec<usize> = (0..self.groups.len()).collect();
+        order.sort_by(|a, b| {
+            let [(key, of_a), (other, of_b)] = [&self.groups[*a], &self.groups[*b]];
+            of_b.len().cmp(&of_a.len()).then_with(|| key.cmp(other))
+        });
+        let mut places = vec![0; order.len()];
+        for (new, old) in order.iter().enumerate() {
+            places[*old] = new;
+        }
+        for group in self.places.groups.values_mut() {
+            *group = places[*group];
+        }
+        let groups = std::mem::take(&mut self.groups);
+        let mut numbered: Vec<_> = places.into_iter().zip(groups).collect();
+        numbered.sort_unstable_by_key(|(place, _)| *place);
+        self.groups = numbered.into_iter().map(|(_, group)| group).collect();
     }
 
     /// What the latest document of each machine says of it, if CUDA starts there.
@@ -471,7 +546,7 @@ fn warn_of_clashes(machines: &mut [FleetMachine]) {
 }
 
 /// Answers by what was asked and by group; empty for what most were asked.
-type Variants<'a> = BTreeMap<String, BTreeMap<usize, Vec<Given<'a>>>>;
+type Variants<'a> = BTreeMap<&'a str, BTreeMap<usize, Vec<Given<'a>>>>;
 
 /// Of a question, what each group usually shows, and which of its machines differ.
 type Results = Vec<(usize, Usual, Vec<Difference>)>;
@@ -494,7 +569,7 @@ impl<'a, W: Fn(&str) -> Option<Words>> QuestionMerge<'a, W> {
                 self.advance(number, place, cursor, &mut given);
             }
             for (asked, variant) in variants(given) {
-                let question = self.question(name, &asked);
+                let question = self.question(name, asked);
                 let (_, results) = found
                     .entry(question.name.clone())
                     .or_insert((question, Vec::new()));
@@ -541,26 +616,20 @@ impl<'a, W: Fn(&str) -> Option<Words>> QuestionMerge<'a, W> {
         else {
             return;
         };
-        while let Some((of, answer)) = one
-            .answers
-            .get(*at)
-            .and_then(|at| self.answers.all.get(*at as usize))
-        {
+        while let Some(index) = one.answers.get(*at) {
+            let Some((of, answer)) = self.answers.all.get(*index as usize) else {
+                return;
+            };
             if *of != name {
                 return;
             }
             let end = *figure + answer.figures.len();
             let figures = one.figures.get(*figure..end).unwrap_or_default();
             (*at, *figure) = (*at + 1, end);
-            let Some(group) = self
-                .members
-                .places
-                .get(place)
-                .and_then(|it| it.get(&answer.libcudart))
-            else {
+            let Some(group) = self.members.places.get(place, *index) else {
                 continue;
             };
-            let all = given.entry(*group).or_default();
+            let all = given.entry(group).or_default();
             // A later document of the machine stands before this one, and what it says counts.
             if all.last().is_none_or(|last| last.machine != *machine) {
                 all.push(Given {
@@ -601,9 +670,13 @@ impl<'a, W: Fn(&str) -> Option<Words>> QuestionMerge<'a, W> {
 
 /// The answers by what was asked. Answers that do not say what was asked join the most frequent ones.
 fn variants(given: BTreeMap<usize, Vec<Given<'_>>>) -> Variants<'_> {
-    let usual = most_asked(given.values().flatten()).unwrap_or_default();
-    let mut variants = Variants::new();
+    let mut groups = Vec::new();
     for (group, all) in given {
+        groups.push((group, AnswerGroup::split(all)));
+    }
+    let usual = most_asked(groups.iter().flat_map(|(_, all)| all)).unwrap_or_default();
+    let mut variants = Variants::new();
+    for (group, all) in groups {
         let most = most_asked(&all).unwrap_or(usual);
         for one in all {
             let asked = if one.answer.asked.is_empty() {
@@ -612,23 +685,21 @@ fn variants(given: BTreeMap<usize, Vec<Given<'_>>>) -> Variants<'_> {
                 &one.answer.asked
             };
             // The usual variant has the plain name.
-            let asked = if asked == usual { "" } else { asked };
-            variants
-                .entry(asked.to_owned())
-                .or_default()
-                .entry(group)
-                .or_default()
-                .push(one);
+            let variant = if asked == usual { "" } else { asked };
+            let by_group = variants.entry(variant).or_default();
+            by_group.entry(group).or_default().extend(one.given);
         }
     }
     variants
 }
 
 /// What most of these were asked, as far as they say it.
-fn most_asked<'a: 'g, 'g>(given: impl IntoIterator<Item = &'g Given<'a>>) -> Option<&'a str> {
+fn most_asked<'a: 'g, 'g>(all: impl IntoIterator<Item = &'g AnswerGroup<'a>>) -> Option<&'a str> {
     let mut counts: BTreeMap<&'a str, usize> = BTreeMap::new();
-    for one in given.into_iter().filter(|one| !one.answer.asked.is_empty()) {
-        *counts.entry(&one.answer.asked).or_default() += 1;
+    for one in all {
+        if !one.answer.asked.is_empty() {
+            *counts.entry(&one.answer.asked).or_default() += one.given.len();
+        }
     }
     counts
         .into_iter()

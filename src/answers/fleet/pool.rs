@@ -1,9 +1,9 @@
 //! What many documents answer, each answer kept once: most machines show the same.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError};
 
-use super::answer::{MachineAnswer, SharedAnswer};
+use super::answer::{AnswerPlace, MachineAnswer, SharedAnswer};
 use super::digest::{Digest, KnownScenarios, LONGEST_LABEL, Rejection, cut};
 use super::document::{Bucket, FleetMachine, Input, MOST_EXAMPLES, NotMerged};
 use super::facts::MachineFacts;
@@ -31,7 +31,7 @@ pub struct Rule {
 /// Everything that was read. Several threads add to it.
 pub struct DocumentPool {
     rule: Rule,
-    answers: RwLock<Answers>,
+    answers: Mutex<Answers>,
     kept: Mutex<Vec<PooledDocument>>,
     left_out: Mutex<Vec<LeftOutDocument>>,
     input: Mutex<Input>,
@@ -181,40 +181,37 @@ impl DocumentPool {
             })
         };
         let answers = std::mem::take(&mut digest.answers);
-        let mut found: Vec<(u32, u32, Vec<i64>)> = Vec::with_capacity(answers.len());
-        for one in answers {
-            let bytes = one.bytes.clone();
-            let known = self
-                .answers
-                .read()
-                .unwrap_or_else(PoisonError::into_inner)
-                .find(&one.answer);
-            let kept = known.or_else(|| {
-                self.answers
-                    .write()
-                    .unwrap_or_else(PoisonError::into_inner)
-                    .insert(&one)
-            });
-            let (name, at) = kept.ok_or_else(|| {
+        let mut found: Vec<(AnswerPlace, &[i64])> = Vec::with_capacity(answers.len());
+        for one in &answers {
+            let place = self.place_answer(one).ok_or_else(|| {
                 refused(
                     Bucket::Invalid,
                     "it answers otherwise than thousands of others, which cannot all be kept",
                 )
             })?;
-            found.push((name, at, bytes));
+            found.push((place, &one.bytes));
         }
-        found.sort_by_key(|(name, at, _)| (*name, *at));
+        found.sort_by_key(|(place, _)| *place);
         Ok(PooledDocument {
             facts,
             path,
             is_of_the_future,
             digest,
-            answers: found.iter().map(|(_, at, _)| *at).collect(),
+            answers: found.iter().map(|(place, _)| place.answer).collect(),
             figures: found
-                .into_iter()
-                .flat_map(|(_, _, figures)| figures)
+                .iter()
+                .flat_map(|(_, figures)| figures.iter().copied())
                 .collect(),
         })
+    }
+
+    /// Where the answer is kept; none if there is no room for it.
+    fn place_answer(&self, answer: &MachineAnswer) -> Option<AnswerPlace> {
+        if let Some(place) = answer.place.get() {
+            return Some(*place);
+        }
+        let place = lock(&self.answers).insert(answer)?;
+        Some(*answer.place.get_or_init(|| place))
     }
 
     fn is_of_the_future(&self, digest: &Digest) -> bool {
@@ -329,12 +326,13 @@ impl Input {
 }
 
 impl Answers {
-    fn find(&self, answer: &SharedAnswer) -> Option<(u32, u32)> {
-        let at = *self.known.get(answer)?;
-        Some((self.all.get(at as usize)?.0, at))
+    fn find(&self, shared: &SharedAnswer) -> Option<AnswerPlace> {
+        let answer = *self.known.get(shared)?;
+        let name = self.all.get(answer as usize)?.0;
+        Some(AnswerPlace { name, answer })
     }
 
-    /// The name and the index of an answer, which is kept if it is a new one; none if there is no room for it.
+    /// Where an answer is kept, which is added if it is a new one; none if there is no room for it.
     fn insert(
         &mut self,
         MachineAnswer {
@@ -343,7 +341,7 @@ impl Answers {
             answer,
             ..
         }: &MachineAnswer,
-    ) -> Option<(u32, u32)> {
+    ) -> Option<AnswerPlace> {
         if let Some(known) = self.find(answer) {
             return Some(known);
         }
@@ -371,10 +369,10 @@ impl Answers {
             .chain(&answer.figures);
         self.bytes +=
             FACTS_BYTES * texts.map(String::len).sum::<usize>() + size_of::<SharedAnswer>();
-        let answer = Arc::new(answer.clone());
-        self.known.insert(Arc::clone(&answer), at);
-        self.all.push((name, answer));
-        Some((name, at))
+        let shared = Arc::new(answer.clone());
+        self.known.insert(Arc::clone(&shared), at);
+        self.all.push((name, shared));
+        Some(AnswerPlace { name, answer: at })
     }
 }
 

@@ -1,5 +1,7 @@
 //! The rows of a survey as answers.
 
+use std::sync::OnceLock;
+
 use serde::Deserialize as _;
 use serde_json::json;
 
@@ -41,6 +43,7 @@ pub(super) fn answers(survey: &SurveyDocument) -> Vec<MachineAnswer> {
             words: String::new(),
             answer,
             bytes,
+            place: OnceLock::new(),
         }
     });
     answers.collect()

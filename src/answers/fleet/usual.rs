@@ -1,6 +1,6 @@
 //! What is usual for one question in one group, and who differs from it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use super::answer::{Same, SharedAnswer, UNREAD};
 use super::change::differing as differing_facts;
@@ -19,7 +19,8 @@ pub(super) struct GroupQuestion<'a> {
     pub(super) given: Vec<Given<'a>>,
     /// The index of the group.
     pub(super) group: usize,
-    pub(super) members: &'a BTreeSet<usize>,
+    /// Who is asked, in ascending order.
+    pub(super) members: &'a [usize],
     pub(super) key: &'a Key,
     pub(super) question: usize,
 }
@@ -45,24 +46,59 @@ struct Cluster {
     spread: ByteSpread,
 }
 
-impl Given<'_> {
-    /// The value of a figure; `None` if it could not be read. A figure that the report does not list is 0, because memory
-    /// that did not change is not listed.
-    fn reading(&self, figure: &str) -> Option<FigureReading> {
+/// The machines that gave one answer. An answer is compared once, and not once for each machine.
+pub(super) struct AnswerGroup<'a> {
+    pub(super) answer: &'a SharedAnswer,
+    pub(super) given: Vec<Given<'a>>,
+}
+
+impl<'a> AnswerGroup<'a> {
+    /// The groups in the order of their first machines.
+    pub(super) fn split(given: impl IntoIterator<Item = Given<'a>>) -> Vec<AnswerGroup<'a>> {
+        let mut groups: Vec<AnswerGroup> = Vec::new();
+        let mut places: HashMap<*const SharedAnswer, usize> = HashMap::new();
+        for one in given {
+            let place = *places.entry(one.answer).or_insert(groups.len());
+            match groups.get_mut(place) {
+                Some(group) => group.given.push(one),
+                None => groups.push(AnswerGroup {
+                    answer: one.answer,
+                    given: vec![one],
+                }),
+            }
+        }
+        groups
+    }
+
+    /// The values of a figure that could be read. A figure that the answer does not list is 0, because memory that did not
+    /// change is not listed.
+    fn readings(&self, figure: &str) -> impl Iterator<Item = FigureReading> {
         let index = self.answer.figures.iter().position(|known| known == figure);
-        let bytes = index.map_or(Some(0), |index| self.figures.get(index).copied())?;
-        (bytes != UNREAD).then_some(FigureReading {
-            bytes,
-            machine: self.machine,
+        self.given.iter().filter_map(move |one| {
+            let bytes = index.map_or(Some(0), |index| one.figures.get(index).copied())?;
+            let machine = one.machine;
+            (bytes != UNREAD).then_some(FigureReading { bytes, machine })
         })
     }
 }
 
+fn count_machines(groups: &[&AnswerGroup<'_>]) -> usize {
+    groups.iter().map(|group| group.given.len()).sum()
+}
+
+/// The machines of all groups, in ascending order.
+fn list_machines(groups: &[&AnswerGroup<'_>]) -> Vec<usize> {
+    let given = groups.iter().flat_map(|group| &group.given);
+    let mut machines: Vec<usize> = given.map(|one| one.machine).collect();
+    machines.sort_unstable();
+    machines
+}
+
 impl Metric {
-    fn new(figure: &str, given: &[&Given], is_shared: bool) -> Option<Metric> {
-        let readings: Vec<FigureReading> = given
+    fn new(figure: &str, groups: &[&AnswerGroup<'_>], is_shared: bool) -> Option<Metric> {
+        let readings: Vec<FigureReading> = groups
             .iter()
-            .filter_map(|given| given.reading(figure))
+            .flat_map(|group| group.readings(figure))
             .collect();
         let all = ByteSpread::new(readings.iter().map(|reading| reading.bytes))?;
         let (mut outliers, usual): (Vec<_>, Vec<_>) = readings
@@ -95,92 +131,105 @@ impl Cluster {
 impl GroupQuestion<'_> {
     /// What is usual, and every difference from it.
     pub(super) fn result(&self) -> (Usual, Vec<Difference>) {
-        let mut outcomes: BTreeMap<&Same, Vec<&Given>> = BTreeMap::new();
+        let groups = AnswerGroup::split(self.given.iter().copied());
+        let mut by_outcome: BTreeMap<&Same, Vec<&AnswerGroup>> = BTreeMap::new();
         let mut reasons: BTreeMap<String, usize> = BTreeMap::new();
-        let mut no_answer = Vec::new();
-        for given in &self.given {
-            match &given.answer.shown {
-                Ok(same) => outcomes.entry(same).or_default().push(given),
+        let mut silent = Vec::new();
+        for group in &groups {
+            match &group.answer.shown {
+                Ok(same) => by_outcome.entry(same).or_default().push(group),
                 Err(reason) => {
-                    *reasons.entry(reason.clone()).or_default() += 1;
-                    no_answer.push(given.machine);
+                    *reasons.entry(reason.clone()).or_default() += group.given.len();
+                    silent.push(group);
                 }
             }
         }
-        let mut outcomes: Vec<(&Same, Vec<&Given>)> = outcomes.into_iter().collect();
+        let mut outcomes: Vec<(&Same, Vec<&AnswerGroup>)> = by_outcome.into_iter().collect();
         // A stable sort: of outcomes with equally many machines, the order of their facts stays.
-        outcomes.sort_by_key(|(_, given)| std::cmp::Reverse(given.len()));
-        let there: BTreeSet<usize> = self.given.iter().map(|given| given.machine).collect();
-        let shown = outcomes.iter().map(|(same, given)| GroupOutcome {
-            kind: same.kind,
-            facts: same.facts.clone(),
-            machines: given.len(),
-        });
-        let mut usual = Usual {
-            question: self.question,
-            outcomes: shown.collect(),
-            no_answer,
-            not_asked: self.members.difference(&there).copied().collect(),
-            unexpected: self
-                .given
-                .iter()
-                .filter(|it| it.answer.is_unexpected)
-                .map(|it| it.machine)
-                .collect(),
-            ..Usual::default()
-        };
+        outcomes.sort_by_key(|(_, groups)| std::cmp::Reverse(count_machines(groups)));
+        let mut usual = self.usual(&groups, &outcomes, list_machines(&silent));
         let Some(((first, of_first), others)) = outcomes.split_first() else {
             return (usual, Vec::new());
         };
+        let showed_first = count_machines(of_first);
         let answered = self.given.len() - usual.no_answer.len();
-        let is_split = of_first.len() * 2 <= answered;
+        let is_split = showed_first * 2 <= answered;
         let mut differences = Vec::new();
-        for (outcome, (same, given)) in (1..).zip(others) {
-            let (verdict_differs, facts) = (
-                same.kind != first.kind,
-                differing_facts(&first.facts, &same.facts),
-            );
-            let machines = given.iter().map(|given| given.machine).collect();
+        for (outcome, (same, groups)) in (1..).zip(others) {
             let what = What::Outcome {
                 outcome,
-                verdict_differs,
-                facts,
+                verdict_differs: same.kind != first.kind,
+                facts: differing_facts(&first.facts, &same.facts),
             };
-            differences.push(Difference {
-                is_split,
-                ..self.difference(machines, of_first.len(), what)
-            });
+            let other = self.difference(list_machines(groups), showed_first, what);
+            differences.push(Difference { is_split, ..other });
         }
         if !usual.no_answer.is_empty() {
             let is_split = usual.no_answer.len() >= answered;
-            let silent = self.difference(
-                usual.no_answer.clone(),
-                answered,
-                What::NoAnswer { reasons },
-            );
+            let machines = usual.no_answer.clone();
+            let silent = self.difference(machines, answered, What::NoAnswer { reasons });
             differences.push(Difference { is_split, ..silent });
         }
         if !is_split {
-            for figure in of_first
-                .iter()
-                .flat_map(|given| &given.answer.figures)
-                .collect::<BTreeSet<_>>()
-            {
-                let Some(metric) = Metric::new(figure, of_first, self.key.shared) else {
-                    continue;
-                };
-                for Cluster { machines, spread } in metric.clusters {
-                    let what = What::Bytes {
-                        figure: figure.clone(),
-                        usual: metric.usual,
-                        these: spread,
-                    };
-                    differences.push(self.difference(machines, metric.usual.count, what));
-                }
-                usual.used_bytes.insert(figure.clone(), metric.usual);
-            }
+            self.compare_figures(of_first, &mut usual, &mut differences);
         }
         (usual, differences)
+    }
+
+    fn usual(
+        &self,
+        groups: &[AnswerGroup<'_>],
+        outcomes: &[(&Same, Vec<&AnswerGroup<'_>>)],
+        no_answer: Vec<usize>,
+    ) -> Usual {
+        let shown = outcomes.iter().map(|(same, groups)| GroupOutcome {
+            kind: same.kind,
+            facts: same.facts.clone(),
+            machines: count_machines(groups),
+        });
+        let mut unexpected: Vec<&AnswerGroup> = groups.iter().collect();
+        unexpected.retain(|group| group.answer.is_unexpected);
+        let there: HashSet<usize> = self.given.iter().map(|given| given.machine).collect();
+        let mut not_asked = Vec::new();
+        if there.len() < self.members.len() {
+            not_asked.extend(self.members);
+            not_asked.retain(|machine| !there.contains(machine));
+        }
+        Usual {
+            question: self.question,
+            outcomes: shown.collect(),
+            no_answer,
+            not_asked,
+            unexpected: list_machines(&unexpected),
+            ..Usual::default()
+        }
+    }
+
+    /// Compares the figures of the machines with the usual outcome.
+    fn compare_figures(
+        &self,
+        groups: &[&AnswerGroup<'_>],
+        usual: &mut Usual,
+        differences: &mut Vec<Difference>,
+    ) {
+        let figures: BTreeSet<&String> = groups
+            .iter()
+            .flat_map(|group| &group.answer.figures)
+            .collect();
+        for figure in figures {
+            let Some(metric) = Metric::new(figure, groups, self.key.shared) else {
+                continue;
+            };
+            for Cluster { machines, spread } in metric.clusters {
+                let what = What::Bytes {
+                    figure: figure.clone(),
+                    usual: metric.usual,
+                    these: spread,
+                };
+                differences.push(self.difference(machines, metric.usual.count, what));
+            }
+            usual.used_bytes.insert(figure.clone(), metric.usual);
+        }
     }
 
     fn difference(&self, machines: Vec<usize>, usual_machines: usize, what: What) -> Difference {
