@@ -356,7 +356,7 @@ fn is_word(name: &str) -> bool {
 fn lines<T: Serialize>(all: &[T]) -> String {
     let lines: Vec<String> = all
         .iter()
-        .map(|one| serde_json::to_string(one).unwrap_or_default())
+        .map(|one| serde_json::to_string(one).expect("texts and numbers are JSON"))
         .collect();
     lines.join(",\n")
 }

@@ -18,6 +18,31 @@ const MOST_GENERATED: usize = 100_000;
 /// No program is traced for longer.
 const LONGEST_PROGRAM: Duration = Duration::from_secs(366 * 86400);
 
+/// Why the value of an argument cannot be read, where that depends on what the program knows: it says what can be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum ArgumentError {
+    /// No driver to run on.
+    #[error("one of cuda, auto, sim, sim:MACHINE; machines: {}", simulated::machine_names().join(", "))]
+    On,
+    /// No hazard.
+    #[error("one of {}", Hazard::ALL.map(Hazard::name).join(", "))]
+    Hazard,
+    /// No requirement.
+    #[error("{}, with N at least 1", Required::ALL.map(|what| format!("{}=N", what.name())).join(" or "))]
+    Requirement,
+    /// No label.
+    #[error(
+        "a name of letters, digits, `_`, `.` and `-` (at most {}), `=`, and a value (at most {} bytes), such as \
+         node=gpu-17",
+        LABEL_BYTES.0,
+        LABEL_BYTES.1
+    )]
+    Label,
+    /// No number of masks.
+    #[error("a number of masks, at most {MOST_GENERATED}")]
+    Generate,
+}
+
 /// A file to write. Where text is read, `-` is standard input, so that no file is called so by mistake.
 pub(crate) fn file(text: &str) -> Result<PathBuf, &'static str> {
     match text {
@@ -48,19 +73,14 @@ pub(crate) fn duration(text: &str) -> Result<Duration, &'static str> {
         .ok_or("a number with s, m, h or d, such as 90s")
 }
 
-pub(crate) fn on(text: &str) -> Result<On, String> {
+pub(crate) fn on(text: &str) -> Result<On, ArgumentError> {
     match text {
         "cuda" => Ok(On::Cuda),
         "auto" => Ok(On::Auto),
         "sim" => Ok(On::Sim(None)),
         _ => match text.strip_prefix("sim:") {
             Some(machine) if !machine.is_empty() => Ok(On::Sim(Some(machine.to_string()))),
-            _ => {
-                let machines = simulated::machine_names().join(", ");
-                Err(format!(
-                    "one of cuda, auto, sim, sim:MACHINE; machines: {machines}"
-                ))
-            }
+            _ => Err(ArgumentError::On),
         },
     }
 }
@@ -85,11 +105,11 @@ pub(crate) fn reading_time(text: &str) -> Result<ReadingTime, &'static str> {
         )
 }
 
-pub(crate) fn hazard(text: &str) -> Result<Hazard, String> {
+pub(crate) fn hazard(text: &str) -> Result<Hazard, ArgumentError> {
     Hazard::ALL
         .into_iter()
         .find(|hazard| hazard.name() == text)
-        .ok_or_else(|| format!("one of {}", Hazard::ALL.map(Hazard::name).join(", ")))
+        .ok_or(ArgumentError::Hazard)
 }
 
 /// A reason that says nothing would excuse anything.
@@ -101,7 +121,7 @@ pub(crate) fn reason(text: &str) -> Result<String, &'static str> {
     }
 }
 
-pub(crate) fn requirement(text: &str) -> Result<Requirement, String> {
+pub(crate) fn requirement(text: &str) -> Result<Requirement, ArgumentError> {
     let requirement = text.split_once('=').and_then(|(what, wanted)| {
         let what = Required::ALL
             .into_iter()
@@ -111,20 +131,13 @@ pub(crate) fn requirement(text: &str) -> Result<Requirement, String> {
             digits(wanted).filter(|wanted| *wanted > 0)?,
         ))
     });
-    requirement.ok_or_else(|| {
-        format!(
-            "{}, with N at least 1",
-            Required::ALL
-                .map(|what| format!("{}=N", what.name()))
-                .join(" or ")
-        )
-    })
+    requirement.ok_or(ArgumentError::Requirement)
 }
 
 /// The longest name and the longest value of a label, in bytes.
 const LABEL_BYTES: (usize, usize) = (63, 255);
 
-pub(crate) fn label(text: &str) -> Result<(String, String), String> {
+pub(crate) fn label(text: &str) -> Result<(String, String), ArgumentError> {
     let read = text.split_once('=').filter(|(name, value)| {
         name.starts_with(|first: char| first.is_ascii_alphabetic())
             && name
@@ -134,13 +147,8 @@ pub(crate) fn label(text: &str) -> Result<(String, String), String> {
             && (1..=LABEL_BYTES.1).contains(&value.len())
             && !value.chars().any(char::is_control)
     });
-    read.map(|(name, value)| (name.to_string(), value.to_string())).ok_or_else(|| {
-        format!(
-            "a name of letters, digits, `_`, `.` and `-` (at most {}), `=`, and a value (at most {} bytes), such as \
-             node=gpu-17",
-            LABEL_BYTES.0, LABEL_BYTES.1
-        )
-    })
+    read.map(|(name, value)| (name.to_string(), value.to_string()))
+        .ok_or(ArgumentError::Label)
 }
 
 /// The longest nonce, in bytes.
@@ -156,12 +164,12 @@ pub(crate) fn nonce(text: &str) -> Result<String, &'static str> {
     }
 }
 
-pub(crate) fn generate(text: &str) -> Result<usize, String> {
+pub(crate) fn generate(text: &str) -> Result<usize, ArgumentError> {
     let count = text
         .parse::<usize>()
         .ok()
         .filter(|count| *count <= MOST_GENERATED);
-    count.ok_or_else(|| format!("a number of masks, at most {MOST_GENERATED}"))
+    count.ok_or(ArgumentError::Generate)
 }
 
 /// More at once would only wait for each other.

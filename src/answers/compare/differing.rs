@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::comparison::{FactDifference, yes_or_no};
-use crate::difference::side_by_side;
+use crate::difference::differences;
 use cuda_pitfalls_core::fact::changes::ProcessState;
 use cuda_pitfalls_core::fact::{Change, Fact, Token, words};
 use cuda_pitfalls_core::observation::Class;
@@ -16,86 +16,83 @@ pub(super) struct Differing<'c> {
     pub(super) facts: [Option<Fact>; 2],
 }
 
-/// The facts in which two outcomes differ, in the order of the steps. Steps that only one of them made are left out,
-/// because the ends differ there.
+/// The facts in which two outcomes differ, in the order of the steps, the most telling of a step first. Steps that only
+/// one of them made are left out, because the ends differ there.
 pub(super) fn differing<'c>(outcomes: [&'c [Change]; 2]) -> Vec<Differing<'c>> {
     let ends = outcomes.map(|changes| changes.iter().find(|change| change.label.is_empty()));
-    let last = ends
-        .iter()
-        .flatten()
-        .map(|end| end.step)
-        .min()
-        .unwrap_or(u32::MAX);
-    let steps = outcomes
-        .into_iter()
-        .flatten()
-        .filter(|change| !change.label.is_empty() && change.step <= last);
-    let steps: BTreeSet<(u32, &str)> = steps
-        .map(|change| (change.step, change.label.as_str()))
-        .collect();
-    let mut states = [ProcessState::default(), ProcessState::default()];
+    let last = ends.iter().flatten().map(|end| end.step).min();
+    let last = last.unwrap_or(u32::MAX);
+    let mut steps: BTreeSet<StepPlace> = BTreeSet::new();
+    for change in outcomes.into_iter().flatten() {
+        if !change.label.is_empty() && change.step <= last {
+            steps.insert((change.step, &change.label));
+        }
+    }
     let mut found = Vec::new();
-    for step in steps {
-        let [state_a, state_b] = &mut states;
-        let facts = [
-            facts_at(step, outcomes[0], state_a),
-            facts_at(step, outcomes[1], state_b),
-        ];
-        found.extend(pairs(facts).into_iter().map(|facts| Differing {
-            step: Some(step),
-            facts,
-        }));
+    for ((step, _), facts) in differences(outcomes.map(|changes| keyed_facts(changes, &steps))) {
+        let facts = with_unchanged_memory(facts);
+        if facts[0] != facts[1] {
+            found.push(Differing { step, facts });
+        }
     }
-    let facts = ends.map(|end| end?.facts.first().cloned());
-    if facts[0] != facts[1] {
-        found.push(Differing { step: None, facts });
-    } else if ends[0] != ends[1] {
-        let made = ends.map(|end| {
-            Some(Fact::Value(
-                "steps made".to_owned(),
-                Token::Int(end?.step.into()),
-            ))
-        });
-        found.push(Differing {
-            step: None,
-            facts: made,
-        });
-    }
+    let ends = differences(ends.map(|end| end.into_iter().flat_map(end_facts)));
+    // How far they came is told only of two that end alike.
+    let end = ends.into_iter().next();
+    found.sort_by_cached_key(|difference| (difference.step, difference.any_fact().cloned()));
+    found.extend(end.map(|(_, facts)| Differing { step: None, facts }));
     found
 }
 
-/// The facts of a step: what its call showed, and the state after it.
-fn facts_at(step: (u32, &str), changes: &[Change], state: &mut ProcessState) -> Vec<Fact> {
-    let own = changes
-        .iter()
-        .filter(|change| (change.step, change.label.as_str()) == step);
-    // In the order in which one fact foretells the others.
-    let own: BTreeSet<&Fact> = own.flat_map(|change| &change.facts).collect();
-    own.iter().for_each(|fact| state.apply(fact));
-    let of_call = own
-        .into_iter()
-        .filter(|fact| matches!(fact, Fact::DidNotReturn | Fact::Status(_) | Fact::Value(..)));
-    of_call.cloned().chain(state.facts()).collect()
-}
+/// The number and the label of a step.
+type StepPlace<'c> = (u32, &'c str);
 
-/// The facts of A and B about one thing that differ, the most telling first.
-fn pairs(facts: [Vec<Fact>; 2]) -> Vec<[Option<Fact>; 2]> {
-    let mut pairs = side_by_side(facts, |fact| fact_words(fact).0);
-    for pair in &mut pairs {
-        // The memory of a GPU that nothing is said of did not change.
-        if let Some(Fact::Memory(gpu, _)) = pair.iter().flatten().next() {
-            let unchanged = Fact::Memory(gpu.clone(), Some(Class::None));
-            for fact in pair {
-                fact.get_or_insert_with(|| unchanged.clone());
+/// What an outcome says after each of these steps: what the call showed, and the state after it. The key is the step and
+/// the name of the fact.
+fn keyed_facts<'c>(
+    changes: &'c [Change],
+    steps: &BTreeSet<StepPlace<'c>>,
+) -> Vec<((Option<StepPlace<'c>>, String), Fact)> {
+    let mut state = ProcessState::default();
+    let mut all = Vec::new();
+    for step in steps {
+        // In the order in which one fact foretells the others.
+        let mut own: BTreeSet<&Fact> = BTreeSet::new();
+        for change in changes {
+            if (change.step, change.label.as_str()) == *step {
+                own.extend(&change.facts);
             }
         }
+        own.iter().for_each(|fact| state.apply(fact));
+        let of_call = own
+            .into_iter()
+            .filter(|fact| matches!(fact, Fact::DidNotReturn | Fact::Status(_) | Fact::Value(..)));
+        let facts = of_call.cloned().chain(state.facts());
+        all.extend(facts.map(|fact| ((Some(*step), fact_words(&fact).0), fact)));
     }
-    pairs.retain(|[a, b]| a != b);
-    pairs.sort_by_cached_key(|pair| pair.iter().flatten().next().cloned());
-    pairs
+    all
+}
+
+/// How an outcome ends, and after how many steps.
+fn end_facts(end: &Change) -> impl Iterator<Item = (&'static str, Fact)> {
+    let how = end.facts.first().map(|fact| ("ends", fact.clone()));
+    let made = Fact::Value("steps made".to_owned(), Token::Int(end.step.into()));
+    how.into_iter().chain([("steps made", made)])
+}
+
+/// The memory of a GPU that nothing is said of did not change.
+fn with_unchanged_memory(facts: [Option<Fact>; 2]) -> [Option<Fact>; 2] {
+    let Some(Fact::Memory(gpu, _)) = facts.iter().flatten().next() else {
+        return facts;
+    };
+    let unchanged = Fact::Memory(gpu.clone(), Some(Class::None));
+    facts.map(|fact| fact.or_else(|| Some(unchanged.clone())))
 }
 
 impl Differing<'_> {
+    fn any_fact(&self) -> Option<&Fact> {
+        self.facts.iter().flatten().next()
+    }
+
     pub(super) fn words(&self) -> FactDifference {
         let words = self
             .facts

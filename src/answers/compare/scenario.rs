@@ -6,6 +6,7 @@ use super::comparison::{EntryDifference, FactDifference, Relation, Share};
 use super::differing::{Differing, differing};
 use super::excuse::Excuses;
 use super::pair::ComparedEntry;
+use crate::difference::side_by_side;
 use cuda_pitfalls_core::fact::{Change, Fact};
 use cuda_pitfalls_core::machine::Machine;
 use cuda_pitfalls_core::report::{CaseView, OutcomeView, ReportView, ScenarioView};
@@ -36,6 +37,18 @@ fn reason(verdict: &Verdict) -> Option<String> {
     verdict.reason.map(|reason| reason.name())
 }
 
+/// What cases of two measurements showed.
+#[derive(Default)]
+struct CaseDifferences {
+    /// What behaved differently, at most one fact of each case.
+    changed: Vec<FactDifference>,
+    /// What another machine explains.
+    explained: Vec<FactDifference>,
+    notes: Vec<String>,
+    /// Whether a case was asked something else, or differs because of the machines.
+    has_other_question: bool,
+}
+
 /// Compares the verdicts, and the first fact of each case that differs.
 pub(super) fn compare(both: [&ScenarioView<'_>; 2], machines: [&Machine; 2]) -> Relation {
     let [a, b] = both;
@@ -45,52 +58,64 @@ pub(super) fn compare(both: [&ScenarioView<'_>; 2], machines: [&Machine; 2]) -> 
         let notes = vec!["it makes other calls, or asks for another effect".to_string()];
         return Relation::Explained(EntryDifference::new(change.into_iter().collect(), notes));
     }
-    let (mut changed, mut explained, mut notes) = (Vec::new(), Vec::new(), Vec::new());
-    if plans.is_some() && a.sha256 != b.sha256 {
-        notes.push("the scenario was changed in between".to_string());
-    }
-    let mut is_same_question = true;
-    for (case, counterpart) in a
-        .cases
-        .iter()
-        .filter_map(|case| Some((case, b.case(case.name)?)))
-    {
-        if plans.is_some_and(|(a, b)| a.asks(Some(case.name)) != b.asks(Some(case.name))) {
-            is_same_question = false;
-            notes.push(format!("{} makes other calls", case.name));
-            continue;
-        }
-        match case_difference([case, counterpart], both, machines) {
-            None => {}
-            Some((change, None)) => changed.push(change),
-            Some((change, Some(why))) => {
-                is_same_question = false;
-                notes.push(why);
-                explained.push(change);
-            }
-        }
-    }
-    if plans.is_some() && case_names(a) != case_names(b) {
-        is_same_question = false;
-        notes.push("it has other cases".to_string());
-    }
+    let CaseDifferences {
+        mut changed,
+        mut explained,
+        notes,
+        has_other_question,
+    } = compare_cases(both, machines);
     let is_same_expectation =
         plans.map_or(a.sha256 == b.sha256, |(a, b)| a.expects() == b.expects());
     if let Some(change) = verdict_difference(both, is_same_expectation) {
         // A verdict beside a case that behaves differently follows from it.
         let asks_alike = plans.is_none_or(|(a, b)| a.asks(None) == b.asks(None));
-        let counts = (is_same_question && asks_alike) || !changed.is_empty();
+        let counts = (!has_other_question && asks_alike) || !changed.is_empty();
         if counts { &mut changed } else { &mut explained }.insert(0, change);
     }
-    match (changed.is_empty(), is_same_question && explained.is_empty()) {
-        (false, _) => Relation::Changed(EntryDifference::new(changed, notes)),
-        (true, false) => Relation::Explained(EntryDifference::new(explained, notes)),
-        (true, true) => Relation::Same,
+    if !changed.is_empty() {
+        Relation::Changed(EntryDifference::new(changed, notes))
+    } else if has_other_question || !explained.is_empty() {
+        Relation::Explained(EntryDifference::new(explained, notes))
+    } else {
+        Relation::Same
     }
 }
 
-fn case_names<'r>(scenario: &ScenarioView<'r>) -> BTreeSet<&'r str> {
-    scenario.cases.iter().map(|case| case.name).collect()
+fn compare_cases(both: [&ScenarioView<'_>; 2], machines: [&Machine; 2]) -> CaseDifferences {
+    let [a, b] = both;
+    let plans = a.plan.zip(b.plan);
+    let mut found = CaseDifferences::default();
+    if plans.is_some() && a.sha256 != b.sha256 {
+        found
+            .notes
+            .push("the scenario was changed in between".to_string());
+    }
+    let mut has_other_cases = false;
+    for pair in side_by_side(both.map(|scenario| &scenario.cases), |case| case.name) {
+        let [Some(case), Some(counterpart)] = pair else {
+            has_other_cases = plans.is_some();
+            continue;
+        };
+        if plans.is_some_and(|(a, b)| a.asks(Some(case.name)) != b.asks(Some(case.name))) {
+            found.has_other_question = true;
+            found.notes.push(format!("{} makes other calls", case.name));
+            continue;
+        }
+        match case_difference([case, counterpart], both, machines) {
+            None => {}
+            Some((change, None)) => found.changed.push(change),
+            Some((change, Some(why))) => {
+                found.has_other_question = true;
+                found.notes.push(why);
+                found.explained.push(change);
+            }
+        }
+    }
+    if has_other_cases {
+        found.has_other_question = true;
+        found.notes.push("it has other cases".to_string());
+    }
+    found
 }
 
 /// The difference between two verdicts. Whether an expectation is met counts only if both files expect the same.
@@ -110,14 +135,31 @@ fn verdict_difference(
     (a != b).then(|| FactDifference::new("verdict", a, b))
 }
 
+/// An outcome of A and one of B.
 struct OutcomePair<'o> {
-    /// The index of the outcome in A and in B.
-    at: [usize; 2],
+    /// The indices of the two.
+    indices: [usize; 2],
     /// What differs between them, and why the machines explain it.
     found: Vec<(Differing<'o>, Option<String>)>,
 }
 
-impl OutcomePair<'_> {
+impl<'o> OutcomePair<'o> {
+    fn new(
+        indices: [usize; 2],
+        outcomes: [&'o [Change]; 2],
+        cases: [&CaseView<'_>; 2],
+        excuses: &Excuses<'_>,
+    ) -> OutcomePair<'o> {
+        let mut found = Vec::new();
+        for difference in differing(outcomes) {
+            if !is_hidden(&difference, cases) {
+                let why = excuses.why(&difference, outcomes);
+                found.push((difference, why));
+            }
+        }
+        OutcomePair { indices, found }
+    }
+
     fn is_same(&self) -> bool {
         self.found.is_empty()
     }
@@ -135,58 +177,50 @@ fn case_difference(
     machines: [&Machine; 2],
 ) -> Option<(FactDifference, Option<String>)> {
     // How far an attempt came that ended with 0 is no change, and compact reports do not keep it.
-    let are_whole = cases.iter().all(|case| {
-        case.outcomes
-            .iter()
-            .all(|outcome| outcome.observation().is_some())
-    });
+    let mut all_outcomes = cases.iter().flat_map(|case| &case.outcomes);
+    let are_whole = all_outcomes.all(|outcome| outcome.observation().is_some());
     let [a, b] = cases.map(|case| {
-        case.outcomes
-            .iter()
-            .map(|outcome| changes(outcome, are_whole))
-            .collect::<Vec<_>>()
+        let outcomes = case.outcomes.iter();
+        let shown: Vec<Vec<Change>> = outcomes.map(|one| changes(one, are_whole)).collect();
+        shown
     });
     let excuses = Excuses::new(both, machines, cases[0].name);
     let mut pairs = Vec::new();
-    for (at_a, a) in a.iter().enumerate() {
-        for (at_b, b) in b.iter().enumerate() {
-            let outcomes: [&[Change]; 2] = [a, b];
-            let found = differing(outcomes)
-                .into_iter()
-                .filter(|difference| !is_hidden(difference, cases));
-            let found = found.map(|difference| {
-                let why = excuses.why(&difference, outcomes);
-                (difference, why)
-            });
-            pairs.push(OutcomePair {
-                at: [at_a, at_b],
-                found: found.collect(),
-            });
+    for (index_a, a) in a.iter().enumerate() {
+        for (index_b, b) in b.iter().enumerate() {
+            pairs.push(OutcomePair::new(
+                [index_a, index_b],
+                [a, b],
+                cases,
+                &excuses,
+            ));
         }
     }
     let is_mixture = both.iter().all(|scenario| scenario.nondeterministic);
-    unmatched(&pairs, is_mixture, OutcomePair::is_same)?;
+    let differs = unmatched(&pairs, is_mixture, OutcomePair::is_same)?;
     // Outcomes that nothing explains come first.
-    let OutcomePair { at, found } = unmatched(&pairs, is_mixture, OutcomePair::is_explained)
-        .or_else(|| {
-            pairs
-                .iter()
-                .find(|pair| !pair.is_same() && pair.is_explained())
-        })?;
-    let (difference, why) = found
-        .iter()
+    let pair = unmatched(&pairs, is_mixture, OutcomePair::is_explained)
+        .or_else(|| first_explained(&pairs))
+        .unwrap_or(differs);
+    let mut by_reason = pair.found.iter();
+    let (difference, why) = by_reason
         .find(|(_, why)| why.is_none())
-        .or(found.first())?;
-    let [of_a, of_b] = cases;
-    let seen = Some([share(of_a, at[0])?, share(of_b, at[1])?]);
+        .or(pair.found.first())?;
+    let [index_a, index_b] = pair.indices;
+    let seen = [share(cases[0], index_a)?, share(cases[1], index_b)?];
     Some((
         FactDifference {
-            case: Some(of_a.name.to_string()),
-            seen,
+            case: Some(cases[0].name.to_string()),
+            seen: Some(seen),
             ..difference.words()
         },
         why.clone(),
     ))
+}
+
+fn first_explained<'p, 'o>(pairs: &'p [OutcomePair<'o>]) -> Option<&'p OutcomePair<'o>> {
+    let mut explained = pairs.iter().filter(|pair| pair.is_explained());
+    explained.find(|pair| !pair.is_same())
 }
 
 fn changes(outcome: &OutcomeView<'_>, with_end: bool) -> Vec<Change> {
@@ -233,23 +267,23 @@ fn unmatched<'p, 'o>(
     is_mixture: bool,
     is_alike: fn(&OutcomePair<'o>) -> bool,
 ) -> Option<&'p OutcomePair<'o>> {
+    let mut matched = [BTreeSet::new(), BTreeSet::new()];
+    for pair in pairs.iter().filter(|pair| is_alike(pair)) {
+        matched[0].insert(pair.indices[0]);
+        matched[1].insert(pair.indices[1]);
+    }
+    if is_mixture && !matched[0].is_empty() {
+        return None;
+    }
     let alone = [0, 1].map(|side| {
-        let matched: BTreeSet<usize> = pairs
-            .iter()
-            .filter(|pair| is_alike(pair))
-            .map(|pair| pair.at[side])
-            .collect();
-        pairs
-            .iter()
-            .map(|pair| pair.at[side])
-            .find(|at| !matched.contains(at))
+        let mut indices = pairs.iter().map(|pair| pair.indices[side]);
+        indices.find(|index| !matched[side].contains(index))
     });
-    let is_shared = is_mixture && pairs.iter().any(is_alike);
-    let at = alone.map(|at| at.unwrap_or(0));
-    pairs
-        .iter()
-        .find(|pair| pair.at == at)
-        .filter(|_| alone != [None, None] && !is_shared)
+    if alone == [None, None] {
+        return None;
+    }
+    let indices = alone.map(|index| index.unwrap_or(0));
+    pairs.iter().find(|pair| pair.indices == indices)
 }
 
 /// In how many of the attempts that count a case showed an outcome.

@@ -106,7 +106,7 @@ impl Language {
     pub(super) fn literal(self, text: &str) -> String {
         match self {
             Language::C => c_literal(text),
-            Language::Python => serde_json::to_string(text).unwrap_or_default(),
+            Language::Python => serde_json::Value::from(text).to_string(),
         }
     }
 

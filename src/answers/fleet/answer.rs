@@ -41,10 +41,29 @@ pub(super) struct SharedAnswer {
     pub libcudart: String,
     /// Whether the report itself says that the verdict is unexpected.
     pub is_unexpected: bool,
-    /// What it showed; the reason where there is no answer.
-    pub shown: Result<Same, String>,
+    /// What it showed.
+    pub shown: Shown,
     /// What its figures are about: `trap/gpu0`.
     pub figures: Vec<String>,
+}
+
+/// What an answer showed.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Shown {
+    /// What is compared.
+    Outcome(Same),
+    /// Nothing, for this reason.
+    Nothing(String),
+}
+
+impl Shown {
+    /// An outcome without facts.
+    pub(super) fn without_facts() -> Shown {
+        Shown::Outcome(Same {
+            kind: Kind::Reproduced,
+            facts: Vec::new(),
+        })
+    }
 }
 
 /// What must be equal for two machines to have shown the same.
@@ -67,7 +86,7 @@ impl Default for SharedAnswer {
             asked,
             libcudart,
             is_unexpected: false,
-            shown: Err(String::new()),
+            shown: Shown::Nothing(String::new()),
             figures: Vec::new(),
         }
     }

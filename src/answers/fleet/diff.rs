@@ -82,7 +82,9 @@ pub struct UsualChanged {
 }
 
 /// One machine, and in what it began or ceased to differ.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
 #[schemars(rename = "Change")]
 pub struct MachineChange {
     /// The machine.
@@ -104,66 +106,93 @@ impl FleetDiff {
     }
 }
 
+/// Two documents of a fleet that are not compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("one of the two is simulated and the other is measured: they are not compared")]
+pub struct ProvenanceMismatch;
+
 /// What changed from one document to the other.
 ///
 /// # Errors
 /// One is measured and the other is simulated.
-pub fn diff(old: &Fleet, new: &Fleet) -> Result<FleetDiff, String> {
+pub fn diff(old: &Fleet, new: &Fleet) -> Result<FleetDiff, ProvenanceMismatch> {
     if old.provenance != new.provenance {
-        return Err(
-            "one of the two is simulated and the other is measured: they are not compared"
-                .to_owned(),
-        );
+        return Err(ProvenanceMismatch);
     }
-    let [machines_old, machines_new] = [old, new].map(machine_names);
-    let [differs_old, differs_new] = [old, new].map(differing);
-    // Who differed in facts and now in the verdict began to differ in it; who went back to facts did not cease. A machine
-    // that is new and differs began to.
-    let began = differs_new.iter().filter(|(change, verdict)| {
-        differs_old
-            .get(*change)
-            .is_none_or(|in_verdict_before| **verdict && !in_verdict_before)
-    });
-    let ceased = differs_old.iter().filter(|(change, _)| {
-        !differs_new.contains_key(*change) && machines_new.contains(change.machine.as_str())
-    });
-    Ok(FleetDiff {
+    let mut diff = FleetDiff {
         schema: SchemaId::current(SCHEMA),
         provenance: new.provenance,
         old: side(old),
         new: side(new),
-        machines_gone: machines_old
-            .difference(&machines_new)
-            .map(|name| (*name).to_owned())
-            .collect(),
-        machines_new: machines_new
-            .difference(&machines_old)
-            .map(|name| (*name).to_owned())
-            .collect(),
-        groups_gone: groups_without(old, new),
-        groups_new: groups_without(new, old),
+        machines_gone: Vec::new(),
+        machines_new: Vec::new(),
+        groups_gone: Vec::new(),
+        groups_new: Vec::new(),
         usual: usual(old, new),
-        began: began.map(with_verdict).collect(),
-        ceased: ceased.map(with_verdict).collect(),
-    })
+        began: Vec::new(),
+        ceased: Vec::new(),
+    };
+    let both = [old, new];
+    for (name, pair) in differences(both.map(|fleet| machine_names(fleet).map(|name| (name, ())))) {
+        let machines = match pair[0] {
+            Some(()) => &mut diff.machines_gone,
+            None => &mut diff.machines_new,
+        };
+        machines.push(name.to_owned());
+    }
+    diff.machines_gone.sort();
+    diff.machines_new.sort();
+    let groups = both.map(|fleet| {
+        fleet
+            .groups
+            .iter()
+            .map(|group| (&group.key, IsThere(group)))
+    });
+    for (_, pair) in differences(groups) {
+        match pair {
+            [Some(IsThere(gone)), None] => diff.groups_gone.push(size(gone)),
+            [None, Some(IsThere(new))] => diff.groups_new.push(size(new)),
+            _ => {}
+        }
+    }
+    diff.compare_machines(both);
+    Ok(diff)
 }
 
-fn machine_names(fleet: &Fleet) -> BTreeSet<&str> {
-    fleet
-        .machines
-        .iter()
-        .map(|machine| machine.name.as_str())
-        .collect()
+/// A group that is the same whoever is in it.
+struct IsThere<'f>(&'f Group);
+
+impl PartialEq for IsThere<'_> {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
 }
 
-fn groups_without(fleet: &Fleet, other: &Fleet) -> Vec<Size> {
-    let keys: BTreeSet<&Key> = other.groups.iter().map(|group| &group.key).collect();
-    fleet
-        .groups
-        .iter()
-        .filter(|group| !keys.contains(&group.key))
-        .map(size)
-        .collect()
+impl FleetDiff {
+    /// Adds who began or ceased to differ. Who differed in facts and now in the verdict began to differ in it; who went
+    /// back to facts did not cease. A machine that is new and differs began to, and one that is gone did not cease.
+    fn compare_machines(&mut self, [old, new]: [&Fleet; 2]) {
+        let names: BTreeSet<&str> = machine_names(new).collect();
+        for (mut change, pair) in differences([differing(old), differing(new)]) {
+            match pair {
+                [None | Some(false), Some(verdict_differs)] => {
+                    change.verdict_differs = verdict_differs;
+                    self.began.push(change);
+                }
+                [Some(verdict_differs), None] if names.contains(change.machine.as_str()) => {
+                    change.verdict_differs = verdict_differs;
+                    self.ceased.push(change);
+                }
+                _ => {}
+            }
+        }
+        self.began.sort();
+        self.ceased.sort();
+    }
+}
+
+fn machine_names(fleet: &Fleet) -> impl Iterator<Item = &str> {
+    fleet.machines.iter().map(|machine| machine.name.as_str())
 }
 
 fn side(fleet: &Fleet) -> FleetSide {
@@ -239,13 +268,6 @@ fn differing(fleet: &Fleet) -> BTreeMap<MachineChange, bool> {
         }
     }
     all
-}
-
-fn with_verdict((change, verdict_differs): (&MachineChange, &bool)) -> MachineChange {
-    MachineChange {
-        verdict_differs: *verdict_differs,
-        ..change.clone()
-    }
 }
 
 /// What is usual in groups that belong together, by question.

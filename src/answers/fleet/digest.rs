@@ -10,7 +10,7 @@ use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::answer::{MachineAnswer, Same, SharedAnswer, UNREAD};
+use super::answer::{MachineAnswer, Same, SharedAnswer, Shown, UNREAD};
 use super::change::CaseChange;
 use super::document::{Bucket, FleetMachine, Key};
 use super::facts::MachineFacts;
@@ -462,14 +462,14 @@ fn answered(scenario: CompactScenario) -> Option<MachineAnswer> {
                 }
                 facts.extend(case_facts(case));
             }
-            Ok(Same {
+            Shown::Outcome(Same {
                 kind: verdict.kind,
                 facts,
             })
         }
         Some(reason) if is_of_the_run(reason) => return None,
-        Some(reason) => Err(reason.name()),
-        None => Err(verdict.kind.name().to_owned()),
+        Some(reason) => Shown::Nothing(reason.name()),
+        None => Shown::Nothing(verdict.kind.name().to_owned()),
     };
     let answer = SharedAnswer {
         name: name.clone(),

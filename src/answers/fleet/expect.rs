@@ -2,32 +2,56 @@
 
 use std::collections::BTreeMap;
 
+/// What is wrong with a list of names.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NamesError {
+    /// A line with several words.
+    #[error("line {line}: one name a line")]
+    Several {
+        /// Its number, from 1.
+        line: usize,
+    },
+    /// A name that occurs twice.
+    #[error("line {line}: `{name}` is on line {first} already")]
+    Twice {
+        /// The number of the second line.
+        line: usize,
+        /// The name.
+        name: String,
+        /// The number of the first line.
+        first: usize,
+    },
+    /// A list without a name.
+    #[error("there is no name in it")]
+    Empty,
+}
+
 /// Names of machines, one a line: `#` begins a comment, and `node/` before a name is what `kubectl get nodes -o name`
 /// prints.
 ///
 /// # Errors
 /// The line of a name that is there twice or has whitespace in it, or that there is none.
-pub fn names(text: &str) -> Result<Vec<String>, String> {
+pub fn names(text: &str) -> Result<Vec<String>, NamesError> {
     let mut lines: BTreeMap<&str, usize> = BTreeMap::new();
     let mut names = Vec::new();
-    for (number, line) in text.lines().enumerate().map(|(at, line)| (at + 1, line)) {
-        let name = line.split('#').next().unwrap_or_default().trim();
-        let name = name.strip_prefix("node/").unwrap_or(name);
+    for (index, written) in text.lines().enumerate() {
+        let line = index + 1;
+        let plain = written.split('#').next().unwrap_or_default().trim();
+        let name = plain.strip_prefix("node/").unwrap_or(plain);
         if name.is_empty() {
             continue;
         }
         if name.contains(char::is_whitespace) {
-            return Err(format!("line {number}: one name a line"));
+            return Err(NamesError::Several { line });
         }
-        if let Some(first) = lines.insert(name, number) {
-            return Err(format!(
-                "line {number}: `{name}` is on line {first} already"
-            ));
+        if let Some(first) = lines.insert(name, line) {
+            let name = name.to_owned();
+            return Err(NamesError::Twice { line, name, first });
         }
         names.push(name.to_owned());
     }
     if names.is_empty() {
-        Err("there is no name in it".to_owned())
+        Err(NamesError::Empty)
     } else {
         Ok(names)
     }
@@ -44,14 +68,20 @@ mod tests {
             ["gpu-1", "gpu-2"]
         );
         assert_eq!(
-            names("a\nb\na").unwrap_err(),
+            names("a\nb\na").unwrap_err().to_string(),
             "line 3: `a` is on line 1 already"
         );
         assert_eq!(
-            names("a\nnode/a").unwrap_err(),
+            names("a\nnode/a").unwrap_err().to_string(),
             "line 2: `a` is on line 1 already"
         );
-        assert_eq!(names("a b").unwrap_err(), "line 1: one name a line");
-        assert_eq!(names("# none\n").unwrap_err(), "there is no name in it");
+        assert_eq!(
+            names("a b").unwrap_err().to_string(),
+            "line 1: one name a line"
+        );
+        assert_eq!(
+            names("# none\n").unwrap_err().to_string(),
+            "there is no name in it"
+        );
     }
 }

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use super::answer::{Same, SharedAnswer};
+use super::answer::{Same, SharedAnswer, Shown};
 use super::change::CaseChange;
 use super::document::{Difference, Fleet, Group, Key, Question, Usual};
 use super::usual::{Given, GroupQuestion};
@@ -162,7 +162,7 @@ fn answer(name: &str, value: &str) -> SharedAnswer {
         change,
     }];
     SharedAnswer {
-        shown: Ok(Same {
+        shown: Shown::Outcome(Same {
             kind: Kind::Reproduced,
             facts,
         }),
@@ -192,12 +192,8 @@ fn compare_contexts(
     let mut differences = Vec::new();
     for (kind, figures) in kinds {
         let names = ["smallest", "largest"].map(|which| format!("{which} on {kind}"));
-        let shown = Ok(Same {
-            kind: Kind::Reproduced,
-            facts: Vec::new(),
-        });
         let answer = SharedAnswer {
-            shown,
+            shown: Shown::without_facts(),
             figures: names.into(),
             ..SharedAnswer::default()
         };

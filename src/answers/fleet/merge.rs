@@ -4,7 +4,7 @@ use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::Hash;
 
-use super::answer::SharedAnswer;
+use super::answer::{SharedAnswer, Shown};
 use super::document::{
     Bucket, Difference, ExpectedMachines, Fleet, FleetMachine, Group, Key, NotMerged, Question,
     SCHEMA, Usual,
@@ -425,7 +425,7 @@ impl SharedAnswer {
         let is_asked_alike =
             self.asked == other.asked || self.asked.is_empty() || other.asked.is_empty();
         is_asked_alike
-            && matches!((&self.shown, &other.shown), (Ok(one), Ok(other)) if one != other)
+            && matches!((&self.shown, &other.shown), (Shown::Outcome(one), Shown::Outcome(other)) if one != other)
     }
 }
 

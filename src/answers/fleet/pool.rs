@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::answer::{AnswerPlace, MachineAnswer, SharedAnswer};
+use super::answer::{AnswerPlace, MachineAnswer, SharedAnswer, Shown};
+use super::change::CaseChange;
 use super::digest::{Digest, KnownScenarios, LONGEST_LABEL, Rejection, cut};
 use super::document::{Bucket, FleetMachine, Input, MOST_EXAMPLES, NotMerged};
 use super::facts::MachineFacts;
@@ -362,18 +363,26 @@ impl Answers {
             }
         };
         let at = u32::try_from(self.all.len()).ok()?;
-        let text = serde_json::to_string(&answer.shown.as_ref().map(|same| &same.facts))
-            .unwrap_or_default();
-        let texts = [&answer.name, &answer.asked, &answer.libcudart, &text]
-            .into_iter()
-            .chain(&answer.figures);
-        self.bytes +=
-            FACTS_BYTES * texts.map(String::len).sum::<usize>() + size_of::<SharedAnswer>();
+        let mut text_bytes = match &answer.shown {
+            Shown::Outcome(same) => text_length(&same.facts),
+            Shown::Nothing(reason) => reason.len(),
+        };
+        let names = [&answer.name, &answer.asked, &answer.libcudart];
+        for text in names.into_iter().chain(&answer.figures) {
+            text_bytes += text.len();
+        }
+        self.bytes += FACTS_BYTES * text_bytes + size_of::<SharedAnswer>();
         let shared = Arc::new(answer.clone());
         self.known.insert(Arc::clone(&shared), at);
         self.all.push((name, shared));
         Some(AnswerPlace { name, answer: at })
     }
+}
+
+fn text_length(facts: &[CaseChange]) -> usize {
+    let text = serde_json::to_string(facts);
+    text.expect("facts have text as keys, and are written to memory")
+        .len()
 }
 
 fn refused(bucket: Bucket, why: &str) -> Rejection {

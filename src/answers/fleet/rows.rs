@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 use serde::Deserialize as _;
 use serde_json::json;
 
-use super::answer::{MachineAnswer, Same, SharedAnswer};
+use super::answer::{MachineAnswer, Same, SharedAnswer, Shown};
 use super::change::CaseChange;
 use crate::survey::{FactRow, KindFile, SurveyDocument};
 use cuda_pitfalls_core::fact::{Change, RowFact};
@@ -17,17 +17,17 @@ pub(super) fn answers(survey: &SurveyDocument) -> Vec<MachineAnswer> {
     let rows = rows.into_iter().filter(|row| row.has("!is_control"));
     let answers = rows.map(|row| {
         let shown = match &row.standing.unmeasured {
-            Some(unmeasured) => Err(unmeasured.reason.name()),
-            None if row.has("!is_conclusive") => Err("attempts_disagree".to_owned()),
-            None => Ok(Same {
+            Some(unmeasured) => Shown::Nothing(unmeasured.reason.name()),
+            None if row.has("!is_conclusive") => Shown::Nothing("attempts_disagree".to_owned()),
+            None => Shown::Outcome(Same {
                 kind: Kind::Reproduced,
                 facts: facts(file, &row),
             }),
         };
-        let mut bytes = Vec::<i64>::deserialize(row.fact(&file.bytes))
-            .ok()
-            .filter(|_| shown.is_ok())
-            .unwrap_or_default();
+        let mut bytes = Vec::new();
+        if matches!(shown, Shown::Outcome(_)) {
+            bytes = Vec::<i64>::deserialize(row.fact(&file.bytes)).unwrap_or_default();
+        }
         // From the fullest GPU on: which of equal GPUs a worker is given is the harness's choice.
         bytes.sort_unstable_by_key(|bytes| std::cmp::Reverse(*bytes));
         let answer = SharedAnswer {

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
-use super::answer::{Same, SharedAnswer, UNREAD};
+use super::answer::{Same, SharedAnswer, Shown, UNREAD};
 use super::change::differing as differing_facts;
 use super::document::{ByteSpread, Difference, GroupOutcome, Key, Usual, What};
 use super::spread::noise;
@@ -137,8 +137,8 @@ impl GroupQuestion<'_> {
         let mut silent = Vec::new();
         for group in &groups {
             match &group.answer.shown {
-                Ok(same) => by_outcome.entry(same).or_default().push(group),
-                Err(reason) => {
+                Shown::Outcome(same) => by_outcome.entry(same).or_default().push(group),
+                Shown::Nothing(reason) => {
                     *reasons.entry(reason.clone()).or_default() += group.given.len();
                     silent.push(group);
                 }

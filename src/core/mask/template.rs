@@ -166,13 +166,24 @@ fn push(pieces: &mut Vec<Piece>, text: &str) {
 
 /// Parses the text between `<` and `>`, which begins at byte `at` of the template.
 fn stand_in(inside: &str, at: usize) -> Result<Piece, TemplateError> {
-    parsed(inside).map_err(|why| TemplateError {
+    parse_stand_in(inside).map_err(|why| TemplateError {
         at,
         message: format!("`<{inside}>`: {why}"),
     })
 }
 
-fn parsed(inside: &str) -> Result<Piece, String> {
+/// What is wrong between `<` and `>`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+enum StandInError<'t> {
+    #[error("a stand-in begins with `uuid`, `UUID`, `bare` or `flat`")]
+    Form,
+    #[error("after `{0}` comes the number of a GPU")]
+    Number(&'t str),
+    #[error("after `:` comes a number of letters, `unique` or `shared`")]
+    Length,
+}
+
+fn parse_stand_in(inside: &str) -> Result<Piece, StandInError<'_>> {
     let (gpu, length) = match inside.split_once(':') {
         Some((gpu, length)) => (gpu, Some(length)),
         None => (inside, None),
@@ -183,16 +194,11 @@ fn parsed(inside: &str) -> Result<Piece, String> {
         "UUID" => UuidForm::Capitals,
         "bare" => UuidForm::Bare,
         "flat" => UuidForm::Flat,
-        _ => return Err("a stand-in begins with `uuid`, `UUID`, `bare` or `flat`".to_string()),
+        _ => return Err(StandInError::Form),
     };
     let place = number(place)
         .filter(|place| *place < MOST_GPUS)
-        .ok_or_else(|| {
-            format!(
-                "after `{}` comes the number of a GPU",
-                gpu.get(..4).unwrap_or(gpu)
-            )
-        })?;
+        .ok_or(StandInError::Number(gpu.get(..4).unwrap_or(gpu)))?;
     let length = match length {
         None => Length::Whole,
         Some("unique") => Length::Unique,
@@ -200,7 +206,7 @@ fn parsed(inside: &str) -> Result<Piece, String> {
         Some(letters) => match number(letters) {
             Some(letters) if letters > 0 => Length::Letters(letters),
             _ => {
-                return Err("after `:` comes a number of letters, `unique` or `shared`".to_string());
+                return Err(StandInError::Length);
             }
         },
     };

@@ -176,9 +176,10 @@ fn merge(arguments: &Merge) -> Outcome {
             fs::create_dir_all(folder).and_then(|()| output::document(&arguments.out, &merged));
         written.map_err(|error| fail(format!("--out {out}: {error}"), Exit::NotDurable, json))?;
     }
-    let end = match is_kept {
-        true => format!("nothing was merged: {out} stays as it was"),
-        false => format!("merged into {out}"),
+    let end = if is_kept {
+        format!("nothing was merged: {out} stays as it was")
+    } else {
+        format!("merged into {out}")
     };
     let shown = show(
         json,
@@ -234,17 +235,26 @@ fn exit(merged: &Fleet, forbidden: &[Forbidden]) -> Exit {
 fn names(path: &Path) -> Result<Vec<String>, CliError> {
     let name = terminal(&path.to_string_lossy());
     let text = if path == Path::new(input::STDIN) {
-        let mut text = String::new();
-        let read = std::io::stdin()
-            .take(MOST_NAMES_BYTES)
-            .read_to_string(&mut text);
-        read.map(|_| text)
+        read_names(std::io::stdin())
     } else {
         input::read_text(path, MOST_NAMES_BYTES)
     };
     let text = text.map_err(|error| format!("--expect {name}: {error}"))?;
     Ok(fleet::names(&text)
         .map_err(|why| format!("--expect {name}: {}", terminal(&why.to_string())))?)
+}
+
+/// A list of names from a stream. One that is too long is refused, because half of it names other machines.
+fn read_names(stream: impl Read) -> std::io::Result<String> {
+    let mut text = String::new();
+    stream
+        .take(MOST_NAMES_BYTES + 1)
+        .read_to_string(&mut text)?;
+    if text.len() as u64 > MOST_NAMES_BYTES {
+        let why = format!("it is larger than {} KiB", MOST_NAMES_BYTES >> 10);
+        return Err(std::io::Error::other(why));
+    }
+    Ok(text)
 }
 
 /// The question and the page of a built-in scenario.
@@ -262,8 +272,9 @@ fn words(scenario: &str) -> Option<Words> {
 fn diff(arguments: &Diff) -> Outcome {
     let [old, new] = [&arguments.old, &arguments.new]
         .map(|path| render::read(path).map_err(|why| why.to_string()));
-    let diff = old.and_then(|old| fleet::diff(&old, &new?));
-    let diff = diff.map_err(|why| fail(why, Exit::Usage, arguments.json))?;
+    let usage = |why: String| fail(why, Exit::Usage, arguments.json);
+    let diff = fleet::diff(&old.map_err(usage)?, &new.map_err(usage)?)
+        .map_err(|why| usage(why.to_string()))?;
     let shown = show(
         arguments.json,
         || serde_json::to_string(&diff),
@@ -280,4 +291,17 @@ fn diff(arguments: &Diff) -> Outcome {
     } else {
         Exit::Ok
     })))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn list_of_names_is_whole_or_refused() {
+        let fits = "a\n".repeat(MOST_NAMES_BYTES as usize / 2);
+        assert_eq!(read_names(fits.as_bytes()).unwrap(), fits);
+        let error = read_names((fits + "b").as_bytes()).unwrap_err();
+        assert_eq!(error.to_string(), "it is larger than 1024 KiB");
+    }
 }

@@ -141,7 +141,7 @@ fn read(source: &str, visible_gpus: u32) -> Result<Recipes, Invalid> {
         for table in file.calls {
             let span = table.span();
             let recipe = Recipe::from_table(table, visible_gpus, &file.before, excerpts)
-                .map_err(|why| (span.clone(), why))?;
+                .map_err(|why| (span.clone(), why.to_string()))?;
             if calls.iter().any(|known| known.name == recipe.name) {
                 return Err((
                     span,
@@ -182,39 +182,47 @@ fn flat(groups: Vec<NamesGroup>) -> Vec<LeftOut> {
     left_out.collect()
 }
 
-fn call_of(step: &Table) -> Result<&'static Call, String> {
+/// What is wrong with a recipe.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+enum RecipeError {
+    #[error("no call is called `{0}`")]
+    Call(String),
+    #[error("`before` is the name of a list of steps")]
+    Before,
+    #[error("no steps are called `{0}` under [before]")]
+    Steps(String),
+    #[error("`gpus` is a number of GPUs")]
+    Gpus,
+    #[error("`label` is text")]
+    Label,
+}
+
+fn find_call(step: &Table) -> Result<&'static Call, RecipeError> {
     let known = step.keys().find_map(|key| calls::find(key));
-    known.ok_or_else(|| {
-        format!(
-            "no call is called `{}`",
-            step.keys().next().cloned().unwrap_or_default()
-        )
-    })
+    known.ok_or_else(|| RecipeError::Call(step.keys().next().cloned().unwrap_or_default()))
 }
 
 /// The earlier steps that a step refers to by name. The reference is removed from the step.
 fn before<'k>(
     step: &mut Table,
     known: &'k BTreeMap<String, Vec<Table>>,
-) -> Result<&'k [Table], String> {
+) -> Result<&'k [Table], RecipeError> {
     let Some(name) = step.remove("before") else {
         return Ok(&[]);
     };
-    let name = name
-        .as_str()
-        .ok_or("`before` is the name of a list of steps")?;
+    let name = name.as_str().ok_or(RecipeError::Before)?;
     known
         .get(name)
         .map(Vec::as_slice)
-        .ok_or_else(|| format!("no steps are called `{name}` under [before]"))
+        .ok_or_else(|| RecipeError::Steps(name.to_string()))
 }
 
-fn gpus(step: &mut Table) -> Result<u32, String> {
+fn gpus(step: &mut Table) -> Result<u32, RecipeError> {
     let Some(gpus) = step.remove("gpus") else {
         return Ok(1);
     };
     let gpus = gpus.as_integer().and_then(|gpus| u32::try_from(gpus).ok());
-    gpus.ok_or_else(|| "`gpus` is a number of GPUs".to_string())
+    gpus.ok_or(RecipeError::Gpus)
 }
 
 impl Recipe {
@@ -223,11 +231,11 @@ impl Recipe {
         visible_gpus: u32,
         known: &BTreeMap<String, Vec<Table>>,
         excerpts: &mut Excerpts<'_>,
-    ) -> Result<Recipe, String> {
+    ) -> Result<Recipe, RecipeError> {
         let (span, mut written) = (written.span(), written.into_inner());
-        let call = call_of(&written)?;
+        let call = find_call(&written)?;
         let name = match written.get("label") {
-            Some(label) => label.as_str().ok_or("`label` is text")?.to_string(),
+            Some(label) => label.as_str().ok_or(RecipeError::Label)?.to_string(),
             None => call.name.to_string(),
         };
         let earlier = before(&mut written, known)?;
@@ -241,15 +249,16 @@ impl Recipe {
             tables.push(Spanned::new(span.clone(), table));
         }
         let (steps, _) = excerpts.case(&tables, &[]);
+        let mut earlier_calls = Vec::new();
+        for step in earlier {
+            earlier_calls.push(find_call(step)?.name.to_string());
+        }
         Ok(Recipe {
             name,
             origin: call.library,
             symbol: call.name.to_string(),
             visible_gpus: visible_gpus.max(gpus),
-            before: earlier
-                .iter()
-                .map(|step| Ok(call_of(step)?.name.to_string()))
-                .collect::<Result<_, String>>()?,
+            before: earlier_calls,
             sets: Vec::new(),
             steps,
         })
