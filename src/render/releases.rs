@@ -18,6 +18,11 @@ fn words(state: LineState) -> (&'static str, &'static str, &'static str) {
         LineState::No => ("no", "-", "does not call cuInit"),
         LineState::WithoutNvml => ("without NVML", "y", "calls cuInit where there is no NVML"),
         LineState::WithNvml => ("with NVML", "n", "calls cuInit where there is an NVML"),
+        LineState::NoWithNvml => (
+            "no with NVML",
+            ".",
+            "does not call cuInit where there is an NVML",
+        ),
         LineState::Initialised => (
             "already initialised",
             "=",
@@ -44,7 +49,8 @@ pub fn word(state: LineState) -> &'static str {
 /// What the signs of a text mean.
 const SIGNS: &str =
     "Y calls cuInit, which reads the mask   - does not   y only where there is no NVML
-n only where there is one   = the lines before it had called cuInit   ! fails before
+n only where there is one   . not where there is one, and = where there is none
+= the lines before it had called cuInit   ! fails before
 x this version does not have it   C it chose the CPU, as there is no GPU
 G the lines before it need a GPU   ? not known";
 
@@ -198,6 +204,7 @@ NVML that has two GPUs.
 
 - **yes**, **no**: it calls `cuInit`, it does not.
 - **without NVML**, **with NVML**: only where there is none, only where there is one. A machine with GPUs has one.
+- **no with NVML**: it does not where there is an NVML; where there is none, the lines before it had called `cuInit`.
 - **already initialised**: the lines before it had called `cuInit`, which is theirs to answer for. Without a GPU it \
 failed, and the line may have chosen the CPU for it.
 - **not decided without a GPU**: it chose the CPU, because there is no GPU.
@@ -232,7 +239,7 @@ const LEGEND: [(MapCell, &str); 4] = [
             sign: '-',
             class: "low",
         },
-        "does not call it",
+        "does not call it (.: where there is an NVML, asked only there)",
     ),
     (
         MapCell {
@@ -278,7 +285,7 @@ fn map_cell(state: LineState) -> MapCell {
     let class = match state {
         LineState::Yes | LineState::WithoutNvml | LineState::WithNvml => "hi",
         LineState::Initialised => "mid",
-        LineState::No => "low",
+        LineState::No | LineState::NoWithNvml => "low",
         _ => "out",
     };
     MapCell {

@@ -147,7 +147,7 @@ impl Matrix {
                 let known: Vec<&MatrixCell> = known.collect();
                 for pair in known.windows(2) {
                     if let [before, after] = pair
-                        && before.state != after.state
+                        && !before.state.agrees_with(after.state)
                     {
                         all.push(MatrixChange {
                             line: index,

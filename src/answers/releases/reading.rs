@@ -6,12 +6,34 @@ use std::collections::BTreeSet;
 use super::row::{DriverWitness, LineState, ReleaseRow, WitnessSeen};
 use cuda_pitfalls_core::verdict::Reason;
 
+/// What the witnesses of a kind say of `cuInit`.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum CallAnswer {
+    Calls,
+    DoesNot,
+    /// Why it is not known.
+    Open(LineState),
+    NotAsked,
+}
+
+impl CallAnswer {
+    /// This answer, unless only the other one is known.
+    fn or_known(self, other: CallAnswer) -> CallAnswer {
+        match (self, other) {
+            (CallAnswer::Open(_), CallAnswer::Calls | CallAnswer::DoesNot)
+            | (CallAnswer::NotAsked, _) => other,
+            _ => self,
+        }
+    }
+}
+
 impl ReleaseRow {
     /// What became of `cuInit`, by this row and the others of its document. A libcuda that was asked with and without
     /// an NVML counts more than a fake driver. Where there is an NVML counts more than where there is none, because a
     /// machine with GPUs has one.
     pub fn state(&self, document: &[ReleaseRow]) -> LineState {
-        use LineState::{Disagree, Initialised, No, Stopped, Unknown, WithNvml, WithoutNvml, Yes};
+        use CallAnswer::{Calls, DoesNot, NotAsked, Open};
+        use LineState::{Initialised, Stopped};
         if self.seen.iter().any(WitnessSeen::is_absent) {
             return LineState::Absent;
         }
@@ -21,40 +43,50 @@ impl ReleaseRow {
             DriverWitness::LibcudaWithNvml,
             DriverWitness::FakeWithNvml,
         ]
-        .map(|witness| self.by(witness).map(|seen| self.calls(seen, document)));
-        match (
-            known(libcuda, fake),
-            known(libcuda_with_nvml, fake_with_nvml),
-        ) {
-            _ if matches!((libcuda, fake), (Some(Ok(libcuda)), Some(Ok(fake))) if libcuda != fake) => {
-                Disagree
-            }
-            (Some(Ok(true)), Some(Ok(false) | Err(Stopped))) => WithoutNvml,
-            (Some(Ok(false) | Err(Stopped | Initialised)), Some(Ok(true))) => WithNvml,
-            (Some(Ok(true)), _) | (_, Some(Ok(true))) => Yes,
-            (_, Some(Ok(false))) | (Some(Ok(false)), None) => No,
-            (_, Some(Err(why))) | (Some(Err(why)), None) => why,
-            (None, None) => Unknown,
+        .map(|witness| self.answer_by(witness, document));
+        if matches!((libcuda, fake), (Calls, DoesNot) | (DoesNot, Calls)) {
+            return LineState::Disagree;
+        }
+        let (without, with) = (
+            libcuda.or_known(fake),
+            libcuda_with_nvml.or_known(fake_with_nvml),
+        );
+        match (without, with) {
+            (Calls, DoesNot | Open(Stopped)) => LineState::WithoutNvml,
+            (DoesNot | Open(Stopped | Initialised), Calls) => LineState::WithNvml,
+            (Calls, _) | (_, Calls) => LineState::Yes,
+            // What it would do without one nobody saw.
+            (Open(Initialised), DoesNot) => LineState::NoWithNvml,
+            (_, DoesNot) | (DoesNot, NotAsked) => LineState::No,
+            (_, Open(why)) | (Open(why), NotAsked) => why,
+            (NotAsked, NotAsked) => LineState::Unknown,
         }
     }
 
-    /// Whether the line calls `cuInit`, or why that is not known.
-    fn calls(&self, seen: &WitnessSeen, document: &[ReleaseRow]) -> Result<bool, LineState> {
+    /// Whether the line calls `cuInit` beside a witness.
+    fn answer_by(&self, witness: DriverWitness, document: &[ReleaseRow]) -> CallAnswer {
+        let Some(seen) = self.by(witness) else {
+            return CallAnswer::NotAsked;
+        };
         // An exit code other than 0, which the code may have kept for itself.
         let is_exit_code = [".exit_code", ".returncode"]
             .iter()
             .any(|end| self.ask.trim_end().ends_with(end));
         let has_failed = is_exit_code && seen.value.as_ref().is_some_and(|code| code != "0");
         match (seen.calls_cuinit, &seen.unmeasured) {
-            (Some(true), _) => Ok(true),
-            (None, _) if seen.needs_gpu => Err(LineState::NeedsGpu),
-            (None, Some(why)) if why.reason == Reason::SetupRaised => Err(LineState::Stopped),
-            (None, Some(_)) => Err(LineState::Unknown),
-            (None, None) => Err(LineState::Initialised),
-            (Some(false), _) if has_failed || seen.raised.is_some() || seen.left.is_some() => {
-                Err(LineState::Stopped)
+            (Some(true), _) => CallAnswer::Calls,
+            (None, _) if seen.needs_gpu => CallAnswer::Open(LineState::NeedsGpu),
+            (None, Some(why)) if why.reason == Reason::SetupRaised => {
+                CallAnswer::Open(LineState::Stopped)
             }
-            (Some(false), _) => self.doubt(seen, document).map_or(Ok(false), Err),
+            (None, Some(_)) => CallAnswer::Open(LineState::Unknown),
+            (None, None) => CallAnswer::Open(LineState::Initialised),
+            (Some(false), _) if has_failed || seen.raised.is_some() || seen.left.is_some() => {
+                CallAnswer::Open(LineState::Stopped)
+            }
+            (Some(false), _) => self
+                .doubt(seen, document)
+                .map_or(CallAnswer::DoesNot, CallAnswer::Open),
         }
     }
 
@@ -125,17 +157,6 @@ impl ReleaseRow {
 fn names_cpu(text: &str) -> bool {
     text.split(|c: char| !c.is_alphanumeric())
         .any(|word| word.eq_ignore_ascii_case("cpu"))
-}
-
-/// The first answer that is known; without one, why the first is not.
-fn known(
-    one: Option<Result<bool, LineState>>,
-    other: Option<Result<bool, LineState>>,
-) -> Option<Result<bool, LineState>> {
-    match (one, other) {
-        (Some(Err(_)), Some(Ok(calls))) => Some(Ok(calls)),
-        (one, other) => one.or(other),
-    }
 }
 
 /// The modules that code imports, and the names that it imports from them: of `from a.b import c` `a.b` and `a.b.c`.

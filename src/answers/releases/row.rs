@@ -46,6 +46,8 @@ pub enum LineState {
     WithoutNvml,
     /// It does where there is an NVML, and not where there is none.
     WithNvml,
+    /// It does not where there is an NVML. Where there is none, the lines before it had called `cuInit`, so nothing is known.
+    NoWithNvml,
     /// This version does not have what the line names.
     Absent,
     /// It, or a line before it, raised an exception or failed, and did not come to `cuInit`: what it would do otherwise
@@ -65,8 +67,21 @@ impl LineState {
     pub fn is_known(self) -> bool {
         matches!(
             self,
-            LineState::Yes | LineState::No | LineState::WithoutNvml | LineState::WithNvml
+            LineState::Yes
+                | LineState::No
+                | LineState::WithoutNvml
+                | LineState::WithNvml
+                | LineState::NoWithNvml
         )
+    }
+
+    /// Whether nothing says that the line does something else in one of the two states.
+    pub fn agrees_with(self, other: LineState) -> bool {
+        match (self, other) {
+            (LineState::NoWithNvml, LineState::No | LineState::WithoutNvml)
+            | (LineState::No | LineState::WithoutNvml, LineState::NoWithNvml) => true,
+            _ => self == other,
+        }
     }
 
     /// Whether the line calls `cuInit` somewhere.

@@ -91,6 +91,36 @@ fn what_witnesses_show_is_one_answer() {
 }
 
 #[test]
+fn a_line_after_cuinit_is_no_only_with_nvml() {
+    use DriverWitness::{Fake, FakeWithNvml, Libcuda};
+    let no = Some(false);
+    assert_eq!(
+        state(&[(Libcuda, None), (FakeWithNvml, no)]),
+        LineState::NoWithNvml
+    );
+    assert_eq!(
+        state(&[(Libcuda, no), (Fake, None), (FakeWithNvml, no)]),
+        LineState::No
+    );
+    // It is no change to be asked without an NVML too, and one to call it.
+    let rows = |calls: Option<bool>| {
+        let witnesses = [(Libcuda, calls), (FakeWithNvml, calls.or(no))];
+        vec![row(
+            "a",
+            witnesses.map(|(who, calls)| seen(who, calls)).to_vec(),
+        )]
+    };
+    let documents = [("1", None), ("2", no), ("3", None), ("4", Some(true))]
+        .map(|(version, calls)| document(version, rows(calls)));
+    let changes = Matrix::new(&documents).changes();
+    let changes: Vec<_> = changes
+        .iter()
+        .map(|change| (change.was, change.is))
+        .collect();
+    assert_eq!(changes, [(LineState::NoWithNvml, LineState::Yes)]);
+}
+
+#[test]
 fn a_line_that_a_version_lacks_is_absent_and_one_that_raises_early_is_not_answered() {
     for (absent, expected) in [(true, LineState::Absent), (false, LineState::Stopped)] {
         let raised = Some(Raised {
