@@ -44,6 +44,7 @@ fn explain_answers_words_and_what_was_pasted_and_says_where_it_finds_nothing() {
         nothing.stdout
     );
     scratch.run(&["explain"]).ended(2, "usage");
+    scratch.run(&["explain", "", " "]).ended(2, "usage");
     let pasted = Command::new(PROGRAM)
         .args(["explain", "-"])
         .stdin(fs::File::open(root().join("tests/rejected/says.toml")).expect("a file of ours"))
@@ -56,6 +57,37 @@ fn explain_answers_words_and_what_was_pasted_and_says_where_it_finds_nothing() {
             .is_some_and(|code| [0, 4].contains(&code)),
         "{pasted:?}"
     );
+}
+
+#[test]
+fn options_of_another_survey_are_refused() {
+    let scratch = Scratch::new();
+    for options in [
+        ["mask", "--newest", "nonsense"],
+        ["mask", "--allow", "code"],
+        ["calls", "--disk", "1GiB"],
+    ] {
+        let ran = scratch.run(&["survey", options[0], options[1], options[2]]);
+        let said = ran.ended(2, "usage").stderr;
+        assert!(said.contains("to `survey python`"), "{said}");
+    }
+    for option in [["--keep-traces", "--quick"], ["--repeat", "3"]] {
+        let with = ["survey", "python", "--with", "torch==2.9.1"];
+        scratch
+            .run(&[&with[..], &option].concat())
+            .ended(2, "usage");
+    }
+}
+
+#[test]
+fn json_of_a_run_turns_no_line_around() {
+    let scratch = Scratch::new();
+    let label = "node=a\u{202e}b";
+    let ran = scratch.run(&[
+        "run", SMALL, "--quick", "--on", MACHINE, "--json", "--label", label,
+    ]);
+    assert!(!ran.stdout.contains('\u{202e}'));
+    assert_eq!(ran.json()["run"]["labels"]["node"], "a\u{202e}b");
 }
 
 const FAULT: &str = "RuntimeError: CUDA error: an illegal memory access was encountered\n";

@@ -15,9 +15,9 @@ use crate::survey::{
 use cuda_pitfalls_core::text::{counts, units};
 
 /// Times that differ by less are the same.
-const SAME_NS: i64 = 1_000_000;
+const SAME_NS: u64 = 1_000_000;
 /// Host memory that differs by less is the same.
-const SAME_BYTES: i64 = 4 << 20;
+const SAME_BYTES: u64 = 4 << 20;
 
 pub(super) fn compare(
     comparison: Comparison,
@@ -134,13 +134,30 @@ fn numbers(list: &Value) -> Option<impl Iterator<Item = i64>> {
 }
 
 /// The medians of two spreads that have nothing in common, if they differ by more than a fifth and by more than `same`.
-fn apart(one: &Value, other: &Value, same: i64) -> Option<[u64; 2]> {
+fn apart(one: &Value, other: &Value, same: u64) -> Option<[u64; 2]> {
     let [one, other] = [
         FigureRange::deserialize(one).ok()?,
         FigureRange::deserialize(other).ok()?,
     ];
     let is_disjoint = one.most < other.least || other.most < one.least;
-    let difference = (one.median - other.median).abs();
-    let is_much = difference > same && difference > one.median.min(other.median) / 5;
+    let difference = one.median.abs_diff(other.median);
+    let fifth = one.median.min(other.median) / 5;
+    let is_much = difference > same && i128::from(difference) > i128::from(fifth);
     (is_disjoint && is_much).then_some([one, other].map(|spread| spread.median.unsigned_abs()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn medians_of_any_size_are_compared() {
+        let figure = |ns: i64| json!({"least": ns, "median": ns, "most": ns});
+        let differ = |one, other| apart(&figure(one), &figure(other), SAME_NS).is_some();
+        assert!(differ(i64::MIN, i64::MAX));
+        assert!(differ(10_000_000, 13_000_000));
+        assert!(!differ(10_000_000, 11_500_000));
+        assert!(!differ(1_000, 2_000));
+    }
 }

@@ -105,13 +105,19 @@ fn of_mention(rest: &str) -> Option<&'static str> {
             .filter(|value| !value.is_empty())?,
     };
     let first = value.split(',').next().unwrap_or_default();
-    let is_handed_on =
-        first != "0" && first.parse::<u32>().is_ok() && rest.contains(&format!("cuda:{first}"));
+    let is_handed_on = first != "0" && first.parse::<u32>().is_ok() && names_device(rest, first);
     if is_handed_on {
         Some("visibility/own-number-handed-on")
     } else {
         scenario_of_mask(value)
     }
+}
+
+/// Whether a text names the device of this number: `cuda:12` is not `cuda:1`.
+fn names_device(text: &str, number: &str) -> bool {
+    let after = text.split("cuda:").skip(1);
+    let mut rests = after.filter_map(|mention| mention.strip_prefix(number));
+    rests.any(|rest| !rest.starts_with(|next: char| next.is_ascii_digit()))
 }
 
 fn without_prompt(line: &str) -> &str {
@@ -273,6 +279,17 @@ fn assigned(line: &str, variable: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn device_12_is_not_device_1() {
+        let of = |device| {
+            mask_in_text(&format!(
+                "CUDA_VISIBLE_DEVICES=1 train.py --device cuda:{device}"
+            ))
+        };
+        assert_eq!(of("1"), Some("visibility/own-number-handed-on"));
+        assert_eq!(of("12"), None);
+    }
 
     #[test]
     fn every_scenario_of_the_file_is_one() {

@@ -71,11 +71,16 @@ pub(super) fn explain(arguments: &ExplainArguments) -> Outcome {
             )
         })?,
         words => Heard {
+            is_blank: words.iter().all(|word| word.trim().is_empty()),
             query: Query::parse(&words.join(" ")),
             passed: None,
             ran: None,
         },
     };
+    if heard.is_blank && heard.ran.is_none() {
+        let why = "there is nothing to look up: the words are empty";
+        return Err(fail(why.to_string(), Exit::Usage, *json));
+    }
     let found = Explainer::embedded().explain(heard.query);
     let shown = match heard.passed {
         _ if *json => print_document(serde_json::to_string_pretty(&page::document(&found))),
@@ -136,6 +141,8 @@ pub(super) fn explain(arguments: &ExplainArguments) -> Outcome {
 
 /// The text to explain, and where it came from.
 struct Heard {
+    /// Whether there are no words.
+    is_blank: bool,
     query: Query,
     /// The exit code of passing it through; `None` if it was not passed.
     passed: Option<Exit>,
@@ -148,6 +155,7 @@ fn ran(command: &[OsString]) -> Result<Heard, TracerError> {
     let (ended, kept) = tracer::pass_through(command, MOST_BYTES)?;
     let query = Query::pasted(&String::from_utf8_lossy(&kept));
     Ok(Heard {
+        is_blank: false,
         query,
         passed: Some(Exit::Ok),
         ran: Some(ended),
@@ -190,6 +198,7 @@ fn pasted(json: bool) -> io::Result<Heard> {
         _ => Exit::Ok,
     };
     Ok(Heard {
+        is_blank: whole_lines.trim().is_empty(),
         query: Query::pasted(whole_lines),
         passed: is_passed.then_some(passed),
         ran: None,

@@ -174,7 +174,8 @@ pub(super) fn search(
     let folder = options
         .work
         .join(format!("cuda-pitfalls-bisect-{}", std::process::id()));
-    let installer = Installer::new(program, &folder, options.disk).map_err(failure)?;
+    let installer = Installer::new(program, &folder, options.disk)
+        .map_err(|error| failure(error, &interrupt))?;
     let began = clock::now_ns();
     let python = options.python.as_deref().map(Path::as_os_str);
     check_ends(options, &installer, &mut interrupt)?;
@@ -188,7 +189,7 @@ pub(super) fn search(
                 options.builds(),
                 &mut interrupt,
             )
-            .map_err(failure)?;
+            .map_err(|error| failure(error, &interrupt))?;
         let axis = ReleaseAxis::between(package, &listed, good, bad);
         console.warn(&[format!(
             "{package}: {} releases from {good} to {bad}",
@@ -285,7 +286,7 @@ fn check_ends(
         for version in [ends.0, ends.1] {
             let Some(why) = installer
                 .why_unusable((package, version), &how, interrupt)
-                .map_err(failure)?
+                .map_err(|error| failure(error, interrupt))?
             else {
                 continue;
             };
@@ -319,14 +320,14 @@ fn nearest(
     let listed = match installer.versions(package, how.python, how.pre, how.build, interrupt) {
         Ok(listed) => listed,
         Err(InstallError::Refused(_)) => return Ok(String::new()),
-        Err(error) => return Err(failure(error)),
+        Err(error) => return Err(failure(error, interrupt)),
     };
     let mut found = Vec::new();
     for side in ReleaseAxis::around(&listed, version) {
         for other in side.into_iter().take(MOST_NEIGHBORS) {
             if installer
                 .why_unusable((package, other), how, interrupt)
-                .map_err(failure)?
+                .map_err(|error| failure(error, interrupt))?
                 .is_none()
             {
                 found.push(other);
@@ -426,7 +427,7 @@ impl Trials<'_> {
                     why: format!("cannot be installed: {why}"),
                 }));
             }
-            Err(error) => return Err(failure(error)),
+            Err(error) => return Err(failure(error, interrupt)),
         };
         let outcome = self.outcome(&made, interrupt);
         self.installer.remove(&made);

@@ -310,15 +310,24 @@ fn printed(document: &str) -> String {
     escape::printed(document).into_owned() + "\n"
 }
 
-/// Copies a file to stdout, a piece at a time.
+/// Copies a document to stdout as it is printed, a piece at a time.
 fn copy(path: &Path) -> std::io::Result<()> {
     let mut file = std::fs::File::open(path)?;
     let mut piece = vec![0; 1 << 16];
+    let mut held = Vec::new();
     loop {
         let read = file.read(&mut piece)?;
+        held.extend_from_slice(piece.get(..read).unwrap_or_default());
+        // A character may lie across two pieces.
+        let whole = match std::str::from_utf8(&held) {
+            Err(error) if error.error_len().is_none() && read > 0 => error.valid_up_to(),
+            _ => held.len(),
+        };
+        let text = String::from_utf8_lossy(held.get(..whole).unwrap_or_default());
+        output::write(std::io::stdout(), escape::printed(&text).as_bytes())?;
+        held.drain(..whole);
         if read == 0 {
             return Ok(());
         }
-        output::write(std::io::stdout(), piece.get(..read).unwrap_or_default())?;
     }
 }

@@ -18,6 +18,9 @@ pub(super) enum RunError {
     /// The user stopped the run by this signal.
     #[error("stopped by {0} before anything was asked")]
     Interrupted(String),
+    /// A process does not end.
+    #[error("{0}")]
+    HostUnsafe(String),
 }
 
 impl RunError {
@@ -28,6 +31,7 @@ impl RunError {
             RunError::NotDurable(_) => Exit::NotDurable,
             RunError::Busy(_) => Exit::NothingMeasured,
             RunError::Interrupted(signal) => Exit::stopped_by(signal),
+            RunError::HostUnsafe(_) => Exit::HostUnsafe,
         }
     }
 }

@@ -106,6 +106,8 @@ fn take(
     let mut locks = Locks::default();
     let mut uuids = uuids.to_vec();
     uuids.sort();
+    // A GPU that is named twice would wait for itself.
+    uuids.dedup();
     let started = clock::now_ns();
     for uuid in &uuids {
         let mut is_own_held = false;

@@ -86,6 +86,9 @@ pub(super) fn survey(
         .lines;
     let lines = select::chosen(lines, &options.selectors)?;
     let mut session = Session::set(&options.asked, program, interrupt)?;
+    if let Some(restrict) = &options.asked.gpus {
+        session.check_gpus(restrict)?;
+    }
     let mut report = blank(&options.run(), &session);
     let _locks = lock_gpus(&options.asked.locks, &mut session, &mut report, console)?;
     let folder = match &options.resume {
@@ -130,8 +133,8 @@ impl ReleaseSurvey<'_> {
         let requests = &self.options.python.requests;
         let mut names = BTreeSet::new();
         let disk_bytes = self.options.python.disk;
-        let installer =
-            Installer::new(self.program, &self.folder.join(WORK), disk_bytes).map_err(failure)?;
+        let installer = Installer::new(self.program, &self.folder.join(WORK), disk_bytes)
+            .map_err(|error| failure(error, interrupt))?;
         for (number, request) in requests.iter().enumerate() {
             if interrupt.check() {
                 break;
@@ -149,7 +152,7 @@ impl ReleaseSurvey<'_> {
                 "" => match installer.chosen(&how(request), interrupt) {
                     Ok(version) => version,
                     Err(InstallError::Stopped) => break,
-                    Err(error) => return Err(failure(error)),
+                    Err(error) => return Err(failure(error, interrupt)),
                 },
                 version => version.to_string(),
             };
@@ -183,7 +186,7 @@ impl ReleaseSurvey<'_> {
                     document.complete = true;
                 }
                 Err(InstallError::Stopped) => break,
-                Err(error) => return Err(failure(error)),
+                Err(error) => return Err(failure(error, interrupt)),
             }
             self.store.put(&document.file(), &document)?;
             names.insert(name);
@@ -320,7 +323,15 @@ impl ReleaseSurvey<'_> {
         document.complete = chosen
             .iter()
             .all(|line| document.rows.iter().any(|row| row.id == line.id));
-        failed.map_or(Ok(()), |error| Err(RunError::from(error)))
+        if let Some(error) = failed {
+            return Err(RunError::from(error));
+        }
+        if let Some(why) = attempts.unkillable() {
+            // The next environment would be asked beside that process.
+            self.store.put(&document.file(), document)?;
+            return Err(RunError::HostUnsafe(why));
+        }
+        Ok(())
     }
 
     /// Asks the controls of every witness. Returns what is wrong, if something is.
@@ -520,12 +531,27 @@ fn who_answers(witnesses: &[(WitnessAsked, Ground)]) -> String {
     }
 }
 
-pub(super) fn failure(error: InstallError) -> RunError {
-    use InstallError::{Busy, NoSpace, NoUv, NotOwn, Refused};
+pub(super) fn failure(error: InstallError, interrupt: &Interrupt) -> RunError {
+    use InstallError::{Busy, NoSpace, NoUv, NotOwn, Refused, Stopped, Unkillable};
     match error {
         NotOwn(_) | NoUv | Refused(_) | NoSpace { .. } | Busy(_) => {
             RunError::Usage(error.to_string())
         }
+        Stopped => RunError::Interrupted(interrupt.signal().map(signal_name).unwrap_or_default()),
+        Unkillable(_) => RunError::HostUnsafe(error.to_string()),
         _ => RunError::Internal(error.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stopped_installation_is_no_internal_failure() {
+        let failed = |error| failure(error, &Interrupt::none()).exit();
+        assert_eq!(failed(InstallError::Stopped), Exit::Terminated);
+        assert_eq!(failed(InstallError::Unkillable(7)), Exit::HostUnsafe);
+        assert_eq!(failed(InstallError::NoUv), Exit::Usage);
     }
 }

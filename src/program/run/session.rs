@@ -9,6 +9,7 @@ use cuda_pitfalls_core::defaults;
 use cuda_pitfalls_core::event::{MappedLibrary, Versions};
 use cuda_pitfalls_core::experiment::Experiment;
 use cuda_pitfalls_core::machine::{Machine, Runtime, Unavailable};
+use cuda_pitfalls_core::mask;
 use cuda_pitfalls_core::recording::Recording;
 use cuda_pitfalls_core::text::escape;
 use cuda_pitfalls_core::verdict::Provenance;
@@ -81,9 +82,12 @@ impl Session {
             On::Sim(machine) => simulated(machine.as_deref(), folder.path(), program, &home),
             On::Cuda | On::Auto => real(options, folder.path(), program, &home),
         }
-        .map_err(|error| match interrupt.check() {
-            true => RunError::Interrupted(interrupt.signal().map(signal_name).unwrap_or_default()),
-            false => error,
+        .map_err(|error| {
+            if interrupt.check() {
+                RunError::Interrupted(interrupt.signal().map(signal_name).unwrap_or_default())
+            } else {
+                error
+            }
         })?;
         let mut supervisor =
             Supervisor::start(program, &links, &home, interrupt).map_err(internal)?;
@@ -226,17 +230,10 @@ impl Session {
         let Some(mask) = self.machine.environment.get("CUDA_VISIBLE_DEVICES") else {
             return;
         };
-        let gpus = &self.machine.gpus;
-        let lent = mask.split(',').map(str::trim).map_while(|token| {
-            let by_index = token
-                .parse::<usize>()
-                .ok()
-                .and_then(|index| gpus.get(index));
-            by_index
-                .or_else(|| gpus.iter().find(|gpu| gpu.uuid == token))
-                .map(|gpu| gpu.uuid.clone())
-        });
-        let lent: Vec<String> = lent.collect();
+        let order = self.machine.environment.get("CUDA_DEVICE_ORDER");
+        let gpus = self.machine.gpus.iter();
+        let uuids: Vec<String> = gpus.map(|gpu| gpu.uuid.clone()).collect();
+        let lent = gpus_in_mask(mask, order.map(String::as_str), &uuids);
         self.notes.push(format!(
             "CUDA_VISIBLE_DEVICES is set here: only the {} GPU(s) it names are used, and questions that need a worker \
              without a mask are skipped; unset it to ask them",
@@ -244,6 +241,14 @@ impl Session {
         ));
         self.restrict = Some(lent);
     }
+}
+
+/// The UUIDs of the GPUs that a mask shows, by the rule of the driver: prefixes count, and a GPU that is named twice hides
+/// all.
+fn gpus_in_mask(mask: &str, order: Option<&str>, uuids: &[String]) -> Vec<String> {
+    let visible = mask::parse(Some(mask), order, uuids).gpus;
+    let named = visible.into_iter().map(|index| uuids.get(index).cloned());
+    named.flatten().collect()
 }
 
 fn internal(trouble: SupervisorError) -> RunError {
@@ -393,5 +398,21 @@ fn machine(supervisor: &Supervisor, found: &Versions, runtimes: &[(Runtime, Path
         pci_gpus: host::pci_gpus(),
         python: None,
         unavailable,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn inherited_mask_is_read_as_the_driver_reads_it() {
+        let uuids =
+            ["5a", "6b"].map(|head| format!("GPU-{head}000000-0000-0000-0000-000000000000"));
+        let lent = |mask| gpus_in_mask(mask, None, &uuids);
+        assert_eq!(lent("GPU-6b,GPU-5a"), [uuids[1].clone(), uuids[0].clone()]);
+        assert_eq!(lent("1,7,0"), [uuids[1].clone()]);
+        assert_eq!(lent("0,0"), [""; 0]);
+        assert_eq!(lent(""), [""; 0]);
     }
 }

@@ -130,7 +130,7 @@ pub(super) fn survey(
                 if is_of_lines {
                     blank(&run, &session)
                 } else {
-                    read(folder)?
+                    read(folder).map_err(resume::cannot_resume)?
                 },
                 folder.clone(),
             )

@@ -29,7 +29,7 @@ pub(super) fn open(folder: &Path) -> Result<SurveyDocument, RunError> {
         .map_err(cannot_resume)
 }
 
-fn cannot_resume(error: StoreError) -> RunError {
+pub(super) fn cannot_resume(error: StoreError) -> RunError {
     RunError::Usage(format!("--resume: {error}"))
 }
 

@@ -2,9 +2,11 @@
 
 use super::super::error::RunError;
 use super::SurveyOptions;
+use crate::argument;
 use cuda_pitfalls_answers::survey::needs::NeedsProgram;
 use cuda_pitfalls_answers::survey::python::PythonLine;
 use cuda_pitfalls_answers::survey::{Item, SurveyKind};
+use cuda_pitfalls_core::defaults;
 use cuda_pitfalls_core::scenario::nearest;
 use cuda_pitfalls_core::text::escape;
 
@@ -55,7 +57,27 @@ pub(in crate::run) fn check(options: &SurveyOptions) -> Result<(), RunError> {
         ),
         (
             !python.requests.is_empty() && !file.takes("--with"),
-            "--with, --releases, --environments and --latest belongs to `survey python`",
+            "--with, --releases, --environments and --latest belong to `survey python`",
+        ),
+        (
+            python.newest.is_some() && !file.takes("--with"),
+            "--newest belongs to `survey python`",
+        ),
+        (
+            !python.allow.is_empty() && !file.takes("--rows"),
+            "--allow belongs to `survey python`",
+        ),
+        (
+            argument::size(defaults::ENVIRONMENTS_SIZE) != Ok(python.disk) && !file.takes("--with"),
+            "--disk belongs to `survey python`",
+        ),
+        (
+            !python.requests.is_empty() && python.keep_traces,
+            "--keep-traces: the traces of an environment go with its folder; ask without --with",
+        ),
+        (
+            !python.requests.is_empty() && asked.repeat.is_some(),
+            "--repeat: with --with, every witness is asked a line once",
         ),
         (
             python.rows.is_some() && !file.takes("--rows"),
@@ -135,12 +157,11 @@ pub(in crate::run) fn chosen<C: Selectable>(
 ) -> Result<Vec<C>, RunError> {
     check_meaning(&items, selectors)?;
     items.retain(|item| is_chosen(item, selectors));
-    match items.is_empty() {
-        true => Err(RunError::Usage(
-            "the selectors leave nothing to ask".to_string(),
-        )),
-        false => Ok(items),
+    if items.is_empty() {
+        let why = "the selectors leave nothing to ask";
+        return Err(RunError::Usage(why.to_string()));
     }
+    Ok(items)
 }
 
 /// Whether the selectors choose a question: those without `!` name it, or there are none, and none with `!` means it.
