@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
-use common::{Ran, Scratch, against_schema, read_json, root};
+use common::{Ran, Scratch, against_schema, read_document, read_json, root};
 
 /// A committed report.
 fn committed(name: &str) -> String {
@@ -157,11 +157,8 @@ fn a_folder_with_two_surveys_means_neither() {
         ("env", "survey-env-h200-x2"),
     ] {
         let name = format!("survey-{kind}.json");
-        fs::copy(
-            PathBuf::from(committed(folder)).join(&name),
-            scratch.path().join(name),
-        )
-        .expect("a file of our own");
+        let text = read_document(PathBuf::from(committed(folder)).join(&name));
+        scratch.file(&name, text);
     }
     compare(&[
         &scratch.path().to_string_lossy(),

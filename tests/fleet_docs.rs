@@ -10,6 +10,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use common::{PROGRAM, Scratch, root};
+use cuda_pitfalls::input::document_path;
 
 /// The blocks of a page that are commands, without the indent of a list.
 fn blocks(page: &str) -> Vec<String> {
@@ -172,7 +173,7 @@ fn a_job_compares_with_the_run_before() {
             .env("HOME", scratch.path())
             .env("PATH", &path);
         let output = command
-            .env("REPORT", root().join(report))
+            .env("REPORT", document_path(&root().join(report)))
             .stdin(Stdio::null())
             .output()
             .expect("a shell starts");

@@ -306,7 +306,7 @@ fn what_is_too_long_is_refused() {
 fn a_hostile_trace_is_refused_in_text() {
     let scratch = Scratch::new();
     let good = common::root().join("reports/traces/h200-x2/c_late_mask/trace.ndjson");
-    let good = fs::read_to_string(good).expect("it is committed");
+    let good = common::read_document(good);
     let first = good.lines().next().expect("a first line");
     let evil = r#"\u001b[31m\u009b\n::error::it is \u202e"#.to_string();
     let file = scratch.path().join(format!("trace{EVIL}.ndjson"));

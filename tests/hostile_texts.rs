@@ -7,7 +7,7 @@ use std::path::Path;
 
 use crate::fuzz::forms::{Forms, HOSTILE, acting, parts};
 use crate::fuzz::readers::{READERS, Reader};
-use common::{Scratch, root};
+use common::{Scratch, read_document, root};
 use cuda_pitfalls::trace::fixture;
 use serde_json::{Value, json};
 
@@ -151,7 +151,7 @@ fn no_form_of_a_document_obeys_its_texts() {
     ];
     let mut wrong = Vec::new();
     for (source, kind) in documents {
-        let before = fs::read_to_string(&source).expect("a document");
+        let before = read_document(&source);
         let read = READERS
             .iter()
             .find(|(name, _)| *name == kind)

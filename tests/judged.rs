@@ -281,7 +281,7 @@ fn so_are_surveys_and_traces() {
     survey["survey"]["on"] = json!("sim:h200-x2");
     refused("survey.json", survey.to_string(), true);
     let trace = common::root().join("reports/traces/h200-x2/c_late_mask/trace.ndjson");
-    let trace = fs::read_to_string(trace).expect("it is committed");
+    let trace = common::read_document(trace);
     let changed = trace.replacen("\"on\":\"cuda\"", "\"on\":\"sim:h200-x2\"", 1);
     let is_changed = changed != trace;
     refused("trace.ndjson", changed, is_changed);

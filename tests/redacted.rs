@@ -4,7 +4,7 @@ use crate::common;
 
 use std::fs;
 
-use common::{Scratch, root};
+use common::{Scratch, read_document, root};
 use cuda_pitfalls::policy::PolicyOutcome;
 use cuda_pitfalls::render::Format;
 use cuda_pitfalls::render::trace::TraceView;
@@ -127,7 +127,7 @@ fn no_form_of_a_redacted_trace_has_a_path() {
         "the write is in the trace"
     );
 
-    let given = read(&root().join("reports/traces/h200-x2/torch_late_mask/trace.ndjson"));
+    let given = read_document(root().join("reports/traces/h200-x2/torch_late_mask/trace.ndjson"));
     let mut lines: Vec<Value> = given
         .lines()
         .map(|line| serde_json::from_str(line).expect("JSON"))

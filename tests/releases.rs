@@ -403,7 +403,7 @@ fn what_was_asked_without_a_gpu_is_what_gpus_show() {
             .iter()
             .find(|listed| listed.name == name)
             .expect("it is evidence");
-        fs::read(listed.find(&root().join("reports")).expect("a file")).expect("a file")
+        evidence::read_file(&listed.find(&root().join("reports")).expect("a file")).expect("a file")
     };
     let on_gpus: SurveyDocument = serde_json::from_slice(&read(ON_GPUS)).expect("a survey");
     assert!(on_gpus.machine.gpus.len() == 2 && on_gpus.provenance == Provenance::Measured);

@@ -169,7 +169,7 @@ pub fn documents(source: &Source, mut take: impl FnMut(ArchiveDocument) -> bool)
     let name = source.name();
     let opened = match source {
         Source::Stdin => unpacked(io::stdin()),
-        Source::File(path) => input::open(path).and_then(unpacked),
+        Source::File(path) => input::open_document(path),
     };
     let mut reader = match opened {
         Ok(reader) => reader,

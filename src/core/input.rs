@@ -4,7 +4,7 @@ pub(crate) mod packed;
 
 use std::fs::{self, File};
 use std::io::{self, BufRead, Read};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// The content of a regular file of at most `most_bytes`.
 ///
@@ -18,13 +18,28 @@ const PIECE_BYTES: usize = 1 << 16;
 /// The path of standard input.
 pub const STDIN: &str = "-";
 
+/// What follows the name of a packed document, as `zstd` names it.
+pub const PACKED: &str = ".zst";
+
+/// The path of a document: where nothing has this name, that of its packed file, `report.json.zst` for `report.json`.
+/// What names a stored document need not know whether it is packed.
+pub fn document_path(path: &Path) -> PathBuf {
+    let mut packed = path.as_os_str().to_owned();
+    packed.push(PACKED);
+    let packed = PathBuf::from(packed);
+    if !path.exists() && packed.is_file() {
+        return packed;
+    }
+    path.to_path_buf()
+}
+
 /// The content of a document, at most `most_bytes` after unpacking: a regular file, or standard input for the path
 /// `-`. Either may be compressed.
 pub(crate) fn read_document(path: &Path, most_bytes: u64) -> io::Result<Vec<u8>> {
     if path == Path::new(STDIN) {
         return whole(packed::unpacked(io::stdin())?, most_bytes);
     }
-    whole(packed::unpacked(open(path)?)?, most_bytes)
+    whole(open_document(path)?, most_bytes)
 }
 
 /// A reader of a document that may be compressed, which must be a regular file.
@@ -32,7 +47,7 @@ pub(crate) fn read_document(path: &Path, most_bytes: u64) -> io::Result<Vec<u8>>
 /// # Errors
 /// The file cannot be opened, or its first bytes cannot be read.
 pub fn open_document(path: &Path) -> io::Result<Box<dyn BufRead>> {
-    packed::unpacked(open(path)?)
+    packed::unpacked(open(&document_path(path))?)
 }
 
 /// Opens regular files only: opening a pipe would wait for a writer that may never come.
@@ -109,6 +124,23 @@ mod tests {
         let kept = tail(text.as_slice(), 1000, |piece| seen.extend_from_slice(piece)).unwrap();
         assert!(seen == text && kept == text[text.len() - 1000..]);
         assert_eq!(tail(&b"short"[..], 1000, |_| {}).unwrap(), b"short");
+    }
+
+    #[test]
+    fn a_packed_document_is_found_by_its_plain_name() {
+        let folder = tempfile::tempdir().unwrap();
+        let plain = folder.path().join("report.json");
+        assert_eq!(document_path(&plain), plain);
+        assert_eq!(
+            read_document(&plain, 10).unwrap_err().kind(),
+            io::ErrorKind::NotFound
+        );
+        let packed = folder.path().join("report.json.zst");
+        fs::write(&packed, packed::tests::zstd(b"packed")).unwrap();
+        assert_eq!(document_path(&plain), packed);
+        assert_eq!(read_document(&plain, 10).unwrap(), b"packed");
+        fs::write(&plain, "plain").unwrap();
+        assert_eq!(read_document(&plain, 10).unwrap(), b"plain");
     }
 
     #[test]

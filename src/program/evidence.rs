@@ -5,11 +5,14 @@
 //! The list is part of the program: it needs no checkout. `cargo xtask evidence FOLDER` adds a folder to it.
 
 use std::fs;
-use std::io;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
+use cuda_pitfalls_core::input::{document_path, open_document};
+
 /// The list's place in the repository. Each line is one of `sha256sum`, which can check it: a hash, two blanks, and
-/// a file's path from this folder.
+/// a file's path from this folder. A packed document is listed by the name and the hash of what was packed, so that
+/// packing changes no line.
 pub const LIST: &str = "reports/evidence.sha256";
 
 const SOURCE: &str = include_str!("../../reports/evidence.sha256");
@@ -67,19 +70,33 @@ pub fn text(list: &[Listed]) -> String {
         .collect()
 }
 
-/// The SHA-256 of a file, in hexadecimal digits.
+/// The bytes that the list has the SHA-256 of: those of the file, or of the document in its packed file.
+///
+/// # Errors
+/// Neither can be read.
+pub fn read_file(path: &Path) -> io::Result<Vec<u8>> {
+    if document_path(path) == path {
+        return fs::read(path);
+    }
+    let mut bytes = Vec::new();
+    open_document(path)?.read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// The SHA-256 of a file, in hexadecimal digits. That of a packed document is the one of what was packed.
 ///
 /// # Errors
 /// It cannot be read.
 pub fn sha256(path: &Path) -> io::Result<String> {
-    Ok(hmac_sha256::Hash::hash(&fs::read(path)?)
+    Ok(hmac_sha256::Hash::hash(&read_file(path)?)
         .iter()
         .map(|byte| format!("{byte:02x}"))
         .collect())
 }
 
 impl Listed {
-    /// The path of the file in a folder `reports`, if it is the one that was listed.
+    /// The path of the file in a folder `reports`, if it is the one that was listed. A packed document keeps its name
+    /// in the list, by which [`read_file`] and every reader of documents find it.
     ///
     /// # Errors
     /// It cannot be read, or is another.

@@ -68,7 +68,7 @@ pub use cuda_pitfalls_answers::{
 };
 #[doc(hidden)]
 pub use cuda_pitfalls_core::{
-    calibration, catalogue, channel, clock, defaults, event, examination, experiment, fact,
+    calibration, catalogue, channel, clock, defaults, event, examination, experiment, fact, input,
     observe, plan, python, random, sample, scenario, source, text,
 };
 #[doc(hidden)]

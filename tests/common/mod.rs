@@ -363,10 +363,19 @@ pub(crate) fn read_text(name: &str) -> String {
     fs::read_to_string(root().join(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
 }
 
-/// A JSON document in a file.
+/// The text of a document, which may be packed.
+pub(crate) fn read_document(path: impl AsRef<Path>) -> String {
+    let path = path.as_ref();
+    let text = evidence::read_file(path).map(String::from_utf8);
+    let text = text.unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    text.unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// A JSON document in a file, which may be packed.
 pub(crate) fn read_json<T: DeserializeOwned>(path: impl AsRef<Path>) -> T {
     let path = path.as_ref();
-    let text = fs::read(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    let text =
+        evidence::read_file(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     serde_json::from_slice(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 

@@ -469,7 +469,11 @@ fn a_bundle_has_everything_and_redacted_nothing_of_the_machine() {
         fs::create_dir_all(folder).expect("a folder");
     }
     fs::write(old.join("report.json"), "no report").expect("a file");
-    fs::copy(report.join("report.json"), new.join("report.json")).expect("a report");
+    fs::write(
+        new.join("report.json"),
+        common::read_document(report.join("report.json")),
+    )
+    .expect("a report");
     let [mine, other] = ["mine", "other.tar.gz"].map(|name| scratch.at(name));
     assert_eq!(
         scratch
@@ -497,8 +501,7 @@ fn a_bundle_of_a_trace_has_the_line_the_proof_and_no_path() {
     let scratch = Scratch::new();
     let archive = scratch.at("bundle.tar.gz");
     let given =
-        fs::read_to_string(root().join("reports/traces/h200-x2/torch_late_mask/trace.ndjson"))
-            .expect("a trace");
+        common::read_document(root().join("reports/traces/h200-x2/torch_late_mask/trace.ndjson"));
     assert!(
         given.contains("\"folder\":\"(redacted)\""),
         "the committed trace is redacted"

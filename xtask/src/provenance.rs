@@ -118,7 +118,7 @@ pub fn page(sources: &[ReportSource], uncommitted: &BTreeMap<String, usize>) -> 
         ];
         run.extend((source.beside > 0).then(|| "beside other processes".to_owned()));
         let cells = [
-            format!("[{0}](../reports/{0}/report.json)", source.name),
+            format!("[{0}](../reports/{0})", source.name),
             escape::markdown(&source.machine),
             escape::markdown(&source.started_at),
             format!("{}, {commit}", escape::markdown(&source.version)),

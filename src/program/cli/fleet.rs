@@ -13,6 +13,7 @@ use crate::argument::duration;
 use cuda_pitfalls_answers::exit::Exit;
 use cuda_pitfalls_answers::fleet::{self, DocumentPool, Fleet, FleetMachine, Rule, Words};
 use cuda_pitfalls_answers::known::Known;
+use cuda_pitfalls_core::input::document_path;
 use cuda_pitfalls_core::text::escape::terminal;
 use cuda_pitfalls_core::verdict::Provenance;
 use cuda_pitfalls_core::{clock, input, output};
@@ -138,7 +139,7 @@ fn merge(arguments: &Merge) -> Outcome {
     if let Some(input) = arguments
         .inputs
         .iter()
-        .find(|input| *input != stdin && !input.exists())
+        .find(|input| *input != stdin && !document_path(input).exists())
     {
         return Err(fail(
             format!("there is no `{}`", terminal(&input.to_string_lossy())),

@@ -7,6 +7,7 @@ use super::output::CliError;
 use crate::run::environment_documents;
 use cuda_pitfalls_answers::releases::Matrix;
 use cuda_pitfalls_answers::survey::{SurveyDocument, SurveyKind};
+use cuda_pitfalls_core::input::document_path;
 use cuda_pitfalls_core::report::{REPORT, Stored, StoredReport};
 use cuda_pitfalls_core::text::escape::terminal;
 use cuda_pitfalls_trace::{FILE as TRACE, Trace, is_trace};
@@ -69,7 +70,8 @@ pub(super) fn newest(path: &Path) -> PathBuf {
 fn written_at(folder: &Path) -> Option<SystemTime> {
     [REPORT, TRACE]
         .iter()
-        .find_map(|file| folder.join(file).metadata().ok()?.modified().ok())
+        .map(|file| document_path(&folder.join(file)))
+        .find_map(|file| file.metadata().ok()?.modified().ok())
 }
 
 /// The document that a path names: the file itself, or the one in a folder. The folder of a survey holds the
@@ -81,7 +83,7 @@ fn named_by(path: &Path) -> Result<PathBuf, CliError> {
     let surveys: Vec<String> = SurveyKind::all()
         .iter()
         .map(|kind| kind.file())
-        .filter(|file| path.join(file).exists())
+        .filter(|file| document_path(&path.join(file)).exists())
         .collect();
     match surveys.as_slice() {
         [] => Ok(path.to_path_buf()),

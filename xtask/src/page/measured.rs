@@ -423,7 +423,7 @@ pub(super) fn section(out: &mut String, scenario: &Scenario, own: &[&Measurement
         let Some(first) = measurements.first() else {
             continue;
         };
-        let report = format!("../../../reports/{}/report.json", first.report);
+        let report = format!("../../../reports/{}", first.report);
         table.row([
             first.gpus(),
             prose(&first.driver()),

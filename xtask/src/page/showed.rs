@@ -94,7 +94,7 @@ pub(super) fn section(out: &mut String, scenario: &Scenario, reference: &Referen
     };
     let report = link(
         &escaped(&measurement.report),
-        &format!("../../../reports/{}/report.json", measurement.report),
+        &format!("../../../reports/{}", measurement.report),
     );
     let words = format!(
         "On {}, driver {}, {} ({report}){parameters}:",

@@ -13,7 +13,7 @@ use crate::made;
 /// The rows of the scenario's page that link the report of a measurement.
 fn rows<'p>(pages: &'p BTreeMap<String, String>, measurement: &Measurement) -> Vec<&'p str> {
     let page = &pages[&format!("{}/{}.md", page::FOLDER, measurement.part.scenario)];
-    let link = format!("/reports/{}/report.json) |", measurement.report);
+    let link = format!("/reports/{}) |", measurement.report);
     page.lines().filter(|line| line.contains(&link)).collect()
 }
 

@@ -7,6 +7,7 @@ use super::super::session::Session;
 use super::SurveyOptions;
 use super::select::refuse_first;
 use cuda_pitfalls_answers::survey::{Header, SurveyDocument, SurveyKind};
+use cuda_pitfalls_core::input::document_path;
 use cuda_pitfalls_core::report::{StoreError, Stored};
 use cuda_pitfalls_core::text::escape::terminal;
 use cuda_pitfalls_core::verdict::Provenance;
@@ -16,7 +17,7 @@ pub(super) fn open(folder: &Path) -> Result<SurveyDocument, RunError> {
     let mut files = SurveyKind::all()
         .iter()
         .map(|kind| folder.join(kind.file()));
-    let Some(path) = files.find(|path| path.is_file()) else {
+    let Some(path) = files.find(|path| document_path(path).is_file()) else {
         let folder = terminal(&folder.to_string_lossy());
         return Err(RunError::Usage(format!(
             "--resume: there is no survey in `{folder}`"

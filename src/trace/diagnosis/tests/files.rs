@@ -4,6 +4,7 @@ use std::path::Path;
 
 use crate::diagnosis::{DiagnosisRule, WorkaroundRun, rules};
 use cuda_pitfalls_core::catalogue;
+use cuda_pitfalls_core::input::document_path;
 use cuda_pitfalls_core::source::reader::is_name;
 
 fn root() -> &'static Path {
@@ -19,7 +20,7 @@ fn every_rule_names_a_scenario_and_the_report_that_measured_it() {
         let is_survey = rule.evidence.starts_with("reports/survey-");
         let file = root().join(&rule.evidence).join("report.json");
         assert!(
-            file.is_file(),
+            document_path(&file).is_file(),
             "{}: {} is not there",
             rule.name,
             file.display()
