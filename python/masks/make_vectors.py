@@ -13,6 +13,7 @@ import argparse
 import hashlib
 import json
 import re
+import subprocess
 import sys
 from pathlib import Path
 
@@ -159,11 +160,22 @@ def of_report(path, index, report):
     return found.values()
 
 
+def unpacked(path):
+    """The bytes of a committed document, which is stored packed."""
+    packed = ROOT / f"{path}.zst"
+    try:
+        return subprocess.run(["zstd", "-dcq", packed], stdout=subprocess.PIPE, check=True).stdout
+    except FileNotFoundError:
+        raise SystemExit(f"`zstd` is needed to read {packed}: install it") from None
+    except subprocess.CalledProcessError as error:
+        raise SystemExit(f"{packed} cannot be unpacked: zstd ended with {error.returncode}") from None
+
+
 def document():
     """The text of the file: a line for each machine and each vector, so that a change can be read."""
     machines, rows = [], []
     for path in SURVEYS + REPORTS:
-        data = (ROOT / path).read_bytes()
+        data = unpacked(path)
         evidence = json.loads(data)
         index = len(machines)
         rows.extend(of_survey(index, evidence) if path in SURVEYS else of_report(path, index, evidence))

@@ -247,7 +247,7 @@ def written(results, document, left_out):
         count = sum(vector["machine"] == index for vector in document["vectors"])
         path = machine["evidence"]["path"]
         cells = [f"{len(machine['gpus'])}× {machine['gpus'][0]['name']}", machine["driver_version"]]
-        cells += ["on" if machine["mig"] else "off", machine["date"], str(count), f"[{path}](../{path})"]
+        cells += ["on" if machine["mig"] else "off", machine["date"], str(count), f"[{path}](../{path}.zst)"]
         rows.append("| " + " | ".join(cells) + " |")
     text = HEAD.format(
         vectors=len(document["vectors"]), machines="\n".join(rows), date=results["date"], table=table(results)
