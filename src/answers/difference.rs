@@ -14,7 +14,7 @@ pub(crate) fn side_by_side<T, K: Eq + Hash + Clone, const N: usize>(
     let things = documents
         .into_iter()
         .enumerate()
-        .flat_map(|(at, things)| things.into_iter().map(move |it| (at, it)));
+        .flat_map(|(at, things)| things.into_iter().map(move |thing| (at, thing)));
     let rows = grouped(things.map(|(at, thing)| (key(&thing), (at, thing))))
         .into_iter()
         .map(|(_, things)| {

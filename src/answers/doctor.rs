@@ -261,11 +261,11 @@ pub fn diagnose(examination: &Examination, needs: &[NeedFacts]) -> Diagnosed {
             causes.proved(examination, driver);
         }
         if !is_simulated {
-            causes.of_kernel(examination, &failures);
-            causes.of_files(examination, needs, &failures);
-            causes.of_calls(examination, needs, &failures);
+            causes.add_kernel_causes(examination, &failures);
+            causes.add_file_causes(examination, needs, &failures);
+            causes.add_call_causes(examination, needs, &failures);
         }
-        causes.of_gpus(
+        causes.add_gpu_causes(
             nvml.map(|nvml| nvml.gpus.as_slice()).unwrap_or_default(),
             &failures,
         );
@@ -353,8 +353,9 @@ impl Causes {
             .collect();
         for folder in folders {
             let mut wrong = self.all.iter_mut();
-            if let Some(wrong) = wrong.find(|it| {
-                it.cause
+            if let Some(wrong) = wrong.find(|possible| {
+                possible
+                    .cause
                     .library()
                     .is_some_and(|path| Path::new(path).starts_with(&folder))
             }) {
@@ -365,7 +366,7 @@ impl Causes {
         }
     }
 
-    fn of_kernel(&mut self, examination: &Examination, failures: &[StartFailure]) {
+    fn add_kernel_causes(&mut self, examination: &Examination, failures: &[StartFailure]) {
         let place = &examination.place;
         let is_any_good = examination.starts.iter().any(LibraryStart::is_good);
         let is_opened = examination
@@ -425,7 +426,7 @@ impl Causes {
         }
     }
 
-    fn of_files(
+    fn add_file_causes(
         &mut self,
         examination: &Examination,
         needs: &[NeedFacts],
@@ -454,7 +455,7 @@ impl Causes {
         }
     }
 
-    fn of_calls(
+    fn add_call_causes(
         &mut self,
         examination: &Examination,
         needs: &[NeedFacts],
@@ -470,7 +471,7 @@ impl Causes {
         }
     }
 
-    fn of_gpus(&mut self, gpus: &[GpuState], failures: &[StartFailure]) {
+    fn add_gpu_causes(&mut self, gpus: &[GpuState], failures: &[StartFailure]) {
         let driver = failures
             .iter()
             .find(|failure| failure.library == Started::Driver);
@@ -568,10 +569,12 @@ fn sureness(
             // No call failed, and no GPU was counted: the survey asks for one all the same.
             None => failure.missing.is_none() && failure.ended.is_none() && pattern == FIRST_GPU,
         });
-    match of_failures.is_empty() {
-        _ if is_measured => Sureness::Measured,
-        true => Sureness::Possible,
-        false => Sureness::Next,
+    if is_measured {
+        Sureness::Measured
+    } else if of_failures.is_empty() {
+        Sureness::Possible
+    } else {
+        Sureness::Next
     }
 }
 
@@ -690,7 +693,9 @@ fn hidden(examination: &Examination, driver: &LibraryStart) -> Vec<HiddenGpu> {
     let unseen = there.iter().filter_map(|gpu| {
         Some((
             gpu,
-            gpu.uuid.as_ref().filter(|it| !driver.seen.contains(it))?,
+            gpu.uuid
+                .as_ref()
+                .filter(|uuid| !driver.seen.contains(uuid))?,
         ))
     });
     unseen

@@ -154,7 +154,7 @@ impl Exit {
 
     /// The exit code of a run with this report, if the report itself is on disk. `Ok` needs a complete report with at
     /// least one measurement. A case that this function does not foresee is a fault of the harness.
-    pub fn of_report(report: &ReportView<'_>) -> Exit {
+    pub fn from_report(report: &ReportView<'_>) -> Exit {
         let verdicts: Vec<&Verdict> = report
             .scenarios
             .iter()
@@ -207,7 +207,7 @@ impl Exit {
 
     /// The exit code of a survey with this document, if the document itself is on disk. A survey covers everything,
     /// so rows that a machine, a libcudart or the simulated machine cannot have are no failure.
-    pub fn of_survey(document: &SurveyDocument) -> Exit {
+    pub fn from_survey(document: &SurveyDocument) -> Exit {
         let interrupted = document.header.interrupted.as_deref().map(Exit::stopped_by);
         let worst = Exit::WORST_FIRST.into_iter().find(|exit| match exit {
             Exit::Internal => {

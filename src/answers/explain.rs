@@ -322,7 +322,11 @@ impl<'a> Explainer<'a> {
         {
             return None;
         }
-        let first = found.first().filter(|_| command::is_settled(&query.said));
+        let first = if command::is_settled(&query.said) {
+            found.first()
+        } else {
+            None
+        };
         let said: Vec<&KnownEntry> = first
             .and_then(|known| self.known.entry(&known.name))
             .into_iter()
@@ -358,14 +362,11 @@ impl<'a> Explainer<'a> {
             .filter_map(|entry| advice_about(&entry.id))
             .flat_map(|advice| &advice.causes);
         let is_cause = causes.any(|cause| cause.scenario.as_deref() == Some(name));
-        self.told_by(
-            self.known
-                .scenario(name)
-                .into_iter()
-                .filter(|_| is_cause)
-                .collect(),
-            query,
-        )
+        let mut found = Vec::new();
+        if is_cause {
+            found.extend(self.known.scenario(name));
+        }
+        self.told_by(found, query)
     }
 
     /// These questions, of which the first is claimed, with what is near.
@@ -476,10 +477,10 @@ impl<'a> Explainer<'a> {
             let voted = voted
                 .filter(|(_, other)| !is_advised || **other >= OF_ITS_QUESTION * vote)
                 .map(|(name, _)| *name);
-            let first = questions
-                .first()
-                .filter(|_| !is_advised)
-                .map(|known| known.name.as_str());
+            let first = match questions.first() {
+                Some(known) if !is_advised => Some(known.name.as_str()),
+                _ => None,
+            };
             let answer = voted.or(first).unwrap_or(id);
             *votes.entry(answer).or_default() += vote;
         }
@@ -530,13 +531,11 @@ impl<'a> Explainer<'a> {
     fn scenarios_of(&self, ids: &[String], query: &Query) -> Vec<&'a KnownScenario> {
         let mut found: Vec<&KnownScenario> = Vec::new();
         for id in ids.iter().filter(|id| !is_of_error(id)) {
-            match id.starts_with("symptom/") {
-                true => found.extend(
-                    self.suited_questions(id, query)
-                        .into_iter()
-                        .take(MOST_ANSWERS),
-                ),
-                false => found.extend(self.known.scenario(id)),
+            if id.starts_with("symptom/") {
+                let questions = self.suited_questions(id, query);
+                found.extend(questions.into_iter().take(MOST_ANSWERS));
+            } else {
+                found.extend(self.known.scenario(id));
             }
         }
         found
@@ -558,12 +557,13 @@ impl<'a> Explainer<'a> {
             &query.frameworks
         };
         found.sort_by_key(|known| {
-            let is_suited = match query.is_c {
-                true => !known.name.starts_with("framework/"),
-                false => known
+            let is_suited = if query.is_c {
+                !known.name.starts_with("framework/")
+            } else {
+                known
                     .tags
                     .iter()
-                    .any(|tag| frameworks.contains(&tag.as_str())),
+                    .any(|tag| frameworks.contains(&tag.as_str()))
             };
             (known.word == Word::No, !is_suited)
         });

@@ -56,7 +56,7 @@ impl Offer {
     pub fn new(scenario: &Scenario, instance: &Instance) -> Offer {
         let languages = Language::ALL.map(|language| {
             let written = Reproducer::new(scenario, instance, "reproducer")
-                .and_then(|it| reproducer(&it, language));
+                .and_then(|instance| reproducer(&instance, language));
             (language, written.err())
         });
         Offer {
@@ -86,7 +86,9 @@ impl Offer {
             text.push_str(&format!("{languages:<8}  {}\n", terminal(&offer.name)));
             // The last language is the one that any scenario could have.
             let why = offer.languages.last().and_then(|(_, why)| why.as_ref());
-            if let Some(why) = why.filter(|_| offer.written().next().is_none()) {
+            if offer.written().next().is_none()
+                && let Some(why) = why
+            {
                 text.push_str(&sentence("            ", &why.to_string(), WIDTH));
             }
         }

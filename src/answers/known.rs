@@ -330,7 +330,7 @@ impl Known {
             .entries
             .iter()
             .flat_map(|entry| &entry.names)
-            .filter(|it| is_word(it))
+            .filter(|name| is_word(name))
             .collect();
         names
             .into_iter()

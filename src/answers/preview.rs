@@ -117,10 +117,11 @@ impl Preview {
                         steps: case.steps.clone(),
                     });
                     let python = python.collect();
-                    let runtime = options
-                        .libcudart
-                        .as_ref()
-                        .filter(|_| !scenario.has_python_lines());
+                    let runtime = if scenario.has_python_lines() {
+                        None
+                    } else {
+                        options.libcudart.as_ref()
+                    };
                     self.would_run.push(WouldRun {
                         name,
                         question,

@@ -97,7 +97,7 @@ pub fn visibility(
     let of_gpu = |gpu: &ListedGpu| {
         gpu.instances
             .iter()
-            .filter_map(|it| it.strip_prefix("MIG-"))
+            .filter_map(|device| device.strip_prefix("MIG-"))
             .map(str::to_owned)
             .collect()
     };

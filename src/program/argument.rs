@@ -63,14 +63,11 @@ pub(crate) fn duration(text: &str) -> Result<Duration, &'static str> {
         "d" => 86400,
         _ => 0,
     };
-    let seconds = number
-        .parse::<u64>()
-        .ok()
-        .and_then(|number| number.checked_mul(factor))
-        .filter(|_| factor > 0);
-    seconds
-        .map(Duration::from_secs)
-        .ok_or("a number with s, m, h or d, such as 90s")
+    let seconds = number.parse::<u64>().ok();
+    match seconds.and_then(|number| number.checked_mul(factor)) {
+        Some(seconds) if factor > 0 => Ok(Duration::from_secs(seconds)),
+        _ => Err("a number with s, m, h or d, such as 90s"),
+    }
 }
 
 pub(crate) fn on(text: &str) -> Result<On, ArgumentError> {
@@ -201,9 +198,9 @@ pub(crate) fn timeout(text: &str) -> Result<Duration, &'static str> {
 
 pub(crate) fn versions(text: &str) -> Result<(String, String), &'static str> {
     let versions = text.split_once(',').filter(|(a, b)| {
-        [a, b]
-            .iter()
-            .all(|it| !it.is_empty() && it.chars().all(|c| c.is_ascii_digit() || c == '.'))
+        [a, b].iter().all(|version| {
+            !version.is_empty() && version.chars().all(|c| c.is_ascii_digit() || c == '.')
+        })
     });
     versions
         .map(|(a, b)| (a.to_string(), b.to_string()))

@@ -49,10 +49,13 @@ pub fn commands() -> Vec<(String, String)> {
         .get_subcommands()
         .filter(|command| !command.is_hide_set());
     shown
-        .map(|it| {
+        .map(|command| {
             (
-                it.get_name().to_owned(),
-                it.get_about().map(ToString::to_string).unwrap_or_default(),
+                command.get_name().to_owned(),
+                command
+                    .get_about()
+                    .map(ToString::to_string)
+                    .unwrap_or_default(),
             )
         })
         .collect()

@@ -30,7 +30,7 @@ pub(crate) fn source() -> String {
         .flat_map(|call| {
             call.params
                 .iter()
-                .flat_map(|param| of_struct(call.library, param))
+                .flat_map(|param| struct_members(call.library, param))
         })
         .collect();
     let prototypes = compared.iter().map(|call| prototype(call));
@@ -125,7 +125,7 @@ fn rust(library: CallLibrary, c_type: &str) -> String {
 }
 
 /// Size and offsets of the struct that a parameter points to.
-fn of_struct(library: CallLibrary, param: &Param) -> Vec<String> {
+fn struct_members(library: CallLibrary, param: &Param) -> Vec<String> {
     let pointee = param
         .c_type
         .trim_start_matches("const ")

@@ -146,9 +146,8 @@ mod tests {
             "`cargo xtask evidence`"
         );
         assert_eq!(text(&list), SOURCE);
-        assert!(list.iter().all(
-            |one| one.sha256.len() == 64 && one.sha256.bytes().all(|it| it.is_ascii_hexdigit())
-        ));
+        assert!(list.iter().all(|one| one.sha256.len() == 64
+            && one.sha256.bytes().all(|digit| digit.is_ascii_hexdigit())));
         let leaves = |one: &&Listed| {
             one.name
                 .split('/')

@@ -19,7 +19,7 @@
 //! | --- | --- |
 //! | know which GPUs a value of `CUDA_VISIBLE_DEVICES` makes visible | [`mask::parse`] |
 //! | read a report | [`report::read`] |
-//! | compute its verdicts again from what was recorded, and the exit code of the run | [`judge::rejudge`], [`exit::Exit::of_report`] |
+//! | compute its verdicts again from what was recorded, and the exit code of the run | [`judge::rejudge`], [`exit::Exit::from_report`] |
 //! | show it in another form | [`render::render`] |
 //!
 //! None of these loads CUDA or NVML, and none needs a GPU.
@@ -44,7 +44,7 @@
 //! for scenario in &report.scenarios {
 //!     println!("{}: {}", scenario.name, scenario.verdict.kind.name());
 //! }
-//! assert_eq!(Exit::of_report(&report.view()), Exit::Ok);
+//! assert_eq!(Exit::from_report(&report.view()), Exit::Ok);
 //! # Ok(())
 //! # }
 //! ```

@@ -138,7 +138,9 @@ fn measure(
     let ended = ending::finish(&mut report, &store, exit, |report| {
         console.finish(report, &store.path(), is_kept, exit)
     })?;
-    if let Some(junit) = junit.filter(|_| ended != exit) {
+    if ended != exit
+        && let Some(junit) = junit
+    {
         junit.fail("the report could not be handed over");
     }
     Ok(ended)

@@ -19,10 +19,10 @@ pub(crate) fn width_or(stream: &impl AsFd, otherwise: usize) -> usize {
     let told = std::env::var("COLUMNS")
         .ok()
         .and_then(|text| text.trim().parse::<usize>().ok())
-        .filter(|it| *it > 0);
+        .filter(|width| *width > 0);
     let seen = terminal_size::terminal_size_of(stream)
         .map(|(width, _)| usize::from(width.0))
-        .filter(|it| *it > 0);
+        .filter(|width| *width > 0);
     told.or(seen).unwrap_or(otherwise).max(NARROWEST)
 }
 

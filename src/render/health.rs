@@ -16,7 +16,7 @@ const LIMIT: usize = 79;
 /// nothing can be said, as by the simulated machine of the one that it runs on.
 pub(super) fn health(report: &ReportView<'_>) -> (u8, String) {
     let lost = lost(report).filter(|_| report.provenance == Provenance::Measured);
-    let code = match Exit::of_report(report) {
+    let code = match Exit::from_report(report) {
         _ if report.provenance == Provenance::Simulated => 2,
         _ if lost.is_some() => 1,
         Exit::Ok => 0,

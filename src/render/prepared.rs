@@ -35,7 +35,7 @@ impl<'r> Prepared<'r> {
         if let StoredReport::Whole(whole) = &mut report
             && whole.run.exit.is_some()
         {
-            let exit = Exit::of_report(&whole.view());
+            let exit = Exit::from_report(&whole.view());
             whole.run.exit = Some(ExitCode {
                 code: exit.code(),
                 name: exit.name().to_owned(),

@@ -572,7 +572,7 @@ mod tests {
         let mut seen = std::collections::BTreeSet::new();
         for bits in (0..1u32 << BITS).filter(|bits| bits.count_ones() <= 3) {
             let report = made(Came(bits));
-            let exit = Exit::of_report(&report.view());
+            let exit = Exit::from_report(&report.view());
             let xml = junit(&report.view());
             let fails = xml.contains("<failure") || xml.contains("<error");
             // A run that was stopped without a reason is a fault of the harness, whatever it has.
@@ -605,7 +605,7 @@ mod tests {
             (vec![unknown], Exit::Inconclusive),
         ] {
             let report = cuda_pitfalls_core::judge::fixture::report(scenarios, true);
-            assert_eq!(Exit::of_report(&report.view()), exit);
+            assert_eq!(Exit::from_report(&report.view()), exit);
             assert_eq!(junit(&report.view()).contains("<error"), exit != Exit::Ok);
         }
     }

@@ -120,7 +120,7 @@ fn a_compact_report_ends_as_the_whole_one_and_says_that_it_is_compact() {
             "it is its own compact form"
         );
         let (kept, whole) = (kept.view(), report.view());
-        assert_eq!(Exit::of_report(&kept), Exit::of_report(&whole));
+        assert_eq!(Exit::from_report(&kept), Exit::from_report(&whole));
         let verdicts = |report: &ReportView| -> Vec<_> {
             report
                 .scenarios

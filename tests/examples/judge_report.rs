@@ -51,7 +51,7 @@ fn judge_again(report: &mut Report) -> (Vec<String>, Exit) {
             before.name()
         )
     });
-    (changes.collect(), Exit::of_report(&report.view()))
+    (changes.collect(), Exit::from_report(&report.view()))
 }
 
 #[cfg(test)]

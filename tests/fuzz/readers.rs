@@ -166,7 +166,7 @@ fn survey(bytes: &[u8], forms: &mut Forms) -> Option<()> {
     assert!(SurveyDocument::parse(&written).expect("what was written can be read") == survey);
     let compared = compare::surveys(&survey, &survey, None).expect("a survey and itself");
     assert_eq!(compared.changed, [], "a survey differs from itself");
-    let _ = cuda_pitfalls::exit::Exit::of_survey(&survey);
+    let _ = cuda_pitfalls::exit::Exit::from_survey(&survey);
     forms.json(&compared);
     for (form, format) in [
         ("text", Format::Text),

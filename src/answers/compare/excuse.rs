@@ -29,7 +29,7 @@ impl<'a> Excuses<'a> {
             ),
             (
                 "the version of libcudart",
-                both.map(|it| it.libcudart?.number.map(number)),
+                both.map(|scenario| scenario.libcudart?.number.map(number)),
             ),
             (
                 "the driver's version",

@@ -48,12 +48,11 @@ pub(super) fn pair<'a, T>(
     };
     let (mut both, mut only_in_a, mut only_in_b, mut in_neither) =
         (Vec::new(), Vec::new(), Vec::new(), 0);
-    for pair in side_by_side([a, b], |entry| {
-        (
-            entry.name.clone(),
-            entry.libcudart.clone().filter(|_| across.is_none()),
-        )
-    }) {
+    let key = |entry: &ComparedEntry<'a, T>| match across {
+        None => (entry.name.clone(), entry.libcudart.clone()),
+        Some(_) => (entry.name.clone(), None),
+    };
+    for pair in side_by_side([a, b], key) {
         match pair {
             [Some(a), Some(b)] if a.unmeasured.is_none() && b.unmeasured.is_none() => {
                 both.push((a, b))
@@ -122,11 +121,11 @@ fn known<T>(entries: &[ComparedEntry<'_, T>]) -> BTreeSet<String> {
 }
 
 fn sole(versions: &BTreeSet<String>) -> Option<String> {
-    versions
-        .iter()
-        .next()
-        .filter(|_| versions.len() == 1)
-        .cloned()
+    if versions.len() == 1 {
+        versions.first().cloned()
+    } else {
+        None
+    }
 }
 
 fn keep<T>(
@@ -157,7 +156,10 @@ impl Comparison {
         (self.only_in_a, self.only_in_b) = (paired.only_in_a, paired.only_in_b);
         (self.in_neither, self.libcudart) = (paired.in_neither, paired.across);
         for (one, other) in paired.both {
-            let version = one.libcudart.filter(|_| self.libcudart.is_none());
+            let version = match self.libcudart {
+                None => one.libcudart,
+                Some(_) => None,
+            };
             self.add(one.name, version, compare(one.item, other.item));
         }
         Ok(self)

@@ -249,9 +249,11 @@ fn is_hidden(difference: &Differing<'_>, cases: [&CaseView<'_>; 2]) -> bool {
         .flat_map(|outcome| &outcome.steps)
         .filter(|step| Some(step.label.as_str()) == label);
     match &difference.facts {
-        [Some(Fact::Memory(gpu, _)), _] => {
-            steps.any(|step| step.memory.get(gpu).is_some_and(|it| it.is_hidden()))
-        }
+        [Some(Fact::Memory(gpu, _)), _] => steps.any(|step| {
+            step.memory
+                .get(gpu)
+                .is_some_and(|memory| memory.is_hidden())
+        }),
         [Some(Fact::Value(..)), None] | [None, Some(Fact::Value(..))] => {
             steps.any(|step| step.shared.is_some())
         }

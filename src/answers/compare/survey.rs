@@ -88,17 +88,20 @@ fn differences(fact: &FactForm, a: &FactRow, b: &FactRow) -> Vec<FactDifference>
     // Attempts that disagree have no fact, and that they do is a difference of its own.
     let [is_open_in_a, is_open_in_b] =
         [a, b].map(|row| fact.absent.is_none() && !row.standing.disagreement.is_empty());
-    let pairs = side_by_side([fact.values(a), fact.values(b)], |(words, _)| words.clone());
-    let differences =
-        pairs
-            .into_iter()
-            .filter_map(|[a, b]| a.zip(b))
-            .filter_map(|((words, one), (_, other))| {
-                let is_open = (one.is_null() && is_open_in_a) || (other.is_null() && is_open_in_b);
-                let [one, other] = difference(fact, one, other).filter(|_| !is_open)?;
-                Some(FactDifference::new(&words, one, other))
-            });
-    differences.collect()
+    let mut found = Vec::new();
+    for pair in side_by_side([fact.values(a), fact.values(b)], |(words, _)| words.clone()) {
+        let [Some((words, one)), Some((_, other))] = pair else {
+            continue;
+        };
+        let is_open = (one.is_null() && is_open_in_a) || (other.is_null() && is_open_in_b);
+        if is_open {
+            continue;
+        }
+        if let Some([one, other]) = difference(fact, one, other) {
+            found.push(FactDifference::new(&words, one, other));
+        }
+    }
+    found
 }
 
 /// Two values in words, if they differ.

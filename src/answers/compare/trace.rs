@@ -115,7 +115,7 @@ fn changes(a: Option<&Thing>, b: Option<&Thing>) -> Vec<FactDifference> {
         let pairs = a
             .facts
             .iter()
-            .filter_map(|fact| Some((fact, b.facts.iter().find(|it| it.name == fact.name)?)));
+            .filter_map(|fact| Some((fact, b.facts.iter().find(|other| other.name == fact.name)?)));
         let differing = pairs.filter(|(fact, other)| !fact.is_same(other));
         return differing
             .map(|(fact, other)| FactDifference::new(fact.name, &fact.value, &other.value))
@@ -417,8 +417,10 @@ fn owners(history: &History, tree: &Tree, did: &mut ProgramBehaviour, other: &Hi
     let is_read = ledgers(history.trace)
         .iter()
         .all(|ledger| ledger.peak.charged_bytes.is_some());
-    for name in others.into_keys().filter(|_| is_read) {
-        held.entry(name).or_insert(0);
+    if is_read {
+        for name in others.into_keys() {
+            held.entry(name).or_insert(0);
+        }
     }
     for (name, bytes) in held {
         let facts = vec![TraceFact {
@@ -584,11 +586,14 @@ fn positions(history: &History) -> Vec<String> {
     let positions = history.programs.iter().map(|program| {
         let mut names: Vec<String> = Vec::new();
         let mut next = program.process;
-        while let Some(process) = next.filter(|_| names.len() < DEEPEST) {
+        while let Some(process) = next
+            && names.len() < DEEPEST
+        {
             names.push(shorten(&program_name(process), LONGEST));
-            let parent = history
-                .program_at(process.parent, process.t_ns)
-                .filter(|_| process.parent != process.pid);
+            if process.parent == process.pid {
+                break;
+            }
+            let parent = history.program_at(process.parent, process.t_ns);
             next = parent.and_then(|parent| history.programs.get(parent)?.process);
         }
         names.reverse();

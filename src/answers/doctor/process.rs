@@ -130,7 +130,7 @@ pub fn findings(seen: &ProcessExamination) -> ProcessFindings {
         opened,
         idle,
         twice: twice(libraries),
-        of_other_version: of_other_version(libraries, seen.module_version.as_deref()),
+        of_other_version: other_versions(libraries, seen.module_version.as_deref()),
         // Without a driver no device file is expected.
         closed: seen
             .module_version
@@ -201,24 +201,24 @@ fn contexts(seen: &ProcessExamination) -> Vec<HeldGpu> {
 
 /// Libraries of one name in several files. libcudart is often there twice, and harmless.
 fn twice(libraries: &[ProcessLibrary]) -> Vec<ProcessLibrary> {
-    let twice = of_driver(libraries).filter(|it| {
+    let twice = driver_libraries(libraries).filter(|library| {
         libraries
             .iter()
-            .filter(|of| of.library == it.library)
+            .filter(|of| of.library == library.library)
             .count()
             > 1
     });
     twice.cloned().collect()
 }
 
-fn of_driver(libraries: &[ProcessLibrary]) -> impl Iterator<Item = &ProcessLibrary> {
+fn driver_libraries(libraries: &[ProcessLibrary]) -> impl Iterator<Item = &ProcessLibrary> {
     libraries
         .iter()
         .filter(|library| library.library != "libcudart")
 }
 
-fn of_other_version(libraries: &[ProcessLibrary], module: Option<&str>) -> Vec<ProcessLibrary> {
-    of_driver(libraries)
+fn other_versions(libraries: &[ProcessLibrary], module: Option<&str>) -> Vec<ProcessLibrary> {
+    driver_libraries(libraries)
         .filter(|library| {
             version_in(&library.path)
                 .zip(module)

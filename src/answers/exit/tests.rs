@@ -44,7 +44,7 @@ fn every_combination_has_the_code_that_a_second_oracle_gives() {
     let mut seen = std::collections::BTreeSet::new();
     for bits in 0..1u32 << BITS {
         let came = Came(bits);
-        let found = Exit::of_report(&made(came).view()).code();
+        let found = Exit::from_report(&made(came).view()).code();
         assert_eq!(found, oracle(came), "{bits:015b}");
         seen.insert(found);
     }
@@ -57,11 +57,11 @@ fn every_combination_has_the_code_that_a_second_oracle_gives() {
 #[test]
 fn an_empty_report_measured_nothing_and_a_partial_one_is_a_fault() {
     assert_eq!(
-        Exit::of_report(&report(vec![], true).view()),
+        Exit::from_report(&report(vec![], true).view()),
         Exit::NothingMeasured
     );
     assert_eq!(
-        Exit::of_report(&report(vec![], false).view()),
+        Exit::from_report(&report(vec![], false).view()),
         Exit::Internal
     );
 }
@@ -73,7 +73,7 @@ fn an_unkillable_worker_makes_the_host_unsafe_whoever_noted_it() {
         .recording
         .exit
         .unkillable = true;
-    assert_eq!(Exit::of_report(&fine.view()), Exit::HostUnsafe);
+    assert_eq!(Exit::from_report(&fine.view()), Exit::HostUnsafe);
 }
 
 #[test]
@@ -106,7 +106,7 @@ fn what_the_machine_cannot_answer_counts_only_where_it_was_asked_for_by_name() {
             .iter()
             .map(|selector| (*selector).to_string())
             .collect();
-        Exit::of_report(&report.view())
+        Exit::from_report(&report.view())
     };
     let skipped = |reason| ScenarioReport {
         name: "test/other".into(),
@@ -194,11 +194,11 @@ fn what_the_simulated_machine_does_not_model_counts_where_there_is_nothing_else(
     unknown.verdict.provenance = cuda_pitfalls_core::verdict::Provenance::Simulated;
     let fine = scenario(Kind::Reproduced, None, AsExpected, 2);
     assert_eq!(
-        Exit::of_report(&report(vec![fine, unknown.clone()], true).view()),
+        Exit::from_report(&report(vec![fine, unknown.clone()], true).view()),
         Exit::Ok
     );
     assert_eq!(
-        Exit::of_report(&report(vec![unknown], true).view()),
+        Exit::from_report(&report(vec![unknown], true).view()),
         Exit::Inconclusive
     );
 }
@@ -207,10 +207,10 @@ fn what_the_simulated_machine_does_not_model_counts_where_there_is_nothing_else(
 fn answers_are_counted_in_the_report_as_it_is() {
     let mut report = made(Came(1 << FINE | 1 << NO_EXPECTATION | 1 << SKIPPED));
     report.run.require = vec![Requirement::new(Required::Answers, 3)];
-    assert_eq!(Exit::of_report(&report.view()), Exit::NothingMeasured);
+    assert_eq!(Exit::from_report(&report.view()), Exit::NothingMeasured);
     assert_eq!(report.view().requirements()[0].found, Some(2));
     report.run.require = vec![Requirement::new(Required::Answers, 2)];
-    assert_eq!(Exit::of_report(&report.view()), Exit::Ok);
+    assert_eq!(Exit::from_report(&report.view()), Exit::Ok);
 }
 
 /// The exit codes of surveys.
@@ -237,7 +237,7 @@ mod survey {
         document["provenance"] = provenance.into();
         document["survey"] = but(document["survey"].take(), of_survey);
         let document: SurveyDocument = serde_json::from_value(but(document, of_document)).unwrap();
-        Exit::of_survey(&document)
+        Exit::from_survey(&document)
     }
 
     #[test]

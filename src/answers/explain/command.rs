@@ -68,7 +68,7 @@ pub(super) fn commands(text: &str) -> Vec<String> {
     if lines.len() > MOST_LINES && !lines.iter().all(is_command) {
         return Vec::new();
     }
-    let found = lines.into_iter().flat_map(of_line);
+    let found = lines.into_iter().flat_map(scenarios_of_line);
     let mut seen = std::collections::BTreeSet::new();
     found
         .filter(|name| seen.insert(*name))
@@ -80,11 +80,11 @@ pub(super) fn commands(text: &str) -> Vec<String> {
 pub(super) fn mask_in_text(text: &str) -> Option<&'static str> {
     text.split("CUDA_VISIBLE_DEVICES")
         .skip(1)
-        .find_map(of_mention)
+        .find_map(scenario_of_mention)
 }
 
 /// What stands behind the name of the mask.
-fn of_mention(rest: &str) -> Option<&'static str> {
+fn scenario_of_mention(rest: &str) -> Option<&'static str> {
     let rest = rest.trim_start_matches(['"', '\'', ']', ')', '`', ' ', ',']);
     let says_empty = [
         "is empty",
@@ -134,12 +134,12 @@ pub(super) fn is_settled(text: &str) -> bool {
     values.any(|value| !value.starts_with("MIG-") && scenario_of_mask(&value).is_some())
 }
 
-fn of_line(line: &str) -> Vec<&'static str> {
+fn scenarios_of_line(line: &str) -> Vec<&'static str> {
     let whole = quotes_joined(line);
     let words: Vec<&str> = whole.split_whitespace().collect();
     let is_command = is_command(&words);
     let mut found = Vec::new();
-    if let Some(value) = assigned(line, "CUDA_VISIBLE_DEVICES").filter(|_| is_command) {
+    if is_command && let Some(value) = assigned(line, "CUDA_VISIBLE_DEVICES") {
         let lower = line.to_lowercase();
         let beside = FILE.beside.iter().find(|beside| {
             beside
@@ -159,8 +159,9 @@ fn of_line(line: &str) -> Vec<&'static str> {
     if assigned(line, "NVIDIA_VISIBLE_DEVICES").is_some() && is_command && !is_container(&words) {
         found.push("visibility/nvidia-visible-devices");
     }
-    if let Some(value) =
-        assigned(line, "CUDA_DEVICE_ORDER").filter(|_| is_command && found.is_empty())
+    if is_command
+        && found.is_empty()
+        && let Some(value) = assigned(line, "CUDA_DEVICE_ORDER")
     {
         let is_order = matches!(value.as_str(), "PCI_BUS_ID" | "FASTEST_FIRST");
         found.push(if is_order {

@@ -63,7 +63,7 @@ pub(super) fn platform(text: &str) -> Option<&'static str> {
     let named = named
         .map(|platform| platform.name.as_str())
         .or(is_of_apple.then_some("Apple's Metal (MPS)"));
-    named.filter(|_| !has_cuda)
+    if has_cuda { None } else { named }
 }
 
 #[cfg(test)]

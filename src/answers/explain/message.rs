@@ -69,10 +69,11 @@ static MESSAGES: LazyLock<(Option<AhoCorasick>, Vec<Message>)> = LazyLock::new(|
         let id = format!("error/{}", known.code);
         known.messages().map(move |said| (said, vec![id.clone()]))
     });
-    let advice = all_advice().iter().flat_map(|it| {
-        it.says
+    let advice = all_advice().iter().flat_map(|advice| {
+        advice
+            .says
             .iter()
-            .map(|said| (said.as_str(), vec![it.id.clone()]))
+            .map(|said| (said.as_str(), vec![advice.id.clone()]))
     });
     let xids = all_xids().iter().flat_map(|(xid, advice)| {
         let ids: Vec<String> = xid.advice.iter().cloned().chain([xid.id()]).collect();
@@ -83,7 +84,7 @@ static MESSAGES: LazyLock<(Option<AhoCorasick>, Vec<Message>)> = LazyLock::new(|
     });
     let scenarios = scenario_messages()
         .iter()
-        .map(|it| (it.says.as_str(), it.answers.clone()));
+        .map(|entry| (entry.says.as_str(), entry.answers.clone()));
     let (said, messages): (Vec<String>, Vec<Message>) = errors
         .chain(advice)
         .chain(xids)
@@ -155,7 +156,10 @@ pub(super) fn said(text: &str) -> Vec<String> {
 
 /// The errors that the messages of an advice name: it says more of them than they say.
 fn codes_in_messages_of(id: &str) -> impl Iterator<Item = String> {
-    let about = advice_about(id).filter(|_| error::number(id).is_none());
+    let about = match error::number(id) {
+        None => advice_about(id),
+        Some(_) => None,
+    };
     about.into_iter().flat_map(|advice| {
         advice
             .says
@@ -198,13 +202,12 @@ fn messages_in_line(line: &str, is_about_cuda: bool) -> Vec<(usize, String)> {
             .iter()
             .try_fold(found.end(), |from, part| end_behind_a_gap(line, from, part))?;
         let length = found.len() + message.rest.iter().map(String::len).sum::<usize>();
-        Some(Found {
+        is_whole(line, found.start(), end).then_some(Found {
             start: found.start(),
             end,
             length,
             message,
         })
-        .filter(|_| is_whole(line, found.start(), end))
     });
     let found: Vec<Found<'_>> = whole.collect();
     let codes = codes_in_line(line, is_about_cuda);
@@ -255,7 +258,7 @@ fn end_behind_a_gap(line: &str, from: usize, part: &str) -> Option<usize> {
     let mut ends = gaps.map(|gap| (from + gap, from + gap + part.len()));
     ends.find_map(|(start, end)| {
         line.get(start..end)
-            .filter(|it| it.eq_ignore_ascii_case(part))
+            .filter(|word| word.eq_ignore_ascii_case(part))
             .map(|_| end)
     })
 }

@@ -234,10 +234,10 @@ fn spellings(text: &str, statement: &str) -> Vec<String> {
         _ => None,
     });
     let is_statement = !statement.contains(['\n', ';', '(']);
-    let (line, _) = text
-        .split_once(" as ")
-        .filter(|_| is_statement)
-        .unwrap_or((text, ""));
+    let line = match text.split_once(" as ") {
+        Some((line, _)) if is_statement => line,
+        _ => text,
+    };
     match line
         .strip_prefix("from ")
         .and_then(|rest| rest.split_once(" import "))
@@ -295,10 +295,11 @@ pub(super) fn within<'k>(query: &Query, known: &'k Known) -> Vec<&'k KnownEntry>
         .windows(4)
         .filter(|four| four.first() == Some(&"from") && four.get(2) == Some(&"import"));
     names.extend(imports.map(|four| four.join(" ")));
-    let kinds: &[KnownKind] = match query.is_pasted {
-        // A traceback names a dozen calls that are in order.
-        true => &[KnownKind::Variable, KnownKind::Line],
-        false => &[KnownKind::Variable, KnownKind::Line, KnownKind::Call],
+    // A traceback names a dozen calls that are in order.
+    let kinds: &[KnownKind] = if query.is_pasted {
+        &[KnownKind::Variable, KnownKind::Line]
+    } else {
+        &[KnownKind::Variable, KnownKind::Line, KnownKind::Call]
     };
     let of_kinds = known
         .entries

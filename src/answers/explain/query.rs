@@ -139,7 +139,7 @@ impl Query {
         };
         let named: Vec<&Framework> = frameworks()
             .iter()
-            .filter(|it| it.words.iter().any(is_said))
+            .filter(|framework| framework.words.iter().any(is_said))
             .collect();
         query.frameworks = named
             .iter()

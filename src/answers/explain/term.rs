@@ -50,7 +50,7 @@ pub(super) fn pieces(text: &str) -> Vec<String> {
             || (letter == '.' && next_is_name && !piece.is_empty())
             || (letter == '-'
                 && piece.is_empty()
-                && before.is_none_or(|it| "=\"', ".contains(it))
+                && before.is_none_or(|before| "=\"', ".contains(before))
                 && next_is_digit)
             || (letter == '\'' && next_is_name && !piece.is_empty());
         if is_inside {

@@ -56,11 +56,13 @@ fn terms_with(text: &str, errors: Vec<Term>) -> Vec<Term> {
     let mut plain: Vec<String> = Vec::new();
     let pieces = pieces(text);
     for (place, piece) in pieces.iter().enumerate() {
-        if let Some(number) = piece.parse::<u32>().ok().filter(|_| piece.len() <= 5) {
+        if piece.len() <= 5
+            && let Ok(number) = piece.parse::<u32>()
+        {
             let before = place
                 .checked_sub(1)
                 .and_then(|before| pieces.get(before))
-                .map(|it| it.to_lowercase());
+                .map(|word| word.to_lowercase());
             if let Some(
                 "gpu" | "gpus" | "cuda" | "device" | "card" | "id" | "setdevice" | "set_device",
             ) = before.as_deref()
@@ -199,8 +201,8 @@ fn parts(piece: &str) -> Vec<String> {
         for (place, letter) in letters.iter().enumerate() {
             let before_is_small = place
                 .checked_sub(1)
-                .and_then(|it| letters.get(it))
-                .is_some_and(|it| it.is_lowercase());
+                .and_then(|next| letters.get(next))
+                .is_some_and(|letter| letter.is_lowercase());
             if letter.is_uppercase() && before_is_small {
                 found.push(std::mem::take(&mut word));
             }
@@ -209,11 +211,11 @@ fn parts(piece: &str) -> Vec<String> {
         found.push(word);
     }
     // `cp.zeros` is a name of CuPy, as everyone imports it.
-    let imported = found.first().filter(|_| found.len() > 1);
+    let imported = if found.len() > 1 { found.first() } else { None };
     if let Some(framework) = imported.and_then(|first| {
         frameworks()
             .iter()
-            .find(|it| it.alias.as_ref() == Some(first))
+            .find(|framework| framework.alias.as_ref() == Some(first))
     }) {
         found.insert(0, framework.name.clone());
     }

@@ -22,9 +22,9 @@ impl CaseText<'_> {
     fn step(&mut self, action: &ExportStep<'_>) -> Done {
         let (label, program, language) = (action.label, self.program, self.language);
         let questions = program.questions_at(label);
-        if questions.iter().any(|it| {
+        if questions.iter().any(|question| {
             matches!(
-                it,
+                question,
                 EffectQuestion::Memory {
                     since: Since::Step,
                     ..
@@ -425,9 +425,9 @@ impl CaseText<'_> {
             self.ask(name, "known(seen)", WrittenKind::Number, questions)?;
             self.pad -= usize::from(is_tried);
         }
-        if questions.iter().any(|it| {
+        if questions.iter().any(|question| {
             matches!(
-                it,
+                question,
                 EffectQuestion::Value {
                     name: "message",
                     ..
@@ -477,8 +477,8 @@ impl CaseText<'_> {
 
 /// The question about the status of a step, with the names of the status.
 fn status_asked<'a>(questions: Questions<'a>) -> Option<(&'a EffectQuestion<'a>, &'a [String])> {
-    questions.iter().find_map(|it| match it {
-        EffectQuestion::Status { names, .. } => Some((*it, *names)),
+    questions.iter().find_map(|question| match question {
+        EffectQuestion::Status { names, .. } => Some((*question, *names)),
         _ => None,
     })
 }

@@ -435,9 +435,9 @@ fn add_questions<'s>(
 fn class_bounds(classes: &[Class]) -> Result<(GrowthBound, GrowthBound, String), ExportError> {
     let order = [Class::None, Class::Init, Class::Context, Class::Allocation];
     let has = order.map(|class| classes.contains(&class));
-    let first = has.iter().position(|it| *it).unwrap_or(0);
-    let last = has.iter().rposition(|it| *it).unwrap_or(0);
-    if has.iter().take(last).skip(first).any(|it| !it) {
+    let first = has.iter().position(|held| *held).unwrap_or(0);
+    let last = has.iter().rposition(|held| *held).unwrap_or(0);
+    if has.iter().take(last).skip(first).any(|held| !held) {
         return Err(ExportError::new(
             "its effect is one of two classes of memory with another between them",
         ));

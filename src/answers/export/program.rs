@@ -212,8 +212,8 @@ impl<'s> Reproducer<'s> {
 
     /// The kernels that it loads, by name, each with its lines.
     pub(super) fn kernels(&self) -> BTreeMap<&str, impl Iterator<Item = String>> {
-        let names = self.arguments().filter_map(|it| {
-            if let Argument::Kernel(name) = it {
+        let names = self.arguments().filter_map(|argument| {
+            if let Argument::Kernel(name) = argument {
                 Some(name)
             } else {
                 None
@@ -581,9 +581,10 @@ impl<'s> Sequence<'s> {
         if let Some(value) = BUILT_IN_STREAMS.value(name) {
             return Ok(Argument::Handle(value));
         }
-        match self.variables.iter().any(|variable| variable.name == name) {
-            true => Ok(Argument::Variable(name.to_string())),
-            false => Err(ExportError(format!("`{name}` is bound by no step before"))),
+        if self.variables.iter().any(|variable| variable.name == name) {
+            Ok(Argument::Variable(name.to_string()))
+        } else {
+            Err(ExportError(format!("`{name}` is bound by no step before")))
         }
     }
 

@@ -68,7 +68,7 @@ impl<'p> CaseText<'p> {
         while self
             .declared
             .get(&own)
-            .is_some_and(|it| it != c_type || !array.is_empty())
+            .is_some_and(|known| known != c_type || !array.is_empty())
         {
             count += 1;
             own = format!("{name}_{count}");

@@ -101,8 +101,8 @@ pub struct MachineChange {
 impl FleetDiff {
     /// Whether a usual verdict changed, or a machine began to have another verdict than its group.
     pub fn has_other_verdict(&self) -> bool {
-        self.usual.iter().any(|it| it.verdicts.is_some())
-            || self.began.iter().any(|it| it.verdict_differs)
+        self.usual.iter().any(|changed| changed.verdicts.is_some())
+            || self.began.iter().any(|change| change.verdict_differs)
     }
 }
 

@@ -450,7 +450,8 @@ fn answered(scenario: CompactScenario) -> Option<MachineAnswer> {
     let shown = match verdict.reason {
         _ if verdict.kind.is_conclusive() => {
             // Which of several outcomes is the most frequent one, and with it the figures, may be a matter of chance.
-            for case in cases.into_iter().filter(|_| !nondeterministic) {
+            let compared = if nondeterministic { Vec::new() } else { cases };
+            for case in compared {
                 let used = case
                     .outcomes
                     .first()

@@ -183,7 +183,12 @@ impl Fleet {
     /// shows of a question: each reader would take another of the two for the one.
     pub fn parse(text: &[u8]) -> serde_json::Result<Fleet> {
         let fleet: Fleet = serde_json::from_slice(text)?;
-        let twice = if has_twice(fleet.questions.iter().map(|it| (&it.name, it.is_row))) {
+        let twice = if has_twice(
+            fleet
+                .questions
+                .iter()
+                .map(|question| (&question.name, question.is_row)),
+        ) {
             "two questions have one name"
         } else if has_twice(fleet.groups.iter().map(|group| &group.key)) {
             "two groups have the same in common"
@@ -204,7 +209,7 @@ impl Fleet {
 
 fn has_twice<T: Ord>(mut all: impl Iterator<Item = T>) -> bool {
     let mut known = BTreeSet::new();
-    !all.all(|it| known.insert(it))
+    !all.all(|item| known.insert(item))
 }
 
 impl FleetMachine {

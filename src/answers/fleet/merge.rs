@@ -185,7 +185,7 @@ impl ExpectedMachines {
         let all: BTreeSet<&String> = names.iter().collect();
         let there: BTreeSet<&String> = machines
             .iter()
-            .map(|it| it.shared_name.as_ref().unwrap_or(&it.name))
+            .map(|machine| machine.shared_name.as_ref().unwrap_or(&machine.name))
             .collect();
         ExpectedMachines {
             machines: all.len(),
@@ -322,7 +322,9 @@ impl Members {
                     (false, false) => Used::Disagrees,
                 });
                 members.machines.push(machine);
-                if let Some(latest) = latest.filter(|_| !found.is_empty()) {
+                if !found.is_empty()
+                    && let Some(latest) = latest
+                {
                     conflicts.push(format!(
                         "{} and {} disagree on {}",
                         latest.path,
@@ -472,7 +474,9 @@ fn machines(
             });
         }
         // The latest document of a machine comes first, and is always used.
-        if let Some(known) = all.get_mut(*machine).filter(|_| *used == Used::Yes) {
+        if *used == Used::Yes
+            && let Some(known) = all.get_mut(*machine)
+        {
             known.add(one);
         }
     }
@@ -593,9 +597,9 @@ impl<'a, W: Fn(&str) -> Option<Words>> QuestionMerge<'a, W> {
                 usual.question = place;
                 fleet
                     .differences
-                    .extend(differences.into_iter().map(|it| Difference {
+                    .extend(differences.into_iter().map(|found| Difference {
                         question: place,
-                        ..it
+                        ..found
                     }));
                 if let Some(group) = fleet.groups.get_mut(group) {
                     group.usual.push(usual);

@@ -121,9 +121,12 @@ fn shared_labels(
     let mut machines = these
         .iter()
         .filter_map(|machine| fleet.machines.get(*machine));
-    let Some(first) = machines.next().filter(|_| these.len() >= FEWEST) else {
+    let Some(first) = machines.next() else {
         return Vec::new();
     };
+    if these.len() < FEWEST {
+        return Vec::new();
+    }
     let others: Vec<_> = machines.collect();
     let mut shared = Vec::new();
     for (name, value) in &first.labels {

@@ -64,11 +64,7 @@ pub(super) fn why_not(
         return None;
     }
     let has_answer = asked.iter().any(|one| one.has_answer);
-    if let Some(reason) = asked
-        .iter()
-        .find_map(|one| one.no_gpu)
-        .filter(|_| !has_answer)
-    {
+    if !has_answer && let Some(reason) = asked.iter().find_map(|one| one.no_gpu) {
         return Some(reason.name());
     }
     if machine.gpus.is_empty() {

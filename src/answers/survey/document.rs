@@ -96,7 +96,10 @@ impl SurveyDocument {
 
     /// Its rows, if they are of this type; none otherwise.
     pub fn rows_of<R: KindRow>(&self) -> Vec<R> {
-        let rows = self.rows.iter().filter(|_| self.kind == R::KIND);
+        if self.kind != R::KIND {
+            return Vec::new();
+        }
+        let rows = self.rows.iter();
         rows.filter_map(|row| row.read().ok()).collect()
     }
 }

@@ -99,8 +99,14 @@ impl EnvRow {
         }
         // An observable that also shows without the variable proves nothing.
         let unset = effect(NEVER, answered, &mut standing);
-        self.has_effect = at_exec.filter(|_| unset == Some(false));
-        self.read_at = read_at(&self.moments).filter(|_| self.has_effect == Some(true));
+        self.has_effect = match unset {
+            Some(false) => at_exec,
+            _ => None,
+        };
+        self.read_at = match self.has_effect {
+            Some(true) => read_at(&self.moments),
+            _ => None,
+        };
         EnvRow { standing, ..self }
     }
 }
@@ -126,7 +132,7 @@ fn effect(case: &str, answered: &SurveyAnswer<'_>, standing: &mut RowAttempts) -
     let shown: Vec<Option<bool>> = shown.collect();
     let fact = if case == AT_EXEC { "at-exec" } else { case };
     let agreed = standing.agreed(fact, shown.iter().flatten().copied());
-    agreed.filter(|_| !shown.contains(&None))
+    if shown.contains(&None) { None } else { agreed }
 }
 
 /// What the step does before which setting the variable still had an effect, if it also had one at all earlier moments

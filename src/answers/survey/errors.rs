@@ -166,11 +166,10 @@ impl ErrorRow {
         ErrorRow {
             line: name.unwrap_or(&row.id).to_string(),
             returned: line.returned.clone(),
-            met: line
-                .returned
-                .as_ref()
-                .map(|_| met)
-                .filter(|_| row.standing.unmeasured.is_none()),
+            met: match (&line.returned, &row.standing.unmeasured) {
+                (Some(_), None) => Some(met),
+                _ => None,
+            },
             id: row.id,
             framework: row.framework,
             versions: row.versions,

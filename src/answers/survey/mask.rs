@@ -416,7 +416,8 @@ mod tests {
             assert_eq!(some.len() + left_out.len(), all.len());
             let has = format!("; this machine has {gpus}");
             let is_said = |reason: &str| {
-                reason.ends_with(&has) && ["2", "7", "8"].iter().any(|it| reason.contains(it))
+                reason.ends_with(&has)
+                    && ["2", "7", "8"].iter().any(|number| reason.contains(number))
             };
             assert!(
                 !left_out.is_empty() && left_out.iter().all(|left| is_said(&left.reason)),

@@ -176,7 +176,10 @@ impl NeedRow {
             first = recordings.first().map(|recording| (planned, *recording));
         }
         let met = standing.agreed("met", seen.iter().map(|seen| seen.met));
-        self.met = met.filter(|_| self.error.is_some());
+        self.met = match self.error {
+            Some(_) => met,
+            None => None,
+        };
         self.statuses = standing.agreed("statuses", seen.iter().map(|seen| seen.statuses.clone()));
         self.gpus = standing.agreed("gpus", seen.iter().map(|seen| seen.gpus.clone()));
         self.died = standing
@@ -214,11 +217,16 @@ impl NeedRow {
     /// The first call that fails because of this refusal alone, where it is made from the first call on and whoever
     /// makes it; `None` for other rows, and for those without effect.
     pub fn effect_at_start<'a>(&'a self, rows: &'a [NeedRow]) -> Option<&'a ReturnedStatus> {
-        let control = self
-            .control(rows)
-            .filter(|_| self.is_alone() && self.moment == NeedsMoment::Init)?;
+        if !self.is_alone() || self.moment != NeedsMoment::Init {
+            return None;
+        }
+        let control = self.control(rows)?;
         let differs = self.is_conclusive() && self.met != Some(false) && self.differs(control);
-        self.first_failure(control).filter(|_| differs)
+        if differs {
+            self.first_failure(control)
+        } else {
+            None
+        }
     }
 
     /// Whether what is refused is a file that the program opens to write.
@@ -388,7 +396,7 @@ fn asked(program: NeedsProgram, planned: &CasePlan, recording: &Recording) -> Ve
 }
 
 /// The names of everything that was asked for in these calls: files with how they were used, and system calls.
-fn of_calls(
+fn needs_of_calls(
     asked: &[SystemUse],
     is_of: impl Fn(&str) -> bool,
 ) -> (BTreeMap<&str, PathUse>, BTreeSet<&str>) {

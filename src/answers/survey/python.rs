@@ -279,11 +279,16 @@ impl PythonRow {
             .map(|seen| seen.raised.as_ref().map(|raised| raised.kind.as_str()));
         let is_agreed = standing.agreed("raised", kinds).is_some();
         // The value of a line is also known from attempts that do not count, if no others exist.
-        let showing: Vec<&PythonFacts> = match seen.is_empty() {
-            true => attempts.iter().map(|made| &made.seen).collect(),
-            false => seen.clone(),
+        let showing: Vec<&PythonFacts> = if seen.is_empty() {
+            attempts.iter().map(|made| &made.seen).collect()
+        } else {
+            seen.clone()
         };
-        let first = showing.first().filter(|_| is_agreed || seen.is_empty());
+        let first = if is_agreed || seen.is_empty() {
+            showing.first()
+        } else {
+            None
+        };
         facts.raised = first.and_then(|seen| seen.raised.clone());
         let value = first.and_then(|seen| seen.value.clone());
         facts.value = value.filter(|value| {

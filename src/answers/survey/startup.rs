@@ -152,9 +152,10 @@ impl StartRow {
 
     fn with(self, answered: &SurveyAnswer<'_>) -> StartRow {
         let mut standing = RowAttempts::from_report(answered.report);
-        let version = answered
-            .libcudart_version()
-            .filter(|_| self.program == StartProgram::Runtime);
+        let version = match self.program {
+            StartProgram::Runtime => answered.libcudart_version(),
+            _ => None,
+        };
         let cases = StartBeside::ALL.into_iter().filter_map(|beside| {
             let (planned, recordings) = answered.recordings(&beside.name())?;
             let seen: Vec<Vec<CallReading>> = recordings

@@ -68,7 +68,7 @@ pub(super) fn judge(arguments: JudgeArguments) -> Outcome {
     let run = report.run_mut();
     run.allow_skip = allow_skip.or(run.allow_skip.take());
     run.require = require;
-    let exit = Exit::of_report(&report.view());
+    let exit = Exit::from_report(&report.view());
     // What the run came to was judged by what was expected then.
     report.run_mut().exit = Some(ExitCode {
         code: exit.code(),

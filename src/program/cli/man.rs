@@ -54,7 +54,7 @@ fn page(program: Command, about: Option<&str>) -> Option<io::Result<String>> {
         None => Some(main_page(program)),
         Some(name) => shown(&program)
             .find(|command| command.get_name() == name)
-            .map(|it| render(&program, it)),
+            .map(|command| render(&program, command)),
     }
 }
 

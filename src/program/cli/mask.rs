@@ -66,7 +66,7 @@ pub(super) fn mask(arguments: &MaskArguments) -> Outcome {
     let mut mask = arguments
         .value
         .clone()
-        .or(mask_here.filter(|_| !arguments.unset));
+        .or(if arguments.unset { None } else { mask_here });
     // `CUDA_VISIBLE_DEVICES=0` as it is written before a command; misspelt, it sets nothing.
     let written = arguments
         .value

@@ -102,6 +102,6 @@ pub(super) fn sources(trace: &trace::Trace) -> String {
     let repository = folder
         .ancestors()
         .filter(|folder| folder.is_absolute())
-        .find(|it| it.join(".git").exists());
+        .find(|folder| folder.join(".git").exists());
     repository.unwrap_or(folder).to_string_lossy().into_owned()
 }

@@ -62,8 +62,10 @@ pub(super) fn newest(path: &Path) -> PathBuf {
         .flatten()
         .map(|entry| entry.path());
     let runs = runs.filter_map(|folder| Some((written_at(&folder)?, folder)));
-    let newest = runs.max().filter(|_| written_at(path).is_none());
-    newest.map_or_else(|| path.to_path_buf(), |(_, folder)| folder)
+    match runs.max() {
+        Some((_, folder)) if written_at(path).is_none() => folder,
+        _ => path.to_path_buf(),
+    }
 }
 
 /// When the report or the trace in a folder was written; `None` if it holds neither.

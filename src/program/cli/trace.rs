@@ -129,13 +129,22 @@ impl TraceArguments {
         self.json.as_deref() == Some(Path::new(STDERR))
     }
 
+    /// The file of the summary, if it is one.
+    fn json_file(&self) -> Option<&PathBuf> {
+        if self.is_json_on_stderr() {
+            None
+        } else {
+            self.json.as_ref()
+        }
+    }
+
     /// Checks that each named file can be written after the program has ended.
     fn check_files(&self) -> Result<(), CliError> {
-        let json = self.json.iter().filter(|_| !self.is_json_on_stderr());
+        let json = self.json_file();
         // `--json python train.py` would write over a program, and not start it.
         if let Some(path) = json
-            .clone()
-            .find(|path| path.extension().is_none_or(|it| it != "json") && is_program(path))
+            && path.extension().is_none_or(|extension| extension != "json")
+            && is_program(path)
         {
             let name = path.display();
             return Err(format!(
@@ -273,11 +282,7 @@ fn shown(
     if traced.lost.is_none() {
         write(&page, &view.html(), arguments.html.is_some())?;
     }
-    if let Some(path) = arguments
-        .json
-        .as_ref()
-        .filter(|_| !arguments.is_json_on_stderr())
-    {
+    if let Some(path) = arguments.json_file() {
         write(path, &format!("{}\n", view.json()), true)?;
     }
     let others = [
@@ -289,14 +294,11 @@ fn shown(
         path.as_ref()
             .map_or(Ok(()), |path| write(path, &form(format), true))?;
     }
-    let mut told = match arguments.is_json_on_stderr() {
-        true => format!("{}\n", view.json()),
-        false => format!(
-            "{}trace {}\npage  {}\n",
-            form(Format::Text),
-            document.display(),
-            page.display()
-        ),
+    let mut told = if arguments.is_json_on_stderr() {
+        format!("{}\n", view.json())
+    } else {
+        let (trace, page) = (document.display(), page.display());
+        format!("{}trace {trace}\npage  {page}\n", form(Format::Text))
     };
     if arguments.github {
         told.push_str(&form(Format::Github));

@@ -159,11 +159,8 @@ pub(super) fn search(
     let mut report = blank(&run, &session);
     let _locks = lock_gpus(&options.locks, &mut session, &mut report, console)?;
     let witnesses = chosen(witnesses(&session), options.nvml);
-    if let Some(word) = policy
-        .forbid
-        .iter()
-        .find(|word| needs_gpu(word))
-        .filter(|_| !has_gpu(&witnesses))
+    if !has_gpu(&witnesses)
+        && let Some(word) = policy.forbid.iter().find(|word| needs_gpu(word))
     {
         let why = format!(
             "--forbid {word}: without a GPU cuInit fails, and only cuinit and late-mask can be seen"

@@ -41,9 +41,10 @@ impl Console {
     pub(super) fn new(options: &RunOptions) -> Console {
         let (json, verbose, quiet) = (options.asked.json, options.verbose, options.asked.quiet);
         let (stdout, stderr) = (std::io::stdout(), std::io::stderr());
-        let (width, colour) = match json {
-            true => (terminal::width(&stderr), terminal::is_coloured(&stderr)),
-            false => (terminal::width(&stdout), terminal::is_coloured(&stdout)),
+        let (width, colour) = if json {
+            (terminal::width(&stderr), terminal::is_coloured(&stderr))
+        } else {
+            (terminal::width(&stdout), terminal::is_coloured(&stdout))
         };
         let bar = ProgressBar::with_draw_target(
             None,
@@ -175,7 +176,7 @@ impl Console {
         let is_told = self.coming.get(&scenario) == Some(&known.len()) && !self.quiet;
         // In one line, without its details and its workaround.
         let block = answer::question(known, usize::MAX, Style::Plain);
-        if let Some(line) = block.lines().next().filter(|_| is_told) {
+        if is_told && let Some(line) = block.lines().next() {
             let line = line.split_whitespace().collect::<Vec<_>>().join(" ");
             self.bar
                 .suspend(|| output::tell(&format!("preliminary: {line}")));
@@ -208,7 +209,9 @@ impl Console {
 
     /// Prints progress after a question of a survey, if there is a line and no progress bar.
     pub(super) fn step(&self, line: Option<String>) {
-        if let Some(line) = line.filter(|_| !self.quiet) {
+        if !self.quiet
+            && let Some(line) = line
+        {
             output::tell(&format!("cuda-pitfalls: {line}"));
         }
         self.bar.inc(1);

@@ -39,7 +39,7 @@ impl RunDocument for Report {
     }
 
     fn exit(&self) -> Exit {
-        Exit::of_report(&self.view())
+        Exit::from_report(&self.view())
     }
 
     fn set_exit(&mut self, exit: Exit) {
@@ -58,7 +58,7 @@ impl RunDocument for SurveyDocument {
     }
 
     fn exit(&self) -> Exit {
-        Exit::of_survey(self)
+        Exit::from_survey(self)
     }
 
     fn set_exit(&mut self, exit: Exit) {

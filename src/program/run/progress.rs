@@ -69,7 +69,7 @@ impl Progress {
 
 /// Time left, if the rest takes as long as what was done.
 pub(super) fn left(gone_ns: u64, done: usize, all: usize) -> String {
-    let Some(each) = gone_ns.checked_div(done as u64).filter(|_| done > 0) else {
+    let Some(each) = gone_ns.checked_div(done as u64) else {
         return "time left not known yet".to_string();
     };
     about(Duration::from_nanos(

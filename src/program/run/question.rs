@@ -68,9 +68,11 @@ pub(super) fn plan(
         tags: scenario.tags.clone(),
         parameters: instance.values.clone(),
         sha256: scenario.sha256.clone(),
-        libcudart: session
-            .runtime(runtime)
-            .filter(|_| !scenario.has_python_lines()),
+        libcudart: if scenario.has_python_lines() {
+            None
+        } else {
+            session.runtime(runtime)
+        },
         verdict: open(session.provenance, "not asked yet".to_string()),
         ..ScenarioReport::default()
     };
@@ -134,7 +136,10 @@ impl OpenQuestion {
 
     /// Asks for at most this many rounds, at least those that were made.
     pub(super) fn limit(&mut self, done: &mut ScenarioReport, rounds: u32) {
-        let Some(plan) = done.plan.as_mut().filter(|_| !self.is_done()) else {
+        if self.is_done() {
+            return;
+        }
+        let Some(plan) = done.plan.as_mut() else {
             return;
         };
         plan.repeat = plan.repeat.min(rounds.max(self.rounds).max(1));
@@ -162,11 +167,10 @@ impl OpenQuestion {
 
     /// What the rounds so far answer; their attempts must be in memory. The question stays open.
     pub(super) fn so_far(&self, asking: &mut Asking<'_>) -> Option<InstanceAnswer> {
-        let mut plan = asking
-            .done
-            .plan
-            .clone()
-            .filter(|_| !self.is_done() && self.rounds > 0)?;
+        if self.is_done() || self.rounds == 0 {
+            return None;
+        }
+        let mut plan = asking.done.plan.clone()?;
         plan.repeat = self.rounds;
         let open = asking.done.verdict.clone();
         asking.judge(&plan);

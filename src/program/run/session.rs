@@ -102,9 +102,9 @@ impl Session {
             let interrupt = std::mem::replace(&mut supervisor.interrupt, Interrupt::none());
             supervisor = Supervisor::start(program, &links, &home, interrupt).map_err(internal)?;
         }
-        if let Some(libcuda) = found
-            .libcuda()
-            .filter(|_| options.libcuda.is_some() && on == "cuda")
+        if options.libcuda.is_some()
+            && on == "cuda"
+            && let Some(libcuda) = found.libcuda()
         {
             let path = libcuda.display();
             notes.push(format!(

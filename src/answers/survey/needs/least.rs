@@ -135,7 +135,7 @@ pub fn permissions(rows: &[NeedRow]) -> Permissions {
         }
         verified = verified.zip(least.is_enough()).map(|(all, one)| all && one);
         let asked = control.map(|row| row.asked.as_slice()).unwrap_or_default();
-        let (files, calls) = super::of_calls(asked, |_| true);
+        let (files, calls) = super::needs_of_calls(asked, |_| true);
         for needed in least.needed.iter().chain(least.one_of.first()) {
             match files.get(needed.as_str()) {
                 Some(_) if needed.starts_with("/dev/") => drop(all.devices.insert(needed.clone())),

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::least::{Least, least};
 use super::programs::{NeedsMoment, NeedsProgram, refusing};
-use super::{AND, BUT, EVERYTHING_ELSE, NeedRow, control, of_calls};
+use super::{AND, BUT, EVERYTHING_ELSE, NeedRow, control, needs_of_calls};
 use crate::survey::question::{Item, TRAP, scenario};
 use crate::survey::row::{KindRow, LeftOut};
 use cuda_pitfalls_core::defaults;
@@ -193,16 +193,16 @@ pub(super) fn is_of_the_system(path: &str) -> bool {
 }
 
 /// What a framework asked for and the driver's program does not, refused by one error.
-fn of_framework(rows: &[NeedRow], program: NeedsProgram, gpus: usize) -> Vec<Item> {
+fn framework_items(rows: &[NeedRow], program: NeedsProgram, gpus: usize) -> Vec<Item> {
     let controls =
         [program, NeedsProgram::Driver].map(|program| control(rows, program, NeedsMoment::Init));
     let [Some(own), Some(driver)] = controls else {
         return Vec::new();
     };
-    let (files, calls) = of_calls(&own.asked, |during| {
+    let (files, calls) = needs_of_calls(&own.asked, |during| {
         program.is_after(NeedsMoment::Init, gpus, during)
     });
-    let (known_files, known_calls) = of_calls(&driver.asked, |_| true);
+    let (known_files, known_calls) = needs_of_calls(&driver.asked, |_| true);
     let files = files
         .iter()
         .filter(|(path, used)| !known_files.contains_key(*path) && used.exists);
@@ -248,7 +248,7 @@ fn refusals(rows: &[NeedRow], gpus: usize) -> Vec<Item> {
     let mut items = Vec::new();
     for program in NeedsProgram::ALL {
         if program.is_framework() {
-            items.extend(of_framework(rows, program, gpus));
+            items.extend(framework_items(rows, program, gpus));
             continue;
         }
         let Some(record) = control(rows, program, NeedsMoment::Init) else {
@@ -258,7 +258,7 @@ fn refusals(rows: &[NeedRow], gpus: usize) -> Vec<Item> {
             if matches!(moment, NeedsMoment::Forked | NeedsMoment::Spawned) {
                 continue;
             }
-            let (files, calls) = of_calls(&record.asked, |during| {
+            let (files, calls) = needs_of_calls(&record.asked, |during| {
                 program.is_after(*moment, gpus, during)
             });
             for (path, used) in files.iter().filter(|(path, _)| may_be_refused(path)) {

@@ -357,27 +357,27 @@ impl LineHistory<'_> {
         let seen = &mut made.seen;
         seen.initialised_before = Some(was_ready);
         let Some((program, init, stack)) = self.first_init() else {
-            seen.calls_cuinit = Some(false).filter(|_| !was_ready);
+            seen.calls_cuinit = (!was_ready).then_some(false);
             seen.reads_mask = seen.calls_cuinit;
             return;
         };
         seen.calls_cuinit = Some(true);
-        seen.reads_mask = Some(true).filter(|_| init.has_read_mask() || init.has_succeeded());
-        seen.mask = init
-            .value(MASK)
-            .flatten()
-            .filter(|_| seen.reads_mask == Some(true))
-            .map(str::to_owned);
+        if init.has_read_mask() || init.has_succeeded() {
+            seen.reads_mask = Some(true);
+            seen.mask = init.value(MASK).flatten().map(str::to_owned);
+        } else {
+            (seen.reads_mask, seen.mask) = (None, None);
+        }
         seen.init_status = init
             .returned
             .and_then(|(_, returned)| returned.status)
             .map(status_name);
         let is_child = program.pid != self.pid;
         seen.in_child = Some(is_child);
-        made.child = program
-            .process
-            .filter(|_| is_child)
-            .map(|process| self.command(process));
+        made.child = match program.process {
+            Some(process) if is_child => Some(self.command(process)),
+            _ => None,
+        };
         let seen = &mut made.seen;
         seen.at = self.at(stack);
         seen.entry = stack.entry().map(|frame| self.named(frame));

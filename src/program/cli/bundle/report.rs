@@ -147,9 +147,12 @@ fn sources(report: &ReportView<'_>, entries: &mut Vec<ArchiveFile>) -> Vec<Attac
             instance.map(|instance| (scenario, instance))
         });
         // A scenario that ran on several libcudarts is in a report several times.
-        let Some((scenario, instance)) = found.filter(|_| is_first) else {
+        let Some((scenario, instance)) = found else {
             continue;
         };
+        if !is_first {
+            continue;
+        }
         told.push(one.name);
         attach(scenario, instance, entries, &mut attached);
     }

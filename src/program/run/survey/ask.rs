@@ -86,10 +86,12 @@ impl SurveyRun<'_> {
                 .runtime(index)
                 .and_then(|runtime| runtime.version.clone());
             for item in items.iter().filter(|item| item.of_libcudart || index == 0) {
-                let key = keyed(
-                    &item.row.key,
-                    version.as_deref().filter(|_| item.of_libcudart),
-                );
+                let asked_of = if item.of_libcudart {
+                    version.as_deref()
+                } else {
+                    None
+                };
+                let key = keyed(&item.row.key, asked_of);
                 // Of two libcudarts of one version only the first is asked, because rows are identified by version.
                 if known.insert(key.clone()) {
                     jobs.push(SurveyJob {

@@ -136,8 +136,8 @@ pub(super) fn same_machine(survey: &SurveyDocument, session: &Session) -> Result
     } else if !then
         .libcudart
         .iter()
-        .map(|it| &it.version)
-        .eq(now.libcudart.iter().map(|it| &it.version))
+        .map(|runtime| &runtime.version)
+        .eq(now.libcudart.iter().map(|runtime| &runtime.version))
     {
         "the libcudarts it was started with"
     } else {

@@ -195,9 +195,11 @@ fn plain(selector: &str) -> &str {
 /// Whether a question is what a selector names, with or without `!`.
 fn is_meant<C: Selectable>(item: &C, selector: &str) -> bool {
     let selector = plain(selector);
-    let pattern = glob::Pattern::new(selector)
-        .ok()
-        .filter(|_| selector.contains(['*', '?']));
+    let pattern = if selector.contains(['*', '?']) {
+        glob::Pattern::new(selector).ok()
+    } else {
+        None
+    };
     let is_matched = |name: &str| {
         pattern
             .as_ref()

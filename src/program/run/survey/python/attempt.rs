@@ -205,8 +205,12 @@ impl Attempts {
         if self.stop.load(Ordering::Relaxed) {
             return None;
         }
-        self.attempt(job, alone, ground)
-            .filter(|_| !self.stop.load(Ordering::Relaxed))
+        let attempt = self.attempt(job, alone, ground);
+        if self.stop.load(Ordering::Relaxed) {
+            None
+        } else {
+            attempt
+        }
     }
 
     fn attempt(&self, job: &RowJob, alone: bool, ground: &Ground) -> Option<PythonAttempt> {
