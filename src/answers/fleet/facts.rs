@@ -119,26 +119,7 @@ pub(super) fn compare(fleet: &mut Fleet, machines: &[(usize, Option<String>, &Ma
             usual: Vec::new(),
         };
         for (question, name) in (first..).zip(&names) {
-            let mut answers: HashMap<&str, SharedAnswer> = HashMap::new();
-            for (_, facts) in &class {
-                let value = facts.get(name);
-                answers.entry(value).or_insert_with(|| answer(name, value));
-            }
-            let given = class.iter().filter_map(|(machine, facts)| {
-                Some(Given {
-                    machine: *machine,
-                    answer: answers.get(facts.get(name))?,
-                    figures: &[],
-                })
-            });
-            let (usual, differences) = GroupQuestion {
-                given: given.collect(),
-                group,
-                members: &new.machines,
-                key: &new.key,
-                question,
-            }
-            .result();
+            let (usual, differences) = compare_fact(name, &class, group, &new, question);
             new.usual.push(usual);
             fleet.differences.extend(differences);
         }
@@ -147,6 +128,36 @@ pub(super) fn compare(fleet: &mut Fleet, machines: &[(usize, Option<String>, &Ma
         fleet.differences.extend(differences);
         fleet.groups.push(new);
     }
+}
+
+/// What one fact is, among the machines of a group.
+fn compare_fact(
+    name: &str,
+    class: &[(usize, &MachineFacts)],
+    group: usize,
+    members: &Group,
+    question: usize,
+) -> (Usual, Vec<Difference>) {
+    let mut answers: HashMap<&str, SharedAnswer> = HashMap::new();
+    for (_, facts) in class {
+        let value = facts.get(name);
+        answers.entry(value).or_insert_with(|| answer(name, value));
+    }
+    let given = class.iter().filter_map(|(machine, facts)| {
+        Some(Given {
+            machine: *machine,
+            answer: answers.get(facts.get(name))?,
+            figures: &[],
+        })
+    });
+    let asked = GroupQuestion {
+        given: given.collect(),
+        group,
+        members: &members.machines,
+        key: &members.key,
+        question,
+    };
+    asked.result()
 }
 
 fn answer(name: &str, value: &str) -> SharedAnswer {

@@ -3,11 +3,12 @@
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::Hash;
+use std::ops::Range;
 
 use super::answer::{SharedAnswer, Shown};
 use super::document::{
-    Bucket, Difference, ExpectedMachines, Fleet, FleetMachine, Group, Key, NotMerged, Question,
-    SCHEMA, Usual,
+    Bucket, Difference, ExpectedMachines, Fleet, FleetMachine, Group, Input, Key, NotMerged,
+    Question, SCHEMA, Usual,
 };
 use super::facts::{self, MachineFacts};
 use super::names::{DocumentOwner, label, owners};
@@ -31,62 +32,10 @@ pub fn merge(
     words: impl Fn(&str) -> Option<Words>,
 ) -> Fleet {
     let (rule, answers, kept, left_out, mut input) = pool.into_parts();
-    // Each machine's documents stand together, the latest first; one that is dated in the future comes last.
-    let mut owned: Vec<(DocumentOwner, PooledDocument)> =
-        owners(&kept).into_iter().zip(kept).collect();
-    owned.sort_by(|(owner, one), (other_owner, other)| {
-        let owners = owner
-            .cmp(other_owner)
-            .then(one.is_of_the_future.cmp(&other.is_of_the_future));
-        owners
-            .then(
-                other
-                    .digest
-                    .machine
-                    .started_at
-                    .cmp(&one.digest.machine.started_at),
-            )
-            .then(one.path.cmp(&other.path))
-    });
-    let (owners, mut kept): (Vec<DocumentOwner>, Vec<PooledDocument>) = owned.into_iter().unzip();
-
+    let (owners, mut kept) = sort_by_owner(kept);
     let members = Members::new(&answers, &kept, &owners);
-    for (one, used) in kept.iter().zip(&members.used) {
-        let why = match used {
-            Used::Yes => continue,
-            _ if one.is_of_the_future => {
-                let why = "which is in the future; another report of this machine answers the same questions";
-                format!("its run began at {}, {why}", one.digest.machine.started_at)
-            }
-            Used::Same => "a later report of this machine answers the same questions".to_owned(),
-            Used::Disagrees => "a later report of this machine says something else".to_owned(),
-        };
-        let bucket = match used {
-            _ if one.is_of_the_future => Bucket::Future,
-            Used::Disagrees => Bucket::Disagreeing,
-            _ => Bucket::Duplicate,
-        };
-        input.recount(
-            one.bucket(),
-            NotMerged {
-                path: one.path.clone(),
-                bucket,
-                why,
-            },
-        );
-    }
-    input.shorten();
-    let used = kept
-        .iter()
-        .zip(&members.used)
-        .filter(|(one, used)| **used == Used::Yes && !one.is_of_the_future);
-    let times: BTreeSet<&String> = used
-        .map(|(one, _)| &one.digest.machine.started_at)
-        .collect();
-    (input.from, input.to) = (
-        times.first().copied().cloned(),
-        times.last().copied().cloned(),
-    );
+    members.count_unused(&kept, &mut input);
+    (input.from, input.to) = members.times(&kept);
 
     let mut machines = machines(&mut kept, &owners, &members);
     warn_of_clashes(&mut machines);
@@ -119,6 +68,21 @@ pub fn merge(
     facts::compare(&mut fleet, &members.latest(&kept));
     sort_groups(&mut fleet);
     fleet.ranked()
+}
+
+/// The documents with their machines. Each machine's documents stand together, the latest first; one that is dated in
+/// the future comes last.
+fn sort_by_owner(kept: Vec<PooledDocument>) -> (Vec<DocumentOwner>, Vec<PooledDocument>) {
+    let mut owned: Vec<_> = owners(&kept).into_iter().zip(kept).collect();
+    owned.sort_by(|(owner, one), (other_owner, other)| {
+        let [began, other_began] = [one, other].map(|document| &document.digest.machine.started_at);
+        owner
+            .cmp(other_owner)
+            .then(one.is_of_the_future.cmp(&other.is_of_the_future))
+            .then(other_began.cmp(began))
+            .then(one.path.cmp(&other.path))
+    });
+    owned.into_iter().unzip()
 }
 
 /// Sorts the groups by their size, the largest first.
@@ -283,62 +247,128 @@ impl Members {
             conflicts: Vec::new(),
             unexpected: Vec::new(),
         };
-        let mut at = 0;
+        let mut first = 0;
         for (machine, documents) in owners.chunk_by(|one, other| one == other).enumerate() {
-            let mut said = Said::default();
-            let mut conflicts = Vec::new();
-            for (place, one) in kept.iter().enumerate().skip(at).take(documents.len()) {
-                let latest = kept.get(at).filter(|latest| latest.path != one.path);
-                let mut found = latest
-                    .map(|latest| one.disagreements(latest))
-                    .unwrap_or_default();
-                // A document without an answer says what its machine is.
-                let mut is_used = one.answers.is_empty();
-                for index in &one.answers {
-                    let Some((name, answer)) = answers.all.get(*index as usize) else {
-                        continue;
-                    };
-                    if answer.is_unexpected {
-                        said.unexpected.insert((*name, &answer.libcudart));
-                    }
-                    let group = members.group_for(&one.digest.key, place, *index, answer);
-                    match said.asked.entry((group, *name)) {
-                        Entry::Vacant(entry) => {
-                            is_used = true;
-                            members.add_machine(group, machine);
-                            entry.insert((place, answer));
-                        }
-                        Entry::Occupied(entry) => {
-                            let (other, known) = *entry.get();
-                            if other != place && known.disagrees(answer) {
-                                found.push(answer.name.clone());
-                            }
-                        }
-                    }
-                }
-                members.used.push(match (is_used, found.is_empty()) {
-                    (true, _) => Used::Yes,
-                    (false, true) => Used::Same,
-                    (false, false) => Used::Disagrees,
-                });
-                members.machines.push(machine);
-                if !found.is_empty()
-                    && let Some(latest) = latest
-                {
-                    conflicts.push(format!(
-                        "{} and {} disagree on {}",
-                        latest.path,
-                        one.path,
-                        names_of(&found)
-                    ));
-                }
-            }
-            members.conflicts.push(conflicts);
-            members.unexpected.push(said.unexpected.len());
-            at += documents.len();
+            let end = first + documents.len();
+            members.add_documents(machine, first..end, answers, kept);
+            first = end;
         }
         members.sort_groups();
         members
+    }
+
+    /// Adds what the documents of a machine say, the latest of them first.
+    fn add_documents<'a>(
+        &mut self,
+        machine: usize,
+        documents: Range<usize>,
+        answers: &'a Answers,
+        kept: &'a [PooledDocument],
+    ) {
+        let (mut said, mut conflicts) = (Said::default(), Vec::new());
+        let latest = kept.get(documents.start);
+        for (place, one) in kept
+            .iter()
+            .enumerate()
+            .take(documents.end)
+            .skip(documents.start)
+        {
+            let other = latest.filter(|latest| latest.path != one.path);
+            let mut found = other
+                .map(|latest| one.disagreements(latest))
+                .unwrap_or_default();
+            let is_used = self.add_answers(machine, (place, one), answers, &mut said, &mut found);
+            self.used.push(match (is_used, found.is_empty()) {
+                (true, _) => Used::Yes,
+                (false, true) => Used::Same,
+                (false, false) => Used::Disagrees,
+            });
+            self.machines.push(machine);
+            if !found.is_empty()
+                && let Some(latest) = other
+            {
+                let (latest, names) = (&latest.path, names_of(&found));
+                conflicts.push(format!("{latest} and {} disagree on {names}", one.path));
+            }
+        }
+        self.conflicts.push(conflicts);
+        self.unexpected.push(said.unexpected.len());
+    }
+
+    /// Adds the answers of a document, and to `found` the questions that a later document answers otherwise. Returns
+    /// whether something of it is compared.
+    fn add_answers<'a>(
+        &mut self,
+        machine: usize,
+        (place, one): (usize, &'a PooledDocument),
+        answers: &'a Answers,
+        said: &mut Said<'a>,
+        found: &mut Vec<String>,
+    ) -> bool {
+        // A document without an answer says what its machine is.
+        let mut is_used = one.answers.is_empty();
+        for index in &one.answers {
+            let Some((name, answer)) = answers.all.get(*index as usize) else {
+                continue;
+            };
+            if answer.is_unexpected {
+                said.unexpected.insert((*name, &answer.libcudart));
+            }
+            let group = self.group_for(&one.digest.key, place, *index, answer);
+            match said.asked.entry((group, *name)) {
+                Entry::Vacant(entry) => {
+                    is_used = true;
+                    self.add_machine(group, machine);
+                    entry.insert((place, answer));
+                }
+                Entry::Occupied(entry) => {
+                    let (other, known) = *entry.get();
+                    if other != place && known.disagrees(answer) {
+                        found.push(answer.name.clone());
+                    }
+                }
+            }
+        }
+        is_used
+    }
+
+    /// Counts the documents of which nothing is compared, each by its reason.
+    fn count_unused(&self, kept: &[PooledDocument], input: &mut Input) {
+        for (one, used) in kept.iter().zip(&self.used) {
+            let (bucket, why) = match used {
+                Used::Yes => continue,
+                _ if one.is_of_the_future => {
+                    let why = "which is in the future; another report of this machine answers the same questions";
+                    let began = &one.digest.machine.started_at;
+                    (Bucket::Future, format!("its run began at {began}, {why}"))
+                }
+                Used::Same => {
+                    let why = "a later report of this machine answers the same questions";
+                    (Bucket::Duplicate, why.to_owned())
+                }
+                Used::Disagrees => {
+                    let why = "a later report of this machine says something else";
+                    (Bucket::Disagreeing, why.to_owned())
+                }
+            };
+            let path = one.path.clone();
+            input.recount(one.bucket(), NotMerged { path, bucket, why });
+        }
+        input.shorten();
+    }
+
+    /// The starts of the earliest and the latest run that are compared.
+    fn times(&self, kept: &[PooledDocument]) -> (Option<String>, Option<String>) {
+        let mut times: BTreeSet<&String> = BTreeSet::new();
+        for (one, used) in kept.iter().zip(&self.used) {
+            if *used == Used::Yes && !one.is_of_the_future {
+                times.insert(&one.digest.machine.started_at);
+            }
+        }
+        (
+            times.first().copied().cloned(),
+            times.last().copied().cloned(),
+        )
     }
 
     /// The group that an answer of a document belongs to, which is added if it is a new one.

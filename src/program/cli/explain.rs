@@ -10,7 +10,7 @@ use super::output::{Outcome, ended, fail, print, print_document};
 use super::trace::{end_as, not_started};
 use crate::terminal;
 use cuda_pitfalls_answers::exit::Exit;
-use cuda_pitfalls_answers::explain::{Certainty, Explainer, Query};
+use cuda_pitfalls_answers::explain::{Certainty, Explainer, Explanation, Query};
 use cuda_pitfalls_core::input;
 use cuda_pitfalls_instrument::output;
 use cuda_pitfalls_render::explain::{self as page, ShownCauses};
@@ -93,38 +93,7 @@ pub(super) fn explain(arguments: &ExplainArguments) -> Outcome {
             terminal::width(&io::stdout()),
         )),
         Some(passed) => {
-            let has_failed = heard.ran.is_some_and(|ran| ran.code != Some(0));
-            let is_of_start = found.first_advice().is_some_and(|advice| advice.doctor);
-            let examined = if has_failed && is_of_start {
-                examine_here()
-            } else {
-                None
-            };
-            let here = examined
-                .as_ref()
-                .map(|(examination, diagnosed)| (examination, diagnosed));
-            let text = page::text(
-                &found,
-                ShownCauses { all: *all, here },
-                terminal::width(&io::stderr()),
-            );
-            let about = if heard.ran.is_some() {
-                "what it wrote on stderr"
-            } else {
-                "the end of this input"
-            };
-            // A program that went well may say on stderr what it wants, and one that says nothing is not answered.
-            let is_found = found.certainty != Certainty::Nothing;
-            let is_told = heard
-                .ran
-                .is_none_or(|ran| is_found || ran.code != Some(0) && !found.query.words.is_empty());
-            if is_told {
-                let _ = writeln!(
-                    io::stderr(),
-                    "\ncuda-pitfalls: about {about}\n\n{}",
-                    text.trim_end()
-                );
-            }
+            answer_on_stderr(&found, heard.ran, *all);
             passed
         }
     };
@@ -137,6 +106,35 @@ pub(super) fn explain(arguments: &ExplainArguments) -> Outcome {
         Exit::Ok
     };
     Ok(ended(exit.worst(shown)))
+}
+
+/// Answers what was passed through. Of a program that failed to start CUDA, the cause that holds here is named.
+fn answer_on_stderr(found: &Explanation<'_>, ran: Option<Ended>, all: bool) {
+    let has_failed = ran.is_some_and(|ran| ran.code != Some(0));
+    let is_of_start = found.first_advice().is_some_and(|advice| advice.doctor);
+    let examined = if has_failed && is_of_start {
+        examine_here()
+    } else {
+        None
+    };
+    let here = examined
+        .as_ref()
+        .map(|(examination, diagnosed)| (examination, diagnosed));
+    let width = terminal::width(&io::stderr());
+    let text = page::text(found, ShownCauses { all, here }, width);
+    let about = if ran.is_some() {
+        "what it wrote on stderr"
+    } else {
+        "the end of this input"
+    };
+    // A program that went well may say on stderr what it wants, and one that says nothing is not answered.
+    let is_found = found.certainty != Certainty::Nothing;
+    let is_told =
+        ran.is_none_or(|ran| is_found || ran.code != Some(0) && !found.query.words.is_empty());
+    if is_told {
+        let text = text.trim_end();
+        let _ = writeln!(io::stderr(), "\ncuda-pitfalls: about {about}\n\n{text}");
+    }
 }
 
 /// The text to explain, and where it came from.

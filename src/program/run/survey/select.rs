@@ -12,6 +12,41 @@ use cuda_pitfalls_core::text::escape;
 
 /// Refuses options that exclude each other, before the machine is touched.
 pub(in crate::run) fn check(options: &SurveyOptions) -> Result<(), RunError> {
+    check_kind(options)?;
+    let SurveyOptions { asked, python, .. } = options;
+    let is_of_lines = options.kind.described().takes("--jobs");
+    refuse_first([
+        (
+            !python.requests.is_empty() && python.keep_traces,
+            "--keep-traces: the traces of an environment go with its folder; ask without --with",
+        ),
+        (
+            !python.requests.is_empty() && asked.repeat.is_some(),
+            "--repeat: with --with, every witness is asked a line once",
+        ),
+        (
+            python.rows.is_some() && python.allow.is_empty(),
+            "--rows: the file's lines are code that did not come with this program; read it, and allow it by --allow \
+             code",
+        ),
+        (
+            python.environments.is_some() && python.allow.is_empty(),
+            "--environments: the file says which packages are installed and run, wherever they come from; read it, and \
+             allow it by --allow code",
+        ),
+        (
+            is_of_lines && !asked.libcudart.is_empty(),
+            "--libcudart: a line of Python takes the libcudart of its framework",
+        ),
+        (
+            is_of_lines && asked.libcuda.is_some(),
+            "--libcuda: a line of Python runs under a trace, which takes the loader's libcuda; ask without it",
+        ),
+    ])
+}
+
+/// Refuses options of another kind of survey.
+fn check_kind(options: &SurveyOptions) -> Result<(), RunError> {
     let SurveyOptions {
         kind,
         asked,
@@ -20,7 +55,6 @@ pub(in crate::run) fn check(options: &SurveyOptions) -> Result<(), RunError> {
         ..
     } = options;
     let file = kind.described();
-    let is_of_lines = file.takes("--jobs");
     let mut frameworks = NeedsProgram::ALL
         .into_iter()
         .filter(|program| program.is_framework());
@@ -44,7 +78,7 @@ pub(in crate::run) fn check(options: &SurveyOptions) -> Result<(), RunError> {
             "--python belongs to `survey python`",
         ),
         (
-            python.jobs.is_some() && !is_of_lines,
+            python.jobs.is_some() && !file.takes("--jobs"),
             "--jobs belongs to `survey python`",
         ),
         (
@@ -72,34 +106,8 @@ pub(in crate::run) fn check(options: &SurveyOptions) -> Result<(), RunError> {
             "--disk belongs to `survey python`",
         ),
         (
-            !python.requests.is_empty() && python.keep_traces,
-            "--keep-traces: the traces of an environment go with its folder; ask without --with",
-        ),
-        (
-            !python.requests.is_empty() && asked.repeat.is_some(),
-            "--repeat: with --with, every witness is asked a line once",
-        ),
-        (
             python.rows.is_some() && !file.takes("--rows"),
             "--rows belongs to `survey python`",
-        ),
-        (
-            python.rows.is_some() && python.allow.is_empty(),
-            "--rows: the file's lines are code that did not come with this program; read it, and allow it by --allow \
-             code",
-        ),
-        (
-            python.environments.is_some() && python.allow.is_empty(),
-            "--environments: the file says which packages are installed and run, wherever they come from; read it, and \
-             allow it by --allow code",
-        ),
-        (
-            is_of_lines && !asked.libcudart.is_empty(),
-            "--libcudart: a line of Python takes the libcudart of its framework",
-        ),
-        (
-            is_of_lines && asked.libcuda.is_some(),
-            "--libcuda: a line of Python runs under a trace, which takes the loader's libcuda; ask without it",
         ),
     ])
 }
