@@ -171,7 +171,6 @@ fn a_hostile_name_of_a_folder_or_a_file_is_repeated_as_text() {
         &[&run[..], &["cuda", "--libcudart", folder]].concat(),
         &[&trace[..3], &["--html", folder], &trace[3..]].concat(),
         &[&trace[..3], &["--out", file], &trace[3..]].concat(),
-        &[&trace[..3], &["--expect", folder], &trace[3..]].concat(),
         &[
             "export",
             "visibility/empty-mask-hides-all",

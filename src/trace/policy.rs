@@ -1,4 +1,4 @@
-//! What a traced program must not do: `--forbid`, `--max-bytes` and the file of `--expect`.
+//! What a traced program must not do: `--forbid` and `--max-bytes`.
 //!
 //! A policy is kept, violated, or undecided: what a trace could not see never counts as kept.
 
@@ -13,7 +13,6 @@
 )]
 
 mod check;
-mod file;
 #[cfg(test)]
 mod tests;
 mod word;
@@ -26,19 +25,14 @@ use serde::Serialize;
 pub use self::word::{GpuWord, PolicyWord, WordError, words};
 use crate::Trace;
 use crate::diagnosis::Finding;
-use cuda_pitfalls_core::source::Diagnostic;
 
-/// What is forbidden, and what is expected.
+/// What is forbidden.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Policy {
     /// What must not happen.
     pub forbid: Vec<PolicyWord>,
     /// The most that the memory of a GPU may grow, in bytes.
     pub max_bytes: BTreeMap<GpuWord, u64>,
-    /// The GPUs that get contexts: these, and no others.
-    pub contexts: Option<Vec<GpuWord>>,
-    /// The exit code that the program ends with.
-    pub exit: Option<i32>,
 }
 
 /// Something that a program did against the policy.
@@ -84,34 +78,10 @@ impl Policy {
         Ok(Policy {
             forbid: forbid?,
             max_bytes: max_bytes?,
-            ..Policy::default()
         })
     }
 
-    /// A policy from the text of a file of `--expect`; `file` is what messages call it.
-    ///
-    /// # Errors
-    /// Everything that is wrong with the file, each at its place.
-    pub fn from_file(file: &str, source: &str) -> Result<Policy, Vec<Diagnostic>> {
-        file::read(file, source)
-    }
-
-    /// Both policies. The other one wins where both have a value.
-    #[must_use]
-    pub fn merge(mut self, other: Policy) -> Policy {
-        let new: Vec<PolicyWord> = other
-            .forbid
-            .into_iter()
-            .filter(|word| !self.forbid.contains(word))
-            .collect();
-        self.forbid.extend(new);
-        self.max_bytes.extend(other.max_bytes);
-        self.contexts = other.contexts.or(self.contexts);
-        self.exit = other.exit.or(self.exit);
-        self
-    }
-
-    /// Whether it forbids and expects nothing.
+    /// Whether it forbids nothing.
     pub fn is_empty(&self) -> bool {
         *self == Policy::default()
     }

@@ -455,18 +455,13 @@ fn releases(bytes: &[u8], forms: &mut Forms) -> Option<()> {
 
 fn policy(bytes: &[u8], forms: &mut Forms) -> Option<()> {
     let text = std::str::from_utf8(bytes).ok()?;
-    let words: Vec<String> = text.lines().map(str::to_owned).collect();
-    forms.add("text", || {
-        Policy::parse(&words, &words)
-            .err()
-            .map(|error| error.to_string())
-    });
-    match Policy::from_file("policy.toml", text) {
+    let lines = text.lines().map(str::to_owned);
+    let (bounds, words): (Vec<String>, Vec<String>) =
+        lines.partition(|line| line.starts_with("gpu"));
+    match Policy::parse(&words, &bounds) {
         Ok(_) => Some(()),
-        Err(errors) => {
-            forms.add("text", || {
-                Some(errors.iter().map(|one| one.render(text, false)).collect())
-            });
+        Err(error) => {
+            forms.add("text", || Some(error.to_string()));
             None
         }
     }

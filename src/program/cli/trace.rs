@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::bundle::redactor;
 use super::doctor::examine_here;
-use super::output::{CliError, Outcome, fail, fail_rendered, is_styled, named};
+use super::output::{CliError, Outcome, fail, fail_rendered, named};
 use super::render::sources;
 use crate::run::is_program;
 use crate::run::options::WRITTEN;
@@ -18,7 +18,7 @@ use cuda_pitfalls_core::output::{
     EVERYBODY, OWNER, check, check_folder, create, folder_of, replace,
 };
 use cuda_pitfalls_core::text::escape;
-use cuda_pitfalls_core::{clock, defaults, input};
+use cuda_pitfalls_core::{clock, defaults};
 use cuda_pitfalls_instrument::libraries::On;
 use cuda_pitfalls_render::Format;
 use cuda_pitfalls_render::trace::TraceView;
@@ -27,14 +27,11 @@ use cuda_pitfalls_trace::diagnosis;
 use cuda_pitfalls_trace::policy::{Policy, PolicyOutcome};
 use cuda_pitfalls_trace::tracer::{self, Ended, ReadingTime, Traced, TracerError};
 
-/// A policy has a few lines.
-const MOST_POLICY_BYTES: u64 = 64 << 10;
-
 /// What `--json` without a file stands for.
 const STDERR: &str = "-";
 
 pub(super) const ENDS: &str = "\
-The exit code is the program's own, or its signal. With --forbid, --max-bytes or --expect: 1, or the number of \
+The exit code is the program's own, or its signal. With --forbid or --max-bytes: 1, or the number of \
 --error-exitcode, if the program did what is forbidden, 3 if that cannot be decided because \
 the trace did not see every process or every call, 74 if the trace is not whole on \
 disk. Without them such a trace is reported on stderr, and the exit code stays the program's. Nothing is started, \
@@ -54,9 +51,6 @@ pub(super) struct TraceArguments {
     /// Exit 1 if the memory of a GPU grows by more than this, such as gpu1=2GiB.
     #[arg(long, value_name = "GPU=BYTES", help_heading = FORBIDDEN)]
     max_bytes: Vec<String>,
-    /// A TOML file that says what is forbidden and expected: forbid, max-bytes, contexts, exit.
-    #[arg(long, value_name = "FILE", help_heading = FORBIDDEN)]
-    expect: Option<PathBuf>,
     /// Exit with this code, and not with 1, if the program does what is forbidden: a code that the program does not end
     /// with tells the two apart.
     #[arg(long, value_name = "CODE", value_parser = clap::value_parser!(u8).range(1..), help_heading = FORBIDDEN)]
@@ -227,26 +221,16 @@ pub(super) fn trace(arguments: TraceArguments) -> Outcome {
     })
 }
 
-/// What the command line and the file of `--expect` forbid.
+/// What the command line forbids.
 fn policy(arguments: &TraceArguments) -> Result<Policy, CliError> {
-    let forbid =
+    let forbidden =
         Policy::parse(&arguments.forbid, &[]).map_err(|error| format!("--forbid: {error}"))?;
-    let bounds = Policy::parse(&[], &arguments.max_bytes)
+    let bounded = Policy::parse(&[], &arguments.max_bytes)
         .map_err(|error| format!("--max-bytes: {error}"))?;
-    let own = forbid.merge(bounds);
-    let Some(path) = &arguments.expect else {
-        return Ok(own);
-    };
-    let name = path.to_string_lossy();
-    let text = input::read_text(path, MOST_POLICY_BYTES)
-        .map_err(|error| format!("--expect {}: {error}", escape::terminal(&name)))?;
-    let of_file = Policy::from_file(&name, &text).map_err(|errors| {
-        let shown = errors
-            .iter()
-            .map(|error| error.render(&text, is_styled()).trim_end().to_owned());
-        shown.collect::<Vec<_>>().join("\n")
-    })?;
-    Ok(of_file.merge(own))
+    Ok(Policy {
+        max_bytes: bounded.max_bytes,
+        ..forbidden
+    })
 }
 
 /// Shows the trace in every form that is wanted, and compares it with the policy.

@@ -74,8 +74,8 @@ const FORBIDDEN: PolicyRule = PolicyRule {
     level: Level::Error,
 };
 
-/// What `--forbid`, `--max-bytes` and `--expect` name, but for the rules of diagnoses.
-pub(super) const POLICY_RULES: [PolicyRule; 9] = [
+/// What `--forbid` and `--max-bytes` name, but for the rules of diagnoses.
+pub(super) const POLICY_RULES: [PolicyRule; 7] = [
     PolicyRule {
         id: "cuinit",
         title: "CUDA is initialised",
@@ -108,15 +108,9 @@ pub(super) const POLICY_RULES: [PolicyRule; 9] = [
         ..FORBIDDEN
     },
     PolicyRule {
-        id: "contexts",
-        title: "contexts are on other GPUs than expected",
-        why: "The file of --expect lists the GPUs that get contexts: these and no others.",
-        ..FORBIDDEN
-    },
-    PolicyRule {
         id: "max-bytes",
         title: "the memory of a GPU grows by more than is allowed",
-        why: "--max-bytes, or the file of --expect, says by how much the memory of a GPU may grow.",
+        why: "--max-bytes says by how much the memory of a GPU may grow.",
         ..FORBIDDEN
     },
     PolicyRule {
@@ -129,12 +123,6 @@ pub(super) const POLICY_RULES: [PolicyRule; 9] = [
         id: "owner",
         title: "a library holds more memory than is allowed",
         why: "--forbid owner=NAME>SIZE says how much a library may hold when its process holds the most.",
-        ..FORBIDDEN
-    },
-    PolicyRule {
-        id: "exit",
-        title: "the program ends in another way than expected",
-        why: "The file of --expect says with which exit code the program ends.",
         ..FORBIDDEN
     },
 ];
@@ -633,19 +621,10 @@ mod tests {
             "context:GPU-1",
             "fork",
             "max-bytes gpu1=2GiB",
-            "contexts = [gpu1]",
-            "exit = 0",
         ];
         assert_eq!(
             shown.map(rule_of),
-            [
-                "context",
-                "context",
-                "fork-after-init",
-                "max-bytes",
-                "contexts",
-                "exit"
-            ]
+            ["context", "context", "fork-after-init", "max-bytes"]
         );
         for rule in POLICY_RULES {
             assert_eq!(rule_of(rule.id), rule.id);

@@ -22,12 +22,6 @@ pub(super) fn outcome(policy: &Policy, trace: &Trace, findings: &[Finding]) -> P
     for (gpu, bytes) in &policy.max_bytes {
         check.memory(gpu, *bytes);
     }
-    if let Some(gpus) = &policy.contexts {
-        check.exactly(gpus);
-    }
-    if let Some(code) = policy.exit {
-        check.exit(code);
-    }
     check.outcome
 }
 
@@ -392,48 +386,6 @@ impl PolicyCheck<'_> {
                 &name,
                 &format!("how often the memory of {gpu} was read is not known"),
             ),
-        }
-    }
-
-    /// These GPUs get contexts, and no others.
-    fn exactly(&mut self, gpus: &[GpuWord]) {
-        let names: Vec<String> = gpus.iter().map(GpuWord::to_string).collect();
-        let name = format!("contexts = [{}]", names.join(", "));
-        self.contexts(&name, |trace, life| {
-            let are: Option<Vec<bool>> =
-                gpus.iter().map(|gpu| gpu.is_of(trace, life.made)).collect();
-            are.map(|are| !are.contains(&true))
-        });
-        for gpu in gpus {
-            self.known(&name, gpu);
-            let trace = self.trace;
-            if gpu.index(trace).is_some()
-                && !self
-                    .history
-                    .contexts
-                    .iter()
-                    .any(|life| gpu.is_of(trace, life.made) == Some(true))
-            {
-                // If the trace lacks calls, it may lack the context too.
-                if missing(self.history, TraceCoverage::Calls).is_empty() {
-                    self.violated(&name, format!("no context is made on {gpu}"), None);
-                }
-            }
-        }
-    }
-
-    fn exit(&mut self, wanted: i32) {
-        let name = format!("exit = {wanted}");
-        let Some(end) = &self.trace.end else {
-            return self.undecided(&name, CUT_SHORT);
-        };
-        match (end.code, end.signal.as_deref()) {
-            (Some(code), _) if code == wanted => {}
-            (Some(code), _) => self.violated(&name, format!("the program exits with {code}"), None),
-            (None, Some(signal)) => {
-                self.violated(&name, format!("the program is ended by {signal}"), None)
-            }
-            (None, None) => self.undecided(&name, "how the program ended is not known"),
         }
     }
 }

@@ -392,78 +392,6 @@ fn a_violation_that_is_seen_needs_no_more_and_counts_that_are_not_known_leave_a_
     );
 }
 
-const FILE: &str = r#"
-forbid    = ["cuinit", "context:gpu0"]
-max-bytes = { gpu1 = "2 GiB" }
-contexts  = ["gpu1"]
-exit      = 0
-"#;
-
-#[test]
-fn a_file_says_what_is_expected() {
-    let policy = Policy::from_file("a.toml", FILE).expect("a policy");
-    assert_eq!(
-        policy.merge(Policy::default()),
-        Policy::from_file("a.toml", FILE).expect("a policy")
-    );
-    let expect = |text: &str| Policy::from_file("a.toml", text).expect("a policy");
-    assert!(check(&expect("contexts = [\"gpu1\"]\nexit = 0"), &clean()).is_kept());
-    let said = |text: &str, trace: &Trace| -> Vec<String> {
-        let outcome = check(&expect(text), trace);
-        outcome
-            .violations
-            .into_iter()
-            .map(|it| it.says)
-            .chain(outcome.undecided)
-            .collect()
-    };
-    assert_eq!(
-        said("contexts = [\"gpu0\"]", &clean()).len(),
-        2,
-        "one too many, and one is missing"
-    );
-    assert_eq!(said("contexts = []", &clean()).len(), 1);
-    let mut trace = clean();
-    trace.end.as_mut().expect("an end").code = Some(3);
-    assert_eq!(said("exit = 0", &trace), ["the program exits with 3"]);
-    let end = trace.end.as_mut().expect("an end");
-    (end.code, end.signal) = (None, Some("SIGSEGV".to_owned()));
-    assert_eq!(
-        said("exit = 0", &trace),
-        ["the program is ended by SIGSEGV"]
-    );
-    trace.end = None;
-    assert_eq!(said("exit = 0", &trace).len(), 1);
-}
-
-#[test]
-fn a_file_that_is_wrong_is_refused_at_each_place() {
-    let wrong = |source: &str| {
-        let errors = Policy::from_file("a.toml", source).expect_err("this is wrong");
-        errors
-            .iter()
-            .map(|error| error.line(source))
-            .collect::<Vec<_>>()
-    };
-    assert_eq!(wrong("forbit = []"), ["a.toml:1:1: unknown key `forbit`"]);
-    assert_eq!(wrong("exit = 256"), ["a.toml:1:8: 256 is not in 0 to 255"]);
-    assert_eq!(
-        wrong("contexts = [\"gpu1\", \"one\"]"),
-        ["a.toml:1:21: `one` is no GPU"]
-    );
-    assert_eq!(wrong("max-bytes = { gpu0 = \"2 GB\", x = 1 }").len(), 2);
-    assert!(
-        wrong("forbid = [\"cuinti\"]")[0]
-            .starts_with("a.toml:1:11: unknown word `cuinti`; did you mean `cuinit`?")
-    );
-    assert_eq!(
-        wrong("forbid = \"cuinit\""),
-        ["a.toml:1:10: expected a list, found text"]
-    );
-    assert_eq!(wrong(""), ["a.toml:1:1: this expects nothing"]);
-    assert_eq!(wrong("forbid = [").len(), 1);
-}
-
 /// A process that holds 500 MiB of a context and 300 MiB of NCCL's, of the 900 that NVML charges.
 fn ledger() -> TraceBuilder {
     let nccl = Frame::native(
@@ -522,8 +450,6 @@ fn whose_memory_is_more_than_a_size_is_decided_at_the_peak() {
         ]
     );
     assert_eq!(outcome.undecided, [] as [&str; 0]);
-    let file = Policy::from_file("a.toml", "forbid = [\"owner=nccl>256MiB\"]").expect("a policy");
-    assert_eq!(check(&file, &trace).violations.len(), 1);
 }
 
 #[test]
@@ -616,23 +542,6 @@ fn a_word_for_memory_that_is_wrong_is_refused_with_what_is_meant() {
             word
         );
     }
-}
-
-#[test]
-fn the_command_line_adds_to_the_file() {
-    let file = Policy::from_file("a.toml", FILE).expect("a policy");
-    let line =
-        Policy::parse(&texts(&["cuinit", "fork"]), &texts(&["gpu1=1GiB"])).expect("a policy");
-    let both = file.merge(line);
-    assert_eq!(
-        (both.forbid.len(), both.max_bytes.len(), both.exit),
-        (3, 1, Some(0))
-    );
-    assert_eq!(
-        both.max_bytes.values().copied().collect::<Vec<_>>(),
-        [1 << 30]
-    );
-    assert!(Policy::default().is_empty() && !both.is_empty());
 }
 
 #[test]
