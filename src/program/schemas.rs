@@ -5,7 +5,7 @@ use cuda_pitfalls_answers::{bisect, compare, fleet, releases, survey, visibility
 use cuda_pitfalls_core::report::{self, schema_of};
 use cuda_pitfalls_core::scenario::schema as scenario;
 use cuda_pitfalls_render as render;
-use cuda_pitfalls_trace::{self as document, diagnosis::schema as diagnosis};
+use cuda_pitfalls_trace as document;
 
 /// One schema.
 #[derive(Debug)]
@@ -19,7 +19,7 @@ pub struct Schema {
 }
 
 /// All of them, in the order of the help.
-pub static SCHEMAS: [Schema; 14] = [
+pub static SCHEMAS: [Schema; 13] = [
     row("scenario", "A scenario file", scenario::file_schema),
     row("report", "A report", report::schema),
     row(
@@ -69,7 +69,6 @@ pub static SCHEMAS: [Schema; 14] = [
         "What `mask --json` prints",
         schema_of::<visibility::Visibility>,
     ),
-    row("diagnosis", "A rule of `trace`", diagnosis::file_schema),
 ];
 
 const fn row(name: &'static str, about: &'static str, make: fn() -> serde_json::Value) -> Schema {

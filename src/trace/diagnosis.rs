@@ -15,7 +15,6 @@ pub mod clue;
 mod clues;
 mod load;
 mod rule;
-pub mod schema;
 #[cfg(test)]
 mod tests;
 

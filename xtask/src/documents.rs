@@ -309,7 +309,6 @@ fn schemas() -> Documents {
     let schemas = SCHEMAS.iter().map(|schema| {
         let folder = match schema.name {
             "scenario" => "scenarios",
-            "diagnosis" => "scenarios/diagnoses",
             _ => "reports",
         };
         (
