@@ -43,6 +43,8 @@ pub struct TraceView<'a> {
     violations: &'a [Violation],
     /// What of the policy cannot be decided, because the trace saw less.
     undecided: &'a [String],
+    /// What could not be seen, in words.
+    not_seen: Vec<String>,
 }
 
 impl<'a> TraceView<'a> {
@@ -57,6 +59,7 @@ impl<'a> TraceView<'a> {
         let (ledgers, refusals) = (ledgers(trace), refusals(&history));
         TraceView {
             trace,
+            not_seen: unseen::unseen(&history),
             history,
             ledgers,
             refusals,
@@ -117,7 +120,7 @@ impl<'a> TraceView<'a> {
             Format::Text => Some(view::text(self, width)),
             Format::Html => Some(self.html()),
             Format::Markdown => Some(view::markdown(self)),
-            Format::Junit => Some(results::junit(self, name)),
+            Format::Junit => Some(results::junit(self, name, root)),
             Format::Github => Some(results::github(self, root)),
             Format::Sarif => Some(sarif::document(self, root)),
             _ => None,

@@ -18,6 +18,8 @@ pub(super) struct FileLine {
     pub(super) text: String,
     /// The text of the line, if the trace has it.
     pub(super) source: Option<String>,
+    /// Whether it is a line of the user's own code.
+    pub(super) is_own: bool,
     /// Whether the call is that of another thread, and this is the user's line meanwhile.
     pub(super) is_beside: bool,
     /// The file by a name that does not differ between machines: that of a package without the folder of packages.
@@ -93,6 +95,7 @@ pub(super) fn of_frame(trace: &Trace, root: &str, frame: &Frame) -> Option<FileL
         line,
         text,
         source,
+        is_own: false,
         is_beside: false,
         stable,
     })
@@ -122,6 +125,7 @@ pub(super) fn of_event(trace: &Trace, root: &str, event: &TraceEvent) -> Option<
         return of_program(trace, root, process.map(|process| process.program.as_str()));
     };
     let mut place = of_frame(trace, root, frame)?;
+    place.is_own = frame.owner == FrameOwner::Program;
     place.is_beside = stack.meanwhile.iter().any(|it| std::ptr::eq(it, frame));
     let is_innermost = stack
         .users()
@@ -147,6 +151,7 @@ pub(super) fn of_program(trace: &Trace, root: &str, program: Option<&str>) -> Op
         line: None,
         text: String::new(),
         source: None,
+        is_own: false,
         is_beside: false,
         stable,
     })

@@ -115,7 +115,7 @@ fn happened(seen: &TraceView) -> Vec<Block> {
     );
     found.extend(found.is_empty().then(|| "Nothing was found.".into()));
     blocks.push(Block::List(found));
-    let missing = unseen::unseen(&seen.history).join("; ");
+    let missing = seen.not_seen.join("; ");
     let missing = (!missing.is_empty()).then(|| format!("Not everything was seen: {missing}."));
     blocks.extend(missing.map(Block::paragraph));
     blocks

@@ -165,11 +165,30 @@ pub(super) fn simulated(seen: &TraceView) -> &'static str {
 
 /// The entries: errors, warnings, notes, each in the order of time. `root` is what files are relative to.
 pub(super) fn all<'a>(seen: &TraceView<'a>, root: &str) -> Vec<Reported<'a>> {
+    let mut once = occurrences(seen);
+    let notes = notes(seen, &once);
+    once.extend(notes);
+    at_lines(seen, root, once)
+}
+
+/// The entries without notes of what used CUDA, which are no results of a test.
+pub(super) fn without_notes<'a>(seen: &TraceView<'a>, root: &str) -> Vec<Reported<'a>> {
+    at_lines(seen, root, occurrences(seen))
+}
+
+fn occurrences<'a>(seen: &TraceView<'a>) -> Vec<Occurrence<'a>> {
     let mut once = violations(seen);
     once.extend(findings(seen));
     once.extend(explained(seen));
-    let notes = notes(seen, &once);
-    once.extend(notes);
+    once
+}
+
+/// Equal ones at one line as one entry, those that matter most first.
+fn at_lines<'a>(
+    seen: &TraceView<'a>,
+    root: &str,
+    mut once: Vec<Occurrence<'a>>,
+) -> Vec<Reported<'a>> {
     once.sort_by_key(|one| one.level);
     let placed = once.into_iter().map(|one| {
         let event = one
@@ -289,11 +308,9 @@ fn findings<'a>(seen: &TraceView<'a>) -> Vec<Occurrence<'a>> {
     found.collect()
 }
 
-/// Whether a violation is this finding, of a rule that is forbidden.
+/// Whether a violation is this finding, whose rule is forbidden: it has its words and its event.
 fn is_of(violation: &Violation, finding: &Finding) -> bool {
-    rule_of(&violation.forbidden) == finding.rule
-        && violation.says == finding.says
-        && violation.event == finding.events.first().copied()
+    violation.says == finding.says && violation.event == finding.events.first().copied()
 }
 
 /// What initialised CUDA and what made contexts, but for calls about which something was said already.
@@ -444,10 +461,11 @@ fn number(all: &mut [Reported]) {
 /// Why there may be more: what makes a trace incomplete, conditions left undecided, what was not seen; with its sort.
 pub(super) fn doubts(seen: &TraceView) -> Vec<(&'static str, Level, String)> {
     let incomplete = unseen::incomplete(seen.trace);
-    let missing = unseen::unseen(&seen.history)
-        .into_iter()
-        .filter(|line| Some(line) != incomplete.as_ref());
-    let missing = missing.map(|line| ("not-seen", Level::Warning, line));
+    let missing = seen
+        .not_seen
+        .iter()
+        .filter(|line| Some(*line) != incomplete.as_ref());
+    let missing = missing.map(|line| ("not-seen", Level::Warning, line.clone()));
     let undecided = seen
         .undecided
         .iter()

@@ -1,325 +1,174 @@
-//! What programs are told of a trace: tests and annotations, at the user's own file and line.
+//! What programs are told of a trace: tests and annotations, at the user's own file and line, made of one list.
 //!
 //! A pitfall alone is no failure: only what the policy forbids is. What a trace could not see is an error where it may
 //! hide something.
 
-use std::collections::HashSet;
-
-use super::file::path_of;
-use super::{TraceView, alike, place, totals, unseen};
+use super::reported::{self, Level, Reported};
+use super::{TraceView, place, totals, unseen};
 use crate::machine::UserLine;
 use crate::machine::github::annotation;
 use crate::machine::junit::{self, TestOutcome, TestResult};
 use crate::words;
-use cuda_pitfalls_answers::refused::RefusedCall;
-use cuda_pitfalls_core::text::counts::grouped;
 use cuda_pitfalls_core::text::units;
-use cuda_pitfalls_trace::diagnosis::{Finding, Severity};
+use cuda_pitfalls_trace::diagnosis::Severity;
 
 /// The most tests of each sort, and the most annotations.
 const MOST_CASES: usize = 1000;
 const MOST_LINES: usize = 50;
 
-/// Test results: a test for each thing that was forbidden and done, and for each pitfall. `name` is what the trace is
-/// called.
-pub(super) fn junit(seen: &TraceView, name: &str) -> String {
+/// Test results: a test for each thing that was forbidden and done, for each pitfall and for each explained error.
+/// `name` is what the trace is called, and `root` what files are relative to.
+pub(super) fn junit(seen: &TraceView, name: &str, root: &str) -> String {
     let trace = seen.trace;
-    let elapsed_ns = trace
-        .end
-        .as_ref()
-        .map_or(0, |end| end.t_ns.saturating_sub(trace.start.t_ns));
     // Without this test a trace cut short would look clean.
-    let complete = case(seen, "the trace is complete", None);
+    let complete = test_case(seen, "the trace is complete");
     let mut cases = vec![match trace.end {
         Some(_) => complete,
-        None => complete.with(
-            TestOutcome::Error,
-            "incomplete",
-            &unseen::banners(trace).join(" "),
-        ),
-    }];
-    cases.extend(
-        seen.violations
-            .iter()
-            .take(MOST_CASES)
-            .enumerate()
-            .map(|(index, violation)| {
-                let case = case(
-                    seen,
-                    &format!("{} ({})", violation.forbidden, index + 1),
-                    violation.event,
-                );
-                let stdout = vec![where_it_was(seen, violation.event)];
-                TestResult {
-                    stdout,
-                    ..case.with(TestOutcome::Failure, "forbidden", &violation.says)
-                }
-            }),
-    );
-    // A condition that could not be checked has not been met either.
-    cases.extend(seen.undecided.iter().take(MOST_CASES).map(|undecided| {
-        case(seen, &format!("undecided: {undecided}"), None).with(
-            TestOutcome::Error,
-            "undecided",
-            undecided,
-        )
-    }));
-    cases.extend(
-        seen.findings
-            .iter()
-            .take(MOST_CASES)
-            .enumerate()
-            .map(|(index, it)| found(seen, index + 1, it)),
-    );
-    cases.extend(refusals(seen).enumerate().map(|(index, refusal)| {
-        let stdout = vec![refusal.in_words(), where_it_was(seen, refusal.event)];
-        TestResult {
-            stdout,
-            ..case(
-                seen,
-                &format!("explained error ({})", index + 1),
-                refusal.event,
-            )
+        None => {
+            let banners = unseen::banners(trace).join(" ");
+            complete.with(TestOutcome::Error, "incomplete", &banners)
         }
-    }));
-    let name = place::short(&format!("cuda-pitfalls trace {name}"));
+    }];
+    // A condition that could not be checked has not been met either.
+    for undecided in seen.undecided.iter().take(MOST_CASES) {
+        let case = test_case(seen, &format!("undecided: {undecided}"));
+        cases.push(case.with(TestOutcome::Error, "undecided", undecided));
+    }
+    let found = reported::without_notes(seen, root);
+    for (one, number) in found.iter().take(MOST_CASES).zip(1..) {
+        cases.push(reported_case(seen, one, number));
+    }
+    let elapsed_ns = match &trace.end {
+        Some(end) => end.t_ns.saturating_sub(trace.start.t_ns),
+        None => 0,
+    };
     junit::file(
-        &name,
+        &place::short(&format!("cuda-pitfalls trace {name}")),
         (&trace.start.started_at, elapsed_ns),
         &properties(seen),
         cases,
     )
 }
 
-/// What CUDA refused, and the error that the program said last.
-fn refusals<'v>(seen: &'v TraceView) -> impl Iterator<Item = &'v RefusedCall> {
-    seen.refusals.iter().chain(&seen.last_error)
-}
-
-/// The test of a finding: it fails where a policy forbids it.
-fn found(seen: &TraceView, number: usize, finding: &Finding) -> TestResult {
-    let forbidden = seen.violations.iter().find(|violation| {
-        violation.forbidden == finding.rule
-            || violation
-                .event
-                .is_some_and(|event| finding.events.contains(&event))
-    });
-    let event = finding.events.first().copied();
-    let mut case = case(seen, &format!("{} ({number})", finding.rule), event);
-    if let Some(violation) = forbidden {
-        let message = format!("{}; forbidden by {}", finding.says, violation.forbidden);
-        case = case.with(TestOutcome::Failure, &finding.rule, &message);
+/// The test of an entry: it fails where a policy forbids what was done.
+fn reported_case(seen: &TraceView, one: &Reported, number: usize) -> TestResult {
+    let mut case = test_case(seen, &format!("{} ({number})", one.rule));
+    if one.level == Level::Error {
+        case = case.with(TestOutcome::Failure, &one.rule, &one.message);
     }
-    let memory = finding.bytes.map(|bytes| ("memory", units::delta(bytes)));
-    let properties = [
-        ("severity", finding.severity.name().to_owned()),
-        ("scenario", finding.scenario.clone()),
-    ];
-    case.properties = properties
-        .into_iter()
-        .chain(memory)
-        .map(|(name, value)| (name.to_owned(), value))
-        .collect();
-    let workaround = format!("workaround: {}", finding.workaround);
-    case.stdout = vec![
-        finding.title.clone(),
-        finding.says.clone(),
-        workaround,
-        where_it_was(seen, event),
-    ];
+    case.place = user_line(one);
+    if let Some(finding) = one.finding {
+        case.properties = vec![
+            ("severity".to_owned(), finding.severity.name().to_owned()),
+            ("scenario".to_owned(), finding.scenario.clone()),
+        ];
+        if let Some(bytes) = finding.bytes {
+            let memory = ("memory".to_owned(), units::delta(bytes));
+            case.properties.push(memory);
+        }
+    }
+    case.stdout = vec![title(one), one.message.clone(), where_it_was(seen, one)];
     case
 }
 
 fn properties(seen: &TraceView) -> Vec<(String, String)> {
     let start = &seen.trace.start;
+    let driver = start.driver_version.as_deref().unwrap_or("none");
     let mut properties = vec![
         ("provenance", words::provenance(start.provenance).to_owned()),
         ("complete", seen.trace.end.is_some().to_string()),
         ("version", start.version.clone()),
         ("on", start.on.clone()),
-        (
-            "driver",
-            start
-                .driver_version
-                .clone()
-                .unwrap_or_else(|| "none".to_owned()),
-        ),
+        ("driver", driver.to_owned()),
         ("command", start.command.join(" ")),
         ("totals", totals::parts(seen).join(", ")),
     ];
-    properties.extend(
-        unseen::banners(seen.trace)
-            .into_iter()
-            .map(|banner| ("banner", banner)),
-    );
-    properties.extend(
-        unseen::unseen(&seen.history)
-            .into_iter()
-            .map(|line| ("not seen", line)),
-    );
+    for banner in unseen::banners(seen.trace) {
+        properties.push(("banner", banner));
+    }
+    for line in &seen.not_seen {
+        properties.push(("not seen", line.clone()));
+    }
     properties
         .into_iter()
         .map(|(name, value)| (name.to_owned(), value))
         .collect()
 }
 
-fn case(seen: &TraceView, name: &str, event: Option<usize>) -> TestResult {
-    let place = own_place(seen, event);
+fn test_case(seen: &TraceView, name: &str) -> TestResult {
     TestResult {
-        place,
         elapsed_ns: Some(0),
         ..TestResult::new(seen.trace.start.provenance, "trace", &place::short(name))
     }
 }
 
-fn own_place(seen: &TraceView, event: Option<usize>) -> Option<UserLine> {
-    place::place(seen.trace, &seen.trace.events.get(event?)?.stack)
+/// What an entry is called in a line.
+fn title(one: &Reported) -> String {
+    match (one.finding, one.forbidden) {
+        (Some(finding), _) => finding.title.clone(),
+        (None, Some(forbidden)) => format!("forbidden: {forbidden}"),
+        (None, None) => "cuda-pitfalls: explained error".to_owned(),
+    }
 }
 
-/// When and where an event was, on one line.
-fn where_it_was(seen: &TraceView, event: Option<usize>) -> String {
-    let Some(event) = event.and_then(|event| seen.trace.events.get(event)) else {
+/// The user's own line of an entry. A line of a package or of the program's file is no place to annotate.
+fn user_line(one: &Reported) -> Option<UserLine> {
+    let place = one.place.as_ref()?;
+    if !place.is_own {
+        return None;
+    }
+    Some(UserLine {
+        file: place.path.clone(),
+        line: place.line,
+        is_beside: place.is_beside,
+    })
+}
+
+/// When and where the first event of an entry was, on one line.
+fn where_it_was(seen: &TraceView, one: &Reported) -> String {
+    let first = one.events.first().copied();
+    let Some(event) = first.and_then(|index| seen.trace.events.get(index)) else {
         return String::new();
     };
     let when = place::since_start(seen.trace, event.t_ns);
-    format!(
-        "{when}, {}: {}",
-        place::who(seen.trace, event.pid),
-        place::chain(event).join(" → ")
-    )
-}
-
-/// The user's own line of an event, its file relative to the root of the repository.
-fn in_repository(seen: &TraceView, root: &str, event: Option<usize>) -> Option<UserLine> {
-    let place = own_place(seen, event)?;
-    // Code that was given to Python as text has no file.
-    let is_text = place.file.starts_with('<');
-    let file = if is_text {
-        place.file.clone()
-    } else {
-        path_of(seen.trace, root, &place.file)
-    };
-    Some(UserLine { file, ..place })
+    let who = place::who(seen.trace, event.pid);
+    format!("{when}, {who}: {}", place::chain(event).join(" → "))
 }
 
 /// Annotations. GitHub knows files by their paths in the repository, which is `root`.
 pub(super) fn github(seen: &TraceView, root: &str) -> String {
     let mut out = String::new();
-    let mut say = |level: &str, place, title: &str, lines: &[String]| {
-        out.push_str(&annotation(level, place, title, lines));
-    };
     for banner in unseen::banners(seen.trace) {
-        say("warning", None, "cuda-pitfalls", &[banner]);
+        out += &annotation("warning", None, "cuda-pitfalls", &[banner]);
     }
-    let is_kept = seen.violations.is_empty() && seen.undecided.is_empty();
-    let level = match (is_kept, seen.found(Severity::Pitfall).next().is_none()) {
-        (false, _) => "error",
-        (true, false) => "warning",
-        (true, true) => "notice",
+    let level = if !seen.violations.is_empty() || !seen.undecided.is_empty() {
+        "error"
+    } else if seen.found(Severity::Pitfall).next().is_some() {
+        "warning"
+    } else {
+        "notice"
     };
-    say(
-        level,
-        None,
-        "cuda-pitfalls trace",
-        &[totals::parts(seen).join(", ")],
-    );
-    let violations = seen.violations.iter().map(|violation| {
-        let place = in_repository(seen, root, violation.event);
-        (
-            (violation.forbidden.clone(), violation.says.clone(), place),
-            violation.event,
-        )
-    });
-    for ((forbidden, says, place), events) in grouped(violations).into_iter().take(MOST_LINES) {
-        let event = events.first().copied().flatten();
-        let title = format!("forbidden: {forbidden}");
-        let about = seen
-            .findings
-            .iter()
-            .find(|it| it.says == says && it.events.first().copied() == event);
-        let mut lines = vec![says, where_it_was(seen, event)];
-        lines.extend(about.into_iter().flat_map(advice));
-        lines.push(times(events.len()));
-        say("error", place, &title, &lines);
-    }
+    let totals = totals::parts(seen).join(", ");
+    out += &annotation(level, None, "cuda-pitfalls trace", &[totals]);
     for undecided in seen.undecided.iter().take(MOST_LINES) {
-        say(
-            "error",
-            None,
-            "cuda-pitfalls: undecided",
-            std::slice::from_ref(undecided),
-        );
+        let line = std::slice::from_ref(undecided);
+        out += &annotation("error", None, "cuda-pitfalls: undecided", line);
     }
-    // What was forbidden in the same words is told as that.
-    let forbidden: HashSet<(&str, Option<usize>)> = seen
-        .violations
-        .iter()
-        .map(|violation| (violation.says.as_str(), violation.event))
-        .collect();
-    let others = seen
-        .findings
-        .iter()
-        .filter(|it| !forbidden.contains(&(&it.says, it.events.first().copied())));
-    let findings = others.map(|finding| {
-        let event = finding.events.first().copied();
-        (
-            (alike(finding), in_repository(seen, root, event)),
-            (finding, event),
-        )
-    });
-    for ((_, place), all) in grouped(findings).into_iter().take(MOST_LINES) {
-        let Some((finding, event)) = all.first() else {
-            continue;
+    let found = reported::without_notes(seen, root);
+    for one in found.iter().take(MOST_LINES) {
+        let level = match one.level {
+            Level::Error => "error",
+            Level::Warning => "warning",
+            Level::Note => "notice",
         };
-        let [workaround, scenario] = advice(finding);
-        let lines = [
-            finding.says.clone(),
-            where_it_was(seen, *event),
-            workaround,
-            scenario,
-            times(all.len()),
-        ];
-        let level = if finding.severity == Severity::Pitfall {
-            "warning"
-        } else {
-            "notice"
-        };
-        say(level, place, &finding.title, &lines);
+        let lines = [one.message.clone(), where_it_was(seen, one)];
+        out += &annotation(level, user_line(one), &title(one), &lines);
     }
-    for refusal in refusals(seen) {
-        let level = if seen.has_failed() {
-            "warning"
-        } else {
-            "notice"
-        };
-        let place = in_repository(seen, root, refusal.event);
-        say(
-            level,
-            place,
-            "cuda-pitfalls: explained error",
-            &[refusal.in_words()],
-        );
-    }
-    let missing = unseen::unseen(&seen.history);
-    if !missing.is_empty() {
-        say("notice", None, "cuda-pitfalls: not seen", &missing);
+    if !seen.not_seen.is_empty() {
+        let title = "cuda-pitfalls: not seen";
+        out += &annotation("notice", None, title, &seen.not_seen);
     }
     out
-}
-
-fn advice(finding: &Finding) -> [String; 2] {
-    [
-        format!("workaround: {}", finding.workaround),
-        format!("scenario: {}", finding.scenario),
-    ]
-}
-
-fn times(times: usize) -> String {
-    if times > 1 {
-        format!("{times} times")
-    } else {
-        String::new()
-    }
 }
 
 #[cfg(test)]
@@ -344,6 +193,7 @@ mod tests {
                 ..TraceView::bare(trace)
             },
             "t",
+            ROOT,
         )
     }
 
@@ -362,11 +212,11 @@ mod tests {
             ["tests=\"4\"", "errors=\"0\"", "failures=\"0\""],
         );
         let xml = junit_of(&trace, true);
-        has(&xml, ["tests=\"5\"", "errors=\"0\"", "failures=\"2\""]);
+        has(&xml, ["tests=\"5\"", "errors=\"0\"", "failures=\"1\""]);
         assert!(xml.contains("classname=\"cuda-pitfalls.trace\""), "{xml}");
         assert!(xml.contains("file=\"train.py\" line=\"52\""), "{xml}");
         assert!(
-            xml.contains("workaround: torch.cuda.set_device(1) first"),
+            xml.contains("Instead: torch.cuda.set_device(1) first"),
             "{xml}"
         );
     }
@@ -409,7 +259,7 @@ mod tests {
             "{shown}"
         );
         assert!(lines[1].starts_with(
-            "::error file=train.py,line=52,title=forbidden%3A context%3Agpu0::a context on GPU 0%0A2.40 s, pid 4711"
+            "::error file=train.py,line=52,title=forbidden%3A context%3Agpu0::a context on GPU 0. Forbidden by context:gpu0.%0A2.40 s, pid 4711"
         ));
         assert!(
             lines[2].starts_with(
@@ -436,7 +286,7 @@ mod tests {
         assert!(
             shown
                 .lines()
-                .any(|line| line.starts_with("::error file") && line.contains("workaround: ")),
+                .any(|line| line.starts_with("::error file") && line.contains("Instead: ")),
             "{shown}"
         );
     }

@@ -7,18 +7,18 @@ use serde_json::{Value, json};
 
 use super::file::{self, FileLine, ROOT};
 use super::reported::{self, Level, POLICY_RULES, Reported};
-use super::{TraceView, place, totals};
+use super::{TraceView, totals};
 use crate::machine::BESIDE;
 use cuda_pitfalls_answers::known::Known;
 use cuda_pitfalls_core::text::counts::counted;
 use cuda_pitfalls_core::text::escape::{shorten, visible};
 use cuda_pitfalls_core::verdict::Provenance;
+use cuda_pitfalls_trace::TraceEvent;
 use cuda_pitfalls_trace::diagnosis::{self, DiagnosisRule};
-use cuda_pitfalls_trace::{Frame, TraceEvent};
 
 const SCHEMA: &str =
     "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json";
-/// The most frames of a stack, and the most places of a way through the user's code.
+/// The most places of a way through the user's code.
 const MOST_FRAMES: usize = 40;
 const MOST_RELATED: usize = 8;
 /// Names and lines of code are cut to this many bytes.
@@ -221,7 +221,6 @@ fn result(seen: &TraceView, root: &str, rules: &[Value], one: &Reported) -> Valu
             related.push(location);
         }
     }
-    let stack = first.and_then(|event| stack(seen, root, event));
     let way = first.and_then(|event| way(seen, root, event));
     present(json!({
         "ruleId": one.rule,
@@ -231,7 +230,6 @@ fn result(seen: &TraceView, root: &str, rules: &[Value], one: &Reported) -> Valu
         "message": text(&one.place.as_ref().map_or_else(|| one.message.clone(), |place| qualified(&one.message, place))),
         "locations": one.place.iter().map(location).collect::<Vec<_>>(),
         "relatedLocations": (!related.is_empty()).then_some(related),
-        "stacks": stack.map(|stack| [stack]),
         "codeFlows": way.map(|way| json!([{ "threadFlows": [{ "locations": way }] }])),
         "partialFingerprints": { FINGERPRINT: one.fingerprint },
         "occurrenceCount": one.times,
@@ -269,39 +267,6 @@ fn location(place: &FileLine) -> Value {
     json!({ "physicalLocation": present(json!({ "artifactLocation": artifact, "region": region })) })
 }
 
-/// A frame as a location: its line if that is known, and its function.
-fn frame_location(seen: &TraceView, root: &str, frame: &Frame) -> Value {
-    let place = file::of_frame(seen.trace, root, frame);
-    let name = shorten(&visible(&frame.name()), LONGEST);
-    let function = json!([{ "fullyQualifiedName": name, "kind": "function" }]);
-    with(
-        place.as_ref().map_or_else(|| json!({}), location),
-        "logicalLocations",
-        function,
-    )
-}
-
-/// The stack of an event, innermost first; none if it has no frames.
-fn stack(seen: &TraceView, root: &str, event: &TraceEvent) -> Option<Value> {
-    let frames = event.stack.frames.iter().take(MOST_FRAMES).map(|frame| {
-        let library = frame
-            .module
-            .as_deref()
-            .map(|path| path.rsplit('/').next().unwrap_or(path));
-        let module = frame
-            .package
-            .as_deref()
-            .or(library)
-            .map(|module| shorten(&visible(module), LONGEST));
-        present(json!({ "location": frame_location(seen, root, frame), "module": module }))
-    });
-    let frames: Vec<Value> = frames.collect();
-    let when = place::since_start(seen.trace, event.t_ns);
-    let call = shorten(&visible(&event.call), LONGEST);
-    let message = format!("{call} at {when}, {}", place::who(seen.trace, event.pid));
-    (!frames.is_empty()).then(|| json!({ "message": text(&message), "frames": frames }))
-}
-
 /// The way from the user's first line to the call, outermost first, as viewers show it step by step: the user's own
 /// lines, such as those of imports, and the function of a package that the last of them called. None if it is one step.
 fn way(seen: &TraceView, root: &str, event: &TraceEvent) -> Option<Vec<Value>> {
@@ -334,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn a_result_has_the_users_line_the_stack_and_the_way_there() {
+    fn a_result_has_the_users_line_and_the_way_there() {
         let log = log_of(&fixture::trace());
         let run = &log["runs"][0];
         let late = run["results"]
@@ -363,11 +328,6 @@ mod tests {
             .map(|it| it["location"]["message"]["text"].as_str().unwrap())
             .collect();
         assert_eq!(names, ["<module>", "setup", "torch.cuda.is_available"]);
-        let frames = late["stacks"][0]["frames"].as_array().unwrap();
-        assert_eq!(
-            frames[0]["location"]["logicalLocations"][0]["fullyQualifiedName"],
-            "cudaSetDevice"
-        );
         assert_eq!(
             run["originalUriBaseIds"]["SRCROOT"]["uri"],
             "file:///home/me/project/"

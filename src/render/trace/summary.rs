@@ -3,9 +3,9 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use super::TraceView;
 use super::ledger::LedgerSummary;
 use super::place::{self, place};
-use super::{TraceView, unseen};
 use cuda_pitfalls_answers::refused::RefusedCall;
 use cuda_pitfalls_core::report::{SchemaId, schema_of};
 use cuda_pitfalls_core::verdict::Provenance;
@@ -229,7 +229,7 @@ pub(super) fn summary<'a>(seen: &TraceView<'a>) -> TraceSummary<'a> {
             .map(|error| refusal_summary(trace, error)),
         violations: violations.collect(),
         undecided: seen.undecided.to_vec(),
-        not_seen: unseen::unseen(&seen.history),
+        not_seen: seen.not_seen.clone(),
         left_out: trace.end.as_ref().map_or(0, |end| end.left_out),
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{TraceView, alike, unseen};
+use super::{TraceView, alike};
 use cuda_pitfalls_core::text::counts::counted;
 use cuda_pitfalls_core::text::units;
 use cuda_pitfalls_trace::diagnosis::Severity;
@@ -54,9 +54,7 @@ fn headline(seen: &TraceView, is_wasteful: bool) -> Option<String> {
             "no pitfall found in what was seen, but {}",
             open.title
         )),
-        (0, None) if unseen::unseen(&seen.history).is_empty() => {
-            Some("no pitfall found".to_owned())
-        }
+        (0, None) if seen.not_seen.is_empty() => Some("no pitfall found".to_owned()),
         (0, None) => Some("no pitfall found in what was seen".to_owned()),
         (many, _) => Some(counted(many as u64, "pitfall")),
     }
@@ -191,7 +189,7 @@ mod tests {
             text,
             markdown,
             TraceView::bare(&trace).html(),
-            results::junit(&TraceView::bare(&trace), ""),
+            results::junit(&TraceView::bare(&trace), "", ""),
         ];
         for shown in shown {
             assert!(

@@ -34,10 +34,11 @@ pub(super) fn incomplete(trace: &Trace) -> Option<String> {
 }
 
 /// What is said of a trace without events, a sentence without a full stop.
-pub(super) fn nothing(history: &History) -> &'static str {
-    match unseen(history).is_empty() {
-        true => "CUDA was not initialised: the program made no CUDA call",
-        false => "No CUDA call was seen, and not everything could be seen",
+pub(super) fn nothing(not_seen: &[String]) -> &'static str {
+    if not_seen.is_empty() {
+        "CUDA was not initialised: the program made no CUDA call"
+    } else {
+        "No CUDA call was seen, and not everything could be seen"
     }
 }
 

@@ -108,9 +108,9 @@ pub(super) fn text(seen: &TraceView, width: usize) -> String {
     let is_nothing =
         seen.trace.events.is_empty() && seen.findings.is_empty() && seen.violations.is_empty();
     if is_nothing {
-        blocks.push(Block::paragraph(unseen::nothing(&seen.history)));
+        blocks.push(Block::paragraph(unseen::nothing(&seen.not_seen)));
     }
-    blocks.extend(listed("Not seen", unseen::unseen(&seen.history)));
+    blocks.extend(listed("Not seen", seen.not_seen.clone()));
     blocks.extend(view.notes());
     blocks.extend(refused(seen));
     let totals = totals::parts(seen);
@@ -237,8 +237,7 @@ impl<'v, 'a> TraceForm<'v, 'a> {
         let is_clean = seen.found(Severity::Pitfall).next().is_none()
             && seen.refused() == 0
             && seen.last_error.is_none();
-        let missing = unseen::unseen(&seen.history);
-        badges.push(match (is_clean, missing.is_empty()) {
+        badges.push(match (is_clean, seen.not_seen.is_empty()) {
             (true, true) => (Tone::Good, found),
             (true, false) => (Tone::Doubt, format!("? {found}")),
             (false, _) => (Tone::Doubt, format!("! {found}")),
@@ -279,11 +278,11 @@ impl<'v, 'a> TraceForm<'v, 'a> {
         blocks.extend(self.to_change());
         blocks.extend(refused(seen));
         blocks.extend(self.notes());
-        blocks.extend(listed("Not seen", missing));
+        blocks.extend(listed("Not seen", seen.not_seen.clone()));
         if seen.trace.events.is_empty() {
             blocks.push(Block::paragraph(format!(
                 "{}.",
-                unseen::nothing(&seen.history)
+                unseen::nothing(&seen.not_seen)
             )));
         }
         blocks
