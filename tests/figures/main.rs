@@ -6,11 +6,8 @@
 
 use crate::common;
 
-mod cost;
 mod memory;
-mod second_model;
 mod surveys;
-mod timing;
 
 use std::fs;
 
