@@ -420,10 +420,10 @@ pub fn current_context() -> usize {
 /// The call succeeded, so the address is null or that of such a word.
 unsafe fn word(address: usize) -> usize {
     let address = address as *const usize;
-    // SAFETY: the caller vouches for it.
     if address.is_null() {
         0
     } else {
+        // SAFETY: the caller vouches for it.
         unsafe { address.read_unaligned() }
     }
 }

@@ -105,10 +105,10 @@ fn value(name: &[u8]) -> Option<Vec<u8>> {
 /// # Safety
 /// As for the C function.
 unsafe fn bytes_of<'a>(text: *const c_char) -> &'a [u8] {
-    // SAFETY: the caller vouches for it.
     if text.is_null() {
         &[]
     } else {
+        // SAFETY: the caller vouches for it.
         unsafe { CStr::from_ptr(text) }.to_bytes()
     }
 }

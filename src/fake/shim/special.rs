@@ -360,8 +360,8 @@ pub unsafe extern "C" fn cuDevicePrimaryCtxRetain(context: *mut usize, device: i
     );
     let elapsed = c::now_ns() - began;
     count(index(CALL), status);
-    // SAFETY: a call that succeeded has written the handle.
     let handle = if status == SUCCESS && !context.is_null() {
+        // SAFETY: a call that succeeded has written the handle.
         unsafe { *context }
     } else {
         0
@@ -450,8 +450,8 @@ fn create(
     let status = real();
     let elapsed = c::now_ns() - began;
     count(index, status);
-    // SAFETY: a call that succeeded has written the handle.
     let handle = if status == SUCCESS && !context.is_null() {
+        // SAFETY: a call that succeeded has written the handle.
         unsafe { *context }
     } else {
         0

@@ -255,8 +255,8 @@ mod tests {
     #[test]
     fn arguments_beyond_the_registers_arrive() {
         let arguments: Vec<u64> = (1..=11).collect();
-        // SAFETY: the function takes eleven integers.
         assert_eq!(
+            // SAFETY: the function takes eleven integers.
             unsafe { raw(eleven as *const () as usize, &arguments) } as u32,
             66
         );
