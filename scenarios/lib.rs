@@ -114,8 +114,7 @@ mod tests {
         let mut folders: Vec<String> = folders
             .map(|entry| entry.file_name().into_string().unwrap())
             .collect();
-        folders
-            .retain(|name| !["claims", "diagnoses", "kernels", "surveys"].contains(&name.as_str()));
+        folders.retain(|name| !["diagnoses", "kernels", "surveys"].contains(&name.as_str()));
         folders.sort();
         assert_eq!(
             folders,

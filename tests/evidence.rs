@@ -4,7 +4,8 @@
 
 use crate::common;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
 
 use cuda_pitfalls::catalogue;
 use cuda_pitfalls::diagnosis::{WorkaroundRun, rules};
@@ -13,7 +14,7 @@ use cuda_pitfalls::observe::Scene;
 use cuda_pitfalls::scenario::{Hazard, Instance, Scenario, When};
 use cuda_pitfalls::verdict::{ExpectationMet, Kind, Reason};
 
-use common::read_reports;
+use common::{read_reports, root};
 
 #[test]
 fn todays_expectations_hold_on_committed_reports() {
@@ -220,5 +221,26 @@ fn every_expectation_applied_in_the_report_that_it_names() {
         idle.is_empty(),
         "never applied there:\n{}",
         idle.into_iter().collect::<Vec<_>>().join("\n")
+    );
+}
+
+/// The runs that are known to name no commit of a clean checkout are in `reports/provenance.toml`.
+#[test]
+fn a_new_report_names_a_clean_commit() {
+    let source = fs::read_to_string(root().join("reports/provenance.toml"))
+        .expect("reports/provenance.toml can be read");
+    let known: BTreeMap<String, usize> =
+        toml::from_str(&source).expect("reports/provenance.toml is valid");
+    let mut unclean = BTreeSet::new();
+    for (name, report) in read_reports() {
+        match &report.run.commit {
+            Some(commit) if !commit.ends_with("-dirty") => {}
+            _ => drop(unclean.insert(name.clone())),
+        }
+    }
+    let listed: BTreeSet<String> = known.into_keys().collect();
+    assert_eq!(
+        unclean, listed,
+        "a report is measured by a program of a clean checkout; reports/provenance.toml has the older ones"
     );
 }

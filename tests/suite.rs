@@ -29,6 +29,7 @@ mod model {
 mod action;
 mod answers;
 mod calls;
+mod claims;
 mod cli;
 mod commit;
 mod compare;

@@ -8,9 +8,10 @@ use super::page;
 use crate::common::{Scratch, bless, root};
 
 /// Pages with excerpts, and how many columns their outputs have.
-const PAGES: [(&str, usize); 5] = [
+const PAGES: [(&str, usize); 6] = [
     ("README.md", 80),
     ("python/README.md", 80),
+    ("docs/export.md", 80),
     ("docs/mask.md", 80),
     ("docs/memory.md", 100),
     ("docs/run.md", 100),
@@ -80,8 +81,9 @@ fn with_excerpts(page: &str, printed: impl Fn(&str) -> String) -> (String, usize
     let mut made = 0;
     for piece in pieces {
         let (head, block) = piece
-            .split_once(" -->\n```text\n")
-            .expect("a block of text is below an excerpt's comment");
+            .split_once(" -->\n```")
+            .expect("a block is below an excerpt's comment");
+        let (language, block) = block.split_once('\n').expect("the block begins");
         let (_, behind) = block.split_once("```\n").expect("the block ends");
         let command = format!("cuda-pitfalls {head}");
         let text = match command.split_once(": ") {
@@ -89,7 +91,7 @@ fn with_excerpts(page: &str, printed: impl Fn(&str) -> String) -> (String, usize
             None => printed(&command),
         };
         out += &format!(
-            "{COMMENT}{head} -->\n```text\n{}\n```\n{behind}",
+            "{COMMENT}{head} -->\n```{language}\n{}\n```\n{behind}",
             text.trim_end()
         );
         made += 1;

@@ -15,20 +15,12 @@ use cuda_pitfalls::schemas::SCHEMAS;
 use cuda_pitfalls::survey::{SurveyDocument, SurveyKind, python};
 use cuda_pitfalls::text::json;
 use cuda_pitfalls::verdict::Provenance;
-use cuda_pitfalls::{catalogue, diagnosis, evidence, judge, render, trace};
+use cuda_pitfalls::{catalogue, diagnosis, evidence, render, trace};
 
-use crate::claim::{self, Article};
 use crate::explain::{Fared, Phrasings};
 use crate::known::KnownSources;
 use crate::page::Measurement;
-use crate::provenance::ReportSource;
-use crate::{
-    TaskError, book, counts, diagnoses, errors, explain, export, page, picture, provenance, steps,
-    tables,
-};
-
-/// The page that has generated sentences, like README.md.
-pub const RESULTS: &str = "docs/results.md";
+use crate::{TaskError, diagnoses, errors, explain, page, steps, tables};
 
 /// Texts of documents by their paths below the root of the repository.
 pub type Documents = BTreeMap<String, String>;
@@ -44,8 +36,6 @@ pub struct MadeDocuments {
     pub documents: Documents,
     /// The scenarios that come with the program.
     pub scenarios: Vec<Scenario>,
-    /// Where the reports come from.
-    pub sources: Vec<ReportSource>,
     /// What the reports say about today's scenarios.
     pub measured: Vec<Measurement>,
     /// How `explain` fares on what people write, each text held out of those that it is looked up among.
@@ -95,11 +85,10 @@ pub fn make() -> Result<MadeDocuments, TaskError> {
     let locked =
         read("tests/phrasings-locked.toml")? + "\n" + &read("tests/phrasings-locked-others.toml")?;
     let locked = Phrasings::parse(&locked)?;
-    let (mut sources, mut measured, mut reports) = (Vec::new(), Vec::new(), Vec::new());
-    for own in judged(&scenarios)? {
-        sources.push(own.source);
-        measured.extend(own.measured);
-        reports.push((own.name, own.report));
+    let (mut measured, mut reports) = (Vec::new(), Vec::new());
+    for measured_report in measured_reports(&scenarios)? {
+        measured.extend(measured_report.measured);
+        reports.push((measured_report.name, measured_report.report));
     }
     let (matrix, surveys) = (matrix()?, surveys()?);
     let lines = python::built_in().map_err(|invalid| invalid.path)?.lines;
@@ -128,39 +117,15 @@ pub fn make() -> Result<MadeDocuments, TaskError> {
     let ranking = ranking(phrasings.texts().iter().chain(&own));
     let locked = Fared::measure(&locked, &Explainer::new(&known, &Ranking::parse(&ranking)?));
     let fared = Fared::by_parts(&phrasings, &known, &own)?;
-    let articles = articles(&scenarios)?;
-    let ledger = claim::weigh(&articles, &reports);
-    let counted = counts::Counted {
-        scenarios: &scenarios,
-        bases: &bases,
-        claims: &ledger,
-    };
     let traced = traced()?;
-    let late_mask = traced
-        .iter()
-        .find(|run| run.name == LATE_MASK)
-        .ok_or("the trace of the picture is no evidence")?;
     let made = [
-        ("README.md", counted.in_readme(&read("README.md")?)?),
-        (RESULTS, counted.in_results(&read(RESULTS)?)?),
-        (
-            "docs/provenance.md",
-            provenance::page(&sources, &uncommitted()?),
-        ),
         (
             "docs/surveys/releases.md",
-            illustrated(&render::releases::markdown(&matrix), RELEASES, "releases"),
+            render::releases::markdown(&matrix),
         ),
-        (
-            "docs/surveys/releases.svg",
-            render::releases::changed_map(&matrix),
-        ),
-        ("docs/trace.svg", picture::of_trace(late_mask)),
         ("docs/diagnoses.md", diagnoses::page(&traced, &measured)),
         ("docs/explain.md", explain::page(&locked)),
         ("docs/errors.md", errors::page()),
-        ("docs/export.md", export::page(&scenarios)?),
-        ("docs/claims.md", claim::page(&ledger, &reports)),
         ("scenarios/index.json", catalogue::index()?),
         ("scenarios/known.json", known.text()),
         ("scenarios/ranking.json", ranking),
@@ -174,64 +139,24 @@ pub fn make() -> Result<MadeDocuments, TaskError> {
     documents.extend(made.map(|(path, text)| (path.to_owned(), text)));
     documents.extend(schemas());
     for (kind, surveys) in &surveys {
-        let mut text = survey_page::page(*kind, surveys);
-        if *kind == SurveyKind::Calls {
-            text = illustrated(&text, CALLS, "calls");
-            documents.insert(
-                "docs/surveys/calls.svg".to_owned(),
-                survey_page::changed_map(surveys),
-            );
-        }
-        documents.insert(format!("docs/surveys/{}.md", kind.name()), text);
+        documents.insert(
+            format!("docs/surveys/{}.md", kind.name()),
+            survey_page::page(*kind, surveys),
+        );
     }
-    documents.insert(
-        book::SUMMARY.to_owned(),
-        book::summary(pages_of_docs(&documents)?),
-    );
     Ok(MadeDocuments {
         documents,
         scenarios,
-        sources,
         measured,
         fared,
         locked,
     })
 }
 
-/// The trace of which README.md and docs/trace.md have the picture.
-const LATE_MASK: &str = "h200-x2/torch_late_mask";
-/// What the maps show, for readers who do not see them.
-const RELEASES: &str = "Lines whose answer changed, by release: whether each calls cuInit. The tables below have all of them";
-const CALLS: &str =
-    "Calls of libcudart that changed, by version: which read the mask and which create a context";
-
-/// A page with a picture below its heading.
-fn illustrated(page: &str, shows: &str, file: &str) -> String {
-    page.replacen("\n\n", &format!("\n\n![{shows}]({file}.svg)\n\n"), 1)
-}
-
-/// The pages of docs/ by their paths below it: those that are made, and those that people write.
-fn pages_of_docs(made: &Documents) -> Result<Documents, TaskError> {
-    let mut pages = Documents::new();
-    for path in files("docs", "md")?.into_iter().chain(made.keys().cloned()) {
-        let Some(name) = path.strip_prefix("docs/").filter(|_| path != book::SUMMARY) else {
-            continue;
-        };
-        match made.get(&path) {
-            Some(text) => pages.insert(name.to_owned(), text.clone()),
-            None if path.starts_with(page::FOLDER) => None,
-            None => pages.insert(name.to_owned(), fs::read_to_string(root().join(&path))?),
-        };
-    }
-    pages.retain(|name, _| name.ends_with(".md"));
-    Ok(pages)
-}
-
-/// A committed report as it is judged today, by the name of its folder.
-struct JudgedReport {
+/// A committed report with what it measured of today's scenarios, by the name of its folder.
+struct MeasuredReport {
     name: String,
     report: Report,
-    source: ReportSource,
     measured: Vec<Measurement>,
 }
 
@@ -239,33 +164,23 @@ struct JudgedReport {
 ///
 /// # Errors
 /// A committed report cannot be read.
-fn judged(scenarios: &[Scenario]) -> Result<Vec<JudgedReport>, TaskError> {
+fn measured_reports(scenarios: &[Scenario]) -> Result<Vec<MeasuredReport>, TaskError> {
     let read = |(name, file): &(String, PathBuf)| {
-        let mut report = report::read(file)?;
-        let measured = page::measurements(scenarios, name, &report);
-        let source = ReportSource::new(name, &report, &measured);
-        judge::plan_as_today(&mut report, scenarios);
-        judge::rejudge(&mut report);
-        Ok(JudgedReport {
+        let report = report::read(file)?;
+        Ok(MeasuredReport {
+            measured: page::measurements(scenarios, name, &report),
             name: name.clone(),
             report,
-            source,
-            measured,
         })
     };
     let files = committed(report::REPORT)?;
     let (first, second) = files.split_at(files.len() / 2);
     thread::scope(|scope| {
         let second = scope.spawn(|| second.iter().map(read).collect::<Vec<_>>());
-        let mut judged: Vec<Result<_, StoreError>> = first.iter().map(read).collect();
-        judged.extend(second.join().unwrap_or_else(|panic| resume_unwind(panic)));
-        Ok(judged.into_iter().collect::<Result<_, _>>()?)
+        let mut measured: Vec<Result<_, StoreError>> = first.iter().map(read).collect();
+        measured.extend(second.join().unwrap_or_else(|panic| resume_unwind(panic)));
+        Ok(measured.into_iter().collect::<Result<_, _>>()?)
     })
-}
-
-/// The runs whose program was built from an unknown commit, with the number of their questions that are in no commit.
-pub fn uncommitted() -> Result<BTreeMap<String, usize>, TaskError> {
-    provenance::uncommitted(&fs::read_to_string(root().join("reports/provenance.toml"))?)
 }
 
 /// The findings of today's rules in the committed traces of real programs, by name.
@@ -297,9 +212,8 @@ fn pages(
 ) -> Documents {
     let mut pages = Documents::from([(page::index_path(), page::index(scenarios))]);
     for scenario in scenarios {
-        let (text, picture) = page::page(scenario, measured, asked, known);
+        let text = page::page(scenario, measured, asked, known);
         pages.insert(page::path(scenario), text);
-        pages.extend(picture.map(|picture| (page::picture_path(scenario), picture)));
     }
     pages
 }
@@ -350,21 +264,6 @@ fn matrix() -> Result<Matrix, TaskError> {
     Ok(Matrix::new(&documents))
 }
 
-/// The articles whose claims are compared with the reports, in the order of their names.
-///
-/// # Errors
-/// A file cannot be read or is not valid, or names what no scenario has.
-pub fn articles(scenarios: &[Scenario]) -> Result<Vec<Article>, TaskError> {
-    let mut files: Vec<PathBuf> = fs::read_dir(root().join("scenarios/claims"))?
-        .map(|entry| Ok(entry?.path()))
-        .collect::<Result<_, TaskError>>()?;
-    files.sort();
-    files
-        .iter()
-        .map(|file| Article::parse(&fs::read_to_string(file)?, scenarios))
-        .collect()
-}
-
 /// The committed reports or surveys with this file name, each with the name of its folder.
 fn committed(file: &str) -> Result<Vec<(String, PathBuf)>, TaskError> {
     Ok(evidence::documents(&root().join("reports"), file)?)
@@ -398,7 +297,7 @@ pub fn stale(made: &Documents) -> Result<Vec<String>, TaskError> {
         .iter()
         .filter(|(path, text)| fs::read_to_string(root().join(path)).ok().as_ref() != Some(text));
     let stale = stale.map(|(path, _)| path.clone());
-    let mut left = [files(page::FOLDER, "md")?, files(page::FOLDER, "svg")?].concat();
+    let mut left = files(page::FOLDER, "md")?;
     left.retain(|path| !made.contains_key(path));
     Ok(stale.chain(left).collect())
 }

@@ -3,19 +3,13 @@
 
 #![forbid(unsafe_code)]
 
-pub mod book;
-pub mod claim;
-pub mod counts;
 pub mod diagnoses;
 pub mod documents;
 pub mod errors;
 pub mod evidence;
 pub mod explain;
-pub mod export;
 pub mod known;
 pub mod page;
-pub mod picture;
-pub mod provenance;
 pub mod steps;
 pub mod tables;
 

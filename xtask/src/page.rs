@@ -14,7 +14,6 @@
 
 mod index;
 mod measured;
-mod memory;
 mod order;
 mod prose;
 mod showed;
@@ -24,7 +23,6 @@ mod values;
 
 pub use index::{index, path as index_path};
 pub use measured::{Measurement, bases, measurements};
-pub(crate) use measured::{interpreter, python_in_words};
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -35,7 +33,6 @@ use cuda_pitfalls::render::versions;
 use cuda_pitfalls::scenario::{Check, Expected, Instance, Needs, Scenario};
 
 use self::measured::Reference;
-use self::memory::memory_by_step;
 pub(crate) use self::prose::prose;
 use self::prose::{bullets, capitalised, code, escaped, link, paragraph, value};
 
@@ -76,19 +73,13 @@ impl Pitfall {
     }
 }
 
-/// The path of the picture on a scenario's page, below the root of the repository.
-pub fn picture_path(scenario: &Scenario) -> String {
-    format!("{FOLDER}/{}.svg", scenario.name)
-}
-
-/// The page of a scenario, with the measurements of this and other scenarios, and what lines do in releases; and its
-/// picture, if there is something to draw.
+/// The page of a scenario, with the measurements of this and other scenarios, and what lines do in releases.
 pub fn page(
     scenario: &Scenario,
     measured: &[Measurement],
     asked: &[LineReleases],
     known: &Known,
-) -> (String, Option<String>) {
+) -> String {
     let own: Vec<&Measurement> = measured
         .iter()
         .filter(|measurement| measurement.part.scenario == scenario.name)
@@ -104,8 +95,7 @@ pub fn page(
     );
     let _ = writeln!(out, "# {}", prose(&scenario.question));
     let shown = reference.shown();
-    let picture = shown.and_then(memory_by_step);
-    answer(&mut out, scenario, standing, picture.is_some(), known);
+    answer(&mut out, scenario, standing, known);
     see(&mut out, scenario, instance, standing);
     why(&mut out, scenario);
     twin(&mut out, scenario, known);
@@ -116,17 +106,11 @@ pub fn page(
     values::section(&mut out, scenario, &own, &reference);
     sources(&mut out, scenario);
     run(&mut out, scenario);
-    (out, picture)
+    out
 }
 
-/// Writes what most readers came for: the answer, what to write, and the picture.
-fn answer(
-    out: &mut String,
-    scenario: &Scenario,
-    standing: Pitfall,
-    has_picture: bool,
-    known: &Known,
-) {
+/// Writes what most readers came for: the answer and what to write.
+fn answer(out: &mut String, scenario: &Scenario, standing: Pitfall, known: &Known) {
     let answer = if scenario.answer.is_empty() {
         "Not measured yet."
     } else {
@@ -142,13 +126,6 @@ fn answer(
         paragraph(
             out,
             &format!("**What to write.** {doubt}{}", prose(&scenario.workaround)),
-        );
-    }
-    if has_picture {
-        let file = scenario.name.rsplit('/').next().unwrap_or_default();
-        let _ = writeln!(
-            out,
-            "\n![MiB on each GPU after each step: the trap beside the control]({file}.svg)"
         );
     }
     let met = scenario

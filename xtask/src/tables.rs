@@ -4,7 +4,6 @@ use cuda_pitfalls::scenario::environment::{framework_prefixes, in_scenarios, of_
 use cuda_pitfalls::scenario::framework::frameworks;
 
 use crate::TaskError;
-use crate::counts::between;
 
 /// The page of scenarios, whose names of variables are made.
 pub const SCENARIOS: &str = "scenarios/README.md";
@@ -51,4 +50,32 @@ fn listed(names: impl Iterator<Item = &'static str>) -> String {
         .map(|name| format!("`{name}`"))
         .collect::<Vec<_>>()
         .join(", ")
+}
+
+/// A text in which the part between two comments is replaced.
+fn between(text: &str, name: &str, made: &str) -> Result<String, TaskError> {
+    let (from, to) = (format!("<!-- made: {name} -->\n"), "\n<!-- end -->");
+    let missing = || {
+        format!(
+            "the page has no `{}` with a `{}` behind it",
+            from.trim_end(),
+            to.trim_start()
+        )
+    };
+    let (head, rest) = text.split_once(&from).ok_or_else(missing)?;
+    let (_, tail) = rest.split_once(to).ok_or_else(missing)?;
+    Ok(format!("{head}{from}{made}{to}{tail}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_is_between_the_comments_changes() {
+        let text = "before\n<!-- made: names -->\nold\n<!-- end -->\nafter\n";
+        let made = "before\n<!-- made: names -->\nnew\n<!-- end -->\nafter\n";
+        assert_eq!(between(text, "names", "new").unwrap(), made);
+        assert!(between(text, "others", "new").is_err());
+    }
 }

@@ -50,6 +50,7 @@ pub(super) fn section(out: &mut String, scenario: &Scenario, reference: &Referen
             .chain(headings)
             .chain(["change in memory"]),
     );
+    let scale = memory_scale(measurement);
     let mut ends = false;
     for case in &measurement.part.cases {
         let Some(outcome) = case.outcomes.first() else {
@@ -71,7 +72,7 @@ pub(super) fn section(out: &mut String, scenario: &Scenario, reference: &Referen
                     code(&step.label),
                     returned(step, &checks),
                 ];
-                table.row(call.into_iter().chain(cells).chain([memory(step)]));
+                table.row(call.into_iter().chain(cells).chain([memory(step, scale)]));
             }
         }
         let end = &outcome.observation.end;
@@ -193,16 +194,52 @@ fn value(value: &Value) -> String {
     }
 }
 
-/// The changes in memory, by GPU.
-fn memory(step: &StepObservation) -> String {
+/// The size for which a full bar stands, in bytes: the largest of the first outcomes of all cases.
+fn memory_scale(measurement: &Measurement) -> u64 {
+    let mut scale = LEAST_SCALE;
+    for case in &measurement.part.cases {
+        let Some(outcome) = case.outcomes.first() else {
+            continue;
+        };
+        for step in &outcome.observation.steps {
+            let used = step.memory.values().filter_map(|memory| memory.used_bytes);
+            scale = used.map(i64::unsigned_abs).fold(scale, u64::max);
+        }
+    }
+    scale
+}
+
+/// The least that a full bar stands for: what `cuInit` takes must not look like a context.
+const LEAST_SCALE: u64 = 16 << 20;
+/// The characters of a full bar.
+const BAR_WIDTH: u64 = 8;
+
+/// A bar of block characters, with a space behind it; empty for what rounds to nothing.
+fn memory_bar(bytes: i64, scale: u64) -> String {
+    let eighths = bytes.unsigned_abs().saturating_mul(8 * BAR_WIDTH) / scale;
+    let mut bar = "█".repeat((eighths / 8) as usize);
+    bar.extend(
+        "▏▎▍▌▋▊▉"
+            .chars()
+            .nth((eighths % 8).wrapping_sub(1) as usize),
+    );
+    if !bar.is_empty() {
+        bar.push(' ');
+    }
+    bar
+}
+
+/// The changes in memory, by GPU, each with a bar.
+fn memory(step: &StepObservation, scale: u64) -> String {
     let mut lines = Vec::new();
     for (gpu, memory) in in_order(&step.memory) {
         if memory.used_bytes == Some(0) && memory.peak_bytes.is_none() {
             continue;
         }
-        let used = memory
-            .used_bytes
-            .map_or_else(|| "not read".to_owned(), change);
+        let used = memory.used_bytes.map_or_else(
+            || "not read".to_owned(),
+            |bytes| memory_bar(bytes, scale) + &change(bytes),
+        );
         let peak = memory
             .peak_bytes
             .map(|peak| format!(", at most {}", change(peak)))
@@ -278,7 +315,8 @@ pub(super) fn briefly(measurement: &Measurement) -> String {
             .iter()
             .any(|kind| kind.told == FactColumn::WithMemory && asks(&checks, kind))
         {
-            facts.push(format!("memory {}", memory(look.step)));
+            let memory = memory(look.step, memory_scale(measurement));
+            facts.push(format!("memory {memory}"));
         }
         facts.retain(|fact| !fact.is_empty());
         words.push(format!("{}: {}", code(&check.at), facts.join(", ")));
@@ -305,6 +343,14 @@ mod tests {
         assert_eq!(
             [0, -(2 << 20), 1 << 20].map(change),
             ["0", "−2 MiB", "+1 MiB"]
+        );
+    }
+
+    #[test]
+    fn bars_share_a_scale_and_show_eighths() {
+        assert_eq!(
+            [800, 450, -100, 13, 12, 0].map(|bytes| memory_bar(bytes, 800)),
+            ["████████ ", "████▌ ", "█ ", "▏ ", "", ""]
         );
     }
 }

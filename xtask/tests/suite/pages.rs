@@ -6,7 +6,6 @@ use cuda_pitfalls::diagnosis::{ANY, rules};
 use xtask::diagnoses;
 use xtask::documents::{self, MadeDocuments};
 use xtask::page::{self, Measurement};
-use xtask::provenance::ReportSource;
 
 use crate::made;
 
@@ -132,55 +131,6 @@ fn a_page_names_the_versions_that_were_measured_and_no_newer_ones() {
     }
     assert!(unmeasured.is_empty(), "{unmeasured:#?}");
     assert!(seen > 80, "only {seen}");
-}
-
-#[test]
-fn a_new_report_names_the_commit_of_a_clean_checkout() {
-    let known = documents::uncommitted().expect("reports/provenance.toml is valid");
-    let without: Vec<&str> = made()
-        .sources
-        .iter()
-        .filter(|measurement| !measurement.has_clean_commit())
-        .map(ReportSource::name)
-        .collect();
-    let new: Vec<&&str> = without
-        .iter()
-        .filter(|name| !known.contains_key(**name))
-        .collect();
-    assert!(
-        new.is_empty(),
-        "their program was not built from a clean commit; build in a clean checkout, run: {new:?}"
-    );
-    let stale: Vec<&String> = known
-        .keys()
-        .filter(|name| !without.contains(&name.as_str()))
-        .collect();
-    assert!(
-        stale.is_empty(),
-        "reports/provenance.toml names what is not there, or has a commit: {stale:?}"
-    );
-}
-
-#[test]
-fn a_picture_is_small_and_its_page_shows_it() {
-    let pages = &made().documents;
-    let pictures = pages
-        .iter()
-        .filter(|(path, _)| path.starts_with(page::FOLDER) && path.ends_with(".svg"));
-    let pictures: Vec<_> = pictures.collect();
-    assert!(pictures.len() > 200, "only {}", pictures.len());
-    for (path, picture) in pictures {
-        assert!(
-            picture.len() <= 4 << 10,
-            "{path} has {} bytes",
-            picture.len()
-        );
-        let file = path.rsplit('/').next().unwrap_or_default();
-        assert!(
-            pages[&path.replace(".svg", ".md")].contains(&format!("]({file})")),
-            "{path}"
-        );
-    }
 }
 
 fn traces() -> Vec<diagnoses::TracedRun> {
