@@ -138,5 +138,8 @@ pub fn inherited_count() -> Option<i32> {
         .process
         .lock()
         .unwrap_or_else(PoisonError::into_inner);
-    process.counted.filter(|_| process.phase == Phase::Forked)
+    match process.phase {
+        Phase::Forked => process.counted,
+        _ => None,
+    }
 }

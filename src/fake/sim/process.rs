@@ -113,7 +113,7 @@ impl SimulatedProcess {
             // GPU twice was not measured.
             Phase::NoDevice | Phase::Refused | Phase::Fresh => {}
         }
-        needs::of_init()?;
+        needs::check_init()?;
         self.start(
             machine::machine().map_err(no_machine)?,
             DriverEnvironment::read(),

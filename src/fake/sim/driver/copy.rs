@@ -1,8 +1,8 @@
-//! Fills and copies, the attributes of a pointer, and the unversioned symbols.
+//! Fills and copies, and the attributes of a pointer.
 
 use super::{call, call_in};
 use crate::model::address::{DeviceMemoryKind, Location};
-use crate::model::status::{INVALID_CONTEXT, INVALID_VALUE, SIM_NOT_MODELLED};
+use crate::model::status::{INVALID_VALUE, SIM_NOT_MODELLED};
 use crate::pointer::Out;
 use crate::symbols::symbols;
 use std::ffi::c_void;
@@ -41,18 +41,4 @@ symbols! {
             }
         }
     });
-
-    fn cuMemGetInfo(_free: Out<u32>, _total: Out<u32>) = unversioned();
-
-    fn cuMemAlloc(_address: Out<u32>, _bytes: u32) = unversioned();
-
-    /// 32 bits hold no more (memory/old-names-see-32-bits).
-    fn cuDeviceTotalMem(bytes: Out<u32>, device: i32) =
-        call(|process, _| bytes.put(u32::try_from(process.gpu(device)?.cuda_total_bytes()).unwrap_or(u32::MAX)));
-}
-
-/// An unversioned symbol sees only contexts that an unversioned symbol made, and answers as if there were no other
-/// (memory/old-names-see-32-bits). Such contexts are beyond the model.
-fn unversioned() -> u32 {
-    call_in(|_, _, _| Err(INVALID_CONTEXT))
 }

@@ -22,14 +22,6 @@ symbols! {
         process.wait(process.stream_owner(stream, process.current(thread))?)
     });
 
-    fn cuEventCreate(event: Out<u64>, _flags: u32) =
-        call_in(|process, _, current| event.put(process.create_event(current)));
-
-    fn cuEventDestroy_v2(event: u64) = call_on(event, INVALID_HANDLE, |process, _| process.destroy_event(event));
-
-    fn cuEventRecord(event: u64, stream: u64) =
-        call_in(|process, _, current| process.record(event, stream, current));
-
     fn cuStreamQuery(stream: u64) = call(|process, thread| {
         process.stream_owner(stream, process.current(thread))?;
         process.is_idle()

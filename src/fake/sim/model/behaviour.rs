@@ -60,10 +60,6 @@ pub const PRINTF_UNIT_BYTES: u64 = 256;
 /// for an empty H200 alone (limits/heap-larger-than-the-gpu).
 pub const LARGEST_UNCUT_HEAP_BYTES: u64 = 1 << 30;
 
-/// A limit of persisting L2 cache up to this size becomes this size. Measured for 1000000 on an H200
-/// (limits/limits-are-rounded).
-pub const PERSISTING_L2_UNIT_BYTES: u64 = 3_932_160;
-
 /// From this runtime version on `cudaSetDeviceFlags` makes the context. Measured with 13.0 alone; older ones are not
 /// modelled.
 pub const SET_FLAGS_MAKES_CONTEXT_FROM: i32 = 13000;

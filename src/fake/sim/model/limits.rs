@@ -3,8 +3,8 @@
 use crate::machine::description::MachineConf;
 use crate::machine::gpu::SimulatedGpu;
 use crate::model::behaviour::{
-    HEAP_UNIT_BYTES, LARGEST_UNCUT_HEAP_BYTES, PERSISTING_L2_UNIT_BYTES, PRINTF_UNIT_BYTES,
-    SMALLEST_HEAP_BYTES, STACK_UNIT_BYTES,
+    HEAP_UNIT_BYTES, LARGEST_UNCUT_HEAP_BYTES, PRINTF_UNIT_BYTES, SMALLEST_HEAP_BYTES,
+    STACK_UNIT_BYTES,
 };
 use crate::model::status::*;
 
@@ -13,13 +13,9 @@ pub const PRINTF_FIFO_SIZE: u32 = 1;
 pub const MALLOC_HEAP_SIZE: u32 = 2;
 pub const DEV_RUNTIME_SYNC_DEPTH: u32 = 3;
 const DEV_RUNTIME_PENDING_LAUNCH_COUNT: u32 = 4;
-pub const MAX_L2_FETCH_GRANULARITY: u32 = 5;
-pub const PERSISTING_L2_CACHE_SIZE: u32 = 6;
 
 /// Launches of a kernel by kernels that may wait: the default (limits/sync-depth-is-gone).
 const PENDING_LAUNCHES: u64 = 2048;
-/// The largest granularity there is; a smaller one is taken as it is (limits/limits-are-rounded).
-const LARGEST_FETCH_BYTES: u64 = 128;
 
 /// The limits of one context, from when it is made until it is destroyed.
 #[derive(Default, Clone, Debug)]
@@ -27,9 +23,6 @@ pub struct ContextLimits {
     pub stack_bytes: u64,
     pub printf_fifo_bytes: u64,
     pub malloc_heap_bytes: u64,
-    /// What was set; the defaults are not known.
-    pub fetch_bytes: Option<u64>,
-    pub persisting_bytes: Option<u64>,
     /// The heap exists in its final size.
     pub heap_fixed: bool,
     /// The printf buffer exists in its final size.
@@ -55,8 +48,6 @@ impl ContextLimits {
             MALLOC_HEAP_SIZE => Ok(self.malloc_heap_bytes),
             DEV_RUNTIME_SYNC_DEPTH => Err(no_sync_depth(gpu)),
             DEV_RUNTIME_PENDING_LAUNCH_COUNT => Ok(PENDING_LAUNCHES),
-            MAX_L2_FETCH_GRANULARITY => self.fetch_bytes.ok_or(SIM_NOT_MODELLED),
-            PERSISTING_L2_CACHE_SIZE => self.persisting_bytes.ok_or(SIM_NOT_MODELLED),
             _ => Err(SIM_NOT_MODELLED),
         }
     }
@@ -72,12 +63,6 @@ impl ContextLimits {
                 self.malloc_heap_bytes = rounded(value.max(SMALLEST_HEAP_BYTES), HEAP_UNIT_BYTES)?
             }
             DEV_RUNTIME_SYNC_DEPTH => return Err(no_sync_depth(gpu)),
-            MAX_L2_FETCH_GRANULARITY if (1..=LARGEST_FETCH_BYTES).contains(&value) => {
-                self.fetch_bytes = Some(value)
-            }
-            PERSISTING_L2_CACHE_SIZE if (1..=PERSISTING_L2_UNIT_BYTES).contains(&value) => {
-                self.persisting_bytes = Some(PERSISTING_L2_UNIT_BYTES);
-            }
             _ => return Err(SIM_NOT_MODELLED),
         }
         Ok(())

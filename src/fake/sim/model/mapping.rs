@@ -108,15 +108,14 @@ impl Mappings {
 
     /// `cuMemMap` of all of an allocation into all of a range.
     pub fn map(&mut self, base: u64, bytes: u64, handle: u64) -> Outcome {
-        let is_free = self.range(base, bytes)?.mapped.is_none();
-        let allocation = self
-            .allocations
-            .get_mut(&handle)
-            .filter(|found| found.has_handle && found.bytes == bytes);
-        allocation
-            .filter(|_| is_free)
-            .ok_or(SIM_NOT_MODELLED)?
-            .mappings += 1;
+        if self.range(base, bytes)?.mapped.is_some() {
+            return Err(SIM_NOT_MODELLED);
+        }
+        let allocation = self.allocations.get_mut(&handle).ok_or(SIM_NOT_MODELLED)?;
+        if !allocation.has_handle || allocation.bytes != bytes {
+            return Err(SIM_NOT_MODELLED);
+        }
+        allocation.mappings += 1;
         self.range(base, bytes)?.mapped = Some(handle);
         Ok(())
     }

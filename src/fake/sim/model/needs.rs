@@ -84,7 +84,7 @@ fn fails(is_refused: bool, code: u32) -> Outcome {
 }
 
 /// What `cuInit` needs, before it looks for GPUs.
-pub fn of_init() -> Outcome {
+pub fn check_init() -> Outcome {
     if !is_watched() {
         return Ok(());
     }
@@ -106,7 +106,7 @@ pub fn of_init() -> Outcome {
 }
 
 /// What the runtime needs to load the driver.
-pub fn of_runtime() -> Outcome {
+pub fn check_runtime() -> Outcome {
     fails(
         is_watched() && [OPENAT, FSTAT].iter().any(|call| call.refused().is_some()),
         INSUFFICIENT_DRIVER,
@@ -119,7 +119,7 @@ pub fn may_open(gpu: usize) -> bool {
 }
 
 /// What a context on a GPU needs.
-pub fn of_context(gpu: usize) -> Outcome {
+pub fn check_context(gpu: usize) -> Outcome {
     if !is_watched() {
         return Ok(());
     }
@@ -143,7 +143,7 @@ pub fn of_context(gpu: usize) -> Outcome {
 }
 
 /// What managed memory needs.
-pub fn of_managed_memory() -> Outcome {
+pub fn check_managed_memory() -> Outcome {
     if !is_watched() {
         return Ok(());
     }
@@ -166,7 +166,7 @@ pub mod nvml {
     const UNKNOWN: u32 = 999;
 
     /// What `nvmlInit` needs.
-    pub fn of_init() -> Result<(), u32> {
+    pub fn check_init() -> Result<(), u32> {
         if !is_watched() {
             return Ok(());
         }
@@ -192,7 +192,7 @@ pub mod nvml {
     }
 
     /// What the first handle of a GPU needs.
-    pub fn of_handle(gpu: usize) -> Result<(), u32> {
+    pub fn check_handle(gpu: usize) -> Result<(), u32> {
         let needed = || {
             gpu_file(gpu).is_some()
                 || [FCNTL, IOCTL, OPENAT, STAT]

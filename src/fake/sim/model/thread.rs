@@ -1,6 +1,5 @@
 //! What CUDA keeps per thread: the stack of current contexts, the runtime's device and its last error.
 
-use crate::model::context::ContextOwner;
 use std::cell::Cell;
 
 /// The state of one thread. A new thread starts on device 0 with no context, whatever its creator chose.
@@ -11,8 +10,6 @@ pub struct Thread {
     pub last_error: u32,
     /// The mode of stream captures; 0 is the global one.
     pub capture_mode: i32,
-    /// The contexts in which it has its per-thread default stream.
-    pub own_streams: Vec<ContextOwner>,
 }
 
 thread_local! {

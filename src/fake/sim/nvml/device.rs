@@ -26,7 +26,7 @@ fn gpus(count: &Out<u32>) -> u32 {
 fn handle(index: u32, device: &Out<u64>) -> u32 {
     call(|_| {
         let gpu = *counted().get(index as usize).ok_or(INVALID_ARGUMENT)?;
-        needs::nvml::of_handle(gpu)?;
+        needs::nvml::check_handle(gpu)?;
         put(device, FIRST_HANDLE + gpu as u64 * HANDLE_STEP)
     })
 }

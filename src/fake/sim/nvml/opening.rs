@@ -49,7 +49,7 @@ symbols! {
 }
 
 fn init() -> u32 {
-    if let Err(code) = needs::nvml::of_init() {
+    if let Err(code) = needs::nvml::check_init() {
         return code;
     }
     match machine() {

@@ -10,7 +10,7 @@ impl SimulatedProcess {
     /// Makes a context, and loads into it the libraries that are loaded into every new one.
     fn make_context(&mut self, handle: u64) -> Outcome {
         let devices = self.devices.len();
-        needs::of_context(self.contexts.get(handle)?.gpu)?;
+        needs::check_context(self.contexts.get(handle)?.gpu)?;
         self.contexts
             .get_mut(handle)?
             .make(&mut self.account, devices)?;

@@ -26,7 +26,9 @@ impl SimulatedProcess {
                 modules: BTreeMap::new(),
             },
         );
-        if let Some(owner) = current.filter(|_| eager) {
+        if let Some(owner) = current
+            && eager
+        {
             self.module_of_library(handle, owner)?;
         }
         Ok(handle)

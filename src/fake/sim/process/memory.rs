@@ -72,7 +72,7 @@ impl SimulatedProcess {
         if !matches!(flags, 1 | 2) {
             return Err(INVALID_VALUE);
         }
-        needs::of_managed_memory()?;
+        needs::check_managed_memory()?;
         self.allocate_host(owner, bytes, HostKind::Managed)
     }
 

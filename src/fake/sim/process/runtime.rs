@@ -20,7 +20,7 @@ impl SimulatedProcess {
             });
         }
         if self.phase != Phase::Ready {
-            needs::of_runtime()?;
+            needs::check_runtime()?;
         }
         let outcome = self.init();
         // The runtime keeps saying so, whatever the mask becomes. Measured with 13.0, for `cudaGetDeviceCount`.

@@ -10,18 +10,13 @@ use std::time::Instant;
 impl SimulatedProcess {
     /// A new stream in a context. Some take device memory, which the context keeps.
     pub fn create_stream(&mut self, owner: ContextOwner) -> Outcome<u64> {
-        self.add_stream(owner)?;
-        let handle = self.handle();
-        self.streams.insert(handle, owner);
-        Ok(handle)
-    }
-
-    /// Takes what a stream takes in its context.
-    pub fn add_stream(&mut self, owner: ContextOwner) -> Outcome {
         let devices = self.devices.len();
         self.contexts
             .get_mut(owner.context)?
-            .add_stream(&mut self.account, devices)
+            .add_stream(&mut self.account, devices)?;
+        let handle = self.handle();
+        self.streams.insert(handle, owner);
+        Ok(handle)
     }
 
     /// The context a stream stands for; a default stream stands for the current one. An explicit one needs none that is

@@ -3,7 +3,6 @@
 
 use super::{call, call_in, wait, wait_in};
 use crate::model::status::{CONTEXT_IS_DESTROYED, INVALID_VALUE, SIM_NOT_MODELLED};
-use crate::model::stream::PER_THREAD_STREAM;
 use crate::pointer::Out;
 use crate::symbols::runtime_symbols;
 
@@ -30,17 +29,6 @@ runtime_symbols! {
     fn cudaStreamQuery(stream: u64) = call_in(|process, _, context| {
         process.stream_owner(stream, Ok(context))?;
         process.is_idle()
-    });
-
-    /// The per-thread default stream takes memory like any other, at its first use
-    /// (device/null-stream-follows-the-thread).
-    fn cudaStreamGetDevice(stream: u64, device: Out<i32>) = call_in(|process, thread, context| {
-        let owner = process.stream_owner(stream, Ok(context))?;
-        if stream == PER_THREAD_STREAM && !thread.own_streams.contains(&owner) {
-            process.add_stream(owner)?;
-            thread.own_streams.push(owner);
-        }
-        device.put(owner.device as i32)
     });
 
     /// Makes a context although it is of the thread alone (context/capture-mode-makes-one).
