@@ -218,10 +218,10 @@ impl Versions {
             .map(|library| library.simulated)
             .chain(nvml)
             .collect();
-        match seen.contains(&true) && seen.contains(&false) {
-            true => Err(LibraryError::Mixed),
-            false => Ok(seen.contains(&true)),
+        if seen.contains(&true) && seen.contains(&false) {
+            return Err(LibraryError::Mixed);
         }
+        Ok(seen.contains(&true))
     }
 }
 

@@ -24,6 +24,7 @@ pub mod words;
 
 pub use change::{Change, ChangeSubject, Fact, RowFact, Token};
 pub use exit::ExitCheck;
+pub(crate) use gpus::gpu_name;
 pub use gpus::{GpuList, GpuNames};
 pub use look::{Look, Sight, Truth};
 pub use matcher::{Matcher, Operand, values_of};

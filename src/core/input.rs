@@ -118,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_a_long_text_the_end_is_kept_and_all_of_it_handed_over() {
+    fn end_of_a_long_text_is_kept() {
         let text: Vec<u8> = (0..1_000_000_u32).map(|at| (at % 251) as u8).collect();
         let mut seen = Vec::new();
         let kept = tail(text.as_slice(), 1000, |piece| seen.extend_from_slice(piece)).unwrap();

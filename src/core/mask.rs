@@ -122,6 +122,16 @@ pub struct Parsed {
 }
 
 impl Parsed {
+    fn from_gpus(gpus: Vec<usize>) -> Parsed {
+        if gpus.is_empty() {
+            return Parsed::failed(InitStatus::NoDevice);
+        }
+        Parsed {
+            status: InitStatus::Success,
+            gpus,
+        }
+    }
+
     fn failed(status: InitStatus) -> Parsed {
         Parsed {
             status,
@@ -286,49 +296,46 @@ pub fn read(mask: Option<&str>, order: Option<&str>, gpus: &[String]) -> MaskRea
             bad_order: true,
         };
     }
+    let Some(mask) = mask else {
+        return MaskReading {
+            parsed: Parsed::from_gpus((0..gpus.len()).collect()),
+            entries,
+            bad_order: false,
+        };
+    };
+    let find = if digits_of(mask).is_some() {
+        by_uuid
+    } else {
+        by_ordinal
+    };
     let mut named: Vec<usize> = Vec::new();
-    let mut repeats = false;
-    match mask {
-        None => named.extend(0..gpus.len()),
-        Some(mask) => {
-            let read = if digits_of(mask).is_some() {
-                by_uuid
-            } else {
-                by_ordinal
-            };
-            for text in mask.split(',') {
-                let is_read = matches!(
-                    entries.last().map(|entry| entry.fate),
-                    None | Some(Fate::Names { .. })
-                );
-                let fate = match is_read.then(|| read(text, gpus)) {
-                    None => Fate::Unread,
-                    Some(Err(why)) => Fate::Ends { why },
-                    Some(Ok(gpu)) if named.contains(&gpu) => Fate::Repeats { gpu },
-                    Some(Ok(gpu)) => Fate::Names { gpu },
-                };
-                match fate {
-                    Fate::Names { gpu } => named.push(gpu),
-                    Fate::Repeats { .. } => repeats = true,
-                    Fate::Ends { .. }
-                    | Fate::Unread
-                    | Fate::Instance { .. }
-                    | Fate::BesideAnInstance => {}
-                }
-                entries.push(MaskEntry {
-                    text: text.to_owned(),
-                    fate,
-                });
+    let mut is_over = false;
+    for text in mask.split(',') {
+        let fate = if is_over {
+            Fate::Unread
+        } else {
+            match find(text, gpus) {
+                Err(why) => Fate::Ends { why },
+                Ok(gpu) if named.contains(&gpu) => Fate::Repeats { gpu },
+                Ok(gpu) => Fate::Names { gpu },
             }
+        };
+        match fate {
+            Fate::Names { gpu } => named.push(gpu),
+            _ => is_over = true,
         }
+        entries.push(MaskEntry {
+            text: text.to_owned(),
+            fate,
+        });
     }
-    let parsed = match (repeats, named.is_empty()) {
-        (true, _) => Parsed::failed(InitStatus::InvalidDevice),
-        (false, true) => Parsed::failed(InitStatus::NoDevice),
-        (false, false) => Parsed {
-            status: InitStatus::Success,
-            gpus: named,
-        },
+    let repeats = entries
+        .iter()
+        .any(|entry| matches!(entry.fate, Fate::Repeats { .. }));
+    let parsed = if repeats {
+        Parsed::failed(InitStatus::InvalidDevice)
+    } else {
+        Parsed::from_gpus(named)
     };
     MaskReading {
         parsed,
@@ -349,63 +356,69 @@ pub fn read_divided(
     gpus: &[String],
     instances: &[Vec<String>],
 ) -> MaskReading {
-    let divided: Vec<usize> = instances
-        .iter()
-        .enumerate()
-        .filter(|(_, known)| !known.is_empty())
-        .map(|(gpu, _)| gpu)
-        .collect();
-    let named = mask.and_then(|mask| {
-        let wanted = mask
-            .split(',')
-            .next()?
-            .strip_prefix("MIG-")
-            .filter(|wanted| !wanted.is_empty())?;
-        let mut fitting = instances.iter().enumerate().flat_map(|(gpu, known)| {
-            let places = known
-                .iter()
-                .enumerate()
-                .filter(|(_, uuid)| uuid.starts_with(wanted));
-            places.map(move |(place, _)| (gpu, place))
-        });
-        fitting.next().filter(|_| fitting.next().is_none())
-    });
     let whole = read(mask, order, gpus);
-    let shown = match (named, mask) {
-        _ if whole.bad_order => None,
-        (Some(named), _) => Some(named),
-        (None, None) => divided.first().map(|gpu| (*gpu, 0)),
-        (None, Some(_)) => whole
-            .parsed
-            .gpus
-            .first()
-            .filter(|gpu| divided.contains(gpu))
-            .map(|gpu| (*gpu, 0)),
-    };
-    let Some((gpu, instance)) = shown else {
+    if whole.bad_order {
+        return whole;
+    }
+    let Some((gpu, instance)) = shown_instance(mask, &whole, instances) else {
         return whole;
     };
-    let entries = mask
-        .into_iter()
-        .flat_map(|mask| mask.split(','))
-        .enumerate()
-        .map(|(index, text)| MaskEntry {
+    let mut entries = Vec::new();
+    for text in mask.into_iter().flat_map(|mask| mask.split(',')) {
+        let fate = if entries.is_empty() {
+            Fate::Instance { gpu, instance }
+        } else {
+            Fate::BesideAnInstance
+        };
+        entries.push(MaskEntry {
             text: text.to_owned(),
-            fate: if index == 0 {
-                Fate::Instance { gpu, instance }
-            } else {
-                Fate::BesideAnInstance
-            },
+            fate,
         });
-    let parsed = Parsed {
-        status: InitStatus::Success,
-        gpus: vec![gpu],
-    };
+    }
     MaskReading {
-        parsed,
-        entries: entries.collect(),
+        parsed: Parsed::from_gpus(vec![gpu]),
+        entries,
         bad_order: false,
     }
+}
+
+/// The GPU and the place of the one instance that a process sees; `None` if it sees none.
+fn shown_instance(
+    mask: Option<&str>,
+    whole: &MaskReading,
+    instances: &[Vec<String>],
+) -> Option<(usize, usize)> {
+    let Some(mask) = mask else {
+        let gpu = instances.iter().position(|known| !known.is_empty())?;
+        return Some((gpu, 0));
+    };
+    if let Some(named) = named_instance(mask, instances) {
+        return Some(named);
+    }
+    let gpu = *whole.parsed.gpus.first()?;
+    let is_divided = instances.get(gpu).is_some_and(|known| !known.is_empty());
+    is_divided.then_some((gpu, 0))
+}
+
+/// The only instance whose name begins as the first entry of the mask does.
+fn named_instance(mask: &str, instances: &[Vec<String>]) -> Option<(usize, usize)> {
+    let wanted = mask.split(',').next()?.strip_prefix("MIG-")?;
+    if wanted.is_empty() {
+        return None;
+    }
+    let mut found = None;
+    for (gpu, known) in instances.iter().enumerate() {
+        for (place, uuid) in known.iter().enumerate() {
+            if !uuid.starts_with(wanted) {
+                continue;
+            }
+            if found.is_some() {
+                return None;
+            }
+            found = Some((gpu, place));
+        }
+    }
+    found
 }
 
 /// The text after the prefix of a UUID; `None` if the entry has no such prefix.

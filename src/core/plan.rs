@@ -22,6 +22,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::experiment::{Experiment, Program, Scalar, Step, Timeouts};
+use crate::fact::gpu_name;
 use crate::scenario::{Check, Expectation, Hazard, Needs, Python};
 
 /// One instance of a scenario, with every choice made.
@@ -90,10 +91,7 @@ impl Plan {
 
     /// The file's name (`gpu0`, …) of a GPU.
     pub fn gpu_name(&self, uuid: &str) -> Option<String> {
-        self.gpus
-            .iter()
-            .position(|known| known == uuid)
-            .map(|place| format!("gpu{place}"))
+        gpu_name(&self.gpus, uuid)
     }
 
     /// A case by name.

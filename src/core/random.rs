@@ -69,8 +69,8 @@ mod tests {
         let mut random = Random::new(1);
         let drawn: Vec<usize> = (0..200).map(|_| random.between(3, 5)).collect();
         assert!(
-            [3, 4, 5].iter().all(|it| drawn.contains(it))
-                && drawn.iter().all(|it| (3..=5).contains(it))
+            [3, 4, 5].iter().all(|number| drawn.contains(number))
+                && drawn.iter().all(|number| (3..=5).contains(number))
         );
         assert_eq!((random.below(0), random.between(7, 7)), (0, 7));
         let mut places = random.shuffled(9);

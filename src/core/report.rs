@@ -17,7 +17,7 @@ mod view;
 
 pub use asked::{Required, Requirement};
 pub use compact::{CompactCase, CompactOutcome, CompactReport, CompactScenario};
-pub use elsewhere::{Elsewhere, Whole};
+pub use elsewhere::Elsewhere;
 pub use instrument::{Calibrated, CoTenancy};
 pub use store::{Head, REPORT, Store, StoreError, Stored, StoredReport, read};
 pub use validity::Contradiction;

@@ -1,6 +1,6 @@
 //! What is made of the tables of frameworks and variables: the plugin's data, and the names in scenarios/README.md.
 
-use cuda_pitfalls::scenario::environment::{framework_prefixes, in_scenarios, of_launchers};
+use cuda_pitfalls::scenario::environment::{framework_prefixes, in_scenarios, launcher_variables};
 use cuda_pitfalls::scenario::framework::frameworks;
 
 use crate::TaskError;
@@ -40,7 +40,7 @@ pub fn in_scenarios_readme(page: &str) -> Result<String, TaskError> {
     let of_frameworks = format!(
         "A case of Python lines may name variables of frameworks too: those that begin with {}, and {}.",
         listed(framework_prefixes()),
-        listed(of_launchers()),
+        listed(launcher_variables()),
     );
     between(page, "variables", &format!("{names}.\n\n{of_frameworks}"))
 }

@@ -231,7 +231,7 @@ fn compact(text: &[u8], known: &KnownScenarios) -> Result<Digest, Rejection> {
 
 fn read_compact(text: &[u8]) -> Result<CompactReport, Rejection> {
     let read: CompactReport = serde_json::from_slice(text).map_err(|error| refused(&error))?;
-    if is_survey(&Head::of_compact(&read.schema, &read.must_understand))? {
+    if is_survey(&Head::from_compact(&read.schema, &read.must_understand))? {
         return Err(invalid(
             "it says that it is compact, and is no compact report",
         ));

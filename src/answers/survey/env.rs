@@ -122,13 +122,14 @@ fn effect(case: &str, answered: &SurveyAnswer<'_>, standing: &mut RowAttempts) -
         answered.provenance,
     );
     let observations = answered.observations(case);
-    let shown = observations
-        .iter()
-        .map(|shown| match shows(&plan.effect, shown, plan, &facts) {
-            Shows::Yes => Some(true),
-            Shows::No(_) => Some(false),
-            Shows::Partly(..) | Shows::Unobservable(..) | Shows::Unknown(_) => None,
-        });
+    let shown =
+        observations.iter().map(
+            |shown| match shows(&plan.effect, shown, true, plan, &facts) {
+                Shows::Yes => Some(true),
+                Shows::No(_) => Some(false),
+                Shows::Partly(..) | Shows::Unobservable(..) | Shows::Unknown(_) => None,
+            },
+        );
     let shown: Vec<Option<bool>> = shown.collect();
     let fact = if case == AT_EXEC { "at-exec" } else { case };
     let agreed = standing.agreed(fact, shown.iter().flatten().copied());

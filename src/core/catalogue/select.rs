@@ -73,45 +73,30 @@ impl Picked {
         exclude: &[String],
         unselected: Unselected,
     ) -> Result<Picked, SelectError> {
-        let (without, with): (Vec<&String>, Vec<&String>) = selectors
-            .iter()
-            .partition(|selector| selector.starts_with('!'));
-        let without = without
-            .into_iter()
-            .map(|selector| selector.trim_start_matches('!'));
-        let without: Vec<&str> = without.chain(exclude.iter().map(String::as_str)).collect();
-        // A user's file can be read although other files are invalid.
-        let needs_all = with.is_empty()
-            || with.iter().any(|selector| !is_path(selector))
-            || !without.is_empty();
-        let all = if needs_all {
-            outline::all()?
-        } else {
-            Vec::new()
-        };
-        if with.is_empty() && without.is_empty() && unselected == Unselected::All {
-            let picks = all
-                .into_iter()
-                .map(|outline| Pick {
-                    outline,
-                    file: None,
-                })
-                .collect();
-            return Ok(Picked {
-                picks,
-                by_name: BTreeSet::new(),
+        let mut with: Vec<&str> = Vec::new();
+        let mut without: Vec<&str> = Vec::new();
+        for selector in selectors {
+            match selector.strip_prefix('!') {
+                Some(excluded) => without.push(excluded.trim_start_matches('!')),
+                None => with.push(selector),
+            }
+        }
+        without.extend(exclude.iter().map(String::as_str));
+        if with.is_empty() {
+            with.push(match unselected {
+                Unselected::All => "all",
+                Unselected::Essential => "essential",
             });
         }
-        let word = match unselected {
-            Unselected::All => "all",
-            Unselected::Essential => "essential",
-        };
-        let with: Vec<&str> = if with.is_empty() {
-            vec![word]
+        // A user's file can be read although other files are invalid.
+        let is_only_files = without.is_empty() && with.iter().all(|selector| is_path(selector));
+        let all = if is_only_files {
+            Vec::new()
         } else {
-            with.into_iter().map(String::as_str).collect()
+            outline::all()?
         };
-        let (mut picked, mut invalid) = (Picked::default(), Vec::new());
+        let mut picked = Picked::default();
+        let mut invalid = Vec::new();
         for selector in with {
             match meant(&all, selector) {
                 Ok(meant) => picked.add(meant),
@@ -126,10 +111,9 @@ impl Picked {
             picked.leave_out(&meant(&all, selector)?);
         }
         if picked.picks.is_empty() {
-            Err(SelectError::Nothing)
-        } else {
-            Ok(picked)
+            return Err(SelectError::Nothing);
         }
+        Ok(picked)
     }
 
     fn add(
@@ -168,15 +152,12 @@ impl Picked {
 
     fn leave_out(&mut self, meant: &Meant) {
         for out in &meant.outlines {
-            for known in self
-                .picks
-                .iter_mut()
-                .filter(|known| known.outline.name == out.name)
-            {
-                known
-                    .outline
-                    .instances
-                    .retain(|instance| !out.instances.contains(instance));
+            for pick in &mut self.picks {
+                if pick.outline.name == out.name {
+                    pick.outline
+                        .instances
+                        .retain(|instance| !out.instances.contains(instance));
+                }
             }
         }
         self.picks.retain(|pick| !pick.outline.instances.is_empty());
@@ -324,11 +305,11 @@ fn by_name(all: &[Outline], selector: &str) -> Result<Option<Outline>, SelectErr
     if !with_word(all, selector).is_empty() {
         return Ok(None);
     }
-    let of_stem: Vec<&Outline> = all
+    let with_stem: Vec<&Outline> = all
         .iter()
         .filter(|scenario| stem(&scenario.name) == selector)
         .collect();
-    match of_stem.as_slice() {
+    match with_stem.as_slice() {
         [] => Ok(None),
         [one] => Ok(Some((*one).clone())),
         several => {
@@ -356,13 +337,13 @@ fn with_word(all: &[Outline], selector: &str) -> Vec<Outline> {
     if !in_folder.is_empty() {
         return in_folder;
     }
-    let mut tagged = all.to_vec();
-    tagged.retain(|it| {
-        it.tags
-            .iter()
-            .chain(&it.symptoms)
-            .any(|word| word.eq_ignore_ascii_case(selector))
-    });
+    let mut tagged = Vec::new();
+    for scenario in all {
+        let mut words = scenario.tags.iter().chain(&scenario.symptoms);
+        if words.any(|word| word.eq_ignore_ascii_case(selector)) {
+            tagged.push(scenario.clone());
+        }
+    }
     tagged
 }
 
@@ -412,33 +393,23 @@ fn folder(name: &str) -> &str {
 }
 
 fn near(all: &[Outline], selector: &str) -> Option<String> {
-    let names = all.iter().map(|scenario| scenario.name.as_str());
-    let stems = all.iter().map(|scenario| stem(&scenario.name));
-    let folders = all.iter().map(|scenario| folder(&scenario.name));
-    let instances = all
-        .iter()
-        .flat_map(|scenario| &scenario.instances)
-        .map(String::as_str);
-    let tags = all
-        .iter()
-        .flat_map(|scenario| scenario.tags.iter().chain(&scenario.symptoms))
-        .map(String::as_str);
+    let mut known = vec!["all", "essential"];
+    for scenario in all {
+        let stem = stem(&scenario.name);
+        known.extend([&scenario.name, stem, folder(&scenario.name)]);
+        known.extend(stem.split('-').next());
+        known.extend(scenario.instances.iter().map(String::as_str));
+        known.extend(scenario.tags.iter().map(String::as_str));
+        known.extend(scenario.symptoms.iter().map(String::as_str));
+    }
+    if let Some(near) = scenario::nearest(selector, known) {
+        return Some(near.to_string());
+    }
     // A truncated name differs from the full one in many characters.
-    let longer = names
-        .clone()
-        .find(|name| !selector.is_empty() && name.contains(selector));
-    let first_words = stems.clone().filter_map(|stem| stem.split('-').next());
-    let known = ["all", "essential"]
-        .into_iter()
-        .chain(names)
-        .chain(stems)
-        .chain(first_words)
-        .chain(folders)
-        .chain(instances)
-        .chain(tags);
-    scenario::nearest(selector, known)
-        .or(longer)
-        .map(str::to_string)
+    let mut names = all.iter().map(|scenario| &scenario.name);
+    names
+        .find(|name| !selector.is_empty() && name.contains(selector))
+        .cloned()
 }
 
 #[cfg(test)]

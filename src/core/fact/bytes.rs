@@ -143,7 +143,7 @@ impl Amount {
             let at = |bytes| {
                 matcher
                     .compare(&subject, &Datum::Int(bytes), look, gpus)
-                    .of_memory()
+                    .about_memory()
             };
             let bytes = (self.bytes)(look, &gpu);
             let bytes = bytes.map(|bytes| {

@@ -121,17 +121,19 @@ impl ProcessState {
         if !step.returned {
             facts.push(Fact::DidNotReturn);
         }
-        facts.extend(
-            step.status
-                .as_ref()
-                .filter(|status| status.code != 0)
-                .map(|status| Fact::Status(status.into())),
-        );
+        if let Some(status) = &step.status
+            && status.code != 0
+        {
+            facts.push(Fact::Status(status.into()));
+        }
         // A value about every process on a GPU includes other people's processes.
-        let values = step.values.iter().filter(|_| step.shared.is_none());
-        let values =
-            values.filter(|(_, value)| !matches!(value, Value::Text(text) if text == BOUND));
-        facts.extend(values.map(|(name, value)| Fact::Value(name.clone(), value.into())));
+        if step.shared.is_none() {
+            for (name, value) in &step.values {
+                if !matches!(value, Value::Text(text) if text == BOUND) {
+                    facts.push(Fact::Value(name.clone(), value.into()));
+                }
+            }
+        }
         let sees_other = step.visible != self.visible;
         let first_idle = self.initialised.is_none() && step.initialised == Some(false);
         if step.initialised != self.initialised

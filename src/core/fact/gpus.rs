@@ -34,13 +34,16 @@ pub struct GpuNames<'a> {
     pub machine: &'a [String],
 }
 
+/// The plan's name of a GPU, from the UUIDs in the order of the plan: the first is `gpu0`.
+pub(crate) fn gpu_name(plan: &[String], uuid: &str) -> Option<String> {
+    let index = plan.iter().position(|known| known == uuid)?;
+    Some(format!("gpu{index}"))
+}
+
 impl GpuNames<'_> {
     /// The plan's name of a GPU.
     pub(super) fn name(&self, uuid: &str) -> Option<String> {
-        self.plan
-            .iter()
-            .position(|known| known == uuid)
-            .map(|index| format!("gpu{index}"))
+        gpu_name(self.plan, uuid)
     }
 
     /// The entries of a table by GPU, one for each GPU: `others` stands for every GPU of the machine that is not named.

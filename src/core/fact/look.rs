@@ -64,7 +64,7 @@ pub enum Truth {
 
 impl Truth {
     /// Marks a failure as one that another process can cause.
-    pub(super) fn of_memory(self) -> Truth {
+    pub(super) fn about_memory(self) -> Truth {
         match self {
             Truth::No(words) => Truth::NoOfMemory(words),
             truth => truth,

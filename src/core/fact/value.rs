@@ -85,7 +85,7 @@ fn held(name: &str, matcher: &Matcher, look: &Look<'_>, gpus: &GpuNames<'_>) -> 
         Some(value) => {
             let truth = matcher.compare(name, &Datum::value(gpus, value), look, gpus);
             if is_sum(name) {
-                truth.of_memory()
+                truth.about_memory()
             } else {
                 truth
             }

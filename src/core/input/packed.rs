@@ -116,12 +116,12 @@ impl<R: Read> Read for Zstd<R> {
                 }
                 self.decoder
                     .reset(&mut self.packed)
-                    .map_err(|error| of_zstd(&mut self.packed, error))?;
+                    .map_err(|error| zstd_error(&mut self.packed, error))?;
                 self.is_open = true;
             }
             let strategy = BlockDecodingStrategy::UptoBytes(PIECE);
             let done = self.decoder.decode_blocks(&mut self.packed, strategy);
-            if done.map_err(|error| of_zstd(&mut self.packed, error))? {
+            if done.map_err(|error| zstd_error(&mut self.packed, error))? {
                 self.is_open = false;
             }
         }
@@ -129,7 +129,7 @@ impl<R: Read> Read for Zstd<R> {
 }
 
 /// The decoder's error; if no input is left, the file is truncated.
-fn of_zstd<R: Read>(packed: &mut BufReader<R>, error: impl std::fmt::Display) -> io::Error {
+fn zstd_error<R: Read>(packed: &mut BufReader<R>, error: impl std::fmt::Display) -> io::Error {
     let is_at_its_end = packed.fill_buf().is_ok_and(<[u8]>::is_empty);
     let kind = if is_at_its_end {
         io::ErrorKind::UnexpectedEof

@@ -7,7 +7,7 @@ use crate::verdict::{Kind, Rate, Reason};
 
 use super::Facts;
 use super::outcomes::JudgedCase;
-use super::shows::{Shows, shows_polled};
+use super::shows::{Shows, shows};
 use super::strength::{percent, separation, upper_bound};
 use crate::plan::FEWEST;
 
@@ -161,7 +161,7 @@ fn effect(plan: &Plan, seen: &JudgedCase, facts: &Facts) -> Result<EffectCount, 
         hidden: None,
     };
     for shown in &seen.valid {
-        match shows_polled(
+        match shows(
             &plan.effect,
             &shown.observation,
             shown.peaks_seen,

@@ -6,7 +6,7 @@ use crate::text::counts::tally;
 use crate::verdict::{ExpectationMet, Kind};
 
 use super::outcomes::JudgedCase;
-use super::shows::{Shows, applicable, shows_polled};
+use super::shows::{Shows, applicable, shows};
 use super::{Facts, matches};
 
 pub(super) struct ExpectationResult {
@@ -74,7 +74,7 @@ fn checked(
     let (mut failed, mut hidden) = (Vec::new(), Vec::new());
     let (mut held, mut of_memory) = (0, true);
     for shown in &seen.valid {
-        match shows_polled(
+        match shows(
             std::slice::from_ref(check),
             &shown.observation,
             shown.peaks_seen,

@@ -53,7 +53,7 @@ fn missing(attempts: &[Attempt], repeat: usize) -> usize {
             .judged
             .invalid
             .iter()
-            .any(|it| matches!(it.reason, Reason::Contaminated | Reason::Residue))
+            .any(|invalid| matches!(invalid.reason, Reason::Contaminated | Reason::Residue))
     });
     // Attempts that were lost for another reason, or never made, are not replaced.
     attempts

@@ -32,17 +32,12 @@ pub struct Failed {
     pub of_memory: bool,
 }
 
-/// Compares an observation with checks. All checks that apply to the machine must hold.
+/// Compares an observation with checks. All checks that apply to the machine must hold. Without `polled`, memory was
+/// not read during calls, and no peak is known.
 ///
 /// A check that fails decides, even if others could not be determined. If no check applies, the result says nothing
 /// about this machine, and is not [`Shows::Yes`].
-pub fn shows(checks: &[Check], observation: &Observation, plan: &Plan, facts: &Facts) -> Shows {
-    shows_polled(checks, observation, true, plan, facts)
-}
-
-/// [`shows`] for an attempt of which the caller knows whether memory was read during calls (`polled`). Otherwise no
-/// peak was read.
-pub(super) fn shows_polled(
+pub fn shows(
     checks: &[Check],
     observation: &Observation,
     polled: bool,

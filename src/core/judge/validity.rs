@@ -141,8 +141,12 @@ fn crashed(plan: &Plan, case: &CasePlan, recording: &Recording) -> Option<String
 }
 
 fn lost_process(case: &CasePlan, recording: &Recording) -> Option<usize> {
-    let at = recording.exit.died_at.filter(|_| recording.exit.said_bye)?;
-    (!leaves(case, Some(at))).then_some(at)
+    let at = recording.exit.died_at?;
+    if recording.exit.said_bye && !leaves(case, Some(at)) {
+        Some(at)
+    } else {
+        None
+    }
 }
 
 fn leaves(case: &CasePlan, step: Option<usize>) -> bool {
@@ -200,12 +204,14 @@ fn unwatched(recording: &Recording, scene: &Scene) -> Option<String> {
     if recording.polling.is_none() {
         return Some("memory between the steps is not known".to_string());
     }
-    let (all, mut snapshots) = (scene.gpus.len(), recording.snapshots.iter());
-    let other =
-        snapshots.find_map(|it| Some(it.snapshot.gpus.len()).filter(|read| *read != all))?;
-    Some(format!(
-        "{other} GPUs were read of a machine that has {all}"
-    ))
+    let all = scene.gpus.len();
+    for snapshot in &recording.snapshots {
+        let read = snapshot.snapshot.gpus.len();
+        if read != all {
+            return Some(format!("{read} GPUs were read of a machine that has {all}"));
+        }
+    }
+    None
 }
 
 /// A GPU of the question without any calibration. Every run calibrates its GPUs; a calibration that is not sound says so,
@@ -244,7 +250,7 @@ fn contradiction(
         let name = active.find(|name| {
             step.memory
                 .get(*name)
-                .is_some_and(|it| it.class == Some(Class::None))
+                .is_some_and(|memory| memory.class == Some(Class::None))
         })?;
         Some(format!(
             "at {}: the primary context of {name} is active, and its memory did not change",

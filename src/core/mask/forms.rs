@@ -1,17 +1,14 @@
-//! The masks that are asked about by name: `scenarios/surveys/mask.toml`, read strictly.
+//! The masks that are asked about by name: `scenarios/surveys/mask.toml`.
 
 use serde::Deserialize;
-use toml::Spanned;
 
 use super::template::Template;
-use crate::catalogue::Invalid;
-use crate::scenario::Diagnostic;
 
-const FILE: &str = "scenarios/surveys/mask.toml";
 const SOURCE: &str = cuda_pitfalls_scenarios::MASKS;
 
 /// A value of `CUDA_VISIBLE_DEVICES`, and a value of `CUDA_DEVICE_ORDER`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Form {
     /// `CUDA_VISIBLE_DEVICES`; `None` if it is not set.
     pub mask: Option<Template>,
@@ -21,112 +18,30 @@ pub struct Form {
     pub note: String,
 }
 
-/// The forms that come with the program, each with the title of its group, in the order of the file.
-///
-/// # Errors
-/// Every error of the file. A test reads the file, so an error is a bug.
-pub fn forms() -> Result<Vec<(String, Form)>, Invalid> {
-    read(FILE, SOURCE).map_err(|diagnostics| Invalid {
-        path: FILE.to_string(),
-        source: SOURCE.to_string(),
-        diagnostics,
-    })
-}
-
-/// The file as it is written. Unknown keys are errors.
-#[derive(Debug, Deserialize)]
+#[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct FormsFile {
     group: Vec<FormsGroup>,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct FormsGroup {
-    title: Spanned<String>,
-    forms: Spanned<Vec<Spanned<RawForm>>>,
+    title: String,
+    forms: Vec<Form>,
 }
 
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct RawForm {
-    mask: Option<Spanned<String>>,
-    order: Option<Spanned<String>>,
-    note: Spanned<String>,
-}
-
-/// Parses the text of a file into forms, or into its errors, in order.
-fn read(file: &str, source: &str) -> Result<Vec<(String, Form)>, Vec<Diagnostic>> {
-    let (mut found, mut errors): (Vec<(String, Form)>, Vec<Misplaced>) = (Vec::new(), Vec::new());
-    let parsed = toml::from_str(source).unwrap_or_else(|error: toml::de::Error| {
-        errors.push((error.span().unwrap_or(0..0), error.message().to_string()));
-        FormsFile { group: Vec::new() }
-    });
-    for group in parsed.group {
-        if group.title.get_ref().trim().is_empty() {
-            errors.push((group.title.span(), "a group needs its title".to_string()));
-        }
-        if group.forms.get_ref().is_empty() {
-            errors.push((group.forms.span(), "a group without forms".to_string()));
-        }
-        for raw in group.forms.into_inner() {
-            let span = raw.span();
-            match form(raw.into_inner()) {
-                Ok(form)
-                    if found
-                        .iter()
-                        .any(|(_, it)| (&it.mask, &it.order) == (&form.mask, &form.order)) =>
-                {
-                    errors.push((span, "this is asked twice".to_string()));
-                }
-                Ok(form) => found.push((group.title.get_ref().clone(), form)),
-                Err(error) => errors.push(error),
-            }
+/// The forms that come with the program, each with the title of its group, in the order of the file. Empty where the
+/// file is not valid, which a test excludes.
+pub fn forms() -> Vec<(String, Form)> {
+    let file: FormsFile = toml::from_str(SOURCE).unwrap_or_default();
+    let mut all = Vec::new();
+    for group in file.group {
+        for form in group.forms {
+            all.push((group.title.clone(), form));
         }
     }
-    let errors = errors.into_iter().map(|(span, message)| Diagnostic {
-        file: file.into(),
-        span,
-        message,
-        help: None,
-        context: None,
-    });
-    let errors: Vec<Diagnostic> = errors.collect();
-    if errors.is_empty() {
-        Ok(found)
-    } else {
-        Err(errors)
-    }
-}
-
-/// What is wrong, and where.
-type Misplaced = (std::ops::Range<usize>, String);
-
-fn form(raw: RawForm) -> Result<Form, Misplaced> {
-    if raw.note.get_ref().trim().is_empty() {
-        return Err((
-            raw.note.span(),
-            "a note says why the form is of interest".to_string(),
-        ));
-    }
-    if let Some(order) = raw
-        .order
-        .as_ref()
-        .filter(|order| order.get_ref().contains('\0'))
-    {
-        return Err((
-            order.span(),
-            "no environment variable can hold a NUL".to_string(),
-        ));
-    }
-    let mask = raw.mask.map(|mask| {
-        Template::parse(mask.get_ref()).map_err(|error| (mask.span(), error.to_string()))
-    });
-    Ok(Form {
-        mask: mask.transpose()?,
-        order: raw.order.map(Spanned::into_inner),
-        note: raw.note.into_inner(),
-    })
+    all
 }
 
 #[cfg(test)]
@@ -134,24 +49,27 @@ mod tests {
     use super::*;
     use crate::mask::{InitStatus, parse};
 
-    fn errors(source: &str) -> Vec<String> {
-        read("m.toml", source)
-            .unwrap_err()
-            .into_iter()
-            .map(|error| error.render(source, false))
-            .collect()
-    }
-
     #[test]
     fn the_file_that_comes_with_the_program_is_valid() {
-        let forms = forms().unwrap_or_else(|invalid| {
-            let lines: Vec<String> = invalid
-                .diagnostics
+        let file: FormsFile = toml::from_str(SOURCE).unwrap();
+        assert!(
+            file.group
                 .iter()
-                .map(|diagnostic| diagnostic.render(&invalid.source, false))
-                .collect();
-            panic!("{}", lines.join("\n"))
-        });
+                .all(|group| !group.title.trim().is_empty())
+        );
+        assert!(file.group.iter().all(|group| !group.forms.is_empty()));
+        let forms = forms();
+        let mut known = std::collections::HashSet::new();
+        for (group, form) in &forms {
+            let asked = (form.mask.as_ref().map(Template::text), &form.order);
+            assert!(known.insert(asked), "{group}: {asked:?} is asked twice");
+            assert!(!form.note.trim().is_empty(), "{group}: {asked:?}");
+            assert!(
+                form.order
+                    .as_ref()
+                    .is_none_or(|order| !order.contains('\0'))
+            );
+        }
         assert!(forms.len() >= 100, "{}", forms.len());
         let two = [
             "GPU-11111111-2222-3333-4444-555555555555",
@@ -186,57 +104,15 @@ mod tests {
     }
 
     #[test]
-    fn a_form_may_have_one_value_or_both_or_neither() {
-        let source = "[[group]]\ntitle = \"A\"\nforms = [\n{ note = \"n\" },\n{ mask = \"\", note = \"n\" },\n\
-                      { order = \"x\", note = \"n\" },\n{ mask = \"<uuid1>\", order = \"x\", note = \"n\" },\n]\n";
-        let found = read("m.toml", source).unwrap();
-        let texts: Vec<_> = found
-            .iter()
-            .map(|(_, it)| (it.mask.as_ref().map(Template::text), it.order.as_deref()))
-            .collect();
-        assert_eq!(
-            texts,
-            [
-                (None, None),
-                (Some(""), None),
-                (None, Some("x")),
-                (Some("<uuid1>"), Some("x"))
-            ]
-        );
-        assert!(found.iter().all(|(group, _)| group == "A"));
-    }
-
-    #[test]
-    fn what_is_wrong_is_said_with_its_line() {
-        let group = |forms: &str| format!("[[group]]\ntitle = \"A\"\nforms = [\n{forms}\n]\n");
-        for (source, says) in [
-            (group("{ mask = \"0\" }"), "missing field `note`"),
-            (
-                group("{ masks = \"0\", note = \"n\" }"),
-                "unknown field `masks`",
-            ),
-            (group("{ mask = \"0\", note = \" \" }"), "a note says why"),
-            (group("{ mask = \"<uid0>\", note = \"n\" }"), "at byte 0"),
-            (group("{ order = \"\\u0000\", note = \"n\" }"), "NUL"),
+    fn unknown_keys_and_stand_ins_are_refused() {
+        for (form, says) in [
+            ("{ mask = \"0\" }", "missing field `note`"),
+            ("{ masks = \"0\", note = \"n\" }", "unknown field `masks`"),
+            ("{ mask = \"<uid0>\", note = \"n\" }", "at byte 0"),
         ] {
-            let errors = errors(&source);
-            assert!(
-                errors.len() == 1 && errors[0].contains(says) && errors[0].contains("m.toml:4"),
-                "{errors:?}"
-            );
+            let source = format!("[[group]]\ntitle = \"A\"\nforms = [{form}]\n");
+            let error = toml::from_str::<FormsFile>(&source).err().unwrap();
+            assert!(error.to_string().contains(says), "{error}");
         }
-        let twice = errors(&group(
-            "{ mask = \"0\", note = \"n\" },\n{ mask = \"0\", note = \"m\" }",
-        ));
-        assert!(
-            twice[0].contains("asked twice") && twice[0].contains("m.toml:5"),
-            "{twice:?}"
-        );
-        assert!(errors(&group(""))[0].contains("without forms"));
-        assert!(
-            errors("[[group]]\ntitle = \"\"\nforms = [{ note = \"n\" }]\n")[0]
-                .contains("its title")
-        );
-        assert!(errors("group = 1")[0].contains("m.toml:1"));
     }
 }

@@ -17,12 +17,14 @@
 
 use std::fmt;
 
+use serde::Deserialize;
 use thiserror::Error;
 
 use crate::text::counts::counted;
 
 /// A mask with placeholders.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
 pub struct Template {
     text: String,
     pieces: Vec<Piece>,
@@ -146,6 +148,14 @@ impl Template {
     }
 }
 
+impl TryFrom<String> for Template {
+    type Error = TemplateError;
+
+    fn try_from(text: String) -> Result<Template, TemplateError> {
+        Template::parse(&text)
+    }
+}
+
 impl fmt::Display for Template {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.text)
@@ -219,9 +229,11 @@ fn parse_stand_in(inside: &str) -> Result<Piece, StandInError<'_>> {
 
 /// Parses a number without leading zeros.
 fn number(digits: &str) -> Option<usize> {
-    let plain = digits.bytes().all(|byte| byte.is_ascii_digit())
-        && (digits == "0" || !digits.starts_with('0'));
-    digits.parse().ok().filter(|_| plain)
+    let has_zeros = digits.starts_with('0') && digits != "0";
+    if has_zeros || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    digits.parse().ok()
 }
 
 fn filled(uuids: &[String], place: usize, form: UuidForm, length: Length) -> Option<String> {

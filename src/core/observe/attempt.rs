@@ -114,15 +114,14 @@ fn called(
         });
         seen.calls.clone_from(calls);
     }
-    let shared = ABOUT_EVERYONE
-        .iter()
-        .find(|(call, _)| *call == step.call)
-        .map(|(_, shared)| *shared);
-    seen.shared = match shared {
+    if let Some((_, shared)) = ABOUT_EVERYONE.iter().find(|(call, _)| *call == step.call) {
         // Where the instrument was disturbed, nothing is known of what others hold: no figure is the worker's.
-        Some(_) if is_disturbed(recording, scene) => Some(Shared::Listed),
-        shared => shared.filter(|_| has_company(case, recording, scene)),
-    };
+        if is_disturbed(recording, scene) {
+            seen.shared = Some(Shared::Listed);
+        } else if has_company(case, recording, scene) {
+            seen.shared = Some(*shared);
+        }
+    }
     seen
 }
 

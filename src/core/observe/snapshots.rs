@@ -210,7 +210,7 @@ fn change(start: &Reading, now: &Reading, calibration: Option<&Calibration>) -> 
     MemoryObservation {
         class: used.and_then(|delta| classify(delta, calibration)),
         used_bytes: used,
-        v1_used_bytes: v1_used.filter(|_| v1_used != used),
+        v1_used_bytes: if v1_used == used { None } else { v1_used },
         hidden: hidden(calibration),
         ..MemoryObservation::default()
     }

@@ -1,7 +1,9 @@
 //! Attempts whose full text is kept outside memory: a report with thousands of attempts is larger than the memory that
 //! the parent may use.
 
+use std::fs::File;
 use std::io;
+use std::os::unix::fs::FileExt as _;
 use std::sync::Arc;
 
 use serde::Serializer;
@@ -10,22 +12,32 @@ use serde_json::value::RawValue;
 
 use super::Attempt;
 
-/// A store that has the full text of one attempt.
-pub trait Whole: std::fmt::Debug + Send + Sync {
+/// Where the full text of an attempt is, as JSON. In memory then is [`Attempt::light`].
+#[derive(Clone, Debug)]
+pub struct Elsewhere {
+    /// The file.
+    pub file: Arc<File>,
+    /// Where the text begins in it.
+    pub offset: u64,
+    /// How many bytes it has.
+    pub length: usize,
+}
+
+impl Elsewhere {
     /// The attempt as JSON.
     ///
     /// # Errors
     /// The text cannot be read any more.
-    fn text(&self) -> io::Result<String>;
+    pub fn read_text(&self) -> io::Result<String> {
+        let mut bytes = vec![0; self.length];
+        self.file.read_exact_at(&mut bytes, self.offset)?;
+        String::from_utf8(bytes).map_err(io::Error::other)
+    }
 }
-
-/// Where the full text of an attempt is. In memory then is [`Attempt::light`].
-#[derive(Clone, Debug)]
-pub struct Elsewhere(pub Arc<dyn Whole>);
 
 impl PartialEq for Elsewhere {
     fn eq(&self, other: &Elsewhere) -> bool {
-        Arc::ptr_eq(&self.0, &other.0)
+        Arc::ptr_eq(&self.file, &other.file) && self.offset == other.offset
     }
 }
 
@@ -52,7 +64,7 @@ pub(super) fn serialize<S: Serializer>(
         match &attempt.elsewhere {
             None => sequence.serialize_element(attempt)?,
             Some(elsewhere) => {
-                let text = elsewhere.0.text().map_err(|error| {
+                let text = elsewhere.read_text().map_err(|error| {
                     S::Error::custom(format!("an attempt cannot be read back: {error}"))
                 })?;
                 sequence

@@ -171,7 +171,7 @@ impl Head {
     }
 
     /// The head of a compact report.
-    pub fn of_compact(schema: &SchemaId, must_understand: &[String]) -> Head {
+    pub fn from_compact(schema: &SchemaId, must_understand: &[String]) -> Head {
         let (name, required) = (schema.name.clone(), must_understand.to_vec());
         Head {
             name,
@@ -312,10 +312,11 @@ impl Stored {
     /// # Errors
     /// It is no report, or it contradicts itself.
     pub fn report(&self) -> Result<StoredReport, StoreError> {
-        Ok(match self.head.is_compact() {
-            true => StoredReport::Compact(Box::new(self.parse(SCHEMA)?)),
-            false => StoredReport::Whole(Box::new(self.parse(SCHEMA)?)),
-        })
+        if self.head.is_compact() {
+            Ok(StoredReport::Compact(Box::new(self.parse(SCHEMA)?)))
+        } else {
+            Ok(StoredReport::Whole(Box::new(self.parse(SCHEMA)?)))
+        }
     }
 
     /// An error about this document.

@@ -166,11 +166,10 @@ impl ReportView<'_> {
             .filter(|scenario| scenario.verdict.kind.is_conclusive())
             .count() as u64;
         let mut requirements = self.run.require.clone();
-        for requirement in requirements
-            .iter_mut()
-            .filter(|it| it.what == Required::Answers)
-        {
-            *requirement = requirement.with(answers);
+        for requirement in &mut requirements {
+            if requirement.what == Required::Answers {
+                *requirement = requirement.with(answers);
+            }
         }
         requirements
     }

@@ -128,7 +128,7 @@ pub fn lending_gpus() -> impl Iterator<Item = &'static str> {
 }
 
 /// The variables by which launchers tell each of several processes its part.
-pub fn of_launchers() -> impl Iterator<Item = &'static str> {
+pub fn launcher_variables() -> impl Iterator<Item = &'static str> {
     names(|variable| variable.read_by == VariableReader::Launcher)
 }
 
@@ -205,7 +205,7 @@ pub fn is_of_a_framework(name: &str) -> bool {
         .bytes()
         .all(|b| b.is_ascii_uppercase() || b.is_ascii_digit() || b == b'_');
     in_form
-        && (of_launchers().any(|known| known == name)
+        && (launcher_variables().any(|known| known == name)
             || framework_prefixes()
                 .any(|prefix| name.len() > prefix.len() && name.starts_with(prefix)))
 }
@@ -222,13 +222,10 @@ mod tests {
     #[test]
     fn the_table_is_valid_and_has_the_variables_of_the_survey() {
         let file: VariableFile = toml::from_str(cuda_pitfalls_scenarios::VARIABLES).unwrap();
-        assert!(file.variable.iter().all(|it| {
-            file.variable
-                .iter()
-                .filter(|other| it.name == other.name)
-                .count()
-                == 1
-        }));
+        let mut names = std::collections::BTreeSet::new();
+        for variable in &file.variable {
+            assert!(names.insert(&variable.name), "{}", variable.name);
+        }
         let surveyed: toml::Table =
             toml::from_str(cuda_pitfalls_scenarios::MEASURED_VARIABLES).unwrap();
         let rows = ["variable", "left_out"]

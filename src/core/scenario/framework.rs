@@ -75,7 +75,7 @@ mod tests {
         let mut packages: Vec<&String> = file
             .framework
             .iter()
-            .flat_map(|it| it.packages.iter().chain(&it.users))
+            .flat_map(|framework| framework.packages.iter().chain(&framework.users))
             .collect();
         packages.sort();
         assert!(packages.is_sorted_by(|a, b| a < b), "{packages:?}");

@@ -150,7 +150,9 @@ fn framework_variable() -> Value {
     let prefixes = environment::framework_prefixes()
         .collect::<Vec<_>>()
         .join("|");
-    let names = environment::of_launchers().collect::<Vec<_>>().join("|");
+    let names = environment::launcher_variables()
+        .collect::<Vec<_>>()
+        .join("|");
     json!({ "description": "In a case of Python lines.", "type": "string", "pattern": format!("^(({prefixes})[A-Z0-9_]+|{names})$") })
 }
 

@@ -37,7 +37,7 @@ mod tests {
     #[test]
     fn every_folder_has_a_sentence_and_every_sentence_a_folder() {
         let mut folders: Vec<String> = catalogue::embedded()
-            .map(|it| folder_of(&it.name).to_owned())
+            .map(|file| folder_of(&file.name).to_owned())
             .collect();
         folders.sort();
         folders.dedup();
@@ -50,7 +50,7 @@ mod tests {
         assert!(
             all()
                 .iter()
-                .all(|it| !it.sentence.ends_with('.') && it.sentence.len() <= 80),
+                .all(|subject| !subject.sentence.ends_with('.') && subject.sentence.len() <= 80),
             "{:?}",
             all()
         );

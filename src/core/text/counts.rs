@@ -16,9 +16,11 @@ pub fn counted<N: Display + PartialEq + From<u8>>(count: N, noun: &str) -> Strin
 
 /// The number that a text of digits is. `parse` alone would accept a sign too.
 pub fn digits<N: FromStr>(text: &str) -> Option<N> {
-    text.parse()
-        .ok()
-        .filter(|_| text.bytes().all(|byte| byte.is_ascii_digit()))
+    if text.bytes().all(|byte| byte.is_ascii_digit()) {
+        text.parse().ok()
+    } else {
+        None
+    }
 }
 
 /// The distinct items and how often each occurs, in the order of their first occurrence.

@@ -36,7 +36,7 @@ pub fn visible(text: &str) -> String {
 }
 
 /// Whether a character acts instead of being shown.
-fn acts(c: char) -> bool {
+pub(crate) fn acts(c: char) -> bool {
     c.is_control()
         || matches!(c,
             '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'

@@ -1,5 +1,8 @@
 //! Why the supervisor fails.
 
+/// How long a call of a library may take when its version is read, in milliseconds.
+pub(super) const CALL_LIMIT_MS: u64 = 30_000;
+
 /// Why an attempt could not be made or completed.
 #[derive(Debug, thiserror::Error)]
 pub enum SupervisorError {
@@ -18,7 +21,7 @@ pub enum SupervisorError {
     /// This call of a library does not return.
     #[error(
         "{0} did not return within {seconds} s; `cuda-pitfalls doctor` looks closer",
-        seconds = super::versions::LIMIT_MS / 1000
+        seconds = CALL_LIMIT_MS / 1000
     )]
     Stuck(String),
     /// The sampler is lost.

@@ -5,15 +5,12 @@ use std::ffi::OsString;
 use std::path::Path;
 
 use super::environment::environment;
-use super::error::SupervisorError;
+use super::error::{CALL_LIMIT_MS, SupervisorError};
 use super::spawn::{self, STARTS, Spawn};
 use super::{end, receive, role};
 use crate::interrupt::is_overdue;
 use cuda_pitfalls_core::channel::Channel;
 use cuda_pitfalls_core::event::Versions;
-
-/// How long a call may take, in milliseconds.
-pub(super) const LIMIT_MS: u64 = 30_000;
 
 /// Asks a separate process for the versions of the libraries. Without `links`, these are the libraries that the
 /// system's loader finds.
@@ -55,7 +52,7 @@ fn ask_versions(
         inherit: vec![theirs],
         ..own
     })?;
-    let found = answer(&mut channel, LIMIT_MS);
+    let found = answer(&mut channel, CALL_LIMIT_MS);
     drop(channel);
     end::finish(&mut child, 1_000);
     found

@@ -8,28 +8,13 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::error::RunError;
-use cuda_pitfalls_core::report::{Attempt, CaseReport, Elsewhere, Whole};
+use cuda_pitfalls_core::report::{Attempt, CaseReport, Elsewhere};
 
 /// A file that the system removes at the end of the run, however it ends.
 #[derive(Debug)]
 pub(super) struct Spool {
     file: Arc<File>,
     end: u64,
-}
-
-#[derive(Debug)]
-struct SpooledAttempt {
-    file: Arc<File>,
-    offset: u64,
-    length: usize,
-}
-
-impl Whole for SpooledAttempt {
-    fn text(&self) -> io::Result<String> {
-        let mut bytes = vec![0; self.length];
-        self.file.read_exact_at(&mut bytes, self.offset)?;
-        String::from_utf8(bytes).map_err(io::Error::other)
-    }
 }
 
 impl Spool {
@@ -55,13 +40,13 @@ impl Spool {
             }
             let text = serde_json::to_vec(attempt)?;
             self.file.write_all_at(&text, self.end)?;
-            let kept = SpooledAttempt {
+            let kept = Elsewhere {
                 file: self.file.clone(),
                 offset: self.end,
                 length: text.len(),
             };
             self.end += text.len() as u64;
-            *attempt = attempt.light(Elsewhere(Arc::new(kept)));
+            *attempt = attempt.light(kept);
         }
         Ok(())
     }
@@ -77,8 +62,7 @@ pub(super) fn bring_back(cases: &mut [CaseReport]) -> Result<(), RunError> {
             continue;
         };
         let whole = elsewhere
-            .0
-            .text()
+            .read_text()
             .and_then(|text| Ok(serde_json::from_str::<Attempt>(&text)?));
         let whole = whole.map_err(|error| {
             RunError::Internal(format!("an attempt cannot be read back: {error}"))

@@ -47,6 +47,7 @@ fn observed(steps: Vec<StepObservation>, end: &str, check: Check) -> Shows {
     shows(
         &[check],
         &observation,
+        true,
         &plan,
         &Facts::new(&machine, None, &plan, Provenance::Measured),
     )

@@ -8,7 +8,7 @@ use cuda_pitfalls_calls::{
 };
 
 use super::diagnostic::{nearest, suggest};
-use super::reader::Reader;
+use super::reader::{Reader, get};
 use super::tree::{Data, Node, SourceSpan, TreeEntry, TreeKey};
 use crate::refusal::{self, Refused};
 use crate::scenario::{Hazard, Scalar, environment};
@@ -51,48 +51,31 @@ impl Arguments<'_, '_> {
         entries: &[TreeEntry],
         beside: &[TreeEntry],
     ) -> BTreeMap<String, Scalar> {
-        if call.has(Effect::StartsMps) && !self.hazards.contains(&Hazard::Mps) {
-            let help =
-                Some("write `hazards = [\"mps\"]`: whoever runs it has to allow it".to_string());
-            self.reader.error(
-                &key.place,
-                format!("`{}` needs the hazard `mps`", call.name),
-                help,
-            );
-        }
+        self.check_hazard(key, call);
         let mut args = BTreeMap::new();
-        for entry in entries.iter().filter(|entry| entry.key.text != "as") {
-            match call.inputs().find(|param| param.name == entry.key.text) {
-                Some(param) => {
-                    if let Some(value) = self.value(call, param, &entry.value) {
-                        args.insert(param.name.to_string(), value);
-                    }
-                }
-                None => self.unknown(call, &entry.key),
+        for entry in entries {
+            if entry.key.text == "as" {
+                continue;
+            }
+            let Some(param) = call.inputs().find(|param| param.name == entry.key.text) else {
+                self.unknown(call, &entry.key);
+                continue;
+            };
+            if let Some(value) = self.value(call, param, &entry.value) {
+                args.insert(param.name.to_string(), value);
             }
         }
-        for param in call.inputs() {
-            let given = entries
-                .iter()
-                .chain(beside)
-                .any(|entry| entry.key.text == param.name);
-            let given = given || self.reader.misspelt(entries, param.name);
-            if param.default.is_none() && !given {
-                let help = Some(format!("write `{} = {{ {} = … }}`", call.name, param.name));
-                self.reader.error(
-                    &key.place,
-                    format!("`{}` needs `{}`", call.name, param.name),
-                    help,
-                );
-            }
+        self.check_required(key, call, entries, beside);
+        if let Some(Scalar::Text(name)) = args.get("name")
+            && call.has(Effect::NamesVariable)
+            && let Some(Scalar::Text(text)) = args.get("value")
+            && let Some(value) = get(entries, "value")
+        {
+            may_have_value(self.reader, name, text, &value.place);
         }
         let refused = args.get(refusal::WHAT).map(ToString::to_string);
-        if call.has(Effect::Refuses)
-            && refused
-                .as_deref()
-                .is_some_and(|refused| refused != refusal::NOTHING)
-            && !entries.iter().any(|entry| entry.key.text == refusal::ERROR)
-        {
+        let refuses = refused.is_some_and(|refused| refused != refusal::NOTHING);
+        if call.has(Effect::Refuses) && refuses && get(entries, refusal::ERROR).is_none() {
             let help = Some("write `with = \"EPERM\"`, or another error".to_string());
             self.reader.error(
                 &key.place,
@@ -100,17 +83,40 @@ impl Arguments<'_, '_> {
                 help,
             );
         }
-        if let (true, Some(Scalar::Text(name))) =
-            (call.has(Effect::NamesVariable), args.get("name"))
-        {
-            let value = entries.iter().find(|entry| entry.key.text == "value");
-            if let Some((value, Some(Scalar::Text(text)))) =
-                value.map(|entry| (&entry.value, args.get("value")))
-            {
-                may_have_value(self.reader, name, text, &value.place);
-            }
-        }
         args
+    }
+
+    fn check_hazard(&mut self, key: &TreeKey, call: &Call) {
+        if !call.has(Effect::StartsMps) || self.hazards.contains(&Hazard::Mps) {
+            return;
+        }
+        let help = Some("write `hazards = [\"mps\"]`: whoever runs it has to allow it".to_string());
+        self.reader.error(
+            &key.place,
+            format!("`{}` needs the hazard `mps`", call.name),
+            help,
+        );
+    }
+
+    fn check_required(
+        &mut self,
+        key: &TreeKey,
+        call: &Call,
+        entries: &[TreeEntry],
+        beside: &[TreeEntry],
+    ) {
+        for param in call.inputs() {
+            let is_given = get(entries, param.name).is_some() || get(beside, param.name).is_some();
+            if param.default.is_some() || is_given || self.reader.misspelt(entries, param.name) {
+                continue;
+            }
+            let help = Some(format!("write `{} = {{ {} = … }}`", call.name, param.name));
+            self.reader.error(
+                &key.place,
+                format!("`{}` needs `{}`", call.name, param.name),
+                help,
+            );
+        }
     }
 
     fn unknown(&mut self, call: &Call, key: &TreeKey) {
@@ -282,11 +288,17 @@ impl Arguments<'_, '_> {
             self.unbound(name, node, |bound| bound.handle == Some(ACTOR));
             return None;
         };
-        let makers = calls::all().filter(|maker| match call.has(Effect::JoinsThread) {
-            true => maker.has(Effect::StartsThread),
-            false => maker.starts_process(),
-        });
-        let makers: Vec<&str> = makers.map(|maker| maker.name).collect();
+        let mut makers: Vec<&str> = Vec::new();
+        for maker in calls::all() {
+            let fits = if call.has(Effect::JoinsThread) {
+                maker.has(Effect::StartsThread)
+            } else {
+                maker.starts_process()
+            };
+            if fits {
+                makers.push(maker.name);
+            }
+        }
         if bound.handle.is_some() && !makers.contains(&bound.call.as_str()) {
             let makers = format!("`{}`", makers.join("` or `"));
             let message = format!(

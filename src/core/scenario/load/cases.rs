@@ -332,41 +332,14 @@ impl Steps<'_, '_> {
             );
         }
         let mut args = BTreeMap::new();
-        if let Some(text) = self.reader.sentence(value) {
-            if text.len() > MOST_LINE_BYTES {
-                let message = format!("a Python line has at most {} KiB", MOST_LINE_BYTES >> 10);
-                self.reader.error(&value.place, message, None);
-            }
-            if text.contains('\0') {
-                self.reader
-                    .error(&value.place, "a Python line has no NUL", None);
-            }
+        if let Some(text) = self.line_text(value) {
             args.insert(LINE_TEXT.to_string(), Scalar::Text(text));
         }
-        let name = get(entries, LINE_VALUE)
-            .and_then(|node| Some((self.reader.name(node, "value")?, node)));
-        if let Some((name, node)) = name {
-            if name == LINE_MESSAGE {
-                let help = Some("choose another name".to_string());
-                self.reader.error(
-                    &node.place,
-                    format!("`{name}` is the text of an exception"),
-                    help,
-                );
-            }
-            args.insert(LINE_VALUE.to_string(), Scalar::Text(name.to_string()));
+        let name = self.line_value(entries);
+        if let Some(name) = &name {
+            args.insert(LINE_VALUE.to_string(), Scalar::Text(name.clone()));
         }
-        if let Some(node) = get(entries, LINE_VARIES)
-            && self.reader.boolean(node) == Some(true)
-        {
-            if get(entries, LINE_VALUE).is_none() {
-                let help = Some(format!("write `{LINE_VALUE} = \"…\"` beside it"));
-                self.reader.error(
-                    &node.place,
-                    format!("`{LINE_VARIES}` is about the value of a line"),
-                    help,
-                );
-            }
+        if self.line_varies(entries) {
             args.insert(LINE_VARIES.to_string(), Scalar::Int(1));
         }
         if let Some(node) = get(entries, "from") {
@@ -377,9 +350,7 @@ impl Steps<'_, '_> {
             );
         }
         let on = get(entries, "on").and_then(|node| self.on(node));
-        let row = CheckedStep::Line {
-            value: name.map(|(name, _)| name.to_string()),
-        };
+        let row = CheckedStep::Line { value: name };
         let call = key.text.clone();
         self.push(node, entries, LINE, Some(row), |label, line| Step {
             call,
@@ -390,6 +361,53 @@ impl Steps<'_, '_> {
             label,
             line,
         })
+    }
+
+    fn line_text(&mut self, value: &Node) -> Option<String> {
+        let text = self.reader.sentence(value)?;
+        if text.len() > MOST_LINE_BYTES {
+            let message = format!("a Python line has at most {} KiB", MOST_LINE_BYTES >> 10);
+            self.reader.error(&value.place, message, None);
+        }
+        if text.contains('\0') {
+            self.reader
+                .error(&value.place, "a Python line has no NUL", None);
+        }
+        Some(text)
+    }
+
+    /// The name that a line gives to its value.
+    fn line_value(&mut self, entries: &[TreeEntry]) -> Option<String> {
+        let node = get(entries, LINE_VALUE)?;
+        let name = self.reader.name(node, "value")?;
+        if name == LINE_MESSAGE {
+            let help = Some("choose another name".to_string());
+            self.reader.error(
+                &node.place,
+                format!("`{name}` is the text of an exception"),
+                help,
+            );
+        }
+        Some(name.to_string())
+    }
+
+    /// Whether the value of a line may differ from attempt to attempt.
+    fn line_varies(&mut self, entries: &[TreeEntry]) -> bool {
+        let Some(node) = get(entries, LINE_VARIES) else {
+            return false;
+        };
+        if self.reader.boolean(node) != Some(true) {
+            return false;
+        }
+        if get(entries, LINE_VALUE).is_none() {
+            let help = Some(format!("write `{LINE_VALUE} = \"…\"` beside it"));
+            self.reader.error(
+                &node.place,
+                format!("`{LINE_VARIES}` is about the value of a line"),
+                help,
+            );
+        }
+        true
     }
 
     /// Reports a call that cannot be a step of this case: in a case of Python lines, a call that Python cannot make.
@@ -463,9 +481,10 @@ impl Steps<'_, '_> {
             .or(others.first())
             .copied()
         else {
-            let help = match self.in_python {
-                true => format!("write a Python line, such as `{{ {LINE} = \"import torch\" }}`"),
-                false => "write a call by its C name, such as `{ cuInit = {} }`".to_string(),
+            let help = if self.in_python {
+                format!("write a Python line, such as `{{ {LINE} = \"import torch\" }}`")
+            } else {
+                "write a call by its C name, such as `{ cuInit = {} }`".to_string()
             };
             let help = Some(help);
             return self.reader.reject(&node.place, "a step needs a call", help);

@@ -72,15 +72,11 @@ impl Parameters {
 
     /// The parameters as [`crate::scenario::Scenario`] stores them.
     pub(super) fn into_list(self) -> Vec<(String, Vec<Scalar>)> {
-        let parameters = self.0.into_iter();
-        parameters
-            .map(|it| {
-                (
-                    it.name,
-                    it.values.into_iter().map(|(value, _)| value).collect(),
-                )
-            })
-            .collect()
+        let mut list = Vec::new();
+        for Parameter { name, values } in self.0 {
+            list.push((name, values.into_iter().map(|(value, _)| value).collect()));
+        }
+        list
     }
 }
 
