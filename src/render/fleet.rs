@@ -33,8 +33,16 @@ pub enum FleetForm {
 }
 
 /// Renders a fleet. `width` is of text. `docs` is where the documentation is: with it, pages of pitfalls are links.
-pub fn render(fleet: &Fleet, form: FleetForm, width: usize, docs: Option<&str>) -> String {
-    match form {
+///
+/// # Errors
+/// A fleet that cannot be written as JSON.
+pub fn render(
+    fleet: &Fleet,
+    form: FleetForm,
+    width: usize,
+    docs: Option<&str>,
+) -> serde_json::Result<String> {
+    let text = match form {
         FleetForm::Text => {
             terminal::write(&FleetView::new(fleet, view::TEXT, docs).blocks(), width)
         }
@@ -43,8 +51,9 @@ pub fn render(fleet: &Fleet, form: FleetForm, width: usize, docs: Option<&str>) 
             markdown::write(&FleetView::new(fleet, view::MARKDOWN, docs).blocks())
         }
         FleetForm::Prometheus => results::prometheus(fleet),
-        FleetForm::Json => serde_json::to_string(fleet).unwrap_or_default() + "\n",
-    }
+        FleetForm::Json => serde_json::to_string(fleet)? + "\n",
+    };
+    Ok(text)
 }
 
 #[cfg(test)]

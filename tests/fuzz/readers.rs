@@ -279,7 +279,7 @@ fn forms_of_fleet(fleet: &Fleet, forms: &mut Forms) {
         ("json", FleetForm::Json),
     ] {
         forms.add(form, || {
-            Some(render::fleet::render(fleet, format, 100, None))
+            render::fleet::render(fleet, format, 100, None).ok()
         });
     }
 }

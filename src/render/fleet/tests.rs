@@ -13,6 +13,10 @@ const FORMS: [FleetForm; 5] = [
     FleetForm::Json,
 ];
 
+fn render(fleet: &Fleet, form: FleetForm, width: usize, docs: Option<&str>) -> String {
+    super::render(fleet, form, width, docs).expect("a fleet is JSON")
+}
+
 fn text(fleet: &Fleet) -> String {
     render(fleet, FleetForm::Text, 80, None)
 }

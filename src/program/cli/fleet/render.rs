@@ -59,6 +59,10 @@ pub(in crate::cli) fn render(arguments: &FleetRenderArguments) -> Outcome {
         Some(_) => COLUMNS,
     };
     let text = rendered(&fleet, arguments.form, width, arguments.docs.as_deref());
+    let text = text.map_err(|error| {
+        let why = format!("the fleet cannot be written as JSON: {error}");
+        fail(why, Exit::Internal, false)
+    })?;
     let Some(path) = &arguments.out else {
         return Ok(print(&text));
     };

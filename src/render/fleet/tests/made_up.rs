@@ -359,7 +359,7 @@ fn two_reports_of_a_machine_that_disagree_are_a_conflict_whichever_is_later() {
             (1, Some(&1)),
             "{what}"
         );
-        let text = super::super::render(&fleet, super::super::FleetForm::Text, 200, None);
+        let text = super::render(&fleet, super::super::FleetForm::Text, 200, None);
         assert!(
             text.contains("disagree on context/one")
                 && text.contains("unexpected verdicts on 1 machine"),

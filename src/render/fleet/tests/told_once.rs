@@ -3,7 +3,8 @@
 use serde_json::{Value, json};
 
 use super::made_up::{MIB, answers, fleet_of, merged, scenario, seen};
-use crate::fleet::{FleetForm, changes, render};
+use super::render;
+use crate::fleet::{FleetForm, changes};
 use cuda_pitfalls_answers::fleet::{Fleet, What, diff};
 use cuda_pitfalls_core::verdict::Kind;
 
