@@ -98,8 +98,8 @@ fn a_row_about_two_gpus_is_left_out_where_there_is_one() {
         let out = scratch.at("reports");
         let calls = [
             "cuInit",
-            "cudaDeviceEnablePeerAccess-other",
-            "cudaMallocFromPoolAsync-pool",
+            "cudaSetDevice-other",
+            "cudaHostRegister-memory",
             "cudaGetErrorString",
         ];
         let ran = scratch
@@ -122,25 +122,25 @@ fn a_row_about_two_gpus_is_left_out_where_there_is_one() {
             .clone()
     };
     let one = ask("sim:h200-x1");
-    let unmeasured = row(&one, "cudaDeviceEnablePeerAccess-other")
+    let unmeasured = row(&one, "cudaSetDevice-other")
         .standing
         .unmeasured
         .expect("it needs two");
     assert_eq!(unmeasured.reason, Reason::TooFewGpus);
     let two = ask("sim:h200-x2");
-    let peer = row(&two, "cudaDeviceEnablePeerAccess-other");
+    let other = row(&two, "cudaSetDevice-other");
     assert_eq!(
-        (peer.visible_gpus, peer.context_on),
-        (2, Some(vec![0, 1])),
-        "a context on both"
+        (other.visible_gpus, other.context_on),
+        (2, Some(vec![1])),
+        "a context on the other"
     );
-    let pool = row(&two, "cudaMallocFromPoolAsync-pool");
+    let host = row(&two, "cudaHostRegister-memory");
     assert_eq!(
-        (pool.before.as_slice(), pool.reads_mask),
-        (&["cudaDeviceGetDefaultMemPool".to_string()][..], None)
+        (host.before.as_slice(), host.reads_mask),
+        (&["posix_memalign".to_string()][..], Some(true))
     );
     assert_eq!(
-        (pool.context_on.as_deref(), pool.answer()),
+        (host.context_on.as_deref(), host.answer()),
         (Some(&[0][..]), Some(CallAnswer::Succeeded))
     );
     let text = row(&two, "cudaGetErrorString");
