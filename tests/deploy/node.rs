@@ -419,8 +419,9 @@ fn a_new_machine_is_measured_in_parts() {
     assert_eq!(read(&measured.join("parts")), said);
     let many = read(&measured.join("many.txt"));
     assert!(
-        many.contains("peer-copy-makes-one-on-a-third")
-            && many.contains("2 questions (3 variants) simulated"),
+        many.contains("host-number-means-another-gpu")
+            && many.contains("1 question (2 variants) simulated")
+            && many.contains("not modelled by the simulated machine: 1"),
         "{many}"
     );
     // What does not apply to a machine is no failure, and what is wrong is.

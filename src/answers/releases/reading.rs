@@ -8,7 +8,7 @@ use cuda_pitfalls_core::verdict::Reason;
 
 /// What the witnesses of a kind say of `cuInit`.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum CallAnswer {
+enum WitnessAnswer {
     Calls,
     DoesNot,
     /// Why it is not known.
@@ -16,12 +16,12 @@ enum CallAnswer {
     NotAsked,
 }
 
-impl CallAnswer {
+impl WitnessAnswer {
     /// This answer, unless only the other one is known.
-    fn or_known(self, other: CallAnswer) -> CallAnswer {
+    fn or_known(self, other: WitnessAnswer) -> WitnessAnswer {
         match (self, other) {
-            (CallAnswer::Open(_), CallAnswer::Calls | CallAnswer::DoesNot)
-            | (CallAnswer::NotAsked, _) => other,
+            (WitnessAnswer::Open(_), WitnessAnswer::Calls | WitnessAnswer::DoesNot)
+            | (WitnessAnswer::NotAsked, _) => other,
             _ => self,
         }
     }
@@ -32,8 +32,8 @@ impl ReleaseRow {
     /// an NVML counts more than a fake driver. Where there is an NVML counts more than where there is none, because a
     /// machine with GPUs has one.
     pub fn state(&self, document: &[ReleaseRow]) -> LineState {
-        use CallAnswer::{Calls, DoesNot, NotAsked, Open};
         use LineState::{Initialised, Stopped};
+        use WitnessAnswer::{Calls, DoesNot, NotAsked, Open};
         if self.seen.iter().any(WitnessSeen::is_absent) {
             return LineState::Absent;
         }
@@ -64,9 +64,9 @@ impl ReleaseRow {
     }
 
     /// Whether the line calls `cuInit` beside a witness.
-    fn answer_by(&self, witness: DriverWitness, document: &[ReleaseRow]) -> CallAnswer {
+    fn answer_by(&self, witness: DriverWitness, document: &[ReleaseRow]) -> WitnessAnswer {
         let Some(seen) = self.by(witness) else {
-            return CallAnswer::NotAsked;
+            return WitnessAnswer::NotAsked;
         };
         // An exit code other than 0, which the code may have kept for itself.
         let is_exit_code = [".exit_code", ".returncode"]
@@ -74,19 +74,19 @@ impl ReleaseRow {
             .any(|end| self.ask.trim_end().ends_with(end));
         let has_failed = is_exit_code && seen.value.as_ref().is_some_and(|code| code != "0");
         match (seen.calls_cuinit, &seen.unmeasured) {
-            (Some(true), _) => CallAnswer::Calls,
-            (None, _) if seen.needs_gpu => CallAnswer::Open(LineState::NeedsGpu),
+            (Some(true), _) => WitnessAnswer::Calls,
+            (None, _) if seen.needs_gpu => WitnessAnswer::Open(LineState::NeedsGpu),
             (None, Some(why)) if why.reason == Reason::SetupRaised => {
-                CallAnswer::Open(LineState::Stopped)
+                WitnessAnswer::Open(LineState::Stopped)
             }
-            (None, Some(_)) => CallAnswer::Open(LineState::Unknown),
-            (None, None) => CallAnswer::Open(LineState::Initialised),
+            (None, Some(_)) => WitnessAnswer::Open(LineState::Unknown),
+            (None, None) => WitnessAnswer::Open(LineState::Initialised),
             (Some(false), _) if has_failed || seen.raised.is_some() || seen.left.is_some() => {
-                CallAnswer::Open(LineState::Stopped)
+                WitnessAnswer::Open(LineState::Stopped)
             }
             (Some(false), _) => self
                 .doubt(seen, document)
-                .map_or(CallAnswer::DoesNot, CallAnswer::Open),
+                .map_or(WitnessAnswer::DoesNot, WitnessAnswer::Open),
         }
     }
 
