@@ -185,17 +185,17 @@ struct Lines {
 /// The most lines of each room: code, tests, and all lines with comments and blank ones. Raise a figure in a commit of
 /// its own that says what a user gets for it. Lower it when a room has become smaller.
 const BUDGET: [(&str, usize, usize, usize); 11] = [
-    ("scenarios", 69, 20, 130),
+    ("scenarios", 69, 19, 129),
     ("src/answers", 18_584, 6_679, 29_845),
     ("src/calls", 1_322, 276, 1_985),
-    ("src/core", 15_417, 6_265, 26_281),
-    ("src/fake", 10_016, 629, 13_688),
+    ("src/core", 15_345, 6_203, 26_147),
+    ("src/fake", 9_082, 577, 12_442),
     ("src/instrument", 6_854, 695, 9_269),
     ("src/program", 10_099, 653, 12_761),
-    ("src/render", 15_480, 5_789, 23_995),
-    ("src/trace", 12_062, 6_514, 21_799),
-    ("tests", 0, 23_745, 26_373),
-    ("xtask", 5_373, 806, 7_123),
+    ("src/render", 15_081, 5_728, 23_494),
+    ("src/trace", 11_800, 6_428, 21_409),
+    ("tests", 0, 23_631, 26_252),
+    ("xtask", 3_986, 566, 5_226),
 ];
 
 /// Whether a file is a test as a whole: it lies below a folder of tests, or its name says so.
