@@ -186,12 +186,12 @@ struct Lines {
 /// its own that says what a user gets for it. Lower it when a room has become smaller.
 const BUDGET: [(&str, usize, usize, usize); 11] = [
     ("scenarios", 69, 19, 129),
-    ("src/answers", 18_584, 6_679, 29_845),
+    ("src/answers", 18_882, 6_737, 30_301),
     ("src/calls", 1_322, 276, 1_985),
     ("src/core", 15_345, 6_203, 26_147),
     ("src/fake", 9_082, 577, 12_442),
-    ("src/instrument", 6_854, 695, 9_269),
-    ("src/program", 10_099, 653, 12_761),
+    ("src/instrument", 6_871, 745, 9_347),
+    ("src/program", 10_178, 691, 12_911),
     ("src/render", 15_081, 5_728, 23_494),
     ("src/trace", 11_800, 6_428, 21_409),
     ("tests", 0, 23_631, 26_252),
