@@ -132,46 +132,6 @@ fn the_page_fits_a_phone_and_the_dark_in_a_real_browser() {
 }
 
 #[test]
-fn rows_of_a_ledger_change_places_without_a_script() {
-    let Some(browser) = browser() else { return };
-    let scratch = Scratch::new();
-    let page = TraceView::new(&fixture::memory(), &[], &PolicyOutcome::default()).html();
-    let facts = format!(
-        "{MARKS} rows: ['memory', 'line'].map((name, index) => {{
-            all('.sorted')[0].closest('.wide').previousElementSibling.querySelectorAll('input')[index * 3].click();
-            const lines = [...all('.sorted')[0].querySelectorAll('tbody td:first-child')];
-            return lines.sort((a, b) => box(a).top - box(b).top).map(one => one.textContent);
-        }}),"
-    );
-    let seen = &opened(&browser, &scratch, &[(&page, 1200)], false, &facts)[0];
-    assert_eq!(
-        (&seen["untold"], &seen["scripts"]),
-        (&0.into(), &0.into()),
-        "{seen:#}"
-    );
-    let sorted = |index: usize| -> Vec<&str> {
-        seen["rows"][index]
-            .as_array()
-            .expect("cells")
-            .iter()
-            .filter_map(Value::as_str)
-            .collect()
-    };
-    let by_memory = ["2048 MiB", "1800 MiB", "521 MiB", "512 MiB"];
-    assert_eq!(sorted(0)[..4], by_memory, "{seen:#}");
-    assert_eq!(
-        sorted(1)[..4],
-        ["24 MiB", "521 MiB", "512 MiB", "2048 MiB"],
-        "by the lines none, 35, 36 and 40"
-    );
-    assert_eq!(
-        sorted(1).last(),
-        Some(&"at least 197 MiB"),
-        "what is not attributed stays at the end"
-    );
-}
-
-#[test]
 fn a_hostile_page_and_a_large_one_fit_a_phone_too() {
     let Some(browser) = browser() else { return };
     let scratch = Scratch::new();

@@ -16,7 +16,7 @@ count = ctypes.c_int()
 print(libcuda.cuInit(0), libcuda.cuDeviceGetCount(ctypes.byref(count)), count.value)
 if 'more' in sys.argv:
     libcuda.cuTexRefCreate(ctypes.byref(ctypes.c_void_p()))
-    ctypes.CDLL('libcudart.so.13').cudaDeviceEnablePeerAccess(0, 5)
+    ctypes.CDLL('libcudart.so.13').cudaInitDevice(0, 1, 0)
 if 'fail' in sys.argv:
     sys.exit(7)
 ";
@@ -168,8 +168,7 @@ fn what_is_not_modelled_is_named_and_is_no_success() {
     let (_, stderr, code) = run(&["sim", "python3", "-c", COUNTS, "more"], &[]);
     assert_eq!(code, Some(3), "{stderr}");
     assert!(
-        stderr.contains("cuTexRefCreate (<string>:7)")
-            && stderr.contains("cudaDeviceEnablePeerAccess"),
+        stderr.contains("cuTexRefCreate (<string>:7)") && stderr.contains("cudaInitDevice"),
         "{stderr}"
     );
     let nvml = "import ctypes; nvml = ctypes.CDLL('libnvidia-ml.so.1'); hasattr(nvml, 'nvmlInit') and hasattr(nvml, 'nvmlNone')";
