@@ -16,7 +16,7 @@ use cuda_pitfalls::scenario::{Expected, Scenario};
 use common::{Scratch, bless, root};
 
 fn scenarios() -> Vec<Scenario> {
-    catalogue::select(&[]).expect("the scenarios that come with the program are valid")
+    catalogue::select_scenarios(&[]).expect("the scenarios that come with the program are valid")
 }
 
 #[test]
@@ -83,7 +83,7 @@ fn the_last_part_of_a_name_is_enough() {
     );
     let one = scenarios.first().map(tail).unwrap_or_default();
     assert_eq!(
-        catalogue::select(std::slice::from_ref(&one))
+        catalogue::select_scenarios(std::slice::from_ref(&one))
             .map(|found| found.len())
             .ok(),
         Some(1),

@@ -110,7 +110,7 @@ fn answered_today(
 ) -> Option<(String, Vec<CaseReport>)> {
     let today = planned_today(scenario, report, part)?;
     let mut cases = part.cases.clone();
-    today.rename(&mut cases);
+    today.rename_cases(&mut cases);
     let calibration = report.run.calibrations();
     let scene = Scene {
         calibration: &calibration,
@@ -122,7 +122,7 @@ fn answered_today(
         &today.plan,
         report.provenance,
     );
-    let kind = judge::judge(&today.plan, &mut cases, &scene, &facts).kind;
+    let kind = judge::judge_scenario(&today.plan, &mut cases, &scene, &facts).kind;
     kind.is_conclusive()
         .then(|| (kind.name().replace('_', " "), cases))
 }
@@ -196,7 +196,7 @@ fn objections(answer: &NamedAnswer, scenarios: &[Scenario]) -> Vec<String> {
 #[test]
 fn verdicts_of_claims_are_todays() {
     let page = fs::read_to_string(root().join("docs/claims.md")).expect("the page can be read");
-    let scenarios = catalogue::select(&[]).expect("the scenarios are valid");
+    let scenarios = catalogue::select_scenarios(&[]).expect("the scenarios are valid");
     let (mut wrong, mut verdicts) = (Vec::new(), 0);
     for row in rows(&page) {
         let [id, _, verdict, shown_by, _] = row[..] else {

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 
 use cuda_pitfalls::catalogue;
-use cuda_pitfalls::diagnosis::{WorkaroundRun, rules};
+use cuda_pitfalls::diagnosis::{WorkaroundRun, embedded_rules};
 use cuda_pitfalls::judge::{self, Facts, Shows, matches, planned_today};
 use cuda_pitfalls::observe::Scene;
 use cuda_pitfalls::scenario::{Hazard, Instance, Scenario, When};
@@ -18,8 +18,8 @@ use common::{read_reports, root};
 
 #[test]
 fn todays_expectations_hold_on_committed_reports() {
-    let scenarios =
-        catalogue::select(&[]).expect("the scenarios that come with the program are valid");
+    let scenarios = catalogue::select_scenarios(&[])
+        .expect("the scenarios that come with the program are valid");
     let (mut wrong, mut proven) = (Vec::new(), BTreeSet::new());
     for (name, report) in read_reports() {
         for measured in report
@@ -38,7 +38,7 @@ fn todays_expectations_hold_on_committed_reports() {
                 continue;
             };
             let mut cases = measured.cases.clone();
-            today.rename(&mut cases);
+            today.rename_cases(&mut cases);
             let plan = today.plan;
             let figures = report.run.calibrations();
             let scene = Scene {
@@ -51,7 +51,7 @@ fn todays_expectations_hold_on_committed_reports() {
                 &plan,
                 report.provenance,
             );
-            let verdict = judge::judge(&plan, &mut cases, &scene, &facts);
+            let verdict = judge::judge_scenario(&plan, &mut cases, &scene, &facts);
             // Attempts that did not come to their end, or were never made, say nothing, for or against.
             use Reason::{Crashed, Hang, Interrupted, TooFewAttempts};
             if matches!(
@@ -116,7 +116,7 @@ fn todays_expectations_hold_on_committed_reports() {
 /// Whether a case is offered as the order that works: by the pages of what happens, or as what showed a workaround.
 fn is_offered(scenario: &str, case: &str, kind: Kind) -> bool {
     let ran = WorkaroundRun::Case(scenario.to_string(), case.to_string());
-    let mut shown = rules().iter().flat_map(|rule| &rule.shown);
+    let mut shown = embedded_rules().iter().flat_map(|rule| &rule.shown);
     (case == "control" && kind == Kind::Reproduced) || shown.any(|(_, runs)| runs.contains(&ran))
 }
 
@@ -145,8 +145,8 @@ type Place = (String, String, usize);
 /// parameter of that report ever asked stands on nothing.
 #[test]
 fn every_expectation_applied_in_the_report_that_it_names() {
-    let scenarios =
-        catalogue::select(&[]).expect("the scenarios that come with the program are valid");
+    let scenarios = catalogue::select_scenarios(&[])
+        .expect("the scenarios that come with the program are valid");
     let mut applied: BTreeSet<(Place, String)> = BTreeSet::new();
     for (name, report) in read_reports() {
         for measured in &report.scenarios {

@@ -102,7 +102,7 @@ fn alike(gpus: usize, letters: usize) -> Vec<String> {
 fn the_simulated_driver_reads_generated_masks_alike() {
     for gpus in [1, 2, 4, 8] {
         let mut comparison = Comparison::default();
-        let templates = mask::generate(20, 2500, gpus);
+        let templates = mask::generate_masks(20, 2500, gpus);
         assert_eq!(templates.len(), 2500);
         // Alike in nothing, in one digit, in eight and the hyphen, and in all but the last.
         for letters in [4, 5, 13, 39] {
@@ -115,7 +115,7 @@ fn the_simulated_driver_reads_generated_masks_alike() {
             let machine = simulated(&uuids);
             for template in &templates {
                 let mask = template
-                    .fill(&uuids)
+                    .fill_uuids(&uuids)
                     .expect("it was generated for so many GPUs");
                 comparison.compare(Some(&mask), None, &uuids, &machine);
             }

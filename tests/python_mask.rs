@@ -99,10 +99,10 @@ fn others() -> Vec<Asked> {
         let gpus: Vec<String> = (0..count)
             .map(|gpu| format!("GPU-a{}bcDEF0-9d27-4c63-b8f2-06aa71c39d5{gpu}", gpu / 2))
             .collect();
-        for template in mask::generate(16, 1500, count) {
+        for template in mask::generate_masks(16, 1500, count) {
             ask(
                 &template
-                    .fill(&gpus)
+                    .fill_uuids(&gpus)
                     .expect("it was generated for so many GPUs"),
                 None,
                 &gpus,

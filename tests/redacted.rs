@@ -10,7 +10,7 @@ use cuda_pitfalls::render::Format;
 use cuda_pitfalls::render::trace::TraceView;
 use cuda_pitfalls::text::redact::Redactor;
 use cuda_pitfalls::trace::fixture::{self, programs};
-use cuda_pitfalls::trace::{Trace, TraceLine, redacted};
+use cuda_pitfalls::trace::{Trace, TraceLine, redact_line};
 use cuda_pitfalls::{diagnosis, trace};
 use serde_json::Value;
 
@@ -55,7 +55,7 @@ fn no_text_of_a_redacted_line_has_a_folder() {
     ] {
         for line in lines.iter().flat_map(|line| marked(line, text)) {
             let shown =
-                redacted(line.clone(), &mut Redactor::default()).expect("it can be redacted");
+                redact_line(line.clone(), &mut Redactor::default()).expect("it can be redacted");
             let shown = serde_json::to_string(&shown).expect("JSON");
             assert!(!shown.contains(MARK), "{line:?}\n{shown}");
             tried += 1;
@@ -66,7 +66,7 @@ fn no_text_of_a_redacted_line_has_a_folder() {
     let mut end = programs::trace().end.expect("it is whole");
     end.not_seen =
         vec!["a/secret-user/tool, which process 2 starts, belongs to another trace".to_owned()];
-    let Ok(TraceLine::End(end)) = redacted(TraceLine::End(end), &mut Redactor::default()) else {
+    let Ok(TraceLine::End(end)) = redact_line(TraceLine::End(end), &mut Redactor::default()) else {
         panic!("an end")
     };
     assert_eq!(
@@ -80,7 +80,7 @@ fn a_name_that_is_a_word_of_the_format_leaves_a_trace_readable() {
     for name in ["cuda", "line", "program", "event", "context", "memory"] {
         let mut redactor = Redactor::new(name, name);
         for line in fixture::lines(&programs::memory()) {
-            redacted(line, &mut redactor).unwrap_or_else(|error| panic!("{name}: {error}"));
+            redact_line(line, &mut redactor).unwrap_or_else(|error| panic!("{name}: {error}"));
         }
     }
 }

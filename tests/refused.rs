@@ -4,7 +4,7 @@ use crate::common;
 
 use std::collections::BTreeSet;
 
-use cuda_pitfalls::survey::calls::{CallAnswer, CallRow, recipes};
+use cuda_pitfalls::survey::calls::{CallAnswer, CallRow, load_recipes};
 use cuda_pitfalls::survey::{KindRow, SurveyDocument, SurveyKind};
 use cuda_pitfalls::verdict::Reason;
 
@@ -20,7 +20,7 @@ fn measured() -> Vec<SurveyDocument> {
 
 #[test]
 fn a_call_that_only_refused_is_asked_again_or_says_why_it_must() {
-    let recipes = recipes(1).unwrap_or_else(|wrong| panic!("{:?}", wrong.diagnostics));
+    let recipes = load_recipes(1).unwrap_or_else(|wrong| panic!("{:?}", wrong.diagnostics));
     let rows: Vec<CallRow> = measured()
         .iter()
         .flat_map(SurveyDocument::rows_of)
@@ -61,7 +61,7 @@ fn a_call_that_only_refused_is_asked_again_or_says_why_it_must() {
 
 #[test]
 fn what_is_said_to_refuse_everything_is_asked_and_has_not_succeeded() {
-    let recipes = recipes(1).unwrap_or_else(|wrong| panic!("{:?}", wrong.diagnostics));
+    let recipes = load_recipes(1).unwrap_or_else(|wrong| panic!("{:?}", wrong.diagnostics));
     for said in &recipes.refused {
         let pattern = glob::Pattern::new(&said.name).expect("a pattern");
         assert!(

@@ -5,7 +5,7 @@
 use std::fs;
 use std::path::Path;
 
-use cuda_pitfalls::scenario::load;
+use cuda_pitfalls::scenario::load_scenario;
 
 #[test]
 fn every_bad_file_is_refused_in_the_words_written_beside_it() {
@@ -29,7 +29,7 @@ fn every_bad_file_is_refused_in_the_words_written_beside_it() {
         let source = fs::read_to_string(folder.join(format!("{name}.toml")))
             .expect("a bad file can be read");
         let file = format!("tests/rejected/{name}.toml");
-        let Err(diagnostics) = load(
+        let Err(diagnostics) = load_scenario(
             &format!("rejected/{name}"),
             &file,
             &source,

@@ -514,7 +514,8 @@ fn scenarios_that_a_line_decides_are_asked_of_releases_too() {
         .flat_map(|line| &line.scenarios)
         .map(String::as_str)
         .collect();
-    let scenarios = catalogue::select(&["framework".to_string()]).expect("the scenarios are valid");
+    let scenarios =
+        catalogue::select_scenarios(&["framework".to_string()]).expect("the scenarios are valid");
     let names: BTreeSet<&str> = scenarios
         .iter()
         .map(|scenario| scenario.name.as_str())

@@ -56,7 +56,7 @@ fn committed_reports_judge_to_what_they_say() {
     let mut wrong = Vec::new();
     for (name, report) in read_reports() {
         let mut again = report.clone();
-        judge::rejudge(&mut again);
+        judge::rejudge_report(&mut again);
         for (stored, again) in report.scenarios.iter().zip(&again.scenarios) {
             let (stored_says, again_says) = (words(stored), words(again));
             if stored_says != again_says {
@@ -96,8 +96,8 @@ fn simulated_machines_of_other_sizes_show_what_real_ones_showed() {
 
 /// Holds what machines with two GPUs showed, or all others, against what the simulated one of that size shows.
 fn replay(of_two_gpus: bool) {
-    let scenarios =
-        catalogue::select(&[]).expect("the scenarios that come with the program are valid");
+    let scenarios = catalogue::select_scenarios(&[])
+        .expect("the scenarios that come with the program are valid");
     let current: BTreeSet<&str> = scenarios
         .iter()
         .flat_map(|it| &it.instances)
@@ -113,7 +113,7 @@ fn replay(of_two_gpus: bool) {
         // Both sides are observed by this version, and asked today's question: a report keeps what was
         // seen, not how it was read.
         plan_as_today(real, &scenarios);
-        judge::rejudge(real);
+        judge::rejudge_report(real);
     }
     // One run for each size of machine answers what all its reports asked.
     let mut asked: BTreeMap<usize, BTreeSet<&str>> = BTreeMap::new();
@@ -300,7 +300,7 @@ fn compare(real: &ScenarioReport, simulated: &ScenarioReport, compared: &mut usi
 
 /// The calls of a case, or without one the effect. The file's hash is no use here: it changes with every word.
 fn asked(scenario: &ScenarioReport, case: Option<&str>) -> Option<String> {
-    scenario.plan.as_ref()?.asks(case)
+    scenario.plan.as_ref()?.question_json(case)
 }
 
 /// The GPUs whose memory a real machine did not measure, such as those that were left out.

@@ -48,7 +48,7 @@ fn main() -> ExitCode {
         eprintln!("error: --test-threads 0 would run nothing; say 1 or more");
         return ExitCode::from(2);
     }
-    let scenarios = match catalogue::select(&[]) {
+    let scenarios = match catalogue::select_scenarios(&[]) {
         Ok(scenarios) => scenarios,
         Err(error) => {
             eprintln!("{}", error.render(false));

@@ -46,7 +46,7 @@ fn to_json(source: &str) -> Value {
 
 #[test]
 fn every_twin_is_a_scenario_about_calls() {
-    let all = cuda_pitfalls::catalogue::select(&[]).expect("valid scenarios");
+    let all = cuda_pitfalls::catalogue::select_scenarios(&[]).expect("valid scenarios");
     let named = all
         .iter()
         .filter_map(|scenario| Some((scenario, scenario.twin.as_ref()?)));
@@ -64,7 +64,7 @@ fn every_twin_is_a_scenario_about_calls() {
 #[test]
 fn every_scenario_and_every_self_test_validates() {
     let validator = validator("scenario");
-    let mut all: Vec<(String, String)> = catalogue::embedded()
+    let mut all: Vec<(String, String)> = catalogue::embedded_files()
         .map(|it| (it.path.to_string(), it.source.to_string()))
         .collect();
     assert!(all.len() >= 20, "only {} scenarios", all.len());

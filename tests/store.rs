@@ -15,7 +15,7 @@ fn a_document_is_renamed_into_place_and_never_written_over() {
     let scratch = Scratch::new();
     let store = Store::at(&scratch.path().join("run")).expect("a folder");
     let path = store
-        .put("document.json", &"a".repeat(1 << 20))
+        .write_document("document.json", &"a".repeat(1 << 20))
         .expect("the first is written");
     let (mut reader, first) = (
         File::open(&path).expect("it is there"),
@@ -24,7 +24,7 @@ fn a_document_is_renamed_into_place_and_never_written_over() {
     let mut begun = vec![0u8; 1 << 10];
     reader.read_exact(&mut begun).expect("a reader has begun");
     store
-        .put("document.json", &"b")
+        .write_document("document.json", &"b")
         .expect("the second is written");
     let mut rest = String::new();
     reader

@@ -51,7 +51,7 @@ fn committed_surveys_are_measured_and_as_their_schemas_say() {
         let errors = against_schema("survey", &document);
         assert!(errors.is_empty(), "{name}: {errors:#?}");
         // The controls of lines are rows of their own.
-        if survey.kind.described().takes("--jobs") {
+        if survey.kind.kind_file().takes("--jobs") {
             let held: Vec<bool> = survey
                 .rows
                 .iter()
@@ -90,7 +90,7 @@ fn what_frameworks_say_of_a_driver_that_does_not_start_is_explained() {
                 continue;
             }
             said += 1;
-            let found = explainer.explain(Query::pasted(&format!(
+            let found = explainer.explain(Query::parse_pasted(&format!(
                 "{}: {}",
                 raised.kind, raised.message
             )));
@@ -410,7 +410,7 @@ fn a_framework_is_refused_what_the_driver_does_not_ask_for() {
             .unwrap_or_else(|| panic!("no row {key}"))
     };
     let (free, filtered) = (of("torch init no filter"), of("torch init nothing"));
-    assert!(!filtered.differs(free), "{free:?} {filtered:?}");
+    assert!(!filtered.differs_from(free), "{free:?} {filtered:?}");
     assert!(
         filtered
             .asked

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use cuda_pitfalls::catalogue;
 use cuda_pitfalls::event::{Event, Value};
-use cuda_pitfalls::judge::{plan_as_today, rejudge};
+use cuda_pitfalls::judge::{plan_as_today, rejudge_report};
 use cuda_pitfalls::report::Report;
 use cuda_pitfalls::sample::Process;
 use cuda_pitfalls::simulated;
@@ -262,7 +262,10 @@ fn what_somebody_else_keeps_is_no_surprise() {
         (192 << 10, None, true, ExpectationMet::AsExpected),
     ] {
         let mut report = measured.1.clone();
-        plan_as_today(&mut report, &catalogue::select(&[]).expect("scenarios"));
+        plan_as_today(
+            &mut report,
+            &catalogue::select_scenarios(&[]).expect("scenarios"),
+        );
         report
             .scenarios
             .retain(|part| part.name == "memory/managed-leaves-a-rest");
@@ -304,7 +307,7 @@ fn what_somebody_else_keeps_is_no_surprise() {
                 *used += more_bytes;
             }
         }
-        rejudge(&mut report);
+        rejudge_report(&mut report);
         assert_eq!(
             report.scenarios[0].verdict.expectation, expectation,
             "{:?}",

@@ -295,7 +295,7 @@ fn programs_are_shown(options: &[&str]) {
             let line_of = |event: &&TraceEvent| {
                 let frame = event
                     .stack
-                    .users()
+                    .user_frame()
                     .or_else(|| event.stack.users_meanwhile());
                 frame.and_then(|frame| frame.line)
             };
@@ -797,7 +797,7 @@ fn code_that_python_was_given_as_text_is_the_programs_own() {
             .expect("an init");
         let users = init
             .stack
-            .users()
+            .user_frame()
             .map(|frame| (frame.function.as_str(), frame.line()));
         assert_eq!(
             users,

@@ -103,7 +103,7 @@ fn the_page_fits_a_phone_and_the_dark_in_a_real_browser() {
         &fixture::findings(&trace),
         &fixture::outcome(&trace),
     )
-    .html();
+    .to_html();
     for (width, is_dark, colour) in [
         (360, false, "rgb(255, 255, 255)"),
         (1200, true, "rgb(13, 17, 23)"),
@@ -136,13 +136,13 @@ fn a_hostile_page_and_a_large_one_fit_a_phone_too() {
     let Some(browser) = browser() else { return };
     let scratch = Scratch::new();
     let (findings, outcome) = fixture::hostile_findings();
-    let hostile = TraceView::new(&fixture::hostile(), &findings, &outcome).html();
+    let hostile = TraceView::new(&fixture::hostile(), &findings, &outcome).to_html();
     let large = TraceView::new(
         &fixture::large(100, 2_000, 10_000),
         &[],
         &PolicyOutcome::default(),
     )
-    .html();
+    .to_html();
     for seen in opened(
         &browser,
         &scratch,

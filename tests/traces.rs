@@ -8,7 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use common::{bless, evidence, root};
-use cuda_pitfalls::diagnosis::{Finding, WorkaroundRun, findings, rules};
+use cuda_pitfalls::diagnosis::{Finding, WorkaroundRun, embedded_rules, findings};
 use cuda_pitfalls::known::{Known, KnownKind};
 use cuda_pitfalls::policy::Policy;
 use cuda_pitfalls::text::escape;
@@ -146,7 +146,7 @@ fn all_readers_of_a_committed_trace_agree() {
         let text = view
             .as_format(Format::Text, 10_000, ["", ""])
             .expect("a text");
-        let (html, json) = (view.html(), view.json());
+        let (html, json) = (view.to_html(), view.json());
         assert!(!text.contains("SIMULATED"), "{name}: {text}");
         let list = |key: &str| {
             json[key]
@@ -177,8 +177,9 @@ fn all_readers_of_a_committed_trace_agree() {
                 .filter(|other| nameless(other) == nameless(finding))
                 .collect();
             for (form, shown) in [("text", &text), ("html", &html)] {
-                let has =
-                    |words: &str| shown.contains(words) || shown.contains(&escape::html(words));
+                let has = |words: &str| {
+                    shown.contains(words) || shown.contains(&escape::escape_html(words))
+                };
                 let is_told = alike.iter().any(|it| has(&it.says));
                 // What to do about a note stands on the page alone.
                 let has_workaround = has(&finding.workaround)
@@ -243,7 +244,7 @@ fn all_readers_of_a_committed_trace_agree() {
             let policy = Policy::parse(&[word.to_owned()], &[]).expect("a word that is known");
             policy.check(&trace, &found)
         };
-        for rule in rules() {
+        for rule in embedded_rules() {
             let says = violations(&rule.name)
                 .violations
                 .into_iter()
@@ -273,7 +274,7 @@ fn all_readers_of_a_committed_trace_agree() {
         assert!(!open || !fork.is_kept(), "{name}");
 
         // A comparison: the trace is like itself, and each finding that one side lacks is a difference.
-        let same = compare::traces([&trace, &trace], [&found, &found]);
+        let same = compare::compare_traces([&trace, &trace], [&found, &found]);
         assert!(
             same.changed.is_empty() && same.explained.is_empty(),
             "{name}: {same:#?}"
@@ -287,7 +288,7 @@ fn all_readers_of_a_committed_trace_agree() {
                 .filter(|finding| finding.rule != rule)
                 .cloned()
                 .collect();
-            let less = compare::traces([&trace, &trace], [&found, &others]);
+            let less = compare::compare_traces([&trace, &trace], [&found, &others]);
             let differs = less
                 .changed
                 .iter()
@@ -307,7 +308,7 @@ fn a_program_that_shows_a_workaround_does_not_have_the_finding() {
             .to_string_lossy()
             .into_owned();
         let found = findings(&Trace::open(&folder).unwrap_or_else(|error| panic!("{error}")));
-        for rule in rules() {
+        for rule in embedded_rules() {
             let shows = |(_, shown): &&(String, Vec<WorkaroundRun>)| {
                 shown.contains(&WorkaroundRun::Program(program.clone()))
             };

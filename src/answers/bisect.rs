@@ -94,7 +94,7 @@ impl ReleaseAxis {
     }
 
     /// The releases below and above one, nearest first.
-    pub fn around<'l>(listed: &'l [String], version: &str) -> [Vec<&'l str>; 2] {
+    pub fn releases_around<'l>(listed: &'l [String], version: &str) -> [Vec<&'l str>; 2] {
         let mut listed: Vec<&str> = listed.iter().map(String::as_str).collect();
         listed.sort_by(|a, b| version_order(a, b));
         let below = listed
@@ -109,12 +109,12 @@ impl ReleaseAxis {
         [below.collect(), above.collect()]
     }
 
-    fn release(&self, index: usize) -> String {
+    fn release_at(&self, index: usize) -> String {
         self.releases.get(index).cloned().unwrap_or_default()
     }
 
     /// The first release: the good end.
-    pub fn good(&self) -> &str {
+    pub fn good_release(&self) -> &str {
         self.releases
             .first()
             .map(String::as_str)
@@ -122,7 +122,7 @@ impl ReleaseAxis {
     }
 
     /// The last release: the bad end.
-    pub fn bad(&self) -> &str {
+    pub fn bad_release(&self) -> &str {
         self.releases.last().map(String::as_str).unwrap_or_default()
     }
 }
@@ -190,7 +190,7 @@ pub struct Bisection {
 
 impl Bisection {
     /// The trial with these versions.
-    pub fn trial(&self, versions: &BTreeMap<String, String>) -> Option<&Trial> {
+    pub fn find_trial(&self, versions: &BTreeMap<String, String>) -> Option<&Trial> {
         self.trials.iter().find(|trial| trial.versions == *versions)
     }
 
@@ -209,17 +209,18 @@ impl Bisection {
 
     /// Searches. `attempt` says what the command does with these versions of all packages; `None` if the user stopped
     /// it. Nothing is tried twice.
-    pub fn search<E>(
+    pub fn find_first_bad<E>(
         &mut self,
         mut attempt: impl FnMut(&BTreeMap<String, String>) -> Result<Option<(ReleaseOutcome, u64)>, E>,
     ) -> Result<(), E> {
         let axes = self.axes.clone();
-        let [goods, bads] =
-            [ReleaseAxis::good, ReleaseAxis::bad].map(|end: fn(&ReleaseAxis) -> &str| {
+        let [goods, bads] = [ReleaseAxis::good_release, ReleaseAxis::bad_release].map(
+            |end: fn(&ReleaseAxis) -> &str| {
                 axes.iter()
                     .map(|axis| (axis.package.clone(), end(axis).to_string()))
                     .collect::<BTreeMap<_, _>>()
-            });
+            },
+        );
         let mut ends = [
             (&goods, false, NoAnswer::GoodIsBad),
             (&bads, true, NoAnswer::BadIsGood),
@@ -228,7 +229,7 @@ impl Bisection {
         // the older end is the smaller download. To know better, the index would have to be asked for all dependencies.
         if axes
             .first()
-            .is_some_and(|axis| version_order(axis.bad(), axis.good()).is_lt())
+            .is_some_and(|axis| version_order(axis.bad_release(), axis.good_release()).is_lt())
         {
             ends.reverse();
         }
@@ -249,7 +250,7 @@ impl Bisection {
         let mut alone = Vec::new();
         for (at, axis) in axes.iter().enumerate() {
             let mut versions = goods.clone();
-            versions.insert(axis.package.clone(), axis.bad().to_string());
+            versions.insert(axis.package.clone(), axis.bad_release().to_string());
             let Some(outcome) = self.attempt(&versions, &mut attempt)? else {
                 return Ok(());
             };
@@ -263,7 +264,7 @@ impl Bisection {
             if !self.together && !alone.contains(&at) {
                 continue;
             }
-            let Some(found) = self.along(axis, &rest, &mut attempt)? else {
+            let Some(found) = self.search_axis(axis, &rest, &mut attempt)? else {
                 return Ok(());
             };
             if self.together {
@@ -275,7 +276,7 @@ impl Bisection {
     }
 
     /// Searches along one package, beside these versions of the others. `None` if the user stopped it.
-    fn along<E>(
+    fn search_axis<E>(
         &mut self,
         axis: &ReleaseAxis,
         rest: &BTreeMap<String, String>,
@@ -311,13 +312,15 @@ impl Bisection {
             let Some((at, _)) = untried.min_by_key(|(at, _)| at.abs_diff(middle)) else {
                 return Ok(Some(FirstBad {
                     package: axis.package.clone(),
-                    last_good: axis.release(good),
-                    first_bad: axis.release(bad),
-                    between: (good + 1..bad).map(|index| axis.release(index)).collect(),
+                    last_good: axis.release_at(good),
+                    first_bad: axis.release_at(bad),
+                    between: (good + 1..bad)
+                        .map(|index| axis.release_at(index))
+                        .collect(),
                 }));
             };
             let mut versions = rest.clone();
-            versions.insert(axis.package.clone(), axis.release(at));
+            versions.insert(axis.package.clone(), axis.release_at(at));
             let Some(outcome) = self.attempt(&versions, attempt)? else {
                 return Ok(None);
             };
@@ -332,7 +335,7 @@ impl Bisection {
         versions: &BTreeMap<String, String>,
         attempt: &mut impl FnMut(&BTreeMap<String, String>) -> Result<Option<(ReleaseOutcome, u64)>, E>,
     ) -> Result<Option<ReleaseOutcome>, E> {
-        if let Some(known) = self.trial(versions) {
+        if let Some(known) = self.find_trial(versions) {
             return Ok(Some(known.outcome.clone()));
         }
         let Some((outcome, elapsed_ns)) = attempt(versions)? else {

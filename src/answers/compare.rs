@@ -18,8 +18,8 @@ pub use comparison::{
     CompareError, Comparison, ComparisonSide, EntryDifference, FactDifference, Only, SCHEMA, Share,
 };
 pub(crate) use machine::facts as machine_facts;
-pub use matrix::matrices;
-pub use trace::traces;
+pub use matrix::compare_matrices;
+pub use trace::compare_traces;
 
 use crate::survey::SurveyDocument;
 use cuda_pitfalls_core::report::{ReportView, ScenarioView};
@@ -50,7 +50,7 @@ pub fn reports(
     );
     let comparison = Comparison::new("report", sides, machine::changes(machines));
     comparison.with(entries, versions, |a: &ScenarioView<'_>, b| {
-        scenario::compare([a, b], machines)
+        scenario::compare_scenarios([a, b], machines)
     })
 }
 
@@ -58,7 +58,7 @@ pub fn reports(
 ///
 /// # Errors
 /// Two kinds; versions where rows have none; a version that a survey does not have.
-pub fn surveys(
+pub fn compare_surveys(
     a: &SurveyDocument,
     b: &SurveyDocument,
     versions: Option<(String, String)>,
@@ -66,7 +66,7 @@ pub fn surveys(
     if versions.is_some()
         && [a, b]
             .iter()
-            .any(|survey| !survey.kind.described().compares_versions)
+            .any(|survey| !survey.kind.kind_file().compares_versions)
     {
         return Err(CompareError::Versions);
     }
@@ -98,7 +98,7 @@ pub fn surveys(
         sides,
         machine::changes([&a.machine, &b.machine]),
     );
-    survey::compare(comparison, [a, b], versions)
+    survey::compare_survey_rows(comparison, [a, b], versions)
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 
 use std::hash::Hash;
 
-use cuda_pitfalls_core::text::counts::grouped;
+use cuda_pitfalls_core::text::counts::group_by_key;
 
 /// The value of each document under each key, in the order in which the keys first occur. If a document has a key twice,
 /// the first value counts.
@@ -15,7 +15,7 @@ pub(crate) fn side_by_side<T, K: Eq + Hash + Clone, const N: usize>(
         .into_iter()
         .enumerate()
         .flat_map(|(at, things)| things.into_iter().map(move |thing| (at, thing)));
-    let rows = grouped(things.map(|(at, thing)| (key(&thing), (at, thing))))
+    let rows = group_by_key(things.map(|(at, thing)| (key(&thing), (at, thing))))
         .into_iter()
         .map(|(_, things)| {
             let mut row = [const { None }; N];
@@ -28,7 +28,7 @@ pub(crate) fn side_by_side<T, K: Eq + Hash + Clone, const N: usize>(
 }
 
 /// What documents do not say alike, each by its key with what every one of them says: `None` where it says nothing.
-pub(crate) fn differences<K: Eq + Hash + Clone, V: PartialEq, const N: usize>(
+pub(crate) fn differing_values<K: Eq + Hash + Clone, V: PartialEq, const N: usize>(
     documents: [impl IntoIterator<Item = (K, V)>; N],
 ) -> Vec<(K, [Option<V>; N])> {
     let mut differing = Vec::new();

@@ -16,7 +16,7 @@ use serde::Serialize;
 use crate::exit::Exit;
 use crate::known::NeedFacts;
 use crate::survey::needs::NeedsProgram;
-use crate::visibility::misspelt;
+use crate::visibility::misspelled_names;
 use cuda_pitfalls_core::examination::{
     Examination, FileTry, GpuState, KernelGpu, LibraryStart, StartCall, StartChange, StartEnd,
     Started,
@@ -239,7 +239,7 @@ impl Trouble {
 const CONTEXT_BYTES: u64 = 600 << 20;
 
 /// Why CUDA does not start.
-pub fn diagnose(examination: &Examination, needs: &[NeedFacts]) -> Diagnosed {
+pub fn diagnose_start(examination: &Examination, needs: &[NeedFacts]) -> Diagnosed {
     let [driver, nvml] = [Started::Driver, Started::Nvml].map(|library| {
         examination
             .starts
@@ -249,16 +249,16 @@ pub fn diagnose(examination: &Examination, needs: &[NeedFacts]) -> Diagnosed {
     let tried = [driver, nvml].into_iter().flatten();
     let failures: Vec<StartFailure> = tried
         .filter(|start| !start.is_good())
-        .map(failure)
+        .map(start_failure)
         .collect();
     let hidden = driver
-        .map(|driver| hidden(examination, driver))
+        .map(|driver| find_hidden_gpus(examination, driver))
         .unwrap_or_default();
     let is_simulated = examination.starts.iter().any(LibraryStart::is_simulated);
     let mut causes = Causes::default();
     if !failures.is_empty() {
         if let Some(driver) = driver {
-            causes.proved(examination, driver);
+            causes.add_proved_causes(examination, driver);
         }
         if !is_simulated {
             causes.add_kernel_causes(examination, &failures);
@@ -287,7 +287,7 @@ pub fn diagnose(examination: &Examination, needs: &[NeedFacts]) -> Diagnosed {
         () if is_known => DoctorState::Found,
         () => DoctorState::Unknown,
     };
-    let misspelt = misspelt(examination.place.environment.keys().map(String::as_str));
+    let misspelt = misspelled_names(examination.place.environment.keys().map(String::as_str));
     Diagnosed {
         state,
         failures,
@@ -297,10 +297,10 @@ pub fn diagnose(examination: &Examination, needs: &[NeedFacts]) -> Diagnosed {
     }
 }
 
-fn failure(start: &LibraryStart) -> StartFailure {
+fn start_failure(start: &LibraryStart) -> StartFailure {
     StartFailure {
         library: start.library,
-        call: start.failure().cloned(),
+        call: start.first_failure().cloned(),
         missing: start.missing.clone(),
         ended: start.ended.clone(),
     }
@@ -312,7 +312,7 @@ struct Causes {
 }
 
 impl Causes {
-    fn add(&mut self, sureness: Sureness, cause: Trouble) {
+    fn add_cause(&mut self, sureness: Sureness, cause: Trouble) {
         match self.all.iter_mut().find(|known| known.cause == cause) {
             Some(known) => known.sureness = known.sureness.min(sureness),
             None => self.all.push(Reasoned { cause, sureness }),
@@ -321,7 +321,7 @@ impl Causes {
 
     /// Adds what is so here, and what is known to cause just this error or not.
     fn add_if(&mut self, is_it: bool, cause: Trouble) {
-        self.add(
+        self.add_cause(
             if is_it {
                 Sureness::Measured
             } else {
@@ -332,14 +332,14 @@ impl Causes {
     }
 
     /// What CUDA gets further without.
-    fn proved(&mut self, examination: &Examination, driver: &LibraryStart) {
+    fn add_proved_causes(&mut self, examination: &Examination, driver: &LibraryStart) {
         let others = examination
             .starts
             .iter()
             .filter(|start| start.library == Started::Driver);
-        for start in others.filter(|start| progress(start) > progress(driver)) {
+        for start in others.filter(|start| start_progress(start) > start_progress(driver)) {
             if let Some(change) = &start.changed {
-                self.add(Sureness::Proved, environment(examination, change));
+                self.add_cause(Sureness::Proved, environment(examination, change));
             }
         }
     }
@@ -380,12 +380,12 @@ impl Causes {
             } else {
                 Trouble::NoModule
             };
-            self.add(Sureness::Measured, cause);
+            self.add_cause(Sureness::Measured, cause);
         }
         for failure in failures {
             if let Some(message) = &failure.missing {
                 let message = message.clone();
-                self.add(
+                self.add_cause(
                     Sureness::Measured,
                     Trouble::NoLibrary {
                         library: failure.library,
@@ -407,7 +407,7 @@ impl Causes {
                 if status == "CUDA_ERROR_STUB_LIBRARY"
                     || path.split('/').any(|part| part == "stubs")
                 {
-                    self.add(Sureness::Measured, Trouble::Stub { path });
+                    self.add_cause(Sureness::Measured, Trouble::Stub { path });
                 } else if let (Some(version), Some(module)) =
                     (version_in(&library.path), &place.module_version)
                     && version != *module
@@ -439,9 +439,9 @@ impl Causes {
             .iter()
             .filter(|tried| has_module || !tried.file.starts_with("/dev/"))
         {
-            if let Some(cause) = closed(tried) {
-                self.add(
-                    sureness(needs, failures, &tried.file, tried.error.as_deref()),
+            if let Some(cause) = refused_file(tried) {
+                self.add_cause(
+                    refusal_sureness(needs, failures, &tried.file, tried.error.as_deref()),
                     cause,
                 );
             } else if is_another_device(examination, tried) {
@@ -450,7 +450,7 @@ impl Causes {
                     device: tried.device,
                 };
                 // It behaves as a file that is not there.
-                self.add(sureness(needs, failures, &tried.file, None), cause);
+                self.add_cause(refusal_sureness(needs, failures, &tried.file, None), cause);
             }
         }
     }
@@ -467,7 +467,10 @@ impl Causes {
                 call: tried.call.clone(),
                 error: error.clone(),
             };
-            self.add(sureness(needs, failures, &tried.call, Some(error)), cause);
+            self.add_cause(
+                refusal_sureness(needs, failures, &tried.call, Some(error)),
+                cause,
+            );
         }
     }
 
@@ -512,7 +515,7 @@ impl Causes {
                 );
             }
             if state.gpu.mig == Some(true) && call.status == "CUDA_ERROR_NO_DEVICE" {
-                self.add(Sureness::Possible, Trouble::Mig { gpu });
+                self.add_cause(Sureness::Possible, Trouble::Mig { gpu });
             }
         }
     }
@@ -530,19 +533,19 @@ const MISMATCH: [&str; 4] = [
 ];
 
 /// How far a start got: more is better.
-fn progress(start: &LibraryStart) -> (bool, usize, usize) {
+fn start_progress(start: &LibraryStart) -> (bool, usize, usize) {
     let made = start.calls.iter().filter(|call| call.code == 0).count();
     (start.is_good(), start.seen.len(), made)
 }
 
 /// How sure it is that this refusal causes one of these failures.
-fn sureness(
+fn refusal_sureness(
     needs: &[NeedFacts],
     failures: &[StartFailure],
     refused: &str,
     error: Option<&str>,
 ) -> Sureness {
-    let pattern = pattern(refused);
+    let pattern = file_pattern(refused);
     let mut all: Vec<&NeedFacts> = needs
         .iter()
         .filter(|need| need.refused == pattern)
@@ -596,7 +599,7 @@ fn without_ordinal(call: &str) -> &str {
 const FIRST_GPU: &str = "/dev/nvidia0";
 
 /// The file of the tables: what holds of the first GPU's holds of each.
-fn pattern(file: &str) -> &str {
+fn file_pattern(file: &str) -> &str {
     let number = file.strip_prefix("/dev/nvidia").unwrap_or_default();
     let is_gpu = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
     if is_gpu { FIRST_GPU } else { file }
@@ -614,7 +617,7 @@ fn environment(examination: &Examination, change: &StartChange) -> Trouble {
 }
 
 /// That a file is refused, if it is.
-fn closed(tried: &FileTry) -> Option<Trouble> {
+fn refused_file(tried: &FileTry) -> Option<Trouble> {
     let FileTry {
         file: path,
         error,
@@ -675,7 +678,7 @@ fn there(examination: &Examination) -> Vec<KernelGpu> {
 }
 
 /// The GPUs that the kernel has and CUDA does not show, with what hides them.
-fn hidden(examination: &Examination, driver: &LibraryStart) -> Vec<HiddenGpu> {
+fn find_hidden_gpus(examination: &Examination, driver: &LibraryStart) -> Vec<HiddenGpu> {
     if driver.seen.is_empty() {
         return Vec::new();
     }
@@ -712,7 +715,7 @@ fn hidden(examination: &Examination, driver: &LibraryStart) -> Vec<HiddenGpu> {
             let file = examination.files.iter().find(|tried| tried.file == path);
             let by = change
                 .map(|change| environment(examination, change))
-                .or_else(|| closed(file?));
+                .or_else(|| refused_file(file?));
             let by = by.or_else(|| {
                 divided
                     .contains(&uuid.as_str())

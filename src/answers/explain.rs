@@ -32,7 +32,7 @@ pub use advice::{Advice, ErrorCause, advice_about, all_advice};
 pub use claim::{KnownAnswer, explain_lines, explain_status};
 pub use command::scenario_of_mask;
 pub use names::measured_code;
-pub use nearest::{LabelledText, Ranking, ranking};
+pub use nearest::{LabelledText, Ranking, make_ranking};
 pub use query::Query;
 pub use xid::{Xid, all_xids};
 
@@ -117,7 +117,7 @@ pub struct Explanation<'a> {
 
 impl<'a> Explanation<'a> {
     /// What was named or said, with the questions that answer it behind it.
-    fn claimed(
+    fn with_certainty(
         certainty: Certainty,
         said: Vec<&'a KnownEntry>,
         answers: Vec<&'a KnownScenario>,
@@ -127,7 +127,7 @@ impl<'a> Explanation<'a> {
             .map(|entry| &entry.id)
             .chain(answers.iter().map(|known| &known.name))
             .cloned();
-        let order = distinct(order);
+        let order = distinct_ids(order);
         let answers = answers
             .into_iter()
             .map(|known| ScenarioAnswer { known, score: 0.0 })
@@ -142,7 +142,7 @@ impl<'a> Explanation<'a> {
     }
 
     /// The symptom that was asked: all its questions are the answers.
-    pub fn symptom(&self) -> Option<&KnownEntry> {
+    pub fn asked_symptom(&self) -> Option<&KnownEntry> {
         self.said
             .first()
             .copied()
@@ -164,7 +164,7 @@ impl<'a> Explanation<'a> {
 
     /// The ids of what answers, the likeliest first.
     pub fn names(&self) -> Vec<String> {
-        distinct(
+        distinct_ids(
             self.order
                 .iter()
                 .chain(self.beside.iter().map(|entry| &entry.id))
@@ -174,7 +174,7 @@ impl<'a> Explanation<'a> {
 }
 
 /// Each of these once, in their order.
-fn distinct(all: impl Iterator<Item = String>) -> Vec<String> {
+fn distinct_ids(all: impl Iterator<Item = String>) -> Vec<String> {
     let mut seen = BTreeSet::new();
     all.filter(|id| seen.insert(id.clone())).collect()
 }
@@ -221,14 +221,14 @@ impl<'a> Explainer<'a> {
     pub fn explain(&self, query: Query) -> Explanation<'a> {
         let found = self
             .named(&query)
-            .or_else(|| elsewhere(&query))
-            .or_else(|| self.imported(&query))
+            .or_else(|| explain_other_platform(&query))
+            .or_else(|| self.explain_import(&query))
             .or_else(|| self.called(&query))
             .or_else(|| self.command_lines(&query))
             .or_else(|| self.told(&query))
             .or_else(|| self.mask_that_causes(&query))
-            .or_else(|| self.advised(&query))
-            .or_else(|| self.nearest(&query))
+            .or_else(|| self.explain_by_advice(&query))
+            .or_else(|| self.explain_by_nearest(&query))
             .unwrap_or_default();
         Explanation { query, ..found }
     }
@@ -260,11 +260,11 @@ impl<'a> Explainer<'a> {
         } else {
             Certainty::Named
         };
-        Some(Explanation::claimed(certainty, said, answers))
+        Some(Explanation::with_certainty(certainty, said, answers))
     }
 
     /// That an import was not measured, with what was measured of the packages that it names.
-    fn imported(&self, query: &Query) -> Option<Explanation<'a>> {
+    fn explain_import(&self, query: &Query) -> Option<Explanation<'a>> {
         let (statement, modules) = names::find_import(&query.line)?;
         let ids = modules.iter().map(|module| format!("line/import {module}"));
         let near: Vec<&KnownEntry> = ids
@@ -294,14 +294,14 @@ impl<'a> Explainer<'a> {
         if measured.is_empty() {
             return None;
         }
-        let found = self.nearest(query).unwrap_or_default();
+        let found = self.explain_by_nearest(query).unwrap_or_default();
         near.extend(
             found
                 .near
                 .into_iter()
                 .filter(|entry| !measured.contains(&entry.id)),
         );
-        let order = distinct(measured.into_iter().chain(found.order));
+        let order = distinct_ids(measured.into_iter().chain(found.order));
         Some(Explanation {
             certainty: Certainty::Closest,
             near,
@@ -313,7 +313,7 @@ impl<'a> Explainer<'a> {
 
     /// What the value of a mask or another setting in front of a command does, unless an error with advice is beside it.
     fn command_lines(&self, query: &Query) -> Option<Explanation<'a>> {
-        let found = self.scenarios_of(&command::commands(&query.said), query);
+        let found = self.scenarios_of(&command::scenarios_for_command(&query.said), query);
         if found.is_empty()
             || self
                 .errors(query)
@@ -343,7 +343,7 @@ impl<'a> Explainer<'a> {
         let answers = found.into_iter().take(MOST_ANSWERS).collect();
         Some(Explanation {
             beside,
-            ..Explanation::claimed(certainty, said, answers)
+            ..Explanation::with_certainty(certainty, said, answers)
         })
     }
 
@@ -380,12 +380,12 @@ impl<'a> Explainer<'a> {
         beside.truncate(MOST_SAID - 1);
         Some(Explanation {
             beside,
-            ..Explanation::claimed(Certainty::Said, vec![first], found)
+            ..Explanation::with_certainty(Certainty::Said, vec![first], found)
         })
     }
 
     /// The errors and messages that are said, if it is known what helps against one of them.
-    fn advised(&self, query: &Query) -> Option<Explanation<'a>> {
+    fn explain_by_advice(&self, query: &Query) -> Option<Explanation<'a>> {
         let mut said = self.errors(query);
         advice_about(&said.first()?.id)?;
         said.truncate(MOST_SAID);
@@ -401,7 +401,7 @@ impl<'a> Explainer<'a> {
             .into_iter()
             .take(MOST_BESIDE_A_CLAIM)
             .collect();
-        let mut found = Explanation::claimed(Certainty::Advised, said, answers);
+        let mut found = Explanation::with_certainty(Certainty::Advised, said, answers);
         // What else is said is less likely than what is near.
         let second = 1..found.said.len();
         let others: Vec<String> = found.order.drain(second).collect();
@@ -410,8 +410,8 @@ impl<'a> Explainer<'a> {
     }
 
     /// What the nearest texts were answered by. Nothing, if they are about something else.
-    fn nearest(&self, query: &Query) -> Option<Explanation<'a>> {
-        let neighbours = self.ranking.neighbours(query);
+    fn explain_by_nearest(&self, query: &Query) -> Option<Explanation<'a>> {
+        let neighbours = self.ranking.nearest_texts(query);
         if !self.names_something_of_cuda(query) && is_about_something_else(query, &neighbours) {
             return None;
         }
@@ -447,7 +447,7 @@ impl<'a> Explainer<'a> {
     /// The variables and calls that a text names among other words. What a line does in a fresh process answers only the
     /// question about that line.
     fn named_within(&self, query: &Query) -> Vec<&'a KnownEntry> {
-        let mut found = names::within(query, self.known);
+        let mut found = names::find_names_within(query, self.known);
         found.retain(|entry| entry.kind != KnownKind::Line);
         found
     }
@@ -456,7 +456,7 @@ impl<'a> Explainer<'a> {
     /// or a sentence names a variable, a line or a call. A traceback names many that are in order.
     fn names_something_of_cuda(&self, query: &Query) -> bool {
         !(query.errors.is_empty() && query.misspelt.is_empty())
-            || !(query.is_pasted || names::within(query, self.known).is_empty())
+            || !(query.is_pasted || names::find_names_within(query, self.known).is_empty())
     }
 
     /// The votes of the nearest texts, the most first. What is said of a symptom counts for that question of it that has
@@ -495,7 +495,7 @@ impl<'a> Explainer<'a> {
 
     /// The questions that the nearest texts were answered by.
     fn near_questions(&self, query: &Query) -> Vec<&'a KnownScenario> {
-        let votes = self.answers_of(&self.ranking.neighbours(query), query);
+        let votes = self.answers_of(&self.ranking.nearest_texts(query), query);
         votes
             .into_iter()
             .filter_map(|(id, _)| self.known.scenario(id))
@@ -572,7 +572,7 @@ impl<'a> Explainer<'a> {
 }
 
 /// Nothing, of a text about another platform than CUDA.
-fn elsewhere<'a>(query: &Query) -> Option<Explanation<'a>> {
+fn explain_other_platform<'a>(query: &Query) -> Option<Explanation<'a>> {
     query.platform.map(|_| Explanation::default())
 }
 

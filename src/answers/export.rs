@@ -32,7 +32,10 @@ use cuda_pitfalls_core::text::lines::sentence;
 ///
 /// # Errors
 /// Why this program cannot be written in this language, in a sentence.
-pub fn reproducer(program: &Reproducer<'_>, language: Language) -> Result<String, ExportError> {
+pub fn write_reproducer(
+    program: &Reproducer<'_>,
+    language: Language,
+) -> Result<String, ExportError> {
     match language {
         Language::C => c::file(program),
         Language::Python => python::file(program),
@@ -56,7 +59,7 @@ impl Offer {
     pub fn new(scenario: &Scenario, instance: &Instance) -> Offer {
         let languages = Language::ALL.map(|language| {
             let written = Reproducer::new(scenario, instance, "reproducer")
-                .and_then(|instance| reproducer(&instance, language));
+                .and_then(|instance| write_reproducer(&instance, language));
             (language, written.err())
         });
         Offer {

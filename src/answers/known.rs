@@ -396,7 +396,8 @@ mod tests {
 
     #[test]
     fn every_question_with_an_expectation_has_a_basis() {
-        let scenarios = cuda_pitfalls_core::catalogue::select(&[]).expect("they are valid");
+        let scenarios =
+            cuda_pitfalls_core::catalogue::select_scenarios(&[]).expect("they are valid");
         for scenario in scenarios {
             let known = Known::embedded()
                 .scenario(&scenario.name)

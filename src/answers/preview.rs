@@ -5,7 +5,7 @@ use serde::Serialize;
 use crate::exit::Exit;
 use cuda_pitfalls_core::machine::Machine;
 use cuda_pitfalls_core::plan::estimate::{self, Pace};
-use cuda_pitfalls_core::plan::{Options, Unmet, resolve};
+use cuda_pitfalls_core::plan::{Options, Unmet, resolve_plan};
 use cuda_pitfalls_core::report::Requirement;
 use cuda_pitfalls_core::scenario::{Instance, Scenario, Step};
 use cuda_pitfalls_core::verdict::{Provenance, Reason};
@@ -94,21 +94,21 @@ impl Preview {
     }
 
     /// Adds instances, with whether each was asked for by name, as they would run with these options.
-    pub fn add<'a>(
+    pub fn add_instances<'a>(
         &mut self,
         instances: impl IntoIterator<Item = (&'a Scenario, &'a Instance, bool)>,
         machine: &Machine,
         options: &Options,
     ) {
-        let pace = self.pace();
+        let pace = self.expected_pace();
         if self.expected_ms == 0 {
-            self.expected_ms = ms(estimate::run([], self.gpus, pace));
+            self.expected_ms = whole_milliseconds(estimate::run([], self.gpus, pace));
         }
         for (scenario, instance, asked_by_name) in instances {
             let (name, question) = (instance.name.clone(), scenario.question.clone());
-            match resolve(scenario, instance, machine, options) {
+            match resolve_plan(scenario, instance, machine, options) {
                 Ok(plan) => {
-                    let expected_ms = ms(estimate::plan(&plan, self.gpus, pace));
+                    let expected_ms = whole_milliseconds(estimate::plan(&plan, self.gpus, pace));
                     self.attempts += u64::from(plan.repeat) * plan.cases.len() as u64;
                     self.expected_ms += expected_ms;
                     let lines = plan.cases.iter().filter(|case| case.python.is_some());
@@ -150,7 +150,7 @@ impl Preview {
         }
     }
 
-    fn pace(&self) -> Pace {
+    fn expected_pace(&self) -> Pace {
         match self.provenance {
             Provenance::Measured => Pace::default(),
             Provenance::Simulated => Pace::SIMULATED,
@@ -173,6 +173,6 @@ impl Preview {
     }
 }
 
-fn ms(duration: std::time::Duration) -> u64 {
+fn whole_milliseconds(duration: std::time::Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }

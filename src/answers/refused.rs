@@ -59,12 +59,12 @@ pub fn last_error(trace: &Trace) -> Option<RefusedCall> {
 
 /// The calls that CUDA refused, the first of each cause: every one if the program failed, and otherwise those of which the
 /// trace knows the cause. A program may ask what it expects to be refused.
-pub fn refusals(history: &History) -> Vec<RefusedCall> {
+pub fn refused_calls(history: &History) -> Vec<RefusedCall> {
     let trace = history.trace;
     let has_failed = trace
         .end
         .as_ref()
-        .is_some_and(|end| end.failure().is_some());
+        .is_some_and(|end| end.failure_reason().is_some());
     let (mut found, mut seen) = (Vec::new(), BTreeSet::new());
     for (index, event) in trace.events.iter().enumerate() {
         let Some(status) = event
@@ -76,7 +76,7 @@ pub fn refusals(history: &History) -> Vec<RefusedCall> {
         let program = history
             .program_of(index)
             .and_then(|program| history.programs.get(program));
-        let cause = program.and_then(|program| cause(history, program, event, status));
+        let cause = program.and_then(|program| refusal_cause(history, program, event, status));
         if cause.is_none() && !has_failed || !seen.insert((status, cause.clone())) {
             continue;
         }
@@ -102,7 +102,7 @@ pub fn failed_to_start(trace: &Trace) -> bool {
     let has_failed = trace
         .end
         .as_ref()
-        .is_some_and(|end| end.failure().is_some());
+        .is_some_and(|end| end.failure_reason().is_some());
     let mut starts = trace
         .events
         .iter()
@@ -125,7 +125,7 @@ fn is_refused(event: &TraceEvent, status: i64) -> bool {
 }
 
 /// What the trace knows of the cause.
-fn cause(
+fn refusal_cause(
     history: &History,
     program: &ProgramHistory,
     event: &TraceEvent,
@@ -134,14 +134,14 @@ fn cause(
     match status {
         INVALID_DEVICE => no_such_ordinal(program, event),
         INVALID_CONTEXT => no_context(program, event),
-        NOT_INITIALIZED => forked(history, event),
+        NOT_INITIALIZED => forked_after_init(history, event),
         _ => None,
     }
 }
 
 fn no_such_ordinal(program: &ProgramHistory, event: &TraceEvent) -> Option<String> {
     let visible = program.visible()?.len();
-    let mask = program.latched(MASK)??;
+    let mask = program.variable_at_init(MASK)??;
     let last = visible.checked_sub(1)?;
     let gpus = counted(visible as u64, "GPU");
     let devices = if last == 0 {
@@ -212,9 +212,9 @@ fn no_context(program: &ProgramHistory, event: &TraceEvent) -> Option<String> {
     ))
 }
 
-fn forked(history: &History, event: &TraceEvent) -> Option<String> {
+fn forked_after_init(history: &History, event: &TraceEvent) -> Option<String> {
     let fork = history
-        .forks()
+        .all_forks()
         .find(|fork| fork.child.pid == event.pid && fork.event.1.t_ns <= event.t_ns)?;
     let begun = history
         .inherited_init(&fork)

@@ -13,7 +13,7 @@ mod row;
 mod tests;
 mod versions;
 
-pub use list::{EnvironmentRequest, RequestError, bare, built_in, normal, read};
+pub use list::{EnvironmentRequest, RequestError, bare_name, built_in, normalize_name, read};
 pub use matrix::{Column, Matrix, MatrixCell, MatrixChange, MatrixLine};
 pub use row::{DriverWitness, LineState, ReleaseRow, WitnessSeen};
 pub use versions::{LineReleases, ReleaseSpan, line_releases};

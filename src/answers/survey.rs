@@ -27,7 +27,7 @@ pub use facts::FactRow;
 pub use kind::{Compared, FactForm, KindFile, SectionForm, ValueForm};
 pub(crate) use list::read_list;
 pub use question::{Item, SurveyAnswer, SurveyQuestions, SurveyRequest};
-pub use row::{KindRow, LeftOut, RowAttempts, SurveyRow, Unmeasured, keyed};
+pub use row::{KindRow, LeftOut, RowAttempts, SurveyRow, Unmeasured, format_row_key};
 
 use clap::ValueEnum;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
@@ -112,7 +112,7 @@ impl SurveyKind {
         SurveyKind::value_variants()
     }
 
-    fn functions(self) -> KindFunctions {
+    fn kind_functions(self) -> KindFunctions {
         use SurveyQuestions::Lines;
         match self {
             SurveyKind::Calls => KindFunctions::new::<calls::CallRow>("calls", calls::questions),
@@ -135,7 +135,7 @@ impl SurveyKind {
 
     /// The word on the command line.
     pub fn name(self) -> &'static str {
-        self.functions().name
+        self.kind_functions().name
     }
 
     /// The questions.
@@ -143,7 +143,7 @@ impl SurveyKind {
     /// # Errors
     /// The list of the kind has an error.
     pub fn questions(self, request: &SurveyRequest<'_>) -> Result<SurveyQuestions, Invalid> {
-        (self.functions().questions)(request)
+        (self.kind_functions().questions)(request)
     }
 
     /// The name of the file in the folder of a run.

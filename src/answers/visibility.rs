@@ -48,7 +48,7 @@ pub struct Visibility {
 }
 
 /// The names of variables that are spelt nearly as one that CUDA or a framework reads, each with that one.
-pub fn misspelt<'n>(names: impl IntoIterator<Item = &'n str>) -> BTreeMap<String, String> {
+pub fn misspelled_names<'n>(names: impl IntoIterator<Item = &'n str>) -> BTreeMap<String, String> {
     names
         .into_iter()
         .filter_map(|name| Some((name.to_owned(), meant_by(name)?.to_owned())))
@@ -86,7 +86,7 @@ pub struct ListedGpu {
 }
 
 /// What these values of the two variables make visible of these GPUs.
-pub fn visibility(
+pub fn mask_visibility(
     mask: Option<String>,
     order: Option<String>,
     gpus_of: GpuSource,
@@ -296,7 +296,7 @@ mod tests {
             [2, 0]
         );
         let visible = |mask: Option<&str>| {
-            let answer = visibility(
+            let answer = mask_visibility(
                 mask.map(str::to_owned),
                 None,
                 GpuSource::Machine,
@@ -316,7 +316,7 @@ mod tests {
     fn the_answer_has_the_gpus_in_order_and_knows_what_it_does_not() {
         let gpus = listed(LIST).unwrap();
         let answer = |order: Option<&str>| {
-            visibility(
+            mask_visibility(
                 Some("1,0,7,x".to_owned()),
                 order.map(str::to_owned),
                 GpuSource::Machine,

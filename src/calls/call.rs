@@ -132,7 +132,7 @@ impl Effect {
 
 impl Call {
     /// The parameters that an author may write, in C order.
-    pub fn inputs(&self) -> impl Iterator<Item = &Param> {
+    pub fn input_params(&self) -> impl Iterator<Item = &Param> {
         self.params
             .iter()
             .filter(|p| !matches!(p.kind, ParamKind::Fixed(_) | ParamKind::Out(_)))
@@ -160,7 +160,7 @@ impl Call {
     }
 
     /// The type of handle that `as` binds; `None` if the call has no `as`.
-    pub fn binds(&self) -> Option<&'static str> {
+    pub fn bound_handle(&self) -> Option<&'static str> {
         let of_effect = self.effects.iter().find_map(|effect| match effect {
             Effect::StartsThread | Effect::Forks | Effect::Spawns | Effect::AddsExitHandler => {
                 Some(ACTOR)

@@ -29,7 +29,7 @@ impl Constants {
         static ALL: LazyLock<Vec<Constants>> = LazyLock::new(|| {
             table::read(
                 "constants.txt",
-                constants(include_str!("tables/constants.txt")),
+                parse_constants(include_str!("tables/constants.txt")),
             )
         });
         &ALL
@@ -42,7 +42,7 @@ impl Constants {
 }
 
 /// Parses groups of constants: a line with the name and the C types, then an indented line per constant.
-fn constants(text: &'static str) -> Result<Vec<Constants>, Wrong> {
+fn parse_constants(text: &'static str) -> Result<Vec<Constants>, Wrong> {
     let mut sets: Vec<Constants> = Vec::new();
     each_line(text, |indented, said| {
         if !indented {
@@ -93,7 +93,7 @@ mod tests {
     #[test]
     fn a_constant_belongs_to_a_set() {
         assert!(
-            constants("    X = 1")
+            parse_constants("    X = 1")
                 .unwrap_err()
                 .1
                 .to_string()

@@ -8,7 +8,7 @@ use crate::constants::Constants;
 use crate::kind::{Output, ParamKind};
 use crate::library::CallLibrary;
 use crate::structs::{InputStruct, Layout};
-use crate::table::{TableError, Wrong, each_line, name, number, read, small, version};
+use crate::table::{TableError, Wrong, each_line, name, number, parse_small, read, version};
 
 /// How a value of a C type is passed.
 #[derive(Clone, Copy)]
@@ -66,19 +66,19 @@ impl Way {
             return Ok(Way::FatBinary(of));
         }
         match text.split_once(' ').ok_or(unknown)? {
-            ("text", bytes) => Ok(Way::Text(small(bytes)?)),
+            ("text", bytes) => Ok(Way::Text(parse_small(bytes)?)),
             ("handle", of) => Ok(Way::Handle(of)),
             ("word", of) => Ok(Way::Word(of)),
             ("struct", of) => Ok(Way::Struct(of)),
             ("block", rest) => {
                 let (bytes, of) = rest.split_once(' ').ok_or(unknown)?;
-                Ok(Way::Block(of, small(bytes)?))
+                Ok(Way::Block(of, parse_small(bytes)?))
             }
             _ => Err(unknown),
         }
     }
 
-    fn input(self) -> Option<ParamKind> {
+    fn input_kind(self) -> Option<ParamKind> {
         Some(match self {
             Way::Int => ParamKind::I32,
             Way::Uint => ParamKind::U32,
@@ -119,13 +119,13 @@ impl Way {
 }
 
 /// The ways of C types.
-fn ways() -> &'static HashMap<&'static str, Way> {
+fn c_type_ways() -> &'static HashMap<&'static str, Way> {
     static WAYS: LazyLock<HashMap<&'static str, Way>> =
-        LazyLock::new(|| read("types.txt", types(include_str!("tables/types.txt"))));
+        LazyLock::new(|| read("types.txt", parse_types(include_str!("tables/types.txt"))));
     &WAYS
 }
 
-fn types(text: &'static str) -> Result<HashMap<&'static str, Way>, Wrong> {
+fn parse_types(text: &'static str) -> Result<HashMap<&'static str, Way>, Wrong> {
     let sets = Constants::all()
         .iter()
         .flat_map(|set| set.types.iter().map(|of| (*of, Way::Constant(set))));
@@ -152,7 +152,7 @@ fn way_of(c_type: &str) -> Option<Way> {
         .strip_prefix("struct ")
         .or(bare.strip_prefix("enum "))
         .unwrap_or(bare);
-    ways().get(bare).copied()
+    c_type_ways().get(bare).copied()
 }
 
 /// The way of the type that a pointer points to.
@@ -173,7 +173,7 @@ pub(crate) fn calls(text: &'static str) -> Result<Vec<Call>, Wrong> {
             let call = calls
                 .last_mut()
                 .ok_or(TableError::Line("an earlier prototype of no call"))?;
-            call.earlier = Some(earlier(said)?);
+            call.earlier = Some(parse_earlier(said)?);
         } else {
             let library = library.ok_or(TableError::Line("a call of no library"))?;
             calls.push(call(library, said)?);
@@ -184,7 +184,7 @@ pub(crate) fn calls(text: &'static str) -> Result<Vec<Call>, Wrong> {
 }
 
 /// Parses `until 12.9 (C types)`.
-fn earlier(said: &'static str) -> Result<EarlierPrototype, TableError> {
+fn parse_earlier(said: &'static str) -> Result<EarlierPrototype, TableError> {
     let expected = TableError::Line("expected `until version (C types)`");
     let (until, types) = said
         .strip_prefix("until ")
@@ -224,7 +224,7 @@ fn call(library: CallLibrary, said: &'static str) -> Result<Call, TableError> {
     if !inside.is_empty() {
         call.params = inside
             .split(',')
-            .map(|said| param(said.trim()))
+            .map(|said| parse_param(said.trim()))
             .collect::<Result<_, _>>()?;
     }
     for word in known
@@ -245,7 +245,7 @@ fn call(library: CallLibrary, said: &'static str) -> Result<Call, TableError> {
     Ok(call)
 }
 
-fn param(said: &'static str) -> Result<Param, TableError> {
+fn parse_param(said: &'static str) -> Result<Param, TableError> {
     let (older, said) = said
         .strip_prefix("older ")
         .map_or((false, said), |rest| (true, rest));
@@ -273,7 +273,7 @@ fn param(said: &'static str) -> Result<Param, TableError> {
     let kind = match (mode, always) {
         ("" | "rest", Some(value)) if way.is_none() => Some(ParamKind::Fixed(value as u64)),
         (_, Some(_)) => return Err(TableError::Word(name, "has a value, and so nothing else")),
-        ("", None) => way.or_else(|| way_of(c_type)).and_then(Way::input),
+        ("", None) => way.or_else(|| way_of(c_type)).and_then(Way::input_kind),
         ("out", None) => written(way, c_type).map(ParamKind::Out),
         ("zeroed", None) => written(way, c_type).filter(is_all_zero).map(ParamKind::Out),
         _ => None,

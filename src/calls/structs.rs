@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use crate::table::{self, TableError, Wrong, each_line, small};
+use crate::table::{self, TableError, Wrong, each_line, parse_small};
 
 /// A C struct that the function writes.
 #[derive(Debug)]
@@ -77,8 +77,12 @@ struct Structs {
     templates: Vec<InputStruct>,
 }
 
-static STRUCTS: LazyLock<Structs> =
-    LazyLock::new(|| table::read("structs.txt", structs(include_str!("tables/structs.txt"))));
+static STRUCTS: LazyLock<Structs> = LazyLock::new(|| {
+    table::read(
+        "structs.txt",
+        parse_structs(include_str!("tables/structs.txt")),
+    )
+});
 
 impl Layout {
     /// A struct that a function writes, by its name in the table.
@@ -98,7 +102,7 @@ impl InputStruct {
 }
 
 /// Parses structs: a line with the use, the name and the size, then an indented line per member.
-fn structs(text: &'static str) -> Result<Structs, Wrong> {
+fn parse_structs(text: &'static str) -> Result<Structs, Wrong> {
     let mut all = Structs {
         layouts: Vec::new(),
         templates: Vec::new(),
@@ -122,7 +126,7 @@ fn structs(text: &'static str) -> Result<Structs, Wrong> {
         let (name, size) = rest
             .rsplit_once(' ')
             .ok_or(TableError::Line("expected `out name size`"))?;
-        let size = small(size)?;
+        let size = parse_small(size)?;
         is_layout = whose == "out";
         match whose {
             "out" => all.layouts.push(Layout {
@@ -167,24 +171,24 @@ impl Member {
         let (name, offset) = place.split_once(" at ").ok_or(expected)?;
         Ok(Member {
             name,
-            offset: small(offset)?,
+            offset: parse_small(offset)?,
             is,
         })
     }
 
-    fn preset(&self, size: usize) -> Result<Option<PresetWord>, TableError> {
+    fn preset_word(&self, size: usize) -> Result<Option<PresetWord>, TableError> {
         let Some(value) = self.is.strip_prefix("= ") else {
             return Ok(None);
         };
-        self.inside(4, size)?;
+        self.check_inside(4, size)?;
         Ok(Some(PresetWord {
             member: self.name,
             offset: self.offset,
-            value: small(value)?,
+            value: parse_small(value)?,
         }))
     }
 
-    fn inside(&self, bytes: usize, size: usize) -> Result<(), TableError> {
+    fn check_inside(&self, bytes: usize, size: usize) -> Result<(), TableError> {
         if self.offset + bytes <= size {
             Ok(())
         } else {
@@ -193,7 +197,7 @@ impl Member {
     }
 
     fn into_layout(self, layout: &mut Layout) -> Result<(), TableError> {
-        if let Some(word) = self.preset(layout.size)? {
+        if let Some(word) = self.preset_word(layout.size)? {
             layout.preset.push(word);
             return Ok(());
         }
@@ -202,12 +206,12 @@ impl Member {
             .strip_suffix(" varying")
             .map_or((is, true), |is| (is, false));
         let (read, bytes) = match is.split_once(' ') {
-            Some(("text", bytes)) => (FieldType::Text(small(bytes)?), small(bytes)?),
+            Some(("text", bytes)) => (FieldType::Text(parse_small(bytes)?), parse_small(bytes)?),
             None if is == "i32" => (FieldType::I32, 4),
             None if is == "u64" => (FieldType::U64, 8),
             _ => return Err(TableError::Word(is, "is no way to read a member")),
         };
-        self.inside(bytes, layout.size)?;
+        self.check_inside(bytes, layout.size)?;
         layout.fields.push(StructField {
             name,
             member: self.name,
@@ -219,7 +223,7 @@ impl Member {
     }
 
     fn into_template(self, template: &mut InputStruct) -> Result<(), TableError> {
-        if let Some(word) = self.preset(template.size)? {
+        if let Some(word) = self.preset_word(template.size)? {
             template.preset.push(word);
             return Ok(());
         }
@@ -240,7 +244,7 @@ mod tests {
     #[test]
     fn members_lie_inside_their_struct() {
         assert!(
-            structs("out a 4\n    x at 0: u64")
+            parse_structs("out a 4\n    x at 0: u64")
                 .err()
                 .unwrap()
                 .1
@@ -248,7 +252,7 @@ mod tests {
                 .contains("not inside")
         );
         assert!(
-            structs("in a 4\n    x at 4: given u32")
+            parse_structs("in a 4\n    x at 4: given u32")
                 .err()
                 .unwrap()
                 .1

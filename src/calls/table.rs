@@ -65,7 +65,7 @@ pub(crate) fn number(text: &'static str) -> Result<i64, TableError> {
     read.map_err(|_| TableError::Word(text, "is no number"))
 }
 
-pub(crate) fn small<T: TryFrom<i64>>(text: &'static str) -> Result<T, TableError> {
+pub(crate) fn parse_small<T: TryFrom<i64>>(text: &'static str) -> Result<T, TableError> {
     T::try_from(number(text)?).map_err(|_| TableError::Word(text.trim(), "is out of range"))
 }
 
@@ -74,7 +74,7 @@ pub(crate) fn version(text: &'static str) -> Result<u32, TableError> {
     let (major, minor) = text
         .split_once('.')
         .ok_or(TableError::Word(text, "is no version"))?;
-    Ok(small::<u32>(major)? * 1000 + small::<u32>(minor)? * 10)
+    Ok(parse_small::<u32>(major)? * 1000 + parse_small::<u32>(minor)? * 10)
 }
 
 pub(crate) fn name(text: &'static str) -> Result<&'static str, TableError> {

@@ -7,7 +7,7 @@ use std::fs;
 use std::io::{self, BufRead, Read};
 use std::path::{Path, PathBuf};
 
-use crate::input::packed::unpacked;
+use crate::input::packed::unpack_reader;
 use crate::input::{self, STDIN};
 use crate::owner::is_anothers;
 
@@ -101,17 +101,21 @@ impl Source {
 
 /// Passes every source of these arguments to `take`: arguments in their order, files of a folder by name. An
 /// argument or a folder that cannot be read is passed on as a document with its problem.
-pub fn sources(arguments: &[PathBuf], mut take: impl FnMut(Result<Source, ArchiveDocument>)) {
+pub fn visit_sources(arguments: &[PathBuf], mut take: impl FnMut(Result<Source, ArchiveDocument>)) {
     for path in arguments {
         if path.is_dir() {
-            walk(path, 0, &mut take)
+            walk_folder(path, 0, &mut take)
         } else {
             take(Ok(Source::named(path)))
         }
     }
 }
 
-fn walk(folder: &Path, depth: usize, take: &mut impl FnMut(Result<Source, ArchiveDocument>)) {
+fn walk_folder(
+    folder: &Path,
+    depth: usize,
+    take: &mut impl FnMut(Result<Source, ArchiveDocument>),
+) {
     let entries = match fs::read_dir(folder) {
         _ if depth > DEEPEST => Err(format!("folders are entered {DEEPEST} deep")),
         entries => entries.map_err(|error| error.to_string()),
@@ -134,7 +138,7 @@ fn walk(folder: &Path, depth: usize, take: &mut impl FnMut(Result<Source, Archiv
         let Ok(data) = entry.metadata() else { continue };
         let path = entry.path();
         if data.is_dir() {
-            walk(&path, depth + 1, take);
+            walk_folder(&path, depth + 1, take);
         } else if data.is_symlink() && is_anothers(&data) && may_hold_documents(&path) {
             let why = "it is a link of another user".to_owned();
             let path = path.to_string_lossy().into_owned();
@@ -168,7 +172,7 @@ fn may_hold_documents(path: &Path) -> bool {
 pub fn documents(source: &Source, mut take: impl FnMut(ArchiveDocument) -> bool) {
     let name = source.name();
     let opened = match source {
-        Source::Stdin => unpacked(io::stdin()),
+        Source::Stdin => unpack_reader(io::stdin()),
         Source::File(path) => input::open_document(path),
     };
     let mut reader = match opened {
@@ -326,7 +330,7 @@ mod tests {
         std::os::unix::fs::symlink(&ours, &link).unwrap();
         let read = || {
             let mut all = Vec::new();
-            sources(&[folder.path().to_path_buf()], |source| {
+            visit_sources(&[folder.path().to_path_buf()], |source| {
                 all.push(source.is_ok())
             });
             all
@@ -405,7 +409,7 @@ mod tests {
         }
         std::os::unix::fs::symlink(folder.path(), inner.join("again")).unwrap();
         let mut names = Vec::new();
-        sources(&[folder.path().to_path_buf(), "-".into()], |source| {
+        visit_sources(&[folder.path().to_path_buf(), "-".into()], |source| {
             names.push(source.ok().unwrap())
         });
         let file = |name: &str| Source::File(folder.path().join(name));

@@ -55,8 +55,13 @@ type Shipped = (String, OnceLock<Option<Scenario>>);
 fn shipped_file(name: &str, sha256: &str) -> Option<&'static Shipped> {
     static FILES: OnceLock<HashMap<String, Shipped>> = OnceLock::new();
     let files = FILES.get_or_init(|| {
-        embedded()
-            .map(|file| (file.name, (scenario::sha256(file.source), OnceLock::new())))
+        embedded_files()
+            .map(|file| {
+                (
+                    file.name,
+                    (scenario::sha256_hex(file.source), OnceLock::new()),
+                )
+            })
             .collect()
     });
     files.get(name).filter(|(known, _)| known == sha256)
@@ -68,7 +73,7 @@ pub fn is_built_in(name: &str, sha256: &str) -> bool {
 }
 
 /// The scenario of this name, if the program comes with the file that has this SHA-256.
-pub fn shipped(name: &str, sha256: &str) -> Option<&'static Scenario> {
+pub fn find_shipped(name: &str, sha256: &str) -> Option<&'static Scenario> {
     shipped_file(name, sha256)?
         .1
         .get_or_init(|| built_in(name))
@@ -147,7 +152,7 @@ fn did_you_mean(nearest: &Option<String>) -> String {
 }
 
 /// The scenario files that come with the program, sorted by name.
-pub fn embedded() -> impl Iterator<Item = Embedded> {
+pub fn embedded_files() -> impl Iterator<Item = Embedded> {
     let mut all: Vec<Embedded> = cuda_pitfalls_scenarios::questions()
         .map(|(name, source)| Embedded {
             path: format!("scenarios/{name}.toml"),
@@ -179,14 +184,14 @@ pub fn kernel_names() -> Vec<&'static str> {
 ///
 /// # Errors
 /// As for [`Selection::new`].
-pub fn select(selectors: &[String]) -> Result<Vec<Scenario>, SelectError> {
+pub fn select_scenarios(selectors: &[String]) -> Result<Vec<Scenario>, SelectError> {
     Ok(Selection::new(selectors, &[], Unselected::All)?.scenarios)
 }
 
 /// The scenario of this full name that comes with the program.
 pub fn built_in(name: &str) -> Option<Scenario> {
     let source = cuda_pitfalls_scenarios::question(name)?;
-    scenario::load(
+    scenario::load_scenario(
         name,
         &format!("scenarios/{name}.toml"),
         source,
@@ -203,13 +208,13 @@ fn load_embedded(files: &[Embedded]) -> Result<Vec<Scenario>, SelectError> {
         .min(MOST_THREADS);
     let read = &|files: &[Embedded]| -> Vec<Result<Scenario, Invalid>> {
         let loaded = files.iter().map(|file| {
-            scenario::load(&file.name, &file.path, file.source, &kernels).map_err(|diagnostics| {
-                Invalid {
+            scenario::load_scenario(&file.name, &file.path, file.source, &kernels).map_err(
+                |diagnostics| Invalid {
                     path: file.path.clone(),
                     source: file.source.to_string(),
                     diagnostics,
-                }
-            })
+                },
+            )
         });
         loaded.collect()
     };
@@ -261,10 +266,10 @@ pub fn load_file(path: &str) -> Result<Scenario, SelectError> {
     let source = source.map_err(|error| {
         SelectError::Selector(format!("cannot read {}: {error}", terminal(path)))
     })?;
-    let loaded = scenario::load(&name_of(Path::new(path)), path, &source, &kernel_names());
+    let loaded = scenario::load_scenario(&name_of(Path::new(path)), path, &source, &kernel_names());
     let loaded = loaded.map(|mut scenario| {
         // A copy of a file that comes with the program runs no code of the user's own.
-        if scenario.has_python_lines() && !embedded().any(|file| file.source == source) {
+        if scenario.has_python_lines() && !embedded_files().any(|file| file.source == source) {
             scenario.hazards.push(Hazard::Code);
         }
         scenario
@@ -299,7 +304,7 @@ mod tests {
     #[test]
     fn bad_files_are_shown_with_their_lines() {
         let source = "question = \"Is it?\"\nbelif = \"It is.\"\n".to_string();
-        let diagnostics = scenario::load("a/b", "b.toml", &source, &[]).unwrap_err();
+        let diagnostics = scenario::load_scenario("a/b", "b.toml", &source, &[]).unwrap_err();
         let error = SelectError::Invalid(vec![Invalid {
             path: "b.toml".to_string(),
             source,
@@ -318,7 +323,7 @@ mod tests {
     fn thousands_of_errors_are_counted_and_not_shown() {
         let keys: String = (0..90).map(|n| format!("key{n} = 1\n")).collect();
         let source = format!("question = \"Is it?\"\n{keys}");
-        let diagnostics = scenario::load("a/b", "b.toml", &source, &[]).unwrap_err();
+        let diagnostics = scenario::load_scenario("a/b", "b.toml", &source, &[]).unwrap_err();
         let count = 30 * diagnostics.len();
         assert!(count > 2_000, "{count}");
         let file = Invalid {
@@ -337,7 +342,7 @@ mod tests {
 
     #[test]
     fn python_lines_of_a_file_of_the_users_own_are_code() {
-        let file = embedded()
+        let file = embedded_files()
             .find(|file| file.source.contains("{ py = "))
             .expect("a scenario has Python lines");
         let folder = tempfile::tempdir().unwrap();
@@ -351,7 +356,7 @@ mod tests {
             hazards(&format!("{}\n# changed", file.source)),
             [Hazard::Code]
         );
-        let other = embedded()
+        let other = embedded_files()
             .find(|file| !file.source.contains("{ py = "))
             .unwrap();
         assert!(!hazards(&format!("{}\n# changed", other.source)).contains(&Hazard::Code));

@@ -68,7 +68,7 @@ impl Channel {
     ///
     /// # Safety
     /// The descriptor must be open, be one end of a channel, and belong to nobody else.
-    pub unsafe fn inherited(fd: RawFd) -> Channel {
+    pub unsafe fn from_inherited(fd: RawFd) -> Channel {
         // SAFETY: the caller vouches for the descriptor.
         Channel::new(UnixStream::from(unsafe { OwnedFd::from_raw_fd(fd) }))
     }
@@ -123,7 +123,7 @@ impl Channel {
             if let Some(document) = self.take()? {
                 return Ok(document);
             }
-            self.fill()?;
+            self.read_available()?;
             if !self.pending.contains(&b'\n') {
                 self.rest(PollFlags::IN)?;
             }
@@ -150,7 +150,7 @@ impl Channel {
     ///
     /// # Errors
     /// The other side is gone, or the system refused.
-    pub fn fill(&mut self) -> Result<(), ChannelError> {
+    pub fn read_available(&mut self) -> Result<(), ChannelError> {
         if self.closed {
             return Err(ChannelError::Closed);
         }
@@ -224,7 +224,7 @@ impl Channel {
     ///
     /// # Errors
     /// The system has no descriptor left.
-    pub fn borrow(&self) -> io::Result<Channel> {
+    pub fn try_clone(&self) -> io::Result<Channel> {
         Ok(Channel::new(self.stream.try_clone()?))
     }
 }

@@ -41,11 +41,11 @@ fn running_at(now: u64, last: &AtomicU64, stopped_for: &AtomicU64) -> u64 {
 }
 
 /// The wall clock, RFC 3339 in UTC with seconds.
-pub fn utc() -> String {
+pub fn utc_now() -> String {
     written(in_calendar(SystemTime::now()))
 }
 
-/// The wall clock `ago` before now, as [`utc`] writes it.
+/// The wall clock `ago` before now, as [`utc_now`] writes it.
 ///
 /// # Errors
 /// The calendar does not reach back that far.
@@ -54,7 +54,7 @@ pub fn utc_before(ago: Duration) -> Result<String, jiff::Error> {
     in_calendar(SystemTime::now()).checked_sub(ago).map(written)
 }
 
-/// The wall clock `later` than now, as [`utc`] writes it.
+/// The wall clock `later` than now, as [`utc_now`] writes it.
 ///
 /// # Errors
 /// The calendar does not reach that far.
@@ -79,8 +79,8 @@ fn written(time: jiff::Timestamp) -> String {
     time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
 
-/// The seconds of a time that [`utc`] wrote; `None` for any other text.
-pub fn seconds(text: &str) -> Option<i64> {
+/// The seconds of a time that [`utc_now`] wrote; `None` for any other text.
+pub fn parse_utc(text: &str) -> Option<i64> {
     jiff::civil::DateTime::strptime("%Y-%m-%dT%H:%M:%SZ", text)
         .ok()
         .map(in_seconds)
@@ -93,9 +93,9 @@ pub fn compact_seconds(text: &str) -> Option<i64> {
         .map(in_seconds)
 }
 
-/// The time `later` than one that [`utc`] wrote: a clock that was set meanwhile does not count.
+/// The time `later` than one that [`utc_now`] wrote: a clock that was set meanwhile does not count.
 pub fn utc_since(text: &str, later: Duration) -> Option<String> {
-    let seconds = seconds(text)?.checked_add(i64::try_from(later.as_secs()).ok()?)?;
+    let seconds = parse_utc(text)?.checked_add(i64::try_from(later.as_secs()).ok()?)?;
     jiff::Timestamp::from_second(seconds).ok().map(written)
 }
 

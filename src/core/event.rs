@@ -157,7 +157,10 @@ impl MappedLibrary {
 
 impl MappedLibrary {
     /// Adds the libraries that are not in a list yet.
-    pub fn merge(into: &mut Vec<MappedLibrary>, more: impl IntoIterator<Item = MappedLibrary>) {
+    pub fn add_missing(
+        into: &mut Vec<MappedLibrary>,
+        more: impl IntoIterator<Item = MappedLibrary>,
+    ) {
         for library in more {
             if !into.contains(&library) {
                 into.push(library);

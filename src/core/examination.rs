@@ -95,7 +95,7 @@ pub struct LibraryStart {
 
 impl LibraryStart {
     /// The first call that failed.
-    pub fn failure(&self) -> Option<&StartCall> {
+    pub fn first_failure(&self) -> Option<&StartCall> {
         self.calls.iter().find(|call| call.code != 0)
     }
 
@@ -103,7 +103,7 @@ impl LibraryStart {
     pub fn is_good(&self) -> bool {
         self.missing.is_none()
             && self.ended.is_none()
-            && self.failure().is_none()
+            && self.first_failure().is_none()
             && !self.seen.is_empty()
     }
 

@@ -96,19 +96,23 @@ impl Step {
             "mark" => "# (look)".to_string(),
             "setenv" => format!(
                 "os.environ[{:?}] = {:?}",
-                self.argument("name"),
-                self.argument("value")
+                self.argument_text("name"),
+                self.argument_text("value")
             ),
-            "unsetenv" => format!("del os.environ[{:?}]", self.argument("name")),
-            "getenv" => format!("os.environ.get({:?})", self.argument("name")),
+            "unsetenv" => format!("del os.environ[{:?}]", self.argument_text("name")),
+            "getenv" => format!("os.environ.get({:?})", self.argument_text("name")),
             "getpid" => "os.getpid()".to_string(),
-            "nanosleep" => format!("time.sleep({} / 1000)", self.argument("milliseconds")),
+            "nanosleep" => format!("time.sleep({} / 1000)", self.argument_text("milliseconds")),
             "pthread_create" => format!("# thread {bound} starts"),
-            "pthread_join" => format!("# thread {} ends", self.argument("actor")),
+            "pthread_join" => format!("# thread {} ends", self.argument_text("actor")),
             "fork" => format!("# os.fork(): process {bound} starts"),
-            "waitpid" => format!("# os.waitpid(): process {} ends", self.argument("actor")),
+            "waitpid" => format!(
+                "# os.waitpid(): process {} ends",
+                self.argument_text("actor")
+            ),
             "seccomp" => {
-                let [what, error] = [refusal::WHAT, refusal::ERROR].map(|name| self.argument(name));
+                let [what, error] =
+                    [refusal::WHAT, refusal::ERROR].map(|name| self.argument_text(name));
                 format!("# from here on, {what} is refused by {error}")
             }
             other => format!("# {other}"),
@@ -116,7 +120,7 @@ impl Step {
     }
 
     /// The text of an argument; empty without one.
-    fn argument(&self, name: &str) -> String {
+    fn argument_text(&self, name: &str) -> String {
         self.args
             .get(name)
             .map(ToString::to_string)

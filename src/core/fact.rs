@@ -159,7 +159,7 @@ impl FactKind {
     }
 
     /// The kinds with a column of their own; whether the driver is initialised comes first.
-    pub fn columns() -> Vec<&'static FactKind> {
+    pub fn kinds_with_column() -> Vec<&'static FactKind> {
         let mut columns: Vec<_> = KINDS
             .iter()
             .filter(|kind| matches!(kind.told, FactColumn::Alone { .. }))
@@ -197,7 +197,7 @@ impl FactSet {
             .collect()
     }
 
-    pub(crate) fn fill<E>(
+    pub(crate) fn fill_matchers<E>(
         &mut self,
         mut fill: impl FnMut(&mut Matcher) -> Result<(), E>,
     ) -> Result<(), E> {
@@ -242,16 +242,16 @@ impl CheckedStep {
     }
 }
 
-pub(crate) fn schemas() -> impl Iterator<Item = (&'static str, Value)> {
+pub(crate) fn kind_schemas() -> impl Iterator<Item = (&'static str, Value)> {
     KINDS
         .iter()
         .map(|kind| (kind.key, (kind.schema)()))
         .chain([("exit", exit::schema())])
 }
 
-pub(crate) fn definitions() -> [(&'static str, Value); 6] {
+pub(crate) fn schema_definitions() -> [(&'static str, Value); 6] {
     [
-        ("status", status::definition()),
+        ("status", status::status_schema()),
         (
             "gpu",
             or_parameter(json!([{ "type": "string", "pattern": GPU }])),
@@ -270,7 +270,7 @@ pub(crate) fn definitions() -> [(&'static str, Value); 6] {
             "matcher",
             matcher::schema(json!({ "type": ["integer", "string"] })),
         ),
-        ("bytes_matcher", bytes::definition()),
+        ("bytes_matcher", bytes::amount_schema()),
     ]
 }
 
@@ -299,7 +299,7 @@ mod tests {
             .keys()
             .map(|key| key.as_str())
             .collect();
-        let mut kinds: Vec<&str> = schemas().map(|(key, _)| key).collect();
+        let mut kinds: Vec<&str> = kind_schemas().map(|(key, _)| key).collect();
         fields.sort_unstable();
         kinds.sort_unstable();
         assert_eq!(fields, kinds);

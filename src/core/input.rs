@@ -37,7 +37,7 @@ pub fn document_path(path: &Path) -> PathBuf {
 /// `-`. Either may be compressed.
 pub(crate) fn read_document(path: &Path, most_bytes: u64) -> io::Result<Vec<u8>> {
     if path == Path::new(STDIN) {
-        return whole(packed::unpacked(io::stdin())?, most_bytes);
+        return whole(packed::unpack_reader(io::stdin())?, most_bytes);
     }
     whole(open_document(path)?, most_bytes)
 }
@@ -47,7 +47,7 @@ pub(crate) fn read_document(path: &Path, most_bytes: u64) -> io::Result<Vec<u8>>
 /// # Errors
 /// The file cannot be opened, or its first bytes cannot be read.
 pub fn open_document(path: &Path) -> io::Result<Box<dyn BufRead>> {
-    packed::unpacked(open(&document_path(path))?)
+    packed::unpack_reader(open(&document_path(path))?)
 }
 
 /// Opens regular files only: opening a pipe would wait for a writer that may never come.
@@ -82,7 +82,7 @@ fn whole(reader: impl Read, most_bytes: u64) -> io::Result<Vec<u8>> {
 ///
 /// # Errors
 /// The text cannot be read.
-pub fn tail(
+pub fn read_tail(
     mut reader: impl Read,
     most_bytes: usize,
     mut each: impl FnMut(&[u8]),
@@ -121,9 +121,9 @@ mod tests {
     fn end_of_a_long_text_is_kept() {
         let text: Vec<u8> = (0..1_000_000_u32).map(|at| (at % 251) as u8).collect();
         let mut seen = Vec::new();
-        let kept = tail(text.as_slice(), 1000, |piece| seen.extend_from_slice(piece)).unwrap();
+        let kept = read_tail(text.as_slice(), 1000, |piece| seen.extend_from_slice(piece)).unwrap();
         assert!(seen == text && kept == text[text.len() - 1000..]);
-        assert_eq!(tail(&b"short"[..], 1000, |_| {}).unwrap(), b"short");
+        assert_eq!(read_tail(&b"short"[..], 1000, |_| {}).unwrap(), b"short");
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! From observations and expectations to a verdict. Pure, so that a report can be judged again at any time.
 //!
 //! Three separate questions, in this order: does an attempt count ([`invalidations`]), does it show the effect
-//! ([`shows`]), and what follows from all attempts ([`judge`]). What an attempt showed never decides whether it
+//! ([`shows`]), and what follows from all attempts ([`judge_scenario`]). What an attempt showed never decides whether it
 //! counts.
 
 mod co_tenant;
@@ -34,10 +34,15 @@ use crate::verdict::{ChangedVerdict, ExpectationMet, Kind, Reason, Verdict};
 ///
 /// Computes anew, and writes into `cases`, the reasons for which attempts do not count, the outcomes, and the outcome
 /// of each attempt. Recordings are not changed.
-pub fn judge(plan: &Plan, cases: &mut [CaseReport], scene: &Scene, facts: &Facts) -> Verdict {
-    let seen = outcomes::recompute(plan, cases, scene);
-    let decision = decide::decide(plan, &seen, facts);
-    let comparison = expectation::compare(plan, &seen, decision.kind, facts);
+pub fn judge_scenario(
+    plan: &Plan,
+    cases: &mut [CaseReport],
+    scene: &Scene,
+    facts: &Facts,
+) -> Verdict {
+    let seen = outcomes::recompute_outcomes(plan, cases, scene);
+    let decision = decide::decide_verdict(plan, &seen, facts);
+    let comparison = expectation::compare_verdict(plan, &seen, decision.kind, facts);
     if let Some(words) = comparison.disagreement {
         return Verdict {
             reason: Some(Reason::Contaminated),
@@ -60,7 +65,7 @@ pub fn judge(plan: &Plan, cases: &mut [CaseReport], scene: &Scene, facts: &Facts
 }
 
 /// Rejects a verdict that no data supports.
-fn distrust(verdict: &mut Verdict) {
+fn reject_unsupported(verdict: &mut Verdict) {
     if verdict.kind.is_conclusive() {
         verdict.kind = Kind::HarnessError;
         verdict.reason = Some(Reason::Protocol);
@@ -72,7 +77,7 @@ fn distrust(verdict: &mut Verdict) {
 
 /// Judges every scenario of a report again, and returns the stored verdicts that differ. Scenarios that never ran, or
 /// that broke off, keep their verdict, because nothing else in the report says why.
-pub fn rejudge(report: &mut Report) -> Vec<ChangedVerdict> {
+pub fn rejudge_report(report: &mut Report) -> Vec<ChangedVerdict> {
     let before: Vec<Verdict> = report
         .scenarios
         .iter()
@@ -106,14 +111,14 @@ fn judge_again(report: &mut Report) {
     };
     for scenario in scenarios {
         let Some(plan) = &scenario.plan else {
-            distrust(&mut scenario.verdict);
+            reject_unsupported(&mut scenario.verdict);
             continue;
         };
         if broke_off(plan, &scenario.verdict, &scenario.cases) {
             continue;
         }
         let facts = Facts::new(machine, scenario.libcudart.as_ref(), plan, *provenance);
-        scenario.verdict = judge(plan, &mut scenario.cases, &scene, &facts);
+        scenario.verdict = judge_scenario(plan, &mut scenario.cases, &scene, &facts);
     }
 }
 

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::event::MappedLibrary;
 use crate::sample::Gpu;
-use crate::text::counts::tally;
+use crate::text::counts::tally_items;
 use cuda_pitfalls_calls::CallLibrary;
 
 /// The host as this run found it. No host name, user, address or serial number is kept.
@@ -61,7 +61,7 @@ impl Machine {
 
     /// The GPUs and the driver in a few words, as [`summary`] says them, and the libcuda if it is another driver's.
     pub fn summary(&self) -> String {
-        let words = summary(&self.gpus, self.driver_version.as_deref());
+        let words = summarize_gpus(&self.gpus, self.driver_version.as_deref());
         match self.other_libcuda() {
             Some(version) => format!("{words}, libcuda {version}"),
             None => words,
@@ -97,8 +97,8 @@ pub fn is_simulated_library(path: &str) -> bool {
 }
 
 /// GPUs and a driver in a few words: `2× NVIDIA H200, driver 580.159.04`.
-pub fn summary(gpus: &[Gpu], driver_version: Option<&str>) -> String {
-    let models = tally(
+pub fn summarize_gpus(gpus: &[Gpu], driver_version: Option<&str>) -> String {
+    let models = tally_items(
         gpus.iter()
             .map(|gpu| gpu.name.as_deref().unwrap_or("GPU of unknown name")),
     );

@@ -72,8 +72,8 @@ mod tests;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-pub use forms::{Form, forms};
-pub use generate::generate;
+pub use forms::{Form, mask_forms};
+pub use generate::generate_masks;
 pub use template::{MissingGpus, Template, TemplateError};
 
 /// What `cuInit` returns.
@@ -170,7 +170,7 @@ impl MaskEntry {
     }
 
     /// What stands behind the number or the whole UUID: the driver does not read it.
-    pub fn ignored(&self) -> Option<&str> {
+    pub fn ignored_text(&self) -> Option<&str> {
         let rest = match digits_of(&self.text) {
             Some(digits) => {
                 let hexadecimal = digits
@@ -193,7 +193,7 @@ impl MaskEntry {
         let why = match self.fate {
             Fate::Names { gpu } => {
                 let ignored = self
-                    .ignored()
+                    .ignored_text()
                     .map(|rest| format!("; the rest, `{rest}`, is ignored"));
                 return format!("names GPU {gpu}{}", ignored.unwrap_or_default());
             }

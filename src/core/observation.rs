@@ -144,7 +144,7 @@ impl Observation {
         let mut largest: Vec<(String, Option<i64>)> = Vec::new();
         for (gpu, memory) in self.steps.iter().flat_map(|step| &step.memory) {
             match largest.iter_mut().find(|(known, _)| known == gpu) {
-                Some((_, so_far)) => *so_far = larger(*so_far, memory.used_bytes),
+                Some((_, so_far)) => *so_far = larger_change(*so_far, memory.used_bytes),
                 None => largest.push((gpu.clone(), memory.used_bytes)),
             }
         }
@@ -159,7 +159,7 @@ impl Observation {
 }
 
 /// The change of the larger absolute size; a change that was read before one that was not.
-fn larger(a: Option<i64>, b: Option<i64>) -> Option<i64> {
+fn larger_change(a: Option<i64>, b: Option<i64>) -> Option<i64> {
     if b.map(i64::unsigned_abs) > a.map(i64::unsigned_abs) {
         b
     } else {
@@ -204,7 +204,7 @@ mod tests {
 
     #[test]
     fn a_change_that_was_not_read_is_not_zero() {
-        assert_eq!(larger(Some(-5), Some(3)), Some(-5));
-        assert_eq!(larger(None, Some(0)), Some(0));
+        assert_eq!(larger_change(Some(-5), Some(3)), Some(-5));
+        assert_eq!(larger_change(None, Some(0)), Some(0));
     }
 }

@@ -8,11 +8,11 @@ pub mod fixture;
 mod memory;
 mod snapshots;
 
-pub use attempt::observe;
-pub(crate) use attempt::{begun, finished};
-pub(crate) use memory::epsilon;
-pub use memory::{FALLBACK_EPSILON_BYTES, classify};
-pub(crate) use snapshots::{baseline, difference, own_pids};
+pub use attempt::observe_attempt;
+pub(crate) use attempt::{begun_steps, has_finished};
+pub(crate) use memory::noise_limit;
+pub use memory::{FALLBACK_EPSILON_BYTES, classify_change};
+pub(crate) use snapshots::{baseline_snapshot, difference, own_pids};
 
 use crate::calibration::Calibration;
 pub use crate::observation::{

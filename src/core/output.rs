@@ -120,7 +120,7 @@ pub fn document(path: &Path, document: &impl Serialize) -> io::Result<()> {
 ///
 /// # Errors
 /// `AlreadyExists`, or what the system refused. Nothing is left in its place then.
-pub fn create(
+pub fn create_file(
     path: &Path,
     mode: u32,
     write: impl FnOnce(&mut File) -> io::Result<()>,

@@ -14,7 +14,7 @@ mod resolve;
 
 pub use options::{Options, Unmet};
 pub use order::{FEWEST, order};
-pub use resolve::{again, resolve};
+pub use resolve::{again, resolve_plan};
 
 use std::collections::BTreeMap;
 

@@ -44,7 +44,7 @@ impl Random {
     }
 
     /// The numbers from 0 to `count - 1` in random order.
-    pub(crate) fn shuffled(&mut self, count: usize) -> Vec<usize> {
+    pub(crate) fn shuffled_indices(&mut self, count: usize) -> Vec<usize> {
         let mut places: Vec<usize> = (0..count).collect();
         for place in (1..count).rev() {
             places.swap(place, self.below(place + 1));
@@ -73,7 +73,7 @@ mod tests {
                 && drawn.iter().all(|number| (3..=5).contains(number))
         );
         assert_eq!((random.below(0), random.between(7, 7)), (0, 7));
-        let mut places = random.shuffled(9);
+        let mut places = random.shuffled_indices(9);
         assert_ne!(places, (0..9).collect::<Vec<_>>());
         places.sort_unstable();
         assert_eq!(places, (0..9).collect::<Vec<_>>());

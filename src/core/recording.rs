@@ -57,7 +57,7 @@ pub struct StepSystemCalls {
     pub step: Option<usize>,
     /// How often each system call was made.
     pub calls: BTreeMap<String, u64>,
-    /// The paths that they named, as [`crate::refusal::plain`] writes them.
+    /// The paths that they named, as [`crate::refusal::normalize_path`] writes them.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub paths: BTreeMap<String, PathUse>,
     /// What got an error because a step refuses it, as `openat /dev/nvidia0: EPERM`, and how often.
@@ -137,7 +137,7 @@ impl Recording {
     }
 
     /// The recording without its largest parts: events, readings and samples.
-    pub fn light(&self) -> Recording {
+    pub fn to_summary(&self) -> Recording {
         Recording {
             exit: self.exit.clone(),
             incidents: self.incidents.clone(),

@@ -100,9 +100,9 @@ impl Refusal {
                     ..MatchOptions::default()
                 };
                 let touches = if self.errno == ENOENT {
-                    !creates(call)
+                    !is_create_call(call)
                 } else {
-                    opens(call)
+                    is_open_call(call)
                 };
                 touches
                     && files
@@ -142,7 +142,7 @@ pub fn answer(rules: &[Refusal], call: Sysno, files: &[NamedFile]) -> FilterAnsw
 /// A file that a system call names.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NamedFile {
-    /// Its path, as [`plain`] writes it.
+    /// Its path, as [`normalize_path`] writes it.
     pub path: String,
     /// Whether it is one of the simulated machine.
     pub is_simulated: bool,
@@ -183,7 +183,7 @@ pub fn path_arguments(call: Sysno) -> &'static [PathArgument] {
 }
 
 /// Whether a call opens or runs what it names.
-pub fn opens(call: Sysno) -> bool {
+pub fn is_open_call(call: Sysno) -> bool {
     matches!(
         call.name(),
         "open" | "openat" | "openat2" | "creat" | "execve" | "execveat" | "connect"
@@ -191,7 +191,7 @@ pub fn opens(call: Sysno) -> bool {
 }
 
 /// Whether a call makes what it names.
-fn creates(call: Sysno) -> bool {
+fn is_create_call(call: Sysno) -> bool {
     let name = call.name();
     ["mkdir", "mknod", "symlink", "link", "rename", "bind"]
         .iter()
@@ -209,9 +209,9 @@ fn changes_the_machine(call: Sysno, files: &[NamedFile]) -> bool {
             let removes = [
                 "unlink", "rmdir", "chmod", "chown", "lchown", "fchmodat", "fchownat", "truncate",
             ];
-            (creates(call) || removes.iter().any(|verb| name.starts_with(verb)))
+            (is_create_call(call) || removes.iter().any(|verb| name.starts_with(verb)))
                 && files.iter().any(|file| {
-                    let can_be = if creates(call) {
+                    let can_be = if is_create_call(call) {
                         file.has_folder
                     } else {
                         file.exists
@@ -224,7 +224,7 @@ fn changes_the_machine(call: Sysno, files: &[NamedFile]) -> bool {
 
 /// A path as the tables of needs write it: `/proc/self` and `/task/*` for numbers of processes and threads, which are
 /// different in every attempt, `*` for a PCI address, and without empty and `.` parts.
-pub fn plain(path: &str) -> String {
+pub fn normalize_path(path: &str) -> String {
     let mut parts: Vec<&str> = Vec::new();
     for part in path
         .split('/')
@@ -300,7 +300,7 @@ mod tests {
     fn a_star_stands_for_a_part_of_one_name() {
         let rules = [rule("/proc/self/task/*/comm", EACCES)];
         assert_eq!(
-            asked(&rules, "openat", &plain("/proc/1234/task/77/comm")),
+            asked(&rules, "openat", &normalize_path("/proc/1234/task/77/comm")),
             Some(EACCES)
         );
         assert_eq!(asked(&rules, "openat", "/proc/self/task/7/8/comm"), None);
@@ -388,15 +388,18 @@ mod tests {
 
     #[test]
     fn paths_do_not_tell_of_processes() {
-        assert_eq!(plain("/proc/683/task/684/comm"), "/proc/self/task/*/comm");
-        assert_eq!(plain("/proc/self/./maps"), "/proc/self/maps");
         assert_eq!(
-            plain("/sys/bus/pci/devices/0000:1a:00.0/numa_node"),
+            normalize_path("/proc/683/task/684/comm"),
+            "/proc/self/task/*/comm"
+        );
+        assert_eq!(normalize_path("/proc/self/./maps"), "/proc/self/maps");
+        assert_eq!(
+            normalize_path("/sys/bus/pci/devices/0000:1a:00.0/numa_node"),
             "/sys/bus/pci/devices/*/numa_node"
         );
-        assert_eq!(plain("//dev/../dev/nvidia0/"), "/dev/nvidia0");
+        assert_eq!(normalize_path("//dev/../dev/nvidia0/"), "/dev/nvidia0");
         assert_eq!(
-            plain("/sys/devices/system/node/node0"),
+            normalize_path("/sys/devices/system/node/node0"),
             "/sys/devices/system/node/node0"
         );
     }

@@ -33,7 +33,7 @@ use crate::machine::{Machine, Runtime};
 use crate::observe::Observation;
 use crate::plan::Plan;
 use crate::recording::Recording;
-use crate::scenario::{Scalar, sha256};
+use crate::scenario::{Scalar, sha256_hex};
 use crate::verdict::{Invalidation, Provenance, Verdict};
 
 /// The name of the schema.
@@ -161,7 +161,7 @@ impl Run {
         let Some(nonce) = &self.nonce else {
             return self.seed;
         };
-        let digits = sha256(&format!("{} {nonce}", self.seed));
+        let digits = sha256_hex(&format!("{} {nonce}", self.seed));
         digits.bytes().take(16).fold(0, |mixed, digit| {
             mixed << 4 | u64::from(char::from(digit).to_digit(16).unwrap_or(0))
         })

@@ -16,14 +16,14 @@ mod version;
 
 pub use check::Check;
 pub use load::Excerpts;
-pub use load::{load, sha256};
+pub use load::{load_scenario, sha256_hex};
 
 pub use crate::experiment::{Scalar, Step};
 pub use crate::fact::{ExitCheck, GpuList, Matcher, Operand};
 pub use crate::observation::Class;
 pub use crate::python::Python;
 pub use crate::source::Diagnostic;
-pub use crate::source::diagnostic::nearest;
+pub use crate::source::diagnostic::nearest_name;
 use crate::verdict::Kind;
 
 use std::collections::BTreeMap;
@@ -311,7 +311,7 @@ impl When {
     }
 
     /// Adds the conditions of `all` on facts that have no condition here.
-    pub fn inherit(&mut self, all: &When) {
+    pub fn inherit_conditions(&mut self, all: &When) {
         self.driver = self.driver.take().or_else(|| all.driver.clone());
         self.libcudart = self.libcudart.take().or_else(|| all.libcudart.clone());
         self.compute_capability = self

@@ -292,7 +292,7 @@ impl Provenance {
     /// Why a document with this provenance contradicts itself, in words: it claims a measurement, but says elsewhere
     /// that the simulated machine answered. `on` is where its run took place; `simulated_library` tells whether it
     /// lists a library of the simulated machine. Every reader of a document checks this.
-    pub fn contradiction(self, on: &str, simulated_library: bool) -> Option<String> {
+    pub fn find_contradiction(self, on: &str, simulated_library: bool) -> Option<String> {
         let is_simulated_run = on == "sim" || on.starts_with("sim:");
         match self {
             Provenance::Measured if is_simulated_run => {

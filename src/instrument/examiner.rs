@@ -11,7 +11,7 @@ use std::os::fd::RawFd;
 use cuda_pitfalls_core::channel::{Channel, ChannelError};
 use cuda_pitfalls_core::examination::{ExaminerMessage, Started, Want};
 
-use crate::mapped::mapped;
+use crate::mapped::mapped_libraries;
 use crate::sampler;
 use crate::speaker::Speaker;
 
@@ -29,15 +29,15 @@ pub fn process_in(folder: &std::path::Path) -> cuda_pitfalls_core::examination::
 /// `fd` must be this process's end of a channel, inherited and without another owner.
 pub unsafe fn run(fd: RawFd) -> ! {
     // SAFETY: the caller guarantees the descriptor.
-    let mut channel = unsafe { Channel::inherited(fd) };
-    let code = match serve(&mut channel) {
+    let mut channel = unsafe { Channel::from_inherited(fd) };
+    let code = match serve_want(&mut channel) {
         Ok(()) | Err(ChannelError::Closed) => 0,
         Err(_) => 70,
     };
     std::process::exit(code)
 }
 
-fn serve(channel: &mut Channel) -> Result<(), ChannelError> {
+fn serve_want(channel: &mut Channel) -> Result<(), ChannelError> {
     let want: Want = channel.receive()?;
     let speaker = Speaker { channel };
     match want {
@@ -52,13 +52,13 @@ fn serve(channel: &mut Channel) -> Result<(), ChannelError> {
             ..
         } => sampler::start_once(&speaker, watch_ms),
         Want::Try { files, calls } => {
-            attempts::attempt(&files, &calls, &mut |said| speaker.say(&said))
+            attempts::attempt(&files, &calls, &mut |said| speaker.send_message(&said))
         }
-        Want::Process { pid } => {
-            speaker.say(&ExaminerMessage::Process(Box::new(process::examine(pid))))
-        }
+        Want::Process { pid } => speaker.send_message(&ExaminerMessage::Process(Box::new(
+            process::examine_process(pid),
+        ))),
     }
-    let mapped = mapped();
+    let mapped = mapped_libraries();
     speaker.channel.send(&ExaminerMessage::Done {
         libraries: mapped.known,
     })

@@ -85,7 +85,7 @@ impl Folder {
             .prefix(PREFIX)
             .permissions(private.clone())
             .tempdir_in(place)?;
-        match locked(folder.path(), private) {
+        match lock_folder(folder.path(), private) {
             Ok(lock) => Ok(Folder {
                 folder: Some(folder),
                 _lock: lock,
@@ -108,7 +108,7 @@ impl Folder {
 }
 
 /// The lock of a new folder.
-fn locked(folder: &Path, private: Permissions) -> io::Result<File> {
+fn lock_folder(folder: &Path, private: Permissions) -> io::Result<File> {
     // The umask may have removed permissions of the owner, too.
     fs::set_permissions(folder, private)?;
     // The file is locked and marked before it gets its name, because a folder with a free lock counts as dead.
@@ -132,12 +132,12 @@ impl Drop for Folder {
             return;
         };
         let path = folder.keep();
-        if let Err(error) = remove(&path) {
+        if let Err(error) = remove_folder(&path) {
             let path = escape::terminal(&path.to_string_lossy());
             let warning = format!(
                 "cuda-pitfalls: warning: the private folder {path} could not be removed: {error}"
             );
-            output::tell(&warning);
+            output::print_line(&warning);
         }
     }
 }
@@ -145,7 +145,7 @@ impl Drop for Folder {
 /// Removes a folder, the lock file last: by the lock, the next run recognises a folder whose removal was interrupted.
 /// Not with the standard library, which panics if a directory cannot be closed: this is also done where a panic
 /// unwinds.
-fn remove(path: &Path) -> io::Result<()> {
+fn remove_folder(path: &Path) -> io::Result<()> {
     empty(&open(CWD, path)?, LOCK)?;
     unlinkat(CWD, path.join(LOCK), AtFlags::empty())?;
     Ok(unlinkat(CWD, path, AtFlags::REMOVEDIR)?)
@@ -203,7 +203,7 @@ fn remove_dead(place: &Path) {
             continue;
         }
         if let Some(_held) = lock_of_dead(&path) {
-            let _ = remove(&path);
+            let _ = remove_folder(&path);
         } else if own(&path)
             .and_then(|data| data.modified().ok()?.elapsed().ok())
             .is_some_and(|age| age > ABANDONED)

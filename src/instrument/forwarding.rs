@@ -62,7 +62,7 @@ pub enum ForwardingError {
 }
 
 impl ForwardingError {
-    fn short() -> ForwardingError {
+    fn too_short() -> ForwardingError {
         ForwardingError::Impossible("an embedded library is too short".to_owned())
     }
 }
@@ -82,16 +82,16 @@ pub fn lay_out(
 ) -> Result<(), ForwardingError> {
     can_run(folder.parent().unwrap_or(folder))?;
     let real = path_of(libcuda)?;
-    let mut exported = exports(libcuda)?;
+    let mut exported = library_exports(libcuda)?;
     exported.retain(|name| {
         (options.all_calls || !QUESTIONS.contains(&name.as_str()))
             && !LACKING.contains(&name.as_str())
     });
-    let mut library = filled(CUDA.to_vec(), ADDRESS, address)?;
+    let mut library = fill_mark(CUDA.to_vec(), ADDRESS, address)?;
     let all_calls = if options.all_calls { ALL_CALLS } else { b"" };
     let memory = if options.memory { MEMORY } else { b"" };
-    library = filled(library, LIBCUDA, &[real, all_calls, memory].concat())?;
-    library = filled(library, RETURNS, returns.as_bytes())?;
+    library = fill_mark(library, LIBCUDA, &[real, all_calls, memory].concat())?;
+    library = fill_mark(library, RETURNS, returns.as_bytes())?;
     fill_needed(&mut library, real)?;
     if !returns.split(' ').any(|one| one.starts_with("*=")) {
         leave_out(&mut library, &exported)?;
@@ -113,8 +113,8 @@ pub fn lay_out(
 pub fn lay_out_nvml(folder: &Path, nvml: &Path, returns: &str) -> Result<(), ForwardingError> {
     can_run(folder)?;
     let real = path_of(nvml)?;
-    let mut library = filled(FORWARDING_NVML.to_vec(), LIBNVML, real)?;
-    library = filled(library, RETURNS, returns.as_bytes())?;
+    let mut library = fill_mark(FORWARDING_NVML.to_vec(), LIBNVML, real)?;
+    library = fill_mark(library, RETURNS, returns.as_bytes())?;
     fill_needed(&mut library, real)?;
     Ok(write(&folder.join(NVML_NAME), &library)?)
 }
@@ -162,7 +162,7 @@ fn find(library: &[u8], mark: &[u8]) -> Result<usize, ForwardingError> {
 }
 
 /// Writes bytes behind a mark. The rest of its room stays zero.
-fn filled(
+fn fill_mark(
     mut library: Vec<u8>,
     (mark, room): (&[u8], usize),
     bytes: &[u8],
@@ -176,7 +176,7 @@ fn filled(
     }
     let target = library
         .get_mut(start..start + bytes.len())
-        .ok_or_else(ForwardingError::short)?;
+        .ok_or_else(ForwardingError::too_short)?;
     target.copy_from_slice(bytes);
     Ok(library)
 }
@@ -186,7 +186,7 @@ fn fill_needed(library: &mut [u8], path: &[u8]) -> Result<(), ForwardingError> {
     let at = find(library, NEEDED)?;
     let target = library
         .get_mut(at..=at + path.len())
-        .ok_or_else(ForwardingError::short)?;
+        .ok_or_else(ForwardingError::too_short)?;
     let (text, end) = target.split_at_mut(path.len());
     text.copy_from_slice(path);
     end.fill(0);
@@ -222,7 +222,7 @@ pub fn leave_out(library: &mut [u8], exported: &BTreeSet<String>) -> Result<(), 
         // The layout of Elf64_Sym: name (4), info (1), other (1), section index (2), value (8), size (8).
         let undefined = library
             .get_mut(place + 6..place + 24)
-            .ok_or_else(ForwardingError::short)?;
+            .ok_or_else(ForwardingError::too_short)?;
         undefined.fill(0);
     }
     Ok(())
@@ -231,7 +231,7 @@ pub fn leave_out(library: &mut [u8], exported: &BTreeSet<String>) -> Result<(), 
 /// The functions that a library exports. Only the symbol tables of the file are read, because libcuda has a hundred
 /// megabytes.
 #[doc(hidden)]
-pub fn exports(path: &Path) -> Result<BTreeSet<String>, ForwardingError> {
+pub fn library_exports(path: &Path) -> Result<BTreeSet<String>, ForwardingError> {
     let unreadable = |why: &dyn std::fmt::Display| {
         ForwardingError::Impossible(format!("cannot read {}: {why}", path.display()))
     };

@@ -10,7 +10,7 @@ use cuda_pitfalls_fake::INJECTION as LIBRARY;
 ///
 /// # Errors
 /// The file cannot be written.
-pub fn put(folder: &Path) -> io::Result<()> {
+pub fn write_hook(folder: &Path) -> io::Result<()> {
     let fresh = folder.join(format!("{NAME}.new"));
     std::fs::write(&fresh, LIBRARY)?;
     std::fs::rename(&fresh, folder.join(NAME))

@@ -96,7 +96,7 @@ impl Interrupt {
         }
     }
 
-    pub(crate) fn fds(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+    pub(crate) fn signal_pipes(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         self.pipes.iter().map(|(_, pipe)| pipe.as_fd())
     }
 

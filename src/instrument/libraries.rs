@@ -87,7 +87,7 @@ pub fn find(
             .find(|library| library.name == "libcudart");
         if let (Some(library), Some(number)) = (mapped, found.runtime) {
             runtimes.push(runtime(&library.path, Some(number)));
-        } else if let Some(path) = elsewhere(program) {
+        } else if let Some(path) = find_usual_libcudart(program) {
             runtimes.extend(look_at(program, home, &path)?);
         }
     }
@@ -110,7 +110,7 @@ fn with_libcuda(
     let links = home.join("libcuda");
     std::fs::create_dir(&links)
         .and_then(|()| link_names(CallLibrary::Driver, &links, &file))
-        .map_err(SupervisorError::system)?;
+        .map_err(SupervisorError::from_system)?;
     let found = supervisor::versions(program, Some(&links), home, None)?;
     if found.libcuda().is_none_or(|mapped| mapped != file) {
         let why = match found.libcuda() {
@@ -164,14 +164,14 @@ pub fn runtime(path: &str, number: Option<i32>) -> Runtime {
 
 /// The newest libcudart in the usual places. The Python environment into which this program was installed comes first,
 /// because it need not be activated.
-fn elsewhere(program: &Path) -> Option<PathBuf> {
+fn find_usual_libcudart(program: &Path) -> Option<PathBuf> {
     let own = program
         .parent()
         .and_then(Path::parent)
         .and_then(|environment| {
             let escaped = glob::Pattern::escape(&environment.to_string_lossy());
             let place = format!("{escaped}/lib/python3*/site-packages/nvidia/*/lib/libcudart.so.*");
-            newest(&place, |found| {
+            newest_match(&place, |found| {
                 is_installed_with(program, environment, found)
             })
         });
@@ -192,10 +192,14 @@ fn elsewhere(program: &Path) -> Option<PathBuf> {
         );
     }
     places.extend(RUNTIME_PLACES.map(String::from));
-    own.or_else(|| places.iter().find_map(|place| newest(place, |_| true)))
+    own.or_else(|| {
+        places
+            .iter()
+            .find_map(|place| newest_match(place, |_| true))
+    })
 }
 
-fn newest(place: &str, is_wanted: impl Fn(&Path) -> bool) -> Option<PathBuf> {
+fn newest_match(place: &str, is_wanted: impl Fn(&Path) -> bool) -> Option<PathBuf> {
     glob::glob(place)
         .ok()?
         .flatten()
@@ -225,13 +229,13 @@ fn is_installed_with(program: &Path, environment: &Path, found: &Path) -> bool {
 ///
 /// # Errors
 /// A link cannot be made.
-pub fn link(
+pub fn link_libraries(
     folder: &Path,
     libraries: &Libraries,
     runtime: Option<&Runtime>,
 ) -> io::Result<PathBuf> {
     std::fs::create_dir_all(folder)?;
-    hook::put(folder)?;
+    hook::write_hook(folder)?;
     for found in &libraries.found.libraries {
         if let Some(library) = [CallLibrary::Driver, CallLibrary::Nvml]
             .into_iter()
@@ -315,7 +319,7 @@ mod tests {
             libraries,
             ..Versions::default()
         };
-        let folder = link(
+        let folder = link_libraries(
             &links,
             &Libraries {
                 found,
@@ -348,7 +352,7 @@ mod tests {
             std::fs::write(folder.join(file), "").expect("its library");
         }
         let newest_in = |packages: &str| {
-            newest(&format!("{}/{packages}/*", place.path().display()), |_| {
+            newest_match(&format!("{}/{packages}/*", place.path().display()), |_| {
                 true
             })
             .and_then(|found| {
@@ -377,10 +381,10 @@ mod tests {
         let library = folder.join("libcudart.so.13");
         std::fs::write(&library, "").expect("a file in it");
         let program = environment.path().join("bin/cuda-pitfalls");
-        assert_eq!(elsewhere(&program).as_ref(), Some(&library));
+        assert_eq!(find_usual_libcudart(&program).as_ref(), Some(&library));
         if std::os::unix::fs::chown(environment.path().join("lib"), Some(65_534), None).is_err() {
             return println!("a folder of another user is not tried: only root can make one");
         }
-        assert_ne!(elsewhere(&program), Some(library));
+        assert_ne!(find_usual_libcudart(&program), Some(library));
     }
 }

@@ -23,7 +23,7 @@ pub struct MappedLibraries {
 }
 
 /// The CUDA libraries that are mapped now, with links resolved.
-pub fn mapped() -> MappedLibraries {
+pub fn mapped_libraries() -> MappedLibraries {
     let mut mapped = MappedLibraries::default();
     let Ok(maps) = std::fs::read("/proc/self/maps") else {
         mapped
@@ -31,13 +31,13 @@ pub fn mapped() -> MappedLibraries {
             .push("/proc/self/maps could not be read".to_string());
         return mapped;
     };
-    let mut paths: Vec<Vec<u8>> = paths(&maps).collect();
+    let mut paths: Vec<Vec<u8>> = mapped_paths(&maps).collect();
     paths.dedup();
     for path in paths {
         let Some(library) = library(&path) else {
             continue;
         };
-        let unescaped = unescaped(&path);
+        let unescaped = unescape_path(&path);
         if traced::is_ours(Path::new(OsStr::from_bytes(&unescaped))) {
             continue;
         }
@@ -82,7 +82,7 @@ pub(crate) fn library(path: &[u8]) -> Option<CallLibrary> {
 /// Whether this worker uses the simulated machine. An unknown library counts as simulated, so that steps that only a
 /// real driver can answer are not made.
 pub fn is_any_simulated() -> bool {
-    let mapped = mapped();
+    let mapped = mapped_libraries();
     !mapped.unknown.is_empty() || mapped.known.iter().any(|library| library.simulated)
 }
 
@@ -98,7 +98,7 @@ fn is_simulated(path: &[u8]) -> Option<bool> {
 }
 
 /// Libraries that were injected into this process from outside.
-pub fn injected() -> Vec<String> {
+pub fn injected_libraries() -> Vec<String> {
     let mut found = Vec::new();
     for name in ["LD_PRELOAD", "LD_AUDIT", INJECTION, "NVTX_INJECTION64_PATH"] {
         if std::env::var_os(name).is_some_and(|value| is_from_outside(name, &value)) {
@@ -123,7 +123,7 @@ fn is_from_outside(name: &str, value: &OsStr) -> bool {
 
 /// The NVML that this process has mapped; `None` if it is unknown which file that is.
 pub fn mapped_nvml() -> Option<MappedLibrary> {
-    let mapped = mapped();
+    let mapped = mapped_libraries();
     mapped
         .known
         .into_iter()
@@ -135,7 +135,7 @@ pub fn mapped_nvml() -> Option<MappedLibrary> {
 const FIELDS: usize = 5;
 
 /// The paths in the text of `/proc/self/maps`, as bytes: a path may contain whitespace, and need not be UTF-8.
-pub fn paths(maps: &[u8]) -> impl Iterator<Item = Vec<u8>> + '_ {
+pub fn mapped_paths(maps: &[u8]) -> impl Iterator<Item = Vec<u8>> + '_ {
     maps.split(|byte| *byte == b'\n').filter_map(path)
 }
 
@@ -151,7 +151,7 @@ fn path(line: &[u8]) -> Option<Vec<u8>> {
 
 /// Decodes a path. The kernel writes a line break as `\012` but does not escape backslashes, so a name may also contain
 /// these four bytes.
-fn unescaped(path: &[u8]) -> Vec<u8> {
+fn unescape_path(path: &[u8]) -> Vec<u8> {
     const BREAK: &[u8] = b"\\012";
     let mut out = Vec::with_capacity(path.len());
     let mut rest = path;
@@ -197,7 +197,9 @@ mod tests {
             7f02-7f03 r-xp 00000000 fe:00 13                         /tmp/new\\012line\xff/libcuda.so\n\
             7f04-7f05 rw-p 00000000 00:00 0 \n\
             7f06-7f07 rw-p 00000000 00:00 0                          [heap]\n";
-        let found: Vec<Vec<u8>> = paths(maps).map(|path| unescaped(&path)).collect();
+        let found: Vec<Vec<u8>> = mapped_paths(maps)
+            .map(|path| unescape_path(&path))
+            .collect();
         assert_eq!(
             found,
             [

@@ -12,7 +12,7 @@ use cuda_pitfalls_core::clock::SLICE_NS;
 const PIECE: usize = 4096;
 
 /// Writes a line to stderr, as [`write()`] does. Errors are ignored, because there is nowhere to report them.
-pub fn tell(line: &str) {
+pub fn print_line(line: &str) {
     let _ = write(io::stderr(), format!("{line}\n").as_bytes());
 }
 

@@ -33,15 +33,18 @@ const MOST_STALLS: usize = 200;
 /// `fd` must be the sampler's end of a channel, inherited and without another owner.
 pub unsafe fn run(fd: RawFd, library: Option<OsString>) -> ! {
     // SAFETY: the caller guarantees the descriptor.
-    let mut channel = unsafe { Channel::inherited(fd) };
-    let code = match serve(&mut channel, library.as_deref()) {
+    let mut channel = unsafe { Channel::from_inherited(fd) };
+    let code = match serve_commands(&mut channel, library.as_deref()) {
         Ok(()) | Err(ChannelError::Closed) => 0,
         Err(_) => 70,
     };
     std::process::exit(code)
 }
 
-fn serve(channel: &mut Channel, library: Option<&std::ffi::OsStr>) -> Result<(), ChannelError> {
+fn serve_commands(
+    channel: &mut Channel,
+    library: Option<&std::ffi::OsStr>,
+) -> Result<(), ChannelError> {
     let started = clock::now_ns();
     let mut builder = Nvml::builder();
     if let Some(path) = library {
@@ -49,7 +52,7 @@ fn serve(channel: &mut Channel, library: Option<&std::ffi::OsStr>) -> Result<(),
     }
     let nvml = match builder.init() {
         Ok(nvml) => nvml,
-        Err(error) => return channel.send(&gpus::unavailable(&error)),
+        Err(error) => return channel.send(&gpus::unavailable_event(&error)),
     };
     let init_ns = clock::now_ns() - started;
     let gpus = match GpuHandles::open(&nvml) {
@@ -68,7 +71,7 @@ fn serve(channel: &mut Channel, library: Option<&std::ffi::OsStr>) -> Result<(),
                 SamplerCommand::Snapshot => {
                     let snapshot = gpus.snapshot();
                     if let Some(free) = &mut free {
-                        free.account(&snapshot);
+                        free.add_snapshot(&snapshot);
                     }
                     channel.send(&SamplerEvent::Snapshot(snapshot))?;
                 }
@@ -83,11 +86,11 @@ fn serve(channel: &mut Channel, library: Option<&std::ffi::OsStr>) -> Result<(),
         }
         match &mut free {
             Some(free) => {
-                if free.round(&gpus, channel) {
-                    channel.fill()?;
+                if free.read_round(&gpus, channel) {
+                    channel.read_available()?;
                 }
             }
-            None => channel.fill()?,
+            None => channel.read_available()?,
         }
     }
 }
@@ -127,7 +130,7 @@ impl Running {
     }
 
     /// Reads every GPU once, until a message from the parent arrives. Returns whether one arrived.
-    fn round(&mut self, gpus: &GpuHandles, channel: &Channel) -> bool {
+    fn read_round(&mut self, gpus: &GpuHandles, channel: &Channel) -> bool {
         for gpu in 0..gpus.len() {
             if is_spoken_to(channel, 0) {
                 return true;
@@ -142,22 +145,22 @@ impl Running {
                 });
             }
             if let Some(used) = used {
-                self.saw(gpu, answered, used);
+                self.add_reading(gpu, answered, used);
             }
         }
         self.run.reads += 1;
         is_spoken_to(channel, self.rest_us)
     }
 
-    fn account(&mut self, snapshot: &cuda_pitfalls_core::sample::Snapshot) {
+    fn add_snapshot(&mut self, snapshot: &cuda_pitfalls_core::sample::Snapshot) {
         for (gpu, reading) in snapshot.gpus.iter().enumerate() {
             if let Some(used) = reading.used_bytes {
-                self.saw(gpu, snapshot.t_ns + snapshot.elapsed_ns, used);
+                self.add_reading(gpu, snapshot.t_ns + snapshot.elapsed_ns, used);
             }
         }
     }
 
-    fn saw(&mut self, gpu: usize, t_ns: u64, used_bytes: u64) {
+    fn add_reading(&mut self, gpu: usize, t_ns: u64, used_bytes: u64) {
         let Some(last) = self.last.get_mut(gpu) else {
             return;
         };

@@ -47,7 +47,7 @@ pub fn no_device_returns() -> String {
 const UNMODELLED: &str = "machine.unmodelled";
 
 /// The name of the machine with so many equal GPUs.
-pub fn sized(gpus: usize) -> String {
+pub fn sized_machine(gpus: usize) -> String {
     format!("{SIZED}{gpus}")
 }
 
@@ -60,7 +60,7 @@ pub fn tell_unmodelled(folder: &Path) -> io::Result<()> {
 }
 
 /// Which functions programs called in vain since [`tell_unmodelled`], by name.
-pub fn unmodelled(folder: &Path) -> BTreeSet<String> {
+pub fn unmodeled_functions(folder: &Path) -> BTreeSet<String> {
     let Ok(file) = fs::File::open(folder.join(UNMODELLED)) else {
         return BTreeSet::new();
     };
@@ -75,7 +75,7 @@ const MOST_UNMODELLED_BYTES: u64 = 64 << 20;
 const LIBRARY_NAME: &str = "libcuda_pitfalls_sim.so";
 
 /// The names by which callers and loaders look for the three libraries.
-fn links() -> impl Iterator<Item = &'static str> {
+fn library_file_names() -> impl Iterator<Item = &'static str> {
     CallLibrary::SIMULATED
         .into_iter()
         .flat_map(CallLibrary::files)
@@ -143,11 +143,11 @@ pub fn lay_out(machine: &str, dir: &Path) -> Result<PathBuf, MachineError> {
     let conf = flatten(machine, &read(machine)?, gpus_of(machine))?;
     fs::create_dir_all(dir).map_err(failed("create", dir))?;
     let folder = fs::canonicalize(dir).map_err(failed("resolve", dir))?;
-    put(&folder.join(LIBRARY_NAME), DRIVER)?;
-    hook::put(&folder).map_err(failed("write", &folder.join(INJECTION_LIBRARY)))?;
-    put(&folder.join("machine.conf"), conf.as_bytes())?;
-    put(&folder.join("machine.state"), &vec![0; STATE_BYTES])?;
-    for name in links() {
+    replace_file(&folder.join(LIBRARY_NAME), DRIVER)?;
+    hook::write_hook(&folder).map_err(failed("write", &folder.join(INJECTION_LIBRARY)))?;
+    replace_file(&folder.join("machine.conf"), conf.as_bytes())?;
+    replace_file(&folder.join("machine.state"), &vec![0; STATE_BYTES])?;
+    for name in library_file_names() {
         let link = folder.join(name);
         match fs::remove_file(&link) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
@@ -175,7 +175,7 @@ pub fn lay_out_nvml(machine: &str, dir: &Path) -> Result<PathBuf, MachineError> 
         .into_iter()
         .filter(|library| *library != CallLibrary::Nvml)
     {
-        hide(&folder, other).map_err(failed("remove a link in", &folder))?;
+        hide_library(&folder, other).map_err(failed("remove a link in", &folder))?;
     }
     Ok(folder)
 }
@@ -207,7 +207,7 @@ pub fn lay_out_stand_in(dir: &Path) -> Result<PathBuf, MachineError> {
 ///
 /// # Errors
 /// A link cannot be removed.
-pub fn hide(folder: &Path, library: CallLibrary) -> io::Result<()> {
+pub fn hide_library(folder: &Path, library: CallLibrary) -> io::Result<()> {
     library
         .files()
         .iter()
@@ -220,7 +220,7 @@ pub fn hide(folder: &Path, library: CallLibrary) -> io::Result<()> {
 fn gpus_of(machine: &str) -> Option<usize> {
     let is_described = MACHINES.iter().any(|(known, _)| *known == machine);
     let gpus = machine.strip_prefix(SIZED)?.parse().ok()?;
-    (!is_described && (1..=8).contains(&gpus) && machine == sized(gpus)).then_some(gpus)
+    (!is_described && (1..=8).contains(&gpus) && machine == sized_machine(gpus)).then_some(gpus)
 }
 
 /// The text of a description, by name or path.
@@ -267,7 +267,7 @@ pub fn flatten(machine: &str, text: &str, gpus: Option<usize>) -> Result<String,
         ))
     })?;
     node.gpu.truncate(gpus.unwrap_or(usize::MAX));
-    node.possible()
+    node.check_values()
         .and_then(|()| conf::text(machine, &node))
         .map_err(|why| {
             MachineError::Machine(format!(
@@ -278,7 +278,7 @@ pub fn flatten(machine: &str, text: &str, gpus: Option<usize>) -> Result<String,
 }
 
 /// Writes a file under another name and renames it, so that a process that has mapped the old file keeps it unchanged.
-fn put(path: &Path, bytes: &[u8]) -> Result<(), MachineError> {
+fn replace_file(path: &Path, bytes: &[u8]) -> Result<(), MachineError> {
     let fresh = path.with_extension("new");
     fs::write(&fresh, bytes).map_err(failed("write", &fresh))?;
     fs::rename(&fresh, path).map_err(failed("write", path))
@@ -302,7 +302,7 @@ mod tests {
         for name in machine_names() {
             let dir = tempfile::tempdir().unwrap();
             let folder = lay_out(name, &dir.path().join("node")).unwrap();
-            for link in links() {
+            for link in library_file_names() {
                 assert_eq!(
                     fs::read(folder.join(link)).unwrap().len(),
                     DRIVER.len(),
@@ -329,7 +329,7 @@ mod tests {
         let text = format!("{}cuMemImport\n", "cuMemExport\n".repeat(40_000));
         fs::write(dir.path().join(UNMODELLED), text).unwrap();
         let names = ["cuMemExport", "cuMemImport"].map(str::to_owned);
-        assert_eq!(unmodelled(dir.path()), BTreeSet::from(names));
+        assert_eq!(unmodeled_functions(dir.path()), BTreeSet::from(names));
     }
 
     #[test]

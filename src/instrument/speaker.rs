@@ -12,7 +12,7 @@ pub(crate) struct Speaker<'a> {
 
 impl Speaker<'_> {
     /// Says it. A parent that is gone ends this process.
-    pub(crate) fn say(&self, said: &ExaminerMessage) {
+    pub(crate) fn send_message(&self, said: &ExaminerMessage) {
         if self.channel.send(said).is_err() {
             std::process::exit(70);
         }
@@ -25,14 +25,14 @@ impl Speaker<'_> {
         call: &str,
         make: impl FnOnce() -> i64,
     ) -> bool {
-        self.say(&ExaminerMessage::Begin {
+        self.send_message(&ExaminerMessage::Begin {
             call: call.to_string(),
         });
         let code = make();
         let status = Status::named(library, code)
             .name
             .unwrap_or_else(|| code.to_string());
-        self.say(&ExaminerMessage::End(StartCall {
+        self.send_message(&ExaminerMessage::End(StartCall {
             call: call.to_string(),
             code,
             status,

@@ -26,13 +26,14 @@ mod watch;
 
 pub use crate::interrupt::{Interrupt, is_ignored, is_overdue, signal_name};
 pub use end::{
-    adopt_orphans, children_of, is_alive, reap_all, reap_orphans, stat, strangers, timespec,
+    adopt_orphans, children_of, is_alive, process_stat, reap_all, reap_orphans, stray_children,
+    to_timespec,
 };
 pub use errand::{Errand, ErrandEnd};
 pub use error::SupervisorError;
-pub use examine::{Examined, examine};
+pub use examine::{Examined, ask_examiner};
 pub use interpreter::{PythonWorker, ask_python};
 pub use sampling::SamplerClient;
-pub use spawn::{begin, begin_fresh, can_watch, handle_on};
+pub use spawn::{begin_child, begin_fresh, can_watch, handle_on};
 pub use state::Supervisor;
 pub use versions::versions;

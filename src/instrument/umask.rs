@@ -26,7 +26,7 @@ pub fn of_caller() -> u32 {
 }
 
 /// Keeps the umask of the caller, as the process says that started this one.
-pub fn keep(callers: u32) {
+pub fn keep_umask(callers: u32) {
     CALLERS.store(callers, Ordering::Relaxed);
 }
 

@@ -15,8 +15,8 @@ mod state;
 mod symbols;
 pub mod versions;
 
-pub(crate) use call::{raw, uuid_text};
-pub(crate) use library::symbol;
+pub(crate) use call::{call_raw, uuid_text};
+pub(crate) use library::find_symbol;
 
 use std::os::fd::RawFd;
 use std::sync::{Arc, Mutex};
@@ -36,7 +36,7 @@ use symbols::Symbols;
 /// `fd` must be the worker's end of a channel, inherited and owned by nobody else.
 pub unsafe fn run(fd: RawFd) -> ! {
     // SAFETY: the caller guarantees the descriptor.
-    let mut channel = unsafe { Channel::inherited(fd) };
+    let mut channel = unsafe { Channel::from_inherited(fd) };
     let Ok(Command::Prepare {
         calls,
         channels,
@@ -56,14 +56,14 @@ pub unsafe fn run(fd: RawFd) -> ! {
     }
     if filtered && lacks.is_none() {
         let set_aside: Vec<RawFd> = channels.values().map(|set_aside| set_aside.fd).collect();
-        lacks = filter::install(&channel, &set_aside)
+        lacks = filter::install_filter(&channel, &set_aside)
             .err()
             .map(|error| format!("seccomp: error {error}"));
     }
-    let (symbols, mut missing) = Symbols::resolve(&calls, probes);
+    let (symbols, mut missing) = Symbols::look_up(&calls, probes);
     missing.extend(lacks);
     missing.extend(action::lacks_mps(&calls));
-    let mapped = crate::mapped::mapped();
+    let mapped = crate::mapped::mapped_libraries();
     if let Some(path) = mapped.unknown.first() {
         let message = format!("{path} is mapped, and it is unknown whether it is simulated");
         let _ = channel.send(&Event::Broken { message });
@@ -74,7 +74,7 @@ pub unsafe fn run(fd: RawFd) -> ! {
         pid: std::process::id(),
         libraries: mapped.known,
         missing,
-        injected: crate::mapped::injected(),
+        injected: crate::mapped::injected_libraries(),
     };
     if channel.send(&ready).is_err() {
         std::process::exit(70);
@@ -89,7 +89,7 @@ pub unsafe fn run(fd: RawFd) -> ! {
         threads: Mutex::default(),
         leaving: Mutex::default(),
     });
-    worker.serve(&mut channel, process.as_deref());
+    worker.serve_commands(&mut channel, process.as_deref());
     let _ = channel.send(&Event::BYE);
     // The normal way out: destructors and exit handlers of the libraries run, as in any program.
     std::process::exit(0)
@@ -100,7 +100,7 @@ fn report_panics(fd: RawFd) {
     std::panic::set_hook(Box::new(move |info| {
         // SAFETY: the descriptor stays open for the life of the process; forgetting the channel
         // below keeps this borrowed use from closing it.
-        let channel = unsafe { Channel::inherited(fd) };
+        let channel = unsafe { Channel::from_inherited(fd) };
         let _ = channel.send(&Event::Broken {
             message: info.to_string(),
         });
@@ -111,23 +111,23 @@ fn report_panics(fd: RawFd) {
 impl Worker {
     /// Executes the parent's commands until `Finish` or the end of the channel. `process` is the name of this
     /// process, or `None` for the first one.
-    fn serve(self: &Arc<Self>, channel: &mut Channel, process: Option<&str>) {
+    fn serve_commands(self: &Arc<Self>, channel: &mut Channel, process: Option<&str>) {
         loop {
             let command = channel.receive::<Command>();
             // A process that has to leave does so on the next command, whatever it is: until then the parent reads
             // memory.
             let leaves = lock(&self.leaving).take_if(|leaving| matches!(leaving, Leaving::Exit(_)));
             if let (Some(leaving), Ok(command)) = (leaves, &command) {
-                leaving.go(self, channel, Some(command.clone()));
+                leaving.leave_process(self, channel, Some(command.clone()));
             }
             match command {
                 Ok(Command::Run { step, call, bytes }) => {
-                    self.know(bytes);
-                    self.dispatch(channel, process, step, &call);
+                    self.store_bytes(bytes);
+                    self.dispatch_step(channel, process, step, &call);
                     let becomes =
                         lock(&self.leaving).take_if(|leaving| matches!(leaving, Leaving::Exec));
                     if let Some(leaving) = becomes {
-                        leaving.go(self, channel, None);
+                        leaving.leave_process(self, channel, None);
                     }
                 }
                 Ok(Command::Finish) => return,
@@ -143,7 +143,7 @@ impl Worker {
     }
 
     /// Makes a step on its thread, and waits for it.
-    fn dispatch(
+    fn dispatch_step(
         self: &Arc<Self>,
         channel: &Channel,
         process: Option<&str>,
@@ -152,7 +152,7 @@ impl Worker {
     ) {
         let on = step.on.as_deref();
         if on.is_none() || on == process {
-            self.make(channel, index, step);
+            self.make_step(channel, index, step);
             return;
         }
         // The table must be unlocked meanwhile: the step may be a fork, and the child must find every lock free.
@@ -171,7 +171,7 @@ impl Worker {
     }
 
     /// Makes a step on the calling thread, and reports it to the parent.
-    fn make(self: &Arc<Self>, channel: &Channel, index: usize, step: &Step) {
+    fn make_step(self: &Arc<Self>, channel: &Channel, index: usize, step: &Step) {
         let Some(call) = calls::find(&step.call) else {
             let _ = channel.send(&Event::Broken {
                 message: format!("unknown step {}", step.call),
@@ -183,9 +183,9 @@ impl Worker {
             t_ns: clock::now_ns(),
         });
         let outcome = if call.library == CallLibrary::Harness {
-            action::make(self, channel, call, step)
+            action::make_harness_step(self, channel, call, step)
         } else {
-            call::make(self, call, step)
+            call::make_call(self, call, step)
         };
         let _ = channel.send(&Event::End {
             step: index,

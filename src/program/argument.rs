@@ -7,7 +7,7 @@ use cuda_pitfalls_core::catalogue::Shard;
 use cuda_pitfalls_core::report::{Required, Requirement};
 use cuda_pitfalls_core::scenario::Hazard;
 use cuda_pitfalls_core::source::size;
-use cuda_pitfalls_core::text::counts::digits;
+use cuda_pitfalls_core::text::counts::parse_digits;
 use cuda_pitfalls_instrument::libraries::On;
 use cuda_pitfalls_instrument::simulated;
 use cuda_pitfalls_trace::tracer::ReadingTime;
@@ -51,7 +51,7 @@ pub(crate) fn file(text: &str) -> Result<PathBuf, &'static str> {
     }
 }
 
-pub(crate) fn duration(text: &str) -> Result<Duration, &'static str> {
+pub(crate) fn parse_duration(text: &str) -> Result<Duration, &'static str> {
     let (number, unit) = text.split_at(
         text.find(|c: char| !c.is_ascii_digit())
             .unwrap_or(text.len()),
@@ -102,7 +102,7 @@ pub(crate) fn reading_time(text: &str) -> Result<ReadingTime, &'static str> {
         )
 }
 
-pub(crate) fn hazard(text: &str) -> Result<Hazard, ArgumentError> {
+pub(crate) fn parse_hazard(text: &str) -> Result<Hazard, ArgumentError> {
     Hazard::ALL
         .into_iter()
         .find(|hazard| hazard.name() == text)
@@ -118,14 +118,14 @@ pub(crate) fn reason(text: &str) -> Result<String, &'static str> {
     }
 }
 
-pub(crate) fn requirement(text: &str) -> Result<Requirement, ArgumentError> {
+pub(crate) fn parse_requirement(text: &str) -> Result<Requirement, ArgumentError> {
     let requirement = text.split_once('=').and_then(|(what, wanted)| {
         let what = Required::ALL
             .into_iter()
             .find(|known| known.name() == what)?;
         Some(Requirement::new(
             what,
-            digits(wanted).filter(|wanted| *wanted > 0)?,
+            parse_digits(wanted).filter(|wanted| *wanted > 0)?,
         ))
     });
     requirement.ok_or(ArgumentError::Requirement)
@@ -151,7 +151,7 @@ pub(crate) fn label(text: &str) -> Result<(String, String), ArgumentError> {
 /// The longest nonce, in bytes.
 const NONCE_BYTES: usize = 128;
 
-pub(crate) fn nonce(text: &str) -> Result<String, &'static str> {
+pub(crate) fn parse_nonce(text: &str) -> Result<String, &'static str> {
     let is_plain = text.bytes().all(|byte| byte.is_ascii_graphic());
     let fits = (1..=NONCE_BYTES).contains(&text.len());
     if is_plain && fits {
@@ -161,7 +161,7 @@ pub(crate) fn nonce(text: &str) -> Result<String, &'static str> {
     }
 }
 
-pub(crate) fn generate(text: &str) -> Result<usize, ArgumentError> {
+pub(crate) fn parse_mask_count(text: &str) -> Result<usize, ArgumentError> {
     let count = text
         .parse::<usize>()
         .ok()
@@ -170,7 +170,7 @@ pub(crate) fn generate(text: &str) -> Result<usize, ArgumentError> {
 }
 
 /// More at once would only wait for each other.
-pub(crate) fn jobs(text: &str) -> Result<usize, &'static str> {
+pub(crate) fn parse_jobs(text: &str) -> Result<usize, &'static str> {
     text.parse::<usize>()
         .ok()
         .filter(|jobs| (1..=256).contains(jobs))
@@ -186,8 +186,8 @@ pub(crate) fn size(text: &str) -> Result<u64, &'static str> {
         .ok_or("a size with MiB or GiB, such as 24GiB")
 }
 
-pub(crate) fn timeout(text: &str) -> Result<Duration, &'static str> {
-    duration(text).and_then(|limit| {
+pub(crate) fn parse_timeout(text: &str) -> Result<Duration, &'static str> {
+    parse_duration(text).and_then(|limit| {
         if limit.is_zero() {
             Err("at least 1s")
         } else {
@@ -207,7 +207,7 @@ pub(crate) fn versions(text: &str) -> Result<(String, String), &'static str> {
         .ok_or("two versions, such as 12.9,13.0")
 }
 
-pub(crate) fn shard(text: &str) -> Result<Shard, &'static str> {
+pub(crate) fn parse_shard(text: &str) -> Result<Shard, &'static str> {
     Shard::parse(text).ok_or("a part and how many parts there are, such as 1/4")
 }
 
@@ -283,11 +283,11 @@ mod tests {
     #[test]
     fn requirements_are_read_strictly() {
         assert_eq!(
-            requirement("gpus=2").unwrap(),
+            parse_requirement("gpus=2").unwrap(),
             Requirement::new(Required::Gpus, 2)
         );
         assert_eq!(
-            requirement("answers=150").unwrap(),
+            parse_requirement("answers=150").unwrap(),
             Requirement::new(Required::Answers, 150)
         );
         for bad in [
@@ -303,7 +303,7 @@ mod tests {
             "gpus=2,answers=1",
         ] {
             assert_eq!(
-                requirement(bad).unwrap_err().to_string(),
+                parse_requirement(bad).unwrap_err().to_string(),
                 "gpus=N or answers=N, with N at least 1",
                 "{bad}"
             );

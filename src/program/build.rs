@@ -15,7 +15,7 @@ fn main() {
     for path in ["Cargo.toml", "src", "scenarios"] {
         println!("cargo::rerun-if-changed={path}");
     }
-    if let Some(commit) = commit() {
+    if let Some(commit) = git_commit() {
         println!("cargo::rustc-env=CUDA_PITFALLS_COMMIT={commit}");
     }
     // Relocation takes 3 of the 8 ms in which a debug build starts, and tests start thousands of workers.
@@ -29,24 +29,28 @@ fn main() {
 
 /// The commit of the checkout that is being built; none if this is no checkout of its own, or git
 /// is not there.
-fn commit() -> Option<String> {
+fn git_commit() -> Option<String> {
     let here = env::var_os("CARGO_MANIFEST_DIR")?;
     // A package that was unpacked inside another repository is no checkout of ours.
-    if fs::canonicalize(git(&here, &["rev-parse", "--show-toplevel"])?).ok()?
+    if fs::canonicalize(run_git(&here, &["rev-parse", "--show-toplevel"])?).ok()?
         != fs::canonicalize(&here).ok()?
     {
         return None;
     }
     for name in ["HEAD", "index"] {
-        if let Some(path) =
-            git(&here, &["rev-parse", "--git-path", name]).filter(|path| Path::new(path).exists())
+        if let Some(path) = run_git(&here, &["rev-parse", "--git-path", name])
+            .filter(|path| Path::new(path).exists())
         {
             println!("cargo::rerun-if-changed={path}");
         }
     }
     // `git describe --dirty` refreshes the index, and Cargo would then build everything once more. So it gets a copy.
     let index = Path::new(&env::var_os("OUT_DIR")?).join("index");
-    fs::copy(git(&here, &["rev-parse", "--git-path", "index"])?, &index).ok()?;
+    fs::copy(
+        run_git(&here, &["rev-parse", "--git-path", "index"])?,
+        &index,
+    )
+    .ok()?;
     let mut describe = Command::new("git");
     describe.arg("-C").arg(&here).args([
         "describe",
@@ -58,7 +62,7 @@ fn commit() -> Option<String> {
     said(describe.env("GIT_INDEX_FILE", &index))
 }
 
-fn git(folder: &OsStr, arguments: &[&str]) -> Option<String> {
+fn run_git(folder: &OsStr, arguments: &[&str]) -> Option<String> {
     said(Command::new("git").arg("-C").arg(folder).args(arguments))
 }
 

@@ -28,7 +28,7 @@ mod workers;
 use clap::FromArgMatches as _;
 
 use self::command::{Cli, CliCommand};
-use self::output::{Outcome, misused, named, print};
+use self::output::{Outcome, named, print_text, report_misuse};
 use crate::terminal;
 use cuda_pitfalls_answers::exit::Exit;
 use cuda_pitfalls_core::text::json;
@@ -43,7 +43,7 @@ pub fn main() -> Exit {
 }
 
 /// The commands by their names, each with what it does.
-pub fn commands() -> Vec<(String, String)> {
+pub fn list_commands() -> Vec<(String, String)> {
     let program = help::command();
     let shown = program
         .get_subcommands()
@@ -73,29 +73,31 @@ fn command() -> Outcome {
     let matches = help::command().try_get_matches();
     let cli = matches
         .and_then(|matches| Cli::from_arg_matches(&matches))
-        .map_err(|error| misused(&error))?;
-    terminal::choose(cli.color);
+        .map_err(|error| report_misuse(&error))?;
+    terminal::choose_color(cli.color);
     Ok(match cli.command {
         CliCommand::Run(arguments) => run::run(*arguments)?,
         CliCommand::Survey(arguments) => survey::survey(*arguments)?,
         CliCommand::Trace(arguments) => trace::trace(*arguments)?,
-        CliCommand::Bisect(arguments) => bisect::bisect(*arguments)?,
-        CliCommand::Doctor(arguments) => doctor::doctor(&arguments)?,
+        CliCommand::Bisect(arguments) => bisect::run_bisect(*arguments)?,
+        CliCommand::Doctor(arguments) => doctor::run_doctor(&arguments)?,
         CliCommand::Mask(arguments) => mask::mask(&arguments)?,
         CliCommand::Sim(arguments) => sim::sim(arguments)?,
         CliCommand::List(arguments) => scenarios::list(&arguments)?,
-        CliCommand::Explain(arguments) => explain::explain(&arguments)?,
-        CliCommand::Show(arguments) => scenarios::show(&arguments)?,
+        CliCommand::Explain(arguments) => explain::run_explain(&arguments)?,
+        CliCommand::Show(arguments) => scenarios::show_scenarios(&arguments)?,
         CliCommand::Check(arguments) => scenarios::check(&arguments),
-        CliCommand::Judge(arguments) => judge::judge(arguments)?,
+        CliCommand::Judge(arguments) => judge::run_judge(arguments)?,
         CliCommand::Render(arguments) => render::render(&arguments),
-        CliCommand::Compare(arguments) => compare::compare(arguments)?,
+        CliCommand::Compare(arguments) => compare::run_compare(arguments)?,
         CliCommand::Fleet(command) => fleet::fleet(command)?,
-        CliCommand::Export(arguments) => export::export(&arguments)?,
-        CliCommand::Bundle(arguments) => bundle::bundle(&arguments)?,
-        CliCommand::Schema { of } => print(&json::document(&(of.make)())),
-        CliCommand::Completions { shell } => print(&completions::script(&help::command(), shell)),
-        CliCommand::Man(arguments) => man::manual(help::command(), &arguments)?,
-        CliCommand::Process(command) => process::serve(command),
+        CliCommand::Export(arguments) => export::run_export(&arguments)?,
+        CliCommand::Bundle(arguments) => bundle::run_bundle(&arguments)?,
+        CliCommand::Schema { of } => print_text(&json::document(&(of.make)())),
+        CliCommand::Completions { shell } => {
+            print_text(&completions::script(&help::command(), shell))
+        }
+        CliCommand::Man(arguments) => man::print_manual(help::command(), &arguments)?,
+        CliCommand::Process(command) => process::serve_process(command),
     })
 }

@@ -33,20 +33,20 @@ pub(crate) fn source() -> String {
                 .flat_map(|param| struct_members(call.library, param))
         })
         .collect();
-    let prototypes = compared.iter().map(|call| prototype(call));
+    let prototypes = compared.iter().map(|call| prototype_assertion(call));
     let statements = prototypes
         .chain(structs)
-        .chain(Constants::all().iter().flat_map(constants))
-        .chain(statuses());
+        .chain(Constants::all().iter().flat_map(constant_assertions))
+        .chain(status_assertions());
     let count = format!("pub(super) const CALLS: usize = {};", compared.len());
-    let version = assertion(format!("driver::CUDA_VERSION == {VERSION}"));
+    let version = assertion_line(format!("driver::CUDA_VERSION == {VERSION}"));
     statements
         .chain([count, version])
         .collect::<Vec<_>>()
         .join("\n")
 }
 
-fn assertion(what: String) -> String {
+fn assertion_line(what: String) -> String {
     format!("const _: () = assert!({what}, {what:?});")
 }
 
@@ -67,17 +67,19 @@ fn module(library: CallLibrary) -> Option<&'static str> {
     }
 }
 
-fn prototype(call: &Call) -> String {
+fn prototype_assertion(call: &Call) -> String {
     let Call { name, library, .. } = call;
     let declared = call
         .params
         .iter()
         .filter(|param| !param.older && !param.c_type.is_empty());
-    let types: Vec<String> = declared.map(|param| rust(*library, param.c_type)).collect();
+    let types: Vec<String> = declared
+        .map(|param| rust_type(*library, param.c_type))
+        .collect();
     let types = types.join(", ");
-    let status = rust(*library, library.status_type().unwrap_or("int"));
+    let status = rust_type(*library, library.status_type().unwrap_or("int"));
     let returned = if call.returns == Returns::Text {
-        rust(*library, "const char *")
+        rust_type(*library, "const char *")
     } else {
         status
     };
@@ -96,7 +98,7 @@ fn prototype(call: &Call) -> String {
     }
 }
 
-fn rust(library: CallLibrary, c_type: &str) -> String {
+fn rust_type(library: CallLibrary, c_type: &str) -> String {
     let mut is_const = c_type.starts_with("const ");
     let (base, pointers) = c_type.split_at(c_type.find('*').unwrap_or(c_type.len()));
     let base = base
@@ -134,7 +136,7 @@ fn struct_members(library: CallLibrary, param: &Param) -> Vec<String> {
     if matches!(pointee, "void" | "char") {
         return Vec::new();
     }
-    let of = rust(library, pointee);
+    let of = rust_type(library, pointee);
     let (size, members): (String, Vec<(&str, usize)>) = match param.kind {
         ParamKind::In(template) => {
             let preset = template
@@ -169,7 +171,7 @@ fn struct_members(library: CallLibrary, param: &Param) -> Vec<String> {
     });
     std::iter::once(format!("size_of::<{of}>() {size}"))
         .chain(offsets)
-        .map(assertion)
+        .map(assertion_line)
         .collect()
 }
 
@@ -183,7 +185,7 @@ fn path(member: &str) -> String {
     parts.collect::<Vec<_>>().join(".")
 }
 
-fn constants(set: &Constants) -> Vec<String> {
+fn constant_assertions(set: &Constants) -> Vec<String> {
     let mut held = Vec::new();
     for (name, value) in &set.values {
         let start = if name.starts_with("cuda") {
@@ -203,12 +205,12 @@ fn constants(set: &Constants) -> Vec<String> {
             (Some(start), _) if start.starts_with("SIG") => format!("libc::{name}"),
             _ => continue,
         };
-        held.push(assertion(format!("{constant} as i64 == {value}")));
+        held.push(assertion_line(format!("{constant} as i64 == {value}")));
     }
     held
 }
 
-fn statuses() -> impl Iterator<Item = String> {
+fn status_assertions() -> impl Iterator<Item = String> {
     let of = [
         (CallLibrary::Driver, "driver::CUresult::"),
         (CallLibrary::Runtime, "runtime::cudaError_t::"),
@@ -223,7 +225,7 @@ fn statuses() -> impl Iterator<Item = String> {
                     && (library != CallLibrary::Libc || *code != 0)
             });
         known.map(move |(code, name)| {
-            assertion(format!(
+            assertion_line(format!(
                 "{start}{} as i64 == {code}",
                 name.to_str().unwrap_or_default()
             ))

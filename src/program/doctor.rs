@@ -107,7 +107,10 @@ impl<'a> Doctor<'a> {
     ///
     /// # Errors
     /// A process could not be killed, or the user stopped it.
-    pub(crate) fn examine(&mut self, needs: &[NeedFacts]) -> Result<Examination, DoctorError> {
+    pub(crate) fn examine_machine(
+        &mut self,
+        needs: &[NeedFacts],
+    ) -> Result<Examination, DoctorError> {
         let mut examination = Examination {
             place: self.place(),
             ..Examination::default()
@@ -191,10 +194,10 @@ impl<'a> Doctor<'a> {
                 .into_iter()
                 .map(|group| group.as_raw())
                 .collect(),
-            container: host::container(),
+            container: host::detect_container(),
             is_filtered: place::is_filtered(),
             environment,
-            limits: place::limits(),
+            limits: place::low_limits(),
             ..HostState::default()
         };
         if self.simulated.is_some() {
@@ -204,7 +207,7 @@ impl<'a> Doctor<'a> {
             module_version: place::module_version(),
             gpus: place::gpus(),
             pci_gpus: host::pci_gpus(),
-            majors: place::majors(),
+            majors: place::device_majors(),
             ..place
         }
     }
@@ -223,7 +226,7 @@ impl<'a> Doctor<'a> {
         want: &Want,
         deadline_ms: u64,
     ) -> Result<Examined, DoctorError> {
-        let answer = supervisor::examine(self.program, environment.clone(), want, deadline_ms);
+        let answer = supervisor::ask_examiner(self.program, environment.clone(), want, deadline_ms);
         self.interrupt.check();
         if let Some(signal) = self.interrupt.signal() {
             return Err(DoctorError::Interrupted(signal));

@@ -87,7 +87,7 @@ pub fn read_file(path: &Path) -> io::Result<Vec<u8>> {
 ///
 /// # Errors
 /// It cannot be read.
-pub fn sha256(path: &Path) -> io::Result<String> {
+pub fn file_sha256(path: &Path) -> io::Result<String> {
     Ok(hmac_sha256::Hash::hash(&read_file(path)?)
         .iter()
         .map(|byte| format!("{byte:02x}"))
@@ -102,7 +102,7 @@ impl Listed {
     /// It cannot be read, or is another.
     pub fn find(&self, reports: &Path) -> Result<PathBuf, EvidenceError> {
         let path = reports.join(&self.name);
-        match sha256(&path) {
+        match file_sha256(&path) {
             Ok(found) if found == self.sha256 => Ok(path),
             Ok(found) => Err(EvidenceError::Changed { path, found }),
             Err(source) => Err(EvidenceError::Missing { path, source }),

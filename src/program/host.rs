@@ -12,16 +12,16 @@ use cuda_pitfalls_instrument::examiner::place;
 const FIRST_PID_NAMESPACE: &str = "pid:[4026531836]";
 
 /// The containers and namespaces around this process, before NVML is asked.
-pub(crate) fn isolation() -> Isolation {
+pub(crate) fn detect_isolation() -> Isolation {
     let namespace = fs::read_link("/proc/self/ns/pid").ok();
     Isolation {
         pid_namespace: namespace.map(|name| name.to_string_lossy() != FIRST_PID_NAMESPACE),
-        container: container(),
+        container: detect_container(),
         own_pid_listed: None,
     }
 }
 
-pub(crate) fn container() -> Option<String> {
+pub(crate) fn detect_container() -> Option<String> {
     if std::env::var_os("KUBERNETES_SERVICE_HOST").is_some() {
         return Some("kubernetes".to_string());
     }
@@ -37,7 +37,7 @@ const PCI: &str = "/sys/bus/pci/devices";
 
 /// How many NVIDIA GPUs the PCI bus lists for the driver; `None` in a container, to which only some may belong.
 pub(crate) fn pci_gpus() -> Option<u64> {
-    if container().is_some() {
+    if detect_container().is_some() {
         None
     } else {
         listed_gpus(Path::new(PCI))

@@ -24,13 +24,13 @@ mod uv;
 
 pub(crate) use bisect::BisectOptions;
 pub(crate) use python::is_program;
-pub(crate) use releases::{documents as environment_documents, environments};
+pub(crate) use releases::{documents as environment_documents, list_environments};
 pub(crate) use survey::SurveyOptions;
 pub(crate) use survey::python::{PythonOptions, list as python_list};
 
 use std::path::Path;
 
-use blank::{blank, parent};
+use blank::{blank_report, parent};
 use console::Console;
 use cuda_pitfalls_answers::exit::Exit;
 use cuda_pitfalls_core::catalogue::Selection;
@@ -44,16 +44,16 @@ use session::Session;
 
 /// Runs, prints, writes, and returns the exit code. `program` is the path of this binary, which workers run too.
 pub(crate) fn run(options: &RunOptions, program: &Path, interrupt: Interrupt) -> Exit {
-    ending::guard(Console::new(options), |console| {
-        let selection = options.selection()?;
+    ending::guard_run(Console::new(options), |console| {
+        let selection = options.select_scenarios()?;
         // A run may take an hour, so an unwritable file is reported now.
         let junit = options
             .junit
             .as_deref()
-            .map(JunitFile::prepare)
+            .map(JunitFile::prepare_file)
             .transpose()?;
-        ending::catch(|| {
-            measure(
+        ending::catch_panic(|| {
+            measure_selection(
                 options,
                 program,
                 interrupt,
@@ -65,7 +65,7 @@ pub(crate) fn run(options: &RunOptions, program: &Path, interrupt: Interrupt) ->
         .inspect_err(|error| {
             junit
                 .iter()
-                .for_each(|junit| junit.fail(&error.to_string()))
+                .for_each(|junit| junit.write_failure(&error.to_string()))
         })
     })
 }
@@ -77,7 +77,7 @@ pub(crate) fn survey(options: &SurveyOptions, program: &Path, interrupt: Interru
     } else {
         releases::survey
     };
-    ending::guard(Console::new(&options.run()), |console| {
+    ending::guard_run(Console::new(&options.run()), |console| {
         // Options that exclude each other are reported before the machine is touched.
         survey::select::check(options)?;
         ask(options, program, interrupt, console)
@@ -85,13 +85,13 @@ pub(crate) fn survey(options: &SurveyOptions, program: &Path, interrupt: Interru
 }
 
 /// Searches for the first bad release, and returns the exit code, as [`run`].
-pub(crate) fn bisect(options: &BisectOptions, program: &Path, interrupt: Interrupt) -> Exit {
-    ending::guard(Console::new(&options.run()), |console| {
-        bisect::search(options, program, interrupt, console)
+pub(crate) fn start_bisect(options: &BisectOptions, program: &Path, interrupt: Interrupt) -> Exit {
+    ending::guard_run(Console::new(&options.run()), |console| {
+        bisect::search_releases(options, program, interrupt, console)
     })
 }
 
-fn measure(
+fn measure_selection(
     options: &RunOptions,
     program: &Path,
     interrupt: Interrupt,
@@ -107,19 +107,19 @@ fn measure(
     if options.dry_run {
         return Ok(dry::run(options, &mut session, &selection, console));
     }
-    let mut report = blank(options, &session);
+    let mut report = blank_report(options, &session);
     let _locks = lock::lock_gpus(&options.asked.locks, &mut session, &mut report, console)?;
     let is_kept =
         options.asked.out.is_some() || (session.can_ask() && !session.fell_back(&options.asked));
     let store = Store::create(&parent(&options.asked, &session, is_kept), &report.run.id)?;
     let store = if options.compact {
-        store.compact(render::has_words)
+        store.with_compact(render::has_words)
     } else {
         store
     };
-    report.run.host_unsafe = session.unkillable();
+    report.run.host_unsafe = session.unkillable_process();
     store.write(&report)?;
-    console.warn(&session.notes);
+    console.print_warnings(&session.notes);
     require::gpus(&mut report.run.require, &session);
     if require::is_met(&report) {
         rounds::ask(
@@ -131,17 +131,17 @@ fn measure(
             console,
         )?;
     } else {
-        console.header(&report, None);
+        console.print_header(&report, None);
     }
-    let exit = ending::note(&mut report, &session);
+    let exit = ending::note_run_end(&mut report, &session);
     let exit = junit.map_or(exit, |junit| exit.worst(junit.hand_over(&report, console)));
-    let ended = ending::finish(&mut report, &store, exit, |report| {
-        console.finish(report, &store.path(), is_kept, exit)
+    let ended = ending::finish_document(&mut report, &store, exit, |report| {
+        console.finish_run(report, &store.path(), is_kept, exit)
     })?;
     if ended != exit
         && let Some(junit) = junit
     {
-        junit.fail("the report could not be handed over");
+        junit.write_failure("the report could not be handed over");
     }
     Ok(ended)
 }

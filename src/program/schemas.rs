@@ -76,7 +76,7 @@ const fn row(name: &'static str, about: &'static str, make: fn() -> serde_json::
 }
 
 /// The parser of an argument that names one.
-pub(crate) fn parser() -> impl TypedValueParser<Value = &'static Schema> {
+pub(crate) fn schema_parser() -> impl TypedValueParser<Value = &'static Schema> {
     let values = SCHEMAS
         .iter()
         .map(|schema| PossibleValue::new(schema.name).help(schema.about));

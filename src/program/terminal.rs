@@ -30,7 +30,7 @@ pub(crate) fn width_or(stream: &impl AsFd, otherwise: usize) -> usize {
 static CHOICE: OnceLock<ColorChoice> = OnceLock::new();
 
 /// Decides whether output is coloured, for the rest of the process.
-pub(crate) fn choose(choice: ColorChoice) {
+pub(crate) fn choose_color(choice: ColorChoice) {
     let _ = CHOICE.set(choice);
 }
 

@@ -10,8 +10,8 @@ mod instance;
 mod question;
 mod values;
 
-pub use ending::{ReportPlace, RunEnding, ending};
-pub use head::{Workload, head, machine, surroundings};
+pub use ending::{ReportPlace, RunEnding, render_ending};
+pub use head::{Workload, machine, render_head, surrounding_lines};
 pub use instance::InstanceAnswer;
 pub(crate) use question::word_of;
 pub use question::{is_yes_or_no, question};
@@ -32,7 +32,7 @@ pub fn report(report: &ReportView<'_>, width: usize) -> String {
     let answers: Vec<InstanceAnswer> = report.scenarios.iter().map(InstanceAnswer::new).collect();
     let (failures, others): (Vec<InstanceAnswer>, Vec<InstanceAnswer>) =
         answers.into_iter().partition(InstanceAnswer::is_failure);
-    let mut out = head(report, None, width);
+    let mut out = render_head(report, None, width);
     let mut blocks = String::new();
     for answers in [failures, others] {
         let mut told: HashSet<&str> = HashSet::new();
@@ -47,7 +47,10 @@ pub fn report(report: &ReportView<'_>, width: usize) -> String {
             }
         }
     }
-    for part in [blocks, ending(report, &RunEnding::stored(report), width)] {
+    for part in [
+        blocks,
+        render_ending(report, &RunEnding::stored(report), width),
+    ] {
         if !part.is_empty() {
             out.push('\n');
             out.push_str(&part);

@@ -2,7 +2,7 @@
 
 use cuda_pitfalls_core::report::ReportView;
 
-use cuda_pitfalls_core::text::counts::tally;
+use cuda_pitfalls_core::text::counts::tally_items;
 
 /// `not applicable here: 124 (123 need 2 GPUs, 1 needs root)`: questions that this machine cannot answer, by need.
 pub fn report(report: &ReportView<'_>) -> Option<String> {
@@ -22,7 +22,7 @@ pub fn report(report: &ReportView<'_>) -> Option<String> {
 }
 
 /// What did not run and a reader should know: what does not apply, and what was skipped though asked for by name.
-pub fn notes(report: &ReportView<'_>) -> Vec<String> {
+pub fn not_run_notes(report: &ReportView<'_>) -> Vec<String> {
     let mut notes: Vec<String> = self::report(report).into_iter().collect();
     let missed = report
         .scenarios
@@ -52,7 +52,7 @@ pub fn notes(report: &ReportView<'_>) -> Vec<String> {
 
 /// The same for a list of what is lacking, one entry for each question.
 pub fn line(lacking: impl IntoIterator<Item = String>) -> Option<String> {
-    let mut groups = tally(lacking);
+    let mut groups = tally_items(lacking);
     groups.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
     let total: usize = groups.iter().map(|(_, count)| count).sum();
     let mut words: Vec<String> = groups

@@ -8,9 +8,12 @@ use cuda_pitfalls_core::text::units;
 
 /// What was found, for a terminal of this width.
 pub fn text(bisection: &Bisection, width: usize) -> String {
-    let mut blocks = vec![Block::list(bisection.trials.iter().map(tried)), Block::Gap];
+    let mut blocks = vec![
+        Block::list(bisection.trials.iter().map(trial_line)),
+        Block::Gap,
+    ];
     if let Some(why) = &bisection.no_answer {
-        blocks.push(Block::paragraph(unanswered(why, bisection)));
+        blocks.push(Block::paragraph(no_answer_sentence(why, bisection)));
         return write(&blocks, width);
     }
     if bisection.together {
@@ -22,7 +25,7 @@ pub fn text(bisection: &Bisection, width: usize) -> String {
             Block::list(stack(bisection, found)),
         ]);
     }
-    let took = units::duration(bisection.elapsed_ns);
+    let took = units::format_duration(bisection.elapsed_ns);
     blocks.push(Block::paragraph(format!(
         "{} installed, {took}",
         counted(bisection.trials.len(), "environment")
@@ -31,7 +34,7 @@ pub fn text(bisection: &Bisection, width: usize) -> String {
 }
 
 /// One trial, as it is told while the search goes on.
-pub fn tried(trial: &Trial) -> String {
+pub fn trial_line(trial: &Trial) -> String {
     let versions: Vec<String> = trial
         .versions
         .iter()
@@ -76,7 +79,7 @@ fn stack(bisection: &Bisection, found: &FirstBad) -> Vec<String> {
         .collect()
 }
 
-fn unanswered(why: &NoAnswer, bisection: &Bisection) -> String {
+fn no_answer_sentence(why: &NoAnswer, bisection: &Bisection) -> String {
     let forbidden = bisection.forbid.join(", ");
     match why {
         NoAnswer::GoodIsBad => {

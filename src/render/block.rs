@@ -118,7 +118,7 @@ impl Table {
     }
 
     /// Rows that need no names above them.
-    pub(crate) fn bare<T: Into<Text>>(rows: impl IntoIterator<Item = Vec<T>>) -> Table {
+    pub(crate) fn without_header<T: Into<Text>>(rows: impl IntoIterator<Item = Vec<T>>) -> Table {
         let mut table = Table::new([""; 0], rows);
         table.columns.resize(
             table.rows.iter().map(Vec::len).max().unwrap_or_default(),

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use cuda_pitfalls_answers::compare::{
     Comparison, ComparisonSide, EntryDifference, FactDifference, Only,
 };
-use cuda_pitfalls_answers::survey::keyed;
-use cuda_pitfalls_core::text::counts::grouped;
+use cuda_pitfalls_answers::survey::format_row_key;
+use cuda_pitfalls_core::text::counts::group_by_key;
 use cuda_pitfalls_core::text::escape;
 use cuda_pitfalls_core::verdict::Provenance;
 
@@ -20,11 +20,11 @@ const FEW: usize = 8;
 
 /// The comparison as text. It ends with a newline.
 pub fn text(comparison: &Comparison) -> String {
-    let mut head = vec![side("A", &comparison.a), side("B", &comparison.b)];
-    head.extend(warnings(comparison));
+    let mut head = vec![side_line("A", &comparison.a), side_line("B", &comparison.b)];
+    head.extend(warning_lines(comparison));
     let machines = comparison.machines.iter().map(change).collect();
-    let explained = differences(comparison, &comparison.explained);
-    let mut tail = section(
+    let explained = difference_lines(comparison, &comparison.explained);
+    let mut tail = section_lines(
         "differs because the question or the machine does (does not count)",
         explained,
         FEW,
@@ -33,38 +33,38 @@ pub fn text(comparison: &Comparison) -> String {
         (&comparison.only_in_a, "A", "B"),
         (&comparison.only_in_b, "B", "A"),
     ] {
-        tail.extend(section(
+        tail.extend(section_lines(
             &format!("only in {there}"),
             self::only(only, other),
             FEW / 2,
         ));
     }
-    tail.push(totals(comparison));
-    head.extend(section(
+    tail.push(totals_line(comparison));
+    head.extend(section_lines(
         "machines differ (this is no difference in behaviour)",
         machines,
         FEW,
     ));
     // What counts gets all the room that the rest leaves: its heading and "and N more" take two lines.
     let room = MOST_LINES.saturating_sub(head.len() + tail.len() + 2);
-    head.extend(section(
+    head.extend(section_lines(
         "behaves differently",
-        differences(comparison, &comparison.changed),
+        difference_lines(comparison, &comparison.changed),
         room,
     ));
     head.extend(tail);
     let lines = head
         .iter()
-        .map(|line| escape::shorten(&escape::terminal(line), LONGEST) + "\n");
+        .map(|line| escape::shorten_text(&escape::terminal(line), LONGEST) + "\n");
     lines.collect()
 }
 
-fn side(name: &str, side: &ComparisonSide) -> String {
+fn side_line(name: &str, side: &ComparisonSide) -> String {
     format!("{name}  {}: {}", side.name, side.machine)
 }
 
 /// What has to be known before anything is read.
-fn warnings(comparison: &Comparison) -> Vec<String> {
+fn warning_lines(comparison: &Comparison) -> Vec<String> {
     let (a, b) = (&comparison.a, &comparison.b);
     let mut lines = Vec::new();
     let simulated = [a, b].map(|side| side.provenance == Provenance::Simulated);
@@ -102,7 +102,7 @@ fn warnings(comparison: &Comparison) -> Vec<String> {
 }
 
 /// A heading and its lines, no more than there is room for; nothing if there is nothing to say.
-fn section(title: &str, lines: Vec<String>, room: usize) -> Vec<String> {
+fn section_lines(title: &str, lines: Vec<String>, room: usize) -> Vec<String> {
     if lines.is_empty() {
         return Vec::new();
     }
@@ -136,7 +136,7 @@ fn change(change: &FactDifference) -> String {
 }
 
 /// Differences, those that are the same of several things in one line.
-fn differences(comparison: &Comparison, differences: &[EntryDifference]) -> Vec<String> {
+fn difference_lines(comparison: &Comparison, differences: &[EntryDifference]) -> Vec<String> {
     let all = comparison.changed.iter().chain(&comparison.explained);
     // One version for all is no news.
     let versions: BTreeSet<&String> = all
@@ -147,11 +147,11 @@ fn differences(comparison: &Comparison, differences: &[EntryDifference]) -> Vec<
             .libcudart
             .as_deref()
             .filter(|_| versions.len() > 1);
-        (words(difference), keyed(&difference.name, version))
+        (words(difference), format_row_key(&difference.name, version))
     });
-    grouped(told)
+    group_by_key(told)
         .into_iter()
-        .map(|(words, names)| format!("{}: {words}", several(&names)))
+        .map(|(words, names)| format!("{}: {words}", join_names(&names)))
         .collect()
 }
 
@@ -171,7 +171,7 @@ fn words(difference: &EntryDifference) -> String {
 }
 
 /// Names, as many as there is room for, and how many there are where that is not all.
-fn several(names: &[String]) -> String {
+fn join_names(names: &[String]) -> String {
     let mut shown = String::new();
     for (index, name) in names.iter().enumerate() {
         if index > 0 && shown.len() + name.len() > NAMES {
@@ -191,7 +191,9 @@ fn only(all: &[Only], other: &str) -> Vec<String> {
         .collect();
     let told = all.iter().map(|only| {
         let name = match (&only.name, &only.libcudart) {
-            (Some(name), version) => keyed(name, version.as_deref().filter(|_| versions.len() > 1)),
+            (Some(name), version) => {
+                format_row_key(name, version.as_deref().filter(|_| versions.len() > 1))
+            }
             (None, version) => {
                 format!(
                     "all {} on libcudart {}",
@@ -206,13 +208,13 @@ fn only(all: &[Only], other: &str) -> Vec<String> {
         };
         (why, name)
     });
-    grouped(told)
+    group_by_key(told)
         .into_iter()
-        .map(|(why, names)| format!("{why}: {}", several(&names)))
+        .map(|(why, names)| format!("{why}: {}", join_names(&names)))
         .collect()
 }
 
-fn totals(comparison: &Comparison) -> String {
+fn totals_line(comparison: &Comparison) -> String {
     let differ = comparison.changed.len();
     let mut parts = vec![match (differ, comparison.same) {
         (0, 0) => "nothing could be compared".to_string(),
@@ -243,7 +245,7 @@ fn totals(comparison: &Comparison) -> String {
 mod tests {
     use super::*;
     use crate::fixture;
-    use cuda_pitfalls_answers::compare::{reports, traces};
+    use cuda_pitfalls_answers::compare::{compare_traces, reports};
     use cuda_pitfalls_core::report::Report;
     use cuda_pitfalls_trace::fixture::programs;
 
@@ -368,7 +370,7 @@ mod tests {
             programs::large(200, 4_000, 1_000),
             programs::large(7, 500, 10),
         );
-        let shown = text(&traces([&large.0, &large.1], [&[], &[]]));
+        let shown = text(&compare_traces([&large.0, &large.1], [&[], &[]]));
         assert!(shown.lines().count() <= 40, "{shown}");
     }
 }

@@ -7,7 +7,7 @@ pub use document::{DoctorDocument, document, process_document};
 pub use process::text as process_text;
 
 use crate::block::{Block, Text};
-use crate::words::misspelt;
+use crate::words::misspelling_sentence;
 use crate::writer::terminal::{PAGE, write};
 use cuda_pitfalls_answers::doctor::{
     Diagnosed, DoctorState, HiddenGpu, Reasoned, StartFailure, Sureness, Trouble,
@@ -58,7 +58,7 @@ pub fn text(examination: &Examination, diagnosed: &Diagnosed, width: usize) -> S
         items.collect::<Vec<Text>>()
     });
     for (heading, items) in [
-        ("Why", causes(examination, diagnosed)),
+        ("Why", cause_texts(examination, diagnosed)),
         ("Needed too, and would fail next", fails_next),
         (so_here, shown.into_iter().chain(more).collect()),
     ] {
@@ -94,7 +94,7 @@ pub fn text(examination: &Examination, diagnosed: &Diagnosed, width: usize) -> S
         diagnosed
             .misspelt
             .iter()
-            .map(|(name, meant)| Block::fact("Misspelt", misspelt(name, meant))),
+            .map(|(name, meant)| Block::fact("Misspelt", misspelling_sentence(name, meant))),
     );
     blocks.extend([Block::Gap, Block::fact("Asked by", place_in_words(place))]);
     let statuses = diagnosed
@@ -113,7 +113,7 @@ pub fn text(examination: &Examination, diagnosed: &Diagnosed, width: usize) -> S
 
 /// Why CUDA does not start here, for a person who traced a program that could not start it.
 pub fn causes_in_words(examination: &Examination, diagnosed: &Diagnosed, width: usize) -> String {
-    let causes = causes(examination, diagnosed);
+    let causes = cause_texts(examination, diagnosed);
     let blocks = if causes.is_empty() {
         vec![Block::paragraph(
             "CUDA did not start; `cuda-pitfalls doctor` finds no cause now.",
@@ -128,7 +128,7 @@ pub fn causes_in_words(examination: &Examination, diagnosed: &Diagnosed, width: 
 }
 
 /// The causes that are known to hold, each with what to do.
-pub(crate) fn causes(examination: &Examination, diagnosed: &Diagnosed) -> Vec<Text> {
+pub(crate) fn cause_texts(examination: &Examination, diagnosed: &Diagnosed) -> Vec<Text> {
     let place = &examination.place;
     let sure: Vec<&Reasoned> = diagnosed
         .causes

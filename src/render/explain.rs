@@ -5,10 +5,10 @@ mod instead;
 
 pub use document::{ExplanationDocument, document};
 
-use instead::{compared, since, written};
+use instead::{compared, version_lines, written};
 
 use super::block::{Block, Entry, Text};
-use super::words::misspelt;
+use super::words::misspelling_sentence;
 use super::writer::terminal::{PAGE, write};
 use super::{doctor, listing};
 use cuda_pitfalls_answers::doctor::Diagnosed;
@@ -43,14 +43,16 @@ pub fn text(explanation: &Explanation<'_>, shown: ShownCauses<'_>, width: usize)
         .iter()
         .flat_map(|it| unmeasured_import(it))
         .collect();
-    blocks.extend(match (explanation.certainty, explanation.symptom()) {
+    blocks.extend(match (explanation.certainty, explanation.asked_symptom()) {
         (Certainty::Nothing, _) if !blocks.is_empty() => Vec::new(),
         (Certainty::Nothing, _) => nothing(explanation),
         (_, Some(symptom)) if explanation.first_advice().is_none() => {
             symptom_blocks(symptom, explanation)
         }
-        (Certainty::Closest, _) => closest(explanation, shown),
-        (Certainty::Named | Certainty::Said | Certainty::Advised, _) => claimed(explanation, shown),
+        (Certainty::Closest, _) => nearest_blocks(explanation, shown),
+        (Certainty::Named | Certainty::Said | Certainty::Advised, _) => {
+            claimed_blocks(explanation, shown)
+        }
     });
     write(&blocks, width.min(PAGE))
 }
@@ -91,9 +93,9 @@ fn open_one() -> [Block; 2] {
 }
 
 /// What is claimed: what was named or said, an error with its causes, or the first scenario in full.
-fn claimed(explanation: &Explanation<'_>, shown: ShownCauses<'_>) -> Vec<Block> {
+fn claimed_blocks(explanation: &Explanation<'_>, shown: ShownCauses<'_>) -> Vec<Block> {
     let advice = explanation.first_advice();
-    let mut blocks = sentences(explanation);
+    let mut blocks = known_sentences(explanation);
     blocks.extend(
         advice
             .into_iter()
@@ -137,8 +139,8 @@ fn claimed(explanation: &Explanation<'_>, shown: ShownCauses<'_>) -> Vec<Block> 
 }
 
 /// What is near and is not claimed.
-fn closest(explanation: &Explanation<'_>, shown: ShownCauses<'_>) -> Vec<Block> {
-    let mut blocks = sentences(explanation);
+fn nearest_blocks(explanation: &Explanation<'_>, shown: ShownCauses<'_>) -> Vec<Block> {
+    let mut blocks = known_sentences(explanation);
     let order = explanation.names();
     let first = explanation
         .near
@@ -197,12 +199,12 @@ fn symptom_blocks(symptom: &KnownEntry, explanation: &Explanation<'_>) -> Vec<Bl
 
 /// What is known of what was named and said, a sentence each; none of a message, which was read a moment ago, and of a
 /// question, which is answered below.
-fn sentences(explanation: &Explanation<'_>) -> Vec<Block> {
+fn known_sentences(explanation: &Explanation<'_>) -> Vec<Block> {
     let misspelt = explanation
         .query
         .misspelt
         .iter()
-        .map(|(name, meant)| misspelt(name, meant));
+        .map(|(name, meant)| misspelling_sentence(name, meant));
     let entries = explanation.said.iter().chain(&explanation.beside);
     let first = explanation.said.first();
     let entries = entries.filter(|entry| match entry.kind {
@@ -241,7 +243,7 @@ fn advice_blocks(advice: &Advice, shown: ShownCauses<'_>) -> Vec<Block> {
         .and_then(scenario_of_mask);
     match shown
         .here
-        .map(|(examination, diagnosed)| doctor::causes(examination, diagnosed))
+        .map(|(examination, diagnosed)| doctor::cause_texts(examination, diagnosed))
     {
         Some(here) if !here.is_empty() => {
             blocks.extend([Block::heading(2, "The cause here"), Block::List(here)])
@@ -275,7 +277,7 @@ fn advice_blocks(advice: &Advice, shown: ShownCauses<'_>) -> Vec<Block> {
             [first.into()]
                 .into_iter()
                 .chain(tell)
-                .chain(cause.grounds().map(Text::code)),
+                .chain(cause.grounds_phrase().map(Text::code)),
         )
     });
     blocks.extend([Block::heading(2, "Possible causes"), Block::list(items)]);
@@ -380,7 +382,7 @@ fn in_full(answer: &ScenarioAnswer<'_>) -> Vec<Block> {
         };
         blocks.push(Block::fact(name, &scenario.workaround));
     }
-    let since = since(known, &scenario);
+    let since = version_lines(known, &scenario);
     blocks.extend((!since.is_empty()).then(|| Block::fact("Versions", since.join("; "))));
     let machines = known.machines.join("; ");
     blocks.push(Block::fact(
@@ -552,7 +554,9 @@ mod tests {
     fn every_question_fits_a_terminal_of_80_columns() {
         for scenario in Known::embedded().scenarios.iter().step_by(3) {
             let text = shown(&scenario.question, 80);
-            let wide = text.lines().filter(|line| lines::columns(line) > 80);
+            let wide = text
+                .lines()
+                .filter(|line| lines::display_columns(line) > 80);
             // A command and an address are copied, so they are not broken.
             let mut broken = wide
                 .filter(|line| !line.contains("cuda-pitfalls run ") && !line.contains("https://"));

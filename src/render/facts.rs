@@ -24,7 +24,7 @@ pub fn verdict(verdict: &Verdict) -> String {
 }
 
 /// Whether the verdict is what the file says, in words.
-pub fn expectation(verdict: &Verdict) -> String {
+pub fn expectation_words(verdict: &Verdict) -> String {
     verdict.expectation.name().replace('_', " ")
 }
 
@@ -40,7 +40,7 @@ pub fn libcudart(scenario: &ScenarioView<'_>) -> Option<String> {
 }
 
 /// How often the most frequent outcome was seen among all attempts: `5/5`.
-pub fn frequency(case: &CaseView<'_>) -> String {
+pub fn outcome_frequency(case: &CaseView<'_>) -> String {
     format!(
         "{}/{}",
         case.outcomes.first().map_or(0, |outcome| outcome.count),
@@ -85,7 +85,7 @@ pub fn shown(scenario: &ScenarioView<'_>, outcome: &OutcomeView<'_>) -> Vec<Stri
         }
         let asked = checks_at(effect, &check.at);
         let mut words = call(look.step, &asked);
-        words.extend(surroundings(&look, Some(&asked)));
+        words.extend(surrounding_words(&look, Some(&asked)));
         facts.push(format!("{}: {}", check.at, words.join(", ")));
     }
     if let Some(last) = last {
@@ -94,7 +94,7 @@ pub fn shown(scenario: &ScenarioView<'_>, outcome: &OutcomeView<'_>) -> Vec<Stri
         if !returned.is_empty() {
             facts.push(format!("{label}: {}", returned.join(", ")));
         }
-        facts.extend(surroundings(&last, None));
+        facts.extend(surrounding_words(&last, None));
     }
     if observation.end != "0" && !observation.end.is_empty() {
         facts.push(format!("ended {}", observation.end));
@@ -141,7 +141,7 @@ fn call(step: &StepObservation, asked: &[&Check]) -> Vec<String> {
 }
 
 /// What was seen around a step; only what was asked for, unless all of it is wanted.
-fn surroundings(look: &Look<'_>, asked: Option<&[&Check]>) -> Vec<String> {
+fn surrounding_words(look: &Look<'_>, asked: Option<&[&Check]>) -> Vec<String> {
     let wanted = KINDS.iter().filter(|kind| match (asked, kind.told) {
         (
             None,
@@ -182,7 +182,7 @@ pub fn memory(memory: &MemoryObservation) -> String {
         words.push_str(&format!(" ({})", class.name()));
     }
     if let Some(peak) = memory.peak_bytes {
-        words.push_str(&format!(" peak {}", units::delta(peak)));
+        words.push_str(&format!(" peak {}", units::format_delta(peak)));
     }
     words
 }
@@ -236,7 +236,7 @@ pub fn invalid(case: &CaseView<'_>) -> Vec<(String, usize)> {
 }
 
 /// The attempt to show where only one is shown: the first that counts, else the first.
-pub fn example<'r>(case: &CaseView<'r>) -> Option<&'r Attempt> {
+pub fn example_attempt<'r>(case: &CaseView<'r>) -> Option<&'r Attempt> {
     case.attempts
         .iter()
         .find(|attempt| attempt.judged.outcome.is_some())
@@ -252,7 +252,7 @@ mod tests {
     fn a_case_is_told_in_one_line() {
         let report = fixture::report();
         let scenario = &report.scenarios[0].view();
-        assert_eq!(frequency(&scenario.cases[0]), "3/3");
+        assert_eq!(outcome_frequency(&scenario.cases[0]), "3/3");
         assert_eq!(
             case_line(scenario, &scenario.cases[0]).join(" · "),
             "cudaGetDeviceCount: count=2 · sees gpu0,gpu1 · contexts gpu0 · gpu0 +530 MiB (context)"

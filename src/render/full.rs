@@ -10,16 +10,16 @@ use super::tally::Standing;
 use super::writer::terminal::Style;
 use super::{facts, lines};
 use cuda_pitfalls_core::text::escape::terminal;
-use cuda_pitfalls_core::text::lines::{sentence, wrap};
+use cuda_pitfalls_core::text::lines::{sentence, wrap_parts};
 
 /// The whole report as a run with `--verbose` printed it.
 pub fn report(report: &ReportView<'_>, width: usize) -> String {
-    let mut out = answer::head(report, None, width);
+    let mut out = answer::render_head(report, None, width);
     report
         .scenarios
         .iter()
         .for_each(|one| out += &format!("\n{}", scenario(one, width, Style::Plain)));
-    out + "\n" + &answer::ending(report, &RunEnding::stored(report), width)
+    out + "\n" + &answer::render_ending(report, &RunEnding::stored(report), width)
 }
 
 /// One scenario's block: the verdict, a line per case, and why if it needs saying.
@@ -30,14 +30,17 @@ pub fn scenario(report: &ScenarioView<'_>, width: usize, style: Style) -> String
     let mut line = vec![facts::verdict(report.verdict)];
     // The reason of a verdict that concludes nothing says more than that there is no expectation.
     if report.verdict.kind.is_conclusive() || standing == Standing::Unexpected {
-        line.push(facts::expectation(report.verdict));
+        line.push(facts::expectation_words(report.verdict));
     }
     let words = line.join(", ");
     let libcudart = facts::libcudart(report)
         .map(|words| format!("  {}", terminal(&words)))
         .unwrap_or_default();
-    let verdict = format!("{}{libcudart}", style.paint(standing.colour(), &words));
-    let mark = style.paint(standing.colour(), standing.mark());
+    let verdict = format!(
+        "{}{libcudart}",
+        style.paint_words(standing.ansi_color(), &words)
+    );
+    let mark = style.paint_words(standing.ansi_color(), standing.mark());
     let [name_length, beside] =
         [name.clone(), format!("  {words}{libcudart}")].map(|text| text.chars().count());
     // Verdicts stand in a column where names allow it, then beside the name, then below.
@@ -60,13 +63,13 @@ pub fn scenario(report: &ScenarioView<'_>, width: usize, style: Style) -> String
         let head = format!(
             "    {:longest$}  {:>5}  ",
             terminal(case.name),
-            facts::frequency(case)
+            facts::outcome_frequency(case)
         );
         let facts: Vec<String> = facts::case_line(report, case)
             .iter()
             .map(|fact| terminal(fact))
             .collect();
-        out.push_str(&wrap(&head, &facts, " · ", width));
+        out.push_str(&wrap_parts(&head, &facts, " · ", width));
         let plan = report.plan.as_ref().and_then(|plan| plan.case(case.name));
         for line in lines::of_case(plan, case).unwrap_or_default() {
             let text = line.trim_start_matches([' ', '#']);

@@ -7,15 +7,15 @@ use cuda_pitfalls_core::scenario::environment::lending_gpus;
 use cuda_pitfalls_core::verdict::{ExpectationMet, Provenance};
 
 use super::tally::{self, Standing};
-use cuda_pitfalls_core::text::escape::{shorten, visible};
+use cuda_pitfalls_core::text::escape::{shorten_text, visible};
 
 /// The bytes of a line: node-problem-detector keeps 80 of what a plugin prints, the newline included.
 const LIMIT: usize = 79;
 
 /// 0: all is as expected. 1: a verdict is not, the host is unsafe to go on with, or a GPU or its driver is lost. 2:
 /// nothing can be said, as by the simulated machine of the one that it runs on.
-pub(super) fn health(report: &ReportView<'_>) -> (u8, String) {
-    let lost = lost(report).filter(|_| report.provenance == Provenance::Measured);
+pub(super) fn report_health(report: &ReportView<'_>) -> (u8, String) {
+    let lost = lost_gpu(report).filter(|_| report.provenance == Provenance::Measured);
     let code = match Exit::from_report(report) {
         _ if report.provenance == Provenance::Simulated => 2,
         _ if lost.is_some() => 1,
@@ -23,13 +23,16 @@ pub(super) fn health(report: &ReportView<'_>) -> (u8, String) {
         Exit::Unexpected | Exit::HostUnsafe => 1,
         _ => 2,
     };
-    (code, shorten(&lost.unwrap_or_else(|| worst(report)), LIMIT))
+    (
+        code,
+        shorten_text(&lost.unwrap_or_else(|| worst_question(report)), LIMIT),
+    )
 }
 
 /// Why a GPU or its driver is lost, if the report shows that: NVML or `cuInit` fails, or fewer GPUs answer than
 /// `--require` asks for or than are on the bus; or which other `--require` is not met. A machine without a sign of a GPU
 /// has lost none.
-fn lost(report: &ReportView<'_>) -> Option<String> {
+fn lost_gpu(report: &ReportView<'_>) -> Option<String> {
     let machine = &report.machine;
     let on_bus = machine.pci_gpus.unwrap_or_default();
     let lost = machine
@@ -106,9 +109,9 @@ fn failed_start(calibrated: &Calibrated) -> Option<String> {
 }
 
 /// How many questions stand worst, and the name of the first of them.
-fn worst(report: &ReportView<'_>) -> String {
+fn worst_question(report: &ReportView<'_>) -> String {
     let mut line = String::new();
-    for banner in tally::banners(report) {
+    for banner in tally::warning_banners(report) {
         // The first words of a banner; what they mean is in the documentation.
         line.push_str(banner.split(" — ").next().unwrap_or_default());
         line.push_str(": ");
@@ -151,11 +154,11 @@ mod tests {
     use cuda_pitfalls_core::report::{Attempt, CaseReport, Report};
 
     fn code(report: &Report) -> u8 {
-        health(&report.view()).0
+        report_health(&report.view()).0
     }
 
     fn line(report: &Report) -> String {
-        health(&report.view()).1
+        report_health(&report.view()).1
     }
 
     #[test]
@@ -182,7 +185,7 @@ mod tests {
                 reason: word.into(),
                 detail: "x\u{1b}".into(),
             });
-            health(&report.view())
+            report_health(&report.view())
         };
         for (word, on_bus) in [
             ("nvml_error", None),
@@ -237,7 +240,7 @@ mod tests {
                 figures: figures.unwrap(),
                 attempts: vec![case],
             }];
-            health(&report.view())
+            report_health(&report.view())
         };
         let (status, line) = with(802);
         assert_eq!(

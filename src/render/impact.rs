@@ -66,7 +66,7 @@ impl Impact {
     }
 
     /// The code of its colour on a terminal.
-    pub(super) fn colour(self) -> &'static str {
+    pub(super) fn ansi_color(self) -> &'static str {
         self.shown().2
     }
 

@@ -10,7 +10,7 @@ use crate::block::{Block, Span, Table};
 use cuda_pitfalls_core::judge::{Facts, matches};
 use cuda_pitfalls_core::plan::CasePlan;
 use cuda_pitfalls_core::report::{ReportView, ScenarioView};
-use cuda_pitfalls_core::text::escape::markdown;
+use cuda_pitfalls_core::text::escape::escape_markdown;
 use cuda_pitfalls_core::verdict::Kind;
 
 /// The most characters of the text: GitHub takes 65,536.
@@ -46,7 +46,7 @@ pub(crate) struct IssueSections {
 }
 
 /// The text, of at most [`MOST`] characters. The report has the scenarios that it is about, and no others.
-pub fn issue(report: &ReportView<'_>, attached: &[Attached]) -> String {
+pub fn render_issue(report: &ReportView<'_>, attached: &[Attached]) -> String {
     let mut shown = report.scenarios.len();
     let mut sources: Vec<&Attached> = attached.iter().collect();
     loop {
@@ -67,13 +67,13 @@ pub fn issue(report: &ReportView<'_>, attached: &[Attached]) -> String {
             ));
         }
         let scenarios = report.scenarios.get(..shown).unwrap_or_default();
-        let text = arranged(IssueSections::new(report, scenarios, attached, &sources));
+        let text = arrange_sections(IssueSections::new(report, scenarios, attached, &sources));
         let text = if left_out.is_empty() {
             text
         } else {
-            let all = cut(&left_out.join("; "), RESERVED - 200);
+            let all = cut_text(&left_out.join("; "), RESERVED - 200);
             let note = format!("Left out here, because an issue takes {MOST} characters: {all}.");
-            format!("{text}\n{}\n", markdown(&note))
+            format!("{text}\n{}\n", escape_markdown(&note))
         };
         if text.chars().count() <= MOST {
             return text;
@@ -95,7 +95,7 @@ pub fn issue(report: &ReportView<'_>, attached: &[Attached]) -> String {
     }
 }
 
-pub(crate) fn cut(text: &str, most: usize) -> String {
+pub(crate) fn cut_text(text: &str, most: usize) -> String {
     if text.chars().count() <= most {
         text.to_owned()
     } else {
@@ -104,7 +104,7 @@ pub(crate) fn cut(text: &str, most: usize) -> String {
 }
 
 /// The parts under their headings.
-pub(crate) fn arranged(parts: IssueSections) -> String {
+pub(crate) fn arrange_sections(parts: IssueSections) -> String {
     let mut blocks = parts.synopsis;
     for (heading, part) in [
         ("Expected", parts.expected),
@@ -131,7 +131,11 @@ impl IssueSections {
     ) -> IssueSections {
         let (title, synopsis) = match scenarios {
             [one] => (
-                format!("{} {}", title(one.question), capital(answer::word(one))),
+                format!(
+                    "{} {}",
+                    title(one.question),
+                    capitalize_word(answer::word(one))
+                ),
                 Block::paragraph(format!("Scenario {} of cuda-pitfalls.", one.name)),
             ),
             several => (
@@ -145,7 +149,7 @@ impl IssueSections {
             expected: each(scenarios, |one| {
                 vec![Block::paragraph(expected(report, one))]
             }),
-            happened: each(scenarios, happened),
+            happened: each(scenarios, happened_blocks),
             reproducer: first_sources(sources),
             versions: versions(report, scenarios),
             attached: [Block::Fold(
@@ -191,7 +195,7 @@ fn expected(report: &ReportView<'_>, scenario: &ScenarioView<'_>) -> String {
     }
 }
 
-fn happened(scenario: &ScenarioView<'_>) -> Vec<Block> {
+fn happened_blocks(scenario: &ScenarioView<'_>) -> Vec<Block> {
     let (word, verdict) = (answer::word(scenario), facts::verdict(scenario.verdict));
     // What is no yes and no no is the verdict itself.
     let answer = if verdict.starts_with(word) {
@@ -224,7 +228,7 @@ fn happened(scenario: &ScenarioView<'_>) -> Vec<Block> {
         blocks.push(Block::paragraph(format!(
             "{} ({}):",
             case.name,
-            facts::frequency(case)
+            facts::outcome_frequency(case)
         )));
         match case.outcomes.first() {
             Some(outcome) => blocks.extend(made(
@@ -269,12 +273,12 @@ fn calls(plan: &CasePlan) -> Vec<String> {
 /// not escaped.
 pub(crate) fn title(text: &str) -> String {
     let plain = if text.contains("](") { "" } else { "_`[]" };
-    plain.chars().fold(markdown(text), |title, mark| {
+    plain.chars().fold(escape_markdown(text), |title, mark| {
         title.replace(&format!("\\{mark}"), &mark.to_string())
     })
 }
 
-pub(crate) fn capital(word: &str) -> String {
+pub(crate) fn capitalize_word(word: &str) -> String {
     let mut letters = word.chars();
     letters.next().map_or_else(String::new, |first| {
         first.to_uppercase().chain(letters).collect()
@@ -396,7 +400,7 @@ mod tests {
     fn a_text_has_everything_that_a_reader_asks_for() {
         let mut report = fixture::report();
         report.scenarios.truncate(1);
-        let text = issue(&report.view(), &[attached(100)]);
+        let text = render_issue(&report.view(), &[attached(100)]);
         for part in [
             "### Expected",
             "### What happened",
@@ -432,7 +436,7 @@ mod tests {
             expected("elsewhere", elsewhere),
             expected("here", When::default()),
         ];
-        let text = issue(&report.view(), &[]);
+        let text = render_issue(&report.view(), &[]);
         assert!(
             text.contains("### Expected\n\nyes, because here\n"),
             "{text}"
@@ -452,7 +456,7 @@ mod tests {
             text: "the calls\n".into(),
             ..attached(0)
         };
-        let text = issue(
+        let text = render_issue(
             &report.view(),
             &[
                 short,
@@ -479,7 +483,7 @@ mod tests {
     fn what_does_not_fit_is_left_out_and_named() {
         let mut report = fixture::report();
         report.scenarios.truncate(1);
-        let text = issue(
+        let text = render_issue(
             &report.view(),
             &[
                 attached(100),
@@ -498,13 +502,13 @@ mod tests {
         assert!(text.contains("```python\n#"), "the shorter one stays");
         let one = report.scenarios[0].clone();
         report.scenarios = vec![one; 150];
-        let text = issue(&report.view(), &[]);
+        let text = render_issue(&report.view(), &[]);
         assert!(text.chars().count() <= MOST && text.contains("of 150 questions"));
     }
 
     #[test]
     fn hostile_text_stays_text() {
-        let text = issue(&fixture::hostile().view(), &[]);
+        let text = render_issue(&fixture::hostile().view(), &[]);
         // Between fences it is shown as it is.
         let outside: String = text.split("```").step_by(2).collect();
         assert!(

@@ -56,7 +56,7 @@ mod fixture;
 
 use cuda_pitfalls_core::report::CompactReport;
 
-pub use prepared::{Prepared, has_words, worded};
+pub use prepared::{Prepared, has_words, with_words};
 pub use writer::terminal::Style;
 
 /// What a report can be rendered as.
@@ -98,12 +98,12 @@ pub fn render(prepared: &Prepared<'_>, format: Format, width: usize) -> Option<S
     Some(match format {
         Format::Text => answer::report(report, width),
         Format::TextFull => full::report(report, width),
-        Format::Html => report::html(report),
-        Format::Markdown => report::markdown(report),
-        Format::Junit => results::junit(report),
-        Format::Prometheus => results::prometheus(report),
-        Format::Github => results::github(report),
-        Format::Compact => compact(&prepared.compact()),
+        Format::Html => report::report_page(report),
+        Format::Markdown => report::report_markdown(report),
+        Format::Junit => results::junit_file(report),
+        Format::Prometheus => results::prometheus_file(report),
+        Format::Github => results::github_annotations(report),
+        Format::Compact => compact_json(&prepared.to_compact()),
         _ => return None,
     })
 }
@@ -112,7 +112,7 @@ pub fn render(prepared: &Prepared<'_>, format: Format, width: usize) -> Option<S
     clippy::expect_used,
     reason = "a report without attempts has none to read back"
 )]
-fn compact(report: &CompactReport) -> String {
+fn compact_json(report: &CompactReport) -> String {
     serde_json::to_string(report).expect("it can be written as JSON") + "\n"
 }
 

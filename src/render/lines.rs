@@ -49,7 +49,7 @@ pub fn program(steps: &[Step], seen: Option<&Observation>) -> Vec<String> {
             return out;
         };
         out.extend(
-            showed(step, contexts)
+            step_comments(step, contexts)
                 .into_iter()
                 .map(|words| format!("#   {words}")),
         );
@@ -65,7 +65,7 @@ fn named(step: &Step) -> Option<&str> {
 }
 
 /// What a step gave, and what it did to the driver.
-fn showed(step: &StepObservation, before: &[String]) -> Vec<String> {
+fn step_comments(step: &StepObservation, before: &[String]) -> Vec<String> {
     let mut out = Vec::new();
     if !step.returned {
         out.push("did not return".to_owned());
@@ -115,7 +115,7 @@ pub(super) fn calls(made: &BTreeMap<String, u64>) -> String {
         .map(|(name, count)| (name.as_str(), *count))
         .collect();
     // Within a rank by name, as they are.
-    doing.sort_by_key(|(name, _)| rank(name));
+    doing.sort_by_key(|(name, _)| call_rank(name));
     let named = doing
         .iter()
         .take(MOST_CALLS)
@@ -146,7 +146,7 @@ fn only_asks(name: &str) -> bool {
 }
 
 /// What initialises comes before what makes and drops contexts, and that before the rest.
-fn rank(name: &str) -> u8 {
+fn call_rank(name: &str) -> u8 {
     let contexts = ["PrimaryCtx", "CtxCreate", "CtxDestroy", "CtxSetCurrent"];
     match name {
         "cuInit" => 0,
@@ -235,7 +235,7 @@ mod tests {
             calls: Some(calls),
             ..StepObservation::default()
         };
-        assert!(showed(&step, &[])[0].ends_with("cuCall15, 4 more"));
+        assert!(step_comments(&step, &[])[0].ends_with("cuCall15, 4 more"));
     }
 
     #[test]

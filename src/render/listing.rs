@@ -6,8 +6,8 @@ use crate::block::{Block, Table, Text};
 use crate::writer::terminal::write;
 use cuda_pitfalls_core::catalogue::Outline;
 use cuda_pitfalls_core::scenario::{subject, symptom};
-use cuda_pitfalls_core::text::counts::{counted, tally};
-use cuda_pitfalls_core::text::lines::columns;
+use cuda_pitfalls_core::text::counts::{counted, tally_items};
+use cuda_pitfalls_core::text::lines::display_columns;
 use serde_json::{Value, json};
 
 const WIDEST: usize = 140;
@@ -18,7 +18,7 @@ const WITH_TAGS: usize = 68;
 
 /// The folders of questions, each with how many it has and what they are about, and what to type next.
 pub fn folders_text(scenarios: &[Outline], width: usize) -> String {
-    let counts = tally(
+    let counts = tally_items(
         scenarios
             .iter()
             .map(|scenario| subject::folder_of(&scenario.name)),
@@ -55,9 +55,9 @@ pub fn folders_text(scenarios: &[Outline], width: usize) -> String {
     let blocks = [
         Block::paragraph(format!("{all} in {}", counted(counts.len(), "folder"))),
         Block::Gap,
-        Block::Table(Table::bare(rows)),
+        Block::Table(Table::without_header(rows)),
         Block::Gap,
-        Block::Table(Table::bare(next)),
+        Block::Table(Table::without_header(next)),
     ];
     write(&blocks, width.min(WIDEST))
 }
@@ -68,49 +68,51 @@ pub fn list_text(scenarios: &[Outline], width: usize) -> String {
     let room = width.saturating_sub(
         scenarios
             .iter()
-            .map(|it| columns(&it.name) + 2)
+            .map(|it| display_columns(&it.name) + 2)
             .max()
             .unwrap_or(0),
     );
     let rows = scenarios.iter().map(|it| {
         [
-            plain(&it.name),
-            plain(&it.tags.join(" ")),
-            plain(&it.question),
+            join_whitespace(&it.name),
+            join_whitespace(&it.tags.join(" ")),
+            join_whitespace(&it.question),
         ]
     });
     let block = match room {
         ..LEAST => Block::list(rows.map(|[name, _, question]| Text::lines([name, question]))),
-        LEAST..WITH_TAGS => Block::Table(Table::bare(
+        LEAST..WITH_TAGS => Block::Table(Table::without_header(
             rows.map(|[name, _, question]| vec![name, question]),
         )),
-        _ => Block::Table(Table::bare(rows.map(Vec::from))),
+        _ => Block::Table(Table::without_header(rows.map(Vec::from))),
     };
     write(&[block], width)
 }
 
 /// A symptom a row: its id, how many of these scenarios have it, and the sentence; none that no scenario has.
 pub fn symptoms_text(scenarios: &[Outline], width: usize) -> String {
-    let rows = symptoms(scenarios).into_iter().map(|(symptom, count)| {
-        vec![
-            symptom.id.clone(),
-            counted(count, "question"),
-            symptom.sentence.clone(),
-        ]
-    });
-    write(&[Block::Table(Table::bare(rows))], width)
+    let rows = count_symptoms(scenarios)
+        .into_iter()
+        .map(|(symptom, count)| {
+            vec![
+                symptom.id.clone(),
+                counted(count, "question"),
+                symptom.sentence.clone(),
+            ]
+        });
+    write(&[Block::Table(Table::without_header(rows))], width)
 }
 
 /// The document that `list --symptoms --json` prints.
 pub fn symptoms_json(scenarios: &[Outline]) -> Value {
-    let rows = symptoms(scenarios)
+    let rows = count_symptoms(scenarios)
         .into_iter()
         .map(|(symptom, count)| json!({ "id": symptom.id, "sentence": symptom.sentence, "questions": count }));
     json!({ "symptoms": rows.collect::<Value>() })
 }
 
 /// Symptoms in the order of the file, with how many of these scenarios have each.
-fn symptoms(scenarios: &[Outline]) -> Vec<(&'static symptom::Symptom, usize)> {
+fn count_symptoms(scenarios: &[Outline]) -> Vec<(&'static symptom::Symptom, usize)> {
     let all = symptom::all().iter();
     all.map(|symptom| {
         (
@@ -131,7 +133,7 @@ pub fn list_json(scenarios: &[Outline]) -> Value {
 }
 
 /// A text of a file on one line, its line breaks blanks as any other.
-fn plain(text: &str) -> String {
+fn join_whitespace(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 

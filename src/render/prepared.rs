@@ -23,15 +23,15 @@ impl<'r> Prepared<'r> {
     /// A stored report, judged again by its recordings. A compact report has none, and keeps its verdicts.
     pub fn stored(mut report: StoredReport) -> Prepared<'r> {
         let changed = match &mut report {
-            StoredReport::Whole(whole) => judge::rejudge(whole),
+            StoredReport::Whole(whole) => judge::rejudge_report(whole),
             StoredReport::Compact(_) => Vec::new(),
         };
-        Prepared::judged(report, changed)
+        Prepared::from_judged(report, changed)
     }
 
     /// A stored report that was judged again already.
-    pub fn judged(report: StoredReport, changed: Vec<ChangedVerdict>) -> Prepared<'r> {
-        let mut report = worded(report);
+    pub fn from_judged(report: StoredReport, changed: Vec<ChangedVerdict>) -> Prepared<'r> {
+        let mut report = with_words(report);
         if let StoredReport::Whole(whole) = &mut report
             && whole.run.exit.is_some()
         {
@@ -56,7 +56,7 @@ impl<'r> Prepared<'r> {
     }
 
     /// The compact report.
-    pub(super) fn compact(&self) -> CompactReport {
+    pub(super) fn to_compact(&self) -> CompactReport {
         match self {
             Prepared::Fresh(report) => CompactReport::new(report, has_words),
             Prepared::Stored(StoredReport::Whole(report), _) => {
@@ -68,11 +68,14 @@ impl<'r> Prepared<'r> {
 }
 
 /// A stored report with the words for its questions, which a compact report lacks.
-pub fn worded(mut report: StoredReport) -> StoredReport {
+pub fn with_words(mut report: StoredReport) -> StoredReport {
     if let StoredReport::Compact(compact) = &mut report
         && compact.scenarios.iter().any(|one| one.question.is_empty())
     {
-        fill_words(compact, &catalogue::select(&[]).unwrap_or_default());
+        fill_words(
+            compact,
+            &catalogue::select_scenarios(&[]).unwrap_or_default(),
+        );
     }
     report
 }

@@ -32,7 +32,7 @@ pub fn text(preview: &Preview) -> String {
             libcudart.unwrap_or_default(),
         ]
     });
-    blocks.extend([Block::Gap, Block::Table(Table::bare(would_run))]);
+    blocks.extend([Block::Gap, Block::Table(Table::without_header(would_run))]);
     for (one, case) in preview
         .would_run
         .iter()
@@ -47,7 +47,10 @@ pub fn text(preview: &Preview) -> String {
             .not_applicable
             .iter()
             .map(|one| vec![one.name.clone(), one.detail.clone()]);
-        blocks.extend([Block::heading(2, line), Block::Table(Table::bare(rows))]);
+        blocks.extend([
+            Block::heading(2, line),
+            Block::Table(Table::without_header(rows)),
+        ]);
     }
     let ends = preview
         .require
@@ -74,7 +77,10 @@ pub fn sentence(preview: &Preview) -> String {
 /// A duration that is not known well: `about 40 s`, `about 1 min`, `about 12 min`.
 pub fn about(ms: u64) -> String {
     match ms {
-        0..10_000 => format!("about {}", units::duration(ms.div_ceil(100) * 100_000_000)),
+        0..10_000 => format!(
+            "about {}",
+            units::format_duration(ms.div_ceil(100) * 100_000_000)
+        ),
         10_000..55_000 => format!("about {} s", ms.div_ceil(5_000) * 5),
         _ => format!("about {} min", ms.saturating_add(30_000) / 60_000),
     }

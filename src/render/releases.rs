@@ -55,7 +55,7 @@ x this version does not have it   C it chose the CPU, as there is no GPU
 G the lines before it need a GPU   ? not known";
 
 /// Who answers, in words.
-pub fn witness(witness: DriverWitness) -> &'static str {
+pub fn witness_words(witness: DriverWitness) -> &'static str {
     match witness {
         DriverWitness::Libcuda => "libcuda",
         DriverWitness::FakeWithNvml => "the fake driver beside an NVML",
@@ -118,7 +118,7 @@ fn changed(matrix: &Matrix, group: &[MatrixChange]) -> String {
     };
     let line = matrix.lines.get(change.line);
     let at = line.and_then(|line| {
-        line.cell(if change.is.calls() {
+        line.find_cell(if change.is.calls() {
             change.after
         } else {
             change.before
@@ -185,7 +185,7 @@ pub fn line(facts: &LineReleases) -> String {
 pub fn as_format(matrix: &Matrix, format: Format) -> Option<String> {
     match format {
         Format::Text => Some(text(matrix, PAGE_WIDTH)),
-        Format::Markdown => Some(markdown(matrix)),
+        Format::Markdown => Some(matrix_page(matrix)),
         Format::Html => Some(html::page(TITLE, &page(matrix))),
         _ => None,
     }
@@ -263,7 +263,7 @@ pub fn changed_map(matrix: &Matrix) -> String {
         let rows = matrix.lines_in(&columns).map(|line| {
             let states = asked
                 .iter()
-                .map(|(index, _)| line.cell(*index).map(|cell| map_cell(cell.state)));
+                .map(|(index, _)| line.find_cell(*index).map(|cell| map_cell(cell.state)));
             (states.collect(), line.id.clone())
         });
         let versions = asked
@@ -294,7 +294,7 @@ fn map_cell(state: LineState) -> MapCell {
     }
 }
 
-fn environments(matrix: &Matrix) -> Section {
+fn environment_section(matrix: &Matrix) -> Section {
     let row = |column: &Column| {
         let told = frameworks()
             .iter()
@@ -325,7 +325,7 @@ fn environments(matrix: &Matrix) -> Section {
 }
 
 /// The matrix as a page of Markdown: a table for each package, changes first.
-pub fn markdown(matrix: &Matrix) -> String {
+pub fn matrix_page(matrix: &Matrix) -> String {
     markdown::write(&page(matrix))
 }
 
@@ -337,7 +337,7 @@ fn page(matrix: &Matrix) -> Vec<Block> {
         packages.map(|(package, columns)| package_table(matrix, package, &columns, word));
     page.extend(
         packages
-            .chain([environments(matrix)])
+            .chain([environment_section(matrix)])
             .flat_map(Section::blocks),
     );
     page
@@ -359,7 +359,7 @@ fn package_table(
     let row = |line: &MatrixLine| {
         let cells = asked
             .iter()
-            .map(|(index, _)| line.cell(*index).map_or("", |cell| shown(cell.state)));
+            .map(|(index, _)| line.find_cell(*index).map_or("", |cell| shown(cell.state)));
         std::iter::once(line.id.clone())
             .chain(cells.map(str::to_string))
             .collect()

@@ -19,25 +19,27 @@ use summary::Folders;
 const MOST_SELECTORS: usize = 8;
 
 /// The whole page.
-pub(super) fn html(report: &ReportView<'_>) -> String {
-    let mut blocks = head(report);
+pub(super) fn report_page(report: &ReportView<'_>) -> String {
+    let mut blocks = head_blocks(report);
     let folders = Folders::new(report);
     if !report.scenarios.is_empty() {
         blocks.push(Block::heading(2, "Answers"));
-        blocks.push(Block::Drawn(summary::filters(report, &folders)));
+        blocks.push(Block::Drawn(summary::summary_filters(report, &folders)));
         blocks.push(summary::table(report, &folders));
     }
     blocks.push(Block::heading(2, "Machine"));
     blocks.push(Block::Table(machine(report)));
     let sections = report.scenarios.iter().enumerate();
-    blocks.extend(sections.map(|(index, one)| scenario::section(report, one, index, &folders)));
+    blocks.extend(
+        sections.map(|(index, one)| scenario::scenario_section(report, one, index, &folders)),
+    );
     let title = format!("cuda-pitfalls: {}", tally::sentence(report));
-    page::head(page::POLICY, &title, "") + &writer::html::write(&blocks) + page::END
+    page::page_head(page::POLICY, &title, "") + &writer::html::write(&blocks) + page::END
 }
 
 /// The same with the details of what needs attention alone.
-pub(super) fn markdown(report: &ReportView<'_>) -> String {
-    let mut blocks = head(report);
+pub(super) fn report_markdown(report: &ReportView<'_>) -> String {
+    let mut blocks = head_blocks(report);
     let folders = Folders::new(report);
     if !report.scenarios.is_empty() {
         blocks.push(summary::table(report, &folders));
@@ -55,7 +57,7 @@ pub(super) fn markdown(report: &ReportView<'_>) -> String {
     blocks.extend(
         attention
             .into_iter()
-            .map(|(index, one)| scenario::section(report, one, index, &folders)),
+            .map(|(index, one)| scenario::scenario_section(report, one, index, &folders)),
     );
     writer::markdown::write(&blocks)
 }
@@ -67,7 +69,7 @@ fn machine(report: &ReportView<'_>) -> Table {
     }
 }
 
-fn head(report: &ReportView<'_>) -> Vec<Block> {
+fn head_blocks(report: &ReportView<'_>) -> Vec<Block> {
     let run = &report.run;
     let counts = tally::counts(report.scenarios.iter().map(|it| it.verdict))
         .into_iter()
@@ -87,10 +89,14 @@ fn head(report: &ReportView<'_>) -> Vec<Block> {
         Block::paragraph(Span::Strong(answer::machine(report))),
         Block::Badges(badges),
     ];
-    blocks.extend(tally::banners(report).into_iter().map(Block::Banner));
-    let notes = answer::surroundings(report)
+    blocks.extend(
+        tally::warning_banners(report)
+            .into_iter()
+            .map(Block::Banner),
+    );
+    let notes = answer::surrounding_lines(report)
         .into_iter()
-        .chain(applicable::notes(report));
+        .chain(applicable::not_run_notes(report));
     blocks.extend(notes.map(Block::paragraph));
     let warnings = run
         .warnings
@@ -113,7 +119,7 @@ fn head(report: &ReportView<'_>) -> Vec<Block> {
         "Run {}, started {}, {}, on {}, selected: {selected}, exit {exit}, version {}, seed {}.",
         run.id,
         run.started_at,
-        units::duration(run.elapsed_ns),
+        units::format_duration(run.elapsed_ns),
         run.on,
         run.version,
         run.seed,
@@ -131,7 +137,7 @@ mod tests {
 
     #[test]
     fn the_page_shows_steps_and_charts() {
-        let page = html(&fixture::report().view());
+        let page = report_page(&fixture::report().view());
         for part in [
             "<span class=\"badge bad\">✗ not_reproduced</span>",
             "<td>gpu0 +530 MiB (context)",
@@ -148,13 +154,13 @@ mod tests {
             fixture::empty(),
             fixture::partial(),
         ] {
-            fixture::assert_inert(&html(&report.view()));
+            fixture::assert_inert(&report_page(&report.view()));
         }
     }
 
     #[test]
     fn what_needs_attention_comes_first_with_its_reason() {
-        let page = html(&fixture::report().view());
+        let page = report_page(&fixture::report().view());
         let (summary, _) = page.split_once(">Machine</h2>").unwrap();
         let at = |what: &str| summary.find(what).unwrap_or_else(|| panic!("{what}"));
         assert!(at("href=\"#s1\"") < at("href=\"#s2\"") && at("href=\"#s2\"") < at("href=\"#s0\""));
@@ -166,7 +172,7 @@ mod tests {
             at("href=\"#s0\"") < at("href=\"#s3\""),
             "the rest is in the order in which it ran"
         );
-        let page = markdown(&fixture::report().view());
+        let page = report_markdown(&fixture::report().view());
         assert!(
             page.contains("### context/set-device-makes-no-context\n"),
             "{page}"
@@ -180,7 +186,7 @@ mod tests {
             "{page}"
         );
         // A line of output begins with a bar too.
-        let page = markdown(&fixture::hostile().view());
+        let page = report_markdown(&fixture::hostile().view());
         for line in page
             .lines()
             .filter(|line| line.starts_with('|') && line.contains("&lt;img"))

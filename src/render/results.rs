@@ -2,16 +2,16 @@
 
 use std::collections::HashMap;
 
-use super::health::health;
-use super::machine::github::annotation;
+use super::health::report_health;
+use super::machine::github::format_annotation;
 use super::machine::junit::{self, TestOutcome, TestResult};
-use super::machine::prometheus::{Sample, family, figure, time};
+use super::machine::prometheus::{Sample, time, write_family, write_figure};
 use super::tally::{self, Standing};
 use super::writer::terminal::Style;
 use super::{applicable, facts, full, words};
 use cuda_pitfalls_answers::exit;
 use cuda_pitfalls_core::report::{ReportView, ScenarioView};
-use cuda_pitfalls_core::text::escape::tail;
+use cuda_pitfalls_core::text::escape::quote_tail;
 use cuda_pitfalls_core::text::{lines, units};
 
 /// Output of a worker is cut to this many bytes.
@@ -22,7 +22,7 @@ const TAIL: usize = 2048;
 /// An unexpected verdict is a failure. What could not be concluded is an error, because a test that did not measure has
 /// not passed either. What does not apply to the machine is skipped. A file has a failure or an error exactly where the
 /// run did not end with 0; what is about the run and not about a scenario has a test of its own.
-pub(super) fn junit(report: &ReportView<'_>) -> String {
+pub(super) fn junit_file(report: &ReportView<'_>) -> String {
     let mut cases = about_the_run(report);
     cases.extend(
         report
@@ -34,12 +34,12 @@ pub(super) fn junit(report: &ReportView<'_>) -> String {
     junit::file(
         &name,
         (&report.run.started_at, report.run.elapsed_ns),
-        &properties(report),
+        &suite_properties(report),
         cases,
     )
 }
 
-fn properties(report: &ReportView<'_>) -> Vec<(String, String)> {
+fn suite_properties(report: &ReportView<'_>) -> Vec<(String, String)> {
     let mut properties = vec![
         (
             "provenance",
@@ -73,7 +73,7 @@ fn properties(report: &ReportView<'_>) -> Vec<(String, String)> {
             .map(|it| ("libcudart", it)),
     );
     properties.extend(
-        words::labels(report.run)
+        words::label_list(report.run)
             .into_iter()
             .map(|label| ("label", label)),
     );
@@ -85,12 +85,12 @@ fn properties(report: &ReportView<'_>) -> Vec<(String, String)> {
             .map(|nonce| ("nonce", nonce.clone())),
     );
     properties.extend(
-        tally::banners(report)
+        tally::warning_banners(report)
             .into_iter()
             .map(|banner| ("banner", banner)),
     );
     properties.extend(
-        applicable::notes(report)
+        applicable::not_run_notes(report)
             .into_iter()
             .map(|note| ("note", note)),
     );
@@ -115,7 +115,7 @@ fn about_the_run(report: &ReportView<'_>) -> Vec<TestResult> {
             report,
             "the run came to its end",
             "partial",
-            &tally::banners(report).join(" "),
+            &tally::warning_banners(report).join(" "),
         ));
     }
     if exit::is_host_unsafe(report) {
@@ -194,9 +194,9 @@ fn case(report: &ReportView<'_>, scenario: &ScenarioView<'_>) -> TestResult {
         ("sha256".to_owned(), scenario.sha256),
     ]
     .map(|(name, value)| (name, value.to_owned()));
-    let examples = scenario.cases.iter().filter_map(facts::example);
+    let examples = scenario.cases.iter().filter_map(facts::example_attempt);
     let stderr: String = examples
-        .map(|attempt| tail(&attempt.recording.stderr_tail, TAIL))
+        .map(|attempt| quote_tail(&attempt.recording.stderr_tail, TAIL))
         .collect();
     TestResult {
         elapsed_ns: Some(
@@ -246,7 +246,7 @@ fn memory(scenario: &ScenarioView<'_>) -> Vec<(String, String)> {
 }
 
 /// Annotations: the summary, and what is not as expected, the worst first.
-pub(super) fn github(report: &ReportView<'_>) -> String {
+pub(super) fn github_annotations(report: &ReportView<'_>) -> String {
     let banner_level = if report.complete { "warning" } else { "error" };
     let worst = report
         .scenarios
@@ -255,17 +255,17 @@ pub(super) fn github(report: &ReportView<'_>) -> String {
         .max();
     let mut about_the_run: Vec<(&str, &str, String)> = Vec::new();
     about_the_run.extend(
-        tally::banners(report)
+        tally::warning_banners(report)
             .into_iter()
             .map(|banner| (banner_level, "cuda-pitfalls", banner)),
     );
     about_the_run.push((
-        worst.map_or("warning", level),
+        worst.map_or("warning", annotation_level),
         "cuda-pitfalls",
         tally::sentence(report),
     ));
     about_the_run.extend(
-        applicable::notes(report)
+        applicable::not_run_notes(report)
             .into_iter()
             .map(|note| ("notice", "cuda-pitfalls", note)),
     );
@@ -276,7 +276,7 @@ pub(super) fn github(report: &ReportView<'_>) -> String {
         .map(|warning| ("warning", "cuda-pitfalls: warning", warning.clone()));
     let about_the_run = about_the_run.into_iter().chain(warnings);
     let about_the_run =
-        about_the_run.map(|(level, title, line)| annotation(level, None, title, &[line]));
+        about_the_run.map(|(level, title, line)| format_annotation(level, None, title, &[line]));
     // What does not apply here has its line above.
     let applicable = report
         .scenarios
@@ -293,14 +293,14 @@ pub(super) fn github(report: &ReportView<'_>) -> String {
         let level = if is_missed {
             "error"
         } else {
-            level(Standing::new(scenario.verdict))
+            annotation_level(Standing::new(scenario.verdict))
         };
-        annotation(level, None, &title, &message(scenario))
+        format_annotation(level, None, &title, &message(scenario))
     });
     about_the_run.chain(about_scenarios).collect()
 }
 
-fn level(standing: Standing) -> &'static str {
+fn annotation_level(standing: Standing) -> &'static str {
     match standing {
         Standing::Unexpected | Standing::HarnessError => "error",
         Standing::Inconclusive => "warning",
@@ -320,13 +320,17 @@ fn message(scenario: &ScenarioView<'_>) -> Vec<String> {
     lines.push(scenario.verdict.detail.clone());
     for case in &scenario.cases {
         let facts = facts::case_line(scenario, case).join(" · ");
-        lines.push(format!("{} {}: {facts}", case.name, facts::frequency(case)));
+        lines.push(format!(
+            "{} {}: {facts}",
+            case.name,
+            facts::outcome_frequency(case)
+        ));
     }
     lines
 }
 
 /// Metrics: verdicts, outcomes, memory, and what is known of the run.
-pub(super) fn prometheus(report: &ReportView<'_>) -> String {
+pub(super) fn prometheus_file(report: &ReportView<'_>) -> String {
     let mut out = String::new();
     let scenarios = named(report);
     let verdicts = scenarios.iter().map(|(labels, scenario)| {
@@ -341,36 +345,36 @@ pub(super) fn prometheus(report: &ReportView<'_>) -> String {
         ];
         (with(labels, more), "1".to_owned())
     });
-    family(
+    write_family(
         &mut out,
         "scenario_verdict",
         "The verdict of a scenario; always 1.",
         verdicts,
     );
     let attempts = scenarios.iter().flat_map(outcomes);
-    family(
+    write_family(
         &mut out,
         "outcome_attempts",
         "Attempts of a case that ended in this outcome.",
         attempts,
     );
     let help = "The change of largest size in used memory at any step of a case.";
-    family(
+    write_family(
         &mut out,
         "case_used_bytes",
         help,
         scenarios.iter().flat_map(used_bytes),
     );
-    figure(
+    write_figure(
         &mut out,
         "run_complete",
         "Whether the last run finished.",
         [u8::from(report.complete)],
     );
     let help = "Whether the last report is compact: its verdicts are those that were stored.";
-    figure(&mut out, "run_compact", help, [u8::from(report.is_compact)]);
+    write_figure(&mut out, "run_compact", help, [u8::from(report.is_compact)]);
     let help = "Stored verdicts that the recordings of the last report do not bear out.";
-    figure(&mut out, "verdicts_changed", help, [report.changed.len()]);
+    write_figure(&mut out, "verdicts_changed", help, [report.changed.len()]);
     let at = report
         .run
         .finished_at
@@ -378,15 +382,15 @@ pub(super) fn prometheus(report: &ReportView<'_>) -> String {
         .unwrap_or(&report.run.started_at);
     let help = "When the last run ended, or began if it did not end.";
     time(&mut out, "last_run_timestamp_seconds", help, Some(at));
-    figure(
+    write_figure(
         &mut out,
         "gpus",
         "GPUs that NVML lists.",
         [report.machine.gpus.len()],
     );
-    let (code, why) = health(report);
+    let (code, why) = report_health(report);
     let meaning = "0: as expected; 1: something is not, or a GPU or its driver is lost; 2: nothing can be said.";
-    family(
+    write_family(
         &mut out,
         "health",
         meaning,
@@ -397,7 +401,7 @@ pub(super) fn prometheus(report: &ReportView<'_>) -> String {
         vec![("version", report.run.version.clone()), ("driver", driver)],
         "1".to_owned(),
     );
-    family(
+    write_family(
         &mut out,
         "build_info",
         "The version of cuda-pitfalls and of the driver; always 1.",
@@ -533,7 +537,7 @@ mod tests {
 
     #[test]
     fn verdicts_become_failures_errors_and_skips() {
-        let xml = junit(&fixture::report().view());
+        let xml = junit_file(&fixture::report().view());
         assert_eq!(counts(&xml)[..3], ["4", "1", "1"], "{xml}");
         assert!(
             xml.contains("<failure message=\"not_reproduced; expected reproduced"),
@@ -551,7 +555,7 @@ mod tests {
 
     #[test]
     fn simulated_results_are_in_a_class_of_their_own() {
-        let xml = junit(&fixture::simulated().view());
+        let xml = junit_file(&fixture::simulated().view());
         assert!(
             xml.contains("classname=\"cuda-pitfalls.simulated.visibility\""),
             "{xml}"
@@ -573,7 +577,7 @@ mod tests {
         for bits in (0..1u32 << BITS).filter(|bits| bits.count_ones() <= 3) {
             let report = made(Came(bits));
             let exit = Exit::from_report(&report.view());
-            let xml = junit(&report.view());
+            let xml = junit_file(&report.view());
             let fails = xml.contains("<failure") || xml.contains("<error");
             // A run that was stopped without a reason is a fault of the harness, whatever it has.
             assert_eq!(
@@ -606,13 +610,16 @@ mod tests {
         ] {
             let report = cuda_pitfalls_core::judge::fixture::report(scenarios, true);
             assert_eq!(Exit::from_report(&report.view()), exit);
-            assert_eq!(junit(&report.view()).contains("<error"), exit != Exit::Ok);
+            assert_eq!(
+                junit_file(&report.view()).contains("<error"),
+                exit != Exit::Ok
+            );
         }
     }
 
     #[test]
     fn the_summary_comes_first_and_the_worst_next() {
-        let lines = github(&fixture::report().view());
+        let lines = github_annotations(&fixture::report().view());
         let lines: Vec<&str> = lines.lines().collect();
         assert_eq!(
             lines[0],
@@ -635,13 +642,14 @@ mod tests {
         );
         assert_eq!(lines.len(), 4, "what is as expected has no line");
         assert!(
-            github(&fixture::partial().view()).starts_with("::error title=cuda-pitfalls::PARTIAL")
+            github_annotations(&fixture::partial().view())
+                .starts_with("::error title=cuda-pitfalls::PARTIAL")
         );
     }
 
     #[test]
     fn samples_are_named_and_labelled() {
-        let file = prometheus(&fixture::report().view());
+        let file = prometheus_file(&fixture::report().view());
         for line in [
             "cuda_pitfalls_scenario_verdict{scenario=\"visibility/mask-after-count\",libcudart=\"13.0\",\
              verdict=\"reproduced\",expectation=\"as_expected\",provenance=\"measured\"} 1",
@@ -663,6 +671,6 @@ mod tests {
     fn no_series_occurs_twice_and_every_line_is_well_formed() {
         let mut twice = fixture::hostile();
         twice.scenarios.extend(twice.scenarios.clone());
-        fixture::assert_metrics(&prometheus(&twice.view()), "cuda_pitfalls_");
+        fixture::assert_metrics(&prometheus_file(&twice.view()), "cuda_pitfalls_");
     }
 }

@@ -11,13 +11,13 @@ pub(super) fn expected(expectation: &Expectation) -> String {
     };
     let mut words = format!(
         "{verdict}{}",
-        condition(&expectation.when, &expectation.when.packages)
+        condition_words(&expectation.when, &expectation.when.packages)
     );
     reason(&mut words, &expectation.because, &expectation.evidence);
     words
 }
 
-fn condition(when: &When, packages: &[String]) -> String {
+fn condition_words(when: &When, packages: &[String]) -> String {
     let mut all = Vec::new();
     let ranges = [
         ("driver", &when.driver),
@@ -59,7 +59,7 @@ pub(super) fn check(check: &Check) -> String {
         ),
     };
     // Its packages are those of the file's verdict, which says them.
-    words.push_str(&condition(&check.when, &[]));
+    words.push_str(&condition_words(&check.when, &[]));
     reason(&mut words, &check.because, &check.evidence);
     words
 }

@@ -5,7 +5,7 @@ use cuda_pitfalls_core::observation::StepObservation;
 use cuda_pitfalls_core::plan::CasePlan;
 
 /// What a step gave: its status and its values, an entry each.
-pub(super) fn result(step: &StepObservation) -> Vec<String> {
+pub(super) fn result_words(step: &StepObservation) -> Vec<String> {
     let mut lines = Vec::new();
     if !step.returned {
         lines.push("did not return".to_owned());

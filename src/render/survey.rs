@@ -25,7 +25,7 @@ use section::Section;
 use super::Format;
 use super::block::{Block, Span};
 use super::writer::{html, markdown, terminal};
-use table::tables;
+use table::fitting_tables;
 
 use crate::words;
 use cuda_pitfalls_answers::survey::{
@@ -48,12 +48,14 @@ pub struct NamedSurvey {
 
 /// The survey as the terminal shows it, with where it is and how it ended.
 pub fn text(survey: &SurveyDocument, path: &str) -> String {
-    terminal::write(&blocks(survey.kind, &[unnamed(survey)]), WIDTH) + "\n" + &ending(survey, path)
+    terminal::write(&blocks(survey.kind, &[without_name(survey)]), WIDTH)
+        + "\n"
+        + &survey_ending(survey, path)
 }
 
 /// The counts of a survey, where it is and how it ended.
-pub fn ending(survey: &SurveyDocument, path: &str) -> String {
-    let mut out = vec![totals(survey)];
+pub fn survey_ending(survey: &SurveyDocument, path: &str) -> String {
+    let mut out = vec![totals_line(survey)];
     // The names would fill screens.
     let left_out = survey.left_out.len();
     out.extend(
@@ -86,7 +88,7 @@ pub fn as_format(survey: &SurveyDocument, format: Format, path: &str) -> Option<
         Format::Text => Some(text(survey, path)),
         Format::Markdown => Some(markdown::write(&page_of(survey))),
         Format::Html => Some(html::page(
-            &format!("cuda-pitfalls: {}", survey.kind.described().title),
+            &format!("cuda-pitfalls: {}", survey.kind.kind_file().title),
             &page_of(survey),
         )),
         _ => permissions::as_format(survey, format),
@@ -94,10 +96,10 @@ pub fn as_format(survey: &SurveyDocument, format: Format, path: &str) -> Option<
 }
 
 fn page_of(survey: &SurveyDocument) -> Vec<Block> {
-    page_blocks(survey.kind, &[unnamed(survey)])
+    page_blocks(survey.kind, &[without_name(survey)])
 }
 
-fn unnamed(survey: &SurveyDocument) -> NamedSurvey {
+fn without_name(survey: &SurveyDocument) -> NamedSurvey {
     NamedSurvey {
         name: String::new(),
         survey: survey.clone(),
@@ -144,18 +146,18 @@ impl SurveyPage<'_> {
     }
 
     /// The sections of a form: the tables that it describes, or what one function makes.
-    fn sections(&self, form: &SectionForm) -> Vec<Section> {
+    fn form_sections(&self, form: &SectionForm) -> Vec<Section> {
         match form.made.as_str() {
             "changes" => calls::changed(self),
             "in short" => vec![calls::in_short(self, form)],
             "refused calls" => vec![calls::refused(self, form)],
-            "generated masks" => mask::generated(self, form),
+            "generated masks" => mask::generated_sections(self, form),
             "least needed" => needs::least_of_each(self, form),
-            "interpreters" => vec![python::interpreters(self.sources)],
-            "frameworks" => python::frameworks(self, form),
-            "texts" => errors::texts(self, form),
+            "interpreters" => vec![python::interpreter_section(self.sources)],
+            "frameworks" => python::framework_sections(self, form),
+            "texts" => errors::text_sections(self, form),
             "left out" => vec![left_out(self.left_out())],
-            _ => tables(
+            _ => fitting_tables(
                 self.file,
                 &SectionForm {
                     title: self.title(form),
@@ -187,7 +189,7 @@ pub fn page(kind: SurveyKind, sources: &[NamedSurvey]) -> String {
 }
 
 fn page_blocks(kind: SurveyKind, sources: &[NamedSurvey]) -> Vec<Block> {
-    let KindFile { title, opening, .. } = kind.described();
+    let KindFile { title, opening, .. } = kind.kind_file();
     let mut page = vec![Block::heading(1, title.as_str())];
     if sources
         .iter()
@@ -207,14 +209,14 @@ fn page_blocks(kind: SurveyKind, sources: &[NamedSurvey]) -> Vec<Block> {
 }
 
 fn blocks(kind: SurveyKind, sources: &[NamedSurvey]) -> Vec<Block> {
-    sections(kind, sources)
+    survey_sections(kind, sources)
         .into_iter()
         .flat_map(Section::blocks)
         .collect()
 }
 
-fn sections(kind: SurveyKind, sources: &[NamedSurvey]) -> Vec<Section> {
-    let file = kind.described();
+fn survey_sections(kind: SurveyKind, sources: &[NamedSurvey]) -> Vec<Section> {
+    let file = kind.kind_file();
     let whole = SurveyPage {
         file,
         sources,
@@ -248,7 +250,7 @@ fn sections(kind: SurveyKind, sources: &[NamedSurvey]) -> Vec<Section> {
         } else {
             std::slice::from_ref(&whole)
         } {
-            sections.extend(forms.iter().flat_map(|form| page.sections(form)));
+            sections.extend(forms.iter().flat_map(|form| page.form_sections(form)));
         }
     }
     sections.retain(|section| !section.rows.is_empty() || !section.text.is_empty());
@@ -273,7 +275,7 @@ fn rows_with<R: KindRow>(
 }
 
 /// `?` where it is not known.
-fn yes(fact: Option<bool>) -> &'static str {
+fn yes_no_unknown(fact: Option<bool>) -> &'static str {
     match fact {
         Some(true) => "yes",
         Some(false) => "no",
@@ -302,7 +304,7 @@ fn measured_on(sources: &[NamedSurvey]) -> Section {
                 }
             ),
             attempts(survey),
-            units::duration(survey.header.elapsed_ns),
+            units::format_duration(survey.header.elapsed_ns),
         ]
     });
     let header = ["reports/", "machine", "rows", "attempts of each", "took"];
@@ -312,7 +314,7 @@ fn measured_on(sources: &[NamedSurvey]) -> Section {
 /// Attempts of each case; where masks had more or fewer than others, how many had how many.
 fn attempts(survey: &SurveyDocument) -> String {
     let mut rows: BTreeMap<u32, usize> = BTreeMap::new();
-    let is_generated = survey.kind.described().takes("--generate");
+    let is_generated = survey.kind.kind_file().takes("--generate");
     for row in survey
         .rows
         .iter()
@@ -331,7 +333,7 @@ fn attempts(survey: &SurveyDocument) -> String {
 }
 
 /// How many rows have facts, in a line.
-fn totals(survey: &SurveyDocument) -> String {
+fn totals_line(survey: &SurveyDocument) -> String {
     let SurveyDocument {
         provenance,
         header,
@@ -375,7 +377,7 @@ fn totals(survey: &SurveyDocument) -> String {
     format!(
         "{} in {}",
         parts.join(", "),
-        units::duration(header.elapsed_ns)
+        units::format_duration(header.elapsed_ns)
     )
 }
 

@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 
 use crate::html::page::element;
 use cuda_pitfalls_core::text::counts::listed;
-use cuda_pitfalls_core::text::escape::html;
+use cuda_pitfalls_core::text::escape::escape_html;
 use cuda_pitfalls_core::text::units;
 
 /// What is drawn.
@@ -49,7 +49,7 @@ const NARROW: f64 = 190.0;
 const CHARACTER: f64 = 8.0;
 
 /// The chart as one `<figure>`. Texts are HTML beside the drawing, so that they are legible at every width.
-pub fn draw(chart: &Chart) -> String {
+pub fn draw_chart(chart: &Chart) -> String {
     let drawn: Vec<&ChartLine> = chart.areas.iter().chain(&chart.lines).collect();
     let values = drawn
         .iter()
@@ -63,22 +63,23 @@ pub fn draw(chart: &Chart) -> String {
         chart.span_ns,
         stamps.chain(chart.marks.iter().map(|(t, _)| *t)),
     );
-    let x = |t: u64| WIDTH * axis.share(t);
-    let y =
-        |bytes: i64| HEIGHT - HEIGHT * share(bytes as f64 - low as f64, high as f64 - low as f64);
+    let x = |t: u64| WIDTH * axis.axis_position(t);
+    let y = |bytes: i64| {
+        HEIGHT - HEIGHT * part_ratio(bytes as f64 - low as f64, high as f64 - low as f64)
+    };
     let mut levels = vec![low, 0, high];
     levels.sort_unstable();
     levels.dedup();
     let mut out = format!(
         "<figure class=\"chart\" role=\"img\" aria-label=\"{}\">\n",
-        html(&chart.title)
+        escape_html(&chart.title)
     );
-    marks(&mut out, chart, x);
+    write_marks(&mut out, chart, x);
     out.push_str("<div class=\"levels\">");
     for level in &levels {
         // What lies upon each other is no change.
         let size = if chart.areas.is_empty() {
-            units::delta(*level)
+            units::format_delta(*level)
         } else {
             units::bytes(level.unsigned_abs())
         };
@@ -115,7 +116,7 @@ pub fn draw(chart: &Chart) -> String {
             area.colour % 8,
             steps(&area.points, chart.span_ns, x, y),
             y(0),
-            html(&area.name)
+            escape_html(&area.name)
         );
     }
     for line in &chart.lines {
@@ -124,10 +125,10 @@ pub fn draw(chart: &Chart) -> String {
             "<path class=\"g{}\" d=\"{}\"><title>{}</title></path>",
             line.colour % 8,
             steps(&line.points, chart.span_ns, x, y),
-            html(&line.name)
+            escape_html(&line.name)
         );
     }
-    let took = units::duration(chart.span_ns.1.saturating_sub(chart.span_ns.0));
+    let took = units::format_duration(chart.span_ns.1.saturating_sub(chart.span_ns.0));
     let left_out = axis
         .left_out()
         .map(|words| format!("<span>left out: {words}</span>"))
@@ -153,7 +154,11 @@ fn key(line: &ChartLine, class: &str, path: &str) -> String {
     let colour = format!(
         "<svg viewBox=\"0 0 24 8\" aria-hidden=\"true\"><path class=\"{class}\" d=\"{path}\"/></svg>"
     );
-    element("span", "key", &format!("{colour} {}", html(&line.name)))
+    element(
+        "span",
+        "key",
+        &format!("{colour} {}", escape_html(&line.name)),
+    )
 }
 
 /// The most times that are left out of an axis, and the part of what is drawn that each of them takes.
@@ -201,21 +206,21 @@ impl Axis {
     }
 
     /// Where a moment is on the axis, from 0 to 1.
-    pub(super) fn share(&self, t: u64) -> f64 {
+    pub(super) fn axis_position(&self, t: u64) -> f64 {
         let (mut at, band) = (t.saturating_sub(self.span.0) as f64, CUT * self.kept);
         for (start, end) in self.cuts.iter().filter(|(start, _)| t > *start) {
             let (whole, gone) = ((end - start) as f64, (t.min(*end) - start) as f64);
-            at += share(gone, whole) * band - gone;
+            at += part_ratio(gone, whole) * band - gone;
         }
-        share(at, self.kept + band * self.cuts.len() as f64)
+        part_ratio(at, self.kept + band * self.cuts.len() as f64)
     }
 
     /// What is left out, in words; none if nothing is.
     pub(super) fn left_out(&self) -> Option<String> {
         let since = |(start, end): &(u64, u64)| {
             let (long, at) = (
-                units::duration(end - start),
-                units::duration(start.saturating_sub(self.span.0)),
+                units::format_duration(end - start),
+                units::format_duration(start.saturating_sub(self.span.0)),
             );
             format!("{long} from {at} on")
         };
@@ -225,11 +230,11 @@ impl Axis {
 
 /// The names of the marks above the drawing. One that would run into the one before is left out, on a narrow page
 /// by its class.
-fn marks(out: &mut String, chart: &Chart, x: impl Fn(u64) -> f64) {
+fn write_marks(out: &mut String, chart: &Chart, x: impl Fn(u64) -> f64) {
     out.push_str("<div class=\"marks\">");
     let (mut free, mut free_if_narrow) = (0.0, 0.0);
     for (t, name) in &chart.marks {
-        let at = share(x(*t), WIDTH);
+        let at = part_ratio(x(*t), WIDTH);
         let length = CHARACTER * (name.chars().count() as f64 + 1.0);
         if at * WIDE < free {
             continue;
@@ -244,7 +249,7 @@ fn marks(out: &mut String, chart: &Chart, x: impl Fn(u64) -> f64) {
             out,
             "<span{class} style=\"left:{:.1}%\">{}</span>",
             at * 100.0,
-            html(name)
+            escape_html(name)
         );
     }
     out.push_str("</div>\n");
@@ -285,7 +290,7 @@ pub(super) fn steps(
 }
 
 /// A part of a whole, and the start where there is no whole.
-pub(super) fn share(part: f64, whole: f64) -> f64 {
+pub(super) fn part_ratio(part: f64, whole: f64) -> f64 {
     if whole > 0.0 {
         (part / whole).clamp(0.0, 1.0)
     } else {
@@ -314,7 +319,7 @@ mod tests {
 
     #[test]
     fn memory_is_drawn_in_steps() {
-        let svg = draw(&chart(vec![(100, 0), (150, 530 << 20)]));
+        let svg = draw_chart(&chart(vec![(100, 0), (150, 530 << 20)]));
         assert!(
             svg.contains("<path class=\"g1\" d=\"M0 100.0H500V0.0H1000\">"),
             "{svg}"
@@ -336,7 +341,7 @@ mod tests {
         };
         chart.areas = vec![area("a", 0, 100), area("<b>", 2, 250)];
         chart.reach = 400 << 20;
-        let svg = draw(&chart);
+        let svg = draw_chart(&chart);
         let at = |what: &str| svg.find(what).unwrap_or_else(|| panic!("{what}: {svg}"));
         let upper =
             at("<path class=\"area g2\" d=\"M0 37.5H1000V100.0H0Z\"><title>&lt;b&gt;</title>");
@@ -359,7 +364,7 @@ mod tests {
         );
         assert_eq!(axis.cuts, [(300, 1_000_300), (1_000_300, 1_010_300)]);
         let at = [0, 100, 200, 300, 500_300, 1_000_300, 1_010_300]
-            .map(|t| (1080.0 * axis.share(t)).round());
+            .map(|t| (1080.0 * axis.axis_position(t)).round());
         assert_eq!(at, [0.0, 333.0, 667.0, 1000.0, 1020.0, 1040.0, 1080.0]);
         assert_eq!(
             axis.left_out().unwrap(),
@@ -369,7 +374,7 @@ mod tests {
             Axis::new((0, 100), [50, 99].into_iter()).cuts.is_empty(),
             "a half is kept"
         );
-        let svg = draw(&Chart {
+        let svg = draw_chart(&Chart {
             marks: Vec::new(),
             ..chart(vec![(100, 0), (101, 7), (102, 0), (103, 7)])
         });
@@ -387,7 +392,7 @@ mod tests {
             .enumerate()
             .map(|(n, t)| (*t, (n + 1).to_string()))
             .collect();
-        let svg = draw(&chart);
+        let svg = draw_chart(&chart);
         assert!(
             svg.contains(">1</span>") && !svg.contains(">2</span>"),
             "too near at every width: {svg}"
@@ -405,12 +410,12 @@ mod tests {
 
     #[test]
     fn odd_figures_and_names_do_no_harm() {
-        let svg = draw(&chart(vec![(0, i64::MIN), (u64::MAX, i64::MAX)]));
+        let svg = draw_chart(&chart(vec![(0, i64::MIN), (u64::MAX, i64::MAX)]));
         assert!(
             !svg.contains("NaN") && !svg.contains("inf") && !svg.contains("<gpu0>"),
             "{svg}"
         );
-        let empty = draw(&Chart::default());
+        let empty = draw_chart(&Chart::default());
         assert!(
             empty.starts_with("<figure") && empty.contains("</figure>\n") && !empty.contains("NaN"),
             "{empty}"
@@ -419,7 +424,7 @@ mod tests {
 
     #[test]
     fn a_burst_of_changes_is_one_stroke() {
-        let svg = draw(&chart((0..100_000).map(|n| (150, n % 7)).collect()));
+        let svg = draw_chart(&chart((0..100_000).map(|n| (150, n % 7)).collect()));
         assert!(svg.len() < 2_000, "{}", svg.len());
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::block::Tone;
 use cuda_pitfalls_core::report::{ReportView, Requirement};
-use cuda_pitfalls_core::text::counts::tally;
+use cuda_pitfalls_core::text::counts::tally_items;
 use cuda_pitfalls_core::verdict::{ExpectationMet, Kind, Provenance, Verdict};
 
 /// What a verdict calls for, mildest first. Marks, colours and elements follow it, so that no two forms disagree.
@@ -61,7 +61,7 @@ impl Standing {
     }
 
     /// The code of its colour on a terminal.
-    pub(super) fn colour(self) -> &'static str {
+    pub(super) fn ansi_color(self) -> &'static str {
         self.shown().3
     }
 
@@ -88,7 +88,7 @@ pub fn count(report: &ReportView<'_>, standing: Standing) -> usize {
 
 /// How many verdicts stand so, where that is not zero; mildest first.
 pub(super) fn counts<'v>(verdicts: impl Iterator<Item = &'v Verdict>) -> Vec<(Standing, usize)> {
-    let mut counts = tally(verdicts.map(Standing::new));
+    let mut counts = tally_items(verdicts.map(Standing::new));
     counts.sort();
     counts
 }
@@ -113,7 +113,7 @@ pub fn sentence(report: &ReportView<'_>) -> String {
 }
 
 /// What a reader must know before believing any verdict, most serious first. Every renderer shows all of it.
-pub fn banners(report: &ReportView<'_>) -> Vec<String> {
+pub fn warning_banners(report: &ReportView<'_>) -> Vec<String> {
     let mut banners = Vec::new();
     if report.provenance == Provenance::Simulated {
         banners.push(SIMULATED.to_owned());
@@ -206,13 +206,13 @@ mod tests {
 
     #[test]
     fn simulated_and_partial_reports_say_so_first() {
-        assert!(banners(&fixture::report().view()).is_empty());
+        assert!(warning_banners(&fixture::report().view()).is_empty());
         assert!(
-            banners(&fixture::simulated().view())
+            warning_banners(&fixture::simulated().view())
                 .iter()
                 .any(|line| line.starts_with("SIMULATED"))
         );
-        let partial = banners(&fixture::partial().view());
+        let partial = warning_banners(&fixture::partial().view());
         assert!(
             partial
                 .iter()

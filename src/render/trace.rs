@@ -24,10 +24,10 @@ pub use summary::schema;
 
 use super::Format;
 use super::issue::Attached;
-use cuda_pitfalls_answers::refused::{RefusedCall, last_error, refusals};
+use cuda_pitfalls_answers::refused::{RefusedCall, last_error, refused_calls};
 use cuda_pitfalls_core::scenario::Scenario;
 use cuda_pitfalls_trace::diagnosis::{Finding, Severity};
-use cuda_pitfalls_trace::ledger::{Ledger, ledgers};
+use cuda_pitfalls_trace::ledger::{Ledger, all_ledgers};
 use cuda_pitfalls_trace::policy::{PolicyOutcome, Violation};
 use cuda_pitfalls_trace::{History, Trace};
 
@@ -56,10 +56,10 @@ impl<'a> TraceView<'a> {
     ) -> TraceView<'a> {
         let (violations, undecided) = (outcome.violations.as_slice(), outcome.undecided.as_slice());
         let history = History::new(trace);
-        let (ledgers, refusals) = (ledgers(trace), refusals(&history));
+        let (ledgers, refusals) = (all_ledgers(trace), refused_calls(&history));
         TraceView {
             trace,
-            not_seen: unseen::unseen(&history),
+            not_seen: unseen::unseen_sentences(&history),
             history,
             ledgers,
             refusals,
@@ -96,7 +96,7 @@ impl<'a> TraceView<'a> {
         self.trace
             .end
             .as_ref()
-            .is_some_and(|end| end.failure().is_some())
+            .is_some_and(|end| end.failure_reason().is_some())
     }
 
     /// How many calls CUDA refused to a program that failed.
@@ -118,42 +118,42 @@ impl<'a> TraceView<'a> {
     ) -> Option<String> {
         match format {
             Format::Text => Some(view::text(self, width)),
-            Format::Html => Some(self.html()),
-            Format::Markdown => Some(view::markdown(self)),
-            Format::Junit => Some(results::junit(self, name, root)),
-            Format::Github => Some(results::github(self, root)),
+            Format::Html => Some(self.to_html()),
+            Format::Markdown => Some(view::render_markdown(self)),
+            Format::Junit => Some(results::junit_file(self, name, root)),
+            Format::Github => Some(results::github_annotations(self, root)),
             Format::Sarif => Some(sarif::document(self, root)),
             _ => None,
         }
     }
 
     /// The page, without scripts and without links to anything outside.
-    pub fn html(&self) -> String {
-        view::html(self)
+    pub fn to_html(&self) -> String {
+        view::render_html(self)
     }
 
     /// The summary, as `trace --json` prints it; its schema is [`schema`].
     #[expect(clippy::expect_used, reason = "its maps have keys that are text")]
     pub fn json(&self) -> serde_json::Value {
-        serde_json::to_value(summary::summary(self)).expect("a summary is JSON")
+        serde_json::to_value(summary::trace_summary(self)).expect("a summary is JSON")
     }
 
-    /// The text of an issue; `proofs` are the scenarios of [`proofs`], `attached` their reproducers.
-    pub fn issue(&self, proofs: &[Scenario], attached: &[Attached]) -> String {
-        issue::issue(self, proofs, attached)
+    /// The text of an issue; `proofs` are the scenarios of [`proving_scenarios`], `attached` their reproducers.
+    pub fn issue_text(&self, proofs: &[Scenario], attached: &[Attached]) -> String {
+        issue::render_trace_issue(self, proofs, attached)
     }
 }
 
 /// What findings have in common that are told once: the rule's words, but for the process.
 type Alike<'a> = (&'a str, String, &'a str);
 
-fn alike(finding: &Finding) -> Alike<'_> {
+fn alike_key(finding: &Finding) -> Alike<'_> {
     let says = finding.says.replace(&format!("pid {}", finding.pid), "pid");
     (&finding.title, says, &finding.workaround)
 }
 
 /// The scenarios that prove the pitfalls of a trace, each once.
-pub fn proofs(findings: &[Finding]) -> Vec<Scenario> {
+pub fn proving_scenarios(findings: &[Finding]) -> Vec<Scenario> {
     proof::scenarios(
         findings
             .iter()
@@ -175,7 +175,7 @@ mod tests {
             let all = Format::value_variants().iter();
             let all =
                 all.filter_map(|format| seen.as_format(*format, 400, ["t", "/home/me/project"]));
-            all.chain([seen.json().to_string(), seen.issue(&[], &[])])
+            all.chain([seen.json().to_string(), seen.issue_text(&[], &[])])
                 .collect()
         };
         let words = [

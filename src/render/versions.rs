@@ -3,7 +3,7 @@
 use cuda_pitfalls_core::scenario::{Expectation, Expected, Range, Scalar, When};
 
 /// Whether any of these depends on a version.
-pub fn matter(expect: &[Expectation]) -> bool {
+pub fn has_versioned(expect: &[Expectation]) -> bool {
     expect
         .iter()
         .any(|expectation| is_versioned(&expectation.when))
@@ -21,7 +21,7 @@ pub fn lines(expect: &[Expectation], value: fn(&Scalar) -> String) -> Vec<String
             Expected::Reproduced => "the pitfall shows",
             Expected::NotReproduced => "the pitfall does not show",
         };
-        match (condition(&expectation.when, value), index) {
+        match (condition_words(&expectation.when, value), index) {
             (Some(condition), _) => format!("{condition} {shows}"),
             (None, 0) => shows.to_owned(),
             (None, _) => format!("otherwise {shows}"),
@@ -31,7 +31,7 @@ pub fn lines(expect: &[Expectation], value: fn(&Scalar) -> String) -> Vec<String
 }
 
 /// Where something holds: `since libcudart 12.0`, `before driver 535, for mask 0,0`. Nothing for everywhere.
-pub fn condition(when: &When, value: fn(&Scalar) -> String) -> Option<String> {
+pub fn condition_words(when: &When, value: fn(&Scalar) -> String) -> Option<String> {
     let mut all = Vec::new();
     all.extend(
         when.libcudart
@@ -144,7 +144,7 @@ mod tests {
                 "otherwise the pitfall does not show"
             ]
         );
-        assert!(matter(&since) && !matter(&since[1..]));
+        assert!(has_versioned(&since) && !has_versioned(&since[1..]));
         assert_eq!(
             lines(&since[1..], Scalar::to_string),
             ["the pitfall does not show"]

@@ -1,7 +1,7 @@
 //! What a mask makes visible, in words.
 
 use crate::block::{Block, Text};
-use crate::words::misspelt;
+use crate::words::misspelling_sentence;
 use crate::writer::terminal::write;
 use cuda_pitfalls_answers::visibility::{GpuSource, Visibility};
 use cuda_pitfalls_core::mask::InitStatus;
@@ -61,7 +61,7 @@ pub fn text(answer: &Visibility, width: usize) -> String {
         answer
             .misspelt
             .iter()
-            .map(|(name, meant)| Block::paragraph(misspelt(name, meant))),
+            .map(|(name, meant)| Block::paragraph(misspelling_sentence(name, meant))),
     );
     let rule = "Predicted by the rule that driver 580.159.04 was measured to follow, and not measured here.";
     blocks.push(Block::paragraph(rule));
@@ -99,7 +99,7 @@ fn outcome(answer: &Visibility) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use cuda_pitfalls_answers::visibility::{ListedGpu, visibility};
+    use cuda_pitfalls_answers::visibility::{ListedGpu, mask_visibility};
 
     fn shown(mask: Option<&str>, order: Option<&str>) -> String {
         let gpus = [('a', "NVIDIA H100"), ('b', "NVIDIA T4")].map(|(digit, name)| ListedGpu {
@@ -108,7 +108,7 @@ mod tests {
             instances: Vec::new(),
         });
         text(
-            &visibility(
+            &mask_visibility(
                 mask.map(str::to_owned),
                 order.map(str::to_owned),
                 GpuSource::Machine,
@@ -145,7 +145,7 @@ mod tests {
         let near = text(
             &Visibility {
                 misspelt,
-                ..visibility(None, None, GpuSource::Machine, Vec::new())
+                ..mask_visibility(None, None, GpuSource::Machine, Vec::new())
             },
             80,
         );

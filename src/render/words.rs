@@ -18,14 +18,14 @@ pub(super) fn provenance(provenance: Provenance) -> &'static str {
 }
 
 /// What is said of a variable that is spelt nearly as one that is read.
-pub(super) fn misspelt(name: &str, meant: &str) -> String {
+pub(super) fn misspelling_sentence(name: &str, meant: &str) -> String {
     format!("{name} is no variable that CUDA or a framework is known to read; {meant} is.")
 }
 
 /// Everything that was read of the machine, a name and a value each.
 pub(super) fn machine<'r>(report: &ReportView<'r>) -> Vec<(&'r str, String)> {
     let machine = report.machine;
-    let mut rows: Vec<(&str, String)> = labels(report.run)
+    let mut rows: Vec<(&str, String)> = label_list(report.run)
         .into_iter()
         .map(|label| ("Label", label))
         .collect();
@@ -51,7 +51,7 @@ pub(super) fn machine<'r>(report: &ReportView<'r>) -> Vec<(&'r str, String)> {
             .iter()
             .map(|interpreter| ("Python", python(interpreter))),
     );
-    rows.push(("PIDs", pids(&machine.isolation)));
+    rows.push(("PIDs", pid_words(&machine.isolation)));
     rows.extend(
         machine
             .mps
@@ -140,7 +140,7 @@ fn is_distribution_of(distribution: &str, module: &str) -> bool {
 }
 
 /// What the caller said of a run, an entry each: `node=gpu-17`.
-pub fn labels(run: &Run) -> Vec<String> {
+pub fn label_list(run: &Run) -> Vec<String> {
     run.labels
         .iter()
         .map(|(name, value)| format!("{name}={value}"))
@@ -148,7 +148,7 @@ pub fn labels(run: &Run) -> Vec<String> {
 }
 
 /// Whether memory is known per process, in words.
-fn pids(isolation: &Isolation) -> String {
+fn pid_words(isolation: &Isolation) -> String {
     let mut words = match isolation.own_pid_listed {
         Some(true) => "matched: NVML lists the worker by its PID",
         Some(false) => {

@@ -19,7 +19,7 @@ mod rule;
 mod tests;
 
 pub(crate) use clues::{gpu_name, line};
-pub use load::load;
+pub use load::load_rule;
 pub use rule::{ANY, DiagnosisRule, RuleCondition, WorkaroundRun};
 
 use std::collections::{HashMap, HashSet};
@@ -82,7 +82,7 @@ pub struct Finding {
 impl Finding {
     /// The rules whose answer is unknown because of this finding.
     pub fn leaves_open(&self) -> &'static [String] {
-        rules()
+        embedded_rules()
             .iter()
             .find(|rule| rule.name == self.rule)
             .map_or(&[], |rule| rule.leaves_open.as_slice())
@@ -90,9 +90,9 @@ impl Finding {
 }
 
 /// The rules that come with the program, by name.
-pub fn rules() -> &'static [DiagnosisRule] {
+pub fn embedded_rules() -> &'static [DiagnosisRule] {
     static RULES: LazyLock<Vec<DiagnosisRule>> = LazyLock::new(|| {
-        let rules = embedded();
+        let rules = load_embedded();
         // Without its rules a trace would show no pitfall.
         #[expect(
             clippy::expect_used,
@@ -104,18 +104,18 @@ pub fn rules() -> &'static [DiagnosisRule] {
 }
 
 /// Reads the rules that come with the program, by name; or the errors of the first file that has any.
-fn embedded() -> Result<Vec<DiagnosisRule>, Vec<Diagnostic>> {
+fn load_embedded() -> Result<Vec<DiagnosisRule>, Vec<Diagnostic>> {
     let mut files: Vec<(&str, &str)> = cuda_pitfalls_scenarios::diagnoses().collect();
     files.sort_unstable();
     files
         .into_iter()
-        .map(|(name, source)| load(name, &format!("scenarios/diagnoses/{name}.toml"), source))
+        .map(|(name, source)| load_rule(name, &format!("scenarios/diagnoses/{name}.toml"), source))
         .collect()
 }
 
 /// What the rules find in a trace, in the order of time.
 pub fn findings(trace: &Trace) -> Vec<Finding> {
-    find(rules(), trace)
+    find(embedded_rules(), trace)
 }
 
 fn find(rules: &[DiagnosisRule], trace: &Trace) -> Vec<Finding> {
@@ -133,7 +133,7 @@ fn find(rules: &[DiagnosisRule], trace: &Trace) -> Vec<Finding> {
                 covered.entry(name).or_default().extend(&finding.events);
             }
             // A loop that repeats one line is one mistake.
-            if said.insert((clue.pid, clue.gpu.clone(), clue.texts())) {
+            if said.insert((clue.pid, clue.gpu.clone(), clue.distinguishing_texts())) {
                 found.push((clue.t_ns, rule, finding));
             }
         }

@@ -201,7 +201,7 @@ impl TraceBuilder {
                 ..Gpu::default()
             });
         let start = start(gpus.collect());
-        let trace = Trace::begin(start).expect("this version's own schema");
+        let trace = Trace::from_start(start).expect("this version's own schema");
         let made = TraceBuilder {
             trace,
             t_ns: 0,

@@ -24,7 +24,7 @@ pub use fork::Fork;
 pub use init::Init;
 pub use program::ProgramHistory;
 pub use write::VariableWrite;
-pub(crate) use write::ancestors;
+pub(crate) use write::known_ancestors;
 
 /// What a traced program did.
 #[derive(Clone, Debug)]
@@ -119,7 +119,7 @@ impl<'a> History<'a> {
 
     /// Why the driver's calls after a `cuInit` are not seen though every message arrived, one sentence without a full stop
     /// each: no such call succeeds without a GPU, and OpenCL makes its own past the names of libcuda.
-    pub fn blind(&self) -> Vec<String> {
+    pub fn unseen_call_reasons(&self) -> Vec<String> {
         let inits = self
             .programs
             .iter()
@@ -168,8 +168,8 @@ impl<'a> History<'a> {
 
     /// The process that started a program, whatever stands between them: the nearest ancestor that initialised CUDA, or
     /// else the uppermost one that is known.
-    pub fn launcher(&self, program: &ProgramHistory<'_>) -> Option<u32> {
-        let above = ancestors(self.trace, program.pid);
+    pub fn launcher_pid(&self, program: &ProgramHistory<'_>) -> Option<u32> {
+        let above = known_ancestors(self.trace, program.pid);
         above
             .iter()
             .find(|pid| self.has_initialized(**pid))

@@ -8,7 +8,7 @@ mod tables;
 
 pub(crate) use owner::UNKNOWN;
 pub use owner::{MemoryOwner, owner_keys};
-pub use tables::{Ledger, LedgerBand, LedgerPoint, LedgerRow, LedgerTable, ledgers};
+pub use tables::{Ledger, LedgerBand, LedgerPoint, LedgerRow, LedgerTable, all_ledgers};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

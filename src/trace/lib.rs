@@ -23,7 +23,7 @@ pub mod tracer;
 pub use history::{Beside, ContextLife, History};
 pub use ledger::{Held, Holder, LedgerReading, LedgerReason, MemoryKind};
 pub use read::{Trace, TraceError, is_trace, lines};
-pub use redact::redacted;
+pub use redact::redact_line;
 pub use stack::{Frame, FrameLanguage, FrameOwner, MODULE, Stack, line_in_words};
 pub use status::{NOT_READY, is_error, limit_name, status_name};
 
@@ -463,7 +463,7 @@ pub struct End {
 
 impl End {
     /// The signal or the exit code with which the program failed; `None` if it succeeded.
-    pub fn failure(&self) -> Option<String> {
+    pub fn failure_reason(&self) -> Option<String> {
         let code = self
             .code
             .filter(|code| *code != 0)

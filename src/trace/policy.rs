@@ -73,8 +73,10 @@ impl Policy {
             .flat_map(|words| words.split(','))
             .map(str::trim);
         let forbid: Result<Vec<PolicyWord>, WordError> = words.map(PolicyWord::parse).collect();
-        let max_bytes: Result<BTreeMap<GpuWord, u64>, WordError> =
-            max_bytes.iter().map(|value| word::bound(value)).collect();
+        let max_bytes: Result<BTreeMap<GpuWord, u64>, WordError> = max_bytes
+            .iter()
+            .map(|value| word::parse_bound(value))
+            .collect();
         Ok(Policy {
             forbid: forbid?,
             max_bytes: max_bytes?,
@@ -92,7 +94,7 @@ impl Policy {
     }
 
     /// What a program did against it, without the undecided parts: see [`Policy::check`].
-    pub fn violations(&self, trace: &Trace, findings: &[Finding]) -> Vec<Violation> {
+    pub fn find_violations(&self, trace: &Trace, findings: &[Finding]) -> Vec<Violation> {
         self.check(trace, findings).violations
     }
 }

@@ -176,7 +176,7 @@ impl Trace {
         let mut trace: Option<Trace> = None;
         each(text, path, |line| match (&mut trace, line) {
             (None, TraceLine::Start(start)) => {
-                Trace::begin(*start).map(|begun| trace = Some(begun))
+                Trace::from_start(*start).map(|begun| trace = Some(begun))
             }
             (None, _) => Err(LineError(
                 "a trace begins with a line of the kind `start`".to_owned(),
@@ -205,7 +205,7 @@ impl Trace {
     ///
     /// # Errors
     /// It is of another schema.
-    pub fn begin(start: TraceStart) -> Result<Trace, LineError> {
+    pub fn from_start(start: TraceStart) -> Result<Trace, LineError> {
         if start.schema.name != SCHEMA || start.schema.major != SchemaId::MAJOR {
             let (name, major) = (terminal(&start.schema.name), start.schema.major);
             let why = format!(
@@ -216,7 +216,7 @@ impl Trace {
         }
         let is_simulated = start.libcuda.as_deref().is_some_and(is_simulated_library)
             || start.gpus.iter().any(|gpu| is_simulated_gpu(&gpu.uuid));
-        if let Some(why) = start.provenance.contradiction(&start.on, is_simulated) {
+        if let Some(why) = start.provenance.find_contradiction(&start.on, is_simulated) {
             return Err(LineError(why));
         }
         let (processes, events, memory, holders, ledger, counts) = Default::default();
@@ -258,7 +258,7 @@ impl Trace {
     }
 
     /// Seconds since the program was started.
-    pub fn seconds(&self, t_ns: u64) -> f64 {
+    pub fn seconds_since_start(&self, t_ns: u64) -> f64 {
         t_ns.saturating_sub(self.start.t_ns) as f64 / 1e9
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::{EventKind, Stack, TraceLine};
-use cuda_pitfalls_core::text::redact::{GONE, Redactor, keep_package, short};
+use cuda_pitfalls_core::text::redact::{GONE, Redactor, file_name, keep_package};
 
 /// Fields whose values are words of the format.
 const WORDS: [&str; 10] = [
@@ -32,21 +32,21 @@ const SENTENCES: [&str; 5] = ["limits", "not_seen", "no_python", "missing", "std
 ///
 /// # Errors
 /// The line cannot be written as JSON.
-pub fn redacted(mut line: TraceLine, redactor: &mut Redactor) -> serde_json::Result<TraceLine> {
+pub fn redact_line(mut line: TraceLine, redactor: &mut Redactor) -> serde_json::Result<TraceLine> {
     match &mut line {
         TraceLine::Start(start) => {
-            redactor.hide(start.command.get(1..).unwrap_or_default());
+            redactor.hide_arguments(start.command.get(1..).unwrap_or_default());
             start.command = start
                 .command
                 .first()
-                .map(|program| vec![short(program), GONE.to_owned()])
+                .map(|program| vec![file_name(program), GONE.to_owned()])
                 .unwrap_or_default();
             start.folder = GONE.to_owned();
-            start.libcuda = start.libcuda.as_deref().map(short);
+            start.libcuda = start.libcuda.as_deref().map(file_name);
             redact_variables(&mut start.environment);
         }
         TraceLine::Process(process) => {
-            process.program = short(&process.program);
+            process.program = file_name(&process.program);
             process.arguments = vec![GONE.to_owned()];
         }
         TraceLine::Event(event) => {
@@ -120,7 +120,7 @@ fn shorten_relative(value: &mut Value) {
                 if word.starts_with('/') {
                     word.to_owned()
                 } else {
-                    short(word)
+                    file_name(word)
                 }
             });
             *text = words.collect::<Vec<_>>().join(" ");

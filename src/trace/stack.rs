@@ -116,7 +116,7 @@ impl Frame {
 
     /// A native frame in a program or library. `program` is the file that the process runs, whose
     /// code is the user's own unless it is an interpreter of Python.
-    pub fn native(
+    pub fn from_native(
         function: &str,
         module: Option<&str>,
         source: Option<(String, Option<u32>)>,
@@ -163,7 +163,7 @@ impl Frame {
         } else {
             self.function.as_str()
         };
-        match (&self.language, self.file.as_deref().and_then(dotted)) {
+        match (&self.language, self.file.as_deref().and_then(dotted_name)) {
             (FrameLanguage::Python, Some(module)) if function == MODULE => module,
             (FrameLanguage::Python, Some(module)) => format!("{module}.{function}"),
             // The entry script of a package.
@@ -305,7 +305,7 @@ pub(crate) fn is_entry_script(text: &str) -> bool {
 
 impl Stack {
     /// A stack that could not be read, and why.
-    pub fn unread(why: impl Into<String>) -> Stack {
+    pub fn from_failure(why: impl Into<String>) -> Stack {
         Stack {
             missing: Some(why.into()),
             ..Stack::default()
@@ -313,7 +313,7 @@ impl Stack {
     }
 
     /// The innermost frame of the user's own code on this thread.
-    pub fn users(&self) -> Option<&Frame> {
+    pub fn user_frame(&self) -> Option<&Frame> {
         self.frames
             .iter()
             .find(|frame| frame.owner == FrameOwner::Program && frame.file.is_some())
@@ -344,7 +344,7 @@ impl Stack {
 
     /// The user's line, such as `train.py:12`; else the user's function; else the user's line on another thread meanwhile.
     pub fn place(&self) -> Option<String> {
-        let users = self.users().map(|frame| (frame, ""));
+        let users = self.user_frame().map(|frame| (frame, ""));
         let (frame, beside) =
             users.or_else(|| Some((self.users_meanwhile()?, "a thread beside ")))?;
         Some(format!(
@@ -418,7 +418,7 @@ impl Stack {
 
     /// Where no code of the user's is on the stack, the innermost function of a package that is meant for users: the
     /// entry may be no more than the package's own beginning.
-    pub fn innermost(&self) -> Option<&Frame> {
+    pub fn innermost_public(&self) -> Option<&Frame> {
         let python = self
             .frames
             .iter()
@@ -445,7 +445,7 @@ impl Stack {
     }
 
     /// The package whose code wrote a variable; none if the user's own did, through no more than Python's library.
-    pub(crate) fn writer(&self) -> Option<&str> {
+    pub(crate) fn writing_package(&self) -> Option<&str> {
         let mut frames = self
             .frames
             .iter()
@@ -603,7 +603,7 @@ fn package_of(path: &str) -> Option<String> {
 }
 
 /// The dotted name of a package's file.
-fn dotted(path: &str) -> Option<String> {
+fn dotted_name(path: &str) -> Option<String> {
     let rest = below_packages(path)?.strip_suffix(".py")?;
     let module = rest.strip_suffix("/__init__").unwrap_or(rest);
     Some(module.replace('/', "."))
@@ -797,8 +797,9 @@ mod tests {
 
     #[test]
     fn native_code_is_the_drivers_a_packages_the_systems_or_the_users() {
-        let owner =
-            |module: &str| Frame::native("f", Some(module), None, Some("/home/me/a.out")).owner;
+        let owner = |module: &str| {
+            Frame::from_native("f", Some(module), None, Some("/home/me/a.out")).owner
+        };
         assert_eq!(
             owner("/usr/lib/x86_64-linux-gnu/libcuda.so.580.1"),
             FrameOwner::Cuda
@@ -817,14 +818,14 @@ mod tests {
         );
         assert_eq!(owner("/home/me/a.out"), FrameOwner::Program);
         assert_eq!(owner("/usr/bin/python3.12"), FrameOwner::System);
-        let linked = Frame::native(
+        let linked = Frame::from_native(
             "libcudart_static_ad92",
             Some("/home/me/a.out"),
             None,
             Some("/home/me/a.out"),
         );
         let header = Some(("/cuda/include/cuda_runtime.h".to_owned(), Some(879)));
-        let inlined = Frame::native(
+        let inlined = Frame::from_native(
             "cudaMalloc<float>",
             Some("/home/me/a.out"),
             header,
@@ -889,12 +890,12 @@ mod tests {
         ];
         for (function, name) in cupy.iter().chain(&c) {
             assert_eq!(
-                Frame::native(function, Some("/x/a.so"), None, None).name(),
+                Frame::from_native(function, Some("/x/a.so"), None, None).name(),
                 *name
             );
         }
         let exit = Stack {
-            frames: vec![Frame::native(cupy[0].0, Some("/x/a.so"), None, None)],
+            frames: vec![Frame::from_native(cupy[0].0, Some("/x/a.so"), None, None)],
             ..Stack::default()
         };
         assert!(exit.has("__exit__") && exit.has("cupy.cuda.device.Device.__exit__"));
@@ -932,7 +933,7 @@ mod tests {
         let file = "/l/site-packages/torch/distributed/c10d.py";
         let mut stack = Stack {
             frames: vec![
-                Frame::native("cuInit", Some("/x/libcuda.so.1"), None, None),
+                Frame::from_native("cuInit", Some("/x/libcuda.so.1"), None, None),
                 Frame::python("_helper", file, 9),
                 Frame::python("barrier", file, 9),
                 Frame::python("_logger.<locals>.wrapper", file, 83),
@@ -956,7 +957,7 @@ mod tests {
     fn the_users_line_stands_before_the_framework() {
         let stack = Stack {
             frames: vec![
-                Frame::native("cuInit", Some("/x/libcuda.so.1"), None, None),
+                Frame::from_native("cuInit", Some("/x/libcuda.so.1"), None, None),
                 Frame::python("_lazy_init", "/l/site-packages/torch/cuda/__init__.py", 9),
                 Frame::python(
                     "is_available",
@@ -969,7 +970,7 @@ mod tests {
             ..Stack::default()
         };
         assert_eq!(
-            stack.users().and_then(Frame::line).as_deref(),
+            stack.user_frame().and_then(Frame::line).as_deref(),
             Some("cli.py:88")
         );
         assert_eq!(
@@ -985,7 +986,7 @@ mod tests {
     #[test]
     fn nvidias_libraries_in_packages_make_no_call_of_their_own() {
         let native = |function, file: &str| {
-            Frame::native(
+            Frame::from_native(
                 function,
                 Some(&format!("/l/site-packages/{file}")),
                 None,

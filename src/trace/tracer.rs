@@ -47,7 +47,7 @@ use cuda_pitfalls_instrument::forwarding::ForwardingOptions;
 use cuda_pitfalls_instrument::libraries::On;
 use cuda_pitfalls_instrument::output;
 use cuda_pitfalls_instrument::simulated;
-use cuda_pitfalls_instrument::supervisor::{self, SamplerClient, timespec};
+use cuda_pitfalls_instrument::supervisor::{self, SamplerClient, to_timespec};
 use descendants::Descendants;
 use gate::Gate;
 use ledger::Ledgers;
@@ -211,11 +211,11 @@ pub fn trace(program: &Path, options: &TraceOptions) -> Result<Traced, TracerErr
             memory: options.ledger,
         };
         place
-            .forward(libcuda, forwarding, &machine.returns)
+            .make_forwarding(libcuda, forwarding, &machine.returns)
             .map_err(TracerError::internal)?;
     }
     let gate = place
-        .listen()
+        .clone_listener()
         .and_then(Gate::open)
         .map_err(TracerError::internal)?;
     let stacks = Stacks::new(place.libraries(), &options.command).map_err(TracerError::internal)?;
@@ -227,13 +227,13 @@ pub fn trace(program: &Path, options: &TraceOptions) -> Result<Traced, TracerErr
         .unwrap_or_else(|| SamplerClient::start(program, &machine.links, &home));
     let started_ns = clock::now_ns();
     let (asked, withheld) = AskedReadings::new(&options.at, started_ns)?;
-    let writer = Writer::create(&options.folder, options.redact.clone())?;
+    let writer = Writer::create_file(&options.folder, options.redact.clone())?;
     // Before the program starts: its orphans then become our children, which identifies them.
     supervisor::adopt_orphans().map_err(TracerError::internal)?;
     let before = supervisor::children_of("self");
     let descendants = Descendants::new(&place, machine.libcuda.as_deref(), options.preload);
     let (command, apart) = (&options.command, options.apart.as_ref());
-    let passed = stderr.passed();
+    let passed = stderr.passed_stderr();
     let started = TracedProgram::start(
         command,
         &environment,
@@ -246,7 +246,7 @@ pub fn trace(program: &Path, options: &TraceOptions) -> Result<Traced, TracerErr
     let program_itself = match started {
         Ok(started) => started,
         Err(error) => {
-            writer.discard();
+            writer.discard_file();
             return Err(error);
         }
     };
@@ -294,11 +294,11 @@ pub fn trace(program: &Path, options: &TraceOptions) -> Result<Traced, TracerErr
         before,
         program: program_itself.pid(),
     };
-    tracer.begin(&machine, options, started_ns);
-    let ended = tracer.serve(program_itself);
-    let lost = tracer.writer.finish();
+    tracer.write_first_line(&machine, options, started_ns);
+    let ended = tracer.serve_messages(program_itself);
+    let lost = tracer.writer.sync_file();
     // The sampler ends before its folder does.
-    let unmodelled = tracer.unmodelled();
+    let unmodelled = tracer.unmodeled_functions();
     let Tracer {
         sampler,
         place,
@@ -358,12 +358,13 @@ struct Tracer {
 
 impl Tracer {
     /// Answers messages until the program and the processes that outlive it have ended, or are no longer waited for.
-    fn serve(&mut self, mut program: TracedProgram) -> Ended {
+    fn serve_messages(&mut self, mut program: TracedProgram) -> Ended {
         let mut outlived: Option<Outlived> = None;
         loop {
-            self.wait(outlived.is_none().then_some(&program));
+            self.wait_for_event(outlived.is_none().then_some(&program));
             if self.descendants.is_due() {
-                self.descendants.scan(&self.roots(), self.place.loads());
+                self.descendants
+                    .scan_processes(&self.root_pids(), self.place.libcuda_loads());
             }
             if outlived.is_none()
                 && let Some(ended) = program.ended()
@@ -388,7 +389,7 @@ impl Tracer {
                             )
                         }
                     };
-                    self.finish(&outlived.ended, &ended_why);
+                    self.write_last_lines(&outlived.ended, &ended_why);
                     return outlived.ended;
                 }
             }
@@ -399,10 +400,10 @@ impl Tracer {
             self.tick_ledgers();
             self.writer.flush();
             if let Some(stderr) = &self.apart_stderr {
-                program::bound(stderr);
+                program::truncate_if_long(stderr);
             }
             if clock::now_ns() - self.round_ns > ROUND_NS {
-                self.round();
+                self.write_readings();
             }
             if self
                 .deadline_ns
@@ -410,17 +411,19 @@ impl Tracer {
                 && !self.overdue
             {
                 self.overdue = true;
-                program.kill();
+                program.kill_program();
             }
         }
     }
 
     /// Whether processes of the program still run and are to be waited for.
     fn waits_for(&mut self, outlived: &mut Outlived, is_interrupted: bool) -> bool {
-        self.descendants.scan(&self.roots(), self.place.loads());
-        self.reap();
+        self.descendants
+            .scan_processes(&self.root_pids(), self.place.libcuda_loads());
+        self.reap_orphans();
         // One that forks and ends at once runs in no scan, but leaves a child of this process each time.
-        let is_over = self.descendants.running().next().is_none() && self.roots().is_empty();
+        let is_over =
+            self.descendants.running_pids().next().is_none() && self.root_pids().is_empty();
         if is_interrupted || clock::now_ns() >= outlived.until_ns || is_over {
             return false;
         }
@@ -428,15 +431,15 @@ impl Tracer {
             outlived.is_said = true;
             let pids: Vec<String> = self
                 .descendants
-                .running()
+                .running_pids()
                 .map(|pid| pid.to_string())
                 .take(5)
                 .collect();
             let (count, limit) = (
-                self.descendants.running().count() as u64,
+                self.descendants.running_pids().count() as u64,
                 self.wait_children.as_secs_f64(),
             );
-            output::tell(&format!(
+            output::print_line(&format!(
                 "cuda-pitfalls: waiting up to {limit} s for {} of the program (PID {}); Ctrl-C ends the wait",
                 counted(count, "process"),
                 pids.join(", ")
@@ -446,9 +449,9 @@ impl Tracer {
     }
 
     /// The children of this process that belong to the program: the program itself, and its orphans.
-    fn roots(&self) -> Vec<u32> {
+    fn root_pids(&self) -> Vec<u32> {
         let ours: Vec<i32> = self.sampler.pid().into_iter().collect();
-        let children = supervisor::strangers(&self.before, &ours);
+        let children = supervisor::stray_children(&self.before, &ours);
         children
             .into_iter()
             .map(|pid| pid.as_raw_nonzero().get().unsigned_abs())
@@ -456,15 +459,15 @@ impl Tracer {
     }
 
     /// The functions that the simulated machine does not model and that were called.
-    fn unmodelled(&self) -> BTreeSet<String> {
+    fn unmodeled_functions(&self) -> BTreeSet<String> {
         self.beside
             .as_deref()
-            .map(simulated::unmodelled)
+            .map(simulated::unmodeled_functions)
             .unwrap_or_default()
     }
 
     /// Waits for a message, the end of the program, an open of libcuda, or the next check.
-    fn wait(&self, program: Option<&TracedProgram>) {
+    fn wait_for_event(&self, program: Option<&TracedProgram>) {
         let now_ns = clock::now_ns();
         let tick = if self.is_behind {
             0
@@ -482,13 +485,13 @@ impl Tracer {
         let mut fds: Vec<PollFd> = fds
             .map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN))
             .collect();
-        let _ = poll(&mut fds, Some(&timespec(tick)));
+        let _ = poll(&mut fds, Some(&to_timespec(tick)));
     }
 
     /// Takes the waiting messages, until the program ends or the next check is due.
     fn answer(&mut self, program: Option<&TracedProgram>) {
         let until_ns = clock::now_ns() + TICK_NS;
-        self.gate.heard();
+        self.gate.clear_bell();
         while let Some(received) = self.gate.next() {
             self.take(*received);
             if program.is_some_and(has_ended) || clock::now_ns() > until_ns {
@@ -536,7 +539,7 @@ impl Tracer {
     }
 
     /// Writes polled memory, and the counts of processes that have ended.
-    fn round(&mut self) {
+    fn write_readings(&mut self) {
         self.round_ns = clock::now_ns();
         if let Ok(Some(run)) = self.sampler.stop_polling_within(READING_MS) {
             self.watch.ran(&run);
@@ -556,11 +559,11 @@ impl Tracer {
                     }));
                 }
             }
-            let _ = self.sampler.polling();
+            let _ = self.sampler.start_polling();
         }
-        self.reap();
-        for (pid, counts) in self.processes.gone() {
-            self.stacks.forget(pid);
+        self.reap_orphans();
+        for (pid, counts) in self.processes.take_ended_counts() {
+            self.stacks.forget_process(pid);
             self.pending.retain(|(owner, _), _| *owner != pid);
             self.writer.write(TraceLine::Counts(counts));
         }
@@ -568,12 +571,12 @@ impl Tracer {
     }
 
     /// Reaps orphans of the program whose end was seen.
-    fn reap(&self) {
+    fn reap_orphans(&self) {
         let ours: Vec<i32> = i32::try_from(self.program)
             .into_iter()
             .chain(self.sampler.pid())
             .collect();
-        let mut orphans = supervisor::strangers(&self.before, &ours);
+        let mut orphans = supervisor::stray_children(&self.before, &ours);
         orphans.retain(|pid| {
             self.descendants
                 .has_ended(pid.as_raw_nonzero().get().unsigned_abs())
@@ -605,5 +608,5 @@ impl Outlived {
 
 fn has_ended(program: &TracedProgram) -> bool {
     let mut fds = [PollFd::new(program, PollFlags::IN)];
-    poll(&mut fds, Some(&timespec(0))).is_ok_and(|ready| ready > 0)
+    poll(&mut fds, Some(&to_timespec(0))).is_ok_and(|ready| ready > 0)
 }

@@ -90,7 +90,7 @@ fn against_bare(
     let home = folder.join("home");
     std::fs::create_dir(&home)?;
     let found = libraries::find(program, &home, &[], None)?;
-    let links = libraries::link(&folder.join("links"), &found, None)?;
+    let links = libraries::link_libraries(&folder.join("links"), &found, None)?;
     let mut supervisor = Supervisor::start(program, &links, &home, Interrupt::none())?;
     let inventory = supervisor
         .sampler
@@ -137,7 +137,7 @@ fn pairs(
     for pair in 0..count {
         let before = (pair % 2 == 0).then(&run_bare);
         let started = clock::now_ns();
-        let attempt = supervisor.record(&case.experiment(TIMEOUTS))?;
+        let attempt = supervisor.record_attempt(&case.experiment(TIMEOUTS))?;
         whole_ns.push(clock::now_ns() - started);
         let bare = before.unwrap_or_else(&run_bare);
         check(&attempt)?;
@@ -192,7 +192,7 @@ fn pairs(
 
 /// The trap of `memory/context-cost`, masked to one GPU.
 fn plan(uuid: &str) -> Result<CasePlan, Box<dyn std::error::Error>> {
-    let scenario = catalogue::select(&["memory/context-cost".to_string()])
+    let scenario = catalogue::select_scenarios(&["memory/context-cost".to_string()])
         .map_err(|error| error.to_string())?;
     let instance = scenario
         .first()

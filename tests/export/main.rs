@@ -17,8 +17,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use common::{Scratch, all_simulated, root};
 use cuda_pitfalls::catalogue;
-use cuda_pitfalls::export::{Language, Reproducer, reproducer};
-use cuda_pitfalls::scenario::sha256;
+use cuda_pitfalls::export::{Language, Reproducer, write_reproducer};
+use cuda_pitfalls::scenario::sha256_hex;
 use cuda_pitfalls::simulated;
 use cuda_pitfalls::verdict::Kind;
 
@@ -46,7 +46,7 @@ impl Written {
         );
         format!(
             "{}  {code}  {} {}",
-            sha256(&text),
+            sha256_hex(&text),
             self.name,
             self.language.name()
         )
@@ -60,7 +60,7 @@ fn written() -> Vec<Written> {
 
 /// The same, each by this name of its file.
 fn named(stem: impl Fn(&str) -> &str) -> Vec<Written> {
-    let scenarios = catalogue::select(&[]).expect("the scenarios can be read");
+    let scenarios = catalogue::select_scenarios(&[]).expect("the scenarios can be read");
     let instances = scenarios
         .iter()
         .flat_map(|it| it.instances.iter().map(move |instance| (it, instance)));
@@ -69,7 +69,7 @@ fn named(stem: impl Fn(&str) -> &str) -> Vec<Written> {
     });
     both.filter_map(|(scenario, instance, language)| {
         let text = Reproducer::new(scenario, instance, stem(&scenario.name))
-            .and_then(|it| reproducer(&it, language))
+            .and_then(|it| write_reproducer(&it, language))
             .ok()?;
         Some(Written {
             name: instance.name.clone(),
@@ -341,11 +341,12 @@ def ask():
   { py = '1.0', as_value = "sum", label = "half" },
 ]
 "#;
-    let scenario = cuda_pitfalls::scenario::load("own/lines", "own/lines.toml", source, &[])
-        .expect("a valid file");
+    let scenario =
+        cuda_pitfalls::scenario::load_scenario("own/lines", "own/lines.toml", source, &[])
+            .expect("a valid file");
     let instance = scenario.instances.first().expect("an instance");
     let program = Reproducer::new(&scenario, instance, "lines").expect("it can be written");
-    let text = reproducer(&program, Language::Python).expect("it can be written");
+    let text = write_reproducer(&program, Language::Python).expect("it can be written");
     let ends = |text: String| {
         let file = Written {
             name: "own/lines".into(),

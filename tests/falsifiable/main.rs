@@ -57,7 +57,7 @@ impl Tally {
                 report.provenance,
             );
             let judged = |plan: &Plan, mut cases: Vec<CaseReport>| {
-                judge::judge(plan, &mut cases, &scene, &facts)
+                judge::judge_scenario(plan, &mut cases, &scene, &facts)
             };
             if judged(plan, scenario.cases.clone()).expectation != ExpectationMet::AsExpected {
                 continue;
@@ -137,7 +137,7 @@ fn swapped(plan: &Plan, cases: &[CaseReport]) -> Option<(Plan, Vec<CaseReport>)>
 }
 
 fn today() -> Vec<Scenario> {
-    catalogue::select(&[]).expect("the scenarios that come with the program are valid")
+    catalogue::select_scenarios(&[]).expect("the scenarios that come with the program are valid")
 }
 
 #[test]

@@ -12,7 +12,7 @@ use cuda_pitfalls::bisect::Bisection;
 use cuda_pitfalls::event::Event;
 use cuda_pitfalls::examination::{Examination, ProcessExamination};
 use cuda_pitfalls::explain::{Explainer, Query};
-use cuda_pitfalls::export::{Language, Reproducer, reproducer};
+use cuda_pitfalls::export::{Language, Reproducer, write_reproducer};
 use cuda_pitfalls::fleet::{self, DocumentPool, Fleet, Rule};
 use cuda_pitfalls::known::Known;
 use cuda_pitfalls::policy::{Policy, PolicyOutcome};
@@ -25,9 +25,9 @@ use cuda_pitfalls::text::redact::Redactor;
 use cuda_pitfalls::trace::fixture::lines;
 use cuda_pitfalls::trace::{self, Trace};
 use cuda_pitfalls::verdict::Provenance;
-use cuda_pitfalls::visibility::{GpuSource, listed, visibility};
+use cuda_pitfalls::visibility::{GpuSource, listed, mask_visibility};
 use cuda_pitfalls::{
-    cli, compare, diagnose, diagnosis, findings, judge, scenario, simulated, tracer,
+    cli, compare, diagnose_start, diagnosis, findings, judge, scenario, simulated, tracer,
 };
 use cuda_pitfalls_instrument::{examiner, forwarding};
 use rustix::fs::{MemfdFlags, memfd_create};
@@ -84,9 +84,9 @@ fn report(bytes: &[u8], forms: &mut Forms) -> Option<()> {
         StoredReport::Whole(whole) => {
             keeps(&**whole);
             let mut judged = (**whole).clone();
-            judge::rejudge(&mut judged);
+            judge::rejudge_report(&mut judged);
             let mut again = judged.clone();
-            judge::rejudge(&mut again);
+            judge::rejudge_report(&mut again);
             assert!(again == judged, "a second judgment differs");
             decides_no_more(&judged, bytes.len());
         }
@@ -145,7 +145,7 @@ fn decides_no_more(judged: &Report, chance: usize) {
         5 => less.run.calibration.clear(),
         _ => less.machine.gpus.clear(),
     }
-    judge::rejudge(&mut less);
+    judge::rejudge_report(&mut less);
     for (before, after) in judged.scenarios.iter().zip(&less.scenarios) {
         let is_more = after.verdict.kind.is_conclusive() && !before.verdict.kind.is_conclusive();
         assert!(
@@ -164,7 +164,7 @@ fn survey(bytes: &[u8], forms: &mut Forms) -> Option<()> {
     })?;
     let written = serde_json::to_vec(&survey).expect("what was read can be written");
     assert!(SurveyDocument::parse(&written).expect("what was written can be read") == survey);
-    let compared = compare::surveys(&survey, &survey, None).expect("a survey and itself");
+    let compared = compare::compare_surveys(&survey, &survey, None).expect("a survey and itself");
     assert_eq!(compared.changed, [], "a survey differs from itself");
     let _ = cuda_pitfalls::exit::Exit::from_survey(&survey);
     forms.json(&compared);
@@ -199,7 +199,7 @@ fn trace(bytes: &[u8], forms: &mut Forms) -> Option<()> {
     let mut redactor = Redactor::default();
     let redacted = lines(&trace)
         .into_iter()
-        .map(|line| trace::redacted(line, &mut redactor));
+        .map(|line| trace::redact_line(line, &mut redactor));
     assert!(redacted.flatten().count() == lines(&trace).len());
     let found = diagnosis::findings(&trace);
     let words = [
@@ -215,7 +215,7 @@ fn trace(bytes: &[u8], forms: &mut Forms) -> Option<()> {
     let forbid = words.map(str::to_owned);
     let everything = Policy::parse(&forbid, &["gpu0=1GiB".to_owned()]).expect("a policy");
     let outcome = everything.check(&trace, &found);
-    let compared = compare::traces([&trace, &trace], [&found, &found]);
+    let compared = compare::compare_traces([&trace, &trace], [&found, &found]);
     assert_eq!(compared.changed, [], "a trace differs from itself");
     forms.json(&compared);
     let view = render::trace::TraceView::new(&trace, &found, &outcome);
@@ -318,7 +318,7 @@ fn environment(bytes: &[u8], forms: &mut Forms) -> Option<()> {
 fn examination(bytes: &[u8], forms: &mut Forms) -> Option<()> {
     let examination: Examination = serde_json::from_slice(bytes).ok()?;
     keeps(&examination);
-    let diagnosed = diagnose(&examination, &Known::embedded().needs);
+    let diagnosed = diagnose_start(&examination, &Known::embedded().needs);
     forms.add("text", || {
         Some(render::doctor::text(&examination, &diagnosed, 80))
     });
@@ -375,7 +375,7 @@ fn event(bytes: &[u8], forms: &mut Forms) -> Option<()> {
         };
         recording.events = events.iter().map(of_first).collect();
     }
-    judge::rejudge(&mut report);
+    judge::rejudge_report(&mut report);
     let prepared = Prepared::Fresh(&report);
     forms.add("text", || render::render(&prepared, Format::TextFull, 100));
     forms.add("html", || render::render(&prepared, Format::Html, 100));
@@ -384,7 +384,7 @@ fn event(bytes: &[u8], forms: &mut Forms) -> Option<()> {
 
 fn scenario(bytes: &[u8], forms: &mut Forms) -> Option<()> {
     let text = std::str::from_utf8(bytes).ok()?;
-    match scenario::load("fuzz/file", "file.toml", text, &["spin", "grow_heap"]) {
+    match scenario::load_scenario("fuzz/file", "file.toml", text, &["spin", "grow_heap"]) {
         Err(errors) => {
             assert!(!errors.is_empty(), "it is refused without a reason");
             forms.add("text", || {
@@ -409,14 +409,15 @@ fn scenario(bytes: &[u8], forms: &mut Forms) -> Option<()> {
         }
         Ok(scenario) => {
             assert!(
-                scenario::load("fuzz/file", "file.toml", text, &["spin", "grow_heap"]).as_ref()
+                scenario::load_scenario("fuzz/file", "file.toml", text, &["spin", "grow_heap"])
+                    .as_ref()
                     == Ok(&scenario)
             );
             forms.add("text", || Some(render::listing::show::text(&scenario, 100)));
             let instance = scenario.instances.first()?;
             for language in [Language::C, Language::Python] {
                 let written = Reproducer::new(&scenario, instance, "file")
-                    .and_then(|it| reproducer(&it, language));
+                    .and_then(|it| write_reproducer(&it, language));
                 forms.add("program", || {
                     Some(written.unwrap_or_else(|refusal| refusal.to_string()))
                 });
@@ -474,7 +475,7 @@ fn mask(bytes: &[u8], forms: &mut Forms) -> Option<()> {
     let (mask, order) = (lines.next(), lines.next());
     let gpus = listed(&lines.next().unwrap_or_default()).ok()?;
     let count = gpus.len();
-    let answer = visibility(
+    let answer = mask_visibility(
         mask,
         order,
         GpuSource::File {
@@ -493,7 +494,7 @@ fn mask(bytes: &[u8], forms: &mut Forms) -> Option<()> {
 
 fn explain(bytes: &[u8], forms: &mut Forms) -> Option<()> {
     let text = String::from_utf8_lossy(bytes);
-    for query in [Query::parse(&text), Query::pasted(&text)] {
+    for query in [Query::parse(&text), Query::parse_pasted(&text)] {
         let found = Explainer::embedded().explain(query);
         forms.add("text", || {
             Some(render::explain::text(&found, Default::default(), 80))
@@ -561,7 +562,7 @@ fn folder() -> tempfile::TempDir {
 
 /// A shared library, as a traced program or a machine has it.
 fn library(bytes: &[u8], _: &mut Forms) -> Option<()> {
-    let exported = file(bytes, |path| forwarding::exports(path).ok());
+    let exported = file(bytes, |path| forwarding::library_exports(path).ok());
     let mut copy = bytes.to_vec();
     let left_out = forwarding::leave_out(&mut copy, &Default::default()).is_ok();
     assert_eq!(copy.len(), bytes.len());

@@ -4,8 +4,10 @@ use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use cuda_pitfalls::diagnosis::clue::{Attribute, COMMON, KINDS};
-use cuda_pitfalls::diagnosis::{ANY, DiagnosisRule, Finding, RuleCondition, WorkaroundRun, rules};
-use cuda_pitfalls::text::escape::markdown;
+use cuda_pitfalls::diagnosis::{
+    ANY, DiagnosisRule, Finding, RuleCondition, WorkaroundRun, embedded_rules,
+};
+use cuda_pitfalls::text::escape::escape_markdown;
 use cuda_pitfalls::trace::Trace;
 
 use crate::page::Measurement;
@@ -56,7 +58,7 @@ impl TracedRun {
         self.name.rsplit('/').next().unwrap_or_default()
     }
 
-    fn link(&self) -> String {
+    fn folder_link(&self) -> String {
         format!("[`{0}`](../reports/traces/{0})", self.name)
     }
 }
@@ -64,8 +66,8 @@ impl TracedRun {
 /// The page, in Markdown.
 pub fn page(traces: &[TracedRun], measured: &[Measurement]) -> String {
     let mut text = HEAD.to_owned();
-    for rule in rules() {
-        let title = markdown(&rule.title);
+    for rule in embedded_rules() {
+        let title = escape_markdown(&rule.title);
         let found = traces.iter().filter(|trace| trace.has(rule)).count();
         let _ = writeln!(
             text,
@@ -74,28 +76,28 @@ pub fn page(traces: &[TracedRun], measured: &[Measurement]) -> String {
             rule.severity.name()
         );
     }
-    for rule in rules() {
-        text.push_str(&section(rule, traces, measured));
+    for rule in embedded_rules() {
+        text.push_str(&rule_section(rule, traces, measured));
     }
     text.push_str(CLUES);
-    let _ = write!(text, "\n### Every clue\n\n{}", attributes(COMMON));
+    let _ = write!(text, "\n### Every clue\n\n{}", attributes_table(COMMON));
     for kind in KINDS {
         let _ = write!(
             text,
             "\n### `{}`\n\nThere is one for {}.\n\n{}",
             kind.name,
             kind.about,
-            attributes(kind.attributes)
+            attributes_table(kind.attributes)
         );
     }
     text
 }
 
-fn section(rule: &DiagnosisRule, traces: &[TracedRun], measured: &[Measurement]) -> String {
+fn rule_section(rule: &DiagnosisRule, traces: &[TracedRun], measured: &[Measurement]) -> String {
     let mut text = format!(
         "\n## {}\n\n**{}** ({})\n\n{}\n",
         rule.name,
-        markdown(&rule.title),
+        escape_markdown(&rule.title),
         rule.severity.name(),
         rule.why
     );
@@ -104,7 +106,7 @@ fn section(rule: &DiagnosisRule, traces: &[TracedRun], measured: &[Measurement])
         text,
         "\nIt is found where {}.\n\nIt says: {}.\n",
         conditions.join("; or "),
-        markdown(&rule.says)
+        escape_markdown(&rule.says)
     );
     if !rule.instead_of.is_empty() {
         let names: Vec<String> = rule
@@ -133,7 +135,7 @@ fn section(rule: &DiagnosisRule, traces: &[TracedRun], measured: &[Measurement])
     let found: Vec<String> = traces
         .iter()
         .filter(|trace| trace.has(rule))
-        .map(TracedRun::link)
+        .map(TracedRun::folder_link)
         .collect();
     let found = if found.is_empty() {
         NEVER_FOUND.to_owned()
@@ -154,7 +156,11 @@ fn section(rule: &DiagnosisRule, traces: &[TracedRun], measured: &[Measurement])
         } else {
             format!("`{framework}`")
         };
-        let _ = writeln!(text, "| {framework} | {} | {run} |", markdown(workaround));
+        let _ = writeln!(
+            text,
+            "| {framework} | {} | {run} |",
+            escape_markdown(workaround)
+        );
     }
     for condition in &rule.when {
         let Some(workaround) = &condition.workaround else {
@@ -164,7 +170,7 @@ fn section(rule: &DiagnosisRule, traces: &[TracedRun], measured: &[Measurement])
             text,
             "| any program, where {} | {} | {NOT_RUN} |",
             when(condition),
-            markdown(workaround)
+            escape_markdown(workaround)
         );
     }
     let (scenario, evidence) = (&rule.scenario, &rule.evidence);
@@ -195,7 +201,7 @@ fn runs(
                 let without: Vec<String> = traces
                     .iter()
                     .filter(|trace| trace.program() == program && !trace.has(rule))
-                    .map(TracedRun::link)
+                    .map(TracedRun::folder_link)
                     .collect();
                 (!without.is_empty()).then(|| format!("traced: {}", without.join(", ")))
             }
@@ -222,7 +228,7 @@ fn reports<'m>(measured: &'m [Measurement], scenario: &str, case: &str) -> BTree
 fn when(when: &RuleCondition) -> String {
     let mut asked = vec![format!("a clue [`{0}`](#{0}) was seen", when.clue.name)];
     for (name, wanted) in &when.is {
-        let Some(attribute) = when.clue.attribute(name) else {
+        let Some(attribute) = when.clue.find_attribute(name) else {
             continue;
         };
         let words: Vec<String> = wanted
@@ -232,15 +238,18 @@ fn when(when: &RuleCondition) -> String {
         asked.push(format!("`{name}` is {}", words.join(" or ")));
     }
     if !when.stack_has.is_empty() {
-        asked.push(format!("{} is on the stack", either(&when.stack_has)));
+        asked.push(format!("{} is on the stack", join_with_or(&when.stack_has)));
     }
     if !when.package.is_empty() {
-        asked.push(format!("the call was made by {}", either(&when.package)));
+        asked.push(format!(
+            "the call was made by {}",
+            join_with_or(&when.package)
+        ));
     }
     asked.join(", ")
 }
 
-fn either(names: &[String]) -> String {
+fn join_with_or(names: &[String]) -> String {
     names
         .iter()
         .map(|name| format!("`{name}`"))
@@ -248,7 +257,7 @@ fn either(names: &[String]) -> String {
         .join(" or ")
 }
 
-fn attributes(all: &[Attribute]) -> String {
+fn attributes_table(all: &[Attribute]) -> String {
     let mut text = "| attribute | type | what it says |\n| --- | --- | --- |\n".to_owned();
     for attribute in all {
         let _ = writeln!(

@@ -5,7 +5,7 @@ use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
 use std::{fs, thread};
 
-use cuda_pitfalls::explain::{Explainer, Ranking, ranking};
+use cuda_pitfalls::explain::{Explainer, Ranking, make_ranking};
 use cuda_pitfalls::known::{ContextCost, Known};
 use cuda_pitfalls::releases::{self, LineReleases, Matrix};
 use cuda_pitfalls::render::survey::{self as survey_page, NamedSurvey};
@@ -78,8 +78,8 @@ fn contexts<'r>(reports: impl Iterator<Item = &'r Report>) -> Vec<ContextCost> {
 ///
 /// # Errors
 /// A source of the documents cannot be read or is not valid.
-pub fn make() -> Result<MadeDocuments, TaskError> {
-    let scenarios = catalogue::select(&[])?;
+pub fn make_documents() -> Result<MadeDocuments, TaskError> {
+    let scenarios = catalogue::select_scenarios(&[])?;
     let read = |path: &str| fs::read_to_string(root().join(path));
     let phrasings = Phrasings::parse(&read("tests/phrasings.toml")?)?;
     let locked =
@@ -90,10 +90,10 @@ pub fn make() -> Result<MadeDocuments, TaskError> {
         measured.extend(measured_report.measured);
         reports.push((measured_report.name, measured_report.report));
     }
-    let (matrix, surveys) = (matrix()?, surveys()?);
+    let (matrix, surveys) = (release_matrix()?, committed_surveys()?);
     let lines = python::built_in().map_err(|invalid| invalid.path)?.lines;
     let asked = releases::line_releases(&matrix, &lines);
-    let bases = page::bases(&measured);
+    let bases = page::answer_bases(&measured);
     let known = KnownSources {
         scenarios: &scenarios,
         bases: &bases,
@@ -112,16 +112,16 @@ pub fn make() -> Result<MadeDocuments, TaskError> {
         phrasings: &phrasings,
     };
     let known = known.known();
-    let mut documents = pages(&scenarios, &measured, &asked, &known);
+    let mut documents = scenario_pages(&scenarios, &measured, &asked, &known);
     let own = explain::own_texts(&known);
-    let ranking = ranking(phrasings.texts().iter().chain(&own));
-    let locked = Fared::measure(&locked, &Explainer::new(&known, &Ranking::parse(&ranking)?));
+    let ranking = make_ranking(phrasings.labeled_texts().iter().chain(&own));
+    let locked = Fared::measure_texts(&locked, &Explainer::new(&known, &Ranking::parse(&ranking)?));
     let fared = Fared::by_parts(&phrasings, &known, &own)?;
-    let traced = traced()?;
+    let traced = traced_runs()?;
     let made = [
         (
             "docs/surveys/releases.md",
-            render::releases::markdown(&matrix),
+            render::releases::matrix_page(&matrix),
         ),
         ("docs/diagnoses.md", diagnoses::page(&traced, &measured)),
         ("docs/explain.md", explain::page(&locked)),
@@ -134,10 +134,10 @@ pub fn make() -> Result<MadeDocuments, TaskError> {
             tables::SCENARIOS,
             tables::in_scenarios_readme(&read(tables::SCENARIOS)?)?,
         ),
-        (tables::PLUGIN, tables::plugin()),
+        (tables::PLUGIN, tables::plugin_tables()),
     ];
     documents.extend(made.map(|(path, text)| (path.to_owned(), text)));
-    documents.extend(schemas());
+    documents.extend(schema_documents());
     for (kind, surveys) in &surveys {
         documents.insert(
             format!("docs/surveys/{}.md", kind.name()),
@@ -168,12 +168,12 @@ fn measured_reports(scenarios: &[Scenario]) -> Result<Vec<MeasuredReport>, TaskE
     let read = |(name, file): &(String, PathBuf)| {
         let report = report::read(file)?;
         Ok(MeasuredReport {
-            measured: page::measurements(scenarios, name, &report),
+            measured: page::report_measurements(scenarios, name, &report),
             name: name.clone(),
             report,
         })
     };
-    let files = committed(report::REPORT)?;
+    let files = committed_files(report::REPORT)?;
     let (first, second) = files.split_at(files.len() / 2);
     thread::scope(|scope| {
         let second = scope.spawn(|| second.iter().map(read).collect::<Vec<_>>());
@@ -187,9 +187,9 @@ fn measured_reports(scenarios: &[Scenario]) -> Result<Vec<MeasuredReport>, TaskE
 ///
 /// # Errors
 /// A committed trace cannot be read.
-pub fn traced() -> Result<Vec<diagnoses::TracedRun>, TaskError> {
+pub fn traced_runs() -> Result<Vec<diagnoses::TracedRun>, TaskError> {
     let mut traced = Vec::new();
-    for (name, file) in committed(trace::FILE)? {
+    for (name, file) in committed_files(trace::FILE)? {
         let Some(name) = name.strip_prefix("traces/").map(str::to_owned) else {
             continue;
         };
@@ -204,7 +204,7 @@ pub fn traced() -> Result<Vec<diagnoses::TracedRun>, TaskError> {
 }
 
 /// The pages of scenarios, with their measurements, and the index.
-fn pages(
+fn scenario_pages(
     scenarios: &[Scenario],
     measured: &[Measurement],
     asked: &[LineReleases],
@@ -219,7 +219,7 @@ fn pages(
 }
 
 /// The schemas that `cuda-pitfalls schema` prints.
-fn schemas() -> Documents {
+fn schema_documents() -> Documents {
     let schemas = SCHEMAS.iter().map(|schema| {
         let folder = match schema.name {
             "scenario" => "scenarios",
@@ -234,11 +234,11 @@ fn schemas() -> Documents {
 }
 
 /// The committed surveys by their kind, each with the name of its folder.
-fn surveys() -> Result<Vec<(SurveyKind, Vec<NamedSurvey>)>, TaskError> {
+fn committed_surveys() -> Result<Vec<(SurveyKind, Vec<NamedSurvey>)>, TaskError> {
     let mut surveys = Vec::new();
     for kind in SurveyKind::all().iter().copied() {
         let mut own = Vec::new();
-        for (name, file) in committed(&kind.file())? {
+        for (name, file) in committed_files(&kind.file())? {
             let survey = SurveyDocument::from_stored(&Stored::open(&file)?);
             let survey = survey.ok_or_else(|| format!("{name} is no survey"))??;
             own.push(NamedSurvey { name, survey });
@@ -252,7 +252,7 @@ fn surveys() -> Result<Vec<(SurveyKind, Vec<NamedSurvey>)>, TaskError> {
 ///
 /// # Errors
 /// A committed document cannot be read.
-fn matrix() -> Result<Matrix, TaskError> {
+fn release_matrix() -> Result<Matrix, TaskError> {
     let mut documents = Vec::new();
     for listed in evidence::listed() {
         let file = listed.name.rsplit('/').next().unwrap_or_default();
@@ -265,7 +265,7 @@ fn matrix() -> Result<Matrix, TaskError> {
 }
 
 /// The committed reports or surveys with this file name, each with the name of its folder.
-fn committed(file: &str) -> Result<Vec<(String, PathBuf)>, TaskError> {
+fn committed_files(file: &str) -> Result<Vec<(String, PathBuf)>, TaskError> {
     Ok(evidence::documents(&root().join("reports"), file)?)
 }
 
@@ -292,7 +292,7 @@ pub fn files(folder: &str, ending: &str) -> Result<Vec<String>, TaskError> {
 ///
 /// # Errors
 /// A folder cannot be read.
-pub fn stale(made: &Documents) -> Result<Vec<String>, TaskError> {
+pub fn stale_documents(made: &Documents) -> Result<Vec<String>, TaskError> {
     let stale = made
         .iter()
         .filter(|(path, text)| fs::read_to_string(root().join(path)).ok().as_ref() != Some(text));
@@ -307,8 +307,8 @@ pub fn stale(made: &Documents) -> Result<Vec<String>, TaskError> {
 ///
 /// # Errors
 /// A folder cannot be read, or a file cannot be written or removed.
-pub fn bless(made: &Documents) -> Result<Vec<String>, TaskError> {
-    let stale = stale(made)?;
+pub fn bless_documents(made: &Documents) -> Result<Vec<String>, TaskError> {
+    let stale = stale_documents(made)?;
     for path in &stale {
         let file = root().join(path);
         match made.get(path) {

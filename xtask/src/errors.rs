@@ -2,12 +2,12 @@
 
 use std::fmt::Write as _;
 
-use crate::page::prose;
+use crate::page::to_markdown;
 use cuda_pitfalls::explain::{self, Advice, ErrorCause};
 use cuda_pitfalls_calls::{CallLibrary, status};
 
 /// Where the page has what is known of an error, a message or a symptom, below the root of the repository.
-pub fn link(advice: &Advice) -> String {
+pub fn advice_link(advice: &Advice) -> String {
     format!("docs/errors.md#{}", advice.id.replace('/', "-"))
 }
 
@@ -27,7 +27,7 @@ pub fn page() -> String {
         causes.len()
     );
     for advice in explain::all_advice() {
-        section(&mut out, advice);
+        write_advice(&mut out, advice);
     }
     out.push_str(
         "\n<a id=\"xids\"></a>\n\n## Xids: numbers in the kernel's log\n\nRead in NVIDIA's catalog and in the header of \
@@ -43,28 +43,28 @@ pub fn page() -> String {
             "| {} | `{}` | {} | {} |",
             xid.code,
             xid.name,
-            prose(&xid.means),
-            prose(&advice.first)
+            to_markdown(&xid.means),
+            to_markdown(&advice.first)
         );
     }
     out
 }
 
-fn section(out: &mut String, advice: &Advice) {
+fn write_advice(out: &mut String, advice: &Advice) {
     let codes = advice
         .codes
         .iter()
         .filter_map(|code| Some((*code, status::message(*code)?)));
     let mut titles: Vec<String> = codes
-        .map(|(code, says)| format!("{code}: {}", prose(says)))
+        .map(|(code, says)| format!("{code}: {}", to_markdown(says)))
         .collect();
     let mut said: Vec<String> = advice
         .says
         .iter()
-        .map(|says| format!("“{}”", prose(says)))
+        .map(|says| format!("“{}”", to_markdown(says)))
         .collect();
     if titles.is_empty() {
-        titles.extend(advice.says.first().map(|says| prose(says)));
+        titles.extend(advice.says.first().map(|says| to_markdown(says)));
         said.drain(..said.len().min(1));
     }
     if titles.is_empty() {
@@ -91,8 +91,8 @@ fn section(out: &mut String, advice: &Advice) {
     let _ = writeln!(
         out,
         "{}\n\n**First:** {}\n",
-        prose(&advice.means),
-        prose(&advice.first)
+        to_markdown(&advice.means),
+        to_markdown(&advice.first)
     );
     for cause in &advice.causes {
         let source = match (&cause.scenario, &cause.survey, &cause.source) {
@@ -102,8 +102,8 @@ fn section(out: &mut String, advice: &Advice) {
                 let read = cause.read.as_ref().map(|read| {
                     format!(
                         " ({}, {}; {})",
-                        prose(&read.of),
-                        prose(&read.versions),
+                        to_markdown(&read.of),
+                        to_markdown(&read.versions),
                         read.on
                     )
                 });
@@ -117,9 +117,9 @@ fn section(out: &mut String, advice: &Advice) {
         let tell = cause
             .tell
             .as_ref()
-            .map(|tell| format!(" To tell: {}.", prose(tell)))
+            .map(|tell| format!(" To tell: {}.", to_markdown(tell)))
             .unwrap_or_default();
-        let _ = writeln!(out, "- {} ({source}).{tell}", prose(&cause.cause));
+        let _ = writeln!(out, "- {} ({source}).{tell}", to_markdown(&cause.cause));
     }
     if advice.doctor {
         out.push_str(

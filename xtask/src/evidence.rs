@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Component, Path};
 use std::process::Command;
 
-use cuda_pitfalls::evidence::{LIST, Listed, parse, sha256, text};
+use cuda_pitfalls::evidence::{LIST, Listed, file_sha256, parse, text};
 use cuda_pitfalls::input::{PACKED, document_path};
 use cuda_pitfalls::releases::is_file_name;
 use cuda_pitfalls::report::{self, Stored};
@@ -86,7 +86,7 @@ fn files(reports: &Path, below: &str) -> Result<Vec<Listed>, TaskError> {
             if is_packable(&name) && entry.metadata()?.len() >= PACKED_BYTES {
                 pack(&path)?;
             }
-            let sha256 = sha256(&path)?;
+            let sha256 = file_sha256(&path)?;
             found.push(Listed { sha256, name });
         }
     }
@@ -153,7 +153,7 @@ mod tests {
             fs::write(folder.join(name), &large).unwrap();
         }
         fs::write(folder.join("small.json"), "[]").unwrap();
-        let before = sha256(&folder.join("report.json")).unwrap();
+        let before = file_sha256(&folder.join("report.json")).unwrap();
         let found = || {
             let mut found = files(reports.path(), "a").unwrap();
             found.sort();

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use cuda_pitfalls::explain::{
-    Certainty, Explainer, LabelledText, Query, Ranking, advice_about, ranking,
+    Certainty, Explainer, LabelledText, Query, Ranking, advice_about, make_ranking,
 };
 use cuda_pitfalls::known::{Known, KnownKind};
 use serde::Deserialize;
@@ -75,7 +75,7 @@ impl Phrasings {
     }
 
     /// The texts as `explain` looks them up. One whose answers are all missing says nothing.
-    pub fn texts(&self) -> Vec<LabelledText> {
+    pub fn labeled_texts(&self) -> Vec<LabelledText> {
         let answered = self.phrase.iter().filter_map(
             |Phrase {
                  words,
@@ -132,7 +132,7 @@ impl Phrasings {
     }
 
     /// The number of threads that a scenario is the best answer to.
-    pub fn threads(&self, scenario: &str) -> usize {
+    pub fn thread_count(&self, scenario: &str) -> usize {
         let asked = self
             .phrase
             .iter()
@@ -246,7 +246,7 @@ fn row(name: &str, all: usize, parts: &[usize]) -> String {
 }
 
 /// Looks a phrase up.
-fn ranked(phrase: &Phrase, explainer: &Explainer<'_>) -> Ranked {
+fn rank_phrase(phrase: &Phrase, explainer: &Explainer<'_>) -> Ranked {
     let found = explainer.explain(Query::parse(&phrase.words));
     let names = found.names();
     let rank = names.iter().position(|name| {
@@ -304,12 +304,12 @@ pub struct Fared {
 
 impl Fared {
     /// Looks every text up.
-    pub fn measure(phrasings: &Phrasings, explainer: &Explainer<'_>) -> Fared {
+    pub fn measure_texts(phrasings: &Phrasings, explainer: &Explainer<'_>) -> Fared {
         Fared {
             ranked: phrasings
                 .phrase
                 .iter()
-                .map(|phrase| ranked(phrase, explainer))
+                .map(|phrase| rank_phrase(phrase, explainer))
                 .collect(),
             answered: phrasings
                 .negative
@@ -333,10 +333,10 @@ impl Fared {
             answered: Vec::new(),
         };
         for (part, others) in (0..PARTS).map(|part| phrasings.part(part)) {
-            let text = ranking(others.texts().iter().chain(own));
+            let text = make_ranking(others.labeled_texts().iter().chain(own));
             let ranking = Ranking::parse(&text)?;
             let Fared { ranked, answered } =
-                Fared::measure(&part, &Explainer::new(known, &ranking));
+                Fared::measure_texts(&part, &Explainer::new(known, &ranking));
             fared.ranked.extend(ranked);
             fared.answered.extend(answered);
         }

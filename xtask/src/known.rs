@@ -16,7 +16,7 @@ use cuda_pitfalls::scenario::{Case, Scenario, environment, symptom};
 use cuda_pitfalls::survey::SurveyDocument;
 use cuda_pitfalls::survey::env::EnvRow;
 use cuda_pitfalls::survey::python::{PythonLine, PythonRow};
-use cuda_pitfalls::text::counts::tally;
+use cuda_pitfalls::text::counts::tally_items;
 use cuda_pitfalls::text::versions::{Version, name, number};
 use cuda_pitfalls::{cli, diagnosis};
 use cuda_pitfalls_calls::{CallLibrary, status};
@@ -60,7 +60,7 @@ impl KnownSources<'_> {
                 .map(|(it, known)| scenario_entry(it, known)),
         );
         entries.extend(self.errors());
-        entries.extend(statuses());
+        entries.extend(status_entries());
         entries.extend(self.variables(&measured.variables));
         entries.extend(measured.masks.iter().cloned());
         entries.extend(self.calls(&measured.calls));
@@ -94,7 +94,7 @@ impl KnownSources<'_> {
             tags: scenario.tags.clone(),
             messages: scenario.says.clone(),
             is_essential: is_essential(scenario),
-            machines: tally(evidence.filter_map(|folder| self.machine(folder)))
+            machines: tally_items(evidence.filter_map(|folder| self.machine(folder)))
                 .into_iter()
                 .map(|(machine, _)| machine)
                 .collect(),
@@ -114,7 +114,7 @@ impl KnownSources<'_> {
 
     /// The program's own names: findings of `trace`, symptoms, commands and exit codes.
     fn own_names(&self) -> Vec<KnownEntry> {
-        let rules = diagnosis::rules().iter().map(|rule| KnownEntry {
+        let rules = diagnosis::embedded_rules().iter().map(|rule| KnownEntry {
             names: vec![rule.name.clone(), rule.title.clone()],
             sentence: format!("`trace` finds that {}: {}", rule.title, rule.why),
             page: format!("docs/diagnoses.md#{}", rule.name),
@@ -132,19 +132,21 @@ impl KnownSources<'_> {
         let symptoms = symptoms.map(|symptom| KnownEntry {
             page: match explain::advice_about(&symptom.id).filter(|_| symptom.scenarios.is_empty())
             {
-                Some(advice) => errors::link(advice),
+                Some(advice) => errors::advice_link(advice),
                 None => symptom
                     .id
                     .replace("symptom/", &format!("{}#", page::index_path())),
             },
             ..symptom
         });
-        let commands = cli::commands().into_iter().map(|(name, about)| KnownEntry {
-            names: vec![name.clone(), format!("cuda-pitfalls {name}")],
-            sentence: format!("cuda-pitfalls {name}: {about}"),
-            page: "README.md".to_owned(),
-            ..entry(KnownKind::Command, "command", &name)
-        });
+        let commands = cli::list_commands()
+            .into_iter()
+            .map(|(name, about)| KnownEntry {
+                names: vec![name.clone(), format!("cuda-pitfalls {name}")],
+                sentence: format!("cuda-pitfalls {name}: {about}"),
+                page: "README.md".to_owned(),
+                ..entry(KnownKind::Command, "command", &name)
+            });
         let exits = Exit::WORST_FIRST.into_iter().map(|exit| KnownEntry {
             names: ["exit code ", "exit ", "exit status "]
                 .into_iter()
@@ -173,7 +175,7 @@ impl KnownSources<'_> {
         found.sort_by_key(|scenario| {
             let word = Word::from_expectations(scenario);
             let is_of_torch = scenario.tags.iter().any(|tag| tag == "pytorch");
-            let threads = self.phrasings.threads(&scenario.name);
+            let threads = self.phrasings.thread_count(&scenario.name);
             (
                 word == Word::No,
                 !is_of_torch,
@@ -268,13 +270,13 @@ impl KnownSources<'_> {
             |scenario| scenario.says.join("\n"),
             |scenario| scenario.belief.clone(),
             |scenario| {
-                traps(scenario)
+                trap_cases(scenario)
                     .flat_map(steps)
                     .collect::<Vec<_>>()
                     .join("\n")
             },
             |scenario| {
-                traps(scenario)
+                trap_cases(scenario)
                     .flat_map(statuses_of)
                     .collect::<Vec<_>>()
                     .join("\n")
@@ -293,7 +295,7 @@ impl KnownSources<'_> {
             let is_called_after = names
                 .iter()
                 .any(|name| called.contains(name.rsplit('.').next().unwrap_or(name)));
-            let threads = self.phrasings.threads(&scenario.name);
+            let threads = self.phrasings.thread_count(&scenario.name);
             (
                 *part,
                 is_no,
@@ -347,13 +349,14 @@ impl KnownSources<'_> {
                     .chain(names)
                     .collect(),
                 page: match known {
-                    Some(advice) => errors::link(advice),
+                    Some(advice) => errors::advice_link(advice),
                     None if i64::from(code) == status::SIM_NOT_MODELLED => {
                         "docs/simulated-machine.md".to_owned()
                     }
                     None => String::new(),
                 },
-                rests_on: known.map_or_else(|| "the names of CUDA's headers".to_owned(), grounds),
+                rests_on: known
+                    .map_or_else(|| "the names of CUDA's headers".to_owned(), advice_grounds),
                 scenarios,
                 ..entry(KnownKind::Error, "error", &code.to_string())
             }
@@ -368,8 +371,8 @@ impl KnownSources<'_> {
                 .chain(advice.says.iter().cloned())
                 .collect(),
             sentence: advice.means.clone(),
-            page: errors::link(advice),
-            rests_on: grounds(advice),
+            page: errors::advice_link(advice),
+            rests_on: advice_grounds(advice),
             scenarios: measured_by(advice).collect(),
             ..entry(KnownKind::Message, "message", &advice.id)
         });
@@ -377,7 +380,7 @@ impl KnownSources<'_> {
             names: advice.says.clone(),
             sentence: xid.sentence(),
             page: "docs/errors.md#xids".to_owned(),
-            rests_on: grounds(advice),
+            rests_on: advice_grounds(advice),
             scenarios: measured_by(advice).collect(),
             ..entry(KnownKind::Message, "xid", &xid.code.to_string())
         });
@@ -385,7 +388,7 @@ impl KnownSources<'_> {
     }
 
     fn variables(&self, measured: &[(EnvRow, String)]) -> Vec<KnownEntry> {
-        let entries = environment::readers().map(|(name, reader)| {
+        let entries = environment::variable_readers().map(|(name, reader)| {
             let facts = measured.iter().find(|(row, _)| row.variable == name);
             KnownEntry {
                 sentence: facts.map_or_else(
@@ -434,7 +437,7 @@ impl KnownSources<'_> {
     }
 }
 
-fn traps(scenario: &Scenario) -> impl Iterator<Item = &Case> {
+fn trap_cases(scenario: &Scenario) -> impl Iterator<Item = &Case> {
     scenario
         .instances
         .iter()
@@ -521,7 +524,7 @@ fn measured_by(advice: &Advice) -> impl Iterator<Item = String> + '_ {
         .filter_map(|cause| cause.scenario.clone())
 }
 
-fn grounds(advice: &Advice) -> String {
+fn advice_grounds(advice: &Advice) -> String {
     let measured = advice
         .causes
         .iter()
@@ -531,7 +534,7 @@ fn grounds(advice: &Advice) -> String {
 }
 
 /// The statuses of other libraries.
-fn statuses() -> impl Iterator<Item = KnownEntry> {
+fn status_entries() -> impl Iterator<Item = KnownEntry> {
     let libraries = [
         CallLibrary::Nvml,
         CallLibrary::Nvrtc,

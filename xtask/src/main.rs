@@ -3,7 +3,7 @@
 
 use std::process::{Command, ExitCode};
 
-use xtask::documents::{bless, make, root, stale};
+use xtask::documents::{bless_documents, make_documents, root, stale_documents};
 use xtask::{TaskError, evidence};
 
 fn main() -> ExitCode {
@@ -13,9 +13,9 @@ fn main() -> ExitCode {
         "evidence" if !folders.is_empty() => {
             evidence::list(root(), &folders).map(|added| (added, "evidence:"))
         }
-        "bless" => blessed().map(|written| (written, "written:")),
-        "check" => make()
-            .and_then(|made| stale(&made.documents))
+        "bless" => bless_all().map(|written| (written, "written:")),
+        "check" => make_documents()
+            .and_then(|made| stale_documents(&made.documents))
             .map(|stale| (stale, "out of date; `cargo xtask bless` writes it anew:")),
         _ => {
             eprintln!("usage: cargo xtask <bless|check|evidence reports/FOLDER...>");
@@ -34,8 +34,8 @@ fn main() -> ExitCode {
     }
 }
 
-fn blessed() -> Result<Vec<String>, TaskError> {
-    let written = bless(&make()?.documents)?;
+fn bless_all() -> Result<Vec<String>, TaskError> {
+    let written = bless_documents(&make_documents()?.documents)?;
     // The program itself makes the outputs; Cargo builds it for its tests.
     let mut test = Command::new(env!("CARGO"));
     test.args([

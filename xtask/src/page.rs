@@ -22,7 +22,7 @@ mod table;
 mod values;
 
 pub use index::{index, path as index_path};
-pub use measured::{Measurement, bases, measurements};
+pub use measured::{Measurement, answer_bases, report_measurements};
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -33,8 +33,10 @@ use cuda_pitfalls::render::versions;
 use cuda_pitfalls::scenario::{Check, Expected, Instance, Needs, Scenario};
 
 use self::measured::Reference;
-pub(crate) use self::prose::prose;
-use self::prose::{bullets, capitalised, code, escaped, link, paragraph, value};
+pub(crate) use self::prose::to_markdown;
+use self::prose::{
+    capitalize_first, code, escape_text, markdown_link, value, write_bullets, write_paragraph,
+};
 
 /// The folder of the pages, below the root of the repository.
 pub const FOLDER: &str = "docs/pitfalls";
@@ -93,18 +95,18 @@ pub fn page(
         "<!-- Made from scenarios/{}.toml and reports/; see CONTRIBUTING.md. -->\n",
         scenario.name
     );
-    let _ = writeln!(out, "# {}", prose(&scenario.question));
+    let _ = writeln!(out, "# {}", to_markdown(&scenario.question));
     let shown = reference.shown();
     answer(&mut out, scenario, standing, known);
-    see(&mut out, scenario, instance, standing);
+    write_question(&mut out, scenario, instance, standing);
     why(&mut out, scenario);
-    twin(&mut out, scenario, known);
-    order::section(&mut out, scenario, instance, standing, shown);
-    since::section(&mut out, scenario, &own, asked);
-    measured::section(&mut out, scenario, &own);
-    showed::section(&mut out, scenario, &reference);
-    values::section(&mut out, scenario, &own, &reference);
-    sources(&mut out, scenario);
+    write_twin(&mut out, scenario, known);
+    order::write_orders(&mut out, scenario, instance, standing, shown);
+    since::write_versions(&mut out, scenario, &own, asked);
+    measured::write_machines(&mut out, scenario, &own);
+    showed::write_observations(&mut out, scenario, &reference);
+    values::write_values(&mut out, scenario, &own, &reference);
+    write_sources(&mut out, scenario);
     run(&mut out, scenario);
     out
 }
@@ -116,16 +118,19 @@ fn answer(out: &mut String, scenario: &Scenario, standing: Pitfall, known: &Know
     } else {
         &scenario.answer
     };
-    paragraph(out, &format!("**Short answer.** {}", prose(answer)));
+    write_paragraph(out, &format!("**Short answer.** {}", to_markdown(answer)));
     if !scenario.workaround.is_empty() {
         let doubt = if standing == Pitfall::Open {
             "Not measured yet: "
         } else {
             ""
         };
-        paragraph(
+        write_paragraph(
             out,
-            &format!("**What to write.** {doubt}{}", prose(&scenario.workaround)),
+            &format!(
+                "**What to write.** {doubt}{}",
+                to_markdown(&scenario.workaround)
+            ),
         );
     }
     let met = scenario
@@ -136,12 +141,12 @@ fn answer(out: &mut String, scenario: &Scenario, standing: Pitfall, known: &Know
         .map(|found| link_to(found, &found.sentence, scenario))
         .collect();
     if !met.is_empty() {
-        paragraph(out, &format!("Often met as: {}.", met.join("; ")));
+        write_paragraph(out, &format!("Often met as: {}.", met.join("; ")));
     }
 }
 
 /// Writes the question, what the file calls the effect, and the common belief.
-fn see(out: &mut String, scenario: &Scenario, instance: &Instance, standing: Pitfall) {
+fn write_question(out: &mut String, scenario: &Scenario, instance: &Instance, standing: Pitfall) {
     let (title, order, shows) = match standing {
         Pitfall::Happens => ("What you see", "The order that people write", "It shows as"),
         Pitfall::Harmless => (
@@ -153,29 +158,32 @@ fn see(out: &mut String, scenario: &Scenario, instance: &Instance, standing: Pit
     };
     let _ = writeln!(out, "\n## {title}");
     if let Some(trap) = instance.cases.iter().find(|case| case.name == "trap") {
-        paragraph(out, &format!("{order}: {}. {shows}:", prose(&trap.does)));
+        write_paragraph(
+            out,
+            &format!("{order}: {}. {shows}:", to_markdown(&trap.does)),
+        );
     }
-    bullets(out, instance.effect.iter().map(effect));
-    paragraph(
+    write_bullets(out, instance.effect.iter().map(effect));
+    write_paragraph(
         out,
-        &format!("Common belief: “{}”", prose(&scenario.belief)),
+        &format!("Common belief: “{}”", to_markdown(&scenario.belief)),
     );
 }
 
 fn effect(check: &Check) -> String {
     let words = match &check.facts.exit {
-        Some(exit) => capitalised(&exit.sentence().replace("the worker", "the process")),
+        Some(exit) => capitalize_first(&exit.sentence().replace("the worker", "the process")),
         None => {
             let facts: Vec<String> = check
                 .facts
                 .sentences()
                 .iter()
-                .map(|fact| prose(fact))
+                .map(|fact| to_markdown(fact))
                 .collect();
             format!("After {}: {}", code(&check.at), facts.join(", and "))
         }
     };
-    match versions::condition(&check.when, value) {
+    match versions::condition_words(&check.when, value) {
         Some(condition) => format!("{words} ({condition})."),
         None => format!("{words}."),
     }
@@ -188,24 +196,24 @@ fn why(out: &mut String, scenario: &Scenario) {
         .first()
         .map(|instance| instance.expect.as_slice())
         .unwrap_or_default();
-    let reasons = if versions::matter(expect) {
+    let reasons = if versions::has_versioned(expect) {
         Vec::new()
     } else {
-        since::reasons(expect)
+        since::expectation_reasons(expect)
     };
     if scenario.why.is_empty() && reasons.is_empty() {
         return;
     }
     out.push_str("\n## Why\n");
     if !scenario.why.is_empty() {
-        paragraph(out, &prose(&scenario.why));
+        write_paragraph(out, &to_markdown(&scenario.why));
     }
-    bullets(out, reasons);
+    write_bullets(out, reasons);
 }
 
-fn twin(out: &mut String, scenario: &Scenario, known: &Known) {
+fn write_twin(out: &mut String, scenario: &Scenario, known: &Known) {
     if let Some(twin) = scenario.twin.as_ref().and_then(|twin| known.entry(twin)) {
-        paragraph(
+        write_paragraph(
             out,
             &format!(
                 "The same with CUDA calls alone: {}.",
@@ -218,13 +226,13 @@ fn twin(out: &mut String, scenario: &Scenario, known: &Known) {
 /// A link from the page of a scenario to that of something known.
 fn link_to(known: &KnownEntry, words: &str, from: &Scenario) -> String {
     let up = "../".repeat(from.name.matches('/').count());
-    link(
-        &prose(words),
+    markdown_link(
+        &to_markdown(words),
         &known.page.replace(&format!("{FOLDER}/"), &up),
     )
 }
 
-fn sources(out: &mut String, scenario: &Scenario) {
+fn write_sources(out: &mut String, scenario: &Scenario) {
     if scenario.sources.is_empty() {
         return;
     }
@@ -237,7 +245,7 @@ fn sources(out: &mut String, scenario: &Scenario) {
             if is_link {
                 format!("<{source}>")
             } else {
-                prose(source)
+                to_markdown(source)
             }
         );
     }
@@ -253,7 +261,7 @@ fn run(out: &mut String, scenario: &Scenario) {
     let _ = writeln!(
         out,
         "```sh\ncuda-pitfalls run {}{allow}\n```",
-        escaped(&scenario.name)
+        escape_text(&scenario.name)
     );
     let up = "../".repeat(scenario.name.matches('/').count() + 2);
     let file = format!("scenarios/{}.toml", scenario.name);
@@ -269,19 +277,19 @@ fn run(out: &mut String, scenario: &Scenario) {
         .collect();
     let packages: String = packages
         .iter()
-        .map(|package| format!(", {}", prose(package)))
+        .map(|package| format!(", {}", to_markdown(package)))
         .collect();
     let subject = if scenario.has_python_lines() {
         "lines"
     } else {
         "calls"
     };
-    let file = link(&file, &format!("{up}{file}"));
+    let file = markdown_link(&file, &format!("{up}{file}"));
     let words = format!(
         "It needs {}{packages}. The {subject} and checks: {file}.",
         needs(&scenario.needs)
     );
-    paragraph(out, &words);
+    write_paragraph(out, &words);
 }
 
 fn needs(needs: &Needs) -> String {
@@ -306,5 +314,5 @@ fn needs(needs: &Needs) -> String {
             .peer_access
             .then(|| "GPUs that reach each other's memory".to_owned()),
     );
-    prose(&all.join(", "))
+    to_markdown(&all.join(", "))
 }

@@ -47,7 +47,7 @@ pub fn page() -> String {
         }
     }
     text.push_str("\n## Constants by name\n\n| argument type | names |\n| --- | --- |\n");
-    for constants in constants() {
+    for constants in used_constants() {
         let names: Vec<String> = constants
             .values
             .iter()
@@ -78,7 +78,7 @@ pub fn page() -> String {
 }
 
 /// Every group of constants that an argument takes, once.
-fn constants() -> impl Iterator<Item = &'static Constants> {
+fn used_constants() -> impl Iterator<Item = &'static Constants> {
     let params = calls::all().flat_map(|call| &call.params);
     let used = params.filter_map(|param| match param.kind {
         ParamKind::Constant(constants) => Some((constants.name, constants)),
@@ -89,9 +89,9 @@ fn constants() -> impl Iterator<Item = &'static Constants> {
 
 fn arguments(call: &Call) -> String {
     let inputs = call
-        .inputs()
+        .input_params()
         .map(|param| format!("`{}`: {}", param.name, of_type(param)));
-    let bound = call.binds().map(|handle| {
+    let bound = call.bound_handle().map(|handle| {
         format!(
             "`as`: {handle}{}",
             if handle == ACTOR { " (required)" } else { "" }

@@ -11,7 +11,7 @@ pub const SCENARIOS: &str = "scenarios/README.md";
 pub const PLUGIN: &str = "python/pytest/src/pytest_cuda_pitfalls/frameworks.py";
 
 /// The frameworks as the plugin of pytest knows them, in Python: it is installed without the program's data.
-pub fn plugin() -> String {
+pub fn plugin_tables() -> String {
     let packages = frameworks()
         .iter()
         .flat_map(|it| &it.packages)

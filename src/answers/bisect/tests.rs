@@ -34,7 +34,7 @@ fn searched(axes: &[(&str, &[&str])], outcome: impl Fn(&[u32]) -> ReleaseOutcome
         axes: axes.iter().map(axis).collect(),
         ..Bisection::default()
     };
-    let done: Result<(), Infallible> = bisection.search(|versions| {
+    let done: Result<(), Infallible> = bisection.find_first_bad(|versions| {
         let numbers: Vec<u32> = versions
             .values()
             .map(|version| version.parse().expect("a number"))

@@ -3,11 +3,11 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::difference::differences;
+use crate::difference::differing_values;
 use crate::exit::Exit;
 use cuda_pitfalls_core::observe::FALLBACK_EPSILON_BYTES;
 use cuda_pitfalls_core::report::SchemaId;
-use cuda_pitfalls_core::text::counts::{listed, tally};
+use cuda_pitfalls_core::text::counts::{listed, tally_items};
 use cuda_pitfalls_core::verdict::Provenance;
 
 /// The name of the schema.
@@ -146,7 +146,7 @@ impl FactDifference {
         absent: &str,
     ) -> Vec<FactDifference> {
         let facts = [a, b].map(|facts| facts.iter().map(|(name, value)| (name, value)));
-        let differing = differences(facts).into_iter().map(|(name, values)| {
+        let differing = differing_values(facts).into_iter().map(|(name, values)| {
             let [a, b] = values.map(|value| value.map_or(absent, String::as_str));
             FactDifference::new(name, a, b)
         });
@@ -179,7 +179,12 @@ impl Comparison {
         }
     }
 
-    pub(super) fn add(&mut self, name: String, libcudart: Option<String>, relation: Relation) {
+    pub(super) fn add_entry(
+        &mut self,
+        name: String,
+        libcudart: Option<String>,
+        relation: Relation,
+    ) {
         match relation {
             Relation::Same => self.same += 1,
             Relation::Changed(difference) => self.changed.push(EntryDifference {
@@ -204,7 +209,7 @@ pub(super) fn known(text: &Option<String>) -> String {
 
 /// Different values, how often each is there where they are several.
 pub(super) fn all(values: impl Iterator<Item = String>) -> String {
-    let mut values = tally(values);
+    let mut values = tally_items(values);
     values.sort();
     match values.as_slice() {
         [(value, _)] => value.clone(),

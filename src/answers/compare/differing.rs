@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::comparison::{FactDifference, yes_or_no};
-use crate::difference::differences;
+use crate::difference::differing_values;
 use cuda_pitfalls_core::fact::changes::ProcessState;
 use cuda_pitfalls_core::fact::{Change, Fact, Token, words};
 use cuda_pitfalls_core::observation::Class;
@@ -18,7 +18,7 @@ pub(super) struct Differing<'c> {
 
 /// The facts in which two outcomes differ, in the order of the steps, the most telling of a step first. Steps that only
 /// one of them made are left out, because the ends differ there.
-pub(super) fn differing<'c>(outcomes: [&'c [Change]; 2]) -> Vec<Differing<'c>> {
+pub(super) fn find_differing_facts<'c>(outcomes: [&'c [Change]; 2]) -> Vec<Differing<'c>> {
     let ends = outcomes.map(|changes| changes.iter().find(|change| change.label.is_empty()));
     let last = ends.iter().flatten().map(|end| end.step).min();
     let last = last.unwrap_or(u32::MAX);
@@ -29,13 +29,14 @@ pub(super) fn differing<'c>(outcomes: [&'c [Change]; 2]) -> Vec<Differing<'c>> {
         }
     }
     let mut found = Vec::new();
-    for ((step, _), facts) in differences(outcomes.map(|changes| keyed_facts(changes, &steps))) {
+    for ((step, _), facts) in differing_values(outcomes.map(|changes| keyed_facts(changes, &steps)))
+    {
         let facts = with_unchanged_memory(facts);
         if facts[0] != facts[1] {
             found.push(Differing { step, facts });
         }
     }
-    let ends = differences(ends.map(|end| end.into_iter().flat_map(end_facts)));
+    let ends = differing_values(ends.map(|end| end.into_iter().flat_map(end_facts)));
     // How far they came is told only of two that end alike.
     let end = ends.into_iter().next();
     found.sort_by_cached_key(|difference| (difference.step, difference.any_fact().cloned()));
@@ -62,7 +63,7 @@ fn keyed_facts<'c>(
                 own.extend(&change.facts);
             }
         }
-        own.iter().for_each(|fact| state.apply(fact));
+        own.iter().for_each(|fact| state.apply_fact(fact));
         let of_call = own
             .into_iter()
             .filter(|fact| matches!(fact, Fact::DidNotReturn | Fact::Status(_) | Fact::Value(..)));

@@ -55,7 +55,7 @@ impl<'a> Excuses<'a> {
         Excuses {
             case,
             own: own.collect(),
-            unmasked: unmasked(both, case),
+            unmasked: unmasked_gpus(both, case),
         }
     }
 
@@ -108,7 +108,7 @@ fn number(number: i32) -> Token {
     Token::Int(number.into())
 }
 
-fn unmasked(both: [&ScenarioView<'_>; 2], case: &str) -> Option<[Vec<String>; 2]> {
+fn unmasked_gpus(both: [&ScenarioView<'_>; 2], case: &str) -> Option<[Vec<String>; 2]> {
     let [a, b] = both.map(|scenario| {
         // A case may still set a mask itself, so `Excuses::why` looks at what it saw.
         let plan = scenario

@@ -24,26 +24,32 @@ pub(crate) fn facts(machine: &Machine) -> Vec<(String, String)> {
     let fixed = [
         ("driver", known(&machine.driver_version)),
         ("CUDA of the driver", cuda),
-        ("libcudart", libcudarts(machine)),
+        ("libcudart", libcudart_versions(machine)),
         ("number of GPUs", gpus.len().to_string()),
-        ("GPU model", tally(gpus, |gpu| known(&gpu.name))),
+        ("GPU model", tally_gpus(gpus, |gpu| known(&gpu.name))),
         (
             "compute capability",
-            tally(gpus, |gpu| known(&gpu.compute_capability)),
+            tally_gpus(gpus, |gpu| known(&gpu.compute_capability)),
         ),
         (
             "memory per GPU",
-            tally(gpus, |gpu| {
+            tally_gpus(gpus, |gpu| {
                 gpu.total_bytes.map_or_else(
                     || UNKNOWN.to_string(),
                     |bytes| format!("{} MiB", bytes >> 20),
                 )
             }),
         ),
-        ("compute mode", tally(gpus, |gpu| known(&gpu.compute_mode))),
-        ("persistence", tally(gpus, |gpu| switch(gpu.persistence))),
-        ("MIG", tally(gpus, |gpu| switch(gpu.mig))),
-        ("MPS", switch(Some(machine.mps))),
+        (
+            "compute mode",
+            tally_gpus(gpus, |gpu| known(&gpu.compute_mode)),
+        ),
+        (
+            "persistence",
+            tally_gpus(gpus, |gpu| yes_no_or_unknown(gpu.persistence)),
+        ),
+        ("MIG", tally_gpus(gpus, |gpu| yes_no_or_unknown(gpu.mig))),
+        ("MPS", yes_no_or_unknown(Some(machine.mps))),
         (
             "container",
             isolation
@@ -51,8 +57,14 @@ pub(crate) fn facts(machine: &Machine) -> Vec<(String, String)> {
                 .clone()
                 .unwrap_or_else(|| "none".to_string()),
         ),
-        ("PID namespace of its own", switch(isolation.pid_namespace)),
-        ("PIDs matched by NVML", switch(isolation.own_pid_listed)),
+        (
+            "PID namespace of its own",
+            yes_no_or_unknown(isolation.pid_namespace),
+        ),
+        (
+            "PIDs matched by NVML",
+            yes_no_or_unknown(isolation.own_pid_listed),
+        ),
         ("kernel", known(&machine.kernel)),
         ("architecture", machine.architecture.clone()),
     ];
@@ -64,7 +76,7 @@ pub(crate) fn facts(machine: &Machine) -> Vec<(String, String)> {
         machine
             .environment
             .iter()
-            .map(|(name, value)| (name.clone(), nameless(value, gpus))),
+            .map(|(name, value)| (name.clone(), replace_uuids(value, gpus))),
     );
     if let Some(python) = &machine.python {
         facts.push(("Python".to_string(), python.version.clone()));
@@ -77,11 +89,11 @@ pub(crate) fn facts(machine: &Machine) -> Vec<(String, String)> {
     facts
 }
 
-fn switch(on: Option<bool>) -> String {
+fn yes_no_or_unknown(on: Option<bool>) -> String {
     on.map_or_else(|| UNKNOWN.to_string(), yes_or_no)
 }
 
-fn libcudarts(machine: &Machine) -> String {
+fn libcudart_versions(machine: &Machine) -> String {
     // By number, so that 12.10 comes after 12.9.
     let runtimes = machine.libcudart.iter();
     let versions: BTreeSet<(Option<i32>, &str)> = runtimes
@@ -96,7 +108,7 @@ fn libcudarts(machine: &Machine) -> String {
 }
 
 /// The value that all GPUs share, or each value with its number of GPUs.
-fn tally(gpus: &[Gpu], fact: impl Fn(&Gpu) -> String) -> String {
+fn tally_gpus(gpus: &[Gpu], fact: impl Fn(&Gpu) -> String) -> String {
     if gpus.is_empty() {
         "no GPU".to_string()
     } else {
@@ -105,7 +117,7 @@ fn tally(gpus: &[Gpu], fact: impl Fn(&Gpu) -> String) -> String {
 }
 
 /// A variable's value with `<uuid0>` instead of the UUID of GPU 0, because no two machines share UUIDs.
-pub(super) fn nameless(value: &str, gpus: &[Gpu]) -> String {
+pub(super) fn replace_uuids(value: &str, gpus: &[Gpu]) -> String {
     let mut value = value.to_string();
     for (place, gpu) in gpus
         .iter()

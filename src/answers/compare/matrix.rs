@@ -15,14 +15,14 @@ use cuda_pitfalls_core::verdict::Provenance;
 ///
 /// # Errors
 /// Versions of libcudart, which cells have not.
-pub fn matrices(
+pub fn compare_matrices(
     matrices: [&Matrix; 2],
     versions: Option<(String, String)>,
 ) -> Result<Comparison, CompareError> {
     if versions.is_some() {
         return Err(CompareError::Versions);
     }
-    let comparison = Comparison::new("releases", matrices.map(side), Vec::new());
+    let comparison = Comparison::new("releases", matrices.map(matrix_side), Vec::new());
     let is_named = matrices.iter().any(|matrix| matrix.columns.len() != 1);
     comparison.with(
         matrices.map(|matrix| entries(matrix, is_named)),
@@ -38,7 +38,7 @@ pub fn matrices(
     )
 }
 
-fn side(matrix: &Matrix) -> ComparisonSide {
+fn matrix_side(matrix: &Matrix) -> ComparisonSide {
     let environments = counted(matrix.columns.len() as u64, "environment");
     ComparisonSide::new("", "", Provenance::Measured, true, environments)
 }

@@ -29,7 +29,7 @@ pub(super) struct Paired<'a, T> {
 
 /// Matches by name and libcudart. One version is compared with another if the caller asks for it, or if each document
 /// has only one: then the user changed the version, and asks what follows.
-pub(super) fn pair<'a, T>(
+pub(super) fn pair_entries<'a, T>(
     mut a: Vec<ComparedEntry<'a, T>>,
     mut b: Vec<ComparedEntry<'a, T>>,
     versions: Option<(String, String)>,
@@ -37,11 +37,11 @@ pub(super) fn pair<'a, T>(
     let (has_a, has_b) = (known(&a), known(&b));
     let across = match versions {
         Some((one, other)) => {
-            keep("A", &mut a, &has_a, &one)?;
-            keep("B", &mut b, &has_b, &other)?;
+            keep_version("A", &mut a, &has_a, &one)?;
+            keep_version("B", &mut b, &has_b, &other)?;
             Some([one, other])
         }
-        None => match (sole(&has_a), sole(&has_b)) {
+        None => match (single_version(&has_a), single_version(&has_b)) {
             (Some(one), Some(other)) if one != other => Some([one, other]),
             _ => None,
         },
@@ -120,7 +120,7 @@ fn known<T>(entries: &[ComparedEntry<'_, T>]) -> BTreeSet<String> {
         .collect()
 }
 
-fn sole(versions: &BTreeSet<String>) -> Option<String> {
+fn single_version(versions: &BTreeSet<String>) -> Option<String> {
     if versions.len() == 1 {
         versions.first().cloned()
     } else {
@@ -128,7 +128,7 @@ fn sole(versions: &BTreeSet<String>) -> Option<String> {
     }
 }
 
-fn keep<T>(
+fn keep_version<T>(
     side: &'static str,
     entries: &mut Vec<ComparedEntry<'_, T>>,
     has: &BTreeSet<String>,
@@ -152,7 +152,7 @@ impl Comparison {
         versions: Option<(String, String)>,
         compare: impl Fn(&T, &T) -> Relation,
     ) -> Result<Comparison, CompareError> {
-        let paired = pair(a, b, versions)?;
+        let paired = pair_entries(a, b, versions)?;
         (self.only_in_a, self.only_in_b) = (paired.only_in_a, paired.only_in_b);
         (self.in_neither, self.libcudart) = (paired.in_neither, paired.across);
         for (one, other) in paired.both {
@@ -160,7 +160,7 @@ impl Comparison {
                 None => one.libcudart,
                 Some(_) => None,
             };
-            self.add(one.name, version, compare(one.item, other.item));
+            self.add_entry(one.name, version, compare(one.item, other.item));
         }
         Ok(self)
     }

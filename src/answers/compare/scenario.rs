@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::comparison::{EntryDifference, FactDifference, Relation, Share};
-use super::differing::{Differing, differing};
+use super::differing::{Differing, find_differing_facts};
 use super::excuse::Excuses;
 use super::pair::ComparedEntry;
 use crate::difference::side_by_side;
@@ -50,7 +50,7 @@ struct CaseDifferences {
 }
 
 /// Compares the verdicts, and the first fact of each case that differs.
-pub(super) fn compare(both: [&ScenarioView<'_>; 2], machines: [&Machine; 2]) -> Relation {
+pub(super) fn compare_scenarios(both: [&ScenarioView<'_>; 2], machines: [&Machine; 2]) -> Relation {
     let [a, b] = both;
     let plans = a.plan.zip(b.plan);
     if plans.is_none() && a.asked() != b.asked() {
@@ -64,11 +64,12 @@ pub(super) fn compare(both: [&ScenarioView<'_>; 2], machines: [&Machine; 2]) -> 
         notes,
         has_other_question,
     } = compare_cases(both, machines);
-    let is_same_expectation =
-        plans.map_or(a.sha256 == b.sha256, |(a, b)| a.expects() == b.expects());
+    let is_same_expectation = plans.map_or(a.sha256 == b.sha256, |(a, b)| {
+        a.expectations_json() == b.expectations_json()
+    });
     if let Some(change) = verdict_difference(both, is_same_expectation) {
         // A verdict beside a case that behaves differently follows from it.
-        let asks_alike = plans.is_none_or(|(a, b)| a.asks(None) == b.asks(None));
+        let asks_alike = plans.is_none_or(|(a, b)| a.question_json(None) == b.question_json(None));
         let counts = (!has_other_question && asks_alike) || !changed.is_empty();
         if counts { &mut changed } else { &mut explained }.insert(0, change);
     }
@@ -96,7 +97,9 @@ fn compare_cases(both: [&ScenarioView<'_>; 2], machines: [&Machine; 2]) -> CaseD
             has_other_cases = plans.is_some();
             continue;
         };
-        if plans.is_some_and(|(a, b)| a.asks(Some(case.name)) != b.asks(Some(case.name))) {
+        if plans.is_some_and(|(a, b)| {
+            a.question_json(Some(case.name)) != b.question_json(Some(case.name))
+        }) {
             found.has_other_question = true;
             found.notes.push(format!("{} makes other calls", case.name));
             continue;
@@ -151,7 +154,7 @@ impl<'o> OutcomePair<'o> {
         excuses: &Excuses<'_>,
     ) -> OutcomePair<'o> {
         let mut found = Vec::new();
-        for difference in differing(outcomes) {
+        for difference in find_differing_facts(outcomes) {
             if !is_hidden(&difference, cases) {
                 let why = excuses.why(&difference, outcomes);
                 found.push((difference, why));
@@ -197,9 +200,9 @@ fn case_difference(
         }
     }
     let is_mixture = both.iter().all(|scenario| scenario.nondeterministic);
-    let differs = unmatched(&pairs, is_mixture, OutcomePair::is_same)?;
+    let differs = find_unmatched(&pairs, is_mixture, OutcomePair::is_same)?;
     // Outcomes that nothing explains come first.
-    let pair = unmatched(&pairs, is_mixture, OutcomePair::is_explained)
+    let pair = find_unmatched(&pairs, is_mixture, OutcomePair::is_explained)
         .or_else(|| first_explained(&pairs))
         .unwrap_or(differs);
     let mut by_reason = pair.found.iter();
@@ -207,7 +210,10 @@ fn case_difference(
         .find(|(_, why)| why.is_none())
         .or(pair.found.first())?;
     let [index_a, index_b] = pair.indices;
-    let seen = [share(cases[0], index_a)?, share(cases[1], index_b)?];
+    let seen = [
+        outcome_share(cases[0], index_a)?,
+        outcome_share(cases[1], index_b)?,
+    ];
     Some((
         FactDifference {
             case: Some(cases[0].name.to_string()),
@@ -264,7 +270,7 @@ fn is_hidden(difference: &Differing<'_>, cases: [&CaseView<'_>; 2]) -> bool {
 /// An outcome without a counterpart, beside the first outcome of the other set if that has none too; `None` if every
 /// outcome has one. If the scenario is nondeterministic, one common outcome is enough, because a few attempts show only
 /// some of them.
-fn unmatched<'p, 'o>(
+fn find_unmatched<'p, 'o>(
     pairs: &'p [OutcomePair<'o>],
     is_mixture: bool,
     is_alike: fn(&OutcomePair<'o>) -> bool,
@@ -289,7 +295,7 @@ fn unmatched<'p, 'o>(
 }
 
 /// In how many of the attempts that count a case showed an outcome.
-fn share(case: &CaseView<'_>, outcome: usize) -> Option<Share> {
+fn outcome_share(case: &CaseView<'_>, outcome: usize) -> Option<Share> {
     let of = case
         .outcomes
         .iter()

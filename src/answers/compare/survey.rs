@@ -19,15 +19,15 @@ const SAME_NS: u64 = 1_000_000;
 /// Host memory that differs by less is the same.
 const SAME_BYTES: u64 = 4 << 20;
 
-pub(super) fn compare(
+pub(super) fn compare_survey_rows(
     comparison: Comparison,
     surveys: [&SurveyDocument; 2],
     versions: Option<(String, String)>,
 ) -> Result<Comparison, CompareError> {
-    let kind = surveys[0].kind.described();
+    let kind = surveys[0].kind.kind_file();
     let rows = surveys.map(SurveyDocument::fact_rows);
     let entries = rows.each_ref().map(|rows| rows.iter().map(entry).collect());
-    comparison.with(entries, versions, |a: &FactRow, b| relation(kind, a, b))
+    comparison.with(entries, versions, |a: &FactRow, b| relate_rows(kind, a, b))
 }
 
 fn entry(row: &FactRow) -> ComparedEntry<'_, FactRow> {
@@ -44,7 +44,7 @@ fn entry(row: &FactRow) -> ComparedEntry<'_, FactRow> {
     }
 }
 
-fn relation(kind: &KindFile, a: &FactRow, b: &FactRow) -> Relation {
+fn relate_rows(kind: &KindFile, a: &FactRow, b: &FactRow) -> Relation {
     let are_alike = kind.are_alike(a, b);
     let (mut changes, mut notes) = (Vec::new(), Vec::new());
     for fact in &kind.fact {
@@ -57,16 +57,16 @@ fn relation(kind: &KindFile, a: &FactRow, b: &FactRow) -> Relation {
                         .replace("{b}", &other.to_string()),
                 );
             }
-            Some(Compared::Always) => changes.extend(differences(fact, a, b)),
-            Some(Compared::Alike) if are_alike => changes.extend(differences(fact, a, b)),
-            Some(Compared::Otherwise) if !are_alike => changes.extend(differences(fact, a, b)),
+            Some(Compared::Always) => changes.extend(fact_differences(fact, a, b)),
+            Some(Compared::Alike) if are_alike => changes.extend(fact_differences(fact, a, b)),
+            Some(Compared::Otherwise) if !are_alike => changes.extend(fact_differences(fact, a, b)),
             _ => {}
         }
     }
     if !notes.is_empty() {
         return Relation::Explained(EntryDifference::new(changes, notes));
     }
-    let [on_a, on_b] = [a, b].map(|row| disagreement(&row.standing));
+    let [on_a, on_b] = [a, b].map(|row| list_disagreements(&row.standing));
     if on_a != on_b {
         changes.push(FactDifference::new("attempts disagree on", on_a, on_b));
     }
@@ -77,14 +77,14 @@ fn relation(kind: &KindFile, a: &FactRow, b: &FactRow) -> Relation {
     }
 }
 
-fn disagreement(standing: &RowAttempts) -> String {
+fn list_disagreements(standing: &RowAttempts) -> String {
     let mut facts: Vec<&str> = standing.disagreement.iter().map(String::as_str).collect();
     facts.sort_unstable();
     counts::listed(facts, "nothing")
 }
 
 /// The differences of two rows in a fact, of which a list has several.
-fn differences(fact: &FactForm, a: &FactRow, b: &FactRow) -> Vec<FactDifference> {
+fn fact_differences(fact: &FactForm, a: &FactRow, b: &FactRow) -> Vec<FactDifference> {
     // Attempts that disagree have no fact, and that they do is a difference of its own.
     let [is_open_in_a, is_open_in_b] =
         [a, b].map(|row| fact.absent.is_none() && !row.standing.disagreement.is_empty());
@@ -115,15 +115,19 @@ fn difference(fact: &FactForm, one: &Value, other: &Value) -> Option<[String; 2]
         ValueForm::Memory => {
             let mut both = numbers(one)?.zip(numbers(other)?);
             both.find(|(one, other)| !is_noise(*one, *other))
-                .map(|(one, other)| [one, other].map(units::delta))
+                .map(|(one, other)| [one, other].map(units::format_delta))
         }
-        ValueForm::Time => apart(one, other, SAME_NS).map(|medians| medians.map(units::duration)),
-        ValueForm::Size => apart(one, other, SAME_BYTES).map(|medians| medians.map(units::bytes)),
+        ValueForm::Time => {
+            disjoint_medians(one, other, SAME_NS).map(|medians| medians.map(units::format_duration))
+        }
+        ValueForm::Size => {
+            disjoint_medians(one, other, SAME_BYTES).map(|medians| medians.map(units::bytes))
+        }
     }
 }
 
 fn told(fact: &FactForm, value: &Value) -> String {
-    match fact.comparable(value) {
+    match fact.comparable_value(value) {
         Value::Null => fact.absent.clone().unwrap_or_else(|| "unknown".to_string()),
         Value::Bool(holds) => yes_or_no(holds),
         Value::String(text) => text,
@@ -137,7 +141,7 @@ fn numbers(list: &Value) -> Option<impl Iterator<Item = i64>> {
 }
 
 /// The medians of two spreads that have nothing in common, if they differ by more than a fifth and by more than `same`.
-fn apart(one: &Value, other: &Value, same: u64) -> Option<[u64; 2]> {
+fn disjoint_medians(one: &Value, other: &Value, same: u64) -> Option<[u64; 2]> {
     let [one, other] = [
         FigureRange::deserialize(one).ok()?,
         FigureRange::deserialize(other).ok()?,
@@ -157,7 +161,7 @@ mod tests {
     #[test]
     fn medians_of_any_size_are_compared() {
         let figure = |ns: i64| json!({"least": ns, "median": ns, "most": ns});
-        let differ = |one, other| apart(&figure(one), &figure(other), SAME_NS).is_some();
+        let differ = |one, other| disjoint_medians(&figure(one), &figure(other), SAME_NS).is_some();
         assert!(differ(i64::MIN, i64::MAX));
         assert!(differ(10_000_000, 13_000_000));
         assert!(!differ(10_000_000, 11_500_000));

@@ -12,11 +12,11 @@ use super::comparison::{
 };
 use cuda_pitfalls_core::machine;
 use cuda_pitfalls_core::text::counts::listed;
-use cuda_pitfalls_core::text::escape::shorten;
+use cuda_pitfalls_core::text::escape::shorten_text;
 use cuda_pitfalls_core::text::units;
 use cuda_pitfalls_trace::diagnosis::Finding;
 use cuda_pitfalls_trace::history::{MASK, ProgramHistory};
-use cuda_pitfalls_trace::ledger::ledgers;
+use cuda_pitfalls_trace::ledger::all_ledgers;
 use cuda_pitfalls_trace::{
     ContextChange, ContextLife, EventKind, History, Trace, TraceEvent, TraceProcess, status_name,
 };
@@ -38,7 +38,7 @@ impl TraceFact {
     fn text(name: &'static str, value: impl Into<String>) -> TraceFact {
         TraceFact {
             name,
-            value: shorten(&value.into(), LONGEST),
+            value: shorten_text(&value.into(), LONGEST),
             bytes: None,
         }
     }
@@ -66,15 +66,16 @@ type ProgramBehaviour = BTreeMap<(u8, String), Thing>;
 
 /// What differs between what two programs did: contexts, what `cuInit` read, late writes, limits,
 /// errors, functions that are called, memory, pitfalls. Neither times nor PIDs are compared.
-pub fn traces(traces: [&Trace; 2], findings: [&[Finding]; 2]) -> Comparison {
+pub fn compare_traces(traces: [&Trace; 2], findings: [&[Finding]; 2]) -> Comparison {
     let [a, b] = traces;
-    let machines = FactDifference::between(&surroundings(a), &surroundings(b), "not set");
-    let mut comparison = Comparison::new("trace", traces.map(side), machines);
+    let machines =
+        FactDifference::between(&trace_surroundings(a), &trace_surroundings(b), "not set");
+    let mut comparison = Comparison::new("trace", traces.map(trace_side), machines);
     let histories = traces.map(History::new);
     let [in_a, in_b] = &histories;
     let did = [
-        behaviour(in_a, findings[0], in_b),
-        behaviour(in_b, findings[1], in_a),
+        collect_behavior(in_a, findings[0], in_b),
+        collect_behavior(in_b, findings[1], in_a),
     ];
     let stacks = traces
         .into_iter()
@@ -105,7 +106,7 @@ pub fn traces(traces: [&Trace; 2], findings: [&[Finding]; 2]) -> Comparison {
             (false, true) => Relation::Changed(EntryDifference::new(changes, notes)),
             (false, false) => Relation::Explained(EntryDifference::new(changes, notes)),
         };
-        comparison.add(name.1.clone(), None, relation);
+        comparison.add_entry(name.1.clone(), None, relation);
     }
     comparison
 }
@@ -149,7 +150,7 @@ const OWNER: u8 = 11;
 const CALL: u8 = 12;
 
 /// Everything that a program did, under names that both traces have for it.
-fn behaviour(history: &History, findings: &[Finding], other: &History) -> ProgramBehaviour {
+fn collect_behavior(history: &History, findings: &[Finding], other: &History) -> ProgramBehaviour {
     let trace = history.trace;
     let tree = Tree::new(history, other);
     let mut did = ProgramBehaviour::new();
@@ -167,18 +168,19 @@ fn behaviour(history: &History, findings: &[Finding], other: &History) -> Progra
             },
         );
     }
-    for (position, programs) in tree.positions() {
-        inits(trace, &mut did, &tree.named(position, "cuInit"), &programs);
+    for (position, programs) in tree.programs_by_position() {
+        note_inits(trace, &mut did, &tree.named(position, "cuInit"), &programs);
     }
     contexts(history, &tree, &mut did);
     for (index, event) in trace.events.iter().enumerate() {
-        plain(history, &tree, &mut did, (index, event));
+        note_plain_event(history, &tree, &mut did, (index, event));
     }
     for finding in findings {
         let index = finding.events.first().copied();
         let event = index.and_then(|index| trace.events.get(index));
         let program = index.and_then(|index| history.program_of(index));
-        let position = tree.position(program.or_else(|| history.program_at(finding.pid, u64::MAX)));
+        let position =
+            tree.program_position(program.or_else(|| history.program_at(finding.pid, u64::MAX)));
         let on = trace
             .gpu_index(finding.gpu.as_deref())
             .map(|index| format!(" on GPU {index}"))
@@ -192,8 +194,8 @@ fn behaviour(history: &History, findings: &[Finding], other: &History) -> Progra
         );
         once(&mut did, FINDING, name, "found");
     }
-    peaks(trace, &mut did);
-    owners(history, &tree, &mut did, other);
+    note_memory_peaks(trace, &mut did);
+    note_memory_owners(history, &tree, &mut did, other);
     calls(history, &tree, &mut did, other);
     did
 }
@@ -203,12 +205,12 @@ fn once(did: &mut ProgramBehaviour, order: u8, name: String, fact: &'static str)
         facts: vec![TraceFact::text(fact, "yes")],
         absent: "no",
     };
-    did.entry((order, shorten(&name, 2 * LONGEST)))
+    did.entry((order, shorten_text(&name, 2 * LONGEST)))
         .or_insert(thing);
 }
 
 /// What the programs at one position did to initialise CUDA.
-fn inits(trace: &Trace, did: &mut ProgramBehaviour, name: &str, programs: &[&ProgramHistory]) {
+fn note_inits(trace: &Trace, did: &mut ProgramBehaviour, name: &str, programs: &[&ProgramHistory]) {
     let inits = programs.iter().filter_map(|program| program.init());
     let begun: Vec<_> = inits
         .filter_map(|init| Some((init, init.begun.last()?.1)))
@@ -219,7 +221,7 @@ fn inits(trace: &Trace, did: &mut ProgramBehaviour, name: &str, programs: &[&Pro
     let masks = begun.iter().map(|(init, _)| match init.value(MASK) {
         None => UNKNOWN.to_string(),
         Some(None) => "(unset)".to_string(),
-        Some(Some(mask)) => nameless(trace, mask),
+        Some(Some(mask)) => value_without_uuids(trace, mask),
     });
     let visible = begun.iter().map(|(init, _)| {
         init.visible().map_or_else(
@@ -257,7 +259,7 @@ fn contexts(history: &History, tree: &Tree, did: &mut ProgramBehaviour) {
             place(life.made)
         );
         groups
-            .entry(tree.named(tree.position(Some(life.program)), &name))
+            .entry(tree.named(tree.program_position(Some(life.program)), &name))
             .or_default()
             .push(life);
     }
@@ -277,17 +279,17 @@ fn contexts(history: &History, tree: &Tree, did: &mut ProgramBehaviour) {
             .try_fold(0_i64, |sum, bytes| Some(sum.saturating_add(bytes?)));
         facts.extend(bytes.map(|bytes| TraceFact {
             name: "memory",
-            value: units::delta(bytes),
+            value: units::format_delta(bytes),
             bytes: Some(bytes),
         }));
         did.insert(
-            (CONTEXT, shorten(&name, 2 * LONGEST)),
+            (CONTEXT, shorten_text(&name, 2 * LONGEST)),
             Thing { facts, absent: "0" },
         );
     }
 }
 
-fn plain(
+fn note_plain_event(
     history: &History,
     tree: &Tree,
     did: &mut ProgramBehaviour,
@@ -298,9 +300,10 @@ fn plain(
         EventKind::Variable { name, value, .. }
             if history.write(index).is_some_and(|write| write.is_late()) =>
         {
-            let value = value
-                .as_deref()
-                .map_or_else(|| "(unset)".to_string(), |value| nameless(trace, value));
+            let value = value.as_deref().map_or_else(
+                || "(unset)".to_string(),
+                |value| value_without_uuids(trace, value),
+            );
             (
                 LATE,
                 format!("write of {name}={value}"),
@@ -327,7 +330,7 @@ fn plain(
         EventKind::Forked { .. } => (FORK, "fork after cuInit".to_string(), "happens"),
         EventKind::Error => (
             ERROR,
-            format!("{} by {}", code(event), shorten(&event.call, LONGEST)),
+            format!("{} by {}", code(event), shorten_text(&event.call, LONGEST)),
             "returned",
         ),
         EventKind::HostMemory { .. } => (OTHER, "page-locked memory".to_string(), "allocated"),
@@ -346,7 +349,7 @@ fn plain(
     } else {
         format!("{what}, {}", place(event))
     };
-    let name = tree.named(tree.position(history.program_of(index)), &what);
+    let name = tree.named(tree.program_position(history.program_of(index)), &what);
     if let EventKind::Limit {
         value,
         after_launch,
@@ -371,7 +374,7 @@ fn plain(
 }
 
 /// The most that each GPU had more than before the program was started.
-fn peaks(trace: &Trace, did: &mut ProgramBehaviour) {
+fn note_memory_peaks(trace: &Trace, did: &mut ProgramBehaviour) {
     // A GPU whose memory did not change is one with a peak of nothing. Of one that was not read, nothing is known.
     let read = trace
         .start
@@ -392,7 +395,7 @@ fn peaks(trace: &Trace, did: &mut ProgramBehaviour) {
     for (index, peak) in peaks {
         let facts = vec![TraceFact {
             name: "peak",
-            value: units::delta(peak),
+            value: units::format_delta(peak),
             bytes: Some(peak),
         }];
         did.insert(
@@ -406,7 +409,7 @@ fn peaks(trace: &Trace, did: &mut ProgramBehaviour) {
 }
 
 /// Whose the memory was at the peak of each process, by what it is for. Nothing where one of the two has no ledger.
-fn owners(history: &History, tree: &Tree, did: &mut ProgramBehaviour, other: &History) {
+fn note_memory_owners(history: &History, tree: &Tree, did: &mut ProgramBehaviour, other: &History) {
     if !(history.trace.start.ledger && other.trace.start.ledger) {
         return;
     }
@@ -414,7 +417,7 @@ fn owners(history: &History, tree: &Tree, did: &mut ProgramBehaviour, other: &Hi
     let mut held = held(history, tree);
     // What only the other one has is nothing here, so that a little of it is no difference. Where NVML could not be read,
     // it is not known.
-    let is_read = ledgers(history.trace)
+    let is_read = all_ledgers(history.trace)
         .iter()
         .all(|ledger| ledger.peak.charged_bytes.is_some());
     if is_read {
@@ -441,7 +444,7 @@ fn owners(history: &History, tree: &Tree, did: &mut ProgramBehaviour, other: &Hi
 /// The bytes of each owner and purpose at the peaks, by a name that holds for every run.
 fn held(history: &History, tree: &Tree) -> BTreeMap<String, i64> {
     let mut held: BTreeMap<String, i64> = BTreeMap::new();
-    for ledger in ledgers(history.trace) {
+    for ledger in all_ledgers(history.trace) {
         let on = history
             .trace
             .gpu_index(Some(ledger.gpu))
@@ -450,7 +453,7 @@ fn held(history: &History, tree: &Tree) -> BTreeMap<String, i64> {
             let what = format!(
                 "{} of {} on {on}",
                 row.kind.in_words(),
-                shorten(row.owner.name, LONGEST)
+                shorten_text(row.owner.name, LONGEST)
             );
             (what, i64::try_from(row.bytes).unwrap_or(i64::MAX))
         });
@@ -458,7 +461,7 @@ fn held(history: &History, tree: &Tree) -> BTreeMap<String, i64> {
             .peak
             .unattributed_bytes
             .map(|rest| (format!("memory not attributed on {on}"), rest));
-        let position = tree.position(history.program_at(ledger.pid, u64::MAX));
+        let position = tree.program_position(history.program_at(ledger.pid, u64::MAX));
         for (what, bytes) in rows.chain(rest) {
             let sum = held.entry(tree.named(position, &what)).or_insert(0);
             *sum = sum.saturating_add(bytes);
@@ -474,10 +477,10 @@ fn calls(history: &History, tree: &Tree, did: &mut ProgramBehaviour, other: &His
         .trace
         .counts
         .iter()
-        .map(|counts| others.position(other.program_of_counts(counts)));
+        .map(|counts| others.program_position(other.program_of_counts(counts)));
     let counted: BTreeSet<&str> = counted.collect();
     for counts in &history.trace.counts {
-        let position = tree.position(history.program_of_counts(counts));
+        let position = tree.program_position(history.program_of_counts(counts));
         if counted.contains(position) {
             for (name, _) in counts.calls.iter().filter(|(_, count)| count.calls > 0) {
                 once(did, CALL, tree.named(position, name), "called");
@@ -502,7 +505,7 @@ fn code(event: &TraceEvent) -> String {
 
 /// The user's own file and function, and what it called; no line, because an edit elsewhere in the file moves it.
 fn place(event: &TraceEvent) -> String {
-    let own = event.stack.users().map(|frame| {
+    let own = event.stack.user_frame().map(|frame| {
         let file = frame
             .file
             .as_deref()
@@ -513,22 +516,22 @@ fn place(event: &TraceEvent) -> String {
     let parts: Vec<String> = own
         .into_iter()
         .chain(entry)
-        .map(|part| shorten(&part, LONGEST))
+        .map(|part| shorten_text(&part, LONGEST))
         .collect();
     match (parts.is_empty(), &event.stack.missing) {
         (false, _) => parts.join(" → "),
         (true, Some(_)) if event.stack.frames.is_empty() => UNKNOWN.to_string(),
-        (true, _) => shorten(&event.call, LONGEST),
+        (true, _) => shorten_text(&event.call, LONGEST),
     }
 }
 
 /// A variable's value with indices instead of UUIDs, which no two machines share.
-fn nameless(trace: &Trace, value: &str) -> String {
-    let value = super::machine::nameless(value, &trace.start.gpus);
+fn value_without_uuids(trace: &Trace, value: &str) -> String {
+    let value = super::machine::replace_uuids(value, &trace.start.gpus);
     if value.is_empty() {
         "(empty)".to_string()
     } else {
-        shorten(&value, LONGEST)
+        shorten_text(&value, LONGEST)
     }
 }
 
@@ -544,8 +547,8 @@ struct Tree<'h, 'a> {
 impl<'h, 'a> Tree<'h, 'a> {
     /// A trace's programs. Names say the position where either trace has several, so that a thing has one name in both.
     fn new(history: &'h History<'a>, other: &History) -> Tree<'h, 'a> {
-        let positions = positions(history);
-        let is_many = has_several(&positions) || has_several(&self::positions(other));
+        let positions = program_positions(history);
+        let is_many = has_several(&positions) || has_several(&self::program_positions(other));
         Tree {
             programs: &history.programs,
             positions,
@@ -553,13 +556,13 @@ impl<'h, 'a> Tree<'h, 'a> {
         }
     }
 
-    fn position(&self, program: Option<usize>) -> &str {
+    fn program_position(&self, program: Option<usize>) -> &str {
         program
             .and_then(|program| self.positions.get(program))
             .map_or("", String::as_str)
     }
 
-    fn positions(&self) -> BTreeMap<&str, Vec<&'h ProgramHistory<'a>>> {
+    fn programs_by_position(&self) -> BTreeMap<&str, Vec<&'h ProgramHistory<'a>>> {
         let mut positions: BTreeMap<&str, Vec<&ProgramHistory>> = BTreeMap::new();
         for (position, program) in self.positions.iter().zip(self.programs) {
             positions.entry(position).or_default().push(program);
@@ -582,14 +585,14 @@ fn has_several(positions: &[String]) -> bool {
         .any(|position| Some(position) != positions.first())
 }
 
-fn positions(history: &History) -> Vec<String> {
+fn program_positions(history: &History) -> Vec<String> {
     let positions = history.programs.iter().map(|program| {
         let mut names: Vec<String> = Vec::new();
         let mut next = program.process;
         while let Some(process) = next
             && names.len() < DEEPEST
         {
-            names.push(shorten(&program_name(process), LONGEST));
+            names.push(shorten_text(&program_name(process), LONGEST));
             if process.parent == process.pid {
                 break;
             }
@@ -614,10 +617,13 @@ fn program_name(process: &TraceProcess) -> String {
     }
 }
 
-fn side(trace: &Trace) -> ComparisonSide {
+fn trace_side(trace: &Trace) -> ComparisonSide {
     let start = &trace.start;
-    let machine = machine::summary(&start.gpus, start.driver_version.as_deref());
-    let machine = format!("{machine}, {}", shorten(&start.command.join(" "), LONGEST));
+    let machine = machine::summarize_gpus(&start.gpus, start.driver_version.as_deref());
+    let machine = format!(
+        "{machine}, {}",
+        shorten_text(&start.command.join(" "), LONGEST)
+    );
     ComparisonSide::new(
         &start.started_at,
         &start.version,
@@ -628,7 +634,7 @@ fn side(trace: &Trace) -> ComparisonSide {
 }
 
 /// What differs between the machines, or between what the two traces could see.
-fn surroundings(trace: &Trace) -> Vec<(String, String)> {
+fn trace_surroundings(trace: &Trace) -> Vec<(String, String)> {
     let start = &trace.start;
     let pythons: BTreeSet<&str> = trace
         .processes
@@ -656,7 +662,7 @@ fn surroundings(trace: &Trace) -> Vec<(String, String)> {
         start
             .environment
             .iter()
-            .map(|(name, value)| (name.clone(), nameless(trace, value))),
+            .map(|(name, value)| (name.clone(), value_without_uuids(trace, value))),
     );
     facts
 }

@@ -129,7 +129,7 @@ pub fn findings(seen: &ProcessExamination) -> ProcessFindings {
         mask,
         opened,
         idle,
-        twice: twice(libraries),
+        twice: duplicate_libraries(libraries),
         of_other_version: other_versions(libraries, seen.module_version.as_deref()),
         // Without a driver no device file is expected.
         closed: seen
@@ -200,7 +200,7 @@ fn contexts(seen: &ProcessExamination) -> Vec<HeldGpu> {
 }
 
 /// Libraries of one name in several files. libcudart is often there twice, and harmless.
-fn twice(libraries: &[ProcessLibrary]) -> Vec<ProcessLibrary> {
+fn duplicate_libraries(libraries: &[ProcessLibrary]) -> Vec<ProcessLibrary> {
     let twice = driver_libraries(libraries).filter(|library| {
         libraries
             .iter()

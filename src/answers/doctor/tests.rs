@@ -133,7 +133,7 @@ fn where_everything_works_nothing_is_named() {
         call: "eventfd2".to_string(),
         error: Some("EPERM".to_string()),
     }];
-    let diagnosed = diagnose(&examination, &needs());
+    let diagnosed = diagnose_start(&examination, &needs());
     assert_eq!(
         (
             diagnosed.state,
@@ -155,7 +155,7 @@ fn a_refusal_is_the_cause_if_it_was_measured_to_cause_this_error() {
         file("/dev/nvidia-uvm", Some("ENOENT"), None),
         file("/dev/nvidia0", Some("EPERM"), None),
     ];
-    let diagnosed = diagnose(&examination, &needs());
+    let diagnosed = diagnose_start(&examination, &needs());
     let [uvm, gpu] = diagnosed.causes.as_slice() else {
         panic!("{diagnosed:?}")
     };
@@ -167,7 +167,7 @@ fn a_refusal_is_the_cause_if_it_was_measured_to_cause_this_error() {
     assert_eq!(diagnosed.state, DoctorState::Found);
     // By an error that was not measured it is only possible, and then nothing is known.
     examination.files = vec![file("/dev/nvidia-uvm", Some("EIO"), None)];
-    let diagnosed = diagnose(&examination, &needs());
+    let diagnosed = diagnose_start(&examination, &needs());
     assert_eq!(
         (diagnosed.state, sure(&diagnosed).len()),
         (DoctorState::Unknown, 0)
@@ -182,9 +182,12 @@ fn what_holds_of_the_first_gpu_s_file_holds_of_each() {
         good(Started::Nvml),
     ]);
     examination.files = vec![file("/dev/nvidia3", Some("EPERM"), Some((195, 3)))];
-    assert_eq!(sure(&diagnose(&examination, &needs())).len(), 1);
+    assert_eq!(sure(&diagnose_start(&examination, &needs())).len(), 1);
     assert_eq!(
-        (pattern("/dev/nvidia-uvm"), pattern("/dev/nvidiactl")),
+        (
+            file_pattern("/dev/nvidia-uvm"),
+            file_pattern("/dev/nvidiactl")
+        ),
         ("/dev/nvidia-uvm", "/dev/nvidiactl")
     );
 }
@@ -200,7 +203,7 @@ fn a_refused_system_call_is_found_and_one_of_another_error_is_not_blamed() {
         error: Some(error.to_string()),
     };
     examination.system_calls = vec![tried("eventfd2", "EPERM"), tried("mbind", "EPERM")];
-    let diagnosed = diagnose(&examination, &needs());
+    let diagnosed = diagnose_start(&examination, &needs());
     let eventfd = Trouble::SystemCall {
         call: "eventfd2".to_string(),
         error: "EPERM".to_string(),
@@ -220,7 +223,10 @@ fn where_no_process_starts_it_is_said_what_keeps_it() {
         call: "eventfd2".to_string(),
         error: Some("EPERM".to_string()),
     }];
-    assert_eq!(diagnose(&examination, &needs()).state, DoctorState::Found);
+    assert_eq!(
+        diagnose_start(&examination, &needs()).state,
+        DoctorState::Found
+    );
 }
 
 #[test]
@@ -230,10 +236,10 @@ fn a_driver_that_a_sandbox_hides_is_not_missing() {
         good(Started::Nvml),
     ]);
     examination.place.module_version = None;
-    assert_eq!(diagnose(&examination, &needs()).causes, []);
+    assert_eq!(diagnose_start(&examination, &needs()).causes, []);
     examination.starts.pop();
     assert!(matches!(
-        sure(&diagnose(&examination, &needs())).as_slice(),
+        sure(&diagnose_start(&examination, &needs())).as_slice(),
         [Trouble::NoModule]
     ));
 }
@@ -257,7 +263,7 @@ fn a_folder_with_the_wrong_libcuda_is_said_once() {
         changed: Some(folder),
         ..good(Started::Driver)
     };
-    let diagnosed = diagnose(&here(vec![wrong, right, good(Started::Nvml)]), &needs());
+    let diagnosed = diagnose_start(&here(vec![wrong, right, good(Started::Nvml)]), &needs());
     let [only] = diagnosed.causes.as_slice() else {
         panic!("{diagnosed:?}")
     };
@@ -291,7 +297,7 @@ fn what_cuda_starts_without_is_proved() {
         .place
         .environment
         .insert("CUDA_VISIBLE_DEVICES".to_string(), "7".to_string());
-    let diagnosed = diagnose(&examination, &needs());
+    let diagnosed = diagnose_start(&examination, &needs());
     let [only] = diagnosed.causes.as_slice() else {
         panic!("{diagnosed:?}")
     };
@@ -309,7 +315,7 @@ fn a_file_that_is_not_the_device_is_named() {
         file("/dev/nvidia-uvm", None, Some((1, 3))),
         file("/dev/nvidiactl", None, Some((195, 255))),
     ];
-    let diagnosed = diagnose(&examination, &needs());
+    let diagnosed = diagnose_start(&examination, &needs());
     let null = Trouble::NotTheDevice {
         path: "/dev/nvidia-uvm".to_string(),
         device: Some((1, 3)),
@@ -335,7 +341,7 @@ fn libraries_that_do_not_fit_the_kernel_are_named() {
             libraries: vec![mapped(path)],
             ..failing(code, name)
         };
-        diagnose(&here(vec![start, good(Started::Nvml)]), &needs())
+        diagnose_start(&here(vec![start, good(Started::Nvml)]), &needs())
     };
     let other = with(
         "/compat/libcuda.so.580.95.05",
@@ -372,10 +378,10 @@ fn a_machine_without_a_gpu_is_not_ill() {
         pci_gpus: Some(0),
         ..HostState::default()
     };
-    assert_eq!(diagnose(&examination, &[]).state, DoctorState::NoGpu);
+    assert_eq!(diagnose_start(&examination, &[]).state, DoctorState::NoGpu);
     // In a container the bus cannot be read, so it is not known whether there is one.
     examination.place.pci_gpus = None;
-    let diagnosed = diagnose(&examination, &[]);
+    let diagnosed = diagnose_start(&examination, &[]);
     assert_eq!(diagnosed.state, DoctorState::Found);
     assert!(matches!(
         sure(&diagnosed).as_slice(),
@@ -414,7 +420,7 @@ fn a_gpu_without_memory_or_for_one_process_alone_is_named() {
             gpus: vec![state(used, mode)],
             ..good(Started::Nvml)
         };
-        diagnose(&here(vec![driver, nvml]), &[])
+        diagnose_start(&here(vec![driver, nvml]), &[])
     };
     let full = with(80 << 30, "Default", 2, "CUDA_ERROR_OUT_OF_MEMORY");
     assert!(
@@ -468,7 +474,7 @@ fn a_gpu_that_a_mask_hides_is_no_fault() {
         .gpus
         .extend([more(1, "GPU-b"), more(2, "GPU-c")]);
     examination.files = vec![file("/dev/nvidia2", Some("EPERM"), Some((195, 2)))];
-    let diagnosed = diagnose(&examination, &needs());
+    let diagnosed = diagnose_start(&examination, &needs());
     assert_eq!(
         (diagnosed.state, diagnosed.causes.len()),
         (DoctorState::Healthy, 0)

@@ -108,7 +108,7 @@ impl ErrorCause {
     }
 
     /// What says so, in a phrase.
-    pub fn grounds(&self) -> Option<String> {
+    pub fn grounds_phrase(&self) -> Option<String> {
         if let Some(measured) = self
             .scenario
             .clone()
@@ -135,7 +135,7 @@ impl ErrorCause {
 
 impl KnownError {
     /// The messages that programs print, today's first.
-    pub(super) fn messages(&self) -> impl Iterator<Item = &str> {
+    pub(super) fn error_messages(&self) -> impl Iterator<Item = &str> {
         status::message(self.code)
             .into_iter()
             .chain(self.says.as_deref())
@@ -230,13 +230,13 @@ mod tests {
                 1,
                 "{known:?}"
             );
-            assert!(known.messages().next().is_some(), "{known:?}");
+            assert!(known.error_messages().next().is_some(), "{known:?}");
         }
     }
 
     #[test]
     fn every_message_of_a_scenario_is_answered() {
-        let scenarios = cuda_pitfalls_core::catalogue::select(&[]).unwrap();
+        let scenarios = cuda_pitfalls_core::catalogue::select_scenarios(&[]).unwrap();
         for id in scenario_messages()
             .iter()
             .flat_map(|message| &message.answers)
@@ -254,7 +254,7 @@ mod tests {
     #[test]
     fn every_cause_is_measured_by_a_scenario_or_read_at_an_address() {
         let file: AdviceFile = toml::from_str(SOURCE).unwrap();
-        let scenarios = cuda_pitfalls_core::catalogue::select(&[]).unwrap();
+        let scenarios = cuda_pitfalls_core::catalogue::select_scenarios(&[]).unwrap();
         let mut ids = std::collections::BTreeSet::new();
         for advice in &file.advice {
             assert!(ids.insert(&advice.id), "{}", advice.id);

@@ -28,7 +28,7 @@ pub fn explain_status(status: i64) -> Option<KnownAnswer> {
 
 /// The last of these lines that says a known error or message, with what is known of it. What is only near is no answer.
 pub fn explain_lines(lines: &[String]) -> Option<(&str, KnownAnswer)> {
-    let query = Query::pasted(&lines.join("\n"));
+    let query = Query::parse_pasted(&lines.join("\n"));
     let errors = query.errors.clone();
     let line = lines.iter().rev().find(|line| {
         Query::parse(line)

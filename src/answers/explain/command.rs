@@ -57,7 +57,7 @@ pub fn scenario_of_mask(value: &str) -> Option<&'static str> {
 }
 
 /// The scenarios that settle a command line, best first; none where the text is no command line.
-pub(super) fn commands(text: &str) -> Vec<String> {
+pub(super) fn scenarios_for_command(text: &str) -> Vec<String> {
     let lines: Vec<&str> = text
         .lines()
         .map(without_prompt)
@@ -130,7 +130,7 @@ fn without_prompt(line: &str) -> &str {
 pub(super) fn is_settled(text: &str) -> bool {
     let mut values = text
         .lines()
-        .filter_map(|line| assigned(line, "CUDA_VISIBLE_DEVICES"));
+        .filter_map(|line| assigned_value(line, "CUDA_VISIBLE_DEVICES"));
     values.any(|value| !value.starts_with("MIG-") && scenario_of_mask(&value).is_some())
 }
 
@@ -139,7 +139,7 @@ fn scenarios_of_line(line: &str) -> Vec<&'static str> {
     let words: Vec<&str> = whole.split_whitespace().collect();
     let is_command = is_command(&words);
     let mut found = Vec::new();
-    if is_command && let Some(value) = assigned(line, "CUDA_VISIBLE_DEVICES") {
+    if is_command && let Some(value) = assigned_value(line, "CUDA_VISIBLE_DEVICES") {
         let lower = line.to_lowercase();
         let beside = FILE.beside.iter().find(|beside| {
             beside
@@ -156,12 +156,15 @@ fn scenarios_of_line(line: &str) -> Vec<&'static str> {
             None => found.extend(launched.map(String::as_str)),
         }
     }
-    if assigned(line, "NVIDIA_VISIBLE_DEVICES").is_some() && is_command && !is_container(&words) {
+    if assigned_value(line, "NVIDIA_VISIBLE_DEVICES").is_some()
+        && is_command
+        && !is_container(&words)
+    {
         found.push("visibility/nvidia-visible-devices");
     }
     if is_command
         && found.is_empty()
-        && let Some(value) = assigned(line, "CUDA_DEVICE_ORDER")
+        && let Some(value) = assigned_value(line, "CUDA_DEVICE_ORDER")
     {
         let is_order = matches!(value.as_str(), "PCI_BUS_ID" | "FASTEST_FIRST");
         found.push(if is_order {
@@ -261,7 +264,7 @@ fn is_assignment(word: &str) -> bool {
 }
 
 /// The value that a line of a shell gives a variable, without its quotes.
-fn assigned(line: &str, variable: &str) -> Option<String> {
+fn assigned_value(line: &str, variable: &str) -> Option<String> {
     let (_, rest) = line
         .split_once(&format!("{variable}="))
         .filter(|(before, _)| {
@@ -368,7 +371,7 @@ mod tests {
                 "framework/torch-ranks-share-gpu0",
             ),
         ] {
-            let found = commands(text);
+            let found = scenarios_for_command(text);
             assert_eq!(
                 found.first().map(String::as_str),
                 Some(first),
@@ -433,7 +436,11 @@ mod tests {
             "docker run --gpus all image",
             "Why is CUDA_VISIBLE_DEVICES=1 in the terminal invalid?",
         ] {
-            assert!(commands(text).is_empty(), "{text}: {:?}", commands(text));
+            assert!(
+                scenarios_for_command(text).is_empty(),
+                "{text}: {:?}",
+                scenarios_for_command(text)
+            );
         }
     }
 }

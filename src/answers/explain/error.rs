@@ -45,7 +45,7 @@ enum LinePart {
 
 /// The errors and NVML messages whose codes a text has, by their ids, in the order in which they stand there. A number
 /// that libcudart has used for two errors stands for both, today's first.
-pub(super) fn codes(text: &str) -> Vec<String> {
+pub(super) fn find_error_codes(text: &str) -> Vec<String> {
     let is_short = text.split_whitespace().count() <= SHORTEST;
     let mut found: Vec<String> = Vec::new();
     for line in text.lines() {
@@ -79,7 +79,7 @@ pub(super) fn codes_in_line(line: &str, is_about_cuda: bool) -> Vec<String> {
         let is_said = parts.len() == 1 || is_bound(before, *number, after);
         let is_ours = i64::from(*number) == status::SIM_NOT_MODELLED;
         if is_said && (is_about_cuda || is_ours || is_told_apart(before, *number)) {
-            found.extend(ids(*number, before));
+            found.extend(ids_for_number(*number, before));
         }
     }
     found
@@ -131,7 +131,7 @@ pub(super) fn term_of_name(name: &str) -> Option<Term> {
 }
 
 /// What a number means: an error of CUDA, or one of NVML where a function of NVML returned it.
-fn ids(number: u32, before: &[LinePart]) -> Vec<String> {
+fn ids_for_number(number: u32, before: &[LinePart]) -> Vec<String> {
     if words_of(before).any(|word| word.starts_with("nvml")) {
         let known = NVML.iter().find(|(code, _)| *code == number);
         return known.map(|(_, id)| (*id).to_owned()).into_iter().collect();
@@ -385,12 +385,12 @@ fn parts(line: &str) -> Vec<LinePart> {
             part.push(letter);
             continue;
         }
-        found.extend(token(&std::mem::take(&mut part)));
+        found.extend(classify_part(&std::mem::take(&mut part)));
         if !letter.is_whitespace() {
             found.push(LinePart::Mark(letter));
         }
     }
-    found.extend(token(&part));
+    found.extend(classify_part(&part));
     found
 }
 
@@ -399,7 +399,7 @@ fn is_of_word(letter: char) -> bool {
 }
 
 /// What a part of a line is. The end of a name with points says what it is: `cuInit` of `cydriver.cuInit`.
-fn token(part: &str) -> Option<LinePart> {
+fn classify_part(part: &str) -> Option<LinePart> {
     let end = part.rsplit('.').next().filter(|end| !end.is_empty())?;
     let is_file =
         end.len() < part.len() && end.len() <= LONGEST_SUFFIX && !part.starts_with("torch");
@@ -532,7 +532,7 @@ mod tests {
             "0",
         ] {
             assert_eq!(
-                codes(text),
+                find_error_codes(text),
                 Vec::<String>::new(),
                 "{text}: {:?}",
                 parts(text)
@@ -550,13 +550,13 @@ mod tests {
     #[test]
     fn a_number_of_nvml_is_none_of_cuda() {
         assert_eq!(
-            codes("nvmlInit_v2 returned 9"),
+            find_error_codes("nvmlInit_v2 returned 9"),
             ["message/nvml-driver-not-loaded"]
         );
         assert_eq!(
-            codes("nvmlInit failed with 18"),
+            find_error_codes("nvmlInit failed with 18"),
             ["message/nvml-version-mismatch"]
         );
-        assert!(codes("nvmlInit returned 5").is_empty());
+        assert!(find_error_codes("nvmlInit returned 5").is_empty());
     }
 }

@@ -30,7 +30,7 @@ static FILE: LazyLock<PlatformFile> =
     LazyLock::new(|| toml::from_str(cuda_pitfalls_scenarios::PLATFORMS).unwrap_or_default());
 
 /// The platform that a text is about, if it is not CUDA.
-pub(super) fn platform(text: &str) -> Option<&'static str> {
+pub(super) fn foreign_platform(text: &str) -> Option<&'static str> {
     let lower = FILE
         .not_meant
         .iter()
@@ -113,7 +113,7 @@ mod tests {
             ("clGetPlatformIDs returns -1001", "OpenCL"),
             ("torch_directml sees no GPU", "DirectML"),
         ] {
-            assert_eq!(platform(text), Some(name), "{text}");
+            assert_eq!(foreign_platform(text), Some(name), "{text}");
         }
     }
 
@@ -132,7 +132,7 @@ mod tests {
             "Unable to initialize backend 'rocm': NOT_FOUND: Could not find registered platform with name: 'rocm'",
             "the tip of a chip",
         ] {
-            assert_eq!(platform(text), None, "{text}");
+            assert_eq!(foreign_platform(text), None, "{text}");
         }
     }
 }

@@ -67,7 +67,9 @@ impl Found<'_> {
 static MESSAGES: LazyLock<(Option<AhoCorasick>, Vec<Message>)> = LazyLock::new(|| {
     let errors = known_errors().iter().flat_map(|known| {
         let id = format!("error/{}", known.code);
-        known.messages().map(move |said| (said, vec![id.clone()]))
+        known
+            .error_messages()
+            .map(move |said| (said, vec![id.clone()]))
     });
     let advice = all_advice().iter().flat_map(|advice| {
         advice
@@ -118,7 +120,7 @@ static MESSAGES: LazyLock<(Option<AhoCorasick>, Vec<Message>)> = LazyLock::new(|
 });
 
 /// The errors, advice and scenarios whose messages a text has, by their ids: the longest message first.
-pub(super) fn messages(text: &str) -> Vec<String> {
+pub(super) fn find_messages(text: &str) -> Vec<String> {
     let mut found: Vec<(usize, String)> = Vec::new();
     for line in text.lines() {
         for (length, id) in messages_in_line(line, is_about_cuda(line)) {
@@ -136,8 +138,8 @@ pub(super) fn messages(text: &str) -> Vec<String> {
 /// All errors that a text says, by code or by message: codes first, because a number is more exact than words. Where
 /// libcudart has used a number for two errors, the message beside it tells which it is.
 pub(super) fn said(text: &str) -> Vec<String> {
-    let told: Vec<String> = messages(text);
-    let mut found = error::codes(text);
+    let told: Vec<String> = find_messages(text);
+    let mut found = error::find_error_codes(text);
     let is_told = found.iter().any(|id| told.contains(id));
     let explained: Vec<String> = told
         .iter()
@@ -181,7 +183,7 @@ fn is_ambiguous(id: &str, told: &[String]) -> bool {
 }
 
 /// The terms of the errors that a text says.
-pub(super) fn terms(text: &str) -> Vec<Term> {
+pub(super) fn error_terms(text: &str) -> Vec<Term> {
     said(text)
         .iter()
         .filter_map(|id| error::number(id))

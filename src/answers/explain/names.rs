@@ -36,7 +36,7 @@ pub(super) fn find_named<'k>(text: &str, known: &'k Known) -> Vec<&'k KnownEntry
     {
         return vec![entry];
     }
-    let spellings = spellings(text, statement);
+    let spellings = possible_names(text, statement);
     let same = [<str as PartialEq>::eq, str::eq_ignore_ascii_case].into_iter();
     let named =
         same.flat_map(|is_same| spellings.iter().map(move |name| known.named(name, is_same)));
@@ -69,7 +69,7 @@ pub(super) fn find_function<'k>(text: &str, known: &'k Known) -> Vec<&'k KnownEn
             .next()
             .is_some_and(|name| is_function(name, function));
         if is_named || called_function(&line.ask).is_some_and(|name| is_function(name, function)) {
-            let distance = strsim::osa_distance(&squeeze(&line.ask), &squeeze(statement));
+            let distance = strsim::osa_distance(&strip_blanks(&line.ask), &strip_blanks(statement));
             lines.push((!is_named, distance, &line.id));
         }
     }
@@ -158,28 +158,28 @@ fn statement_in(text: &str) -> &str {
 
 /// The measured line whose code this is, alone, behind its variables, or behind the lines that run before it.
 fn line_with_code(statement: &str) -> Option<&'static PythonLine> {
-    let code = squeeze(statement);
+    let code = strip_blanks(statement);
     LINES.iter().find(|line| {
         let set: String = line
             .env
             .iter()
             .map(|(name, value)| format!("{name}={value}"))
             .collect();
-        let ask = squeeze(&line.ask);
+        let ask = strip_blanks(&line.ask);
         let whole = line
             .before
             .iter()
-            .map(|line| squeeze(line))
+            .map(|line| strip_blanks(line))
             .collect::<String>()
             + &ask;
         [&ask, &whole]
             .into_iter()
-            .any(|own| code == *own || code == squeeze(&set) + own)
+            .any(|own| code == *own || code == strip_blanks(&set) + own)
     })
 }
 
 /// Code without blanks and ends of lines, and with one kind of quotes.
-fn squeeze(code: &str) -> String {
+fn strip_blanks(code: &str) -> String {
     code.replace('"', "'")
         .chars()
         .filter(|letter| !letter.is_whitespace() && *letter != ';')
@@ -218,7 +218,7 @@ fn called_function(statement: &str) -> Option<&str> {
 
 /// The names that a text may mean: as it was typed, as what an import brings, with and without `torch.`, and the variable
 /// that is set or misspelt.
-fn spellings(text: &str, statement: &str) -> Vec<String> {
+fn possible_names(text: &str, statement: &str) -> Vec<String> {
     let words: Vec<&str> = text.split_whitespace().collect();
     let whole = words.join(" ");
     let text = statement.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -277,7 +277,7 @@ fn spellings(text: &str, statement: &str) -> Vec<String> {
 }
 
 /// The variables, lines and calls that a text has among other words: what is known of them may help, and is no answer.
-pub(super) fn within<'k>(query: &Query, known: &'k Known) -> Vec<&'k KnownEntry> {
+pub(super) fn find_names_within<'k>(query: &Query, known: &'k Known) -> Vec<&'k KnownEntry> {
     let terms = query.terms.iter().filter(|term| term.is_name);
     let mut names: BTreeSet<String> = terms.map(|term| term.text.clone()).collect();
     let words: Vec<&str> = query

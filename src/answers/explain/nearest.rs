@@ -43,7 +43,7 @@ impl LabelledText {
     pub fn new(source: &str, text: &str, answers: Vec<String>) -> LabelledText {
         let is_own = !source.starts_with("http");
         LabelledText {
-            terms: keys(&Query::parse(text)),
+            terms: query_keys(&Query::parse(text)),
             answers,
             is_own,
         }
@@ -76,7 +76,7 @@ pub(super) struct NearestTexts<'t> {
 }
 
 /// The terms of a query as they are in the file: a name behind `=`, a pair behind `|`.
-fn keys(query: &Query) -> BTreeSet<String> {
+fn query_keys(query: &Query) -> BTreeSet<String> {
     let pairs = query
         .pairs
         .iter()
@@ -99,7 +99,7 @@ fn key(term: &Term) -> String {
 }
 
 /// The square of what a term weighs that so many of all texts have.
-fn weight(key: &str, with: usize, all: usize) -> f64 {
+fn term_weight(key: &str, with: usize, all: usize) -> f64 {
     let (all, with) = (all as f64, with as f64);
     let rarity = (1.0 + (all - with + 0.5) / (with + 0.5)).ln();
     (if key.starts_with(PAIR_MARK) {
@@ -110,12 +110,12 @@ fn weight(key: &str, with: usize, all: usize) -> f64 {
     .powi(2)
 }
 
-fn indices(list: &str) -> impl Iterator<Item = usize> + '_ {
+fn parse_indices(list: &str) -> impl Iterator<Item = usize> + '_ {
     list.split(' ').filter_map(|index| index.parse().ok())
 }
 
 /// The text of `scenarios/ranking.json`, with one line for each term. A pair that only one text has is left out.
-pub fn ranking<'a>(texts: impl Iterator<Item = &'a LabelledText>) -> String {
+pub fn make_ranking<'a>(texts: impl Iterator<Item = &'a LabelledText>) -> String {
     let mut texts: Vec<&LabelledText> = texts.collect();
     texts.sort_by_key(|text| text.is_own);
     let own = texts.partition_point(|text| !text.is_own);
@@ -133,7 +133,7 @@ pub fn ranking<'a>(texts: impl Iterator<Item = &'a LabelledText>) -> String {
             .iter()
             .filter_map(|term| terms.get(term.as_str()).map(|with| (term, with.len())));
         let weight: f64 = known
-            .map(|(term, with)| weight(term, with, texts.len()))
+            .map(|(term, with)| term_weight(term, with, texts.len()))
             .sum();
         let own = text
             .answers
@@ -181,11 +181,11 @@ impl<'t> Ranking<'t> {
     }
 
     /// What all texts answer together: each votes by the square of how near it is, and by the rank of its answers.
-    pub(super) fn neighbours(&self, query: &Query) -> NearestTexts<'t> {
+    pub(super) fn nearest_texts(&self, query: &Query) -> NearestTexts<'t> {
         let mut votes: BTreeMap<&str, f64> = BTreeMap::new();
         let (mut inside, mut outside) = (0.0, 0.0);
         for (index, (nearness, (_, answers))) in self
-            .nearness(query)
+            .text_nearness(query)
             .into_iter()
             .zip(&self.texts)
             .enumerate()
@@ -196,7 +196,10 @@ impl<'t> Ranking<'t> {
             } else {
                 &mut inside
             } += of_share * nearness.powi(3);
-            for (rank, answer) in indices(answers).enumerate().take_while(|_| nearness > 0.0) {
+            for (rank, answer) in parse_indices(answers)
+                .enumerate()
+                .take_while(|_| nearness > 0.0)
+            {
                 let of_rank = OF_RANK
                     .get(rank)
                     .or(OF_RANK.last())
@@ -222,15 +225,19 @@ impl<'t> Ranking<'t> {
     }
 
     /// How near each text is: the cosine of the angle between its weighed terms and those of the query.
-    fn nearness(&self, query: &Query) -> Vec<f64> {
+    fn text_nearness(&self, query: &Query) -> Vec<f64> {
         let (mut shared, mut whole) = (vec![0.0; self.texts.len()], 0.0);
-        for key in keys(query) {
-            let with: Vec<usize> = self.looked_up(&key).into_iter().flat_map(indices).collect();
+        for key in query_keys(query) {
+            let with: Vec<usize> = self
+                .looked_up(&key)
+                .into_iter()
+                .flat_map(parse_indices)
+                .collect();
             // Pairs of one text are not in the file, so one that is not there says nothing.
             if with.is_empty() && key.starts_with(PAIR_MARK) {
                 continue;
             }
-            let weight = weight(&key, with.len(), self.texts.len());
+            let weight = term_weight(&key, with.len(), self.texts.len());
             whole += weight;
             for text in with {
                 if let Some(shared) = shared.get_mut(text) {
@@ -313,10 +320,10 @@ mod tests {
 
     #[test]
     fn the_nearest_texts_vote_for_their_answers_by_rank() {
-        let text = ranking(texts().iter());
+        let text = make_ranking(texts().iter());
         let found = Ranking::parse(&text)
             .unwrap()
-            .neighbours(&Query::parse("mask ignored after import torch"));
+            .nearest_texts(&Query::parse("mask ignored after import torch"));
         let vote = |id: &str| found.votes.get(id).copied().unwrap_or_default();
         assert!(
             vote("framework/late-mask") > vote("visibility/late-mask"),
@@ -331,18 +338,18 @@ mod tests {
 
     #[test]
     fn a_text_about_something_else_is_told_by_its_neighbours() {
-        let text = ranking(texts().iter());
+        let text = make_ranking(texts().iter());
         let found = Ranking::parse(&text)
             .unwrap()
-            .neighbours(&Query::parse("expensive carnival mask"));
+            .nearest_texts(&Query::parse("expensive carnival mask"));
         assert!(found.share < -0.5, "{found:?}");
     }
 
     #[test]
     fn a_word_that_is_spelt_nearly_as_a_known_one_stands_for_it() {
-        let text = ranking(texts().iter());
+        let text = make_ranking(texts().iter());
         let ranking = Ranking::parse(&text).unwrap();
-        let votes = |text: &str| ranking.neighbours(&Query::parse(text)).votes;
+        let votes = |text: &str| ranking.nearest_texts(&Query::parse(text)).votes;
         assert_eq!(votes("expensiv carnvial"), votes("expensive carnival"));
         assert!(votes("memroy freed").contains_key("memory/late"));
     }

@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::advice::without_boilerplate;
 use super::foreign;
 use super::message;
-use super::term::{Term, pairs};
+use super::term::{Term, neighboring_words};
 use super::words::{terms_of_code, terms_of_people};
-use crate::visibility::misspelt;
+use crate::visibility::misspelled_names;
 use cuda_pitfalls_core::scenario::environment::meant_by;
 use cuda_pitfalls_core::scenario::framework::{Framework, frameworks};
 
@@ -50,7 +50,7 @@ impl Query {
     /// Words as a person types them. More than one line is taken for something pasted.
     pub fn parse(text: &str) -> Query {
         if text.trim().contains('\n') {
-            return Query::pasted(text);
+            return Query::parse_pasted(text);
         }
         let plain = without_boilerplate(text);
         let query = Query::with(plain.trim(), "", false);
@@ -62,7 +62,7 @@ impl Query {
     }
 
     /// A traceback, a log or an error message: of it only what matters is looked up, no paths, addresses and times.
-    pub fn pasted(text: &str) -> Query {
+    pub fn parse_pasted(text: &str) -> Query {
         let line = if text.len() <= MOST_LETTERS {
             text.trim()
         } else {
@@ -123,13 +123,14 @@ impl Query {
         let names = said
             .split(|c: char| !c.is_alphanumeric() && c != '_')
             .filter(|word| word.contains('_'));
-        query.misspelt = misspelt(names.filter(|word| meant_by(&word.to_uppercase()).is_some()));
+        query.misspelt =
+            misspelled_names(names.filter(|word| meant_by(&word.to_uppercase()).is_some()));
         let meant: Vec<&str> = query.misspelt.values().map(String::as_str).collect();
         let found = terms_of_people(&[said, &meant.join(" ")].join(" "));
-        query.pairs = pairs(&found);
+        query.pairs = neighboring_words(&found);
         query.terms = found.into_iter().collect();
         query.code = terms_of_code(code).into_iter().collect();
-        query.platform = foreign::platform(said);
+        query.platform = foreign::foreign_platform(said);
         let lower = format!("{said} {code}").to_lowercase();
         let words: BTreeSet<&str> = lower
             .split(|c: char| !c.is_alphanumeric() && c != '_')
@@ -296,7 +297,11 @@ RuntimeError: Cannot re-initialize CUDA in forked subprocess. To use CUDA with m
             format!("{error}{noise}"),
             format!("{noise}{error}{noise}"),
         ] {
-            assert!(Query::pasted(&log).words.contains("illegal memory access"));
+            assert!(
+                Query::parse_pasted(&log)
+                    .words
+                    .contains("illegal memory access")
+            );
         }
     }
 

@@ -34,7 +34,7 @@ impl Term {
 
 /// A text taken apart at everything that no name contains. A dot stays between two parts of a name, and a dash between
 /// two parts of a word.
-pub(super) fn pieces(text: &str) -> Vec<String> {
+pub(super) fn split_pieces(text: &str) -> Vec<String> {
     let mut pieces: Vec<String> = Vec::new();
     let mut piece = String::new();
     let mut letters = text.chars().peekable();
@@ -66,7 +66,7 @@ pub(super) fn pieces(text: &str) -> Vec<String> {
 }
 
 /// The words that stand beside each other, without the names between them.
-pub(super) fn pairs(terms: &[Term]) -> BTreeSet<(String, String)> {
+pub(super) fn neighboring_words(terms: &[Term]) -> BTreeSet<(String, String)> {
     let words: Vec<&Term> = terms.iter().filter(|term| !term.is_name).collect();
     let neighbours = words.iter().zip(words.iter().skip(1));
     neighbours

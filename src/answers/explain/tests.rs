@@ -392,14 +392,14 @@ fn each_step_finds_what_is_its_own_and_the_first_that_does_answers() {
         let query = Query::parse(words);
         let steps = [
             explainer.named(&query),
-            elsewhere(&query),
-            explainer.imported(&query),
+            explain_other_platform(&query),
+            explainer.explain_import(&query),
             explainer.called(&query),
             explainer.command_lines(&query),
             explainer.told(&query),
             explainer.mask_that_causes(&query),
-            explainer.advised(&query),
-            explainer.nearest(&query),
+            explainer.explain_by_advice(&query),
+            explainer.explain_by_nearest(&query),
         ];
         let found = steps
             .iter()

@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 use super::error::term_of_name;
 use super::message;
-use super::term::{Term, pieces};
+use super::term::{Term, split_pieces};
 use cuda_pitfalls_core::scenario::framework::frameworks;
 
 const SYNONYMS: &str = cuda_pitfalls_scenarios::SYNONYMS;
@@ -29,11 +29,11 @@ properly correctly correct okay expected work works working won't don't doesn't 
 byte torch2";
 
 static STOPPED: LazyLock<BTreeSet<String>> =
-    LazyLock::new(|| STOP.split_whitespace().map(stem).collect());
+    LazyLock::new(|| STOP.split_whitespace().map(stem_word).collect());
 
 static LISTS: LazyLock<Synonyms> = LazyLock::new(|| toml::from_str(SYNONYMS).unwrap_or_default());
 
-static MEANINGS: LazyLock<Meanings> = LazyLock::new(|| meanings(&LISTS.synonyms));
+static MEANINGS: LazyLock<Meanings> = LazyLock::new(|| parse_meanings(&LISTS.synonyms));
 
 /// Phrases by the stems of their words, each with its meaning, below the first of these stems.
 type Meanings = BTreeMap<String, Vec<(Vec<String>, String)>>;
@@ -54,7 +54,7 @@ fn terms_with(text: &str, errors: Vec<Term>) -> Vec<Term> {
     let text = &in_english(text);
     let mut terms: Vec<Term> = Vec::new();
     let mut plain: Vec<String> = Vec::new();
-    let pieces = pieces(text);
+    let pieces = split_pieces(text);
     for (place, piece) in pieces.iter().enumerate() {
         if piece.len() <= 5
             && let Ok(number) = piece.parse::<u32>()
@@ -91,23 +91,23 @@ fn terms_with(text: &str, errors: Vec<Term>) -> Vec<Term> {
         plain.extend(parts(piece));
     }
     terms.extend(errors);
-    terms.extend(lists(text));
+    terms.extend(number_lists(text));
     let stems: Vec<String> = plain
         .iter()
         .filter(|word| !word.is_empty())
-        .map(|word| stem(&word.to_lowercase()))
+        .map(|word| stem_word(&word.to_lowercase()))
         .collect();
-    terms.extend(meant(&stems));
+    terms.extend(meaning_terms(&stems));
     terms
 }
 
 /// The terms of what people say or paste.
 pub(super) fn terms_of_people(text: &str) -> Vec<Term> {
-    terms_with(text, message::terms(text))
+    terms_with(text, message::error_terms(text))
 }
 
 /// Lists of numbers without a space, as a mask has them: `0,0`.
-fn lists(text: &str) -> Vec<Term> {
+fn number_lists(text: &str) -> Vec<Term> {
     let parts = text.split(|letter: char| !(letter.is_ascii_digit() || letter == ','));
     let lists = parts.filter(|part| part.len() <= LONGEST_LIST && part.contains(','));
     lists
@@ -141,7 +141,7 @@ fn in_english(text: &str) -> String {
 }
 
 /// Words in their plain form, with words and phrases of one meaning as one. What says nothing is left out.
-fn meant(stems: &[String]) -> Vec<Term> {
+fn meaning_terms(stems: &[String]) -> Vec<Term> {
     let mut found = Vec::new();
     let mut place = 0;
     while let Some(stem) = stems.get(place) {
@@ -223,7 +223,7 @@ fn parts(piece: &str) -> Vec<String> {
 }
 
 /// A word without its ending, in British spelling.
-fn stem(word: &str) -> String {
+fn stem_word(word: &str) -> String {
     let mut stem = word.replace("iz", "is");
     for (ending, instead) in [
         ("isation", "ise"),
@@ -270,15 +270,20 @@ struct Synonyms {
 }
 
 /// Reads the list of synonyms.
-fn meanings(lists: &[Vec<String>]) -> Meanings {
+fn parse_meanings(lists: &[Vec<String>]) -> Meanings {
     let mut found = Meanings::new();
     for phrases in lists {
-        let Some(meaning) = phrases.first().map(|first| stem(&first.to_lowercase())) else {
+        let Some(meaning) = phrases
+            .first()
+            .map(|first| stem_word(&first.to_lowercase()))
+        else {
             continue;
         };
         for phrase in phrases {
-            let parts = pieces(phrase).into_iter().flat_map(|piece| parts(&piece));
-            let words: Vec<String> = parts.map(|word| stem(&word.to_lowercase())).collect();
+            let parts = split_pieces(phrase)
+                .into_iter()
+                .flat_map(|piece| parts(&piece));
+            let words: Vec<String> = parts.map(|word| stem_word(&word.to_lowercase())).collect();
             let Some(first) = words.first() else { continue };
             let begun = found.entry(first.clone()).or_default();
             // Of two meanings of a word the first in the file counts.
@@ -329,7 +334,7 @@ mod tests {
             ["fork", "forked"],
             ["stopping", "stop"],
         ] {
-            let [one, other] = words.map(stem);
+            let [one, other] = words.map(stem_word);
             assert_eq!(one, other, "{words:?}");
         }
         assert_eq!(said("subprocess"), said("child"));
@@ -381,7 +386,7 @@ mod tests {
     #[test]
     fn the_value_of_a_mask_is_a_name() {
         assert!(said("CUDA_VISIBLE_DEVICES=0,0").contains(&"=0,0".to_owned()));
-        assert!(lists("1,000,000 times, or 3, or 4,").is_empty());
+        assert!(number_lists("1,000,000 times, or 3, or 4,").is_empty());
     }
 
     #[test]

@@ -85,7 +85,7 @@ static XIDS: LazyLock<Vec<(Xid, Advice)>> = LazyLock::new(|| {
     file.map(|file| {
         file.xid
             .iter()
-            .map(|xid| (xid.clone(), advice(xid, &file)))
+            .map(|xid| (xid.clone(), xid_advice(xid, &file)))
             .collect()
     })
     .unwrap_or_default()
@@ -121,7 +121,7 @@ impl Xid {
     }
 }
 
-fn advice(xid: &Xid, file: &XidFile) -> Advice {
+fn xid_advice(xid: &Xid, file: &XidFile) -> Advice {
     let shared = xid.advice.as_deref().and_then(advice_of_file);
     let source = if xid.first == FirstStep::Unnamed {
         &file.header

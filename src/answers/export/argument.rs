@@ -4,7 +4,7 @@ use cuda_pitfalls_calls::{FieldType, InputStruct, Layout, Output, Param};
 
 use super::condition::WrittenKind;
 use super::language::{Language, WIDE};
-use super::program::{Argument, ExportStep, Number, identifier};
+use super::program::{Argument, ExportStep, Number, safe_identifier};
 use super::writer::CaseText;
 
 /// What a step wrote and can be asked about.
@@ -27,7 +27,12 @@ impl Written {
 
 impl CaseText<'_> {
     /// What is passed, but for a struct and for what the call writes.
-    pub(super) fn argument(&self, param: &Param, c_type: &str, argument: &Argument) -> String {
+    pub(super) fn passed_argument(
+        &self,
+        param: &Param,
+        c_type: &str,
+        argument: &Argument,
+    ) -> String {
         let language = self.language;
         match argument {
             Argument::Number(value) => language.passed_number(value, param, c_type),
@@ -44,7 +49,7 @@ impl CaseText<'_> {
                     &[&value.to_string(), &c_type],
                 )
             }
-            Argument::Kernel(name) => format!("kernel_{}", identifier(name, &[])),
+            Argument::Kernel(name) => format!("kernel_{}", safe_identifier(name, &[])),
             Argument::List(values) => {
                 let word = ["&(uint64_t){$0}", "$0"];
                 let all = values.iter().map(|value| match value {
@@ -111,13 +116,14 @@ impl CaseText<'_> {
             (Output::Uuid, _) => ("unsigned char", Some(16), WrittenKind::Text),
             (Output::Text(bytes), _) => ("char", Some(bytes), WrittenKind::Text),
             (Output::Struct(layout), _) => {
-                let (name, fields) = self.fields(action.label, &name, layout);
+                let (name, fields) = self.struct_with_fields(action.label, &name, layout);
                 written.extend(fields);
                 return name;
             }
             (Output::Blob(_, bytes), None) => {
                 let room = language.form(["{0}", "(c_ubyte * $0)()"], &[&bytes.to_string()]);
-                let name = self.declare("unsigned char", &name, &format!("[{bytes}]"), &room, "");
+                let name =
+                    self.declare_variable("unsigned char", &name, &format!("[{bytes}]"), &room, "");
                 return language.form(["(void *)$0", "$0"], &[&name]);
             }
             (_, Some(bound)) => {
@@ -137,7 +143,7 @@ impl CaseText<'_> {
             (_, None) => ("void *", None, WrittenKind::Handle),
         };
         let array = count.map(|count| format!("[{count}]")).unwrap_or_default();
-        let name = self.declare(own, &name, &array, &language.room(own, count), "");
+        let name = self.declare_variable(own, &name, &array, &language.room(own, count), "");
         let value = match output {
             Output::Uuid => format!("uuid_text({name})"),
             Output::Text(_) => language.form(["$0", "$0.value.decode()"], &[&name]),
@@ -152,7 +158,7 @@ impl CaseText<'_> {
     }
 
     /// What is passed for a struct of which one number is given.
-    pub(super) fn structure(
+    pub(super) fn struct_argument(
         &mut self,
         param: &Param,
         template: &InputStruct,
@@ -172,7 +178,7 @@ impl CaseText<'_> {
             );
         }
         let array = format!("[{}]", template.size.div_ceil(8));
-        let name = self.declare(
+        let name = self.declare_variable(
             "uint64_t",
             &self.language.variable(param.name),
             &array,
@@ -184,18 +190,25 @@ impl CaseText<'_> {
             .iter()
             .map(|word| (word.offset, word.value.to_string(), word.member));
         for (offset, value, member) in preset.chain([(template.given, given, template.member)]) {
-            let member = format!(" {}", self.language.comment(member));
-            self.statement(&word_put(&name, offset, &value), &member);
+            let member = format!(" {}", self.language.comment_line(member));
+            self.write_statement(&word_put(&name, offset, &value), &member);
         }
         name
     }
 
     /// A struct that the call writes, and its fields.
-    fn fields(&mut self, label: &str, name: &str, layout: &Layout) -> (String, Vec<Written>) {
+    fn struct_with_fields(
+        &mut self,
+        label: &str,
+        name: &str,
+        layout: &Layout,
+    ) -> (String, Vec<Written>) {
         let language = self.language;
         let name = match language {
             Language::C => self.c_room(label, name, layout),
-            Language::Python => self.declare("uint64_t", name, "[]", &python_room(layout), ""),
+            Language::Python => {
+                self.declare_variable("uint64_t", name, "[]", &python_room(layout), "")
+            }
         };
         let fields = layout.fields.iter().map(|field| {
             let (forms, kind) = match field.read {
@@ -258,7 +271,7 @@ impl CaseText<'_> {
             || "{0}".to_string(),
             |word| format!("{{{:#x}}}", word.value),
         );
-        let name = self.declare(
+        let name = self.declare_variable(
             "uint64_t",
             name,
             &format!("[{}]", layout.size.div_ceil(8)),
@@ -266,7 +279,7 @@ impl CaseText<'_> {
             "",
         );
         for word in layout.preset.iter().filter(|word| word.offset != 0) {
-            self.statement(
+            self.write_statement(
                 &word_put(&name, word.offset, &format!("{:#x}", word.value)),
                 "",
             );
@@ -277,7 +290,7 @@ impl CaseText<'_> {
             .filter(|field| self.program.is_compared(label, field.name))
         {
             // It is set in a block, and read behind it.
-            self.declare(
+            self.declare_variable(
                 "long long",
                 &Language::C.variable(&format!("{label}_{}", field.name)),
                 "",

@@ -11,10 +11,10 @@ use cuda_pitfalls_calls::{self as calls, Call, CallLibrary, Output, Param, Param
 
 use super::effect::Since;
 use super::error::{Done, ExportError};
-use super::helpers::{filled, used_helpers};
-use super::language::{Language, WIDE, declared};
+use super::helpers::{fill_lines, used_helpers};
+use super::language::{Language, WIDE, c_declaration};
 use super::program::{
-    Argument, Doing, Number, Reproducer, Sequence, TextPiece, c_type, identifier,
+    Argument, Doing, Number, Reproducer, Sequence, TextPiece, c_type, safe_identifier,
 };
 use super::writer::CaseText;
 
@@ -83,7 +83,7 @@ pub(super) fn file(program: &Reproducer<'_>) -> Result<String, ExportError> {
     called.sort_by_key(|call| (call.library, call.name));
     called.dedup_by_key(|call| call.name);
 
-    let mut out = header(program);
+    let mut out = c_header(program);
     out.push_str("#define _GNU_SOURCE\n");
     for (name, uses) in INCLUDES {
         if uses
@@ -94,19 +94,19 @@ pub(super) fn file(program: &Reproducer<'_>) -> Result<String, ExportError> {
         }
     }
     out.push('\n');
-    declarations(program, &called, &mut out);
+    write_declarations(program, &called, &mut out);
     out.push_str("static int asked, failed;\n");
     for (name, c_type) in &held {
-        let _ = writeln!(out, "static {};", declared(c_type, name));
+        let _ = writeln!(out, "static {};", c_declaration(c_type, name));
     }
     out.push_str(&helpers);
-    kernels(program, &mut out);
+    write_kernels(program, &mut out);
     out.push_str(&body);
     Ok(out)
 }
 
-fn header(program: &Reproducer<'_>) -> String {
-    let commands = Language::C.commands(&program.stem).join(" && ");
+fn c_header(program: &Reproducer<'_>) -> String {
+    let commands = Language::C.run_commands(&program.stem).join(" && ");
     let needs = if program
         .calls()
         .iter()
@@ -117,11 +117,11 @@ fn header(program: &Reproducer<'_>) -> String {
         ""
     };
     let lines = program
-        .header(&format!("{commands}; echo $?"), needs)
+        .header_lines(&format!("{commands}; echo $?"), needs)
         .into_iter();
     let body: String = lines
         .map(|line| {
-            format!(" * {}", Language::C.commented(&line))
+            format!(" * {}", Language::C.escape_comment(&line))
                 .trim_end()
                 .to_string()
                 + "\n"
@@ -131,7 +131,7 @@ fn header(program: &Reproducer<'_>) -> String {
 }
 
 /// The types and the functions of some calls, as the headers declare them.
-fn declarations(program: &Reproducer<'_>, called: &[&Call], out: &mut String) {
+fn write_declarations(program: &Reproducer<'_>, called: &[&Call], out: &mut String) {
     out.push_str("/* What is called, as cuda.h, cuda_runtime_api.h and nvml.h declare it. */\n");
     let mut names: BTreeMap<(bool, String), Vec<String>> = BTreeMap::new();
     for param in called
@@ -194,7 +194,7 @@ fn declarations(program: &Reproducer<'_>, called: &[&Call], out: &mut String) {
     let _ = writeln!(
         out,
         "#define FUNCTIONS(F) \\\n{}",
-        filled(entries, 106, " \\\n")
+        fill_lines(entries, 106, " \\\n")
     );
     out.push_str(
         "#define DECLARE(result, name, types) static result(*name) types;\n#define FIND(result, name, types) \\\n    if \
@@ -250,7 +250,7 @@ fn main_function(program: &Reproducer<'_>) -> String {
     for (library, files) in program.libraries() {
         let tried: Vec<String> = files
             .iter()
-            .map(|file| format!("OPEN({})", Language::C.literal(file)))
+            .map(|file| format!("OPEN({})", Language::C.string_literal(file)))
             .collect();
         match library {
             CallLibrary::Runtime => out.push_str(CUDART),
@@ -262,7 +262,7 @@ fn main_function(program: &Reproducer<'_>) -> String {
     let names: Vec<String> = program
         .cases
         .iter()
-        .map(|sequence| identifier(&sequence.case.name, &[]))
+        .map(|sequence| safe_identifier(&sequence.case.name, &[]))
         .collect();
     let made = match names.as_slice() {
         [trap, control] => format!("(strcmp(arguments[1], \"trap\") ? {control} : {trap})()"),
@@ -282,7 +282,7 @@ fn main_function(program: &Reproducer<'_>) -> String {
     let seconds = program.scenario.timeout_ms.div_ceil(1000);
     for (index, sequence) in program.cases.iter().enumerate() {
         let (name, variables) = (
-            Language::C.literal(&sequence.case.name),
+            Language::C.string_literal(&sequence.case.name),
             environment(sequence),
         );
         let ran = format!("run(arguments[0], {name}, {variables}, {seconds})");
@@ -317,19 +317,23 @@ fn environment(sequence: &Sequence<'_>) -> String {
     Language::C.text(&all)
 }
 
-fn kernels(program: &Reproducer<'_>, out: &mut String) {
-    for (name, lines) in program.kernels() {
-        let lines = filled(lines.map(|line| Language::C.literal(&line)), 112, "\n");
+fn write_kernels(program: &Reproducer<'_>, out: &mut String) {
+    for (name, lines) in program.kernels_by_name() {
+        let lines = fill_lines(
+            lines.map(|line| Language::C.string_literal(&line)),
+            112,
+            "\n",
+        );
         let _ = writeln!(
             out,
             "\nstatic const char kernel_{}[] =\n{lines};",
-            identifier(name, &[])
+            safe_identifier(name, &[])
         );
     }
 }
 
 fn declared_all(c_type: &str, names: &[String]) -> String {
-    declared(
+    c_declaration(
         c_type,
         &names.join(if c_type.ends_with('*') { ", *" } else { ", " }),
     )
@@ -341,7 +345,7 @@ impl CaseText<'_> {
         let _ = write!(
             self.text,
             "\nstatic void {}(void)\n{{\n",
-            identifier(&sequence.case.name, &[])
+            safe_identifier(&sequence.case.name, &[])
         );
         let has_threads = sequence
             .steps
@@ -362,7 +366,7 @@ impl CaseText<'_> {
             }
         }
         for (c_type, names) in local {
-            self.statement(&declared_all(c_type, &names), "");
+            self.write_statement(&declared_all(c_type, &names), "");
         }
         let gpus = if program.is_counted_since(Since::Start) {
             program.gpus_read()
@@ -370,8 +374,8 @@ impl CaseText<'_> {
             0
         };
         if gpus > 0 && !has_threads {
-            self.statement(
-                &format!("long long start[] = {{{}}}", program.readings()),
+            self.write_statement(
+                &format!("long long start[] = {{{}}}", program.memory_readings()),
                 "",
             );
         } else if gpus > 0 {
@@ -380,12 +384,12 @@ impl CaseText<'_> {
             let all: Vec<String> = (0..gpus)
                 .map(|gpu| format!("start[{gpu}] = used({gpu})"))
                 .collect();
-            self.statement(&all.join(", "), "");
+            self.write_statement(&all.join(", "), "");
         }
         if program.needs_cost() {
             self.of_file
                 .insert("cost".to_string(), "long long".to_string());
-            self.statement("cost = context_cost()", "");
+            self.write_statement("cost = context_cost()", "");
         }
         self.steps(&sequence.steps)?;
         self.text.push_str("}\n");

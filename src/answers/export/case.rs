@@ -6,12 +6,12 @@ use std::fmt::Write;
 use cuda_pitfalls_calls::{self as calls, Call, CallLibrary, Returns};
 
 use super::argument::Written;
-use super::condition::{WrittenKind, condition, state, status_condition};
+use super::condition::{WrittenKind, state, status_condition, value_condition};
 use super::effect::{EffectQuestion, Questions, Since};
 use super::error::{Done, ExportError};
-use super::language::{Language, object};
-use super::lines::{indented, last_expression};
-use super::program::{Argument, Doing, ExportStep, Number, c_type, identifier};
+use super::language::{Language, library_object};
+use super::lines::{indent_lines, last_expression};
+use super::program::{Argument, Doing, ExportStep, Number, c_type, safe_identifier};
 use super::writer::CaseText;
 
 impl CaseText<'_> {
@@ -31,8 +31,8 @@ impl CaseText<'_> {
                 }
             )
         }) {
-            let readings = language.form(["{$0}", "[$0]"], &[&program.readings()]);
-            self.before = self.declare("long long", "before", "[]", &readings, "");
+            let readings = language.form(["{$0}", "[$0]"], &[&program.memory_readings()]);
+            self.before = self.declare_variable("long long", "before", "[]", &readings, "");
         }
         let said = self.said(action.remark(), &[]);
         match &action.doing {
@@ -44,7 +44,7 @@ impl CaseText<'_> {
             } => self.python_lines(label, text, *value, *may_raise, &questions)?,
             Doing::Getpid => {
                 let name = language.variable(&format!("{label}_pid"));
-                self.declare(
+                self.declare_variable(
                     "long long",
                     &name,
                     "",
@@ -57,10 +57,10 @@ impl CaseText<'_> {
                     "its effect asks for a value of the step `{label}`: {why}"
                 )));
             }
-            Doing::Nothing(why) => self.line(&language.comment(&format!("{label}: {why}"))),
+            Doing::Nothing(why) => self.line(&language.comment_line(&format!("{label}: {why}"))),
             Doing::Sleep { milliseconds } => {
                 let forms = ["usleep($0 * 1000)", "time.sleep($0 / 1000)"];
-                self.statement(&language.form(forms, &[&milliseconds.to_string()]), &said);
+                self.write_statement(&language.form(forms, &[&milliseconds.to_string()]), &said);
             }
             Doing::Memset {
                 variable,
@@ -72,7 +72,7 @@ impl CaseText<'_> {
                     "ctypes.memset($0.value, $1, $2)",
                 ];
                 let (variable, bytes) = (language.variable(variable), language.size(*bytes));
-                self.statement(
+                self.write_statement(
                     &language.form(forms, &[&variable, &value.to_string(), &bytes]),
                     &said,
                 );
@@ -82,9 +82,12 @@ impl CaseText<'_> {
                     "CALL(dlopen($0, RTLD_NOW) == NULL)",
                     "call(\"dlopen\", dlopen($0))",
                 ];
-                self.statement(&language.form(forms, &[&language.literal(file)]), &said);
+                self.write_statement(
+                    &language.form(forms, &[&language.string_literal(file)]),
+                    &said,
+                );
             }
-            Doing::Fork(steps, end) => self.fork(steps, end)?,
+            Doing::Fork(steps, end) => self.write_fork(steps, end)?,
             Doing::Thread(steps) => match language {
                 Language::C => self.c_thread(steps)?,
                 Language::Python => self.python_thread(steps)?,
@@ -94,9 +97,9 @@ impl CaseText<'_> {
         Ok(())
     }
 
-    fn fork(&mut self, steps: &[ExportStep<'_>], end: &str) -> Done {
+    fn write_fork(&mut self, steps: &[ExportStep<'_>], end: &str) -> Done {
         let (program, language) = (self.program, self.language);
-        let child = self.declare(
+        let child = self.declare_variable(
             "pid_t",
             "child",
             "",
@@ -113,7 +116,7 @@ impl CaseText<'_> {
         } else {
             "0"
         };
-        self.statement(&language.form(["_exit($0)", "os._exit($0)"], &[code]), "");
+        self.write_statement(&language.form(["_exit($0)", "os._exit($0)"], &[code]), "");
         self.pad -= 1;
         self.declared = before;
         if language == Language::C {
@@ -142,7 +145,7 @@ impl CaseText<'_> {
             .collect();
         let said = self.said(action.remark(), &names);
         if call.returns == Returns::Text {
-            let text = self.declare("const char *", "text", "", &made, &said);
+            let text = self.declare_variable("const char *", "text", "", &made, &said);
             let value = language.form(["$0", "($0 or b\"NULL\").decode()"], &[&text]);
             return self.told(
                 &[Written::new(calls::RETURNED_TEXT, value, WrittenKind::Text)],
@@ -155,7 +158,7 @@ impl CaseText<'_> {
             && status.is_none()
             && let Some(statement) = self.libc(call, arguments, &made)
         {
-            self.statement(&statement, &said);
+            self.write_statement(&statement, &said);
             return Ok(());
         }
         let written: Vec<Written> = written
@@ -171,7 +174,7 @@ impl CaseText<'_> {
         let mut result = language.form(["CALL($1)", "call(\"$0\", $1)"], &[call.name, &status_of]);
         let mut behind = said.as_str();
         if status.is_some() {
-            result = self.declare("int", "result", "", &result, &said);
+            result = self.declare_variable("int", "result", "", &result, &said);
             behind = "";
         }
         if !written.is_empty() {
@@ -179,9 +182,9 @@ impl CaseText<'_> {
                 "{}{behind}",
                 language.form(["if ($0 == 0)", "if $0 == 0:"], &[&result])
             ));
-            self.block(&written, label, questions)?;
+            self.write_output_block(&written, label, questions)?;
         } else if status.is_none() {
-            self.statement(&result, &said);
+            self.write_statement(&result, &said);
         }
         if let Some((question, names)) = status {
             self.expect(
@@ -212,19 +215,26 @@ impl CaseText<'_> {
                 Argument::Number(Number::Int(0)) if c_type.contains('*') => {
                     self.language.pick(["NULL", "None"]).to_string()
                 }
-                Argument::Struct { template, given } => self.structure(param, template, given),
+                Argument::Struct { template, given } => {
+                    self.struct_argument(param, template, given)
+                }
                 Argument::Out(output) => self.out(action, param, &c_type, *output, &mut written),
-                argument => self.argument(param, &c_type, argument),
+                argument => self.passed_argument(param, &c_type, argument),
             });
         }
         let function = self
             .language
-            .form(["$1", "$0.$1"], &[object(call.library), call.name]);
+            .form(["$1", "$0.$1"], &[library_object(call.library), call.name]);
         (format!("{function}({})", passed.join(", ")), written)
     }
 
     /// What is told of what was written, below a condition.
-    fn block(&mut self, written: &[Written], label: &str, questions: Questions<'_>) -> Done {
+    fn write_output_block(
+        &mut self,
+        written: &[Written],
+        label: &str,
+        questions: Questions<'_>,
+    ) -> Done {
         let begin = self.text.len();
         self.pad += 1;
         self.told(written, label, questions)?;
@@ -238,14 +248,14 @@ impl CaseText<'_> {
     /// Prints what was written, and asks what is asked about it.
     fn told(&mut self, written: &[Written], label: &str, questions: Questions<'_>) -> Done {
         for it in written {
-            let value = self.tell(label, it, self.program.is_asked_at(label, &it.key));
+            let value = self.write_output(label, it, self.program.is_asked_at(label, &it.key));
             self.ask(&it.key, &value, it.kind, questions)?;
         }
         Ok(())
     }
 
     /// Prints what was written, or leaves that to the question about it in C; the value to ask about.
-    fn tell(
+    fn write_output(
         &mut self,
         label: &str,
         Written { key, value, kind }: &Written,
@@ -255,7 +265,7 @@ impl CaseText<'_> {
         let mut value = value.clone();
         if is_compared && (language == Language::Python || *kind == WrittenKind::Part) {
             let name = language.variable(&format!("{label}_{key}"));
-            value = self.declare("long long", &name, "", &value, "");
+            value = self.declare_variable("long long", &name, "", &value, "");
         }
         if language == Language::Python {
             self.line(&format!("print(\"    {key} =\", {value})"));
@@ -267,7 +277,7 @@ impl CaseText<'_> {
             WrittenKind::Handle => value,
         };
         if !is_asked && (is_compared || *kind == WrittenKind::Text) {
-            self.statement(&shown, "");
+            self.write_statement(&shown, "");
         }
         shown
     }
@@ -284,7 +294,7 @@ impl CaseText<'_> {
             {
                 self.expect(
                     question,
-                    &condition(self.language, value, kind, sign, operand)?,
+                    &value_condition(self.language, value, kind, sign, operand)?,
                 );
             }
         }
@@ -320,7 +330,7 @@ impl CaseText<'_> {
     fn c_thread(&mut self, steps: &[ExportStep<'_>]) -> Done {
         let name = format!(
             "{}_thread_{}",
-            identifier(&self.sequence.case.name, &[]),
+            safe_identifier(&self.sequence.case.name, &[]),
             self.functions.len() + 1
         );
         let (text, declared, pad) = (
@@ -336,7 +346,7 @@ impl CaseText<'_> {
         self.functions.push(format!(
             "\nstatic void *{name}(void *unused)\n{{\n{own}    return unused;\n}}\n"
         ));
-        self.statement(&format!("IN_A_THREAD({name})"), "");
+        self.write_statement(&format!("IN_A_THREAD({name})"), "");
         Ok(())
     }
 
@@ -345,7 +355,7 @@ impl CaseText<'_> {
         if count == 0 {
             return self.line(&format!("waitpid({child}, NULL, 0);"));
         }
-        let ended = self.declare("int", "ended", "", "0", "");
+        let ended = self.declare_variable("int", "ended", "", "0", "");
         self.line(&format!("waitpid({child}, &{ended}, 0);"));
         self.line(&format!(
             "asked += WIFEXITED({ended}) && WEXITSTATUS({ended}) < 2 ? {count} : 0;"
@@ -401,7 +411,7 @@ impl CaseText<'_> {
             self.line("try:");
         }
         let pad = "    ".repeat(self.pad + usize::from(is_tried));
-        let _ = writeln!(self.text, "{}", indented(&whole, &pad));
+        let _ = writeln!(self.text, "{}", indent_lines(&whole, &pad));
         if is_tried {
             self.line("except Exception as error:");
             self.line("    raised, message = type(error).__name__, str(error).split(\"\\n\")[0]");
@@ -414,7 +424,7 @@ impl CaseText<'_> {
             }
             self.line(&format!(
                 "print({}, seen)",
-                Language::Python.literal(&format!("    {name} ="))
+                Language::Python.string_literal(&format!("    {name} ="))
             ));
             if self.program.is_compared(label, name) {
                 self.line(&format!(
@@ -442,7 +452,7 @@ impl CaseText<'_> {
         if let Some((question, names)) = status {
             let all: Vec<String> = names
                 .iter()
-                .map(|name| format!("raised == {}", Language::Python.literal(name)))
+                .map(|name| format!("raised == {}", Language::Python.string_literal(name)))
                 .collect();
             self.expect(question, &all.join(" or "));
         }

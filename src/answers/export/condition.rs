@@ -18,7 +18,7 @@ pub(super) enum WrittenKind {
     Part,
 }
 
-pub(super) fn condition(
+pub(super) fn value_condition(
     language: Language,
     value: &str,
     kind: WrittenKind,
@@ -44,8 +44,10 @@ pub(super) fn condition(
             return Ok(language.form(forms, &[value]));
         }
         Operand::Text(text) => {
-            let other = gpu_named(text)
-                .map_or_else(|| language.literal(text), |gpu| format!("uuid_of({gpu})"));
+            let other = gpu_named(text).map_or_else(
+                || language.string_literal(text),
+                |gpu| format!("uuid_of({gpu})"),
+            );
             let is_text = kind == WrittenKind::Text || language == Language::Python;
             if !is_text || !matches!(sign, "==" | "!=") {
                 return Err(ExportError(format!(
@@ -96,8 +98,8 @@ pub(super) fn state(
             language.form(forms, &[if *yes { "!=" } else { "==" }])
         }
         EffectQuestion::Contexts { .. } | EffectQuestion::Memory { .. } => {
-            let growth = question.growth(program.gpus_read()).into_iter();
-            let each = growth.map(|growth| grown(language, &growth, before));
+            let growth = question.memory_growth(program.gpus_read()).into_iter();
+            let each = growth.map(|growth| growth_condition(language, &growth, before));
             each.collect::<Vec<_>>()
                 .join(language.pick([" && ", " and "]))
         }
@@ -118,7 +120,7 @@ fn bound_text(language: Language, bound: GrowthBound) -> String {
 }
 
 /// What memory of a GPU must have grown by.
-fn grown(
+fn growth_condition(
     language: Language,
     Growth {
         gpu,

@@ -114,11 +114,11 @@ impl EffectQuestion<'_> {
         !matches!(
             self,
             EffectQuestion::Contexts { .. } | EffectQuestion::Memory { .. }
-        ) || !self.growth(gpus).is_empty()
+        ) || !self.memory_growth(gpus).is_empty()
     }
 
     /// What it asks of the memory of each GPU, of so many that are read.
-    pub(super) fn growth(&self, count: u32) -> Vec<Growth> {
+    pub(super) fn memory_growth(&self, count: u32) -> Vec<Growth> {
         let (since, gpus, on_these, on_others) = match self {
             EffectQuestion::Memory {
                 since,

@@ -6,7 +6,7 @@ use cuda_pitfalls_core::scenario::{Expected, Hazard, When};
 use cuda_pitfalls_core::text::lines::words;
 
 impl Reproducer<'_> {
-    pub(super) fn header(&self, commands: &str, needs: &str) -> Vec<String> {
+    pub(super) fn header_lines(&self, commands: &str, needs: &str) -> Vec<String> {
         let mut lines = vec![self.scenario.question.clone(), String::new()];
         lines.extend(
             self.cases
@@ -25,7 +25,7 @@ impl Reproducer<'_> {
             lines.push(format!("Measured: {}", self.scenario.answer));
         }
         for hazard in &self.scenario.hazards {
-            lines.push(format!("Careful: {}.", warning(*hazard)));
+            lines.push(format!("Careful: {}.", hazard_warning(*hazard)));
         }
         lines.extend([String::new(), commands.to_string()]);
         lines.push(
@@ -100,7 +100,7 @@ impl Reproducer<'_> {
     }
 }
 
-fn warning(hazard: Hazard) -> &'static str {
+fn hazard_warning(hazard: Hazard) -> &'static str {
     match hazard {
         Hazard::Fault => "it causes a GPU fault, which the kernel logs as an Xid",
         Hazard::Oversubscribe => "it allocates more managed memory than the GPU has",

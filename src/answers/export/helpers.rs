@@ -1,7 +1,7 @@
 //! Functions that stand in a reproducer if something in it uses them, and filled lines.
 
 /// Joins pieces into lines, as many pieces on a line as fit.
-pub(super) fn filled(pieces: impl Iterator<Item = String>, width: usize, end: &str) -> String {
+pub(super) fn fill_lines(pieces: impl Iterator<Item = String>, width: usize, end: &str) -> String {
     let mut lines: Vec<String> = Vec::new();
     for piece in pieces {
         match lines.last_mut() {

@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use cuda_pitfalls_calls::{CallLibrary, Param, ParamKind};
 
-use super::program::{Number, TextPiece, identifier};
+use super::program::{Number, TextPiece, safe_identifier};
 use cuda_pitfalls_core::text::escape::visible;
 
 /// What a reproducer is written in.
@@ -63,7 +63,7 @@ impl Language {
     }
 
     /// How a file of this stem is compiled and started, a command a line.
-    pub fn commands(self, stem: &str) -> Vec<String> {
+    pub fn run_commands(self, stem: &str) -> Vec<String> {
         match self {
             Language::C => vec![
                 format!("cc -o {stem} {stem}.c -ldl -lpthread"),
@@ -99,23 +99,23 @@ impl Language {
     }
 
     pub(super) fn variable(self, name: &str) -> String {
-        identifier(name, self.pick([TAKEN_IN_C.as_slice(), &TAKEN_IN_PYTHON]))
+        safe_identifier(name, self.pick([TAKEN_IN_C.as_slice(), &TAKEN_IN_PYTHON]))
     }
 
     /// A string. Text of JSON is one of Python too.
-    pub(super) fn literal(self, text: &str) -> String {
+    pub(super) fn string_literal(self, text: &str) -> String {
         match self {
             Language::C => c_literal(text),
             Language::Python => serde_json::Value::from(text).to_string(),
         }
     }
 
-    pub(super) fn comment(self, text: &str) -> String {
-        self.form(["/* $0 */", "# $0"], &[&self.commented(text)])
+    pub(super) fn comment_line(self, text: &str) -> String {
+        self.form(["/* $0 */", "# $0"], &[&self.escape_comment(text)])
     }
 
     /// A text that cannot leave its comment.
-    pub(super) fn commented(self, text: &str) -> String {
+    pub(super) fn escape_comment(self, text: &str) -> String {
         match self {
             Language::C => visible(text).replace("*/", "* /").replace("/*", "/ *"),
             Language::Python => visible(text),
@@ -153,7 +153,7 @@ impl Language {
                 TextPiece::Said(text) => {
                     said.push_str(text);
                     form.push_str(&text.replace('%', "%%"));
-                    parts.push(self.literal(text));
+                    parts.push(self.string_literal(text));
                 }
                 TextPiece::Uuid(gpu) => {
                     form.push_str("%s");
@@ -163,10 +163,10 @@ impl Language {
             }
         }
         match pieces {
-            _ if uuids.is_empty() => self.literal(&said),
+            _ if uuids.is_empty() => self.string_literal(&said),
             [_] => parts.concat(),
             _ if self == Language::Python => parts.join(" + "),
-            _ => format!("format({}{uuids})", self.literal(&form)),
+            _ => format!("format({}{uuids})", self.string_literal(&form)),
         }
     }
 
@@ -280,7 +280,7 @@ pub(super) fn bytes_literal(text: &str) -> String {
     format!("b\"{}\"", escaped.collect::<String>())
 }
 
-pub(super) fn declared(c_type: &str, name: &str) -> String {
+pub(super) fn c_declaration(c_type: &str, name: &str) -> String {
     if c_type.ends_with('*') {
         format!("{c_type}{name}")
     } else {
@@ -289,7 +289,7 @@ pub(super) fn declared(c_type: &str, name: &str) -> String {
 }
 
 /// What has the functions of a library in Python.
-pub(super) fn object(library: CallLibrary) -> &'static str {
+pub(super) fn library_object(library: CallLibrary) -> &'static str {
     match library {
         CallLibrary::Driver => "cuda",
         CallLibrary::Runtime => "cudart",
@@ -309,11 +309,11 @@ mod tests {
     #[test]
     fn text_cannot_leave_its_string_or_its_comment() {
         assert_eq!(
-            Language::C.literal("a\"\\b\nc\u{1}2??)"),
+            Language::C.string_literal("a\"\\b\nc\u{1}2??)"),
             "\"a\\\"\\\\b\\nc\\0012\\?\\?)\""
         );
         assert_eq!(
-            Language::C.commented("x */ int y; /* z"),
+            Language::C.escape_comment("x */ int y; /* z"),
             "x * / int y; / * z"
         );
     }

@@ -11,7 +11,7 @@ enum Within {
 }
 
 /// Calls `seen` for each character with its place, what it is part of, and how many brackets are open.
-fn scan(text: &str, mut seen: impl FnMut(usize, char, Within, usize)) {
+fn scan_code(text: &str, mut seen: impl FnMut(usize, char, Within, usize)) {
     let mut within = Within::Code;
     let mut depth = 0usize;
     let mut skip = 0;
@@ -45,11 +45,11 @@ fn scan(text: &str, mut seen: impl FnMut(usize, char, Within, usize)) {
 }
 
 /// The text with this in front of each line that is not inside a string.
-pub(super) fn indented(text: &str, pad: &str) -> String {
+pub(super) fn indent_lines(text: &str, pad: &str) -> String {
     let mut out = String::from(pad);
     let text = text.trim_end_matches('\n');
     let mut line_begins = false;
-    scan(text, |_, c, within, _| {
+    scan_code(text, |_, c, within, _| {
         // Of an empty line nothing is left.
         if line_begins && c != '\n' {
             out.push_str(pad);
@@ -64,7 +64,7 @@ pub(super) fn indented(text: &str, pad: &str) -> String {
 pub(super) fn last_expression(text: &str) -> (&str, &str) {
     let text = text.trim_end();
     let mut last = 0;
-    scan(text, |at, c, within, depth| {
+    scan_code(text, |at, c, within, depth| {
         if depth == 0 && within == Within::Code && matches!(c, ';' | '\n') {
             last = at + 1;
         }
@@ -81,13 +81,13 @@ mod tests {
     fn strings_over_several_lines_keep_their_text() {
         let text = "script = \"\"\"\nimport os\nprint('a')\n\"\"\"\nif x:\n    y = 1";
         let wanted = "    script = \"\"\"\nimport os\nprint('a')\n\"\"\"\n    if x:\n        y = 1";
-        assert_eq!(indented(text, "    "), wanted);
+        assert_eq!(indent_lines(text, "    "), wanted);
     }
 
     #[test]
     fn a_quote_in_a_string_or_a_comment_ends_nothing() {
         assert_eq!(
-            indented("a = \"'\" # don't\nb = 'it\\'s'\nc", " "),
+            indent_lines("a = \"'\" # don't\nb = 'it\\'s'\nc", " "),
             " a = \"'\" # don't\n b = 'it\\'s'\n c"
         );
     }

@@ -161,7 +161,7 @@ impl<'s> Reproducer<'s> {
             let EffectQuestion::Value { at, .. } = question else {
                 return true;
             };
-            program.actions().iter().all(|action| match action.doing {
+            program.all_steps().iter().all(|action| match action.doing {
                 Doing::Nothing(_) => action.label != *at,
                 Doing::Fork(_, end) => end != *at,
                 _ => true,
@@ -182,7 +182,7 @@ impl<'s> Reproducer<'s> {
     }
 
     /// Every step of every case, those of threads and children too.
-    pub(super) fn actions(&self) -> Vec<&ExportStep<'s>> {
+    pub(super) fn all_steps(&self) -> Vec<&ExportStep<'s>> {
         let mut all = Vec::new();
         for sequence in &self.cases {
             add_actions(&sequence.steps, &mut all);
@@ -193,7 +193,7 @@ impl<'s> Reproducer<'s> {
     /// The functions that it calls, without repeats.
     pub(super) fn calls(&self) -> Vec<&'static Call> {
         let mut all: Vec<&'static Call> = self
-            .actions()
+            .all_steps()
             .into_iter()
             .filter_map(ExportStep::call)
             .map(|(call, _)| call)
@@ -204,14 +204,14 @@ impl<'s> Reproducer<'s> {
     }
 
     pub(super) fn arguments(&self) -> impl Iterator<Item = &Argument> {
-        self.actions()
+        self.all_steps()
             .into_iter()
             .filter_map(ExportStep::call)
             .flat_map(|(_, arguments)| arguments)
     }
 
     /// The kernels that it loads, by name, each with its lines.
-    pub(super) fn kernels(&self) -> BTreeMap<&str, impl Iterator<Item = String>> {
+    pub(super) fn kernels_by_name(&self) -> BTreeMap<&str, impl Iterator<Item = String>> {
         let names = self.arguments().filter_map(|argument| {
             if let Argument::Kernel(name) = argument {
                 Some(name)
@@ -320,7 +320,7 @@ impl<'s> Reproducer<'s> {
     }
 
     /// Those figures of GPUs, one behind the other.
-    pub(super) fn readings(&self) -> String {
+    pub(super) fn memory_readings(&self) -> String {
         let all: Vec<String> = (0..self.gpus_read())
             .map(|gpu| format!("used({gpu})"))
             .collect();
@@ -364,7 +364,7 @@ impl<'s> Sequence<'s> {
         let env = case
             .env
             .iter()
-            .map(|(name, value)| Ok((name.as_str(), pieces(value)?)));
+            .map(|(name, value)| Ok((name.as_str(), parse_pieces(value)?)));
         let env = env.collect::<Result<_, ExportError>>()?;
         let mut sequence = Sequence {
             case,
@@ -377,7 +377,7 @@ impl<'s> Sequence<'s> {
         if rest.is_empty() {
             Ok(sequence)
         } else {
-            Err(interleaved())
+            Err(interleaved_error())
         }
     }
 
@@ -421,7 +421,7 @@ impl<'s> Sequence<'s> {
                     let (own, end) = self.started(step, "waitpid", actor, rest)?;
                     Doing::Fork(own, end)
                 }
-                _ => self.doing(step)?,
+                _ => self.step_action(step)?,
             };
             all.push(ExportStep {
                 label: &step.label,
@@ -451,11 +451,11 @@ impl<'s> Sequence<'s> {
                 *rest = behind;
                 Ok((own, &end.label))
             }
-            _ => Err(interleaved()),
+            _ => Err(interleaved_error()),
         }
     }
 
-    fn doing(&mut self, step: &'s Step) -> Result<Doing<'s>, ExportError> {
+    fn step_action(&mut self, step: &'s Step) -> Result<Doing<'s>, ExportError> {
         if step.call == LINE {
             let value = match step.args.get(LINE_VALUE) {
                 Some(Scalar::Text(name)) => Some(name.as_str()),
@@ -489,13 +489,13 @@ impl<'s> Sequence<'s> {
             return own(step);
         }
         let arguments = (0..call.params.len())
-            .map(|at| self.argument(call, at, step))
+            .map(|at| self.call_argument(call, at, step))
             .collect::<Result<_, _>>()?;
-        self.bind(call, step);
+        self.bind_handle(call, step);
         Ok(Doing::Call { call, arguments })
     }
 
-    fn argument(
+    fn call_argument(
         &self,
         call: &'static Call,
         at: usize,
@@ -547,7 +547,7 @@ impl<'s> Sequence<'s> {
                 }
             }
             (ParamKind::Handle(_), Scalar::Text(name)) => self.handle(name)?,
-            (ParamKind::Pid, Scalar::Text(_)) => return Err(interleaved()),
+            (ParamKind::Pid, Scalar::Text(_)) => return Err(interleaved_error()),
             (ParamKind::Location, Scalar::Text(name)) if name == "host" => Argument::Location {
                 host: true,
                 device: Number::Int(0),
@@ -562,7 +562,7 @@ impl<'s> Sequence<'s> {
                 given: number(given)?,
             },
             (ParamKind::Block(..), Scalar::Text(name)) => self.handle(name)?,
-            (ParamKind::Text, given) => Argument::Text(pieces(&given.to_string())?),
+            (ParamKind::Text, given) => Argument::Text(parse_pieces(&given.to_string())?),
             (ParamKind::Ptx, Scalar::Text(name)) if catalogue::kernel(name).is_some() => {
                 Argument::Kernel(name.clone())
             }
@@ -588,7 +588,7 @@ impl<'s> Sequence<'s> {
         }
     }
 
-    fn bind(&mut self, call: &'static Call, step: &Step) {
+    fn bind_handle(&mut self, call: &'static Call, step: &Step) {
         let Some(name) = step
             .bind
             .as_ref()
@@ -633,12 +633,12 @@ fn own(step: &Step) -> Result<Doing<'_>, ExportError> {
         "getenv" | "getrusage" => Doing::Nothing("not read here"),
         "getpid" => Doing::Getpid,
         "nanosleep" => Doing::Sleep {
-            milliseconds: int(step, "milliseconds", 0),
+            milliseconds: step_int(step, "milliseconds", 0),
         },
         "memset" => Doing::Memset {
             variable: text(step, "pointer"),
-            value: int(step, "value", 1),
-            bytes: int(step, "bytes", 0),
+            value: step_int(step, "value", 1),
+            bytes: step_int(step, "bytes", 0),
         },
         "dlopen" if step.bind.is_some() => {
             return Err(ExportError::new(
@@ -653,7 +653,7 @@ fn own(step: &Step) -> Result<Doing<'_>, ExportError> {
                 "it writes to `environ` behind the back of setenv",
             ));
         }
-        "posix_spawn" | "kill" | "waitpid" | "pthread_join" => return Err(interleaved()),
+        "posix_spawn" | "kill" | "waitpid" | "pthread_join" => return Err(interleaved_error()),
         "atexit" | "exit" | "_exit" => {
             return Err(ExportError::new(
                 "its steps run inside exit handlers, which the worker drives",
@@ -674,14 +674,14 @@ fn text(step: &Step, name: &str) -> String {
         .unwrap_or_default()
 }
 
-fn int(step: &Step, name: &str, otherwise: i64) -> i64 {
+fn step_int(step: &Step, name: &str, otherwise: i64) -> i64 {
     match step.args.get(name) {
         Some(Scalar::Int(value)) => *value,
         _ => otherwise,
     }
 }
 
-fn interleaved() -> ExportError {
+fn interleaved_error() -> ExportError {
     ExportError::new(
         "its steps are made by several processes or threads in turn, in an order that only a run keeps",
     )
@@ -721,7 +721,7 @@ pub(super) fn c_type(param: &Param) -> String {
 }
 
 /// A name as C and Python can use it.
-pub(super) fn identifier(name: &str, taken: &[&str]) -> String {
+pub(super) fn safe_identifier(name: &str, taken: &[&str]) -> String {
     let mut text: String = name
         .chars()
         .map(|c| if c.is_ascii_alphanumeric() { c } else { '_' })
@@ -736,7 +736,7 @@ pub(super) fn identifier(name: &str, taken: &[&str]) -> String {
 }
 
 /// The parts of a text in which `${gpu0}` stands for a UUID.
-fn pieces(text: &str) -> Result<Vec<TextPiece>, ExportError> {
+fn parse_pieces(text: &str) -> Result<Vec<TextPiece>, ExportError> {
     let (mut all, mut rest) = (Vec::new(), text);
     while let Some((said, behind)) = rest.split_once("${gpu") {
         let named = behind
@@ -775,7 +775,8 @@ mod tests {
 
     /// The effect of a scenario that can be written, with one more fact.
     fn refusal(change: impl Fn(&mut FactSet)) -> Option<String> {
-        let scenarios = catalogue::select(&["context/set-device-is-eager".to_owned()]).unwrap();
+        let scenarios =
+            catalogue::select_scenarios(&["context/set-device-is-eager".to_owned()]).unwrap();
         let scenario = scenarios.first().unwrap();
         let mut instance = scenario.instances.first().unwrap().clone();
         instance

@@ -7,9 +7,9 @@ use cuda_pitfalls_calls::Returns;
 
 use super::effect::Since;
 use super::error::{Done, ExportError};
-use super::helpers::{filled, is_used, used_helpers};
-use super::language::{Language, bytes_literal, object};
-use super::program::{Reproducer, identifier};
+use super::helpers::{fill_lines, is_used, used_helpers};
+use super::language::{Language, bytes_literal, library_object};
+use super::program::{Reproducer, safe_identifier};
 use super::writer::CaseText;
 use cuda_pitfalls_core::text::escape::visible;
 
@@ -29,7 +29,7 @@ pub(super) fn file(program: &Reproducer<'_>) -> Result<String, ExportError> {
     let body = format!("{}{cases}", first_process(program));
     let helpers = used_helpers(HELPERS, &body, "\n\n") + "\n\nanswers = []\n";
     let all = format!("{helpers}{body}");
-    let mut out = header(program);
+    let mut out = python_header(program);
     for module in ["ctypes", "mmap", "os", "re", "subprocess", "sys", "time"] {
         if is_used(&all, &format!("{module}.")) {
             let _ = writeln!(out, "import {module}");
@@ -52,15 +52,15 @@ pub(super) fn file(program: &Reproducer<'_>) -> Result<String, ExportError> {
         out.push('\n');
     }
     out.push_str(&helpers);
-    for (name, lines) in program.kernels() {
+    for (name, lines) in program.kernels_by_name() {
         let (name, lines) = (
-            identifier(name, &[]),
+            safe_identifier(name, &[]),
             lines.map(|line| bytes_literal(&line)),
         );
         let _ = write!(
             out,
             "\nkernel_{name} = (\n{}\n)\n",
-            filled(lines, 112, "\n")
+            fill_lines(lines, 112, "\n")
         );
     }
     out.push_str(&body);
@@ -69,7 +69,7 @@ pub(super) fn file(program: &Reproducer<'_>) -> Result<String, ExportError> {
     Ok(out)
 }
 
-fn header(program: &Reproducer<'_>) -> String {
+fn python_header(program: &Reproducer<'_>) -> String {
     let pythons = program
         .cases
         .iter()
@@ -84,9 +84,9 @@ fn header(program: &Reproducer<'_>) -> String {
     } else {
         format!(" It needs {}.", packages.join(", "))
     };
-    let commands = Language::Python.commands(&program.stem).join(" && ");
+    let commands = Language::Python.run_commands(&program.stem).join(" && ");
     let lines = program
-        .header(&format!("{commands}; echo $?"), &needs)
+        .header_lines(&format!("{commands}; echo $?"), &needs)
         .into_iter();
     let lines: Vec<String> = lines
         .map(|line| {
@@ -127,14 +127,14 @@ fn first_process(program: &Reproducer<'_>) -> String {
                 .map(|(name, value)| {
                     format!(
                         "{}: {}",
-                        Language::Python.literal(name),
+                        Language::Python.string_literal(name),
                         Language::Python.text(value)
                     )
                 })
                 .collect();
             format!(
                 "({}, {{{}}})",
-                Language::Python.literal(&sequence.case.name),
+                Language::Python.string_literal(&sequence.case.name),
                 own.join(", ")
             )
         })
@@ -163,7 +163,7 @@ impl CaseText<'_> {
         let _ = write!(
             self.text,
             "\nif case == {}:\n",
-            Language::Python.literal(&sequence.case.name)
+            Language::Python.string_literal(&sequence.case.name)
         );
         if !program.is_of_lines() {
             self.libraries();
@@ -174,7 +174,7 @@ impl CaseText<'_> {
             } else {
                 "c_void_p()"
             };
-            self.declare(
+            self.declare_variable(
                 &held.c_type,
                 &Language::Python.variable(&held.name),
                 "",
@@ -183,7 +183,7 @@ impl CaseText<'_> {
             );
         }
         if program.is_counted_since(Since::Start) && program.gpus_read() > 0 {
-            self.line(&format!("start = [{}]", program.readings()));
+            self.line(&format!("start = [{}]", program.memory_readings()));
         }
         if program.needs_cost() {
             self.line("cost = context_cost()");
@@ -201,14 +201,14 @@ impl CaseText<'_> {
         for (library, files) in self.program.libraries() {
             let files: Vec<String> = files
                 .iter()
-                .map(|file| Language::Python.literal(file))
+                .map(|file| Language::Python.string_literal(file))
                 .collect();
             let files = if files.is_empty() {
                 "*CUDART".to_string()
             } else {
                 files.join(", ")
             };
-            self.line(&format!("{} = load({files})", object(library)));
+            self.line(&format!("{} = load({files})", library_object(library)));
         }
         for call in self
             .program
@@ -218,7 +218,7 @@ impl CaseText<'_> {
         {
             self.line(&format!(
                 "{}.{}.restype = c_char_p",
-                object(call.library),
+                library_object(call.library),
                 call.name
             ));
         }

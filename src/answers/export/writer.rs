@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use super::effect::EffectQuestion;
-use super::language::{Language, declared};
+use super::language::{Language, c_declaration};
 use super::program::{Reproducer, Sequence};
 
 pub(super) struct CaseText<'p> {
@@ -47,7 +47,7 @@ impl<'p> CaseText<'p> {
         let _ = writeln!(self.text, "{}{line}", "    ".repeat(self.pad));
     }
 
-    pub(super) fn statement(&mut self, statement: &str, said: &str) {
+    pub(super) fn write_statement(&mut self, statement: &str, said: &str) {
         self.line(&format!(
             "{statement}{}{said}",
             self.language.pick([";", ""])
@@ -55,7 +55,7 @@ impl<'p> CaseText<'p> {
     }
 
     /// Gives a variable a value. Its name is another one if this one is of another type, or an array.
-    pub(super) fn declare(
+    pub(super) fn declare_variable(
         &mut self,
         c_type: &str,
         name: &str,
@@ -78,18 +78,18 @@ impl<'p> CaseText<'p> {
             .insert(own.clone(), c_type.to_string())
             .is_none();
         let declared = if is_new && self.language == Language::C {
-            declared(c_type, &own) + array
+            c_declaration(c_type, &own) + array
         } else {
             own.clone()
         };
-        self.statement(&format!("{declared} = {value}"), said);
+        self.write_statement(&format!("{declared} = {value}"), said);
         own
     }
 
     /// A question, in one line or in two.
     pub(super) fn expect(&mut self, question: &EffectQuestion<'_>, condition: &str) {
         let (asks, end) = self.language.pick([("EXPECT", ";"), ("expect", "")]);
-        let what = self.language.literal(&question.words());
+        let what = self.language.string_literal(&question.words());
         let whole = format!("{asks}({condition}, {what}){end}");
         if whole.len() + 4 * self.pad <= 118 {
             self.line(&whole);
@@ -109,7 +109,7 @@ impl<'p> CaseText<'p> {
         format!(
             "{}{}",
             self.language.pick([" ", "  "]),
-            self.language.comment(&parts.join(": "))
+            self.language.comment_line(&parts.join(": "))
         )
     }
 }

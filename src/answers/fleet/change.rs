@@ -3,9 +3,9 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::difference::differences;
+use crate::difference::differing_values;
 use cuda_pitfalls_core::fact::Change;
-use cuda_pitfalls_core::text::counts::grouped;
+use cuda_pitfalls_core::text::counts::group_by_key;
 
 /// What a case showed at one step, or what a row of a survey says.
 #[derive(
@@ -48,12 +48,12 @@ fn is_first(outcome: &u32) -> bool {
 }
 
 /// In what two outcomes differ, case by case.
-pub(super) fn differing(usual: &[CaseChange], these: &[CaseChange]) -> Vec<FactDiffers> {
+pub(super) fn facts_that_differ(usual: &[CaseChange], these: &[CaseChange]) -> Vec<FactDiffers> {
     let said = [usual, these].map(|said| {
         said.iter()
             .map(|one| ((&one.case, one.outcome, one.change.subject()), &one.change))
     });
-    let differing = differences(said)
+    let differing = differing_values(said)
         .into_iter()
         .map(|((case, outcome, _), pair)| {
             let [usual, these] = pair.map(Option::<&Change>::cloned);
@@ -67,7 +67,7 @@ pub(super) fn differing(usual: &[CaseChange], these: &[CaseChange]) -> Vec<FactD
                 },
             )
         });
-    grouped(differing)
+    group_by_key(differing)
         .into_iter()
         .flat_map(|(_, facts)| facts)
         .collect()

@@ -53,7 +53,7 @@ impl Fleet {
         for of_question in questions.chunk_by(|(a, _), (b, _)| a.question == b.question) {
             let mut said = vec![MachineResponse::NothingExpected; all.len()];
             for (usual, members) in of_question {
-                raise(&mut said, usual, members);
+                raise_responses(&mut said, usual, members);
             }
             for (coverage, said) in all.iter_mut().zip(said) {
                 coverage.asked += usize::from(said > MachineResponse::RareAnswer);
@@ -67,7 +67,7 @@ impl Fleet {
 }
 
 /// Notes what the members of a group say, where that is more than is known of them.
-fn raise(known: &mut [MachineResponse], usual: &Usual, members: &[usize]) {
+fn raise_responses(known: &mut [MachineResponse], usual: &Usual, members: &[usize]) {
     let lists = [
         (MachineResponse::NoAnswer, &usual.no_answer),
         (MachineResponse::NotAsked, &usual.not_asked),

@@ -6,9 +6,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::change::FactDiffers;
-use super::change::differing as differing_facts;
+use super::change::facts_that_differ as differing_facts;
 use super::document::{Difference, Fleet, Group, GroupOutcome, Key, Usual, What};
-use crate::difference::differences;
+use crate::difference::differing_values;
 use cuda_pitfalls_core::report::SchemaId;
 use cuda_pitfalls_core::verdict::{Kind, Provenance};
 
@@ -122,8 +122,8 @@ pub fn diff(old: &Fleet, new: &Fleet) -> Result<FleetDiff, ProvenanceMismatch> {
     let mut diff = FleetDiff {
         schema: SchemaId::current(SCHEMA),
         provenance: new.provenance,
-        old: side(old),
-        new: side(new),
+        old: fleet_side(old),
+        new: fleet_side(new),
         machines_gone: Vec::new(),
         machines_new: Vec::new(),
         groups_gone: Vec::new(),
@@ -133,7 +133,9 @@ pub fn diff(old: &Fleet, new: &Fleet) -> Result<FleetDiff, ProvenanceMismatch> {
         ceased: Vec::new(),
     };
     let both = [old, new];
-    for (name, pair) in differences(both.map(|fleet| machine_names(fleet).map(|name| (name, ())))) {
+    for (name, pair) in
+        differing_values(both.map(|fleet| machine_names(fleet).map(|name| (name, ()))))
+    {
         let machines = match pair[0] {
             Some(()) => &mut diff.machines_gone,
             None => &mut diff.machines_new,
@@ -148,7 +150,7 @@ pub fn diff(old: &Fleet, new: &Fleet) -> Result<FleetDiff, ProvenanceMismatch> {
             .iter()
             .map(|group| (&group.key, IsThere(group)))
     });
-    for (_, pair) in differences(groups) {
+    for (_, pair) in differing_values(groups) {
         match pair {
             [Some(IsThere(gone)), None] => diff.groups_gone.push(size(gone)),
             [None, Some(IsThere(new))] => diff.groups_new.push(size(new)),
@@ -173,7 +175,7 @@ impl FleetDiff {
     /// back to facts did not cease. A machine that is new and differs began to, and one that is gone did not cease.
     fn compare_machines(&mut self, [old, new]: [&Fleet; 2]) {
         let names: BTreeSet<&str> = machine_names(new).collect();
-        for (mut change, pair) in differences([differing(old), differing(new)]) {
+        for (mut change, pair) in differing_values([machine_changes(old), machine_changes(new)]) {
             match pair {
                 [None | Some(false), Some(verdict_differs)] => {
                     change.verdict_differs = verdict_differs;
@@ -195,7 +197,7 @@ fn machine_names(fleet: &Fleet) -> impl Iterator<Item = &str> {
     fleet.machines.iter().map(|machine| machine.name.as_str())
 }
 
-fn side(fleet: &Fleet) -> FleetSide {
+fn fleet_side(fleet: &Fleet) -> FleetSide {
     FleetSide {
         machines: fleet.machines.len(),
         from: fleet.input.from.clone(),
@@ -212,7 +214,7 @@ fn size(group: &Group) -> Size {
 }
 
 /// Who differs in what, and whether in the verdict, which the changes themselves do not say.
-fn differing(fleet: &Fleet) -> BTreeMap<MachineChange, bool> {
+fn machine_changes(fleet: &Fleet) -> BTreeMap<MachineChange, bool> {
     let mut all = BTreeMap::new();
     for machine in fleet
         .machines
@@ -277,7 +279,7 @@ fn usual(old: &Fleet, new: &Fleet) -> Vec<UsualChanged> {
         let Some(before) = before(old, new, after) else {
             continue;
         };
-        for (question, pair) in differences([outcomes(old, before), outcomes(new, after)]) {
+        for (question, pair) in differing_values([outcomes(old, before), outcomes(new, after)]) {
             let [Some(ComparedOutcome(then)), Some(ComparedOutcome(now))] = pair else {
                 continue;
             };

@@ -22,7 +22,7 @@ use cuda_pitfalls_core::fact::{Change, Fact, Token};
 use cuda_pitfalls_core::judge;
 use cuda_pitfalls_core::machine::Machine;
 use cuda_pitfalls_core::report::{self, CompactCase, CompactReport, CompactScenario, Head, Report};
-use cuda_pitfalls_core::text::counts::{listed, tally};
+use cuda_pitfalls_core::text::counts::{listed, tally_items};
 use cuda_pitfalls_core::verdict::{ExpectationMet, Kind, Provenance, Reason};
 use cuda_pitfalls_trace as trace;
 
@@ -143,22 +143,22 @@ pub(super) fn reader(text: &[u8]) -> Result<DocumentReader, Rejection> {
         .any(|window| window == WRITTEN)
     {
         return Ok(DocumentReader {
-            read: compact,
+            read: read_compact_report,
             is_large: false,
         });
     }
     let head = Head::read(text).map_err(|error| refused(&error))?;
     Ok(match (is_survey(&head)?, head.is_compact()) {
         (true, _) => DocumentReader {
-            read: surveyed,
+            read: read_survey,
             is_large: true,
         },
         (false, true) => DocumentReader {
-            read: compact,
+            read: read_compact_report,
             is_large: false,
         },
         (false, false) => DocumentReader {
-            read: judged,
+            read: read_whole_report,
             is_large: true,
         },
     })
@@ -167,7 +167,7 @@ pub(super) fn reader(text: &[u8]) -> Result<DocumentReader, Rejection> {
 fn is_survey(head: &Head) -> Result<bool, Rejection> {
     let name = head.name.as_str();
     let is_survey = name == survey::SCHEMA;
-    let why = match head.unsupported() {
+    let why = match head.unsupported_word() {
         Some(what) => format!("it requires `{what}`, which this program does not support"),
         None if name == trace::SCHEMA => "traces are not merged: `compare` compares two".to_owned(),
         None if name != report::SCHEMA && !is_survey => {
@@ -188,21 +188,21 @@ fn is_survey(head: &Head) -> Result<bool, Rejection> {
 }
 
 /// What a whole report answers, judged as today.
-fn judged(text: &[u8], _: &KnownScenarios) -> Result<Digest, Rejection> {
+fn read_whole_report(text: &[u8], _: &KnownScenarios) -> Result<Digest, Rejection> {
     let mut whole: Report = serde_json::from_slice(text).map_err(|error| refused(&error))?;
-    judge::rejudge(&mut whole);
+    judge::rejudge_report(&mut whole);
     let mut compact = CompactReport::new(&whole, |_| false);
     drop(whole);
     let scenarios = std::mem::take(&mut compact.scenarios).into_iter();
     let asked: Vec<_> = scenarios
         .map(|scenario| Arc::new(AskedDigest::new(scenario)))
         .collect();
-    reported(compact, &asked)
+    digest_report(compact, &asked)
 }
 
 /// Reads a compact report. Of its scenarios only those are parsed that no document had before; the others were checked
 /// then.
-fn compact(text: &[u8], known: &KnownScenarios) -> Result<Digest, Rejection> {
+fn read_compact_report(text: &[u8], known: &KnownScenarios) -> Result<Digest, Rejection> {
     let DocumentOutline { scenarios } =
         serde_json::from_slice(text).map_err(|error| refused(&error))?;
     let texts: Vec<&str> = scenarios.iter().map(|scenario| scenario.get()).collect();
@@ -226,7 +226,7 @@ fn compact(text: &[u8], known: &KnownScenarios) -> Result<Digest, Rejection> {
     if names.len() < asked.len() {
         read_compact(text)?;
     }
-    reported(rest, &asked)
+    digest_report(rest, &asked)
 }
 
 fn read_compact(text: &[u8]) -> Result<CompactReport, Rejection> {
@@ -264,7 +264,7 @@ fn without_known(text: &[u8], texts: &[&str], found: &[Option<Arc<AskedDigest>>]
     .concat()
 }
 
-fn reported(report: CompactReport, asked: &[Arc<AskedDigest>]) -> Result<Digest, Rejection> {
+fn digest_report(report: CompactReport, asked: &[Arc<AskedDigest>]) -> Result<Digest, Rejection> {
     let CompactReport {
         provenance,
         run,
@@ -284,7 +284,7 @@ fn reported(report: CompactReport, asked: &[Arc<AskedDigest>]) -> Result<Digest,
     let mut warnings = run.warnings;
     warnings.truncate(MOST_WARNINGS);
     warnings.extend(run.host_unsafe.map(|why| format!("host unsafe: {why}")));
-    let warnings = warnings.iter().map(|warning| cut(warning)).collect();
+    let warnings = warnings.iter().map(|warning| cut_text(warning)).collect();
     let calibrations: Vec<Calibration> = run
         .calibration
         .into_iter()
@@ -299,11 +299,11 @@ fn reported(report: CompactReport, asked: &[Arc<AskedDigest>]) -> Result<Digest,
         labels: run.labels,
         started_at: run.started_at,
         partial: !complete,
-        verdicts: tally(asked.iter().map(|one| one.kind))
+        verdicts: tally_items(asked.iter().map(|one| one.kind))
             .into_iter()
             .collect(),
         unexpected: asked.iter().filter(|one| one.is_unexpected).count(),
-        no_cuda: starts::why_not(&machine, &calibrations, &start).map(|why| cut(&why)),
+        no_cuda: starts::why_not(&machine, &calibrations, &start).map(|why| cut_text(&why)),
         warnings,
         ..FleetMachine::default()
     };
@@ -324,7 +324,7 @@ fn reported(report: CompactReport, asked: &[Arc<AskedDigest>]) -> Result<Digest,
         facts,
         answers,
     }
-    .checked()
+    .check_limits()
 }
 
 impl AskedDigest {
@@ -362,7 +362,7 @@ impl AskedDigest {
 impl FleetMachine {
     /// The same with the GPUs of a host.
     fn on(self, host: &Machine) -> FleetMachine {
-        let mut gpus: Vec<String> = host.gpus.iter().map(|gpu| cut(&gpu.uuid)).collect();
+        let mut gpus: Vec<String> = host.gpus.iter().map(|gpu| cut_text(&gpu.uuid)).collect();
         gpus.sort();
         FleetMachine { gpus, ..self }
     }
@@ -370,7 +370,7 @@ impl FleetMachine {
 
 impl Digest {
     /// The digest. An error if its time cannot be read, or the name of a question is too long.
-    fn checked(mut self) -> Result<Digest, Rejection> {
+    fn check_limits(mut self) -> Result<Digest, Rejection> {
         let time = &self.machine.started_at;
         let digits_as_0: String = time
             .chars()
@@ -404,7 +404,7 @@ impl Digest {
 }
 
 /// What a survey answers: its rows are questions.
-fn surveyed(text: &[u8], _: &KnownScenarios) -> Result<Digest, Rejection> {
+fn read_survey(text: &[u8], _: &KnownScenarios) -> Result<Digest, Rejection> {
     let survey = SurveyDocument::parse(text).map_err(|error| refused(&error))?;
     let answers = rows::answers(&survey).into_iter().map(Arc::new).collect();
     let SurveyDocument {
@@ -414,7 +414,7 @@ fn surveyed(text: &[u8], _: &KnownScenarios) -> Result<Digest, Rejection> {
         provenance,
         ..
     } = survey;
-    let no_cuda = starts::why_not(&host, &[], &[]).map(|why| cut(&why));
+    let no_cuda = starts::why_not(&host, &[], &[]).map(|why| cut_text(&why));
     let started_at = header.started_at;
     let known = FleetMachine {
         started_at,
@@ -430,7 +430,7 @@ fn surveyed(text: &[u8], _: &KnownScenarios) -> Result<Digest, Rejection> {
         facts,
         answers,
     }
-    .checked()
+    .check_limits()
 }
 
 /// One question, if the report says anything of it that is the machine's.
@@ -496,7 +496,7 @@ fn answered(scenario: CompactScenario) -> Option<MachineAnswer> {
 fn case_facts(CompactCase { name, outcomes, .. }: CompactCase) -> impl Iterator<Item = CaseChange> {
     let outcomes: BTreeSet<Vec<Change>> = outcomes
         .into_iter()
-        .map(|outcome| sorted(outcome.facts))
+        .map(|outcome| sort_changes(outcome.facts))
         .collect();
     (1..).zip(outcomes).flat_map(move |(outcome, changes)| {
         let case = name.clone();
@@ -508,10 +508,10 @@ fn case_facts(CompactCase { name, outcomes, .. }: CompactCase) -> impl Iterator<
     })
 }
 
-fn sorted(mut changes: Vec<Change>) -> Vec<Change> {
+fn sort_changes(mut changes: Vec<Change>) -> Vec<Change> {
     changes.sort_by_key(|change| (change.label.is_empty(), change.step));
     for change in &mut changes {
-        change.label = cut(&change.label);
+        change.label = cut_text(&change.label);
         change.facts.iter_mut().for_each(cut_fact);
         change.facts.sort();
     }
@@ -524,16 +524,16 @@ fn cut_fact(fact: &mut Fact) {
         | Fact::End(text)
         | Fact::Current(Some(text))
         | Fact::Memory(text, _) => {
-            *text = cut(text);
+            *text = cut_text(text);
         }
         Fact::Value(name, value) => {
-            *name = cut(name);
+            *name = cut_text(name);
             if let Token::Text(text) = value {
-                *text = cut(text);
+                *text = cut_text(text);
             }
         }
         Fact::Visible(Some(gpus)) | Fact::Contexts(Some(gpus)) => {
-            gpus.iter_mut().for_each(|gpu| *gpu = cut(gpu))
+            gpus.iter_mut().for_each(|gpu| *gpu = cut_text(gpu))
         }
         _ => {}
     }
@@ -549,7 +549,7 @@ fn is_of_the_run(reason: Reason) -> bool {
 
 /// What machines must have in common. Whether others were on the GPUs only a report says: a survey needs idle ones.
 fn key(machine: &Machine) -> Key {
-    let mut models = tally(
+    let mut models = tally_items(
         machine
             .gpus
             .iter()
@@ -557,13 +557,13 @@ fn key(machine: &Machine) -> Key {
     );
     models.sort();
     Key {
-        gpus: cut(&listed(
+        gpus: cut_text(&listed(
             models
                 .into_iter()
                 .map(|(name, count)| format!("{count}x {name}")),
             "no GPU",
         )),
-        driver: cut(machine.driver_version.as_deref().unwrap_or_default()),
+        driver: cut_text(machine.driver_version.as_deref().unwrap_or_default()),
         mig: machine.gpus.iter().any(|gpu| gpu.mig == Some(true)),
         ..Key::default()
     }
@@ -577,7 +577,7 @@ fn invalid(why: &str) -> Rejection {
 }
 
 /// A text without what is too long. What is left of two different texts differs.
-pub(super) fn cut(text: &str) -> String {
+pub(super) fn cut_text(text: &str) -> String {
     let Some((end, _)) = text.char_indices().nth(LONGEST_TEXT) else {
         return text.to_owned();
     };

@@ -56,7 +56,7 @@ impl MachineFacts {
     }
 
     /// The names of what two documents of one machine do not say alike. Variables and the libcudart are of the run.
-    pub(super) fn disagree(&self, other: &MachineFacts) -> Vec<&str> {
+    pub(super) fn disagreeing_facts(&self, other: &MachineFacts) -> Vec<&str> {
         let pairs = self
             .facts
             .iter()
@@ -82,7 +82,10 @@ impl MachineFacts {
 
 /// Adds a group for each value of the label, with one question for each fact. `machines` has the index of a machine, its
 /// label and its facts.
-pub(super) fn compare(fleet: &mut Fleet, machines: &[(usize, Option<String>, &MachineFacts)]) {
+pub(super) fn compare_facts(
+    fleet: &mut Fleet,
+    machines: &[(usize, Option<String>, &MachineFacts)],
+) {
     if machines.is_empty() {
         return;
     }
@@ -157,7 +160,7 @@ fn compare_fact(
         key: &members.key,
         question,
     };
-    asked.result()
+    asked.usual_and_differences()
 }
 
 fn answer(name: &str, value: &str) -> SharedAnswer {
@@ -221,7 +224,7 @@ fn compare_contexts(
             key,
             question,
         };
-        let (usual, found) = asked.result();
+        let (usual, found) = asked.usual_and_differences();
         differences.extend(found);
         match &mut all {
             None => {

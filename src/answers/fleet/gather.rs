@@ -36,9 +36,9 @@ pub fn gather(arguments: &[PathBuf], pool: &DocumentPool) {
     let (receive, whole) = (Mutex::new(receive), Mutex::new(()));
     std::thread::scope(|scope| {
         for _ in 0..cores {
-            scope.spawn(|| work(&receive, &whole, pool));
+            scope.spawn(|| read_jobs(&receive, &whole, pool));
         }
-        archive::sources(arguments, |source| {
+        archive::visit_sources(arguments, |source| {
             let _ = match source {
                 Ok(source) if source.is_lines() => {
                     lines(&source, pool, |found, refused| {
@@ -54,7 +54,7 @@ pub fn gather(arguments: &[PathBuf], pool: &DocumentPool) {
     });
 }
 
-fn work(receive: &Mutex<Receiver<ReadJob>>, whole: &Mutex<()>, pool: &DocumentPool) {
+fn read_jobs(receive: &Mutex<Receiver<ReadJob>>, whole: &Mutex<()>, pool: &DocumentPool) {
     loop {
         let job = receive
             .lock()
@@ -65,14 +65,14 @@ fn work(receive: &Mutex<Receiver<ReadJob>>, whole: &Mutex<()>, pool: &DocumentPo
             Ok(ReadJob::Documents(all, refused)) => {
                 let others = all
                     .into_iter()
-                    .map(|found| usize::from(!add(found, whole, pool)));
+                    .map(|found| usize::from(!add_document(found, whole, pool)));
                 refused.fetch_add(others.sum(), Ordering::Relaxed);
             }
             Ok(ReadJob::File(source)) => {
                 let (mut wrong, mut refused) = (0, 0);
                 archive::documents(&source, |found| {
                     let is_trace = begins_a_trace(&found);
-                    let is_ours = add(found, whole, pool);
+                    let is_ours = add_document(found, whole, pool);
                     wrong = if is_ours { 0 } else { wrong + 1 };
                     refused += usize::from(!is_ours);
                     goes_on(&source, wrong, refused, pool) && !is_trace
@@ -122,7 +122,7 @@ fn goes_on(source: &Source, wrong: usize, refused: usize, pool: &DocumentPool) -
     } else {
         return true;
     };
-    pool.note(source.name(), why);
+    pool.note_source(source.name(), why);
     false
 }
 
@@ -141,12 +141,12 @@ fn begins_a_trace(found: &ArchiveDocument) -> bool {
 }
 
 /// Adds a document, and says whether it was a valid one of this program.
-fn add(found: ArchiveDocument, whole: &Mutex<()>, pool: &DocumentPool) -> bool {
+fn add_document(found: ArchiveDocument, whole: &Mutex<()>, pool: &DocumentPool) -> bool {
     let ArchiveDocument { path, text } = found;
     let text = match text {
         Ok(text) => text,
         Err(problem) => {
-            pool.add(path, Err(refused(problem)));
+            pool.add_document(path, Err(refused(problem)));
             return false;
         }
     };
@@ -164,7 +164,7 @@ fn add(found: ArchiveDocument, whole: &Mutex<()>, pool: &DocumentPool) -> bool {
     if let Err(refused) = &digest {
         pool.leave_out(&path, refused.bucket, labels_in(&text));
     }
-    pool.add(path, digest);
+    pool.add_document(path, digest);
     is_valid
 }
 

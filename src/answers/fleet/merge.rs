@@ -11,7 +11,7 @@ use super::document::{
     Question, SCHEMA, Usual,
 };
 use super::facts::{self, MachineFacts};
-use super::names::{DocumentOwner, label, owners};
+use super::names::{DocumentOwner, document_owners, label};
 use super::pool::{Answers, DocumentPool, LeftOutDocument, Name, PooledDocument};
 use super::usual::{AnswerGroup, Given, GroupQuestion};
 use cuda_pitfalls_core::report::SchemaId;
@@ -65,7 +65,7 @@ pub fn merge(
         words: &words,
     }
     .ask(&mut fleet);
-    facts::compare(&mut fleet, &members.latest(&kept));
+    facts::compare_facts(&mut fleet, &members.latest_facts(&kept));
     sort_groups(&mut fleet);
     fleet.ranked()
 }
@@ -73,7 +73,7 @@ pub fn merge(
 /// The documents with their machines. Each machine's documents stand together, the latest first; one that is dated in
 /// the future comes last.
 fn sort_by_owner(kept: Vec<PooledDocument>) -> (Vec<DocumentOwner>, Vec<PooledDocument>) {
-    let mut owned: Vec<_> = owners(&kept).into_iter().zip(kept).collect();
+    let mut owned: Vec<_> = document_owners(&kept).into_iter().zip(kept).collect();
     owned.sort_by(|(owner, one), (other_owner, other)| {
         let [began, other_began] = [one, other].map(|document| &document.digest.machine.started_at);
         owner
@@ -275,7 +275,7 @@ impl Members {
         {
             let other = latest.filter(|latest| latest.path != one.path);
             let mut found = other
-                .map(|latest| one.disagreements(latest))
+                .map(|latest| one.disagreements_with(latest))
                 .unwrap_or_default();
             let is_used = self.add_answers(machine, (place, one), answers, &mut said, &mut found);
             self.used.push(match (is_used, found.is_empty()) {
@@ -323,7 +323,7 @@ impl Members {
                 }
                 Entry::Occupied(entry) => {
                     let (other, known) = *entry.get();
-                    if other != place && known.disagrees(answer) {
+                    if other != place && known.disagrees_with(answer) {
                         found.push(answer.name.clone());
                     }
                 }
@@ -352,9 +352,9 @@ impl Members {
                 }
             };
             let path = one.path.clone();
-            input.recount(one.bucket(), NotMerged { path, bucket, why });
+            input.move_to_bucket(one.bucket(), NotMerged { path, bucket, why });
         }
-        input.shorten();
+        input.shorten_lists();
     }
 
     /// The starts of the earliest and the latest run that are compared.
@@ -425,7 +425,7 @@ impl Members {
     }
 
     /// What the latest document of each machine says of it, if CUDA starts there.
-    fn latest<'a>(
+    fn latest_facts<'a>(
         &self,
         kept: &'a [PooledDocument],
     ) -> Vec<(usize, Option<String>, &'a MachineFacts)> {
@@ -453,7 +453,7 @@ fn names_of(all: &[String]) -> String {
 
 impl SharedAnswer {
     /// Whether both are answers to one question, and not the same.
-    fn disagrees(&self, other: &SharedAnswer) -> bool {
+    fn disagrees_with(&self, other: &SharedAnswer) -> bool {
         let is_asked_alike =
             self.asked == other.asked || self.asked.is_empty() || other.asked.is_empty();
         is_asked_alike
@@ -463,13 +463,13 @@ impl SharedAnswer {
 
 impl PooledDocument {
     /// What it says of its machine that another document of the machine does not.
-    fn disagreements(&self, other: &PooledDocument) -> Vec<String> {
+    fn disagreements_with(&self, other: &PooledDocument) -> Vec<String> {
         let [starts, starts_there] = [self, other].map(|one| one.digest.machine.no_cuda.is_none());
         if starts != starts_there {
             return vec!["whether CUDA starts".to_owned()];
         }
         self.facts
-            .disagree(&other.facts)
+            .disagreeing_facts(&other.facts)
             .into_iter()
             .map(str::to_owned)
             .collect()
@@ -507,7 +507,7 @@ fn machines(
         if *used == Used::Yes
             && let Some(known) = all.get_mut(*machine)
         {
-            known.add(one);
+            known.add_document(one);
         }
     }
     all
@@ -515,7 +515,7 @@ fn machines(
 
 impl FleetMachine {
     /// Adds what a document says, of which those that are dated in the future come after the others.
-    fn add(
+    fn add_document(
         &mut self,
         PooledDocument {
             path,
@@ -600,9 +600,9 @@ impl<'a, W: Fn(&str) -> Option<Words>> QuestionMerge<'a, W> {
         for (number, name) in (0..).zip(&self.answers.names) {
             let mut given: BTreeMap<usize, Vec<Given<'a>>> = BTreeMap::new();
             for (place, cursor) in cursors.iter_mut().enumerate() {
-                self.advance(number, place, cursor, &mut given);
+                self.take_answers(number, place, cursor, &mut given);
             }
-            for (asked, variant) in variants(given) {
+            for (asked, variant) in answers_by_variant(given) {
                 let question = self.question(name, asked);
                 let (_, results) = found
                     .entry(question.name.clone())
@@ -616,7 +616,7 @@ impl<'a, W: Fn(&str) -> Option<Words>> QuestionMerge<'a, W> {
                         key,
                         question: 0,
                     }
-                    .result();
+                    .usual_and_differences();
                     (group, usual, differences)
                 }));
             }
@@ -639,7 +639,7 @@ impl<'a, W: Fn(&str) -> Option<Words>> QuestionMerge<'a, W> {
     }
 
     /// Takes the answers to one question out of a document, which has them in the order of names.
-    fn advance(
+    fn take_answers(
         &self,
         name: u32,
         place: usize,
@@ -703,7 +703,7 @@ impl<'a, W: Fn(&str) -> Option<Words>> QuestionMerge<'a, W> {
 }
 
 /// The answers by what was asked. Answers that do not say what was asked join the most frequent ones.
-fn variants(given: BTreeMap<usize, Vec<Given<'_>>>) -> Variants<'_> {
+fn answers_by_variant(given: BTreeMap<usize, Vec<Given<'_>>>) -> Variants<'_> {
     let mut groups = Vec::new();
     for (group, all) in given {
         groups.push((group, AnswerGroup::split(all)));

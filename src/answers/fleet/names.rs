@@ -12,7 +12,7 @@ const SHORT: usize = 12;
 
 /// The machine of each document. Reports with one name are of one machine where they share a GPU, or are linked by
 /// others that do: a name that was given twice hides nobody.
-pub(super) fn owners(kept: &[PooledDocument]) -> Vec<DocumentOwner> {
+pub(super) fn document_owners(kept: &[PooledDocument]) -> Vec<DocumentOwner> {
     let called = called(kept);
     let linked = Linked::new(kept, &called);
     // By name: the machines, each with the least UUID of its GPUs.
@@ -35,12 +35,12 @@ pub(super) fn owners(kept: &[PooledDocument]) -> Vec<DocumentOwner> {
     }
     let mut all: BTreeMap<usize, DocumentOwner> = machines
         .iter()
-        .flat_map(|(name, machines)| distinct(name, machines))
+        .flat_map(|(name, machines)| distinct_owners(name, machines))
         .collect();
     // Somebody's label may look like such a name.
     let mut taken = HashMap::new();
     for owner in all.values_mut() {
-        owner.name = unique(&mut taken, &owner.name);
+        owner.name = unique_name(&mut taken, &owner.name);
     }
     (0..kept.len())
         .filter_map(|at| all.get(&linked.first(at)).cloned())
@@ -66,12 +66,16 @@ fn called(kept: &[PooledDocument]) -> Vec<String> {
     for gpus in all {
         let name = match gpus.as_slice() {
             [] => continue,
-            [one] => short(one),
+            [one] => short_uuid(one),
             // Without commas and spaces, because names stand in lists.
-            [one, other] => format!("{}+{}", short(one), short(other).trim_start_matches("GPU-")),
-            [one, rest @ ..] => format!("{}+{}-more", short(one), rest.len()),
+            [one, other] => format!(
+                "{}+{}",
+                short_uuid(one),
+                short_uuid(other).trim_start_matches("GPU-")
+            ),
+            [one, rest @ ..] => format!("{}+{}-more", short_uuid(one), rest.len()),
         };
-        by_gpus.insert(gpus, unique(&mut taken, &name));
+        by_gpus.insert(gpus, unique_name(&mut taken, &name));
     }
     let called = kept.iter().map(|one| {
         let gpus = one.digest.machine.gpus.as_slice();
@@ -90,12 +94,12 @@ fn called(kept: &[PooledDocument]) -> Vec<String> {
     called.collect()
 }
 
-fn short(uuid: &str) -> String {
+fn short_uuid(uuid: &str) -> String {
     uuid.chars().take(SHORT).collect()
 }
 
 /// A name, with a number behind it where it is taken.
-fn unique(taken: &mut HashMap<String, usize>, name: &str) -> String {
+fn unique_name(taken: &mut HashMap<String, usize>, name: &str) -> String {
     let times = taken.entry(name.to_owned()).or_default();
     *times += 1;
     if *times > 1 {
@@ -106,11 +110,11 @@ fn unique(taken: &mut HashMap<String, usize>, name: &str) -> String {
 }
 
 /// The owners of one name by their first documents: where there are several, the UUID of a GPU stands behind the name.
-fn distinct(name: &str, machines: &BTreeMap<usize, &str>) -> Vec<(usize, DocumentOwner)> {
+fn distinct_owners(name: &str, machines: &BTreeMap<usize, &str>) -> Vec<(usize, DocumentOwner)> {
     let mut taken: HashMap<String, usize> = HashMap::new();
     machines
         .values()
-        .for_each(|gpu| *taken.entry(short(gpu)).or_default() += 1);
+        .for_each(|gpu| *taken.entry(short_uuid(gpu)).or_default() += 1);
     let owners = machines.iter().map(|(first, gpu)| {
         if machines.len() == 1 {
             return (
@@ -122,7 +126,7 @@ fn distinct(name: &str, machines: &BTreeMap<usize, &str>) -> Vec<(usize, Documen
                 },
             );
         }
-        let gpu = match short(gpu) {
+        let gpu = match short_uuid(gpu) {
             _ if gpu.is_empty() => "no GPU".to_owned(),
             short if taken.get(&short) == Some(&1) => short,
             _ => (*gpu).to_owned(),
@@ -160,7 +164,7 @@ impl Linked {
         for (at, (one, name)) in kept.iter().zip(called).enumerate() {
             for gpu in &one.digest.machine.gpus {
                 let other = *first_with.entry((name, gpu)).or_insert(at);
-                linked.link(at, other);
+                linked.link_documents(at, other);
             }
         }
         // Reports that list no GPU are of the one machine with their name, if there is just one.
@@ -181,7 +185,7 @@ impl Linked {
                 .filter(|all| all.len() == 1)
                 .and_then(|all| all.first().copied());
             let other = only.unwrap_or_else(|| *first_without.entry(name).or_insert(at));
-            linked.link(at, other);
+            linked.link_documents(at, other);
         }
         linked
     }
@@ -195,7 +199,7 @@ impl Linked {
         at
     }
 
-    fn link(&mut self, one: usize, other: usize) {
+    fn link_documents(&mut self, one: usize, other: usize) {
         let (one, other) = (self.first(one), self.first(other));
         if let Some(link) = self.0.get_mut(one.max(other)) {
             *link = one.min(other);

@@ -37,7 +37,7 @@ pub fn outliers(fleet: &Fleet) -> Vec<Outliers> {
         if difference.is_split {
             continue;
         }
-        let aspects = aspects(difference);
+        let aspects = difference_aspects(difference);
         for machine in difference
             .machines
             .iter()
@@ -73,7 +73,7 @@ pub fn outliers(fleet: &Fleet) -> Vec<Outliers> {
     all
 }
 
-fn aspects(difference: &Difference) -> Vec<Aspect<'_>> {
+fn difference_aspects(difference: &Difference) -> Vec<Aspect<'_>> {
     let question = difference.question;
     match &difference.what {
         What::Outcome {

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::answer::{AnswerPlace, MachineAnswer, SharedAnswer, Shown};
 use super::change::CaseChange;
-use super::digest::{Digest, KnownScenarios, LONGEST_LABEL, Rejection, cut};
+use super::digest::{Digest, KnownScenarios, LONGEST_LABEL, Rejection, cut_text};
 use super::document::{Bucket, FleetMachine, Input, MOST_EXAMPLES, NotMerged};
 use super::facts::MachineFacts;
 use super::names::{NAMES, label};
@@ -100,21 +100,21 @@ impl DocumentPool {
     }
 
     /// Adds what a document answers, or why it answers nothing.
-    pub(super) fn add(&self, path: String, digest: Result<Digest, Rejection>) {
-        let kept = digest.and_then(|digest| self.keep(path.clone(), digest));
+    pub(super) fn add_document(&self, path: String, digest: Result<Digest, Rejection>) {
+        let kept = digest.and_then(|digest| self.keep_document(path.clone(), digest));
         match kept {
             Ok(kept) => {
                 lock(&self.input).count(kept.bucket());
                 lock(&self.kept).push(kept);
             }
             Err(Rejection { bucket, why }) => {
-                let why = cut(&why);
+                let why = cut_text(&why);
                 let mut input = lock(&self.input);
                 input.count(bucket);
                 input.not_merged.push(NotMerged { path, bucket, why });
                 // Which ones are named must not depend on the order in which threads come.
                 if input.not_merged.len() > 8 * MOST_EXAMPLES {
-                    input.shorten();
+                    input.shorten_lists();
                 }
             }
         }
@@ -145,7 +145,7 @@ impl DocumentPool {
     }
 
     /// Names a source of which the rest is not read, and why.
-    pub(super) fn note(&self, path: String, why: String) {
+    pub(super) fn note_source(&self, path: String, why: String) {
         lock(&self.input).not_merged.push(NotMerged {
             path,
             bucket: Bucket::Invalid,
@@ -153,7 +153,7 @@ impl DocumentPool {
         });
     }
 
-    fn keep(&self, path: String, mut digest: Digest) -> Result<PooledDocument, Rejection> {
+    fn keep_document(&self, path: String, mut digest: Digest) -> Result<PooledDocument, Rejection> {
         if let Some(refused) = self.reason_to_leave_out(&digest) {
             let machine = std::mem::take(&mut digest.machine);
             lock(&self.left_out).push(LeftOutDocument {
@@ -270,7 +270,7 @@ impl DocumentPool {
             .input
             .into_inner()
             .unwrap_or_else(PoisonError::into_inner);
-        input.shorten();
+        input.shorten_lists();
         let mut left_out = self
             .left_out
             .into_inner()
@@ -306,7 +306,7 @@ impl Input {
     }
 
     /// Moves a document from one bucket to another.
-    pub(super) fn recount(&mut self, from: Bucket, not_merged: NotMerged) {
+    pub(super) fn move_to_bucket(&mut self, from: Bucket, not_merged: NotMerged) {
         self.buckets.entry(from).and_modify(|count| *count -= 1);
         self.buckets.retain(|_, count| *count > 0);
         *self.buckets.entry(not_merged.bucket).or_default() += 1;
@@ -314,7 +314,7 @@ impl Input {
     }
 
     /// Keeps the first of each bucket by path.
-    pub(super) fn shorten(&mut self) {
+    pub(super) fn shorten_lists(&mut self) {
         self.not_merged
             .sort_by(|a, b| (a.bucket, &a.path).cmp(&(b.bucket, &b.path)));
         let mut counts: BTreeMap<Bucket, usize> = BTreeMap::new();

@@ -65,7 +65,7 @@ impl Difference {
         Rank::new(&self.what)
             .cmp(&Rank::new(&other.what))
             .then(self.is_split.cmp(&other.is_split))
-            .then(self.share().total_cmp(&other.share()))
+            .then(self.machine_share().total_cmp(&other.machine_share()))
             .then(other.all_machines().cmp(&self.all_machines()))
             .then((self.question, self.group).cmp(&(other.question, other.group)))
     }
@@ -75,7 +75,7 @@ impl Difference {
     }
 
     /// Which part of the machines differs.
-    fn share(&self) -> f64 {
+    fn machine_share(&self) -> f64 {
         self.machines.len() as f64 / (self.all_machines() as f64).max(1.0)
     }
 }

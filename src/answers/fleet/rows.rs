@@ -13,7 +13,7 @@ use cuda_pitfalls_core::verdict::Kind;
 
 /// The answers of a survey: one for each row, without the controls of the instrument.
 pub(super) fn answers(survey: &SurveyDocument) -> Vec<MachineAnswer> {
-    let (file, rows) = (survey.kind.described(), survey.fact_rows());
+    let (file, rows) = (survey.kind.kind_file(), survey.fact_rows());
     let rows = rows.into_iter().filter(|row| row.has("!is_control"));
     let answers = rows.map(|row| {
         let shown = match &row.standing.unmeasured {
@@ -52,7 +52,7 @@ pub(super) fn answers(survey: &SurveyDocument) -> Vec<MachineAnswer> {
 /// The facts by which machines are compared.
 fn facts(file: &KindFile, row: &FactRow) -> Vec<CaseChange> {
     let facts = file.answers.iter().filter_map(|[name, word]| {
-        let value = file.fact(name).comparable(row.fact(name));
+        let value = file.fact(name).comparable_value(row.fact(name));
         let fact: RowFact = serde_json::from_value(json!({ word: value })).ok()?;
         Some(CaseChange {
             case: String::new(),

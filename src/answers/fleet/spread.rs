@@ -39,12 +39,12 @@ impl ByteSpread {
     pub(super) fn is_outlier(&self, figure: i64, is_shared: bool) -> bool {
         let away = figure.abs_diff(self.median_bytes);
         let is_beyond_chance = away > self.mad_bytes.unsigned_abs().saturating_mul(MOST_MADS);
-        self.count >= FEWEST && away > noise(self.median_bytes, is_shared) && is_beyond_chance
+        self.count >= FEWEST && away > noise_limit(self.median_bytes, is_shared) && is_beyond_chance
     }
 }
 
 /// How far figures with this median may be from one another without a cause.
-pub(super) fn noise(median: i64, is_shared: bool) -> u64 {
+pub(super) fn noise_limit(median: i64, is_shared: bool) -> u64 {
     let noise = NOISE_BYTES.max(median.unsigned_abs() / HUNDREDTH);
     if is_shared {
         noise.max(SHARED_NOISE_BYTES)

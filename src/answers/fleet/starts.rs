@@ -4,7 +4,7 @@ use cuda_pitfalls_core::calibration::Calibration;
 use cuda_pitfalls_core::fact::{Fact, Token};
 use cuda_pitfalls_core::machine::Machine;
 use cuda_pitfalls_core::report::{CompactCase, CompactScenario};
-use cuda_pitfalls_core::text::counts::tally;
+use cuda_pitfalls_core::text::counts::tally_items;
 use cuda_pitfalls_core::verdict::{Kind, Reason};
 
 /// What a machine lacks if CUDA cannot start on it.
@@ -38,7 +38,7 @@ impl StartEvidence {
             has_answer: asked.verdict.kind.is_conclusive(),
             uses_gpu: asked.cases.iter().any(uses_gpu),
             no_gpu: asked.verdict.reason.filter(|reason| reason.is_no_gpu()),
-            failure: failure(asked),
+            failure: failed_status(asked),
         }
     }
 }
@@ -107,7 +107,7 @@ fn shows_gpu(fact: &Fact) -> bool {
 }
 
 /// How a question ended that was asked: by the status of the first call that failed, or without an answer.
-fn failure(asked: &CompactScenario) -> Option<String> {
+fn failed_status(asked: &CompactScenario) -> Option<String> {
     let outcomes = asked.cases.iter().flat_map(|case| &case.outcomes);
     let facts = outcomes
         .flat_map(|outcome| &outcome.facts)
@@ -128,7 +128,7 @@ fn failure(asked: &CompactScenario) -> Option<String> {
 }
 
 fn most_frequent(words: impl Iterator<Item = String>) -> Option<String> {
-    let mut counts = tally(words);
+    let mut counts = tally_items(words);
     counts.sort_by(|(a, of_a), (b, of_b)| of_b.cmp(of_a).then_with(|| a.cmp(b)));
     counts.into_iter().next().map(|(word, _)| word)
 }

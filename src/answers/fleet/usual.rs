@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use super::answer::{Same, SharedAnswer, Shown, UNREAD};
-use super::change::differing as differing_facts;
+use super::change::facts_that_differ as differing_facts;
 use super::document::{ByteSpread, Difference, GroupOutcome, Key, Usual, What};
-use super::spread::noise;
+use super::spread::noise_limit;
 
 /// One document's answer to the question that is being looked at.
 #[derive(Clone, Copy)]
@@ -105,7 +105,7 @@ impl Metric {
             .into_iter()
             .partition(|reading| all.is_outlier(reading.bytes, is_shared));
         outliers.sort_unstable();
-        let (median, noise) = (all.median_bytes, noise(all.median_bytes, is_shared));
+        let (median, noise) = (all.median_bytes, noise_limit(all.median_bytes, is_shared));
         let clusters = outliers.chunk_by(|a, b| {
             (a.bytes > median) == (b.bytes > median) && b.bytes.abs_diff(a.bytes) <= noise
         });
@@ -130,7 +130,7 @@ impl Cluster {
 
 impl GroupQuestion<'_> {
     /// What is usual, and every difference from it.
-    pub(super) fn result(&self) -> (Usual, Vec<Difference>) {
+    pub(super) fn usual_and_differences(&self) -> (Usual, Vec<Difference>) {
         let groups = AnswerGroup::split(self.given.iter().copied());
         let mut by_outcome: BTreeMap<&Same, Vec<&AnswerGroup>> = BTreeMap::new();
         let mut reasons: BTreeMap<String, usize> = BTreeMap::new();

@@ -76,7 +76,7 @@ impl EnvironmentRequest {
     }
 
     /// The request of a file, if its words could stand on the command line.
-    fn checked(self) -> Result<EnvironmentRequest, RequestError> {
+    fn check_words(self) -> Result<EnvironmentRequest, RequestError> {
         let EnvironmentRequest {
             package,
             version,
@@ -98,13 +98,13 @@ impl EnvironmentRequest {
 
     /// Its name, such as `torch 2.9.1`; the version is left out where the installer chooses it.
     pub fn name(&self) -> String {
-        format!("{} {}", bare(&self.package), self.version)
+        format!("{} {}", bare_name(&self.package), self.version)
             .trim_end()
             .to_string()
     }
 
     /// What is to be installed.
-    pub fn requirements(&self) -> Vec<String> {
+    pub fn install_requirements(&self) -> Vec<String> {
         let own = match self.version.as_str() {
             "" => self.package.clone(),
             version => format!("{}=={version}", self.package),
@@ -114,7 +114,7 @@ impl EnvironmentRequest {
 }
 
 /// A requirement's name, without extras and versions: `jax[cuda12]==0.5` is `jax`.
-pub fn bare(requirement: &str) -> &str {
+pub fn bare_name(requirement: &str) -> &str {
     let end = requirement.find(|c: char| !(c.is_ascii_alphanumeric() || "._-".contains(c)));
     requirement
         .get(..end.unwrap_or(requirement.len()))
@@ -122,7 +122,7 @@ pub fn bare(requirement: &str) -> &str {
 }
 
 /// A package's name in the form of PEP 503.
-pub fn normal(name: &str) -> String {
+pub fn normalize_name(name: &str) -> String {
     name.to_ascii_lowercase().replace(['_', '.'], "-")
 }
 
@@ -131,10 +131,10 @@ fn is_requirement(text: &str) -> bool {
 }
 
 fn is_name(text: &str) -> bool {
-    let rest = text.strip_prefix(bare(text)).unwrap_or_default();
+    let rest = text.strip_prefix(bare_name(text)).unwrap_or_default();
     let is_extra =
         rest.is_empty() || (rest.starts_with('[') && rest.ends_with(']') && rest.len() > 2);
-    is_requirement(text) && is_extra && !bare(text).is_empty()
+    is_requirement(text) && is_extra && !bare_name(text).is_empty()
 }
 
 /// The list that comes with the program.
@@ -155,7 +155,7 @@ pub fn read(path: &str, source: &str) -> Result<Vec<EnvironmentRequest>, Invalid
         for entry in file.environment {
             let (span, written) = (entry.span(), entry.into_inner());
             let request = written
-                .checked()
+                .check_words()
                 .map_err(|error| (span.clone(), error.to_string()))?;
             if !known.insert(request.name()) {
                 return Err((span, format!("`{}` occurs twice", request.name())));

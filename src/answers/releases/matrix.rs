@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::row::{LineState, ReleaseRow};
 use super::{EnvironmentDocument, ReleaseEnvironment, version_order};
 use crate::survey::python::without_line;
-use cuda_pitfalls_core::text::counts::{grouped, tally};
+use cuda_pitfalls_core::text::counts::{group_by_key, tally_items};
 
 /// Lines and environments.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -78,13 +78,13 @@ pub struct MatrixChange {
 impl Matrix {
     /// The matrix of these documents. Of two about one environment, the later one counts.
     pub fn new(documents: &[EnvironmentDocument]) -> Matrix {
-        let packages = tally(
+        let packages = tally_items(
             documents
                 .iter()
                 .map(|document| document.environment.package.as_str()),
         );
         // The latest of several with one name.
-        let by_name = grouped(
+        let by_name = group_by_key(
             documents
                 .iter()
                 .map(|document| (&document.environment.name, document)),
@@ -106,11 +106,14 @@ impl Matrix {
             document
                 .rows
                 .iter()
-                .map(move |row| (row.id.clone(), cell(index, row, &document.rows)))
+                .map(move |row| (row.id.clone(), matrix_cell(index, row, &document.rows)))
         });
-        let lines = grouped(cells);
+        let lines = group_by_key(cells);
         Matrix {
-            columns: sorted.iter().map(|document| column(document)).collect(),
+            columns: sorted
+                .iter()
+                .map(|document| matrix_column(document))
+                .collect(),
             lines: lines
                 .into_iter()
                 .map(|(id, cells)| MatrixLine { id, cells })
@@ -120,7 +123,7 @@ impl Matrix {
 
     /// The packages that columns are about, each with the indices of its columns, oldest version first.
     pub fn packages(&self) -> Vec<(&str, Vec<usize>)> {
-        grouped(
+        group_by_key(
             self.columns
                 .iter()
                 .enumerate()
@@ -165,7 +168,7 @@ impl Matrix {
 
     /// The changes, those of one kind between the same two versions and at one place together.
     pub fn grouped_changes(&self) -> Vec<Vec<MatrixChange>> {
-        let groups = grouped(self.changes().into_iter().map(|change| {
+        let groups = group_by_key(self.changes().into_iter().map(|change| {
             let caller = if change.is.calls() {
                 change.after
             } else {
@@ -174,7 +177,7 @@ impl Matrix {
             let place = self
                 .lines
                 .get(change.line)
-                .and_then(|line| line.cell(caller)?.place());
+                .and_then(|line| line.find_cell(caller)?.place());
             (
                 (change.before, change.after, change.was, change.is, place),
                 change,
@@ -186,7 +189,7 @@ impl Matrix {
 
 impl MatrixLine {
     /// Its cell in a column.
-    pub fn cell(&self, column: usize) -> Option<&MatrixCell> {
+    pub fn find_cell(&self, column: usize) -> Option<&MatrixCell> {
         self.cells.iter().find(|cell| cell.column == column)
     }
 }
@@ -198,7 +201,7 @@ impl MatrixCell {
     }
 }
 
-fn column(document: &EnvironmentDocument) -> Column {
+fn matrix_column(document: &EnvironmentDocument) -> Column {
     let ReleaseEnvironment {
         name,
         package,
@@ -226,7 +229,7 @@ fn column(document: &EnvironmentDocument) -> Column {
 }
 
 /// The cell of a row in the column of its document, which has these rows.
-fn cell(column: usize, row: &ReleaseRow, document: &[ReleaseRow]) -> MatrixCell {
+fn matrix_cell(column: usize, row: &ReleaseRow, document: &[ReleaseRow]) -> MatrixCell {
     let at = row.call().and_then(|seen| seen.at.clone());
     MatrixCell {
         column,

@@ -85,20 +85,20 @@ impl ReleaseRow {
                 WitnessAnswer::Open(LineState::Stopped)
             }
             (Some(false), _) => self
-                .doubt(seen, document)
+                .reason_to_doubt(seen, document)
                 .map_or(WitnessAnswer::DoesNot, WitnessAnswer::Open),
         }
     }
 
     /// Why a line that was not seen to call `cuInit` may do so all the same.
-    fn doubt(&self, seen: &WitnessSeen, document: &[ReleaseRow]) -> Option<LineState> {
+    fn reason_to_doubt(&self, seen: &WitnessSeen, document: &[ReleaseRow]) -> Option<LineState> {
         let before = self.before.join("\n");
         // That a module was imported is also told by an object of it.
         let made = document
             .iter()
             .filter(|row| before.contains(&row.ask))
             .filter_map(|row| row.by(seen.witness));
-        let mut names = imported(&before);
+        let mut names = imported_modules(&before);
         names.extend(made.chain([seen]).filter_map(|seen| seen.value.clone()));
         let alike = document
             .iter()
@@ -129,7 +129,7 @@ impl ReleaseRow {
         let modules = if self.ask.contains([';', ',', '\n']) {
             BTreeSet::new()
         } else {
-            imported(&self.ask)
+            imported_modules(&self.ask)
         };
         let mut rest = modules
             .last()
@@ -160,7 +160,7 @@ fn names_cpu(text: &str) -> bool {
 }
 
 /// The modules that code imports, and the names that it imports from them: of `from a.b import c` `a.b` and `a.b.c`.
-fn imported(code: &str) -> BTreeSet<String> {
+fn imported_modules(code: &str) -> BTreeSet<String> {
     let mut all = BTreeSet::new();
     for statement in code.split([';', '\n']).map(str::trim) {
         let (module, names) = match statement.strip_prefix("from ") {

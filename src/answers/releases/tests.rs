@@ -1,7 +1,7 @@
 //! Environments and matrices that are made up.
 
 use super::*;
-use crate::compare::matrices;
+use crate::compare::compare_matrices;
 use crate::exit::Exit;
 use crate::survey::Unmeasured;
 use crate::survey::python::Raised;
@@ -334,7 +334,7 @@ fn a_place_that_moved_within_its_function_is_no_difference() {
         seen.at = calls.then(|| format!("torch/cuda/__init__.py:{line} is_available"));
         Matrix::new(&[document(version, vec![row("a", vec![seen])])])
     };
-    let compared = |b: &Matrix| matrices([&at("1", true, 1), b], None).unwrap();
+    let compared = |b: &Matrix| compare_matrices([&at("1", true, 1), b], None).unwrap();
     assert_eq!(
         (
             compared(&at("1", true, 2)).same,
@@ -372,7 +372,10 @@ fn words_of_the_command_line_are_an_environment() {
         (request.name().as_str(), request.version.as_str()),
         ("jax 0.5.0", "0.5.0")
     );
-    assert_eq!(request.requirements(), ["jax[cuda12]==0.5.0", "numpy<2"]);
+    assert_eq!(
+        request.install_requirements(),
+        ["jax[cuda12]==0.5.0", "numpy<2"]
+    );
     assert_eq!(
         EnvironmentRequest::parse("torch")
             .expect("an environment")

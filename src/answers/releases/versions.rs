@@ -42,7 +42,7 @@ pub fn line_releases(matrix: &Matrix, lines: &[PythonLine]) -> Vec<LineReleases>
             let mut spans: Vec<ReleaseSpan> = Vec::new();
             for index in columns {
                 let column = matrix.columns.get(index).filter(|column| !column.has_gpu);
-                let (Some(column), Some(cell)) = (column, line.cell(index)) else {
+                let (Some(column), Some(cell)) = (column, line.find_cell(index)) else {
                     continue;
                 };
                 match spans.last_mut() {

@@ -13,7 +13,7 @@ mod showed;
 mod tests;
 
 pub use answer::CallAnswer;
-pub use recipe::{Recipe, Recipes, recipes};
+pub use recipe::{Recipe, Recipes, load_recipes};
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -89,10 +89,10 @@ pub struct CallSeen {
 
 /// The questions of the survey.
 pub(super) fn questions(request: &SurveyRequest<'_>) -> Result<SurveyQuestions, Invalid> {
-    let recipes = recipes(request.visible_gpus)?;
+    let recipes = load_recipes(request.visible_gpus)?;
     let left_out = recipes.not_asked((request.exported)());
     Ok(SurveyQuestions::Listed(
-        recipes.calls.into_iter().map(Recipe::item).collect(),
+        recipes.calls.into_iter().map(Recipe::into_item).collect(),
         left_out,
     ))
 }
@@ -108,7 +108,7 @@ impl KindRow for CallRow {
         &self.standing
     }
 
-    fn derived(&self, _: &Machine) -> Vec<(&'static str, Value)> {
+    fn derived_facts(&self, _: &Machine) -> Vec<(&'static str, Value)> {
         let mut used = self.device_used_bytes.clone();
         // From the fullest GPU on: which of equal GPUs a worker is given is the harness's choice.
         used.iter_mut()
@@ -139,13 +139,13 @@ impl KindRow for CallRow {
 }
 
 /// One row per call and libcudart. Measured rows come first, then those of workers that saw more GPUs, then later ones.
-pub fn latest<'a>(rows: impl Iterator<Item = &'a CallRow>) -> Vec<&'a CallRow> {
+pub fn latest_rows<'a>(rows: impl Iterator<Item = &'a CallRow>) -> Vec<&'a CallRow> {
     best_by(rows, |row| row.libcudart_version.as_deref(), |_| ())
 }
 
 /// One row per call: of the rows that [`latest`] would choose the one on the newest libcudart. Only the worker that saw
 /// most GPUs shows on which of them there was a context.
-pub fn newest<'a>(rows: &[&'a CallRow]) -> Vec<&'a CallRow> {
+pub fn newest_rows<'a>(rows: &[&'a CallRow]) -> Vec<&'a CallRow> {
     best_by(
         rows.iter().copied(),
         |_| None,

@@ -52,7 +52,7 @@ impl SurveyDocument {
         let document: SurveyDocument = serde_json::from_slice(text)?;
         if let Some(why) = document
             .provenance
-            .contradiction(&document.header.on, document.machine.is_simulated())
+            .find_contradiction(&document.header.on, document.machine.is_simulated())
         {
             return Err(serde::de::Error::custom(why));
         }
@@ -90,7 +90,7 @@ impl SurveyDocument {
     fn read_facts(&self) -> serde_json::Result<Vec<FactRow>> {
         self.rows
             .iter()
-            .map(|row| (self.kind.functions().facts)(row, &self.machine))
+            .map(|row| (self.kind.kind_functions().facts)(row, &self.machine))
             .collect()
     }
 
@@ -110,7 +110,7 @@ pub fn schema() -> Value {
     let of_kinds: Vec<Value> = SurveyKind::all()
         .iter()
         .map(|kind| {
-            let row = (kind.functions().schema)(&mut generator);
+            let row = (kind.kind_functions().schema)(&mut generator);
             json_schema!({"properties": {"kind": {"const": kind.name()}, "rows": {"items": row}}})
                 .to_value()
         })

@@ -61,7 +61,7 @@ pub struct Moment {
 pub(super) fn questions() -> Result<SurveyQuestions, Invalid> {
     let (variables, left_out) = variables_and_left_out()?;
     Ok(SurveyQuestions::Listed(
-        variables.into_iter().map(EnvVariable::item).collect(),
+        variables.into_iter().map(EnvVariable::into_item).collect(),
         left_out,
     ))
 }
@@ -121,7 +121,7 @@ fn effect(case: &str, answered: &SurveyAnswer<'_>, standing: &mut RowAttempts) -
         plan,
         answered.provenance,
     );
-    let observations = answered.observations(case);
+    let observations = answered.case_observations(case);
     let shown =
         observations.iter().map(
             |shown| match shows(&plan.effect, shown, true, plan, &facts) {

@@ -128,7 +128,7 @@ impl KindRow for ErrorRow {
         &self.standing
     }
 
-    fn derived(&self, _: &Machine) -> Vec<(&'static str, Value)> {
+    fn derived_facts(&self, _: &Machine) -> Vec<(&'static str, Value)> {
         vec![(
             "raises",
             json!(
@@ -162,7 +162,7 @@ impl ErrorRow {
         let name = line
             .returned
             .as_ref()
-            .and_then(|returned| row.id.strip_suffix(&suffix(returned)));
+            .and_then(|returned| row.id.strip_suffix(&name_suffix(returned)));
         ErrorRow {
             line: name.unwrap_or(&row.id).to_string(),
             returned: line.returned.clone(),
@@ -187,6 +187,6 @@ impl ErrorRow {
 }
 
 /// What the name of a row has behind that of its line.
-fn suffix(returned: &Returned) -> String {
+fn name_suffix(returned: &Returned) -> String {
     format!(", {} {}", returned.place, returned.code)
 }

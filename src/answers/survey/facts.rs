@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::row::{KindRow, RowAttempts, fields};
+use super::row::{KindRow, RowAttempts, document_fields};
 use cuda_pitfalls_core::machine::Machine;
 
 /// A row of any kind.
@@ -24,9 +24,9 @@ impl FactRow {
     /// The facts of a row of this machine.
     pub fn new<R: KindRow>(row: &R, machine: &Machine) -> FactRow {
         let (question, libcudart) = row.question();
-        let mut facts = fields(row);
+        let mut facts = document_fields(row);
         facts.extend(
-            row.derived(machine)
+            row.derived_facts(machine)
                 .into_iter()
                 .map(|(name, value)| (name.to_string(), value)),
         );
@@ -57,10 +57,10 @@ impl FactRow {
     /// Whether a condition holds: `fact`, which must not be null, false or empty, `!fact`, `fact=value` or `fact!=value`.
     pub fn has(&self, condition: &str) -> bool {
         if let Some((name, value)) = condition.split_once("!=") {
-            return !self.equals(name, value);
+            return !self.fact_equals(name, value);
         }
         match (condition.split_once('='), condition.strip_prefix('!')) {
-            (Some((name, value)), _) => self.equals(name, value),
+            (Some((name, value)), _) => self.fact_equals(name, value),
             (None, Some(name)) => !self.has(name),
             (None, None) => match self.fact(condition) {
                 Value::Null | Value::Bool(false) => false,
@@ -72,7 +72,7 @@ impl FactRow {
     }
 
     /// Whether a fact has this value.
-    pub fn equals(&self, name: &str, value: &str) -> bool {
+    pub fn fact_equals(&self, name: &str, value: &str) -> bool {
         let fact = self.fact(name);
         let text = fact
             .as_str()

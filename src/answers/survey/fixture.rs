@@ -11,7 +11,7 @@ pub(crate) fn document(kind: SurveyKind, rows: &[Value], gpus: usize) -> Value {
     let rows = rows.iter().map(|row| {
         let unread = but(json!({"key": "", "is_conclusive": true}), row.clone());
         let facts =
-            (kind.functions().facts)(&serde_json::from_value(unread).unwrap(), &machine(gpus))
+            (kind.kind_functions().facts)(&serde_json::from_value(unread).unwrap(), &machine(gpus))
                 .unwrap();
         let names = ["key", "is_control", "is_conclusive", "is_unexpected"];
         but(

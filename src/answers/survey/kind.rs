@@ -136,7 +136,7 @@ pub struct SectionForm {
 impl SurveyKind {
     /// The file of the kind, with the facts that every kind has. It is empty if it cannot be read, which a test
     /// excludes.
-    pub fn described(self) -> &'static KindFile {
+    pub fn kind_file(self) -> &'static KindFile {
         static FILES: LazyLock<BTreeMap<SurveyKind, KindFile>> = LazyLock::new(|| {
             let common = read("common").unwrap_or_default().fact;
             let kinds = SurveyKind::all()
@@ -187,7 +187,7 @@ impl KindFile {
 
 impl FactForm {
     /// A value as it is compared: a place has no line, which differs between versions that behave alike.
-    pub fn comparable(&self, value: &Value) -> Value {
+    pub fn comparable_value(&self, value: &Value) -> Value {
         match value {
             Value::String(at) if self.form == ValueForm::Place => without_line(at).into(),
             other => other.clone(),

@@ -66,8 +66,8 @@ pub struct Predicted {
 /// The questions of the survey.
 pub(super) fn questions(request: &SurveyRequest<'_>) -> Result<SurveyQuestions, Invalid> {
     let (mut items, mut left_out, mut known) = (Vec::new(), Vec::new(), BTreeSet::new());
-    for (group, form) in mask::forms() {
-        match item(form, &group, request.uuids) {
+    for (group, form) in mask::mask_forms() {
+        match mask_item(form, &group, request.uuids) {
             Ok(item) => {
                 known.insert(item.row.key.clone());
                 items.push(item);
@@ -86,13 +86,13 @@ pub(super) fn questions(request: &SurveyRequest<'_>) -> Result<SurveyQuestions, 
     } else {
         request.generate + known.len()
     };
-    let forms = mask::generate(request.seed, most, request.uuids.len()).into_iter();
+    let forms = mask::generate_masks(request.seed, most, request.uuids.len()).into_iter();
     let forms = forms.map(|template| Form {
         mask: Some(template),
         order: None,
         note: String::new(),
     });
-    let new = forms.filter_map(|form| item(form, GENERATED, request.uuids).ok());
+    let new = forms.filter_map(|form| mask_item(form, GENERATED, request.uuids).ok());
     let new = new
         .filter(|item| known.insert(item.row.key.clone()))
         .take(request.generate);
@@ -128,8 +128,8 @@ impl KindRow for MaskRow {
     }
 
     // Two rules are no difference between two drivers: every survey is held against today's.
-    fn derived(&self, machine: &Machine) -> Vec<(&'static str, serde_json::Value)> {
-        let today = self.by_todays_rule(&uuids(machine));
+    fn derived_facts(&self, machine: &Machine) -> Vec<(&'static str, serde_json::Value)> {
+        let today = self.by_todays_rule(&gpu_uuids(machine));
         vec![
             ("predicted", json!(today.predicted)),
             ("as_predicted", json!(today.as_predicted)),
@@ -149,15 +149,15 @@ impl KindRow for MaskRow {
 ///
 /// # Errors
 /// Too few GPUs for the mask, which is named.
-fn item(form: Form, group: &str, uuids: &[String]) -> Result<Item, (String, MissingGpus)> {
+fn mask_item(form: Form, group: &str, uuids: &[String]) -> Result<Item, (String, MissingGpus)> {
     let Form { mask, order, note } = form;
     let filled = mask
         .as_ref()
-        .map(|template| template.fill(uuids))
+        .map(|template| template.fill_uuids(uuids))
         .transpose();
     let mask = mask.map(|template| template.text().to_string());
     let filled = filled.map_err(|needs| (mask.clone().unwrap_or_default(), needs))?;
-    let predicted = predicted(filled.as_deref(), order.as_deref(), uuids);
+    let predicted = predict_mask(filled.as_deref(), order.as_deref(), uuids);
     let set = [
         ("CUDA_VISIBLE_DEVICES", filled),
         ("CUDA_DEVICE_ORDER", order.clone()),
@@ -197,7 +197,7 @@ fn item(form: Form, group: &str, uuids: &[String]) -> Result<Item, (String, Miss
 
 /// The rows with predictions of today's rule, for the machine of the survey.
 pub fn by_todays_rule(document: &SurveyDocument) -> Vec<MaskRow> {
-    let uuids = uuids(&document.machine);
+    let uuids = gpu_uuids(&document.machine);
     document
         .rows_of::<MaskRow>()
         .iter()
@@ -205,7 +205,7 @@ pub fn by_todays_rule(document: &SurveyDocument) -> Vec<MaskRow> {
         .collect()
 }
 
-fn uuids(machine: &Machine) -> Vec<String> {
+fn gpu_uuids(machine: &Machine) -> Vec<String> {
     machine.gpus.iter().map(|gpu| gpu.uuid.clone()).collect()
 }
 
@@ -216,12 +216,12 @@ impl MaskRow {
         let filled = self
             .mask
             .as_ref()
-            .map(|mask| Template::parse(mask).ok()?.fill(uuids).ok());
+            .map(|mask| Template::parse(mask).ok()?.fill_uuids(uuids).ok());
         match filled {
             Some(None) => self.clone(),
             filled => {
                 let predicted =
-                    predicted(filled.flatten().as_deref(), self.order.as_deref(), uuids);
+                    predict_mask(filled.flatten().as_deref(), self.order.as_deref(), uuids);
                 MaskRow {
                     as_predicted: self.agrees_with(&predicted),
                     predicted,
@@ -232,7 +232,7 @@ impl MaskRow {
     }
 
     fn with(mut self, answered: &SurveyAnswer<'_>) -> MaskRow {
-        let observations = answered.observations(TRAP);
+        let observations = answered.case_observations(TRAP);
         let plan = answered.report.plan.as_ref();
         let seen: Vec<MaskSeen> = observations
             .iter()
@@ -261,7 +261,7 @@ impl MaskRow {
     }
 }
 
-fn predicted(mask: Option<&str>, order: Option<&str>, uuids: &[String]) -> Predicted {
+fn predict_mask(mask: Option<&str>, order: Option<&str>, uuids: &[String]) -> Predicted {
     let answer = mask::parse(mask, Some(order.unwrap_or("PCI_BUS_ID")), uuids);
     Predicted {
         status: answer.status.name().to_string(),

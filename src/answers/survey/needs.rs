@@ -17,7 +17,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-pub use least::{Least, Permissions, least, permissions};
+pub use least::{Least, Permissions, least, needed_permissions};
 pub use programs::{NeedsMoment, NeedsProgram};
 pub use refusals::next;
 
@@ -129,7 +129,7 @@ impl KindRow for NeedRow {
         &self.standing
     }
 
-    fn derived(&self, _: &Machine) -> Vec<(&'static str, serde_json::Value)> {
+    fn derived_facts(&self, _: &Machine) -> Vec<(&'static str, serde_json::Value)> {
         vec![("returned", json!(self.statuses.as_deref().map(returned)))]
     }
 
@@ -167,7 +167,7 @@ impl NeedRow {
             .collect();
         let mut standing = RowAttempts::from_report(answered.report);
         let (mut seen, mut first) = (Vec::new(), None);
-        if let Some((planned, recordings)) = answered.recordings(TRAP) {
+        if let Some((planned, recordings)) = answered.case_recordings(TRAP) {
             seen.extend(
                 recordings
                     .iter()
@@ -200,7 +200,7 @@ impl NeedRow {
     }
 
     /// Whether the program is known to have done something else than in `control`.
-    pub fn differs(&self, control: &NeedRow) -> bool {
+    pub fn differs_from(&self, control: &NeedRow) -> bool {
         let is_other = self.statuses != control.statuses || self.gpus != control.gpus;
         self.died.is_some() || (self.has_facts() && is_other)
     }
@@ -221,7 +221,7 @@ impl NeedRow {
             return None;
         }
         let control = self.control(rows)?;
-        let differs = self.is_conclusive() && self.met != Some(false) && self.differs(control);
+        let differs = self.is_conclusive() && self.met != Some(false) && self.differs_from(control);
         if differs {
             self.first_failure(control)
         } else {
@@ -283,7 +283,7 @@ pub fn has_records(rows: &[NeedRow]) -> bool {
 }
 
 /// Why no filter works on this machine; `None` if one does, or if none was tried.
-pub fn unfiltered(rows: &[NeedRow]) -> Option<&str> {
+pub fn why_unfiltered(rows: &[NeedRow]) -> Option<&str> {
     // A framework that is not installed says nothing about filters.
     let filtered = rows
         .iter()
@@ -295,11 +295,11 @@ pub fn unfiltered(rows: &[NeedRow]) -> Option<&str> {
 }
 
 /// The controls that failed: a program that does something else with a filter that refuses nothing than without one.
-pub fn disturbed(rows: &[NeedRow]) -> Vec<String> {
+pub fn disturbed_controls(rows: &[NeedRow]) -> Vec<String> {
     let free = rows.iter().filter(|row| row.refused.is_none());
     free.filter(|free| {
         free.control(rows)
-            .is_some_and(|filtered| filtered.differs(free))
+            .is_some_and(|filtered| filtered.differs_from(free))
     })
     .map(KindRow::key)
     .collect()

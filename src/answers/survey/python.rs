@@ -8,7 +8,7 @@ mod list;
 mod returned;
 mod seen;
 
-pub use control::{Control, controls};
+pub use control::{Control, instrument_controls};
 pub use list::{List, MOST_BYTES, PythonLine, built_in, read};
 pub use returned::Returned;
 pub use seen::{ProgramMessages, PythonAttempt, Raised, made, stack_of_init};
@@ -174,7 +174,7 @@ impl KindRow for PythonRow {
         &self.standing
     }
 
-    fn derived(&self, _: &Machine) -> Vec<(&'static str, Value)> {
+    fn derived_facts(&self, _: &Machine) -> Vec<(&'static str, Value)> {
         let read = self.facts.mask.as_deref().unwrap_or("(unset)");
         vec![(
             "mask_read",
@@ -244,7 +244,7 @@ impl PythonRow {
     }
 
     /// The row, marked as not measured.
-    pub fn unmeasured(mut self, reason: Reason, detail: String) -> PythonRow {
+    pub fn as_unmeasured(mut self, reason: Reason, detail: String) -> PythonRow {
         self.standing.unmeasured = Some(Unmeasured { reason, detail });
         self
     }
@@ -306,12 +306,12 @@ impl PythonRow {
         if taken.iter().any(|made| made.alone) {
             taken.retain(|made| made.alone);
         }
-        facts.context_bytes = medians(
+        facts.context_bytes = gpu_medians(
             taken
                 .iter()
                 .filter_map(|made| made.seen.context_bytes.as_ref()),
         );
-        facts.device_used_bytes = medians(
+        facts.device_used_bytes = gpu_medians(
             seen.iter()
                 .filter_map(|seen| seen.device_used_bytes.as_ref()),
         );
@@ -331,7 +331,7 @@ impl PythonRow {
 }
 
 /// The median of each GPU; `None` if the lists differ in length, or there are none.
-fn medians<'a>(lists: impl Iterator<Item = &'a Vec<i64>>) -> Option<Vec<i64>> {
+fn gpu_medians<'a>(lists: impl Iterator<Item = &'a Vec<i64>>) -> Option<Vec<i64>> {
     let lists: Vec<&Vec<i64>> = lists.collect();
     let length = lists.first()?.len();
     if lists.iter().any(|list| list.len() != length) {

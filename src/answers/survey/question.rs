@@ -6,7 +6,7 @@ use cuda_pitfalls_core::defaults;
 use cuda_pitfalls_core::event::Status;
 use cuda_pitfalls_core::fact::{ExitCheck, FactSet};
 use cuda_pitfalls_core::machine::Machine;
-use cuda_pitfalls_core::observe::{Observation, Scene, observe};
+use cuda_pitfalls_core::observe::{Observation, Scene, observe_attempt};
 use cuda_pitfalls_core::plan::CasePlan;
 use cuda_pitfalls_core::recording::Recording;
 use cuda_pitfalls_core::report::ScenarioReport;
@@ -95,7 +95,7 @@ pub struct SurveyAnswer<'a> {
 
 impl<'a> SurveyAnswer<'a> {
     /// The plan of a case, and the recordings of its attempts that count; `None` if it was not planned or not made.
-    pub(super) fn recordings(&self, case: &str) -> Option<(&'a CasePlan, Vec<&'a Recording>)> {
+    pub(super) fn case_recordings(&self, case: &str) -> Option<(&'a CasePlan, Vec<&'a Recording>)> {
         let planned = self.report.plan.as_ref()?.case(case)?;
         let made = self.report.cases.iter().find(|made| made.name == case)?;
         let counting = made.attempts.iter().filter(|attempt| attempt.is_valid());
@@ -106,14 +106,15 @@ impl<'a> SurveyAnswer<'a> {
     }
 
     /// What the attempts of a case showed that count.
-    pub(super) fn observations(&self, case: &str) -> Vec<Observation> {
-        let (Some(plan), Some((planned, recordings))) = (&self.report.plan, self.recordings(case))
+    pub(super) fn case_observations(&self, case: &str) -> Vec<Observation> {
+        let (Some(plan), Some((planned, recordings))) =
+            (&self.report.plan, self.case_recordings(case))
         else {
             return Vec::new();
         };
         recordings
             .into_iter()
-            .map(|recording| observe(plan, planned, recording, self.scene))
+            .map(|recording| observe_attempt(plan, planned, recording, self.scene))
             .collect()
     }
 

@@ -37,8 +37,8 @@ pub struct SurveyRow {
 impl SurveyRow {
     /// The row with these facts.
     pub fn new<R: KindRow>(row: &R) -> SurveyRow {
-        let mut facts = fields(row);
-        fields(row.standing())
+        let mut facts = document_fields(row);
+        document_fields(row.standing())
             .keys()
             .for_each(|name| drop(facts.remove(name)));
         SurveyRow {
@@ -61,7 +61,7 @@ impl SurveyRow {
 }
 
 /// The fields of a value in documents.
-pub(super) fn fields(value: &impl Serialize) -> Map<String, Value> {
+pub(super) fn document_fields(value: &impl Serialize) -> Map<String, Value> {
     serde_json::to_value(value)
         .ok()
         .and_then(|value| value.as_object().cloned())
@@ -102,7 +102,7 @@ pub struct Unmeasured {
 }
 
 /// The key of a row: the subject of the question and, if it is asked for each libcudart, the version.
-pub fn keyed(question: &str, libcudart: Option<&str>) -> String {
+pub fn format_row_key(question: &str, libcudart: Option<&str>) -> String {
     libcudart.map_or_else(
         || question.to_string(),
         |version| format!("{question} ({version})"),
@@ -178,7 +178,7 @@ pub trait KindRow:
     /// The question with the libcudart, unique in the document.
     fn key(&self) -> String {
         let (question, libcudart) = self.question();
-        keyed(&question, libcudart.as_deref())
+        format_row_key(&question, libcudart.as_deref())
     }
 
     /// How many attempts count, and why others do not.
@@ -199,7 +199,7 @@ pub trait KindRow:
     }
 
     /// Facts that follow from the row and its machine, beside its fields.
-    fn derived(&self, _: &Machine) -> Vec<(&'static str, Value)> {
+    fn derived_facts(&self, _: &Machine) -> Vec<(&'static str, Value)> {
         Vec::new()
     }
 

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 pub use programs::{StartBeside, StartProgram};
-pub(super) use programs::{call, driver_calls, repeated};
+pub(super) use programs::{call, driver_calls, repeated_call};
 
 use super::question::{Item, SurveyAnswer, SurveyQuestions, SurveyRequest, scenario, status_name};
 use super::row::{KindRow, RowAttempts};
@@ -106,7 +106,7 @@ impl FigureRange {
 
 impl StartStep {
     /// How long the call took, in nanoseconds; `None` if no attempt counts.
-    pub fn took(&self) -> Option<FigureRange> {
+    pub fn elapsed_range(&self) -> Option<FigureRange> {
         FigureRange::from_figures(
             self.elapsed_ns
                 .iter()
@@ -129,7 +129,7 @@ impl StartRow {
     }
 
     /// The program and what it sees, whichever libcudart it uses.
-    pub fn subject(&self) -> String {
+    pub fn question_subject(&self) -> String {
         format!("{} {} visible", self.program.name(), self.visible_gpus)
     }
 
@@ -157,7 +157,7 @@ impl StartRow {
             _ => None,
         };
         let cases = StartBeside::ALL.into_iter().filter_map(|beside| {
-            let (planned, recordings) = answered.recordings(&beside.name())?;
+            let (planned, recordings) = answered.case_recordings(&beside.name())?;
             let seen: Vec<Vec<CallReading>> = recordings
                 .into_iter()
                 .map(|recording| seen(planned, recording))
@@ -180,7 +180,7 @@ pub(super) fn questions(request: &SurveyRequest<'_>) -> SurveyQuestions {
         program
             .visible(request.uuids.len())
             .into_iter()
-            .map(move |visible| item(program, visible))
+            .map(move |visible| start_item(program, visible))
     });
     SurveyQuestions::Listed(items.collect(), Vec::new())
 }
@@ -189,21 +189,21 @@ impl KindRow for StartRow {
     const KIND: SurveyKind = SurveyKind::Startup;
 
     fn question(&self) -> (String, Option<String>) {
-        (self.subject(), self.libcudart_version.clone())
+        (self.question_subject(), self.libcudart_version.clone())
     }
 
     fn standing(&self) -> &RowAttempts {
         &self.standing
     }
 
-    fn derived(&self, _: &Machine) -> Vec<(&'static str, serde_json::Value)> {
+    fn derived_facts(&self, _: &Machine) -> Vec<(&'static str, serde_json::Value)> {
         let steps = self
             .cases
             .iter()
             .flat_map(|case| case.steps.iter().map(|step| (case.beside.name(), step)));
         let steps = steps.map(|(beside, step)| {
             let resident = step.host.as_ref().and_then(|host| host.resident_bytes);
-            json!({"call": step.call, "beside": beside, "status": step.status, "took": step.took(), "resident": resident})
+            json!({"call": step.call, "beside": beside, "status": step.status, "took": step.elapsed_range(), "resident": resident})
         });
         vec![
             ("steps", steps.collect()),
@@ -219,7 +219,7 @@ impl KindRow for StartRow {
     }
 }
 
-fn item(program: StartProgram, visible_gpus: u32) -> Item {
+fn start_item(program: StartProgram, visible_gpus: u32) -> Item {
     let (libcudart_version, standing) = (None, RowAttempts::default());
     let row = StartRow {
         program,

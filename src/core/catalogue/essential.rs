@@ -31,7 +31,7 @@ pub fn all() -> Vec<Essential> {
 }
 
 /// The scenarios of the set, each with only those instances that belong to the set.
-pub(super) fn among(outlines: &[Outline]) -> Vec<Outline> {
+pub(super) fn essential_outlines(outlines: &[Outline]) -> Vec<Outline> {
     let mut found: Vec<Outline> = Vec::new();
     for question in all()
         .into_iter()
@@ -84,7 +84,7 @@ mod tests {
             "{on_one_gpu} can be asked on one GPU"
         );
         assert_eq!(
-            among(&scenarios)
+            essential_outlines(&scenarios)
                 .iter()
                 .map(|outline| outline.instances.len())
                 .sum::<usize>(),

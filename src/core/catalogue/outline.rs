@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Embedded, SelectError, embedded, load_embedded};
-use crate::scenario::{Hazard, Needs, Scalar, Scenario, sha256};
+use super::{Embedded, SelectError, embedded_files, load_embedded};
+use crate::scenario::{Hazard, Needs, Scalar, Scenario, sha256_hex};
 
 const INDEX: &str = cuda_pitfalls_scenarios::INDEX;
 /// How many digits of a hash the index keeps.
@@ -97,10 +97,10 @@ pub(super) fn all() -> Result<Vec<Outline>, SelectError> {
         .into_iter()
         .map(|entry| (entry.sha256 + &entry.outline.name, entry.outline))
         .collect();
-    let files: Vec<Embedded> = embedded().collect();
+    let files: Vec<Embedded> = embedded_files().collect();
     let mut outlines: Vec<Option<Outline>> = files
         .iter()
-        .map(|file| known.remove(&(sha256(file.source)[..DIGITS].to_owned() + &file.name)))
+        .map(|file| known.remove(&(sha256_hex(file.source)[..DIGITS].to_owned() + &file.name)))
         .collect();
     let unknown = files
         .into_iter()
@@ -123,7 +123,7 @@ pub(super) fn all() -> Result<Vec<Outline>, SelectError> {
 /// # Errors
 /// Files that are not valid.
 pub fn index() -> Result<String, SelectError> {
-    let files: Vec<Embedded> = embedded().collect();
+    let files: Vec<Embedded> = embedded_files().collect();
     let lines: Vec<String> = load_embedded(&files)?
         .iter()
         .map(|scenario| IndexEntry {

@@ -9,7 +9,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use super::{
-    Embedded, Outline, SelectError, Shard, embedded, essential, load_embedded, load_file, outline,
+    Embedded, Outline, SelectError, Shard, embedded_files, essential, load_embedded, load_file,
+    outline,
 };
 use crate::scenario::{self, Instance, Scenario};
 use crate::text::escape::terminal;
@@ -98,7 +99,7 @@ impl Picked {
         let mut picked = Picked::default();
         let mut invalid = Vec::new();
         for selector in with {
-            match meant(&all, selector) {
+            match match_selector(&all, selector) {
                 Ok(meant) => picked.add(meant),
                 Err(SelectError::Invalid(files)) => invalid.extend(files),
                 Err(error) => return Err(error),
@@ -108,7 +109,7 @@ impl Picked {
             return Err(SelectError::Invalid(invalid));
         }
         for selector in without {
-            picked.leave_out(&meant(&all, selector)?);
+            picked.leave_out(&match_selector(&all, selector)?);
         }
         if picked.picks.is_empty() {
             return Err(SelectError::Nothing);
@@ -164,7 +165,7 @@ impl Picked {
     }
 
     fn read(self) -> Result<Vec<Scenario>, SelectError> {
-        let files: Vec<Embedded> = embedded()
+        let files: Vec<Embedded> = embedded_files()
             .filter(|file| {
                 self.picks
                     .iter()
@@ -229,7 +230,7 @@ impl Selection {
 
     /// The instances of one shard; the whole selection if `shard` is `None`.
     #[must_use]
-    pub fn shard(mut self, shard: Option<Shard>) -> Selection {
+    pub fn keep_shard(mut self, shard: Option<Shard>) -> Selection {
         let Some(shard) = shard else { return self };
         let mut index = 0;
         for scenario in &mut self.scenarios {
@@ -249,7 +250,7 @@ fn is_path(selector: &str) -> bool {
 }
 
 /// The scenarios that match a selector, at least one.
-fn meant(all: &[Outline], selector: &str) -> Result<Meant, SelectError> {
+fn match_selector(all: &[Outline], selector: &str) -> Result<Meant, SelectError> {
     if is_path(selector) {
         let file = load_file(selector)?;
         return Ok(Meant {
@@ -267,11 +268,11 @@ fn meant(all: &[Outline], selector: &str) -> Result<Meant, SelectError> {
     }
     let outlines = match selector {
         "all" => all.to_vec(),
-        "essential" => essential::among(all),
+        "essential" => essential::essential_outlines(all),
         _ => by_word(all, selector)?,
     };
     if outlines.is_empty() {
-        let (nearest, path) = (near(all, selector), Path::new(selector));
+        let (nearest, path) = (nearest_name(all, selector), Path::new(selector));
         return Err(match terminal(selector) {
             folder if path.is_dir() => SelectError::Selector(format!(
                 "`{folder}` is a folder here and none of the program's; name its files"
@@ -307,7 +308,7 @@ fn by_name(all: &[Outline], selector: &str) -> Result<Option<Outline>, SelectErr
     }
     let with_stem: Vec<&Outline> = all
         .iter()
-        .filter(|scenario| stem(&scenario.name) == selector)
+        .filter(|scenario| name_stem(&scenario.name) == selector)
         .collect();
     match with_stem.as_slice() {
         [] => Ok(None),
@@ -356,18 +357,18 @@ fn by_word(all: &[Outline], selector: &str) -> Result<Vec<Outline>, SelectError>
         let first_words = format!("{selector}-");
         return Ok(all
             .iter()
-            .filter(|scenario| stem(&scenario.name).starts_with(&first_words))
+            .filter(|scenario| name_stem(&scenario.name).starts_with(&first_words))
             .cloned()
             .collect());
     }
     // In the name of an instance, brackets are not part of the pattern.
     let (as_given, literal) = (
-        pattern(selector, selector)?,
-        pattern(&selector.replace('[', "[[]"), selector)?,
+        parse_pattern(selector, selector)?,
+        parse_pattern(&selector.replace('[', "[[]"), selector)?,
     );
     let mut matched = all.to_vec();
     for scenario in &mut matched {
-        if !as_given.matches(&scenario.name) && !as_given.matches(stem(&scenario.name)) {
+        if !as_given.matches(&scenario.name) && !as_given.matches(name_stem(&scenario.name)) {
             scenario
                 .instances
                 .retain(|instance| literal.matches(instance));
@@ -377,14 +378,14 @@ fn by_word(all: &[Outline], selector: &str) -> Result<Vec<Outline>, SelectError>
     Ok(matched)
 }
 
-fn pattern(text: &str, selector: &str) -> Result<glob::Pattern, SelectError> {
+fn parse_pattern(text: &str, selector: &str) -> Result<glob::Pattern, SelectError> {
     glob::Pattern::new(text).map_err(|error| {
         let (selector, why) = (terminal(selector), terminal(&error.to_string()));
         SelectError::Selector(format!("`{selector}` is not a valid glob: {why}"))
     })
 }
 
-fn stem(name: &str) -> &str {
+fn name_stem(name: &str) -> &str {
     name.rsplit_once('/').map_or(name, |(_, stem)| stem)
 }
 
@@ -392,17 +393,17 @@ fn folder(name: &str) -> &str {
     name.split_once('/').map_or(name, |(folder, _)| folder)
 }
 
-fn near(all: &[Outline], selector: &str) -> Option<String> {
+fn nearest_name(all: &[Outline], selector: &str) -> Option<String> {
     let mut known = vec!["all", "essential"];
     for scenario in all {
-        let stem = stem(&scenario.name);
+        let stem = name_stem(&scenario.name);
         known.extend([&scenario.name, stem, folder(&scenario.name)]);
         known.extend(stem.split('-').next());
         known.extend(scenario.instances.iter().map(String::as_str));
         known.extend(scenario.tags.iter().map(String::as_str));
         known.extend(scenario.symptoms.iter().map(String::as_str));
     }
-    if let Some(near) = scenario::nearest(selector, known) {
+    if let Some(near) = scenario::nearest_name(selector, known) {
         return Some(near.to_string());
     }
     // A truncated name differs from the full one in many characters.
@@ -431,12 +432,14 @@ mod tests {
 
     fn all() -> Vec<Outline> {
         ["context/first", "visibility/first", "visibility/second"]
-            .map(|name| Outline::new(&scenario::load(name, "test.toml", SOURCE, &[]).unwrap()))
+            .map(|name| {
+                Outline::new(&scenario::load_scenario(name, "test.toml", SOURCE, &[]).unwrap())
+            })
             .to_vec()
     }
 
     fn instances(selector: &str) -> Result<Vec<String>, SelectError> {
-        let meant = meant(&all(), selector)?;
+        let meant = match_selector(&all(), selector)?;
         Ok(meant
             .outlines
             .into_iter()
@@ -445,7 +448,7 @@ mod tests {
     }
 
     fn names(selector: &str) -> Result<Vec<String>, SelectError> {
-        let meant = meant(&all(), selector)?;
+        let meant = match_selector(&all(), selector)?;
         Ok(meant
             .outlines
             .into_iter()
@@ -477,7 +480,9 @@ mod tests {
             "framework/torchvision",
             "framework/torch-rng",
         ]
-        .map(|name| Outline::new(&scenario::load(name, "test.toml", SOURCE, &[]).unwrap()));
+        .map(|name| {
+            Outline::new(&scenario::load_scenario(name, "test.toml", SOURCE, &[]).unwrap())
+        });
         for (selector, found) in [
             ("torch", vec![0, 2]),
             ("torch-r", vec![]),
@@ -537,7 +542,7 @@ mod tests {
     #[test]
     fn only_names_are_names() {
         for exact in ["context/first", "context/first[q=2]", "second"] {
-            assert!(meant(&all(), exact).unwrap().by_name, "{exact}");
+            assert!(match_selector(&all(), exact).unwrap().by_name, "{exact}");
         }
         for other in [
             "visibility",
@@ -548,7 +553,7 @@ mod tests {
             "context/firs?",
             "*[q=2]",
         ] {
-            assert!(!meant(&all(), other).unwrap().by_name, "{other}");
+            assert!(!match_selector(&all(), other).unwrap().by_name, "{other}");
         }
     }
 
@@ -582,7 +587,7 @@ mod tests {
     fn instances_of_several_selectors_come_together_and_can_be_left_out() {
         let mut picked = Picked::default();
         for selector in ["context/first[q=2]", "context/*"] {
-            picked.add(meant(&all(), selector).unwrap());
+            picked.add(match_selector(&all(), selector).unwrap());
         }
         assert_eq!(picked.picks.len(), 1);
         assert_eq!(
@@ -593,9 +598,9 @@ mod tests {
             picked.by_name.iter().collect::<Vec<_>>(),
             ["context/first[q=2]"]
         );
-        picked.leave_out(&meant(&all(), "*[q=2]").unwrap());
+        picked.leave_out(&match_selector(&all(), "*[q=2]").unwrap());
         assert_eq!(picked.picks[0].outline.instances, ["context/first[q=1]"]);
-        picked.leave_out(&meant(&all(), "context").unwrap());
+        picked.leave_out(&match_selector(&all(), "context").unwrap());
         assert!(picked.picks.is_empty());
     }
 
@@ -629,7 +634,7 @@ mod tests {
     /// The index is a cache: files that it lacks, or that changed since, are read.
     #[test]
     fn outlines_are_those_of_the_files() {
-        let scenarios = crate::catalogue::select(&[]).unwrap();
+        let scenarios = crate::catalogue::select_scenarios(&[]).unwrap();
         assert_eq!(
             list(&[], &[]).unwrap(),
             scenarios.iter().map(Outline::new).collect::<Vec<_>>()
@@ -679,7 +684,7 @@ mod tests {
         let whole = select(&[], &[], Unselected::All).unwrap();
         let mut union = BTreeSet::new();
         for shard in ["1/4", "2/4", "3/4", "4/4"] {
-            let part = whole.clone().shard(Shard::parse(shard));
+            let part = whole.clone().keep_shard(Shard::parse(shard));
             let part = instance_names(&part);
             assert!(part.len().abs_diff(whole.instances().count() / 4) <= 1);
             assert!(part.is_disjoint(&union));

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::text::counts::digits;
+use crate::text::counts::parse_digits;
 
 /// The `index`-th of `count` parts, counted from 1: every `count`-th instance of the selection, in its order. Each
 /// instance is in exactly one part, and the sizes of two parts differ by at most one. Neighbours are often instances
@@ -17,7 +17,7 @@ impl Shard {
     /// Parses `INDEX/COUNT`, such as `1/4`; `None` if there is no such part.
     pub fn parse(text: &str) -> Option<Shard> {
         let (index, count) = text.split_once('/')?;
-        let (index, count) = (digits(index)?, digits(count)?);
+        let (index, count) = (parse_digits(index)?, parse_digits(count)?);
         (1..=count)
             .contains(&index)
             .then_some(Shard { index, count })

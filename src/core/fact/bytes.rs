@@ -65,7 +65,7 @@ const USED: Amount = Amount {
     unread: |subject| Truth::Unknown(format!("{subject} could not be observed")),
     hidden: |look, gpu| look.step.memory.get(gpu)?.hidden,
     is_sum: true,
-    written: units::delta,
+    written: units::format_delta,
 };
 
 const GROWN: Amount = Amount {
@@ -148,7 +148,7 @@ impl Amount {
             let bytes = (self.bytes)(look, &gpu);
             let bytes = bytes.map(|bytes| {
                 if self.is_sum {
-                    matcher.settled(bytes)
+                    matcher.snap_to_expected(bytes)
                 } else {
                     bytes
                 }
@@ -157,7 +157,7 @@ impl Amount {
                 (_, Some(Hidden::Uncalibrated)) => unobservable(Hidden::Uncalibrated, &subject),
                 (None, _) => (self.unread)(&subject),
                 (Some(bytes), None) => at(bytes),
-                (Some(bytes), Some(hidden)) => within(bytes, hidden, matcher, at)
+                (Some(bytes), Some(hidden)) => compare_uncertain(bytes, hidden, matcher, at)
                     .unwrap_or_else(|| unobservable(hidden, &subject)),
             });
         }
@@ -204,7 +204,7 @@ impl Amount {
 
 /// Compares an amount of which other processes may hide a part with a matcher; `None` if the hidden part could change
 /// the answer. `at` compares an exact amount.
-fn within(
+fn compare_uncertain(
     bytes: i128,
     hidden: Hidden,
     matcher: &Matcher,
@@ -232,7 +232,7 @@ fn within(
     answers.all(|other| other == holds).then(|| at(bytes))
 }
 
-pub(super) fn definition() -> Value {
+pub(super) fn amount_schema() -> Value {
     matcher::schema(or_parameter(json!([
         { "type": "integer" }, { "type": "string", "pattern": BYTES }, { "type": "string", "pattern": "^@.+\\..+$" },
     ])))

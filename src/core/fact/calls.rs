@@ -9,7 +9,7 @@ use super::{
     CheckReader, CheckedStep, FactColumn, FactKind, GpuNames, Look, Matcher, Sight, Truth, Unasked,
     words,
 };
-use crate::source::diagnostic::suggest;
+use crate::source::diagnostic::suggest_name;
 use crate::source::schema::reference;
 use crate::source::tree::{Node, TreeEntry};
 use cuda_pitfalls_calls::{self as calls, CallLibrary};
@@ -77,7 +77,7 @@ fn read(file: &mut CheckReader<'_, '_>, node: &Node) -> BTreeMap<String, Matcher
         let plain = key.text.trim_end_matches("_ptsz").trim_end_matches("_ptds");
         if calls::find(plain).is_none_or(|call| call.library != CallLibrary::Driver) {
             let driver = calls::all().filter(|call| call.library == CallLibrary::Driver);
-            let help = suggest(&key.text, driver.map(|call| call.name));
+            let help = suggest_name(&key.text, driver.map(|call| call.name));
             file.reader.error(
                 &key.place,
                 format!("unknown driver call `{}`", key.text),
@@ -120,7 +120,7 @@ mod tests {
                 end: "0".into(),
             };
             let look = Look::all(&observation).next().unwrap();
-            held(name, &Matcher::equal(Operand::Int(count)), &look, &gpus)
+            held(name, &Matcher::equal_to(Operand::Int(count)), &look, &gpus)
         };
         assert_eq!(asked(counted.clone(), "cuInit", 2), Truth::Yes);
         assert_eq!(asked(counted.clone(), "cuMemAlloc_v2", 0), Truth::Yes);

@@ -61,7 +61,7 @@ impl ProcessState {
     }
 
     /// Changes the state by a fact, and by what the fact foretells.
-    pub fn apply(&mut self, fact: &Fact) {
+    pub fn apply_fact(&mut self, fact: &Fact) {
         match fact {
             Fact::Initialised(initialised) => self.initialised = *initialised,
             Fact::Visible(visible) => {
@@ -159,7 +159,7 @@ impl ProcessState {
     }
 
     fn applied(&mut self, fact: Fact) -> Fact {
-        self.apply(&fact);
+        self.apply_fact(&fact);
         fact
     }
 

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::gpus::equal;
+use super::gpus::compare_names;
 use super::{FactColumn, FactKind, GpuList, Sight, Unasked, words};
 use crate::source::schema::reference;
 
@@ -30,7 +30,7 @@ pub(super) const CONTEXTS: FactKind = FactKind {
         let mut expected = expected.names(gpus);
         seen.iter_mut().for_each(|seen| seen.sort());
         expected.sort();
-        vec![equal("contexts", seen, &expected, gpus)]
+        vec![compare_names("contexts", seen, &expected, gpus)]
     },
     needs_polling: false,
     told: FactColumn::Alone {

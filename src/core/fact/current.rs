@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::gpus::{equal, gpu};
+use super::gpus::{compare_names, gpu};
 use super::{FactColumn, FactKind, Sight, Unasked};
 use crate::source::schema::{GPU, or_parameter};
 use crate::source::tree::Data;
@@ -34,7 +34,7 @@ pub(super) const CURRENT: FactKind = FactKind {
         facts
             .current
             .iter()
-            .map(|name| equal("current", seen.clone(), std::slice::from_ref(name), gpus))
+            .map(|name| compare_names("current", seen.clone(), std::slice::from_ref(name), gpus))
             .collect()
     },
     needs_polling: false,

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::Truth;
-use crate::source::diagnostic::suggest;
+use crate::source::diagnostic::suggest_name;
 use crate::source::reader::Reader;
 use crate::source::schema::or_parameter;
 use crate::source::tree::{Data, Node};
@@ -43,7 +43,7 @@ impl ExitCheck {
                 Some(ExitCheck::Signal(word.clone()))
             }
             Data::Text(word) => {
-                let help = suggest(word, endings());
+                let help = suggest_name(word, ending_words());
                 reader.reject(
                     &node.place,
                     format!("`{word}` is not an exit code, a signal or `deadline`"),
@@ -51,14 +51,14 @@ impl ExitCheck {
                 )
             }
             _ => reader
-                .integer(node, 0..=255)
+                .read_integer(node, 0..=255)
                 .and_then(|code| i32::try_from(code).ok())
                 .map(ExitCheck::Code),
         }
     }
 
     /// Every allowed way to end.
-    pub fn ways(&self) -> &[ExitCheck] {
+    pub fn allowed_ways(&self) -> &[ExitCheck] {
         match self {
             ExitCheck::OneOf(ways) => ways,
             one => std::slice::from_ref(one),
@@ -81,7 +81,7 @@ impl ExitCheck {
 
     /// Whether an attempt ended in an allowed way; `end` is [`crate::observation::Observation::end`].
     pub(crate) fn held(&self, end: &str) -> Truth {
-        let expected: Vec<String> = self.ways().iter().map(ExitCheck::end).collect();
+        let expected: Vec<String> = self.allowed_ways().iter().map(ExitCheck::end).collect();
         match end {
             "unknown" => Truth::Unknown("how the worker ended is not known".to_string()),
             end if expected.iter().any(|expected| expected == end) => Truth::Yes,
@@ -108,7 +108,7 @@ impl ExitCheck {
 }
 
 /// The words that are allowed in place of an exit code.
-fn endings() -> impl Iterator<Item = &'static str> {
+fn ending_words() -> impl Iterator<Item = &'static str> {
     SIGNALS
         .values
         .iter()
@@ -117,7 +117,7 @@ fn endings() -> impl Iterator<Item = &'static str> {
 }
 
 pub(super) fn schema() -> Value {
-    let words: Vec<&str> = endings().collect();
+    let words: Vec<&str> = ending_words().collect();
     let way = [
         json!({ "type": "integer", "minimum": 0, "maximum": 255 }),
         json!({ "enum": words }),

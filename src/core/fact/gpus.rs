@@ -107,7 +107,7 @@ impl GpuList {
     }
 }
 
-pub(super) fn equal(
+pub(super) fn compare_names(
     subject: &str,
     seen: Option<Vec<String>>,
     expected: &[String],

@@ -6,7 +6,7 @@ use super::{FactColumn, FactKind, Sight, Truth, Unasked};
 
 pub(super) const INITIALISED: FactKind = FactKind {
     key: "initialised",
-    read: |facts, file, node| facts.initialised = file.reader.boolean(node),
+    read: |facts, file, node| facts.initialised = file.reader.read_boolean(node),
     schema: || json!({ "type": "boolean" }),
     matchers: |_| Vec::new(),
     sentences: |facts| {

@@ -9,8 +9,8 @@ use serde_json::{Map, json};
 use super::{CheckReader, GpuNames, Look, Truth};
 use crate::event::Value;
 use crate::observation::StepObservation;
-use crate::source::diagnostic::suggest;
-use crate::source::schema::{object, set};
+use crate::source::diagnostic::suggest_name;
+use crate::source::schema::{object_schema, set};
 use crate::source::size;
 use crate::source::tree::{Data, Node, TreeEntry};
 use cuda_pitfalls_calls::{Call, Output};
@@ -119,7 +119,7 @@ pub enum Operand {
 
 impl Matcher {
     /// A matcher for exactly this operand.
-    pub fn equal(operand: Operand) -> Matcher {
+    pub fn equal_to(operand: Operand) -> Matcher {
         Matcher {
             eq: Some(operand),
             ..Matcher::default()
@@ -176,7 +176,7 @@ impl Matcher {
         kind: OperandKind,
     ) -> Option<Matcher> {
         if !matches!(node.data, Data::Table(_)) {
-            return Operand::read(file, node, kind).map(Matcher::equal);
+            return Operand::read(file, node, kind).map(Matcher::equal_to);
         }
         let entries = file.reader.table_of(node, &BOUNDS.map(|bound| bound.key))?;
         if entries.is_empty() {
@@ -201,7 +201,7 @@ impl Matcher {
     }
 
     /// A sum of memory that is as good as what is asked for, or as nothing, is that.
-    pub(super) fn settled(&self, bytes: i128) -> i128 {
+    pub(super) fn snap_to_expected(&self, bytes: i128) -> i128 {
         let asked =
             [&self.eq, &self.ne]
                 .into_iter()
@@ -277,7 +277,7 @@ impl Operand {
         let reader = &mut *file.reader;
         match &node.data {
             Data::Int(value) => Some(Operand::Int(*value)),
-            Data::Text(text) => match reference(text) {
+            Data::Text(text) => match parse_reference(text) {
                 Some((label, name)) => {
                     is_returned(file, node, label, name);
                     Some(Operand::Value {
@@ -309,7 +309,7 @@ impl Operand {
                     help,
                 )
             }
-            _ => reader.mismatch(node, "an integer or text"),
+            _ => reader.reject_type(node, "an integer or text"),
         }
     }
 
@@ -345,7 +345,7 @@ impl Operand {
 }
 
 /// The label and the name of the value in `@label.name`. The last dot separates them: names of values have no dot.
-fn reference(text: &str) -> Option<(&str, &str)> {
+fn parse_reference(text: &str) -> Option<(&str, &str)> {
     let (label, name) = text.strip_prefix('@')?.rsplit_once('.')?;
     (!label.is_empty() && !name.is_empty()).then_some((label, name))
 }
@@ -357,7 +357,7 @@ fn is_returned(file: &mut CheckReader<'_, '_>, node: &Node, label: &str, name: &
         if !names.contains(&name) {
             let message = format!("`{}` returns no value `{name}`", row.name());
             file.reader
-                .error(&node.place, message, suggest(name, names));
+                .error(&node.place, message, suggest_name(name, names));
         }
     }
 }
@@ -382,7 +382,7 @@ pub(super) fn schema(operand: serde_json::Value) -> serde_json::Value {
         .iter()
         .map(|bound| (bound.key.to_string(), operand.clone()))
         .collect();
-    let mut table = object(bounds.into(), &[]);
+    let mut table = object_schema(bounds.into(), &[]);
     set(&mut table, "minProperties", json!(1));
     json!({ "anyOf": [operand, table] })
 }
@@ -513,7 +513,7 @@ mod tests {
         assert_eq!(held(Datum::Int(3), between), Truth::No(words));
         let words = "count is 2, expected 1".to_string();
         assert_eq!(
-            held(Datum::Int(2), Matcher::equal(Operand::Int(1))),
+            held(Datum::Int(2), Matcher::equal_to(Operand::Int(1))),
             Truth::No(words)
         );
     }
@@ -575,7 +575,7 @@ mod tests {
     #[test]
     fn values_of_other_steps_can_be_referred_to_varying_ones_too() {
         assert_eq!(
-            held(Datum::Int(2), Matcher::equal(refers("count"))),
+            held(Datum::Int(2), Matcher::equal_to(refers("count"))),
             Truth::Yes
         );
         let less = Matcher {
@@ -589,14 +589,14 @@ mod tests {
             Truth::No(_)
         ));
         assert!(matches!(
-            held(Datum::Int(2), Matcher::equal(refers("nothing"))),
+            held(Datum::Int(2), Matcher::equal_to(refers("nothing"))),
             Truth::Unknown(_)
         ));
     }
 
     #[test]
     fn uuids_are_compared_by_plan_name() {
-        let uuid = Matcher::equal(Operand::Text("GPU-1".into()));
+        let uuid = Matcher::equal_to(Operand::Text("GPU-1".into()));
         assert_eq!(held(Datum::Text("gpu1".into()), uuid.clone()), Truth::Yes);
         assert!(matches!(
             held(Datum::Text("gpu0".into()), uuid),
@@ -620,11 +620,11 @@ mod tests {
         };
         assert_eq!(held(Datum::Text("NULL".into()), other), Truth::Yes);
         assert_eq!(
-            held(Datum::Text("1".into()), Matcher::equal(Operand::Int(1))),
+            held(Datum::Text("1".into()), Matcher::equal_to(Operand::Int(1))),
             Truth::Yes
         );
         assert_eq!(
-            held(Datum::Float(1.0), Matcher::equal(Operand::Int(1))),
+            held(Datum::Float(1.0), Matcher::equal_to(Operand::Int(1))),
             Truth::Yes
         );
     }

@@ -15,7 +15,7 @@ use crate::verdict::Reason;
 
 pub(super) const MEMORY: FactKind = FactKind {
     key: "memory",
-    read: |facts, file, node| facts.memory = by_gpu(file, node, classes),
+    read: |facts, file, node| facts.memory = by_gpu(file, node, parse_classes),
     schema: || {
         by_gpu_schema(
             one_or_more(reference("class")),
@@ -49,14 +49,14 @@ pub(super) const MEMORY: FactKind = FactKind {
 };
 
 fn sentence(gpu: &str, classes: &[Class]) -> String {
-    let amounts: Vec<&str> = classes.iter().map(|class| amount(*class)).collect();
+    let amounts: Vec<&str> = classes.iter().map(|class| class_words(*class)).collect();
     match classes {
         [Class::None] => format!("memory of {gpu} has not changed"),
         _ => format!("memory of {gpu} has changed by {}", amounts.join(" or by ")),
     }
 }
 
-fn classes(file: &mut CheckReader<'_, '_>, node: &Node) -> Option<Vec<Class>> {
+fn parse_classes(file: &mut CheckReader<'_, '_>, node: &Node) -> Option<Vec<Class>> {
     let mut classes = Vec::new();
     for node in file.reader.one_or_more(node) {
         let word = file
@@ -67,7 +67,7 @@ fn classes(file: &mut CheckReader<'_, '_>, node: &Node) -> Option<Vec<Class>> {
     Some(classes)
 }
 
-fn amount(class: Class) -> &'static str {
+fn class_words(class: Class) -> &'static str {
     match class {
         Class::None => "nothing",
         Class::Init => "less than half a context",

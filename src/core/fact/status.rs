@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::{CheckReader, CheckedStep, FactColumn, FactKind, FactSet, Sight, Truth, words};
 use crate::event::Status;
 use crate::python;
-use crate::source::diagnostic::suggest;
+use crate::source::diagnostic::suggest_name;
 use crate::source::schema::{one_or_more, or_parameter, reference};
 use crate::source::tree::Node;
 use crate::verdict::Reason;
@@ -83,7 +83,7 @@ fn read(file: &mut CheckReader<'_, '_>, node: &Node) -> Vec<String> {
                         python::OK
                     ))
                 } else {
-                    suggest(name, status::names())
+                    suggest_name(name, status::names())
                 };
                 file.reader
                     .error(&node.place, format!("unknown status `{name}`"), help);
@@ -111,7 +111,7 @@ fn read(file: &mut CheckReader<'_, '_>, node: &Node) -> Vec<String> {
     names
 }
 
-pub(super) fn definition() -> Value {
+pub(super) fn status_schema() -> Value {
     let mut names: Vec<&str> = status::names().collect();
     names.sort_unstable();
     names.dedup();

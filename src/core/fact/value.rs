@@ -7,7 +7,7 @@ use serde_json::json;
 use super::matcher::{Datum, OperandKind, is_sum, output};
 use super::{CheckReader, FactColumn, FactKind, GpuNames, Look, Matcher, Sight, Truth, words};
 use crate::observation::Shared;
-use crate::source::diagnostic::suggest;
+use crate::source::diagnostic::suggest_name;
 use crate::source::schema::reference;
 use crate::source::tree::{Node, TreeEntry};
 use crate::verdict::Reason;
@@ -55,7 +55,7 @@ fn read(file: &mut CheckReader<'_, '_>, node: &Node) -> BTreeMap<String, Matcher
         for row in file.rows {
             let names = row.values();
             if !names.contains(&key.text.as_str()) {
-                let help = suggest(&key.text, names).or(Some("it returns none".to_string()));
+                let help = suggest_name(&key.text, names).or(Some("it returns none".to_string()));
                 let message = format!("`{}` returns no value `{}`", row.name(), key.text);
                 file.reader.error(&key.place, message, help);
             }

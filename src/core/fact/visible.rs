@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::gpus::equal;
+use super::gpus::compare_names;
 use super::{FactColumn, FactKind, GpuList, Look, Sight, Unasked, words};
 use crate::source::schema::reference;
 
@@ -30,7 +30,7 @@ pub(super) const VISIBLE: FactKind = FactKind {
             .visible
             .clone()
             .or_else(|| saw_no_device(look).then(Vec::new));
-        vec![equal("visible", seen, &expected.names(gpus), gpus)]
+        vec![compare_names("visible", seen, &expected.names(gpus), gpus)]
     },
     needs_polling: false,
     told: FactColumn::Alone {

@@ -22,7 +22,7 @@ const ALWAYS_BYTES: u64 = 16 << 20;
 ///
 /// # Errors
 /// The first bytes cannot be read.
-pub(crate) fn unpacked(packed: impl Read + 'static) -> io::Result<Box<dyn BufRead>> {
+pub(crate) fn unpack_reader(packed: impl Read + 'static) -> io::Result<Box<dyn BufRead>> {
     let read_bytes = Rc::new(Cell::new(0));
     let mut packed = BufReader::with_capacity(
         PIECE,
@@ -33,12 +33,12 @@ pub(crate) fn unpacked(packed: impl Read + 'static) -> io::Result<Box<dyn BufRea
     );
     let first = packed.fill_buf()?;
     if first.starts_with(&GZIP) {
-        return Ok(bounded(MultiGzDecoder::new(packed), read_bytes));
+        return Ok(limit_size(MultiGzDecoder::new(packed), read_bytes));
     }
     if first.starts_with(&ZSTD) {
         let mut decoder = FrameDecoder::new();
         decoder.set_max_window_size(MOST_WINDOW_BYTES);
-        return Ok(bounded(
+        return Ok(limit_size(
             Zstd {
                 packed,
                 decoder,
@@ -50,7 +50,7 @@ pub(crate) fn unpacked(packed: impl Read + 'static) -> io::Result<Box<dyn BufRea
     Ok(Box::new(packed))
 }
 
-fn bounded(text: impl Read + 'static, packed_bytes: Rc<Cell<u64>>) -> Box<dyn BufRead> {
+fn limit_size(text: impl Read + 'static, packed_bytes: Rc<Cell<u64>>) -> Box<dyn BufRead> {
     Box::new(BufReader::with_capacity(
         PIECE,
         Bounded {
@@ -159,7 +159,7 @@ pub(crate) mod tests {
 
     fn read(packed: Vec<u8>) -> io::Result<Vec<u8>> {
         let mut text = Vec::new();
-        unpacked(io::Cursor::new(packed))?.read_to_end(&mut text)?;
+        unpack_reader(io::Cursor::new(packed))?.read_to_end(&mut text)?;
         Ok(text)
     }
 

@@ -9,7 +9,7 @@
 use cuda_pitfalls_calls::Effect;
 
 use crate::event::Event;
-use crate::observe::{Scene, baseline, difference, epsilon, own_pids};
+use crate::observe::{Scene, baseline_snapshot, difference, noise_limit, own_pids};
 use crate::plan::CasePlan;
 use crate::recording::BarrierSnapshot;
 use crate::recording::Recording;
@@ -19,12 +19,12 @@ use crate::sample::{Gpu, Process};
 const AT_WORK_BYTES: u64 = 1 << 20;
 
 /// The first sign of a co-tenant at work during an attempt, in words.
-pub(super) fn contaminated(
+pub(super) fn find_contamination(
     case: &CasePlan,
     recording: &Recording,
     scene: &Scene,
 ) -> Option<String> {
-    let baseline = baseline(recording)?;
+    let baseline = baseline_snapshot(recording)?;
     let watch = CoTenantWatch {
         case,
         recording,
@@ -33,9 +33,9 @@ pub(super) fn contaminated(
     };
     watch
         .processes()
-        .or_else(|| watch.level())
-        .or_else(|| watch.fall())
-        .or_else(|| watch.unprovoked())
+        .or_else(|| watch.shifted_baseline())
+        .or_else(|| watch.memory_drop())
+        .or_else(|| watch.unprovoked_change())
 }
 
 struct CoTenantWatch<'a> {
@@ -57,7 +57,7 @@ impl<'a> CoTenantWatch<'a> {
     }
 
     /// The snapshots after the baseline.
-    fn later(&self) -> impl Iterator<Item = &'a BarrierSnapshot> {
+    fn later_snapshots(&self) -> impl Iterator<Item = &'a BarrierSnapshot> {
         let place = self
             .recording
             .snapshots
@@ -70,8 +70,8 @@ impl<'a> CoTenantWatch<'a> {
             .skip(place.saturating_add(1))
     }
 
-    fn noise(&self, gpu: &Gpu) -> u64 {
-        epsilon(self.scene.calibration_of(&gpu.uuid, self.recording))
+    fn noise_bytes(&self, gpu: &Gpu) -> u64 {
+        noise_limit(self.scene.calibration_of(&gpu.uuid, self.recording))
     }
 
     fn start(&self, gpu: usize) -> Option<u64> {
@@ -82,7 +82,7 @@ impl<'a> CoTenantWatch<'a> {
     /// could not be read is no sign.
     fn processes(&self) -> Option<String> {
         let own = own_pids(self.case, self.recording);
-        for snapshot in self.later() {
+        for snapshot in self.later_snapshots() {
             for (place, gpu) in self.gpus() {
                 let (before, now) = (
                     self.baseline.snapshot.gpus.get(place)?,
@@ -97,7 +97,7 @@ impl<'a> CoTenantWatch<'a> {
                         .copied()
                         .collect::<Vec<_>>()
                 });
-                if let Some(words) = at_work(&before, &now, self.unlisted(own.len())) {
+                if let Some(words) = at_work(&before, &now, self.unlisted_count(own.len())) {
                     return Some(format!("{words} on {}", gpu.uuid));
                 }
             }
@@ -108,7 +108,7 @@ impl<'a> CoTenantWatch<'a> {
     /// How many new processes may belong to the attempt: none if NVML lists PIDs as processes see them, and as many
     /// as it has processes otherwise (in a PID namespace). Without a calibration that made a context, PIDs are assumed
     /// to match: it is better to discard a good attempt than to keep a disturbed one.
-    fn unlisted(&self, own: usize) -> usize {
+    fn unlisted_count(&self, own: usize) -> usize {
         let calibration = self.scene.calibration;
         let mut known = calibration
             .iter()
@@ -127,14 +127,14 @@ impl<'a> CoTenantWatch<'a> {
 
     /// Memory before the attempt differs from the calibration: a process came or left since, so the cost of `cuInit`
     /// and of a context is no longer known.
-    fn level(&self) -> Option<String> {
+    fn shifted_baseline(&self) -> Option<String> {
         self.gpus().find_map(|(place, gpu)| {
             let calibrated = self
                 .scene
                 .calibration_of(&gpu.uuid, self.recording)?
                 .baseline_bytes?;
             let change = difference(self.start(place)?, calibrated);
-            (change.unsigned_abs() > self.noise(gpu)).then(|| {
+            (change.unsigned_abs() > self.noise_bytes(gpu)).then(|| {
                 format!(
                     "before the attempt {} held {change:+} bytes against the calibration",
                     gpu.uuid
@@ -144,12 +144,12 @@ impl<'a> CoTenantWatch<'a> {
     }
 
     /// Memory fell below its level before the worker, which held nothing at that time.
-    fn fall(&self) -> Option<String> {
+    fn memory_drop(&self) -> Option<String> {
         self.gpus().find_map(|(place, gpu)| {
-            let readings = self.readings(place).map(|(_, used)| used);
+            let readings = self.snapshot_bytes(place).map(|(_, used)| used);
             let lowest = self.changes(place, u64::MAX).chain(readings).min()?;
             let fall = self.start(place)?.saturating_sub(lowest);
-            (fall > self.noise(gpu)).then(|| {
+            (fall > self.noise_bytes(gpu)).then(|| {
                 format!(
                     "{fall} bytes were given back on {} that were not the worker's",
                     gpu.uuid
@@ -160,24 +160,24 @@ impl<'a> CoTenantWatch<'a> {
 
     /// Memory changed when or where the worker cannot have changed it: before its first step, at a step that makes no
     /// call, or on a GPU that it does not see.
-    fn unprovoked(&self) -> Option<String> {
+    fn unprovoked_change(&self) -> Option<String> {
         self.gpus().find_map(|(place, gpu)| {
             let start = self.start(place)?;
             if self
                 .changes(place, self.first_step())
-                .any(|used| used.abs_diff(start) > self.noise(gpu))
+                .any(|used| used.abs_diff(start) > self.noise_bytes(gpu))
             {
                 return Some(format!(
                     "memory of {} changed before the first step",
                     gpu.uuid
                 ));
             }
-            if !self.sees(gpu) {
+            if !self.may_use_gpu(gpu) {
                 let mut seen = self
                     .changes(place, u64::MAX)
-                    .chain(self.readings(place).map(|(_, used)| used));
+                    .chain(self.snapshot_bytes(place).map(|(_, used)| used));
                 return seen
-                    .any(|used| used.abs_diff(start) > self.noise(gpu))
+                    .any(|used| used.abs_diff(start) > self.noise_bytes(gpu))
                     .then(|| {
                         format!(
                             "memory of {} changed, which the worker does not see",
@@ -185,7 +185,7 @@ impl<'a> CoTenantWatch<'a> {
                         )
                     });
             }
-            let readings: Vec<(Option<usize>, u64)> = self.readings(place).collect();
+            let readings: Vec<(Option<usize>, u64)> = self.snapshot_bytes(place).collect();
             readings.windows(2).find_map(|pair| {
                 let [(_, before), (Some(step), used)] = pair else {
                     return None;
@@ -193,7 +193,7 @@ impl<'a> CoTenantWatch<'a> {
                 let step = self.case.steps.get(*step)?;
                 // Threads of a framework may be at work at any step.
                 let is_idle = step.has(Effect::Inert) && self.case.python.is_none();
-                (is_idle && used.abs_diff(*before) > self.noise(gpu)).then(|| {
+                (is_idle && used.abs_diff(*before) > self.noise_bytes(gpu)).then(|| {
                     format!(
                         "memory of {} changed at {}, which makes no call",
                         gpu.uuid, step.label
@@ -216,8 +216,10 @@ impl<'a> CoTenantWatch<'a> {
     }
 
     /// Memory at the baseline and after each step, with the step, in bytes.
-    fn readings(&self, gpu: usize) -> impl Iterator<Item = (Option<usize>, u64)> {
-        let later = self.later().filter(|snapshot| !snapshot.after_exit);
+    fn snapshot_bytes(&self, gpu: usize) -> impl Iterator<Item = (Option<usize>, u64)> {
+        let later = self
+            .later_snapshots()
+            .filter(|snapshot| !snapshot.after_exit);
         std::iter::once(self.baseline)
             .chain(later)
             .filter_map(move |snapshot| {
@@ -238,7 +240,7 @@ impl<'a> CoTenantWatch<'a> {
     }
 
     /// Whether a process of the attempt may use a GPU.
-    fn sees(&self, gpu: &Gpu) -> bool {
+    fn may_use_gpu(&self, gpu: &Gpu) -> bool {
         let Some(mask) = &self.case.mask else {
             return true;
         };
@@ -274,8 +276,8 @@ fn at_work(before: &[Process], now: &[Process], unlisted: usize) -> Option<Strin
 }
 
 /// Memory that was not given back after the worker's end, on any GPU of the run.
-pub(super) fn residue(recording: &Recording, scene: &Scene) -> Option<String> {
-    let baseline = baseline(recording)?;
+pub(super) fn find_residue(recording: &Recording, scene: &Scene) -> Option<String> {
+    let baseline = baseline_snapshot(recording)?;
     // A snapshot after the end that equals the one before it was left out, so the last snapshot stands for it.
     let last = recording
         .snapshots
@@ -292,7 +294,7 @@ pub(super) fn residue(recording: &Recording, scene: &Scene) -> Option<String> {
             Some((gpu, difference(after.used_bytes?, before.used_bytes?)))
         })
         .find(|(gpu, delta)| {
-            delta.unsigned_abs() > epsilon(scene.calibration_of(&gpu.uuid, recording))
+            delta.unsigned_abs() > noise_limit(scene.calibration_of(&gpu.uuid, recording))
         })
         .map(|(gpu, delta)| format!("{delta:+} bytes on {} after the worker's end", gpu.uuid))
 }

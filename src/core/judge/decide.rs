@@ -1,14 +1,14 @@
 //! From the attempts at trap and control to a verdict.
 
 use crate::plan::Plan;
-use crate::text::counts::tally;
+use crate::text::counts::tally_items;
 use crate::verdict::Invalidation;
 use crate::verdict::{Kind, Rate, Reason};
 
 use super::Facts;
 use super::outcomes::JudgedCase;
 use super::shows::{Shows, shows};
-use super::strength::{percent, separation, upper_bound};
+use super::strength::{format_percent, separation_chance, upper_bound};
 use crate::plan::FEWEST;
 
 /// A verdict that was not yet compared with the expectation.
@@ -36,7 +36,7 @@ fn inconclusive(reason: Reason, detail: String) -> Decision {
     }
 }
 
-pub(super) fn decide(plan: &Plan, seen: &[JudgedCase], facts: &Facts) -> Decision {
+pub(super) fn decide_verdict(plan: &Plan, seen: &[JudgedCase], facts: &Facts) -> Decision {
     if let Some(decision) = too_few(plan, seen).or_else(|| cut_off(plan)) {
         return decision;
     }
@@ -70,11 +70,11 @@ pub(super) fn decide(plan: &Plan, seen: &[JudgedCase], facts: &Facts) -> Decisio
     } else if let Some((reason, words)) = &trap.hidden {
         return inconclusive(*reason, format!("trap: {words}"));
     }
-    separated(plan, &trap, control.as_ref())
+    decide_separated(plan, &trap, control.as_ref())
 }
 
 /// The decision if no control shows the effect.
-fn separated(plan: &Plan, trap: &EffectCount, control: Option<&EffectCount>) -> Decision {
+fn decide_separated(plan: &Plan, trap: &EffectCount, control: Option<&EffectCount>) -> Decision {
     let numbers = numbers(trap, control);
     let rate = (plan.nondeterministic && trap.shown > 0).then_some(Rate {
         shown: trap.shown,
@@ -90,16 +90,16 @@ fn separated(plan: &Plan, trap: &EffectCount, control: Option<&EffectCount>) -> 
         _ if trap.shown == 0 => {
             format!(
                 "at 95 % confidence it shows in at most {} of attempts",
-                percent(upper_bound(trap.of))
+                format_percent(upper_bound(trap.of))
             )
         }
         _ if trap.shown < trap.of => {
-            let rate = percent(trap.shown as f64 / trap.of as f64);
+            let rate = format_percent(trap.shown as f64 / trap.of as f64);
             format!("a rate of {rate}, as the question is about a chance")
         }
         None => "there is no control to compare it with".to_string(),
         Some(control) => {
-            let p = percent(separation(trap.of, control.of));
+            let p = format_percent(separation_chance(trap.of, control.of));
             format!("chance alone would split them so cleanly with p = {p}")
         }
     };
@@ -207,7 +207,7 @@ fn too_few(plan: &Plan, seen: &[JudgedCase]) -> Option<Decision> {
         .flat_map(|seen| &seen.invalid)
         .flatten()
         .collect();
-    let times = tally(reasons.iter().map(|invalid| invalid.reason));
+    let times = tally_items(reasons.iter().map(|invalid| invalid.reason));
     // Of equally frequent reasons the first; `max_by_key` would take the last.
     let most = times.iter().map(|(_, times)| *times).max().unwrap_or(0);
     let words = words.join("; ");

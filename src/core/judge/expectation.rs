@@ -2,11 +2,11 @@
 
 use crate::plan::Plan;
 use crate::scenario::Check;
-use crate::text::counts::tally;
+use crate::text::counts::tally_items;
 use crate::verdict::{ExpectationMet, Kind};
 
 use super::outcomes::JudgedCase;
-use super::shows::{Shows, applicable, shows};
+use super::shows::{Shows, applicable_checks, shows};
 use super::{Facts, matches};
 
 pub(super) struct ExpectationResult {
@@ -21,7 +21,7 @@ pub(super) struct ExpectationResult {
 }
 
 /// Compares what was found with what the file says for this machine.
-pub(super) fn compare(
+pub(super) fn compare_verdict(
     plan: &Plan,
     seen: &[JudgedCase],
     kind: Kind,
@@ -50,8 +50,8 @@ pub(super) fn compare(
     }
     let mut any = expectation.is_some();
     for case in seen {
-        for check in applicable(&case.case.expect, plan, facts) {
-            any |= checked(plan, case, check, facts, &mut comparison);
+        for check in applicable_checks(&case.case.expect, plan, facts) {
+            any |= compare_check(plan, case, check, facts, &mut comparison);
         }
     }
     comparison.met = match (comparison.unexpected.is_empty(), any) {
@@ -64,7 +64,7 @@ pub(super) fn compare(
 
 /// Compares one check of a case with every attempt that counts. Returns whether it could be judged in any of them. A
 /// fact that could not be read is a failure too: the file says that every attempt must show it.
-fn checked(
+fn compare_check(
     plan: &Plan,
     seen: &JudgedCase,
     check: &Check,
@@ -98,11 +98,11 @@ fn checked(
         }
     }
     let attempts = seen.valid.len();
-    let failures: Vec<String> = sentences(failed, &seen.case.name, attempts).collect();
+    let failures: Vec<String> = failure_sentences(failed, &seen.case.name, attempts).collect();
     let is_judged = held > 0 || !failures.is_empty();
     comparison
         .unobservable
-        .extend(sentences(hidden, &seen.case.name, attempts));
+        .extend(failure_sentences(hidden, &seen.case.name, attempts));
     if held > 0 && of_memory && !plan.nondeterministic {
         comparison.disagreement = comparison
             .disagreement
@@ -115,8 +115,8 @@ fn checked(
 }
 
 /// Each failure once, with the number of attempts.
-fn sentences(failures: Vec<String>, case: &str, of: usize) -> impl Iterator<Item = String> {
-    tally(failures)
+fn failure_sentences(failures: Vec<String>, case: &str, of: usize) -> impl Iterator<Item = String> {
+    tally_items(failures)
         .into_iter()
         .map(move |(words, count)| format!("{case}: {words} ({count} of {of} attempts)"))
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::machine::{Interpreter, Machine, Runtime};
 use crate::plan::Plan;
-use crate::scenario::python::lacks;
+use crate::scenario::python::unmet_requirement;
 use crate::scenario::{Range, Scalar, When};
 use crate::verdict::Provenance;
 
@@ -50,13 +50,13 @@ impl Facts {
 /// that are known to fulfil its conditions.
 pub fn matches(when: &When, facts: &Facts, parameters: &BTreeMap<String, Scalar>) -> bool {
     let gpus = facts.gpus.len().to_string();
-    within(when.driver.as_ref(), facts.driver_version.as_deref())
-        && within(when.libcudart.as_ref(), facts.libcudart.as_deref())
-        && within(
+    is_in_range(when.driver.as_ref(), facts.driver_version.as_deref())
+        && is_in_range(when.libcudart.as_ref(), facts.libcudart.as_deref())
+        && is_in_range(
             when.compute_capability.as_ref(),
             facts.compute_capability.as_deref(),
         )
-        && within(when.gpus.as_ref(), Some(&gpus))
+        && is_in_range(when.gpus.as_ref(), Some(&gpus))
         && when.parameters.iter().all(|(name, values)| {
             parameters
                 .get(name)
@@ -66,11 +66,11 @@ pub fn matches(when: &When, facts: &Facts, parameters: &BTreeMap<String, Scalar>
             facts
                 .python
                 .as_ref()
-                .is_some_and(|python| lacks(text, python).is_none())
+                .is_some_and(|python| unmet_requirement(text, python).is_none())
         })
 }
 
-fn within(range: Option<&Range>, value: Option<&str>) -> bool {
+fn is_in_range(range: Option<&Range>, value: Option<&str>) -> bool {
     range.is_none_or(|range| value.is_some_and(|value| range.matches(value)))
 }
 

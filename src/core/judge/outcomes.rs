@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::observe::{Hidden, Observation, Scene, observe};
+use crate::observe::{Hidden, Observation, Scene, observe_attempt};
 use crate::plan::{CasePlan, Plan};
 use crate::report::{Attempt, CaseReport, Outcome};
 use crate::scenario::Class;
@@ -25,7 +25,7 @@ pub(super) struct ValidAttempt {
 
 /// Computes, for every case of the plan in its order, why attempts do not count, the outcomes, and the outcome of
 /// each attempt. A case that never began has no attempts.
-pub(super) fn recompute<'a>(
+pub(super) fn recompute_outcomes<'a>(
     plan: &'a Plan,
     cases: &mut [CaseReport],
     scene: &Scene,
@@ -55,7 +55,10 @@ fn count(plan: &Plan, seen: &mut JudgedCase, report: &mut CaseReport, scene: &Sc
     let mut observed: Vec<(usize, Observation)> = Vec::new();
     for (place, attempt) in report.attempts.iter().enumerate() {
         if attempt.judged.invalid.is_empty() {
-            observed.push((place, observe(plan, seen.case, &attempt.recording, scene)));
+            observed.push((
+                place,
+                observe_attempt(plan, seen.case, &attempt.recording, scene),
+            ));
         } else {
             seen.invalid.push(attempt.judged.invalid.clone());
         }

@@ -44,7 +44,7 @@ pub fn shows(
     plan: &Plan,
     facts: &Facts,
 ) -> Shows {
-    let applicable: Vec<&Check> = applicable(checks, plan, facts).collect();
+    let applicable: Vec<&Check> = applicable_checks(checks, plan, facts).collect();
     if applicable.is_empty() {
         return Shows::Unknown("no check applies to this machine".to_string());
     }
@@ -55,23 +55,26 @@ pub fn shows(
     let unseen = applicable
         .iter()
         .find(|check| !polled && check.facts.needs_polling());
-    let mut unknown = unseen.map(|check| placed(check, "memory was not read during the call"));
+    let mut unknown =
+        unseen.map(|check| with_step_label(check, "memory was not read during the call"));
     let (mut failed, mut hidden, mut any) = (Vec::new(), None, false);
     for check in applicable {
         for held in held(check, observation, &gpus, polled) {
             match held {
                 Truth::Yes => any = true,
                 Truth::No(words) => failed.push(Failed {
-                    words: placed(check, &words),
+                    words: with_step_label(check, &words),
                     of_memory: false,
                 }),
                 Truth::NoOfMemory(words) => failed.push(Failed {
-                    words: placed(check, &words),
+                    words: with_step_label(check, &words),
                     of_memory: true,
                 }),
-                Truth::Unknown(words) => unknown = unknown.or_else(|| Some(placed(check, &words))),
+                Truth::Unknown(words) => {
+                    unknown = unknown.or_else(|| Some(with_step_label(check, &words)))
+                }
                 Truth::Unobservable(reason, words) => {
-                    hidden = hidden.or_else(|| Some((reason, placed(check, &words))));
+                    hidden = hidden.or_else(|| Some((reason, with_step_label(check, &words))));
                 }
             }
         }
@@ -86,7 +89,7 @@ pub fn shows(
 }
 
 /// The checks whose `when` holds.
-pub(super) fn applicable<'a>(
+pub(super) fn applicable_checks<'a>(
     checks: &'a [Check],
     plan: &'a Plan,
     facts: &'a Facts,
@@ -96,7 +99,7 @@ pub(super) fn applicable<'a>(
         .filter(|check| matches(&check.when, facts, &plan.parameters))
 }
 
-fn placed(check: &Check, words: &str) -> String {
+fn with_step_label(check: &Check, words: &str) -> String {
     if check.at.is_empty() {
         words.to_string()
     } else {

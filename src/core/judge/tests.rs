@@ -36,7 +36,7 @@ pub(super) fn pitfall() -> Plan {
 pub(super) fn count_is(count: i64) -> Check {
     Check {
         at: "cuDeviceGetCount".into(),
-        facts: facts!(value: [("count".to_string(), Matcher::equal(Operand::Int(count)))].into()),
+        facts: facts!(value: [("count".to_string(), Matcher::equal_to(Operand::Int(count)))].into()),
         ..Check::default()
     }
 }
@@ -72,7 +72,7 @@ fn verdict_with(plan: &Plan, cases: &mut [CaseReport], calibration: &[Calibratio
         gpus: &machine.gpus,
     };
     let facts = Facts::new(&machine, None, plan, Provenance::Measured);
-    judge(plan, cases, &scene, &facts)
+    judge_scenario(plan, cases, &scene, &facts)
 }
 
 fn verdict(plan: &Plan, cases: &mut [CaseReport]) -> Verdict {
@@ -236,7 +236,8 @@ fn extra_attempts_make_up_for_invalid_ones() {
 #[test]
 fn what_could_not_be_told_is_unobservable() {
     let mut plan = pitfall();
-    plan.effect[0].facts.value = [("nothing".to_string(), Matcher::equal(Operand::Int(1)))].into();
+    plan.effect[0].facts.value =
+        [("nothing".to_string(), Matcher::equal_to(Operand::Int(1)))].into();
     let verdict = verdict_of(&plan, &[1; 5], &[2; 5]);
     assert_eq!(
         (verdict.kind, verdict.reason),
@@ -495,27 +496,27 @@ fn a_report_judged_again_is_the_report() {
         })
         .into();
     let stored = serde_json::to_string(&report).unwrap();
-    rejudge(&mut report);
+    rejudge_report(&mut report);
     assert_eq!(serde_json::to_string(&report).unwrap(), stored);
     let scenarios = serde_json::from_str::<serde_json::Value>(&stored).unwrap()["scenarios"].take();
     let mut read = Report {
         scenarios: serde_json::from_value(scenarios).unwrap(),
         ..report.clone()
     };
-    rejudge(&mut read);
+    rejudge_report(&mut read);
     assert_eq!(read, report);
     // Verdicts come from attempts: one that was written over comes back.
     read.scenarios[1].verdict.kind = Kind::NotReproduced;
-    rejudge(&mut read);
+    rejudge_report(&mut read);
     assert_eq!(read, report);
     (
         read.scenarios[1].verdict.kind,
         read.scenarios[1].verdict.reason,
     ) = (Kind::Skipped, Some(Reason::NoGpu));
-    rejudge(&mut read);
+    rejudge_report(&mut read);
     assert_eq!(read, report, "attempts were made");
     read.scenarios[3].verdict.kind = Kind::Reproduced;
-    rejudge(&mut read);
+    rejudge_report(&mut read);
     assert_eq!(
         read.scenarios[3].verdict.reason,
         Some(Reason::TooFewAttempts)

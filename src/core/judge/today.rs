@@ -24,7 +24,7 @@ impl Today {
     }
 
     /// Gives measured cases their names of today.
-    pub fn rename(&self, cases: &mut [CaseReport]) {
+    pub fn rename_cases(&self, cases: &mut [CaseReport]) {
         for case in cases {
             if let Some(name) = self.names.get(&case.name) {
                 case.name.clone_from(name);
@@ -50,7 +50,7 @@ pub fn plan_as_today(report: &mut Report, scenarios: &[Scenario]) -> Vec<String>
     for (measured, today) in report.scenarios.iter_mut().zip(plans) {
         match today {
             Some((scenario, today)) => {
-                today.rename(&mut measured.cases);
+                today.rename_cases(&mut measured.cases);
                 // The answer is one to today's question, which may be the opposite of what was asked then.
                 measured.question.clone_from(&scenario.question);
                 measured.workaround.clone_from(&scenario.workaround);

@@ -4,7 +4,7 @@
 use cuda_pitfalls_calls::{Effect, status::SIM_NOT_MODELLED};
 
 use crate::event::Event;
-use crate::observe::{Scene, baseline, begun, finished, observe};
+use crate::observe::{Scene, baseline_snapshot, begun_steps, has_finished, observe_attempt};
 use crate::plan::{CasePlan, Plan};
 use crate::recording::Recording;
 use crate::scenario::{Class, ExitCheck};
@@ -23,10 +23,10 @@ pub fn invalidations(
 ) -> Vec<Invalidation> {
     let mut reasons = recording.incidents.clone();
     let found = [
-        (Reason::Protocol, broken(recording)),
+        (Reason::Protocol, harness_failure(recording)),
         (Reason::NotModelled, not_modelled(case, recording)),
-        (Reason::Signalled, signalled(recording)),
-        (Reason::Hang, hang(plan, case, recording)),
+        (Reason::Signalled, harness_signals(recording)),
+        (Reason::Hang, unexpected_hang(plan, case, recording)),
         (
             Reason::OomKilled,
             recording
@@ -34,7 +34,7 @@ pub fn invalidations(
                 .oom_killed
                 .then(|| "killed because host memory ran out".to_string()),
         ),
-        (Reason::Crashed, crashed(plan, case, recording)),
+        (Reason::Crashed, unexpected_crash(plan, case, recording)),
         (Reason::ExitedEarly, exited_early(plan, case, recording)),
         (
             Reason::Unkillable,
@@ -43,18 +43,21 @@ pub fn invalidations(
                 .unkillable
                 .then(|| "the worker survived SIGKILL".to_string()),
         ),
-        (Reason::LeakedChildren, leaked(recording)),
-        (Reason::Injected, injected(recording)),
-        (Reason::SamplerLost, unwatched(recording, scene)),
-        (Reason::Uncalibrated, uncalibrated(plan, recording, scene)),
+        (Reason::LeakedChildren, leaked_children(recording)),
+        (Reason::Injected, injected_libraries(recording)),
+        (Reason::SamplerLost, missing_readings(recording, scene)),
+        (
+            Reason::Uncalibrated,
+            missing_calibration(plan, recording, scene),
+        ),
         (
             Reason::Contaminated,
-            co_tenant::contaminated(case, recording, scene),
+            co_tenant::find_contamination(case, recording, scene),
         ),
-        (Reason::Residue, co_tenant::residue(recording, scene)),
+        (Reason::Residue, co_tenant::find_residue(recording, scene)),
         (
             Reason::Contradiction,
-            contradiction(plan, case, recording, scene),
+            context_contradiction(plan, case, recording, scene),
         ),
     ];
     for (reason, detail) in found {
@@ -69,13 +72,13 @@ pub fn invalidations(
 
 /// The requirements of the effect and of the case on how the worker ends. A worker that did not begin the step at which
 /// it ended, or any, ended for another reason.
-fn exits<'a>(
+fn exit_checks<'a>(
     plan: &'a Plan,
     case: &'a CasePlan,
     recording: &Recording,
 ) -> impl Iterator<Item = &'a ExitCheck> {
     let exit = &recording.exit;
-    let has_begun = begun(recording) > exit.died_at.or(exit.deadline_at).unwrap_or(0);
+    let has_begun = begun_steps(recording) > exit.died_at.or(exit.deadline_at).unwrap_or(0);
     let checks = plan
         .effect
         .iter()
@@ -83,7 +86,7 @@ fn exits<'a>(
         .filter(move |_| has_begun);
     checks
         .filter_map(|check| check.facts.exit.as_ref())
-        .flat_map(ExitCheck::ways)
+        .flat_map(ExitCheck::allowed_ways)
 }
 
 fn label(case: &CasePlan, step: Option<usize>) -> String {
@@ -106,15 +109,15 @@ fn not_modelled(case: &CasePlan, recording: &Recording) -> Option<String> {
     })
 }
 
-fn signalled(recording: &Recording) -> Option<String> {
+fn harness_signals(recording: &Recording) -> Option<String> {
     let sent = &recording.exit.sent;
     (!sent.is_empty() && recording.exit.deadline_at.is_none())
         .then(|| format!("the harness sent {}", sent.join(", ")))
 }
 
-fn hang(plan: &Plan, case: &CasePlan, recording: &Recording) -> Option<String> {
+fn unexpected_hang(plan: &Plan, case: &CasePlan, recording: &Recording) -> Option<String> {
     let at = recording.exit.deadline_at?;
-    let asked = exits(plan, case, recording).any(|exit| *exit == ExitCheck::Deadline);
+    let asked = exit_checks(plan, case, recording).any(|exit| *exit == ExitCheck::Deadline);
     (!asked).then(|| {
         format!(
             "{} did not return before its deadline",
@@ -123,15 +126,15 @@ fn hang(plan: &Plan, case: &CasePlan, recording: &Recording) -> Option<String> {
     })
 }
 
-fn crashed(plan: &Plan, case: &CasePlan, recording: &Recording) -> Option<String> {
+fn unexpected_crash(plan: &Plan, case: &CasePlan, recording: &Recording) -> Option<String> {
     let exit = &recording.exit;
-    if exits(plan, case, recording).any(|exit| matches!(exit, ExitCheck::Signal(_))) {
+    if exit_checks(plan, case, recording).any(|exit| matches!(exit, ExitCheck::Signal(_))) {
         return None;
     }
     match &exit.signal {
         Some(signal) => {
             let ours = exit.sent.contains(signal) || exit.deadline_at.is_some() || exit.oom_killed;
-            let at = exit.died_at.or(begun(recording).checked_sub(1));
+            let at = exit.died_at.or(begun_steps(recording).checked_sub(1));
             (!ours).then(|| format!("{signal} at {}", label(case, at)))
         }
         // The worker exited normally, but a process that it had forked did not.
@@ -142,33 +145,33 @@ fn crashed(plan: &Plan, case: &CasePlan, recording: &Recording) -> Option<String
 
 fn lost_process(case: &CasePlan, recording: &Recording) -> Option<usize> {
     let at = recording.exit.died_at?;
-    if recording.exit.said_bye && !leaves(case, Some(at)) {
+    if recording.exit.said_bye && !exits_at_once(case, Some(at)) {
         Some(at)
     } else {
         None
     }
 }
 
-fn leaves(case: &CasePlan, step: Option<usize>) -> bool {
+fn exits_at_once(case: &CasePlan, step: Option<usize>) -> bool {
     step.and_then(|step| case.steps.get(step))
         .is_some_and(|step| step.has(Effect::ExitsAtOnce))
 }
 
 fn exited_early(plan: &Plan, case: &CasePlan, recording: &Recording) -> Option<String> {
     let code = recording.exit.code?;
-    let last = begun(recording).checked_sub(1);
-    let asked = exits(plan, case, recording).any(|exit| matches!(exit, ExitCheck::Code(_)));
+    let last = begun_steps(recording).checked_sub(1);
+    let asked = exit_checks(plan, case, recording).any(|exit| matches!(exit, ExitCheck::Code(_)));
     let told = recording.exit.deadline_at.is_some() || lost_process(case, recording).is_some();
-    let early = !finished(case, recording);
+    let early = !has_finished(case, recording);
     (early && !told && !asked).then(|| format!("exit code {code} at {}", label(case, last)))
 }
 
-fn leaked(recording: &Recording) -> Option<String> {
+fn leaked_children(recording: &Recording) -> Option<String> {
     let count = recording.exit.leaked_children;
     (count > 0).then(|| format!("{count} left behind and killed"))
 }
 
-fn injected(recording: &Recording) -> Option<String> {
+fn injected_libraries(recording: &Recording) -> Option<String> {
     recording.events.iter().find_map(|said| match &said.event {
         Event::Ready { injected, .. } if !injected.is_empty() => Some(injected.join(", ")),
         _ => None,
@@ -177,7 +180,7 @@ fn injected(recording: &Recording) -> Option<String> {
 
 /// The worker reported a failure of its own, or its end is unknown. Both are faults of the harness. An incident of the
 /// supervisor describes them better, so it takes precedence.
-fn broken(recording: &Recording) -> Option<String> {
+fn harness_failure(recording: &Recording) -> Option<String> {
     let exit = &recording.exit;
     let ended = exit.code.is_some()
         || exit.signal.is_some()
@@ -194,11 +197,11 @@ fn broken(recording: &Recording) -> Option<String> {
 
 /// Readings that every attempt has are missing, so that nothing would show another process at work. An incident of the
 /// supervisor says better why.
-fn unwatched(recording: &Recording, scene: &Scene) -> Option<String> {
+fn missing_readings(recording: &Recording, scene: &Scene) -> Option<String> {
     if !recording.incidents.is_empty() {
         return None;
     }
-    if baseline(recording).is_none() {
+    if baseline_snapshot(recording).is_none() {
         return Some("memory before the first step is not known".to_string());
     }
     if recording.polling.is_none() {
@@ -216,7 +219,7 @@ fn unwatched(recording: &Recording, scene: &Scene) -> Option<String> {
 
 /// A GPU of the question without any calibration. Every run calibrates its GPUs; a calibration that is not sound says so,
 /// and hides what memory would show. Without one, neither noise nor a co-tenant that came since is known.
-fn uncalibrated(plan: &Plan, recording: &Recording, scene: &Scene) -> Option<String> {
+fn missing_calibration(plan: &Plan, recording: &Recording, scene: &Scene) -> Option<String> {
     if scene.calibration.is_empty() && !scene.gpus.is_empty() {
         return Some("no GPU was calibrated".to_string());
     }
@@ -230,7 +233,7 @@ fn uncalibrated(plan: &Plan, recording: &Recording, scene: &Scene) -> Option<Str
 /// The opposite is no contradiction: memory may change without a primary context (`cuInit` of the first client,
 /// `cuCtxCreate`, managed memory, another process). With MIG, a context takes memory of an instance, which the GPU's
 /// figure does not show.
-fn contradiction(
+fn context_contradiction(
     plan: &Plan,
     case: &CasePlan,
     recording: &Recording,
@@ -240,7 +243,7 @@ fn contradiction(
     let with_mig: Vec<String> = with_mig
         .filter_map(|gpu| plan.gpu_name(&gpu.uuid))
         .collect();
-    let observation = observe(plan, case, recording, scene);
+    let observation = observe_attempt(plan, case, recording, scene);
     observation.steps.iter().find_map(|step| {
         let mut active = step
             .contexts

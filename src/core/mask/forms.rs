@@ -33,7 +33,7 @@ struct FormsGroup {
 
 /// The forms that come with the program, each with the title of its group, in the order of the file. Empty where the
 /// file is not valid, which a test excludes.
-pub fn forms() -> Vec<(String, Form)> {
+pub fn mask_forms() -> Vec<(String, Form)> {
     let file: FormsFile = toml::from_str(SOURCE).unwrap_or_default();
     let mut all = Vec::new();
     for group in file.group {
@@ -58,7 +58,7 @@ mod tests {
                 .all(|group| !group.title.trim().is_empty())
         );
         assert!(file.group.iter().all(|group| !group.forms.is_empty()));
-        let forms = forms();
+        let forms = mask_forms();
         let mut known = std::collections::HashSet::new();
         for (group, form) in &forms {
             let asked = (form.mask.as_ref().map(Template::text), &form.order);
@@ -84,7 +84,12 @@ mod tests {
                 form.note
             );
             // Most forms are for two GPUs, as most machines with several GPUs have at least two.
-            let Ok(mask) = form.mask.as_ref().map(|mask| mask.fill(&two)).transpose() else {
+            let Ok(mask) = form
+                .mask
+                .as_ref()
+                .map(|mask| mask.fill_uuids(&two))
+                .transpose()
+            else {
                 continue;
             };
             let answer = parse(mask.as_deref(), form.order.as_deref(), &two);

@@ -8,7 +8,7 @@ mod entry;
 
 use std::collections::HashSet;
 
-use self::entry::{Identifier, any, naming, near_miss, stray};
+use self::entry::{Identifier, any, draw_identifier, draw_stray, near_miss};
 use super::template::Template;
 use super::{InitStatus, parse};
 use crate::random::Random;
@@ -41,23 +41,23 @@ enum Wish {
 ///
 /// According to the rule, 6 of 10 show no GPU, 3 show one GPU and 1 shows several, if the machine has several. There
 /// are fewer masks only if the generator finds no more different ones.
-pub fn generate(seed: u64, count: usize, gpus: usize) -> Vec<Template> {
+pub fn generate_masks(seed: u64, count: usize, gpus: usize) -> Vec<Template> {
     let mut random = Random::new(seed);
     let uuids = stand_ins(gpus);
     let (mut found, mut known) = (Vec::new(), HashSet::new());
-    let mut wish = Wish::drawn(&mut random, gpus);
+    let mut wish = Wish::draw_wish(&mut random, gpus);
     let mut tries = count.saturating_mul(1000);
     while found.len() < count && tries > 0 {
         tries -= 1;
-        let Ok(template) = Template::parse(&candidate(&mut random, wish, gpus)) else {
+        let Ok(template) = Template::parse(&draw_candidate(&mut random, wish, gpus)) else {
             continue;
         };
-        let Ok(mask) = template.fill(&uuids) else {
+        let Ok(mask) = template.fill_uuids(&uuids) else {
             continue;
         };
         if mask.len() <= MOST_BYTES && wish.is_met(&mask, &uuids) && known.insert(mask) {
             found.push(template);
-            wish = Wish::drawn(&mut random, gpus);
+            wish = Wish::draw_wish(&mut random, gpus);
         }
     }
     found
@@ -80,7 +80,7 @@ fn stand_ins(gpus: usize) -> Vec<String> {
 }
 
 impl Wish {
-    fn drawn(random: &mut Random, gpus: usize) -> Wish {
+    fn draw_wish(random: &mut Random, gpus: usize) -> Wish {
         match random.below(100) {
             _ if gpus == 0 => Wish::None,
             0..45 => Wish::None,
@@ -103,9 +103,9 @@ impl Wish {
 }
 
 /// A mask that probably has the wanted outcome.
-fn candidate(random: &mut Random, wish: Wish, gpus: usize) -> String {
+fn draw_candidate(random: &mut Random, wish: Wish, gpus: usize) -> String {
     if random.percent(12) {
-        return separated(random, gpus);
+        return draw_separated(random, gpus);
     }
     let kind = random.pick([
         Identifier::Ordinal,
@@ -114,7 +114,7 @@ fn candidate(random: &mut Random, wish: Wish, gpus: usize) -> String {
         Identifier::Uuid,
         Identifier::Uuid,
     ]);
-    let order = random.shuffled(gpus);
+    let order = random.shuffled_indices(gpus);
     let named = match wish {
         Wish::None => 0,
         Wish::One => 1,
@@ -124,11 +124,11 @@ fn candidate(random: &mut Random, wish: Wish, gpus: usize) -> String {
     let mut entries: Vec<String> = order
         .iter()
         .take(named)
-        .map(|gpu| naming(random, *gpu, kind))
+        .map(|gpu| draw_identifier(random, *gpu, kind))
         .collect();
     if wish == Wish::Twice {
         let again = order.get(random.below(named)).copied().unwrap_or(0);
-        entries.push(naming(random, again, kind));
+        entries.push(draw_identifier(random, again, kind));
     }
     let more = match random.below(100) {
         0..45 => 0,
@@ -139,7 +139,7 @@ fn candidate(random: &mut Random, wish: Wish, gpus: usize) -> String {
         entries.push(if random.percent(40) {
             near_miss(random, gpus, kind)
         } else {
-            stray(random, gpus)
+            draw_stray(random, gpus)
         });
     }
     // The entries after the end of the list would count before it.
@@ -149,7 +149,7 @@ fn candidate(random: &mut Random, wish: Wish, gpus: usize) -> String {
 }
 
 /// Valid entries with another separator than a comma.
-fn separated(random: &mut Random, gpus: usize) -> String {
+fn draw_separated(random: &mut Random, gpus: usize) -> String {
     let separator = random.pick(SEPARATORS);
     let entries = random.between(1, 4);
     (0..entries)

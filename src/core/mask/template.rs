@@ -133,14 +133,14 @@ impl Template {
     ///
     /// # Errors
     /// There are fewer UUIDs than the template needs.
-    pub fn fill(&self, uuids: &[String]) -> Result<String, MissingGpus> {
+    pub fn fill_uuids(&self, uuids: &[String]) -> Result<String, MissingGpus> {
         let pieces = self.pieces.iter().map(|piece| match piece {
             Piece::Text(text) => Some(text.clone()),
             Piece::Gpu {
                 place,
                 form,
                 length,
-            } => filled(uuids, *place, *form, *length),
+            } => fill_placeholder(uuids, *place, *form, *length),
         });
         pieces
             .collect::<Option<String>>()
@@ -162,7 +162,7 @@ impl fmt::Display for Template {
     }
 }
 
-pub(super) fn quoted(text: &str) -> String {
+pub(super) fn escape_brackets(text: &str) -> String {
     text.replace('<', "<<")
 }
 
@@ -236,13 +236,18 @@ fn number(digits: &str) -> Option<usize> {
     digits.parse().ok()
 }
 
-fn filled(uuids: &[String], place: usize, form: UuidForm, length: Length) -> Option<String> {
+fn fill_placeholder(
+    uuids: &[String],
+    place: usize,
+    form: UuidForm,
+    length: Length,
+) -> Option<String> {
     let text = form.written(uuids.get(place)?);
     let letters = match length {
         Length::Whole => text.len(),
         Length::Letters(letters) => letters,
-        Length::Unique => form.unique(uuids, place),
-        Length::Shared => form.unique(uuids, place).saturating_sub(1),
+        Length::Unique => form.unique_length(uuids, place),
+        Length::Shared => form.unique_length(uuids, place).saturating_sub(1),
     };
     Some(text.chars().take(letters).collect())
 }
@@ -259,7 +264,7 @@ impl UuidForm {
     }
 
     /// The fewest characters that distinguish a GPU's UUID from all others.
-    fn unique(self, uuids: &[String], place: usize) -> usize {
+    fn unique_length(self, uuids: &[String], place: usize) -> usize {
         let Some(own) = uuids.get(place).map(|uuid| self.written(uuid)) else {
             return 0;
         };
@@ -296,7 +301,7 @@ mod tests {
     }
 
     fn filled(text: &str) -> String {
-        Template::parse(text).unwrap().fill(&uuids()).unwrap()
+        Template::parse(text).unwrap().fill_uuids(&uuids()).unwrap()
     }
 
     #[test]
@@ -322,7 +327,7 @@ mod tests {
         assert_eq!(
             Template::parse("<uuid0:unique>,<uuid0:shared>")
                 .unwrap()
-                .fill(one)
+                .fill_uuids(one)
                 .unwrap(),
             "GPU-a,GPU-"
         );
@@ -334,7 +339,7 @@ mod tests {
         assert_eq!(filled("a<<<<b>"), "a<<b>");
         assert_eq!(filled("<<<uuid0:4>"), "<GPU-");
         let text = "<<<uuid0>> <";
-        assert_eq!(filled(&quoted(text)), text);
+        assert_eq!(filled(&escape_brackets(text)), text);
     }
 
     #[test]
@@ -342,14 +347,14 @@ mod tests {
         let template = Template::parse("<uuid0>,<uuid3:8>").unwrap();
         assert_eq!(template.needs(), 4);
         assert_eq!(
-            template.fill(&uuids()).unwrap_err().to_string(),
+            template.fill_uuids(&uuids()).unwrap_err().to_string(),
             "needs 4 GPUs"
         );
         assert_eq!(Template::parse("0,1").unwrap().needs(), 0);
         assert_eq!(
             Template::parse("<uuid0>")
                 .unwrap()
-                .fill(&[])
+                .fill_uuids(&[])
                 .unwrap_err()
                 .to_string(),
             "needs 1 GPU"

@@ -7,8 +7,8 @@ use crate::plan::{CasePlan, Plan};
 use crate::recording::Recording;
 use crate::scenario::Step;
 
-use super::memory::{epsilon, is_sound};
-use super::snapshots::{StepMemory, baseline};
+use super::memory::{is_sound, noise_limit};
+use super::snapshots::{StepMemory, baseline_snapshot};
 use super::{Observation, Scene, Shared, StepObservation};
 
 /// The status of `cuDeviceGetCount` before `cuInit`.
@@ -17,9 +17,14 @@ const NOT_INITIALIZED: i64 = 3;
 const NO_DEVICE: i64 = 100;
 
 /// The observation of an attempt, with one entry per step up to the last step that began.
-pub fn observe(plan: &Plan, case: &CasePlan, recording: &Recording, scene: &Scene) -> Observation {
+pub fn observe_attempt(
+    plan: &Plan,
+    case: &CasePlan,
+    recording: &Recording,
+    scene: &Scene,
+) -> Observation {
     let memory = StepMemory::new(plan, case, recording, scene);
-    let begun = begun(recording);
+    let begun = begun_steps(recording);
     let steps = case
         .steps
         .iter()
@@ -40,7 +45,7 @@ pub fn observe(plan: &Plan, case: &CasePlan, recording: &Recording, scene: &Scen
 }
 
 /// How many steps began; the last of them may not have returned.
-pub(crate) fn begun(recording: &Recording) -> usize {
+pub(crate) fn begun_steps(recording: &Recording) -> usize {
     let steps = recording.events.iter().filter_map(|said| match said.event {
         Event::Begin { step, .. } | Event::End { step, .. } => Some(step.saturating_add(1)),
         _ => None,
@@ -50,12 +55,12 @@ pub(crate) fn begun(recording: &Recording) -> usize {
 
 /// Whether the worker made every step of its case and then left, on command or because its last step was to leave. A
 /// worker that lost a forked process is told to leave before its last step.
-pub(crate) fn finished(case: &CasePlan, recording: &Recording) -> bool {
+pub(crate) fn has_finished(case: &CasePlan, recording: &Recording) -> bool {
     let leaves = case
         .steps
         .last()
         .is_some_and(|last| last.has(Effect::ExitsAtOnce));
-    begun(recording) >= case.steps.len() && (recording.exit.said_bye || leaves)
+    begun_steps(recording) >= case.steps.len() && (recording.exit.said_bye || leaves)
 }
 
 fn end(case: &CasePlan, recording: &Recording) -> String {
@@ -65,7 +70,7 @@ fn end(case: &CasePlan, recording: &Recording) -> String {
     }
     match (&exit.signal, exit.code) {
         (Some(signal), _) => signal.clone(),
-        (None, Some(0)) if finished(case, recording) => "0".to_string(),
+        (None, Some(0)) if has_finished(case, recording) => "0".to_string(),
         (None, Some(0)) => "early exit 0".to_string(),
         (None, Some(code)) => format!("exit {code}"),
         (None, None) => "unknown".to_string(),
@@ -138,7 +143,7 @@ const ABOUT_EVERYONE: [(&str, Shared); 6] = [
 /// Whether another process was on some GPU of the run before the worker: NVML listed a process, or more memory was in
 /// use than noise. A case that takes a GPU by its index may look at one of another run.
 fn has_company(case: &CasePlan, recording: &Recording, scene: &Scene) -> bool {
-    let Some(baseline) = baseline(recording) else {
+    let Some(baseline) = baseline_snapshot(recording) else {
         return false;
     };
     let is_by_index = case
@@ -148,7 +153,7 @@ fn has_company(case: &CasePlan, recording: &Recording, scene: &Scene) -> bool {
     let gpus = scene.gpus.iter().zip(&baseline.snapshot.gpus);
     gpus.filter(|(gpu, _)| is_by_index || scene.is_of_the_run(gpu))
         .any(|(gpu, reading)| {
-            let noise = epsilon(scene.calibration_of(&gpu.uuid, recording));
+            let noise = noise_limit(scene.calibration_of(&gpu.uuid, recording));
             reading.used_bytes > Some(noise)
                 || reading
                     .processes
@@ -271,7 +276,7 @@ mod tests {
             calibration: &[calibration("GPU-0")],
             gpus: &[gpu("GPU-0"), gpu("GPU-1")],
         };
-        observe(&plan, case, &script.recording(), &scene)
+        observe_attempt(&plan, case, &script.recording(), &scene)
     }
 
     #[test]

@@ -18,7 +18,7 @@ pub(crate) fn is_sound(calibration: Option<&Calibration>) -> bool {
 ///
 /// A fall beyond noise has no class: the worker held nothing at the baseline that it could give back, so another
 /// process did, and what the worker took meanwhile cannot be seen.
-pub fn classify(delta: i64, calibration: Option<&Calibration>) -> Option<Class> {
+pub fn classify_change(delta: i64, calibration: Option<&Calibration>) -> Option<Class> {
     let calibration = calibration.filter(|calibration| is_sound(Some(calibration)))?;
     let size = delta.unsigned_abs();
     if size <= calibration.epsilon_bytes {
@@ -38,7 +38,7 @@ pub fn classify(delta: i64, calibration: Option<&Calibration>) -> Option<Class> 
 }
 
 /// Changes at most this large are noise.
-pub(crate) fn epsilon(calibration: Option<&Calibration>) -> u64 {
+pub(crate) fn noise_limit(calibration: Option<&Calibration>) -> u64 {
     calibration.map_or(FALLBACK_EPSILON_BYTES, |calibration| {
         calibration.epsilon_bytes
     })
@@ -62,7 +62,7 @@ mod tests {
         ] {
             for mib in sizes {
                 assert_eq!(
-                    classify(mib * MIB, Some(&calibration)),
+                    classify_change(mib * MIB, Some(&calibration)),
                     Some(class),
                     "{mib}"
                 );
@@ -72,8 +72,8 @@ mod tests {
 
     #[test]
     fn a_fall_is_not_the_workers_doing_and_has_no_class() {
-        assert_eq!(classify(-3 * MIB, Some(&calibration("GPU-0"))), None);
-        assert_eq!(classify(i64::MIN, Some(&calibration("GPU-0"))), None);
+        assert_eq!(classify_change(-3 * MIB, Some(&calibration("GPU-0"))), None);
+        assert_eq!(classify_change(i64::MIN, Some(&calibration("GPU-0"))), None);
     }
 
     #[test]
@@ -88,7 +88,7 @@ mod tests {
         };
         for calibration in [None, Some(&unsound), Some(&blind)] {
             for delta in [0, 3 * MIB, 500 * MIB, -3 * MIB] {
-                assert_eq!(classify(delta, calibration), None);
+                assert_eq!(classify_change(delta, calibration), None);
             }
         }
     }
@@ -101,7 +101,7 @@ mod tests {
                 ..calibration("GPU-0")
             };
             let classes: Vec<_> = (0..2000)
-                .filter_map(|mib| classify(mib * MIB, Some(&calibration)))
+                .filter_map(|mib| classify_change(mib * MIB, Some(&calibration)))
                 .collect();
             assert_eq!(classes.len(), 2000);
             assert!(classes.is_sorted(), "{context_bytes}");

@@ -11,7 +11,7 @@ use crate::recording::BarrierSnapshot;
 use crate::recording::Recording;
 use crate::sample::{Gpu, Reading};
 
-use super::memory::{classify, epsilon, is_sound};
+use super::memory::{classify_change, is_sound, noise_limit};
 use super::{Hidden, MemoryObservation, Scene};
 
 pub(super) struct StepMemory<'a> {
@@ -33,7 +33,7 @@ impl<'a> StepMemory<'a> {
             plan,
             recording,
             scene,
-            baseline: baseline(recording),
+            baseline: baseline_snapshot(recording),
             pids: own_pids(case, recording),
         }
     }
@@ -50,7 +50,7 @@ impl<'a> StepMemory<'a> {
             let start = baseline.snapshot.gpus.get(place)?;
             let now = snapshot.snapshot.gpus.get(place)?;
             let mut seen = change(start, now, self.calibration_of(gpu));
-            seen.peak_bytes = self.peak(step, place, gpu, now);
+            seen.peak_bytes = self.peak_change(step, place, gpu, now);
             seen.process_bytes = self.process_bytes(gpu, now);
             Some((name, seen))
         })
@@ -88,7 +88,7 @@ impl<'a> StepMemory<'a> {
     }
 
     /// The largest change during a step, if it is larger than at both ends.
-    fn peak(&self, step: usize, place: usize, gpu: &Gpu, now: &Reading) -> Option<i64> {
+    fn peak_change(&self, step: usize, place: usize, gpu: &Gpu, now: &Reading) -> Option<i64> {
         let start = self.baseline?.snapshot.gpus.get(place)?.used_bytes?;
         let before = self
             .snapshot_before(step)?
@@ -97,45 +97,47 @@ impl<'a> StepMemory<'a> {
             .get(place)?
             .used_bytes?;
         let ends = before.max(now.used_bytes?);
-        let (from, to) = self.window(step)?;
+        let (from, to) = self.step_window(step)?;
         let changes = self.recording.polling.as_ref()?.changes.iter();
         let within =
             changes.filter(|change| change.gpu == place && (from..=to).contains(&change.t_ns));
         let highest = within.map(|change| change.used_bytes).max()?;
-        let noise = epsilon(self.calibration_of(gpu));
+        let noise = noise_limit(self.calibration_of(gpu));
         (highest > ends.saturating_add(noise)).then(|| difference(highest, start))
     }
 
     /// The time of a step: from its begin to the begin of the next step, or to the last reading after it. A snapshot
     /// that was left out has no timestamp.
-    fn window(&self, step: usize) -> Option<(u64, u64)> {
-        let from = self.began(step)?;
-        let to = self.began(step.saturating_add(1)).unwrap_or_else(|| {
-            let ended = self
-                .recording
-                .events
-                .iter()
-                .filter_map(|said| match said.event {
-                    Event::End { step: of, t_ns, .. } if of == step => Some(t_ns),
-                    _ => None,
+    fn step_window(&self, step: usize) -> Option<(u64, u64)> {
+        let from = self.step_began_ns(step)?;
+        let to = self
+            .step_began_ns(step.saturating_add(1))
+            .unwrap_or_else(|| {
+                let ended = self
+                    .recording
+                    .events
+                    .iter()
+                    .filter_map(|said| match said.event {
+                        Event::End { step: of, t_ns, .. } if of == step => Some(t_ns),
+                        _ => None,
+                    });
+                let swept = self
+                    .recording
+                    .snapshots
+                    .iter()
+                    .filter(|snapshot| !snapshot.after_exit && snapshot.step == Some(step));
+                let swept = swept.map(|snapshot| {
+                    snapshot
+                        .snapshot
+                        .t_ns
+                        .saturating_add(snapshot.snapshot.elapsed_ns)
                 });
-            let swept = self
-                .recording
-                .snapshots
-                .iter()
-                .filter(|snapshot| !snapshot.after_exit && snapshot.step == Some(step));
-            let swept = swept.map(|snapshot| {
-                snapshot
-                    .snapshot
-                    .t_ns
-                    .saturating_add(snapshot.snapshot.elapsed_ns)
+                ended.chain(swept).max().unwrap_or(from)
             });
-            ended.chain(swept).max().unwrap_or(from)
-        });
         Some((from, to))
     }
 
-    fn began(&self, step: usize) -> Option<u64> {
+    fn step_began_ns(&self, step: usize) -> Option<u64> {
         self.recording
             .events
             .iter()
@@ -165,7 +167,7 @@ impl<'a> StepMemory<'a> {
 }
 
 /// The last snapshot before the first step.
-pub(crate) fn baseline(recording: &Recording) -> Option<&BarrierSnapshot> {
+pub(crate) fn baseline_snapshot(recording: &Recording) -> Option<&BarrierSnapshot> {
     recording
         .snapshots
         .iter()
@@ -205,20 +207,20 @@ pub(crate) fn own_pids(case: &CasePlan, recording: &Recording) -> Vec<u32> {
 }
 
 fn change(start: &Reading, now: &Reading, calibration: Option<&Calibration>) -> MemoryObservation {
-    let used = both(start.used_bytes, now.used_bytes);
-    let v1_used = both(start.v1_used_bytes, now.v1_used_bytes);
+    let used = optional_difference(start.used_bytes, now.used_bytes);
+    let v1_used = optional_difference(start.v1_used_bytes, now.v1_used_bytes);
     MemoryObservation {
-        class: used.and_then(|delta| classify(delta, calibration)),
+        class: used.and_then(|delta| classify_change(delta, calibration)),
         used_bytes: used,
         v1_used_bytes: if v1_used == used { None } else { v1_used },
-        hidden: hidden(calibration),
+        hidden: hidden_reason(calibration),
         ..MemoryObservation::default()
     }
 }
 
 /// Why other processes may hide memory of the worker. Older calibrations do not have the bytes of `cuInit` alone; they
 /// were made on idle machines.
-fn hidden(calibration: Option<&Calibration>) -> Option<Hidden> {
+fn hidden_reason(calibration: Option<&Calibration>) -> Option<Hidden> {
     if !is_sound(calibration) {
         return Some(Hidden::Uncalibrated);
     }
@@ -229,7 +231,7 @@ fn hidden(calibration: Option<&Calibration>) -> Option<Hidden> {
         .then_some(Hidden::Prepaid)
 }
 
-fn both(start: Option<u64>, now: Option<u64>) -> Option<i64> {
+fn optional_difference(start: Option<u64>, now: Option<u64>) -> Option<i64> {
     Some(difference(now?, start?))
 }
 
@@ -243,7 +245,7 @@ pub(crate) fn difference(now: u64, start: u64) -> i64 {
 mod tests {
     use super::*;
     use crate::observe::fixture::{CONTEXT, Script, calibration, case, plan};
-    use crate::observe::{Observation, observe};
+    use crate::observe::{Observation, observe_attempt};
     use crate::plan::fixture::gpu;
     use crate::sample::{MemoryChange, Polling, Process};
     use crate::scenario::Class;
@@ -261,7 +263,7 @@ mod tests {
                 ..calibration("GPU-1")
             },
         ];
-        observe(
+        observe_attempt(
             &plan,
             &case,
             &script.recording(),

@@ -3,7 +3,7 @@
 use serde_json::{Value as Json, json};
 
 use super::Plan;
-use crate::scenario::sha256;
+use crate::scenario::sha256_hex;
 
 /// The fewest characters of a UUID, or of a shortened UUID, that are replaced.
 const SHORTEST: usize = 8;
@@ -17,13 +17,13 @@ impl Plan {
         let cases = self
             .cases
             .iter()
-            .map(|case| (case.name.as_str(), self.asks(Some(&case.name))));
-        let all = json!([self.asks(None), cases.collect::<Vec<_>>()]);
-        sha256(&all.to_string()).chars().take(DIGITS).collect()
+            .map(|case| (case.name.as_str(), self.question_json(Some(&case.name))));
+        let all = json!([self.question_json(None), cases.collect::<Vec<_>>()]);
+        sha256_hex(&all.to_string()).chars().take(DIGITS).collect()
     }
 
     /// The calls of a case, or the effect without `case`, as JSON with plan names instead of UUIDs.
-    pub fn asks(&self, case: Option<&str>) -> Option<String> {
+    pub fn question_json(&self, case: Option<&str>) -> Option<String> {
         let asked = match case {
             Some(name) => self
                 .case(name)
@@ -52,7 +52,7 @@ impl Plan {
     }
 
     /// The expectations of the file about the verdict and about each case, as JSON.
-    pub fn expects(&self) -> Json {
+    pub fn expectations_json(&self) -> Json {
         without_lines(json!([
             self.expect,
             self.cases

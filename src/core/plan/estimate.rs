@@ -60,7 +60,7 @@ impl Pace {
     /// The simulated machine, which has no driver to initialise.
     pub const SIMULATED: Pace = Pace(0.1);
 
-    fn duration(self, ms: f64) -> Duration {
+    fn scaled_duration(self, ms: f64) -> Duration {
         Duration::from_secs_f64(self.0 * ms / 1000.0)
     }
 }
@@ -116,7 +116,7 @@ pub fn attempt(case: &CasePlan, gpus: usize) -> Duration {
             .python
             .as_ref()
             .map_or(0.0, |python| import_ms(&python.needs));
-    Pace::default().duration(ms)
+    Pace::default().scaled_duration(ms)
 }
 
 /// How long the slowest import among the packages takes, in milliseconds.
@@ -133,7 +133,7 @@ fn import_ms(needs: &[String]) -> f64 {
 pub fn plan(plan: &Plan, gpus: usize, pace: Pace) -> Duration {
     let round: Duration = plan.cases.iter().map(|case| attempt(case, gpus)).sum();
     let between = BETWEEN_MS * plan.cases.len() as f64;
-    pace.duration((round.as_secs_f64() * 1000.0 + between) * f64::from(plan.repeat))
+    pace.scaled_duration((round.as_secs_f64() * 1000.0 + between) * f64::from(plan.repeat))
 }
 
 /// How long a run of these plans takes, including calibration.
@@ -142,14 +142,14 @@ pub fn run<'a>(plans: impl IntoIterator<Item = &'a Plan>, gpus: usize, pace: Pac
         .into_iter()
         .map(|planned| plan(planned, gpus, pace))
         .sum();
-    pace.duration(START_MS + CALIBRATION_MS * (gpus + 1) as f64) + attempts
+    pace.scaled_duration(START_MS + CALIBRATION_MS * (gpus + 1) as f64) + attempts
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::plan::fixture::{instance, machine, scenario};
-    use crate::plan::{Options, resolve};
+    use crate::plan::{Options, resolve_plan};
     use crate::scenario::Gpus;
 
     fn planned(cases: &[(&str, Gpus)], gpus: usize, repeat: u32) -> Plan {
@@ -157,7 +157,7 @@ mod tests {
             repeat: Some(repeat),
             ..Options::default()
         };
-        resolve(&scenario(), &instance(cases), &machine(gpus), &options).unwrap()
+        resolve_plan(&scenario(), &instance(cases), &machine(gpus), &options).unwrap()
     }
 
     #[test]

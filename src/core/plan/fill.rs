@@ -30,7 +30,7 @@ impl Filler<'_> {
                 rest = after;
                 continue;
             };
-            match self.meaning(name)? {
+            match self.placeholder_value(name)? {
                 Some(meaning) => filled.push_str(&meaning),
                 None => filled.push_str(&format!("${{{name}}}")),
             }
@@ -40,7 +40,7 @@ impl Filler<'_> {
         Ok(filled)
     }
 
-    fn meaning(&self, name: &str) -> Result<Option<String>, Unmet> {
+    fn placeholder_value(&self, name: &str) -> Result<Option<String>, Unmet> {
         if name == "gpus" {
             return Ok(Some(self.gpus.len().to_string()));
         }
@@ -99,14 +99,14 @@ impl Filler<'_> {
             let kind = row
                 .and_then(|row| row.params.iter().find(|param| param.name == name))
                 .map(|param| param.kind);
-            *value = self.argument(kind, value)?;
+            *value = self.fill_argument(kind, value)?;
         }
         Ok(filled)
     }
 
     /// An argument with its templates filled in. If C takes an integer, the text becomes one, so that the worker need
     /// not parse it.
-    fn argument(&self, kind: Option<ParamKind>, value: &Scalar) -> Result<Scalar, Unmet> {
+    fn fill_argument(&self, kind: Option<ParamKind>, value: &Scalar) -> Result<Scalar, Unmet> {
         Ok(match value {
             Scalar::Int(value) => Scalar::Int(*value),
             Scalar::Text(text) => {
@@ -124,7 +124,7 @@ impl Filler<'_> {
                     Some(ParamKind::Arguments) => filled != *text,
                     _ => false,
                 };
-                match integer(&filled) {
+                match parse_integer(&filled) {
                     Some(number) if wants_integer => Scalar::Int(number),
                     _ => Scalar::Text(filled),
                 }
@@ -132,27 +132,29 @@ impl Filler<'_> {
             Scalar::List(values) => Scalar::List(
                 values
                     .iter()
-                    .map(|value| self.argument(kind, value))
+                    .map(|value| self.fill_argument(kind, value))
                     .collect::<Result<_, _>>()?,
             ),
         })
     }
 
-    pub(super) fn checks(&self, checks: &[Check]) -> Result<Vec<Check>, Unmet> {
+    pub(super) fn fill_checks(&self, checks: &[Check]) -> Result<Vec<Check>, Unmet> {
         checks.iter().map(|check| self.check(check)).collect()
     }
 
     fn check(&self, check: &Check) -> Result<Check, Unmet> {
         let mut filled = check.clone();
-        filled.facts.fill(|matcher| self.matcher(matcher))?;
+        filled
+            .facts
+            .fill_matchers(|matcher| self.fill_matcher(matcher))?;
         Ok(filled)
     }
 
-    fn matcher(&self, matcher: &mut Matcher) -> Result<(), Unmet> {
+    fn fill_matcher(&self, matcher: &mut Matcher) -> Result<(), Unmet> {
         for operand in matcher.operands_mut() {
             if let Operand::Text(text) = operand {
                 let filled = self.text(text)?;
-                *operand = integer(&filled).map_or(Operand::Text(filled), Operand::Int);
+                *operand = parse_integer(&filled).map_or(Operand::Text(filled), Operand::Int);
             }
         }
         Ok(())
@@ -171,7 +173,7 @@ fn in_form(uuid: &str, form: &str) -> Option<String> {
     }
 }
 
-fn integer(text: &str) -> Option<i64> {
+fn parse_integer(text: &str) -> Option<i64> {
     let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     if digits { text.parse().ok() } else { None }
 }
@@ -254,29 +256,29 @@ mod tests {
         check.facts.value = [
             (
                 "count".to_string(),
-                Matcher::equal(Operand::Text("${gpus}".into())),
+                Matcher::equal_to(Operand::Text("${gpus}".into())),
             ),
             (
                 "uuid".to_string(),
-                Matcher::equal(Operand::Text("${gpu1}".into())),
+                Matcher::equal_to(Operand::Text("${gpu1}".into())),
             ),
-            ("again".to_string(), Matcher::equal(reference.clone())),
+            ("again".to_string(), Matcher::equal_to(reference.clone())),
         ]
         .into();
         let filled = Filler {
             gpus: &gpus,
             inventory: &[],
         }
-        .checks(&[check])
+        .fill_checks(&[check])
         .unwrap();
         assert_eq!(
             filled[0].facts.value["count"],
-            Matcher::equal(Operand::Int(2))
+            Matcher::equal_to(Operand::Int(2))
         );
         assert_eq!(
             filled[0].facts.value["uuid"],
-            Matcher::equal(Operand::Text("GPU-b".into()))
+            Matcher::equal_to(Operand::Text("GPU-b".into()))
         );
-        assert_eq!(filled[0].facts.value["again"], Matcher::equal(reference));
+        assert_eq!(filled[0].facts.value["again"], Matcher::equal_to(reference));
     }
 }

@@ -8,7 +8,7 @@ use cuda_pitfalls_calls::{self as calls, CallLibrary};
 
 use crate::machine::Machine;
 use crate::python;
-use crate::scenario::python::lacks;
+use crate::scenario::python::unmet_requirement;
 use crate::scenario::{Gpus, Instance, Python, Range, Scenario};
 use crate::verdict::Reason;
 
@@ -32,7 +32,7 @@ pub(super) fn first_unmet(
         (need.probe)(&asked).map(|detail| Unmet {
             reason: need.reason,
             detail: format!("{}: {detail}", need.name),
-            lacks: asked.lacks(need),
+            lacks: asked.missing_requirement(need),
         })
     })
 }
@@ -47,12 +47,12 @@ pub(super) fn wanted(scenario: &Scenario, instance: &Instance) -> usize {
 }
 
 /// Whether some worker of an instance starts without a mask, and so may use every GPU.
-pub(super) fn unmasked(instance: &Instance) -> bool {
+pub(super) fn has_unmasked_case(instance: &Instance) -> bool {
     instance.cases.iter().any(|case| case.gpus == Gpus::All)
 }
 
 /// The GPUs that a plan may use, as indices in NVML order, idle ones first.
-pub(super) fn allowed(machine: &Machine, options: &Options) -> Vec<usize> {
+pub(super) fn allowed_gpus(machine: &Machine, options: &Options) -> Vec<usize> {
     let mut allowed: Vec<(bool, usize)> = machine
         .gpus
         .iter()
@@ -88,10 +88,10 @@ struct Need {
 const NEEDS: &[Need] = &[
     // An NVML that fails is no better than a missing one: nothing can be measured without it.
     need("NVML", Reason::NoNvml, |asked| {
-        asked.unavailable(|word| matches!(word, "no_nvml" | "nvml_error"))
+        asked.unavailable_detail(|word| matches!(word, "no_nvml" | "nvml_error"))
     }),
     need("driver", Reason::NoDriver, |asked| {
-        asked.unavailable(|word| word == "no_driver")
+        asked.unavailable_detail(|word| word == "no_driver")
     }),
     need("GPU", Reason::NoGpu, |asked| {
         let none = asked
@@ -99,20 +99,22 @@ const NEEDS: &[Need] = &[
             .gpus
             .is_empty()
             .then(|| "NVML lists no GPU".to_string());
-        asked.unavailable(|word| word == "no_gpu").or(none)
+        asked.unavailable_detail(|word| word == "no_gpu").or(none)
     }),
     need("libcuda", Reason::NoLibcuda, |asked| {
-        asked.unavailable(|word| word == "no_libcuda")
+        asked.unavailable_detail(|word| word == "no_libcuda")
     }),
     // An unknown word must not pass for a working machine.
     need("machine", Reason::System, |asked| {
-        asked.unavailable(|word| !KNOWN.contains(&word))
+        asked.unavailable_detail(|word| !KNOWN.contains(&word))
     }),
     need("libcudart", Reason::NoLibcudart, |asked| asked.libcudart()),
-    need("gpus", Reason::Restricted, |asked| asked.restricted()),
+    need("gpus", Reason::Restricted, |asked| {
+        asked.restriction_detail()
+    }),
     need("gpus", Reason::TooFewGpus, |asked| asked.too_few_gpus()),
     need("driver", Reason::DriverVersion, |asked| {
-        outside(
+        version_mismatch(
             asked.scenario.needs.driver.as_ref(),
             asked.machine.driver_version.as_deref(),
         )
@@ -123,7 +125,7 @@ const NEEDS: &[Need] = &[
             .libcudart
             .as_ref()
             .and_then(|runtime| runtime.version.as_deref());
-        outside(asked.scenario.needs.libcudart.as_ref(), version)
+        version_mismatch(asked.scenario.needs.libcudart.as_ref(), version)
     }),
     need("compute_capability", Reason::ComputeCapability, |asked| {
         asked.compute_capability()
@@ -133,7 +135,9 @@ const NEEDS: &[Need] = &[
         asked.package().map(|(detail, _)| detail)
     }),
     // A hazard that is not allowed comes first: without it, root is not needed.
-    need("hazards", Reason::HazardNotAllowed, |asked| asked.hazards()),
+    need("hazards", Reason::HazardNotAllowed, |asked| {
+        asked.refused_hazard_detail()
+    }),
     need("root", Reason::NotRoot, |asked| {
         (asked.scenario.needs.root && !asked.options.root)
             .then(|| "the worker must run as root".to_string())
@@ -163,7 +167,7 @@ const fn need(
 }
 
 impl NeedContext<'_> {
-    fn unavailable(&self, wanted: impl Fn(&str) -> bool) -> Option<String> {
+    fn unavailable_detail(&self, wanted: impl Fn(&str) -> bool) -> Option<String> {
         self.machine
             .unavailable
             .iter()
@@ -172,7 +176,7 @@ impl NeedContext<'_> {
     }
 
     /// What the machine would need, in a few words.
-    fn lacks(&self, need: &Need) -> String {
+    fn missing_requirement(&self, need: &Need) -> String {
         let needs = &self.scenario.needs;
         let (component, range) = match need.reason {
             Reason::DriverVersion => ("driver", &needs.driver),
@@ -211,7 +215,7 @@ impl NeedContext<'_> {
         {
             return None;
         }
-        match self.unavailable(|word| word == "no_libcudart") {
+        match self.unavailable_detail(|word| word == "no_libcudart") {
             Some(detail) => Some(detail),
             None if self.options.libcudart.is_none() => {
                 Some(format!("{} needs one", needed_by.call))
@@ -232,7 +236,7 @@ impl NeedContext<'_> {
         self.python_cases().next()?;
         let Some(found) = &self.machine.python else {
             return self
-                .unavailable(|word| word == "no_python")
+                .unavailable_detail(|word| word == "no_python")
                 .or(Some("none was looked for".to_string()));
         };
         let (major, minor) = python::OLDEST;
@@ -249,12 +253,12 @@ impl NeedContext<'_> {
     fn package(&self) -> Option<(String, String)> {
         let found = self.machine.python.as_ref()?;
         let mut needs = self.python_cases().flat_map(|python| &python.needs);
-        needs.find_map(|text| Some((lacks(text, found)?, text.clone())))
+        needs.find_map(|text| Some((unmet_requirement(text, found)?, text.clone())))
     }
 
-    fn restricted(&self) -> Option<String> {
-        let all = !self.instances.is_empty() && self.instances.iter().all(unmasked);
-        let allowed = allowed(self.machine, self.options).len();
+    fn restriction_detail(&self) -> Option<String> {
+        let all = !self.instances.is_empty() && self.instances.iter().all(has_unmasked_case);
+        let allowed = allowed_gpus(self.machine, self.options).len();
         (all && allowed < self.machine.gpus.len()).then(|| {
             format!(
                 "the question needs a worker that sees all {} GPUs, and only {allowed} may be used",
@@ -272,7 +276,10 @@ impl NeedContext<'_> {
     }
 
     fn too_few_gpus(&self) -> Option<String> {
-        let (wanted, allowed) = (self.wanted(), allowed(self.machine, self.options).len());
+        let (wanted, allowed) = (
+            self.wanted(),
+            allowed_gpus(self.machine, self.options).len(),
+        );
         let machine = self.machine.gpus.len();
         let used = if allowed < machine {
             format!(", of which {allowed} may be used")
@@ -285,19 +292,21 @@ impl NeedContext<'_> {
 
     fn compute_capability(&self) -> Option<String> {
         let needed = self.scenario.needs.compute_capability.as_ref();
-        let all = !self.instances.is_empty() && self.instances.iter().all(unmasked);
+        let all = !self.instances.is_empty() && self.instances.iter().all(has_unmasked_case);
         let count = if all {
             self.machine.gpus.len()
         } else {
             self.wanted()
         };
-        let used = allowed(self.machine, self.options).into_iter().take(count);
+        let used = allowed_gpus(self.machine, self.options)
+            .into_iter()
+            .take(count);
         used.filter_map(|place| self.machine.gpus.get(place))
             .find_map(|gpu| {
                 Some(format!(
                     "{}: {}",
                     gpu.uuid,
-                    outside(needed, gpu.compute_capability.as_deref())?
+                    version_mismatch(needed, gpu.compute_capability.as_deref())?
                 ))
             })
     }
@@ -314,7 +323,7 @@ impl NeedContext<'_> {
             .collect()
     }
 
-    fn hazards(&self) -> Option<String> {
+    fn refused_hazard_detail(&self) -> Option<String> {
         let flags = self.refused();
         let names: Vec<&str> = flags
             .iter()
@@ -333,7 +342,7 @@ impl NeedContext<'_> {
 
 /// Why a version is outside a range. An unknown version is outside every range, because the answer would rest on a
 /// guess.
-fn outside(range: Option<&Range>, version: Option<&str>) -> Option<String> {
+fn version_mismatch(range: Option<&Range>, version: Option<&str>) -> Option<String> {
     let range = range?;
     match version {
         Some(version) if range.matches(version) => None,

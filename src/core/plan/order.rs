@@ -16,7 +16,7 @@ pub fn order(cases: usize, repeat: u32, seed: u64) -> Vec<usize> {
     let mut order = Vec::new();
     for turn in 0..repeat {
         if turn % 2 == 0 {
-            round = drawn(cases, &mut random);
+            round = draw_round(cases, &mut random);
         } else {
             round.reverse();
         }
@@ -26,7 +26,7 @@ pub fn order(cases: usize, repeat: u32, seed: u64) -> Vec<usize> {
 }
 
 /// The cases in file order, from a random start and in a random direction.
-fn drawn(cases: usize, random: &mut Random) -> Vec<usize> {
+fn draw_round(cases: usize, random: &mut Random) -> Vec<usize> {
     let mut round: Vec<usize> = (0..cases).collect();
     let draw = random.next();
     let start = usize::try_from(draw >> 1)

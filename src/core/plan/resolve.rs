@@ -4,7 +4,7 @@ use crate::machine::{Machine, Runtime};
 use crate::scenario::{Case, Gpus, Hazard, Instance, Scenario};
 
 use super::fill::Filler;
-use super::needs::{allowed, first_unmet, unmasked, wanted};
+use super::needs::{allowed_gpus, first_unmet, has_unmasked_case, wanted};
 use super::options::{Options, Unmet};
 use super::{CasePlan, Plan};
 
@@ -12,7 +12,7 @@ use super::{CasePlan, Plan};
 ///
 /// # Errors
 /// The first need that the machine does not meet.
-pub fn resolve(
+pub fn resolve_plan(
     scenario: &Scenario,
     instance: &Instance,
     machine: &Machine,
@@ -32,8 +32,8 @@ fn resolve_as(
     if let Some(unmet) = first_unmet(scenario, std::slice::from_ref(instance), machine, options) {
         return Err(unmet);
     }
-    let (mut gpus, used_gpus) = chosen(scenario, instance, machine, options);
-    let is_free = !unmasked(instance)
+    let (mut gpus, used_gpus) = choose_gpus(scenario, instance, machine, options);
+    let is_free = !has_unmasked_case(instance)
         && then.is_some_and(|then| gpus.iter().all(|uuid| then.gpus.contains(uuid)));
     if let Some(then) = then.filter(|then| is_free && then.gpus.len() == gpus.len()) {
         gpus.clone_from(&then.gpus);
@@ -45,7 +45,7 @@ fn resolve_as(
     let cases = instance
         .cases
         .iter()
-        .map(|case| planned(case, &filler))
+        .map(|case| plan_case(case, &filler))
         .collect::<Result<Vec<_>, _>>()?;
     let repeat = if options.quick {
         1
@@ -62,7 +62,7 @@ fn resolve_as(
         hazards: scenario.hazards.clone(),
         parameters: instance.values.clone(),
         nondeterministic: scenario.nondeterministic,
-        effect: filler.checks(&instance.effect)?,
+        effect: filler.fill_checks(&instance.effect)?,
         expect: instance.expect.clone(),
         cases,
         gpus,
@@ -97,7 +97,7 @@ pub fn again(
 }
 
 /// All GPUs in the plan's order, and how many of them are used.
-fn chosen(
+fn choose_gpus(
     scenario: &Scenario,
     instance: &Instance,
     machine: &Machine,
@@ -107,8 +107,8 @@ fn chosen(
     let mut used = places.len();
     // A worker without a mask may use any GPU, so there is nothing to choose. A question about visibility needs NVML
     // order.
-    if !unmasked(instance) {
-        let mut chosen = allowed(machine, options);
+    if !has_unmasked_case(instance) {
+        let mut chosen = allowed_gpus(machine, options);
         chosen.truncate(wanted(scenario, instance));
         used = chosen.len();
         places.retain(|place| !chosen.contains(place));
@@ -123,7 +123,7 @@ fn chosen(
     (gpus, used)
 }
 
-fn planned(case: &Case, filler: &Filler) -> Result<CasePlan, Unmet> {
+fn plan_case(case: &Case, filler: &Filler) -> Result<CasePlan, Unmet> {
     let mut env = filler.environment(&case.env)?;
     let mask = match case.gpus {
         Gpus::All => {
@@ -150,7 +150,7 @@ fn planned(case: &Case, filler: &Filler) -> Result<CasePlan, Unmet> {
             .iter()
             .map(|step| filler.step(step))
             .collect::<Result<_, _>>()?,
-        expect: filler.checks(&case.expect)?,
+        expect: filler.fill_checks(&case.expect)?,
     })
 }
 
@@ -161,7 +161,7 @@ mod tests {
     use crate::verdict::Reason;
 
     fn plan(cases: &[(&str, Gpus)], gpus: usize, options: &Options) -> Result<Plan, Unmet> {
-        resolve(&scenario(), &instance(cases), &machine(gpus), options)
+        resolve_plan(&scenario(), &instance(cases), &machine(gpus), options)
     }
 
     #[test]
@@ -266,9 +266,10 @@ mod tests {
         instance.cases[0]
             .env
             .insert("CUDA_VISIBLE_DEVICES".into(), "${gpu1}".into());
-        let plan = resolve(&scenario(), &instance, &machine(2), &Options::default()).unwrap();
+        let plan = resolve_plan(&scenario(), &instance, &machine(2), &Options::default()).unwrap();
         assert_eq!(plan.cases[0].env["CUDA_VISIBLE_DEVICES"], "GPU-1");
-        let unmet = resolve(&scenario(), &instance, &machine(1), &Options::default()).unwrap_err();
+        let unmet =
+            resolve_plan(&scenario(), &instance, &machine(1), &Options::default()).unwrap_err();
         assert_eq!(unmet.reason, Reason::TooFewGpus);
     }
 }

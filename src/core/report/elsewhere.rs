@@ -12,7 +12,7 @@ use serde_json::value::RawValue;
 
 use super::Attempt;
 
-/// Where the full text of an attempt is, as JSON. In memory then is [`Attempt::light`].
+/// Where the full text of an attempt is, as JSON. In memory then is [`Attempt::to_summary`].
 #[derive(Clone, Debug)]
 pub struct Elsewhere {
     /// The file.
@@ -44,10 +44,10 @@ impl PartialEq for Elsewhere {
 impl Attempt {
     /// The attempt with what counting and rendering need: how it ended, whether it counts, and which outcome it has.
     /// Events, readings and samples are left out.
-    pub fn light(&self, elsewhere: Elsewhere) -> Attempt {
+    pub fn to_summary(&self, elsewhere: Elsewhere) -> Attempt {
         Attempt {
             order: self.order,
-            recording: self.recording.light(),
+            recording: self.recording.to_summary(),
             judged: self.judged.clone(),
             elsewhere: Some(elsewhere),
         }

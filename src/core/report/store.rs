@@ -81,7 +81,7 @@ impl Store {
     }
 
     /// The same store, which now writes compact reports.
-    pub fn compact(self, has_words: fn(&ScenarioReport) -> bool) -> Store {
+    pub fn with_compact(self, has_words: fn(&ScenarioReport) -> bool) -> Store {
         Store {
             compact: Some(has_words),
             ..self
@@ -93,16 +93,16 @@ impl Store {
         self.folder.join(REPORT)
     }
 
-    /// Replaces the report, as [`Store::put`] does.
+    /// Replaces the report, as [`Store::write_document`] does.
     ///
     /// # Errors
     /// The file cannot be written.
     pub fn write(&self, report: &Report) -> Result<(), StoreError> {
         match self.compact {
             Some(has_words) => self
-                .put(REPORT, &CompactReport::new(report, has_words))
+                .write_document(REPORT, &CompactReport::new(report, has_words))
                 .map(drop),
-            None => self.put(REPORT, report).map(drop),
+            None => self.write_document(REPORT, report).map(drop),
         }
     }
 
@@ -111,7 +111,11 @@ impl Store {
     ///
     /// # Errors
     /// The file cannot be written.
-    pub fn put(&self, name: &str, document: &impl Serialize) -> Result<PathBuf, StoreError> {
+    pub fn write_document(
+        &self,
+        name: &str,
+        document: &impl Serialize,
+    ) -> Result<PathBuf, StoreError> {
         let path = self.folder.join(name);
         output::document(&path, document).map_err(io_error("write", &path))?;
         let flushed = File::open(&self.folder).and_then(|folder| folder.sync_all());
@@ -186,7 +190,7 @@ impl Head {
     }
 
     /// The first required word that this version does not know.
-    pub fn unsupported(&self) -> Option<&str> {
+    pub fn unsupported_word(&self) -> Option<&str> {
         self.required
             .iter()
             .map(String::as_str)
@@ -252,7 +256,7 @@ impl Stored {
         let text = input::read_document(&path, LARGEST_BYTES).map_err(io_error("read", &path))?;
         let head = Head::read(&text)
             .map_err(|error| error.to_string())
-            .and_then(|head| match head.unsupported() {
+            .and_then(|head| match head.unsupported_word() {
                 Some(what) => Err(format!(
                     "it requires `{what}`, which this program does not support"
                 )),
@@ -291,20 +295,20 @@ impl Stored {
         parse: impl FnOnce(&[u8]) -> serde_json::Result<T>,
     ) -> Result<T, StoreError> {
         if self.head.name != name {
-            return Err(self.unreadable(format!("`schema.name` is not \"{name}\"")));
+            return Err(self.unreadable_error(format!("`schema.name` is not \"{name}\"")));
         }
         if self.head.major != Some(u64::from(SchemaId::MAJOR)) {
             let found = self
                 .head
                 .major
                 .map_or_else(|| "none".to_string(), |major| major.to_string());
-            return Err(self.unreadable(format!(
+            return Err(self.unreadable_error(format!(
                 "its major version is {found}, this program reads {}",
                 SchemaId::MAJOR
             )));
         }
         // Parses the text again: a value that was parsed before no longer has lines and columns for the error.
-        parse(&self.text).map_err(|error| self.unreadable(error.to_string()))
+        parse(&self.text).map_err(|error| self.unreadable_error(error.to_string()))
     }
 
     /// Parses the document as a report, whole or compact.
@@ -320,7 +324,7 @@ impl Stored {
     }
 
     /// An error about this document.
-    pub fn unreadable(&self, why: String) -> StoreError {
+    pub fn unreadable_error(&self, why: String) -> StoreError {
         StoreError::Unreadable {
             path: self.path.clone(),
             why,
@@ -336,7 +340,7 @@ pub fn read(path: &Path) -> Result<Report, StoreError> {
     let stored = Stored::open(path)?;
     match stored.report()? {
         StoredReport::Whole(report) => Ok(*report),
-        StoredReport::Compact(_) => Err(stored.unreadable(
+        StoredReport::Compact(_) => Err(stored.unreadable_error(
             "it is compact, and has no attempts to judge by: give the whole report".to_owned(),
         )),
     }

@@ -19,7 +19,7 @@ use crate::{catalogue, clock, plan};
 /// A contradiction in a report.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Contradiction {
-    /// Its provenance contradicts its machine; see [`Provenance::contradiction`].
+    /// Its provenance contradicts its machine; see [`Provenance::find_contradiction`].
     #[error("{0}")]
     Origin(String),
     /// The report as a whole.
@@ -53,10 +53,10 @@ type ReportCheck = (&'static str, fn(&ReportView<'_>) -> bool);
 const REPORT: [ReportCheck; 14] = [
     (
         "`started_at` or `finished_at` is no time in UTC, such as 2026-11-20T17:49:29Z",
-        |report| dates(report).contains(&None),
+        |report| run_dates(report).contains(&None),
     ),
     ("the run ends before it starts", |report| {
-        seconds(report).is_some_and(|seconds| seconds < 0)
+        run_seconds(report).is_some_and(|seconds| seconds < 0)
     }),
     (
         "the run took longer or shorter by its dates than by its clock",
@@ -274,7 +274,7 @@ const SCENARIO: [ScenarioCheck; 16] = [
 pub(super) fn check(report: &ReportView<'_>) -> Result<(), Contradiction> {
     if let Some(why) = report
         .provenance
-        .contradiction(&report.run.on, is_simulated(report))
+        .find_contradiction(&report.run.on, is_simulated(report))
     {
         return Err(Contradiction::Origin(why));
     }
@@ -303,7 +303,7 @@ impl<'v, 'r> Asked<'v, 'r> {
         Asked {
             report,
             scenario,
-            file: catalogue::shipped(scenario.scenario, scenario.sha256),
+            file: catalogue::find_shipped(scenario.scenario, scenario.sha256),
             made,
         }
     }
@@ -357,7 +357,7 @@ fn is_simulated(report: &ReportView<'_>) -> bool {
 }
 
 /// The time of each date of the run, in seconds; `None` for a date that is none.
-fn dates(report: &ReportView<'_>) -> Vec<Option<i64>> {
+fn run_dates(report: &ReportView<'_>) -> Vec<Option<i64>> {
     let dates = [
         Some(&report.run.started_at),
         report.run.finished_at.as_ref(),
@@ -365,13 +365,13 @@ fn dates(report: &ReportView<'_>) -> Vec<Option<i64>> {
     dates
         .into_iter()
         .flatten()
-        .map(|date| clock::seconds(date))
+        .map(|date| clock::parse_utc(date))
         .collect()
 }
 
 /// How long the run took by its dates.
-fn seconds(report: &ReportView<'_>) -> Option<i64> {
-    match dates(report).as_slice() {
+fn run_seconds(report: &ReportView<'_>) -> Option<i64> {
+    match run_dates(report).as_slice() {
         [Some(started), Some(finished)] => Some(finished - started),
         _ => None,
     }
@@ -382,12 +382,13 @@ const APART_SECONDS: i64 = 2;
 
 fn has_other_duration(report: &ReportView<'_>) -> bool {
     let elapsed = i64::try_from(report.run.elapsed_ns / 1_000_000_000).unwrap_or(i64::MAX);
-    seconds(report).is_some_and(|seconds| seconds.abs_diff(elapsed) > APART_SECONDS.unsigned_abs())
+    run_seconds(report)
+        .is_some_and(|seconds| seconds.abs_diff(elapsed) > APART_SECONDS.unsigned_abs())
 }
 
 fn has_other_name(report: &ReportView<'_>) -> bool {
     let mut named = report.run.id.split('-').filter_map(clock::compact_seconds);
-    let started = clock::seconds(&report.run.started_at);
+    let started = clock::parse_utc(&report.run.started_at);
     named
         .next()
         .zip(started)

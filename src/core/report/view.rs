@@ -14,7 +14,7 @@ use crate::machine::{Machine, Runtime};
 use crate::observe::Observation;
 use crate::plan::Plan;
 use crate::scenario::Scalar;
-use crate::text::counts::tally;
+use crate::text::counts::tally_items;
 use crate::verdict::{ChangedVerdict, Provenance, Reason, Verdict};
 
 /// A view of a report, whole or compact.
@@ -142,7 +142,7 @@ impl CompactReport {
             scenarios,
             complete,
         } = self;
-        let scenarios = scenarios.iter().map(ScenarioView::compact).collect();
+        let scenarios = scenarios.iter().map(ScenarioView::from_compact).collect();
         let (complete, is_compact, changed) = (*complete, true, &[]);
         ReportView {
             provenance: *provenance,
@@ -199,7 +199,7 @@ impl ScenarioReport {
 }
 
 impl<'r> ScenarioView<'r> {
-    fn compact(kept: &'r CompactScenario) -> ScenarioView<'r> {
+    fn from_compact(kept: &'r CompactScenario) -> ScenarioView<'r> {
         ScenarioView {
             name: &kept.name,
             scenario: kept.scenario(),
@@ -214,7 +214,7 @@ impl<'r> ScenarioView<'r> {
             plan: None,
             nondeterministic: kept.nondeterministic,
             verdict: &kept.verdict,
-            cases: kept.cases.iter().map(CaseView::compact).collect(),
+            cases: kept.cases.iter().map(CaseView::from_compact).collect(),
             asked: kept.asked.as_deref(),
         }
     }
@@ -253,14 +253,14 @@ impl CaseReport {
             name,
             outcomes: outcomes.iter().map(OutcomeView::whole).collect(),
             attempts,
-            not_counted: tally(first.map(|first| first.reason)),
+            not_counted: tally_items(first.map(|first| first.reason)),
             made: attempts.len(),
         }
     }
 }
 
 impl<'r> CaseView<'r> {
-    fn compact(kept: &'r CompactCase) -> CaseView<'r> {
+    fn from_compact(kept: &'r CompactCase) -> CaseView<'r> {
         let CompactCase {
             name,
             outcomes,
@@ -273,7 +273,7 @@ impl<'r> CaseView<'r> {
         CaseView {
             name,
             made: counts.fold(0, |sum: usize, count| sum.saturating_add(count as usize)),
-            outcomes: outcomes.iter().map(OutcomeView::compact).collect(),
+            outcomes: outcomes.iter().map(OutcomeView::from_compact).collect(),
             attempts: &[],
             not_counted: not_counted
                 .iter()
@@ -291,7 +291,7 @@ impl<'r> OutcomeView<'r> {
         }
     }
 
-    fn compact(kept: &'r CompactOutcome) -> OutcomeView<'r> {
+    fn from_compact(kept: &'r CompactOutcome) -> OutcomeView<'r> {
         OutcomeView {
             count: kept.count,
             seen: OutcomeRecord::Compact(kept),

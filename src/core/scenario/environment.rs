@@ -91,7 +91,7 @@ fn names(which: impl Fn(&KnownVariable) -> bool) -> impl Iterator<Item = &'stati
 }
 
 /// Every variable, with who reads it, in words.
-pub fn readers() -> impl Iterator<Item = (&'static str, &'static str)> {
+pub fn variable_readers() -> impl Iterator<Item = (&'static str, &'static str)> {
     FILE.variable
         .iter()
         .map(|variable| (variable.name.as_str(), variable.read_by.in_words()))
@@ -178,11 +178,11 @@ fn words(name: &str) -> Vec<String> {
     let mut words: Vec<String> = name
         .split(['_', '-'])
         .map(|word| {
-            let word = stem(word);
+            let word = word_stem(word);
             let alike = ALIKE
                 .iter()
-                .find(|(_, others)| others.iter().any(|other| stem(other) == word));
-            alike.map_or(word, |(known, _)| stem(known)).to_owned()
+                .find(|(_, others)| others.iter().any(|other| word_stem(other) == word));
+            alike.map_or(word, |(known, _)| word_stem(known)).to_owned()
         })
         .collect();
     words.sort_unstable();
@@ -190,7 +190,7 @@ fn words(name: &str) -> Vec<String> {
 }
 
 /// `DEVIC` of `DEVICES`, `BLOCK` of `BLOCKING` and of `BLOCKED`.
-fn stem(word: &str) -> &str {
+fn word_stem(word: &str) -> &str {
     let word = word.strip_suffix('S').unwrap_or(word);
     let word = word
         .strip_suffix("ING")

@@ -15,12 +15,12 @@ pub use excerpt::Excerpts;
 use std::sync::LazyLock;
 
 use self::cases::{Common, Scope};
-use self::conditions::beginning;
+use self::conditions::file_start;
 use self::parameters::{Combination, Parameters};
 use super::{Gpus, Instance, Needs, Scenario};
 use super::{schema, symptom};
 use crate::defaults;
-use crate::source::diagnostic::{self, Diagnostic, suggest};
+use crate::source::diagnostic::{self, Diagnostic, suggest_name};
 use crate::source::reader::{self, Reader, get, opening_comment};
 use crate::source::size;
 use crate::source::tree::{self, Node, TreeEntry};
@@ -29,7 +29,7 @@ const MOST_SOURCE_BYTES: usize = 256 << 10;
 const MOST_CASES: usize = 16;
 /// The most characters of a pasted message, which is one line.
 const MOST_SAID: usize = 160;
-static KEYS: LazyLock<Vec<String>> = LazyLock::new(schema::keys);
+static KEYS: LazyLock<Vec<String>> = LazyLock::new(schema::top_level_keys);
 
 /// Parses the text of a scenario file.
 ///
@@ -38,7 +38,7 @@ static KEYS: LazyLock<Vec<String>> = LazyLock::new(schema::keys);
 ///
 /// # Errors
 /// Every error of the file, sorted by place.
-pub fn load(
+pub fn load_scenario(
     name: &str,
     file: &str,
     source: &str,
@@ -50,7 +50,7 @@ pub fn load(
 }
 
 fn read(reader: &mut Reader<'_>, name: &str) -> Option<Scenario> {
-    let entries = reader.top("a scenario file", MOST_SOURCE_BYTES)?;
+    let entries = reader.parse_top_level("a scenario file", MOST_SOURCE_BYTES)?;
     File {
         reader,
         entries: &entries,
@@ -71,18 +71,18 @@ impl<'r> File<'r, '_> {
             &KEYS.iter().map(String::as_str).collect::<Vec<_>>(),
         );
         let question = self
-            .required("question")
+            .required_node("question")
             .and_then(|node| self.question(node));
         let belief = self
-            .required("belief")
+            .required_node("belief")
             .and_then(|node| self.reader.sentence(node));
         let answer = self.sentence("answer");
         let workaround = self.sentence("workaround");
-        let twin = self.twin();
-        let tags = self.tags();
-        let symptoms = self.symptoms();
+        let twin = self.parse_twin();
+        let tags = self.parse_tags();
+        let symptoms = self.parse_symptoms();
         let says = self.says();
-        let sources = self.sources();
+        let sources = self.parse_sources();
         let needs = get(self.entries, "needs").map(|node| conditions::needs(self.reader, node));
         let needs = needs.unwrap_or(Needs {
             gpus: 1,
@@ -91,26 +91,26 @@ impl<'r> File<'r, '_> {
         let gpus =
             get(self.entries, "gpus").and_then(|node| cases::gpus(self.reader, node, needs.gpus));
         let hazards =
-            get(self.entries, "hazards").map(|node| conditions::hazards(self.reader, node));
+            get(self.entries, "hazards").map(|node| conditions::parse_hazards(self.reader, node));
         let hazards = hazards.unwrap_or_default();
         let repeat =
-            get(self.entries, "repeat").and_then(|node| self.reader.integer(node, 1..=100));
-        let step_timeout_ms = self.duration("step_timeout", 120_000);
-        let timeout_ms = self.duration("timeout", 600_000);
+            get(self.entries, "repeat").and_then(|node| self.reader.read_integer(node, 1..=100));
+        let step_timeout_ms = self.parse_duration("step_timeout", 120_000);
+        let timeout_ms = self.parse_duration("timeout", 600_000);
         let nondeterministic =
-            get(self.entries, "nondeterministic").and_then(|node| self.reader.boolean(node));
+            get(self.entries, "nondeterministic").and_then(|node| self.reader.read_boolean(node));
         let cases = self
-            .required("cases")
+            .required_node("cases")
             .and_then(|node| self.reader.table(node))
             .unwrap_or_default();
         let cases_entry = self.entries.iter().find(|entry| entry.key.text == "cases");
-        let no_control = self.controls(cases, cases_entry);
+        let no_control = self.check_controls(cases, cases_entry);
         let common = Common {
             gpus: gpus.unwrap_or(Gpus::Masked(needs.gpus)),
             needed_gpus: needs.gpus,
             hazards: &hazards,
         };
-        let parameters = self.parameters(cases, &common)?;
+        let parameters = self.parse_parameters(cases, &common)?;
         let mut instances = Vec::new();
         for combination in parameters.combinations() {
             let filled = combination.filled(self.reader, cases);
@@ -139,11 +139,11 @@ impl<'r> File<'r, '_> {
             nondeterministic: nondeterministic.unwrap_or(false),
             parameters: parameters.into_list(),
             instances,
-            sha256: sha256(self.reader.source),
+            sha256: sha256_hex(self.reader.source),
         })
     }
 
-    fn parameters(&mut self, cases: &[TreeEntry], common: &Common<'_>) -> Option<Parameters> {
+    fn parse_parameters(&mut self, cases: &[TreeEntry], common: &Common<'_>) -> Option<Parameters> {
         let Some(node) = get(self.entries, "parameters") else {
             return Some(Parameters::default());
         };
@@ -175,13 +175,13 @@ impl<'r> File<'r, '_> {
             if let tree::Data::Table(keys) = &entry.value.data
                 && let Some(expect) = get(keys, "expect")
             {
-                case.expect = checks::checks(self.reader, expect, &[&scope], parameters);
+                case.expect = checks::parse_checks(self.reader, expect, &[&scope], parameters);
             }
             cases.push(case);
             scopes.push(scope);
         }
         let effect = self
-            .required("effect")
+            .required_node("effect")
             .map(|node| combination.filled_node(self.reader, node));
         if let Some(node) = &effect
             && matches!(&node.data, tree::Data::List(checks) if checks.is_empty())
@@ -193,10 +193,12 @@ impl<'r> File<'r, '_> {
             .iter()
             .filter(|s| matches!(s.case.as_str(), "trap" | "control"))
             .collect();
-        let effect = effect.map(|node| checks::checks(self.reader, &node, &compared, parameters));
+        let effect =
+            effect.map(|node| checks::parse_checks(self.reader, &node, &compared, parameters));
         let expect =
             get(self.entries, "expect").map(|node| combination.filled_node(self.reader, node));
-        let expect = expect.map(|node| conditions::expectations(self.reader, &node, parameters));
+        let expect =
+            expect.map(|node| conditions::parse_expectations(self.reader, &node, parameters));
         let everywhere = get(self.entries, "expect_when")
             .map(|node| conditions::when(self.reader, node, parameters));
         let mut expect = expect.unwrap_or_default();
@@ -209,7 +211,7 @@ impl<'r> File<'r, '_> {
                 .iter_mut()
                 .map(|expectation| &mut expectation.when)
                 .chain(checks)
-                .for_each(|when| when.inherit(everywhere));
+                .for_each(|when| when.inherit_conditions(everywhere));
         }
         Instance {
             name: combination.instance_name(scenario),
@@ -220,9 +222,9 @@ impl<'r> File<'r, '_> {
         }
     }
 
-    fn required(&mut self, key: &str) -> Option<&'r Node> {
+    fn required_node(&mut self, key: &str) -> Option<&'r Node> {
         self.reader
-            .required(self.entries, key, &beginning(self.entries), "a scenario")
+            .required_value(self.entries, key, &file_start(self.entries), "a scenario")
     }
 
     fn sentence(&mut self, key: &str) -> Option<String> {
@@ -238,7 +240,7 @@ impl<'r> File<'r, '_> {
         Some(question)
     }
 
-    fn tags(&mut self) -> Vec<String> {
+    fn parse_tags(&mut self) -> Vec<String> {
         let nodes = get(self.entries, "tags")
             .and_then(|node| self.reader.list(node))
             .unwrap_or_default();
@@ -248,7 +250,7 @@ impl<'r> File<'r, '_> {
             .collect()
     }
 
-    fn symptoms(&mut self) -> Vec<String> {
+    fn parse_symptoms(&mut self) -> Vec<String> {
         let known: Vec<&str> = symptom::all()
             .iter()
             .map(|symptom| symptom.id.as_str())
@@ -257,7 +259,7 @@ impl<'r> File<'r, '_> {
             let id = reader.text(node)?;
             if !known.contains(&id) {
                 let all = "scenarios/symptoms.toml lists them all".to_string();
-                let help = suggest(id, known.iter().copied()).or(Some(all));
+                let help = suggest_name(id, known.iter().copied()).or(Some(all));
                 return reader.reject(&node.place, format!("unknown symptom `{id}`"), help);
             }
             Some(id.to_string())
@@ -265,7 +267,7 @@ impl<'r> File<'r, '_> {
     }
 
     /// Reads `twin`. Whether a scenario has that name is checked elsewhere, where all scenarios are known.
-    fn twin(&mut self) -> Option<String> {
+    fn parse_twin(&mut self) -> Option<String> {
         let node = get(self.entries, "twin")?;
         let name = self.reader.text(node)?;
         if name.split('/').count() == 2
@@ -327,7 +329,7 @@ impl<'r> File<'r, '_> {
         found
     }
 
-    fn sources(&mut self) -> Vec<String> {
+    fn parse_sources(&mut self) -> Vec<String> {
         let nodes = get(self.entries, "sources")
             .and_then(|node| self.reader.list(node))
             .unwrap_or_default();
@@ -337,10 +339,10 @@ impl<'r> File<'r, '_> {
             .collect()
     }
 
-    fn duration(&mut self, key: &str, most_ms: u64) -> Option<u64> {
+    fn parse_duration(&mut self, key: &str, most_ms: u64) -> Option<u64> {
         let node = get(self.entries, key)?;
         let text = self.reader.text(node)?;
-        match size::milliseconds(text) {
+        match size::parse_milliseconds(text) {
             Ok(ms) if ms <= most_ms => return Some(ms),
             Ok(_) => {
                 let message = format!("`{key}` is at most {}s", most_ms / 1000);
@@ -354,7 +356,7 @@ impl<'r> File<'r, '_> {
     }
 
     /// Checks that there is a trap, and either a control or a reason why there can be none.
-    fn controls(&mut self, cases: &[TreeEntry], table: Option<&TreeEntry>) -> Option<String> {
+    fn check_controls(&mut self, cases: &[TreeEntry], table: Option<&TreeEntry>) -> Option<String> {
         let table = table?;
         if cases.len() > MOST_CASES {
             self.reader.error(
@@ -403,7 +405,7 @@ impl<'r> File<'r, '_> {
 }
 
 /// The SHA-256 of a file's text, in hexadecimal digits.
-pub fn sha256(source: &str) -> String {
+pub fn sha256_hex(source: &str) -> String {
     hmac_sha256::Hash::hash(source.as_bytes())
         .iter()
         .map(|byte| format!("{byte:02x}"))

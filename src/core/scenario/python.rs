@@ -46,7 +46,7 @@ impl PackageRequirement {
 }
 
 /// Why an interpreter does not meet an entry of `needs`, in words; `None` if it does.
-pub fn lacks(text: &str, found: &Interpreter) -> Option<String> {
+pub fn unmet_requirement(text: &str, found: &Interpreter) -> Option<String> {
     let Ok(PackageRequirement(packages)) = PackageRequirement::parse(text) else {
         return Some(format!("`{text}` is not a package and its versions"));
     };

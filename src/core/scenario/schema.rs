@@ -10,7 +10,9 @@ use serde_json::{Value, json};
 use super::{Hazard, environment, symptom};
 use crate::defaults;
 use crate::fact;
-use crate::source::schema::{BYTES, object, one_or_more, or_parameter, reference, sentence, set};
+use crate::source::schema::{
+    BYTES, object_schema, one_or_more, or_parameter, reference, sentence, set,
+};
 
 /// The schema of a scenario file (JSON Schema 2020-12).
 pub fn file_schema() -> Value {
@@ -19,14 +21,17 @@ pub fn file_schema() -> Value {
 
 /// The schema before repeated parts become definitions.
 fn whole() -> Value {
-    let mut schema = object(properties(), &["question", "belief", "effect", "cases"]);
+    let mut schema = object_schema(
+        top_level_properties(),
+        &["question", "belief", "effect", "cases"],
+    );
     set(
         &mut schema,
         "$schema",
         json!("https://json-schema.org/draft/2020-12/schema"),
     );
     set(&mut schema, "title", json!("a scenario of cuda-pitfalls"));
-    set(&mut schema, "$defs", definitions());
+    set(&mut schema, "$defs", schema_definitions());
     // Either a control, or the reason why there can be none.
     let control = json!({ "properties": { "cases": { "required": ["control"] } } });
     set(
@@ -37,23 +42,23 @@ fn whole() -> Value {
     schema
 }
 
-pub(super) fn keys() -> Vec<String> {
-    properties()
+pub(super) fn top_level_keys() -> Vec<String> {
+    top_level_properties()
         .as_object()
         .into_iter()
         .flat_map(|properties| properties.keys().cloned())
         .collect()
 }
 
-fn properties() -> Value {
-    let mut properties = texts();
-    for (key, value) in measurement().as_object().into_iter().flatten() {
+fn top_level_properties() -> Value {
+    let mut properties = text_properties();
+    for (key, value) in measurement_properties().as_object().into_iter().flatten() {
         set(&mut properties, key, value.clone());
     }
     properties
 }
 
-fn texts() -> Value {
+fn text_properties() -> Value {
     json!({
         "question": { "description": "The question, ending in a question mark.", "type": "string", "pattern": "\\?$" },
         "belief": sentence("The common belief."),
@@ -69,7 +74,7 @@ fn texts() -> Value {
         },
         "symptoms": {
             "description": "The symptoms that people see; scenarios/symptoms.toml has the sentences.",
-            "type": "array", "uniqueItems": true, "items": { "enum": symptoms() },
+            "type": "array", "uniqueItems": true, "items": { "enum": symptom_ids() },
         },
         "says": {
             "description": "Messages and phrasings that people paste, where no other text of the file has them: `explain` finds the scenario by them.",
@@ -79,7 +84,7 @@ fn texts() -> Value {
     })
 }
 
-fn measurement() -> Value {
+fn measurement_properties() -> Value {
     json!({
         "needs": needs(),
         "gpus": gpus("How many GPUs workers are started with; those of `needs` if absent."),
@@ -91,8 +96,8 @@ fn measurement() -> Value {
             "description": "Attempts of each case.",
             "type": "integer", "minimum": 1, "maximum": 100, "default": defaults::REPEAT,
         },
-        "step_timeout": duration("The most that one step may take, at most 120s.", defaults::STEP_TIMEOUT_S),
-        "timeout": duration("The most that one attempt may take, at most 600s.", defaults::TIMEOUT_S),
+        "step_timeout": duration_schema("The most that one step may take, at most 120s.", defaults::STEP_TIMEOUT_S),
+        "timeout": duration_schema("The most that one attempt may take, at most 600s.", defaults::TIMEOUT_S),
         "nondeterministic": {
             "description": "Whether a mixture of outcomes is an answer.",
             "type": "boolean", "default": false,
@@ -124,7 +129,7 @@ fn measurement() -> Value {
     })
 }
 
-fn definitions() -> Value {
+fn schema_definitions() -> Value {
     let mut definitions = json!({
         "parameter": {
             "description": "A parameter of the file, or a GPU that the plan fills in.",
@@ -134,12 +139,12 @@ fn definitions() -> Value {
         "bytes": or_parameter(json!([{ "type": "integer", "minimum": 0 }, { "type": "string", "pattern": BYTES }])),
         "variable": or_parameter(json!([{ "enum": environment::in_scenarios().collect::<Vec<_>>() }, framework_variable()])),
         "when": when(),
-        "expectation": expectation(),
+        "expectation": expectation_schema(),
         "check": check(),
         "case": case(),
         "step": steps::step(),
     });
-    fact::definitions()
+    fact::schema_definitions()
         .into_iter()
         .for_each(|(name, schema)| set(&mut definitions, name, schema));
     definitions
@@ -157,7 +162,7 @@ fn framework_variable() -> Value {
 }
 
 const RANGE: &str = r"^\s*(>=|<=|>|<|=)\s*[0-9]+(\.[0-9]+)*\s*$";
-fn duration(description: &str, seconds: u64) -> Value {
+fn duration_schema(description: &str, seconds: u64) -> Value {
     let default = format!("{seconds}s");
     json!({ "description": description, "type": "string", "pattern": "^[0-9]+ *(ms|s|m)$", "default": default })
 }
@@ -169,7 +174,7 @@ fn gpus(description: &str) -> Value {
     json!({ "description": description, "anyOf": forms["anyOf"] })
 }
 
-fn symptoms() -> Vec<&'static str> {
+fn symptom_ids() -> Vec<&'static str> {
     symptom::all()
         .iter()
         .map(|symptom| symptom.id.as_str())
@@ -177,7 +182,7 @@ fn symptoms() -> Vec<&'static str> {
 }
 
 fn needs() -> Value {
-    let mut schema = object(
+    let mut schema = object_schema(
         json!({
             "gpus": { "type": "integer", "minimum": 0, "maximum": 64, "default": 1 },
             "driver": reference("range"),
@@ -197,7 +202,7 @@ fn needs() -> Value {
 }
 
 fn python() -> Value {
-    let mut schema = object(json!({ "needs": requirements() }), &[]);
+    let mut schema = object_schema(json!({ "needs": requirements_schema() }), &[]);
     set(
         &mut schema,
         "description",
@@ -206,7 +211,7 @@ fn python() -> Value {
     schema
 }
 
-fn requirements() -> Value {
+fn requirements_schema() -> Value {
     json!({
         "description": "Packages with the versions that will do, such as `torch >= 2.0` or `cupy-cuda12x | cupy`.",
         "type": "array", "items": { "type": "string", "pattern": "^[a-zA-Z0-9]" },
@@ -215,14 +220,14 @@ fn requirements() -> Value {
 
 fn when() -> Value {
     let value = json!({ "type": ["string", "integer"] });
-    let mut schema = object(
+    let mut schema = object_schema(
         json!({
             "driver": reference("range"),
             "libcudart": reference("range"),
             "compute_capability": reference("range"),
             "gpus": reference("range"),
             "parameters": { "type": "object", "additionalProperties": one_or_more(value) },
-            "packages": requirements(),
+            "packages": requirements_schema(),
         }),
         &[],
     );
@@ -234,8 +239,8 @@ fn when() -> Value {
     schema
 }
 
-fn expectation() -> Value {
-    object(
+fn expectation_schema() -> Value {
+    object_schema(
         json!({
             "verdict": { "enum": ["reproduced", "not_reproduced"] },
             "when": reference("when"),
@@ -253,8 +258,8 @@ fn check() -> Value {
         "because": sentence("The reason, in a sentence."),
         "evidence": sentence("The committed report that supports it."),
     });
-    fact::schemas().for_each(|(key, schema)| set(&mut properties, key, schema));
-    let mut schema = object(properties, &[]);
+    fact::kind_schemas().for_each(|(key, schema)| set(&mut properties, key, schema));
+    let mut schema = object_schema(properties, &[]);
     set(
         &mut schema,
         "oneOf",
@@ -264,7 +269,7 @@ fn check() -> Value {
 }
 
 fn case() -> Value {
-    object(
+    object_schema(
         json!({
             "does": sentence("What is special about this order, in a few words."),
             "gpus": gpus("How many GPUs the worker is started with, if other than in the rest of the file."),

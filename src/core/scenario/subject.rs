@@ -36,7 +36,7 @@ mod tests {
 
     #[test]
     fn every_folder_has_a_sentence_and_every_sentence_a_folder() {
-        let mut folders: Vec<String> = catalogue::embedded()
+        let mut folders: Vec<String> = catalogue::embedded_files()
             .map(|file| folder_of(&file.name).to_owned())
             .collect();
         folders.sort();

@@ -1,7 +1,7 @@
 //! Dotted versions and ranges of versions.
 
 use super::Range;
-use crate::text::counts::digits;
+use crate::text::counts::parse_digits;
 
 /// The comparisons. Longer ones come first, so that `>=` is not read as `>`.
 const COMPARISONS: [&str; 5] = [">=", "<=", ">", "<", "="];
@@ -56,7 +56,7 @@ fn split(range: &str) -> Option<(&'static str, Vec<u64>)> {
 }
 
 fn numbers(version: &str) -> Option<Vec<u64>> {
-    version.trim().split('.').map(digits).collect()
+    version.trim().split('.').map(parse_digits).collect()
 }
 
 #[cfg(test)]

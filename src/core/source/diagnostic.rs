@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
 
-use crate::text::escape::{acts, terminal};
+use crate::text::escape::{is_active_character, terminal};
 
 /// One error in a file, with its place.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,10 +25,10 @@ impl Diagnostic {
     /// The error with its source lines, in the style of rustc; without a newline at the end.
     pub fn render(&self, source: &str, styled: bool) -> String {
         let shown = printable_source(source);
-        let primary = AnnotationKind::Primary.span(within(source, &self.span));
+        let primary = AnnotationKind::Primary.span(clamp_span(source, &self.span));
         let context = self.context.as_ref().map(|(span, label)| {
             AnnotationKind::Context
-                .span(within(source, span))
+                .span(clamp_span(source, span))
                 .label(terminal(label))
         });
         let snippet = Snippet::source(shown.as_str())
@@ -70,7 +70,7 @@ fn printable_source(source: &str) -> String {
     while let Some(letter) = rest.next() {
         let is_layout =
             matches!(letter, '\n' | '\t') || letter == '\r' && rest.peek() == Some(&'\n');
-        if is_layout || !acts(letter) {
+        if is_layout || !is_active_character(letter) {
             shown.push(letter);
         } else {
             shown.push_str(&"?".repeat(letter.len_utf8()));
@@ -81,7 +81,7 @@ fn printable_source(source: &str) -> String {
 
 /// The line and the column of a byte, both counted from 1; the column counts characters.
 pub fn place(source: &str, offset: usize) -> (u32, u32) {
-    let before = &source[..floor(source, offset)];
+    let before = &source[..floor_char_boundary(source, offset)];
     let start = before.rfind('\n').map_or(0, |newline| newline + 1);
     (
         before.matches('\n').count() as u32 + 1,
@@ -90,12 +90,12 @@ pub fn place(source: &str, offset: usize) -> (u32, u32) {
 }
 
 /// A span limited to the source and to whole characters, so that rendering cannot fail.
-fn within(source: &str, span: &Range<usize>) -> Range<usize> {
-    let start = floor(source, span.start);
-    start..floor(source, span.end).max(start)
+fn clamp_span(source: &str, span: &Range<usize>) -> Range<usize> {
+    let start = floor_char_boundary(source, span.start);
+    start..floor_char_boundary(source, span.end).max(start)
 }
 
-fn floor(source: &str, offset: usize) -> usize {
+fn floor_char_boundary(source: &str, offset: usize) -> usize {
     let mut offset = offset.min(source.len());
     while !source.is_char_boundary(offset) {
         offset -= 1;
@@ -104,7 +104,7 @@ fn floor(source: &str, offset: usize) -> usize {
 }
 
 /// The most similar name, if it is similar enough.
-pub fn nearest<'n>(word: &str, names: impl IntoIterator<Item = &'n str>) -> Option<&'n str> {
+pub fn nearest_name<'n>(word: &str, names: impl IntoIterator<Item = &'n str>) -> Option<&'n str> {
     // Otherwise every word of two letters would be similar to every other.
     nearest_within(word, word.chars().count() / 3, names)
 }
@@ -142,9 +142,9 @@ pub fn did_you_mean(name: &str) -> String {
 }
 
 /// The help for an unknown word: the most similar name, or the known names.
-pub fn suggest<'n>(word: &str, names: impl IntoIterator<Item = &'n str>) -> Option<String> {
+pub fn suggest_name<'n>(word: &str, names: impl IntoIterator<Item = &'n str>) -> Option<String> {
     let names: Vec<&str> = names.into_iter().collect();
-    if let Some(name) = nearest(word, names.iter().copied()) {
+    if let Some(name) = nearest_name(word, names.iter().copied()) {
         return Some(did_you_mean(name));
     }
     let listed: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
@@ -161,16 +161,19 @@ mod tests {
     #[test]
     fn nearest_is_near() {
         let names = ["cuInit", "cuDeviceGetCount", "cuCtxCreate_v2"];
-        assert_eq!(nearest("cuDeviceGetCnt", names), Some("cuDeviceGetCount"));
-        assert_eq!(nearest("CUINIT", names), Some("cuInit"));
-        assert_eq!(nearest("cuCtxCreate", names), Some("cuCtxCreate_v2"));
-        assert_eq!(nearest("frobnicate", names), None);
+        assert_eq!(
+            nearest_name("cuDeviceGetCnt", names),
+            Some("cuDeviceGetCount")
+        );
+        assert_eq!(nearest_name("CUINIT", names), Some("cuInit"));
+        assert_eq!(nearest_name("cuCtxCreate", names), Some("cuCtxCreate_v2"));
+        assert_eq!(nearest_name("frobnicate", names), None);
         let long = "x".repeat(LONGEST_MISSPELT);
         assert_eq!(
-            nearest(&long, [format!("{long}y").as_str()]),
+            nearest_name(&long, [format!("{long}y").as_str()]),
             Some(format!("{long}y").as_str())
         );
-        assert_eq!(nearest(&format!("{long}y"), [long.as_str()]), None);
+        assert_eq!(nearest_name(&format!("{long}y"), [long.as_str()]), None);
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::ops::{Range, RangeInclusive};
 
 use toml::de::DeTable;
 
-use super::diagnostic::{Diagnostic, did_you_mean, suggest};
+use super::diagnostic::{Diagnostic, did_you_mean, suggest_name};
 use super::size;
 use super::tree::{self, Data, Node, SourceSpan, TreeEntry};
 
@@ -53,7 +53,7 @@ impl<'a> Reader<'a> {
 
     /// The entries at the top of the file. `None` if the file is too large or not TOML: a partial tree would lack what
     /// stood at the errors, and cause more of them. `subject` begins a sentence.
-    pub fn top(&mut self, subject: &str, most_bytes: usize) -> Option<Vec<TreeEntry>> {
+    pub fn parse_top_level(&mut self, subject: &str, most_bytes: usize) -> Option<Vec<TreeEntry>> {
         let source = self.source;
         if source.len() > most_bytes {
             return self.reject(
@@ -169,7 +169,7 @@ impl<'a> Reader<'a> {
         None
     }
 
-    pub(crate) fn mismatch<T>(&mut self, node: &Node, wanted: &str) -> Option<T> {
+    pub(crate) fn reject_type<T>(&mut self, node: &Node, wanted: &str) -> Option<T> {
         self.reject(
             &node.place,
             format!("expected {wanted}, found {}", node.data.kind()),
@@ -185,7 +185,7 @@ impl<'a> Reader<'a> {
                 let help = Some(format!("write `\"{value}\"`"));
                 self.reject(&node.place, "expected text, found an integer", help)
             }
-            _ => self.mismatch(node, "text"),
+            _ => self.reject_type(node, "text"),
         }
     }
 
@@ -206,7 +206,7 @@ impl<'a> Reader<'a> {
             self.error(
                 &node.place,
                 format!("unknown {noun} `{text}`"),
-                suggest(text, words.iter().copied()),
+                suggest_name(text, words.iter().copied()),
             );
         }
         found
@@ -227,7 +227,7 @@ impl<'a> Reader<'a> {
     }
 
     /// The integer of a node, within a range; an error for any other value.
-    pub fn integer(&mut self, node: &Node, range: RangeInclusive<i64>) -> Option<i64> {
+    pub fn read_integer(&mut self, node: &Node, range: RangeInclusive<i64>) -> Option<i64> {
         match &node.data {
             Data::Int(value) if range.contains(value) => Some(*value),
             Data::Int(value) => {
@@ -243,7 +243,7 @@ impl<'a> Reader<'a> {
                 let help = Some(format!("write `{}` without quotes", text.trim()));
                 self.reject(&node.place, "expected an integer, found text", help)
             }
-            _ => self.mismatch(node, "an integer"),
+            _ => self.reject_type(node, "an integer"),
         }
     }
 
@@ -254,15 +254,15 @@ impl<'a> Reader<'a> {
                 Ok(bytes) => Some(bytes),
                 Err(wrong) => self.reject(&node.place, wrong.message, Some(wrong.help)),
             },
-            _ => self.integer(node, 0..=i64::MAX),
+            _ => self.read_integer(node, 0..=i64::MAX),
         }
     }
 
     /// The flag of a node; an error for any other value.
-    pub fn boolean(&mut self, node: &Node) -> Option<bool> {
+    pub fn read_boolean(&mut self, node: &Node) -> Option<bool> {
         match node.data {
             Data::Bool(value) => Some(value),
-            _ => self.mismatch(node, "true or false"),
+            _ => self.reject_type(node, "true or false"),
         }
     }
 
@@ -270,7 +270,7 @@ impl<'a> Reader<'a> {
     pub fn list<'n>(&mut self, node: &'n Node) -> Option<&'n [Node]> {
         match &node.data {
             Data::List(nodes) => Some(nodes),
-            _ => self.mismatch(node, "a list"),
+            _ => self.reject_type(node, "a list"),
         }
     }
 
@@ -291,7 +291,7 @@ impl<'a> Reader<'a> {
     pub fn table<'n>(&mut self, node: &'n Node) -> Option<&'n [TreeEntry]> {
         match &node.data {
             Data::Table(entries) => Some(entries),
-            _ => self.mismatch(node, "a table"),
+            _ => self.reject_type(node, "a table"),
         }
     }
 
@@ -309,14 +309,14 @@ impl<'a> Reader<'a> {
                 return;
             }
             if !keys.contains(&key.text.as_str()) {
-                let help = suggest(&key.text, keys.iter().copied());
+                let help = suggest_name(&key.text, keys.iter().copied());
                 self.error(&key.place, format!("unknown key `{}`", key.text), help);
             }
         }
     }
 
     /// The value of a required key. A missing key is reported at `owner`.
-    pub fn required<'n>(
+    pub fn required_value<'n>(
         &mut self,
         entries: &'n [TreeEntry],
         key: &str,
@@ -324,14 +324,14 @@ impl<'a> Reader<'a> {
         owner_name: &str,
     ) -> Option<&'n Node> {
         let node = get(entries, key);
-        if node.is_none() && !self.misspelt(entries, key) {
+        if node.is_none() && !self.is_misspelled(entries, key) {
             self.error(owner, format!("{owner_name} needs `{key}`"), None);
         }
         node
     }
 
     /// Whether another key was already reported as a misspelling of this one, so that its absence is not reported too.
-    pub fn misspelt(&self, entries: &[TreeEntry], key: &str) -> bool {
+    pub fn is_misspelled(&self, entries: &[TreeEntry], key: &str) -> bool {
         let meant = Some(did_you_mean(key));
         entries.iter().any(|entry| {
             self.errors

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 /// An object with these keys and no others.
-pub fn object(properties: Value, required: &[&str]) -> Value {
+pub fn object_schema(properties: Value, required: &[&str]) -> Value {
     json!({ "type": "object", "additionalProperties": false, "properties": properties, "required": required })
 }
 

@@ -40,7 +40,7 @@ pub fn bytes(text: &str) -> Result<i64, Malformed> {
     let Some((digits, unit)) = split(text.trim()) else {
         return Err(malformed(format!("`{text}` is not a byte size"), form));
     };
-    if let Some(binary) = decimal(unit) {
+    if let Some(binary) = meant_binary_unit(unit) {
         let message = format!("`{unit}` may mean 1000 or 1024");
         return Err(malformed(
             message,
@@ -62,7 +62,7 @@ pub fn bytes(text: &str) -> Result<i64, Malformed> {
 }
 
 /// The binary unit that was probably meant by a decimal or abbreviated unit.
-fn decimal(unit: &str) -> Option<&'static str> {
+fn meant_binary_unit(unit: &str) -> Option<&'static str> {
     match unit.to_ascii_lowercase().as_str() {
         "k" | "kb" => Some("KiB"),
         "m" | "mb" => Some("MiB"),
@@ -74,7 +74,7 @@ fn decimal(unit: &str) -> Option<&'static str> {
 /// Whether a text was meant as a byte size, valid or not.
 pub fn looks_like_bytes(text: &str) -> bool {
     split(text).is_some_and(|(_, unit)| {
-        decimal(unit).is_some() || UNITS.iter().any(|(name, _)| *name == unit)
+        meant_binary_unit(unit).is_some() || UNITS.iter().any(|(name, _)| *name == unit)
     })
 }
 
@@ -82,7 +82,7 @@ pub fn looks_like_bytes(text: &str) -> bool {
 ///
 /// # Errors
 /// The text is no duration.
-pub fn milliseconds(text: &str) -> Result<u64, Malformed> {
+pub fn parse_milliseconds(text: &str) -> Result<u64, Malformed> {
     let parsed = split(text).and_then(|(digits, unit)| {
         let factor = match unit {
             "ms" => 1,
@@ -152,9 +152,9 @@ mod tests {
 
     #[test]
     fn durations() {
-        assert_eq!(milliseconds("500ms"), Ok(500));
-        assert_eq!(milliseconds("30s"), Ok(30_000));
-        assert_eq!(milliseconds("2m"), Ok(120_000));
+        assert_eq!(parse_milliseconds("500ms"), Ok(500));
+        assert_eq!(parse_milliseconds("30s"), Ok(30_000));
+        assert_eq!(parse_milliseconds("2m"), Ok(120_000));
         for text in [
             "30",
             "0s",
@@ -165,7 +165,7 @@ mod tests {
             "1.5s",
             "99999999999999999999s",
         ] {
-            assert!(milliseconds(text).is_err(), "{text}");
+            assert!(parse_milliseconds(text).is_err(), "{text}");
         }
     }
 }

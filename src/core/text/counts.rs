@@ -15,7 +15,7 @@ pub fn counted<N: Display + PartialEq + From<u8>>(count: N, noun: &str) -> Strin
 }
 
 /// The number that a text of digits is. `parse` alone would accept a sign too.
-pub fn digits<N: FromStr>(text: &str) -> Option<N> {
+pub fn parse_digits<N: FromStr>(text: &str) -> Option<N> {
     if text.bytes().all(|byte| byte.is_ascii_digit()) {
         text.parse().ok()
     } else {
@@ -24,8 +24,8 @@ pub fn digits<N: FromStr>(text: &str) -> Option<N> {
 }
 
 /// The distinct items and how often each occurs, in the order of their first occurrence.
-pub fn tally<T: Eq + Hash + Clone>(all: impl IntoIterator<Item = T>) -> Vec<(T, usize)> {
-    let groups = grouped(all.into_iter().map(|item| (item, ())));
+pub fn tally_items<T: Eq + Hash + Clone>(all: impl IntoIterator<Item = T>) -> Vec<(T, usize)> {
+    let groups = group_by_key(all.into_iter().map(|item| (item, ())));
     groups
         .into_iter()
         .map(|(item, times)| (item, times.len()))
@@ -33,7 +33,9 @@ pub fn tally<T: Eq + Hash + Clone>(all: impl IntoIterator<Item = T>) -> Vec<(T, 
 }
 
 /// The values of each key, of which there may be any number. Keys and values are in the order of their first occurrence.
-pub fn grouped<K: Eq + Hash + Clone, V>(all: impl IntoIterator<Item = (K, V)>) -> Vec<(K, Vec<V>)> {
+pub fn group_by_key<K: Eq + Hash + Clone, V>(
+    all: impl IntoIterator<Item = (K, V)>,
+) -> Vec<(K, Vec<V>)> {
     let (mut order, mut groups) = (Vec::new(), HashMap::<K, Vec<V>>::new());
     for (key, value) in all {
         order.extend((!groups.contains_key(&key)).then(|| key.clone()));
@@ -77,9 +79,9 @@ mod tests {
             [listed([1, 2], "none"), listed([0; 0], "none")],
             ["1, 2", "none"]
         );
-        assert_eq!(tally(["b", "a", "b"]), [("b", 2), ("a", 1)]);
+        assert_eq!(tally_items(["b", "a", "b"]), [("b", 2), ("a", 1)]);
         assert_eq!(
-            grouped([(2, 'x'), (1, 'y'), (2, 'z')]),
+            group_by_key([(2, 'x'), (1, 'y'), (2, 'z')]),
             [(2, vec!['x', 'z']), (1, vec!['y'])]
         );
     }

@@ -26,8 +26,10 @@ pub fn visible(text: &str) -> String {
             {
                 out.push_str("\\x23")
             }
-            c if acts(c) && (c as u32) < 0x100 => out.push_str(&format!("\\x{:02x}", c as u32)),
-            c if acts(c) => out.push_str(&format!("\\u{{{:x}}}", c as u32)),
+            c if is_active_character(c) && (c as u32) < 0x100 => {
+                out.push_str(&format!("\\x{:02x}", c as u32))
+            }
+            c if is_active_character(c) => out.push_str(&format!("\\u{{{:x}}}", c as u32)),
             c => out.push(c),
         }
         before = Some(c);
@@ -36,7 +38,7 @@ pub fn visible(text: &str) -> String {
 }
 
 /// Whether a character acts instead of being shown.
-pub(crate) fn acts(c: char) -> bool {
+pub(crate) fn is_active_character(c: char) -> bool {
     c.is_control()
         || matches!(c,
             '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
@@ -48,7 +50,7 @@ pub(crate) fn acts(c: char) -> bool {
 /// What is printed as a whole, with each character that acts written as JSON writes it, so that a document stays the same.
 /// Forms escape their texts themselves; this is for what one of them let through, and for JSON, which needs no escape for
 /// C1 controls and changes of writing direction.
-pub fn printed(text: &str) -> Cow<'_, str> {
+pub fn escape_printed(text: &str) -> Cow<'_, str> {
     if !text.contains(is_obeyed) {
         return Cow::Borrowed(text);
     }
@@ -66,7 +68,7 @@ pub fn printed(text: &str) -> Cow<'_, str> {
 }
 
 fn is_obeyed(c: char) -> bool {
-    acts(c) && !matches!(c, '\n' | '\t')
+    is_active_character(c) && !matches!(c, '\n' | '\t')
 }
 
 /// Text for a terminal.
@@ -84,7 +86,7 @@ pub fn terminal_lines(text: &str) -> String {
 }
 
 /// Text with the characters of a table replaced, and a backslash before each of some others.
-fn replaced(text: &str, table: &[(char, &str)], slashed: &str) -> String {
+fn replace_characters(text: &str, table: &[(char, &str)], slashed: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in visible(text).chars() {
         match table.iter().find(|(known, _)| *known == c) {
@@ -97,8 +99,8 @@ fn replaced(text: &str, table: &[(char, &str)], slashed: &str) -> String {
 }
 
 /// Text for an element or a quoted attribute of HTML or SVG.
-pub fn html(text: &str) -> String {
-    replaced(
+pub fn escape_html(text: &str) -> String {
+    replace_characters(
         text,
         &[
             ('&', "&amp;"),
@@ -112,7 +114,7 @@ pub fn html(text: &str) -> String {
 }
 
 /// Text for a cell of a Markdown table, which is also safe anywhere else on a page.
-pub fn markdown(text: &str) -> String {
+pub fn escape_markdown(text: &str) -> String {
     // A zero-width space keeps the name after an `@` from being notified.
     let table = [
         ('&', "&amp;"),
@@ -120,17 +122,17 @@ pub fn markdown(text: &str) -> String {
         ('>', "&gt;"),
         ('@', "@&#8203;"),
     ];
-    replaced(text, &table, "|`*_[]!~\\#$")
+    replace_characters(text, &table, "|`*_[]!~\\#$")
 }
 
 /// Text without the characters that XML forbids. The XML writer escapes markup.
-pub fn xml(text: &str) -> String {
+pub fn escape_xml(text: &str) -> String {
     visible(text)
 }
 
 /// Text for the value of a Prometheus label, without the quotes around it.
-pub fn prometheus(text: &str) -> String {
-    replaced(text, &[], "\\\"")
+pub fn escape_prometheus(text: &str) -> String {
+    replace_characters(text, &[], "\\\"")
 }
 
 /// Text for the message of a GitHub annotation.
@@ -145,7 +147,7 @@ pub fn github_property(text: &str) -> String {
 
 /// The last lines of a process's output, at most `limit` bytes. Each line is made [`visible`] and gets a bar in front,
 /// so that it cannot be mistaken for a line of ours.
-pub fn tail(text: &str, limit: usize) -> String {
+pub fn quote_tail(text: &str, limit: usize) -> String {
     let start =
         (text.len().saturating_sub(limit)..text.len()).find(|at| text.is_char_boundary(*at));
     let kept = start
@@ -161,7 +163,7 @@ pub fn tail(text: &str, limit: usize) -> String {
 }
 
 /// The beginning of a text, at most `limit` bytes; `…` marks what is left out.
-pub fn shorten(text: &str, limit: usize) -> String {
+pub fn shorten_text(text: &str, limit: usize) -> String {
     if text.len() <= limit {
         return text.to_owned();
     }
@@ -201,13 +203,13 @@ mod tests {
     fn a_printed_document_is_the_same_document() {
         let text = "\u{9b}31m\u{202e}\u{e0041}\x1b größer\n";
         let document = serde_json::json!({ "a": text }).to_string();
-        let shown = printed(&document);
-        assert!(!shown.chars().any(acts), "{shown}");
+        let shown = escape_printed(&document);
+        assert!(!shown.chars().any(is_active_character), "{shown}");
         assert_eq!(
             serde_json::from_str::<serde_json::Value>(&shown).unwrap()["a"],
             text
         );
-        assert_eq!(printed("a\n\tb"), "a\n\tb");
+        assert_eq!(escape_printed("a\n\tb"), "a\n\tb");
     }
 
     #[test]
@@ -232,32 +234,32 @@ mod tests {
     #[test]
     fn markup_is_taken_literally() {
         assert_eq!(
-            html("<img src='' onerror=x>&"),
+            escape_html("<img src='' onerror=x>&"),
             "&lt;img src=&#39;&#39; onerror=x&gt;&amp;"
         );
         assert_eq!(
-            markdown("a|b`c`<br>@me"),
+            escape_markdown("a|b`c`<br>@me"),
             "a\\|b\\`c\\`&lt;br&gt;@&#8203;me"
         );
-        assert_eq!(prometheus("a\"b\\c\nd"), "a\\\"b\\\\c\\\\nd");
+        assert_eq!(escape_prometheus("a\"b\\c\nd"), "a\\\"b\\\\c\\\\nd");
         assert_eq!(github_property("a: 5%, b\r\n"), "a%3A 5%25%2C b\\r\\n");
     }
 
     #[test]
     fn lines_of_a_tail_stay_behind_their_bar() {
         assert_eq!(
-            tail("one\n::error::two", 100),
+            quote_tail("one\n::error::two", 100),
             "| one\n| \\x3a:error::two\n"
         );
-        assert_eq!(tail("größer", 5), "| ßer\n");
-        assert_eq!(tail("", 5), "");
+        assert_eq!(quote_tail("größer", 5), "| ßer\n");
+        assert_eq!(quote_tail("", 5), "");
     }
 
     #[test]
     fn shortening_counts_bytes_and_keeps_characters() {
-        assert_eq!(shorten("context", 7), "context");
-        assert_eq!(shorten("contexts", 7), "cont…");
-        assert_eq!(shorten("ßßßß", 6), "ß…");
-        assert_eq!(shorten("ßßßß", 2), "");
+        assert_eq!(shorten_text("context", 7), "context");
+        assert_eq!(shorten_text("contexts", 7), "cont…");
+        assert_eq!(shorten_text("ßßßß", 6), "ß…");
+        assert_eq!(shorten_text("ßßßß", 2), "");
     }
 }

@@ -16,7 +16,7 @@ pub const NARROWEST: usize = 40;
 pub const UNBROKEN: char = '\u{a0}';
 
 /// How many columns a text takes.
-pub fn columns(text: &str) -> usize {
+pub fn display_columns(text: &str) -> usize {
     textwrap::core::display_width(text)
 }
 
@@ -25,16 +25,16 @@ pub fn columns(text: &str) -> usize {
 pub fn sentence(head: &str, text: &str, width: usize) -> String {
     let text = terminal(text);
     let words: Vec<String> = text.split(' ').map(str::to_owned).collect();
-    wrap(head, &words, " ", width)
+    wrap_parts(head, &words, " ", width)
 }
 
 /// Joins `parts` after `head`, with later lines indented to the first part. A part is broken, between its words, only
 /// if it does not fit on a line of its own.
-pub fn wrap(head: &str, parts: &[String], between: &str, width: usize) -> String {
-    let indent = columns(head);
+pub fn wrap_parts(head: &str, parts: &[String], between: &str, width: usize) -> String {
+    let indent = display_columns(head);
     let room = width.saturating_sub(indent).max(1);
     let mut out = String::new();
-    for (place, line) in broken(parts, between, room).iter().enumerate() {
+    for (place, line) in break_lines(parts, between, room).iter().enumerate() {
         let line = if place == 0 {
             format!("{head}{line}")
         } else {
@@ -48,10 +48,10 @@ pub fn wrap(head: &str, parts: &[String], between: &str, width: usize) -> String
 
 /// The words of a text in lines of at most `room` columns.
 pub fn words(text: &str, room: usize) -> Vec<String> {
-    broken(&[text.to_owned()], "", room)
+    break_lines(&[text.to_owned()], "", room)
 }
 
-fn broken(parts: &[String], between: &str, room: usize) -> Vec<String> {
+fn break_lines(parts: &[String], between: &str, room: usize) -> Vec<String> {
     let options = Options::new(room)
         .word_separator(WordSeparator::AsciiSpace)
         .word_splitter(WordSplitter::NoHyphenation)
@@ -60,7 +60,9 @@ fn broken(parts: &[String], between: &str, room: usize) -> Vec<String> {
     for part in parts {
         match lines.last_mut() {
             Some(last)
-                if !last.is_empty() && columns(last) + columns(between) + columns(part) <= room =>
+                if !last.is_empty()
+                    && display_columns(last) + display_columns(between) + display_columns(part)
+                        <= room =>
             {
                 last.push_str(between);
                 last.push_str(part);
@@ -91,7 +93,7 @@ mod tests {
             "e".to_owned(),
         ];
         assert_eq!(
-            wrap("> ", &parts, " · ", 24),
+            wrap_parts("> ", &parts, " · ", 24),
             "> aaaa bbbb cccc\n  dddddddddddddddddddddd\n  e\n"
         );
     }
@@ -108,7 +110,7 @@ mod tests {
         );
         let part = ["aaaa bbbbbbbb cc".to_owned(), "d".to_owned()];
         assert_eq!(
-            wrap("> ", &part, " · ", 12),
+            wrap_parts("> ", &part, " · ", 12),
             "> aaaa\n  bbbbbbbb\n  cc · d\n"
         );
         assert_eq!(words("", 10), [""]);

@@ -14,7 +14,7 @@ const COMMON: [&str; 3] = ["/proc/", "/dev/", "/sys/"];
 const GROUPS: [usize; 5] = [8, 4, 4, 4, 12];
 
 /// The last part of a path.
-pub fn short(path: &str) -> String {
+pub fn file_name(path: &str) -> String {
     path.rsplit('/').next().unwrap_or(path).to_owned()
 }
 
@@ -26,7 +26,7 @@ pub fn keep_package(path: &str) -> String {
         .position(|part| matches!(*part, "site-packages" | "dist-packages"))
     {
         Some(at) => format!("{FOLDERS}{}", parts.get(at..).unwrap_or_default().join("/")),
-        None => short(path),
+        None => file_name(path),
     }
 }
 
@@ -76,7 +76,7 @@ impl Redactor {
     }
 
     /// Notes the arguments of a program, of `--name=value` the value.
-    pub fn hide(&mut self, arguments: &[String]) {
+    pub fn hide_arguments(&mut self, arguments: &[String]) {
         let values = arguments
             .iter()
             .map(|argument| match argument.split_once('=') {

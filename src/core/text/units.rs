@@ -10,9 +10,9 @@ pub fn bytes(bytes: u64) -> String {
         0 => "0".to_owned(),
         1..KIB => format!("{bytes} B"),
         // A value that would round up to the next unit is shown in that unit.
-        _ if bytes < MIB - KIB / 2 => scaled(bytes, KIB, "KiB"),
-        _ if bytes < 10 * GIB => scaled(bytes, MIB, "MiB"),
-        _ => scaled(bytes, GIB, "GiB"),
+        _ if bytes < MIB - KIB / 2 => format_scaled(bytes, KIB, "KiB"),
+        _ if bytes < 10 * GIB => format_scaled(bytes, MIB, "MiB"),
+        _ => format_scaled(bytes, GIB, "GiB"),
     }
 }
 
@@ -33,7 +33,7 @@ pub fn bytes_exact(bytes: u64) -> String {
 }
 
 /// A change in bytes: `+530 MiB`, `-2 MiB`, `0`.
-pub fn delta(bytes: i64) -> String {
+pub fn format_delta(bytes: i64) -> String {
     match bytes {
         0 => "0".to_owned(),
         1.. => format!("+{}", self::bytes(bytes.unsigned_abs())),
@@ -44,7 +44,7 @@ pub fn delta(bytes: i64) -> String {
 /// Bytes that may be less than nothing: `530 MiB`, `-2 MiB`, `0`.
 pub fn signed_bytes(bytes: i64) -> String {
     if bytes < 0 {
-        delta(bytes)
+        format_delta(bytes)
     } else {
         self::bytes(bytes.unsigned_abs())
     }
@@ -52,21 +52,21 @@ pub fn signed_bytes(bytes: i64) -> String {
 
 /// A change in bytes: `+530 MiB`, or `not read` for `None`.
 pub fn delta_or_unread(bytes: Option<i64>) -> String {
-    bytes.map_or_else(|| "not read".to_owned(), delta)
+    bytes.map_or_else(|| "not read".to_owned(), format_delta)
 }
 
 /// A duration: `412 ms`, `1.8 s`, `73 s`, `0`.
-pub fn duration(ns: u64) -> String {
+pub fn format_duration(ns: u64) -> String {
     const US: u64 = 1_000;
     const MS: u64 = 1_000_000;
     const S: u64 = 1_000_000_000;
     match ns {
         0 => "0".to_owned(),
         1..US => format!("{ns} ns"),
-        _ if ns < MS - US / 2 => scaled(ns, US, "µs"),
-        _ if ns < S - MS / 2 => scaled(ns, MS, "ms"),
-        _ if ns < 600 * S => scaled(ns, S, "s"),
-        _ => scaled(ns, 60 * S, "min"),
+        _ if ns < MS - US / 2 => format_scaled(ns, US, "µs"),
+        _ if ns < S - MS / 2 => format_scaled(ns, MS, "ms"),
+        _ if ns < 600 * S => format_scaled(ns, S, "s"),
+        _ => format_scaled(ns, 60 * S, "min"),
     }
 }
 
@@ -76,7 +76,7 @@ pub fn cuda_version(number: i32) -> String {
 }
 
 /// A whole number if that is exact or large; otherwise one decimal place.
-fn scaled(value: u64, unit: u64, name: &str) -> String {
+fn format_scaled(value: u64, unit: u64, name: &str) -> String {
     let tenths = (u128::from(value) * 10 + u128::from(unit) / 2) / u128::from(unit);
     if value.is_multiple_of(unit) || tenths >= 1000 || tenths % 10 == 0 {
         format!("{} {name}", (tenths + 5) / 10)
@@ -124,10 +124,10 @@ mod tests {
     #[test]
     fn changes_have_a_sign() {
         assert_eq!(
-            [530 << 20, 0, -(2 << 20)].map(delta),
+            [530 << 20, 0, -(2 << 20)].map(format_delta),
             ["+530 MiB", "0", "-2 MiB"]
         );
-        assert_eq!(delta(i64::MIN), "-8589934592 GiB");
+        assert_eq!(format_delta(i64::MIN), "-8589934592 GiB");
         assert_eq!(
             [530 << 20, 0, -(2 << 20)].map(signed_bytes),
             ["530 MiB", "0", "-2 MiB"]
@@ -147,10 +147,10 @@ mod tests {
             3_600_000_000_000,
         ];
         assert_eq!(
-            shown.map(duration),
+            shown.map(format_duration),
             ["0", "900 ns", "1.5 µs", "412 ms", "1.8 s", "73 s", "60 min"]
         );
-        assert_eq!(duration(999_999_999), "1 s");
+        assert_eq!(format_duration(999_999_999), "1 s");
         assert_eq!(cuda_version(13040), "13.4");
     }
 }

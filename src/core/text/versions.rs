@@ -21,7 +21,7 @@ pub fn name(version: &[u32]) -> String {
 }
 
 /// Versions as ranges. A range ends at a version of `all` that is not among them.
-pub fn ranges(versions: &[Version], all: &[Version]) -> String {
+pub fn format_ranges(versions: &[Version], all: &[Version]) -> String {
     let ranges = all
         .split(|version| !versions.contains(version))
         .filter_map(|range| match range {
@@ -45,10 +45,10 @@ mod tests {
         };
         let all = numbers(&["11.8", "12.0", "12.4", "12.10", "13.0"]);
         assert_eq!(
-            ranges(&numbers(&["11.8", "12.0", "12.10"]), &all),
+            format_ranges(&numbers(&["11.8", "12.0", "12.10"]), &all),
             "11.8 to 12.0, 12.10"
         );
-        assert_eq!(ranges(&all, &all), "11.8 to 13.0");
-        assert_eq!(ranges(&[], &all), "");
+        assert_eq!(format_ranges(&all, &all), "11.8 to 13.0");
+        assert_eq!(format_ranges(&[], &all), "");
     }
 }

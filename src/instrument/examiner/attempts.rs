@@ -17,7 +17,7 @@ pub fn attempt(files: &[(String, bool)], calls: &[String], say: &mut dyn FnMut(E
         say(ExaminerMessage::File(open(file, *is_written)));
     }
     for call in calls {
-        if let Some(error) = make(call) {
+        if let Some(error) = try_call(call) {
             say(ExaminerMessage::Call(CallTry {
                 call: call.clone(),
                 error: error.filter(|error| !error.is_empty()),
@@ -60,9 +60,9 @@ pub(super) fn about(file: &str, path: &Path, error: Option<&io::Error>) -> FileT
 }
 
 /// Makes a system call in a fork. `None` if it is not known how; an empty error for a call that was not refused.
-fn make(call: &str) -> Option<Option<String>> {
+fn try_call(call: &str) -> Option<Option<String>> {
     let number: Sysno = call.parse().ok()?;
-    let (arguments, expected) = harmless(call)?;
+    let (arguments, expected) = harmless_arguments(call)?;
     // SAFETY: the child makes one system call and leaves; it allocates nothing.
     let child = match unsafe { libc::fork() } {
         -1 => return Some(Some(named(&io::Error::last_os_error()))),
@@ -96,7 +96,7 @@ fn make(call: &str) -> Option<Option<String>> {
 }
 
 /// Arguments with which a system call does nothing, and the error that it then has; 0 for none.
-fn harmless(call: &str) -> Option<([usize; 5], i32)> {
+fn harmless_arguments(call: &str) -> Option<([usize; 5], i32)> {
     /// No descriptor.
     const NONE: usize = usize::MAX;
     let (unix, seqpacket) = (libc::AF_UNIX as usize, libc::SOCK_SEQPACKET as usize);
@@ -147,10 +147,10 @@ mod tests {
         ] {
             // aarch64 has no call of some of these names.
             if call.parse::<Sysno>().is_ok() {
-                assert_eq!(make(call), Some(None), "{call}");
+                assert_eq!(try_call(call), Some(None), "{call}");
             }
         }
-        assert_eq!(make("no_call"), None);
+        assert_eq!(try_call("no_call"), None);
     }
 
     #[test]

@@ -6,9 +6,9 @@ use cuda_pitfalls_calls::CallLibrary;
 use cuda_pitfalls_core::examination::ExaminerMessage;
 use libloading::Library;
 
-use crate::mapped::mapped;
+use crate::mapped::mapped_libraries;
 use crate::speaker::Speaker;
-use crate::worker::{raw, symbol, uuid_text};
+use crate::worker::{call_raw, find_symbol, uuid_text};
 
 /// The name by which programs open it.
 const LIBCUDA: &str = "libcuda.so.1";
@@ -23,14 +23,14 @@ pub(super) fn start(speaker: &Speaker, uses_gpus: bool) {
     let library = match unsafe { Library::new(LIBCUDA) } {
         Ok(library) => library,
         Err(error) => {
-            return speaker.say(&ExaminerMessage::Missing {
+            return speaker.send_message(&ExaminerMessage::Missing {
                 message: why(&error),
             });
         }
     };
     // A call that hangs or crashes says nothing afterwards.
-    speaker.say(&ExaminerMessage::Open {
-        libraries: mapped().known,
+    speaker.send_message(&ExaminerMessage::Open {
+        libraries: mapped_libraries().known,
     });
     let driver = Driver {
         library: &library,
@@ -66,15 +66,15 @@ struct Driver<'a> {
 
 impl Driver<'_> {
     fn call(&self, name: &str, label: &str, arguments: &[u64]) -> bool {
-        let Some(address) = symbol(self.library, name) else {
-            self.speaker.say(&ExaminerMessage::Missing {
+        let Some(address) = find_symbol(self.library, name) else {
+            self.speaker.send_message(&ExaminerMessage::Missing {
                 message: format!("{LIBCUDA} has no {name}"),
             });
             return false;
         };
         self.speaker.call(CallLibrary::Driver, label, || {
             // SAFETY: the address is that of this function, and the callers below give its C parameters.
-            i64::from(unsafe { raw(address, arguments) } as u32)
+            i64::from(unsafe { call_raw(address, arguments) } as u32)
         })
     }
 
@@ -86,7 +86,7 @@ impl Driver<'_> {
             &[(&raw mut uuid).addr() as u64, gpu],
         );
         if is_named {
-            self.speaker.say(&ExaminerMessage::Seen {
+            self.speaker.send_message(&ExaminerMessage::Seen {
                 uuid: uuid_text(&uuid),
             });
         }

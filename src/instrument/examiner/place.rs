@@ -82,7 +82,7 @@ fn gpu(folder: &Path) -> Option<KernelGpu> {
 }
 
 /// The major numbers of NVIDIA's character devices.
-pub fn majors() -> BTreeMap<String, u32> {
+pub fn device_majors() -> BTreeMap<String, u32> {
     let text = fs::read_to_string("/proc/devices").unwrap_or_default();
     let devices = text.lines().filter_map(|line| line.trim().split_once(' '));
     let of_nvidia = devices.filter(|(_, name)| name.starts_with("nvidia"));
@@ -92,7 +92,7 @@ pub fn majors() -> BTreeMap<String, u32> {
 }
 
 /// Limits of this process that are lower than they have to be, in their own units.
-pub fn limits() -> BTreeMap<String, u64> {
+pub fn low_limits() -> BTreeMap<String, u64> {
     let limits = LIMITS
         .into_iter()
         .map(|(name, resource)| (name, getrlimit(resource)));

@@ -27,7 +27,7 @@ const MOST_LOOKED_AT: u64 = 64 << 20;
 /// The largest C library that is read.
 const MOST_LIBRARY: u64 = 64 << 20;
 
-pub(super) fn examine(pid: u32) -> ProcessExamination {
+pub(super) fn examine_process(pid: u32) -> ProcessExamination {
     examine_in(&PathBuf::from(format!("/proc/{pid}")), pid)
 }
 
@@ -80,7 +80,7 @@ pub(super) fn examine_in(folder: &Path, pid: u32) -> ProcessExamination {
         open_files: open_files(folder).ok(),
         closed_files: files
             .iter()
-            .filter_map(|file| closed(folder, file, uid?, &groups))
+            .filter_map(|file| closed_file(folder, file, uid?, &groups))
             .collect(),
         module_version: place::module_version(),
         gpus,
@@ -116,7 +116,7 @@ fn variable(entry: &[u8]) -> Option<(String, String)> {
 fn libraries(maps: &[u8]) -> Vec<ProcessLibrary> {
     const GONE: &str = " (deleted)";
     let mut found: Vec<ProcessLibrary> = Vec::new();
-    for path in mapped::paths(maps) {
+    for path in mapped::mapped_paths(maps) {
         let shown = String::from_utf8_lossy(&path).into_owned();
         let is_deleted = shown.ends_with(GONE);
         let path = shown.trim_end_matches(GONE).to_string();
@@ -154,7 +154,7 @@ fn open_files(folder: &Path) -> io::Result<BTreeMap<String, u64>> {
 
 /// A file as this user meets it in the file system of the process, if it cannot be opened there. What a device cgroup
 /// refuses is not seen from outside.
-fn closed(folder: &Path, file: &str, uid: u32, groups: &[u32]) -> Option<FileTry> {
+fn closed_file(folder: &Path, file: &str, uid: u32, groups: &[u32]) -> Option<FileTry> {
     let path = folder.join("root").join(file.trim_start_matches('/'));
     let found = attempts::about(file, &path, None);
     let error = match (found.mode, found.owner) {
@@ -213,7 +213,7 @@ fn word(memory: &File, address: u64) -> Option<u64> {
 /// The variables about CUDA that its C library has now, which `setenv` changes and `/proc` does not show.
 fn environment_now(folder: &Path, maps: &[u8]) -> Option<BTreeMap<String, String>> {
     let memory = File::open(folder.join("mem")).ok()?;
-    let address = environ(folder, maps)?;
+    let address = environ_address(folder, maps)?;
     let list = word(&memory, address)?;
     let (mut found, mut looked_at, mut kept) = (BTreeMap::new(), 0, 0);
     for place in 0..MOST_VARIABLES as u64 {
@@ -246,7 +246,7 @@ fn environment_now(folder: &Path, maps: &[u8]) -> Option<BTreeMap<String, String
 
 /// The address of `environ` in the process: that of its program, if the linker has put a copy there that the C library
 /// uses too, otherwise that of the C library.
-fn environ(folder: &Path, maps: &[u8]) -> Option<u64> {
+fn environ_address(folder: &Path, maps: &[u8]) -> Option<u64> {
     let program = fs::read_link(folder.join("exe")).ok()?;
     let lines: Vec<_> = maps
         .split(|byte| *byte == b'\n')
@@ -272,7 +272,7 @@ fn environ(folder: &Path, maps: &[u8]) -> Option<u64> {
     });
     own.into_iter()
         .chain(libc)
-        .find_map(|(start, path)| symbol(folder, *start, path))
+        .find_map(|(start, path)| environ_in_file(folder, *start, path))
 }
 
 /// The bytes of a file that a process has mapped, if that is what is at its path now. The kernel names it without
@@ -302,7 +302,7 @@ fn mapped_file(folder: &Path, path: &str) -> io::Result<Vec<u8>> {
 }
 
 /// The address of `environ` in a file that is mapped from here on.
-fn symbol(folder: &Path, start: u64, path: &str) -> Option<u64> {
+fn environ_in_file(folder: &Path, start: u64, path: &str) -> Option<u64> {
     let file = mapped_file(folder, path).ok()?;
     let file = object::File::parse(file.as_slice()).ok()?;
     let found = file.dynamic_symbols().find(|symbol| {
@@ -368,7 +368,7 @@ mod tests {
 
     #[test]
     fn of_a_process_that_is_gone_nothing_is_known() {
-        let seen = examine(u32::MAX);
+        let seen = examine_process(u32::MAX);
         assert_eq!(
             (seen.started_with, seen.now, seen.libraries, seen.open_files),
             (None, None, None, None)

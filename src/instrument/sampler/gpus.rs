@@ -12,7 +12,7 @@ use cuda_pitfalls_core::clock;
 use cuda_pitfalls_core::sample::{Process, Reading, SamplerEvent, Snapshot};
 
 /// Why NVML cannot be used: the reason, and NVML's message.
-pub(super) fn unavailable(error: &NvmlError) -> SamplerEvent {
+pub(super) fn unavailable_event(error: &NvmlError) -> SamplerEvent {
     let reason = match error {
         NvmlError::LibloadingError(_)
         | NvmlError::FailedToLoadSymbol(_)
@@ -34,7 +34,9 @@ pub(super) struct GpuHandles<'nvml> {
 
 impl<'nvml> GpuHandles<'nvml> {
     pub(super) fn open(nvml: &'nvml Nvml) -> Result<GpuHandles<'nvml>, SamplerEvent> {
-        let count = nvml.device_count().map_err(|error| unavailable(&error))?;
+        let count = nvml
+            .device_count()
+            .map_err(|error| unavailable_event(&error))?;
         if count == 0 {
             return Err(SamplerEvent::Unavailable {
                 reason: "no_gpu".to_string(),
@@ -44,7 +46,7 @@ impl<'nvml> GpuHandles<'nvml> {
         let devices: Result<Vec<_>, _> = (0..count)
             .map(|index| nvml.device_by_index(index))
             .collect();
-        let devices = devices.map_err(|error| unavailable(&error))?;
+        let devices = devices.map_err(|error| unavailable_event(&error))?;
         Ok(GpuHandles { nvml, devices })
     }
 

@@ -46,7 +46,7 @@ pub(crate) fn start_once(speaker: &Speaker, watch_ms: u64) {
     }
     for device in &devices {
         if let Ok(uuid) = device.uuid() {
-            speaker.say(&ExaminerMessage::Seen { uuid });
+            speaker.send_message(&ExaminerMessage::Seen { uuid });
         }
     }
     if !is_whole {
@@ -61,12 +61,12 @@ pub(crate) fn start_once(speaker: &Speaker, watch_ms: u64) {
             gpu: inventory::gpu(device),
             reading: gpus.read(device),
             busy_percent: if watch_ms > 0 {
-                busy(device, watch_ms)
+                process_utilization(device, watch_ms)
             } else {
                 None
             },
         };
-        speaker.say(&ExaminerMessage::Gpu(Box::new(state)));
+        speaker.send_message(&ExaminerMessage::Gpu(Box::new(state)));
     }
 }
 
@@ -82,14 +82,14 @@ fn made(speaker: &Speaker, call: &str, make: impl FnOnce() -> Result<(), NvmlErr
         Err(error) => i64::from(nvmlReturn_t::from(error)),
     });
     if let Some(message) = missing {
-        speaker.say(&ExaminerMessage::Missing { message });
+        speaker.send_message(&ExaminerMessage::Missing { message });
     }
     is_made
 }
 
 /// How busy each process kept the GPU's multiprocessors in the last while, at most, in percent; `None` if NVML does not
 /// say. NVML has an error for a GPU on which no process worked.
-fn busy(device: &Device, watch_ms: u64) -> Option<BTreeMap<u32, u32>> {
+fn process_utilization(device: &Device, watch_ms: u64) -> Option<BTreeMap<u32, u32>> {
     let now_us = std::time::SystemTime::now()
         .duration_since(std::time::UNIX_EPOCH)
         .ok()?

@@ -8,7 +8,7 @@ use super::description::Description;
 
 /// The text of `machine.conf`, from a description that was checked.
 pub(super) fn text(machine: &str, node: &Description) -> Result<String, String> {
-    let mut lines = fields(json!(node));
+    let mut lines = table_fields(json!(node));
     lines.insert(
         "machine".to_owned(),
         json!(
@@ -21,12 +21,14 @@ pub(super) fn text(machine: &str, node: &Description) -> Result<String, String> 
     lines.insert("gpus".to_owned(), json!(node.gpu.len()));
     for (index, gpu) in node.gpu.iter().enumerate() {
         let model = node.model(index, gpu)?;
-        let (major, minor) = model.capability()?;
+        let (major, minor) = model.parse_capability()?;
         let own = json!({
             "uuid": gpu.uuid, "cuda_uuid": gpu.cuda_uuid.as_ref().unwrap_or(&gpu.uuid), "pci_bus_id": gpu.pci_bus_id, "context_listed_bytes": model.listed(),
             "capability_major": major, "capability_minor": minor,
         });
-        let all = fields(json!(model)).into_iter().chain(fields(own));
+        let all = table_fields(json!(model))
+            .into_iter()
+            .chain(table_fields(own));
         lines.extend(all.map(|(key, value)| (format!("gpu.{index}.{key}"), value)));
     }
     let mut conf = String::from(
@@ -44,7 +46,7 @@ pub(super) fn text(machine: &str, node: &Description) -> Result<String, String> 
     Ok(conf)
 }
 
-fn fields(table: Value) -> Map<String, Value> {
+fn table_fields(table: Value) -> Map<String, Value> {
     match table {
         Value::Object(fields) => fields,
         _ => Map::new(),

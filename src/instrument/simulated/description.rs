@@ -111,7 +111,7 @@ fn default_stack() -> u64 {
 }
 
 impl Description {
-    pub(super) fn possible(&self) -> Result<(), String> {
+    pub(super) fn check_values(&self) -> Result<(), String> {
         if !self
             .driver_version
             .starts_with(|c: char| c.is_ascii_digit())
@@ -193,7 +193,7 @@ impl Description {
 
 impl Model {
     fn possible(&self) -> Result<(), String> {
-        self.capability()?;
+        self.parse_capability()?;
         if self.name.len() >= NAME_ROOM {
             return Err(format!("its name is longer than {} bytes", NAME_ROOM - 1));
         }
@@ -247,7 +247,7 @@ impl Model {
     }
 
     /// The compute capability as major and minor version.
-    pub(super) fn capability(&self) -> Result<(u16, u16), String> {
+    pub(super) fn parse_capability(&self) -> Result<(u16, u16), String> {
         let text = &self.compute_capability;
         let parts = text
             .split_once('.')

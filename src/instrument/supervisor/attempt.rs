@@ -10,7 +10,7 @@ use super::end::SHORT_GRACE_MS;
 use super::error::SupervisorError;
 use super::launch::{fresh_process, is_filtered_at_once, missing_in, process_of};
 use super::output::Tail;
-use super::reading::incident;
+use super::reading::add_incident;
 use super::state::Supervisor;
 use super::watch::Watch;
 use super::{end, libraries};
@@ -86,11 +86,11 @@ impl Supervisor {
         };
         let mut recording = Recording::default();
         let (before, deadlines) = (Beforehand::now(), Deadlines::from_now(&all));
-        let (mut talk, ready) = self.launch(&all)?;
+        let (mut talk, ready) = self.launch_program(&all)?;
         let missing = missing_in(&talk);
-        self.note(&mut recording, &mut talk, ready, None);
+        self.note_waited(&mut recording, &mut talk, ready, None);
         self.shut_down(&deadlines, &mut recording, &mut talk);
-        reap(talk, &before, self.sampler.pid(), &mut recording);
+        reap_worker(talk, &before, self.sampler.pid(), &mut recording);
         if recording.exit.unkillable {
             self.lost = Some(recording.pid);
             return Err(SupervisorError::Unkillable(recording.pid));
@@ -107,11 +107,14 @@ impl Supervisor {
     ///
     /// # Errors
     /// The worker could not be started, or lacks something that its steps need.
-    pub fn record(&mut self, experiment: &Experiment) -> Result<Recording, SupervisorError> {
+    pub fn record_attempt(
+        &mut self,
+        experiment: &Experiment,
+    ) -> Result<Recording, SupervisorError> {
         let mut recording = Recording::default();
         self.read(&mut recording, None, false);
-        if self.sampler.polling().is_err() {
-            incident(
+        if self.sampler.start_polling().is_err() {
+            add_incident(
                 &mut recording,
                 Reason::SamplerLost,
                 "it could not be started before the worker",
@@ -120,22 +123,22 @@ impl Supervisor {
         let before = Beforehand::now();
         recording.started_ns = clock::now_ns();
         let deadlines = Deadlines::from_now(experiment);
-        let (mut talk, ready) = self.launch(experiment)?;
+        let (mut talk, ready) = self.launch_program(experiment)?;
         let missing = missing_in(&talk);
-        self.note(&mut recording, &mut talk, ready, None);
+        self.note_waited(&mut recording, &mut talk, ready, None);
         if recording.incidents.is_empty() && missing.is_empty() {
             self.make_steps(experiment, &deadlines, &mut recording, &mut talk);
         }
         self.shut_down(&deadlines, &mut recording, &mut talk);
         recording.wall_ns = clock::now_ns() - recording.started_ns;
-        reap(talk, &before, self.sampler.pid(), &mut recording);
+        reap_worker(talk, &before, self.sampler.pid(), &mut recording);
         self.lost = recording.exit.unkillable.then_some(recording.pid);
         match self.sampler.stop_polling() {
             Ok(run) => {
                 recording.polling = Some(run);
                 self.read_after_exit(&mut recording);
             }
-            Err(error) => incident(&mut recording, Reason::SamplerLost, error.to_string()),
+            Err(error) => add_incident(&mut recording, Reason::SamplerLost, error.to_string()),
         }
         libraries::take(&mut recording, experiment, self.provenance);
         if missing.is_empty() {
@@ -162,19 +165,19 @@ impl Supervisor {
             if step.has(Effect::WaitsForProcess)
                 && let Some(child) = step.args.get("actor")
             {
-                talk.say(&child.to_string(), &Command::Finish);
+                talk.send_command(&child.to_string(), &Command::Finish);
             }
             if let Some(watch) = &talk.watch {
-                watch.begin(index);
+                watch.begin_step(index);
                 let is_in_force = index == 0 && is_filtered_at_once(experiment);
                 if step.has(Effect::Refuses)
                     && !is_in_force
-                    && let Err(error) = watch.refuse(step)
+                    && let Err(error) = watch.refuse_step(step)
                 {
-                    return incident(recording, Reason::Protocol, error.to_string());
+                    return add_incident(recording, Reason::Protocol, error.to_string());
                 }
             }
-            talk.say(
+            talk.send_command(
                 &process,
                 &Command::Run {
                     step: index,
@@ -186,7 +189,8 @@ impl Supervisor {
                 step: index,
                 probe: experiment.probes,
             };
-            let mut waited = talk.wait(&process, want, deadlines.of_next(), &mut self.interrupt);
+            let mut waited =
+                talk.wait_for(&process, want, deadlines.of_next(), &mut self.interrupt);
             if let (Waited::Done, Some(fresh)) = (&waited, fresh_process(step)) {
                 waited =
                     talk.prepare_fresh(experiment, fresh, deadlines.of_next(), &mut self.interrupt);
@@ -197,7 +201,7 @@ impl Supervisor {
             if waited == Waited::Done {
                 continue;
             }
-            self.note(
+            self.note_waited(
                 recording,
                 talk,
                 waited,
@@ -223,14 +227,14 @@ impl Supervisor {
         }
         let names: Vec<String> = talk.channels.keys().rev().cloned().collect();
         for name in names {
-            talk.say(&name, &Command::Finish);
+            talk.send_command(&name, &Command::Finish);
         }
-        let waited = talk.wait("", Awaited::End, deadlines.of_next(), &mut self.interrupt);
-        self.note(recording, talk, waited, None);
+        let waited = talk.wait_for("", Awaited::End, deadlines.of_next(), &mut self.interrupt);
+        self.note_waited(recording, talk, waited, None);
     }
 
     /// Records how waiting ended, and ends a worker that does not continue.
-    fn note(
+    fn note_waited(
         &mut self,
         recording: &mut Recording,
         talk: &mut Conversation,
@@ -249,7 +253,7 @@ impl Supervisor {
             Waited::Deadline => {
                 recording.exit.deadline_at = step;
                 if step.is_none() {
-                    incident(
+                    add_incident(
                         recording,
                         Reason::Hang,
                         "the worker did not get ready, or did not leave, in time",
@@ -257,10 +261,10 @@ impl Supervisor {
                 }
             }
             Waited::Interrupted => {
-                incident(recording, Reason::Interrupted, "the run was interrupted")
+                add_incident(recording, Reason::Interrupted, "the run was interrupted")
             }
-            Waited::ProtocolError(what) => incident(recording, Reason::Protocol, what),
-            Waited::Failed(what) => incident(recording, Reason::System, what),
+            Waited::ProtocolError(what) => add_incident(recording, Reason::Protocol, what),
+            Waited::Failed(what) => add_incident(recording, Reason::System, what),
         }
         if !talk.ended {
             let grace_ms = if self.interrupt.is_impatient() {
@@ -268,7 +272,7 @@ impl Supervisor {
             } else {
                 TERM_GRACE_MS
             };
-            let (sent, gone) = end::kill(&mut talk.child, grace_ms);
+            let (sent, gone) = end::kill_child(&mut talk.child, grace_ms);
             recording.exit.sent.extend(sent);
             recording.exit.unkillable = !gone;
             talk.ended = gone;
@@ -277,7 +281,12 @@ impl Supervisor {
 }
 
 /// Collects the exit status, all events and output, and the processes that were left behind.
-fn reap(talk: Conversation, before: &Beforehand, sampler: Option<i32>, recording: &mut Recording) {
+fn reap_worker(
+    talk: Conversation,
+    before: &Beforehand,
+    sampler: Option<i32>,
+    recording: &mut Recording,
+) {
     let Conversation {
         child,
         channels,
@@ -296,7 +305,7 @@ fn reap(talk: Conversation, before: &Beforehand, sampler: Option<i32>, recording
     exit.leaked_children = leaked;
     exit.unkillable |= !gone;
     if !exit.unkillable {
-        match end::reap(&child) {
+        match end::reap_child(&child) {
             Some(status) => {
                 exit.code = status.code();
                 exit.signal = status.signal().map(signal_name);
@@ -324,7 +333,7 @@ fn reap(talk: Conversation, before: &Beforehand, sampler: Option<i32>, recording
     let (calls, fault) = watch.map(Watch::finish).unwrap_or_default();
     recording.system_calls = calls;
     if let Some(fault) = fault {
-        incident(recording, Reason::Unobservable, fault);
+        add_incident(recording, Reason::Unobservable, fault);
     }
     (recording.stdout_bytes, recording.stdout_tail) =
         child.stdout.map(Tail::finish).unwrap_or_default();

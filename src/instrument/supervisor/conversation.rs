@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 use rustix::event::{PollFd, PollFlags, poll};
 
-use super::end::timespec;
+use super::end::to_timespec;
 use super::error::SupervisorError;
 use super::spawn::Child;
 use super::watch::Watch;
@@ -69,7 +69,7 @@ impl Conversation {
 
     /// Sends a command to a process. If the process is gone, waiting will notice. If sending fails although it is
     /// there, its channel is closed, which tells it to leave.
-    pub(super) fn say(&mut self, process: &str, command: &Command) {
+    pub(super) fn send_command(&mut self, process: &str, command: &Command) {
         let Some(channel) = self.channels.get(process) else {
             return;
         };
@@ -84,7 +84,7 @@ impl Conversation {
     }
 
     /// Waits, and stores every event meanwhile. The deadline is by [`clock::running_ns`].
-    pub(super) fn wait(
+    pub(super) fn wait_for(
         &mut self,
         process: &str,
         want: Awaited,
@@ -113,7 +113,7 @@ impl Conversation {
             // Events from before the deadline count, so the channels are read once more after it.
             let left = deadline_ns.saturating_sub(clock::running_ns());
             is_late = left == 0;
-            if !self.poll(left.min(clock::SLICE_NS), interrupt) {
+            if !self.poll_channels(left.min(clock::SLICE_NS), interrupt) {
                 return Waited::Interrupted;
             }
         }
@@ -167,7 +167,7 @@ impl Conversation {
     }
 
     /// Waits until anything happens. False if the user wants to stop.
-    fn poll(&mut self, left_ns: u64, interrupt: &mut Interrupt) -> bool {
+    fn poll_channels(&mut self, left_ns: u64, interrupt: &mut Interrupt) -> bool {
         let open: Vec<String> = self
             .channels
             .iter()
@@ -187,12 +187,12 @@ impl Conversation {
                     .flatten()
                     .filter_map(|tail| tail.fd()),
             );
-            fds.extend(interrupt.fds());
+            fds.extend(interrupt.signal_pipes());
             let mut fds: Vec<PollFd> = fds
                 .into_iter()
                 .map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN))
                 .collect();
-            if let Err(error) = poll(&mut fds, Some(&timespec(left_ns)))
+            if let Err(error) = poll(&mut fds, Some(&to_timespec(left_ns)))
                 && error != rustix::io::Errno::INTR
             {
                 self.failed.get_or_insert(format!("poll: {error}"));
@@ -206,7 +206,7 @@ impl Conversation {
                 && let Some(channel) = self.channels.get_mut(name)
             {
                 // A closed channel keeps its state; events that were sent before are still taken.
-                match channel.fill() {
+                match channel.read_available() {
                     Ok(()) | Err(ChannelError::Closed) => {}
                     Err(error) => drop(self.failed.get_or_insert(error.to_string())),
                 }
@@ -216,7 +216,7 @@ impl Conversation {
             .into_iter()
             .flatten()
         {
-            tail.drain();
+            tail.read_arrived();
         }
         // The worker's end counts once its channel was read to the end.
         let read_out = self.channels.get("").is_none_or(Channel::is_closed);

@@ -55,11 +55,11 @@ pub(super) fn has_ended(child: &mut Child, milliseconds: u64) -> bool {
                         .map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN))
                 }),
         );
-        let failed = poll(&mut fds, Some(&timespec(left.min(clock::SLICE_NS)))).is_err();
+        let failed = poll(&mut fds, Some(&to_timespec(left.min(clock::SLICE_NS)))).is_err();
         let ended = fds.first().is_some_and(|fd| !fd.revents().is_empty());
         drop(fds);
         for tail in [&mut child.stdout, &mut child.stderr].into_iter().flatten() {
-            tail.drain();
+            tail.read_arrived();
         }
         if ended || left == 0 {
             return ended;
@@ -73,7 +73,7 @@ pub(super) fn has_ended(child: &mut Child, milliseconds: u64) -> bool {
 
 /// The exit status of a process that has ended; `None` if it cannot be had in time, for instance because a debugger
 /// holds the process.
-pub(super) fn reap(child: &Child) -> Option<ExitStatus> {
+pub(super) fn reap_child(child: &Child) -> Option<ExitStatus> {
     let deadline = clock::running_ns() + REAP_MS * 1_000_000;
     loop {
         match child.handle.try_wait() {
@@ -85,7 +85,7 @@ pub(super) fn reap(child: &Child) -> Option<ExitStatus> {
 }
 
 /// A number of nanoseconds as `poll` takes it.
-pub fn timespec(nanoseconds: u64) -> Timespec {
+pub fn to_timespec(nanoseconds: u64) -> Timespec {
     Timespec {
         tv_sec: (nanoseconds / 1_000_000_000) as i64,
         tv_nsec: (nanoseconds % 1_000_000_000) as _,
@@ -94,7 +94,7 @@ pub fn timespec(nanoseconds: u64) -> Timespec {
 
 /// Ends a process: SIGTERM, a grace period in milliseconds, SIGKILL for its whole group, and a bounded wait. Returns
 /// the signals that were sent, and whether the process is gone.
-pub(super) fn kill(child: &mut Child, grace_ms: u64) -> (Vec<String>, bool) {
+pub(super) fn kill_child(child: &mut Child, grace_ms: u64) -> (Vec<String>, bool) {
     let mut sent = vec!["SIGTERM".to_string()];
     let _ = kill_process_group(child.pid, Signal::TERM);
     // A stopped process handles SIGTERM only after SIGCONT.
@@ -108,8 +108,9 @@ pub(super) fn kill(child: &mut Child, grace_ms: u64) -> (Vec<String>, bool) {
 }
 
 /// Ends and reaps a helper process. False if it could not be ended.
-pub(super) fn finish(child: &mut Child, milliseconds: u64) -> bool {
-    (has_ended(child, milliseconds) || kill(child, SHORT_GRACE_MS).1) && reap(child).is_some()
+pub(super) fn finish_child(child: &mut Child, milliseconds: u64) -> bool {
+    (has_ended(child, milliseconds) || kill_child(child, SHORT_GRACE_MS).1)
+        && reap_child(child).is_some()
 }
 
 /// The PIDs of the children of a process; of this one, which is `self` to the kernel.
@@ -130,7 +131,7 @@ pub fn children_of(pid: impl Display) -> BTreeSet<i32> {
 }
 
 /// The fields of the kernel's `stat` of a process from the third on: the second may hold anything (proc_pid_stat(5)).
-pub fn stat(pid: impl Display) -> Option<Vec<String>> {
+pub fn process_stat(pid: impl Display) -> Option<Vec<String>> {
     let text = std::fs::read(format!("/proc/{pid}/stat")).ok()?;
     let text = String::from_utf8_lossy(&text);
     Some(
@@ -145,7 +146,7 @@ pub fn stat(pid: impl Display) -> Option<Vec<String>> {
 
 /// Whether a process runs. One that has ended and was not waited for yet does not.
 pub fn is_alive(pid: u32) -> bool {
-    stat(pid).is_some_and(|fields| {
+    process_stat(pid).is_some_and(|fields| {
         fields
             .first()
             .is_some_and(|state| !["Z", "X"].contains(&state.as_str()))
@@ -157,11 +158,11 @@ pub fn is_alive(pid: u32) -> bool {
 /// be killed, and whether all are gone.
 pub fn reap_orphans(before: &BTreeSet<i32>, ours: &[i32]) -> (u32, bool) {
     let patience = clock::running_ns() + ORPHAN_GRACE_MS * 1_000_000;
-    let mut found = strangers(before, ours);
+    let mut found = stray_children(before, ours);
     while !found.is_empty() && clock::running_ns() < patience {
         reap_all(&found);
         std::thread::sleep(Duration::from_millis(2));
-        found = strangers(before, ours);
+        found = stray_children(before, ours);
     }
     let leaked = found.len() as u32;
     let deadline = clock::running_ns() + KILL_GRACE_MS * 1_000_000;
@@ -172,13 +173,13 @@ pub fn reap_orphans(before: &BTreeSet<i32>, ours: &[i32]) -> (u32, bool) {
         std::thread::sleep(Duration::from_millis(2));
         reap_all(&found);
         // Killing a process makes us the parent of its children.
-        found = strangers(before, ours);
+        found = stray_children(before, ours);
     }
     (leaked, found.is_empty())
 }
 
 /// The children of this process that are none of its own and were not there before.
-pub fn strangers(before: &BTreeSet<i32>, ours: &[i32]) -> Vec<Pid> {
+pub fn stray_children(before: &BTreeSet<i32>, ours: &[i32]) -> Vec<Pid> {
     let mut children = children_of("self");
     children.retain(|pid| !before.contains(pid) && !ours.contains(pid));
     children.into_iter().filter_map(Pid::from_raw).collect()

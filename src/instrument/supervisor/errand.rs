@@ -78,11 +78,11 @@ impl Errand<'_> {
         let deadline_ns = clock::running_ns().saturating_add(limit.as_nanos() as u64);
         while !end::has_ended(&mut child, TICK_MS) {
             if is_stopped() || clock::running_ns() > deadline_ns {
-                end::kill(&mut child, grace.as_millis() as u64);
+                end::kill_child(&mut child, grace.as_millis() as u64);
                 break;
             }
         }
-        let Some(status) = end::reap(&child) else {
+        let Some(status) = end::reap_child(&child) else {
             return Ok(ErrandEnd::Unkillable(
                 child.pid.as_raw_nonzero().get().unsigned_abs(),
             ));

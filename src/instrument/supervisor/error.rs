@@ -34,7 +34,7 @@ pub enum SupervisorError {
 
 impl SupervisorError {
     /// An error of the system.
-    pub fn system(error: std::io::Error) -> SupervisorError {
+    pub fn from_system(error: std::io::Error) -> SupervisorError {
         SupervisorError::System(error.to_string())
     }
 }

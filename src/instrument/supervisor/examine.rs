@@ -34,14 +34,14 @@ pub struct Examined {
 ///
 /// # Errors
 /// The process could not be started.
-pub fn examine(
+pub fn ask_examiner(
     program: &Path,
     environment: BTreeMap<OsString, OsString>,
     want: &Want,
     deadline_ms: u64,
 ) -> Result<Examined, SupervisorError> {
-    let (mut channel, theirs) = Channel::pair().map_err(SupervisorError::system)?;
-    let arguments = vec![spawn::descriptor(&theirs)];
+    let (mut channel, theirs) = Channel::pair().map_err(SupervisorError::from_system)?;
+    let arguments = vec![spawn::descriptor_argument(&theirs)];
     let own = Spawn::new(program, role::EXAMINER, arguments, environment);
     let mut child = spawn::start(Spawn {
         inherit: vec![theirs],
@@ -92,7 +92,7 @@ pub fn examine(
     drop(channel);
     // What it does at its end is its own, and may hang as well.
     if !end::has_ended(&mut child, SHORT_GRACE_MS) {
-        let (_, is_dead) = end::kill(&mut child, SHORT_GRACE_MS);
+        let (_, is_dead) = end::kill_child(&mut child, SHORT_GRACE_MS);
         examined.is_unkillable = !is_dead;
     }
     Ok(examined)
@@ -101,7 +101,7 @@ pub fn examine(
 /// How a process ended that has ended: by a signal, or with a code.
 fn by_status(child: &spawn::Child) -> String {
     use std::os::unix::process::ExitStatusExt;
-    let Some(status) = end::reap(child) else {
+    let Some(status) = end::reap_child(child) else {
         return "unknown".to_string();
     };
     match (status.signal(), status.code()) {

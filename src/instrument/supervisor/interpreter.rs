@@ -85,7 +85,7 @@ pub fn ask_python(
     home: Option<&Path>,
     names: &[String],
 ) -> Result<Interpreter, SupervisorError> {
-    let (mut channel, theirs) = Channel::pair().map_err(SupervisorError::system)?;
+    let (mut channel, theirs) = Channel::pair().map_err(SupervisorError::from_system)?;
     let ask = [
         worker.executable.clone().into(),
         worker.script.clone().into(),
@@ -93,7 +93,7 @@ pub fn ask_python(
     ];
     let mut arguments = vec![OsString::from("--")];
     arguments.extend(ask);
-    arguments.push(spawn::descriptor(&theirs));
+    arguments.push(spawn::descriptor_argument(&theirs));
     arguments.extend(names.iter().map(OsString::from));
     let environment = match home {
         Some(home) => worker.environment(home, &BTreeMap::new()),
@@ -107,7 +107,7 @@ pub fn ask_python(
     })?;
     let found = receive::receive_within(&mut channel, ANSWER_MS);
     drop(channel);
-    end::finish(&mut child, 1_000);
+    end::finish_child(&mut child, 1_000);
     let said = child
         .stderr
         .take()

@@ -22,7 +22,7 @@ use cuda_pitfalls_core::experiment::{Experiment, Program, Step};
 impl Supervisor {
     /// Starts the program of an experiment. To a worker it sends what the steps need, and waits until the worker is
     /// ready.
-    pub(super) fn launch(
+    pub(super) fn launch_program(
         &mut self,
         experiment: &Experiment,
     ) -> Result<(Conversation, Waited), SupervisorError> {
@@ -44,15 +44,15 @@ impl Supervisor {
         };
         environment.extend(traced::environment());
         let program = self.program.as_path();
-        let (ours, theirs) = Channel::pair().map_err(SupervisorError::system)?;
-        let own = spawn::descriptor(&theirs);
+        let (ours, theirs) = Channel::pair().map_err(SupervisorError::from_system)?;
+        let own = spawn::descriptor_argument(&theirs);
         let arguments = vec![own.clone()];
         let mut inherit = vec![theirs];
         let mut channels = BTreeMap::from([(String::new(), ours)]);
         let mut set_aside = BTreeMap::new();
         for step in experiment.steps.iter().filter(|step| step.starts_process()) {
             let Some(name) = &step.bind else { continue };
-            let (ours, theirs) = Channel::pair().map_err(SupervisorError::system)?;
+            let (ours, theirs) = Channel::pair().map_err(SupervisorError::from_system)?;
             let forked_by = step.on.clone().filter(|_| step.has(Effect::Forks));
             set_aside.insert(
                 name.clone(),
@@ -101,11 +101,11 @@ impl Supervisor {
         let filtered = is_filtered_at_once(experiment);
         if let (Some(watch), Some(first), true) = (&talk.watch, experiment.steps.first(), filtered)
         {
-            watch.refuse(first)?;
+            watch.refuse_step(first)?;
         }
-        talk.say("", &prepare(experiment, set_aside, None, filtered));
+        talk.send_command("", &prepare_command(experiment, set_aside, None, filtered));
         let deadline = clock::running_ns() + experiment.timeouts.step_ms * 1_000_000;
-        let ready = talk.wait("", Awaited::Ready, deadline, &mut self.interrupt);
+        let ready = talk.wait_for("", Awaited::Ready, deadline, &mut self.interrupt);
         Ok((talk, ready))
     }
 }
@@ -119,7 +119,7 @@ pub(super) fn is_filtered_at_once(experiment: &Experiment) -> bool {
 }
 
 /// The first command to a process of the worker.
-fn prepare(
+fn prepare_command(
     experiment: &Experiment,
     channels: BTreeMap<String, SetAside>,
     process: Option<&str>,
@@ -156,11 +156,11 @@ impl Conversation {
         deadline_ns: u64,
         interrupt: &mut Interrupt,
     ) -> Waited {
-        self.say(
+        self.send_command(
             process,
-            &prepare(experiment, BTreeMap::new(), Some(process), false),
+            &prepare_command(experiment, BTreeMap::new(), Some(process), false),
         );
-        self.wait(process, Awaited::Ready, deadline_ns, interrupt)
+        self.wait_for(process, Awaited::Ready, deadline_ns, interrupt)
     }
 
     /// The bytes that a step uses and that earlier steps bound, by name.

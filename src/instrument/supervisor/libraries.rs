@@ -6,7 +6,7 @@ use cuda_pitfalls_core::experiment::{Experiment, Program};
 use cuda_pitfalls_core::recording::Recording;
 use cuda_pitfalls_core::verdict::{Provenance, Reason};
 
-use super::reading::incident;
+use super::reading::add_incident;
 
 /// Moves the mapped libraries from the events into the recording. A library of the wrong provenance or a missing
 /// libcuda is an incident. `expected` is `None` until the run knows its own provenance.
@@ -55,9 +55,9 @@ pub(super) fn take(
                 ));
             }
         }
-        MappedLibrary::merge(&mut recording.libraries, libraries.drain(..));
+        MappedLibrary::add_missing(&mut recording.libraries, libraries.drain(..));
     }
     wrong
         .into_iter()
-        .for_each(|detail| incident(recording, Reason::Protocol, detail));
+        .for_each(|detail| add_incident(recording, Reason::Protocol, detail));
 }

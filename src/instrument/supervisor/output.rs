@@ -18,7 +18,7 @@ pub(super) struct Tail {
 
 impl Tail {
     /// A new pipe: the reading end, which never blocks, and the end for the child.
-    pub(super) fn pipe() -> io::Result<(Tail, std::fs::File)> {
+    pub(super) fn new_pipe() -> io::Result<(Tail, std::fs::File)> {
         let (ours, theirs) = pipe_with(PipeFlags::CLOEXEC)?;
         rustix::fs::fcntl_setfl(&ours, OFlags::NONBLOCK)?;
         Ok((
@@ -37,13 +37,13 @@ impl Tail {
     }
 
     /// Reads what has arrived, at most one mebibyte, so that a process that writes much cannot delay deadlines.
-    pub(super) fn drain(&mut self) {
+    pub(super) fn read_arrived(&mut self) {
         let mut buffer = [0; 65536];
         for _ in 0..16 {
             let Some(pipe) = &self.pipe else { return };
             match rustix::io::read(pipe, &mut buffer) {
                 Ok(0) => self.pipe = None,
-                Ok(read) => self.keep(buffer.get(..read).unwrap_or_default()),
+                Ok(read) => self.keep_tail(buffer.get(..read).unwrap_or_default()),
                 Err(rustix::io::Errno::INTR) => {}
                 Err(rustix::io::Errno::AGAIN) => return,
                 // Otherwise a failed pipe would be ready for ever.
@@ -52,7 +52,7 @@ impl Tail {
         }
     }
 
-    fn keep(&mut self, bytes: &[u8]) {
+    fn keep_tail(&mut self, bytes: &[u8]) {
         self.seen += bytes.len() as u64;
         let start = bytes.len().saturating_sub(KEPT_BYTES);
         self.kept.extend(bytes.get(start..).unwrap_or_default());
@@ -62,7 +62,7 @@ impl Tail {
 
     /// The number of bytes, and the last of them as text.
     pub(super) fn finish(mut self) -> (u64, String) {
-        self.drain();
+        self.read_arrived();
         let bytes: Vec<u8> = self.kept.into_iter().collect();
         (self.seen, String::from_utf8_lossy(&bytes).into_owned())
     }

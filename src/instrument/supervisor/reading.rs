@@ -31,11 +31,13 @@ impl Supervisor {
         let snapshot = loop {
             let snapshot = match self.sampler.snapshot() {
                 Ok(snapshot) => snapshot,
-                Err(error) => return incident(recording, Reason::SamplerLost, error.to_string()),
+                Err(error) => {
+                    return add_incident(recording, Reason::SamplerLost, error.to_string());
+                }
             };
             if before
                 .as_ref()
-                .is_some_and(|before| self.moved(before, &snapshot) == Some(0))
+                .is_some_and(|before| self.memory_moved(before, &snapshot) == Some(0))
             {
                 break snapshot;
             }
@@ -45,7 +47,7 @@ impl Supervisor {
                     |step| format!("after step {}", step + 1),
                 );
                 let detail = format!("memory did not settle within {SETTLE_MS} ms {when}");
-                incident(recording, Reason::Unsettled, detail);
+                add_incident(recording, Reason::Unsettled, detail);
                 break snapshot;
             }
             before = Some(snapshot);
@@ -78,7 +80,7 @@ impl Supervisor {
         let deadline = clock::running_ns() + SETTLE_MS * 1_000_000;
         while let Ok(snapshot) = self.sampler.snapshot() {
             let back = self
-                .moved(&baseline, &snapshot)
+                .memory_moved(&baseline, &snapshot)
                 .is_none_or(|bytes| bytes < BACK_BYTES);
             if back || clock::running_ns() > deadline || is_overdue() {
                 break;
@@ -89,7 +91,7 @@ impl Supervisor {
     }
 
     /// As [`differ_by`], over the GPUs of the run. Another run may be at work on the others.
-    fn moved(&self, first: &Snapshot, second: &Snapshot) -> Option<u64> {
+    fn memory_moved(&self, first: &Snapshot, second: &Snapshot) -> Option<u64> {
         let gpus = self
             .sampler
             .inventory
@@ -105,7 +107,7 @@ impl Supervisor {
 }
 
 /// Records a fault of the measurement itself.
-pub(super) fn incident(recording: &mut Recording, reason: Reason, detail: impl Into<String>) {
+pub(super) fn add_incident(recording: &mut Recording, reason: Reason, detail: impl Into<String>) {
     recording.incidents.push(Invalidation {
         reason,
         detail: detail.into(),

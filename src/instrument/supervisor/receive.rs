@@ -3,7 +3,7 @@
 use rustix::event::{PollFd, PollFlags, poll};
 use serde::de::DeserializeOwned;
 
-use super::end::timespec;
+use super::end::to_timespec;
 use crate::interrupt::is_overdue;
 use cuda_pitfalls_core::channel::{Channel, ChannelError};
 use cuda_pitfalls_core::clock;
@@ -34,9 +34,9 @@ pub(super) fn receive_within<T: DeserializeOwned>(
         let left = deadline.saturating_sub(clock::running_ns());
         is_late = left == 0 || is_overdue();
         let mut fds = [PollFd::new(channel, PollFlags::IN)];
-        match poll(&mut fds, Some(&timespec(left.min(clock::SLICE_NS)))) {
+        match poll(&mut fds, Some(&to_timespec(left.min(clock::SLICE_NS)))) {
             Ok(0) | Err(rustix::io::Errno::INTR) => {}
-            Ok(_) => channel.fill()?,
+            Ok(_) => channel.read_available()?,
             Err(error) => return Err(ChannelError::Io(error.into())),
         }
     }

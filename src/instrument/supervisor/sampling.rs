@@ -64,7 +64,7 @@ impl SamplerClient {
             inventory: Err(not_started("it was not tried")),
         };
         for _ in 0..STARTS {
-            let why = match client.launch() {
+            let why = match client.launch_process() {
                 Ok(()) => break,
                 Err(SupervisorError::Sampler(why)) => why,
                 Err(error) => error.to_string(),
@@ -77,9 +77,9 @@ impl SamplerClient {
         client
     }
 
-    fn launch(&mut self) -> Result<(), SupervisorError> {
-        let (mut channel, theirs) = Channel::pair().map_err(SupervisorError::system)?;
-        let mut arguments = vec![spawn::descriptor(&theirs)];
+    fn launch_process(&mut self) -> Result<(), SupervisorError> {
+        let (mut channel, theirs) = Channel::pair().map_err(SupervisorError::from_system)?;
+        let mut arguments = vec![spawn::descriptor_argument(&theirs)];
         let library = self.links.join("libnvidia-ml.so.1");
         arguments.extend(library.exists().then(|| library.into_os_string()));
         let environment = environment(Some(&self.links), &self.home, &Default::default());
@@ -97,11 +97,11 @@ impl SamplerClient {
             }
             Ok(SamplerEvent::Unavailable { reason, detail }) => {
                 self.inventory = Err(Unavailable { reason, detail });
-                self.stop();
+                self.stop_process();
             }
             other => {
                 drop(channel);
-                self.stop();
+                self.stop_process();
                 let why = other.err().map_or_else(
                     || "it said something else".to_string(),
                     |error| error.to_string(),
@@ -119,7 +119,7 @@ impl SamplerClient {
     pub fn snapshot(&mut self) -> Result<Snapshot, SupervisorError> {
         match self.ask(&SamplerCommand::Snapshot, ANSWER_MS) {
             Ok(SamplerEvent::Snapshot(snapshot)) => Ok(snapshot),
-            other => Err(self.useless(other)),
+            other => Err(self.reject_answer(other)),
         }
     }
 
@@ -127,14 +127,14 @@ impl SamplerClient {
     ///
     /// # Errors
     /// As for [`SamplerClient::snapshot`].
-    pub fn polling(&mut self) -> Result<(), SupervisorError> {
+    pub fn start_polling(&mut self) -> Result<(), SupervisorError> {
         let command = SamplerCommand::Polling {
             rest_us: self.rest_us,
         };
         let sent = self.channel.as_ref().map(|channel| channel.send(&command));
         match sent {
             Some(Ok(())) => Ok(()),
-            _ => Err(self.lost("a message to it could not be sent", 1)),
+            _ => Err(self.replace_sampler("a message to it could not be sent", 1)),
         }
     }
 
@@ -145,7 +145,7 @@ impl SamplerClient {
     pub fn stop_polling(&mut self) -> Result<Polling, SupervisorError> {
         match self.ask(&SamplerCommand::Stop, ANSWER_MS) {
             Ok(SamplerEvent::Polling(run)) => Ok(run),
-            other => Err(self.useless(other)),
+            other => Err(self.reject_answer(other)),
         }
     }
 
@@ -161,11 +161,11 @@ impl SamplerClient {
     }
 
     /// Gives up on a sampler that gave no answer, or another one than was asked for.
-    fn useless(&mut self, answer: Result<SamplerEvent, ChannelError>) -> SupervisorError {
+    fn reject_answer(&mut self, answer: Result<SamplerEvent, ChannelError>) -> SupervisorError {
         match answer {
-            Ok(_) => self.lost("it answered something else", 1),
-            Err(_) if self.channel.is_none() => self.lost("it is not running", 1),
-            Err(error) => self.lost(
+            Ok(_) => self.replace_sampler("it answered something else", 1),
+            Err(_) if self.channel.is_none() => self.replace_sampler("it is not running", 1),
+            Err(error) => self.replace_sampler(
                 &error.to_string(),
                 if is_timeout(&error) {
                     COST_OF_A_HANG
@@ -177,11 +177,11 @@ impl SamplerClient {
     }
 
     /// Gives up on the sampler and starts another one, if that may help.
-    fn lost(&mut self, why: &str, cost: u32) -> SupervisorError {
-        self.stop();
+    fn replace_sampler(&mut self, why: &str, cost: u32) -> SupervisorError {
+        self.stop_process();
         self.losses += cost;
         if self.losses <= MOST_LOSSES && self.unkillable.is_none() && !is_overdue() {
-            let _ = self.launch();
+            let _ = self.launch_process();
         }
         SupervisorError::Sampler(why.to_string())
     }
@@ -193,12 +193,12 @@ impl SamplerClient {
             .map(|child| child.pid.as_raw_nonzero().get())
     }
 
-    fn stop(&mut self) {
+    fn stop_process(&mut self) {
         self.channel = None;
         (self.unanswered_ns, self.late) = (None, None);
         if let Some(mut child) = self.child.take() {
             let pid = child.pid.as_raw_nonzero().get();
-            if !end::finish(&mut child, 200) {
+            if !end::finish_child(&mut child, 200) {
                 self.unkillable = Some(pid);
             }
         }
@@ -215,6 +215,6 @@ fn not_started(why: &str) -> Unavailable {
 
 impl Drop for SamplerClient {
     fn drop(&mut self) {
-        self.stop();
+        self.stop_process();
     }
 }

@@ -70,7 +70,7 @@ pub(super) struct Child {
 }
 
 /// The descriptor at which a child finds an inherited channel, as an argument.
-pub(super) fn descriptor(channel: &Channel) -> OsString {
+pub(super) fn descriptor_argument(channel: &Channel) -> OsString {
     OsString::from(number(channel).to_string())
 }
 
@@ -101,7 +101,7 @@ pub(super) fn start(spawn: Spawn) -> Result<Child, SupervisorError> {
         OsString::from(umask::of_caller().to_string()),
     ]);
     for channel in &spawn.inherit {
-        arguments.extend([OsString::from("--keep"), descriptor(channel)]);
+        arguments.extend([OsString::from("--keep"), descriptor_argument(channel)]);
     }
     arguments.extend(spawn.arguments);
     let mut command = duct::cmd(spawn.program, &arguments)
@@ -115,14 +115,14 @@ pub(super) fn start(spawn: Spawn) -> Result<Child, SupervisorError> {
     if let Some(file) = spawn.stdout {
         command = command.stdout_file(file);
     } else if spawn.capture {
-        let (tail, end) = Tail::pipe().map_err(SupervisorError::system)?;
+        let (tail, end) = Tail::new_pipe().map_err(SupervisorError::from_system)?;
         command = command.stdout_file(end);
         stdout = Some(tail);
     } else {
         command = command.stdout_null();
     }
     if spawn.capture {
-        let (tail, end) = Tail::pipe().map_err(SupervisorError::system)?;
+        let (tail, end) = Tail::new_pipe().map_err(SupervisorError::from_system)?;
         command = command.stderr_file(end);
         stderr = Some(tail);
     }
@@ -135,15 +135,15 @@ pub(super) fn start(spawn: Spawn) -> Result<Child, SupervisorError> {
         let _starting = STARTING.lock().unwrap_or_else(PoisonError::into_inner);
         for channel in &spawn.inherit {
             rustix::io::fcntl_setfd(channel, FdFlags::empty())
-                .map_err(|error| SupervisorError::system(error.into()))?;
+                .map_err(|error| SupervisorError::from_system(error.into()))?;
         }
         let started = command.start();
         // Our copies are closed here, whether or not the child was started.
         drop(spawn.inherit);
-        started.map_err(SupervisorError::system)?
+        started.map_err(SupervisorError::from_system)?
     };
     let pid = handle.pids().first().copied().unwrap_or_default();
-    let (pid, pidfd) = handle_on(pid).map_err(SupervisorError::system)?;
+    let (pid, pidfd) = handle_on(pid).map_err(SupervisorError::from_system)?;
     Ok(Child {
         handle,
         pid,
@@ -187,7 +187,7 @@ pub fn can_watch() -> Result<(), SupervisorError> {
 
 /// The first thing that a child of `start` does: it closes every descriptor but those in `keep`, and asks to be killed
 /// when its parent ends. False if the parent has ended already.
-pub fn begin(parent: i32, keep: &[RawFd]) -> bool {
+pub fn begin_child(parent: i32, keep: &[RawFd]) -> bool {
     let mut keep = keep.to_vec();
     keep.sort_unstable();
     let mut from = 3;

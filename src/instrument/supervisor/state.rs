@@ -63,7 +63,7 @@ impl Supervisor {
     }
 
     /// The PID of a worker or a sampler that could not be ended, if there is one.
-    pub fn unkillable(&self) -> Option<u32> {
+    pub fn unkillable_pid(&self) -> Option<u32> {
         self.lost.or(self.sampler.unkillable.map(i32::unsigned_abs))
     }
 
@@ -73,7 +73,7 @@ impl Supervisor {
     }
 
     /// Sets the GPUs of the run, by UUID, if it may not use all.
-    pub fn watch(&mut self, gpus: Option<Vec<String>>) {
+    pub fn watch_gpus(&mut self, gpus: Option<Vec<String>>) {
         self.watched = gpus;
     }
 

@@ -39,8 +39,8 @@ fn ask_versions(
     home: &Path,
     libcudart: Option<&Path>,
 ) -> Result<Versions, SupervisorError> {
-    let (mut channel, theirs) = Channel::pair().map_err(SupervisorError::system)?;
-    let mut arguments = vec![spawn::descriptor(&theirs)];
+    let (mut channel, theirs) = Channel::pair().map_err(SupervisorError::from_system)?;
+    let mut arguments = vec![spawn::descriptor_argument(&theirs)];
     arguments.extend(libcudart.map(OsString::from));
     let own = Spawn::new(
         program,
@@ -54,7 +54,7 @@ fn ask_versions(
     })?;
     let found = answer(&mut channel, CALL_LIMIT_MS);
     drop(channel);
-    end::finish(&mut child, 1_000);
+    end::finish_child(&mut child, 1_000);
     found
 }
 

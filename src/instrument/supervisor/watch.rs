@@ -52,7 +52,7 @@ impl Watch {
     /// A watch without filters. `program` is this program; `home` and `links` are the private folders of the run.
     pub(super) fn new(program: &Path, home: &Path, links: &Path) -> Result<Watch, SupervisorError> {
         let stop = eventfd(0, EventfdFlags::CLOEXEC)
-            .map_err(|error| SupervisorError::system(error.into()))?;
+            .map_err(|error| SupervisorError::from_system(error.into()))?;
         let private = vec![
             (home.to_path_buf(), "~"),
             (links.to_path_buf(), "~/libraries"),
@@ -76,13 +76,13 @@ impl Watch {
     }
 
     /// Refuses what a step names, from now on, to every process with a filter.
-    pub(super) fn refuse(&self, step: &Step) -> Result<(), SupervisorError> {
+    pub(super) fn refuse_step(&self, step: &Step) -> Result<(), SupervisorError> {
         lock(&self.shared.rules).push(rule(step)?);
         Ok(())
     }
 
     /// Records what comes from now on as that of this step.
-    pub(super) fn begin(&self, step: usize) {
+    pub(super) fn begin_step(&self, step: usize) {
         lock(&self.shared.seen).push(StepSystemCalls {
             step: Some(step),
             ..StepSystemCalls::default()
@@ -94,8 +94,8 @@ impl Watch {
         let (shared, stop) = (self.shared.clone(), self.stop.clone());
         let thread = std::thread::Builder::new().name("watch".to_string());
         let thread = thread
-            .spawn(move || shared.serve(&listener, &stop))
-            .map_err(SupervisorError::system)?;
+            .spawn(move || shared.serve_filter(&listener, &stop))
+            .map_err(SupervisorError::from_system)?;
         self.threads.push(thread);
         Ok(())
     }
@@ -168,7 +168,7 @@ fn wrong(step: &Step, why: &str) -> SupervisorError {
 
 impl WatchedRules {
     /// Answers until the filter is gone, or the watch ends. A process that waits then gets `ENOSYS` from the kernel.
-    fn serve(&self, listener: &OwnedFd, stop: &OwnedFd) {
+    fn serve_filter(&self, listener: &OwnedFd, stop: &OwnedFd) {
         loop {
             let mut fds = [
                 PollFd::new(listener, PollFlags::IN),
@@ -209,7 +209,8 @@ impl WatchedRules {
                 let _ = self.is_readable.set(is_read.map(drop).ok_or(error));
             }
         }
-        let error = Sysno::new(asked.data.nr as usize).and_then(|call| self.decide(&asked, call));
+        let error =
+            Sysno::new(asked.data.nr as usize).and_then(|call| self.decide_call(&asked, call));
         let let_pass = libc::SECCOMP_USER_NOTIF_FLAG_CONTINUE as u32;
         let answer = libc::seccomp_notif_resp {
             id: asked.id,
@@ -228,8 +229,8 @@ impl WatchedRules {
     }
 
     /// The error for a system call, which is recorded; `None` to let it pass.
-    fn decide(&self, asked: &libc::seccomp_notif, call: Sysno) -> Option<i32> {
-        let real = paths(asked, call);
+    fn decide_call(&self, asked: &libc::seccomp_notif, call: Sysno) -> Option<i32> {
+        let real = named_paths(asked, call);
         let files: Vec<NamedFile> = real.iter().map(|path| self.named(path)).collect();
         let answer = refusal::answer(&lock(&self.rules), call, &files);
         let mut seen = lock(&self.seen);
@@ -246,7 +247,7 @@ impl WatchedRules {
             let used = step.paths.entry(file.path.clone()).or_default();
             used.exists |= file.exists || file.is_simulated;
             used.calls.insert(call.name().to_string());
-            used.written |= writes(asked, call);
+            used.written |= opens_for_writing(asked, call);
         }
         let (errno, counts) = match answer {
             FilterAnswer::Pass => return None,
@@ -304,25 +305,25 @@ impl WatchedRules {
                 .to_string_lossy()
                 .trim_end_matches('/')
                 .to_string(),
-            None => refusal::plain(&path.to_string_lossy()),
+            None => refusal::normalize_path(&path.to_string_lossy()),
         }
     }
 }
 
 /// The files that a system call names, as absolute paths. A path that cannot be read is left out.
-fn paths(asked: &libc::seccomp_notif, call: Sysno) -> Vec<PathBuf> {
+fn named_paths(asked: &libc::seccomp_notif, call: Sysno) -> Vec<PathBuf> {
     let named = refusal::path_arguments(call)
         .iter()
         .filter_map(|argued| match *argued {
             PathArgument::At(index) => path_below(asked, "cwd", index),
-            PathArgument::Below(folder, index) => match argument(asked, folder) as i32 {
+            PathArgument::Below(folder, index) => match call_argument(asked, folder) as i32 {
                 libc::AT_FDCWD => path_below(asked, "cwd", index),
                 descriptor => path_below(asked, &format!("fd/{descriptor}"), index),
             },
-            PathArgument::Socket(address, length) => socket(
+            PathArgument::Socket(address, length) => socket_path(
                 asked.pid,
-                argument(asked, address) as usize,
-                argument(asked, length) as usize,
+                call_argument(asked, address) as usize,
+                call_argument(asked, length) as usize,
             ),
         });
     let own = named.map(|path| match path.strip_prefix("/proc/self") {
@@ -332,13 +333,13 @@ fn paths(asked: &libc::seccomp_notif, call: Sysno) -> Vec<PathBuf> {
     own.collect()
 }
 
-fn argument(asked: &libc::seccomp_notif, index: usize) -> u64 {
+fn call_argument(asked: &libc::seccomp_notif, index: usize) -> u64 {
     asked.data.args.get(index).copied().unwrap_or(0)
 }
 
 /// The path in an argument, as an absolute one. `folder` is what a relative one is below, in the process's `/proc`.
 fn path_below(asked: &libc::seccomp_notif, folder: &str, index: usize) -> Option<PathBuf> {
-    let path = text(asked.pid, argument(asked, index) as usize)?;
+    let path = text(asked.pid, call_argument(asked, index) as usize)?;
     match path.is_absolute() {
         true => Some(path),
         false => Some(
@@ -350,7 +351,7 @@ fn path_below(asked: &libc::seccomp_notif, folder: &str, index: usize) -> Option
 }
 
 /// The path of the socket at an address; `None` for other kinds, and for one without a file.
-fn socket(pid: u32, address: usize, length: usize) -> Option<PathBuf> {
+fn socket_path(pid: u32, address: usize, length: usize) -> Option<PathBuf> {
     let mut bytes = [0; 128];
     let read = read(pid, address, bytes.get_mut(..length.min(128))?)?;
     let (family, path) = bytes.get(..read)?.split_at_checked(2)?;
@@ -363,7 +364,7 @@ fn socket(pid: u32, address: usize, length: usize) -> Option<PathBuf> {
 }
 
 /// Whether a call opens a file to write to it.
-fn writes(asked: &libc::seccomp_notif, call: Sysno) -> bool {
+fn opens_for_writing(asked: &libc::seccomp_notif, call: Sysno) -> bool {
     let flags = match call.name() {
         "open" => asked.data.args[1],
         "openat" => asked.data.args[2],
@@ -450,7 +451,7 @@ mod tests {
             asked.pid = std::process::id();
             asked.data.args[2] = how.as_ptr() as u64;
             let call = "openat2".parse().expect("the call has a number");
-            assert_eq!(writes(&asked, call), expected);
+            assert_eq!(opens_for_writing(&asked, call), expected);
         }
     }
 

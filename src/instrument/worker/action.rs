@@ -13,14 +13,14 @@ use std::time::Duration;
 
 use cuda_pitfalls_calls::{Call, CallLibrary};
 
-use self::values::{Values, int, text, value};
+use self::values::{Values, int_argument, text, value};
 use super::state::{CallResult, Worker, WorkerThread, errno, lock};
 use cuda_pitfalls_core::channel::Channel;
 use cuda_pitfalls_core::clock;
 use cuda_pitfalls_core::event::{Status, Value};
 use cuda_pitfalls_core::scenario::Step;
 
-pub(super) use mps::lacks as lacks_mps;
+pub(super) use mps::missing_for_mps as lacks_mps;
 type Action = fn(&Arc<Worker>, &Channel, &Step) -> Result<Values, i64>;
 
 /// Every harness step and its action.
@@ -63,13 +63,13 @@ const ACTIONS: &[(&str, Action)] = &[
     ("fread", own::fread),
     ("seccomp", own::seccomp),
     ("mps_start", mps::start),
-    ("mps_quit", mps::quit),
-    ("mps_kill", mps::kill),
+    ("mps_quit", mps::quit_daemon),
+    ("mps_kill", mps::kill_daemon),
     ("setsid", leave_grandchild),
 ];
 
 /// Makes a harness step.
-pub(super) fn make(
+pub(super) fn make_harness_step(
     worker: &Arc<Worker>,
     channel: &Channel,
     call: &Call,
@@ -148,7 +148,7 @@ fn getenv(_: &Arc<Worker>, _: &Channel, step: &Step) -> Result<Values, i64> {
 
 fn nanosleep(_: &Arc<Worker>, _: &Channel, step: &Step) -> Result<Values, i64> {
     std::thread::sleep(Duration::from_millis(
-        int(step, "milliseconds").unwrap_or(0).max(0) as u64,
+        int_argument(step, "milliseconds").unwrap_or(0).max(0) as u64,
     ));
     Ok(Values::new())
 }
@@ -158,12 +158,12 @@ fn pthread_create(worker: &Arc<Worker>, channel: &Channel, step: &Step) -> Resul
     let name = step.bind.clone().ok_or(22i64)?;
     let (jobs, incoming) = mpsc::channel();
     let (finished, done) = mpsc::channel();
-    let (shared, lent) = (worker.clone(), channel.borrow().map_err(|_| errno())?);
+    let (shared, lent) = (worker.clone(), channel.try_clone().map_err(|_| errno())?);
     let handle = std::thread::Builder::new()
         .name(name.clone())
         .spawn(move || {
             while let Ok((index, step)) = incoming.recv() {
-                shared.make(&lent, index, &step);
+                shared.make_step(&lent, index, &step);
                 if finished.send(()).is_err() {
                     return;
                 }
@@ -195,12 +195,12 @@ fn pthread_join(worker: &Arc<Worker>, _: &Channel, step: &Step) -> Result<Values
 
 fn exit_at_once(_: &Arc<Worker>, _: &Channel, step: &Step) -> Result<Values, i64> {
     // SAFETY: it ends the process and runs nothing else.
-    unsafe { libc::_exit(int(step, "code").unwrap_or(0) as i32) }
+    unsafe { libc::_exit(int_argument(step, "code").unwrap_or(0) as i32) }
 }
 
 fn raise(_: &Arc<Worker>, _: &Channel, step: &Step) -> Result<Values, i64> {
     // SAFETY: a signal to ourselves.
-    let result = unsafe { libc::raise(int(step, "signal").unwrap_or(0) as i32) };
+    let result = unsafe { libc::raise(int_argument(step, "signal").unwrap_or(0) as i32) };
     if result == 0 {
         Ok(Values::new())
     } else {
@@ -210,7 +210,12 @@ fn raise(_: &Arc<Worker>, _: &Channel, step: &Step) -> Result<Values, i64> {
 
 fn ignore_signal(_: &Arc<Worker>, _: &Channel, step: &Step) -> Result<Values, i64> {
     // SAFETY: SIG_IGN runs no code of ours.
-    let before = unsafe { libc::signal(int(step, "signal").unwrap_or(0) as i32, libc::SIG_IGN) };
+    let before = unsafe {
+        libc::signal(
+            int_argument(step, "signal").unwrap_or(0) as i32,
+            libc::SIG_IGN,
+        )
+    };
     if before == libc::SIG_ERR {
         Err(errno())
     } else {
@@ -226,7 +231,7 @@ fn store_null(_: &Arc<Worker>, _: &Channel, _: &Step) -> Result<Values, i64> {
 
 /// Writes to stdout, including lines that look like messages of the protocol; none of them may be believed.
 fn write(_: &Arc<Worker>, _: &Channel, step: &Step) -> Result<Values, i64> {
-    let wanted = int(step, "bytes").unwrap_or(0).max(0) as usize;
+    let wanted = int_argument(step, "bytes").unwrap_or(0).max(0) as usize;
     let mut noise = b"{\"event\":\"bye\"}\n\x1b[2J\xff\0".repeat(2048);
     noise.truncate(noise.len().min(wanted.max(1)));
     let mut stdout = std::io::stdout().lock();
@@ -244,7 +249,7 @@ fn write(_: &Arc<Worker>, _: &Channel, step: &Step) -> Result<Values, i64> {
 
 /// Leaves a process behind that is no longer in the worker's process group.
 fn leave_grandchild(_: &Arc<Worker>, _: &Channel, step: &Step) -> Result<Values, i64> {
-    let milliseconds = int(step, "milliseconds").unwrap_or(0).max(0) as u64;
+    let milliseconds = int_argument(step, "milliseconds").unwrap_or(0).max(0) as u64;
     // SAFETY: both children only make system calls, sleep and exit.
     unsafe {
         let harness = libc::getppid();

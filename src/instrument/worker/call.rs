@@ -14,18 +14,18 @@ use cuda_pitfalls_calls::{
     Returns, status::SIM_NOT_MODELLED,
 };
 
-use self::argument::{Arena, argument, passed};
+use self::argument::{Arena, argument_word, passed_words};
 use super::library;
 use super::state::{CallResult, Worker, lock};
 use cuda_pitfalls_core::clock;
 use cuda_pitfalls_core::event::{Status, Value};
 use cuda_pitfalls_core::scenario::Step;
 
-pub(super) fn make(worker: &Worker, call: &Call, step: &Step) -> CallResult {
+pub(super) fn make_call(worker: &Worker, call: &Call, step: &Step) -> CallResult {
     let mut arena = Arena::default();
     let mut arguments = Vec::with_capacity(call.params.len());
     for param in &call.params {
-        match argument(worker, param, step, &mut arena) {
+        match argument_word(worker, param, step, &mut arena) {
             Ok(argument) => arguments.push(argument),
             Err(error) => return not_made(error),
         }
@@ -33,16 +33,16 @@ pub(super) fn make(worker: &Worker, call: &Call, step: &Step) -> CallResult {
     let address = match &step.from {
         Some(copy) => lock(&worker.copies)
             .get(copy)
-            .and_then(|copy| library::symbol(copy, call.name)),
+            .and_then(|copy| library::find_symbol(copy, call.name)),
         None => worker.symbols.address(call.name),
     };
     let Some(address) = address else {
         return not_made(format!("{} was not resolved", call.name));
     };
-    let passed = passed(call, &arguments);
+    let passed = passed_words(call, &arguments);
     let started = clock::now_ns();
     // SAFETY: the address is that of the function of this row, and the row has its C parameters.
-    let result = unsafe { raw(address, &passed) };
+    let result = unsafe { call_raw(address, &passed) };
     let elapsed_ns = clock::now_ns() - started;
     if call.returns == Returns::Text {
         return returned_text(call, result, elapsed_ns);
@@ -56,7 +56,7 @@ pub(super) fn make(worker: &Worker, call: &Call, step: &Step) -> CallResult {
         _ => i64::from(result),
     };
     let (values, bytes) = if code == 0 {
-        outputs(worker, call, step, &arguments)
+        read_outputs(worker, call, step, &arguments)
     } else {
         Default::default()
     };
@@ -109,7 +109,7 @@ fn returned_text(call: &Call, address: u64, elapsed_ns: u64) -> CallResult {
 
 /// Reads the outputs of a call that succeeded, and binds its handle. Returns the values, and bytes for other processes
 /// in hex.
-fn outputs(
+fn read_outputs(
     worker: &Worker,
     call: &Call,
     step: &Step,
@@ -133,7 +133,9 @@ fn outputs(
                 Output::Word(_) if step.bind.is_none() => {
                     Value::Int(at.cast::<u64>().read() as i64)
                 }
-                Output::Handle(_) | Output::Word(_) => bind(worker, step, at.cast::<u64>().read()),
+                Output::Handle(_) | Output::Word(_) => {
+                    bind_handle(worker, step, at.cast::<u64>().read())
+                }
                 Output::Blob(_, length) => {
                     let blob = std::slice::from_raw_parts(at, length);
                     bytes = Some(blob.iter().map(|byte| format!("{byte:02x}")).collect());
@@ -143,7 +145,7 @@ fn outputs(
                     Value::Text("bound".to_string())
                 }
                 Output::Struct(layout) => {
-                    values.extend(fields(layout, at));
+                    values.extend(struct_fields(layout, at));
                     continue;
                 }
             }
@@ -153,7 +155,7 @@ fn outputs(
     (values, bytes)
 }
 
-fn bind(worker: &Worker, step: &Step, value: u64) -> Value {
+fn bind_handle(worker: &Worker, step: &Step, value: u64) -> Value {
     if let Some(name) = &step.bind {
         lock(&worker.handles).insert(name.clone(), value);
     }
@@ -162,7 +164,7 @@ fn bind(worker: &Worker, step: &Step, value: u64) -> Value {
 
 /// # Safety
 /// `at` must be a live buffer of the layout's size.
-unsafe fn fields(layout: &Layout, at: *const u8) -> impl Iterator<Item = (String, Value)> {
+unsafe fn struct_fields(layout: &Layout, at: *const u8) -> impl Iterator<Item = (String, Value)> {
     layout.fields.iter().map(move |field| {
         // SAFETY: the layout keeps its fields inside its size.
         let value = unsafe {
@@ -200,7 +202,7 @@ pub(crate) fn uuid_text(bytes: &[u8; 16]) -> String {
 /// # Safety
 /// `address` must be a C function that takes these arguments (each an integer or a pointer) and
 /// returns an integer or a pointer.
-pub(crate) unsafe fn raw(address: usize, arguments: &[u64]) -> u64 {
+pub(crate) unsafe fn call_raw(address: usize, arguments: &[u64]) -> u64 {
     macro_rules! arity {
         ($($count:literal: $($place:literal)*;)*) => {
             match arguments.len() {
@@ -257,7 +259,7 @@ mod tests {
         let arguments: Vec<u64> = (1..=11).collect();
         assert_eq!(
             // SAFETY: the function takes eleven integers.
-            unsafe { raw(eleven as *const () as usize, &arguments) } as u32,
+            unsafe { call_raw(eleven as *const () as usize, &arguments) } as u32,
             66
         );
     }

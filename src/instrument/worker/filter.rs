@@ -57,8 +57,8 @@ pub(super) fn missing() -> Option<String> {
 /// `fd` must be this process's end of a channel, inherited and without another owner.
 pub unsafe fn before_exec(fd: RawFd) -> std::io::Result<()> {
     // SAFETY: the caller guarantees the descriptor.
-    let channel = unsafe { Channel::inherited(fd) };
-    let installed = install(&channel, &[]);
+    let channel = unsafe { Channel::from_inherited(fd) };
+    let installed = install_filter(&channel, &[]);
     // It stays open for the program.
     std::mem::forget(channel);
     installed.map_err(|errno| {
@@ -68,7 +68,7 @@ pub unsafe fn before_exec(fd: RawFd) -> std::io::Result<()> {
 
 /// Puts a filter on this process, and sends what answers it to the parent. Nothing happens if there is a filter
 /// already. The error is an `errno`.
-pub(super) fn install(channel: &Channel, set_aside: &[RawFd]) -> Result<(), i64> {
+pub(super) fn install_filter(channel: &Channel, set_aside: &[RawFd]) -> Result<(), i64> {
     let own = channel.as_fd().as_raw_fd();
     let spared: Vec<RawFd> = set_aside.iter().copied().chain([own]).collect();
     let mut filter = program(&spared);
@@ -122,32 +122,35 @@ fn program(spared: &[RawFd]) -> Vec<libc::sock_filter> {
     // Few enough that every jump fits in eight bits; messages on further channels are only answered by the parent.
     let spared = spared.get(..spared.len().min(100)).unwrap_or_default();
     let mut filter = vec![
-        statement(LOAD, offset_of!(libc::seccomp_data, arch) as u32),
-        jump(ARCHITECTURE, 1),
-        statement(RETURN, libc::SECCOMP_RET_ALLOW),
-        statement(LOAD, offset_of!(libc::seccomp_data, nr) as u32),
+        filter_statement(LOAD, offset_of!(libc::seccomp_data, arch) as u32),
+        filter_jump(ARCHITECTURE, 1),
+        filter_statement(RETURN, libc::SECCOMP_RET_ALLOW),
+        filter_statement(LOAD, offset_of!(libc::seccomp_data, nr) as u32),
     ];
     // After the messages come: notify, load, the descriptors, notify, allow.
     filter.extend(
         MESSAGES
             .iter()
             .enumerate()
-            .map(|(index, call)| jump(*call as u32, MESSAGES.len() - index)),
+            .map(|(index, call)| filter_jump(*call as u32, MESSAGES.len() - index)),
     );
-    filter.push(statement(RETURN, libc::SECCOMP_RET_USER_NOTIF));
-    filter.push(statement(LOAD, offset_of!(libc::seccomp_data, args) as u32));
+    filter.push(filter_statement(RETURN, libc::SECCOMP_RET_USER_NOTIF));
+    filter.push(filter_statement(
+        LOAD,
+        offset_of!(libc::seccomp_data, args) as u32,
+    ));
     filter.extend(
         spared
             .iter()
             .enumerate()
-            .map(|(index, fd)| jump(*fd as u32, spared.len() - index)),
+            .map(|(index, fd)| filter_jump(*fd as u32, spared.len() - index)),
     );
-    filter.push(statement(RETURN, libc::SECCOMP_RET_USER_NOTIF));
-    filter.push(statement(RETURN, libc::SECCOMP_RET_ALLOW));
+    filter.push(filter_statement(RETURN, libc::SECCOMP_RET_USER_NOTIF));
+    filter.push(filter_statement(RETURN, libc::SECCOMP_RET_ALLOW));
     filter
 }
 
-fn statement(code: u32, k: u32) -> libc::sock_filter {
+fn filter_statement(code: u32, k: u32) -> libc::sock_filter {
     libc::sock_filter {
         code: code as u16,
         jt: 0,
@@ -157,7 +160,7 @@ fn statement(code: u32, k: u32) -> libc::sock_filter {
 }
 
 /// Leaves out so many instructions if the value is `k`.
-fn jump(k: u32, count: usize) -> libc::sock_filter {
+fn filter_jump(k: u32, count: usize) -> libc::sock_filter {
     const EQUAL: u32 = libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K;
     libc::sock_filter {
         code: EQUAL as u16,

@@ -22,7 +22,12 @@ static PENDING: Mutex<Option<Command>> = Mutex::new(None);
 
 impl Leaving {
     /// Leaves; returns only if that fails. `heard` is the parent's last command, which is for the handlers.
-    pub(super) fn go(self, worker: &Arc<Worker>, channel: &Channel, heard: Option<Command>) {
+    pub(super) fn leave_process(
+        self,
+        worker: &Arc<Worker>,
+        channel: &Channel,
+        heard: Option<Command>,
+    ) {
         let fd = channel.as_fd().as_raw_fd();
         match self {
             Leaving::Exit(code) => {
@@ -35,7 +40,7 @@ impl Leaving {
             }
             Leaving::Exec => {
                 keep_at_exec(fd);
-                let error = fresh(fd).exec();
+                let error = fresh_worker(fd).exec_program();
                 let _ = channel.send(&Event::Broken {
                     message: format!("execve: {error}"),
                 });
@@ -50,7 +55,7 @@ pub(super) fn at_exit(name: &str) -> Result<(), i64> {
         let Some(name) = lock(&HANDLERS).pop() else {
             return;
         };
-        serve(&name);
+        serve_handler(&name);
     }
     lock(&HANDLERS).push(name.to_string());
     // SAFETY: the handler takes no arguments, and uses nothing that ends before the process.
@@ -61,12 +66,12 @@ pub(super) fn at_exit(name: &str) -> Result<(), i64> {
 }
 
 /// Makes the steps of one handler, until a command is for another handler or ends the process.
-fn serve(name: &str) {
+fn serve_handler(name: &str) {
     let Some((worker, fd)) = lock(&SERVED).clone() else {
         return;
     };
     // SAFETY: the descriptor stays open until the process ends, and is not closed here.
-    let mut channel = ManuallyDrop::new(unsafe { Channel::inherited(fd) });
+    let mut channel = ManuallyDrop::new(unsafe { Channel::from_inherited(fd) });
     loop {
         let pending = lock(&PENDING).take();
         let command = match pending {
@@ -79,8 +84,8 @@ fn serve(name: &str) {
                     *lock(&PENDING) = Some(Command::Run { step, call, bytes });
                     return;
                 }
-                worker.know(bytes);
-                worker.make(&channel, step, &call);
+                worker.store_bytes(bytes);
+                worker.make_step(&channel, step, &call);
             }
             Ok(Command::Finish) => {
                 if lock(&HANDLERS).is_empty() {
@@ -116,7 +121,7 @@ pub(super) struct Fresh {
 }
 
 /// This program as a worker on this descriptor.
-pub(super) fn fresh(fd: RawFd) -> Fresh {
+pub(super) fn fresh_worker(fd: RawFd) -> Fresh {
     use std::os::unix::ffi::OsStrExt;
     let own = std::env::args_os().take(2);
     let mut arguments: Vec<CString> = own
@@ -144,7 +149,7 @@ impl Fresh {
     }
 
     /// Replaces this process, with its current environment. Returns only an error.
-    fn exec(&self) -> std::io::Error {
+    fn exec_program(&self) -> std::io::Error {
         let arguments = self.arguments();
         // SAFETY: program, arguments and environment are null-terminated and live.
         unsafe {
@@ -158,7 +163,7 @@ impl Fresh {
     }
 
     /// Starts another process by `posix_spawn`. The error is an `errno`.
-    pub(super) fn spawn(&self) -> Result<i32, i64> {
+    pub(super) fn spawn_process(&self) -> Result<i32, i64> {
         let arguments = self.arguments();
         let mut pid = 0;
         // SAFETY: the file actions are made and destroyed here; all texts are null-terminated and live.

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::ffi::CString;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-use crate::mapped::{is_any_simulated, mapped};
+use crate::mapped::{is_any_simulated, mapped_libraries};
 use cuda_pitfalls_calls::{CallLibrary, status::SIM_NOT_MODELLED};
 
 /// The address of a function, or what is missing.
@@ -19,17 +19,17 @@ pub(super) fn address(library: CallLibrary, name: &str) -> Result<usize, String>
     let open = match library {
         CallLibrary::Driver => driver()?,
         CallLibrary::Runtime => runtime()?,
-        CallLibrary::Nvml => nvml()?,
+        CallLibrary::Nvml => nvml_library()?,
         CallLibrary::Nvrtc | CallLibrary::Cublas | CallLibrary::Cufft | CallLibrary::Nccl => {
-            toolkit(library)?
+            toolkit_library(library)?
         }
         CallLibrary::Libc => this(),
         CallLibrary::Harness => return Err(format!("{name} is not a function of a library")),
     };
-    symbol(open, name).ok_or_else(|| format!("{name} ({})", library.name()))
+    find_symbol(open, name).ok_or_else(|| format!("{name} ({})", library.name()))
 }
 
-pub(crate) fn symbol(open: &libloading::Library, name: &str) -> Option<usize> {
+pub(crate) fn find_symbol(open: &libloading::Library, name: &str) -> Option<usize> {
     let symbol = CString::new(name).ok()?;
     // SAFETY: only the address is taken; its type comes from the tables.
     let found = unsafe { open.get::<*const ()>(symbol.as_bytes_with_nul()) };
@@ -65,7 +65,7 @@ pub(super) fn open_copy(library: CallLibrary) -> Result<libloading::Library, i64
         runtime()
     };
     open.map_err(|_| i64::from(libc::ENOENT))?;
-    let original = mapped()
+    let original = mapped_libraries()
         .known
         .into_iter()
         .find(|mapped| mapped.name == library.name());
@@ -91,7 +91,7 @@ fn in_memory(name: &str, path: &str) -> std::io::Result<std::fs::File> {
 }
 
 /// A library of the toolkit. The simulated machine has none, and the host's own would expect a real GPU.
-fn toolkit(library: CallLibrary) -> Result<&'static libloading::Library, String> {
+fn toolkit_library(library: CallLibrary) -> Result<&'static libloading::Library, String> {
     static OPEN: Mutex<BTreeMap<CallLibrary, &'static libloading::Library>> =
         Mutex::new(BTreeMap::new());
     let mut known = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
@@ -110,7 +110,7 @@ fn toolkit(library: CallLibrary) -> Result<&'static libloading::Library, String>
 }
 
 /// Calls a function of cudarc that panics if a library is missing.
-fn quietly<T>(
+fn catch_panic<T>(
     library: CallLibrary,
     open: impl FnOnce() -> T + std::panic::UnwindSafe,
 ) -> Result<T, String> {
@@ -123,19 +123,19 @@ fn quietly<T>(
 
 fn driver() -> Result<&'static libloading::Library, String> {
     // SAFETY: opening libcuda runs its constructors, as in any program that links it.
-    quietly(CallLibrary::Driver, || unsafe {
+    catch_panic(CallLibrary::Driver, || unsafe {
         cudarc::driver::sys::culib()
     })
 }
 
 fn runtime() -> Result<&'static libloading::Library, String> {
     // SAFETY: as above, for libcudart.
-    quietly(CallLibrary::Runtime, || unsafe {
+    catch_panic(CallLibrary::Runtime, || unsafe {
         cudarc::runtime::sys::culib()
     })
 }
 
-fn nvml() -> Result<&'static libloading::Library, String> {
+fn nvml_library() -> Result<&'static libloading::Library, String> {
     static NVML: OnceLock<Option<libloading::Library>> = OnceLock::new();
     // SAFETY: as above, for NVML.
     NVML.get_or_init(|| unsafe { libloading::Library::new("libnvidia-ml.so.1") }.ok())

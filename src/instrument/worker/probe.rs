@@ -25,7 +25,9 @@ pub(super) fn look(symbols: &Symbols) -> Probe {
         return probe;
     }
     probe.visible = (0..count).map(|device| uuid(symbols, device)).collect();
-    probe.active = (0..count).map(|device| active(symbols, device)).collect();
+    probe.active = (0..count)
+        .map(|device| is_context_active(symbols, device))
+        .collect();
     let (current, current_status) = current(symbols);
     probe.current = current;
     probe.current_status = current_status;
@@ -42,7 +44,7 @@ fn uuid(symbols: &Symbols, device: i32) -> Option<String> {
     (result == 0).then(|| super::call::uuid_text(&bytes))
 }
 
-fn active(symbols: &Symbols, device: i32) -> Option<bool> {
+fn is_context_active(symbols: &Symbols, device: i32) -> Option<bool> {
     let (mut flags, mut active) = (0u32, 0i32);
     let state = [
         device as usize,
@@ -73,7 +75,7 @@ fn current(symbols: &Symbols) -> (Option<i32>, Option<Status>) {
 fn call<const N: usize>(symbols: &Symbols, name: &str, arguments: [usize; N]) -> Option<i64> {
     // SAFETY: the callers pass the arguments that `cuda.h` declares for the function.
     let status = unsafe {
-        super::call::raw(
+        super::call::call_raw(
             symbols.address(name)?,
             &arguments.map(|argument| argument as u64),
         )

@@ -59,7 +59,7 @@ pub(super) fn errno() -> i64 {
 
 impl Worker {
     /// Stores bytes that other processes bound.
-    pub(super) fn know(&self, bytes: BTreeMap<String, String>) {
+    pub(super) fn store_bytes(&self, bytes: BTreeMap<String, String>) {
         for (name, hex) in bytes {
             let digits = hex
                 .as_bytes()

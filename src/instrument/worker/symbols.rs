@@ -24,7 +24,7 @@ impl Symbols {
     ///
     /// Opening a library makes no call into it. Whether opening alone changes anything is not assumed here: a
     /// scenario asks it.
-    pub(super) fn resolve(wanted: &[String], probes: bool) -> (Symbols, Vec<String>) {
+    pub(super) fn look_up(wanted: &[String], probes: bool) -> (Symbols, Vec<String>) {
         let mut addresses = HashMap::new();
         let mut missing = Vec::new();
         let probed = PROBES.iter().copied().filter(|_| probes);

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 
 use super::call;
 use super::library;
-use crate::mapped::mapped;
+use crate::mapped::mapped_libraries;
 use cuda_pitfalls_calls::CallLibrary;
 use cuda_pitfalls_core::channel::Channel;
 use cuda_pitfalls_core::event::Versions;
@@ -16,7 +16,7 @@ use cuda_pitfalls_core::event::Versions;
 /// `fd` must be this process's end of a channel, inherited and without another owner.
 pub unsafe fn run(fd: i32, libcudart: Option<OsString>) -> ! {
     // SAFETY: the caller guarantees the descriptor.
-    let channel = unsafe { Channel::inherited(fd) };
+    let channel = unsafe { Channel::from_inherited(fd) };
     let found = read(libcudart.as_ref(), |call| {
         let _ = channel.send(&Err::<Versions, String>(call));
     });
@@ -47,7 +47,7 @@ fn read(libcudart: Option<&OsString>, before: impl Fn(String)) -> Versions {
     if let Err(what) = library::address(CallLibrary::Nvml, "nvmlInit_v2") {
         found.missing.push(what);
     }
-    let mapped = mapped();
+    let mapped = mapped_libraries();
     (found.libraries, found.unknown) = (mapped.known, mapped.unknown);
     found
 }
@@ -73,7 +73,7 @@ fn version(address: Result<usize, String>, missing: &mut Vec<String>) -> Option<
     };
     let mut number = 0i32;
     // SAFETY: both functions take a pointer to an int.
-    let result = unsafe { call::raw(address, &[(&raw mut number).addr() as u64]) } as u32;
+    let result = unsafe { call::call_raw(address, &[(&raw mut number).addr() as u64]) } as u32;
     (result == 0).then_some(number)
 }
 

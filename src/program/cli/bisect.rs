@@ -16,7 +16,7 @@ Example, of about a minute, which finds cuda-bindings 12.9.0:
   cuda-pitfalls bisect --package cuda-bindings --good 12.8.0 --bad 13.0.0 --forbid cuinit -- \\
     python -c 'from cuda.bindings import runtime; runtime.cudaDriverGetVersion()'";
 
-pub(super) fn bisect(options: BisectOptions) -> Outcome {
+pub(super) fn run_bisect(options: BisectOptions) -> Outcome {
     let BisectOptions {
         package,
         good,
@@ -35,6 +35,6 @@ pub(super) fn bisect(options: BisectOptions) -> Outcome {
         EnvironmentRequest::parse(&format!("{package}=={version}"))
             .map_err(|error| fail(error, Exit::Usage, *json))?;
     }
-    let (program, interrupt) = workers::prepare(*json)?;
-    Ok(run::bisect(&options, &program, interrupt))
+    let (program, interrupt) = workers::prepare_workers(*json)?;
+    Ok(run::start_bisect(&options, &program, interrupt))
 }

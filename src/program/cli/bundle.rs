@@ -4,19 +4,19 @@ mod archive;
 mod report;
 mod trace;
 
-pub(super) use archive::{BundleArguments, redactor};
+pub(super) use archive::{BundleArguments, host_redactor};
 
 use super::output::Outcome;
-use super::stored::newest;
+use super::stored::newest_run;
 
-pub(super) fn bundle(arguments: &BundleArguments) -> Outcome {
+pub(super) fn run_bundle(arguments: &BundleArguments) -> Outcome {
     let arguments = &BundleArguments {
-        report: newest(&arguments.report),
+        report: newest_run(&arguments.report),
         ..arguments.clone()
     };
     if cuda_pitfalls_trace::is_trace(&arguments.report) {
-        trace::bundle(arguments)
+        trace::bundle_trace(arguments)
     } else {
-        report::bundle(arguments)
+        report::bundle_report(arguments)
     }
 }

@@ -95,7 +95,7 @@ pub(super) enum CliCommand {
     /// Print a JSON Schema.
     Schema {
         /// Which document.
-        #[arg(value_parser = crate::schemas::parser())]
+        #[arg(value_parser = crate::schemas::schema_parser())]
         of: &'static Schema,
     },
     /// Print a script that completes the command line in a shell.

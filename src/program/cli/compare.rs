@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::output::{CliError, Outcome, fail, named, show};
+use super::output::{CliError, Outcome, fail, named, print_result};
 use super::stored::StoredDocument;
 use crate::argument;
 use cuda_pitfalls_answers::compare::{self, CompareError, Comparison};
@@ -26,7 +26,7 @@ pub(super) struct CompareArguments {
     json: bool,
 }
 
-pub(super) fn compare(arguments: CompareArguments) -> Outcome {
+pub(super) fn run_compare(arguments: CompareArguments) -> Outcome {
     let CompareArguments {
         a,
         b,
@@ -34,13 +34,13 @@ pub(super) fn compare(arguments: CompareArguments) -> Outcome {
         json,
     } = arguments;
     let compared = match (StoredDocument::read(&a), StoredDocument::read(&b)) {
-        (Ok((a, _)), Ok((b, _))) => comparison(a, b, libcudart).map_err(CliError::from),
+        (Ok((a, _)), Ok((b, _))) => compare_documents(a, b, libcudart).map_err(CliError::from),
         (Err(why), _) | (_, Err(why)) => Err(why),
     };
     let mut comparison = compared.map_err(|why| fail(why, Exit::Usage, json))?;
     comparison.a.name = a.to_string_lossy().into_owned();
     comparison.b.name = b.to_string_lossy().into_owned();
-    let shown = show(
+    let shown = print_result(
         json,
         || serde_json::to_string(&comparison),
         || render::compare::text(&comparison),
@@ -52,12 +52,12 @@ pub(super) fn compare(arguments: CompareArguments) -> Outcome {
 /// report has no recordings.
 fn observed_again(mut report: StoredReport) -> StoredReport {
     if let StoredReport::Whole(whole) = &mut report {
-        judge::rejudge(whole);
+        judge::rejudge_report(whole);
     }
     report
 }
 
-fn comparison(
+fn compare_documents(
     a: StoredDocument,
     b: StoredDocument,
     versions: Option<(String, String)>,
@@ -68,17 +68,17 @@ fn comparison(
             compare::reports(&a.view(), &b.view(), versions)
         }
         (StoredDocument::Survey(a), StoredDocument::Survey(b)) => {
-            compare::surveys(&a, &b, versions)
+            compare::compare_surveys(&a, &b, versions)
         }
         (StoredDocument::Trace(_), StoredDocument::Trace(_)) if versions.is_some() => {
             Err(CompareError::Versions)
         }
-        (StoredDocument::Trace(a), StoredDocument::Trace(b)) => Ok(compare::traces(
+        (StoredDocument::Trace(a), StoredDocument::Trace(b)) => Ok(compare::compare_traces(
             [&a, &b],
             [&diagnosis::findings(&a), &diagnosis::findings(&b)],
         )),
         (StoredDocument::Matrix(a), StoredDocument::Matrix(b)) => {
-            compare::matrices([&a, &b], versions)
+            compare::compare_matrices([&a, &b], versions)
         }
         (a, b) => Err(CompareError::Documents {
             a: a.name(),

@@ -4,13 +4,13 @@ use std::io;
 
 use clap::Args;
 
-use super::output::{Outcome, ended, fail, print, print_document};
+use super::output::{Outcome, ended, fail, print_document, print_text};
 use super::workers;
 use crate::argument;
 use crate::doctor::{Doctor, DoctorError};
 use crate::run::options::WHERE;
 use crate::terminal;
-use cuda_pitfalls_answers::doctor::{Diagnosed, diagnose, findings};
+use cuda_pitfalls_answers::doctor::{Diagnosed, diagnose_start, findings};
 use cuda_pitfalls_answers::exit::Exit;
 use cuda_pitfalls_answers::known::Known;
 use cuda_pitfalls_core::examination::Examination;
@@ -55,18 +55,21 @@ pub(super) struct DoctorArguments {
     json: bool,
 }
 
-pub(super) fn doctor(arguments: &DoctorArguments) -> Outcome {
+pub(super) fn run_doctor(arguments: &DoctorArguments) -> Outcome {
     if arguments.on == On::Auto {
         let why = "--on auto: a doctor does not choose another machine; write `cuda` or `sim`";
         return Err(fail(why, Exit::Usage, arguments.json));
     }
-    let (program, interrupt) = workers::prepare(arguments.json)?;
+    let (program, interrupt) = workers::prepare_workers(arguments.json)?;
     let doctor = Doctor::new(&program, &arguments.on, arguments.timeout * 1000, interrupt);
-    let ended = doctor.and_then(|mut doctor| examine(&mut doctor, arguments));
+    let ended = doctor.and_then(|mut doctor| examine_and_print(&mut doctor, arguments));
     ended.map_err(|error| failed(&error, arguments.json))
 }
 
-fn examine(doctor: &mut Doctor<'_>, arguments: &DoctorArguments) -> Result<Exit, DoctorError> {
+fn examine_and_print(
+    doctor: &mut Doctor<'_>,
+    arguments: &DoctorArguments,
+) -> Result<Exit, DoctorError> {
     let width = terminal::width(&io::stdout());
     let (text, document, exit) = match arguments.pid {
         Some(pid) => {
@@ -80,8 +83,8 @@ fn examine(doctor: &mut Doctor<'_>, arguments: &DoctorArguments) -> Result<Exit,
         }
         None => {
             let needs = &Known::embedded().needs;
-            let examination = doctor.examine(needs)?;
-            let diagnosed = diagnose(&examination, needs);
+            let examination = doctor.examine_machine(needs)?;
+            let diagnosed = diagnose_start(&examination, needs);
             let text = page::text(&examination, &diagnosed, width);
             (
                 text,
@@ -93,18 +96,18 @@ fn examine(doctor: &mut Doctor<'_>, arguments: &DoctorArguments) -> Result<Exit,
     let shown = if arguments.json {
         print_document(serde_json::to_value(&document).map(|document| json::document(&document)))
     } else {
-        print(&text)
+        print_text(&text)
     };
     Ok(ended(exit.worst(shown)))
 }
 
 /// How CUDA starts here, beside a program that could not start it; none if that cannot be examined.
 pub(super) fn examine_here() -> Option<(Examination, Diagnosed)> {
-    let (program, interrupt) = workers::prepare(false).ok()?;
+    let (program, interrupt) = workers::prepare_workers(false).ok()?;
     let needs = &Known::embedded().needs;
     let mut doctor = Doctor::new(&program, &On::Cuda, BESIDE_A_PROGRAM_MS, interrupt).ok()?;
-    let examination = doctor.examine(needs).ok()?;
-    let diagnosed = diagnose(&examination, needs);
+    let examination = doctor.examine_machine(needs).ok()?;
+    let diagnosed = diagnose_start(&examination, needs);
     Some((examination, diagnosed))
 }
 

@@ -6,7 +6,7 @@ use std::io::{self, IsTerminal, Write};
 use clap::Args;
 
 use super::doctor::examine_here;
-use super::output::{Outcome, ended, fail, print, print_document};
+use super::output::{Outcome, ended, fail, print_document, print_text};
 use super::trace::{end_as, not_started};
 use crate::terminal;
 use cuda_pitfalls_answers::exit::Exit;
@@ -54,7 +54,7 @@ pub(super) struct ExplainArguments {
     json: bool,
 }
 
-pub(super) fn explain(arguments: &ExplainArguments) -> Outcome {
+pub(super) fn run_explain(arguments: &ExplainArguments) -> Outcome {
     let ExplainArguments {
         words,
         command,
@@ -63,7 +63,7 @@ pub(super) fn explain(arguments: &ExplainArguments) -> Outcome {
     } = arguments;
     let heard = match words.as_slice() {
         [] => ran(command).map_err(|error| not_started(&error, *json))?,
-        [only] if only == input::STDIN => pasted(*json).map_err(|error| {
+        [only] if only == input::STDIN => read_pasted(*json).map_err(|error| {
             fail(
                 format!("cannot read standard input: {error}"),
                 Exit::Usage,
@@ -84,7 +84,7 @@ pub(super) fn explain(arguments: &ExplainArguments) -> Outcome {
     let found = Explainer::embedded().explain(heard.query);
     let shown = match heard.passed {
         _ if *json => print_document(serde_json::to_string_pretty(&page::document(&found))),
-        None => print(&page::text(
+        None => print_text(&page::text(
             &found,
             ShownCauses {
                 all: *all,
@@ -151,7 +151,7 @@ struct Heard {
 /// What a command writes on stderr, which is passed through.
 fn ran(command: &[OsString]) -> Result<Heard, TracerError> {
     let (ended, kept) = tracer::pass_through(command, MOST_BYTES)?;
-    let query = Query::pasted(&String::from_utf8_lossy(&kept));
+    let query = Query::parse_pasted(&String::from_utf8_lossy(&kept));
     Ok(Heard {
         is_blank: false,
         query,
@@ -162,7 +162,7 @@ fn ran(command: &[OsString]) -> Result<Heard, TracerError> {
 
 /// What comes from standard input, read to its end whatever becomes of stdout: whoever writes it must not die of it.
 /// At a terminal a line says that a message is to be pasted.
-fn pasted(json: bool) -> io::Result<Heard> {
+fn read_pasted(json: bool) -> io::Result<Heard> {
     let stdin = io::stdin();
     let is_typed = stdin.is_terminal();
     if is_typed {
@@ -173,7 +173,7 @@ fn pasted(json: bool) -> io::Result<Heard> {
     }
     let is_passed = !is_typed && !json;
     let (mut bytes, mut written) = (0, Ok(()));
-    let kept = input::tail(stdin.lock(), MOST_BYTES, |piece| {
+    let kept = input::read_tail(stdin.lock(), MOST_BYTES, |piece| {
         bytes += piece.len();
         if is_passed && written.is_ok() {
             written = output::write(io::stdout(), piece);
@@ -197,7 +197,7 @@ fn pasted(json: bool) -> io::Result<Heard> {
     };
     Ok(Heard {
         is_blank: whole_lines.trim().is_empty(),
-        query: Query::pasted(whole_lines),
+        query: Query::parse_pasted(whole_lines),
         passed: is_passed.then_some(passed),
         ran: None,
     })

@@ -3,9 +3,9 @@
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-use super::output::{CliError, Outcome, fail, fail_rendered, is_styled, print};
+use super::output::{CliError, Outcome, fail, fail_rendered, is_styled, print_text};
 use cuda_pitfalls_answers::exit::Exit;
-use cuda_pitfalls_answers::export::{Language, Offer, Reproducer, reproducer};
+use cuda_pitfalls_answers::export::{Language, Offer, Reproducer, write_reproducer};
 use cuda_pitfalls_core::catalogue::{Selection, Unselected};
 use cuda_pitfalls_core::output::{EVERYBODY, check, replace};
 use cuda_pitfalls_core::scenario::{Instance, Scenario};
@@ -33,7 +33,7 @@ pub(super) struct ExportArguments {
     list: bool,
 }
 
-pub(super) fn export(arguments: &ExportArguments) -> Outcome {
+pub(super) fn run_export(arguments: &ExportArguments) -> Outcome {
     if arguments.list {
         return list(arguments.name.as_slice());
     }
@@ -44,7 +44,7 @@ pub(super) fn export(arguments: &ExportArguments) -> Outcome {
             false,
         ));
     };
-    let selection = selected(std::slice::from_ref(name))?;
+    let selection = select_scenarios(std::slice::from_ref(name))?;
     let all: Vec<(&Scenario, &Instance)> = selection.instances().collect();
     let Some((scenario, instance)) = all.first() else {
         return Err(fail("nothing is selected", Exit::Usage, false));
@@ -69,14 +69,14 @@ pub(super) fn export(arguments: &ExportArguments) -> Outcome {
         } else {
             "other instances are"
         };
-        note(&format!(
+        print_note(&format!(
             "this is {}; {word} {}",
             instance.name,
             others.join(", ")
         ));
     }
     match &arguments.out {
-        None => Ok(print(&text)),
+        None => Ok(print_text(&text)),
         Some(path) => write(path, &text),
     }
 }
@@ -90,7 +90,7 @@ fn written(
 ) -> Result<String, CliError> {
     let stem = arguments.out.as_deref().and_then(file_stem);
     let program = Reproducer::new(scenario, instance, stem.as_deref().unwrap_or("reproducer"));
-    let written = program.and_then(|program| reproducer(&program, language));
+    let written = program.and_then(|program| write_reproducer(&program, language));
     written.map_err(|refusal| {
         format!(
             "{} cannot be written as {}: {refusal}",
@@ -111,7 +111,7 @@ fn file_stem(path: &Path) -> Option<String> {
     .then(|| stem.to_owned())
 }
 
-fn note(text: &str) {
+fn print_note(text: &str) {
     let _ = writeln!(std::io::stderr(), "cuda-pitfalls: {}", terminal(text));
 }
 
@@ -125,20 +125,20 @@ fn write(path: &Path, text: &str) -> Outcome {
             false,
         )
     })?;
-    note(&format!("{name} written"));
+    print_note(&format!("{name} written"));
     Ok(Exit::Ok)
 }
 
-fn selected(selectors: &[String]) -> Result<Selection, Exit> {
+fn select_scenarios(selectors: &[String]) -> Result<Selection, Exit> {
     let selection = Selection::new(selectors, &[], Unselected::All);
     selection.map_err(|error| fail_rendered(&error.render(is_styled()), Exit::Usage, false))
 }
 
 fn list(selectors: &[String]) -> Outcome {
-    let selection = selected(selectors)?;
+    let selection = select_scenarios(selectors)?;
     let offers: Vec<Offer> = selection
         .instances()
         .map(|(scenario, instance)| Offer::new(scenario, instance))
         .collect();
-    Ok(print(&Offer::table(&offers)))
+    Ok(print_text(&Offer::table(&offers)))
 }

@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 
 use clap::Subcommand;
 
-use super::output::{CliError, Outcome, fail, named, show};
-use crate::argument::duration;
+use super::output::{CliError, Outcome, fail, named, print_result};
+use crate::argument::parse_duration;
 use cuda_pitfalls_answers::exit::Exit;
 use cuda_pitfalls_answers::fleet::{self, DocumentPool, Fleet, FleetMachine, Rule, Words};
 use cuda_pitfalls_answers::known::Known;
@@ -54,7 +54,7 @@ pub(super) struct Merge {
     #[arg(long, value_name = "FILE")]
     expect: Option<PathBuf>,
     /// Leave out reports of runs that began longer ago, such as 36h.
-    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     max_age: Option<std::time::Duration>,
     /// Compare machines only with those of the same value of this label, such as `pool` of `run --label pool=train`.
     #[arg(long, value_name = "LABEL")]
@@ -111,13 +111,13 @@ pub(super) struct Diff {
 
 pub(super) fn fleet(command: FleetCommand) -> Outcome {
     match command {
-        FleetCommand::Merge(arguments) => merge(&arguments),
+        FleetCommand::Merge(arguments) => run_merge(&arguments),
         FleetCommand::Render(arguments) => render::render(&arguments),
-        FleetCommand::Diff(arguments) => diff(&arguments),
+        FleetCommand::Diff(arguments) => run_diff(&arguments),
     }
 }
 
-fn merge(arguments: &Merge) -> Outcome {
+fn run_merge(arguments: &Merge) -> Outcome {
     let json = arguments.json;
     let stdin = Path::new(input::STDIN);
     if arguments.expect.as_deref() == Some(stdin)
@@ -182,10 +182,10 @@ fn merge(arguments: &Merge) -> Outcome {
     } else {
         format!("merged into {out}")
     };
-    let shown = show(
+    let shown = print_result(
         json,
         || serde_json::to_string(&merged),
-        || changes::merged(&merged, end),
+        || changes::render_merge(&merged, end),
     );
     Ok(named(exit(&merged, &arguments.forbid).worst(shown)))
 }
@@ -270,13 +270,13 @@ fn words(scenario: &str) -> Option<Words> {
     })
 }
 
-fn diff(arguments: &Diff) -> Outcome {
+fn run_diff(arguments: &Diff) -> Outcome {
     let [old, new] = [&arguments.old, &arguments.new]
         .map(|path| render::read(path).map_err(|why| why.to_string()));
     let usage = |why: String| fail(why, Exit::Usage, arguments.json);
     let diff = fleet::diff(&old.map_err(usage)?, &new.map_err(usage)?)
         .map_err(|why| usage(why.to_string()))?;
-    let shown = show(
+    let shown = print_result(
         arguments.json,
         || serde_json::to_string(&diff),
         || changes::text(&diff),

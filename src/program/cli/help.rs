@@ -103,7 +103,7 @@ mod tests {
             .unwrap()
             .to_string();
         assert!(
-            text.contains(&about) && text.lines().all(|line| lines::columns(line) <= 80),
+            text.contains(&about) && text.lines().all(|line| lines::display_columns(line) <= 80),
             "{text}"
         );
     }
@@ -124,7 +124,7 @@ mod tests {
                 short.lines().count()
             );
             assert!(
-                short.lines().all(|line| lines::columns(line) <= 80),
+                short.lines().all(|line| lines::display_columns(line) <= 80),
                 "{short}"
             );
             let listed = command

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use super::output::{Outcome, fail, fail_rendered, is_styled, named, print_document, print_report};
-use super::stored::newest;
+use super::stored::newest_run;
 use crate::argument;
 use cuda_pitfalls_answers::exit::Exit;
 use cuda_pitfalls_core::report::{ExitCode, Report, ReportView, Stored, StoredReport};
@@ -30,12 +30,12 @@ pub(super) struct JudgeArguments {
     #[arg(long, value_name = "REASON", value_parser = argument::reason)]
     allow_skip: Option<String>,
     /// Refuse a report that was not made by `run --nonce` with this text: an older one, or a copy of another's.
-    #[arg(long, value_name = "TEXT", value_parser = argument::nonce)]
+    #[arg(long, value_name = "TEXT", value_parser = argument::parse_nonce)]
     nonce: Option<String>,
 }
 
 /// Judges a stored report again: by the expectations it was made with, or by those of files.
-pub(super) fn judge(arguments: JudgeArguments) -> Outcome {
+pub(super) fn run_judge(arguments: JudgeArguments) -> Outcome {
     let JudgeArguments {
         report,
         files,
@@ -44,18 +44,18 @@ pub(super) fn judge(arguments: JudgeArguments) -> Outcome {
         allow_skip,
         nonce,
     } = arguments;
-    let report = Stored::open(&newest(&report)).and_then(|stored| stored.report());
+    let report = Stored::open(&newest_run(&report)).and_then(|stored| stored.report());
     let mut report = report.map_err(|error| fail(error, Exit::Usage, json))?;
     if let Some(nonce) = &nonce {
         check_nonce(&report, nonce).map_err(|error| fail(error, Exit::Usage, json))?;
     }
     let mut changed = Vec::new();
     match &mut report {
-        StoredReport::Whole(whole) if files.is_empty() => changed = judge::rejudge(whole),
+        StoredReport::Whole(whole) if files.is_empty() => changed = judge::rejudge_report(whole),
         StoredReport::Whole(whole) => {
             expect_as_today(whole, &files, json)?;
             // They expect something else than what was stored.
-            judge::rejudge(whole);
+            judge::rejudge_report(whole);
         }
         StoredReport::Compact(_) if files.is_empty() => {}
         StoredReport::Compact(_) => {
@@ -63,7 +63,7 @@ pub(super) fn judge(arguments: JudgeArguments) -> Outcome {
             return Err(fail(why, Exit::Usage, json));
         }
     }
-    tell(&report.view(), &changed);
+    print_notices(&report.view(), &changed);
     let require = report.view().requirements();
     let run = report.run_mut();
     run.allow_skip = allow_skip.or(run.allow_skip.take());
@@ -78,7 +78,7 @@ pub(super) fn judge(arguments: JudgeArguments) -> Outcome {
         print_document(serde_json::to_string(&report))
     } else {
         print_report(
-            &Prepared::judged(report, changed),
+            &Prepared::from_judged(report, changed),
             if verbose {
                 Format::TextFull
             } else {
@@ -90,7 +90,7 @@ pub(super) fn judge(arguments: JudgeArguments) -> Outcome {
 }
 
 /// Says on stderr what a reader of the verdicts must know.
-fn tell(report: &ReportView<'_>, changed: &[ChangedVerdict]) {
+fn print_notices(report: &ReportView<'_>, changed: &[ChangedVerdict]) {
     let mut stderr = std::io::stderr();
     if !report.complete {
         let _ = writeln!(

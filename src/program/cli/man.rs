@@ -8,7 +8,7 @@ use clap::{Args, Command};
 use clap_mangen::Man;
 use clap_mangen::roff::{Roff, bold, roman};
 
-use super::output::{Outcome, fail, print};
+use super::output::{Outcome, fail, print_text};
 use cuda_pitfalls_answers::exit::Exit;
 use cuda_pitfalls_core::output;
 
@@ -24,7 +24,7 @@ pub(super) struct ManArguments {
 }
 
 /// Prints a page, or writes all of them.
-pub(super) fn manual(program: Command, arguments: &ManArguments) -> Outcome {
+pub(super) fn print_manual(program: Command, arguments: &ManArguments) -> Outcome {
     if let Some(folder) = &arguments.out {
         return write(program, folder).map(|()| Exit::Ok).map_err(|error| {
             fail(
@@ -42,14 +42,14 @@ pub(super) fn manual(program: Command, arguments: &ManArguments) -> Outcome {
             false,
         )
     })?;
-    Ok(print(
+    Ok(print_text(
         &page.map_err(|error| fail(error, Exit::Internal, false))?,
     ))
 }
 
 /// The page of the program, or of one of its commands; none if there is no such command.
 fn page(program: Command, about: Option<&str>) -> Option<io::Result<String>> {
-    let program = built(program);
+    let program = build_command(program);
     match about {
         None => Some(main_page(program)),
         Some(name) => shown(&program)
@@ -61,25 +61,25 @@ fn page(program: Command, about: Option<&str>) -> Option<io::Result<String>> {
 /// Writes a page for the program and one for each command.
 fn write(program: Command, folder: &Path) -> io::Result<()> {
     std::fs::create_dir_all(folder)?;
-    let program = built(program);
+    let program = build_command(program);
     for command in shown(&program) {
         let file = format!("{}-{}.1", program.get_name(), command.get_name());
-        put(&folder.join(file), &render(&program, command)?)?;
+        write_page(&folder.join(file), &render(&program, command)?)?;
     }
-    put(
+    write_page(
         &folder.join(format!("{}.1", program.get_name())),
         &main_page(program)?,
     )
 }
 
-fn put(path: &Path, page: &str) -> io::Result<()> {
+fn write_page(path: &Path, page: &str) -> io::Result<()> {
     output::replace(path, output::EVERYBODY, |file| {
         file.write_all(page.as_bytes())
     })
 }
 
 /// Only a built definition knows its commands by their whole names.
-fn built(program: Command) -> Command {
+fn build_command(program: Command) -> Command {
     let mut program = program.disable_help_subcommand(true);
     program.build();
     program

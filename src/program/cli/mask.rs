@@ -4,13 +4,13 @@ use std::path::Path;
 
 use clap::Args;
 
-use super::output::{CliError, Outcome, ended, fail, show};
+use super::output::{CliError, Outcome, ended, fail, print_result};
 use super::workers;
 use crate::gpus::{self, GpusError};
 use crate::terminal;
 use cuda_pitfalls_answers::exit::Exit;
 use cuda_pitfalls_answers::visibility::{
-    GpuSource, ListedGpu, Visibility, listed, misspelt, visibility,
+    GpuSource, ListedGpu, Visibility, listed, mask_visibility, misspelled_names,
 };
 use cuda_pitfalls_core::input;
 use cuda_pitfalls_core::scenario::environment::meant_by;
@@ -61,7 +61,7 @@ pub(super) fn mask(arguments: &MaskArguments) -> Outcome {
     let names: Vec<String> = std::env::vars_os()
         .filter_map(|(name, _)| name.into_string().ok())
         .collect();
-    let mut misspelt = misspelt(names.iter().map(String::as_str));
+    let mut misspelt = misspelled_names(names.iter().map(String::as_str));
     misspelt.retain(|_, meant| [MASK, ORDER].contains(&meant.as_str()));
     let mut mask = arguments
         .value
@@ -82,9 +82,9 @@ pub(super) fn mask(arguments: &MaskArguments) -> Outcome {
     let (source, gpus) = gpus(arguments)?;
     let answer = Visibility {
         misspelt,
-        ..visibility(mask, order, source, gpus)
+        ..mask_visibility(mask, order, source, gpus)
     };
-    Ok(ended(show(
+    Ok(ended(print_result(
         arguments.json,
         || serde_json::to_value(&answer).map(|answer| json::document(&answer)),
         || page::text(&answer, terminal::width(&std::io::stdout())),
@@ -99,7 +99,7 @@ fn gpus(arguments: &MaskArguments) -> Result<(GpuSource, Vec<ListedGpu>), Exit> 
         Some(GpuChoice::Simulated(machine)) => Some(machine),
         None => None,
     };
-    let (program, _interrupt) = workers::prepare(arguments.json)?;
+    let (program, _interrupt) = workers::prepare_workers(arguments.json)?;
     gpus::list(&program, simulated.as_deref()).map_err(|error| {
         let exit = match error {
             GpusError::Machine(_) => Exit::Usage,
@@ -119,7 +119,7 @@ fn source(text: &str) -> Result<GpuChoice, CliError> {
     if let Ok(count) = text.parse::<usize>() {
         let sized = (1..=MOST_GPUS)
             .contains(&count)
-            .then(|| GpuChoice::Simulated(simulated::sized(count)));
+            .then(|| GpuChoice::Simulated(simulated::sized_machine(count)));
         let other = "a list of others can be written into a file, one UUID in a line";
         return sized.ok_or_else(|| {
             format!("--gpus {count}: a number from 1 to {MOST_GPUS}; {other}").into()

@@ -20,10 +20,10 @@ pub(super) fn is_styled() -> bool {
 }
 
 /// Prints on stdout. A reader that has gone away (`| head`) is no error; a full disk is.
-pub(super) fn print(text: &str) -> Exit {
+pub(super) fn print_text(text: &str) -> Exit {
     let mut stdout = std::io::stdout().lock();
     match stdout
-        .write_all(escape::printed(text).as_bytes())
+        .write_all(escape::escape_printed(text).as_bytes())
         .and_then(|()| stdout.flush())
     {
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
@@ -38,7 +38,7 @@ pub(super) fn print(text: &str) -> Exit {
 }
 
 /// Prints a result: as one JSON document, or as text.
-pub(super) fn show(
+pub(super) fn print_result(
     json: bool,
     document: impl FnOnce() -> serde_json::Result<String>,
     text: impl FnOnce() -> String,
@@ -46,14 +46,14 @@ pub(super) fn show(
     if json {
         print_document(document())
     } else {
-        print(&text())
+        print_text(&text())
     }
 }
 
 /// Prints a JSON document with a newline. One that cannot be written is an error, and no empty document.
 pub(super) fn print_document(document: serde_json::Result<String>) -> Exit {
     match document {
-        Ok(text) => print(&format!("{}\n", text.trim_end())),
+        Ok(text) => print_text(&format!("{}\n", text.trim_end())),
         Err(error) => fail(
             format!("the document cannot be written as JSON: {error}"),
             Exit::Internal,
@@ -67,7 +67,7 @@ const FORM_OF_REPORT: &str = "--as: a report has no such form: sarif is of trace
 /// Prints a report in a form, in the width of the terminal.
 pub(super) fn print_report(prepared: &Prepared<'_>, form: Format) -> Exit {
     match render::render(prepared, form, terminal::width(&std::io::stdout())) {
-        Some(text) => print(&text),
+        Some(text) => print_text(&text),
         None => fail(FORM_OF_REPORT, Exit::Usage, false),
     }
 }
@@ -76,15 +76,15 @@ pub(super) fn print_report(prepared: &Prepared<'_>, form: Format) -> Exit {
 /// names, so that every line is made harmless here.
 pub(super) fn fail(why: impl Display, exit: Exit, json: bool) -> Exit {
     let why = why.to_string();
-    complain(&escape::terminal_lines(&why), &why, exit, json)
+    print_complaint(&escape::terminal_lines(&why), &why, exit, json)
 }
 
 /// The same for what a [`cuda_pitfalls_core::scenario::Diagnostic`] made harmless, with colours of its own.
 pub(super) fn fail_rendered(why: &str, exit: Exit, json: bool) -> Exit {
-    complain(why, why, exit, json)
+    print_complaint(why, why, exit, json)
 }
 
-fn complain(shown: &str, why: &str, exit: Exit, json: bool) -> Exit {
+fn print_complaint(shown: &str, why: &str, exit: Exit, json: bool) -> Exit {
     let _ = writeln!(std::io::stderr(), "cuda-pitfalls: {}", shown.trim_end());
     if json {
         fail_in_document(why, exit);
@@ -98,11 +98,11 @@ fn fail_in_document(why: &str, exit: Exit) {
         "error": why,
         "exit": { "code": exit.code(), "name": exit.name() },
     });
-    print(&format!("{document}\n"));
+    print_text(&format!("{document}\n"));
 }
 
 /// Says what is wrong with the command line. A `--json` that could not be parsed still gets its one document.
-pub(super) fn misused(error: &clap::Error) -> Exit {
+pub(super) fn report_misuse(error: &clap::Error) -> Exit {
     let _ = error.print();
     if !error.use_stderr() {
         return Exit::Ok;

@@ -6,11 +6,11 @@ use std::path::PathBuf;
 
 use clap::Subcommand;
 
-use super::output::{fail, print};
+use super::output::{fail, print_text};
 use super::tracer;
 use cuda_pitfalls_answers::exit::Exit;
 use cuda_pitfalls_core::event::PROTOCOL;
-use cuda_pitfalls_instrument::supervisor::{begin, begin_fresh, role};
+use cuda_pitfalls_instrument::supervisor::{begin_child, begin_fresh, role};
 use cuda_pitfalls_instrument::worker::{self, filter};
 use cuda_pitfalls_instrument::{examiner, sampler, simulated, umask};
 
@@ -82,10 +82,10 @@ pub(super) enum ProcessCommand {
 }
 
 /// Does what the process is for.
-pub(super) fn serve(command: ProcessCommand) -> Exit {
+pub(super) fn serve_process(command: ProcessCommand) -> Exit {
     match command {
         ProcessCommand::Worker { fd, started } => {
-            started.begin();
+            started.prepare_process();
             // SAFETY: `run` started this process with its end of a channel at this descriptor.
             unsafe { worker::run(fd) }
         }
@@ -94,7 +94,7 @@ pub(super) fn serve(command: ProcessCommand) -> Exit {
             library,
             started,
         } => {
-            started.begin();
+            started.prepare_process();
             // SAFETY: as above.
             unsafe { sampler::run(fd, library) }
         }
@@ -103,20 +103,20 @@ pub(super) fn serve(command: ProcessCommand) -> Exit {
             filter,
             command,
         } => {
-            started.begin();
+            started.prepare_process();
             become_command(&command, filter)
         }
         ProcessCommand::Tracer { started, row } => {
-            started.begin();
+            started.prepare_process();
             tracer::trace(row)
         }
         ProcessCommand::Examiner { fd, started } => {
-            started.begin();
+            started.prepare_process();
             // SAFETY: as above, by `doctor`.
             unsafe { examiner::run(fd) }
         }
         ProcessCommand::StandIn { folder } => match simulated::lay_out_stand_in(&folder) {
-            Ok(library) => print(&format!("{}\n", library.display())),
+            Ok(library) => print_text(&format!("{}\n", library.display())),
             Err(error) => fail(error, Exit::Internal, false),
         },
         ProcessCommand::Versions {
@@ -124,7 +124,7 @@ pub(super) fn serve(command: ProcessCommand) -> Exit {
             libcudart,
             started,
         } => {
-            started.begin();
+            started.prepare_process();
             // SAFETY: as above.
             unsafe { worker::versions::run(fd, libcudart) }
         }
@@ -150,7 +150,7 @@ pub(super) struct StartedProgram {
 
 impl StartedProgram {
     /// Does what such a process does before anything else.
-    fn begin(&self) {
+    fn prepare_process(&self) {
         if let Some(protocol) = self.protocol.filter(|protocol| *protocol != PROTOCOL) {
             eprintln!(
                 "cuda-pitfalls: started by a version of this program that speaks protocol {protocol}; this one speaks \
@@ -159,10 +159,12 @@ impl StartedProgram {
             std::process::exit(Exit::Internal.code());
         }
         if let Some(callers) = self.umask {
-            umask::keep(callers);
+            umask::keep_umask(callers);
         }
         match self.parent {
-            Some(parent) if !begin(parent, &self.keep) => std::process::exit(Exit::Internal.code()),
+            Some(parent) if !begin_child(parent, &self.keep) => {
+                std::process::exit(Exit::Internal.code())
+            }
             Some(_) => {}
             None => begin_fresh(),
         }

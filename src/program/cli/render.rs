@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use super::bundle::redactor;
-use super::output::{fail, print, print_report};
+use super::bundle::host_redactor;
+use super::output::{fail, print_report, print_text};
 use super::stored::StoredDocument;
 use crate::terminal;
 use cuda_pitfalls_answers::exit::Exit;
@@ -33,7 +33,7 @@ pub(super) fn render(arguments: &RenderArguments) -> Exit {
         redact: is_redacted,
     } = arguments;
     if *is_redacted {
-        return redact(path);
+        return print_redacted(path);
     }
     match StoredDocument::read(path) {
         Ok((StoredDocument::Matrix(matrix), _)) => render_matrix(&matrix, *form),
@@ -49,13 +49,16 @@ pub(super) fn render(arguments: &RenderArguments) -> Exit {
 
 /// Prints a form, or says that such documents do not have it.
 fn shown(text: Option<String>, missing: &str) -> Exit {
-    text.map_or_else(|| fail(missing, Exit::Usage, false), |text| print(&text))
+    text.map_or_else(
+        || fail(missing, Exit::Usage, false),
+        |text| print_text(&text),
+    )
 }
 
 /// What lines do in one release after another.
 fn render_matrix(matrix: &Matrix, form: Format) -> Exit {
     match form {
-        Format::Text => print(&render::releases::text(
+        Format::Text => print_text(&render::releases::text(
             matrix,
             terminal::width(&std::io::stdout()),
         )),
@@ -67,15 +70,15 @@ fn render_matrix(matrix: &Matrix, form: Format) -> Exit {
 }
 
 /// The lines of a stored trace without what tells who made it.
-fn redact(path: &Path) -> Exit {
+fn print_redacted(path: &Path) -> Exit {
     if !trace::is_trace(path) {
         return fail("--redact: this is no trace", Exit::Usage, false);
     }
     let mut exit = Exit::Ok;
-    let mut redactor = redactor();
+    let mut redactor = host_redactor();
     let shown = trace::lines(path, |line| {
-        let text = serde_json::to_string(&trace::redacted(line, &mut redactor)?)?;
-        exit = exit.worst(print(&format!("{text}\n")));
+        let text = serde_json::to_string(&trace::redact_line(line, &mut redactor)?)?;
+        exit = exit.worst(print_text(&format!("{text}\n")));
         Ok(())
     });
     match shown {
@@ -90,14 +93,18 @@ fn render_trace(trace: &trace::Trace, path: &Path, form: Format) -> Exit {
     let view = render::trace::TraceView::new(trace, &findings, &outcome);
     let width = terminal::width(&std::io::stdout());
     shown(
-        view.as_format(form, width, [&path.to_string_lossy(), &sources(trace)]),
+        view.as_format(
+            form,
+            width,
+            [&path.to_string_lossy(), &source_folder(trace)],
+        ),
         "--as: a trace can be rendered as text, html, markdown, junit, github or sarif",
     )
 }
 
 /// The folder of the sources of a traced program: the repository that it was started in, or else that folder. A trace
 /// of another machine has the folder.
-pub(super) fn sources(trace: &trace::Trace) -> String {
+pub(super) fn source_folder(trace: &trace::Trace) -> String {
     let folder = Path::new(&trace.start.folder);
     let repository = folder
         .ancestors()

@@ -11,7 +11,7 @@ use cuda_pitfalls_answers::exit::Exit;
 ///
 /// # Errors
 /// A name that was given twice.
-fn labels(given: Vec<(String, String)>) -> Result<BTreeMap<String, String>, CliError> {
+fn collect_labels(given: Vec<(String, String)>) -> Result<BTreeMap<String, String>, CliError> {
     let mut labels = BTreeMap::new();
     for (name, value) in given {
         if labels.insert(name.clone(), value).is_some() {
@@ -23,9 +23,9 @@ fn labels(given: Vec<(String, String)>) -> Result<BTreeMap<String, String>, CliE
 
 pub(super) fn run(mut options: RunOptions) -> Outcome {
     let json = options.asked.json;
-    let labels = labels(std::mem::take(&mut options.label));
+    let labels = collect_labels(std::mem::take(&mut options.label));
     options.labels = labels.map_err(|why| fail(why, Exit::Usage, json))?;
-    let (program, interrupt) = workers::prepare(json)?;
+    let (program, interrupt) = workers::prepare_workers(json)?;
     Ok(run::run(&options, &program, interrupt))
 }
 
@@ -36,12 +36,12 @@ mod tests {
     #[test]
     fn each_label_is_given_once() {
         let label = |name: &str, value: &str| (name.to_string(), value.to_string());
-        let twice = labels(vec![label("node", "a"), label("node", "b")]);
+        let twice = collect_labels(vec![label("node", "a"), label("node", "b")]);
         assert_eq!(
             twice.unwrap_err().to_string(),
             "--label: `node` is given twice"
         );
-        let both = labels(vec![label("rack", "3"), label("node", "a")]).unwrap();
+        let both = collect_labels(vec![label("rack", "3"), label("node", "a")]).unwrap();
         assert!(
             both.len() == 2 && both["node"] == "a" && both["rack"] == "3",
             "{both:?}"

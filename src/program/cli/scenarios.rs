@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::output::{Outcome, ended, fail_rendered, is_styled, print};
+use super::output::{Outcome, ended, fail_rendered, is_styled, print_text};
 use crate::run::options::ExclusionOptions;
 use crate::terminal;
 use cuda_pitfalls_answers::exit::Exit;
@@ -58,13 +58,13 @@ pub(super) fn list(arguments: &ListArguments) -> Outcome {
         json,
     } = arguments;
     if *names {
-        return Ok(print(&Known::embedded().words()));
+        return Ok(print_text(&Known::embedded().words()));
     }
     let left_out = &left_out.exclude;
     let outlines = catalogue::list(selectors, left_out)
         .map_err(|error| fail_rendered(&error.render(is_styled()), Exit::Usage, *json))?;
     let width = terminal::width(&std::io::stdout());
-    Ok(print(&match (symptoms, json) {
+    Ok(print_text(&match (symptoms, json) {
         (true, true) => format!("{:#}\n", listing::symptoms_json(&outlines)),
         (true, false) => listing::symptoms_text(&outlines, width),
         (false, true) => format!("{:#}\n", listing::list_json(&outlines)),
@@ -75,7 +75,7 @@ pub(super) fn list(arguments: &ListArguments) -> Outcome {
     }))
 }
 
-pub(super) fn show(arguments: &ShowArguments) -> Outcome {
+pub(super) fn show_scenarios(arguments: &ShowArguments) -> Outcome {
     let selection = Selection::new(
         &arguments.selectors,
         &arguments.left_out.exclude,
@@ -87,7 +87,7 @@ pub(super) fn show(arguments: &ShowArguments) -> Outcome {
         .scenarios
         .iter()
         .map(|scenario| listing::show::text(scenario, width));
-    Ok(print(&pages.collect::<Vec<_>>().join("\n")))
+    Ok(print_text(&pages.collect::<Vec<_>>().join("\n")))
 }
 
 pub(super) fn check(arguments: &CheckArguments) -> Exit {
@@ -96,7 +96,7 @@ pub(super) fn check(arguments: &CheckArguments) -> Exit {
         match catalogue::load_file(&file.to_string_lossy()) {
             Ok(scenario) => {
                 let name = escape::terminal(&file.to_string_lossy());
-                exit = exit.worst(print(&format!(
+                exit = exit.worst(print_text(&format!(
                     "{name}: valid ({} instance(s))\n",
                     scenario.instances.len()
                 )));

@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use clap::Args;
 
 use super::output::{Outcome, fail, named};
-use super::trace::{end_as, not_started, say};
+use super::trace::{end_as, not_started, print_stderr};
 use crate::terminal;
 use cuda_pitfalls_answers::exit::Exit;
 use cuda_pitfalls_core::defaults;
@@ -43,7 +43,7 @@ pub(super) struct SimArguments {
 
 pub(super) fn sim(arguments: SimArguments) -> Outcome {
     let machine = match arguments.gpus {
-        Some(gpus) => simulated::sized(gpus.into()),
+        Some(gpus) => simulated::sized_machine(gpus.into()),
         None => arguments
             .machine
             .unwrap_or_else(|| defaults::MACHINE.to_owned()),
@@ -51,7 +51,7 @@ pub(super) fn sim(arguments: SimArguments) -> Outcome {
     let program = std::env::current_exe().map_err(|error| fail(error, Exit::Internal, false))?;
     let folder = Folder::create().map_err(|error| fail(error, Exit::Usage, false))?;
     let width = terminal::width(&std::io::stderr());
-    say(&page::begin(&machine, width));
+    print_stderr(&page::begin_message(&machine, width));
     let options = tracer::TraceOptions {
         commit: crate::COMMIT.map(str::to_owned),
         command: arguments.command,
@@ -71,8 +71,8 @@ pub(super) fn sim(arguments: SimArguments) -> Outcome {
         ..
     } = traced;
     let trace = Trace::open(&document).ok();
-    let called = page::unmodelled(trace.as_ref(), &unmodelled);
-    say(&page::end(&machine, &called, &absent, width));
+    let called = page::unmodeled_functions(trace.as_ref(), &unmodelled);
+    print_stderr(&page::end(&machine, &called, &absent, width));
     // `end_as` does not return, so nothing would remove it.
     drop(folder);
     match ended.code {

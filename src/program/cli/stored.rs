@@ -30,7 +30,7 @@ impl StoredDocument {
                 path.to_path_buf(),
             ));
         }
-        let path = newest(path);
+        let path = newest_run(path);
         if is_trace(&path) {
             return Ok((StoredDocument::Trace(Box::new(Trace::open(&path)?)), path));
         }
@@ -54,7 +54,7 @@ impl StoredDocument {
 }
 
 /// The folder of the newest run where a path names a folder of runs; else the path as it is.
-pub(super) fn newest(path: &Path) -> PathBuf {
+pub(super) fn newest_run(path: &Path) -> PathBuf {
     let runs = path
         .read_dir()
         .into_iter()

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use super::output::{CliError, Outcome, fail, print};
+use super::output::{CliError, Outcome, fail, print_text};
 use super::workers;
 use crate::run::{self, PythonOptions, SurveyOptions};
 use cuda_pitfalls_answers::exit::Exit;
@@ -12,13 +12,13 @@ use cuda_pitfalls_answers::survey::SurveyKind;
 use cuda_pitfalls_render::survey as render;
 
 /// The environments that the command line names.
-fn environments(python: &PythonOptions) -> Result<Vec<EnvironmentRequest>, CliError> {
+fn requested_environments(python: &PythonOptions) -> Result<Vec<EnvironmentRequest>, CliError> {
     let mut all = python.with.clone();
     all.iter_mut()
         .for_each(|request| request.forced = python.force);
     let of_list = python.releases.is_some() || python.latest || python.environments.is_some();
     if of_list {
-        let list = run::environments(python.environments.as_deref())?;
+        let list = run::list_environments(python.environments.as_deref())?;
         let glob = python.releases.as_deref().unwrap_or("*");
         let glob =
             glob::Pattern::new(glob).map_err(|error| format!("--releases `{glob}`: {error}"))?;
@@ -34,7 +34,7 @@ fn environments(python: &PythonOptions) -> Result<Vec<EnvironmentRequest>, CliEr
             .into());
         }
         if python.latest {
-            chosen = latest(chosen);
+            chosen = latest_environments(chosen);
         }
         all.extend(chosen);
     }
@@ -46,7 +46,7 @@ fn environments(python: &PythonOptions) -> Result<Vec<EnvironmentRequest>, CliEr
 }
 
 /// One environment of each package, with the version that is the newest when it is made.
-fn latest(list: Vec<EnvironmentRequest>) -> Vec<EnvironmentRequest> {
+fn latest_environments(list: Vec<EnvironmentRequest>) -> Vec<EnvironmentRequest> {
     let mut known = BTreeSet::new();
     let first = list
         .into_iter()
@@ -66,13 +66,13 @@ pub(super) fn survey(mut options: SurveyOptions) -> Outcome {
     }
     let json = options.asked.json;
     options.python.requests =
-        environments(&options.python).map_err(|why| fail(why, Exit::Usage, json))?;
-    let (program, interrupt) = workers::prepare(json)?;
+        requested_environments(&options.python).map_err(|why| fail(why, Exit::Usage, json))?;
+    let (program, interrupt) = workers::prepare_workers(json)?;
     Ok(run::survey(&options, &program, interrupt))
 }
 
 fn list(kind: SurveyKind, rows: Option<&Path>) -> Outcome {
-    if !kind.described().takes("--rows") {
+    if !kind.kind_file().takes("--rows") {
         return Err(fail(
             "--list belongs to `survey python`",
             Exit::Usage,
@@ -80,5 +80,5 @@ fn list(kind: SurveyKind, rows: Option<&Path>) -> Outcome {
         ));
     }
     let list = run::python_list(rows).map_err(|error| fail(error, Exit::Usage, false))?;
-    Ok(print(&render::listed(&list)))
+    Ok(print_text(&render::listed(&list)))
 }

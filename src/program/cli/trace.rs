@@ -5,17 +5,17 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::bundle::redactor;
+use super::bundle::host_redactor;
 use super::doctor::examine_here;
 use super::output::{CliError, Outcome, fail, fail_rendered, named};
-use super::render::sources;
+use super::render::source_folder;
 use crate::run::is_program;
 use crate::run::options::WRITTEN;
 use crate::terminal;
 use cuda_pitfalls_answers::exit::Exit;
 use cuda_pitfalls_answers::refused::failed_to_start;
 use cuda_pitfalls_core::output::{
-    EVERYBODY, OWNER, check, check_folder, create, folder_of, replace,
+    EVERYBODY, OWNER, check, check_folder, create_file, folder_of, replace,
 };
 use cuda_pitfalls_core::text::escape;
 use cuda_pitfalls_core::{clock, defaults};
@@ -109,7 +109,7 @@ pub(super) struct TraceArguments {
         long,
         value_name = "DURATION",
         default_value = "10s",
-        value_parser = crate::argument::duration,
+        value_parser = crate::argument::parse_duration,
         help_heading = TRACED
     )]
     wait_children: Duration,
@@ -162,8 +162,8 @@ impl TraceArguments {
 
 pub(super) fn trace(arguments: TraceArguments) -> Outcome {
     let json = arguments.is_json_on_stderr();
-    let policy =
-        policy(&arguments).map_err(|why| fail_rendered(&why.to_string(), Exit::Usage, json))?;
+    let policy = parse_policy(&arguments)
+        .map_err(|why| fail_rendered(&why.to_string(), Exit::Usage, json))?;
     arguments
         .check_files()
         .map_err(|why| fail(why, Exit::Usage, json))?;
@@ -179,7 +179,7 @@ pub(super) fn trace(arguments: TraceArguments) -> Outcome {
         on: arguments.on.clone(),
         folder,
         preload: !arguments.no_preload,
-        redact: arguments.redact.then(redactor),
+        redact: arguments.redact.then(host_redactor),
         all_calls: arguments.all_calls,
         ledger: arguments.memory,
         at: arguments.at.clone(),
@@ -188,7 +188,7 @@ pub(super) fn trace(arguments: TraceArguments) -> Outcome {
     };
     let traced = tracer::trace(&program, &options).map_err(|error| not_started(&error, json))?;
     for why in &traced.not_read {
-        say(&format!("cuda-pitfalls: {why}\n"));
+        print_stderr(&format!("cuda-pitfalls: {why}\n"));
     }
     let ended = traced.ended;
     let lost = traced
@@ -202,7 +202,7 @@ pub(super) fn trace(arguments: TraceArguments) -> Outcome {
     match failed {
         Some(why) if !policy.is_empty() => return Err(fail(why, Exit::NotDurable, false)),
         // The program keeps its exit code whatever happens to the tracer.
-        Some(why) => say(&format!("cuda-pitfalls: {}\n", why.trim_end())),
+        Some(why) => print_stderr(&format!("cuda-pitfalls: {}\n", why.trim_end())),
         None => {}
     }
     Ok(match outcome {
@@ -210,7 +210,7 @@ pub(super) fn trace(arguments: TraceArguments) -> Outcome {
             let Some(code) = arguments.error_exitcode else {
                 return Ok(named(Exit::Unexpected));
             };
-            say(&format!(
+            print_stderr(&format!(
                 "cuda-pitfalls: exit {code} ({})\n",
                 Exit::Unexpected.name()
             ));
@@ -222,7 +222,7 @@ pub(super) fn trace(arguments: TraceArguments) -> Outcome {
 }
 
 /// What the command line forbids.
-fn policy(arguments: &TraceArguments) -> Result<Policy, CliError> {
+fn parse_policy(arguments: &TraceArguments) -> Result<Policy, CliError> {
     let forbidden =
         Policy::parse(&arguments.forbid, &[]).map_err(|error| format!("--forbid: {error}"))?;
     let bounded = Policy::parse(&[], &arguments.max_bytes)
@@ -253,7 +253,7 @@ fn shown(
     } else {
         document.to_string_lossy()
     };
-    let (root, width) = (sources(&trace), terminal::width(&std::io::stderr()));
+    let (root, width) = (source_folder(&trace), terminal::width(&std::io::stderr()));
     let form = |form| {
         view.as_format(form, width, [&name, &root])
             .unwrap_or_default()
@@ -264,7 +264,7 @@ fn shown(
         .unwrap_or_else(|| document.with_file_name("trace.html"));
     // Where the disk is full the trace itself is more than its page.
     if traced.lost.is_none() {
-        write(&page, &view.html(), arguments.html.is_some())?;
+        write(&page, &view.to_html(), arguments.html.is_some())?;
     }
     if let Some(path) = arguments.json_file() {
         write(path, &format!("{}\n", view.json()), true)?;
@@ -287,12 +287,12 @@ fn shown(
     if arguments.github {
         told.push_str(&form(Format::Github));
     }
-    say(&told);
+    print_stderr(&told);
     if !arguments.is_json_on_stderr()
         && failed_to_start(&trace)
         && let Some((examination, diagnosed)) = examine_here()
     {
-        say(&cuda_pitfalls_render::doctor::causes_in_words(
+        print_stderr(&cuda_pitfalls_render::doctor::causes_in_words(
             &examination,
             &diagnosed,
             width,
@@ -302,10 +302,10 @@ fn shown(
 }
 
 /// Prints on stderr. A reader that has gone away is no error.
-pub(super) fn say(text: &str) {
+pub(super) fn print_stderr(text: &str) {
     let _ = std::io::stderr()
         .lock()
-        .write_all(escape::printed(text).as_bytes());
+        .write_all(escape::escape_printed(text).as_bytes());
 }
 
 /// Writes a file: one that the user named for everybody, any other one for this user alone, as the trace is.
@@ -313,7 +313,7 @@ fn write(path: &Path, text: &str, is_named: bool) -> Result<(), CliError> {
     let written = if is_named {
         replace(path, EVERYBODY, |file| file.write_all(text.as_bytes()))
     } else {
-        create(path, OWNER, |file| file.write_all(text.as_bytes()))
+        create_file(path, OWNER, |file| file.write_all(text.as_bytes()))
     };
     Ok(written.map_err(|error| format!("cannot write {}: {error}", path.display()))?)
 }
@@ -325,7 +325,7 @@ pub(super) fn not_started(error: &TracerError, json: bool) -> Exit {
         TracerError::Document(_) => Exit::NotDurable,
         TracerError::Internal(_) => Exit::Internal,
         TracerError::Program { source, .. } => {
-            say(&format!("cuda-pitfalls: {error}\n"));
+            print_stderr(&format!("cuda-pitfalls: {error}\n"));
             std::process::exit(if source.kind() == std::io::ErrorKind::NotFound {
                 127
             } else {

@@ -25,7 +25,7 @@ pub(super) struct TracerArguments {
     #[arg(long, default_value = "")]
     returns: String,
     /// Which NVML the program finds: the machine's, none (on the simulated machine), or the simulated machine's.
-    #[arg(long, default_value = "machine", value_parser = nvml)]
+    #[arg(long, default_value = "machine", value_parser = parse_nvml)]
     nvml: NvmlFound,
     /// The file that gets the program's stderr.
     #[arg(long)]
@@ -35,7 +35,7 @@ pub(super) struct TracerArguments {
     command: Vec<OsString>,
 }
 
-fn nvml(word: &str) -> Result<NvmlFound, &'static str> {
+fn parse_nvml(word: &str) -> Result<NvmlFound, &'static str> {
     match word {
         "machine" => Ok(NvmlFound::Machine),
         "nothing" => Ok(NvmlFound::Nothing),

@@ -10,7 +10,7 @@ use cuda_pitfalls_instrument::supervisor::Interrupt;
 ///
 /// # Errors
 /// The exit code, once it is said why the system refused one of them.
-pub(super) fn prepare(json: bool) -> Result<(PathBuf, Interrupt), Exit> {
+pub(super) fn prepare_workers(json: bool) -> Result<(PathBuf, Interrupt), Exit> {
     let prepared = std::env::current_exe().and_then(|program| Ok((program, Interrupt::install()?)));
     prepared.map_err(|error| fail(error, Exit::Internal, json))
 }

@@ -6,12 +6,12 @@ use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::blank::blank;
+use super::blank::blank_report;
 use super::console::Console;
 use super::error::RunError;
 use super::lock::lock_gpus;
 use super::options::{ASKED, HOW_OFTEN, LockOptions, RunOptions, WHERE, WorkerOptions};
-use super::releases::{failure, witnesses};
+use super::releases::{install_failure, list_witnesses};
 use super::session::Session;
 use super::survey::python::attempt::Ground;
 use super::uv::{self, How, InstallError, Installer, Made};
@@ -93,7 +93,7 @@ pub(crate) struct BisectOptions {
     #[arg(long, value_name = "DIR", default_value = ".", help_heading = WHERE)]
     pub(crate) work: PathBuf,
     /// How long the command may run before it is killed.
-    #[arg(long, value_name = "DURATION", default_value = "3m", value_parser = argument::timeout, help_heading = HOW_OFTEN)]
+    #[arg(long, value_name = "DURATION", default_value = "3m", value_parser = argument::parse_timeout, help_heading = HOW_OFTEN)]
     pub(crate) timeout: Duration,
     /// The most that environments and downloads may take on disk between two trials.
     #[arg(long, value_name = "SIZE", default_value = defaults::ENVIRONMENTS_SIZE, value_parser = argument::size, help_heading = HOW_OFTEN)]
@@ -131,7 +131,7 @@ impl BisectOptions {
     }
 
     /// Whether packages may be built from source.
-    fn builds(&self) -> bool {
+    fn allows_builds(&self) -> bool {
         !self.allow.is_empty()
     }
 
@@ -145,7 +145,7 @@ impl BisectOptions {
 }
 
 /// Searches, prints, and returns the exit code. `program` is the path of this binary.
-pub(super) fn search(
+pub(super) fn search_releases(
     options: &BisectOptions,
     program: &Path,
     interrupt: Interrupt,
@@ -155,10 +155,10 @@ pub(super) fn search(
         .map_err(|error| RunError::Usage(format!("--forbid: {error}")))?;
     let run = options.run();
     let mut session = Session::set(&run.asked, program, interrupt)?;
-    console.warn(&session.notes);
-    let mut report = blank(&run, &session);
+    console.print_warnings(&session.notes);
+    let mut report = blank_report(&run, &session);
     let _locks = lock_gpus(&options.locks, &mut session, &mut report, console)?;
-    let witnesses = chosen(witnesses(&session), options.nvml);
+    let witnesses = choose_witnesses(list_witnesses(&session), options.nvml);
     if !has_gpu(&witnesses)
         && let Some(word) = policy.forbid.iter().find(|word| needs_gpu(word))
     {
@@ -172,7 +172,7 @@ pub(super) fn search(
         .work
         .join(format!("cuda-pitfalls-bisect-{}", std::process::id()));
     let installer = Installer::new(program, &folder, options.disk)
-        .map_err(|error| failure(error, &interrupt))?;
+        .map_err(|error| install_failure(error, &interrupt))?;
     let began = clock::now_ns();
     let python = options.python.as_deref().map(Path::as_os_str);
     check_ends(options, &installer, &mut interrupt)?;
@@ -183,12 +183,12 @@ pub(super) fn search(
                 package,
                 python,
                 options.pre,
-                options.builds(),
+                options.allows_builds(),
                 &mut interrupt,
             )
-            .map_err(|error| failure(error, &interrupt))?;
+            .map_err(|error| install_failure(error, &interrupt))?;
         let axis = ReleaseAxis::between(package, &listed, good, bad);
-        console.warn(&[format!(
+        console.print_warnings(&[format!(
             "{package}: {} releases from {good} to {bad}",
             axis.releases.len()
         )]);
@@ -197,7 +197,7 @@ pub(super) fn search(
     let mut bisection = Bisection {
         schema: SchemaId::current(SCHEMA),
         version: env!("CARGO_PKG_VERSION").to_string(),
-        started_at: clock::utc(),
+        started_at: clock::utc_now(),
         forbid: options.forbid.clone(),
         command: options
             .command
@@ -224,7 +224,7 @@ pub(super) fn search(
         witnesses,
         policy,
     };
-    bisection.search(|versions| {
+    bisection.find_first_bad(|versions| {
         let names: Vec<String> = versions
             .iter()
             .map(|(name, version)| format!("{name} {version}"))
@@ -239,7 +239,7 @@ pub(super) fn search(
                 outcome: outcome.clone(),
                 elapsed_ns,
             };
-            console.warn(&[render::tried(&trial)]);
+            console.print_warnings(&[render::trial_line(&trial)]);
         }
         Ok::<_, RunError>(outcome.map(|outcome| (outcome, elapsed_ns)))
     })?;
@@ -253,7 +253,7 @@ pub(super) fn search(
         None => Exit::Inconclusive,
     };
     let text = render::text(&bisection, crate::terminal::width(&std::io::stdout()));
-    Ok(console.surveyed(&text, serde_json::to_string(&bisection), exit))
+    Ok(console.finish_survey(&text, serde_json::to_string(&bisection), exit))
 }
 
 /// Refuses an end that cannot be installed, with the nearest releases that can, before anything is installed.
@@ -272,7 +272,7 @@ fn check_ends(
         overrides: Vec::new(),
         pre: options.pre,
         python,
-        build: options.builds(),
+        build: options.allows_builds(),
     };
     let mut refused = Vec::new();
     for (package, ends) in options
@@ -283,11 +283,11 @@ fn check_ends(
         for version in [ends.0, ends.1] {
             let Some(why) = installer
                 .why_unusable((package, version), &how, interrupt)
-                .map_err(|error| failure(error, interrupt))?
+                .map_err(|error| install_failure(error, interrupt))?
             else {
                 continue;
             };
-            let nearest = nearest(package, version, &how, installer, interrupt)?;
+            let nearest = nearest_releases(package, version, &how, installer, interrupt)?;
             let nearest = if nearest.is_empty() {
                 nearest
             } else {
@@ -307,7 +307,7 @@ fn check_ends(
 }
 
 /// The nearest release on each side of one that can be installed; empty where the index lists none.
-fn nearest(
+fn nearest_releases(
     package: &str,
     version: &str,
     how: &How<'_>,
@@ -317,14 +317,14 @@ fn nearest(
     let listed = match installer.versions(package, how.python, how.pre, how.build, interrupt) {
         Ok(listed) => listed,
         Err(InstallError::Refused(_)) => return Ok(String::new()),
-        Err(error) => return Err(failure(error, interrupt)),
+        Err(error) => return Err(install_failure(error, interrupt)),
     };
     let mut found = Vec::new();
-    for side in ReleaseAxis::around(&listed, version) {
+    for side in ReleaseAxis::releases_around(&listed, version) {
         for other in side.into_iter().take(MOST_NEIGHBORS) {
             if installer
                 .why_unusable((package, other), how, interrupt)
-                .map_err(|error| failure(error, interrupt))?
+                .map_err(|error| install_failure(error, interrupt))?
                 .is_none()
             {
                 found.push(other);
@@ -348,7 +348,7 @@ fn last_line(path: &Path) -> Option<String> {
         .rev()
         .map(str::trim)
         .find(|line| !line.is_empty())
-        .map(|line| escape::shorten(line, LONGEST))
+        .map(|line| escape::shorten_text(line, LONGEST))
 }
 
 /// Whether a word says nothing where `cuInit` cannot succeed.
@@ -361,7 +361,10 @@ fn has_gpu(witnesses: &[(WitnessAsked, Ground)]) -> bool {
 }
 
 /// The witnesses that are asked: one with an NVML, one without, or one of each.
-fn chosen(all: Vec<(WitnessAsked, Ground)>, nvml: NvmlChoice) -> Vec<(WitnessAsked, Ground)> {
+fn choose_witnesses(
+    all: Vec<(WitnessAsked, Ground)>,
+    nvml: NvmlChoice,
+) -> Vec<(WitnessAsked, Ground)> {
     let (with, without): (Vec<_>, Vec<_>) = all
         .into_iter()
         .partition(|(asked, _)| asked.nvml_gpus.is_some());
@@ -414,9 +417,9 @@ impl Trials<'_> {
             overrides: exact,
             pre: self.options.pre,
             python: self.options.python.as_deref().map(Path::as_os_str),
-            build: self.options.builds(),
+            build: self.options.allows_builds(),
         };
-        let made = match self.installer.make(&how, interrupt) {
+        let made = match self.installer.make_environment(&how, interrupt) {
             Ok(made) => made,
             Err(InstallError::Stopped) => return Ok(None),
             Err(InstallError::Refused(why)) => {
@@ -424,10 +427,10 @@ impl Trials<'_> {
                     why: format!("cannot be installed: {why}"),
                 }));
             }
-            Err(error) => return Err(failure(error, interrupt)),
+            Err(error) => return Err(install_failure(error, interrupt)),
         };
         let outcome = self.outcome(&made, interrupt);
-        self.installer.remove(&made);
+        self.installer.remove_environment(&made);
         outcome
     }
 
@@ -438,7 +441,7 @@ impl Trials<'_> {
         interrupt: &mut Interrupt,
     ) -> Result<Option<ReleaseOutcome>, RunError> {
         for (asked, ground) in &self.witnesses {
-            match self.traced(made, asked, ground, interrupt)? {
+            match self.trace_command(made, asked, ground, interrupt)? {
                 Some(ReleaseOutcome::Good) => {}
                 other => return Ok(other),
             }
@@ -446,7 +449,7 @@ impl Trials<'_> {
         Ok(Some(ReleaseOutcome::Good))
     }
 
-    fn traced(
+    fn trace_command(
         &self,
         made: &Made,
         asked: &WitnessAsked,
@@ -510,7 +513,7 @@ impl Trials<'_> {
         if let Some(violation) = outcome.violations.first() {
             let (at, way, child) = stack_of_init(&trace);
             let (with, says) = (
-                words::witness(asked.witness).to_string(),
+                words::witness_words(asked.witness).to_string(),
                 violation.says.clone(),
             );
             return Ok(Some(ReleaseOutcome::Bad {
@@ -524,7 +527,7 @@ impl Trials<'_> {
         if let Some(why) = outcome.undecided.first() {
             return Ok(Some(ReleaseOutcome::Unknown { why: why.clone() }));
         }
-        match trace.end.as_ref().and_then(End::failure) {
+        match trace.end.as_ref().and_then(End::failure_reason) {
             None => Ok(Some(ReleaseOutcome::Good)),
             Some(left) => {
                 let last = last_line(&said)

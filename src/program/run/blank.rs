@@ -50,7 +50,7 @@ fn as_file(label: &str) -> String {
 }
 
 /// A report without scenarios.
-pub(super) fn blank(options: &RunOptions, session: &Session) -> Report {
+pub(super) fn blank_report(options: &RunOptions, session: &Session) -> Report {
     let started_ns = clock::now_ns();
     let seed = options.asked.seed.unwrap_or(started_ns);
     Report {
@@ -61,9 +61,9 @@ pub(super) fn blank(options: &RunOptions, session: &Session) -> Report {
             id: id(&options.labels, started_ns),
             version: env!("CARGO_PKG_VERSION").to_string(),
             commit: crate::COMMIT.map(str::to_string),
-            started_at: clock::utc(),
+            started_at: clock::utc_now(),
             started_ns,
-            selectors: options.selected(),
+            selectors: options.all_selectors(),
             labels: options.labels.clone(),
             shard: options.shard.map(|shard| shard.to_string()),
             require: options.require.clone(),

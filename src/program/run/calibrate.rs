@@ -47,7 +47,7 @@ pub(super) struct Calibrator {
 impl Calibrator {
     /// Records co-tenants, calibrates every GPU that may be used, and adds warnings about figures that could not be
     /// measured.
-    pub(super) fn calibrate(session: &mut Session, report: &mut Report) -> Calibrator {
+    pub(super) fn calibrate_all(session: &mut Session, report: &mut Report) -> Calibrator {
         let all: Vec<String> = session
             .machine
             .gpus
@@ -63,15 +63,15 @@ impl Calibrator {
             report.run.co_tenants = co_tenants(&all, &snapshot);
         }
         let mut calibrator = Calibrator { usable, again: 0 };
-        calibrator.measure(session, report, &calibrator.usable.clone());
-        calibrator.tell(session, report);
+        calibrator.calibrate_gpus(session, report, &calibrator.usable.clone());
+        calibrator.add_warnings(session, report);
         calibrator
     }
 
     /// Calibrates again the GPUs whose memory differs from that at their calibration and, if `unsound_too`, those
     /// whose calibration is not sound. The number of times per run is limited, so that a busy machine does not keep a
     /// run from asking. Returns whether it calibrated.
-    pub(super) fn renew(
+    pub(super) fn recalibrate_changed(
         &mut self,
         session: &mut Session,
         report: &mut Report,
@@ -106,15 +106,15 @@ impl Calibrator {
             return false;
         }
         self.again += 1;
-        self.measure(session, report, &stale);
+        self.calibrate_gpus(session, report, &stale);
         true
     }
 
     /// Calibrates these GPUs, each until its calibration is sound or its tries are used up.
-    fn measure(&mut self, session: &mut Session, report: &mut Report, gpus: &[String]) {
+    fn calibrate_gpus(&mut self, session: &mut Session, report: &mut Report, gpus: &[String]) {
         let mut left = gpus.to_vec();
         for turn in 1..=TRIES {
-            let quiet = quiet(session, &self.usable);
+            let quiet = watch_quiet(session, &self.usable);
             let null = made(session, null_case());
             let mut taken = Vec::new();
             for uuid in &left {
@@ -141,7 +141,7 @@ impl Calibrator {
     }
 
     /// Adds warnings about what the first calibration means for the whole run.
-    fn tell(&self, session: &mut Session, report: &mut Report) {
+    fn add_warnings(&self, session: &mut Session, report: &mut Report) {
         let found = report.run.calibrations();
         let warnings: Vec<String> = found
             .iter()
@@ -192,9 +192,9 @@ fn co_tenants(uuids: &[String], snapshot: &Snapshot) -> Vec<CoTenancy> {
 
 /// Watches memory while there is no worker. A process at work on one GPU may use any other, so a change on one of our
 /// GPUs disturbs the calibration of all.
-fn quiet(session: &mut Session, usable: &[String]) -> Result<(), Unsound> {
+fn watch_quiet(session: &mut Session, usable: &[String]) -> Result<(), Unsound> {
     let sampler = &mut session.supervisor.sampler;
-    let watched = sampler.polling().and_then(|()| {
+    let watched = sampler.start_polling().and_then(|()| {
         std::thread::sleep(QUIET);
         sampler.stop_polling()
     });
@@ -258,8 +258,8 @@ fn gpu(
     }
     read(&mut found, &tries, place);
     why = why
-        .or_else(|| disturbed(session, &found, &tries))
-        .or_else(|| differs(&found, &tries, place));
+        .or_else(|| why_disturbed(session, &found, &tries))
+        .or_else(|| find_difference(&found, &tries, place));
     found.sound = why.is_none();
     found.why_unsound = why;
     let as_attempt = |(case, recording): (CasePlan, Recording)| {
@@ -297,7 +297,7 @@ fn read(found: &mut Calibration, tries: &[(CasePlan, Recording)], gpu: usize) {
 }
 
 /// Why an attempt does not count, by the rules for all attempts.
-fn disturbed(
+fn why_disturbed(
     session: &Session,
     found: &Calibration,
     tries: &[(CasePlan, Recording)],
@@ -321,7 +321,11 @@ fn is_near(a: Option<u64>, b: Option<u64>, found: &Calibration) -> bool {
 }
 
 /// Why the calibration is not sound: a control did not show what it must, or two attempts of one kind differ.
-fn differs(found: &Calibration, tries: &[(CasePlan, Recording)], gpu: usize) -> Option<String> {
+fn find_difference(
+    found: &Calibration,
+    tries: &[(CasePlan, Recording)],
+    gpu: usize,
+) -> Option<String> {
     for (case, recording) in tries {
         if let Some(why) = why_unread(recording, gpu) {
             return Some(why);
@@ -370,7 +374,7 @@ enum Unsound {
 }
 
 fn made(session: &mut Session, case: CasePlan) -> Result<(CasePlan, Recording), Unsound> {
-    let recording = session.record(&case.experiment(TIMEOUTS));
+    let recording = session.record_attempt(&case.experiment(TIMEOUTS));
     let recording = recording.map_err(|source| Unsound::NotRun {
         case: case.name.clone(),
         source,

@@ -77,7 +77,12 @@ impl Console {
 
     /// Sets what will be asked, on how many libcudarts. The instances of one scenario are printed together when the
     /// last one is done. `repeat` is the number of attempts, if the files do not decide it.
-    pub(super) fn expects(&mut self, scenarios: &[Scenario], runtimes: usize, repeat: Option<u32>) {
+    pub(super) fn expect_scenarios(
+        &mut self,
+        scenarios: &[Scenario],
+        runtimes: usize,
+        repeat: Option<u32>,
+    ) {
         for scenario in scenarios {
             let runtimes = if scenario.has_python_lines() {
                 1
@@ -95,7 +100,7 @@ impl Console {
     }
 
     /// Prints text for people. A closed pipe is no error of the run.
-    fn say(&self, text: &str) {
+    fn print_text(&self, text: &str) {
         self.bar.suspend(|| {
             let text = format!("{}\n", text.trim_end());
             let _ = if self.json {
@@ -106,9 +111,9 @@ impl Console {
         });
     }
 
-    pub(super) fn warn(&self, notes: &[String]) {
+    pub(super) fn print_warnings(&self, notes: &[String]) {
         for note in notes {
-            output::tell(&format!("cuda-pitfalls: {}", escape::terminal(note)));
+            output::print_line(&format!("cuda-pitfalls: {}", escape::terminal(note)));
         }
     }
 
@@ -122,7 +127,7 @@ impl Console {
     }
 
     /// How much of a run was done.
-    pub(super) fn progress(&self, done: usize, all: usize) {
+    pub(super) fn set_progress(&self, done: usize, all: usize) {
         self.bar.set_length(all as u64);
         self.bar.set_position(done as u64);
     }
@@ -132,7 +137,7 @@ impl Console {
     }
 
     /// Prints the head of the run. `expected` is how long it will take, if that is known.
-    pub(super) fn header(&mut self, report: &Report, expected: Option<Duration>) {
+    pub(super) fn print_header(&mut self, report: &Report, expected: Option<Duration>) {
         self.asked.expected = expected;
         // The head is about what this machine can be asked, rather than about what was selected.
         let planned = report
@@ -147,7 +152,11 @@ impl Console {
         if self.quiet {
             return;
         }
-        self.say(&answer::head(&report.view(), Some(&self.asked), self.width));
+        self.print_text(&answer::render_head(
+            &report.view(),
+            Some(&self.asked),
+            self.width,
+        ));
     }
 
     /// Takes note that an instance is done. Its scenario is printed when all of its instances are.
@@ -156,20 +165,20 @@ impl Console {
         *coming = coming.saturating_sub(1);
         let is_last = *coming == 0;
         if self.verbose {
-            return self.block(&full::scenario(&done.view(), self.width, self.style));
+            return self.print_block(&full::scenario(&done.view(), self.width, self.style));
         }
         self.known
             .entry(done.scenario.clone())
             .or_default()
             .push(InstanceAnswer::new(&done.view()));
         if is_last && let Some(answers) = self.known.remove(&done.scenario) {
-            self.tell(&answers);
+            self.print_answers(&answers);
         }
     }
 
     /// Takes note of what the first round of an instance answers. The line of its scenario is printed on stderr when
     /// all of its instances have had that round: stdout gets each answer once, when it is final.
-    pub(super) fn preliminary(&mut self, first: InstanceAnswer) {
+    pub(super) fn note_first_round(&mut self, first: InstanceAnswer) {
         let scenario = first.scenario.clone();
         let known = self.first.entry(scenario.clone()).or_default();
         known.push(first);
@@ -179,11 +188,11 @@ impl Console {
         if is_told && let Some(line) = block.lines().next() {
             let line = line.split_whitespace().collect::<Vec<_>>().join(" ");
             self.bar
-                .suspend(|| output::tell(&format!("preliminary: {line}")));
+                .suspend(|| output::print_line(&format!("preliminary: {line}")));
         }
     }
 
-    fn tell(&mut self, answers: &[InstanceAnswer]) {
+    fn print_answers(&mut self, answers: &[InstanceAnswer]) {
         let failures: Vec<InstanceAnswer>;
         let answers = if self.quiet {
             failures = answers
@@ -195,14 +204,14 @@ impl Console {
         } else {
             answers
         };
-        self.block(&answer::question(answers, self.width, self.style));
+        self.print_block(&answer::question(answers, self.width, self.style));
     }
 
     /// Prints a block, with an empty line between the head and the first.
-    fn block(&mut self, block: &str) {
+    fn print_block(&mut self, block: &str) {
         if !block.is_empty() {
             let blank = if self.spoken { "" } else { "\n" };
-            self.say(&format!("{blank}{block}"));
+            self.print_text(&format!("{blank}{block}"));
             self.spoken = true;
         }
     }
@@ -212,24 +221,26 @@ impl Console {
         if !self.quiet
             && let Some(line) = line
         {
-            output::tell(&format!("cuda-pitfalls: {line}"));
+            output::print_line(&format!("cuda-pitfalls: {line}"));
         }
         self.bar.inc(1);
     }
 
     /// Prints the end of a survey or of a preview: its tables or, for a program, its document.
-    pub(super) fn surveyed(
+    pub(super) fn finish_survey(
         &mut self,
         text: &str,
         document: serde_json::Result<String>,
         exit: Exit,
     ) -> Exit {
         self.bar.finish_and_clear();
-        self.say(text);
+        self.print_text(text);
         self.finished = true;
         let document = document.map_err(std::io::Error::from);
         let written = match document {
-            Ok(text) if self.json => output::write(std::io::stdout(), printed(&text).as_bytes()),
+            Ok(text) if self.json => {
+                output::write(std::io::stdout(), printable_document(&text).as_bytes())
+            }
             document => document.map(drop),
         };
         self.handed_over(written, exit)
@@ -237,7 +248,7 @@ impl Console {
 
     /// The end of a run. A document that was asked for and could not be handed over is not durable;
     /// a reader that went away is its own affair.
-    pub(super) fn finish(
+    pub(super) fn finish_run(
         &mut self,
         report: &Report,
         file: &Path,
@@ -252,7 +263,7 @@ impl Console {
         };
         // An interrupted run has instances that are not done; the known answers are printed nevertheless.
         for answers in std::mem::take(&mut self.known).values() {
-            self.tell(answers);
+            self.print_answers(answers);
         }
         let never_asked = self.coming.values().sum();
         let ending = RunEnding {
@@ -262,13 +273,17 @@ impl Console {
             exit: None,
         };
         let blank = if self.spoken { "\n" } else { "" };
-        self.say(&format!(
+        self.print_text(&format!(
             "{blank}{}",
-            answer::ending(&report.view(), &ending, self.width)
+            answer::render_ending(&report.view(), &ending, self.width)
         ));
         self.finished = true;
         // From disk: the report is larger than this process may be.
-        let copied = if self.json { copy(file) } else { Ok(()) };
+        let copied = if self.json {
+            copy_to_stdout(file)
+        } else {
+            Ok(())
+        };
         self.handed_over(copied, exit)
     }
 
@@ -276,7 +291,7 @@ impl Console {
         let mut exit = exit;
         match written {
             Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
-                output::tell(&format!("cuda-pitfalls: cannot write to stdout: {error}"));
+                output::print_line(&format!("cuda-pitfalls: cannot write to stdout: {error}"));
                 exit = exit.worst(Exit::NotDurable);
             }
             _ => {}
@@ -288,19 +303,22 @@ impl Console {
     /// Prints that a run could not begin or not complete. With `--json` there still is one document.
     pub(super) fn failed(&mut self, why: &str, exit: Exit) {
         self.bar.finish_and_clear();
-        output::tell(&format!("cuda-pitfalls: {}", escape::terminal_lines(why)));
+        output::print_line(&format!("cuda-pitfalls: {}", escape::terminal_lines(why)));
         if self.json && !self.finished {
             let document = serde_json::json!({
                 "error": why,
                 "exit": { "code": exit.code(), "name": exit.name() },
             });
-            let _ = output::write(std::io::stdout(), printed(&document.to_string()).as_bytes());
+            let _ = output::write(
+                std::io::stdout(),
+                printable_document(&document.to_string()).as_bytes(),
+            );
         }
         self.name(exit);
     }
 
     fn name(&self, exit: Exit) {
-        output::tell(&format!(
+        output::print_line(&format!(
             "cuda-pitfalls: exit {} ({})",
             exit.code(),
             exit.name()
@@ -309,12 +327,12 @@ impl Console {
 }
 
 /// A document as it is printed.
-fn printed(document: &str) -> String {
-    escape::printed(document).into_owned() + "\n"
+fn printable_document(document: &str) -> String {
+    escape::escape_printed(document).into_owned() + "\n"
 }
 
 /// Copies a document to stdout as it is printed, a piece at a time.
-fn copy(path: &Path) -> std::io::Result<()> {
+fn copy_to_stdout(path: &Path) -> std::io::Result<()> {
     let mut file = std::fs::File::open(path)?;
     let mut piece = vec![0; 1 << 16];
     let mut held = Vec::new();
@@ -327,7 +345,7 @@ fn copy(path: &Path) -> std::io::Result<()> {
             _ => held.len(),
         };
         let text = String::from_utf8_lossy(held.get(..whole).unwrap_or_default());
-        output::write(std::io::stdout(), escape::printed(&text).as_bytes())?;
+        output::write(std::io::stdout(), escape::escape_printed(&text).as_bytes())?;
         held.drain(..whole);
         if read == 0 {
             return Ok(());

@@ -16,9 +16,9 @@ pub(super) fn run(
     selection: &Selection,
     console: &mut Console,
 ) -> Exit {
-    console.warn(&session.notes);
+    console.print_warnings(&session.notes);
     let preview = look_ahead(options, session, selection);
-    console.surveyed(
+    console.finish_survey(
         &preview::text(&preview),
         serde_json::to_string(&preview),
         preview.exit(),
@@ -33,13 +33,13 @@ pub(super) fn look_ahead(
 ) -> Preview {
     let mut preview = Preview::new(&session.on, &session.machine, session.provenance);
     for place in 0..session.runtimes.len().max(1) {
-        let planning = question::planning(session, options, place);
+        let planning = question::plan_options(session, options, place);
         let asked = selection
             .instances()
             .filter(|(scenario, _)| place == 0 || !scenario.has_python_lines());
         let instances =
             asked.map(|(scenario, instance)| (scenario, instance, selection.is_by_name(instance)));
-        preview.add(instances, &session.machine, &planning);
+        preview.add_instances(instances, &session.machine, &planning);
     }
     preview.allow_skip.clone_from(&options.allow_skip);
     preview.require.clone_from(&options.require);

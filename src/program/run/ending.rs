@@ -66,7 +66,7 @@ impl RunDocument for SurveyDocument {
     }
 
     fn write(&self, store: &Store) -> Result<(), StoreError> {
-        store.put(&self.kind.file(), self).map(drop)
+        store.write_document(&self.kind.file(), self).map(drop)
     }
 }
 
@@ -78,9 +78,9 @@ fn exit_code(exit: Exit) -> ExitCode {
 }
 
 /// Records how a run ended, and returns the exit code that applies if the document gets to disk.
-pub(super) fn note(document: &mut impl RunDocument, session: &Session) -> Exit {
+pub(super) fn note_run_end(document: &mut impl RunDocument, session: &Session) -> Exit {
     document.note_end(
-        clock::utc(),
+        clock::utc_now(),
         session.supervisor.interrupt.signal().map(signal_name),
     );
     document.exit()
@@ -104,7 +104,7 @@ pub(super) fn write(
 
 /// Writes a document for the last time and hands it over. If handing it over makes the exit code worse, the document is
 /// written again. `hand_over` prints, and returns the exit code that it named on stderr.
-pub(super) fn finish<D: RunDocument>(
+pub(super) fn finish_document<D: RunDocument>(
     document: &mut D,
     store: &Store,
     exit: Exit,
@@ -119,7 +119,7 @@ pub(super) fn finish<D: RunDocument>(
 }
 
 /// Turns a panic into an error, because a panic is a fault of the harness.
-pub(super) fn catch<T>(run: impl FnOnce() -> Result<T, RunError>) -> Result<T, RunError> {
+pub(super) fn catch_panic<T>(run: impl FnOnce() -> Result<T, RunError>) -> Result<T, RunError> {
     let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(run));
     caught.unwrap_or_else(|_| {
         Err(RunError::Internal(
@@ -129,11 +129,11 @@ pub(super) fn catch<T>(run: impl FnOnce() -> Result<T, RunError>) -> Result<T, R
 }
 
 /// The exit code of a run. If the run could not begin or not complete, the console says why.
-pub(super) fn guard(
+pub(super) fn guard_run(
     mut console: Console,
     run: impl FnOnce(&mut Console) -> Result<Exit, RunError>,
 ) -> Exit {
-    catch(|| run(&mut console)).unwrap_or_else(|error| {
+    catch_panic(|| run(&mut console)).unwrap_or_else(|error| {
         console.failed(&error.to_string(), error.exit());
         error.exit()
     })

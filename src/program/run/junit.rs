@@ -25,7 +25,7 @@ impl JunitFile {
     ///
     /// # Errors
     /// The path is a link, a folder, a device or a pipe, or the system refused.
-    pub(super) fn prepare(path: &Path) -> Result<JunitFile, RunError> {
+    pub(super) fn prepare_file(path: &Path) -> Result<JunitFile, RunError> {
         let file = JunitFile {
             path: path.to_path_buf(),
         };
@@ -35,7 +35,7 @@ impl JunitFile {
                 "it is not a regular file",
             )),
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-            _ => file.put(&unfinished("the run has not ended, or was killed")),
+            _ => file.replace_text(&unfinished_document("the run has not ended, or was killed")),
         };
         prepared.map(|()| file).map_err(|error| {
             RunError::Usage(format!(
@@ -49,19 +49,19 @@ impl JunitFile {
     pub(super) fn hand_over(&self, report: &Report, console: &Console) -> Exit {
         let text = render::render(&Prepared::Fresh(report), Format::Junit, lines::WIDTH);
         let text = text.expect("a report has this form");
-        let Err(error) = self.put(&text) else {
+        let Err(error) = self.replace_text(&text) else {
             return Exit::Ok;
         };
-        console.warn(&[format!("cannot write `{}`: {error}", self.path.display())]);
+        console.print_warnings(&[format!("cannot write `{}`: {error}", self.path.display())]);
         Exit::NotDurable
     }
 
     /// Writes that the run failed, and why. If that is impossible, the file still says that the run has not ended.
-    pub(super) fn fail(&self, why: &str) {
-        let _ = self.put(&unfinished(why));
+    pub(super) fn write_failure(&self, why: &str) {
+        let _ = self.replace_text(&unfinished_document(why));
     }
 
-    fn put(&self, text: &str) -> io::Result<()> {
+    fn replace_text(&self, text: &str) -> io::Result<()> {
         output::replace(&self.path, output::EVERYBODY, |file| {
             file.write_all(text.as_bytes())
         })
@@ -69,9 +69,9 @@ impl JunitFile {
 }
 
 /// A document with one error.
-fn unfinished(why: &str) -> String {
+fn unfinished_document(why: &str) -> String {
     let mut status = TestCaseStatus::non_success(NonSuccessKind::Error);
-    status.set_message(escape::xml(why));
+    status.set_message(escape::escape_xml(why));
     let mut suite = TestSuite::new("cuda-pitfalls");
     suite.add_test_case(TestCase::new("run", status));
     let mut junit = Junit::new("cuda-pitfalls");
@@ -87,7 +87,7 @@ mod tests {
 
     #[test]
     fn a_run_that_did_not_end_is_an_error() {
-        let text = unfinished("x < y");
+        let text = unfinished_document("x < y");
         assert!(
             text.contains("errors=\"1\"") && text.contains("x &lt; y"),
             "{text}"

@@ -24,7 +24,7 @@ use cuda_pitfalls_core::report::Report;
 use cuda_pitfalls_core::text::escape;
 use cuda_pitfalls_core::{clock, defaults};
 use cuda_pitfalls_instrument::supervisor::{Interrupt, signal_name};
-use file::{OWN, SHARED, holder, open, sign};
+use file::{OWN, SHARED, holder, open, sign_lock_file};
 
 /// The folder of root's own locks.
 const ROOT_FOLDER: &str = "/run/cuda-pitfalls-locks";
@@ -87,10 +87,10 @@ pub(super) fn lock_gpus(
         &uuids,
         &mut session.supervisor.interrupt,
         &mut |words| {
-            console.warn(&[words.to_string()]);
+            console.print_warnings(&[words.to_string()]);
         },
     )?;
-    console.warn(&locks.notes);
+    console.print_warnings(&locks.notes);
     report.run.warnings.extend(locks.notes.iter().cloned());
     Ok(locks)
 }
@@ -114,8 +114,8 @@ fn take(
         if let Some(own) = &locking.own {
             match open(own, uuid, OWN) {
                 Ok(mut file) => {
-                    wait(&mut file, uuid, locking.wait, started, interrupt, tell)?;
-                    sign(&mut file);
+                    wait_for_lock(&mut file, uuid, locking.wait, started, interrupt, tell)?;
+                    sign_lock_file(&mut file);
                     locks._files.push(file);
                     is_own_held = true;
                 }
@@ -125,36 +125,40 @@ fn take(
                         error.kind(),
                         NotFound | PermissionDenied | ReadOnlyFilesystem
                     ) => {}
-                Err(error) => locks.notes.push(unusable(own, uuid, &error)),
+                Err(error) => locks.notes.push(unusable_folder(own, uuid, &error)),
             }
         }
         match open(&locking.folder, uuid, SHARED) {
-            Ok(mut file) => match wait(&mut file, uuid, locking.wait, started, interrupt, tell) {
-                Ok(()) => {
-                    sign(&mut file);
-                    locks._files.push(file);
+            Ok(mut file) => {
+                match wait_for_lock(&mut file, uuid, locking.wait, started, interrupt, tell) {
+                    Ok(()) => {
+                        sign_lock_file(&mut file);
+                        locks._files.push(file);
+                    }
+                    Err(RunError::Busy(words)) if is_own_held => {
+                        locks.notes.push(format!(
+                            "{words}; this run goes on beside it, which it may disturb"
+                        ));
+                    }
+                    Err(refused) => return Err(refused),
                 }
-                Err(RunError::Busy(words)) if is_own_held => {
-                    locks.notes.push(format!(
-                        "{words}; this run goes on beside it, which it may disturb"
-                    ));
-                }
-                Err(refused) => return Err(refused),
-            },
-            Err(error) => locks.notes.push(unusable(&locking.folder, uuid, &error)),
+            }
+            Err(error) => locks
+                .notes
+                .push(unusable_folder(&locking.folder, uuid, &error)),
         }
     }
     Ok(locks)
 }
 
-fn unusable(folder: &Path, uuid: &str, error: &io::Error) -> String {
+fn unusable_folder(folder: &Path, uuid: &str, error: &io::Error) -> String {
     let path = escape::terminal(&folder.to_string_lossy());
     format!(
         "no lock on {uuid}: `{path}` cannot be used ({error}); another run on this GPU would disturb this one"
     )
 }
 
-fn wait(
+fn wait_for_lock(
     file: &mut File,
     uuid: &str,
     most: Duration,

@@ -25,7 +25,7 @@ pub(super) fn nothing(
 }
 
 /// The verdict of a scenario that could not be run at all.
-pub(super) fn troubled(provenance: Provenance, trouble: &SupervisorError) -> Verdict {
+pub(super) fn trouble_verdict(provenance: Provenance, trouble: &SupervisorError) -> Verdict {
     let detail = trouble.to_string();
     match trouble {
         // The simulated machine exports exactly what it models, so a missing symbol is not modelled.

@@ -40,20 +40,20 @@ pub(crate) struct RunOptions {
     pub(crate) verbose: bool,
     /// Allow a hazard: fault, oversubscribe, bigmem, root, settings, code (Python lines of files of
     /// your own).
-    #[arg(long, value_name = "HAZARD", value_parser = argument::hazard, help_heading = ASKED)]
+    #[arg(long, value_name = "HAZARD", value_parser = argument::parse_hazard, help_heading = ASKED)]
     pub(crate) allow: Vec<Hazard>,
     /// Accept that scenarios selected by their exact names were skipped, for this reason.
     #[arg(long, value_name = "REASON", value_parser = argument::reason, help_heading = JUDGED, hide_short_help = true)]
     pub(crate) allow_skip: Option<String>,
     /// Exit 4 with fewer usable GPUs, or fewer conclusive answers: gpus=N, answers=N.
-    #[arg(long, value_name = "WHAT=N", value_parser = argument::requirement, help_heading = JUDGED)]
+    #[arg(long, value_name = "WHAT=N", value_parser = argument::parse_requirement, help_heading = JUDGED)]
     pub(crate) require: Vec<Requirement>,
     /// Write this into the report, for whoever reads many: node=gpu-17; may be given several times.
     #[arg(long, value_name = "KEY=VALUE", value_parser = argument::label, help_heading = WRITTEN, hide_short_help = true)]
     pub(crate) label: Vec<(String, String)>,
     /// Write this into the report, and let it decide the order of attempts: a text that somebody who asks for the report
     /// made up, and finds in it again (`judge --nonce`).
-    #[arg(long, value_name = "TEXT", value_parser = argument::nonce, help_heading = WRITTEN, hide_short_help = true)]
+    #[arg(long, value_name = "TEXT", value_parser = argument::parse_nonce, help_heading = WRITTEN, hide_short_help = true)]
     pub(crate) nonce: Option<String>,
     /// All labels by name.
     #[arg(skip)]
@@ -62,7 +62,7 @@ pub(crate) struct RunOptions {
     #[arg(long, help_heading = WRITTEN, hide_short_help = true)]
     pub(crate) compact: bool,
     /// Run only this part of the selection: every N-th instance, from the I-th.
-    #[arg(long, value_name = "I/N", value_parser = argument::shard, help_heading = ASKED, hide_short_help = true)]
+    #[arg(long, value_name = "I/N", value_parser = argument::parse_shard, help_heading = ASKED, hide_short_help = true)]
     pub(crate) shard: Option<Shard>,
     /// Stop after the first unexpected verdict.
     #[arg(long, help_heading = HOW_OFTEN)]
@@ -131,25 +131,25 @@ pub(crate) struct LockOptions {
     #[arg(long, conflicts_with_all = ["lock_dir", "wait"], help_heading = WHERE, hide_short_help = true)]
     pub(crate) no_lock: bool,
     /// How long to wait for another run, such as 90s, 10m or 0s.
-    #[arg(long, value_name = "DURATION", default_value = defaults::WAIT, value_parser = argument::duration, help_heading = WHERE, hide_short_help = true)]
+    #[arg(long, value_name = "DURATION", default_value = defaults::WAIT, value_parser = argument::parse_duration, help_heading = WHERE, hide_short_help = true)]
     pub(crate) wait: Duration,
 }
 
 impl RunOptions {
     /// The scenarios to run.
-    pub(super) fn selection(&self) -> Result<Selection, RunError> {
+    pub(super) fn select_scenarios(&self) -> Result<Selection, RunError> {
         Selection::new(
             &self.selectors,
             &self.left_out.exclude,
             Unselected::Essential,
         )
-        .map(|selection| selection.shard(self.shard))
+        .map(|selection| selection.keep_shard(self.shard))
         .map_err(|error| RunError::Usage(error.render(false)))
     }
 
     /// How long the run may take; `None` for no limit. A first run should answer within a minute: it makes as many
     /// rounds as fit, and at least one.
-    pub(super) fn budget(&self) -> Option<Duration> {
+    pub(super) fn time_budget(&self) -> Option<Duration> {
         let is_default = self
             .selectors
             .iter()
@@ -158,7 +158,7 @@ impl RunOptions {
     }
 
     /// All selectors as one list: exclusions begin with `!`, and the default set appears by its name.
-    pub(super) fn selected(&self) -> Vec<String> {
+    pub(super) fn all_selectors(&self) -> Vec<String> {
         let is_default = self
             .selectors
             .iter()

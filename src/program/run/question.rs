@@ -6,7 +6,7 @@
 
 use std::collections::VecDeque;
 
-use super::open::{nothing, open, troubled};
+use super::open::{nothing, open, trouble_verdict};
 use super::options::RunOptions;
 use super::session::Session;
 use cuda_pitfalls_core::experiment::Experiment;
@@ -85,8 +85,8 @@ pub(super) fn plan(
         rounds: 0,
         state,
     };
-    let planning = planning(session, options, runtime);
-    match plan::resolve(scenario, instance, &session.machine, &planning) {
+    let planning = plan_options(session, options, runtime);
+    match plan::resolve_plan(scenario, instance, &session.machine, &planning) {
         Ok(plan) => {
             question.pending = plan::order(plan.cases.len(), plan.repeat, run.order_seed()).into();
             done.cases = plan
@@ -125,7 +125,7 @@ impl OpenQuestion {
     }
 
     /// Rounds that were made, and those still to be made.
-    pub(super) fn progress(&self, done: &ScenarioReport) -> (usize, usize) {
+    pub(super) fn round_counts(&self, done: &ScenarioReport) -> (usize, usize) {
         let to_make = if self.is_done() {
             0
         } else {
@@ -148,7 +148,7 @@ impl OpenQuestion {
     }
 
     /// Makes one attempt of every case. If the question cannot be asked after all, it is done.
-    pub(super) fn round(&mut self, asking: &mut Asking<'_>) {
+    pub(super) fn make_round(&mut self, asking: &mut Asking<'_>) {
         let Some(plan) = asking.done.plan.clone() else {
             return;
         };
@@ -173,7 +173,7 @@ impl OpenQuestion {
         let mut plan = asking.done.plan.clone()?;
         plan.repeat = self.rounds;
         let open = asking.done.verdict.clone();
-        asking.judge(&plan);
+        asking.judge_attempts(&plan);
         let answer = InstanceAnswer::new(&asking.done.view());
         asking.done.verdict = open;
         Some(answer)
@@ -204,7 +204,7 @@ impl OpenQuestion {
         if !is_over {
             self.make_again(asking, &plan)?;
         }
-        asking.judge(&plan);
+        asking.judge_attempts(&plan);
         let confirming = judge::confirming_attempts(&plan, &asking.done.verdict);
         if confirming > 0 && !is_over {
             plan.repeat += confirming;
@@ -215,7 +215,7 @@ impl OpenQuestion {
             ));
             self.ask(asking, &plan, self.pending.len())?;
             self.make_again(asking, &plan)?;
-            asking.judge(&plan);
+            asking.judge_attempts(&plan);
         }
         asking.done.plan = Some(plan);
         Ok(())
@@ -271,7 +271,7 @@ impl OpenQuestion {
             };
             let mut attempt = Attempt::new(
                 self.made,
-                asking.session.record(&case.experiment(timeouts))?,
+                asking.session.record_attempt(&case.experiment(timeouts))?,
             );
             self.made += 1;
             attempt.judged.invalid = judge::invalidations(plan, case, &attempt.recording, &scene);
@@ -286,12 +286,17 @@ impl OpenQuestion {
         if let SupervisorError::Missing(what) = trouble {
             asking.done.lacks = Some(what.join(" and "));
         }
-        asking.done.verdict = troubled(asking.session.provenance, trouble);
+        asking.done.verdict = trouble_verdict(asking.session.provenance, trouble);
         self.state = State::Done;
     }
 
     /// Concludes the question without an attempt, because the host is unsafe.
-    pub(super) fn refuse(&mut self, session: &Session, done: &mut ScenarioReport, why: &str) {
+    pub(super) fn refuse_unsafe(
+        &mut self,
+        session: &Session,
+        done: &mut ScenarioReport,
+        why: &str,
+    ) {
         if self.state == State::Planned {
             done.plan = None;
             done.cases.clear();
@@ -323,7 +328,7 @@ pub(super) fn answer(
 ) -> ScenarioReport {
     let (mut question, mut done) = plan(session, scenario, instance, run, options, runtime);
     if let Some(why) = &run.host_unsafe {
-        question.refuse(session, &mut done, why);
+        question.refuse_unsafe(session, &mut done, why);
     }
     while !question.is_done() {
         let is_last = question.is_last_round(&done);
@@ -333,7 +338,7 @@ pub(super) fn answer(
             done: &mut done,
             tick,
         };
-        question.round(asking);
+        question.make_round(asking);
         let is_interrupted = asking.session.supervisor.interrupt.check();
         if is_last || asking.is_over() {
             question.conclude(asking, is_interrupted);
@@ -343,7 +348,7 @@ pub(super) fn answer(
 }
 
 /// The options of plans, from the command line and the current state of the GPUs.
-pub(super) fn planning(
+pub(super) fn plan_options(
     session: &mut Session,
     options: &RunOptions,
     runtime: usize,
@@ -355,12 +360,12 @@ pub(super) fn planning(
         allow: options.allow.clone(),
         libcudart: session.runtime(runtime),
         root: rustix::process::geteuid().is_root(),
-        busy: busy(session),
+        busy: busy_gpus(session),
     }
 }
 
 impl Asking<'_> {
-    fn judge(&mut self, plan: &Plan) {
+    fn judge_attempts(&mut self, plan: &Plan) {
         let facts = Facts::new(
             &self.session.machine,
             self.done.libcudart.as_ref(),
@@ -372,7 +377,7 @@ impl Asking<'_> {
             calibration: &figures,
             gpus: &self.session.machine.gpus,
         };
-        self.done.verdict = judge::judge(plan, &mut self.done.cases, &scene, &facts);
+        self.done.verdict = judge::judge_scenario(plan, &mut self.done.cases, &scene, &facts);
     }
 
     /// Whether no more attempts may be started: the user wants no more, or a process could not be killed.
@@ -384,7 +389,7 @@ impl Asking<'_> {
 }
 
 /// UUIDs of the GPUs on which other processes are running now.
-fn busy(session: &mut Session) -> Vec<String> {
+fn busy_gpus(session: &mut Session) -> Vec<String> {
     let Ok(snapshot) = session.supervisor.sampler.snapshot() else {
         return Vec::new();
     };

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::blank::{blank, parent};
+use super::blank::{blank_report, parent};
 use super::console::Console;
 use super::error::RunError;
 use super::lock::lock_gpus;
@@ -26,7 +26,7 @@ use cuda_pitfalls_answers::releases::{
 use cuda_pitfalls_answers::survey::python::{self, PythonLine, PythonRow};
 use cuda_pitfalls_core::clock;
 use cuda_pitfalls_core::report::{SchemaId, Store, StoreError, Stored};
-use cuda_pitfalls_core::scenario::python::lacks;
+use cuda_pitfalls_core::scenario::python::unmet_requirement;
 use cuda_pitfalls_core::text::counts::counted;
 use cuda_pitfalls_core::verdict::Provenance;
 use cuda_pitfalls_instrument::simulated;
@@ -42,7 +42,9 @@ const FAKE_GPUS: u32 = 2;
 const WORK: &str = "environments";
 
 /// The environments of a file, or of the list that comes with the program.
-pub(crate) fn environments(path: Option<&Path>) -> Result<Vec<EnvironmentRequest>, RowListError> {
+pub(crate) fn list_environments(
+    path: Option<&Path>,
+) -> Result<Vec<EnvironmentRequest>, RowListError> {
     path.map_or_else(
         || Ok(releases::built_in()?),
         |path| file("--environments", path, releases::read),
@@ -84,21 +86,21 @@ pub(super) fn survey(
     let lines = lines
         .map_err(|error| RunError::Usage(error.to_string()))?
         .lines;
-    let lines = select::chosen(lines, &options.selectors)?;
+    let lines = select::choose_items(lines, &options.selectors)?;
     let mut session = Session::set(&options.asked, program, interrupt)?;
     if let Some(restrict) = &options.asked.gpus {
         session.check_gpus(restrict)?;
     }
-    let mut report = blank(&options.run(), &session);
+    let mut report = blank_report(&options.run(), &session);
     let _locks = lock_gpus(&options.asked.locks, &mut session, &mut report, console)?;
     let folder = match &options.resume {
         Some(folder) => folder.clone(),
         None => parent(&options.asked, &session, true).join(&report.run.id),
     };
     let store = Store::at(&folder)?;
-    console.warn(&session.notes);
-    let witnesses = witnesses(&session);
-    console.warn(&[who_answers(&witnesses)]);
+    console.print_warnings(&session.notes);
+    let witnesses = list_witnesses(&session);
+    console.print_warnings(&[who_answers(&witnesses)]);
     let mut interrupt = std::mem::replace(&mut session.supervisor.interrupt, Interrupt::none());
     let mut survey = ReleaseSurvey {
         options,
@@ -111,7 +113,7 @@ pub(super) fn survey(
         folder,
     };
     // The installer checks for Ctrl-C while nothing else does.
-    let asked = survey.environments(&mut interrupt)?;
+    let asked = survey.ask_environments(&mut interrupt)?;
     survey.end(asked, interrupt.signal().map(signal_name))
 }
 
@@ -129,12 +131,15 @@ struct ReleaseSurvey<'a> {
 
 impl ReleaseSurvey<'_> {
     /// Asks every environment. Returns the names of those that have a document now.
-    fn environments(&mut self, interrupt: &mut Interrupt) -> Result<BTreeSet<String>, RunError> {
+    fn ask_environments(
+        &mut self,
+        interrupt: &mut Interrupt,
+    ) -> Result<BTreeSet<String>, RunError> {
         let requests = &self.options.python.requests;
         let mut names = BTreeSet::new();
         let disk_bytes = self.options.python.disk;
         let installer = Installer::new(self.program, &self.folder.join(WORK), disk_bytes)
-            .map_err(|error| failure(error, interrupt))?;
+            .map_err(|error| install_failure(error, interrupt))?;
         for (number, request) in requests.iter().enumerate() {
             if interrupt.check() {
                 break;
@@ -149,10 +154,10 @@ impl ReleaseSurvey<'_> {
                 build,
             };
             let version = match request.version.as_str() {
-                "" => match installer.chosen(&how(request), interrupt) {
+                "" => match installer.chosen_version(&how(request), interrupt) {
                     Ok(version) => version,
                     Err(InstallError::Stopped) => break,
-                    Err(error) => return Err(failure(error, interrupt)),
+                    Err(error) => return Err(install_failure(error, interrupt)),
                 },
                 version => version.to_string(),
             };
@@ -167,47 +172,49 @@ impl ReleaseSurvey<'_> {
                 .as_ref()
                 .is_some_and(|known| known.complete && known.environment.failed.is_none())
             {
-                self.console.warn(&[format!("{head}: known already")]);
+                self.console
+                    .print_warnings(&[format!("{head}: known already")]);
                 names.insert(name);
                 continue;
             }
-            self.console.warn(&[format!("{head}: installing")]);
-            let mut document = self.blank(&request);
-            match installer.make(&how(&request), interrupt) {
+            self.console
+                .print_warnings(&[format!("{head}: installing")]);
+            let mut document = self.blank_document(&request);
+            match installer.make_environment(&how(&request), interrupt) {
                 Ok(made) => {
                     let asked = self.ask(&request, &mut document, &made, known, interrupt);
-                    installer.remove(&made);
+                    installer.remove_environment(&made);
                     asked?;
                 }
                 Err(InstallError::Refused(why)) => {
                     self.console
-                        .warn(&[format!("{name}: cannot be installed: {why}")]);
+                        .print_warnings(&[format!("{name}: cannot be installed: {why}")]);
                     document.environment.failed = Some(why);
                     document.complete = true;
                 }
                 Err(InstallError::Stopped) => break,
-                Err(error) => return Err(failure(error, interrupt)),
+                Err(error) => return Err(install_failure(error, interrupt)),
             }
-            self.store.put(&document.file(), &document)?;
+            self.store.write_document(&document.file(), &document)?;
             names.insert(name);
         }
         Ok(names)
     }
 
     /// A document without rows.
-    fn blank(&self, request: &EnvironmentRequest) -> EnvironmentDocument {
+    fn blank_document(&self, request: &EnvironmentRequest) -> EnvironmentDocument {
         EnvironmentDocument {
             schema: SchemaId::current(releases::SCHEMA),
             version: env!("CARGO_PKG_VERSION").to_string(),
             commit: crate::COMMIT.map(str::to_string),
             environment: ReleaseEnvironment {
                 name: request.name(),
-                package: releases::bare(&request.package).to_string(),
+                package: releases::bare_name(&request.package).to_string(),
                 version: request.version.clone(),
-                requirements: request.requirements(),
+                requirements: request.install_requirements(),
                 forced: request.forced,
                 newest: request.newest.clone(),
-                asked_at: clock::utc(),
+                asked_at: clock::utc_now(),
                 ..ReleaseEnvironment::default()
             },
             witnesses: self
@@ -244,7 +251,11 @@ impl ReleaseSurvey<'_> {
             .filter(|line| {
                 !self.options.selectors.is_empty() || (is_about(line, request) && !line.asks_gpu)
             })
-            .filter(|line| line.needs.iter().all(|need| lacks(need, &about).is_none()))
+            .filter(|line| {
+                line.needs
+                    .iter()
+                    .all(|need| unmet_requirement(need, &about).is_none())
+            })
             .filter(|line| {
                 self.witnesses
                     .iter()
@@ -252,12 +263,12 @@ impl ReleaseSurvey<'_> {
             })
             .cloned()
             .collect();
-        let jobs = self.options.python.jobs();
+        let jobs = self.options.python.job_count();
         let attempts =
             Attempts::new(&self.session, &made.python, None, 1, jobs).with(uv::variables(made));
-        if let Some(why) = self.controls(&attempts, interrupt) {
+        if let Some(why) = self.ask_controls(&attempts, interrupt) {
             self.console
-                .warn(&[format!("{}: {why}", document.environment.name)]);
+                .print_warnings(&[format!("{}: {why}", document.environment.name)]);
             document.environment.failed = Some(why);
             document.complete = !attempts.stop.load(std::sync::atomic::Ordering::Relaxed);
             return Ok(());
@@ -271,14 +282,14 @@ impl ReleaseSurvey<'_> {
             .filter(|line| document.rows.iter().all(|row| row.id != line.id))
             .cloned()
             .collect();
-        self.store.put(&document.file(), document)?;
+        self.store.write_document(&document.file(), document)?;
         self.console.start(left.len() as u64);
         let head = format!(
             "{}: asking {}, {jobs} at once",
             document.environment.name,
             counted(left.len(), "line")
         );
-        self.console.warn(&[head]);
+        self.console.print_warnings(&[head]);
         let (mut progress, mut failed) = (Progress::new(left.len()), None);
         let (options, witnesses, store, console) = (
             &self.options.python,
@@ -308,7 +319,7 @@ impl ReleaseSurvey<'_> {
                     document.environment.lines_ns = Some(clock::now_ns() - began);
                     if progress.is_write_due() {
                         failed = store
-                            .put(&document.file(), document)
+                            .write_document(&document.file(), document)
                             .err()
                             .or(failed.take());
                     }
@@ -326,20 +337,20 @@ impl ReleaseSurvey<'_> {
         if let Some(error) = failed {
             return Err(RunError::from(error));
         }
-        if let Some(why) = attempts.unkillable() {
+        if let Some(why) = attempts.unkillable_process() {
             // The next environment would be asked beside that process.
-            self.store.put(&document.file(), document)?;
+            self.store.write_document(&document.file(), document)?;
             return Err(RunError::HostUnsafe(why));
         }
         Ok(())
     }
 
     /// Asks the controls of every witness. Returns what is wrong, if something is.
-    fn controls(&self, attempts: &Attempts, interrupt: &mut Interrupt) -> Option<String> {
+    fn ask_controls(&self, attempts: &Attempts, interrupt: &mut Interrupt) -> Option<String> {
         let mut wrong = None;
         for (asked, ground) in &self.witnesses {
             let visible: Vec<u32> = (0..asked.cuda_gpus).collect();
-            for control in python::controls(&visible) {
+            for control in python::instrument_controls(&visible) {
                 if interrupt.check() {
                     attempts
                         .stop
@@ -361,7 +372,7 @@ impl ReleaseSurvey<'_> {
                         .unmeasured
                         .map(|why| format!(": {}", why.detail))
                         .unwrap_or_default();
-                    let who = render::witness(asked.witness);
+                    let who = render::witness_words(asked.witness);
                     wrong.get_or_insert(format!(
                         "the control `{}` did not hold with {who}{detail}",
                         held.id
@@ -397,15 +408,15 @@ impl ReleaseSurvey<'_> {
             render::text(&matrix, crate::terminal::width(&std::io::stdout()))
         );
         let json = serde_json::to_string(&matrix);
-        Ok(self.console.surveyed(&text, json, exit))
+        Ok(self.console.finish_survey(&text, json, exit))
     }
 }
 
 fn is_about(line: &PythonLine, request: &EnvironmentRequest) -> bool {
-    let package = releases::normal(releases::bare(&request.package));
+    let package = releases::normalize_name(releases::bare_name(&request.package));
     line.packages()
         .iter()
-        .any(|name| releases::normal(name) == package)
+        .any(|name| releases::normalize_name(name) == package)
 }
 
 /// What witnesses show of a line in the environment of this folder. `None` if the user stopped it.
@@ -428,7 +439,7 @@ fn answer(
     Some(row)
 }
 
-pub(super) fn witnesses(session: &Session) -> Vec<(WitnessAsked, Ground)> {
+pub(super) fn list_witnesses(session: &Session) -> Vec<(WitnessAsked, Ground)> {
     let is_real = session.provenance == Provenance::Measured && session.has_libcuda();
     let gpus = session
         .restrict
@@ -437,7 +448,7 @@ pub(super) fn witnesses(session: &Session) -> Vec<(WitnessAsked, Ground)> {
     match (is_real, u32::try_from(gpus).unwrap_or(u32::MAX)) {
         (true, 0) => vec![
             libcuda(session, DriverWitness::Libcuda, Some(TOLD_VERSION), 0),
-            fake(DriverWitness::FakeWithNvml),
+            fake_witness(DriverWitness::FakeWithNvml),
             libcuda(
                 session,
                 DriverWitness::LibcudaWithNvml,
@@ -446,12 +457,15 @@ pub(super) fn witnesses(session: &Session) -> Vec<(WitnessAsked, Ground)> {
             ),
         ],
         (true, gpus) => vec![libcuda(session, DriverWitness::Libcuda, None, gpus)],
-        (false, _) => vec![fake(DriverWitness::Fake), fake(DriverWitness::FakeWithNvml)],
+        (false, _) => vec![
+            fake_witness(DriverWitness::Fake),
+            fake_witness(DriverWitness::FakeWithNvml),
+        ],
     }
 }
 
 /// The fake driver, which has no GPU, with an NVML that has some or without one.
-fn fake(witness: DriverWitness) -> (WitnessAsked, Ground) {
+fn fake_witness(witness: DriverWitness) -> (WitnessAsked, Ground) {
     let has_nvml = witness == DriverWitness::FakeWithNvml;
     let nvml_gpus = has_nvml.then_some(FAKE_GPUS);
     let asked = WitnessAsked {
@@ -531,7 +545,7 @@ fn who_answers(witnesses: &[(WitnessAsked, Ground)]) -> String {
     }
 }
 
-pub(super) fn failure(error: InstallError, interrupt: &Interrupt) -> RunError {
+pub(super) fn install_failure(error: InstallError, interrupt: &Interrupt) -> RunError {
     use InstallError::{Busy, NoSpace, NoUv, NotOwn, Refused, Stopped, Unkillable};
     match error {
         NotOwn(_) | NoUv | Refused(_) | NoSpace { .. } | Busy(_) => {
@@ -549,7 +563,7 @@ mod tests {
 
     #[test]
     fn stopped_installation_is_no_internal_failure() {
-        let failed = |error| failure(error, &Interrupt::none()).exit();
+        let failed = |error| install_failure(error, &Interrupt::none()).exit();
         assert_eq!(failed(InstallError::Stopped), Exit::Terminated);
         assert_eq!(failed(InstallError::Unkillable(7)), Exit::HostUnsafe);
         assert_eq!(failed(InstallError::NoUv), Exit::Usage);

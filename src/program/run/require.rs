@@ -9,7 +9,7 @@ pub(super) fn gpus(requirements: &mut [Requirement], session: &Session) {
         .iter_mut()
         .filter(|requirement| requirement.what == Required::Gpus)
     {
-        *requirement = requirement.with(usable(session));
+        *requirement = requirement.with(count_usable_gpus(session));
     }
 }
 
@@ -18,7 +18,7 @@ pub(super) fn is_met(report: &Report) -> bool {
     !report.run.require.iter().any(Requirement::is_unmet)
 }
 
-fn usable(session: &Session) -> u64 {
+fn count_usable_gpus(session: &Session) -> u64 {
     let gpus = session.machine.gpus.iter();
     gpus.filter(|gpu| {
         session

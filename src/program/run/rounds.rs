@@ -54,23 +54,23 @@ pub(super) fn ask(
 ) -> Result<(), RunError> {
     let calibrator = session.supervisor.sampler.inventory.is_ok().then(|| {
         console.status("measuring the instrument");
-        Calibrator::calibrate(session, report)
+        Calibrator::calibrate_all(session, report)
     });
     let ahead = dry::look_ahead(options, session, &selection);
-    let expected =
-        Duration::from_millis(ahead.expected_ms).min(options.budget().unwrap_or(Duration::MAX));
+    let expected = Duration::from_millis(ahead.expected_ms)
+        .min(options.time_budget().unwrap_or(Duration::MAX));
     let repeat = if options.asked.quick {
         Some(1)
     } else {
         options.asked.repeat
     };
-    console.expects(&selection.scenarios, session.runtimes.len(), repeat);
-    let spool = Spool::create(session.folder())
+    console.expect_scenarios(&selection.scenarios, session.runtimes.len(), repeat);
+    let spool = Spool::create_in(session.folder())
         .map_err(|error| RunError::Internal(format!("no room for attempts in TMPDIR: {error}")))?;
     let questions = plan(session, report, options, &selection);
     // The plans have everything that is needed, and the files are a third of this process's memory.
     drop(selection);
-    console.header(report, Some(expected));
+    console.print_header(report, Some(expected));
     let asked_ns = clock::now_ns();
     let mut rounds = Rounds {
         session,
@@ -120,9 +120,9 @@ impl Rounds<'_> {
             .questions
             .iter()
             .zip(&self.report.scenarios)
-            .map(|(question, done)| question.progress(done));
+            .map(|(question, done)| question.round_counts(done));
         let (made, to_make) = each.fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
-        self.console.progress(made, made + to_make);
+        self.console.set_progress(made, made + to_make);
         let left = match made {
             0 => progress::about(self.expected),
             _ => progress::left(clock::now_ns() - self.asked_ns, made, made + to_make),
@@ -148,13 +148,13 @@ impl Rounds<'_> {
                 .max();
             for round in 0..most.unwrap_or(0) {
                 let began = clock::now_ns();
-                self.round(may_fault, round)?;
+                self.make_round(may_fault, round)?;
                 if round == 0 && !may_fault {
                     self.keep_to_budget(clock::now_ns() - began);
                 }
             }
         }
-        self.close()
+        self.close_questions()
     }
 
     /// Whether nothing more may be started.
@@ -165,8 +165,8 @@ impl Rounds<'_> {
     }
 
     /// Makes one round of each question that is not done, of those that may cause a GPU fault or of the others.
-    fn round(&mut self, may_fault: bool, round: u32) -> Result<(), RunError> {
-        self.renew(round > 0);
+    fn make_round(&mut self, may_fault: bool, round: u32) -> Result<(), RunError> {
+        self.renew_calibration(round > 0);
         for index in 0..self.questions.len() {
             if self
                 .questions
@@ -195,7 +195,7 @@ impl Rounds<'_> {
                 done,
                 tick: &|| console.tick(),
             };
-            question.round(asking);
+            question.make_round(asking);
             if is_last {
                 spool::bring_back(&mut asking.done.cases)?;
                 let is_over = asking.is_over();
@@ -208,13 +208,13 @@ impl Rounds<'_> {
             };
             first
                 .into_iter()
-                .for_each(|answer| self.console.preliminary(answer));
+                .for_each(|answer| self.console.note_first_round(answer));
             let unsafe_host = host_unsafe(done);
             if self.options.fail_fast && done.verdict.expectation == ExpectationMet::Unexpected {
                 run.stopped_by.get_or_insert(done.name.clone());
             }
             put_away(&mut self.spool, done)?;
-            if let Some(why) = unsafe_host.or_else(|| self.session.unkillable()) {
+            if let Some(why) = unsafe_host.or_else(|| self.session.unkillable_process()) {
                 run.host_unsafe.get_or_insert(why);
             }
             let is_done = question.is_done();
@@ -222,21 +222,21 @@ impl Rounds<'_> {
                 self.console.scenario(done);
             }
             self.write(is_done)?;
-            self.renew(false);
+            self.renew_calibration(false);
         }
         Ok(())
     }
 
     /// Calibrates again if co-tenants came or left.
-    fn renew(&mut self, unsound_too: bool) {
+    fn renew_calibration(&mut self, unsound_too: bool) {
         if let Some(calibrator) = &mut self.calibrator {
-            calibrator.renew(self.session, self.report, unsound_too);
+            calibrator.recalibrate_changed(self.session, self.report, unsound_too);
         }
     }
 
     /// Limits the number of rounds to what fits into the budget, now that the time of a round on this machine is known.
     fn keep_to_budget(&mut self, round_ns: u64) {
-        let Some(budget) = self.options.budget() else {
+        let Some(budget) = self.options.time_budget() else {
             return;
         };
         let spent = Duration::from_nanos(clock::now_ns() - self.report.run.started_ns);
@@ -249,7 +249,7 @@ impl Rounds<'_> {
 
     /// When nothing more may be started: judges open questions by their rounds, and moves questions that never began
     /// from the report to its list of questions that were not run.
-    fn close(&mut self) -> Result<(), RunError> {
+    fn close_questions(&mut self) -> Result<(), RunError> {
         let is_interrupted = self.session.supervisor.interrupt.check();
         let Report {
             scenarios,
@@ -275,7 +275,7 @@ impl Rounds<'_> {
                     question.conclude(asking, true);
                     put_away(&mut self.spool, done)?;
                 }
-                Some(why) if !is_interrupted => question.refuse(self.session, done, why),
+                Some(why) if !is_interrupted => question.refuse_unsafe(self.session, done, why),
                 _ => continue,
             }
             self.console.scenario(done);

@@ -90,7 +90,7 @@ impl Session {
             }
         })?;
         let mut supervisor =
-            Supervisor::start(program, &links, &home, interrupt).map_err(internal)?;
+            Supervisor::start(program, &links, &home, interrupt).map_err(internal_error)?;
         let (mut found, mut runtimes) = (found, runtimes);
         let usable = supervisor.sampler.inventory.is_ok() && found.cuda_driver.is_some();
         if options.on == On::Auto && !usable {
@@ -100,7 +100,8 @@ impl Session {
             ));
             (links, found, runtimes, on) = simulated(None, folder.path(), program, &home)?;
             let interrupt = std::mem::replace(&mut supervisor.interrupt, Interrupt::none());
-            supervisor = Supervisor::start(program, &links, &home, interrupt).map_err(internal)?;
+            supervisor =
+                Supervisor::start(program, &links, &home, interrupt).map_err(internal_error)?;
         }
         if options.libcuda.is_some()
             && on == "cuda"
@@ -135,7 +136,7 @@ impl Session {
         if !simulated && session.restrict.is_none() {
             session.obey_inherited_mask();
         }
-        session.supervisor.watch(session.restrict.clone());
+        session.supervisor.watch_gpus(session.restrict.clone());
         Ok(session)
     }
 
@@ -143,9 +144,12 @@ impl Session {
     ///
     /// # Errors
     /// The worker could not be started, or lacks what its steps need.
-    pub(super) fn record(&mut self, experiment: &Experiment) -> Result<Recording, SupervisorError> {
-        let recording = self.supervisor.record(experiment)?;
-        MappedLibrary::merge(
+    pub(super) fn record_attempt(
+        &mut self,
+        experiment: &Experiment,
+    ) -> Result<Recording, SupervisorError> {
+        let recording = self.supervisor.record_attempt(experiment)?;
+        MappedLibrary::add_missing(
             &mut self.machine.libraries,
             recording.libraries.iter().cloned(),
         );
@@ -157,7 +161,7 @@ impl Session {
     }
 
     /// The NVML that the sampler uses; `None` if there is none.
-    pub(super) fn nvml(&self) -> Option<PathBuf> {
+    pub(super) fn nvml_path(&self) -> Option<PathBuf> {
         self.supervisor
             .sampler
             .inventory
@@ -183,9 +187,9 @@ impl Session {
     }
 
     /// A sentence about a process that could not be ended, if there is one.
-    pub(super) fn unkillable(&self) -> Option<String> {
+    pub(super) fn unkillable_process(&self) -> Option<String> {
         self.supervisor
-            .unkillable()
+            .unkillable_pid()
             .map(|pid| format!("process {pid} could not be killed"))
     }
 
@@ -251,7 +255,7 @@ fn gpus_in_mask(mask: &str, order: Option<&str>, uuids: &[String]) -> Vec<String
     named.flatten().collect()
 }
 
-fn internal(trouble: SupervisorError) -> RunError {
+fn internal_error(trouble: SupervisorError) -> RunError {
     RunError::Internal(trouble.to_string())
 }
 
@@ -268,7 +272,7 @@ fn simulated(
     let machine = machine.unwrap_or(defaults::MACHINE);
     let links = simulated::lay_out(machine, &folder.join("node"))
         .map_err(|error| RunError::Usage(format!("--on: {error}")))?;
-    let found = supervisor::versions(program, Some(&links), home, None).map_err(internal)?;
+    let found = supervisor::versions(program, Some(&links), home, None).map_err(internal_error)?;
     let path = links
         .join("libcudart.so")
         .canonicalize()
@@ -292,11 +296,11 @@ fn real(
             SupervisorError::Missing(what) => {
                 RunError::Usage(format!("cannot load {}", what.join(", ")))
             }
-            other => internal(other),
+            other => internal_error(other),
         })?;
     let mut runtimes = Vec::new();
     for (place, runtime) in libraries.runtimes.iter().enumerate() {
-        let links = libraries::link(
+        let links = libraries::link_libraries(
             &folder.join(format!("links-{place}")),
             &libraries,
             Some(runtime),
@@ -306,7 +310,8 @@ fn real(
     }
     let links = match runtimes.first() {
         Some((_, links)) => links.clone(),
-        None => libraries::link(&folder.join("links"), &libraries, None).map_err(not_linked)?,
+        None => libraries::link_libraries(&folder.join("links"), &libraries, None)
+            .map_err(not_linked)?,
     };
     Ok((links, libraries.found, runtimes, "cuda".to_string()))
 }
@@ -373,7 +378,7 @@ fn machine(supervisor: &Supervisor, found: &Versions, runtimes: &[(Runtime, Path
         });
     }
     let mut libraries = Vec::new();
-    MappedLibrary::merge(&mut libraries, found.libraries.iter().cloned());
+    MappedLibrary::add_missing(&mut libraries, found.libraries.iter().cloned());
     Machine {
         driver_version: inventory
             .as_ref()
@@ -392,7 +397,7 @@ fn machine(supervisor: &Supervisor, found: &Versions, runtimes: &[(Runtime, Path
             .collect(),
         kernel: host::kernel(),
         architecture: std::env::consts::ARCH.to_string(),
-        isolation: host::isolation(),
+        isolation: host::detect_isolation(),
         environment: host::environment(),
         mps: host::mps_folder().is_some(),
         pci_gpus: host::pci_gpus(),

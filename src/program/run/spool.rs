@@ -22,7 +22,7 @@ impl Spool {
     ///
     /// # Errors
     /// The system has no room for a file in this folder.
-    pub(super) fn create(folder: &Path) -> io::Result<Spool> {
+    pub(super) fn create_in(folder: &Path) -> io::Result<Spool> {
         Ok(Spool {
             file: Arc::new(tempfile::tempfile_in(folder)?),
             end: 0,
@@ -46,7 +46,7 @@ impl Spool {
                 length: text.len(),
             };
             self.end += text.len() as u64;
-            *attempt = attempt.light(kept);
+            *attempt = attempt.to_summary(kept);
         }
         Ok(())
     }
@@ -93,7 +93,7 @@ mod tests {
 
     #[test]
     fn what_is_put_away_is_light_and_comes_back_whole() {
-        let mut spool = Spool::create(&std::env::temp_dir()).unwrap();
+        let mut spool = Spool::create_in(&std::env::temp_dir()).unwrap();
         let whole = cases(3);
         let mut kept = whole.clone();
         spool.put_away(&mut kept).unwrap();
@@ -118,7 +118,7 @@ mod tests {
 
     #[test]
     fn an_attempt_that_is_gone_is_an_error_and_no_attempt() {
-        let mut spool = Spool::create(&std::env::temp_dir()).unwrap();
+        let mut spool = Spool::create_in(&std::env::temp_dir()).unwrap();
         let mut kept = cases(1);
         spool.put_away(&mut kept).unwrap();
         spool.file.set_len(3).unwrap();

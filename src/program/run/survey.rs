@@ -14,7 +14,7 @@ pub(super) mod select;
 use std::path::{Path, PathBuf};
 
 use self::python::PythonOptions;
-use super::blank::{blank, parent};
+use super::blank::{blank_report, parent};
 use super::console::Console;
 use super::error::RunError;
 use super::lock::lock_gpus;
@@ -48,7 +48,7 @@ pub(crate) struct SurveyOptions {
     #[arg(long, value_name = "DIR", conflicts_with = "out", help_heading = HOW_OFTEN, hide_short_help = true)]
     pub(crate) resume: Option<PathBuf>,
     /// `mask`: also generate N masks and compare the driver with the rule.
-    #[arg(long, value_name = "N", default_value_t = 0, value_parser = argument::generate, help_heading = ASKED)]
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = argument::parse_mask_count, help_heading = ASKED)]
     pub(crate) generate: usize,
     /// `calls`: how many GPUs a worker sees. With one the survey finds
     /// whether a call reads the mask and whether it makes a context; with two, on which GPUs.
@@ -72,7 +72,7 @@ impl SurveyOptions {
     fn repeat(&self) -> u32 {
         self.repeat_or(
             self.kind
-                .described()
+                .kind_file()
                 .repeat
                 .unwrap_or(defaults::SURVEY_REPEAT),
         )
@@ -125,10 +125,10 @@ pub(super) fn survey(
             resume::same_machine(survey, &session)?;
             run.asked.seed = Some(survey.header.seed);
             // The controls of Python lines are rows of the survey itself.
-            let is_of_lines = options.kind.described().takes("--jobs");
+            let is_of_lines = options.kind.kind_file().takes("--jobs");
             (
                 if is_of_lines {
-                    blank(&run, &session)
+                    blank_report(&run, &session)
                 } else {
                     read(folder).map_err(resume::cannot_resume)?
                 },
@@ -136,13 +136,13 @@ pub(super) fn survey(
             )
         }
         _ => {
-            let report = blank(&run, &session);
+            let report = blank_report(&run, &session);
             let folder = parent(&run.asked, &session, is_kept).join(&report.run.id);
             (report, folder)
         }
     };
     let _locks = lock_gpus(&run.asked.locks, &mut session, &mut report, console)?;
-    console.warn(&session.notes);
+    console.print_warnings(&session.notes);
     let survey_run = SurveyRun {
         options,
         stored,
@@ -154,7 +154,7 @@ pub(super) fn survey(
         console,
     };
     match survey_run.questions()? {
-        SurveyQuestions::Listed(items, left_out) => survey_run.make(items, left_out),
+        SurveyQuestions::Listed(items, left_out) => survey_run.survey_items(items, left_out),
         SurveyQuestions::Staged(left_out) => survey_run.needs(left_out),
         SurveyQuestions::Lines(mut questions) => {
             if let Some(rows) = &options.python.rows {
@@ -190,15 +190,15 @@ impl SurveyRun<'_> {
             seed: self.report.run.seed,
             generate: options.generate,
             repeat_generated: options.repeat_generated(),
-            exported: &|| exported::functions(machine),
+            exported: &|| exported::exported_functions(machine),
         });
         questions.map_err(|list| RunError::Internal(SelectError::Invalid(vec![list]).render(false)))
     }
 
     /// Chooses among the questions, runs the controls, and asks.
-    fn make(mut self, items: Vec<Item>, left_out: Vec<LeftOut>) -> Result<Exit, RunError> {
-        let items = select::chosen(items, &self.run.selectors)?;
-        if let Some(exit) = self.begin()? {
+    fn survey_items(mut self, items: Vec<Item>, left_out: Vec<LeftOut>) -> Result<Exit, RunError> {
+        let items = select::choose_items(items, &self.run.selectors)?;
+        if let Some(exit) = self.begin_run()? {
             return Ok(exit);
         }
         let mut document = self.document(left_out);
@@ -207,38 +207,38 @@ impl SurveyRun<'_> {
     }
 
     /// Runs the controls, or calibrates anew where a survey is resumed. The exit code of a survey that may not begin.
-    fn begin(&mut self) -> Result<Option<Exit>, RunError> {
+    fn begin_run(&mut self) -> Result<Option<Exit>, RunError> {
         if self.options.resume.is_some() {
             // Co-tenants may have changed since, and timestamps of another boot are not comparable.
             self.report.run.calibration.clear();
-            self.calibrate();
+            self.calibrate_gpus();
         } else {
             let store = Store::create(
                 &parent(&self.run.asked, &self.session, self.is_kept),
                 &self.report.run.id,
             )?;
-            let exit = self.controls(&store)?;
+            let exit = self.run_controls(&store)?;
             if exit != Exit::Ok {
-                return self.refuse(&store, exit).map(Some);
+                return self.end_without_rows(&store, exit).map(Some);
             }
             ending::write(&mut self.report, &store, exit)?;
         }
-        self.console.header(&self.report, None);
+        self.console.print_header(&self.report, None);
         Ok(None)
     }
 
     /// The folder of the run, which is made if it does not exist.
-    fn store(&self) -> Result<Store, RunError> {
+    fn open_store(&self) -> Result<Store, RunError> {
         Ok(Store::at(&self.folder)?)
     }
 
     /// Runs the controls, and records in their report how they ended.
-    fn controls(&mut self, store: &Store) -> Result<Exit, RunError> {
+    fn run_controls(&mut self, store: &Store) -> Result<Exit, RunError> {
         store.write(&self.report)?;
-        self.calibrate();
+        self.calibrate_gpus();
         let names = CONTROLS.map(str::to_string);
-        let scenarios =
-            catalogue::select(&names).map_err(|error| RunError::Internal(error.to_string()))?;
+        let scenarios = catalogue::select_scenarios(&names)
+            .map_err(|error| RunError::Internal(error.to_string()))?;
         self.session.use_runtime(0);
         self.report.run.selectors = names.to_vec();
         // On a machine with one GPU, controls that need a second one are skipped.
@@ -249,13 +249,13 @@ impl SurveyRun<'_> {
             self.report.run.elapsed_ns = clock::now_ns() - self.report.run.started_ns;
             store.write(&self.report)?;
         }
-        Ok(ending::note(&mut self.report, &self.session))
+        Ok(ending::note_run_end(&mut self.report, &self.session))
     }
 
-    fn calibrate(&mut self) {
+    fn calibrate_gpus(&mut self) {
         if self.session.supervisor.sampler.inventory.is_ok() {
             self.console.status("measuring the instrument");
-            calibrate::Calibrator::calibrate(&mut self.session, &mut self.report);
+            calibrate::Calibrator::calibrate_all(&mut self.session, &mut self.report);
         }
     }
 
@@ -286,7 +286,7 @@ impl SurveyRun<'_> {
     }
 
     /// Ends the survey without rows, because the controls failed.
-    fn refuse(&mut self, store: &Store, exit: Exit) -> Result<Exit, RunError> {
+    fn end_without_rows(&mut self, store: &Store, exit: Exit) -> Result<Exit, RunError> {
         let why = match exit {
             Exit::NothingMeasured => {
                 "none of the instrument's controls can be run here, so nothing was surveyed"
@@ -299,9 +299,9 @@ impl SurveyRun<'_> {
             }
         };
         let (console, is_kept) = (&mut *self.console, self.is_kept);
-        console.warn(&[why.to_string()]);
-        ending::finish(&mut self.report, store, exit, |report| {
-            console.finish(report, &store.path(), is_kept, exit)
+        console.print_warnings(&[why.to_string()]);
+        ending::finish_document(&mut self.report, store, exit, |report| {
+            console.finish_run(report, &store.path(), is_kept, exit)
         })
     }
 }

@@ -124,7 +124,7 @@ pub(super) struct How<'r> {
 
 impl How<'_> {
     /// The arguments that name the interpreter.
-    fn interpreter(&self) -> impl Iterator<Item = OsString> {
+    fn interpreter_arguments(&self) -> impl Iterator<Item = OsString> {
         let wanted = self
             .request
             .python
@@ -178,7 +178,7 @@ impl<'a> Installer<'a> {
     }
 
     /// Makes an environment.
-    pub(super) fn make(
+    pub(super) fn make_environment(
         &self,
         how: &How<'_>,
         interrupt: &mut Interrupt,
@@ -188,16 +188,21 @@ impl<'a> Installer<'a> {
         let folder = self.folder.join("environment");
         let _ = fs::remove_dir_all(&folder);
         let mut arguments = words(&["venv", "--no-project"]);
-        arguments.extend(how.interpreter());
+        arguments.extend(how.interpreter_arguments());
         arguments.push(folder.clone().into());
-        self.uv(arguments, interrupt)?;
+        self.run_uv(arguments, interrupt)?;
         let python = folder.join("bin/python");
         let mut arguments = words(&["pip", "install", "--python"]);
         arguments.push(python.clone().into());
-        arguments.extend(self.rules(how)?);
+        arguments.extend(self.rule_arguments(how)?);
         arguments.push("--".into());
-        arguments.extend(how.request.requirements().into_iter().map(OsString::from));
-        self.uv(arguments, interrupt)?;
+        arguments.extend(
+            how.request
+                .install_requirements()
+                .into_iter()
+                .map(OsString::from),
+        );
+        self.run_uv(arguments, interrupt)?;
         let install_ns = clock::now_ns() - began;
         let (version, packages) =
             serde_json::from_value(self.json(&python, &["-c", PACKAGES], interrupt)?)?;
@@ -212,12 +217,12 @@ impl<'a> Installer<'a> {
     }
 
     /// The version of a package that the installer would choose, without installing anything.
-    pub(super) fn chosen(
+    pub(super) fn chosen_version(
         &self,
         how: &How<'_>,
         interrupt: &mut Interrupt,
     ) -> Result<String, InstallError> {
-        let (text, _) = self.resolve(&how.request.package, how, interrupt)?;
+        let (text, _) = self.resolve_requirement(&how.request.package, how, interrupt)?;
         let chosen = text
             .lines()
             .find_map(|line| Some(line.split_once("==")?.1.trim().to_string()));
@@ -237,7 +242,7 @@ impl<'a> Installer<'a> {
         if !how.pre && is_prerelease(version) {
             return Ok(Some("is a pre-release: --pre tries these too".to_string()));
         }
-        match self.resolve(&format!("{package}=={version}"), how, interrupt) {
+        match self.resolve_requirement(&format!("{package}=={version}"), how, interrupt) {
             Ok((_, warnings)) if warnings.contains("is yanked") => {
                 Ok(Some("was yanked from the index".to_string()))
             }
@@ -248,7 +253,7 @@ impl<'a> Installer<'a> {
     }
 
     /// The installer's answer to one requirement, without what that needs, and its warnings.
-    fn resolve(
+    fn resolve_requirement(
         &self,
         requirement: &str,
         how: &How<'_>,
@@ -268,14 +273,14 @@ impl<'a> Installer<'a> {
             "--no-annotate",
             "--no-header",
         ]);
-        arguments.extend(how.interpreter());
-        arguments.extend(self.rules(how)?);
+        arguments.extend(how.interpreter_arguments());
+        arguments.extend(self.rule_arguments(how)?);
         arguments.extend([
             OsString::from("--output-file"),
             output.clone().into(),
             input.into(),
         ]);
-        let warnings = self.uv(arguments, interrupt)?;
+        let warnings = self.run_uv(arguments, interrupt)?;
         Ok((fs::read_to_string(&output)?, warnings))
     }
 
@@ -300,7 +305,7 @@ impl<'a> Installer<'a> {
             python,
             build: false,
         };
-        let made = self.make(&how, interrupt)?;
+        let made = self.make_environment(&how, interrupt)?;
         let mut arguments = vec![
             "-m",
             "pip",
@@ -325,7 +330,7 @@ impl<'a> Installer<'a> {
     }
 
     /// Removes an environment and, where it has become too large, the cache.
-    pub(super) fn remove(&self, made: &Made) {
+    pub(super) fn remove_environment(&self, made: &Made) {
         let _ = fs::remove_dir_all(&made.folder);
         let cache = self.folder.join("cache");
         if size(&cache) > self.disk_bytes / 2 {
@@ -334,7 +339,7 @@ impl<'a> Installer<'a> {
     }
 
     /// The installer's rules for choosing versions, as arguments.
-    fn rules(&self, how: &How<'_>) -> Result<Vec<OsString>, InstallError> {
+    fn rule_arguments(&self, how: &How<'_>) -> Result<Vec<OsString>, InstallError> {
         let request = how.request;
         let mut arguments = Vec::new();
         if let Some(newest) = &request.newest {
@@ -348,7 +353,7 @@ impl<'a> Installer<'a> {
         }
         let is_forced = request.forced && !request.version.is_empty();
         let forced = request
-            .requirements()
+            .install_requirements()
             .into_iter()
             .take(usize::from(is_forced));
         let overrides: Vec<String> = how.overrides.iter().cloned().chain(forced).collect();
@@ -380,7 +385,7 @@ impl<'a> Installer<'a> {
     }
 
     /// Runs the installer, and returns what it wrote to its stderr.
-    fn uv(
+    fn run_uv(
         &self,
         arguments: Vec<OsString>,
         interrupt: &mut Interrupt,
@@ -432,7 +437,7 @@ impl<'a> Installer<'a> {
         };
         match errand.run(|| interrupt.borrow_mut().check())? {
             ErrandEnd::Exited { status, stderr } if status.success() => Ok(stderr),
-            ErrandEnd::Exited { stderr, status } => Err(InstallError::Refused(complaint(
+            ErrandEnd::Exited { stderr, status } => Err(InstallError::Refused(last_lines(
                 &stderr,
                 &status.to_string(),
             ))),
@@ -507,7 +512,7 @@ fn reason(complaint: &str) -> String {
 }
 
 /// The last lines of what an installer said.
-fn complaint(stderr: &str, status: &str) -> String {
+fn last_lines(stderr: &str, status: &str) -> String {
     let lines: Vec<&str> = stderr
         .lines()
         .map(str::trim)
@@ -550,9 +555,9 @@ mod tests {
 
     #[test]
     fn a_complaint_is_the_last_lines() {
-        assert_eq!(complaint("", "exit status: 2"), "exit status: 2");
+        assert_eq!(last_lines("", "exit status: 2"), "exit status: 2");
         let long: Vec<String> = (0..20).map(|line| format!("line {line}")).collect();
-        let kept = complaint(&long.join("\n"), "");
+        let kept = last_lines(&long.join("\n"), "");
         assert!(
             kept.starts_with("line 8 ") && kept.ends_with("line 19"),
             "{kept}"

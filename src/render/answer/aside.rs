@@ -4,7 +4,7 @@
 use super::instance::InstanceAnswer;
 use crate::{applicable, words};
 use cuda_pitfalls_core::report::{ReportView, ScenarioView};
-use cuda_pitfalls_core::text::counts::tally;
+use cuda_pitfalls_core::text::counts::tally_items;
 use cuda_pitfalls_core::verdict::{Kind, Reason};
 
 /// A line for each reason why questions have no answer. `never_asked` counts instances that are not in the report.
@@ -14,12 +14,12 @@ pub(super) fn lines(report: &ReportView<'_>, never_asked: usize) -> Vec<String> 
         .iter()
         .filter(|it| InstanceAnswer::new(it).is_aside())
         .collect();
-    let mut lines = applicable::notes(report);
+    let mut lines = applicable::not_run_notes(report);
     let verdicts = aside.iter().map(|it| it.verdict);
     let others = verdicts
         .clone()
         .filter(|it| it.kind == Kind::Skipped && !it.lacks_a_need());
-    let others = tally(others.filter_map(|it| it.reason).map(words::reason));
+    let others = tally_items(others.filter_map(|it| it.reason).map(words::reason));
     lines.extend(
         others
             .into_iter()

@@ -65,7 +65,7 @@ impl RunEnding {
 }
 
 /// The end: what was not asked, the counts, and where the report is, each in one line where the width allows.
-pub fn ending(report: &ReportView<'_>, ending: &RunEnding, width: usize) -> String {
+pub fn render_ending(report: &ReportView<'_>, ending: &RunEnding, width: usize) -> String {
     let no_gpu = head::no_gpu(report).is_some();
     // Where nothing can be asked, it does not matter what each question would need beside a GPU.
     let aside = if no_gpu {
@@ -83,7 +83,7 @@ pub fn ending(report: &ReportView<'_>, ending: &RunEnding, width: usize) -> Stri
         blocks.push(Block::note("see above: ", failed));
     }
     // A stored report has said it at its top.
-    let banners = tally::banners(report)
+    let banners = tally::warning_banners(report)
         .into_iter()
         .filter(|it| ending.exit.is_none() && it != tally::SIMULATED);
     blocks.extend(banners.map(|banner| Block::note("*** ", banner)));
@@ -112,7 +112,7 @@ fn counts(report: &ReportView<'_>) -> String {
         .filter(|it| !InstanceAnswer::new(it).is_aside())
         .collect();
     let names: HashSet<&str> = asked.iter().map(|it| it.scenario).collect();
-    let time = units::duration(report.run.elapsed_ns).replace(' ', &UNBROKEN.to_string());
+    let time = units::format_duration(report.run.elapsed_ns).replace(' ', &UNBROKEN.to_string());
     if asked.is_empty() {
         let left = match report.scenarios.len() {
             0 => "no question was asked".to_owned(),

@@ -25,13 +25,13 @@ pub struct Workload {
 }
 
 /// The head: of a run that is about to ask, or of a stored report if nothing is asked any more.
-pub fn head(report: &ReportView<'_>, asked: Option<&Workload>, width: usize) -> String {
+pub fn render_head(report: &ReportView<'_>, asked: Option<&Workload>, width: usize) -> String {
     let mut blocks = Vec::new();
     if report.provenance == Provenance::Simulated {
         blocks.push(Block::Banner(tally::SIMULATED.to_owned()));
     }
     // A reader of a stored report sees first that it is simulated or partial.
-    let banners = tally::banners(report)
+    let banners = tally::warning_banners(report)
         .into_iter()
         .filter(|it| asked.is_none() && it != tally::SIMULATED);
     blocks.extend(banners.map(|banner| Block::note("*** ", banner)));
@@ -39,7 +39,10 @@ pub fn head(report: &ReportView<'_>, asked: Option<&Workload>, width: usize) -> 
     let started = asked
         .is_none()
         .then(|| format!("Started {}.", report.run.started_at));
-    let measured: Vec<String> = started.into_iter().chain(surroundings(report)).collect();
+    let measured: Vec<String> = started
+        .into_iter()
+        .chain(surrounding_lines(report))
+        .collect();
     if !measured.is_empty() {
         blocks.push(Block::paragraph(measured.join(" ")));
     }
@@ -114,7 +117,7 @@ pub fn machine(report: &ReportView<'_>) -> String {
 }
 
 /// What was measured of the machine before the first question: the cost of a context, and who else is there.
-pub fn surroundings(report: &ReportView<'_>) -> Vec<String> {
+pub fn surrounding_lines(report: &ReportView<'_>) -> Vec<String> {
     let mut said: Vec<String> = context(&report.run.calibrations()).into_iter().collect();
     said.extend(co_tenants(report));
     if report.machine.mps {

@@ -39,7 +39,7 @@ impl InstanceAnswer {
             workaround: report.workaround.to_owned(),
             rate: rate.map(|rate| format!("in {} of {} attempts", rate.shown, rate.of)),
             details: if Standing::new(report.verdict).is_failure() {
-                details(report)
+                case_lines(report)
             } else {
                 Vec::new()
             },
@@ -67,11 +67,11 @@ impl InstanceAnswer {
 }
 
 /// A line per case, as the blocks of the long form have them.
-fn details(report: &ScenarioView<'_>) -> Vec<(String, String)> {
+fn case_lines(report: &ScenarioView<'_>) -> Vec<(String, String)> {
     let cases = report.cases.iter();
     cases
         .map(|case| {
-            let head = format!("{} {}: ", case.name, facts::frequency(case));
+            let head = format!("{} {}: ", case.name, facts::outcome_frequency(case));
             (head, facts::case_line(report, case).join(" · "))
         })
         .collect()

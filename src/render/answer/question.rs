@@ -7,9 +7,9 @@ use crate::tally::Standing;
 use crate::words::reason;
 use crate::writer::terminal::Style;
 use cuda_pitfalls_core::scenario::is_workaround;
-use cuda_pitfalls_core::text::counts::grouped;
+use cuda_pitfalls_core::text::counts::group_by_key;
 use cuda_pitfalls_core::text::escape::terminal;
-use cuda_pitfalls_core::text::lines::{columns, words};
+use cuda_pitfalls_core::text::lines::{display_columns, words};
 use cuda_pitfalls_core::verdict::{Kind, Provenance};
 
 /// The widest that an answer is laid out: on wider terminals a name would stand too far from its question.
@@ -93,22 +93,22 @@ impl QuestionBlock<'_> {
             "{}{:2$}",
             self.painted,
             "",
-            indent.saturating_sub(columns(&self.word))
+            indent.saturating_sub(display_columns(&self.word))
         );
         let mut out = String::new();
         for (line, number) in lines.iter().zip(1..) {
-            let fill = room.saturating_sub(columns(line) + columns(&name));
+            let fill = room.saturating_sub(display_columns(line) + display_columns(&name));
             out += &format!("{head}{line}");
             if number >= question && fill >= 2 && !is_named {
-                out += &format!("{:fill$}{}", "", style.paint(DIM, &name));
+                out += &format!("{:fill$}{}", "", style.paint_words(DIM, &name));
                 is_named = true;
             }
             out.push('\n');
             head = " ".repeat(indent);
         }
         for piece in words(&name, room).iter().filter(|_| !is_named) {
-            let fill = width.saturating_sub(columns(piece)).max(indent);
-            out += &format!("{:fill$}{}\n", "", style.paint(DIM, piece));
+            let fill = width.saturating_sub(display_columns(piece)).max(indent);
+            out += &format!("{:fill$}{}\n", "", style.paint_words(DIM, piece));
         }
         out
     }
@@ -116,23 +116,26 @@ impl QuestionBlock<'_> {
 
 /// Lines below a question, behind its indentation, broken between words.
 fn below(head: &str, text: &str, room: usize) -> Vec<String> {
-    let lines = words(&terminal(text), room.saturating_sub(columns(head)).max(1));
-    let heads =
-        std::iter::once(head.to_owned()).chain(std::iter::repeat(" ".repeat(columns(head))));
+    let lines = words(
+        &terminal(text),
+        room.saturating_sub(display_columns(head)).max(1),
+    );
+    let heads = std::iter::once(head.to_owned())
+        .chain(std::iter::repeat(" ".repeat(display_columns(head))));
     heads.zip(lines).map(|(head, line)| head + &line).collect()
 }
 
 /// Where questions begin: behind the longest word of an answer, or behind this one if it is longer.
-fn indent(answer: &InstanceAnswer, word: &str) -> usize {
+fn question_indent(answer: &InstanceAnswer, word: &str) -> usize {
     let usual = if answer.verdict.provenance == Provenance::Simulated {
         SIMULATED_WORD
     } else {
         WORD
     };
-    1 + usual.max(columns(word))
+    1 + usual.max(display_columns(word))
 }
 
-fn marked(answer: &InstanceAnswer, word: &str) -> String {
+fn mark_simulated(answer: &InstanceAnswer, word: &str) -> String {
     if answer.verdict.provenance == Provenance::Simulated {
         format!("{word} (sim)")
     } else {
@@ -142,8 +145,8 @@ fn marked(answer: &InstanceAnswer, word: &str) -> String {
 
 /// A result that is not the expected one, or that the harness failed to get, in full.
 fn failed(answer: &InstanceAnswer, width: usize, style: Style) -> String {
-    let word = marked(answer, word(answer));
-    let indent = indent(answer, &word);
+    let word = mark_simulated(answer, word(answer));
+    let indent = question_indent(answer, &word);
     let room = width.saturating_sub(indent);
     let mut lines = Vec::new();
     if answer.standing() == Standing::Unexpected {
@@ -163,7 +166,7 @@ fn failed(answer: &InstanceAnswer, width: usize, style: Style) -> String {
     for (head, detail) in &answer.details {
         let head = format!("  {}", terminal(head));
         // Behind a name that takes the whole line there is no room.
-        let fits = columns(&head) * 2 <= room;
+        let fits = display_columns(&head) * 2 <= room;
         lines.extend(if fits {
             below(&head, detail, room)
         } else {
@@ -173,7 +176,7 @@ fn failed(answer: &InstanceAnswer, width: usize, style: Style) -> String {
     if answer.verdict.kind == Kind::Reproduced {
         lines.extend(workaround(&[answer], room));
     }
-    let painted = style.paint(answer.standing().colour(), &word);
+    let painted = style.paint_words(answer.standing().ansi_color(), &word);
     let InstanceAnswer { question, name, .. } = answer;
     QuestionBlock {
         word,
@@ -202,8 +205,8 @@ fn answered(
     });
     let leading = yes.first().or(no.first()).copied().unwrap_or(first);
     let mixed = !yes.is_empty() && !no.is_empty();
-    let answer = marked(first, if mixed { "some" } else { word(leading) });
-    let indent = indent(first, &answer);
+    let answer = mark_simulated(first, if mixed { "some" } else { word(leading) });
+    let indent = question_indent(first, &answer);
     let room = width.saturating_sub(indent);
     let many_runtimes = answers
         .iter()
@@ -220,7 +223,7 @@ fn answered(
             } else {
                 "for".to_owned()
             };
-            Some((head, labels(answers, many_runtimes)))
+            Some((head, answer_labels(answers, many_runtimes)))
         });
         lines.extend(words(&values::line(&parts.collect::<Vec<_>>(), room), room));
     }
@@ -228,7 +231,7 @@ fn answered(
         let head = if has_values {
             let parts = [(
                 "not settled for".to_owned(),
-                labels(&answers, many_runtimes),
+                answer_labels(&answers, many_runtimes),
             )];
             format!("{}: ", values::line(&parts, room))
         } else {
@@ -244,14 +247,14 @@ fn answered(
         .iter()
         .map(|it| Impact::new(it.verdict.kind, &it.workaround))
         .min();
-    let painted = style.paint(impact.unwrap_or(Impact::Unknown).colour(), &answer);
+    let painted = style.paint_words(impact.unwrap_or(Impact::Unknown).ansi_color(), &answer);
     // The values of a single instance stand beside its question if there is room, else in its name.
     let values = first
         .name
         .strip_prefix(first.scenario.as_str())
         .unwrap_or_default();
     let with_values = format!("{} {values}", first.question);
-    let beside = of == 1 && !values.is_empty() && columns(&terminal(&with_values)) <= room;
+    let beside = of == 1 && !values.is_empty() && display_columns(&terminal(&with_values)) <= room;
     let question = if beside {
         with_values.as_str()
     } else {
@@ -274,7 +277,7 @@ fn answered(
 }
 
 /// The values of each answer, and its libcudart where the answers have several.
-fn labels(answers: &[&InstanceAnswer], many_runtimes: bool) -> Vec<String> {
+fn answer_labels(answers: &[&InstanceAnswer], many_runtimes: bool) -> Vec<String> {
     let labels = answers.iter().map(
         |answer| match (&answer.libcudart, answer.values.is_empty()) {
             (Some(libcudart), true) if many_runtimes => libcudart.clone(),
@@ -287,7 +290,7 @@ fn labels(answers: &[&InstanceAnswer], many_runtimes: bool) -> Vec<String> {
 
 /// Open answers by why they are, in the order in which the reasons come.
 fn by_reason<'a>(open: &[&'a InstanceAnswer]) -> Vec<(String, Vec<&'a InstanceAnswer>)> {
-    grouped(open.iter().map(|&answer| {
+    group_by_key(open.iter().map(|&answer| {
         let verdict = &answer.verdict;
         (
             verdict

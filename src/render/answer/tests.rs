@@ -1,7 +1,7 @@
 use super::*;
 use crate::fixture;
 use cuda_pitfalls_core::report::{Report, ScenarioReport};
-use cuda_pitfalls_core::text::lines::columns;
+use cuda_pitfalls_core::text::lines::display_columns;
 use cuda_pitfalls_core::verdict::{ExpectationMet, Kind, Reason};
 
 /// One finished instance, made from the fixture's first.
@@ -225,7 +225,7 @@ fn lines_fit_every_width() {
             let text = super::report(&report.view(), width);
             for line in text.lines() {
                 assert!(
-                    columns(line) <= width && line.trim_end() == line,
+                    display_columns(line) <= width && line.trim_end() == line,
                     "{width}: {line:?}"
                 );
             }
@@ -300,7 +300,8 @@ fn without_a_gpu_there_are_five_lines_and_a_hint() {
         names: true,
         ..RunEnding::default()
     };
-    let text = head(&report.view(), Some(&asked), 100) + &ending(&report.view(), &end, 100);
+    let text =
+        render_head(&report.view(), Some(&asked), 100) + &render_ending(&report.view(), &end, 100);
     assert!(text.lines().count() <= 5, "{text}");
     assert!(
         text.contains("no usable GPU here (NVML lists no GPU)") && text.contains("`--on auto`"),
@@ -317,18 +318,18 @@ fn an_interrupted_run_says_what_was_not_asked() {
         names: true,
         ..RunEnding::default()
     };
-    let text = ending(&fixture::partial().view(), &end, 100);
+    let text = render_ending(&fixture::partial().view(), &end, 100);
     assert!(
         text.starts_with("interrupted: 12 not asked\n*** PARTIAL"),
         "{text}"
     );
-    let text = ending(&fixture::report().view(), &end, 100);
+    let text = render_ending(&fixture::report().view(), &end, 100);
     assert!(text.contains("stopped early: 12 not asked\n"), "{text}");
 }
 
 #[test]
 fn the_head_says_what_is_asked_and_how_long_it_takes() {
-    let head = |asked: &Workload| head(&fixture::report().view(), Some(asked), 100);
+    let head = |asked: &Workload| render_head(&fixture::report().view(), Some(asked), 100);
     let seconds = |seconds| Some(std::time::Duration::from_secs(seconds));
     let asked = Workload {
         questions: 24,
@@ -377,7 +378,7 @@ fn co_tenants_and_a_failed_calibration_are_told() {
             used_bytes,
             processes,
         }];
-        let text = head(&report.view(), None, 500);
+        let text = render_head(&report.view(), None, 500);
         assert_eq!(
             text.contains("Other processes hold memory: 530 MiB on gpu1 (0 listed)."),
             is_told,

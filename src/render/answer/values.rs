@@ -2,7 +2,7 @@
 
 use cuda_pitfalls_core::report::ScenarioView;
 use cuda_pitfalls_core::text::escape::terminal;
-use cuda_pitfalls_core::text::lines::columns;
+use cuda_pitfalls_core::text::lines::display_columns;
 
 /// The values of an instance: `cudaFree` of `…[call=cudaFree]`, and `a=1,b=2` where there are several.
 pub(crate) fn parameter_values(report: &ScenarioView<'_>) -> String {
@@ -35,7 +35,7 @@ pub(super) fn line(parts: &[(String, Vec<String>)], room: usize) -> String {
             .filter(|(_, count)| **count > 1)
             .max_by_key(|(_, count)| **count);
         match longest {
-            Some((index, _)) if columns(&line) > room => {
+            Some((index, _)) if display_columns(&line) > room => {
                 if let Some(count) = shown.get_mut(index) {
                     *count -= 1;
                 }

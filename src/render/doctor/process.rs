@@ -77,7 +77,7 @@ pub fn text(seen: &ProcessExamination, found: &ProcessFindings, width: usize) ->
     }
     if let Some(nvml) = seen.nvml.as_ref().filter(|nvml| nvml.gpus.is_empty()) {
         let why = nvml
-            .failure()
+            .first_failure()
             .map(|call| format!("{} returns {}", call.call, call.status));
         let ended = nvml.ended.as_ref().map(|end| end.by.clone());
         let why = why
@@ -101,7 +101,7 @@ pub fn text(seen: &ProcessExamination, found: &ProcessFindings, width: usize) ->
         true => Block::paragraph("Nothing unusual is seen from outside."),
         false => Block::list(wrong),
     });
-    let unread = unread(seen);
+    let unread = unread_parts(seen);
     if !unread.is_empty() {
         let why = "whose process it is, or the administrator, may (and the kernel's yama/ptrace_scope must let it)";
         blocks.push(Block::paragraph(format!(
@@ -219,7 +219,7 @@ fn wrong(seen: &ProcessExamination, found: &ProcessFindings) -> Vec<String> {
     wrong
 }
 
-fn unread(seen: &ProcessExamination) -> Vec<&'static str> {
+fn unread_parts(seen: &ProcessExamination) -> Vec<&'static str> {
     let all = [
         (seen.started_with.is_none(), "its variables"),
         (

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::instead::{compared, since, written};
+use super::instead::{compared, version_lines, written};
 use crate::listing::show::command;
 use cuda_pitfalls_answers::explain::{Advice, Certainty, Explanation, ScenarioAnswer};
 use cuda_pitfalls_answers::known::{Basis, KnownEntry, Word};
@@ -109,7 +109,7 @@ pub fn document(explanation: &Explanation<'_>) -> ExplanationDocument {
             .collect(),
         certainty: explanation.certainty,
         symptom: explanation
-            .symptom()
+            .asked_symptom()
             .and_then(|symptom| symptom.names.first().cloned()),
         unmeasured_import: explanation.unmeasured_import.clone(),
         misspelt: explanation.query.misspelt.clone(),
@@ -142,7 +142,7 @@ fn found(answer: &ScenarioAnswer<'_>) -> Option<ExplainedScenario> {
             LineLanguage::C
         },
         write: control.map(written).unwrap_or_default(),
-        versions: since(known, &scenario),
+        versions: version_lines(known, &scenario),
         machines: known.machines.clone(),
         basis: known.basis.clone(),
         symptoms: known.symptoms.clone(),

@@ -31,11 +31,13 @@ pub(super) fn written(case: &Case) -> Vec<String> {
         Some(_) => lines::program(&steps, None),
         None => steps.iter().map(listing::show::call).collect(),
     };
-    env.chain(steps).map(|line| planned(&line)).collect()
+    env.chain(steps)
+        .map(|line| replace_placeholders(&line))
+        .collect()
 }
 
 /// A line with what a plan fills in said in words.
-fn planned(line: &str) -> String {
+fn replace_placeholders(line: &str) -> String {
     let mut words = line.replace("${gpus}", "number of GPUs");
     for place in 0..8 {
         words = words.replace(
@@ -48,7 +50,7 @@ fn planned(line: &str) -> String {
 
 /// With which version the pitfall shows, where an expectation asks for one, up to which one that is known, and in which
 /// releases the line that decides calls `cuInit`.
-pub(super) fn since(known: &KnownScenario, scenario: &Scenario) -> Vec<String> {
+pub(super) fn version_lines(known: &KnownScenario, scenario: &Scenario) -> Vec<String> {
     let Some(instance) = scenario.instances.first() else {
         return Vec::new();
     };

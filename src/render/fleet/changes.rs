@@ -1,8 +1,8 @@
 //! What a merge came to in a few lines, and what changed between two merged documents.
 
 use cuda_pitfalls_answers::fleet::{Fleet, FleetDiff, Rank, Size, outliers};
-use cuda_pitfalls_core::text::counts::{counted, grouped, listed};
-use cuda_pitfalls_core::text::escape::shorten;
+use cuda_pitfalls_core::text::counts::{counted, group_by_key, listed};
+use cuda_pitfalls_core::text::escape::shorten_text;
 use cuda_pitfalls_core::text::lines::WIDTH;
 use cuda_pitfalls_core::verdict::Provenance;
 
@@ -18,18 +18,24 @@ const MOST: usize = 20;
 const LONGEST: usize = 200;
 
 /// What was merged, and who differs in how many questions. `end` says what became of the document.
-pub fn merged(fleet: &Fleet, end: impl Into<String>) -> String {
+pub fn render_merge(fleet: &Fleet, end: impl Into<String>) -> String {
     let view = FleetView::new(fleet, view::MERGED, None);
-    let ends = [differences(fleet, &view.told), end.into()];
+    let ends = [differences_sentence(fleet, &view.told), end.into()];
     let ends = ends.map(Block::paragraph).to_vec();
     write(
-        &[view.overview(), view.not_merged(), vec![Block::Gap], ends].concat(),
+        &[
+            view.overview_blocks(),
+            view.not_merged(),
+            vec![Block::Gap],
+            ends,
+        ]
+        .concat(),
         WIDTH,
     )
 }
 
 /// How many differences there are, of which kind, in how many questions, and of how many sets of machines.
-fn differences(fleet: &Fleet, told: &[words::Deviation<'_>]) -> String {
+fn differences_sentence(fleet: &Fleet, told: &[words::Deviation<'_>]) -> String {
     let all = counted(fleet.questions.len(), "question");
     if told.is_empty() {
         return format!("no machine differs from the others, in {all}");
@@ -76,7 +82,10 @@ pub fn text(diff: &FleetDiff) -> String {
     let head = blocks.len();
     for (what, names) in [("gone", &diff.machines_gone), ("new", &diff.machines_new)] {
         if !names.is_empty() {
-            let names: Vec<String> = names.iter().map(|name| shorten(name, LONGEST)).collect();
+            let names: Vec<String> = names
+                .iter()
+                .map(|name| shorten_text(name, LONGEST))
+                .collect();
             let machines = counted(names.len(), "machine");
             blocks.push(Block::paragraph(format!(
                 "{machines} {what}: {}",
@@ -85,16 +94,20 @@ pub fn text(diff: &FleetDiff) -> String {
         }
     }
     for (what, groups) in [("gone", &diff.groups_gone), ("new", &diff.groups_new)] {
-        blocks.extend(headed(String::new(), groups.iter().collect(), |group| {
-            format!(
-                "group {what}: {}, {}",
-                key(&group.key),
-                counted(group.machines, "machine")
-            )
-        }));
+        blocks.extend(headed_entries(
+            String::new(),
+            groups.iter().collect(),
+            |group| {
+                format!(
+                    "group {what}: {}, {}",
+                    key(&group.key),
+                    counted(group.machines, "machine")
+                )
+            },
+        ));
     }
     let usual = counted(diff.usual.len(), "usual outcome") + " changed";
-    blocks.extend(headed(usual, diff.usual.iter().collect(), |one| {
+    blocks.extend(headed_entries(usual, diff.usual.iter().collect(), |one| {
         let verdicts = one
             .verdicts
             .map(|[then, now]| format!("{} -> {}", then.name(), now.name()));
@@ -107,7 +120,7 @@ pub fn text(diff: &FleetDiff) -> String {
         let words: Vec<String> = verdicts
             .into_iter()
             .chain(facts)
-            .map(|it| shorten(&it, LONGEST))
+            .map(|it| shorten_text(&it, LONGEST))
             .collect();
         let numbers = format!(
             "{} then, {} now",
@@ -117,7 +130,7 @@ pub fn text(diff: &FleetDiff) -> String {
         format!(
             "{} ({numbers}{}): {}",
             one.question,
-            replaced(&one.old, &one.new),
+            replaced_versions(&one.old, &one.new),
             words.join("; ")
         )
     }));
@@ -125,9 +138,9 @@ pub fn text(diff: &FleetDiff) -> String {
         ("began to differ", &diff.began),
         ("no longer differ", &diff.ceased),
     ] {
-        let machines = grouped(all.iter().map(|change| (change.machine.as_str(), change)));
+        let machines = group_by_key(all.iter().map(|change| (change.machine.as_str(), change)));
         let head = format!("{} {what}", counted(machines.len(), "machine"));
-        blocks.extend(headed(head, machines, |(machine, changes)| {
+        blocks.extend(headed_entries(head, machines, |(machine, changes)| {
             let questions = changes
                 .iter()
                 .map(|change| format!("{} ({})", change.question, change.what));
@@ -143,7 +156,7 @@ pub fn text(diff: &FleetDiff) -> String {
     write(&blocks, WIDTH)
 }
 
-fn replaced(old: &Size, new: &Size) -> String {
+fn replaced_versions(old: &Size, new: &Size) -> String {
     let all = [
         ("driver", &old.key.driver, &new.key.driver),
         ("libcudart", &old.key.libcudart, &new.key.libcudart),
@@ -155,7 +168,7 @@ fn replaced(old: &Size, new: &Size) -> String {
 }
 
 /// Entries below a line, if there is one; nothing without entries.
-fn headed<T>(head: String, all: Vec<T>, tell: impl Fn(T) -> String) -> Vec<Block> {
+fn headed_entries<T>(head: String, all: Vec<T>, tell: impl Fn(T) -> String) -> Vec<Block> {
     let is_empty = all.is_empty();
     let head = (!head.is_empty()).then(|| Block::paragraph(head));
     if is_empty {

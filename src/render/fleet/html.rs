@@ -25,14 +25,14 @@ const SCRIPT: &str = include_str!("html/page.js");
 pub(super) fn fleet(fleet: &Fleet, docs: Option<&str>) -> String {
     let view = FleetView::new(fleet, view::HTML, docs);
     let title = format!("{}: {}", view::TITLE, standing::title(fleet, &view.told));
-    let mut out = page::head(&policy(), &title, STYLE) + "<main id=\"overview\">\n";
-    out += &element("header", "", &(write(&view.overview()) + LINKS));
-    out += &write(&view.differences());
+    let mut out = page::page_head(&security_policy(), &title, STYLE) + "<main id=\"overview\">\n";
+    out += &element("header", "", &(write(&view.overview_blocks()) + LINKS));
+    out += &write(&view.difference_blocks());
     map(&mut out, fleet);
     out += &write(&view.groups());
     out += &write(&view.not_merged());
     out.push_str("</main>\n<main id=\"view\" hidden></main>\n");
-    data(&mut out, fleet, &view.told, docs);
+    write_data(&mut out, fleet, &view.told, docs);
     let _ = writeln!(out, "<script>{SCRIPT}</script>");
     out + page::END
 }
@@ -41,7 +41,7 @@ const LINKS: &str = "<p><a href=\"#what-differs\">What differs</a> · \
     <a href=\"#map-title\">All machines and questions</a> · <a href=\"#groups\">Groups</a></p>";
 
 /// The content security policy: the page loads nothing, and only its own script runs.
-fn policy() -> String {
+fn security_policy() -> String {
     let digest = BASE64_STANDARD.encode(hmac_sha256::Hash::hash(SCRIPT.as_bytes()));
     format!(
         "default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
@@ -75,7 +75,7 @@ fn map(out: &mut String, fleet: &Fleet) {
 }
 
 /// The document for the script: harmless text in it, and nothing that ends a script.
-fn data(out: &mut String, fleet: &Fleet, told: &[Deviation<'_>], docs: Option<&str>) {
+fn write_data(out: &mut String, fleet: &Fleet, told: &[Deviation<'_>], docs: Option<&str>) {
     let told = told.iter().map(|one| {
         let sides = one
             .contrasts
@@ -83,7 +83,7 @@ fn data(out: &mut String, fleet: &Fleet, told: &[Deviation<'_>], docs: Option<&s
             .map(|it| [&it.about, &it.usual, &it.these])
             .collect::<Vec<[&String; 3]>>();
         json!({
-            "rank": one.rank.name(), "share": one.share(), "sides": sides, "split": one.is_split,
+            "rank": one.rank.name(), "share": one.outlier_share(), "sides": sides, "split": one.is_split,
             "group": one.difference.group, "question": one.difference.question,
             "machines": one.difference.machines, "usual": one.difference.usual_machines,
         })

@@ -4,15 +4,15 @@ use std::collections::BTreeMap;
 
 use super::standing;
 use super::words;
-use crate::machine::prometheus::{Sample, family, figure, time};
+use crate::machine::prometheus::{Sample, time, write_family, write_figure};
 use crate::words::provenance;
 use cuda_pitfalls_answers::fleet::{Fleet, Rank, outliers};
 use cuda_pitfalls_answers::survey::word;
-use cuda_pitfalls_core::text::counts::grouped;
+use cuda_pitfalls_core::text::counts::group_by_key;
 
 /// Metrics. Machines that differ or are missing have series of their own; the others are counted, so that the number of
 /// series does not grow with a fleet that is in order.
-pub(super) fn prometheus(fleet: &Fleet) -> String {
+pub(super) fn write_metrics(fleet: &Fleet) -> String {
     let mut out = String::new();
     let expected = fleet.expected.as_ref();
     let counts = [
@@ -43,11 +43,11 @@ pub(super) fn prometheus(fleet: &Fleet) -> String {
         ),
     ];
     for (name, help, count) in counts {
-        figure(&mut out, &format!("fleet_{name}"), help, count);
+        write_figure(&mut out, &format!("fleet_{name}"), help, count);
     }
     let missing = fleet.expected.iter().flat_map(|expected| &expected.missing);
     let missing = missing.map(|name| (vec![("machine", name.clone())], "1".to_owned()));
-    family(
+    write_family(
         &mut out,
         "fleet_machine_missing",
         "A machine that is missing; always 1.",
@@ -61,13 +61,13 @@ pub(super) fn prometheus(fleet: &Fleet) -> String {
         Some((labels, "1".to_owned()))
     });
     let broken: Vec<Sample> = broken.collect();
-    figure(
+    write_figure(
         &mut out,
         "fleet_machines_without_cuda",
         "Machines on which CUDA does not start.",
         [broken.len()],
     );
-    family(
+    write_family(
         &mut out,
         "fleet_machine_without_cuda",
         "A machine on which CUDA does not start; always 1.",
@@ -80,7 +80,7 @@ pub(super) fn prometheus(fleet: &Fleet) -> String {
         ];
         Some((labels, "1".to_owned()))
     });
-    family(
+    write_family(
         &mut out,
         "fleet_machine_left_out",
         "A machine of which every report is left out; always 1.",
@@ -96,7 +96,7 @@ pub(super) fn prometheus(fleet: &Fleet) -> String {
             machine.conflicts.len().to_string(),
         )
     });
-    family(
+    write_family(
         &mut out,
         "fleet_machine_conflicts",
         "How many reports of a machine disagree with its latest.",
@@ -107,27 +107,27 @@ pub(super) fn prometheus(fleet: &Fleet) -> String {
         .buckets
         .iter()
         .map(|(bucket, count)| (vec![("bucket", word(bucket))], count.to_string()));
-    family(
+    write_family(
         &mut out,
         "fleet_documents",
         "Documents that were read, by what became of them.",
         buckets,
     );
     let help = "Machines that answered fewer than nine in ten questions.";
-    figure(
+    write_figure(
         &mut out,
         "fleet_machines_few_answers",
         help,
-        [standing::few(fleet).count()],
+        [standing::few_answers(fleet).count()],
     );
     let help = "Machines with an unexpected verdict by their own reports.";
-    figure(
+    write_figure(
         &mut out,
         "fleet_machines_unexpected",
         help,
         [standing::unexpected_machines(fleet)],
     );
-    differences(&mut out, fleet);
+    write_differences(&mut out, fleet);
     let input = &fleet.input;
     time(
         &mut out,
@@ -146,7 +146,7 @@ pub(super) fn prometheus(fleet: &Fleet) -> String {
         ("provenance", provenance(fleet.provenance).to_owned()),
     ];
     let help = "The version that merged, and who answered; always 1.";
-    family(
+    write_family(
         &mut out,
         "fleet_build_info",
         help,
@@ -155,14 +155,14 @@ pub(super) fn prometheus(fleet: &Fleet) -> String {
     out
 }
 
-fn differences(out: &mut String, fleet: &Fleet) {
+fn write_differences(out: &mut String, fleet: &Fleet) {
     let told = words::in_words(fleet);
     let help = "Machines that differ from the others of their group.";
-    figure(
+    write_figure(
         out,
         "fleet_machines_differing",
         help,
-        [standing::differing(fleet, &told)],
+        [standing::count_differing(fleet, &told)],
     );
     let counts = Rank::ALL.map(|rank| {
         let count = told.iter().filter(|one| one.rank == rank).count();
@@ -171,14 +171,14 @@ fn differences(out: &mut String, fleet: &Fleet) {
             count.to_string(),
         )
     });
-    family(
+    write_family(
         out,
         "fleet_differences",
         "Differences, by what differs.",
         counts,
     );
     let help = "Sets of machines that differ in the same things.";
-    figure(out, "fleet_outliers", help, [outliers(fleet).len()]);
+    write_figure(out, "fleet_outliers", help, [outliers(fleet).len()]);
     let mut of_machines: BTreeMap<(&str, &str), usize> = BTreeMap::new();
     for one in told.iter().filter(|one| !one.is_split) {
         for machine in &one.machines {
@@ -210,17 +210,17 @@ fn differences(out: &mut String, fleet: &Fleet) {
                 count.to_string(),
             )
         });
-    family(
+    write_family(
         out,
         "fleet_machine_differences",
         "In how many questions a machine differs.",
         machines,
     );
     // Two outcomes of one question in one group are one series.
-    let questions = grouped(of_questions).into_iter();
+    let questions = group_by_key(of_questions).into_iter();
     let questions = questions
         .map(|(labels, machines)| (labels, machines.into_iter().sum::<usize>().to_string()));
-    family(
+    write_family(
         out,
         "fleet_question_differing",
         "How many machines of a group differ in a question.",

@@ -7,8 +7,8 @@ use super::words::{Deviation, any_names, name, names};
 use crate::block::{Block, Span, Tone};
 use cuda_pitfalls_answers::fleet::{AnswerCoverage, Fleet, FleetMachine, Group, Outliers};
 use cuda_pitfalls_answers::survey::word;
-use cuda_pitfalls_core::text::counts::{counted, grouped, listed};
-use cuda_pitfalls_core::text::escape::shorten;
+use cuda_pitfalls_core::text::counts::{counted, group_by_key, listed};
+use cuda_pitfalls_core::text::escape::shorten_text;
 
 /// A text of a report is cut to so many bytes.
 const LONGEST: usize = 220;
@@ -23,7 +23,7 @@ pub(super) fn unexpected_machines(fleet: &Fleet) -> usize {
 }
 
 /// Which verdicts are unexpected and on how many machines: `context/one on all 5 machines`. None if there is none.
-pub(super) fn unexpected(fleet: &Fleet, most: usize) -> Option<String> {
+pub(super) fn unexpected_verdicts(fleet: &Fleet, most: usize) -> Option<String> {
     // By question: machines with an answer, and those whose own report calls it unexpected.
     let mut questions: BTreeMap<usize, [BTreeSet<usize>; 2]> = BTreeMap::new();
     for (group, usual) in fleet
@@ -68,7 +68,7 @@ pub(super) struct Few {
     indices: HashSet<usize>,
 }
 
-pub(super) fn few(fleet: &Fleet) -> Few {
+pub(super) fn few_answers(fleet: &Fleet) -> Few {
     let all = fleet.coverage().into_iter().enumerate();
     let mut all: Vec<(usize, AnswerCoverage)> =
         all.filter(|(_, coverage)| coverage.is_small()).collect();
@@ -83,7 +83,7 @@ impl Few {
     }
 
     /// How many of these machines are among them.
-    pub(super) fn among(&self, machines: &[usize]) -> usize {
+    pub(super) fn count_among(&self, machines: &[usize]) -> usize {
         machines
             .iter()
             .filter(|machine| self.indices.contains(machine))
@@ -122,9 +122,10 @@ pub(super) fn without_cuda(fleet: &Fleet, most: usize) -> Option<String> {
         .filter_map(|machine| Some((machine.no_cuda.as_deref()?, machine.name.as_str())))
         .collect();
     let count = counted(broken.len() as u64, "machine");
-    let reasons = grouped(broken).into_iter();
-    let reasons = reasons
-        .map(|(why, machines)| format!("{}: {}", names(&machines, most), shorten(why, LONGEST)));
+    let reasons = group_by_key(broken).into_iter();
+    let reasons = reasons.map(|(why, machines)| {
+        format!("{}: {}", names(&machines, most), shorten_text(why, LONGEST))
+    });
     any_names(reasons, most).map(|reasons| format!("{count} cannot use CUDA: {reasons}"))
 }
 
@@ -138,7 +139,7 @@ fn left_out(fleet: &Fleet, most: usize) -> Option<String> {
 }
 
 /// What is known of outliers by their labels: `all machines with rack=3, and no others`.
-pub(super) fn labels(outliers: &Outliers) -> Option<String> {
+pub(super) fn label_words(outliers: &Outliers) -> Option<String> {
     (!outliers.labels.is_empty()).then(|| {
         format!(
             "all machines with {}, and no others",
@@ -173,7 +174,7 @@ pub(super) fn answer_groups(fleet: &Fleet) -> impl Iterator<Item = &Group> {
 }
 
 /// How many machines differ in something from the others of a group. A group that is split has none.
-pub(super) fn differing(fleet: &Fleet, told: &[Deviation<'_>]) -> usize {
+pub(super) fn count_differing(fleet: &Fleet, told: &[Deviation<'_>]) -> usize {
     by_machine(told)
         .iter()
         .filter(|(index, _)| *index < fleet.machines.len())
@@ -214,7 +215,7 @@ fn differ_most(fleet: &Fleet, told: &[Deviation<'_>], count: usize) -> Option<St
 
 /// What a group's row says of its machines: how many there are, how many differ, and whether it is split.
 pub(super) fn group(group: &Group, told: &[Deviation<'_>], few: &Few, index: usize) -> String {
-    let few = few.among(&group.machines);
+    let few = few.count_among(&group.machines);
     let (split, others): (Vec<&Deviation<'_>>, Vec<&Deviation<'_>>) = told
         .iter()
         .filter(|one| one.difference.group == index)
@@ -274,8 +275,8 @@ pub(super) fn counts(fleet: &Fleet, told: &[Deviation<'_>]) -> Vec<(Tone, String
         };
         counts.push((tone, format!("{} missing", expected.missing.len())));
     }
-    let (few, unexpected) = (few(fleet).count(), unexpected_machines(fleet));
-    counts.push(match differing(fleet, told) {
+    let (few, unexpected) = (few_answers(fleet).count(), unexpected_machines(fleet));
+    counts.push(match count_differing(fleet, told) {
         0 if few > 0 => (Tone::Plain, "none differs in what it answered".to_owned()),
         // Where nothing differs because all are wrong, that is no good news.
         0 if unexpected + no_cuda > 0 => (Tone::Plain, "none differs".to_owned()),
@@ -297,7 +298,7 @@ pub(super) fn counts(fleet: &Fleet, told: &[Deviation<'_>]) -> Vec<(Tone, String
 }
 
 /// What was read and what became of it: `130 documents: 120 merged, 4 duplicate`.
-pub(super) fn input(fleet: &Fleet) -> String {
+pub(super) fn input_line(fleet: &Fleet) -> String {
     let input = &fleet.input;
     let buckets = input.buckets.iter().filter(|(_, count)| **count > 0);
     let buckets = listed(
@@ -316,14 +317,19 @@ pub(super) fn input(fleet: &Fleet) -> String {
 }
 
 /// What is said of a fleet as a whole, in the order of every form. Of machines and questions at most so many are named.
-pub(super) fn remarks(fleet: &Fleet, told: &[Deviation<'_>], few: &Few, most: usize) -> Vec<Block> {
+pub(super) fn fleet_remarks(
+    fleet: &Fleet,
+    told: &[Deviation<'_>],
+    few: &Few,
+    most: usize,
+) -> Vec<Block> {
     let (missing, unlisted) = expected(fleet, most);
     let is_missing = fleet
         .expected
         .as_ref()
         .is_some_and(|it| !it.missing.is_empty());
     let missing_tone = if is_missing { Tone::Bad } else { Tone::Good };
-    let conflicts = conflicts(fleet, most)
+    let conflicts = name_conflicts(fleet, most)
         .into_iter()
         .map(|text| ("Conflict", Some(text), Tone::Bad));
     let all = [
@@ -334,10 +340,10 @@ pub(super) fn remarks(fleet: &Fleet, told: &[Deviation<'_>], few: &Few, most: us
     .chain(conflicts);
     let all = all.chain([
         ("Dates", dated_ahead(fleet, most), Tone::Bad),
-        ("Unexpected", unexpected(fleet, most), Tone::Bad),
+        ("Unexpected", unexpected_verdicts(fleet, most), Tone::Bad),
         ("Few answers", few.words(fleet, most), Tone::Doubt),
         ("Not compared", left_out(fleet, most), Tone::Doubt),
-        ("Alone", lonely(fleet, most), Tone::Plain),
+        ("Alone", lone_machines_sentence(fleet, most), Tone::Plain),
         ("Differ most", differ_most(fleet, told, most), Tone::Plain),
     ]);
     let facts = all.filter_map(|(name, text, tone)| match (text?, tone) {
@@ -367,7 +373,7 @@ fn expected(fleet: &Fleet, most: usize) -> (Option<String>, Option<String>) {
 }
 
 /// Names that several machines have, with their reports.
-fn conflicts(fleet: &Fleet, most: usize) -> Vec<String> {
+fn name_conflicts(fleet: &Fleet, most: usize) -> Vec<String> {
     let mut called: BTreeMap<&str, Vec<String>> = BTreeMap::new();
     for machine in &fleet.machines {
         if let Some(shared) = &machine.shared_name {
@@ -393,7 +399,7 @@ fn conflicts(fleet: &Fleet, most: usize) -> Vec<String> {
     let more = disagreeing.len().saturating_sub(most);
     let more = (more > 0).then(|| format!("and {more} more machines whose reports disagree"));
     let conflicts = conflicts
-        .chain(disagreeing.into_iter().take(most).map(disagreement))
+        .chain(disagreeing.into_iter().take(most).map(disagreement_line))
         .chain(more);
     conflicts
         .chain((called.len() > most).then(|| format!("and {} more names", called.len() - most)))
@@ -401,11 +407,11 @@ fn conflicts(fleet: &Fleet, most: usize) -> Vec<String> {
 }
 
 /// What the reports of a machine do not say alike.
-fn disagreement(machine: &FleetMachine) -> String {
+fn disagreement_line(machine: &FleetMachine) -> String {
     let what: Vec<String> = machine
         .conflicts
         .iter()
-        .map(|conflict| shorten(conflict, 2 * LONGEST))
+        .map(|conflict| shorten_text(conflict, 2 * LONGEST))
         .collect();
     format!("{}: {}", machine.name, names(&what, 2))
 }
@@ -428,7 +434,7 @@ fn dated_ahead(fleet: &Fleet, most: usize) -> Option<String> {
 }
 
 /// Machines that are alone in their group, in a sentence.
-fn lonely(fleet: &Fleet, most: usize) -> Option<String> {
+fn lone_machines_sentence(fleet: &Fleet, most: usize) -> Option<String> {
     match alone(fleet).as_slice() {
         [] => None,
         [alone] => Some(format!(

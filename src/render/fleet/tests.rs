@@ -3,7 +3,7 @@ mod told_once;
 
 use super::fixture::{EVIL, fleet, hostile, large};
 use super::*;
-use cuda_pitfalls_core::text::lines::columns;
+use cuda_pitfalls_core::text::lines::display_columns;
 
 const FORMS: [FleetForm; 5] = [
     FleetForm::Text,
@@ -59,7 +59,7 @@ wrong for that.
 fn heads(fleet: &Fleet) -> Vec<String> {
     words::in_words(fleet)
         .iter()
-        .map(|one| format!("{}: {}", one.name, one.share()))
+        .map(|one| format!("{}: {}", one.name, one.outlier_share()))
         .collect()
 }
 
@@ -227,7 +227,7 @@ fn every_form_is_well_formed_whatever_a_document_says() {
         for width in [40, 80, 120] {
             let text = render(&fleet, FleetForm::Text, width, None);
             assert!(
-                text.lines().all(|line| columns(line) <= width),
+                text.lines().all(|line| display_columns(line) <= width),
                 "{width}: {text}"
             );
         }

@@ -10,7 +10,7 @@ use crate::html::page::percent_encoded;
 use crate::tally::SIMULATED;
 use cuda_pitfalls_answers::fleet::{Fleet, Outliers, Rank, outliers};
 use cuda_pitfalls_answers::survey::word;
-use cuda_pitfalls_core::text::escape::{shorten, visible};
+use cuda_pitfalls_core::text::escape::{shorten_text, visible};
 use cuda_pitfalls_core::verdict::Provenance;
 
 /// How many entries of each list of a fleet a form shows.
@@ -90,7 +90,7 @@ impl<'f> FleetView<'f> {
         FleetView {
             fleet,
             told: words::in_words(fleet),
-            few: standing::few(fleet),
+            few: standing::few_answers(fleet),
             limits,
             docs,
         }
@@ -98,11 +98,16 @@ impl<'f> FleetView<'f> {
 
     /// All of it, for forms that only show blocks.
     pub(super) fn blocks(&self) -> Vec<Block> {
-        [self.overview(), self.differences(), self.groups()].concat()
+        [
+            self.overview_blocks(),
+            self.difference_blocks(),
+            self.groups(),
+        ]
+        .concat()
     }
 
     /// How many machines there are, what was read, and what is said of all of them.
-    pub(super) fn overview(&self) -> Vec<Block> {
+    pub(super) fn overview_blocks(&self) -> Vec<Block> {
         let fleet = self.fleet;
         // No real driver answered: that comes before everything else.
         let simulated = fleet.provenance == Provenance::Simulated;
@@ -116,11 +121,11 @@ impl<'f> FleetView<'f> {
         ]);
         let read = format!(
             "{}; merged by cuda-pitfalls {}",
-            standing::input(fleet),
+            standing::input_line(fleet),
             fleet.version
         );
         blocks.push(Block::fact("Read", read));
-        blocks.extend(standing::remarks(
+        blocks.extend(standing::fleet_remarks(
             fleet,
             &self.told,
             &self.few,
@@ -141,7 +146,7 @@ impl<'f> FleetView<'f> {
         blocks
     }
 
-    pub(super) fn differences(&self) -> Vec<Block> {
+    pub(super) fn difference_blocks(&self) -> Vec<Block> {
         let mut blocks = vec![Block::heading(2, "What differs")];
         let rows = self.rows();
         if rows.is_empty() {
@@ -240,8 +245,10 @@ impl<'f> FleetView<'f> {
                     .collect(),
             ),
             no_cuda.unwrap_or_else(|| self.questions(&questions)),
-            contrasts(&all),
-            standing::labels(row).map(Text::from).unwrap_or_default(),
+            contrast_lines(&all),
+            standing::label_words(row)
+                .map(Text::from)
+                .unwrap_or_default(),
             group.map(Text::from).unwrap_or_default(),
         ]
     }
@@ -285,7 +292,7 @@ impl<'f> FleetView<'f> {
             .take(self.limits.groups)
             .map(|(index, group)| {
                 vec![
-                    shorten(&words::key(&group.key), LONGEST),
+                    shorten_text(&words::key(&group.key), LONGEST),
                     standing::group(group, &self.told, &self.few, index),
                 ]
             });
@@ -294,7 +301,7 @@ impl<'f> FleetView<'f> {
             caption: caption.into(),
             ..Table::new(["Group", "Machines"], rows)
         };
-        section("Groups", table, self.fleet.groups.len())
+        section_blocks("Groups", table, self.fleet.groups.len())
     }
 
     /// What was not merged, and why.
@@ -306,9 +313,9 @@ impl<'f> FleetView<'f> {
         let shown = all.iter().take(self.limits.not_merged);
         let rows = shown.map(|one| {
             vec![
-                shorten(&one.path, LONGEST),
+                shorten_text(&one.path, LONGEST),
                 word(one.bucket),
-                shorten(&one.why, LONGEST),
+                shorten_text(&one.why, LONGEST),
             ]
         });
         let caption = "Examples of documents that were not merged, with the reason.";
@@ -316,12 +323,12 @@ impl<'f> FleetView<'f> {
             caption: caption.into(),
             ..Table::new(["Document", "Bucket", "Why"], rows)
         };
-        section("Not merged", table, all.len())
+        section_blocks("Not merged", table, all.len())
     }
 }
 
 /// A table below its heading, and how many of `all` rows it leaves out.
-fn section(heading: &str, table: Table, all: usize) -> Vec<Block> {
+fn section_blocks(heading: &str, table: Table, all: usize) -> Vec<Block> {
     let more = all.saturating_sub(table.rows.len());
     let more = (more > 0).then(|| Block::paragraph(format!("And {more} more.")));
     [Block::heading(2, heading), Block::Table(table)]
@@ -339,7 +346,7 @@ fn to_difference(text: String, index: usize) -> Span {
 }
 
 /// What is usual and what these machines show, each with how many machines show it. Without a majority nothing is usual.
-fn contrasts(all: &[(usize, &Deviation<'_>)]) -> Text {
+fn contrast_lines(all: &[(usize, &Deviation<'_>)]) -> Text {
     let mut lines = Vec::new();
     for (_, one) in all {
         let [usual, these] = if one.is_split {
@@ -364,8 +371,8 @@ fn contrasts(all: &[(usize, &Deviation<'_>)]) -> Text {
 
 /// A link to each difference.
 fn links_to(all: &[(usize, &Deviation<'_>)]) -> Vec<Text> {
-    let links = all
-        .iter()
-        .map(|(index, one)| to_difference(format!("{}: {}", one.name, one.share()), *index).into());
+    let links = all.iter().map(|(index, one)| {
+        to_difference(format!("{}: {}", one.name, one.outlier_share()), *index).into()
+    });
     links.collect()
 }

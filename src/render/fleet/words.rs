@@ -84,7 +84,7 @@ impl<'a> Deviation<'a> {
                     .saturating_add(difference.usual_machines),
             ),
             is_split: difference.is_split,
-            contrasts: contrasts(&difference.what, usual, question),
+            contrasts: list_contrasts(&difference.what, usual, question),
         }
     }
 
@@ -93,7 +93,7 @@ impl<'a> Deviation<'a> {
     }
 
     /// `another verdict on 1 of 120 machines`, or how a group is split.
-    pub(super) fn share(&self) -> String {
+    pub(super) fn outlier_share(&self) -> String {
         let what = rank_words(self.rank);
         let (these, usual) = (self.these(), self.difference.usual_machines);
         if self.is_split {
@@ -119,7 +119,11 @@ pub(super) fn in_words(fleet: &Fleet) -> Vec<Deviation<'_>> {
         .collect()
 }
 
-fn contrasts(what: &What, usual: Option<&Usual>, question: Option<&Question>) -> Vec<Contrast> {
+fn list_contrasts(
+    what: &What,
+    usual: Option<&Usual>,
+    question: Option<&Question>,
+) -> Vec<Contrast> {
     let is_row = question.is_some_and(|question| question.is_row);
     match what {
         What::Outcome {
@@ -142,8 +146,8 @@ fn contrasts(what: &What, usual: Option<&Usual>, question: Option<&Question>) ->
             these,
         } => {
             let change = these.median_bytes.saturating_sub(usual.median_bytes);
-            let these = format!("{} ({})", spread(these), units::delta(change));
-            vec![Contrast::new(figure, spread(usual), these)]
+            let these = format!("{} ({})", spread_words(these), units::format_delta(change));
+            vec![Contrast::new(figure, spread_words(usual), these)]
         }
         What::NoAnswer { reasons } => {
             let reasons = reasons.iter().map(|(reason, times)| match times {
@@ -204,16 +208,16 @@ pub(super) fn verdict(kind: Kind, is_row: bool) -> String {
 }
 
 /// Figures of several machines: `527 MiB`, or the median with how far the others are from it.
-fn spread(spread: &ByteSpread) -> String {
-    let median = units::delta(spread.median_bytes);
+fn spread_words(spread: &ByteSpread) -> String {
+    let median = units::format_delta(spread.median_bytes);
     if spread.least_bytes == spread.most_bytes {
         return median;
     }
     format!(
         "{median} (median; MAD {}, {} to {})",
         units::bytes(spread.mad_bytes.unsigned_abs()),
-        units::delta(spread.least_bytes),
-        units::delta(spread.most_bytes)
+        units::format_delta(spread.least_bytes),
+        units::format_delta(spread.most_bytes)
     )
 }
 

@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 
-use cuda_pitfalls_core::text::escape::html;
+use cuda_pitfalls_core::text::escape::escape_html;
 
 /// One choice of a filter: what it shows.
 pub(crate) struct FilterChoice {
@@ -29,7 +29,7 @@ pub(crate) fn filter(
     }
     let mut out = format!(
         "<fieldset class=\"filter\"><legend>{}</legend>\n<style>",
-        html(legend)
+        escape_html(legend)
     );
     for FilterChoice { class, .. } in choices {
         let _ = write!(
@@ -47,7 +47,7 @@ pub(crate) fn filter(
         let _ = writeln!(
             out,
             "<label class=\"{class}\"><input type=\"radio\" name=\"{id}\" id=\"{id}-{class}\"{checked}>{} {count}</label>",
-            html(name)
+            escape_html(name)
         );
     }
     out.push_str("</fieldset>\n");

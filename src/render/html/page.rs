@@ -1,7 +1,7 @@
 //! The frame of every page: one file that loads nothing. The page is stricter than it needs to be: the policy in its
 //! head forbids whatever escaping might have let through.
 
-use cuda_pitfalls_core::text::escape::html;
+use cuda_pitfalls_core::text::escape::escape_html;
 
 /// What a page without scripts may load: nothing.
 pub(crate) const POLICY: &str =
@@ -10,13 +10,13 @@ pub(crate) const POLICY: &str =
 const STYLE: &str = include_str!("style.css");
 
 /// The page as far as its body; `style` is what only this page has.
-pub(crate) fn head(policy: &str, title: &str, style: &str) -> String {
+pub(crate) fn page_head(policy: &str, title: &str, style: &str) -> String {
     format!(
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta http-equiv=\"Content-Security-Policy\" content=\"{policy}\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
          <meta name=\"referrer\" content=\"no-referrer\">\n<title>{}</title>\n<style>\n{STYLE}{style}</style>\n</head>\n<body>\n",
-        html(title)
+        escape_html(title)
     )
 }
 
@@ -43,14 +43,14 @@ pub(crate) fn element(tag: &str, class: &str, inner: &str) -> String {
 }
 
 pub(crate) fn paragraph(class: &str, text: &str) -> String {
-    element("p", class, &html(text)) + "\n"
+    element("p", class, &escape_html(text)) + "\n"
 }
 
 /// What is shown below its summary once that is opened; it is not escaped here.
-pub(crate) fn fold(summary: &str, inner: &str) -> String {
+pub(crate) fn fold_element(summary: &str, inner: &str) -> String {
     format!(
         "<details><summary>{}</summary>{inner}</details>\n",
-        html(summary)
+        escape_html(summary)
     )
 }
 

@@ -1,6 +1,6 @@
 //! What one scenario asks, does and expects: `show`.
 
-use super::plain;
+use super::join_whitespace;
 use crate::block::{Block, Text};
 use crate::writer::terminal::{PAGE, write};
 use crate::{lines, sentence, versions};
@@ -23,25 +23,25 @@ pub fn text(scenario: &Scenario, width: usize) -> String {
         Block::fact("ask it here", Text::code(command(scenario))),
         Block::Gap,
     ]);
-    page.extend(fields(scenario));
+    page.extend(field_blocks(scenario));
     if let Some(instance) = scenario.instances.first() {
         page.extend(instance_blocks(scenario, instance));
     }
     write(&page, width.min(PAGE))
 }
 
-fn fields(scenario: &Scenario) -> impl Iterator<Item = Block> {
+fn field_blocks(scenario: &Scenario) -> impl Iterator<Item = Block> {
     let symptoms = scenario.symptoms.iter().filter_map(|id| symptom::find(id));
     let symptoms: Vec<&str> = symptoms.map(|symptom| symptom.sentence.as_str()).collect();
     let instance = scenario
         .instances
         .first()
-        .filter(|instance| versions::matter(&instance.expect));
+        .filter(|instance| versions::has_versioned(&instance.expect));
     let versions =
         instance.map(|instance| versions::lines(&instance.expect, Scalar::to_string).join("; "));
     let (step, attempt) = (
-        seconds(scenario.step_timeout_ms),
-        seconds(scenario.timeout_ms),
+        format_seconds(scenario.step_timeout_ms),
+        format_seconds(scenario.timeout_ms),
     );
     let repeat = scenario.repeat;
     let mixture = if scenario.nondeterministic {
@@ -76,7 +76,9 @@ fn fields(scenario: &Scenario) -> impl Iterator<Item = Block> {
 
 /// Names with what there is to say about them, their line breaks blanks as any other.
 fn facts<const N: usize>(fields: [(&'static str, String); N]) -> impl Iterator<Item = Block> {
-    let fields = fields.into_iter().map(|(name, text)| (name, plain(&text)));
+    let fields = fields
+        .into_iter()
+        .map(|(name, text)| (name, join_whitespace(&text)));
     fields
         .filter(|(_, text)| !text.is_empty())
         .map(|(name, text)| Block::fact(name, text))
@@ -87,37 +89,37 @@ fn instance_blocks(scenario: &Scenario, instance: &Instance) -> Vec<Block> {
     let mut blocks = Vec::new();
     if scenario.instances.len() > 1 {
         let count = scenario.instances.len();
-        blocks.push(heading(&format!(
+        blocks.push(heading_block(&format!(
             "The first of {count} instances, {}:",
             instance.name
         )));
     }
     for case in &instance.cases {
-        blocks.push(heading(&format!("{}: {}", case.name, case.does)));
+        blocks.push(heading_block(&format!("{}: {}", case.name, case.does)));
         blocks.extend(case_blocks(case));
     }
     if !scenario.no_control.is_empty() {
-        blocks.push(heading(&format!(
+        blocks.push(heading_block(&format!(
             "There is no control: {}",
             scenario.no_control
         )));
     }
-    blocks.push(heading("The pitfall shows in an attempt when"));
+    blocks.push(heading_block("The pitfall shows in an attempt when"));
     blocks.push(Block::list(
         instance
             .effect
             .iter()
-            .map(|check| plain(&sentence::check(check))),
+            .map(|check| join_whitespace(&sentence::check(check))),
     ));
     // An address is not broken: a terminal opens it.
     let sources = scenario
         .sources
         .iter()
-        .map(|source| Text::code(plain(source)));
+        .map(|source| Text::code(join_whitespace(source)));
     let expected = instance
         .expect
         .iter()
-        .map(|expectation| plain(&sentence::expected(expectation)).into());
+        .map(|expectation| join_whitespace(&sentence::expected(expectation)).into());
     for (heading, items) in [
         ("Expected", expected.collect::<Vec<Text>>()),
         ("Sources", sources.collect()),
@@ -129,8 +131,8 @@ fn instance_blocks(scenario: &Scenario, instance: &Instance) -> Vec<Block> {
     blocks
 }
 
-fn heading(text: &str) -> Block {
-    Block::heading(2, plain(text))
+fn heading_block(text: &str) -> Block {
+    Block::heading(2, join_whitespace(text))
 }
 
 fn case_blocks(case: &Case) -> Vec<Block> {
@@ -168,7 +170,7 @@ fn case_blocks(case: &Case) -> Vec<Block> {
         Block::list(
             case.expect
                 .iter()
-                .map(|check| plain(&sentence::check(check))),
+                .map(|check| join_whitespace(&sentence::check(check))),
         ),
     ]);
     blocks
@@ -185,7 +187,7 @@ pub(crate) fn command(scenario: &Scenario) -> String {
 }
 
 /// Milliseconds as seconds: `1500` is `1.5`.
-fn seconds(ms: u64) -> String {
+fn format_seconds(ms: u64) -> String {
     format!("{}.{:03}", ms / 1000, ms % 1000)
         .trim_end_matches('0')
         .trim_end_matches('.')
@@ -196,7 +198,7 @@ fn seconds(ms: u64) -> String {
 pub(crate) fn call(step: &Step) -> String {
     let in_c_order = calls::find(&step.call)
         .into_iter()
-        .flat_map(|call| call.inputs());
+        .flat_map(|call| call.input_params());
     let arguments = in_c_order
         .filter_map(|param| Some(format!("{} = {}", param.name, step.args.get(param.name)?)));
     let arguments = listed(arguments, "");

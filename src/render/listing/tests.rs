@@ -1,7 +1,7 @@
 use super::*;
 use crate::listing::show;
 use cuda_pitfalls_core::catalogue;
-use cuda_pitfalls_core::scenario::load;
+use cuda_pitfalls_core::scenario::load_scenario;
 
 const SOURCE: &str = r#"
 question = "Does CUDA_VISIBLE_DEVICES take effect when it is set after the driver was initialised, or is it too late?"
@@ -29,7 +29,7 @@ steps = [
 
 #[test]
 fn a_scenario_is_shown_in_words() {
-    let scenario = load("visibility/late", "late.toml", SOURCE, &[]).unwrap();
+    let scenario = load_scenario("visibility/late", "late.toml", SOURCE, &[]).unwrap();
     let text = show::text(&scenario, 100);
     for line in [
         "visibility/late\n",
@@ -50,7 +50,7 @@ fn a_scenario_is_shown_in_words() {
 
 #[test]
 fn symptoms_are_counted_in_the_order_of_the_file() {
-    let scenario = load("visibility/late", "late.toml", SOURCE, &[]).unwrap();
+    let scenario = load_scenario("visibility/late", "late.toml", SOURCE, &[]).unwrap();
     let outlines = [
         Outline::new(&scenario),
         Outline {
@@ -77,7 +77,7 @@ fn symptoms_are_counted_in_the_order_of_the_file() {
 
 #[test]
 fn a_list_fits_its_width_and_leaves_no_spaces_behind() {
-    let scenario = load("visibility/late", "late.toml", SOURCE, &[]).unwrap();
+    let scenario = load_scenario("visibility/late", "late.toml", SOURCE, &[]).unwrap();
     let starts = [
         (
             140,
@@ -97,7 +97,7 @@ fn a_list_fits_its_width_and_leaves_no_spaces_behind() {
         assert!(text.starts_with(start), "{width}: {text}");
         assert!(
             text.lines()
-                .all(|line| columns(line) <= width && line.trim_end() == line),
+                .all(|line| display_columns(line) <= width && line.trim_end() == line),
             "{text}"
         );
     }
@@ -116,7 +116,7 @@ fn folders_fit_a_screen_and_say_what_to_type_next() {
     for (width, rows) in [(60, 30), (80, 24), (140, 20)] {
         let text = folders_text(&all, width);
         assert!(
-            text.lines().count() < rows && text.lines().all(|line| columns(line) <= width),
+            text.lines().count() < rows && text.lines().all(|line| display_columns(line) <= width),
             "{width}: {text}"
         );
         let counted: usize = text
@@ -133,7 +133,7 @@ fn folders_fit_a_screen_and_say_what_to_type_next() {
 
 #[test]
 fn what_most_readers_came_for_fits_the_first_screen() {
-    for scenario in catalogue::select(&[]).unwrap() {
+    for scenario in catalogue::select_scenarios(&[]).unwrap() {
         for width in [60, 80, 140] {
             let text = show::text(&scenario, width);
             let head = text.lines().position(str::is_empty).unwrap();

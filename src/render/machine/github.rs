@@ -4,10 +4,10 @@
 //! no line of its own.
 
 use super::{BESIDE, LIMIT, UserLine};
-use cuda_pitfalls_core::text::escape::{github_message, github_property, shorten};
+use cuda_pitfalls_core::text::escape::{github_message, github_property, shorten_text};
 
 /// One command. A newline would end it, so the message's lines are joined by what stands for one.
-pub(crate) fn annotation(
+pub(crate) fn format_annotation(
     level: &str,
     place: Option<UserLine>,
     title: &str,
@@ -30,11 +30,11 @@ pub(crate) fn annotation(
     }
     properties.push(format!(
         "title={}",
-        github_property(&shorten(title, LIMIT / 8))
+        github_property(&shorten_text(title, LIMIT / 8))
     ));
     format!(
         "::{level} {}::{}\n",
         properties.join(","),
-        shorten(&lines.join("%0A"), LIMIT)
+        shorten_text(&lines.join("%0A"), LIMIT)
     )
 }

@@ -7,7 +7,7 @@ use quick_junit::{
 };
 
 use super::{BESIDE, LIMIT, UserLine};
-use cuda_pitfalls_core::text::escape::{shorten, xml};
+use cuda_pitfalls_core::text::escape::{escape_xml, shorten_text};
 use cuda_pitfalls_core::verdict::Provenance;
 
 /// What became of a test.
@@ -69,17 +69,18 @@ impl TestResult {
             TestOutcome::Failure => TestCaseStatus::non_success(NonSuccessKind::Failure),
         };
         status
-            .set_type(xml(&self.sort))
-            .set_message(shorten(&xml(&self.message), LIMIT));
-        let mut case = TestCase::new(xml(&self.name), status);
-        case.set_classname(xml(&self.class));
+            .set_type(escape_xml(&self.sort))
+            .set_message(shorten_text(&escape_xml(&self.message), LIMIT));
+        let mut case = TestCase::new(escape_xml(&self.name), status);
+        case.set_classname(escape_xml(&self.class));
         case.time = self.elapsed_ns.map(Duration::from_nanos);
         if let Some(UserLine { file, line, .. }) = &self.place {
-            case.extra.insert("file".into(), xml(file).into());
+            case.extra.insert("file".into(), escape_xml(file).into());
             case.extra
                 .extend(line.map(|line| ("line".into(), line.to_string().into())));
         }
-        case.properties.extend(self.properties.iter().map(property));
+        case.properties
+            .extend(self.properties.iter().map(xml_property));
         let beside = self
             .place
             .as_ref()
@@ -98,17 +99,17 @@ impl TestResult {
     }
 }
 
-fn property((name, value): &(String, String)) -> Property {
-    Property::new(xml(name), shorten(&xml(value), LIMIT))
+fn xml_property((name, value): &(String, String)) -> Property {
+    Property::new(escape_xml(name), shorten_text(&escape_xml(value), LIMIT))
 }
 
 fn output(lines: &[String]) -> Option<XmlString> {
     let text = lines
         .iter()
-        .map(|line| xml(line))
+        .map(|line| escape_xml(line))
         .collect::<Vec<_>>()
         .join("\n");
-    (!lines.is_empty()).then(|| shorten(&text, 2 * LIMIT).into())
+    (!lines.is_empty()).then(|| shorten_text(&text, 2 * LIMIT).into())
 }
 
 /// A file of one suite, which began then and took so long.
@@ -118,8 +119,8 @@ pub(crate) fn file(
     properties: &[(String, String)],
     cases: Vec<TestResult>,
 ) -> String {
-    let mut suite = TestSuite::new(xml(name));
-    suite.properties.extend(properties.iter().map(property));
+    let mut suite = TestSuite::new(escape_xml(name));
+    suite.properties.extend(properties.iter().map(xml_property));
     suite.add_test_cases(cases.into_iter().map(TestResult::written));
     let mut file = Report::new("cuda-pitfalls");
     let (at, took) = (started_at.parse().ok(), Duration::from_nanos(elapsed_ns));

@@ -4,13 +4,13 @@
 use std::collections::HashSet;
 use std::fmt::{Display, Write as _};
 
-use cuda_pitfalls_core::text::escape::prometheus;
+use cuda_pitfalls_core::text::escape::escape_prometheus;
 
 /// One sample: its labels and its value.
 pub(crate) type Sample = (Vec<(&'static str, String)>, String);
 
 /// One metric: help, type and samples. The head is there even without samples, so that the metric is known.
-pub(crate) fn family(
+pub(crate) fn write_family(
     out: &mut String,
     name: &str,
     help: &str,
@@ -24,7 +24,7 @@ pub(crate) fn family(
     for (labels, value) in samples {
         let labels: Vec<String> = labels
             .iter()
-            .map(|(label, text)| format!("{label}=\"{}\"", prometheus(text)))
+            .map(|(label, text)| format!("{label}=\"{}\"", escape_prometheus(text)))
             .collect();
         let labels = if labels.is_empty() {
             String::new()
@@ -39,13 +39,13 @@ pub(crate) fn family(
 }
 
 /// A metric without labels, if it is known.
-pub(crate) fn figure(
+pub(crate) fn write_figure(
     out: &mut String,
     name: &str,
     help: &str,
     value: impl IntoIterator<Item = impl Display>,
 ) {
-    family(
+    write_family(
         out,
         name,
         help,
@@ -57,7 +57,7 @@ pub(crate) fn figure(
 
 /// A time. One that cannot be read is left out: zero would be a time.
 pub(crate) fn time(out: &mut String, name: &str, help: &str, at: Option<&String>) {
-    figure(
+    write_figure(
         out,
         name,
         help,

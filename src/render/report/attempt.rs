@@ -5,7 +5,7 @@ use crate::svg::{Chart, ChartLine};
 use cuda_pitfalls_core::event::Event;
 use cuda_pitfalls_core::recording::ProcessExit;
 use cuda_pitfalls_core::report::{Attempt, CaseView, ReportView, ScenarioView};
-use cuda_pitfalls_core::text::escape::tail;
+use cuda_pitfalls_core::text::escape::quote_tail;
 use cuda_pitfalls_core::text::units;
 
 /// Output tails are cut to this many bytes.
@@ -18,7 +18,7 @@ pub(super) fn blocks(
     case: &CaseView<'_>,
     attempt: &Attempt,
 ) -> Vec<Block> {
-    let chart = chart(report, scenario, case, attempt);
+    let chart = memory_chart(report, scenario, case, attempt);
     let has_changed = chart
         .lines
         .iter()
@@ -44,7 +44,7 @@ pub(super) fn blocks(
         ("stderr", &attempt.recording.stderr_tail),
     ] {
         if !text.is_empty() {
-            let lines = tail(text, TAIL).lines().map(str::to_owned).collect();
+            let lines = quote_tail(text, TAIL).lines().map(str::to_owned).collect();
             blocks.push(Block::Fold(
                 format!("The end of the worker's {name}"),
                 vec![Block::Code("", lines)],
@@ -59,13 +59,13 @@ fn reading(attempt: &Attempt) -> String {
     let mut words = format!(
         "Attempt {}, {}",
         attempt.order + 1,
-        units::duration(attempt.recording.wall_ns)
+        units::format_duration(attempt.recording.wall_ns)
     );
     if let Some(run) = &attempt.recording.polling {
         words.push_str(&format!(
             ", each GPU read {} times, longest gap {}",
             run.reads,
-            units::duration(run.longest_gap_ns)
+            units::format_duration(run.longest_gap_ns)
         ));
         if !run.stalls.is_empty() {
             words.push_str(&format!(", {} stalls", run.stalls.len()));
@@ -117,7 +117,7 @@ fn end(exit: &ProcessExit) -> Option<String> {
 }
 
 /// Every GPU's memory as changes since the baseline: snapshots at the steps, and what was read in between.
-fn chart(
+fn memory_chart(
     report: &ReportView<'_>,
     scenario: &ScenarioView<'_>,
     case: &CaseView<'_>,
@@ -140,7 +140,7 @@ fn chart(
         lines.push(ChartLine {
             name,
             colour: index,
-            points: points(attempt, index),
+            points: memory_points(attempt, index),
         });
     }
     lines.retain(|line| !line.points.is_empty());
@@ -167,7 +167,7 @@ fn chart(
 }
 
 /// One GPU's memory, in order of time, against what the first snapshot read.
-fn points(attempt: &Attempt, gpu: usize) -> Vec<(u64, i64)> {
+fn memory_points(attempt: &Attempt, gpu: usize) -> Vec<(u64, i64)> {
     let swept = attempt.recording.snapshots.iter().filter_map(|snapshot| {
         let read = snapshot.snapshot.gpus.get(gpu)?.used_bytes?;
         Some((snapshot.snapshot.t_ns, read))

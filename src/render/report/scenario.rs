@@ -17,7 +17,7 @@ use cuda_pitfalls_core::verdict::Kind;
 const OUTCOMES: usize = 4;
 
 /// The scenario's section; `index` is what the summary links to.
-pub(super) fn section(
+pub(super) fn scenario_section(
     report: &ReportView<'_>,
     scenario: &ScenarioView<'_>,
     index: usize,
@@ -38,7 +38,10 @@ pub(super) fn section(
     let mut blocks = vec![
         Block::heading(3, scenario.name),
         Block::Paragraph(asked),
-        Block::Badges(vec![badge, (standing.tone(), facts::expectation(verdict))]),
+        Block::Badges(vec![
+            badge,
+            (standing.tone(), facts::expectation_words(verdict)),
+        ]),
     ];
     let failed = verdict
         .unexpected
@@ -69,26 +72,26 @@ pub(super) fn section(
         let frequencies = scenario
             .cases
             .iter()
-            .map(|case| format!("{} {}", case.name, facts::frequency(case)));
+            .map(|case| format!("{} {}", case.name, facts::outcome_frequency(case)));
         blocks.push(Block::Fold(
             format!("Cases: {}", listed(frequencies, "")),
             cases,
         ));
     }
-    blocks.push(dim(origin(scenario)));
+    blocks.push(dim_paragraph(origin_words(scenario)));
     Block::Section {
-        class: folders.classes(std::iter::once(scenario)),
+        class: folders.filter_classes(std::iter::once(scenario)),
         id: format!("s{index}"),
         blocks,
     }
 }
 
-fn dim(text: String) -> Block {
+fn dim_paragraph(text: String) -> Block {
     Block::paragraph(Span::Toned(Tone::Dim, text))
 }
 
 /// Where the section comes from: the library, the parameters, the file's hash.
-fn origin(scenario: &ScenarioView<'_>) -> String {
+fn origin_words(scenario: &ScenarioView<'_>) -> String {
     let mut words = Vec::new();
     words.extend(facts::libcudart(scenario));
     words.extend(
@@ -112,10 +115,10 @@ fn case(report: &ReportView<'_>, scenario: &ScenarioView<'_>, case: &CaseView<'_
     let facts = facts::case_line(scenario, case).join(" · ");
     let mut blocks = vec![
         Block::heading(4, format!("{}{does}", case.name)),
-        Block::paragraph(format!("{} — {facts}", facts::frequency(case))),
+        Block::paragraph(format!("{} — {facts}", facts::outcome_frequency(case))),
     ];
     let start = plan.map(steps::start).filter(|start| !start.is_empty());
-    blocks.extend(start.map(|start| dim(format!("Started with {start}"))));
+    blocks.extend(start.map(|start| dim_paragraph(format!("Started with {start}"))));
     blocks.extend(lines::of_case(plan, case).map(|lines| Block::Code("python", lines)));
     for (outcome, number) in case.outcomes.iter().take(OUTCOMES).zip(1..) {
         if case.outcomes.len() > 1 {
@@ -135,7 +138,7 @@ fn case(report: &ReportView<'_>, scenario: &ScenarioView<'_>, case: &CaseView<'_
                 Block::paragraph(Span::Toned(Tone::Doubt, words))
             }),
     );
-    let example = facts::example(case);
+    let example = facts::example_attempt(case);
     blocks.extend(
         example
             .into_iter()
@@ -165,12 +168,12 @@ pub(crate) fn made(plan: Option<&CasePlan>, outcome: &OutcomeView<'_>) -> Vec<Bl
         let call = Text::from(format!("{}. ", index + 1)).then(call);
         vec![
             Text::lines(std::iter::once(call).chain(calls)),
-            Text::lines(steps::result(step)),
+            Text::lines(steps::result_words(step)),
             steps::gpus(step.visible.as_deref()).into(),
             steps::gpus(step.contexts.as_deref()).into(),
             step.current.as_deref().unwrap_or("?").into(),
             Text::lines(facts::memory_lines(step)),
-            units::duration(step.elapsed_ns).into(),
+            units::format_duration(step.elapsed_ns).into(),
         ]
     });
     let columns = [
@@ -183,7 +186,7 @@ pub(crate) fn made(plan: Option<&CasePlan>, outcome: &OutcomeView<'_>) -> Vec<Bl
             caption: caption.into(),
             ..Table::new(columns, rows)
         }),
-        dim(format!("Ended: {}", observation.end)),
+        dim_paragraph(format!("Ended: {}", observation.end)),
     ]
 }
 

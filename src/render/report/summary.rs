@@ -9,7 +9,7 @@ use crate::tally::Standing;
 use crate::{answer, facts, words};
 use cuda_pitfalls_core::report::{ReportView, ScenarioView};
 use cuda_pitfalls_core::scenario::{is_workaround, subject};
-use cuda_pitfalls_core::text::counts::{grouped, listed, tally};
+use cuda_pitfalls_core::text::counts::{group_by_key, listed, tally_items};
 use cuda_pitfalls_core::verdict::Provenance;
 
 /// More instances than this with one answer are folded.
@@ -39,7 +39,7 @@ pub(super) struct Folders<'r> {
 
 impl<'r> Folders<'r> {
     pub(super) fn new(report: &ReportView<'r>) -> Folders<'r> {
-        let counts = tally(
+        let counts = tally_items(
             report
                 .scenarios
                 .iter()
@@ -64,7 +64,7 @@ impl<'r> Folders<'r> {
     }
 
     /// The choices of the filter; none where there are too many to choose from.
-    fn choices(&self) -> Vec<FilterChoice> {
+    fn filter_choices(&self) -> Vec<FilterChoice> {
         let shown = if self.counts.len() > MOST_FOLDERS {
             &[][..]
         } else {
@@ -82,7 +82,7 @@ impl<'r> Folders<'r> {
     }
 
     /// The classes by which filters select what shows these instances, behind blanks.
-    pub(super) fn classes<'a>(
+    pub(super) fn filter_classes<'a>(
         &self,
         instances: impl Iterator<Item = &'a ScenarioView<'r>>,
     ) -> String
@@ -119,13 +119,13 @@ pub(super) fn table(report: &ReportView<'_>, folders: &Folders<'_>) -> Block {
         records: Some("answers"),
         classes: all
             .iter()
-            .map(|instances| folders.classes(instances.iter().map(|(_, it)| *it)))
+            .map(|instances| folders.filter_classes(instances.iter().map(|(_, it)| *it)))
             .collect(),
         ..Table::new(COLUMNS, all.iter().map(|instances| row(instances)))
     })
 }
 
-pub(super) fn filters(report: &ReportView<'_>, folders: &Folders<'_>) -> String {
+pub(super) fn summary_filters(report: &ReportView<'_>, folders: &Folders<'_>) -> String {
     let all = report.scenarios.len();
     let answers = Impact::ALL.map(|impact| FilterChoice {
         class: impact.class().to_owned(),
@@ -149,7 +149,7 @@ pub(super) fn filters(report: &ReportView<'_>, folders: &Folders<'_>) -> String 
     });
     answers.retain(|choice| choice.count > 0);
     filter("answer", "Show", ("all", all), &answers)
-        + &filter("folder", "About", ("all", all), &folders.choices())
+        + &filter("folder", "About", ("all", all), &folders.filter_choices())
 }
 
 /// The rows: each answer that needs attention by itself, then the instances of each question together.
@@ -160,7 +160,7 @@ fn rows<'a, 'r>(report: &'a ReportView<'r>) -> Vec<Vec<Placed<'a, 'r>>> {
         .enumerate()
         .partition(|(_, scenario)| Standing::new(scenario.verdict).needs_attention());
     first.sort_by_key(|(_, scenario)| std::cmp::Reverse(Standing::new(scenario.verdict)));
-    let rest = grouped(rest.into_iter().map(|placed| (placed.1.scenario, placed)));
+    let rest = group_by_key(rest.into_iter().map(|placed| (placed.1.scenario, placed)));
     first
         .into_iter()
         .map(|placed| vec![placed])
@@ -183,19 +183,19 @@ fn row(instances: &[Placed<'_, '_>]) -> Vec<Text> {
         .into_iter()
         .filter_map(|name| alone?.case(name));
     let attempts =
-        Text::lines(cases.map(|case| format!("{} {}", case.name, facts::frequency(case))));
+        Text::lines(cases.map(|case| format!("{} {}", case.name, facts::outcome_frequency(case))));
     vec![
         here(instances),
         question(instances),
         memory,
-        expectation(instances),
+        expectation_text(instances),
         attempts,
     ]
 }
 
 /// The answer in a word, in the colour of what it means.
 fn here(instances: &[Placed<'_, '_>]) -> Text {
-    let words = tally(instances.iter().map(|(_, it)| answer::word(it)));
+    let words = tally_items(instances.iter().map(|(_, it)| answer::word(it)));
     let word = match words.as_slice() {
         [(word, _)] => word,
         _ => "some",
@@ -238,17 +238,21 @@ fn question(instances: &[Placed<'_, '_>]) -> Text {
         return Text::lines(lines);
     }
     lines.push(Span::Toned(Tone::Dim, first.scenario.to_owned()).into());
-    let answers = grouped(
+    let answers = group_by_key(
         instances
             .iter()
             .map(|placed| (answer::word(placed.1), placed)),
     );
-    lines.extend(answers.iter().map(|(word, alike)| links(word, alike)));
+    lines.extend(
+        answers
+            .iter()
+            .map(|(word, alike)| instance_links(word, alike)),
+    );
     Text::lines(lines)
 }
 
 /// The instances with one answer, each a link.
-fn links(word: &str, instances: &[&Placed<'_, '_>]) -> Text {
+fn instance_links(word: &str, instances: &[&Placed<'_, '_>]) -> Text {
     let several = instances
         .iter()
         .any(|(_, it)| it.libcudart != instances.first().and_then(|(_, it)| it.libcudart));
@@ -272,8 +276,8 @@ fn links(word: &str, instances: &[&Placed<'_, '_>]) -> Text {
 }
 
 /// Whether the answers are those that the file expects, with how many of each where there are several.
-fn expectation(instances: &[Placed<'_, '_>]) -> Text {
-    let standings = tally(instances.iter().map(|(_, it)| Standing::new(it.verdict)));
+fn expectation_text(instances: &[Placed<'_, '_>]) -> Text {
+    let standings = tally_items(instances.iter().map(|(_, it)| Standing::new(it.verdict)));
     Text::lines(standings.into_iter().map(|(standing, count)| {
         let count = if instances.len() > 1 {
             format!("{count} ")

@@ -4,11 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use cuda_pitfalls_calls::CallLibrary;
 
-use super::changes::{calls_map, changes, reads};
+use super::changes::{calls_map, changes, reads_mask_word};
 use super::section::Section;
 use super::table::time;
 use super::{NamedSurvey, SurveyPage, by_reason, gpus};
-use cuda_pitfalls_answers::survey::calls::{CallAnswer, CallRow, Recipes, latest, newest, recipes};
+use cuda_pitfalls_answers::survey::calls::{
+    CallAnswer, CallRow, Recipes, latest_rows, load_recipes, newest_rows,
+};
 use cuda_pitfalls_answers::survey::startup::FigureRange;
 use cuda_pitfalls_answers::survey::{FactRow, SectionForm};
 use cuda_pitfalls_core::text::units;
@@ -23,8 +25,8 @@ pub(super) fn rows(sources: &[NamedSurvey]) -> Vec<FactRow> {
         return Vec::new();
     };
     let all = call_rows(sources);
-    let rows = latest(all.iter());
-    let newest = newest(&rows);
+    let rows = latest_rows(all.iter());
+    let newest = newest_rows(&rows);
     let worded = rows.iter().map(|row| {
         // What follows from the row of a call follows from it alone, whatever the machine.
         let mut facts = FactRow::new(*row, machine);
@@ -45,11 +47,11 @@ pub(super) fn rows(sources: &[NamedSurvey]) -> Vec<FactRow> {
                 .as_ref()
                 .map_or_else(|| library.clone(), |version| format!("{library} {version}")),
         );
-        facts.set("reads", reads(row));
+        facts.set("reads", reads_mask_word(row));
         facts.set("context", context(row));
         facts.set("returned", returned(row));
         facts.set("arguments", arguments(row));
-        facts.set("took", took(row));
+        facts.set("took", took_words(row));
         facts
     });
     worded.collect()
@@ -57,12 +59,12 @@ pub(super) fn rows(sources: &[NamedSurvey]) -> Vec<FactRow> {
 
 /// What changed between versions of libcudart.
 pub(super) fn changed(page: &SurveyPage<'_>) -> Vec<Section> {
-    changes(&latest(call_rows(page.sources).iter())).into()
+    changes(&latest_rows(call_rows(page.sources).iter())).into()
 }
 
 /// What changed of that on the GPUs, as a picture.
 pub fn changed_map(sources: &[NamedSurvey]) -> String {
-    calls_map(&latest(call_rows(sources).iter()))
+    calls_map(&latest_rows(call_rows(sources).iter()))
 }
 
 /// The rows of all documents, in the order in which they were begun.
@@ -104,14 +106,17 @@ fn context(row: &CallRow) -> String {
 }
 
 /// How long the call took: the median, with the least and the most where it takes long enough to matter.
-fn took(row: &CallRow) -> String {
+fn took_words(row: &CallRow) -> String {
     let times = row
         .seen
         .iter()
         .map(|seen| i64::try_from(seen.elapsed_ns).unwrap_or(i64::MAX));
     match FigureRange::from_figures(times) {
         Some(took) if took.median >= LONG_NS => time(took),
-        _ => row.elapsed_ns.map(units::duration).unwrap_or_default(),
+        _ => row
+            .elapsed_ns
+            .map(units::format_duration)
+            .unwrap_or_default(),
     }
 }
 
@@ -120,7 +125,7 @@ type Count = fn(&[&CallRow]) -> usize;
 /// How many functions of each library were asked, how that went, and what they did.
 pub(super) fn in_short(page: &SurveyPage<'_>, form: &SectionForm) -> Section {
     let all = call_rows(page.sources);
-    let rows = latest(all.iter());
+    let rows = latest_rows(all.iter());
     let mut by_library: BTreeMap<(&str, Option<Version>), Vec<&CallRow>> = BTreeMap::new();
     for row in rows.iter().filter(|row| row.standing.unmeasured.is_none()) {
         let version = row.libcudart_version.as_deref().map(number);
@@ -185,17 +190,17 @@ fn answered(rows: &[&CallRow], answer: CallAnswer) -> usize {
 /// Functions that no row made succeed, with any libcudart, and what there is to say about that.
 pub(super) fn refused(page: &SurveyPage<'_>, form: &SectionForm) -> Section {
     let all = call_rows(page.sources);
-    let rows = latest(all.iter());
+    let rows = latest_rows(all.iter());
     let succeeded: BTreeSet<&str> = rows
         .iter()
         .filter(|row| row.answer() == Some(CallAnswer::Succeeded))
         .map(|row| row.function())
         .collect();
-    let newest = newest(&rows);
+    let newest = newest_rows(&rows);
     let rows = newest
         .iter()
         .filter(|row| row.answer() == Some(CallAnswer::Refused));
-    let recipes = recipes(1).ok();
+    let recipes = load_recipes(1).ok();
     let rows = rows.filter(|row| !succeeded.contains(row.function()));
     let section = by_reason(
         &form.title,

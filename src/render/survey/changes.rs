@@ -3,11 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::section::Section;
-use super::yes;
+use super::yes_no_unknown;
 use crate::svg::file::{MapCell, MapPart, map};
 use cuda_pitfalls_answers::survey::calls::CallRow;
 use cuda_pitfalls_core::text::units;
-use cuda_pitfalls_core::text::versions::{Version, name, number, ranges};
+use cuda_pitfalls_core::text::versions::{Version, format_ranges, name, number};
 use cuda_pitfalls_core::verdict::Reason;
 
 /// What a call did, as far as versions are compared by it: whether it reads the mask, whether it makes a
@@ -51,7 +51,7 @@ pub(super) fn changes(rows: &[&CallRow]) -> [Section; 2] {
     for (call, versions) in by_call {
         let did: Vec<(Version, Behaviour)> = versions
             .into_iter()
-            .map(|(version, row)| (version, behaviour(row)))
+            .map(|(version, row)| (version, row_behavior(row)))
             .collect();
         let runs: Vec<_> = did.chunk_by(|(_, one), (_, other)| one == other).collect();
         let exported: BTreeSet<&[String; 3]> = did
@@ -70,7 +70,7 @@ pub(super) fn changes(rows: &[&CallRow]) -> [Section; 2] {
                 continue;
             };
             let facts = behaviour.unwrap_or_else(|| ["–", "–", "not exported"].map(str::to_string));
-            let range = ranges(&versions, &all);
+            let range = format_ranges(&versions, &all);
             section
                 .rows
                 .push([call.to_string(), range].into_iter().chain(facts).collect());
@@ -164,7 +164,7 @@ fn memory_of(rows: &[&CallRow], cell: MapCell) -> String {
         .min()
         .into_iter()
         .chain(most.max())
-        .map(units::delta)
+        .map(units::format_delta)
         .collect();
     ends.into_iter().collect::<Vec<_>>().join(" to ")
 }
@@ -189,14 +189,14 @@ fn by_version<'a>(rows: &[&'a CallRow]) -> (ByVersion<'a>, Vec<Version>) {
 }
 
 /// Whether the call reads the mask; a dash where calls before it had initialised the driver.
-pub(super) fn reads(row: &CallRow) -> &'static str {
+pub(super) fn reads_mask_word(row: &CallRow) -> &'static str {
     match row.reads_mask {
         None if row.is_initialised_before() => "–",
-        known => yes(known),
+        known => yes_no_unknown(known),
     }
 }
 
-fn behaviour(row: &CallRow) -> Behaviour {
+fn row_behavior(row: &CallRow) -> Behaviour {
     if let Some(unmeasured) = &row.standing.unmeasured {
         return match unmeasured.reason {
             Reason::MissingSymbol => None,
@@ -204,8 +204,8 @@ fn behaviour(row: &CallRow) -> Behaviour {
         };
     }
     Some([
-        reads(row).to_string(),
-        yes(row.makes_context()).to_string(),
+        reads_mask_word(row).to_string(),
+        yes_no_unknown(row.makes_context()).to_string(),
         row.status.clone().unwrap_or_else(|| "?".to_string()),
     ])
 }

@@ -1,6 +1,6 @@
 //! `survey env`: by the call at which a variable is read, from the earliest on.
 
-use super::{NamedSurvey, rows_with, yes};
+use super::{NamedSurvey, rows_with, yes_no_unknown};
 use cuda_pitfalls_answers::survey::FactRow;
 use cuda_pitfalls_answers::survey::env::EnvRow;
 use cuda_pitfalls_core::text::counts::listed;
@@ -10,8 +10,8 @@ pub(super) fn rows(sources: &[NamedSurvey]) -> Vec<FactRow> {
         let moments = row
             .moments
             .iter()
-            .map(|moment| format!("before {}: {}", moment.does, yes(moment.effect)));
-        let at_exec = format!("at exec: {}", yes(row.has_effect));
+            .map(|moment| format!("before {}: {}", moment.does, yes_no_unknown(moment.effect)));
+        let at_exec = format!("at exec: {}", yes_no_unknown(row.has_effect));
         facts.set("set", format!("{}={}", row.variable, row.value));
         facts.set("latched_at", row.read_at.as_deref().unwrap_or("–"));
         facts.set("when", listed(std::iter::once(at_exec).chain(moments), ""));

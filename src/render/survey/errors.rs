@@ -7,8 +7,8 @@ use super::{NamedSurvey, SurveyPage, rows_with};
 use cuda_pitfalls_answers::survey::KindRow;
 use cuda_pitfalls_answers::survey::errors::{ErrorEffect, ErrorRow};
 use cuda_pitfalls_answers::survey::{FactRow, SectionForm};
-use cuda_pitfalls_core::text::counts::{grouped, listed};
-use cuda_pitfalls_core::text::escape::shorten;
+use cuda_pitfalls_core::text::counts::{group_by_key, listed};
+use cuda_pitfalls_core::text::escape::shorten_text;
 
 /// A message is cut to this many bytes.
 const LONGEST: usize = 240;
@@ -37,7 +37,7 @@ pub(super) fn rows(sources: &[NamedSurvey]) -> Vec<FactRow> {
             .as_ref()
             .map(|raised| (&raised.kind, format!("{}: {}", raised.kind, raised.message)));
         if let (Some((_, message)), Some(ErrorEffect::Raises)) = (&raised, effect) {
-            facts.set("message", shorten(message, LONGEST));
+            facts.set("message", shorten_text(message, LONGEST));
         }
         facts.set(
             "effect",
@@ -54,7 +54,7 @@ pub(super) fn rows(sources: &[NamedSurvey]) -> Vec<FactRow> {
         let warned: Vec<String> = row
             .warned
             .iter()
-            .map(|warning| shorten(warning, LONGEST))
+            .map(|warning| shorten_text(warning, LONGEST))
             .collect();
         facts.set("warning", json!(warned));
         facts.set("at", "without an error");
@@ -76,7 +76,7 @@ pub(super) fn rows(sources: &[NamedSurvey]) -> Vec<FactRow> {
 }
 
 /// Each text once, with the lines that say it and where they do.
-pub(super) fn texts(page: &SurveyPage<'_>, form: &SectionForm) -> Vec<Section> {
+pub(super) fn text_sections(page: &SurveyPage<'_>, form: &SectionForm) -> Vec<Section> {
     let mut said = Vec::new();
     for row in page.rows.iter().filter(|row| form.has(row)) {
         for fact in form.columns.iter().map(|name| row.fact(name)) {
@@ -92,8 +92,8 @@ pub(super) fn texts(page: &SurveyPage<'_>, form: &SectionForm) -> Vec<Section> {
             );
         }
     }
-    let lines = grouped(said).into_iter().map(|(text, said)| {
-        let by_line = grouped(said.into_iter().map(|[line, at]| (line, at))).into_iter();
+    let lines = group_by_key(said).into_iter().map(|(text, said)| {
+        let by_line = group_by_key(said.into_iter().map(|[line, at]| (line, at))).into_iter();
         let by_line: Vec<String> = by_line
             .map(|(line, at)| format!("{line} ({})", listed(at, "")))
             .collect();

@@ -52,7 +52,7 @@ pub(super) fn rows(sources: &[NamedSurvey]) -> Vec<FactRow> {
 }
 
 /// How many generated masks the driver read as the rule says, and some of them.
-pub(super) fn generated(page: &SurveyPage<'_>, form: &SectionForm) -> Vec<Section> {
+pub(super) fn generated_sections(page: &SurveyPage<'_>, form: &SectionForm) -> Vec<Section> {
     let (mut text, mut samples) = (Vec::new(), Vec::new());
     let mut rest = page.rows.as_slice();
     for document in page.sources.iter().map(|source| &source.survey) {
@@ -60,13 +60,16 @@ pub(super) fn generated(page: &SurveyPage<'_>, form: &SectionForm) -> Vec<Sectio
         rest = after;
         let rows: Vec<&FactRow> = own
             .iter()
-            .filter(|row| row.equals("group", GENERATED))
+            .filter(|row| row.fact_equals("group", GENERATED))
             .collect();
         if rows.is_empty() {
             continue;
         }
-        let count =
-            |fact: &str, value: &str| rows.iter().filter(|row| row.equals(fact, value)).count();
+        let count = |fact: &str, value: &str| {
+            rows.iter()
+                .filter(|row| row.fact_equals(fact, value))
+                .count()
+        };
         let of_count = |wanted: u64| {
             rows.iter().filter(move |row| {
                 row.fact("count").as_u64().map(|count| count.min(2)) == Some(wanted)

@@ -16,7 +16,7 @@ pub(super) fn rows(sources: &[NamedSurvey]) -> Vec<FactRow> {
     rows_with(sources, |row: &NeedRow, rows, facts| {
         let is_usual = row
             .control(rows)
-            .is_some_and(|control| !row.differs(control));
+            .is_some_and(|control| !row.differs_from(control));
         facts.set("effect", effect(row, rows));
         facts.set(
             "is_harmless",
@@ -39,7 +39,7 @@ pub(super) fn rows(sources: &[NamedSurvey]) -> Vec<FactRow> {
 /// What a row shows that its control does not; `None` for a row without effect.
 fn effect(row: &NeedRow, rows: &[NeedRow]) -> Option<String> {
     let control = row.control(rows)?;
-    if row.is_control() || !row.is_conclusive() || !row.differs(control) {
+    if row.is_control() || !row.is_conclusive() || !row.differs_from(control) {
         return None;
     }
     if let Some(died) = &row.died {

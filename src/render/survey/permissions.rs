@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::super::Format;
-use cuda_pitfalls_answers::survey::needs::{NeedsProgram, Permissions, permissions};
+use cuda_pitfalls_answers::survey::needs::{NeedsProgram, Permissions, needed_permissions};
 use cuda_pitfalls_answers::survey::{SurveyDocument, SurveyKind};
 use cuda_pitfalls_core::text::escape;
 use cuda_pitfalls_core::verdict::Provenance;
@@ -13,14 +13,14 @@ pub(super) fn as_format(document: &SurveyDocument, format: Format) -> Option<Str
     if document.kind != SurveyKind::Needs {
         return None;
     }
-    let needed = permissions(&document.rows_of());
-    let said = head(document, &needed);
+    let needed = needed_permissions(&document.rows_of());
+    let said = head_lines(document, &needed);
     let lines = match format {
-        Format::Oci => return Some(oci(&needed, &said)),
-        Format::Systemd => systemd(&needed),
-        Format::Apparmor => apparmor(&needed),
-        Format::Landlock => landlock(&needed),
-        Format::Devices => devices(&needed),
+        Format::Oci => return Some(seccomp_profile(&needed, &said)),
+        Format::Systemd => systemd_unit(&needed),
+        Format::Apparmor => apparmor_profile(&needed),
+        Format::Landlock => landlock_rules(&needed),
+        Format::Devices => device_options(&needed),
         _ => return None,
     };
     let said = said
@@ -31,7 +31,7 @@ pub(super) fn as_format(document: &SurveyDocument, format: Format) -> Option<Str
 }
 
 /// Where it comes from, and what it is worth.
-fn head(document: &SurveyDocument, needed: &Permissions) -> Vec<String> {
+fn head_lines(document: &SurveyDocument, needed: &Permissions) -> Vec<String> {
     let names = |programs: &[NeedsProgram]| {
         programs
             .iter()
@@ -77,7 +77,7 @@ fn head(document: &SurveyDocument, needed: &Permissions) -> Vec<String> {
 }
 
 /// `linux.seccomp` of the OCI runtime specification, which `docker run --security-opt seccomp=FILE` takes.
-fn oci(needed: &Permissions, said: &[String]) -> String {
+fn seccomp_profile(needed: &Permissions, said: &[String]) -> String {
     let allowed: Vec<&String> = needed.system_calls.iter().collect();
     let mut rules = vec![json!({"names": allowed, "action": "SCMP_ACT_ALLOW"})];
     for (name, number) in [("EPERM", 1), ("ENOSYS", 38)] {
@@ -101,7 +101,7 @@ fn oci(needed: &Permissions, said: &[String]) -> String {
     format!("{profile:#}\n")
 }
 
-fn systemd(needed: &Permissions) -> Vec<String> {
+fn systemd_unit(needed: &Permissions) -> Vec<String> {
     let mut lines = vec![
         "[Service]".to_string(),
         "DevicePolicy=closed".to_string(),
@@ -131,7 +131,7 @@ fn systemd(needed: &Permissions) -> Vec<String> {
     lines
 }
 
-fn apparmor(needed: &Permissions) -> Vec<String> {
+fn apparmor_profile(needed: &Permissions) -> Vec<String> {
     let mut lines: Vec<String> = needed
         .devices
         .iter()
@@ -152,7 +152,7 @@ fn apparmor(needed: &Permissions) -> Vec<String> {
 
 /// Rules in the kernel's own names of rights. A device file needs `IOCTL_DEV` where the rule set handles it (Linux 6.10),
 /// and the name of a thread is written with `O_TRUNC`, which needs `TRUNCATE` (Linux 6.2).
-fn landlock(needed: &Permissions) -> Vec<String> {
+fn landlock_rules(needed: &Permissions) -> Vec<String> {
     let rule = |rights: &[&str], path: &str| {
         format!("{path}: LANDLOCK_ACCESS_FS_{{{}}}", rights.join(","))
     };
@@ -173,7 +173,7 @@ fn landlock(needed: &Permissions) -> Vec<String> {
     lines
 }
 
-fn devices(needed: &Permissions) -> Vec<String> {
+fn device_options(needed: &Permissions) -> Vec<String> {
     let mut lines: Vec<String> = needed
         .devices
         .iter()

@@ -3,14 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::section::Section;
-use super::table::tables;
-use super::{NamedSurvey, SurveyPage, gpus, rows_with, yes};
+use super::table::fitting_tables;
+use super::{NamedSurvey, SurveyPage, gpus, rows_with, yes_no_unknown};
 use crate::words;
 use cuda_pitfalls_answers::survey::python::{List, PythonFacts, PythonRow};
 use cuda_pitfalls_answers::survey::{FactRow, SectionForm};
 use cuda_pitfalls_core::machine::Machine;
 use cuda_pitfalls_core::text::counts;
-use cuda_pitfalls_core::text::escape::{self, shorten};
+use cuda_pitfalls_core::text::escape::{self, shorten_text};
 use cuda_pitfalls_core::text::units;
 
 /// What has to be known of a survey without a GPU.
@@ -31,11 +31,11 @@ pub(super) fn rows(sources: &[NamedSurvey]) -> Vec<FactRow> {
         let before: Vec<String> = env.chain(row.before.iter().cloned()).collect();
         facts.set("control", row.id.as_str());
         facts.set("ids", row.id.as_str());
-        facts.set("reads", reads(&row.facts));
+        facts.set("reads", mask_words(&row.facts));
         facts.set("initialised_at", at(&row.facts));
         facts.set("context", context(&row.facts));
         facts.set("memory", memory(&row.facts));
-        facts.set("result", result(&row.facts));
+        facts.set("result", outcome_words(&row.facts));
         facts.set(
             "why",
             row.standing
@@ -65,14 +65,14 @@ pub(super) fn rows(sources: &[NamedSurvey]) -> Vec<FactRow> {
 }
 
 /// The rows of each framework that have facts, with the versions of its packages.
-pub(super) fn frameworks(page: &SurveyPage<'_>, form: &SectionForm) -> Vec<Section> {
-    let mut sections = tables(page.file, form, &page.rows);
+pub(super) fn framework_sections(page: &SurveyPage<'_>, form: &SectionForm) -> Vec<Section> {
+    let mut sections = fitting_tables(page.file, form, &page.rows);
     for section in &mut sections {
         let mut versions: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
         let rows = page
             .rows
             .iter()
-            .filter(|row| form.has(row) && row.equals(&form.each, &section.title));
+            .filter(|row| form.has(row) && row.fact_equals(&form.each, &section.title));
         for (name, version) in rows
             .filter_map(|row| row.fact("versions").as_object())
             .flatten()
@@ -91,7 +91,7 @@ pub(super) fn frameworks(page: &SurveyPage<'_>, form: &SectionForm) -> Vec<Secti
 }
 
 /// The interpreters of these documents.
-pub(super) fn interpreters(sources: &[NamedSurvey]) -> Section {
+pub(super) fn interpreter_section(sources: &[NamedSurvey]) -> Section {
     let machines: Vec<&Machine> = sources
         .iter()
         .map(|source| &source.survey.machine)
@@ -125,7 +125,7 @@ pub(super) fn interpreters(sources: &[NamedSurvey]) -> Section {
     }
 }
 
-fn reads(facts: &PythonFacts) -> String {
+fn mask_words(facts: &PythonFacts) -> String {
     let child = if facts.in_child == Some(true) {
         ", in a child process"
     } else {
@@ -144,7 +144,7 @@ fn reads(facts: &PythonFacts) -> String {
                 .unwrap_or("another status in each attempt");
             format!("cuInit returns {status}{child}")
         }
-        (_, reads) => yes(reads).to_string(),
+        (_, reads) => yes_no_unknown(reads).to_string(),
     }
 }
 
@@ -193,18 +193,18 @@ fn memory(facts: &PythonFacts) -> String {
         &facts.context_bytes,
         facts.context_on.as_deref(),
     ) {
-        (Some(used), ..) => deltas(used),
-        (None, Some(bytes), Some([_, ..])) => format!("contexts: {}", deltas(bytes)),
+        (Some(used), ..) => format_deltas(used),
+        (None, Some(bytes), Some([_, ..])) => format!("contexts: {}", format_deltas(bytes)),
         (None, None, Some([_, ..])) => "?".to_string(),
         _ => String::new(),
     }
 }
 
-fn deltas(bytes: &[i64]) -> String {
-    counts::listed(bytes.iter().map(|bytes| units::delta(*bytes)), "")
+fn format_deltas(bytes: &[i64]) -> String {
+    counts::listed(bytes.iter().map(|bytes| units::format_delta(*bytes)), "")
 }
 
-fn result(facts: &PythonFacts) -> String {
+fn outcome_words(facts: &PythonFacts) -> String {
     let result = match (&facts.raised, &facts.value) {
         (Some(raised), _) => format!("raised {}: {}", raised.kind, raised.message),
         (None, Some(value)) => value.clone(),
@@ -215,7 +215,7 @@ fn result(facts: &PythonFacts) -> String {
         .as_ref()
         .map(|left| format!("; the process ended by {left}"))
         .unwrap_or_default();
-    format!("{}{left}", shorten(&result, LONGEST))
+    format!("{}{left}", shorten_text(&result, LONGEST))
 }
 
 /// Code for a cell, which has no lines.

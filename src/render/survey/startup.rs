@@ -35,14 +35,14 @@ pub(super) fn rows(sources: &[NamedSurvey]) -> Vec<FactRow> {
             .flat_map(|case| case.steps.iter().map(|step| (case.beside, step)));
         facts.set(
             "alone",
-            times(
+            call_times(
                 &gpus,
                 cases
                     .clone()
                     .filter(|(beside, _)| *beside == StartBeside::Alone),
             ),
         );
-        facts.set("times", times(&gpus, cases));
+        facts.set("times", call_times(&gpus, cases));
         let Some(case) = row.case(StartBeside::Alone) else {
             return;
         };
@@ -62,15 +62,15 @@ pub(super) fn rows(sources: &[NamedSurvey]) -> Vec<FactRow> {
     })
 }
 
-fn times<'a>(gpus: &str, steps: impl Iterator<Item = (StartBeside, &'a StartStep)>) -> Value {
+fn call_times<'a>(gpus: &str, steps: impl Iterator<Item = (StartBeside, &'a StartStep)>) -> Value {
     let times = steps
-        .map(|(beside, step)| json!({"call": step.call, "beside": beside.name(), "gpus": gpus, "took": took(step)}));
+        .map(|(beside, step)| json!({"call": step.call, "beside": beside.name(), "gpus": gpus, "took": took_words(step)}));
     times.collect()
 }
 
 /// How long a call took, behind its status if that is an error.
-fn took(step: &StartStep) -> String {
-    let took = step.took().map_or_else(|| "?".to_string(), time);
+fn took_words(step: &StartStep) -> String {
+    let took = step.elapsed_range().map_or_else(|| "?".to_string(), time);
     match step.status.as_deref() {
         Some("CUDA_SUCCESS" | "cudaSuccess" | "NVML_SUCCESS") => took,
         status => format!("{}, {took}", status.unwrap_or("?")),

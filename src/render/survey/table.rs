@@ -7,11 +7,15 @@ use super::section::Section;
 use crate::words;
 use cuda_pitfalls_answers::survey::startup::FigureRange;
 use cuda_pitfalls_answers::survey::{FactForm, FactRow, KindFile, SectionForm, ValueForm};
-use cuda_pitfalls_core::text::counts::{grouped, listed, tally};
+use cuda_pitfalls_core::text::counts::{group_by_key, listed, tally_items};
 use cuda_pitfalls_core::text::units;
 
 /// The tables of the rows that fit: one, or one for each value of a fact.
-pub(super) fn tables(file: &KindFile, form: &SectionForm, rows: &[FactRow]) -> Vec<Section> {
+pub(super) fn fitting_tables(
+    file: &KindFile,
+    form: &SectionForm,
+    rows: &[FactRow],
+) -> Vec<Section> {
     let own = rows
         .iter()
         .filter(|row| form.has(row))
@@ -24,7 +28,7 @@ pub(super) fn tables(file: &KindFile, form: &SectionForm, rows: &[FactRow]) -> V
                 row,
             ),
         });
-    let by_title = grouped(own).into_iter();
+    let by_title = group_by_key(own).into_iter();
     by_title
         .map(|(title, rows)| {
             table(
@@ -47,7 +51,7 @@ pub(super) fn table(file: &KindFile, form: &SectionForm, rows: &[&FactRow]) -> S
     if form.across.is_some()
         && let (Some(fact), Some(_)) = (facts.pop(), facts.pop())
     {
-        let columns = across(&mut lines, &fact.unknown);
+        let columns = merge_columns(&mut lines, &fact.unknown);
         facts.extend(columns.into_iter().map(|words| FactForm {
             words,
             ..FactForm::default()
@@ -105,7 +109,7 @@ fn lines(facts: &[FactForm], row: &FactRow) -> Vec<Vec<String>> {
     let lines = (0..count.unwrap_or(0)).map(|index| {
         let cells = values.iter().map(|(fact, values)| {
             let value = values.get(index).or_else(|| values.first());
-            value.map_or_else(String::new, |(_, value)| cell(fact, value))
+            value.map_or_else(String::new, |(_, value)| cell_text(fact, value))
         });
         cells.collect()
     });
@@ -114,13 +118,13 @@ fn lines(facts: &[FactForm], row: &FactRow) -> Vec<Vec<String>> {
 
 /// Lines that are alike but for their last two cells become one, with a cell for each value that the last but one has.
 /// One without any text in its last cells is left out. Returns these values.
-fn across(lines: &mut Vec<Vec<String>>, unknown: &str) -> Vec<String> {
+fn merge_columns(lines: &mut Vec<Vec<String>>, unknown: &str) -> Vec<String> {
     let split = lines.drain(..).filter_map(|mut line| {
         let (text, column) = (line.pop()?, line.pop()?);
         Some((line, (column, text)))
     });
-    let whole = grouped(split);
-    let columns = tally(
+    let whole = group_by_key(split);
+    let columns = tally_items(
         whole
             .iter()
             .flat_map(|(_, said)| said)
@@ -150,14 +154,14 @@ fn join(
         let value = line.remove(column);
         (line, value)
     });
-    let whole = grouped(split).into_iter().map(|(mut line, values)| {
+    let whole = group_by_key(split).into_iter().map(|(mut line, values)| {
         line.insert(column, text(values));
         line
     });
     whole.collect()
 }
 
-fn cell(fact: &FactForm, value: &Value) -> String {
+fn cell_text(fact: &FactForm, value: &Value) -> String {
     match (fact.form, value) {
         (_, Value::Null) => fact.unknown.clone(),
         (_, Value::Array(list)) if list.is_empty() => fact.none.clone(),
@@ -168,9 +172,12 @@ fn cell(fact: &FactForm, value: &Value) -> String {
                 .collect();
             words::gpus(&gpus, &fact.none)
         }
-        (ValueForm::Memory, Value::Array(list)) => {
-            listed(list.iter().filter_map(Value::as_i64).map(units::delta), "")
-        }
+        (ValueForm::Memory, Value::Array(list)) => listed(
+            list.iter()
+                .filter_map(Value::as_i64)
+                .map(units::format_delta),
+            "",
+        ),
         (ValueForm::Size, value) => FigureRange::deserialize(value)
             .map(size)
             .unwrap_or_default(),
@@ -182,7 +189,7 @@ fn cell(fact: &FactForm, value: &Value) -> String {
 /// A time with its spread: `101 ms (98 ms to 110 ms)`.
 pub(super) fn time(took: FigureRange) -> String {
     let [least, median, most] =
-        [took.least, took.median, took.most].map(|ns| units::duration(ns.unsigned_abs()));
+        [took.least, took.median, took.most].map(|ns| units::format_duration(ns.unsigned_abs()));
     if least == most {
         median
     } else {

@@ -3,8 +3,8 @@
 
 use std::fmt::Write as _;
 
-use super::{Axis, Chart, share, steps};
-use cuda_pitfalls_core::text::escape::{html, shorten};
+use super::{Axis, Chart, part_ratio, steps};
+use cuda_pitfalls_core::text::escape::{escape_html, shorten_text};
 use cuda_pitfalls_core::text::units;
 
 const WIDTH: f64 = 400.0;
@@ -39,8 +39,8 @@ fn file(title: &str, about: &str, height: f64, (light, dark): Style, drawn: &str
          role=\"img\" aria-labelledby=\"t d\">\n<title id=\"t\">{}</title>\n<desc id=\"d\">{}</desc>\n\
          <style>{}{light}@media(prefers-color-scheme:dark){{{}{dark}}}</style>\n\
          <rect class=\"p\" width=\"{WIDTH}\" height=\"{height}\"/>\n{drawn}</svg>\n",
-        html(title),
-        html(about),
+        escape_html(title),
+        escape_html(about),
         TEXT.0,
         TEXT.1
     )
@@ -55,11 +55,11 @@ fn text(out: &mut String, class: &str, (x, y): (f64, f64), words: &str) {
     let _ = writeln!(
         out,
         "<text{class} x=\"{x:.0}\" y=\"{y:.0}\">{}</text>",
-        html(words)
+        escape_html(words)
     );
 }
 
-/// The memory of each GPU after steps of one case, for [`bars`].
+/// The memory of each GPU after steps of one case, for [`draw_bars`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CaseMemory {
     /// The case in a word.
@@ -74,7 +74,7 @@ pub struct CaseMemory {
 const LEAST_SCALE: u64 = 16 << 20;
 
 /// Bars of memory, one case beside the other on one scale.
-pub fn bars(title: &str, cases: &[CaseMemory], note: &str) -> String {
+pub fn draw_bars(title: &str, cases: &[CaseMemory], note: &str) -> String {
     let all = cases
         .iter()
         .flat_map(|case| &case.steps)
@@ -95,16 +95,21 @@ pub fn bars(title: &str, cases: &[CaseMemory], note: &str) -> String {
             &mut out,
             "",
             (EDGE, 16.0 + 14.0 * f64::from(column)),
-            &shorten(&does, 60),
+            &shorten_text(&does, 60),
         );
         text(&mut out, "b", (x, top + 12.0), &case.name);
         let mut y = top + 28.0;
         for (step, memory) in &case.steps {
-            text(&mut out, "c", (x, y), &shorten(step, (wide / 6.1) as usize));
+            text(
+                &mut out,
+                "c",
+                (x, y),
+                &shorten_text(step, (wide / 6.1) as usize),
+            );
             for (gpu, bytes) in memory {
                 y += 14.0;
                 text(&mut out, "d", (x, y), gpu);
-                let long = (wide - 74.0) * share(bytes.unsigned_abs() as f64, most as f64);
+                let long = (wide - 74.0) * part_ratio(bytes.unsigned_abs() as f64, most as f64);
                 let colour = usize::from(gpu.bytes().last().unwrap_or_default()) % 4;
                 if let Some(path) = paths.get_mut(colour).filter(|_| *bytes != 0) {
                     let _ = write!(
@@ -115,7 +120,7 @@ pub fn bars(title: &str, cases: &[CaseMemory], note: &str) -> String {
                         long.max(1.0)
                     );
                 }
-                text(&mut out, "", (x + 36.0 + long, y), &mib(*bytes));
+                text(&mut out, "", (x + 36.0 + long, y), &format_mib(*bytes));
             }
             y += 18.0;
         }
@@ -123,7 +128,7 @@ pub fn bars(title: &str, cases: &[CaseMemory], note: &str) -> String {
         about.extend(case.steps.last().map(|(step, memory)| {
             let memory: Vec<String> = memory
                 .iter()
-                .map(|(gpu, bytes)| format!("{gpu} {}", mib(*bytes)))
+                .map(|(gpu, bytes)| format!("{gpu} {}", format_mib(*bytes)))
                 .collect();
             format!("{}: after {step} {} MiB.", case.name, memory.join(", "))
         }));
@@ -133,13 +138,18 @@ pub fn bars(title: &str, cases: &[CaseMemory], note: &str) -> String {
     }
     for line in note.lines() {
         height += 14.0;
-        text(&mut out, "d", (EDGE, height - 10.0), &shorten(line, 72));
+        text(
+            &mut out,
+            "d",
+            (EDGE, height - 10.0),
+            &shorten_text(line, 72),
+        );
     }
     file(title, &about.join(" "), height, BARS, &out)
 }
 
 /// A size in MiB as a number: small ones with two places.
-fn mib(bytes: i64) -> String {
+fn format_mib(bytes: i64) -> String {
     let mib = bytes as f64 / f64::from(1 << 20);
     let words = if mib.abs() < 10.0 {
         format!("{mib:.2}")
@@ -215,7 +225,7 @@ pub fn map(title: &str, about: &str, legend: &[(MapCell, &str)], parts: &[MapPar
             let _ = writeln!(
                 out,
                 "<text class=\"d\" transform=\"translate({x:.1} {y:.0})rotate(-90)\">{}</text>",
-                html(version)
+                escape_html(version)
             );
         }
         y += 4.0;
@@ -226,7 +236,7 @@ pub fn map(title: &str, about: &str, legend: &[(MapCell, &str)], parts: &[MapPar
                 &mut out,
                 "c",
                 (after, y + 10.0),
-                &shorten(name, ((WIDTH - after) / 6.1) as usize),
+                &shorten_text(name, ((WIDTH - after) / 6.1) as usize),
             );
             y += CELL + 2.0;
         }
@@ -261,12 +271,12 @@ fn row(out: &mut String, cell: f64, y: f64, cells: &[Option<MapCell>]) {
         "<text class=\"l\" x=\"{}\" y=\"{}\">{}</text>",
         at.join(" "),
         y + 9.5,
-        html(&signs)
+        escape_html(&signs)
     );
 }
 
 /// A chart, with the name of each mark on a line of its own.
-pub fn curve(chart: &Chart, note: &str) -> String {
+pub fn draw_curve(chart: &Chart, note: &str) -> String {
     const LEFT: f64 = 66.0;
     const TALL: f64 = 110.0;
     let points = || chart.lines.iter().flat_map(|line| &line.points);
@@ -277,13 +287,13 @@ pub fn curve(chart: &Chart, note: &str) -> String {
             .map(|(t, _)| *t)
             .chain(chart.marks.iter().map(|(t, _)| *t)),
     );
-    let x = |t: u64| LEFT + (WIDTH - EDGE - LEFT) * axis.share(t);
+    let x = |t: u64| LEFT + (WIDTH - EDGE - LEFT) * axis.axis_position(t);
     let top = 26.0 + 15.0 * chart.marks.len() as f64;
-    let y = |bytes: i64| top + TALL - TALL * share(bytes as f64, high as f64);
+    let y = |bytes: i64| top + TALL - TALL * part_ratio(bytes as f64, high as f64);
     let (base, mut out) = (top + TALL, String::new());
     text(&mut out, "b", (EDGE, 16.0), &chart.title);
     let _ = writeln!(out, "<path class=\"axis\" d=\"M{LEFT} {base}H{WIDTH}\"/>");
-    text(&mut out, "d", (EDGE, top + 9.0), &units::delta(high));
+    text(&mut out, "d", (EDGE, top + 9.0), &units::format_delta(high));
     text(&mut out, "d", (EDGE, base), "0 MiB");
     for ((t, name), line) in chart.marks.iter().zip(0u8..) {
         let at = 34.0 + 15.0 * f64::from(line);
@@ -310,7 +320,7 @@ pub fn curve(chart: &Chart, note: &str) -> String {
         text(&mut out, "", (at + 26.0, base + 20.0), &line.name);
         at += 40.0 + 7.0 * line.name.len() as f64;
     }
-    let took = units::duration(chart.span_ns.1.saturating_sub(chart.span_ns.0));
+    let took = units::format_duration(chart.span_ns.1.saturating_sub(chart.span_ns.0));
     let _ = writeln!(
         out,
         "<text class=\"d e\" x=\"{:.0}\" y=\"{:.0}\">{took}</text>",
@@ -356,7 +366,7 @@ mod tests {
             does: text.clone(),
             steps: vec![(text.clone(), memory)],
         };
-        assert_inert(&bars(HOSTILE, &[case], HOSTILE));
+        assert_inert(&draw_bars(HOSTILE, &[case], HOSTILE));
         let cell = MapCell {
             sign: '<',
             class: "hi",
@@ -383,7 +393,7 @@ mod tests {
             marks: vec![(7, name)],
             ..Chart::default()
         };
-        assert_inert(&curve(&chart, HOSTILE));
+        assert_inert(&draw_curve(&chart, HOSTILE));
     }
 
     #[test]
@@ -392,13 +402,13 @@ mod tests {
             steps: vec![("a".into(), vec![("gpu0".into(), bytes)])],
             ..CaseMemory::default()
         };
-        let svg = bars("", &[case(527 << 20), case(0)], "");
+        let svg = draw_bars("", &[case(527 << 20), case(0)], "");
         assert!(
             svg.contains("<path class=\"g0\" d=\"M40 72h114.0v9H40z\"/>"),
             "{svg}"
         );
         assert!(
-            bars("", &[case(3407872)], "").contains("h63.0v9"),
+            draw_bars("", &[case(3407872)], "").contains("h63.0v9"),
             "a fifth of the width"
         );
     }

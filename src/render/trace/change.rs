@@ -1,7 +1,7 @@
 //! What a trace's reader is to change, line by line: the same in every form.
 
 use super::{TraceView, entry, place};
-use cuda_pitfalls_core::text::counts::tally;
+use cuda_pitfalls_core::text::counts::tally_items;
 use cuda_pitfalls_trace::EventKind;
 use cuda_pitfalls_trace::diagnosis::{Finding, Severity};
 
@@ -70,7 +70,7 @@ impl<'a> LineChange<'a> {
 
 /// Of each pitfall, with how often it was found. A note asks for no change; the page has what one can do about it.
 pub(super) fn changes<'a>(seen: &TraceView<'a>) -> Vec<(LineChange<'a>, usize)> {
-    tally(
+    tally_items(
         seen.found(Severity::Pitfall)
             .map(|finding| LineChange::new(seen, finding)),
     )

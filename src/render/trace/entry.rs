@@ -92,7 +92,7 @@ impl TraceEntry {
         let (gpu, bytes, times, first) = (None, None, 1, index);
         let (pids, events) = (vec![event.pid], vec![index]);
         let (late, findings, violations) = Default::default();
-        let details = place::meanwhile(event).into_iter().collect();
+        let details = place::other_thread_line(event).into_iter().collect();
         TraceEntry {
             kind,
             label,
@@ -115,9 +115,9 @@ impl TraceEntry {
     }
 
     /// The process, or how many there are.
-    pub(super) fn who(&self, trace: &Trace) -> String {
+    pub(super) fn process_words(&self, trace: &Trace) -> String {
         match self.pids.as_slice() {
-            [pid] => place::who(trace, *pid),
+            [pid] => place::process_words(trace, *pid),
             several => format!("{} processes", several.len()),
         }
     }
@@ -170,7 +170,7 @@ impl Entries {
     }
 
     /// Gives each finding and violation to the entry of its event.
-    fn attach(&mut self, findings: &[Finding], violations: &[Violation]) {
+    fn attach_findings(&mut self, findings: &[Finding], violations: &[Violation]) {
         let mut owners: HashMap<usize, usize> = HashMap::new();
         for (place, entry) in self.all.iter().enumerate() {
             owners.extend(entry.events.iter().map(|event| (*event, place)));
@@ -210,14 +210,14 @@ pub(super) fn entries(
         .chain(violations.iter().filter_map(|violation| violation.event))
         .collect();
     let mut entries = Builder::new(history, wanted).entries();
-    entries.all = merge::merged(history, std::mem::take(&mut entries.all));
-    entries.attach(findings, violations);
+    entries.all = merge::merge_entries(history, std::mem::take(&mut entries.all));
+    entries.attach_findings(findings, violations);
     entries
 }
 
 /// `train.py:31`, with its path; `cell 3 line 2` of what is in no file.
 pub(super) fn shown(place: &UserLine) -> String {
-    let line = line_in_words(&place::short(&place.file), place.line);
+    let line = line_in_words(&place::shorten_place(&place.file), place.line);
     if place.is_beside {
         format!("a thread beside {line}")
     } else {
@@ -236,16 +236,25 @@ pub(super) fn late_write(trace: &Trace, late: &Late) -> String {
     // As in chains, the file's name alone.
     let line = event
         .stack
-        .users()
+        .user_frame()
         .and_then(cuda_pitfalls_trace::Frame::line);
-    let who = line.map_or_else(|| format!("pid {}", event.pid), |line| place::short(&line));
+    let who = line.map_or_else(
+        || format!("pid {}", event.pid),
+        |line| place::shorten_place(&line),
+    );
     let does = match value {
-        Some(value) if value.is_empty() => format!("sets {} to nothing", place::short(name)),
-        Some(value) => format!("sets {}={}", place::short(name), place::short(value)),
-        None => format!("removes {}", place::short(name)),
+        Some(value) if value.is_empty() => {
+            format!("sets {} to nothing", place::shorten_place(name))
+        }
+        Some(value) => format!(
+            "sets {}={}",
+            place::shorten_place(name),
+            place::shorten_place(value)
+        ),
+        None => format!("removes {}", place::shorten_place(name)),
     };
     format!(
         "{who} {does}, {} too late: no effect",
-        units::duration(late.after_ns)
+        units::format_duration(late.after_ns)
     )
 }

@@ -33,10 +33,10 @@ pub(super) fn path_of(trace: &Trace, root: &str, name: &str) -> String {
         // The folder of a redacted trace is not known.
         return name.to_owned();
     }
-    let absolute = plain(&absolute);
+    let absolute = normalize_path(&absolute);
     let below = Path::new(root)
         .is_absolute()
-        .then(|| absolute.strip_prefix(plain(Path::new(root))).ok())
+        .then(|| absolute.strip_prefix(normalize_path(Path::new(root))).ok())
         .flatten();
     let path = below
         .filter(|below| !below.as_os_str().is_empty())
@@ -50,7 +50,7 @@ pub(super) fn is_below_root(path: &str) -> bool {
 }
 
 /// A relative reference, or an absolute `file` URI.
-pub(super) fn uri(path: &str) -> String {
+pub(super) fn path_uri(path: &str) -> String {
     if is_below_root(path) {
         percent_encoded(path, "/")
     } else {
@@ -63,7 +63,7 @@ pub(super) fn file_uri(path: &str) -> String {
 }
 
 /// A path without `.` and `..`. Links are not followed.
-fn plain(path: &Path) -> PathBuf {
+fn normalize_path(path: &Path) -> PathBuf {
     let mut out = PathBuf::new();
     for part in path.components() {
         match part {
@@ -128,7 +128,7 @@ pub(super) fn of_event(trace: &Trace, root: &str, event: &TraceEvent) -> Option<
     place.is_own = frame.owner == FrameOwner::Program;
     place.is_beside = stack.meanwhile.iter().any(|it| std::ptr::eq(it, frame));
     let is_innermost = stack
-        .users()
+        .user_frame()
         .or_else(|| stack.users_meanwhile())
         .is_some_and(|it| std::ptr::eq(it, frame));
     if let Some(source) = stack.source.as_ref().filter(|_| is_innermost) {
@@ -163,7 +163,7 @@ mod tests {
     use cuda_pitfalls_trace::fixture::programs as fixture;
 
     fn uri(root: &str, name: &str) -> String {
-        super::uri(&path_of(&fixture::trace(), root, name))
+        super::path_uri(&path_of(&fixture::trace(), root, name))
     }
 
     #[test]

@@ -5,10 +5,11 @@ use super::change::{LineChange, changes};
 use super::{TraceView, place, totals, unseen};
 use crate::block::{Block, Text};
 use crate::issue::{
-    Attached, IssueSections, MOST, arranged, capital, cut, first_sources, title as title_of,
+    Attached, IssueSections, MOST, arrange_sections, capitalize_word, cut_text, first_sources,
+    title as title_of,
 };
 use cuda_pitfalls_core::scenario::Scenario;
-use cuda_pitfalls_core::text::escape::shorten;
+use cuda_pitfalls_core::text::escape::shorten_text;
 use cuda_pitfalls_core::text::units;
 use cuda_pitfalls_trace::diagnosis::Severity;
 
@@ -16,7 +17,11 @@ const MOST_FINDINGS: usize = 10;
 const LONGEST_COMMAND: usize = 500;
 
 /// The text, of at most [`MOST`] characters. `proofs` are the scenarios that the findings name.
-pub(super) fn issue(seen: &TraceView, proofs: &[Scenario], attached: &[Attached]) -> String {
+pub(super) fn render_trace_issue(
+    seen: &TraceView,
+    proofs: &[Scenario],
+    attached: &[Attached],
+) -> String {
     let changes = changes(seen);
     let to_change = changes.iter().take(MOST_FINDINGS).map(|(change, _)| {
         format!(
@@ -34,8 +39,8 @@ pub(super) fn issue(seen: &TraceView, proofs: &[Scenario], attached: &[Attached]
             totals::parts(seen).join(", ")
         ))],
         expected: vec![Block::List(expected(proofs))],
-        happened: happened(seen),
-        reproducer: reproducer(proofs, attached),
+        happened: happened_blocks(seen),
+        reproducer: reproducer_blocks(proofs, attached),
         versions: versions(seen),
         attached: vec![
             Block::Fold(
@@ -48,7 +53,7 @@ pub(super) fn issue(seen: &TraceView, proofs: &[Scenario], attached: &[Attached]
             ),
         ],
     };
-    cut(&arranged(sections), MOST)
+    cut_text(&arrange_sections(sections), MOST)
 }
 
 /// The first thing to change, with its line.
@@ -61,7 +66,7 @@ fn title(seen: &TraceView, changes: &[(LineChange<'_>, usize)]) -> String {
         .as_ref()
         .map(|at| format!(" ({at})"))
         .unwrap_or_default();
-    title_of(&format!("{}{at}", capital(first.title)))
+    title_of(&format!("{}{at}", capitalize_word(first.title)))
 }
 
 /// What people believe of what was found, as the scenarios say it, and what was measured.
@@ -79,8 +84,8 @@ fn expected(proofs: &[Scenario]) -> Vec<Text> {
 }
 
 /// What was found and where, with the way from the program's line to the call.
-fn happened(seen: &TraceView) -> Vec<Block> {
-    let mut blocks: Vec<Block> = unseen::banners(seen.trace)
+fn happened_blocks(seen: &TraceView) -> Vec<Block> {
+    let mut blocks: Vec<Block> = unseen::unseen_banners(seen.trace)
         .into_iter()
         .map(Block::Banner)
         .collect();
@@ -88,7 +93,7 @@ fn happened(seen: &TraceView) -> Vec<Block> {
     for finding in seen.found(Severity::Pitfall).take(MOST_FINDINGS) {
         let memory = finding
             .bytes
-            .map(|bytes| format!(" ({})", units::delta(bytes)))
+            .map(|bytes| format!(" ({})", units::format_delta(bytes)))
             .unwrap_or_default();
         let says = Text::from(format!("{}{memory}", finding.says));
         let ways = finding
@@ -122,7 +127,7 @@ fn happened(seen: &TraceView) -> Vec<Block> {
 }
 
 /// A program that shows the same, or the scenario that does.
-fn reproducer(proofs: &[Scenario], attached: &[Attached]) -> Vec<Block> {
+fn reproducer_blocks(proofs: &[Scenario], attached: &[Attached]) -> Vec<Block> {
     if !attached.is_empty() {
         return first_sources(&attached.iter().collect::<Vec<_>>());
     }
@@ -133,7 +138,7 @@ fn reproducer(proofs: &[Scenario], attached: &[Attached]) -> Vec<Block> {
 }
 
 fn command(seen: &TraceView) -> String {
-    shorten(&seen.trace.start.command.join(" "), LONGEST_COMMAND)
+    shorten_text(&seen.trace.start.command.join(" "), LONGEST_COMMAND)
 }
 
 fn versions(seen: &TraceView) -> Vec<(&'static str, String)> {
@@ -147,7 +152,7 @@ fn versions(seen: &TraceView) -> Vec<(&'static str, String)> {
         ("command", command(seen)),
         (
             "driver",
-            place::short(start.driver_version.as_deref().unwrap_or("not known")),
+            place::shorten_place(start.driver_version.as_deref().unwrap_or("not known")),
         ),
     ];
     rows.extend(start.gpus.iter().map(|gpu| ("GPU", crate::words::gpu(gpu))));
@@ -171,10 +176,11 @@ mod tests {
         let trace = fixture::trace();
         let (findings, outcome) = (fixture::findings(&trace), fixture::outcome(&trace));
         let seen = TraceView::new(&trace, &findings, &outcome);
-        let proofs =
-            cuda_pitfalls_core::catalogue::select(&["visibility/mask-after-cuinit".to_owned()])
-                .unwrap();
-        let text = issue(&seen, &proofs, &[]);
+        let proofs = cuda_pitfalls_core::catalogue::select_scenarios(&[
+            "visibility/mask-after-cuinit".to_owned(),
+        ])
+        .unwrap();
+        let text = render_trace_issue(&seen, &proofs, &[]);
         assert!(
             text.starts_with("# CUDA_VISIBLE_DEVICES is set after it was read (cli.py:88)\n"),
             "{text}"
@@ -193,7 +199,7 @@ mod tests {
     #[test]
     fn a_trace_in_which_nothing_was_found_says_so() {
         let trace = fixture::quiet();
-        let text = issue(&TraceView::bare(&trace), &[], &[]);
+        let text = render_trace_issue(&TraceView::bare(&trace), &[], &[]);
         assert!(
             text.starts_with("# No pitfall was found: ") && text.contains("Nothing was expected."),
             "{text}"
@@ -203,7 +209,7 @@ mod tests {
     #[test]
     fn hostile_text_stays_text() {
         let (findings, outcome) = fixture::hostile_findings();
-        let text = issue(
+        let text = render_trace_issue(
             &TraceView::new(&fixture::hostile(), &findings, &outcome),
             &[],
             &[],

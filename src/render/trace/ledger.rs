@@ -27,7 +27,7 @@ pub(super) struct LedgerRoom {
 const MOST_AREAS: usize = 7;
 
 /// The tables of one process on one GPU.
-pub(super) fn section(
+pub(super) fn ledger_section(
     seen: &TraceView,
     ledger: &Ledger,
     room: LedgerRoom,
@@ -40,12 +40,18 @@ pub(super) fn section(
         is_page,
     };
     let gpu = seen.trace.gpu_index(Some(ledger.gpu));
-    let gpu = gpu.map_or_else(|| place::short(ledger.gpu), |index| format!("GPU {index}"));
-    let name = format!("{} on {gpu}", place::who(seen.trace, ledger.pid));
-    let mut blocks = vec![Block::heading(3, &name), Block::Chart(view.chart(&name))];
-    blocks.extend(view.moment("At its peak", &ledger.peak));
+    let gpu = gpu.map_or_else(
+        || place::shorten_place(ledger.gpu),
+        |index| format!("GPU {index}"),
+    );
+    let name = format!("{} on {gpu}", place::process_words(seen.trace, ledger.pid));
+    let mut blocks = vec![
+        Block::heading(3, &name),
+        Block::Chart(view.owner_chart(&name)),
+    ];
+    blocks.extend(view.moment_blocks("At its peak", &ledger.peak));
     for table in ledger.asked.iter().take(room.asked) {
-        blocks.extend(view.moment("When it was asked", table));
+        blocks.extend(view.moment_blocks("When it was asked", table));
     }
     blocks.extend(Block::more(
         ledger.asked.len(),
@@ -72,20 +78,20 @@ impl LedgerView<'_, '_> {
         }
         let [at_peak, at_end] = [peak, end].map(|table| table.charged_bytes.unwrap_or(0));
         if at_peak.abs_diff(at_end) > at_peak / 10 {
-            return self.moment("At its end", end);
+            return self.moment_blocks("At its end", end);
         }
         let rest = end
             .unattributed_bytes
-            .map(|_| format!("; not attributed: {}", unattributed(end)));
+            .map(|_| format!("; not attributed: {}", unattributed_words(end)));
         vec![Block::paragraph(format!(
             "{}{}.",
-            self.charge("At its end", end),
+            self.charge_words("At its end", end),
             rest.unwrap_or_default()
         ))]
     }
 
     /// `At its peak, after 4.00 s, NVML charges it 5400 MiB`.
-    fn charge(&self, when: &str, table: &LedgerTable) -> String {
+    fn charge_words(&self, when: &str, table: &LedgerTable) -> String {
         let at = place::since_start(self.seen.trace, table.t_ns);
         let charge = match (table.charged_bytes.map(units::bytes), self.ledger.is_own) {
             (None, _) => "NVML could not be read".to_owned(),
@@ -99,8 +105,8 @@ impl LedgerView<'_, '_> {
         format!("{when}, after {at}, {charge}")
     }
 
-    fn moment(&self, when: &str, table: &LedgerTable) -> Vec<Block> {
-        let caption = format!("{}:", self.charge(when, table));
+    fn moment_blocks(&self, when: &str, table: &LedgerTable) -> Vec<Block> {
+        let caption = format!("{}:", self.charge_words(when, table));
         vec![
             Block::Table(Table {
                 caption,
@@ -133,7 +139,7 @@ impl LedgerView<'_, '_> {
         closing.extend(
             table
                 .unattributed_bytes
-                .map(|_| (unattributed(table), "not attributed".to_owned())),
+                .map(|_| (unattributed_words(table), "not attributed".to_owned())),
         );
         let columns = if self.is_page {
             PAGE.as_slice()
@@ -155,7 +161,9 @@ impl LedgerView<'_, '_> {
         let line = path
             .map(|line| entry::shown(&line))
             .or_else(|| row.stack.place());
-        let line = line.map(|line| place::short(&line)).unwrap_or_default();
+        let line = line
+            .map(|line| place::shorten_place(&line))
+            .unwrap_or_default();
         let whole = row
             .whole_bytes
             .filter(|whole| self.is_page && *whole != row.bytes);
@@ -163,9 +171,14 @@ impl LedgerView<'_, '_> {
             .map(|whole| format!(" of {}", units::bytes(whole)))
             .unwrap_or_default();
         let purpose = format!("{}{whole}", row.kind.in_words());
-        let mut cells = [memory(row), purpose, place::short(row.owner.name), line]
-            .map(Text::from)
-            .to_vec();
+        let mut cells = [
+            memory(row),
+            purpose,
+            place::shorten_place(row.owner.name),
+            line,
+        ]
+        .map(Text::from)
+        .to_vec();
         if self.is_page {
             let source = row
                 .stack
@@ -176,7 +189,7 @@ impl LedgerView<'_, '_> {
                 .pop()
                 .unwrap_or_default()
                 .then(source.unwrap_or_default());
-            let calls = place::short(&listed(
+            let calls = place::shorten_place(&listed(
                 row.calls.iter().filter(|call| !call.is_empty()),
                 "",
             ));
@@ -187,7 +200,7 @@ impl LedgerView<'_, '_> {
     }
 
     /// The areas of the owners, and what NVML charges as a line: the gap between is what is not attributed.
-    fn chart(&self, name: &str) -> Chart {
+    fn owner_chart(&self, name: &str) -> Chart {
         let (seen, ledger) = (self.seen, self.ledger);
         let (from, to) = (
             seen.trace.start.t_ns,
@@ -198,7 +211,7 @@ impl LedgerView<'_, '_> {
             .bands
             .iter()
             .take(MOST_AREAS)
-            .map(|band| place::short(band_name(band)))
+            .map(|band| place::shorten_place(band_name(band)))
             .collect();
         if ledger.bands.len() > MOST_AREAS
             && let Some(last) = names.last_mut()
@@ -214,7 +227,7 @@ impl LedgerView<'_, '_> {
             let points = ledger.series.iter().map(|point| {
                 (
                     point.t_ns,
-                    signed(
+                    saturating_signed(
                         point
                             .band_bytes
                             .iter()
@@ -233,7 +246,7 @@ impl LedgerView<'_, '_> {
         let charged = ledger
             .series
             .iter()
-            .filter_map(|point| Some((point.t_ns, signed(point.charged_bytes?))));
+            .filter_map(|point| Some((point.t_ns, saturating_signed(point.charged_bytes?))));
         let charged = ChartLine {
             name: "what NVML charges; the gap below it is not attributed".to_owned(),
             colour: MOST_AREAS,
@@ -257,7 +270,7 @@ impl LedgerView<'_, '_> {
                 .iter()
                 .filter_map(|it| it.peak.charged_bytes)
                 .max()
-                .map_or(0, signed),
+                .map_or(0, saturating_signed),
             marks,
         }
     }
@@ -277,7 +290,7 @@ fn memory(row: &LedgerRow) -> String {
 }
 
 /// What is not attributed; less than nothing where rows have what is not charged.
-fn unattributed(table: &LedgerTable) -> String {
+fn unattributed_words(table: &LedgerTable) -> String {
     let size = units::signed_bytes(table.unattributed_bytes.unwrap_or(0));
     if table.has_upper_bounds() {
         format!("at least {size}")
@@ -295,7 +308,7 @@ fn band_name<'a>(band: &LedgerBand<'a>) -> &'a str {
     }
 }
 
-fn signed(bytes: u64) -> i64 {
+fn saturating_signed(bytes: u64) -> i64 {
     i64::try_from(bytes).unwrap_or(i64::MAX)
 }
 
@@ -398,7 +411,7 @@ That was its last reading too.
     #[test]
     fn a_page_has_a_picture_of_the_owners_and_the_largest_rows_first() {
         let trace = fixture::memory();
-        let page = view::html(&TraceView::bare(&trace));
+        let page = view::render_html(&TraceView::bare(&trace));
         assert_eq!(page.matches("<figure").count(), 2);
         let scales = page
             .matches("<span style=\"top:0.0%\">5400 MiB</span>")
@@ -421,15 +434,15 @@ That was its last reading too.
         let holder = trace
             .holders
             .iter_mut()
-            .find(|holder| holder.stack.users().is_some())
+            .find(|holder| holder.stack.user_frame().is_some())
             .unwrap();
-        let line = place::short(&holder.stack.place().unwrap());
+        let line = place::shorten_place(&holder.stack.place().unwrap());
         holder.stack.meanwhile = std::mem::take(&mut holder.stack.frames);
         let seen = TraceView::bare(&trace);
         for form in [
             view::text(&seen, 200),
-            view::markdown(&seen),
-            view::html(&seen),
+            view::render_markdown(&seen),
+            view::render_html(&seen),
         ] {
             assert!(form.contains("a thread beside "), "{line}: {form}");
         }
@@ -441,8 +454,8 @@ That was its last reading too.
         let seen = TraceView::bare(&trace);
         for form in [
             view::text(&seen, 80),
-            view::markdown(&seen),
-            view::html(&seen),
+            view::render_markdown(&seen),
+            view::render_html(&seen),
         ] {
             assert!(!form.contains("Whose the memory is"));
         }

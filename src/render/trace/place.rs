@@ -2,7 +2,7 @@
 //! the words for GPUs, times, values and statuses.
 
 use crate::machine::UserLine;
-use cuda_pitfalls_core::text::escape::shorten;
+use cuda_pitfalls_core::text::escape::shorten_text;
 use cuda_pitfalls_core::text::units;
 use cuda_pitfalls_trace::{Frame, Stack, Trace, TraceEvent, limit_name, status_name};
 
@@ -13,7 +13,7 @@ const MOST_OWN: usize = 4;
 
 /// The innermost line of the user's own code.
 pub(super) fn place(trace: &Trace, stack: &Stack) -> Option<UserLine> {
-    let users = stack.users();
+    let users = stack.user_frame();
     let is_beside = users.is_none();
     let frame = users.or_else(|| stack.users_meanwhile())?;
     let file = frame.file.as_deref()?;
@@ -43,9 +43,11 @@ pub(super) fn chain(event: &TraceEvent) -> Vec<String> {
             _ => parts.push(own_frame(frame)),
         }
     }
-    parts.extend(stack.entry_name().map(|name| short(&name)));
+    parts.extend(stack.entry_name().map(|name| shorten_place(&name)));
     if own.is_empty() {
-        let innermost = stack.innermost().map(|frame| short(&frame.name()));
+        let innermost = stack
+            .innermost_public()
+            .map(|frame| shorten_place(&frame.name()));
         parts.extend(innermost.filter(|name| !parts.contains(name)));
     }
     if parts.is_empty() {
@@ -56,10 +58,10 @@ pub(super) fn chain(event: &TraceEvent) -> Vec<String> {
                 .iter()
                 .rev()
                 .find(|frame| !frame.function.is_empty())
-                .map(|it| short(&it.name())),
+                .map(|it| shorten_place(&it.name())),
         );
     }
-    let call = short(&event.call);
+    let call = shorten_place(&event.call);
     if parts.last() != Some(&call) && !call.is_empty() {
         parts.push(call);
     }
@@ -67,7 +69,7 @@ pub(super) fn chain(event: &TraceEvent) -> Vec<String> {
 }
 
 /// Where the user's own code stood meanwhile, on another thread; none if this one has frames of it.
-pub(super) fn meanwhile(event: &TraceEvent) -> Option<String> {
+pub(super) fn other_thread_line(event: &TraceEvent) -> Option<String> {
     let frame = event.stack.users_meanwhile()?;
     let frames = event.stack.meanwhile.clone();
     let beside = Stack {
@@ -75,15 +77,15 @@ pub(super) fn meanwhile(event: &TraceEvent) -> Option<String> {
         ..Stack::default()
     };
     let way: Vec<String> = std::iter::once(own_frame(frame))
-        .chain(beside.entry().map(|it| short(&it.name())))
+        .chain(beside.entry().map(|it| shorten_place(&it.name())))
         .collect();
     Some(format!("meanwhile the program was at {}", way.join(" → ")))
 }
 
 fn own_frame(frame: &Frame) -> String {
     match frame.line() {
-        Some(line) => format!("{} {}", short(&line), short(&frame.name())),
-        None => short(&frame.name()),
+        Some(line) => format!("{} {}", shorten_place(&line), shorten_place(&frame.name())),
+        None => shorten_place(&frame.name()),
     }
 }
 
@@ -94,11 +96,11 @@ pub(super) fn frame(frame: &Frame) -> (String, String) {
         (Some(file), None) => file.clone(),
         (None, _) => frame.module.clone().unwrap_or_default(),
     };
-    (short(&frame.name()), short(&place))
+    (shorten_place(&frame.name()), shorten_place(&place))
 }
 
 /// `pid 4711, rank 3, local rank 1`: a process, with the ranks that its launcher gave it.
-pub(super) fn who(trace: &Trace, pid: u32) -> String {
+pub(super) fn process_words(trace: &Trace, pid: u32) -> String {
     let process = trace
         .processes
         .iter()
@@ -112,17 +114,17 @@ pub(super) fn who(trace: &Trace, pid: u32) -> String {
     format!("pid {pid}{}", ranks.collect::<String>())
 }
 
-pub(super) fn short(text: &str) -> String {
-    shorten(text, LONGEST)
+pub(super) fn shorten_place(text: &str) -> String {
+    shorten_text(text, LONGEST)
 }
 
 /// `0.84 s` since the program was started.
 pub(super) fn since_start(trace: &Trace, t_ns: u64) -> String {
-    seconds(trace.seconds(t_ns))
+    format_seconds(trace.seconds_since_start(t_ns))
 }
 
 /// Seconds with the digits that matter.
-pub(super) fn seconds(seconds: f64) -> String {
+pub(super) fn format_seconds(seconds: f64) -> String {
     match seconds {
         s if s < 0.1 => format!("{s:.3} s"),
         s if s < 100.0 => format!("{s:.2} s"),
@@ -140,7 +142,7 @@ pub(super) fn gpu(trace: &Trace, event: &TraceEvent) -> String {
         event.device,
     ) {
         (Some(index), ..) => format!("GPU {index}"),
-        (None, Some(uuid), _) => short(uuid),
+        (None, Some(uuid), _) => shorten_place(uuid),
         (None, None, Some(device)) => format!("device {device}"),
         (None, None, None) => "a GPU".to_owned(),
     }
@@ -150,7 +152,7 @@ pub(super) fn value(value: Option<&str>) -> String {
     match value {
         None => "(unset)".to_owned(),
         Some("") => "(empty)".to_owned(),
-        Some(value) => short(value),
+        Some(value) => shorten_place(value),
     }
 }
 
@@ -230,7 +232,7 @@ mod tests {
 
     #[test]
     fn times_have_the_digits_that_matter() {
-        let shown = [0.0, 0.0042, 0.84, 73.2, 4000.0, 86_400.0, 1e10].map(seconds);
+        let shown = [0.0, 0.0042, 0.84, 73.2, 4000.0, 86_400.0, 1e10].map(format_seconds);
         assert_eq!(
             shown,
             [

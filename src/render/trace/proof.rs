@@ -22,7 +22,7 @@ pub(super) fn scenarios<'a>(findings: impl Iterator<Item = &'a Finding>) -> Vec<
         .take(MOST);
     names
         .filter_map(|name| {
-            catalogue::select(&[name.to_owned()])
+            catalogue::select_scenarios(&[name.to_owned()])
                 .ok()?
                 .into_iter()
                 .next()
@@ -31,7 +31,7 @@ pub(super) fn scenarios<'a>(findings: impl Iterator<Item = &'a Finding>) -> Vec<
 }
 
 /// The text of `show` without its sources, because pages have no addresses.
-pub(super) fn section(scenario: &Scenario) -> Block {
+pub(super) fn scenario_section(scenario: &Scenario) -> Block {
     let plain = Scenario {
         sources: Vec::new(),
         ..scenario.clone()

@@ -11,8 +11,8 @@ use hmac_sha256::Hash;
 use super::file::{self, FileLine};
 use super::{TraceView, unseen};
 use cuda_pitfalls_answers::refused::RefusedCall;
-use cuda_pitfalls_core::text::counts::{counted, grouped};
-use cuda_pitfalls_core::text::escape::{shorten, visible};
+use cuda_pitfalls_core::text::counts::{counted, group_by_key};
+use cuda_pitfalls_core::text::escape::{shorten_text, visible};
 use cuda_pitfalls_core::verdict::Provenance;
 use cuda_pitfalls_trace::diagnosis::{Finding, Severity};
 use cuda_pitfalls_trace::policy::{Policy, PolicyWord, Violation};
@@ -166,7 +166,7 @@ pub(super) fn simulated(seen: &TraceView) -> &'static str {
 /// The entries: errors, warnings, notes, each in the order of time. `root` is what files are relative to.
 pub(super) fn all<'a>(seen: &TraceView<'a>, root: &str) -> Vec<Reported<'a>> {
     let mut once = occurrences(seen);
-    let notes = notes(seen, &once);
+    let notes = note_occurrences(seen, &once);
     once.extend(notes);
     at_lines(seen, root, once)
 }
@@ -177,9 +177,9 @@ pub(super) fn without_notes<'a>(seen: &TraceView<'a>, root: &str) -> Vec<Reporte
 }
 
 fn occurrences<'a>(seen: &TraceView<'a>) -> Vec<Occurrence<'a>> {
-    let mut once = violations(seen);
+    let mut once = violation_occurrences(seen);
     once.extend(findings(seen));
-    once.extend(explained(seen));
+    once.extend(refusal_occurrences(seen));
     once
 }
 
@@ -204,16 +204,16 @@ fn at_lines<'a>(
             .map(|place| format!("{}:{:?}", place.path, place.line));
         ((one.rule.clone(), one.level, at), (place, one))
     });
-    let mut all: Vec<Reported<'a>> = grouped(placed)
+    let mut all: Vec<Reported<'a>> = group_by_key(placed)
         .into_iter()
-        .filter_map(|(_, group)| reported(seen, group))
+        .filter_map(|(_, group)| merge_occurrences(seen, group))
         .collect();
     number(&mut all);
     all
 }
 
 /// What was done against the policy, but for what is also found by a rule.
-fn violations<'a>(seen: &TraceView<'a>) -> Vec<Occurrence<'a>> {
+fn violation_occurrences<'a>(seen: &TraceView<'a>) -> Vec<Occurrence<'a>> {
     let violations = seen.violations.iter();
     let violations = violations.filter(|violation| {
         !seen
@@ -234,7 +234,7 @@ fn violations<'a>(seen: &TraceView<'a>) -> Vec<Occurrence<'a>> {
 }
 
 /// What CUDA refused and no policy forbids, and the error that the program said last.
-fn explained<'a>(seen: &TraceView<'a>) -> Vec<Occurrence<'a>> {
+fn refusal_occurrences<'a>(seen: &TraceView<'a>) -> Vec<Occurrence<'a>> {
     let errors = seen
         .violations
         .iter()
@@ -314,7 +314,7 @@ fn is_of(violation: &Violation, finding: &Finding) -> bool {
 }
 
 /// What initialised CUDA and what made contexts, but for calls about which something was said already.
-fn notes<'a>(seen: &TraceView<'a>, said: &[Occurrence<'a>]) -> Vec<Occurrence<'a>> {
+fn note_occurrences<'a>(seen: &TraceView<'a>, said: &[Occurrence<'a>]) -> Vec<Occurrence<'a>> {
     let told = Policy {
         forbid: vec![PolicyWord::Init, PolicyWord::Context],
         ..Policy::default()
@@ -323,7 +323,7 @@ fn notes<'a>(seen: &TraceView<'a>, said: &[Occurrence<'a>]) -> Vec<Occurrence<'a
         .iter()
         .filter_map(|one| one.events.first().copied())
         .collect();
-    let all = told.violations(seen.trace, seen.findings).into_iter();
+    let all = told.find_violations(seen.trace, seen.findings).into_iter();
     let others = all.filter(|violation| violation.event.is_none_or(|event| !said.contains(&event)));
     others
         .map(|violation| once(&violation, Level::Note, None))
@@ -344,7 +344,7 @@ fn rule_of(forbidden: &str) -> String {
 
 /// A name of a rule, harmless and not empty.
 fn name(text: &str) -> String {
-    let text = shorten(&visible(text), 100);
+    let text = shorten_text(&visible(text), 100);
     if text.is_empty() {
         "policy".to_owned()
     } else {
@@ -353,7 +353,7 @@ fn name(text: &str) -> String {
 }
 
 /// One entry of equal ones.
-fn reported<'a>(
+fn merge_occurrences<'a>(
     seen: &TraceView<'a>,
     group: Vec<(Option<FileLine>, Occurrence<'a>)>,
 ) -> Option<Reported<'a>> {
@@ -371,7 +371,7 @@ fn reported<'a>(
         events,
         ..
     } = group.into_iter().next()?;
-    let fingerprint = fingerprint(&rule, place.as_ref());
+    let fingerprint = line_fingerprint(&rule, place.as_ref());
     Some(Reported {
         rule,
         level,
@@ -421,11 +421,11 @@ fn message(seen: &TraceView, group: &[Occurrence]) -> String {
             workaround.trim_end_matches('.')
         ));
     }
-    shorten(&text, LIMIT)
+    shorten_text(&text, LIMIT)
 }
 
 /// The hash of the rule, the file and the text of the line. Line numbers, PIDs and GPUs are not part of it.
-fn fingerprint(rule: &str, place: Option<&FileLine>) -> String {
+fn line_fingerprint(rule: &str, place: Option<&FileLine>) -> String {
     let mut hash = Hash::new();
     for part in [
         rule,
@@ -459,8 +459,8 @@ fn number(all: &mut [Reported]) {
 }
 
 /// Why there may be more: what makes a trace incomplete, conditions left undecided, what was not seen; with its sort.
-pub(super) fn doubts(seen: &TraceView) -> Vec<(&'static str, Level, String)> {
-    let incomplete = unseen::incomplete(seen.trace);
+pub(super) fn list_doubts(seen: &TraceView) -> Vec<(&'static str, Level, String)> {
+    let incomplete = unseen::incomplete_sentence(seen.trace);
     let missing = seen
         .not_seen
         .iter()
@@ -475,7 +475,7 @@ pub(super) fn doubts(seen: &TraceView) -> Vec<(&'static str, Level, String)> {
         .map(|line| ("incomplete", Level::Error, line.clone()));
     let all: Vec<_> = incomplete.chain(undecided).chain(missing).collect();
     all.into_iter()
-        .map(|(sort, level, line)| (sort, level, shorten(&visible(&line), LIMIT)))
+        .map(|(sort, level, line)| (sort, level, shorten_text(&visible(&line), LIMIT)))
         .collect()
 }
 
@@ -648,7 +648,7 @@ mod tests {
             assert_eq!(rule_of(rule.id), rule.id);
             if let Some(scenario) = rule.scenario {
                 assert!(
-                    cuda_pitfalls_core::catalogue::select(&[scenario.to_owned()]).is_ok(),
+                    cuda_pitfalls_core::catalogue::select_scenarios(&[scenario.to_owned()]).is_ok(),
                     "{scenario}"
                 );
             }
@@ -658,10 +658,10 @@ mod tests {
     #[test]
     fn what_was_not_seen_is_a_doubt() {
         let mut trace = fixture::trace();
-        assert!(doubts(&TraceView::bare(&trace)).is_empty());
+        assert!(list_doubts(&TraceView::bare(&trace)).is_empty());
         trace.end = None;
         let undecided = ["fork: why".to_owned()];
-        let doubts = doubts(&TraceView {
+        let doubts = list_doubts(&TraceView {
             undecided: &undecided,
             ..TraceView::bare(&trace)
         });

@@ -6,7 +6,7 @@
 use super::reported::{self, Level, Reported};
 use super::{TraceView, place, totals, unseen};
 use crate::machine::UserLine;
-use crate::machine::github::annotation;
+use crate::machine::github::format_annotation;
 use crate::machine::junit::{self, TestOutcome, TestResult};
 use crate::words;
 use cuda_pitfalls_core::text::units;
@@ -18,14 +18,14 @@ const MOST_LINES: usize = 50;
 
 /// Test results: a test for each thing that was forbidden and done, for each pitfall and for each explained error.
 /// `name` is what the trace is called, and `root` what files are relative to.
-pub(super) fn junit(seen: &TraceView, name: &str, root: &str) -> String {
+pub(super) fn junit_file(seen: &TraceView, name: &str, root: &str) -> String {
     let trace = seen.trace;
     // Without this test a trace cut short would look clean.
     let complete = test_case(seen, "the trace is complete");
     let mut cases = vec![match trace.end {
         Some(_) => complete,
         None => {
-            let banners = unseen::banners(trace).join(" ");
+            let banners = unseen::unseen_banners(trace).join(" ");
             complete.with(TestOutcome::Error, "incomplete", &banners)
         }
     }];
@@ -43,9 +43,9 @@ pub(super) fn junit(seen: &TraceView, name: &str, root: &str) -> String {
         None => 0,
     };
     junit::file(
-        &place::short(&format!("cuda-pitfalls trace {name}")),
+        &place::shorten_place(&format!("cuda-pitfalls trace {name}")),
         (&trace.start.started_at, elapsed_ns),
-        &properties(seen),
+        &suite_properties(seen),
         cases,
     )
 }
@@ -63,7 +63,7 @@ fn reported_case(seen: &TraceView, one: &Reported, number: usize) -> TestResult 
             ("scenario".to_owned(), finding.scenario.clone()),
         ];
         if let Some(bytes) = finding.bytes {
-            let memory = ("memory".to_owned(), units::delta(bytes));
+            let memory = ("memory".to_owned(), units::format_delta(bytes));
             case.properties.push(memory);
         }
     }
@@ -71,7 +71,7 @@ fn reported_case(seen: &TraceView, one: &Reported, number: usize) -> TestResult 
     case
 }
 
-fn properties(seen: &TraceView) -> Vec<(String, String)> {
+fn suite_properties(seen: &TraceView) -> Vec<(String, String)> {
     let start = &seen.trace.start;
     let driver = start.driver_version.as_deref().unwrap_or("none");
     let mut properties = vec![
@@ -83,7 +83,7 @@ fn properties(seen: &TraceView) -> Vec<(String, String)> {
         ("command", start.command.join(" ")),
         ("totals", totals::parts(seen).join(", ")),
     ];
-    for banner in unseen::banners(seen.trace) {
+    for banner in unseen::unseen_banners(seen.trace) {
         properties.push(("banner", banner));
     }
     for line in &seen.not_seen {
@@ -98,7 +98,11 @@ fn properties(seen: &TraceView) -> Vec<(String, String)> {
 fn test_case(seen: &TraceView, name: &str) -> TestResult {
     TestResult {
         elapsed_ns: Some(0),
-        ..TestResult::new(seen.trace.start.provenance, "trace", &place::short(name))
+        ..TestResult::new(
+            seen.trace.start.provenance,
+            "trace",
+            &place::shorten_place(name),
+        )
     }
 }
 
@@ -131,15 +135,15 @@ fn where_it_was(seen: &TraceView, one: &Reported) -> String {
         return String::new();
     };
     let when = place::since_start(seen.trace, event.t_ns);
-    let who = place::who(seen.trace, event.pid);
+    let who = place::process_words(seen.trace, event.pid);
     format!("{when}, {who}: {}", place::chain(event).join(" → "))
 }
 
 /// Annotations. GitHub knows files by their paths in the repository, which is `root`.
-pub(super) fn github(seen: &TraceView, root: &str) -> String {
+pub(super) fn github_annotations(seen: &TraceView, root: &str) -> String {
     let mut out = String::new();
-    for banner in unseen::banners(seen.trace) {
-        out += &annotation("warning", None, "cuda-pitfalls", &[banner]);
+    for banner in unseen::unseen_banners(seen.trace) {
+        out += &format_annotation("warning", None, "cuda-pitfalls", &[banner]);
     }
     let level = if !seen.violations.is_empty() || !seen.undecided.is_empty() {
         "error"
@@ -149,10 +153,10 @@ pub(super) fn github(seen: &TraceView, root: &str) -> String {
         "notice"
     };
     let totals = totals::parts(seen).join(", ");
-    out += &annotation(level, None, "cuda-pitfalls trace", &[totals]);
+    out += &format_annotation(level, None, "cuda-pitfalls trace", &[totals]);
     for undecided in seen.undecided.iter().take(MOST_LINES) {
         let line = std::slice::from_ref(undecided);
-        out += &annotation("error", None, "cuda-pitfalls: undecided", line);
+        out += &format_annotation("error", None, "cuda-pitfalls: undecided", line);
     }
     let found = reported::without_notes(seen, root);
     for one in found.iter().take(MOST_LINES) {
@@ -162,11 +166,11 @@ pub(super) fn github(seen: &TraceView, root: &str) -> String {
             Level::Note => "notice",
         };
         let lines = [one.message.clone(), where_it_was(seen, one)];
-        out += &annotation(level, user_line(one), &title(one), &lines);
+        out += &format_annotation(level, user_line(one), &title(one), &lines);
     }
     if !seen.not_seen.is_empty() {
         let title = "cuda-pitfalls: not seen";
-        out += &annotation("notice", None, title, &seen.not_seen);
+        out += &format_annotation("notice", None, title, &seen.not_seen);
     }
     out
 }
@@ -186,7 +190,7 @@ mod tests {
         } else {
             &[]
         };
-        junit(
+        junit_file(
             &TraceView {
                 findings: &findings,
                 violations,
@@ -241,7 +245,7 @@ mod tests {
     fn files_are_relative_to_the_repository() {
         let trace = fixture::trace();
         let (findings, outcome) = (fixture::findings(&trace), fixture::outcome(&trace));
-        let shown = github(&TraceView::new(&trace, &findings, &outcome), "/home/me");
+        let shown = github_annotations(&TraceView::new(&trace, &findings, &outcome), "/home/me");
         assert!(
             shown.contains("\n::error file=project/train.py,line=52,"),
             "{shown}"
@@ -252,7 +256,7 @@ mod tests {
     fn a_violation_is_an_error_and_a_pitfall_a_warning_at_the_users_line() {
         let trace = fixture::trace();
         let (findings, outcome) = (fixture::findings(&trace), fixture::outcome(&trace));
-        let shown = github(&TraceView::new(&trace, &findings, &outcome), ROOT);
+        let shown = github_annotations(&TraceView::new(&trace, &findings, &outcome), ROOT);
         let lines: Vec<&str> = shown.lines().collect();
         assert!(
             lines[0].starts_with("::error title=cuda-pitfalls trace::2 pitfalls, 1 violation"),
@@ -281,7 +285,7 @@ mod tests {
         let (findings, mut outcome) = (fixture::findings(&trace), fixture::outcome(&trace));
         outcome.violations[0].says.clone_from(&findings[0].says);
         outcome.violations[0].event = findings[0].events.first().copied();
-        let shown = github(&TraceView::new(&trace, &findings, &outcome), ROOT);
+        let shown = github_annotations(&TraceView::new(&trace, &findings, &outcome), ROOT);
         assert_eq!(shown.matches(&findings[0].says).count(), 1, "{shown}");
         assert!(
             shown

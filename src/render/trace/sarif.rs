@@ -11,7 +11,7 @@ use super::{TraceView, totals};
 use crate::machine::BESIDE;
 use cuda_pitfalls_answers::known::Known;
 use cuda_pitfalls_core::text::counts::counted;
-use cuda_pitfalls_core::text::escape::{shorten, visible};
+use cuda_pitfalls_core::text::escape::{shorten_text, visible};
 use cuda_pitfalls_core::verdict::Provenance;
 use cuda_pitfalls_trace::TraceEvent;
 use cuda_pitfalls_trace::diagnosis::{self, DiagnosisRule};
@@ -33,13 +33,13 @@ pub(super) fn document(seen: &TraceView, root: &str) -> String {
 }
 
 fn run(seen: &TraceView, root: &str) -> Value {
-    let rules = rules();
+    let rules = rule_descriptors();
     let all = reported::all(seen, root);
     let left_out = all.len().saturating_sub(reported::MOST);
     let results: Vec<Value> = all
         .iter()
         .take(reported::MOST)
-        .map(|one| result(seen, root, &rules, one))
+        .map(|one| sarif_result(seen, root, &rules, one))
         .collect();
     let start = &seen.trace.start;
     json!({
@@ -48,10 +48,10 @@ fn run(seen: &TraceView, root: &str) -> Value {
             "version": env!("CARGO_PKG_VERSION"),
             "semanticVersion": env!("CARGO_PKG_VERSION"),
             "rules": rules,
-            "notifications": notifications(),
+            "notifications": notification_descriptors(),
         } },
-        "originalUriBaseIds": { ROOT: base(root) },
-        "invocations": [invocation(seen, left_out)],
+        "originalUriBaseIds": { ROOT: root_location(root) },
+        "invocations": [sarif_invocation(seen, left_out)],
         "results": results,
         "properties": {
             "provenance": crate::words::provenance(start.provenance),
@@ -65,12 +65,12 @@ fn run(seen: &TraceView, root: &str) -> Value {
 }
 
 /// The root of the sources. Its address is left out where a trace does not have it.
-fn base(root: &str) -> Value {
+fn root_location(root: &str) -> Value {
     let uri = root
         .starts_with('/')
         .then(|| file::file_uri(&format!("{}/", root.trim_end_matches('/'))));
     let description = text("the repository that the program was started in, or else the folder");
-    present(json!({ "uri": uri, "description": description }))
+    without_nulls(json!({ "uri": uri, "description": description }))
 }
 
 fn text(text: &str) -> Value {
@@ -78,10 +78,10 @@ fn text(text: &str) -> Value {
 }
 
 /// Every rule, by name: a reader learns also what was looked for and not found.
-fn rules() -> Vec<Value> {
-    let mut all: Vec<(&str, Value)> = diagnosis::rules()
+fn rule_descriptors() -> Vec<Value> {
+    let mut all: Vec<(&str, Value)> = diagnosis::embedded_rules()
         .iter()
-        .map(|rule| (rule.name.as_str(), descriptor(rule)))
+        .map(|rule| (rule.name.as_str(), rule_descriptor(rule)))
         .collect();
     all.extend(POLICY_RULES.iter().map(|rule| {
         let page = rule
@@ -102,7 +102,7 @@ fn rules() -> Vec<Value> {
     all.into_iter().map(|(_, rule)| rule).collect()
 }
 
-fn descriptor(rule: &DiagnosisRule) -> Value {
+fn rule_descriptor(rule: &DiagnosisRule) -> Value {
     let page = Known::embedded().page(&rule.scenario).unwrap_or_default();
     let mut help = format!("{}\n\nWhat to write instead:\n", rule.why);
     for (framework, workaround) in &rule.workaround {
@@ -127,7 +127,7 @@ fn descriptor(rule: &DiagnosisRule) -> Value {
     })
 }
 
-fn notifications() -> Value {
+fn notification_descriptors() -> Value {
     let sorts = [
         ("simulated", "no driver and no GPU answered"),
         ("incomplete", "the trace stops before the program ended"),
@@ -144,31 +144,31 @@ fn notifications() -> Value {
         .collect()
 }
 
-fn notification(id: &str, level: Level, message: &str) -> Value {
+fn sarif_notification(id: &str, level: Level, message: &str) -> Value {
     json!({ "descriptor": { "id": id }, "level": level.name(), "message": text(message) })
 }
 
 /// How the traced program ended, and what the trace lacks.
-fn invocation(seen: &TraceView, left_out: usize) -> Value {
+fn sarif_invocation(seen: &TraceView, left_out: usize) -> Value {
     let mut all: Vec<Value> = Vec::new();
     if seen.trace.start.provenance == Provenance::Simulated {
-        all.push(notification(
+        all.push(sarif_notification(
             "simulated",
             Level::Warning,
             crate::tally::SIMULATED,
         ));
     }
     all.extend(
-        reported::doubts(seen)
+        reported::list_doubts(seen)
             .iter()
-            .map(|(sort, level, line)| notification(sort, *level, line)),
+            .map(|(sort, level, line)| sarif_notification(sort, *level, line)),
     );
     if left_out > 0 {
         let message = format!(
             "{} left out; the trace has them all",
             counted(left_out as u64, "result")
         );
-        all.push(notification("left-out", Level::Warning, &message));
+        all.push(sarif_notification("left-out", Level::Warning, &message));
     }
     let (start, end) = (&seen.trace.start, &seen.trace.end);
     let began = start.started_at.parse::<jiff::Timestamp>().ok();
@@ -178,7 +178,7 @@ fn invocation(seen: &TraceView, left_out: usize) -> Value {
             .checked_add(jiff::SignedDuration::from_nanos(i64::try_from(took).ok()?))
             .ok()
     });
-    present(json!({
+    without_nulls(json!({
         // The tool succeeded if the trace is whole, however the program ended.
         "executionSuccessful": end.is_some(),
         "toolExecutionNotifications": all,
@@ -191,19 +191,19 @@ fn invocation(seen: &TraceView, left_out: usize) -> Value {
 }
 
 /// An object without the properties that are null: the standard has none.
-fn present(mut object: Value) -> Value {
+fn without_nulls(mut object: Value) -> Value {
     if let Some(properties) = object.as_object_mut() {
         properties.retain(|_, value| !value.is_null());
     }
     object
 }
 
-fn result(seen: &TraceView, root: &str, rules: &[Value], one: &Reported) -> Value {
+fn sarif_result(seen: &TraceView, root: &str, rules: &[Value], one: &Reported) -> Value {
     let mut events = one.events.iter().map(|index| seen.trace.events.get(*index));
     let first = events.next().flatten();
     let properties = json!({
         "simulated": seen.trace.start.provenance == Provenance::Simulated,
-        "forbidden": one.forbidden.map(|it| shorten(&visible(it), LONGEST)),
+        "forbidden": one.forbidden.map(|it| shorten_text(&visible(it), LONGEST)),
         "scenario": one.finding.map(|it| visible(&it.scenario)),
         "page": one.finding.and_then(|it| Known::embedded().page(&it.scenario)),
         "workaround": one.finding.map(|it| visible(&it.workaround)),
@@ -214,26 +214,30 @@ fn result(seen: &TraceView, root: &str, rules: &[Value], one: &Reported) -> Valu
         let Some(place) = file::of_event(seen.trace, root, event) else {
             continue;
         };
-        let call = shorten(&visible(&event.call), LONGEST);
-        let location = with(location(&place), "message", text(&qualified(&call, &place)));
+        let call = shorten_text(&visible(&event.call), LONGEST);
+        let location = with(
+            physical_location(&place),
+            "message",
+            text(&qualify_message(&call, &place)),
+        );
         // The standard asks for different ones.
         if related.len() < MOST_RELATED && !related.contains(&location) {
             related.push(location);
         }
     }
     let way = first.and_then(|event| way(seen, root, event));
-    present(json!({
+    without_nulls(json!({
         "ruleId": one.rule,
         "ruleIndex": rules.iter().position(|rule| rule.get("id") == Some(&json!(one.rule))),
         "level": one.level.name(),
         "kind": "fail",
-        "message": text(&one.place.as_ref().map_or_else(|| one.message.clone(), |place| qualified(&one.message, place))),
-        "locations": one.place.iter().map(location).collect::<Vec<_>>(),
+        "message": text(&one.place.as_ref().map_or_else(|| one.message.clone(), |place| qualify_message(&one.message, place))),
+        "locations": one.place.iter().map(physical_location).collect::<Vec<_>>(),
         "relatedLocations": (!related.is_empty()).then_some(related),
         "codeFlows": way.map(|way| json!([{ "threadFlows": [{ "locations": way }] }])),
         "partialFingerprints": { FINGERPRINT: one.fingerprint },
         "occurrenceCount": one.times,
-        "properties": present(properties),
+        "properties": without_nulls(properties),
     }))
 }
 
@@ -246,7 +250,7 @@ fn with(mut object: Value, name: &str, value: Value) -> Value {
 }
 
 /// What is said at a line, and that another thread made the call where that is so.
-fn qualified(said: &str, place: &FileLine) -> String {
+fn qualify_message(said: &str, place: &FileLine) -> String {
     if place.is_beside {
         format!("{}. {BESIDE}", said.trim_end_matches('.'))
     } else {
@@ -254,17 +258,17 @@ fn qualified(said: &str, place: &FileLine) -> String {
     }
 }
 
-fn location(place: &FileLine) -> Value {
+fn physical_location(place: &FileLine) -> Value {
     let base = file::is_below_root(&place.path).then_some(ROOT);
-    let artifact = present(json!({ "uri": file::uri(&place.path), "uriBaseId": base }));
+    let artifact = without_nulls(json!({ "uri": file::path_uri(&place.path), "uriBaseId": base }));
     let region = place.line.map(|line| {
         let source = place
             .source
             .as_ref()
-            .map(|source| text(&shorten(&visible(source), LONGEST)));
-        present(json!({ "startLine": line, "snippet": source }))
+            .map(|source| text(&shorten_text(&visible(source), LONGEST)));
+        without_nulls(json!({ "startLine": line, "snippet": source }))
     });
-    json!({ "physicalLocation": present(json!({ "artifactLocation": artifact, "region": region })) })
+    json!({ "physicalLocation": without_nulls(json!({ "artifactLocation": artifact, "region": region })) })
 }
 
 /// The way from the user's first line to the call, outermost first, as viewers show it step by step: the user's own
@@ -275,8 +279,8 @@ fn way(seen: &TraceView, root: &str, event: &TraceEvent) -> Option<Vec<Value>> {
     let steps = own.into_iter().skip(skipped).chain(event.stack.entry());
     let steps: Vec<Value> = steps
         .filter_map(|frame| {
-            let location = location(&file::of_frame(seen.trace, root, frame)?);
-            let name = text(&shorten(&visible(&frame.name()), LONGEST));
+            let location = physical_location(&file::of_frame(seen.trace, root, frame)?);
+            let name = text(&shorten_text(&visible(&frame.name()), LONGEST));
             Some(json!({ "location": with(location, "message", name) }))
         })
         .collect();
@@ -363,7 +367,7 @@ mod tests {
 
     #[test]
     fn rules_have_unique_names_a_description_and_help() {
-        let rules = rules();
+        let rules = rule_descriptors();
         let ids: Vec<&str> = rules
             .iter()
             .map(|rule| rule["id"].as_str().unwrap())
@@ -379,7 +383,10 @@ mod tests {
                 );
             }
         }
-        assert_eq!(rules.len(), diagnosis::rules().len() + POLICY_RULES.len());
+        assert_eq!(
+            rules.len(),
+            diagnosis::embedded_rules().len() + POLICY_RULES.len()
+        );
     }
 
     #[test]

@@ -10,7 +10,7 @@ use super::entry::shown;
 use super::place;
 
 /// What is said before the program starts, for a terminal of this width.
-pub fn begin(machine: &str, width: usize) -> String {
+pub fn begin_message(machine: &str, width: usize) -> String {
     let says = "nothing that this program sees of a GPU is real, and no kernel runs.";
     lines::sentence(
         "",
@@ -21,7 +21,7 @@ pub fn begin(machine: &str, width: usize) -> String {
 
 /// The functions that a program called and that are not modelled, each with the user's own line of the first call where
 /// that is known. `told` are those that the machine wrote down by itself.
-pub fn unmodelled(trace: Option<&Trace>, told: &BTreeSet<String>) -> Vec<String> {
+pub fn unmodeled_functions(trace: Option<&Trace>, told: &BTreeSet<String>) -> Vec<String> {
     let mut found: BTreeMap<String, Option<String>> =
         told.iter().map(|name| (name.clone(), None)).collect();
     for (trace, event) in trace

@@ -166,7 +166,7 @@ struct ViolationSummary<'a> {
     at: Option<Position>,
 }
 
-pub(super) fn summary<'a>(seen: &TraceView<'a>) -> TraceSummary<'a> {
+pub(super) fn trace_summary<'a>(seen: &TraceView<'a>) -> TraceSummary<'a> {
     let (trace, start) = (seen.trace, &seen.trace.start);
     let processes = trace.processes.iter();
     let processes = processes
@@ -185,14 +185,14 @@ pub(super) fn summary<'a>(seen: &TraceView<'a>) -> TraceSummary<'a> {
         FindingSummary {
             finding,
             after_ns,
-            at: event.and_then(|event| position(trace, &event.stack)),
+            at: event.and_then(|event| user_position(trace, &event.stack)),
         }
     });
     let violations = seen.violations.iter().map(|violation| {
         let event = violation.event.and_then(|index| trace.events.get(index));
         ViolationSummary {
             violation,
-            at: event.and_then(|event| position(trace, &event.stack)),
+            at: event.and_then(|event| user_position(trace, &event.stack)),
         }
     });
     TraceSummary {
@@ -240,7 +240,7 @@ fn process_summary(process: &TraceProcess, program: &ProgramHistory) -> ProcessS
         parent: process.parent,
         name: process.name(),
         initialised: program.has_initialised(),
-        mask: program.latched(MASK).map(|value| Mask {
+        mask: program.variable_at_init(MASK).map(|value| Mask {
             value: value.map(str::to_owned),
         }),
     }
@@ -257,11 +257,11 @@ fn refusal_summary(trace: &Trace, refusal: &RefusedCall) -> RefusalSummary {
         says: refusal.says.clone(),
         known,
         means,
-        at: event.and_then(|event| position(trace, &event.stack)),
+        at: event.and_then(|event| user_position(trace, &event.stack)),
     }
 }
 
-pub(super) fn position(trace: &Trace, stack: &Stack) -> Option<Position> {
+pub(super) fn user_position(trace: &Trace, stack: &Stack) -> Option<Position> {
     let place = place(trace, stack)?;
     Some(Position {
         file: place.file,
@@ -286,7 +286,7 @@ fn context_summary(trace: &Trace, life: &ContextLife) -> ContextSummary {
             }
         ),
         bytes: life.bytes,
-        at: position(trace, &life.made.stack),
+        at: user_position(trace, &life.made.stack),
         chain: place::chain(life.made),
         used: life.uses.map(|uses| !uses.is_none()),
         ended: life.ended.is_some(),
@@ -308,7 +308,7 @@ mod tests {
         let validator = jsonschema::validator_for(&schema()).unwrap();
         let trace = fixture::trace();
         let (findings, outcome) = (fixture::findings(&trace), fixture::outcome(&trace));
-        let summary = summary(&TraceView::new(&trace, &findings, &outcome));
+        let summary = trace_summary(&TraceView::new(&trace, &findings, &outcome));
         let shown: Vec<_> = summary
             .contexts
             .iter()
@@ -329,13 +329,13 @@ mod tests {
         assert_eq!(stray, Some(("train.py".to_owned(), Some(52))));
         let (hostile_findings, hostile_outcome) = fixture::hostile_findings();
         let hostile = fixture::hostile();
-        let other = super::summary(&TraceView::new(
+        let other = super::trace_summary(&TraceView::new(
             &hostile,
             &hostile_findings,
             &hostile_outcome,
         ));
         let memory = fixture::memory();
-        let with_ledgers = super::summary(&TraceView::bare(&memory));
+        let with_ledgers = super::trace_summary(&TraceView::bare(&memory));
         let value = serde_json::to_value(&with_ledgers).unwrap();
         let [peak, row] = [
             "/ledgers/0/peak/unattributed_bytes",

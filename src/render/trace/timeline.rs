@@ -10,10 +10,10 @@ use super::entry::{EntryKind, TraceEntry};
 use super::place;
 use crate::block::Block;
 use crate::html::page::paragraph;
-use crate::svg::{Axis, share, steps};
+use crate::svg::{Axis, part_ratio, steps};
 use crate::writer;
 use cuda_pitfalls_core::text::counts::{counted, listed};
-use cuda_pitfalls_core::text::escape::{html, shorten};
+use cuda_pitfalls_core::text::escape::{escape_html, shorten_text};
 use cuda_pitfalls_core::text::units;
 use cuda_pitfalls_trace::{EventKind, Trace};
 
@@ -32,7 +32,11 @@ const COLUMNS: f64 = 1000.0;
 const HEIGHT: f64 = 100.0;
 
 /// The picture; nothing where there is nothing to draw.
-pub(super) fn draw(trace: &Trace, entries: &[TraceEntry], listed: &HashSet<usize>) -> String {
+pub(super) fn draw_timeline(
+    trace: &Trace,
+    entries: &[TraceEntry],
+    listed: &HashSet<usize>,
+) -> String {
     if entries.is_empty() && trace.memory.is_empty() {
         return String::new();
     }
@@ -77,7 +81,7 @@ pub(super) fn draw(trace: &Trace, entries: &[TraceEntry], listed: &HashSet<usize
         );
     }
     memory(&mut out, trace, (from, to), &axis);
-    lanes(&mut out, trace, entries, listed, &axis);
+    draw_lanes(&mut out, trace, entries, listed, &axis);
     let end = place::since_start(trace, to);
     let _ = writeln!(
         out,
@@ -87,9 +91,12 @@ pub(super) fn draw(trace: &Trace, entries: &[TraceEntry], listed: &HashSet<usize
 }
 
 /// The bands of what is left out of the axis, on one track.
-fn cuts(axis: &Axis) -> String {
+fn draw_cuts(axis: &Axis) -> String {
     let bands = axis.cuts.iter().map(|(start, end)| {
-        let (at, to) = (100.0 * axis.share(*start), 100.0 * axis.share(*end));
+        let (at, to) = (
+            100.0 * axis.axis_position(*start),
+            100.0 * axis.axis_position(*end),
+        );
         format!(
             "<span class=\"cut\" style=\"left:{at:.2}%;width:{:.2}%\"></span>",
             to - at
@@ -122,14 +129,15 @@ fn memory(out: &mut String, trace: &Trace, span: (u64, u64), axis: &Axis) {
     let (low, high) = values.fold((0, 0), |(low, high), bytes| {
         (low.min(bytes), high.max(bytes))
     });
-    let x = |t: u64| COLUMNS * axis.share(t);
-    let y =
-        |bytes: i64| HEIGHT - HEIGHT * share(bytes as f64 - low as f64, high as f64 - low as f64);
+    let x = |t: u64| COLUMNS * axis.axis_position(t);
+    let y = |bytes: i64| {
+        HEIGHT - HEIGHT * part_ratio(bytes as f64 - low as f64, high as f64 - low as f64)
+    };
     *out += &paragraph(
         "dim",
         &format!(
             "Memory of every GPU is on one scale, up to {}.",
-            units::delta(high)
+            units::format_delta(high)
         ),
     );
     for (index, points) in curves.iter_mut().take(MOST_GPUS) {
@@ -157,14 +165,14 @@ fn memory(out: &mut String, trace: &Trace, span: (u64, u64), axis: &Axis) {
             .flatten()
             .is_some();
         let peak = if is_known {
-            units::delta(most)
+            units::format_delta(most)
         } else {
             units::bytes(most.unsigned_abs())
         };
         let last = points.last().map_or(0, |(_, bytes)| *bytes);
         let title = format!(
             "GPU {index}, {name}: at most {peak}, at the end {}",
-            units::delta(last)
+            units::format_delta(last)
         );
         let _ = writeln!(
             out,
@@ -172,9 +180,9 @@ fn memory(out: &mut String, trace: &Trace, span: (u64, u64), axis: &Axis) {
              <div class=\"track memory\">{}<svg viewBox=\"0 0 {COLUMNS} {HEIGHT}\" preserveAspectRatio=\"none\" role=\"img\" \
              aria-label=\"{2}\"><title>{2}</title><path class=\"area\" d=\"{path}V{base:.1}H{first}Z\"/>\
              <path d=\"{path}\"/></svg></div></div>",
-            html(&place::short(name)),
-            cuts(axis),
-            html(&place::short(&title)),
+            escape_html(&place::shorten_place(name)),
+            draw_cuts(axis),
+            escape_html(&place::shorten_place(&title)),
         );
     }
     *out += &writer::html::write(Block::more(curves.len(), MOST_GPUS, "GPUs").as_slice());
@@ -205,14 +213,14 @@ struct Mark {
     title: String,
 }
 
-fn lanes(
+fn draw_lanes(
     out: &mut String,
     trace: &Trace,
     entries: &[TraceEntry],
     listed: &HashSet<usize>,
     axis: &Axis,
 ) {
-    let mut marked = marked(trace, entries);
+    let mut marked = marked_events(trace, entries);
     let mut names: HashMap<u32, (u64, String)> = HashMap::new();
     for process in &trace.processes {
         names
@@ -236,19 +244,21 @@ fn lanes(
         }
         let events = marked.entry(*pid).or_default();
         events.sort_unstable();
-        let marks = marks(trace, entries, listed, events, near, axis);
-        let began = names.get(pid).map_or(0.0, |(t, _)| 100.0 * axis.share(*t));
+        let marks = lane_marks(trace, entries, listed, events, near, axis);
+        let began = names
+            .get(pid)
+            .map_or(0.0, |(t, _)| 100.0 * axis.axis_position(*t));
         let last = events
             .last()
-            .map_or(began, |(t, ..)| 100.0 * axis.share(*t));
+            .map_or(began, |(t, ..)| 100.0 * axis.axis_position(*t));
         let name = names.get(pid).map_or("", |(_, name)| name.as_str());
         let _ = writeln!(
             out,
             "<div class=\"lane\"><div class=\"who\"><strong>pid {pid}</strong> <span class=\"dim\">{}, {}</span></div>\
              <div class=\"track\">{}<span class=\"life\" style=\"left:{began:.2}%;width:{:.2}%\"></span>",
-            html(&place::short(name)),
+            escape_html(&place::shorten_place(name)),
             counted(events.len() as u64, "event"),
-            cuts(axis),
+            draw_cuts(axis),
             (last - began).max(0.0)
         );
         for (index, mark) in marks.iter().enumerate() {
@@ -280,7 +290,10 @@ fn lanes(
 }
 
 /// Every event of every entry that gets a mark, by process: when, of which entry, and of what kind.
-fn marked(trace: &Trace, entries: &[TraceEntry]) -> BTreeMap<u32, Vec<(u64, usize, EntryKind)>> {
+fn marked_events(
+    trace: &Trace,
+    entries: &[TraceEntry],
+) -> BTreeMap<u32, Vec<(u64, usize, EntryKind)>> {
     let mut marked: BTreeMap<u32, Vec<(u64, usize, EntryKind)>> = BTreeMap::new();
     for (place, entry) in entries.iter().enumerate() {
         let late: HashSet<usize> = entry.late.iter().map(|late| late.event).collect();
@@ -320,7 +333,7 @@ fn draw_mark(out: &mut String, mark: &Mark, after: f64) {
         None => ("span", String::new()),
     };
     let (at, colour) = (mark.at, mark.kinds.first().map_or("", |kind| kind.class()));
-    let title = html(&shorten(&mark.title, 90));
+    let title = escape_html(&shorten_text(&mark.title, 90));
     let _ = writeln!(
         out,
         "<{tag}{link} class=\"mark {colour}{told}\" style=\"left:{at:.2}%\" title=\"{title}\">{text}</{tag}>"
@@ -340,11 +353,11 @@ fn draw_mark(out: &mut String, mark: &Mark, after: f64) {
     let _ = writeln!(
         out,
         "<span class=\"{class}\" style=\"left:{at:.2}%\">{}</span>",
-        html(&label)
+        escape_html(&label)
     );
 }
 
-fn marks(
+fn lane_marks(
     trace: &Trace,
     entries: &[TraceEntry],
     listed: &HashSet<usize>,
@@ -358,7 +371,7 @@ fn marks(
             continue;
         };
         let (at, link) = (
-            100.0 * axis.share(*t),
+            100.0 * axis.axis_position(*t),
             Some(*place).filter(|place| listed.contains(place)),
         );
         match marks.last_mut() {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{TraceView, alike};
+use super::{TraceView, alike_key};
 use cuda_pitfalls_core::text::counts::counted;
 use cuda_pitfalls_core::text::units;
 use cuda_pitfalls_trace::diagnosis::Severity;
@@ -13,11 +13,13 @@ pub(super) fn parts(seen: &TraceView) -> Vec<String> {
     let trace = seen.trace;
     let notes = seen
         .found(Severity::Note)
-        .map(alike)
+        .map(alike_key)
         .collect::<BTreeSet<_>>()
         .len();
-    let wasted = idle(&seen.history);
-    let mut parts: Vec<String> = headline(seen, !wasted.is_empty()).into_iter().collect();
+    let wasted = idle_contexts(&seen.history);
+    let mut parts: Vec<String> = pitfall_count(seen, !wasted.is_empty())
+        .into_iter()
+        .collect();
     if !seen.violations.is_empty() {
         parts.push(counted(seen.violations.len() as u64, "violation"));
     }
@@ -31,12 +33,12 @@ pub(super) fn parts(seen: &TraceView) -> Vec<String> {
         parts.push(counted(notes as u64, "note"));
     }
     parts.extend(wasted);
-    parts.extend(trace.end.as_ref().and_then(ending));
+    parts.extend(trace.end.as_ref().and_then(ending_words));
     parts
 }
 
 /// How many pitfalls were found. None if there are none and memory was wasted, which is then said alone.
-fn headline(seen: &TraceView, is_wasteful: bool) -> Option<String> {
+fn pitfall_count(seen: &TraceView, is_wasteful: bool) -> Option<String> {
     let open = seen
         .findings
         .iter()
@@ -61,7 +63,7 @@ fn headline(seen: &TraceView, is_wasteful: bool) -> Option<String> {
 }
 
 /// Contexts that did nothing: on GPUs that the whole program did nothing on, and on others.
-fn idle(history: &History) -> Vec<String> {
+fn idle_contexts(history: &History) -> Vec<String> {
     let worked: BTreeSet<&String> = history
         .trace
         .counts
@@ -117,7 +119,7 @@ fn known_memory(lives: &[&ContextLife]) -> String {
 }
 
 /// How the program ended, where it did not end well.
-pub(super) fn ending(end: &End) -> Option<String> {
+pub(super) fn ending_words(end: &End) -> Option<String> {
     match (&end.signal, end.code) {
         (Some(signal), _) => Some(format!("the program was ended by {signal}")),
         (None, Some(0)) => None,
@@ -188,8 +190,8 @@ mod tests {
         let shown = [
             text,
             markdown,
-            TraceView::bare(&trace).html(),
-            results::junit(&TraceView::bare(&trace), "", ""),
+            TraceView::bare(&trace).to_html(),
+            results::junit_file(&TraceView::bare(&trace), "", ""),
         ];
         for shown in shown {
             assert!(

@@ -1,7 +1,7 @@
 //! What a trace could not show, in words: a reader must never take it for what did not happen.
 
 use super::place;
-use cuda_pitfalls_core::text::counts::{counted, grouped};
+use cuda_pitfalls_core::text::counts::{counted, group_by_key};
 use cuda_pitfalls_core::verdict::Provenance;
 use cuda_pitfalls_trace::{History, Trace, TraceEvent};
 
@@ -10,14 +10,17 @@ const INCOMPLETE: &str = "the trace is incomplete: it stops before the program e
 const MOST: usize = 8;
 
 /// What has to be known before anything is believed.
-pub(super) fn banners(trace: &Trace) -> Vec<String> {
+pub(super) fn unseen_banners(trace: &Trace) -> Vec<String> {
     let simulated = (trace.start.provenance == Provenance::Simulated)
         .then(|| crate::tally::SIMULATED.to_owned());
-    simulated.into_iter().chain(incomplete(trace)).collect()
+    simulated
+        .into_iter()
+        .chain(incomplete_sentence(trace))
+        .collect()
 }
 
 /// What is said of a trace without an end; none if it has one.
-pub(super) fn incomplete(trace: &Trace) -> Option<String> {
+pub(super) fn incomplete_sentence(trace: &Trace) -> Option<String> {
     if trace.end.is_some() {
         return None;
     }
@@ -43,14 +46,14 @@ pub(super) fn nothing(not_seen: &[String]) -> &'static str {
 }
 
 /// Everything that could not be seen; empty if nothing is known to be missing.
-pub(super) fn unseen(history: &History) -> Vec<String> {
+pub(super) fn unseen_sentences(history: &History) -> Vec<String> {
     let trace = history.trace;
-    let mut all: Vec<String> = incomplete(trace)
+    let mut all: Vec<String> = incomplete_sentence(trace)
         .into_iter()
-        .chain(capped(history.blind(), "more processes"))
+        .chain(cap_lines(history.unseen_call_reasons(), "more processes"))
         .collect();
     if let Some(end) = &trace.end {
-        all.extend(capped(end.not_seen.clone(), "more things"));
+        all.extend(cap_lines(end.not_seen.clone(), "more things"));
         if end.left_out > 0 {
             all.push(format!(
                 "{}, left out because there were too many",
@@ -58,7 +61,7 @@ pub(super) fn unseen(history: &History) -> Vec<String> {
             ));
         }
     }
-    all.extend(capped(trace.start.limits.clone(), "more limits"));
+    all.extend(cap_lines(trace.start.limits.clone(), "more limits"));
     if !trace.start.preload && !all.iter().any(|line| line.contains("variable")) {
         all.push("writes of variables: nothing was preloaded".to_owned());
     }
@@ -66,15 +69,15 @@ pub(super) fn unseen(history: &History) -> Vec<String> {
         .processes
         .iter()
         .filter_map(|process| process.no_python.as_deref());
-    let lines = alike(reasons).into_iter().map(|(why, times)| {
+    let lines = group_alike(reasons).into_iter().map(|(why, times)| {
         let whose = if times == 1 {
             "a process".to_owned()
         } else {
             format!("{times} processes")
         };
-        format!("Python stacks of {whose}: {}", place::short(why))
+        format!("Python stacks of {whose}: {}", place::shorten_place(why))
     });
-    all.extend(capped(
+    all.extend(cap_lines(
         lines.collect(),
         "more reasons for missing Python stacks",
     ));
@@ -82,15 +85,18 @@ pub(super) fn unseen(history: &History) -> Vec<String> {
         .events
         .iter()
         .filter_map(|event: &TraceEvent| event.stack.missing.as_deref());
-    let lines = alike(reasons).into_iter().map(|(why, times)| {
+    let lines = group_alike(reasons).into_iter().map(|(why, times)| {
         format!(
             "{} of {}: {}",
             if times == 1 { "the stack" } else { "stacks" },
             counted(times as u64, "event"),
-            place::short(why)
+            place::shorten_place(why)
         )
     });
-    all.extend(capped(lines.collect(), "more reasons for missing stacks"));
+    all.extend(cap_lines(
+        lines.collect(),
+        "more reasons for missing stacks",
+    ));
     let unknown = history
         .contexts
         .iter()
@@ -110,16 +116,17 @@ pub(super) fn unseen(history: &History) -> Vec<String> {
 }
 
 /// Reasons that differ in their numbers alone, such as PIDs, as their first one and how often each is given.
-fn alike<'a>(reasons: impl Iterator<Item = &'a str>) -> Vec<(&'a str, usize)> {
-    let kinds =
-        grouped(reasons.map(|why| (why.replace(|letter: char| letter.is_ascii_digit(), ""), why)));
+fn group_alike<'a>(reasons: impl Iterator<Item = &'a str>) -> Vec<(&'a str, usize)> {
+    let kinds = group_by_key(
+        reasons.map(|why| (why.replace(|letter: char| letter.is_ascii_digit(), ""), why)),
+    );
     kinds
         .iter()
         .filter_map(|(_, all)| Some((*all.first()?, all.len())))
         .collect()
 }
 
-fn capped(mut lines: Vec<String>, of: &str) -> Vec<String> {
+fn cap_lines(mut lines: Vec<String>, of: &str) -> Vec<String> {
     let more = lines.len().saturating_sub(MOST);
     lines.truncate(MOST);
     if more > 0 {
@@ -135,19 +142,19 @@ mod tests {
     use cuda_pitfalls_trace::fixture::programs as fixture;
 
     fn unseen(trace: &Trace) -> Vec<String> {
-        super::unseen(&History::new(trace))
+        super::unseen_sentences(&History::new(trace))
     }
 
     #[test]
     fn a_whole_trace_lacks_nothing_and_one_without_an_end_says_so() {
         let mut trace = fixture::trace();
-        assert!(unseen(&trace).is_empty() && banners(&trace).is_empty());
+        assert!(unseen(&trace).is_empty() && unseen_banners(&trace).is_empty());
         trace.end = None;
         assert_eq!(
             unseen(&trace),
             ["the trace is incomplete: it stops before the program ended, after 6.00 s"]
         );
-        assert_eq!(unseen(&trace), banners(&trace));
+        assert_eq!(unseen(&trace), unseen_banners(&trace));
         trace.counts.clear();
         let last = "what was done in 2 contexts: the counts of the process are missing";
         assert_eq!(unseen(&trace).get(1).map(String::as_str), Some(last));
@@ -159,7 +166,7 @@ mod tests {
         trace.start.preload = false;
         trace.start.limits = vec!["a limit".to_owned()];
         for event in trace.events.iter_mut().take(3) {
-            event.stack = Stack::unread("Yama 2");
+            event.stack = Stack::from_failure("Yama 2");
         }
         for process in &mut trace.processes {
             process.no_python = Some(format!("seccomp of {}", process.pid));

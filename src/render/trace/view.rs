@@ -7,14 +7,14 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use super::change::LineChange;
 use super::entry::{Entries, TraceEntry, entries, late_write, shown};
 use super::ledger::{self, LedgerRoom};
-use super::{Alike, TraceView, alike, place, proof, timeline, totals, unseen};
+use super::{Alike, TraceView, alike_key, place, proof, timeline, totals, unseen};
 use crate::block::{Block, Entry, Span, Table, Text, Tone};
 use crate::html::page;
 use crate::writer::{html, markdown, terminal};
 use cuda_pitfalls_core::machine;
 use cuda_pitfalls_core::scenario::Scenario;
-use cuda_pitfalls_core::text::counts::{counted, grouped};
-use cuda_pitfalls_core::text::escape::shorten;
+use cuda_pitfalls_core::text::counts::{counted, group_by_key};
+use cuda_pitfalls_core::text::escape::shorten_text;
 use cuda_pitfalls_core::text::lines::{NARROWEST, UNBROKEN};
 use cuda_pitfalls_trace::diagnosis::{Finding, Severity};
 use cuda_pitfalls_trace::policy::Violation;
@@ -101,17 +101,17 @@ struct TraceForm<'v, 'a> {
 /// The text on a terminal, on which the last lines are seen first.
 pub(super) fn text(seen: &TraceView, width: usize) -> String {
     let view = TraceForm::new(seen, TERMINAL);
-    let mut blocks = banners(seen);
+    let mut blocks = banner_blocks(seen);
     blocks.extend(view.listed.values().cloned());
     blocks.extend(view.without_entry());
-    blocks.extend(view.ledgers());
+    blocks.extend(view.ledger_blocks());
     let is_nothing =
         seen.trace.events.is_empty() && seen.findings.is_empty() && seen.violations.is_empty();
     if is_nothing {
         blocks.push(Block::paragraph(unseen::nothing(&seen.not_seen)));
     }
     blocks.extend(listed("Not seen", seen.not_seen.clone()));
-    blocks.extend(view.notes());
+    blocks.extend(view.note_blocks());
     blocks.extend(refused(seen));
     let totals = totals::parts(seen);
     if !is_nothing || totals.len() > 1 {
@@ -122,21 +122,21 @@ pub(super) fn text(seen: &TraceView, width: usize) -> String {
 }
 
 /// The page for an issue or a job summary, with stacks folded.
-pub(super) fn markdown(seen: &TraceView) -> String {
+pub(super) fn render_markdown(seen: &TraceView) -> String {
     let view = TraceForm::new(seen, MARKDOWN);
-    let mut blocks = view.head();
-    blocks.extend(view.ledgers());
+    let mut blocks = view.head_blocks();
+    blocks.extend(view.ledger_blocks());
     blocks.extend(view.events());
     markdown::write(&blocks)
 }
 
 /// The page, without scripts and without links to anything outside.
-pub(super) fn html(seen: &TraceView) -> String {
+pub(super) fn render_html(seen: &TraceView) -> String {
     let view = TraceForm::new(seen, HTML);
-    let mut blocks = view.head();
-    blocks.extend(view.ledgers());
+    let mut blocks = view.head_blocks();
+    blocks.extend(view.ledger_blocks());
     let listed = view.listed.keys().copied().collect();
-    blocks.push(Block::Drawn(timeline::draw(
+    blocks.push(Block::Drawn(timeline::draw_timeline(
         seen.trace,
         &view.made.all,
         &listed,
@@ -145,7 +145,7 @@ pub(super) fn html(seen: &TraceView) -> String {
     if !view.proofs.is_empty() {
         blocks.push(Block::heading(2, "The scenarios that prove it"));
     }
-    blocks.extend(view.proofs.iter().map(proof::section));
+    blocks.extend(view.proofs.iter().map(proof::scenario_section));
     blocks.extend(counts(seen));
     blocks.push(machine(seen));
     let title = format!(
@@ -153,11 +153,13 @@ pub(super) fn html(seen: &TraceView) -> String {
         totals::parts(seen).join(", "),
         seen.trace.start.command.join(" ")
     );
-    page::head(page::POLICY, &place::short(&title), STYLE) + &html::write(&blocks) + page::END
+    page::page_head(page::POLICY, &place::shorten_place(&title), STYLE)
+        + &html::write(&blocks)
+        + page::END
 }
 
-fn banners(seen: &TraceView) -> Vec<Block> {
-    unseen::banners(seen.trace)
+fn banner_blocks(seen: &TraceView) -> Vec<Block> {
+    unseen::unseen_banners(seen.trace)
         .into_iter()
         .map(Block::Banner)
         .collect()
@@ -168,11 +170,11 @@ fn refused(seen: &TraceView) -> Vec<Block> {
     let calls = seen
         .refusals
         .iter()
-        .map(|refusal| shorten(&refusal.in_words(), 1000));
+        .map(|refusal| shorten_text(&refusal.in_words(), 1000));
     let last = seen
         .last_error
         .iter()
-        .map(|error| shorten(&error.in_words(), 1000));
+        .map(|error| shorten_text(&error.in_words(), 1000));
     let mut blocks = listed("Refused by CUDA", calls.collect());
     blocks.extend(listed("The program's error", last.collect()));
     blocks
@@ -198,7 +200,7 @@ impl<'v, 'a> TraceForm<'v, 'a> {
             .iter()
             .enumerate()
             .rev()
-            .map(|(index, finding)| (alike(finding), index))
+            .map(|(index, finding)| (alike_key(finding), index))
             .collect();
         let explained = seen
             .findings
@@ -223,7 +225,7 @@ impl<'v, 'a> TraceForm<'v, 'a> {
     }
 
     /// What a page begins with: what was run, and all there is to change.
-    fn head(&self) -> Vec<Block> {
+    fn head_blocks(&self) -> Vec<Block> {
         let (seen, start) = (self.seen, &self.seen.trace.start);
         let mut badges = Vec::new();
         if !seen.violations.is_empty() {
@@ -248,10 +250,10 @@ impl<'v, 'a> TraceForm<'v, 'a> {
             Block::heading(1, "cuda-pitfalls trace"),
             Block::Badges(badges),
         ];
-        blocks.extend(banners(seen));
+        blocks.extend(banner_blocks(seen));
         let ended = seen.trace.end.as_ref().map(|end| {
             let exit = match (&end.signal, end.code) {
-                (Some(signal), _) => format!(", ended by {}", place::short(signal)),
+                (Some(signal), _) => format!(", ended by {}", place::shorten_place(signal)),
                 (None, Some(code)) => format!(", exit {code}"),
                 (None, None) => String::new(),
             };
@@ -259,25 +261,25 @@ impl<'v, 'a> TraceForm<'v, 'a> {
         });
         let [at, folder, on, version] =
             [&start.started_at, &start.folder, &start.on, &start.version]
-                .map(|it| place::short(it));
+                .map(|it| place::shorten_place(it));
         let started = format!(
             "Started {at} in {folder}{}, on {on}, cuda-pitfalls {version}.",
             ended.unwrap_or_default()
         );
         let paragraphs = [
             Text::from(totals),
-            Span::Strong(machine::summary(
+            Span::Strong(machine::summarize_gpus(
                 &start.gpus,
                 start.driver_version.as_deref(),
             ))
             .into(),
-            Text::code(shorten(&start.command.join(" "), 1000)),
+            Text::code(shorten_text(&start.command.join(" "), 1000)),
             Span::Toned(Tone::Dim, started).into(),
         ];
         blocks.extend(paragraphs.into_iter().map(Block::Paragraph));
         blocks.extend(self.to_change());
         blocks.extend(refused(seen));
-        blocks.extend(self.notes());
+        blocks.extend(self.note_blocks());
         blocks.extend(listed("Not seen", seen.not_seen.clone()));
         if seen.trace.events.is_empty() {
             blocks.push(Block::paragraph(format!(
@@ -295,7 +297,7 @@ impl<'v, 'a> TraceForm<'v, 'a> {
         if !seen.violations.is_empty() {
             blocks.push(Block::heading(2, "Forbidden"));
         }
-        let groups = grouped(
+        let groups = group_by_key(
             seen.violations
                 .iter()
                 .map(|it| ((&it.forbidden, &it.says), it)),
@@ -303,20 +305,20 @@ impl<'v, 'a> TraceForm<'v, 'a> {
         let cards = groups
             .iter()
             .take(self.room.cards)
-            .filter_map(|(_, alike)| self.forbidden(alike));
+            .filter_map(|(_, alike)| self.violation_card(alike));
         blocks.extend(cards);
         blocks.extend(Block::more(groups.len(), self.room.cards, "violations"));
         blocks.extend(listed("Not decided", seen.undecided.to_vec()));
-        blocks.extend(self.cards(Severity::Pitfall, "What to change"));
+        blocks.extend(self.finding_cards(Severity::Pitfall, "What to change"));
         blocks
     }
 
     /// Whose the memory is, as far as there is room; nothing without `--memory`.
-    fn ledgers(&self) -> Vec<Block> {
+    fn ledger_blocks(&self) -> Vec<Block> {
         let (seen, room) = (self.seen, self.room.ledgers);
         let (mut blocks, mut shown, mut bytes) = (Vec::new(), 0, 0);
         for ledger in seen.ledgers.iter().take(room.ledgers) {
-            let section = ledger::section(seen, ledger, room, self.room.is_page);
+            let section = ledger::ledger_section(seen, ledger, room, self.room.is_page);
             bytes += (self.room.written)(&section).len();
             if bytes > room.bytes && shown > 0 {
                 break;
@@ -332,19 +334,19 @@ impl<'v, 'a> TraceForm<'v, 'a> {
             .collect()
     }
 
-    fn notes(&self) -> Vec<Block> {
-        self.cards(Severity::Note, "Notes")
+    fn note_blocks(&self) -> Vec<Block> {
+        self.finding_cards(Severity::Note, "Notes")
     }
 
-    fn forbidden(&self, alike: &[&Violation]) -> Option<Block> {
+    fn violation_card(&self, alike: &[&Violation]) -> Option<Block> {
         let violation = alike.first()?;
         let title = format!(
             "{}{}",
-            place::short(&violation.forbidden),
-            times(alike.len())
+            place::shorten_place(&violation.forbidden),
+            times_words(alike.len())
         );
-        let says = Text::from(place::short(&violation.says));
-        let at = violation.event.and_then(|event| self.link(event));
+        let says = Text::from(place::shorten_place(&violation.says));
+        let at = violation.event.and_then(|event| self.event_link(event));
         let body = [Some(says), at]
             .into_iter()
             .flatten()
@@ -358,17 +360,17 @@ impl<'v, 'a> TraceForm<'v, 'a> {
         }))
     }
 
-    fn cards(&self, severity: Severity, heading: &str) -> Vec<Block> {
-        let groups = grouped(
+    fn finding_cards(&self, severity: Severity, heading: &str) -> Vec<Block> {
+        let groups = group_by_key(
             self.seen
                 .found(severity)
                 .take(10_000)
-                .map(|finding| (alike(finding), finding)),
+                .map(|finding| (alike_key(finding), finding)),
         );
         let cards = groups
             .iter()
             .take(self.room.cards)
-            .filter_map(|(_, findings)| self.card(findings));
+            .filter_map(|(_, findings)| self.finding_card(findings));
         let heading = (!groups.is_empty()).then(|| Block::heading(2, heading));
         heading
             .into_iter()
@@ -379,7 +381,7 @@ impl<'v, 'a> TraceForm<'v, 'a> {
 
     /// What a rule found, perhaps several times: where and what, how it came to it, and what to write. Of a note a
     /// terminal has only what it is, because it asks for no change.
-    fn card(&self, findings: &[&'a Finding]) -> Option<Block> {
+    fn finding_card(&self, findings: &[&'a Finding]) -> Option<Block> {
         let finding = *findings.first()?;
         let change = LineChange::new(self.seen, finding);
         let says = Block::paragraph(format!("{}.", finding.says.trim_end_matches('.')));
@@ -392,27 +394,27 @@ impl<'v, 'a> TraceForm<'v, 'a> {
                 .events
                 .iter()
                 .take(MOST_LINKS)
-                .filter_map(|event| self.link(*event));
+                .filter_map(|event| self.event_link(*event));
             body.extend(
                 self.room
                     .is_page
                     .then(|| Block::Paragraph(Text::join(places, " · "))),
             );
-            body.push(Block::Paragraph(self.proof(&finding.scenario)));
+            body.push(Block::Paragraph(self.proof_text(&finding.scenario)));
         } else {
             body.push(says);
         }
         Some(Block::Entry(Entry {
             class: format!("card {}", finding.severity.name()),
-            id: format!("f{}", self.firsts.get(&alike(finding))?),
-            title: format!("{}{}", change.sentence(), times(findings.len())).into(),
+            id: format!("f{}", self.firsts.get(&alike_key(finding))?),
+            title: format!("{}{}", change.sentence(), times_words(findings.len())).into(),
             body,
             ..Entry::default()
         }))
     }
 
     /// The scenario that proves a finding; on a page with its question and answer.
-    fn proof(&self, name: &str) -> Text {
+    fn proof_text(&self, name: &str) -> Text {
         let known = self
             .proofs
             .iter()
@@ -430,7 +432,7 @@ impl<'v, 'a> TraceForm<'v, 'a> {
     }
 
     /// Where and when an event was, with a link to its entry.
-    fn link(&self, event: usize) -> Option<Text> {
+    fn event_link(&self, event: usize) -> Option<Text> {
         let shown_event = self.seen.trace.events.get(event)?;
         let at = place::place(self.seen.trace, &shown_event.stack);
         let at = at
@@ -510,7 +512,7 @@ impl<'v, 'a> TraceForm<'v, 'a> {
         let event = seen.trace.events.get(entry.first)?;
         let mut aside = place::since_start(seen.trace, event.t_ns);
         if self.room.is_page || self.has_processes {
-            aside.push_str(&format!(", {}", entry.who(seen.trace)));
+            aside.push_str(&format!(", {}", entry.process_words(seen.trace)));
         }
         let parts = place::chain(event)
             .into_iter()
@@ -533,7 +535,7 @@ impl<'v, 'a> TraceForm<'v, 'a> {
         {
             let card = self
                 .firsts
-                .get(&alike(finding))
+                .get(&alike_key(finding))
                 .copied()
                 .unwrap_or_default();
             if cards.len() < MOST_LINKS && !cards.iter().any(|(known, _)| *known == card) {
@@ -581,7 +583,7 @@ impl<'v, 'a> TraceForm<'v, 'a> {
     }
 }
 
-fn times(times: usize) -> String {
+fn times_words(times: usize) -> String {
     if times > 1 {
         format!(" ({times} times)")
     } else {
@@ -599,7 +601,7 @@ fn stack(event: &TraceEvent, name: &str) -> Vec<Block> {
     let missing = stack
         .missing
         .as_ref()
-        .map(|missing| Block::paragraph(format!("{name}: {}", place::short(missing))));
+        .map(|missing| Block::paragraph(format!("{name}: {}", place::shorten_place(missing))));
     let frames = stack.frames.iter().take(MOST_FRAMES).map(|frame| {
         let (function, at) = place::frame(frame);
         let function = if frame.owner == FrameOwner::Program {
@@ -645,7 +647,7 @@ fn counts(seen: &TraceView) -> Vec<Block> {
         let rows = uses.iter().take(MOST_ROWS).map(|(pid, gpu, uses)| {
             let gpu = trace
                 .gpu_index(Some(gpu))
-                .map_or_else(|| place::short(gpu), |index| format!("GPU {index}"));
+                .map_or_else(|| place::shorten_place(gpu), |index| format!("GPU {index}"));
             let numbers =
                 [uses.launches, uses.copies, uses.allocations].map(|count| count.to_string());
             [pid.to_string(), gpu].into_iter().chain(numbers).collect()
@@ -665,7 +667,7 @@ fn counts(seen: &TraceView) -> Vec<Block> {
             } else {
                 count.errors.to_string()
             };
-            vec![place::short(name), count.calls.to_string(), errors]
+            vec![place::shorten_place(name), count.calls.to_string(), errors]
         });
         let caption = "How often each function was called, and how often it returned an error";
         let table = Block::Table(Table {
@@ -717,7 +719,7 @@ fn machine(seen: &TraceView) -> Block {
     rows.extend(start.environment.clone().into_iter().take(MOST_VARIABLES));
     let rows = rows
         .iter()
-        .map(|(name, value)| (place::short(name), place::short(value)));
+        .map(|(name, value)| (place::shorten_place(name), place::shorten_place(value)));
     Block::Table(Table {
         caption: "The machine, and the variables of CUDA".into(),
         ..Table::named("Machine", rows)
@@ -727,7 +729,7 @@ fn machine(seen: &TraceView) -> Block {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use cuda_pitfalls_core::text::lines::columns;
+    use cuda_pitfalls_core::text::lines::display_columns;
     use cuda_pitfalls_trace::fixture::programs as fixture;
     use cuda_pitfalls_trace::{Memory, Trace};
 
@@ -795,8 +797,9 @@ train.py:52: a context on a GPU that is not used
                 .into_iter()
                 .chain([text(&TraceView::bare(&long), width)])
             {
-                let is_wrong =
-                    |line: &&str| columns(line) > width || line.trim_start().starts_with("::");
+                let is_wrong = |line: &&str| {
+                    display_columns(line) > width || line.trim_start().starts_with("::")
+                };
                 let wrong: Vec<&str> = text.lines().filter(is_wrong).collect();
                 assert!(wrong.is_empty(), "{width}: {wrong:#?}");
             }
@@ -839,7 +842,7 @@ train.py:52: a context on a GPU that is not used
 
     #[test]
     fn what_to_change_comes_first_on_pages_and_every_link_leads_to_an_event_or_a_proof() {
-        let page = told(&fixture::trace(), html);
+        let page = told(&fixture::trace(), render_html);
         let at = |what: &str| page.find(what).unwrap_or_else(|| panic!("{what}"));
         let order = [
             "Forbidden",
@@ -866,7 +869,7 @@ train.py:52: a context on a GPU that is not used
             assert_eq!(page.matches(once).count(), 1, "{once}");
         }
         assert!(page.contains("context, never used afterwards"));
-        let page = told(&fixture::trace(), markdown);
+        let page = told(&fixture::trace(), render_markdown);
         let at = |what: &str| page.find(what).unwrap_or_else(|| panic!("{what}\n{page}"));
         assert!(
             at("## What to change") < at("## Events")
@@ -890,7 +893,7 @@ train.py:52: a context on a GPU that is not used
         trace.start.used_bytes = vec![Some(0), Some(0)];
         trace.memory = vec![at(0, 2000 << 20), at(1, 20 << 20)];
         trace.end.as_mut().unwrap().t_ns += 3_600_000_000_000;
-        let page = html(&TraceView::bare(&trace));
+        let page = render_html(&TraceView::bare(&trace));
         let (_, timeline) = page.split_once("<h2>Timeline</h2>").unwrap();
         let timeline = timeline.split("<h2>").next().unwrap();
         let heights: Vec<&str> = timeline
@@ -922,7 +925,7 @@ train.py:52: a context on a GPU that is not used
             ..template.clone()
         };
         let findings: Vec<Finding> = (100..300).map(of).collect();
-        let page = html(&TraceView {
+        let page = render_html(&TraceView {
             findings: &findings,
             ..TraceView::bare(&trace)
         });
@@ -932,8 +935,12 @@ train.py:52: a context on a GPU that is not used
 
     #[test]
     fn the_page_loads_and_runs_nothing_and_every_tag_is_closed() {
-        let quiet = html(&TraceView::bare(&fixture::quiet()));
-        for page in [told(&fixture::trace(), html), hostile(html), quiet] {
+        let quiet = render_html(&TraceView::bare(&fixture::quiet()));
+        for page in [
+            told(&fixture::trace(), render_html),
+            hostile(render_html),
+            quiet,
+        ] {
             crate::fixture::assert_inert(&page.replace("](http://e)", ""));
             assert!(!page.contains("NaN") && !page.contains("inf%"));
         }
@@ -947,7 +954,8 @@ train.py:52: a context on a GPU that is not used
         }
         for trace in [fixture::large(500, 10_000, 200_000), busy] {
             let seen = TraceView::bare(&trace);
-            let (text, markdown, html) = (text(&seen, 80), markdown(&seen), html(&seen));
+            let (text, markdown, html) =
+                (text(&seen, 80), render_markdown(&seen), render_html(&seen));
             assert!(text.lines().count() < 300, "{} lines", text.lines().count());
             assert!(markdown.chars().count() < 65_536, "{}", markdown.len());
             assert!(html.len() < 2_000_000, "{} bytes", html.len());

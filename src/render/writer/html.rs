@@ -5,7 +5,7 @@
 use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
 
 use crate::block::{Block, Entry, Span, Table, Text, Tone};
-use crate::html::page::{self, element, fold};
+use crate::html::page::{self, element, fold_element};
 use crate::svg;
 use cuda_pitfalls_core::text::escape;
 
@@ -13,7 +13,7 @@ const STYLE: &str = include_str!("html/document.css");
 
 /// A page of nothing but these blocks.
 pub(crate) fn page(title: &str, blocks: &[Block]) -> String {
-    page::head(page::POLICY, title, STYLE) + &write(blocks) + page::END
+    page::page_head(page::POLICY, title, STYLE) + &write(blocks) + page::END
 }
 
 /// The blocks as elements.
@@ -24,41 +24,49 @@ pub(crate) fn write(blocks: &[Block]) -> String {
 fn written(block: &Block) -> String {
     match block {
         Block::Heading(level, text) => {
-            let written = inline(text);
-            format!("<h{level} id=\"{}\">{written}</h{level}>", anchor(&written))
+            let written = inline_html(text);
+            format!(
+                "<h{level} id=\"{}\">{written}</h{level}>",
+                heading_anchor(&written)
+            )
         }
-        Block::Paragraph(text) => element("p", "", &inline(text)),
-        Block::Note(word, text) => {
-            element("p", "", &format!("{}{}", escape::html(word), inline(text)))
-        }
+        Block::Paragraph(text) => element("p", "", &inline_html(text)),
+        Block::Note(word, text) => element(
+            "p",
+            "",
+            &format!("{}{}", escape::escape_html(word), inline_html(text)),
+        ),
         Block::Banner(text) => format!(
             "<p class=\"banner\" role=\"alert\">{}</p>",
-            escape::html(text)
+            escape::escape_html(text)
         ),
         Block::Badges(badges) => {
             let badges = badges.iter().map(|(tone, words)| {
                 element(
                     "span",
                     &format!("badge {}", class(*tone)),
-                    &escape::html(words),
+                    &escape::escape_html(words),
                 ) + " "
             });
             element("p", "counts", &badges.collect::<String>())
         }
-        Block::Prose(markdown) => prose(markdown),
+        Block::Prose(markdown) => prose_html(markdown),
         Block::Fact(name, text) => element(
             "p",
             "",
-            &format!("{}: {}", escape::html(name), inline(text)),
+            &format!("{}: {}", escape::escape_html(name), inline_html(text)),
         ),
         Block::List(items) => list("ul", items),
         Block::Numbered(items) => list("ol", items),
         Block::Table(table) => table_rows(table),
         Block::Code(_, lines) => {
-            let lines: String = lines.iter().map(|line| escape::html(line) + "\n").collect();
+            let lines: String = lines
+                .iter()
+                .map(|line| escape::escape_html(line) + "\n")
+                .collect();
             element("pre", "", &element("code", "", &lines))
         }
-        Block::Fold(summary, blocks) => fold(summary, &write(blocks)),
+        Block::Fold(summary, blocks) => fold_element(summary, &write(blocks)),
         Block::Entry(Entry {
             class,
             id,
@@ -66,11 +74,11 @@ fn written(block: &Block) -> String {
             aside,
             body,
         }) => {
-            let (class, id) = (escape::html(class), escape::html(id));
+            let (class, id) = (escape::escape_html(class), escape::escape_html(id));
             let title = format!(
                 "{} {}",
-                inline(title),
-                element("span", "when", &escape::html(aside))
+                inline_html(title),
+                element("span", "when", &escape::escape_html(aside))
             );
             format!(
                 "<article class=\"{class}\" id=\"{id}\">\n{}\n{}</article>",
@@ -81,12 +89,12 @@ fn written(block: &Block) -> String {
         Block::Section { class, id, blocks } => {
             format!(
                 "<section class=\"{}\" id=\"{}\">\n{}</section>",
-                escape::html(class),
-                escape::html(id),
+                escape::escape_html(class),
+                escape::escape_html(id),
                 write(blocks)
             )
         }
-        Block::Chart(chart) => svg::draw(chart),
+        Block::Chart(chart) => svg::draw_chart(chart),
         Block::Drawn(elements) => elements.clone(),
         Block::OnPages(blocks) => write(blocks),
         Block::Gap => String::new(),
@@ -99,7 +107,7 @@ fn list(tag: &str, items: &[Text]) -> String {
         "",
         &items
             .iter()
-            .map(|item| element("li", "", &inline(item)) + "\n")
+            .map(|item| element("li", "", &inline_html(item)) + "\n")
             .collect::<String>(),
     )
 }
@@ -109,7 +117,7 @@ fn table_rows(table: &Table) -> String {
     let names: Vec<String> = table
         .columns
         .iter()
-        .map(|name| escape::html(name))
+        .map(|name| escape::escape_html(name))
         .collect();
     let heads: String = names
         .iter()
@@ -120,8 +128,8 @@ fn table_rows(table: &Table) -> String {
         let mut row = String::new();
         for (name, cell) in names.iter().zip(cells) {
             row += &match table.records {
-                Some(_) => format!("<td data-name=\"{name}\">{}</td>", inline(cell)),
-                None => element("td", "", &inline(cell)),
+                Some(_) => format!("<td data-name=\"{name}\">{}</td>", inline_html(cell)),
+                None => element("td", "", &inline_html(cell)),
             };
         }
         let class = table.classes.get(index).map_or("", String::as_str);
@@ -131,7 +139,7 @@ fn table_rows(table: &Table) -> String {
     let caption = if table.caption.is_empty() {
         String::new()
     } else {
-        element("caption", "", &escape::html(&table.caption))
+        element("caption", "", &escape::escape_html(&table.caption))
     };
     let parts = format!(
         "{caption}<thead>{}</thead>\n<tbody>\n{rows}</tbody>",
@@ -145,26 +153,26 @@ fn table_rows(table: &Table) -> String {
 }
 
 /// What links lead to a heading by: its words, with hyphens between them.
-fn anchor(heading: &str) -> String {
+fn heading_anchor(heading: &str) -> String {
     let words = heading
         .split(|c: char| !c.is_ascii_alphanumeric())
         .filter(|word| !word.is_empty());
     words.collect::<Vec<_>>().join("-").to_lowercase()
 }
 
-fn inline(text: &Text) -> String {
+fn inline_html(text: &Text) -> String {
     let written = text.0.iter().map(|span| match span {
-        Span::Plain(text) => escape::html(text),
-        Span::Strong(text) => element("strong", "", &escape::html(text)),
-        Span::Toned(tone, text) => element("span", class(*tone), &escape::html(text)),
+        Span::Plain(text) => escape::escape_html(text),
+        Span::Strong(text) => element("strong", "", &escape::escape_html(text)),
+        Span::Toned(tone, text) => element("span", class(*tone), &escape::escape_html(text)),
         Span::Code(text) if text.is_empty() => String::new(),
-        Span::Code(text) => element("code", "", &escape::html(text)),
+        Span::Code(text) => element("code", "", &escape::escape_html(text)),
         Span::Link { text, to } => format!(
             "<a href=\"{}\">{}</a>",
-            escape::html(to),
-            escape::html(text)
+            escape::escape_html(to),
+            escape::escape_html(text)
         ),
-        Span::Fold(summary, items) => fold(summary, &list("ul", items)),
+        Span::Fold(summary, items) => fold_element(summary, &list("ul", items)),
         Span::Break => "<br>".to_owned(),
     });
     written.collect()
@@ -181,7 +189,7 @@ fn class(tone: Tone) -> &'static str {
 }
 
 /// The text of our own Markdown. The files that its links lead to are not beside the page.
-fn prose(markdown: &str) -> String {
+fn prose_html(markdown: &str) -> String {
     let kept = Parser::new_ext(markdown, Options::empty()).filter_map(|event| match event {
         Event::Start(Tag::Link { .. } | Tag::Image { .. })
         | Event::End(TagEnd::Link | TagEnd::Image) => None,

@@ -24,26 +24,36 @@ pub(crate) fn write(blocks: &[Block]) -> String {
 
 fn written(block: &Block) -> String {
     match block {
-        Block::Heading(level, text) => format!("{} {}\n", "#".repeat(*level), inline(text)),
-        Block::Paragraph(text) => format!("{}\n", inline(text)),
-        Block::Note(word, text) => format!("{}{}\n", escape::markdown(word), inline(text)),
-        Block::Banner(text) => format!("> **{}**\n", escape::markdown(text)),
+        Block::Heading(level, text) => {
+            format!("{} {}\n", "#".repeat(*level), inline_markdown(text))
+        }
+        Block::Paragraph(text) => format!("{}\n", inline_markdown(text)),
+        Block::Note(word, text) => format!(
+            "{}{}\n",
+            escape::escape_markdown(word),
+            inline_markdown(text)
+        ),
+        Block::Banner(text) => format!("> **{}**\n", escape::escape_markdown(text)),
         Block::Badges(badges) => {
             format!(
                 "{}\n",
-                escape::markdown(&listed(badges.iter().map(|(_, words)| words), ""))
+                escape::escape_markdown(&listed(badges.iter().map(|(_, words)| words), ""))
             )
         }
         Block::Prose(text) => format!("{text}\n"),
-        Block::Fact(name, text) => format!("- {}: {}\n", escape::markdown(name), inline(text)),
+        Block::Fact(name, text) => format!(
+            "- {}: {}\n",
+            escape::escape_markdown(name),
+            inline_markdown(text)
+        ),
         Block::List(items) => items
             .iter()
-            .map(|item| format!("- {}\n", inline(item)))
+            .map(|item| format!("- {}\n", inline_markdown(item)))
             .collect(),
         Block::Numbered(items) => items
             .iter()
             .zip(1..)
-            .map(|(item, number)| format!("{number}. {}\n", inline(item)))
+            .map(|(item, number)| format!("{number}. {}\n", inline_markdown(item)))
             .collect(),
         Block::Table(table) => table_rows(table),
         Block::Code(language, lines) => {
@@ -51,10 +61,10 @@ fn written(block: &Block) -> String {
                 .iter()
                 .map(|line| escape::visible(line) + "\n")
                 .collect();
-            fenced(language, &text)
+            fenced_block(language, &text)
         }
         Block::Fold(summary, blocks) => {
-            let summary = escape::html(summary);
+            let summary = escape::escape_html(summary);
             format!(
                 "<details><summary>{summary}</summary>\n\n{}\n</details>\n",
                 write(blocks)
@@ -63,7 +73,11 @@ fn written(block: &Block) -> String {
         Block::Entry(Entry {
             title, aside, body, ..
         }) => {
-            let title = format!("**{}** {}", inline(title), escape::markdown(aside));
+            let title = format!(
+                "**{}** {}",
+                inline_markdown(title),
+                escape::escape_markdown(aside)
+            );
             let body = write(body)
                 .lines()
                 .map(|line| format!("  {line}").trim_end().to_owned() + "\n")
@@ -80,13 +94,18 @@ fn table_rows(table: &Table) -> String {
     let mut out = if table.caption.is_empty() {
         String::new()
     } else {
-        escape::markdown(&table.caption) + "\n\n"
+        escape::escape_markdown(&table.caption) + "\n\n"
     };
     let number = table.records.map(|_| String::new());
     let names: Vec<String> = number
         .clone()
         .into_iter()
-        .chain(table.columns.iter().map(|name| escape::markdown(name)))
+        .chain(
+            table
+                .columns
+                .iter()
+                .map(|name| escape::escape_markdown(name)),
+        )
         .collect();
     let heads = names
         .iter()
@@ -99,24 +118,28 @@ fn table_rows(table: &Table) -> String {
     );
     for (row, index) in table.rows.iter().zip(1..) {
         let number = number.iter().map(|_| index.to_string());
-        let cells: Vec<String> = number.chain(row.iter().map(inline)).collect();
+        let cells: Vec<String> = number.chain(row.iter().map(inline_markdown)).collect();
         let _ = writeln!(out, "| {} |", cells.join(" | "));
     }
     out
 }
 
-fn inline(text: &Text) -> String {
+fn inline_markdown(text: &Text) -> String {
     let written = text.0.iter().map(|span| match span {
-        Span::Plain(text) | Span::Toned(_, text) => escape::markdown(text),
-        Span::Strong(text) => format!("**{}**", escape::markdown(text)),
+        Span::Plain(text) | Span::Toned(_, text) => escape::escape_markdown(text),
+        Span::Strong(text) => format!("**{}**", escape::escape_markdown(text)),
         Span::Code(text) => code(text),
-        Span::Link { text, to } if to.starts_with('#') => escape::markdown(text),
-        Span::Link { text, to } => format!("[{}](<{}>)", escape::markdown(text), destination(to)),
+        Span::Link { text, to } if to.starts_with('#') => escape::escape_markdown(text),
+        Span::Link { text, to } => format!(
+            "[{}](<{}>)",
+            escape::escape_markdown(text),
+            link_destination(to)
+        ),
         Span::Fold(summary, items) => {
             format!(
                 "{}<br>{}",
-                escape::markdown(summary),
-                listed(items.iter().map(inline), "")
+                escape::escape_markdown(summary),
+                listed(items.iter().map(inline_markdown), "")
             )
         }
         Span::Break => "<br>".to_owned(),
@@ -135,7 +158,7 @@ fn code(text: &str) -> String {
 }
 
 /// A fenced block. Its fence is longer than any run of backticks in the text.
-pub(crate) fn fenced(language: &str, text: &str) -> String {
+pub(crate) fn fenced_block(language: &str, text: &str) -> String {
     let fence = "`".repeat((longest_run(text) + 1).max(3));
     format!("{fence}{language}\n{text}{fence}\n")
 }
@@ -145,7 +168,7 @@ fn longest_run(text: &str) -> usize {
 }
 
 /// The destination of a link, in which nothing ends it, the cell or the line.
-fn destination(link: &str) -> String {
+fn link_destination(link: &str) -> String {
     link.chars()
         .filter(|c| c.is_ascii_alphanumeric() || "-._~:/?#@!$&*+,;=%".contains(*c))
         .collect()

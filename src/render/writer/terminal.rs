@@ -5,7 +5,7 @@ use comfy_table::{ColumnConstraint, ContentArrangement, LineStyle, TableStyle, W
 use crate::block::{Block, Entry, Span, Table, Text};
 use cuda_pitfalls_core::text::counts::listed;
 use cuda_pitfalls_core::text::escape;
-use cuda_pitfalls_core::text::lines::{UNBROKEN, columns, sentence, words};
+use cuda_pitfalls_core::text::lines::{UNBROKEN, display_columns, sentence, words};
 
 /// One line under the header.
 const STYLE: TableStyle =
@@ -30,7 +30,7 @@ pub enum Style {
 
 impl Style {
     /// The words in the colour of this ANSI code.
-    pub(crate) fn paint(self, code: &str, words: &str) -> String {
+    pub(crate) fn paint_words(self, code: &str, words: &str) -> String {
         match self {
             Style::Plain => words.to_owned(),
             Style::Colour => format!("\x1b[{code}m{words}\x1b[0m"),
@@ -44,11 +44,11 @@ pub(crate) fn write(blocks: &[Block], width: usize) -> String {
     for block in blocks {
         write_block(&mut out, block, width);
     }
-    out.lines().map(|line| guarded(line) + "\n").collect()
+    out.lines().map(|line| guard_command(line) + "\n").collect()
 }
 
 /// Where a long name is broken, the rest may begin with what a CI system takes for a command.
-fn guarded(line: &str) -> String {
+fn guard_command(line: &str) -> String {
     let body = line.trim_start();
     match body.strip_prefix("::") {
         Some(rest) => format!("{}\\x3a:{rest}", " ".repeat(line.len() - body.len())),
@@ -64,7 +64,7 @@ fn write_block(out: &mut String, block: &Block, width: usize) {
         }
         Block::Paragraph(text) => write_text(out, "", text, width),
         Block::Note(word, text) => write_text(out, word, text, width),
-        Block::Banner(text) => *out += &banner(text, width),
+        Block::Banner(text) => *out += &banner_text(text, width),
         Block::Badges(badges) => {
             *out += &sentence(
                 "",
@@ -125,7 +125,7 @@ fn write_beside(out: &mut String, text: &str, right: &str, width: usize) {
     // What follows a short word in a column of its own, such as an answer, stays in its column.
     let hang = text
         .split_once("  ")
-        .map(|(word, _)| columns(word) + 2)
+        .map(|(word, _)| display_columns(word) + 2)
         .filter(|hang| *hang < NAME)
         .unwrap_or(2);
     let text = text.replace("  ", &UNBROKEN.to_string().repeat(2));
@@ -136,8 +136,8 @@ fn write_beside(out: &mut String, text: &str, right: &str, width: usize) {
         .for_each(|line| line.insert_str(0, &" ".repeat(hang)));
     let right = escape::terminal(right);
     let (last, gap) = (
-        lines.last().map_or(0, |line| columns(line)),
-        width.saturating_sub(columns(&right)),
+        lines.last().map_or(0, |line| display_columns(line)),
+        width.saturating_sub(display_columns(&right)),
     );
     match lines.last_mut() {
         Some(line) if last + 2 <= gap && !right.is_empty() => {
@@ -158,9 +158,9 @@ fn write_gap(out: &mut String) {
 
 fn write_fact(out: &mut String, indent: &str, name: &str, text: &Text, width: usize) {
     let name = escape::terminal(name);
-    let fill = NAME.saturating_sub(columns(&name)).max(1);
+    let fill = NAME.saturating_sub(display_columns(&name)).max(1);
     let head = format!("{indent}{name}{:fill$}", "");
-    match columns(&head) * 2 > width {
+    match display_columns(&head) * 2 > width {
         // Beside a name that is too long there is no room.
         true => write_text(
             out,
@@ -188,7 +188,7 @@ fn write_records(out: &mut String, table: &Table, width: usize) {
 
 /// A text after `head`, with later lines indented to its first word.
 fn write_text(out: &mut String, head: &str, text: &Text, width: usize) {
-    let indent = " ".repeat(columns(head));
+    let indent = " ".repeat(display_columns(head));
     for (index, line) in text.0.split(|span| *span == Span::Break).enumerate() {
         let head = if index == 0 { head } else { &indent };
         match line {
@@ -215,13 +215,17 @@ fn shown(line: &[Span]) -> String {
 }
 
 /// A conspicuous text between rows of asterisks.
-fn banner(text: &str, width: usize) -> String {
+fn banner_text(text: &str, width: usize) -> String {
     let lines = words(&escape::terminal(text), width.saturating_sub(8).max(1));
-    let longest = lines.iter().map(|line| columns(line)).max().unwrap_or(0);
+    let longest = lines
+        .iter()
+        .map(|line| display_columns(line))
+        .max()
+        .unwrap_or(0);
     let rule = "*".repeat(longest + 8);
     let mut out = format!("{rule}\n");
     for line in lines {
-        let fill = " ".repeat(longest.saturating_sub(columns(&line)));
+        let fill = " ".repeat(longest.saturating_sub(display_columns(&line)));
         out.push_str(&format!("*** {line}{fill} ***\n"));
     }
     out + &rule + "\n"
@@ -250,7 +254,7 @@ fn table_lines(table: &Table, width: usize) -> String {
     let longest = table
         .rows
         .iter()
-        .filter_map(|row| Some(columns(&shown(&row.first()?.0))))
+        .filter_map(|row| Some(display_columns(&shown(&row.first()?.0))))
         .max()
         .unwrap_or(0);
     let names = u16::try_from(longest + 1)
@@ -270,7 +274,7 @@ fn table_lines(table: &Table, width: usize) -> String {
 
 /// A line of a program, which is broken only where it is too long: at a space, and continued further in.
 fn code_line(line: &str, width: usize) -> String {
-    if columns(line) + INDENT.len() <= width {
+    if display_columns(line) + INDENT.len() <= width {
         return format!("{INDENT}{line}\n");
     }
     let inner = line.trim_start_matches(' ');

@@ -439,7 +439,7 @@ pub const KINDS: &[ClueKind] = &[
 
 impl ClueKind {
     /// The attribute of a name.
-    pub fn attribute(&self, name: &str) -> Option<&'static Attribute> {
+    pub fn find_attribute(&self, name: &str) -> Option<&'static Attribute> {
         self.all().find(|attribute| attribute.name == name)
     }
 
@@ -482,7 +482,7 @@ impl Attribute {
         match (self.of, value) {
             (Type::Bytes, _) => units::bytes(value.as_i64().unwrap_or(i64::MAX).unsigned_abs()),
             (Type::Duration, _) => {
-                units::duration(value.as_i64().unwrap_or(i64::MAX).unsigned_abs())
+                units::format_duration(value.as_i64().unwrap_or(i64::MAX).unsigned_abs())
             }
             (_, Value::String(text)) => text.clone(),
             (_, Value::Array(list)) => list
@@ -519,7 +519,7 @@ impl<'a> Clue<'a> {
         if value.is_null() {
             return self;
         }
-        let attribute = self.kind.attribute(name);
+        let attribute = self.kind.find_attribute(name);
         debug_assert!(
             attribute.is_some_and(|it| it.of.has(&value)),
             "{} has no `{name}` of this type",
@@ -537,7 +537,7 @@ impl<'a> Clue<'a> {
 
     /// The texts that tell this clue from others of its rule. Numbers and times do not count: they differ between two
     /// iterations of one loop.
-    pub(super) fn texts(&self) -> Vec<Value> {
+    pub(super) fn distinguishing_texts(&self) -> Vec<Value> {
         self.values
             .values()
             .filter(|value| matches!(value, Value::String(_) | Value::Array(_)))
@@ -546,13 +546,13 @@ impl<'a> Clue<'a> {
     }
 
     /// A sentence with each `{attribute}` replaced by its value.
-    pub(super) fn fill(&self, template: &str) -> String {
+    pub(super) fn fill_template(&self, template: &str) -> String {
         let mut text = String::new();
         for part in parts(template) {
             match part {
                 Part::Words(words) => text.push_str(words),
                 Part::Placeholder(name) => {
-                    let Some(attribute) = self.kind.attribute(name) else {
+                    let Some(attribute) = self.kind.find_attribute(name) else {
                         continue;
                     };
                     match self.get(name) {

@@ -15,18 +15,18 @@ const UNSET: &str = "(unset)";
 pub(super) fn all(trace: &Trace) -> Vec<Clue<'_>> {
     let history = History::new(trace);
     let each = [
-        variable::clues,
-        variable::overwritten,
-        variable::misspelt,
-        context::clues,
+        variable::variable_clues,
+        variable::overwritten_clues,
+        variable::misspelled_clues,
+        context::context_clues,
         context::of_processes,
-        forked::clues,
-        forked::unseen,
-        limit::clues,
-        init::clues,
+        forked::fork_clues,
+        forked::unseen_fork_clues,
+        limit::limit_clues,
+        init::init_clues,
     ];
     let each = each.into_iter().flat_map(|clues| clues(&history));
-    each.chain(shared::clues(&history)).collect()
+    each.chain(shared::shared_gpu_clues(&history)).collect()
 }
 
 /// The user's line of an event, such as `train.py:12`; else the user's function; else the user's line on another
@@ -44,19 +44,19 @@ fn about<'a>(kind: &str, index: usize, event: &'a TraceEvent) -> Option<Clue<'a>
     let mut clue = clue
         .with("line", line(event))
         .with("call", event.call.clone())
-        .with("through", through(event));
+        .with("through", called_function(event));
     clue.events.push(index);
     clue.stacks.push(&event.stack);
     Some(clue)
 }
 
 /// The function that the user's line called, such as `torch.cuda.is_available`.
-fn through(event: &TraceEvent) -> String {
+fn called_function(event: &TraceEvent) -> String {
     // Without a user's frame the entry is only the start of a package's own program.
     let public = event
         .stack
-        .innermost()
-        .filter(|_| event.stack.users().is_none());
+        .innermost_public()
+        .filter(|_| event.stack.user_frame().is_none());
     public
         .or_else(|| event.stack.entry())
         .map_or_else(|| event.call.clone(), |frame| frame.name())
@@ -72,7 +72,7 @@ pub(crate) fn gpu_name(trace: &Trace, uuid: Option<&str>) -> String {
 }
 
 /// The saturating sum of sizes. None if one is unknown.
-fn sum(sizes: impl IntoIterator<Item = Option<i64>>) -> Option<i64> {
+fn saturating_sum(sizes: impl IntoIterator<Item = Option<i64>>) -> Option<i64> {
     sizes
         .into_iter()
         .try_fold(0_i64, |sum, size| Some(sum.saturating_add(size?)))

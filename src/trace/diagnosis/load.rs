@@ -7,7 +7,7 @@ use super::clue::{Attribute, ClueKind, KINDS, Part, Type, parts};
 use super::rule::{ANY, DiagnosisRule, RuleCondition, WorkaroundRun, is_function};
 use cuda_pitfalls_core::scenario::framework::frameworks;
 use cuda_pitfalls_core::source::Diagnostic;
-use cuda_pitfalls_core::source::diagnostic::suggest;
+use cuda_pitfalls_core::source::diagnostic::suggest_name;
 use cuda_pitfalls_core::source::reader::{Reader, get, opening_comment};
 use cuda_pitfalls_core::source::tree::{Node, SourceSpan, TreeEntry};
 
@@ -36,7 +36,7 @@ const NO_ATTRIBUTES: [&str; 3] = ["stack_has", "package", "workaround"];
 ///
 /// # Errors
 /// What is wrong with the file.
-pub fn load(name: &str, file: &str, source: &str) -> Result<DiagnosisRule, Vec<Diagnostic>> {
+pub fn load_rule(name: &str, file: &str, source: &str) -> Result<DiagnosisRule, Vec<Diagnostic>> {
     let mut reader = Reader::new(file, source, &[]);
     let rule = read(&mut reader, name);
     reader.finish(rule)
@@ -45,7 +45,7 @@ pub fn load(name: &str, file: &str, source: &str) -> Result<DiagnosisRule, Vec<D
 fn read(reader: &mut Reader<'_>, name: &str) -> Option<DiagnosisRule> {
     let source = reader.source;
     let top = SourceSpan::at(0..0);
-    let entries = reader.top("a rule", MOST_SOURCE_BYTES)?;
+    let entries = reader.parse_top_level("a rule", MOST_SOURCE_BYTES)?;
     let owner = entries.first().map_or(top, |entry| entry.key.place.clone());
     let entries = entries.as_slice();
     reader.known_keys(entries, &KEYS);
@@ -57,14 +57,14 @@ fn read(reader: &mut Reader<'_>, name: &str) -> Option<DiagnosisRule> {
             None,
         );
     }
-    let title = required(reader, entries, "title", &owner);
-    let severity = required(reader, entries, "severity", &owner).and_then(|(_, node)| {
+    let title = parse_required(reader, entries, "title", &owner);
+    let severity = parse_required(reader, entries, "severity", &owner).and_then(|(_, node)| {
         let word = reader.word(node, "severity", &Severity::ALL.map(Severity::name))?;
         Severity::ALL
             .into_iter()
             .find(|severity| severity.name() == word)
     });
-    let scenario = required(reader, entries, "scenario", &owner);
+    let scenario = parse_required(reader, entries, "scenario", &owner);
     if let Some((_, node)) = scenario
         .as_ref()
         .filter(|(text, _)| text.matches('/').count() != 1)
@@ -75,15 +75,15 @@ fn read(reader: &mut Reader<'_>, name: &str) -> Option<DiagnosisRule> {
             None,
         );
     }
-    let evidence = required(reader, entries, "evidence", &owner);
+    let evidence = parse_required(reader, entries, "evidence", &owner);
     if let Some((_, node)) = evidence
         .as_ref()
         .filter(|(text, _)| !text.starts_with("reports/"))
     {
         reader.error(&node.place, "evidence is a folder below `reports/`", None);
     }
-    let says = required(reader, entries, "says", &owner);
-    let when = reader.required(entries, "when", &owner, "a rule");
+    let says = parse_required(reader, entries, "says", &owner);
+    let when = reader.required_value(entries, "when", &owner, "a rule");
     let when: Option<Vec<RuleCondition>> = when.and_then(|node| {
         reader
             .one_or_more(node)
@@ -91,8 +91,8 @@ fn read(reader: &mut Reader<'_>, name: &str) -> Option<DiagnosisRule> {
             .map(|node| self::when(reader, node))
             .collect()
     });
-    let workaround = reader.required(entries, "workaround", &owner, "a rule");
-    let workaround = workaround.and_then(|node| workarounds(reader, node));
+    let workaround = reader.required_value(entries, "workaround", &owner, "a rule");
+    let workaround = workaround.and_then(|node| parse_workarounds(reader, node));
     let instead_of = get(entries, "instead_of")
         .map(|node| words(reader, node))
         .unwrap_or_default();
@@ -109,10 +109,10 @@ fn read(reader: &mut Reader<'_>, name: &str) -> Option<DiagnosisRule> {
         .unwrap_or_default();
     let kinds: Vec<&'static ClueKind> = when.iter().flatten().map(|when| when.clue).collect();
     if let Some((text, node)) = &says {
-        placeholders(reader, text, node, &kinds);
+        check_placeholders(reader, text, node, &kinds);
     }
     for (_, text, node) in workaround.iter().flatten() {
-        placeholders(reader, text, node, &kinds);
+        check_placeholders(reader, text, node, &kinds);
     }
     Some(DiagnosisRule {
         name: name.to_owned(),
@@ -134,19 +134,19 @@ fn read(reader: &mut Reader<'_>, name: &str) -> Option<DiagnosisRule> {
 }
 
 /// A text that every rule has, and where it is.
-fn required<'n>(
+fn parse_required<'n>(
     reader: &mut Reader<'_>,
     entries: &'n [TreeEntry],
     key: &str,
     owner: &SourceSpan,
 ) -> Option<(String, &'n Node)> {
-    let node = reader.required(entries, key, owner, "a rule")?;
+    let node = reader.required_value(entries, key, owner, "a rule")?;
     reader.sentence(node).map(|text| (text, node))
 }
 
 fn when(reader: &mut Reader<'_>, node: &Node) -> Option<RuleCondition> {
     let entries = reader.table(node)?;
-    let kind = reader.required(entries, "clue", &node.place, "`when`")?;
+    let kind = reader.required_value(entries, "clue", &node.place, "`when`")?;
     let names: Vec<&str> = KINDS.iter().map(|kind| kind.name).collect();
     let name = reader.word(kind, "kind of clue", &names)?;
     let clue = KINDS.iter().find(|kind| kind.name == name)?;
@@ -164,14 +164,14 @@ fn when(reader: &mut Reader<'_>, node: &Node) -> Option<RuleCondition> {
             "package" => when.package = words(reader, value),
             "workaround" => {
                 when.workaround = reader.sentence(value);
-                placeholders(
+                check_placeholders(
                     reader,
                     when.workaround.as_deref().unwrap_or_default(),
                     value,
                     &[clue],
                 );
             }
-            word => match clue.attribute(word) {
+            word => match clue.find_attribute(word) {
                 Some(attribute) => {
                     let wanted: Vec<Value> = reader
                         .one_or_more(value)
@@ -185,7 +185,7 @@ fn when(reader: &mut Reader<'_>, node: &Node) -> Option<RuleCondition> {
                     reader.error(
                         &key.place,
                         message,
-                        suggest(word, clue.names().chain(NO_ATTRIBUTES)),
+                        suggest_name(word, clue.names().chain(NO_ATTRIBUTES)),
                     );
                 }
             },
@@ -196,8 +196,10 @@ fn when(reader: &mut Reader<'_>, node: &Node) -> Option<RuleCondition> {
 
 fn value(reader: &mut Reader<'_>, attribute: &Attribute, node: &Node) -> Option<Value> {
     match attribute.of {
-        Type::Flag => reader.boolean(node).map(Value::from),
-        Type::Count | Type::Duration => reader.integer(node, i64::MIN..=i64::MAX).map(Value::from),
+        Type::Flag => reader.read_boolean(node).map(Value::from),
+        Type::Count | Type::Duration => reader
+            .read_integer(node, i64::MIN..=i64::MAX)
+            .map(Value::from),
         Type::Bytes => reader.bytes(node).map(Value::from),
         Type::Text | Type::List => reader.sentence(node).map(Value::from),
     }
@@ -212,7 +214,7 @@ fn words(reader: &mut Reader<'_>, node: &Node) -> Vec<String> {
         .collect()
 }
 
-fn workarounds<'n>(
+fn parse_workarounds<'n>(
     reader: &mut Reader<'_>,
     node: &'n Node,
 ) -> Option<Vec<(String, String, &'n Node)>> {
@@ -224,7 +226,7 @@ fn workarounds<'n>(
     let names = frameworks().iter().map(|framework| framework.name.as_str());
     let known: Vec<&str> = [ANY].into_iter().chain(names).chain(functions).collect();
     reader.known_keys(entries, &known);
-    reader.required(entries, ANY, &node.place, "`workaround`");
+    reader.required_value(entries, ANY, &node.place, "`workaround`");
     let texts = entries.iter();
     Some(
         texts
@@ -272,14 +274,19 @@ fn shown(
 }
 
 /// Each name between braces must be an attribute of every kind of clue that the rule asks about.
-fn placeholders(reader: &mut Reader<'_>, text: &str, node: &Node, kinds: &[&'static ClueKind]) {
+fn check_placeholders(
+    reader: &mut Reader<'_>,
+    text: &str,
+    node: &Node,
+    kinds: &[&'static ClueKind],
+) {
     let names = parts(text).into_iter().filter_map(|part| match part {
         Part::Placeholder(name) => Some(name),
         Part::Words(_) => None,
     });
     for name in names {
         for kind in kinds {
-            match kind.attribute(name) {
+            match kind.find_attribute(name) {
                 Some(attribute) if attribute.of == Type::Flag => {
                     reader.error(
                         &node.place,
@@ -290,7 +297,7 @@ fn placeholders(reader: &mut Reader<'_>, text: &str, node: &Node, kinds: &[&'sta
                 Some(_) => {}
                 None => {
                     let message = format!("a clue `{}` has no attribute `{name}`", kind.name);
-                    reader.error(&node.place, message, suggest(name, kind.names()));
+                    reader.error(&node.place, message, suggest_name(name, kind.names()));
                 }
             }
         }

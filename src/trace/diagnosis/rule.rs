@@ -94,9 +94,9 @@ impl DiagnosisRule {
             rule: self.name.clone(),
             severity: self.severity,
             title: self.title.clone(),
-            says: clue.fill(&self.says),
+            says: clue.fill_template(&self.says),
             scenario: self.scenario.clone(),
-            workaround: clue.fill(
+            workaround: clue.fill_template(
                 when.workaround
                     .as_deref()
                     .unwrap_or_else(|| self.workaround_for(clue)),
@@ -132,7 +132,7 @@ impl DiagnosisRule {
     }
 
     /// Whether it asks for an attribute of this kind of clue.
-    pub fn asks(&self, clue: &str, attribute: &str) -> bool {
+    pub fn asks_for(&self, clue: &str, attribute: &str) -> bool {
         self.when.iter().any(|when| {
             when.clue.name == clue && when.is.iter().any(|(name, _)| *name == attribute)
         })

@@ -3,7 +3,7 @@
 mod files;
 mod near;
 
-use super::{Finding, Severity, findings, rules};
+use super::{Finding, Severity, embedded_rules, findings};
 use crate::fixture::{CONTEXT, PID, TraceBuilder, late_and_stray, uuid};
 use crate::{Beside, EventKind, Frame, History, Stack, Trace};
 
@@ -126,13 +126,13 @@ fn finding<'f>(rule: &str, found: &'f [Finding]) -> Option<&'f Finding> {
 #[test]
 fn every_rule_finds_what_it_is_about_and_nothing_where_that_is_not_so() {
     let tested: Vec<&str> = CASES.iter().map(|(rule, _, _)| *rule).collect();
-    let untested: Vec<&str> = rules()
+    let untested: Vec<&str> = embedded_rules()
         .iter()
         .map(|rule| rule.name.as_str())
         .filter(|it| !tested.contains(it))
         .collect();
     assert!(
-        untested.is_empty() && tested.len() == rules().len(),
+        untested.is_empty() && tested.len() == embedded_rules().len(),
         "rules that no test lets find anything: {untested:?}"
     );
     for (rule, trace, near) in CASES {
@@ -229,7 +229,7 @@ fn copied(worked_on: &[usize]) -> Trace {
         ),
     ];
     let to = to.map(|(file, function)| {
-        Frame::native(
+        Frame::from_native(
             function,
             Some(&format!("/l/site-packages/{file}")),
             None,
@@ -708,7 +708,7 @@ fn the_workaround_is_in_the_words_of_what_the_user_called() {
 fn a_native_guard_is_known_by_its_destructor() {
     let native = |function: &str| {
         let frame = |function| {
-            Frame::native(
+            Frame::from_native(
                 function,
                 Some("/v/site-packages/torch/lib/libc10_cuda.so"),
                 None,

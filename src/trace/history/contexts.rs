@@ -67,7 +67,7 @@ pub(super) fn all<'a>(
         };
         match change {
             ContextChange::Made => {
-                let mut life = neighbours.life(trace, (index, event), *program);
+                let mut life = neighbours.new_life(trace, (index, event), *program);
                 let counts = programs.get(*program).and_then(|program| program.counts);
                 life.uses = event
                     .gpu
@@ -125,7 +125,7 @@ impl<'a> Neighbours<'a> {
     }
 
     /// The context that an event created, still without an end.
-    fn life(
+    fn new_life(
         &self,
         trace: &Trace,
         (index, event): (usize, &'a TraceEvent),
@@ -148,7 +148,7 @@ impl<'a> Neighbours<'a> {
             _ => event
                 .own_bytes
                 .filter(|_| is_own)
-                .or_else(|| self.share(event, gpu?)),
+                .or_else(|| self.memory_share(event, gpu?)),
         };
         ContextLife {
             made: event,
@@ -168,7 +168,7 @@ impl<'a> Neighbours<'a> {
             .partition_point(|event| event.t_ns < made.t_ns.saturating_sub(self.longest_ns));
         let to = self
             .events
-            .partition_point(|event| event.t_ns <= until(made));
+            .partition_point(|event| event.t_ns <= end_ns(made));
         let near = self
             .events
             .get(from..to)
@@ -176,13 +176,13 @@ impl<'a> Neighbours<'a> {
             .iter()
             .copied();
         near.filter(move |other| {
-            !std::ptr::eq(made, *other) && other.gpu == made.gpu && until(other) >= made.t_ns
+            !std::ptr::eq(made, *other) && other.gpu == made.gpu && end_ns(other) >= made.t_ns
         })
     }
 
     /// An equal share of the memory of all contexts that were created on this GPU at the same time, because contexts on
     /// one GPU take the same. None if one was destroyed meanwhile.
-    fn share(&self, made: &'a TraceEvent, index: usize) -> Option<i64> {
+    fn memory_share(&self, made: &'a TraceEvent, index: usize) -> Option<i64> {
         let mut group: Vec<&TraceEvent> = vec![made];
         // Each neighbour may overlap with further ones.
         let mut at = 0;
@@ -206,7 +206,7 @@ impl<'a> Neighbours<'a> {
             return None;
         }
         let first = group.iter().min_by_key(|event| event.t_ns)?;
-        let last = group.iter().max_by_key(|event| until(event))?;
+        let last = group.iter().max_by_key(|event| end_ns(event))?;
         let before = used_bytes(first, index)?
             .saturating_sub(first.memory_bytes.get(index).copied().flatten()?);
         Some(used_bytes(last, index)?.saturating_sub(before) / group.len() as i64)
@@ -218,6 +218,6 @@ fn used_bytes(event: &TraceEvent, index: usize) -> Option<i64> {
     i64::try_from(event.used_bytes.get(index).copied().flatten()?).ok()
 }
 
-fn until(event: &TraceEvent) -> u64 {
+fn end_ns(event: &TraceEvent) -> u64 {
     event.t_ns.saturating_add(event.elapsed_ns.unwrap_or(0))
 }

@@ -35,7 +35,7 @@ impl<'h, 'a> Fork<'h, 'a> {
 
 impl<'a> History<'a> {
     /// Every fork after `cuInit`, in the order of the children's first events.
-    pub fn forks(&self) -> impl Iterator<Item = Fork<'_, 'a>> {
+    pub fn all_forks(&self) -> impl Iterator<Item = Fork<'_, 'a>> {
         self.programs.iter().filter_map(Fork::after_init)
     }
 

@@ -28,7 +28,7 @@ impl<'a> Init<'a> {
         for &(index, event) in events {
             let last = inits.last_mut();
             let own = match &event.what {
-                EventKind::Init { witness, .. } => last.filter(|init| init.lacks(*witness)),
+                EventKind::Init { witness, .. } => last.filter(|init| init.is_missing(*witness)),
                 // A read of the mask after a successful `cuInit` has no effect.
                 EventKind::MaskRead { .. } => {
                     last.filter(|init| init.lacks_mask() || init.has_succeeded())
@@ -59,7 +59,7 @@ impl<'a> Init<'a> {
     }
 
     /// Whether an event of this witness still belongs to this call. Events arrive late if their thread waited.
-    fn lacks(&self, witness: EventSource) -> bool {
+    fn is_missing(&self, witness: EventSource) -> bool {
         self.returned.is_none() || !self.is_seen_by(witness)
     }
 

@@ -61,7 +61,7 @@ impl<'a> ProgramHistory<'a> {
     }
 
     /// The value of a variable at the `cuInit` that counts: `None` if unknown, `Some(None)` if it was not set.
-    pub fn latched(&self, name: &str) -> Option<Option<&'a str>> {
+    pub fn variable_at_init(&self, name: &str) -> Option<Option<&'a str>> {
         self.init()?.value(name)
     }
 

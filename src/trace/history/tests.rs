@@ -15,7 +15,7 @@ fn program<'h, 'a>(history: &'h History<'a>) -> &'h ProgramHistory<'a> {
 /// The mask that the first program has got.
 fn mask_of(trace: &Trace) -> Option<Option<String>> {
     program(&History::new(trace))
-        .latched(MASK)
+        .variable_at_init(MASK)
         .map(|mask| mask.map(str::to_owned))
 }
 

@@ -46,7 +46,7 @@ pub(super) fn all<'a>(history: &History<'a>) -> Vec<VariableWrite<'a>> {
             };
             let value = value.as_deref();
             let init = program.init_before(event.t_ns, history.trace.has_no_device());
-            let latched = program.latched(name);
+            let latched = program.variable_at_init(name);
             writes.push(VariableWrite {
                 event: index,
                 program: number,
@@ -92,7 +92,7 @@ fn is_other(
         // Equal GPUs come in the same order under each that there is.
         return mask::parse(None, latched, &gpus) != mask::parse(None, value, &gpus);
     }
-    let order = program.latched(ORDER).flatten();
+    let order = program.variable_at_init(ORDER).flatten();
     mask::parse(latched, order, &gpus) != mask::parse(value, order, &gpus)
 }
 
@@ -106,7 +106,7 @@ fn is_put_back(program: &ProgramHistory<'_>, index: usize, event: &TraceEvent) -
             before,
             value,
         },
-    ) = (event.stack.writer(), &event.what)
+    ) = (event.stack.writing_package(), &event.what)
     else {
         return false;
     };
@@ -126,7 +126,7 @@ fn is_put_back(program: &ProgramHistory<'_>, index: usize, event: &TraceEvent) -
         if other != name {
             continue;
         }
-        if written != found || earlier.stack.writer() != Some(writer) {
+        if written != found || earlier.stack.writing_package() != Some(writer) {
             return false;
         }
         if before == value {
@@ -149,7 +149,7 @@ fn reaches_child(
         program.process.is_some_and(|process| {
             process.t_ns > t_ns
                 && program
-                    .latched(name)
+                    .variable_at_init(name)
                     .is_some_and(|latched| latched == value)
                 && may_descend(history.trace, process, writer)
         })
@@ -161,8 +161,8 @@ fn may_descend(trace: &Trace, process: &TraceProcess, writer: u32) -> bool {
     if process.pid == writer {
         return true;
     }
-    let above = ancestors(trace, writer);
-    for ancestor in ancestors(trace, process.pid) {
+    let above = known_ancestors(trace, writer);
+    for ancestor in known_ancestors(trace, process.pid) {
         if ancestor == writer {
             return true;
         }
@@ -174,7 +174,7 @@ fn may_descend(trace: &Trace, process: &TraceProcess, writer: u32) -> bool {
 }
 
 /// The known ancestors of a process, nearest first.
-pub(crate) fn ancestors(trace: &Trace, pid: u32) -> Vec<u32> {
+pub(crate) fn known_ancestors(trace: &Trace, pid: u32) -> Vec<u32> {
     let (mut ancestors, mut child) = (Vec::new(), pid);
     while let Some(process) = trace.processes.iter().find(|process| process.pid == child)
         && !ancestors.contains(&process.parent)

@@ -163,7 +163,7 @@ mod tests {
     const PACKAGES: &str = "/v/lib/python3.12/site-packages";
 
     fn native(function: &str, module: &str) -> Frame {
-        Frame::native(
+        Frame::from_native(
             function,
             Some(&module.replace("…", PACKAGES)),
             None,
@@ -339,7 +339,10 @@ mod tests {
         );
         assert_eq!(key(holder(MemoryKind::More, Stack::default())), "unknown");
         assert_eq!(
-            key(holder(MemoryKind::Allocation, Stack::unread("it went"))),
+            key(holder(
+                MemoryKind::Allocation,
+                Stack::from_failure("it went")
+            )),
             "unknown"
         );
         for kind in [MemoryKind::Driver, MemoryKind::Graph] {

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use super::{Holder, LedgerReading, LedgerReason, MemoryKind, MemoryOwner};
 use crate::{Stack, Trace};
-use cuda_pitfalls_core::text::counts::grouped;
+use cuda_pitfalls_core::text::counts::group_by_key;
 
 /// Whose the memory of one process on one GPU was.
 #[derive(Clone, Debug, PartialEq)]
@@ -92,13 +92,13 @@ pub struct LedgerRow<'a> {
 }
 
 /// The ledgers of a trace, the largest peak first; none without `--memory`.
-pub fn ledgers(trace: &Trace) -> Vec<Ledger<'_>> {
+pub fn all_ledgers(trace: &Trace) -> Vec<Ledger<'_>> {
     let holders = trace
         .holders
         .iter()
         .map(|holder| (holder.holder, (holder, MemoryOwner::new(holder))));
     let holders: Holders = holders.collect();
-    let readings = grouped(
+    let readings = group_by_key(
         trace
             .ledger
             .iter()
@@ -182,7 +182,7 @@ impl<'a> Replay<'a> {
             } else {
                 self.others(totals, reading.t_ns)
             };
-            points.push((reading.t_ns, *charged, held.bands(*charged, others)));
+            points.push((reading.t_ns, *charged, held.band_bytes(*charged, others)));
             let (is_last, is_asked) = (
                 index + 1 == self.readings.len(),
                 reading.why == LedgerReason::Asked,
@@ -262,7 +262,7 @@ impl<'a> HeldTotals<'a> {
         let mut held = HeldNow::new(holders);
         let totals = replay.readings.iter().map(|(reading, _)| {
             held.take(reading);
-            (reading.t_ns, held.plain())
+            (reading.t_ns, held.certain_bytes())
         });
         let totals = totals.collect();
         HeldTotals {
@@ -319,29 +319,31 @@ impl<'h, 'a> HeldNow<'h, 'a> {
     }
 
     /// All that is the process's own without doubt.
-    fn plain(&self) -> u64 {
+    fn certain_bytes(&self) -> u64 {
         let own = self
             .sums
             .iter()
             .filter(|(band, _)| matches!(band, LedgerBand::Owner(_)));
-        saturated(own.map(|(_, bytes)| *bytes).sum())
+        saturating_bytes(own.map(|(_, bytes)| *bytes).sum())
     }
 
     /// What is counted of imported and of managed memory: at most what the other rows leave of the charge.
     fn counted(&self, charged: Option<u64>, others: u64) -> [u64; 2] {
         let whole = [LedgerBand::Imported, LedgerBand::Managed]
-            .map(|band| saturated(self.sums.get(&band).copied().unwrap_or(0)));
+            .map(|band| saturating_bytes(self.sums.get(&band).copied().unwrap_or(0)));
         let Some(charged) = charged else { return whole };
-        let left = charged.saturating_sub(others).saturating_sub(self.plain());
+        let left = charged
+            .saturating_sub(others)
+            .saturating_sub(self.certain_bytes());
         let imported = whole[0].min(left);
         [imported, whole[1].min(left - imported)]
     }
 
-    fn bands(&self, charged: Option<u64>, others: u64) -> HashMap<LedgerBand<'a>, u64> {
+    fn band_bytes(&self, charged: Option<u64>, others: u64) -> HashMap<LedgerBand<'a>, u64> {
         let mut bands: HashMap<LedgerBand, u64> = self
             .sums
             .iter()
-            .map(|(band, sum)| (*band, saturated(*sum)))
+            .map(|(band, sum)| (*band, saturating_bytes(*sum)))
             .collect();
         let [imported, managed] = self.counted(charged, others);
         bands.extend([
@@ -355,11 +357,11 @@ impl<'h, 'a> HeldNow<'h, 'a> {
     fn table(&self, t_ns: u64, charged: Option<u64>, others: u64) -> LedgerTable<'a> {
         let [imported, managed] = self.counted(charged, others);
         let held = self.held.iter().filter(|(_, (bytes, _))| *bytes > 0);
-        let groups = grouped(held.filter_map(|(number, held)| {
+        let groups = group_by_key(held.filter_map(|(number, held)| {
             let (holder, owner) = self.holders.get(number)?;
             let line = holder
                 .stack
-                .users()
+                .user_frame()
                 .or_else(|| holder.stack.users_meanwhile());
             let line =
                 line.map(|frame| (frame.file.as_deref().unwrap_or(&frame.function), frame.line));
@@ -385,7 +387,7 @@ impl<'h, 'a> HeldNow<'h, 'a> {
                 .cmp(&a.bytes)
                 .then_with(|| (a.kind, a.owner).cmp(&(b.kind, b.owner)))
         });
-        let known = [self.plain(), imported, managed, others]
+        let known = [self.certain_bytes(), imported, managed, others]
             .map(i128::from)
             .iter()
             .sum::<i128>();
@@ -403,7 +405,7 @@ impl<'h, 'a> HeldNow<'h, 'a> {
     }
 }
 
-fn saturated(sum: i128) -> u64 {
+fn saturating_bytes(sum: i128) -> u64 {
     u64::try_from(sum).unwrap_or(if sum < 0 { 0 } else { u64::MAX })
 }
 
@@ -496,7 +498,7 @@ mod tests {
     #[test]
     fn the_peak_the_end_and_the_asked_tables_have_what_was_held_then() {
         let trace = program().done();
-        let ledgers = ledgers(&trace);
+        let ledgers = all_ledgers(&trace);
         let [ledger] = ledgers.as_slice() else {
             panic!("{ledgers:?}")
         };
@@ -539,7 +541,7 @@ mod tests {
         let trace = program()
             .reading(0, Why::Peak, [Some(1000), None], &[(1, 600)])
             .done();
-        let ledgers = ledgers(&trace);
+        let ledgers = all_ledgers(&trace);
         let (rows, rest) = shown(&ledgers[0].peak);
         assert_eq!((rows[0].1, rows[1].1, rest), (600, 500, Some(-100)));
     }
@@ -560,7 +562,7 @@ mod tests {
         for (held, count) in trace.ledger.last_mut().unwrap().held.iter_mut().zip([1, 2]) {
             held.count = Some(count);
         }
-        let ledgers = ledgers(&trace);
+        let ledgers = all_ledgers(&trace);
         let row = ledgers[0]
             .peak
             .rows
@@ -586,7 +588,7 @@ mod tests {
                 &[(1, 100), (3, 60), (4, 4000)],
             )
             .done();
-        let ledgers = ledgers(&trace);
+        let ledgers = all_ledgers(&trace);
         // 500 and 100 are the process's own.
         let table = &ledgers[0].peak;
         let row = |kind| table.rows.iter().find(|row| row.kind == kind).unwrap();
@@ -622,7 +624,7 @@ mod tests {
             .reading(0, Why::End, [None, Some(1550)], &[(1, 510)])
             .done();
         trace.start.used_bytes = vec![Some(400 << 20)];
-        let found = ledgers(&trace);
+        let found = all_ledgers(&trace);
         let tables: Vec<_> = found
             .iter()
             .map(|it| {
@@ -640,7 +642,7 @@ mod tests {
         );
         trace.start.used_bytes = vec![None];
         assert_eq!(
-            ledgers(&trace)[0].peak.unattributed_bytes,
+            all_ledgers(&trace)[0].peak.unattributed_bytes,
             None,
             "nothing is known"
         );
@@ -651,7 +653,7 @@ mod tests {
         let trace = program()
             .reading(0, Why::Change, [None, Some(90_000)], &[(0, 0)])
             .done();
-        let found = ledgers(&trace);
+        let found = all_ledgers(&trace);
         assert_eq!(
             (found[0].peak.charged_bytes, found[0].end.charged_bytes),
             (Some(900 << 20), Some(0))
@@ -665,14 +667,14 @@ mod tests {
             let made = made.reading(0, Why::Change, [charge, None], &[(0, 7)]);
             let made = made.reading(0, Why::Peak, [charge, None], &[(0, 9)]);
             let trace = made.reading(0, Why::End, [charge, None], &[(0, 8)]).done();
-            assert_eq!(ledgers(&trace)[0].peak.rows[0].bytes >> 20, 9);
+            assert_eq!(all_ledgers(&trace)[0].peak.rows[0].bytes >> 20, 9);
         }
         let never = TraceBuilder::on(1)
             .holder(0, Kind::Imported)
             .reading(0, Why::End, [Some(0), None], &[(0, 9)])
             .done();
         assert!(
-            ledgers(&never).is_empty(),
+            all_ledgers(&never).is_empty(),
             "memory of another process, charged to that one"
         );
     }
@@ -687,7 +689,7 @@ mod tests {
                 .iter_mut()
                 .for_each(|held| (held.bytes, held.count) = (u64::MAX, Some(u64::MAX)));
         }
-        let found = ledgers(&trace);
+        let found = all_ledgers(&trace);
         assert_eq!(found[0].peak.unattributed_bytes, Some(i64::MIN));
     }
 }

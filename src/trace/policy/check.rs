@@ -2,8 +2,8 @@
 
 use super::word::{GpuWord, PolicyWord, bound_text};
 use super::{Policy, PolicyOutcome, Violation};
-use crate::diagnosis::{Finding, gpu_name, line, rules};
-use crate::ledger::{LedgerTable, MemoryOwner, UNKNOWN, ledgers};
+use crate::diagnosis::{Finding, embedded_rules, gpu_name, line};
+use crate::ledger::{LedgerTable, MemoryOwner, UNKNOWN, all_ledgers};
 use crate::{ContextLife, History, Trace, TraceEvent, status_name};
 use cuda_pitfalls_core::text::counts::counted;
 use cuda_pitfalls_core::text::units;
@@ -44,7 +44,7 @@ enum TraceCoverage {
 }
 
 impl PolicyCheck<'_> {
-    fn violated(&mut self, forbidden: &str, says: String, event: Option<&TraceEvent>) {
+    fn add_violation(&mut self, forbidden: &str, says: String, event: Option<&TraceEvent>) {
         let event = event.and_then(|event| {
             self.trace
                 .events
@@ -58,7 +58,7 @@ impl PolicyCheck<'_> {
         });
     }
 
-    fn undecided(&mut self, forbidden: &str, why: &str) {
+    fn add_undecided(&mut self, forbidden: &str, why: &str) {
         let sentence = format!("{forbidden}: {why}");
         if !self.outcome.undecided.contains(&sentence) {
             self.outcome.undecided.push(sentence);
@@ -66,7 +66,7 @@ impl PolicyCheck<'_> {
     }
 
     /// Records why a question is undecided, unless a violation has already decided it.
-    fn require(&mut self, forbidden: &str, needs: TraceCoverage) {
+    fn require_coverage(&mut self, forbidden: &str, needs: TraceCoverage) {
         if self
             .outcome
             .violations
@@ -76,7 +76,7 @@ impl PolicyCheck<'_> {
             return;
         }
         for why in missing(self.history, needs) {
-            self.undecided(forbidden, &why);
+            self.add_undecided(forbidden, &why);
         }
     }
 
@@ -96,22 +96,22 @@ impl PolicyCheck<'_> {
                         .map(|device| i64::from(device) == i64::from(*ordinal))
                 });
             }
-            PolicyWord::Stray => self.stray(&name),
+            PolicyWord::Stray => self.check_unused_contexts(&name),
             PolicyWord::Error => self.errors(&name),
             PolicyWord::Rule(rule) => self.rule(&name, rule),
             PolicyWord::Unattributed(most) => {
-                self.ledgers(&name, *most, "not attributed", unattributed)
+                self.check_ledgers(&name, *most, "not attributed", unattributed_bounds)
             }
             PolicyWord::Owner(key, most) => {
                 let held_by = format!("held by {}", MemoryOwner::known(key).name);
-                self.ledgers(&name, *most, &held_by, |table| owned(table, key));
+                self.check_ledgers(&name, *most, &held_by, |table| owner_bounds(table, key));
             }
         }
     }
 
     /// Checks the peak of each process and GPU. `held` returns the least and the most that it can be of what is
     /// limited; none if that is not known.
-    fn ledgers(
+    fn check_ledgers(
         &mut self,
         name: &str,
         most: u64,
@@ -120,12 +120,12 @@ impl PolicyCheck<'_> {
     ) {
         let trace = self.trace;
         if !trace.start.ledger {
-            return self.undecided(
+            return self.add_undecided(
                 name,
                 "whose the memory is was not noted: trace with --memory",
             );
         }
-        let ledgers = ledgers(trace);
+        let ledgers = all_ledgers(trace);
         let mut open = Vec::new();
         for ledger in &ledgers {
             let of = format!(
@@ -146,7 +146,7 @@ impl PolicyCheck<'_> {
                     let least = units::bytes(least);
                     let says =
                         format!("{of}: at the peak {least} are {what}, of {all} that {charged}");
-                    self.violated(name, says, None);
+                    self.add_violation(name, says, None);
                 }
                 Some([least, at_most]) if at_most > most => {
                     let [least, at_most] = [least, at_most].map(units::bytes);
@@ -170,8 +170,8 @@ impl PolicyCheck<'_> {
                 ));
             }
         }
-        open.iter().for_each(|why| self.undecided(name, why));
-        self.require(name, TraceCoverage::Calls);
+        open.iter().for_each(|why| self.add_undecided(name, why));
+        self.require_coverage(name, TraceCoverage::Calls);
     }
 
     fn init(&mut self, name: &str) {
@@ -185,11 +185,11 @@ impl PolicyCheck<'_> {
             let says = format!(
                 "{} initialises CUDA through {}",
                 line(init.first),
-                through(init.first)
+                called_function(init.first)
             );
-            self.violated(name, says, Some(init.first));
+            self.add_violation(name, says, Some(init.first));
         }
-        self.require(name, TraceCoverage::Init);
+        self.require_coverage(name, TraceCoverage::Init);
     }
 
     /// Checks each context. `is` returns whether it is forbidden, or none if unknown.
@@ -197,9 +197,9 @@ impl PolicyCheck<'_> {
         let trace = self.trace;
         for life in &self.history.contexts {
             match is(trace, life) {
-                Some(true) => self.violated(name, made(trace, life), Some(life.made)),
+                Some(true) => self.add_violation(name, made(trace, life), Some(life.made)),
                 Some(false) => {}
-                None => self.undecided(
+                None => self.add_undecided(
                     name,
                     &format!(
                         "on which GPU {} made a context is not known",
@@ -208,27 +208,27 @@ impl PolicyCheck<'_> {
                 ),
             }
         }
-        self.require(name, TraceCoverage::Calls);
+        self.require_coverage(name, TraceCoverage::Calls);
     }
 
     /// Leaves a question open if its GPU is not on this machine.
     fn known(&mut self, name: &str, gpu: &GpuWord) {
         if gpu.index(self.trace).is_none() {
             let count = counted(self.trace.start.gpus.len() as u64, "GPU");
-            self.undecided(
+            self.add_undecided(
                 name,
                 &format!("{gpu} is none of the {count} of this machine that NVML named"),
             );
         }
     }
 
-    fn stray(&mut self, name: &str) {
+    fn check_unused_contexts(&mut self, name: &str) {
         let trace = self.trace;
         for life in &self.history.contexts {
             match life.uses {
                 Some(uses) if uses.is_none() => {
                     let says = format!("{}; the process does no work there", made(trace, life));
-                    self.violated(name, says, Some(life.made));
+                    self.add_violation(name, says, Some(life.made));
                 }
                 Some(_) => {}
                 None => {
@@ -236,11 +236,11 @@ impl PolicyCheck<'_> {
                         "whether pid {} used the GPU of each of its contexts is not known",
                         life.made.pid
                     );
-                    self.undecided(name, &why);
+                    self.add_undecided(name, &why);
                 }
             }
         }
-        self.require(name, TraceCoverage::Calls);
+        self.require_coverage(name, TraceCoverage::Calls);
     }
 
     fn errors(&mut self, name: &str) {
@@ -249,14 +249,14 @@ impl PolicyCheck<'_> {
             // Without a GPU it is the simulated driver that fails.
             if event.has_failed() && !trace.has_no_device() {
                 let status = event.status.map_or("an error".to_owned(), status_name);
-                self.violated(
+                self.add_violation(
                     name,
                     format!("{}: {} returns {status}", line(event), event.call),
                     Some(event),
                 );
             }
         }
-        self.require(name, TraceCoverage::Calls);
+        self.require_coverage(name, TraceCoverage::Calls);
     }
 
     fn rule(&mut self, name: &str, rule: &str) {
@@ -266,21 +266,21 @@ impl PolicyCheck<'_> {
                 .events
                 .first()
                 .and_then(|index| trace.events.get(*index));
-            self.violated(name, finding.says.clone(), event);
+            self.add_violation(name, finding.says.clone(), event);
         }
-        let Some(rule) = rules().iter().find(|it| it.name == rule) else {
+        let Some(rule) = embedded_rules().iter().find(|it| it.name == rule) else {
             return;
         };
-        let reads_writes = rule.asks("variable-written", "changes")
-            || rule.asks("mask-overwritten", "other_thread");
+        let reads_writes = rule.asks_for("variable-written", "changes")
+            || rule.asks_for("mask-overwritten", "other_thread");
         let needs = if reads_writes {
             TraceCoverage::Variables
         } else {
             TraceCoverage::Calls
         };
-        self.require(name, needs);
-        if rule.asks("variable-written", "after_context") {
-            self.require(name, TraceCoverage::Calls);
+        self.require_coverage(name, needs);
+        if rule.asks_for("variable-written", "after_context") {
+            self.require_coverage(name, TraceCoverage::Calls);
         }
         if self
             .outcome
@@ -293,7 +293,7 @@ impl PolicyCheck<'_> {
                 .iter()
                 .filter(|finding| finding.leaves_open().contains(&rule.name))
             {
-                self.undecided(name, &finding.says);
+                self.add_undecided(name, &finding.says);
             }
         }
         let counted = [
@@ -303,7 +303,7 @@ impl PolicyCheck<'_> {
         ];
         if counted
             .iter()
-            .any(|(clue, attribute)| rule.asks(clue, attribute))
+            .any(|(clue, attribute)| rule.asks_for(clue, attribute))
         {
             for life in self
                 .history
@@ -311,7 +311,7 @@ impl PolicyCheck<'_> {
                 .iter()
                 .filter(|life| life.uses.is_none())
             {
-                self.undecided(
+                self.add_undecided(
                     name,
                     &format!(
                         "what pid {} did in its contexts is not known",
@@ -329,7 +329,7 @@ impl PolicyCheck<'_> {
             return self.known(&name, gpu);
         };
         let Some(before) = trace.start.used_bytes.get(index).copied().flatten() else {
-            return self.undecided(
+            return self.add_undecided(
                 &name,
                 "the memory of this GPU was not read before the program began",
             );
@@ -360,29 +360,29 @@ impl PolicyCheck<'_> {
                 "the memory of {gpu} grows by {}{at}",
                 units::bytes_exact(largest)
             );
-            self.violated(&name, says, event);
+            self.add_violation(&name, says, event);
             return;
         }
         let Some(end) = &trace.end else {
-            return self.undecided(&name, CUT_SHORT);
+            return self.add_undecided(&name, CUT_SHORT);
         };
         if trace.has_no_device() {
-            self.require(&name, TraceCoverage::Calls);
+            self.require_coverage(&name, TraceCoverage::Calls);
         }
         match end.memory_gap_ns.get(index) {
             Some(Some(gap)) if *gap <= MOST_UNREAD_NS => {}
             Some(Some(gap)) => {
-                let gap = units::duration(*gap);
-                self.undecided(
+                let gap = units::format_duration(*gap);
+                self.add_undecided(
                     &name,
                     &format!("the memory of {gpu} was not read for {gap} while the program ran"),
                 );
             }
-            Some(None) => self.undecided(
+            Some(None) => self.add_undecided(
                 &name,
                 &format!("the memory of {gpu} was not read until the program ended"),
             ),
-            None => self.undecided(
+            None => self.add_undecided(
                 &name,
                 &format!("how often the memory of {gpu} was read is not known"),
             ),
@@ -391,7 +391,7 @@ impl PolicyCheck<'_> {
 }
 
 /// What is not attributed. Of memory of which only the most is known, the rest is not attributed either.
-fn unattributed(table: &LedgerTable) -> Option<[u64; 2]> {
+fn unattributed_bounds(table: &LedgerTable) -> Option<[u64; 2]> {
     let least = u64::try_from(table.unattributed_bytes?).unwrap_or(0);
     let bounds = table.rows.iter().filter(|row| row.is_upper_bound());
     Some([
@@ -401,7 +401,7 @@ fn unattributed(table: &LedgerTable) -> Option<[u64; 2]> {
 }
 
 /// What an owner holds. What is nobody's may be its too.
-fn owned(table: &LedgerTable, key: &str) -> Option<[u64; 2]> {
+fn owner_bounds(table: &LedgerTable, key: &str) -> Option<[u64; 2]> {
     let mut least = 0_u64;
     let mut perhaps = u64::try_from(table.unattributed_bytes?).unwrap_or(0);
     for row in &table.rows {
@@ -423,7 +423,7 @@ const CUT_SHORT: &str = "the trace was cut short, so that what came later is not
 fn missing(history: &History, needs: TraceCoverage) -> Vec<String> {
     let trace = history.trace;
     let mut why = if needs == TraceCoverage::Calls {
-        history.blind()
+        history.unseen_call_reasons()
     } else {
         Vec::new()
     };
@@ -449,7 +449,7 @@ fn missing(history: &History, needs: TraceCoverage) -> Vec<String> {
 }
 
 /// The function that the user's line calls.
-fn through(event: &TraceEvent) -> String {
+fn called_function(event: &TraceEvent) -> String {
     event
         .stack
         .entry_name()
@@ -460,11 +460,11 @@ fn made(trace: &Trace, life: &ContextLife<'_>) -> String {
     let gpu = gpu_name(trace, life.made.gpu.as_deref());
     let bytes = life
         .bytes
-        .map(|bytes| format!(" ({})", units::delta(bytes)))
+        .map(|bytes| format!(" ({})", units::format_delta(bytes)))
         .unwrap_or_default();
     format!(
         "{} makes a context on {gpu}{bytes} through {}",
         line(life.made),
-        through(life.made)
+        called_function(life.made)
     )
 }

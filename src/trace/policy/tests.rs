@@ -1,7 +1,7 @@
 //! Policies on traces that are made up.
 
 use super::{Policy, PolicyOutcome, words};
-use crate::diagnosis::{findings, rules};
+use crate::diagnosis::{embedded_rules, findings};
 use crate::fixture::{PID, TraceBuilder, late_and_stray as program, uuid};
 use crate::{ContextChange, EventKind, Frame, Held, LedgerReason, MemoryKind, Stack, Trace};
 
@@ -154,7 +154,7 @@ fn an_unknown_word_is_refused_with_the_one_that_was_meant_or_the_known_ones() {
         "{said}"
     );
     assert!(said.lines().all(|line| line.len() <= 80), "{said}");
-    for rule in rules() {
+    for rule in embedded_rules() {
         assert!(
             said.contains(&rule.name) && Policy::parse(&texts(&[&rule.name]), &[]).is_ok(),
             "{}",
@@ -394,7 +394,7 @@ fn a_violation_that_is_seen_needs_no_more_and_counts_that_are_not_known_leave_a_
 
 /// A process that holds 500 MiB of a context and 300 MiB of NCCL's, of the 900 that NVML charges.
 fn ledger() -> TraceBuilder {
-    let nccl = Frame::native(
+    let nccl = Frame::from_native(
         "ncclCommInitRank",
         Some("/v/site-packages/nvidia/nccl/libnccl.so.2"),
         None,

@@ -2,12 +2,12 @@
 
 use std::fmt;
 
-use crate::diagnosis::rules;
+use crate::diagnosis::embedded_rules;
 use crate::ledger::owner_keys;
 use crate::{Trace, TraceEvent};
-use cuda_pitfalls_core::source::diagnostic::{did_you_mean, nearest};
+use cuda_pitfalls_core::source::diagnostic::{did_you_mean, nearest_name};
 use cuda_pitfalls_core::source::size;
-use cuda_pitfalls_core::text::counts::digits;
+use cuda_pitfalls_core::text::counts::parse_digits;
 use cuda_pitfalls_core::text::escape::terminal;
 use cuda_pitfalls_core::text::lines::words as lines;
 
@@ -72,7 +72,7 @@ pub fn words() -> Vec<&'static str> {
         .into_iter()
         .map(|(name, _)| name)
         .chain(FORMS)
-        .chain(rules().iter().map(|rule| rule.name.as_str()))
+        .chain(embedded_rules().iter().map(|rule| rule.name.as_str()))
         .collect()
 }
 
@@ -105,7 +105,7 @@ impl PolicyWord {
         if let Some((what, size)) = text.split_once('>') {
             return memory(text, what.trim(), size);
         }
-        let rule = rules().iter().find(|rule| rule.name == text);
+        let rule = embedded_rules().iter().find(|rule| rule.name == text);
         rule.map(|rule| PolicyWord::Rule(&rule.name))
             .ok_or_else(|| unknown(text))
     }
@@ -116,8 +116,8 @@ fn memory(text: &str, what: &str, size: &str) -> Result<PolicyWord, WordError> {
     let Some(owner) = what.strip_prefix(OWNER) else {
         return match what {
             UNATTRIBUTED => Ok(PolicyWord::Unattributed(bytes(size)?)),
-            _ => Err(match nearest(what, [UNATTRIBUTED]) {
-                Some(meant) => unlike("unknown word", what, &[], Some(meant)),
+            _ => Err(match nearest_name(what, [UNATTRIBUTED]) {
+                Some(meant) => unknown_name("unknown word", what, &[], Some(meant)),
                 None => {
                     let known = format!("write {UNATTRIBUTED}>64MiB or {OWNER}nccl>1GiB");
                     WordError(format!(
@@ -130,11 +130,11 @@ fn memory(text: &str, what: &str, size: &str) -> Result<PolicyWord, WordError> {
     };
     match owner_keys().find(|key| *key == owner) {
         Some(key) => Ok(PolicyWord::Owner(key, bytes(size)?)),
-        None => Err(unlike(
+        None => Err(unknown_name(
             "unknown owner",
             owner,
             &owner_keys().collect::<Vec<_>>(),
-            nearest(owner, owner_keys()),
+            nearest_name(owner, owner_keys()),
         )),
     }
 }
@@ -149,15 +149,15 @@ fn bytes(size: &str) -> Result<u64, WordError> {
 
 fn unknown(text: &str) -> WordError {
     let words = words();
-    let meant = nearest(
+    let meant = nearest_name(
         text,
         words.iter().copied().filter(|word| !FORMS.contains(word)),
     );
-    unlike("unknown word", text, &words, meant)
+    unknown_name("unknown word", text, &words, meant)
 }
 
 /// The error for a name that is not known: the one that was meant, or all.
-fn unlike(what: &str, text: &str, known: &[&str], meant: Option<&str>) -> WordError {
+fn unknown_name(what: &str, text: &str, known: &[&str], meant: Option<&str>) -> WordError {
     let text = terminal(text);
     match meant {
         Some(meant) => WordError(format!("{what} `{text}`; {}", did_you_mean(meant))),
@@ -180,7 +180,7 @@ impl GpuWord {
     /// The GPU that a text names.
     pub fn parse(text: &str) -> Option<GpuWord> {
         match text.strip_prefix("gpu") {
-            Some(number) => digits(number).map(GpuWord::Index),
+            Some(number) => parse_digits(number).map(GpuWord::Index),
             None => text
                 .strip_prefix("GPU-")
                 .filter(|rest| !rest.is_empty())
@@ -216,7 +216,7 @@ impl GpuWord {
 }
 
 /// A GPU and a size, as in `gpu1=2GiB`.
-pub(super) fn bound(text: &str) -> Result<(GpuWord, u64), WordError> {
+pub(super) fn parse_bound(text: &str) -> Result<(GpuWord, u64), WordError> {
     let (gpu, bytes) = text.split_once('=').ok_or_else(|| not_a_bound(text))?;
     let gpu = GpuWord::parse(gpu.trim()).ok_or_else(|| unknown_gpu(gpu, ""))?;
     Ok((gpu, self::bytes(bytes)?))

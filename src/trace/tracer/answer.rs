@@ -48,10 +48,13 @@ impl Tracer {
         if let Content::Notice(notice @ (Notice::Lost { .. } | Notice::Nested { .. })) =
             message.content
         {
-            return self.heed(pid, notice, None);
+            return self.handle_notice(pid, notice, None);
         }
         self.descendants.note_message(pid);
-        if let Some(process) = self.processes.meet(pid, message.t_ns, &mut self.stacks) {
+        if let Some(process) = self
+            .processes
+            .note_sender(pid, message.t_ns, &mut self.stacks)
+        {
             self.restart_ledger(pid);
             self.writer.write(TraceLine::Process(process));
         }
@@ -98,15 +101,15 @@ impl Tracer {
         }
         let stack = match is_small && !thread.frames.is_empty() && self.processes.is_in_a_crowd(pid)
         {
-            true => Stack::unread(CROWD),
+            true => Stack::from_failure(CROWD),
             false => self.stack_of(thread, &waiting),
         };
         let what = match content {
             Content::Event(what) => what,
             Content::Notice(Notice::Before) => {
                 let (used, own) = self.read_for(pid, &waiting);
-                let attributed = self.attributed(pid);
-                return self.keep(
+                let attributed = self.attributed_bytes(pid);
+                return self.keep_pending(
                     (pid, number),
                     Pending {
                         t_ns,
@@ -122,9 +125,13 @@ impl Tracer {
                 return self.processes.gives_up(pid, &name, &stack);
             }
             Content::Notice(Notice::Opening { name }) => {
-                return self.processes.seeks(pid, number, &name, &stack);
+                return self
+                    .processes
+                    .note_library_sought(pid, number, &name, &stack);
             }
-            Content::Notice(Notice::Opened) => return self.processes.finds(pid, number),
+            Content::Notice(Notice::Opened) => {
+                return self.processes.note_library_found(pid, number);
+            }
             Content::Notice(Notice::Ledger { .. }) => return self.open_ledger(pid, shared),
             Content::Notice(Notice::Holder { row, memory }) => {
                 return self.name_holder(
@@ -144,13 +151,13 @@ impl Tracer {
             Content::Notice(Notice::Leaving) => {
                 return self.read_told(pid, LedgerReason::End, None, &waiting);
             }
-            Content::Notice(notice) => return self.heed(pid, notice, shared),
+            Content::Notice(notice) => return self.handle_notice(pid, notice, shared),
         };
         // A real driver answers it before `cuInit`.
         if matches!(what, EventKind::Error) && call == "cuGetExportTable" {
             self.processes.gives_up(pid, &call, &stack);
         }
-        let Some(what) = self.noted(pid, what, device, stack.is_of_opencl()) else {
+        let Some(what) = self.update_process(pid, what, device, stack.is_of_opencl()) else {
             return;
         };
         if matches!(what, EventKind::Init { .. }) && is_below_a_runtime(&stack) {
@@ -184,26 +191,26 @@ impl Tracer {
         }
         let stack = message::is_parked(waiting).then(|| self.stacks.read(thread));
         let stack = stack.filter(|stack| stack.frames.is_empty() || message::is_parked(waiting));
-        stack.unwrap_or_else(|| Stack::unread(LATE))
+        stack.unwrap_or_else(|| Stack::from_failure(LATE))
     }
 
     /// Handles a message about a process itself.
-    fn heed(&mut self, pid: u32, notice: Notice, shared: Option<File>) {
+    fn handle_notice(&mut self, pid: u32, notice: Notice, shared: Option<File>) {
         match (notice, shared) {
             (Notice::Hello { devices, lanes, names }, Some(file)) => {
                 self.processes.count(pid, file, names, devices, lanes);
             }
             (Notice::Hello { .. }, None) => {
-                self.processes.unseen(format!("the counts of process {pid} could not be taken"));
+                self.processes.add_unseen(format!("the counts of process {pid} could not be taken"));
             }
-            (Notice::Silent, _) => self.processes.unseen(format!(
+            (Notice::Silent, _) => self.processes.add_unseen(format!(
                 "process {pid} writes variables again and again: what it writes from now on is not seen"
             )),
             (Notice::Lost { program }, _) => {
                 let program = program.chars().take(processes::LONGEST_PROGRAM).collect();
                 self.descendants.expect_untraced(pid, program);
             }
-            (Notice::Nested { program }, _) => self.processes.unseen(format!(
+            (Notice::Nested { program }, _) => self.processes.add_unseen(format!(
                 "{}, which process {pid} starts, belongs to another trace: nothing of it is seen in this one",
                 program.chars().take(processes::LONGEST_PROGRAM).collect::<String>()
             )),
@@ -224,7 +231,7 @@ impl Tracer {
         }
     }
 
-    fn keep(&mut self, call: (u32, u64), mut pending: Pending) {
+    fn keep_pending(&mut self, call: (u32, u64), mut pending: Pending) {
         self.begin_call(call.0, &pending.own);
         for (_, other) in self.pending.range_mut((call.0, 0)..=(call.0, u64::MAX)) {
             (pending.is_disturbed, other.is_disturbed) = (true, true);
@@ -251,8 +258,8 @@ impl Tracer {
             }
         ) {
             let (used, own) = self.read_for(event.pid, waiting);
-            let attributed = self.attributed(event.pid);
-            self.keep(
+            let attributed = self.attributed_bytes(event.pid);
+            self.keep_pending(
                 key,
                 Pending {
                     t_ns: event.t_ns,
@@ -276,7 +283,7 @@ impl Tracer {
             return event;
         };
         let now = self.read_for(event.pid, waiting);
-        let grown = self.grown(
+        let grown = self.driver_growth(
             (event.pid, &event.call),
             &before,
             &now,
@@ -324,7 +331,7 @@ impl Tracer {
     }
 
     /// Updates a process after an event. `None` if the event is known already.
-    fn noted(
+    fn update_process(
         &mut self,
         pid: u32,
         mut what: EventKind,
@@ -332,7 +339,7 @@ impl Tracer {
         is_opencl: bool,
     ) -> Option<EventKind> {
         match &mut what {
-            EventKind::Init { witness, .. } => self.processes.initialises(pid, *witness, is_opencl),
+            EventKind::Init { witness, .. } => self.processes.note_init(pid, *witness, is_opencl),
             EventKind::InitDone { visible, gpus } => {
                 if visible.is_some() {
                     self.expect_ledger(pid);
@@ -342,7 +349,7 @@ impl Tracer {
                     self.processes.name_gpu(pid, Some(device), Some(gpu));
                 }
             }
-            EventKind::Variable { .. } => self.processes.settle(pid),
+            EventKind::Variable { .. } => self.processes.settle_gave_up(pid),
             EventKind::MaskRead { after_hook, .. } => self.processes.reads_mask(pid, *after_hook),
             EventKind::Context {
                 change,

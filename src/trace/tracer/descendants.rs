@@ -147,7 +147,7 @@ impl Descendants {
     pub(super) fn new(place: &TraceFolder, libcuda: Option<&Path>, preload: bool) -> Descendants {
         let mut variables = vec![format!("{VARIABLE}={}", place.path().display())];
         if preload {
-            variables.push(place.hook().display().to_string());
+            variables.push(place.hook_path().display().to_string());
         }
         Descendants {
             watch: DriverWatch::start(libcuda),
@@ -166,7 +166,7 @@ impl Descendants {
             ended: BTreeSet::new(),
             heard: BTreeMap::new(),
             has_news: false,
-            loads: place.loads(),
+            loads: place.libcuda_loads(),
             unseen: BTreeMap::new(),
             most_processes: MOST_PROCESSES,
             next_ns: 0,
@@ -211,13 +211,13 @@ impl Descendants {
     pub(super) fn is_due(&self) -> bool {
         let is_urgent = self.urgent_fd().is_some_and(|fd| {
             let mut fds = [PollFd::from_borrowed_fd(fd, PollFlags::IN)];
-            poll(&mut fds, Some(&supervisor::timespec(0))).is_ok_and(|ready| ready > 0)
+            poll(&mut fds, Some(&supervisor::to_timespec(0))).is_ok_and(|ready| ready > 0)
         });
         is_urgent || clock::now_ns() >= self.next_ns
     }
 
     /// The processes that ran at the last look.
-    pub(super) fn running(&self) -> impl Iterator<Item = u32> {
+    pub(super) fn running_pids(&self) -> impl Iterator<Item = u32> {
         self.running.keys().copied()
     }
 
@@ -253,7 +253,7 @@ impl Descendants {
 
     /// Looks at all processes of the program. `roots` are the children of the tracer that belong to it;
     /// `loads` is how often one that reports has loaded libcuda.
-    pub(super) fn scan(&mut self, roots: &[u32], loads: Option<u64>) {
+    pub(super) fn scan_processes(&mut self, roots: &[u32], loads: Option<u64>) {
         let began_ns = clock::now_ns();
         let opened = self.watch.take_opened();
         let mut before = std::mem::take(&mut self.running);
@@ -314,7 +314,7 @@ impl Descendants {
         if is_unexplained {
             self.note_unexplained(ended, waited);
         }
-        if supervisor::stat("self").is_none() {
+        if supervisor::process_stat("self").is_none() {
             let sentence =
                 "the processes of the program cannot be listed: /proc cannot be read".to_owned();
             self.unseen.insert((0, (0, 0)), sentence);
@@ -383,7 +383,10 @@ impl Descendants {
             let is_late = clock::now_ns() > process.since_ns + LOADING_NS && self.preload;
             let is_user =
                 !has_forwarding && (has_libcuda || has_simulated || has_open_libcuda(pid));
-            match self.untraced(pid).or(is_late.then_some(Untraced::NoHook)) {
+            match self
+                .untraced_reason(pid)
+                .or(is_late.then_some(Untraced::NoHook))
+            {
                 Some(why) if is_user => Attachment::UsesCuda(why),
                 Some(why) => Attachment::Untraced(why),
                 // The loader maps libcuda, where a program is linked with it, before it starts the hook.
@@ -408,7 +411,7 @@ impl Descendants {
     }
 
     /// What prevents a process from reporting; `None` if nothing does.
-    fn untraced(&self, pid: u32) -> Option<Untraced> {
+    fn untraced_reason(&self, pid: u32) -> Option<Untraced> {
         let root = fs::read_link(format!("/proc/{pid}/root"));
         let namespace = fs::read_link(format!("/proc/{pid}/ns/mnt"));
         let (Ok(root), Ok(namespace)) = (root, namespace) else {
@@ -554,7 +557,7 @@ struct ProcessStatus {
 impl ProcessStatus {
     /// `None` if the process has ended and was waited for.
     fn read(pid: u32) -> Option<ProcessStatus> {
-        let Some(fields) = supervisor::stat(pid) else {
+        let Some(fields) = supervisor::process_stat(pid) else {
             // /proc may hide the processes of other users.
             let is_there =
                 test_kill_process(Pid::from_raw(pid.try_into().ok()?)?) != Err(Errno::SRCH);
@@ -707,7 +710,7 @@ mod tests {
                 most_processes,
                 ..Descendants::new(&place, None, false)
             };
-            descendants.scan(&children.each_ref().map(|child| child.id()), None);
+            descendants.scan_processes(&children.each_ref().map(|child| child.id()), None);
             let said = descendants.not_seen("now").join(" ");
             assert_eq!(
                 said.contains("more than 1 process at once: the others are not looked at"),
@@ -730,10 +733,10 @@ mod tests {
             std::thread::yield_now();
         }
         assert!(!descendants.has_ended(child.id()));
-        descendants.scan(&[child.id()], None);
+        descendants.scan_processes(&[child.id()], None);
         assert!(descendants.has_ended(child.id()) && !descendants.has_ended(child.id() - 1));
         child.wait().unwrap();
-        descendants.scan(&[], None);
+        descendants.scan_processes(&[], None);
         assert!(!descendants.has_ended(child.id()));
     }
 }

@@ -21,7 +21,12 @@ const NO_LIBCUDA: &str = "no libcuda was found (`cuda-pitfalls doctor` says why)
 const NO_LEDGER: &str = "without a libcuda it cannot be noted whose the memory is (--memory)";
 
 impl Tracer {
-    pub(super) fn begin(&mut self, machine: &TraceTarget, options: &TraceOptions, started_ns: u64) {
+    pub(super) fn write_first_line(
+        &mut self,
+        machine: &TraceTarget,
+        options: &TraceOptions,
+        started_ns: u64,
+    ) {
         let mut driver_version = None;
         // The loaded libraries decide, not the options: simulated results must never pass for measured ones.
         let mut is_simulated = machine.is_simulated;
@@ -30,11 +35,11 @@ impl Tracer {
             self.gpus = inventory.gpus.clone();
             driver_version = inventory.driver_version.clone();
         }
-        let limits = self.limits(machine, options);
+        let limits = self.unseen_limits(machine, options);
         self.baseline = self.read_memory(0).0;
-        self.watch = MemoryWatch::begin(&self.baseline, clock::now_ns());
+        self.watch = MemoryWatch::from_first_readings(&self.baseline, clock::now_ns());
         self.sampler.rest_us = REST_US;
-        let _ = self.sampler.polling();
+        let _ = self.sampler.start_polling();
         let variables =
             std::env::vars_os().filter(|(name, _)| cuda_pitfalls_fake::is_of_cuda(name.as_bytes()));
         self.writer.write(TraceLine::Start(Box::new(TraceStart {
@@ -42,18 +47,20 @@ impl Tracer {
             provenance: Provenance::from_simulated(is_simulated),
             version: env!("CARGO_PKG_VERSION").to_string(),
             commit: options.commit.clone(),
-            command: options.command.iter().map(lossy).collect(),
-            folder: std::env::current_dir().map(lossy).unwrap_or_default(),
-            started_at: clock::utc(),
+            command: options.command.iter().map(to_lossy_string).collect(),
+            folder: std::env::current_dir()
+                .map(to_lossy_string)
+                .unwrap_or_default(),
+            started_at: clock::utc_now(),
             t_ns: started_ns,
             on: machine.on.clone(),
             driver_version,
             gpus: self.gpus.clone(),
             used_bytes: self.baseline.clone(),
             environment: variables
-                .map(|(name, value)| (lossy(name), lossy(value)))
+                .map(|(name, value)| (to_lossy_string(name), to_lossy_string(value)))
                 .collect(),
-            libcuda: machine.libcuda.as_ref().map(lossy),
+            libcuda: machine.libcuda.as_ref().map(to_lossy_string),
             preload: options.preload,
             all_calls: options.all_calls,
             ledger: options.ledger,
@@ -62,7 +69,7 @@ impl Tracer {
     }
 
     /// What this trace cannot see, in words.
-    fn limits(&mut self, machine: &TraceTarget, options: &TraceOptions) -> Vec<String> {
+    fn unseen_limits(&mut self, machine: &TraceTarget, options: &TraceOptions) -> Vec<String> {
         let inventory = self.sampler.inventory.as_ref();
         let of_trace = [
             inventory
@@ -99,6 +106,6 @@ impl Tracer {
     }
 }
 
-fn lossy(text: impl AsRef<OsStr>) -> String {
+fn to_lossy_string(text: impl AsRef<OsStr>) -> String {
     text.as_ref().to_string_lossy().into_owned()
 }

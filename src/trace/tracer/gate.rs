@@ -15,7 +15,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 use super::message::{Arrival, Delivery, Incoming};
 use super::peers::{Peer, Peers};
 use cuda_pitfalls_core::clock;
-use cuda_pitfalls_instrument::supervisor::timespec;
+use cuda_pitfalls_instrument::supervisor::to_timespec;
 
 /// How many messages may wait to be taken. The others wait in their connections.
 const MOST_WAITING: usize = 1024;
@@ -68,7 +68,7 @@ impl Gate {
         // Nobody waits for the thread at the program's end.
         let started = std::thread::Builder::new()
             .name("gate".into())
-            .spawn(move || keeper.keep());
+            .spawn(move || keeper.keep_receiving());
         started
             .map_err(|error| std::io::Error::other(format!("no thread can be started: {error}")))?;
         Ok(Gate {
@@ -84,11 +84,11 @@ impl Gate {
     }
 
     /// Admits no more connections. [`Gate::rest`] returns the messages that have arrived.
-    pub(super) fn close(&self) {
+    pub(super) fn stop_accepting(&self) {
         let _ = self.bell.shutdown(Shutdown::Write);
     }
 
-    /// The next message after [`Gate::close`]. An error if there are no more, or none arrived before the deadline.
+    /// The next message after [`Gate::stop_accepting`]. An error if there are no more, or none arrived before the deadline.
     pub(super) fn rest(&self, deadline_ns: u64) -> Result<Box<Delivery>, IsLast> {
         let left = deadline_ns.saturating_sub(clock::now_ns());
         if left == 0 {
@@ -111,7 +111,7 @@ impl Gate {
     }
 
     /// Clears the signal that a message has arrived.
-    pub(super) fn heard(&self) {
+    pub(super) fn clear_bell(&self) {
         let mut rings = [0; 1024];
         while (&self.bell)
             .read(&mut rings)
@@ -120,17 +120,17 @@ impl Gate {
     }
 
     /// How many connections did not come from processes of the program.
-    pub(super) fn strangers(&self) -> u64 {
+    pub(super) fn stranger_count(&self) -> u64 {
         self.refused.strangers.load(Ordering::Relaxed)
     }
 
     /// How many connections may have come from processes of the program that had ended.
-    pub(super) fn gone(&self) -> u64 {
+    pub(super) fn ended_count(&self) -> u64 {
         self.refused.gone.load(Ordering::Relaxed)
     }
 
     /// How many messages of the program's processes could not be read.
-    pub(super) fn unread(&self) -> u64 {
+    pub(super) fn unread_count(&self) -> u64 {
         self.refused.unread.load(Ordering::Relaxed)
     }
 }
@@ -151,13 +151,13 @@ struct Keeper {
 }
 
 impl Keeper {
-    fn keep(mut self) {
+    fn keep_receiving(mut self) {
         let mut last_ns = None;
         loop {
-            if last_ns.is_none() && self.wait() {
+            if last_ns.is_none() && self.wait_for_arrival() {
                 last_ns = Some(clock::now_ns() + LAST_NS);
             }
-            let is_drained = self.accept();
+            let is_drained = self.accept_connections();
             if self.read().is_none() {
                 return;
             }
@@ -168,7 +168,7 @@ impl Keeper {
     }
 
     /// Waits until something has arrived. True if no more connections are to be admitted.
-    fn wait(&self) -> bool {
+    fn wait_for_arrival(&self) -> bool {
         let listener = self.listener.as_fd();
         let mut fds = vec![PollFd::new(&self.rope, PollFlags::RDHUP)];
         fds.push(PollFd::from_borrowed_fd(listener, PollFlags::IN));
@@ -177,7 +177,7 @@ impl Keeper {
                 .iter()
                 .map(|incoming| PollFd::new(&incoming.connection, PollFlags::IN)),
         );
-        let ready = poll(&mut fds, Some(&timespec(TICK_NS))).is_ok();
+        let ready = poll(&mut fds, Some(&to_timespec(TICK_NS))).is_ok();
         ready
             && fds
                 .first()
@@ -186,7 +186,7 @@ impl Keeper {
 
     /// Accepts connections and identifies their processes. A refused connection is closed, which ends the wait of its
     /// sender. True if there are no more connections.
-    fn accept(&mut self) -> bool {
+    fn accept_connections(&mut self) -> bool {
         for _ in 0..MOST_AT_ONCE {
             // The oldest connection has had the most time. Only the program itself can cause so many.
             if self.incoming.len() >= MOST_INCOMING && self.incoming.pop_front().is_some() {
@@ -195,7 +195,7 @@ impl Keeper {
             let Ok((connection, _)) = self.listener.accept() else {
                 return true;
             };
-            let refused = match self.peers.identify(&connection) {
+            let refused = match self.peers.identify_peer(&connection) {
                 Peer::Ours(pid) => {
                     self.incoming
                         .push_back(Incoming::new(connection, pid, clock::now_ns()));

@@ -55,11 +55,11 @@ impl PlaceError {
 ///
 /// # Errors
 /// The action failed in all folders; the error has the reason for each.
-pub(super) fn within<T>(
+pub(super) fn try_folders<T>(
     mut attempt: impl FnMut(&Path) -> Result<T, PlaceError>,
 ) -> Result<T, PlaceError> {
     let mut refused: Vec<PlaceError> = Vec::new();
-    for place in places(geteuid().is_root(), |name| {
+    for place in candidate_folders(geteuid().is_root(), |name| {
         std::env::var_os(name).map(PathBuf::from)
     }) {
         match open(&place).and_then(|folder| attempt(&folder)) {
@@ -76,7 +76,7 @@ pub(super) fn within<T>(
 }
 
 /// The candidates, in the order in which they are tried.
-fn places(is_root: bool, variable: impl Fn(&str) -> Option<PathBuf>) -> Vec<Candidate> {
+fn candidate_folders(is_root: bool, variable: impl Fn(&str) -> Option<PathBuf>) -> Vec<Candidate> {
     let [cache, home, runtime, temporary] = ["XDG_CACHE_HOME", "HOME", "XDG_RUNTIME_DIR", "TMPDIR"]
         .map(|name| variable(name).filter(|path| path.is_absolute()));
     let mut all: Vec<Candidate> = cache.map(Candidate::Own).into_iter().collect();
@@ -282,7 +282,7 @@ mod tests {
 
     #[test]
     fn a_user_has_a_folder_of_his_own_before_one_of_all_users() {
-        let none = places(false, |_| None);
+        let none = candidate_folders(false, |_| None);
         assert_eq!(
             none,
             [
@@ -290,9 +290,9 @@ mod tests {
                 Candidate::Shared("/tmp".into())
             ]
         );
-        let all = places(true, |name| (name == "HOME").then(|| "/root".into()));
+        let all = candidate_folders(true, |name| (name == "HOME").then(|| "/root".into()));
         assert_eq!(all[0], Candidate::Own("/run".into()));
-        let relative = places(false, |name| {
+        let relative = candidate_folders(false, |name| {
             (name == "XDG_CACHE_HOME").then(|| "cache".into())
         });
         assert_eq!(relative, none);

@@ -29,7 +29,7 @@ impl Tracer {
     /// was lost.
     fn hear_the_last(&mut self) -> bool {
         let deadline_ns = clock::now_ns() + LAST_NS;
-        self.gate.close();
+        self.gate.stop_accepting();
         let IsLast(is_last) = loop {
             match self.gate.rest(deadline_ns) {
                 Ok(received) => self.take(*received),
@@ -37,11 +37,15 @@ impl Tracer {
             }
         };
         if !is_last {
-            self.processes
-                .unseen("more was told than could be looked at when the program had ended".into());
+            self.processes.add_unseen(
+                "more was told than could be looked at when the program had ended".into(),
+            );
         }
-        let (gone, unread, strangers) =
-            (self.gate.gone(), self.gate.unread(), self.gate.strangers());
+        let (gone, unread, strangers) = (
+            self.gate.ended_count(),
+            self.gate.unread_count(),
+            self.gate.stranger_count(),
+        );
         let unheard = [
             (
                 gone,
@@ -60,14 +64,14 @@ impl Tracer {
         for (count, what) in unheard.into_iter().filter(|(count, _)| *count > 0) {
             let messages = counted(count, "message");
             self.processes
-                .unseen(format!("{messages} {what}: something may have been missed"));
+                .add_unseen(format!("{messages} {what}: something may have been missed"));
         }
-        let unreported = self.place.unreported();
+        let unreported = self.place.unreported_processes();
         match &unreported {
             Some(unreported) => self.say_unreported(unreported),
             None => self
                 .processes
-                .unseen("whether every process told what happened is not known".into()),
+                .add_unseen("whether every process told what happened is not known".into()),
         }
         is_last
             && gone == 0
@@ -77,7 +81,7 @@ impl Tracer {
 
     fn say_unreported(&mut self, unreported: &UnreportedProcesses) {
         for pid in &unreported.other_libcuda {
-            self.processes.unseen(format!(
+            self.processes.add_unseen(format!(
                 "process {pid} opened libcuda by another way than by name and changed CUDA_INJECTION64_PATH: whether it \
                  called cuInit is not known"
             ));
@@ -85,7 +89,7 @@ impl Tracer {
         // Each of the two libraries in a process may have stopped.
         let silent: BTreeSet<String> = unreported.silent.iter().map(u64::to_string).collect();
         if !silent.is_empty() {
-            self.processes.unseen(format!(
+            self.processes.add_unseen(format!(
                 "{} stopped reporting (PID {}): the tracer did not answer or could not be reached, or a seccomp filter may \
                  forbid it",
                 counted(silent.len() as u64, "process"),
@@ -94,18 +98,19 @@ impl Tracer {
         }
         if unreported.count > unreported.named() {
             self.processes
-                .unseen("more processes stopped reporting than are named".into());
+                .add_unseen("more processes stopped reporting than are named".into());
         }
     }
 
     /// Writes the last lines. `ended_why` is why processes that still run are not waited for.
-    pub(super) fn finish(&mut self, ended: &Ended, ended_why: &str) {
+    pub(super) fn write_last_lines(&mut self, ended: &Ended, ended_why: &str) {
         let t_ns = clock::now_ns();
         let heard_all = self.hear_the_last();
-        self.descendants.scan(&self.roots(), self.place.loads());
+        self.descendants
+            .scan_processes(&self.root_pids(), self.place.libcuda_loads());
         // Of processes that go on.
         self.read_ledgers(false);
-        self.round();
+        self.write_readings();
         self.read_memory(0);
         for counts in self.processes.rest() {
             self.writer.write(TraceLine::Counts(counts));
@@ -127,14 +132,14 @@ impl Tracer {
             })
         });
         not_seen.extend(risen);
-        let unmodelled = Vec::from_iter(self.unmodelled()).join(", ");
+        let unmodelled = Vec::from_iter(self.unmodeled_functions()).join(", ");
         if !unmodelled.is_empty() {
             not_seen.push(format!(
                 "the simulated machine does not model {unmodelled}, which the program called and got {SIM_NOT_MODELLED} from: \
                  what it does with a GPU is not known"
             ));
         }
-        let written = self.stderr.finish(MOST_BYTES);
+        let written = self.stderr.read_last_bytes(MOST_BYTES);
         let has_failed = ended.code != Some(0);
         let stderr = if has_failed {
             last_lines(&written)
@@ -142,7 +147,7 @@ impl Tracer {
             Vec::new()
         };
         let (code, signal) = (ended.code, ended.signal.map(supervisor::signal_name));
-        let (left_out, mut memory_gap_ns) = (self.writer.left_out, self.watch.gaps(t_ns));
+        let (left_out, mut memory_gap_ns) = (self.writer.left_out, self.watch.longest_gaps(t_ns));
         if self.processes.hides_memory {
             memory_gap_ns.fill(None);
         }

@@ -76,8 +76,11 @@ impl Ledgers {
     }
 
     /// What changes on each page whenever something is allocated or freed.
-    fn marks(&self) -> Vec<Option<Vec<u8>>> {
-        self.processes.values().map(ProcessLedger::mark).collect()
+    fn page_marks(&self) -> Vec<Option<Vec<u8>>> {
+        self.processes
+            .values()
+            .map(ProcessLedger::page_mark)
+            .collect()
     }
 
     /// Notes what NVML charges on a GPU to a process that has no ledger.
@@ -150,7 +153,7 @@ impl Tracer {
         self.ledgers
             .processes
             .get(&pid)
-            .and_then(ProcessLedger::mark)
+            .and_then(ProcessLedger::page_mark)
     }
 
     /// Reads memory while no thread of a process allocates or frees, if there is such a moment: what NVML charges and what
@@ -183,16 +186,16 @@ impl Tracer {
                 self.ledgers.without.remove(&pid);
                 self.ledgers.process(pid).open(SharedPage::new(page));
             }
-            None => self.processes.unseen(format!(
+            None => self.processes.add_unseen(format!(
                 "what process {pid} notes of its memory could not be taken"
             )),
         }
     }
 
     /// How much was attributed on each GPU of a process at its last reading, and how much graphs had of that.
-    pub(super) fn attributed(&mut self, pid: u32) -> BTreeMap<String, (u64, u64)> {
+    pub(super) fn attributed_bytes(&mut self, pid: u32) -> BTreeMap<String, (u64, u64)> {
         if self.ledgers.is_on {
-            self.ledgers.process(pid).attributed()
+            self.ledgers.process(pid).attributed_by_gpu()
         } else {
             BTreeMap::new()
         }
@@ -209,7 +212,7 @@ impl Tracer {
     }
 
     /// Takes what was read now of a process. False if nothing was: the thread that waited for it has moved on.
-    fn settle(&mut self, pid: u32, (used, own): &MemoryNow) -> bool {
+    fn take_current_charge(&mut self, pid: u32, (used, own): &MemoryNow) -> bool {
         if !self.ledgers.is_on || (own.is_empty() && !self.gpus.is_empty()) {
             return false;
         }
@@ -246,7 +249,7 @@ impl Tracer {
                 )
             });
         let charges = charges.collect();
-        self.ledgers.process(pid).charge(t_ns, charges);
+        self.ledgers.process(pid).take_charges(t_ns, charges);
         true
     }
 
@@ -263,14 +266,14 @@ impl Tracer {
     }
 
     /// What a call took in the driver, on each GPU.
-    pub(super) fn grown(
+    pub(super) fn driver_growth(
         &mut self,
         (pid, call): (u32, &str),
         before: &Pending,
         now: &MemoryNow,
         named: Option<&str>,
     ) -> Vec<(String, i64)> {
-        if !self.settle(pid, now) {
+        if !self.take_current_charge(pid, now) {
             return Vec::new();
         }
         let is_listed = self.ledgers.is_listed;
@@ -278,14 +281,15 @@ impl Tracer {
         let all = self.gpus.iter().enumerate().filter_map(|(index, gpu)| {
             let own = (*before.own.get(index)?, *now.1.get(index)?);
             let used = (*before.used.get(index)?, *now.0.get(index)?);
-            let charge = account::charged(own, used, is_listed, named == Some(&gpu.uuid))?;
+            let charge =
+                account::charge_around_call(own, used, is_listed, named == Some(&gpu.uuid))?;
             let account = ledger.gpu(&gpu.uuid);
             let (before, _) = before
                 .attributed
                 .get(&gpu.uuid)
                 .copied()
                 .unwrap_or_default();
-            let growth = account::growth(charge, (before, account.attributed_bytes()))?;
+            let growth = account::unexplained_growth(charge, (before, account.attributed_bytes()))?;
             let growth = account.taken_by(call, growth);
             Some((gpu.uuid.clone(), growth)).filter(|(_, growth)| *growth != 0)
         });
@@ -303,7 +307,7 @@ impl Tracer {
         for (gpu, growth) in grown {
             let bytes = growth.unsigned_abs();
             if *growth < 0 {
-                ledger.gpu(gpu).shrink(taker.kind, bytes);
+                ledger.gpu(gpu).shrink_kind(taker.kind, bytes);
             } else {
                 let holder = ledger.holder(
                     MemoryTaker {
@@ -312,7 +316,7 @@ impl Tracer {
                     },
                     numbers,
                 );
-                ledger.gpu(gpu).grow(holder, taker.kind, bytes);
+                ledger.gpu(gpu).charge_growth(holder, taker.kind, bytes);
                 ledger.group.note_charge(gpu, holder, bytes);
             }
         }
@@ -361,8 +365,8 @@ impl Tracer {
         };
         let now = self.read_for(pid, waiting);
         let grown = match ends_context(&taker.call) {
-            true if self.settle(pid, &now) => Vec::new(),
-            _ => self.grown((pid, &taker.call), &before, &now, Some(&taker.gpu)),
+            true if self.take_current_charge(pid, &now) => Vec::new(),
+            _ => self.driver_growth((pid, &taker.call), &before, &now, Some(&taker.gpu)),
         };
         let of_graphs = self.ledgers.process(pid).grown_graphs(&before.attributed);
         if !of_graphs.is_empty() || grown.iter().any(|(_, growth)| *growth > 0) {
@@ -401,7 +405,7 @@ impl Tracer {
         self.ledgers.telling = 1;
         let now = self.read_for(pid, waiting);
         self.ledgers.telling = 0;
-        if self.settle(pid, &now) {
+        if self.take_current_charge(pid, &now) {
             self.close_group(pid);
             self.write_changes(pid, true);
         }
@@ -430,7 +434,7 @@ impl Tracer {
             }
         }
         let now = self.read_for(event.pid, waiting);
-        if self.settle(event.pid, &now) {
+        if self.take_current_charge(event.pid, &now) {
             self.write_changes(event.pid, true);
         }
     }
@@ -446,7 +450,7 @@ impl Tracer {
         self.ledgers.telling = u64::from(why == LedgerReason::Peak);
         let now = self.read_for(pid, waiting);
         self.ledgers.telling = 0;
-        if !self.settle(pid, &now) {
+        if !self.take_current_charge(pid, &now) {
             return;
         }
         self.close_group(pid);
@@ -503,10 +507,10 @@ impl Tracer {
         }
         let mut gpus = Vec::new();
         for _ in 0..MOST_TRIES {
-            let before = self.ledgers.marks();
+            let before = self.ledgers.page_marks();
             gpus = self.read_gpus().unwrap_or_default();
             running.iter().for_each(|pid| self.read_page(*pid, changes));
-            let after = self.ledgers.marks();
+            let after = self.ledgers.page_marks();
             let pairs = self
                 .ledgers
                 .processes
@@ -536,7 +540,7 @@ impl Tracer {
             .filter(|pid| is_running(*pid))
             .filter(|pid| {
                 let used = gpus.iter().map(|gpu| gpu.used_bytes).collect();
-                let is_read = self.settle(*pid, &(used, self.own_bytes(&gpus, *pid)));
+                let is_read = self.take_current_charge(*pid, &(used, self.own_bytes(&gpus, *pid)));
                 if is_read {
                     self.close_group(*pid);
                 }
@@ -576,10 +580,10 @@ impl Tracer {
         if self.ledgers.untold > 0 {
             let processes = counted(self.ledgers.untold, "process");
             self.processes
-                .unseen(format!("{processes} did not tell whose the memory is"));
+                .add_unseen(format!("{processes} did not tell whose the memory is"));
         }
         for why in self.ledgers.say_without() {
-            self.processes.unseen(why);
+            self.processes.add_unseen(why);
         }
     }
 
@@ -634,7 +638,7 @@ fn is_at_rest(mark: &[u8], waiting: u64) -> bool {
 /// Whether a process runs and is not about to end.
 fn is_running(pid: u32) -> bool {
     // `flags` is field 9.
-    let flags = supervisor::stat(pid).and_then(|fields| fields.get(6)?.parse::<u64>().ok());
+    let flags = supervisor::process_stat(pid).and_then(|fields| fields.get(6)?.parse::<u64>().ok());
     is_alive(pid) && flags.is_none_or(|flags| flags & EXITING == 0)
 }
 

@@ -56,8 +56,8 @@ impl TraceTarget {
             found,
             ..libraries::Libraries::default()
         };
-        let links =
-            libraries::link(&private.join("links"), &found, None).map_err(TracerError::internal)?;
+        let links = libraries::link_libraries(&private.join("links"), &found, None)
+            .map_err(TracerError::internal)?;
         let mut sampler = None;
         if options.on == On::Auto {
             let started = libcuda
@@ -105,7 +105,7 @@ impl TraceTarget {
             )?;
         simulated::tell_unmodelled(&links).map_err(TracerError::internal)?;
         if options.nvml == NvmlFound::Nothing {
-            simulated::hide(&links, CallLibrary::Nvml).map_err(TracerError::internal)?;
+            simulated::hide_library(&links, CallLibrary::Nvml).map_err(TracerError::internal)?;
         }
         let libcuda = Some(links.join("libcuda.so.1"));
         let beside = Some(links.clone());

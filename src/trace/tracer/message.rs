@@ -148,11 +148,14 @@ pub(super) fn file_of(waiting: &UnixStream, name: &str) -> Option<File> {
     if sent != name.as_bytes_with_nul().len() || poll(&mut fds, Some(&OPENING)).ok()? == 0 {
         return None;
     }
-    receive(waiting, &mut [0]).ok()?.1.map(File::from)
+    receive_bytes(waiting, &mut [0]).ok()?.1.map(File::from)
 }
 
 /// Reads what has arrived, without waiting: the number of bytes, and the descriptor that came with them.
-fn receive(connection: &UnixStream, room: &mut [u8]) -> Result<(usize, Option<OwnedFd>), Errno> {
+fn receive_bytes(
+    connection: &UnixStream,
+    room: &mut [u8],
+) -> Result<(usize, Option<OwnedFd>), Errno> {
     let mut beside = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
     let mut beside = RecvAncillaryBuffer::new(&mut beside);
     let flags = RecvFlags::CMSG_CLOEXEC | RecvFlags::DONTWAIT;
@@ -201,7 +204,7 @@ impl Incoming {
     /// Reads what has arrived, without waiting, into the buffer `room`.
     pub(super) fn read(mut self, room: &mut [u8], now_ns: u64) -> Arrival {
         loop {
-            let (got, passed) = match receive(&self.connection, room) {
+            let (got, passed) = match receive_bytes(&self.connection, room) {
                 Ok(got) => got,
                 Err(Errno::INTR) => continue,
                 Err(Errno::AGAIN) if now_ns < self.deadline_ns => return Arrival::More(self),

@@ -35,7 +35,7 @@ pub fn pass_through(
     )?;
     loop {
         if let Some(ended) = program.ended() {
-            return Ok((ended, passed.finish()));
+            return Ok((ended, passed.finish_passing()));
         }
         let _ = poll(&mut [PollFd::new(&program, PollFlags::IN)], None);
     }

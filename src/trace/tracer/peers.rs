@@ -50,7 +50,7 @@ impl Peers {
     }
 
     /// Identifies the process at the other end of a connection.
-    pub(super) fn identify(&mut self, connection: &UnixStream) -> Peer {
+    pub(super) fn identify_peer(&mut self, connection: &UnixStream) -> Peer {
         let Ok(credentials) = rustix::net::sockopt::socket_peercred(connection) else {
             return Peer::Gone;
         };
@@ -66,7 +66,7 @@ impl Peers {
         let Ok(handle) = handle(connection) else {
             return gone;
         };
-        let started = match self.descends(pid) {
+        let started = match self.descendant_start(pid) {
             Some(Some(started)) => started,
             Some(None) => return Peer::Stranger,
             None => return gone,
@@ -82,13 +82,13 @@ impl Peers {
 
     /// The start time of a process if it is a descendant of ours; `None` if its parents could not be followed to an end,
     /// because one has ended meanwhile or cannot be read.
-    fn descends(&self, pid: u32) -> Option<Option<u64>> {
+    fn descendant_start(&self, pid: u32) -> Option<Option<u64>> {
         let mut found = None;
-        for (_, started) in (0..TRIES).filter_map(|_| stat(pid)) {
+        for (_, started) in (0..TRIES).filter_map(|_| parent_and_start(pid)) {
             if self.known.get(&pid) == Some(&started) {
                 return Some(Some(started));
             }
-            match leads_to(pid, self.tracer, stat) {
+            match leads_to(pid, self.tracer, parent_and_start) {
                 Some(true) => return Some(Some(started)),
                 Some(false) => found = Some(None),
                 None => {}
@@ -117,7 +117,7 @@ pub(super) fn parents_of(pid: u32) -> Vec<u32> {
     let mut all: Vec<u32> = Vec::new();
     let mut at = pid;
     while at != tracer && all.len() < MOST_PARENTS {
-        let Some((parent, _)) = stat(at).filter(|(parent, _)| *parent > 0) else {
+        let Some((parent, _)) = parent_and_start(at).filter(|(parent, _)| *parent > 0) else {
             break;
         };
         all.push(parent);
@@ -126,8 +126,8 @@ pub(super) fn parents_of(pid: u32) -> Vec<u32> {
     all
 }
 
-pub(super) fn stat(pid: u32) -> Option<(u32, u64)> {
-    let fields = supervisor::stat(pid)?;
+pub(super) fn parent_and_start(pid: u32) -> Option<(u32, u64)> {
+    let fields = supervisor::process_stat(pid)?;
     // `ppid` is field 4, `starttime` field 22.
     Some((fields.get(1)?.parse().ok()?, fields.get(19)?.parse().ok()?))
 }
@@ -223,7 +223,7 @@ mod tests {
             known: BTreeMap::new(),
             users: BTreeSet::from([getuid().as_raw()]),
         };
-        (peers.identify(&connection), child)
+        (peers.identify_peer(&connection), child)
     }
 
     const CONNECT: &str = "import os, socket, sys\ndef go():\n    s = socket.socket(socket.AF_UNIX); s.connect(PATH)\n    \
@@ -233,7 +233,7 @@ mod tests {
     fn a_peer_that_the_kernel_does_not_name_may_have_been_ours() {
         let (pipe, _other) = std::io::pipe().unwrap();
         assert_eq!(
-            Peers::new().identify(&UnixStream::from(OwnedFd::from(pipe))),
+            Peers::new().identify_peer(&UnixStream::from(OwnedFd::from(pipe))),
             Peer::Gone
         );
     }
@@ -281,6 +281,6 @@ mod tests {
                 .success()
         );
         let (connection, _) = listener.accept().unwrap();
-        assert_eq!(Peers::new().identify(&connection), Peer::Gone);
+        assert_eq!(Peers::new().identify_peer(&connection), Peer::Gone);
     }
 }

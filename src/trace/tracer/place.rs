@@ -46,7 +46,7 @@ impl TraceFolder {
     /// # Errors
     /// Every place was refused, by the system or because others could change it.
     pub(super) fn create() -> Result<TraceFolder, PlaceError> {
-        guarded::within(|place| {
+        guarded::try_folders(|place| {
             // Only a program of root may change its user.
             let is_root = geteuid().is_root();
             let folder = Folder::create_in(place, is_root).map_err(|error| {
@@ -65,13 +65,13 @@ impl TraceFolder {
             let hook = hook_beside(path).ok_or_else(|| {
                 PlaceError::refused(path, io::Error::other("the folder is in none"))
             })?;
-            keep(&hook).map_err(|error| {
+            write_hook(&hook).map_err(|error| {
                 PlaceError(format!("{} could not be written: {error}", hook.display()))
             })?;
-            let listener = listen(&path.join(SOCKET_NAME), is_root)
+            let listener = bind_socket(&path.join(SOCKET_NAME), is_root)
                 .map_err(|error| PlaceError::refused(path, error))?;
-            let tally =
-                tally(&path.join(TALLY_NAME)).map_err(|error| PlaceError::refused(path, error))?;
+            let tally = create_tally(&path.join(TALLY_NAME))
+                .map_err(|error| PlaceError::refused(path, error))?;
             Ok(TraceFolder {
                 hook,
                 search: None,
@@ -86,7 +86,7 @@ impl TraceFolder {
     ///
     /// # Errors
     /// The system refused a file, or the libcuda cannot be used.
-    pub(super) fn forward(
+    pub(super) fn make_forwarding(
         &mut self,
         libcuda: &Path,
         options: ForwardingOptions,
@@ -152,7 +152,7 @@ impl TraceFolder {
     }
 
     /// A second handle on the socket for messages.
-    pub(super) fn listen(&self) -> io::Result<UnixListener> {
+    pub(super) fn clone_listener(&self) -> io::Result<UnixListener> {
         self.listener.try_clone()
     }
 
@@ -168,7 +168,7 @@ impl TraceFolder {
     }
 
     /// The path of the hook library.
-    pub(super) fn hook(&self) -> &Path {
+    pub(super) fn hook_path(&self) -> &Path {
         &self.hook
     }
 
@@ -179,7 +179,7 @@ impl TraceFolder {
     }
 
     /// The processes that stopped reporting; `None` if that cannot be read.
-    pub(super) fn unreported(&self) -> Option<UnreportedProcesses> {
+    pub(super) fn unreported_processes(&self) -> Option<UnreportedProcesses> {
         let [words @ .., _] = &self.shared_numbers()?;
         let (count, processes) = words.get(UNREPORTED_AT..)?.split_first()?;
         let named = processes.iter().filter(|process| **process != 0);
@@ -192,7 +192,7 @@ impl TraceFolder {
     }
 
     /// How often a process of the trace loaded libcuda.
-    pub(super) fn loads(&self) -> Option<u64> {
+    pub(super) fn libcuda_loads(&self) -> Option<u64> {
         self.shared_numbers().map(|words| words[LOADS_AT])
     }
 
@@ -226,7 +226,7 @@ impl UnreportedProcesses {
 }
 
 /// Writes the hook library, unless it is there. Another trace may write it at the same moment.
-fn keep(hook: &Path) -> io::Result<()> {
+fn write_hook(hook: &Path) -> io::Result<()> {
     let folder = hook.parent().unwrap_or(hook);
     match fs::create_dir(folder) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
@@ -265,7 +265,7 @@ fn is_kept(hook: &Path) -> bool {
 }
 
 /// Makes the socket for messages. The tracer identifies its peers. If `is_open`, the program may change its user.
-fn listen(socket: &Path, is_open: bool) -> io::Result<UnixListener> {
+fn bind_socket(socket: &Path, is_open: bool) -> io::Result<UnixListener> {
     let listener = UnixListener::bind(socket)?;
     // A second call, because the standard library's limit on waiting connections is too small.
     rustix::net::listen(&listener, WAITING)?;
@@ -279,7 +279,7 @@ fn listen(socket: &Path, is_open: bool) -> io::Result<UnixListener> {
 
 /// Makes the file that every process shares with the tracer. It is written in full, so that a full disk causes no
 /// fault in a process that maps it.
-fn tally(path: &Path) -> io::Result<File> {
+fn create_tally(path: &Path) -> io::Result<File> {
     let mut file = OpenOptions::new()
         .read(true)
         .write(true)
@@ -287,7 +287,7 @@ fn tally(path: &Path) -> io::Result<File> {
         .mode(0o600)
         .open(path)?;
     let mut page = vec![0; 4096];
-    let filters = filters().unwrap_or(u64::MAX).to_ne_bytes();
+    let filters = seccomp_filter_count().unwrap_or(u64::MAX).to_ne_bytes();
     page.iter_mut()
         .zip(filters)
         .for_each(|(to, from)| *to = from);
@@ -298,7 +298,7 @@ fn tally(path: &Path) -> io::Result<File> {
 }
 
 /// How many seccomp filters this process has; `None` if the kernel does not say.
-fn filters() -> Option<u64> {
+fn seccomp_filter_count() -> Option<u64> {
     let status = fs::read_to_string("/proc/self/status").ok()?;
     status
         .lines()

@@ -104,7 +104,7 @@ struct SharedCounts {
 }
 
 impl SharedCounts {
-    fn sums(&self) -> Vec<u64> {
+    fn sum_lanes(&self) -> Vec<u64> {
         let words = 2 * self.names.len() + 3 * self.devices;
         let mut sums = vec![0u64; words];
         let mut lane = vec![0u8; words * 8];
@@ -150,14 +150,14 @@ impl Processes {
 
     /// Records that a process sent a message. Returns an entry for the document if the process is new or runs another
     /// program.
-    pub(super) fn meet(
+    pub(super) fn note_sender(
         &mut self,
         pid: u32,
         t_ns: u64,
         stacks: &mut Stacks,
     ) -> Option<TraceProcess> {
         let image = image_of(pid);
-        let started = peers::stat(pid).map(|(_, started)| started);
+        let started = peers::parent_and_start(pid).map(|(_, started)| started);
         let is_new = !self.known.contains_key(&pid);
         let known = self.known.entry(pid).or_default();
         // A process that has ended since has neither.
@@ -181,7 +181,7 @@ impl Processes {
             gave_up,
             ..ProcessRecord::default()
         };
-        stacks.forget(pid);
+        stacks.forget_process(pid);
         // A fork has its parent's Python.
         let family = known
             .image
@@ -247,7 +247,7 @@ impl Processes {
             });
             self.pages += 1;
         } else {
-            self.unseen(format!("process {pid} has more counts than are kept"));
+            self.add_unseen(format!("process {pid} has more counts than are kept"));
         }
     }
 
@@ -260,7 +260,7 @@ impl Processes {
     }
 
     /// Records something that could not be seen, in words.
-    pub(super) fn unseen(&mut self, why: String) {
+    pub(super) fn add_unseen(&mut self, why: String) {
         if self.not_seen.contains(&why) {
             return;
         }
@@ -271,10 +271,10 @@ impl Processes {
     }
 
     /// Records a `cuInit`. That of OpenCL, which has a driver of its own, says nothing of libcuda.
-    pub(super) fn initialises(&mut self, pid: u32, witness: EventSource, is_opencl: bool) {
+    pub(super) fn note_init(&mut self, pid: u32, witness: EventSource, is_opencl: bool) {
         if self.is_simulated && has_own_state(pid) {
             self.hides_memory = true;
-            self.unseen(format!(
+            self.add_unseen(format!(
                 "process {pid} loaded libcuda as a user who may not write to the simulated machine: the memory that it takes \
                  is not seen"
             ));
@@ -292,7 +292,7 @@ impl Processes {
 
     /// Records that a process looks for an optional library that would call the driver. It is not there unless the process
     /// says so later.
-    pub(super) fn seeks(&mut self, pid: u32, number: u64, name: &str, stack: &Stack) {
+    pub(super) fn note_library_sought(&mut self, pid: u32, number: u64, name: &str, stack: &Stack) {
         let why = format!(
             "process {pid} looked for {} in vain: where that library is installed, the program may initialize CUDA or make \
              contexts",
@@ -304,11 +304,11 @@ impl Processes {
         if known.sought.len() < MOST_SENTENCES {
             known.sought.insert(number, why.clone());
         }
-        self.unseen(why);
+        self.add_unseen(why);
     }
 
     /// Records that an optional library was there.
-    pub(super) fn finds(&mut self, pid: u32, number: u64) {
+    pub(super) fn note_library_found(&mut self, pid: u32, number: u64) {
         let said = self
             .known
             .get_mut(&pid)
@@ -344,7 +344,7 @@ impl Processes {
     }
 
     /// Keeps what a process may have given up for, whether or not it calls `cuInit` later: it writes a variable, or ends.
-    pub(super) fn settle(&mut self, pid: u32) {
+    pub(super) fn settle_gave_up(&mut self, pid: u32) {
         let Some(known) = self.known.get_mut(&pid) else {
             return;
         };
@@ -352,8 +352,8 @@ impl Processes {
         let lacks = format!("process {pid} looked for {names}, which the simulated machine lacks");
         match known.injected || known.forwarded {
             _ if names.is_empty() => {}
-            true => self.unseen(format!("{lacks}: what it does with a GPU is not known")),
-            false => self.unseen(format!(
+            true => self.add_unseen(format!("{lacks}: what it does with a GPU is not known")),
+            false => self.add_unseen(format!(
                 "{lacks}, before any cuInit: with a GPU it may initialise CUDA there"
             )),
         }
@@ -406,7 +406,7 @@ impl Processes {
     }
 
     /// The counts of processes that have ended, each once.
-    pub(super) fn gone(&mut self) -> Vec<(u32, ProcessCounts)> {
+    pub(super) fn take_ended_counts(&mut self) -> Vec<(u32, ProcessCounts)> {
         let gone: BTreeSet<u32> = self
             .known
             .keys()
@@ -429,13 +429,13 @@ impl Processes {
 
     /// Forgets a process. Returns the counts of each program that it ran.
     fn end(&mut self, pid: u32) -> Vec<ProcessCounts> {
-        self.settle(pid);
+        self.settle_gave_up(pid);
         let Some(known) = self.known.remove(&pid) else {
             return Vec::new();
         };
         self.pages -= known.all_pages().min(self.pages);
         if known.injected && !known.forwarded && known.has_simulated_runtime {
-            self.unseen(SIMULATED_RUNTIME.to_owned());
+            self.add_unseen(SIMULATED_RUNTIME.to_owned());
         } else if known.injected != known.forwarded {
             match self.half.len() < MOST_SENTENCES {
                 true => drop(self.half.insert(pid, known.injected)),
@@ -443,7 +443,7 @@ impl Processes {
             }
         }
         if known.injected && known.read_before_hook {
-            self.unseen(format!(
+            self.add_unseen(format!(
                 "in process {pid} libcuda read CUDA_VISIBLE_DEVICES before it called the hook: the mask that is shown for \
                  cuInit may be a later one"
             ));
@@ -543,7 +543,7 @@ impl ProcessRecord {
             counts.gpus.entry(device.clone()).or_default();
         }
         for page in &self.pages {
-            let sums = page.sums();
+            let sums = page.sum_lanes();
             for (index, name) in page.names.iter().enumerate() {
                 let found = CallCount {
                     calls: word(&sums, index),
@@ -590,7 +590,7 @@ fn image_of(pid: u32) -> Option<Image> {
     // `startstack` is field 28.
     Some((
         program,
-        supervisor::stat(pid)
+        supervisor::process_stat(pid)
             .and_then(|fields| fields.into_iter().nth(25))
             .unwrap_or_default(),
     ))

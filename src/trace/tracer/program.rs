@@ -64,7 +64,7 @@ impl TracedProgram {
         }
         if let Some(apart) = apart {
             let stderr = match &apart.stderr {
-                Some(path) => Stdio::from(appended(path).map_err(failed)?),
+                Some(path) => Stdio::from(create_append(path).map_err(failed)?),
                 None => Stdio::null(),
             };
             started
@@ -107,7 +107,7 @@ impl TracedProgram {
     }
 
     /// Kills the program, but not its children.
-    pub(super) fn kill(&mut self) {
+    pub(super) fn kill_program(&mut self) {
         let _ = self.child.kill();
     }
 
@@ -125,13 +125,13 @@ impl TracedProgram {
 const MOST_STDERR_BYTES: u64 = 16 << 20;
 
 /// A new file, at whose end everything is written wherever that is.
-fn appended(path: &Path) -> std::io::Result<File> {
+fn create_append(path: &Path) -> std::io::Result<File> {
     File::create(path)?;
     File::options().append(true).open(path)
 }
 
 /// Empties the file of a program's stderr if it has become too long: who floods it would fill the disk.
-pub(super) fn bound(path: &Path) {
+pub(super) fn truncate_if_long(path: &Path) {
     if std::fs::metadata(path).is_ok_and(|file| file.len() > MOST_STDERR_BYTES) {
         let _ = File::options().write(true).truncate(true).open(path);
     }

@@ -54,7 +54,7 @@ impl Bystander {
             let forked = libc::fork();
             if forked == 0 {
                 if let Some((from, to)) = line {
-                    show(
+                    overwrite_command_line(
                         std::slice::from_raw_parts_mut(from as *mut u8, to - from),
                         command,
                     );
@@ -72,7 +72,7 @@ impl Bystander {
     }
 
     /// The signals that have reached the whole group lately; none twice.
-    fn reached(&mut self) -> BTreeSet<i32> {
+    fn signals_to_group(&mut self) -> BTreeSet<i32> {
         // Whoever sends a signal to a group holds a lock of the kernel until all of it has the signal. `setpgid` takes
         // the lock, and changes nothing: there is no such process.
         // SAFETY: both take numbers. The bystander has not been waited for.
@@ -105,14 +105,14 @@ impl Drop for Bystander {
 
 /// Where the memory of this process holds its command line.
 fn command_line() -> Option<(usize, usize)> {
-    let fields = supervisor::stat("self")?;
+    let fields = supervisor::process_stat("self")?;
     // `arg_start` is field 48, `arg_end` field 49.
     Some((fields.get(45)?.parse().ok()?, fields.get(46)?.parse().ok()?))
         .filter(|(from, to)| *from > 0 && from < to)
 }
 
 /// Writes a command over the command line of this process.
-fn show(line: &mut [u8], command: &[OsString]) {
+fn overwrite_command_line(line: &mut [u8], command: &[OsString]) {
     let shown = command
         .iter()
         .flat_map(|word| word.as_bytes().iter().copied().chain([0]));
@@ -129,7 +129,7 @@ fn show(line: &mut [u8], command: &[OsString]) {
 unsafe fn stand_by(tracer: i32, answers: RawFd, all: *const libc::sigset_t) -> ! {
     // SAFETY: the calls take numbers, and what lives as long as this process.
     unsafe {
-        if !supervisor::begin(tracer, &[answers]) {
+        if !supervisor::begin_child(tracer, &[answers]) {
             libc::_exit(1);
         }
         libc::prctl(libc::PR_SET_NAME, c"bystander".as_ptr());
@@ -227,7 +227,7 @@ fn hand_on(
 ) {
     let Ok(program) = started.recv() else { return };
     let mut came: BTreeSet<i32> = coming.pending().collect();
-    bystander.reached();
+    bystander.signals_to_group();
     loop {
         withheld.take_from(&mut came);
         for signal in came.into_iter().filter_map(Signal::from_named_raw) {
@@ -247,7 +247,7 @@ fn hand_on(
         withheld.take_from(&mut came);
         std::thread::sleep(SETTLE);
         came.extend(coming.pending());
-        let reached = bystander.reached();
+        let reached = bystander.signals_to_group();
         came.retain(|signal| !reached.contains(signal));
     }
 }

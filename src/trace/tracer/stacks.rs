@@ -73,7 +73,7 @@ impl Stacks {
                 for question in asked {
                     let read = match question {
                         StackQuery::Forget(pid) => {
-                            names.forget(pid);
+                            names.forget_process(pid);
                             continue;
                         }
                         StackQuery::Python(pid) => StackAnswer::Python(names.python(pid)),
@@ -92,7 +92,7 @@ impl Stacks {
     }
 
     /// Forgets a process that has ended or runs another program.
-    pub(super) fn forget(&mut self, pid: u32) {
+    pub(super) fn forget_process(&mut self, pid: u32) {
         let _ = self.questions.send(StackQuery::Forget(pid));
     }
 
@@ -108,7 +108,7 @@ impl Stacks {
     pub(super) fn read(&mut self, thread: ParkedThread) -> Stack {
         match self.ask(StackQuery::Stack(thread)) {
             Some(StackAnswer::Stack(stack)) => stack,
-            _ => Stack::unread(SLOW),
+            _ => Stack::from_failure(SLOW),
         }
     }
 

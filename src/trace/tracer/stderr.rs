@@ -17,7 +17,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{OFlags, SeekFrom, fcntl_getfl, seek};
 use rustix::io::ioctl_fionread;
 
-use cuda_pitfalls_instrument::supervisor::timespec;
+use cuda_pitfalls_instrument::supervisor::to_timespec;
 
 /// The most that is passed on at once, in bytes.
 const PIECE_BYTES: usize = 1 << 16;
@@ -60,7 +60,7 @@ impl Stderr {
     }
 
     /// What takes the place of our stderr, if anything does.
-    pub(super) fn passed(&self) -> Option<&PassedStderr> {
+    pub(super) fn passed_stderr(&self) -> Option<&PassedStderr> {
         match self {
             Stderr::Piped(passed) => Some(passed),
             Stderr::Untouched | Stderr::File(..) => None,
@@ -68,11 +68,11 @@ impl Stderr {
     }
 
     /// The last bytes, once everything that the program wrote has reached its reader.
-    pub(super) fn finish(&self, most_bytes: usize) -> Vec<u8> {
+    pub(super) fn read_last_bytes(&self, most_bytes: usize) -> Vec<u8> {
         match self {
             Stderr::Untouched => Vec::new(),
             Stderr::File(file, from) => read_end(file, *from, most_bytes).unwrap_or_default(),
-            Stderr::Piped(passed) => passed.finish(),
+            Stderr::Piped(passed) => passed.finish_passing(),
         }
     }
 }
@@ -163,7 +163,7 @@ impl PassedStderr {
     }
 
     /// The last bytes, once everything is passed on that is in the pipe by now, or its reader has gone.
-    pub(super) fn finish(&self) -> Vec<u8> {
+    pub(super) fn finish_passing(&self) -> Vec<u8> {
         // SAFETY: the mapping is never taken back.
         let progress = unsafe { &*self.progress };
         let waiting = ioctl_fionread(&self.pipe).unwrap_or_default();
@@ -176,12 +176,12 @@ impl PassedStderr {
             if is_passed || progress.passed.load(Ordering::SeqCst) >= until {
                 break;
             }
-            if poll(&mut fds, Some(&timespec(LOOK_NS))).is_ok_and(|gone| gone > 0) {
+            if poll(&mut fds, Some(&to_timespec(LOOK_NS))).is_ok_and(|gone| gone > 0) {
                 break;
             }
         }
         let end = progress.passed.load(Ordering::SeqCst) as usize;
-        let ring = ring(self.progress);
+        let ring = ring_bytes(self.progress);
         let kept = end.saturating_sub(self.most_bytes)..end;
         // SAFETY: the index is below the length of the ring.
         kept.map(|at| unsafe { ring.add(at % self.most_bytes).read_volatile() })
@@ -190,7 +190,7 @@ impl PassedStderr {
 }
 
 /// The bytes behind the progress.
-fn ring(progress: *mut PassingProgress) -> *mut u8 {
+fn ring_bytes(progress: *mut PassingProgress) -> *mut u8 {
     progress.wrapping_add(1).cast()
 }
 
@@ -218,7 +218,7 @@ unsafe fn pass_on(
             }
         }
         libc::chdir(c"/".as_ptr());
-        let (progress, ring) = (&*progress, ring(progress));
+        let (progress, ring) = (&*progress, ring_bytes(progress));
         loop {
             wait_for(0, libc::POLLIN);
             progress.is_busy.store(true, Ordering::SeqCst);

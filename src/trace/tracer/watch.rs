@@ -13,7 +13,7 @@ pub(super) struct MemoryWatch(Vec<Readings>);
 
 impl MemoryWatch {
     /// Begins with the readings from before the program's start, in NVML order.
-    pub(super) fn begin(used: &[Option<u64>], now_ns: u64) -> MemoryWatch {
+    pub(super) fn from_first_readings(used: &[Option<u64>], now_ns: u64) -> MemoryWatch {
         MemoryWatch(
             used.iter()
                 .map(|used| Readings {
@@ -54,7 +54,7 @@ impl MemoryWatch {
     }
 
     /// The longest gap of each GPU in nanoseconds. None for a GPU without a reading after the program's end.
-    pub(super) fn gaps(&self, ended_ns: u64) -> Vec<Option<u64>> {
+    pub(super) fn longest_gaps(&self, ended_ns: u64) -> Vec<Option<u64>> {
         let all = self.0.iter();
         all.map(|it| {
             it.last_ns
@@ -99,19 +99,19 @@ mod tests {
 
     #[test]
     fn the_longest_time_without_a_reading_is_kept() {
-        let mut watch = MemoryWatch::begin(&[Some(0), Some(0), None], 100);
+        let mut watch = MemoryWatch::from_first_readings(&[Some(0), Some(0), None], 100);
         watch.ran(&run(110, 90, &[0, 1]));
         // This period does not read GPU 1.
         watch.ran(&run(210, 90, &[0]));
         watch.ran(&run(310, 90, &[0, 1]));
         watch.read(&[Some(0), Some(0), Some(0)], 405);
         assert_eq!(
-            watch.gaps(400),
+            watch.longest_gaps(400),
             [Some(10), Some(110), None],
             "one that was not read at first never counts"
         );
         assert_eq!(
-            watch.gaps(406),
+            watch.longest_gaps(406),
             [None, None, None],
             "nothing was read after the end"
         );
@@ -119,12 +119,12 @@ mod tests {
 
     #[test]
     fn changes_that_were_left_out_are_a_time_without_readings() {
-        let mut watch = MemoryWatch::begin(&[Some(0)], 0);
+        let mut watch = MemoryWatch::from_first_readings(&[Some(0)], 0);
         watch.ran(&Polling {
             truncated: true,
             ..run(5, 90, &[0])
         });
         watch.read(&[Some(0)], 100);
-        assert_eq!(watch.gaps(100), [Some(90)]);
+        assert_eq!(watch.longest_gaps(100), [Some(90)]);
     }
 }

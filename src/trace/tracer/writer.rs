@@ -7,7 +7,7 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use super::TracerError;
-use crate::{TraceLine, redacted};
+use crate::{TraceLine, redact_line};
 use cuda_pitfalls_core::text::redact::Redactor;
 
 /// The most events. Further ones are only counted: a program that makes contexts for a day would fill the disk.
@@ -37,7 +37,10 @@ pub(super) struct Writer {
 impl Writer {
     /// Makes the folder and the file. Only this user can read them, because arguments and variables of a program may be
     /// secret.
-    pub(super) fn create(folder: &Path, redact: Option<Redactor>) -> Result<Writer, TracerError> {
+    pub(super) fn create_file(
+        folder: &Path,
+        redact: Option<Redactor>,
+    ) -> Result<Writer, TracerError> {
         let path = folder.join(crate::FILE);
         let file = folder
             .parent()
@@ -67,7 +70,7 @@ impl Writer {
     }
 
     /// Removes the file and its folder, because nothing was traced.
-    pub(super) fn discard(self) {
+    pub(super) fn discard_file(self) {
         let _ = remove_file(&self.path);
         let _ = self.path.parent().map(remove_dir);
     }
@@ -98,7 +101,7 @@ impl Writer {
         );
         let text = match &mut self.redact {
             Some(redactor) => {
-                redacted(line, redactor).and_then(|line| serde_json::to_string(&line))
+                redact_line(line, redactor).and_then(|line| serde_json::to_string(&line))
             }
             None => serde_json::to_string(&line),
         };
@@ -110,29 +113,29 @@ impl Writer {
             self.bytes += text.len() as u64 + 1;
             writeln!(self.file, "{text}")
         });
-        self.note(written);
+        self.note_result(written);
     }
 
     /// Flushes the lines to the system, so that readers see them and a kill does not lose them.
     pub(super) fn flush(&mut self) {
         if self.failed.is_none() {
             let flushed = self.file.flush();
-            self.note(flushed);
+            self.note_result(flushed);
         }
     }
 
-    fn note(&mut self, result: std::io::Result<()>) {
+    fn note_result(&mut self, result: std::io::Result<()>) {
         if let Err(error) = result {
             self.failed.get_or_insert(error.to_string());
         }
     }
 
     /// Syncs the document to disk. Returns why it is incomplete, if it is.
-    pub(super) fn finish(&mut self) -> Option<String> {
+    pub(super) fn sync_file(&mut self) -> Option<String> {
         self.flush();
         if self.failed.is_none() {
             let synced = self.file.get_ref().sync_all();
-            self.note(synced);
+            self.note_result(synced);
         }
         self.failed.take()
     }
@@ -147,7 +150,7 @@ mod tests {
     fn a_change_of_memory_that_is_left_out_is_no_event_that_is_missing() {
         let folder =
             std::env::temp_dir().join(format!("cuda-pitfalls-writer-{}", std::process::id()));
-        let mut writer = Writer::create(&folder, None).unwrap();
+        let mut writer = Writer::create_file(&folder, None).unwrap();
         writer.memory = MOST_MEMORY;
         writer.write(TraceLine::Memory(Memory {
             t_ns: 1,
@@ -162,6 +165,6 @@ mod tests {
             used_bytes: 6,
         }));
         assert_eq!((writer.left_out, writer.peaks[&0]), (0, 6));
-        writer.discard();
+        writer.discard_file();
     }
 }

@@ -37,7 +37,7 @@ fn by_line(trace: &Trace, held: &BTreeMap<u32, u64>) -> BTreeMap<(MemoryKind, Op
             .iter()
             .find(|holder| holder.holder == *number)
             .expect("a holder is written first");
-        let line = holder.stack.users().and_then(|frame| frame.line);
+        let line = holder.stack.user_frame().and_then(|frame| frame.line);
         *all.entry((holder.kind, line)).or_default() += bytes;
     }
     all
@@ -151,10 +151,9 @@ fn calls_at_the_same_time_and_on_several_gpus_come_to_what_nvml_charges() {
             "{by_line:?}"
         );
     }
-    let second = trace
-        .holders
-        .iter()
-        .find(|holder| holder.stack.users().and_then(|frame| frame.line) == Some(lines["second"]));
+    let second = trace.holders.iter().find(|holder| {
+        holder.stack.user_frame().and_then(|frame| frame.line) == Some(lines["second"])
+    });
     assert!(
         !second.expect("a context").is_disturbed,
         "nothing else was under way"

@@ -6,14 +6,14 @@ use cuda_pitfalls::explain::scenario_of_mask;
 use cuda_pitfalls::known::{KnownEntry, KnownKind, NeedFacts};
 use cuda_pitfalls::machine::Machine;
 use cuda_pitfalls::survey::SurveyDocument;
-use cuda_pitfalls::survey::calls::{CallRow, latest};
+use cuda_pitfalls::survey::calls::{CallRow, latest_rows};
 use cuda_pitfalls::survey::env::EnvRow;
 use cuda_pitfalls::survey::mask::{GENERATED, MaskRow};
 use cuda_pitfalls::survey::needs::NeedRow;
 use cuda_pitfalls::survey::python::{INSTRUMENT, PythonRow};
 use cuda_pitfalls::text::counts::listed;
 use cuda_pitfalls::text::units;
-use cuda_pitfalls::text::versions::{Version, number, ranges};
+use cuda_pitfalls::text::versions::{Version, format_ranges, number};
 use cuda_pitfalls::verdict::Reason;
 
 use super::entry;
@@ -98,7 +98,7 @@ impl MeasuredFacts {
         if row.framework == INSTRUMENT || row.standing.unmeasured.is_some() {
             return;
         }
-        put(&mut self.lines, (row, machine.summary()), |(row, _)| {
+        replace_or_push(&mut self.lines, (row, machine.summary()), |(row, _)| {
             &row.id
         });
     }
@@ -133,7 +133,7 @@ impl MeasuredFacts {
 
     fn add_variable(&mut self, row: EnvRow, machine: &Machine) {
         if row.has_effect.is_some() && row.standing.unmeasured.is_none() {
-            put(&mut self.variables, (row, machine.summary()), |(row, _)| {
+            replace_or_push(&mut self.variables, (row, machine.summary()), |(row, _)| {
                 &row.variable
             });
         }
@@ -176,7 +176,7 @@ impl MeasuredFacts {
                 .collect(),
             ..entry(KnownKind::Mask, "mask", mask)
         };
-        put(&mut self.masks, mask, |mask| &mask.id);
+        replace_or_push(&mut self.masks, mask, |mask| &mask.id);
     }
 }
 
@@ -190,7 +190,7 @@ fn scenario_of(mask: &str, status: &str, gpus: &[u32]) -> Option<&'static str> {
 }
 
 /// Puts facts in the place of those with the same name, or at the end.
-fn put<T>(all: &mut Vec<T>, facts: T, name: impl Fn(&T) -> &String) {
+fn replace_or_push<T>(all: &mut Vec<T>, facts: T, name: impl Fn(&T) -> &String) {
     match all.iter_mut().find(|known| name(known) == name(&facts)) {
         Some(known) => *known = facts,
         None => all.push(facts),
@@ -199,7 +199,7 @@ fn put<T>(all: &mut Vec<T>, facts: T, name: impl Fn(&T) -> &String) {
 
 /// What each call does, by name. Rows are in the order in which they were measured.
 fn of_calls(rows: &[(CallRow, String)]) -> Vec<CallFacts> {
-    let standing = latest(rows.iter().map(|(row, _)| row));
+    let standing = latest_rows(rows.iter().map(|(row, _)| row));
     let all: BTreeSet<Version> = standing
         .iter()
         .filter_map(|row| row.libcudart_version.as_deref())
@@ -270,7 +270,7 @@ fn runs(versions: &BTreeMap<Version, &CallRow>, all: &[Version]) -> Vec<CallRun>
                 .rev()
                 .find_map(|(.., row)| row.device_used_bytes.clone());
             Some(CallRun {
-                versions: ranges(&versions, all),
+                versions: format_ranges(&versions, all),
                 reads_mask,
                 makes_context,
                 used_bytes,
@@ -305,7 +305,7 @@ impl CallFacts {
 
 impl CallRun {
     fn clause(&self, library: &str) -> String {
-        let mut parts = vec![reads(self.reads_mask).to_owned()];
+        let mut parts = vec![mask_clause(self.reads_mask).to_owned()];
         parts.push(match self.makes_context {
             Some(true) => "makes a context".to_owned(),
             Some(false) => "makes no context".to_owned(),
@@ -330,7 +330,7 @@ pub(super) fn line_sentence((line, on): &(PythonRow, String)) -> String {
     let facts = &line.facts;
     let at = facts.at.as_ref().filter(|_| facts.reads_mask == Some(true));
     let at = at.map(|at| format!(" (at {at})")).unwrap_or_default();
-    let mut parts = vec![format!("{}{at}", reads(facts.reads_mask))];
+    let mut parts = vec![format!("{}{at}", mask_clause(facts.reads_mask))];
     parts.push(match facts.context_on.as_deref() {
         None => "was not seen to make a context or not".to_owned(),
         Some([]) => "makes no context".to_owned(),
@@ -408,7 +408,7 @@ pub(super) fn need_entries(needs: &[NeedFacts]) -> Vec<KnownEntry> {
     entries
 }
 
-const fn reads(mask: Option<bool>) -> &'static str {
+const fn mask_clause(mask: Option<bool>) -> &'static str {
     match mask {
         Some(true) => "reads the mask",
         Some(false) => "does not read the mask",

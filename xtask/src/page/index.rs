@@ -5,19 +5,19 @@ use std::fmt::Write as _;
 
 use cuda_pitfalls::scenario::{Scenario, symptom};
 
-use super::prose::{brief, bullets, link, paragraph, prose};
+use super::prose::{first_sentences, markdown_link, to_markdown, write_bullets, write_paragraph};
 use super::{FOLDER, Pitfall};
 
 /// The page with links to all others.
 pub fn index(scenarios: &[Scenario]) -> String {
     let mut out =
         "<!-- Made from scenarios/; see CONTRIBUTING.md. -->\n# Pitfalls by symptom\n".to_owned();
-    paragraph(
+    write_paragraph(
         &mut out,
         "Find what you see. Under it is every question that was asked about it, with its answer and the fix. \
          Each page says what was measured, on which machine, and how to run it yourself.",
     );
-    paragraph(
+    write_paragraph(
         &mut out,
         "`cuda-pitfalls run stray-memory-gpu0` asks all questions of a symptom on your machine; its id is \
          what the links below end in.",
@@ -26,11 +26,11 @@ pub fn index(scenarios: &[Scenario]) -> String {
         .iter()
         .filter(|symptom| scenarios.iter().any(|scenario| has(scenario, symptom)))
         .collect();
-    bullets(
+    write_bullets(
         &mut out,
-        named
-            .iter()
-            .map(|symptom| link(&prose(&symptom.sentence), &format!("#{}", symptom.id))),
+        named.iter().map(|symptom| {
+            markdown_link(&to_markdown(&symptom.sentence), &format!("#{}", symptom.id))
+        }),
     );
     let subjects: BTreeSet<&str> = scenarios
         .iter()
@@ -38,9 +38,9 @@ pub fn index(scenarios: &[Scenario]) -> String {
         .collect();
     let subjects: Vec<String> = subjects
         .iter()
-        .map(|subject| link(subject, subject))
+        .map(|subject| markdown_link(subject, subject))
         .collect();
-    paragraph(
+    write_paragraph(
         &mut out,
         &format!("Or look by subject: {}.", subjects.join(", ")),
     );
@@ -61,7 +61,7 @@ fn by_symptom(out: &mut String, symptom: &symptom::Symptom, scenarios: &[Scenari
         out,
         "\n<a id=\"{}\"></a>\n\n## {}",
         symptom.id,
-        prose(&symptom.sentence)
+        to_markdown(&symptom.sentence)
     );
     let titles = [
         (Pitfall::Happens, None),
@@ -76,22 +76,29 @@ fn by_symptom(out: &mut String, symptom: &symptom::Symptom, scenarios: &[Scenari
         title
             .iter()
             .filter(|_| entries.peek().is_some())
-            .for_each(|title| paragraph(out, title));
-        bullets(out, entries);
+            .for_each(|title| write_paragraph(out, title));
+        write_bullets(out, entries);
     }
 }
 
 /// An entry: the question as a link, the answer, and the workaround if one is needed.
 fn entry(scenario: &Scenario, standing: Pitfall) -> String {
-    let mut words = format!("{} {}", question(scenario), prose(brief(&scenario.answer)));
+    let mut words = format!(
+        "{} {}",
+        question(scenario),
+        to_markdown(first_sentences(&scenario.answer))
+    );
     if standing == Pitfall::Happens && !scenario.workaround.is_empty() {
-        let _ = write!(words, " *Fix:* {}", prose(&scenario.workaround));
+        let _ = write!(words, " *Fix:* {}", to_markdown(&scenario.workaround));
     }
     words
 }
 
 fn question(scenario: &Scenario) -> String {
-    link(&prose(&scenario.question), &format!("{}.md", scenario.name))
+    markdown_link(
+        &to_markdown(&scenario.question),
+        &format!("{}.md", scenario.name),
+    )
 }
 
 fn without_symptom(out: &mut String, scenarios: &[Scenario]) {
@@ -103,7 +110,7 @@ fn without_symptom(out: &mut String, scenarios: &[Scenario]) {
     if entries.peek().is_some() {
         out.push_str("\n## About the instrument itself\n");
     }
-    bullets(out, entries);
+    write_bullets(out, entries);
 }
 
 /// The path of the index, below the root of the repository.

@@ -15,7 +15,7 @@ use cuda_pitfalls::text::counts::counted;
 use cuda_pitfalls::text::versions::{Version, name, number};
 use cuda_pitfalls::verdict::{Kind, Provenance, Verdict};
 
-use super::prose::{escaped, link, paragraph, prose};
+use super::prose::{escape_text, markdown_link, to_markdown, write_paragraph};
 use super::table::MarkdownTable;
 
 /// The libcudart of tables with a single measurement, if there is a choice.
@@ -46,7 +46,11 @@ pub struct Measurement {
 
 /// The measurements in a report of these scenarios. Scenarios that were not run, were simulated, or were measured with
 /// other calls than today's are left out.
-pub fn measurements(scenarios: &[Scenario], name: &str, report: &Report) -> Vec<Measurement> {
+pub fn report_measurements(
+    scenarios: &[Scenario],
+    name: &str,
+    report: &Report,
+) -> Vec<Measurement> {
     let figures = report.run.calibrations();
     let scene = Scene {
         calibration: &figures,
@@ -72,7 +76,7 @@ pub fn measurements(scenarios: &[Scenario], name: &str, report: &Report) -> Vec<
         } else {
             (asked != effect(&today.plan.effect)).then_some("another effect")
         };
-        today.rename(&mut part.cases);
+        today.rename_cases(&mut part.cases);
         let plan = today.plan;
         let facts = Facts::new(
             &report.machine,
@@ -80,7 +84,7 @@ pub fn measurements(scenarios: &[Scenario], name: &str, report: &Report) -> Vec<
             &plan,
             report.provenance,
         );
-        part.verdict = judge::judge(&plan, &mut part.cases, &scene, &facts);
+        part.verdict = judge::judge_scenario(&plan, &mut part.cases, &scene, &facts);
         part.plan = Some(plan);
         for attempt in part.cases.iter_mut().flat_map(|case| &mut case.attempts) {
             attempt.recording.events.clear();
@@ -116,7 +120,7 @@ fn effect(checks: &[Check]) -> Vec<(&str, String, String)> {
 }
 
 /// The evidence for the answer to each question: every run that reached a verdict on it, on the driver's own libcuda.
-pub fn bases(measured: &[Measurement]) -> BTreeMap<String, Basis> {
+pub fn answer_bases(measured: &[Measurement]) -> BTreeMap<String, Basis> {
     let mut by: BTreeMap<&str, Vec<&Measurement>> = BTreeMap::new();
     let is_basis = |measurement: &&Measurement| {
         measurement.is_conclusive() && measurement.machine.other_libcuda().is_none()
@@ -127,11 +131,11 @@ pub fn bases(measured: &[Measurement]) -> BTreeMap<String, Basis> {
             .push(measurement);
     }
     by.into_iter()
-        .map(|(name, measurements)| (name.to_owned(), basis(&measurements)))
+        .map(|(name, measurements)| (name.to_owned(), answer_basis(&measurements)))
         .collect()
 }
 
-fn basis(measurements: &[&Measurement]) -> Basis {
+fn answer_basis(measurements: &[&Measurement]) -> Basis {
     let attempts: Vec<u32> = measurements
         .iter()
         .flat_map(|measurement| {
@@ -139,7 +143,7 @@ fn basis(measurements: &[&Measurement]) -> Basis {
                 .part
                 .cases
                 .iter()
-                .filter(decides)
+                .filter(is_deciding_case)
                 .map(attempts_counted)
         })
         .collect();
@@ -175,7 +179,7 @@ fn basis(measurements: &[&Measurement]) -> Basis {
     }
 }
 
-fn decides(case: &&CaseReport) -> bool {
+fn is_deciding_case(case: &&CaseReport) -> bool {
     matches!(case.name.as_str(), "trap" | "control")
 }
 
@@ -185,7 +189,7 @@ fn attempts_counted(case: &CaseReport) -> u32 {
 }
 
 /// The interpreter of lines, with those packages that they need; `None` for calls.
-pub(crate) fn interpreter(machine: &Machine, part: &ScenarioReport) -> Option<Interpreter> {
+pub(crate) fn lines_interpreter(machine: &Machine, part: &ScenarioReport) -> Option<Interpreter> {
     let cases = part.plan.iter().flat_map(|plan| &plan.cases);
     let lines: Vec<&Python> = cases.filter_map(|case| case.python.as_ref()).collect();
     let found = machine.python.as_ref().filter(|_| !lines.is_empty())?;
@@ -209,13 +213,13 @@ impl Measurement {
     }
 
     /// The interpreter, with those packages that the lines need; `None` for a measurement of calls.
-    fn interpreter(&self) -> Option<Interpreter> {
-        interpreter(&self.machine, &self.part)
+    fn python_interpreter(&self) -> Option<Interpreter> {
+        lines_interpreter(&self.machine, &self.part)
     }
 
     /// The software beside the driver: libcudart, or the interpreter and those packages that the lines need.
-    pub(super) fn software(&self) -> String {
-        match self.interpreter() {
+    pub(super) fn software_in_words(&self) -> String {
+        match self.python_interpreter() {
             Some(python) => python_in_words(&python),
             None => format!("libcudart {}", self.libcudart()),
         }
@@ -225,7 +229,7 @@ impl Measurement {
     fn versions(&self) -> Vec<(String, String)> {
         let Some(Interpreter {
             version, packages, ..
-        }) = self.interpreter()
+        }) = self.python_interpreter()
         else {
             return vec![("libcudart".to_owned(), self.libcudart().to_owned())];
         };
@@ -260,7 +264,7 @@ impl Measurement {
     /// Whether the pitfall showed, in words. If the report stores another verdict, or the question differed, that is
     /// added.
     pub fn told(&self) -> String {
-        let now = happened(&self.part.verdict);
+        let now = verdict_in_words(&self.part.verdict);
         if !self.is_asked_otherwise() {
             return self
                 .changed
@@ -268,7 +272,7 @@ impl Measurement {
         }
         format!(
             "{now} (as asked then: {}; {})",
-            happened(&self.then),
+            verdict_in_words(&self.then),
             self.changed.unwrap_or("judged by older rules")
         )
     }
@@ -294,7 +298,7 @@ impl Measurement {
         format!(
             "{} × {}",
             self.machine.gpus.len(),
-            prose(&names.join(" and "))
+            to_markdown(&names.join(" and "))
         )
     }
 }
@@ -302,7 +306,7 @@ impl Measurement {
 const DOES_NOT_SHOW: &str = "does not show";
 
 /// Whether the pitfall showed, in words.
-pub(super) fn happened(verdict: &Verdict) -> String {
+pub(super) fn verdict_in_words(verdict: &Verdict) -> String {
     let reason = verdict
         .reason
         .map(|reason| reason.name().replace('_', " "))
@@ -374,7 +378,7 @@ impl<'m> Reference<'m> {
 }
 
 /// Writes the table of machines, with a row for each report and libcudart.
-pub(super) fn section(out: &mut String, scenario: &Scenario, own: &[&Measurement]) {
+pub(super) fn write_machines(out: &mut String, scenario: &Scenario, own: &[&Measurement]) {
     out.push_str("\n## Measured\n");
     if own.is_empty() {
         out.push_str("\nNot measured yet.\n");
@@ -397,12 +401,12 @@ pub(super) fn section(out: &mut String, scenario: &Scenario, own: &[&Measurement
         .copied()
         .collect();
     if !conclusive.is_empty() {
-        paragraph(
+        write_paragraph(
             out,
             &format!(
                 "The answer rests on {}. {}",
-                prose(&basis(&conclusive).sentence()),
-                tried(own)
+                to_markdown(&answer_basis(&conclusive).sentence()),
+                tried_versions(own)
             ),
         );
     }
@@ -426,11 +430,15 @@ pub(super) fn section(out: &mut String, scenario: &Scenario, own: &[&Measurement
         let report = format!("../../../reports/{}", first.report);
         table.row([
             first.gpus(),
-            prose(&first.driver()),
-            prose(first.software().trim_start_matches(&format!("{software} "))),
+            to_markdown(&first.driver()),
+            to_markdown(
+                first
+                    .software_in_words()
+                    .trim_start_matches(&format!("{software} ")),
+            ),
             attempts(&measurements),
-            together(scenario, &measurements),
-            link(&escaped(&first.report), &report),
+            instances_in_words(scenario, &measurements),
+            markdown_link(&escape_text(&first.report), &report),
         ]);
     }
     let runs = table.len();
@@ -451,35 +459,35 @@ pub(super) fn section(out: &mut String, scenario: &Scenario, own: &[&Measurement
              the word before it is what today's question makes of the same recorded attempts.",
         );
     }
-    paragraph(out, &notes);
+    write_paragraph(out, &notes);
     out.push_str("\n</details>\n");
 }
 
 /// Which versions were measured, and that others were not.
-fn tried(own: &[&Measurement]) -> String {
+fn tried_versions(own: &[&Measurement]) -> String {
     let drivers: BTreeSet<String> = own.iter().map(|measurement| measurement.driver()).collect();
     let drivers = drivers.into_iter().collect::<Vec<_>>().join(" and ");
     let software = if own.iter().any(|measurement| measurement.is_of_lines()) {
         let all: BTreeSet<String> = own
             .iter()
-            .map(|measurement| measurement.software())
+            .map(|measurement| measurement.software_in_words())
             .collect();
         all.into_iter().collect::<Vec<_>>().join("; ")
     } else {
-        let versions: Vec<String> = libcudarts(own)
+        let versions: Vec<String> = libcudart_versions(own)
             .iter()
             .map(|version| name(version))
             .collect();
         format!("libcudart {}", versions.join(", "))
     };
-    let (software, drivers) = (prose(&software), prose(&drivers));
+    let (software, drivers) = (to_markdown(&software), to_markdown(&drivers));
     format!(
         "Measured with {software} on driver {drivers}. Other versions, newer ones too: not measured."
     )
 }
 
 /// The measured versions of libcudart, oldest first.
-pub(super) fn libcudarts(own: &[&Measurement]) -> Vec<Version> {
+pub(super) fn libcudart_versions(own: &[&Measurement]) -> Vec<Version> {
     own.iter()
         .map(|it| number(it.libcudart()))
         .collect::<BTreeSet<_>>()
@@ -510,7 +518,7 @@ fn attempts(measurements: &[&Measurement]) -> String {
 }
 
 /// What several instances showed: one word, or how many values showed what.
-fn together(scenario: &Scenario, measurements: &[&Measurement]) -> String {
+fn instances_in_words(scenario: &Scenario, measurements: &[&Measurement]) -> String {
     let all: Vec<String> = measurements
         .iter()
         .map(|measurement| measurement.told())

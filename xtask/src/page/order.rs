@@ -8,14 +8,14 @@ use cuda_pitfalls_calls::{self as calls, Effect, ParamKind};
 
 use super::Pitfall;
 use super::measured::Measurement;
-use super::prose::{capitalised, code, fenced, paragraph, prose, value};
-use super::showed::mib;
+use super::prose::{capitalize_first, code, to_markdown, value, write_code_block, write_paragraph};
+use super::showed::exact_mib;
 use super::table::MarkdownTable;
 
 /// Longer lists of calls are shortened in the middle.
 const MOST_ROWS: usize = 24;
 
-pub(super) fn section(
+pub(super) fn write_orders(
     out: &mut String,
     scenario: &Scenario,
     instance: &Instance,
@@ -39,30 +39,34 @@ pub(super) fn section(
         let values: Vec<String> = instance
             .values
             .iter()
-            .map(|(name, scalar)| format!("{} = {}", prose(name), value(scalar)))
+            .map(|(name, scalar)| format!("{} = {}", to_markdown(name), value(scalar)))
             .collect();
-        paragraph(out, &format!("With {}:", values.join(", ")));
+        write_paragraph(out, &format!("With {}:", values.join(", ")));
     }
     if cases.iter().any(|(_, case)| case.python.is_some()) {
         for (word, case) in &cases {
-            let (word, starts) = (capitalised(word), start(case));
-            paragraph(
+            let (word, starts) = (capitalize_first(word), start(case));
+            write_paragraph(
                 out,
                 &format!(
                     "{word}: {} ({starts}).",
-                    prose(case.does.trim_end_matches('.'))
+                    to_markdown(case.does.trim_end_matches('.'))
                 ),
             );
             let program = shown.and_then(|shown| seen_lines(shown, &case.name));
             let program = program.unwrap_or_else(|| lines::program(&case.steps, None));
-            fenced(out, "python", program.iter().map(|line| planned(line)));
+            write_code_block(
+                out,
+                "python",
+                program.iter().map(|line| replace_templates(line)),
+            );
         }
         no_control(out, scenario);
         return;
     }
     let head = cases
         .iter()
-        .map(|(word, case)| format!("{word}: {}", prose(&case.does)));
+        .map(|(word, case)| format!("{word}: {}", to_markdown(&case.does)));
     let mut table = MarkdownTable::new(std::iter::once(String::new()).chain(head));
     let starts: Vec<String> = cases.iter().map(|(_, case)| start(case)).collect();
     if starts.iter().any(|start| Some(start) != starts.first())
@@ -107,11 +111,11 @@ fn seen_lines(measurement: &Measurement, case: &str) -> Option<Vec<String>> {
 
 fn no_control(out: &mut String, scenario: &Scenario) {
     if !scenario.no_control.is_empty() {
-        paragraph(
+        write_paragraph(
             out,
             &format!(
                 "There is nothing to compare it with: {}.",
-                prose(scenario.no_control.trim_end_matches('.'))
+                to_markdown(scenario.no_control.trim_end_matches('.'))
             ),
         );
     }
@@ -127,7 +131,7 @@ fn start(case: &Case) -> String {
     let variables = case
         .env
         .iter()
-        .map(|(name, value)| code(&format!("{name}={}", planned(value))));
+        .map(|(name, value)| code(&format!("{name}={}", replace_templates(value))));
     std::iter::once(gpus)
         .chain(variables)
         .collect::<Vec<_>>()
@@ -141,13 +145,15 @@ fn call(instance: &Instance, step: &Step) -> String {
     }
     let in_c_order = calls::find(&step.call)
         .into_iter()
-        .flat_map(|call| call.inputs());
+        .flat_map(|call| call.input_params());
     let args: Vec<String> = in_c_order
         .filter_map(|param| {
             let given = match (step.args.get(param.name)?, param.kind) {
-                (Scalar::Int(bytes), ParamKind::Bytes) if bytes % (1 << 10) == 0 => mib(*bytes),
+                (Scalar::Int(bytes), ParamKind::Bytes) if bytes % (1 << 10) == 0 => {
+                    exact_mib(*bytes)
+                }
                 (Scalar::Int(bytes), ParamKind::Bytes) => format!("{bytes} B"),
-                (given, _) => planned(&given.to_string()),
+                (given, _) => replace_templates(&given.to_string()),
             };
             Some(format!("{} = {given}", param.name))
         })
@@ -181,7 +187,7 @@ fn named(instance: &Instance, step: &Step) -> String {
 }
 
 /// A text in which templates of the plan are replaced by words.
-fn planned(text: &str) -> String {
+fn replace_templates(text: &str) -> String {
     let mut words = text.replace("${gpus}", "number of GPUs");
     for place in 0..8 {
         words = words.replace(&format!("${{gpu{place}}}"), &format!("UUID of gpu{place}"));

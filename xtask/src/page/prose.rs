@@ -10,7 +10,7 @@ use cuda_pitfalls_calls as calls;
 const WIDTH: usize = 100;
 
 /// Text on one line, with special characters escaped and nothing added.
-pub(super) fn escaped(text: &str) -> String {
+pub(super) fn escape_text(text: &str) -> String {
     text.split_whitespace()
         .map(visible)
         .collect::<Vec<_>>()
@@ -18,8 +18,8 @@ pub(super) fn escaped(text: &str) -> String {
 }
 
 /// A sentence as Markdown. Text between backticks is code.
-pub(crate) fn prose(text: &str) -> String {
-    let text = escaped(text);
+pub(crate) fn to_markdown(text: &str) -> String {
+    let text = escape_text(text);
     let mut out = String::with_capacity(text.len());
     let mut rest = text.as_str();
     while let Some(first) = rest.chars().next() {
@@ -89,7 +89,7 @@ pub(super) fn code(text: &str) -> String {
 }
 
 /// A text with a capital first letter.
-pub(super) fn capitalised(text: &str) -> String {
+pub(super) fn capitalize_first(text: &str) -> String {
     let mut letters = text.chars();
     letters
         .next()
@@ -102,12 +102,12 @@ pub(super) fn value(value: &Scalar) -> String {
 }
 
 /// A link; `words` are Markdown.
-pub(super) fn link(words: &str, to: &str) -> String {
+pub(super) fn markdown_link(words: &str, to: &str) -> String {
     format!("[{words}]({to})")
 }
 
 /// The first sentences of a text, until they are long enough to be useful.
-pub(super) fn brief(text: &str) -> &str {
+pub(super) fn first_sentences(text: &str) -> &str {
     let ends = text.match_indices(['.', '?']).map(|(at, _)| at + 1);
     let mut ends = ends.filter(|end| {
         text.get(*end..)
@@ -119,13 +119,17 @@ pub(super) fn brief(text: &str) -> &str {
 }
 
 /// Writes a paragraph after an empty line.
-pub(super) fn paragraph(out: &mut String, words: &str) {
+pub(super) fn write_paragraph(out: &mut String, words: &str) {
     out.push('\n');
-    wrapped(out, words, "", "");
+    write_wrapped(out, words, "", "");
 }
 
 /// Writes a block of code in a language, with special characters escaped.
-pub(super) fn fenced(out: &mut String, language: &str, rows: impl Iterator<Item = String>) {
+pub(super) fn write_code_block(
+    out: &mut String,
+    language: &str,
+    rows: impl Iterator<Item = String>,
+) {
     let rows: Vec<String> = rows.map(|row| visible(&row)).collect();
     let runs = rows
         .iter()
@@ -135,18 +139,18 @@ pub(super) fn fenced(out: &mut String, language: &str, rows: impl Iterator<Item 
     let _ = writeln!(out, "\n{fence}{language}\n{}\n{fence}", rows.join("\n"));
 }
 
-pub(super) fn bullets(out: &mut String, items: impl IntoIterator<Item = String>) {
+pub(super) fn write_bullets(out: &mut String, items: impl IntoIterator<Item = String>) {
     for (place, words) in items.into_iter().enumerate() {
         out.push_str(if place == 0 { "\n" } else { "" });
-        wrapped(out, &words, "- ", "  ");
+        write_wrapped(out, &words, "- ", "  ");
     }
 }
 
 /// Writes lines of at most the width. Code is not broken, and no line begins like an item of a list.
-fn wrapped(out: &mut String, words: &str, first: &str, others: &str) {
+fn write_wrapped(out: &mut String, words: &str, first: &str, others: &str) {
     let mut line = first.to_owned();
     let mut is_empty = true;
-    for word in pieces(words) {
+    for word in split_at_spaces(words) {
         let fits = line.chars().count() + 1 + word.chars().count() <= WIDTH;
         let is_mark = matches!(word, "-" | "+" | "*")
             || word.starts_with('#')
@@ -168,7 +172,7 @@ fn wrapped(out: &mut String, words: &str, first: &str, others: &str) {
 }
 
 /// The pieces between spaces; code is a single piece, with its spaces.
-fn pieces(words: &str) -> Vec<&str> {
+fn split_at_spaces(words: &str) -> Vec<&str> {
     let mut pieces = Vec::new();
     let (mut start, mut in_code) = (0, false);
     for (at, c) in words.char_indices() {
@@ -193,22 +197,22 @@ mod tests {
     #[test]
     fn c_names_become_code_and_nothing_else_does() {
         assert_eq!(
-            prose("cudaSetDevice(0) returns CUDA_SUCCESS."),
+            to_markdown("cudaSetDevice(0) returns CUDA_SUCCESS."),
             "`cudaSetDevice(0)` returns `CUDA_SUCCESS`."
         );
         assert_eq!(
-            prose("CUDA 12 and libcudart, on cuInit's way"),
+            to_markdown("CUDA 12 and libcudart, on cuInit's way"),
             "CUDA 12 and libcudart, on `cuInit`'s way"
         );
         assert_eq!(
-            prose("fork, mark, cut; setenv, SIGSEGV"),
+            to_markdown("fork, mark, cut; setenv, SIGSEGV"),
             "fork, mark, cut; `setenv`, `SIGSEGV`"
         );
         assert_eq!(
-            prose("`0x1` is 0 < 1 | 2 * 3"),
+            to_markdown("`0x1` is 0 < 1 | 2 * 3"),
             "`0x1` is 0 &lt; 1 | 2 \\* 3"
         );
-        assert_eq!(prose("an open ` mark"), "an open \\` mark");
+        assert_eq!(to_markdown("an open ` mark"), "an open \\` mark");
     }
 
     #[test]
@@ -222,10 +226,10 @@ mod tests {
     #[test]
     fn the_first_sentences_say_something() {
         assert_eq!(
-            brief("No. Unset shows every GPU; empty shows none: it returns 100. More."),
+            first_sentences("No. Unset shows every GPU; empty shows none: it returns 100. More."),
             "No. Unset shows every GPU; empty shows none: it returns 100."
         );
-        assert_eq!(brief("Yes, 2.5 MiB"), "Yes, 2.5 MiB");
+        assert_eq!(first_sentences("Yes, 2.5 MiB"), "Yes, 2.5 MiB");
     }
 
     #[test]
@@ -236,7 +240,7 @@ mod tests {
             "word ".repeat(19).trim(),
             "word ".repeat(30).trim()
         );
-        wrapped(&mut out, &words, "- ", "  ");
+        write_wrapped(&mut out, &words, "- ", "  ");
         assert!(out.lines().all(|line| line.len() <= WIDTH), "{out}");
         assert!(
             out.lines()

@@ -4,13 +4,13 @@ use cuda_pitfalls::event::Value;
 use cuda_pitfalls::fact::words::{in_order, status};
 use cuda_pitfalls::fact::{FactColumn, FactKind, KINDS, Look, Unasked};
 use cuda_pitfalls::observation::StepObservation;
-use cuda_pitfalls::render::facts::frequency;
+use cuda_pitfalls::render::facts::outcome_frequency;
 use cuda_pitfalls::report::CaseReport;
 use cuda_pitfalls::scenario::{Check, Scenario};
 use cuda_pitfalls::text::units;
 
 use super::measured::{Measurement, Reference};
-use super::prose::{code, escaped, link, paragraph, prose};
+use super::prose::{code, escape_text, markdown_link, to_markdown, write_paragraph};
 use super::table::MarkdownTable;
 
 /// The checks about a case: those of the effect, and its own.
@@ -26,17 +26,17 @@ fn checks_of<'a>(measurement: &'a Measurement, case: &str) -> Vec<&'a Check> {
         .collect()
 }
 
-fn asks(checks: &[&Check], kind: &FactKind) -> bool {
+fn is_fact_asked(checks: &[&Check], kind: &FactKind) -> bool {
     checks.iter().any(|check| kind.is_asked(&check.facts))
 }
 
 /// Writes the section: a table of the reference measurement.
-pub(super) fn section(out: &mut String, scenario: &Scenario, reference: &Reference<'_>) {
+pub(super) fn write_observations(out: &mut String, scenario: &Scenario, reference: &Reference<'_>) {
     let Some(measurement) = reference.shown() else {
         return;
     };
     // The lines above say what they called.
-    let facts: Vec<_> = FactKind::columns()
+    let facts: Vec<_> = FactKind::kinds_with_column()
         .into_iter()
         .filter(|kind| kind.key != "calls" || !measurement.is_of_lines())
         .collect();
@@ -57,7 +57,7 @@ pub(super) fn section(out: &mut String, scenario: &Scenario, reference: &Referen
             continue;
         };
         let asked = checks_of(measurement, &case.name);
-        let mut name = prose(&case.name);
+        let mut name = to_markdown(&case.name);
         for look in Look::all(&outcome.observation) {
             let step = look.step;
             let checks: Vec<&Check> = asked
@@ -66,7 +66,7 @@ pub(super) fn section(out: &mut String, scenario: &Scenario, reference: &Referen
                 .copied()
                 .collect();
             if !checks.is_empty() {
-                let cells = facts.iter().map(|kind| cell(kind, &asked, &look));
+                let cells = facts.iter().map(|kind| fact_cell(kind, &asked, &look));
                 let call = [
                     std::mem::take(&mut name),
                     code(&step.label),
@@ -93,17 +93,17 @@ pub(super) fn section(out: &mut String, scenario: &Scenario, reference: &Referen
     } else {
         format!(", for {}", values(measurement))
     };
-    let report = link(
-        &escaped(&measurement.report),
+    let report = markdown_link(
+        &escape_text(&measurement.report),
         &format!("../../../reports/{}", measurement.report),
     );
     let words = format!(
         "On {}, driver {}, {} ({report}){parameters}:",
         measurement.gpus(),
-        prose(&measurement.driver()),
-        prose(&measurement.software())
+        to_markdown(&measurement.driver()),
+        to_markdown(&measurement.software_in_words())
     );
-    paragraph(out, &words);
+    write_paragraph(out, &words);
     table.write(out);
     let others: Vec<String> = measurement
         .part
@@ -114,11 +114,11 @@ pub(super) fn section(out: &mut String, scenario: &Scenario, reference: &Referen
         .collect();
     let mut notes = vec!["`gpu0`, `gpu1`, …: the GPUs in CUDA's order without a mask, the used ones first. An empty cell was not asked, or could not be known.".to_owned()];
     notes.extend(others);
-    notes.extend(measurement.part.cases.iter().filter_map(mixed));
+    notes.extend(measurement.part.cases.iter().filter_map(mixed_outcomes));
     if ends {
         notes.push("The end is the exit code (0 with every step made), or the signal.".to_owned());
     }
-    paragraph(out, &notes.join(" "));
+    write_paragraph(out, &notes.join(" "));
 }
 
 fn values(measurement: &Measurement) -> String {
@@ -126,7 +126,7 @@ fn values(measurement: &Measurement) -> String {
         .part
         .parameters
         .iter()
-        .map(|(name, value)| format!("{} {}", prose(name), super::prose::value(value)));
+        .map(|(name, value)| format!("{} {}", to_markdown(name), super::prose::value(value)));
     values.collect::<Vec<_>>().join(", ")
 }
 
@@ -135,24 +135,24 @@ fn does(measurement: &Measurement, case: &CaseReport) -> Option<String> {
     let plan = measurement.part.plan.as_ref()?.case(&case.name)?;
     Some(format!(
         "*{}*: {}.",
-        prose(&case.name),
-        prose(plan.does.trim_end_matches('.'))
+        to_markdown(&case.name),
+        to_markdown(plan.does.trim_end_matches('.'))
     ))
 }
 
 /// How often the outcome in the table was seen, if there were others.
-fn mixed(case: &CaseReport) -> Option<String> {
+fn mixed_outcomes(case: &CaseReport) -> Option<String> {
     let others = case.outcomes.len().checked_sub(2)? + 1;
     Some(format!(
         "*{}* had {others} other outcome(s); the table has the one seen in {}.",
-        prose(&case.name),
-        frequency(&case.view())
+        to_markdown(&case.name),
+        outcome_frequency(&case.view())
     ))
 }
 
 /// The cell of a fact, if checks ask about it or it is always shown.
-fn cell(kind: &FactKind, asked: &[&Check], look: &Look<'_>) -> String {
-    let is_shown = asks(asked, kind)
+fn fact_cell(kind: &FactKind, asked: &[&Check], look: &Look<'_>) -> String {
+    let is_shown = is_fact_asked(asked, kind)
         || matches!(
             kind.told,
             FactColumn::Alone {
@@ -161,7 +161,7 @@ fn cell(kind: &FactKind, asked: &[&Check], look: &Look<'_>) -> String {
             }
         );
     let seen = (kind.seen)(look, None).filter(|_| is_shown);
-    seen.map(|seen| prose(&seen.cell.replace(',', ", ").replace("no GPU", "none")))
+    seen.map(|seen| to_markdown(&seen.cell.replace(',', ", ").replace("no GPU", "none")))
         .unwrap_or_default()
 }
 
@@ -176,7 +176,7 @@ fn returned(step: &StepObservation, checks: &[&Check]) -> String {
             .iter()
             .any(|check| check.facts.value.contains_key(name))
         {
-            words.push(format!("{} = {}", prose(name), self::value(value)));
+            words.push(format!("{} = {}", to_markdown(name), self::value(value)));
         }
     }
     words.join(", ")
@@ -186,7 +186,7 @@ fn returned(step: &StepObservation, checks: &[&Check]) -> String {
 fn value(value: &Value) -> String {
     match value {
         Value::Int(number) if *number >= 1 << 20 && *number % (1 << 16) == 0 => {
-            format!("{number} ({})", mib(*number))
+            format!("{number} ({})", exact_mib(*number))
         }
         Value::Int(number) => number.to_string(),
         Value::Float(number) => number.to_string(),
@@ -256,13 +256,13 @@ fn memory(step: &StepObservation, scale: u64) -> String {
 fn change(bytes: i64) -> String {
     match bytes {
         0 => "0".to_owned(),
-        1.. => format!("+{}", mib(bytes)),
-        _ => format!("−{}", mib(bytes.saturating_neg())),
+        1.. => format!("+{}", exact_mib(bytes)),
+        _ => format!("−{}", exact_mib(bytes.saturating_neg())),
     }
 }
 
 /// A size in MiB, exactly: with up to four decimal places, or followed by the bytes.
-pub(super) fn mib(bytes: i64) -> String {
+pub(super) fn exact_mib(bytes: i64) -> String {
     const MIB: i64 = 1 << 20;
     if bytes < MIB {
         return units::bytes_exact(bytes.unsigned_abs());
@@ -278,7 +278,7 @@ pub(super) fn mib(bytes: i64) -> String {
 }
 
 /// What a trap showed at the steps of the effect, in a few words.
-pub(super) fn briefly(measurement: &Measurement) -> String {
+pub(super) fn brief_outcome(measurement: &Measurement) -> String {
     let effect = measurement
         .part
         .plan
@@ -300,11 +300,11 @@ pub(super) fn briefly(measurement: &Measurement) -> String {
         };
         let checks: Vec<&Check> = effect.iter().filter(|other| other.at == check.at).collect();
         let mut facts = vec![returned(look.step, &checks)];
-        for kind in FactKind::columns()
+        for kind in FactKind::kinds_with_column()
             .into_iter()
-            .filter(|kind| asks(&checks, kind))
+            .filter(|kind| is_fact_asked(&checks, kind))
         {
-            let cell = cell(kind, &checks, &look);
+            let cell = fact_cell(kind, &checks, &look);
             if let FactColumn::Alone { brief, .. } = kind.told
                 && !cell.is_empty()
             {
@@ -313,7 +313,7 @@ pub(super) fn briefly(measurement: &Measurement) -> String {
         }
         if KINDS
             .iter()
-            .any(|kind| kind.told == FactColumn::WithMemory && asks(&checks, kind))
+            .any(|kind| kind.told == FactColumn::WithMemory && is_fact_asked(&checks, kind))
         {
             let memory = memory(look.step, memory_scale(measurement));
             facts.push(format!("memory {memory}"));
@@ -336,10 +336,10 @@ mod tests {
     #[test]
     fn sizes_are_exact() {
         assert_eq!(
-            [3407872, 1 << 20, 552861696, 4096].map(mib),
+            [3407872, 1 << 20, 552861696, 4096].map(exact_mib),
             ["3.25 MiB", "1 MiB", "527.25 MiB", "4 KiB"]
         );
-        assert_eq!(mib(1048577), "1.00 MiB (1048577 bytes)");
+        assert_eq!(exact_mib(1048577), "1.00 MiB (1048577 bytes)");
         assert_eq!(
             [0, -(2 << 20), 1 << 20].map(change),
             ["0", "−2 MiB", "+1 MiB"]

@@ -5,14 +5,16 @@ use std::collections::BTreeSet;
 use cuda_pitfalls::releases::{LineReleases, ReleaseSpan};
 use cuda_pitfalls::render::{self, versions};
 use cuda_pitfalls::scenario::{Case, Expectation, Instance, Scenario};
-use cuda_pitfalls::text::counts::grouped;
-use cuda_pitfalls::text::versions::{number, ranges};
+use cuda_pitfalls::text::counts::group_by_key;
+use cuda_pitfalls::text::versions::{format_ranges, number};
 
-use super::measured::{Measurement, happened, libcudarts};
-use super::prose::{bullets, capitalised, code, link, paragraph, prose, value};
+use super::measured::{Measurement, libcudart_versions, verdict_in_words};
+use super::prose::{
+    capitalize_first, code, markdown_link, to_markdown, value, write_bullets, write_paragraph,
+};
 use super::table::MarkdownTable;
 
-pub(super) fn section(
+pub(super) fn write_versions(
     out: &mut String,
     scenario: &Scenario,
     own: &[&Measurement],
@@ -23,7 +25,7 @@ pub(super) fn section(
         .first()
         .map(|instance| instance.expect.as_slice())
         .unwrap_or_default();
-    let details = details(scenario);
+    let details = step_details(scenario);
     let asked: Vec<&LineReleases> = asked
         .iter()
         .filter(|line| line.scenarios.contains(&scenario.name))
@@ -36,48 +38,51 @@ pub(super) fn section(
         Vec::new()
     };
     for (told, versions) in told.iter().filter(|_| told.len() > 1) {
-        table.row([prose(versions), told.concat()]);
+        table.row([to_markdown(versions), told.concat()]);
     }
     if table.len() == 0
         && !needed
-        && !versions::matter(expect)
+        && !versions::has_versioned(expect)
         && details.is_empty()
         && asked.is_empty()
     {
         return;
     }
     out.push_str("\n## Since which version\n");
-    let said = if versions::matter(expect) {
-        reasons(expect)
+    let said = if versions::has_versioned(expect) {
+        expectation_reasons(expect)
     } else {
         details
     };
-    bullets(out, said);
+    write_bullets(out, said);
     for (what, range) in [
         ("libcudart", &scenario.needs.libcudart),
         ("driver", &scenario.needs.driver),
     ] {
         if let Some(range) = range {
-            paragraph(
+            write_paragraph(
                 out,
-                &format!("The question can be asked with {what} {}.", prose(&range.0)),
+                &format!(
+                    "The question can be asked with {what} {}.",
+                    to_markdown(&range.0)
+                ),
             );
         }
     }
     table.write(out);
-    releases(out, scenario, &asked);
+    write_releases(out, scenario, &asked);
 }
 
 /// What the lines that decide do in other releases, asked without a GPU: a row for each.
-fn releases(out: &mut String, scenario: &Scenario, asked: &[&LineReleases]) {
+fn write_releases(out: &mut String, scenario: &Scenario, asked: &[&LineReleases]) {
     let up = "../".repeat(scenario.name.matches('/').count() + 1);
     for (place, facts) in asked.iter().enumerate() {
         if place == 0 {
-            let matrix = link(
+            let matrix = markdown_link(
                 "the matrix of releases",
                 &format!("{up}surveys/releases.md"),
             );
-            paragraph(
+            write_paragraph(
                 out,
                 &format!(
                     "Without a GPU it was asked whether the line calls `cuInit`, without which the pitfall cannot show \
@@ -105,18 +110,18 @@ fn releases(out: &mut String, scenario: &Scenario, asked: &[&LineReleases]) {
 }
 
 /// Each expectation with its reason, as sentences.
-pub(super) fn reasons(expect: &[Expectation]) -> Vec<String> {
+pub(super) fn expectation_reasons(expect: &[Expectation]) -> Vec<String> {
     let lines = versions::lines(expect, value);
     let reasons = lines
         .iter()
         .zip(expect.iter().map(|it| it.because.trim_end_matches('.')));
     reasons
-        .map(|(line, because)| format!("{}: {}.", capitalised(line), prose(because)))
+        .map(|(line, because)| format!("{}: {}.", capitalize_first(line), to_markdown(because)))
         .collect()
 }
 
 /// Expectations of the file about single steps that differ between versions.
-fn details(scenario: &Scenario) -> Vec<String> {
+fn step_details(scenario: &Scenario) -> Vec<String> {
     let mut said = Vec::new();
     let cases = scenario
         .instances
@@ -128,12 +133,17 @@ fn details(scenario: &Scenario) -> Vec<String> {
         let is_told = versions::is_versioned(&check.when)
             && !check.because.is_empty()
             && !check.at.is_empty();
-        let Some(condition) = versions::condition(&check.when, value).filter(|_| is_told) else {
+        let Some(condition) = versions::condition_words(&check.when, value).filter(|_| is_told)
+        else {
             continue;
         };
-        let place = format!("after {} in the {}", code(&check.at), prose(&case.name));
-        let because = prose(check.because.trim_end_matches('.'));
-        let sentence = format!("{} {place}: {because}.", capitalised(&condition));
+        let place = format!(
+            "after {} in the {}",
+            code(&check.at),
+            to_markdown(&case.name)
+        );
+        let because = to_markdown(check.because.trim_end_matches('.'));
+        let sentence = format!("{} {place}: {because}.", capitalize_first(&condition));
         if !said.contains(&sentence) {
             said.push(sentence);
         }
@@ -146,21 +156,21 @@ pub(super) fn by_versions(
     instances: &[Instance],
     own: &[&Measurement],
 ) -> Vec<(Vec<String>, String)> {
-    let all = libcudarts(own);
+    let all = libcudart_versions(own);
     let told = all.iter().map(|version| {
         let told = instances.iter().map(|instance| {
             let own = own
                 .iter()
                 .filter(|it| it.part.name == instance.name && number(it.libcudart()) == *version);
             let different: BTreeSet<String> = own
-                .map(|measurement| happened(&measurement.part.verdict))
+                .map(|measurement| verdict_in_words(&measurement.part.verdict))
                 .collect();
             different.into_iter().collect::<Vec<_>>().join(" / ")
         });
         (told.collect::<Vec<_>>(), version.clone())
     });
-    grouped(told)
+    group_by_key(told)
         .into_iter()
-        .map(|(told, versions)| (told, ranges(&versions, &all)))
+        .map(|(told, versions)| (told, format_ranges(&versions, &all)))
         .collect()
 }

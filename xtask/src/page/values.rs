@@ -3,13 +3,13 @@
 use cuda_pitfalls::scenario::Scenario;
 
 use super::measured::{Measurement, Reference};
-use super::prose::{prose, value};
-use super::showed::briefly;
+use super::prose::{to_markdown, value};
+use super::showed::brief_outcome;
 use super::since::by_versions;
 use super::table::MarkdownTable;
 
 /// Writes the section; nothing for a scenario without parameters, or without measurements.
-pub(super) fn section(
+pub(super) fn write_values(
     out: &mut String,
     scenario: &Scenario,
     own: &[&Measurement],
@@ -20,10 +20,13 @@ pub(super) fn section(
     }
     out.push_str("\n### By value\n");
     let columns = by_versions(&scenario.instances, own);
-    let names = scenario.parameters.iter().map(|(name, _)| prose(name));
+    let names = scenario
+        .parameters
+        .iter()
+        .map(|(name, _)| to_markdown(name));
     let titles = columns.iter().map(|(_, versions)| match columns.len() {
         1 => "the pitfall".to_owned(),
-        _ => format!("libcudart {}", prose(versions)),
+        _ => format!("libcudart {}", to_markdown(versions)),
     });
     let mut table = MarkdownTable::new(
         names
@@ -51,7 +54,7 @@ pub(super) fn section(
         table.row(
             values
                 .chain(told)
-                .chain([seen.map(|seen| briefly(seen)).unwrap_or_default()]),
+                .chain([seen.map(|seen| brief_outcome(seen)).unwrap_or_default()]),
         );
     }
     table.write(out);

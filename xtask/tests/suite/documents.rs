@@ -4,7 +4,7 @@
 
 use std::fs;
 
-use xtask::documents::{bless, root, stale};
+use xtask::documents::{bless_documents, root, stale_documents};
 use xtask::tables::SCENARIOS;
 
 use crate::made;
@@ -14,9 +14,9 @@ fn the_committed_documents_are_those_that_are_made_and_are_marked_for_reviewers(
     let made = &made().documents;
     assert!(made.len() > 190, "only {} documents are made", made.len());
     if std::env::var_os("CUDA_PITFALLS_BLESS").is_some() {
-        bless(made).expect("the documents can be written");
+        bless_documents(made).expect("the documents can be written");
     }
-    let stale = stale(made).expect("the documents can be read");
+    let stale = stale_documents(made).expect("the documents can be read");
     assert!(
         stale.is_empty(),
         "out of date, or of no scenario: {stale:#?}; `cargo xtask bless` writes them anew"

@@ -6,9 +6,9 @@ mod pages;
 
 use std::sync::OnceLock;
 
-use xtask::documents::{MadeDocuments, make};
+use xtask::documents::{MadeDocuments, make_documents};
 
 fn made() -> &'static MadeDocuments {
     static MADE: OnceLock<MadeDocuments> = OnceLock::new();
-    MADE.get_or_init(|| make().expect("the documents can be made"))
+    MADE.get_or_init(|| make_documents().expect("the documents can be made"))
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use cuda_pitfalls::diagnosis::{ANY, rules};
+use cuda_pitfalls::diagnosis::{ANY, embedded_rules};
 use xtask::diagnoses;
 use xtask::documents::{self, MadeDocuments};
 use xtask::page::{self, Measurement};
@@ -134,7 +134,7 @@ fn a_page_names_the_versions_that_were_measured_and_no_newer_ones() {
 }
 
 fn traces() -> Vec<diagnoses::TracedRun> {
-    documents::traced().expect("the traces can be read")
+    documents::traced_runs().expect("the traces can be read")
 }
 
 /// The page says of each rule where it was found or that it was not, and of each workaround where it was run or that it
@@ -143,7 +143,7 @@ fn traces() -> Vec<diagnoses::TracedRun> {
 fn every_rule_says_where_it_was_found_and_every_workaround_where_it_was_run() {
     let traces = traces();
     let page = diagnoses::page(&traces, &made().measured);
-    for rule in rules() {
+    for rule in embedded_rules() {
         let heading = format!("\n## {}\n", rule.name);
         let section = page
             .split(&heading)

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::super::surveys;
+use super::super::compare_surveys;
 use super::*;
 use crate::survey::fixture::{but, document};
 use crate::survey::{SurveyDocument, SurveyKind as Which};
@@ -62,7 +62,7 @@ fn found(which: Which, row: &Value, fields: Value) -> Vec<String> {
         survey(which, row.clone(), 1),
         survey(which, but(row.clone(), fields), 1),
     );
-    told(&surveys(&a, &b, None).unwrap())
+    told(&compare_surveys(&a, &b, None).unwrap())
 }
 
 fn told(comparison: &Comparison) -> Vec<String> {
@@ -164,7 +164,7 @@ fn what_a_line_makes_of_an_error_is_compared() {
 fn memory_is_the_same_within_the_noise() {
     let used = |a: &[i64], b: &[i64]| {
         let row = |used: &[i64]| but(call(), json!({"device_used_bytes": used}));
-        told(&surveys(&calls(&[row(a)]), &calls(&[row(b)]), None).unwrap())
+        told(&compare_surveys(&calls(&[row(a)]), &calls(&[row(b)]), None).unwrap())
     };
     const MIB: i64 = 1 << 20;
     assert_eq!(used(&[0], &[2 * MIB]), [""; 0]);
@@ -217,7 +217,8 @@ fn disagreement_in_one_of_them_is_a_difference_of_its_own() {
 #[test]
 fn what_was_not_measured_in_one_is_not_in_both() {
     let missing = json!({"unmeasured": {"reason": "missing_symbol", "detail": "x"}, "attempts": 0});
-    let comparison = surveys(&calls(&[call()]), &calls(&[but(call(), missing)]), None).unwrap();
+    let comparison =
+        compare_surveys(&calls(&[call()]), &calls(&[but(call(), missing)]), None).unwrap();
     assert_eq!(comparison.exit(), Exit::NothingMeasured);
     assert_eq!(
         comparison.only_in_a[0].reason.as_deref(),
@@ -236,7 +237,7 @@ fn a_version_that_only_one_has_is_one_entry() {
         on("13.0", "cudaMalloc"),
     ]);
     let b = calls(&[on("13.0", "cudaMalloc"), on("13.0", "cudaFree")]);
-    let comparison = surveys(&a, &b, None).unwrap();
+    let comparison = compare_surveys(&a, &b, None).unwrap();
     assert_eq!(comparison.same, 1);
     let all = Only {
         name: None,
@@ -254,7 +255,7 @@ fn a_version_that_only_one_has_is_one_entry() {
         (comparison.only_in_a, comparison.only_in_b),
         (vec![all], vec![one])
     );
-    let across = surveys(&a, &b, Some(("12.9".into(), "13.0".into()))).unwrap();
+    let across = compare_surveys(&a, &b, Some(("12.9".into(), "13.0".into()))).unwrap();
     assert_eq!(
         (across.same, across.only_in_a.len(), across.only_in_b.len()),
         (2, 0, 0)
@@ -279,7 +280,7 @@ fn a_mask_is_held_against_the_rule_where_the_machines_are_of_other_sizes() {
     let on = |gpus: usize, row: Value| survey(Which::Mask, row, gpus);
     let two = on(2, mask());
     assert_eq!(
-        told(&surveys(&two, &on(1, but(mask(), alone.clone())), None).unwrap()),
+        told(&compare_surveys(&two, &on(1, but(mask(), alone.clone())), None).unwrap()),
         [""; 0]
     );
     let against = but(
@@ -287,7 +288,7 @@ fn a_mask_is_held_against_the_rule_where_the_machines_are_of_other_sizes() {
         json!({"status": "CUDA_ERROR_NO_DEVICE", "gpus": [], "count": 0}),
     );
     assert_eq!(
-        told(&surveys(&two, &on(1, against), None).unwrap()),
+        told(&compare_surveys(&two, &on(1, against), None).unwrap()),
         ["as the rule says yes -> no"]
     );
 }
@@ -300,11 +301,11 @@ fn the_rule_is_held_against_machines_of_one_size_too() {
     let mut b = a.clone();
     b.machine.gpus[0].uuid = "GPU-7".into();
     assert_eq!(
-        told(&surveys(&a, &b, None).unwrap()),
+        told(&compare_surveys(&a, &b, None).unwrap()),
         ["as the rule says yes -> no"]
     );
     assert_eq!(
-        told(&surveys(&b, &a, None).unwrap()),
+        told(&compare_surveys(&b, &a, None).unwrap()),
         ["as the rule says no -> yes"]
     );
 }
@@ -320,7 +321,7 @@ fn every_moment_of_a_variable_is_compared() {
     let moments = json!({"moments": [{"before": "init", "does": "cuInit", "effect": false}]});
     assert_eq!(of(moments), ["takes effect before init yes -> no"]);
     let other = but(variable(), json!({"value": "LAZY", "has_effect": false}));
-    let comparison = surveys(
+    let comparison = compare_surveys(
         &survey(Which::Env, variable(), 1),
         &survey(Which::Env, other, 1),
         None,
@@ -342,14 +343,14 @@ fn two_kinds_and_versions_where_there_are_none_are_refused() {
         survey(Which::Mask, mask(), 1),
         survey(Which::Env, variable(), 1),
     );
-    let error = surveys(&masks, &variables, None).unwrap_err();
+    let error = compare_surveys(&masks, &variables, None).unwrap_err();
     assert_eq!(
         error.to_string(),
         "A is a survey of mask, B is one of env: they ask different questions"
     );
     let versions = Some(("12.9".to_string(), "13.0".to_string()));
     assert!(
-        surveys(&masks, &masks, versions)
+        compare_surveys(&masks, &masks, versions)
             .unwrap_err()
             .to_string()
             .contains("versions of libcudart")
@@ -410,7 +411,7 @@ fn a_line_of_python_does_something_else() {
 fn another_code_is_another_question() {
     let survey = |row: Value| survey(Which::Python, row, 1);
     let other = but(line(), json!({"ask": "ask(again=True)", "context_on": []}));
-    let compared = surveys(&survey(line()), &survey(other), None).unwrap();
+    let compared = compare_surveys(&survey(line()), &survey(other), None).unwrap();
     assert!(compared.changed.is_empty());
     assert_eq!(compared.explained[0].notes, ["the asked code differs"]);
 }

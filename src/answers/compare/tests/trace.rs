@@ -1,13 +1,13 @@
 //! Two traces.
 
-use crate::compare::{Comparison, traces};
+use crate::compare::{Comparison, compare_traces};
 use crate::exit::Exit;
 use cuda_pitfalls_core::sample::Gpu;
 use cuda_pitfalls_trace::fixture::{PID, TraceBuilder, programs as fixture};
 use cuda_pitfalls_trace::{CallCount, EventKind, Trace, TraceEvent};
 
 fn compared(a: &Trace, b: &Trace) -> Comparison {
-    traces([a, b], [&fixture::findings(a), &fixture::findings(b)])
+    compare_traces([a, b], [&fixture::findings(a), &fixture::findings(b)])
 }
 
 fn changed(comparison: &Comparison) -> Vec<String> {
@@ -66,7 +66,7 @@ fn times_pids_handles_line_numbers_and_small_changes_of_memory_are_no_difference
         finding.pid = 31;
         finding
     });
-    let comparison = traces(
+    let comparison = compare_traces(
         [&a, &b],
         [&fixture::findings(&a), &findings.collect::<Vec<_>>()],
     );
@@ -82,7 +82,7 @@ fn a_context_that_is_gone_and_its_pitfall_are_told() {
     let findings = fixture::findings(&b);
     b.events.retain(|event| event.device != Some(0));
     b.memory.retain(|memory| memory.index != 0);
-    let comparison = traces([&a, &b], [&fixture::findings(&a), &findings[..1]]);
+    let comparison = compare_traces([&a, &b], [&fixture::findings(&a), &findings[..1]]);
     let expected = [
         format!(
             "{MAIN}: pitfall stray-context on GPU 0, train.py <module> → torch.cuda.synchronize: found yes -> no"
@@ -151,7 +151,7 @@ fn what_a_trace_without_an_end_lacks_does_not_count() {
     b.memory.truncate(2);
     b.counts.clear();
     let findings = fixture::findings(&a);
-    let comparison = traces([&a, &b], [&findings, &findings[..1]]);
+    let comparison = compare_traces([&a, &b], [&findings, &findings[..1]]);
     assert_eq!(changed(&comparison), Vec::<String>::new());
     assert!(comparison.explained.len() > 4 && !comparison.b.complete);
     assert!(
@@ -172,7 +172,7 @@ fn a_stack_that_was_not_read_is_no_difference() {
         .iter_mut()
         .filter(|event| event.device == Some(0) || matches!(event.what, EventKind::Init { .. }))
     {
-        event.stack = cuda_pitfalls_trace::Stack::unread("the thread went on");
+        event.stack = cuda_pitfalls_trace::Stack::from_failure("the thread went on");
     }
     let comparison = compared(&a, &b);
     assert_eq!(changed(&comparison), Vec::<String>::new());
@@ -219,7 +219,7 @@ fn another_machine_is_shown_and_does_not_count() {
     findings
         .iter_mut()
         .for_each(|finding| finding.gpu.iter_mut().for_each(other));
-    let comparison = traces([&a, &b], [&fixture::findings(&a), &findings]);
+    let comparison = compare_traces([&a, &b], [&fixture::findings(&a), &findings]);
     assert_eq!(
         (changed(&comparison), comparison.exit()),
         (vec![], Exit::Ok)
@@ -257,7 +257,7 @@ fn the_programs_before_and_after_an_exec_are_compared() {
             .process(PID, 1);
         made.init(variables, &[0, 1]).ends(&[]).done()
     });
-    let compared = traces([&masked, &unmasked], [&[], &[]]);
+    let compared = compare_traces([&masked, &unmasked], [&[], &[]]);
     assert_eq!(
         changed(&compared),
         ["cuInit: CUDA_VISIBLE_DEVICES (unset), 1 -> (unset)"]

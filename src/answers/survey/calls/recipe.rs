@@ -131,7 +131,7 @@ struct NamesGroup {
 ///
 /// # Errors
 /// Those of the file, with their places.
-pub fn recipes(visible_gpus: u32) -> Result<Recipes, Invalid> {
+pub fn load_recipes(visible_gpus: u32) -> Result<Recipes, Invalid> {
     read(SOURCE, visible_gpus)
 }
 
@@ -166,13 +166,13 @@ fn read(source: &str, visible_gpus: u32) -> Result<Recipes, Invalid> {
         }
         Ok(Recipes {
             calls,
-            refused: flat(file.refused),
-            left_out: flat(file.left_out),
+            refused: flatten_groups(file.refused),
+            left_out: flatten_groups(file.left_out),
         })
     })
 }
 
-fn flat(groups: Vec<NamesGroup>) -> Vec<LeftOut> {
+fn flatten_groups(groups: Vec<NamesGroup>) -> Vec<LeftOut> {
     let left_out = groups.into_iter().flat_map(|NamesGroup { names, reason }| {
         names.into_iter().map(move |name| LeftOut {
             name,
@@ -265,7 +265,7 @@ impl Recipe {
     }
 
     /// The question: the call, then a mask that shows no GPU, then which GPUs the driver sees.
-    pub fn item(self) -> Item {
+    pub fn into_item(self) -> Item {
         let Recipe {
             name,
             origin,
@@ -320,7 +320,7 @@ mod tests {
 
     #[test]
     fn every_recipe_makes_a_question() {
-        let recipes = recipes(1).unwrap_or_else(|wrong| panic!("{:?}", wrong.diagnostics));
+        let recipes = load_recipes(1).unwrap_or_else(|wrong| panic!("{:?}", wrong.diagnostics));
         assert!(
             recipes.calls.len() >= 200,
             "only {} calls",
@@ -328,7 +328,7 @@ mod tests {
         );
         for recipe in recipes.calls {
             let (name, before) = (recipe.name.clone(), recipe.before.len());
-            let steps = &recipe.item().scenario.instances[0].cases[0].steps;
+            let steps = &recipe.into_item().scenario.instances[0].cases[0].steps;
             assert_eq!(steps.len(), before + 4, "{name}");
             assert_eq!(steps[before].label, label(&name));
         }
@@ -336,7 +336,7 @@ mod tests {
 
     #[test]
     fn every_call_of_the_step_table_is_asked_or_left_out() {
-        let recipes = recipes(1).expect("the recipes are valid");
+        let recipes = load_recipes(1).expect("the recipes are valid");
         let loaded = calls::all()
             .filter(|call| !matches!(call.library, CallLibrary::Libc | CallLibrary::Harness));
         let silent: Vec<&str> = loaded

@@ -19,10 +19,10 @@ pub(super) fn seen(
     let Some(plan) = &answered.report.plan else {
         return Ok(Vec::new());
     };
-    let observations = answered.observations(TRAP);
+    let observations = answered.case_observations(TRAP);
     let seen = observations
         .iter()
-        .map(|shown| match unfit(row, plan, shown) {
+        .map(|shown| match unfit_reason(row, plan, shown) {
             Some(detail) => Err(Unmeasured {
                 reason: Reason::Unobservable,
                 detail,
@@ -37,7 +37,7 @@ pub(super) fn seen(
 }
 
 /// Why the earlier calls leave nothing to ask about: one failed, or made the context itself.
-fn unfit(row: &CallRow, plan: &Plan, shown: &Observation) -> Option<String> {
+fn unfit_reason(row: &CallRow, plan: &Plan, shown: &Observation) -> Option<String> {
     row.before.iter().enumerate().find_map(|(index, symbol)| {
         let step = shown.step(&recipe::label_before(&row.call, index))?;
         if let Some(status) = step.status.as_ref().filter(|status| status.code != 0) {

@@ -42,11 +42,11 @@ const CONTEXTUAL: AttemptScript = AttemptScript {
 };
 
 fn row_of(attempts: &[AttemptScript]) -> CallRow {
-    let row: CallRow = recipes(2)
+    let row: CallRow = load_recipes(2)
         .expect("the recipes are valid")
         .calls
         .remove(0)
-        .item()
+        .into_item()
         .row
         .read()
         .expect("a row");
@@ -204,8 +204,11 @@ const CREATED: Earlier = Earlier {
 
 /// The row of a call that is asked after an earlier call, and makes a context.
 fn row_after(earlier: Earlier) -> CallRow {
-    let recipes = recipes(2).expect("the recipes are valid").calls.into_iter();
-    let mut rows = recipes.map(|recipe| recipe.item().row.read::<CallRow>().expect("a row"));
+    let recipes = load_recipes(2)
+        .expect("the recipes are valid")
+        .calls
+        .into_iter();
+    let mut rows = recipes.map(|recipe| recipe.into_item().row.read::<CallRow>().expect("a row"));
     let row = rows
         .find(|row| row.before.len() == 1)
         .expect("a recipe with a call before it");

@@ -92,7 +92,7 @@ fn row_of(done: &ScenarioReport) -> EnvRow {
         gpus: &machine.gpus,
     };
     variable()
-        .item()
+        .into_item()
         .row
         .read::<EnvRow>()
         .expect("a row")
@@ -221,7 +221,7 @@ fn every_variable_makes_a_question_whose_cases_differ_by_the_variable_alone() {
     let variables = variables().unwrap_or_else(|wrong| panic!("{:?}", wrong.diagnostics));
     assert!(variables.len() >= 18, "only {} variables", variables.len());
     for variable in &variables {
-        let scenario = variable.clone().item().scenario;
+        let scenario = variable.clone().into_item().scenario;
         let [instance] = scenario.instances.as_slice() else {
             panic!("{}: one instance", variable.name)
         };

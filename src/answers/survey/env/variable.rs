@@ -154,7 +154,7 @@ impl EnvVariable {
     }
 
     /// The question: the same calls with the variable at exec, set at each moment, and never.
-    pub(super) fn item(self) -> Item {
+    pub(super) fn into_item(self) -> Item {
         let set = Step::call("setenv", SET)
             .with("name", self.name.as_str())
             .with("value", self.value.as_str());

@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use super::suffix;
+use super::name_suffix;
 use crate::survey::python::{PythonLine, Returned};
 
 #[derive(Deserialize)]
@@ -36,7 +36,7 @@ pub fn built_in() -> Vec<PythonLine> {
         for place in &file.place {
             all.extend(place.statuses.iter().map(|code| {
                 let returned = Returned::new(&place.name, &place.calls, *code);
-                let id = format!("{}{}", line.id, suffix(&returned));
+                let id = format!("{}{}", line.id, name_suffix(&returned));
                 PythonLine {
                     id,
                     returned: Some(returned),

@@ -10,7 +10,7 @@ fn row(
     ErrorRow {
         id: returned.as_ref().map_or_else(
             || line.to_string(),
-            |returned| format!("{line}{}", suffix(returned)),
+            |returned| format!("{line}{}", name_suffix(returned)),
         ),
         framework: "torch".to_string(),
         line: line.to_string(),

@@ -65,7 +65,7 @@ pub fn least(rows: &[NeedRow], program: NeedsProgram) -> Least {
         let (Some(refused), Some(error)) = (row.refused.as_deref(), row.error.as_deref()) else {
             continue;
         };
-        let differs = row.differs(control);
+        let differs = row.differs_from(control);
         match refused.strip_prefix(EVERYTHING_ELSE) {
             None => by_target.entry(refused).or_default().push((error, differs)),
             Some("") => least.suffices = Some(!differs),
@@ -117,7 +117,7 @@ pub struct Permissions {
 }
 
 /// What these rows say that must be allowed.
-pub fn permissions(rows: &[NeedRow]) -> Permissions {
+pub fn needed_permissions(rows: &[NeedRow]) -> Permissions {
     let mut all = Permissions::default();
     let mut verified = Some(true);
     let mut refusable: BTreeMap<String, String> = BTreeMap::new();

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::survey::startup::{call, driver_calls, repeated};
+use crate::survey::startup::{call, driver_calls, repeated_call};
 use crate::survey::word;
 use cuda_pitfalls_core::experiment::Step;
 use cuda_pitfalls_core::python::{LINE, LINE_TEXT, Python};
@@ -154,7 +154,7 @@ impl NeedsProgram {
     }
 
     /// The moments at which something is refused to it.
-    pub(super) fn moments(self) -> &'static [NeedsMoment] {
+    pub(super) fn refusal_moments(self) -> &'static [NeedsMoment] {
         use NeedsMoment::{Context, Forked, Init, Spawned, Use};
         match self {
             NeedsProgram::Driver => &[Init, Context, Use, Forked, Spawned],
@@ -192,15 +192,16 @@ impl NeedsProgram {
                 // Behind `cuInit` and the count.
                 calls.splice(
                     2..2,
-                    ordinals().map(|gpu| repeated("cuDeviceGetUuid_v2", gpu).with("device", gpu)),
+                    ordinals()
+                        .map(|gpu| repeated_call("cuDeviceGetUuid_v2", gpu).with("device", gpu)),
                 );
             }
             NeedsProgram::Runtime => {
                 calls.push(call("cudaGetDeviceCount"));
-                calls.extend(
-                    ordinals()
-                        .map(|gpu| repeated("cudaDeviceGetPCIBusId", gpu).with("device", gpu)),
-                );
+                calls
+                    .extend(ordinals().map(|gpu| {
+                        repeated_call("cudaDeviceGetPCIBusId", gpu).with("device", gpu)
+                    }));
                 calls.push(call("cudaMalloc").with("bytes", MIB).bound_to("memory"));
             }
             NeedsProgram::Nvml => {
@@ -208,11 +209,11 @@ impl NeedsProgram {
                 for gpu in ordinals() {
                     let handle = format!("gpu{gpu}");
                     calls.extend([
-                        repeated("nvmlDeviceGetHandleByIndex_v2", gpu)
+                        repeated_call("nvmlDeviceGetHandleByIndex_v2", gpu)
                             .with("index", gpu)
                             .bound_to(&handle),
-                        repeated("nvmlDeviceGetUUID", gpu).with("gpu", handle.as_str()),
-                        repeated("nvmlDeviceGetMemoryInfo", gpu).with("gpu", handle.as_str()),
+                        repeated_call("nvmlDeviceGetUUID", gpu).with("gpu", handle.as_str()),
+                        repeated_call("nvmlDeviceGetMemoryInfo", gpu).with("gpu", handle.as_str()),
                     ]);
                 }
             }
@@ -296,7 +297,9 @@ impl NeedsMoment {
 }
 
 /// The steps that refuse these targets, each by its error.
-pub(super) fn refusing<'a>(all: impl IntoIterator<Item = (&'a str, Option<&'a str>)>) -> Vec<Step> {
+pub(super) fn refusal_steps<'a>(
+    all: impl IntoIterator<Item = (&'a str, Option<&'a str>)>,
+) -> Vec<Step> {
     let steps = all
         .into_iter()
         .enumerate()

@@ -3,14 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::least::{Least, least};
-use super::programs::{NeedsMoment, NeedsProgram, refusing};
+use super::programs::{NeedsMoment, NeedsProgram, refusal_steps};
 use super::{AND, BUT, EVERYTHING_ELSE, NeedRow, control, needs_of_calls};
 use crate::survey::question::{Item, TRAP, scenario};
 use crate::survey::row::{KindRow, LeftOut};
 use cuda_pitfalls_core::defaults;
 use cuda_pitfalls_core::experiment::Step;
 use cuda_pitfalls_core::fact::{ExitCheck, FactSet};
-use cuda_pitfalls_core::refusal::{NOTHING, opens, plain};
+use cuda_pitfalls_core::refusal::{NOTHING, is_open_call, normalize_path};
 use cuda_pitfalls_core::scenario::{Case, Check};
 
 /// The errors by which a file is refused: by the kernel's device rules, by its mode or a security module, because it is
@@ -125,11 +125,11 @@ pub fn next(
     is_wanted: &dyn Fn(&Item) -> bool,
 ) -> Vec<Item> {
     let stages: [&dyn Fn() -> Vec<Item>; 6] = [
-        &|| controls(programs, gpus, repeat),
-        &|| refusals(rows, gpus),
+        &|| control_items(programs, gpus, repeat),
+        &|| refusal_items(rows, gpus),
         &|| in_children(rows, gpus),
-        &|| together(rows, gpus, repeat),
-        &|| repairs(rows, gpus),
+        &|| joint_refusal_items(rows, gpus, repeat),
+        &|| repair_items(rows, gpus),
         &|| taken_away(rows, gpus, repeat),
     ];
     let known: BTreeSet<String> = rows.iter().map(NeedRow::key).collect();
@@ -141,24 +141,24 @@ pub fn next(
         }
     }
     rows.iter()
-        .filter(|row| decides(row, rows, repeat))
+        .filter(|row| decides_need(row, rows, repeat))
         .map(|row| again(row, row.moment, gpus, repeat))
         .collect()
 }
 
 /// Whether a row says that something is needed, by fewer attempts than are wanted.
-fn decides(row: &NeedRow, rows: &[NeedRow], repeat: u32) -> bool {
+fn decides_need(row: &NeedRow, rows: &[NeedRow], repeat: u32) -> bool {
     row.is_alone() && row.standing.attempts == 1 && repeat > 1 && changes_something(row, rows)
 }
 
 fn changes_something(row: &NeedRow, rows: &[NeedRow]) -> bool {
     row.control(rows)
-        .is_some_and(|control| row.differs(control))
+        .is_some_and(|control| row.differs_from(control))
 }
 
 /// The question of a row at a moment.
 fn again(row: &NeedRow, moment: NeedsMoment, gpus: usize, repeat: u32) -> Item {
-    item(
+    need_item(
         row.program,
         moment,
         gpus,
@@ -168,13 +168,13 @@ fn again(row: &NeedRow, moment: NeedsMoment, gpus: usize, repeat: u32) -> Item {
     )
 }
 
-fn controls(programs: &[NeedsProgram], gpus: usize, repeat: u32) -> Vec<Item> {
+fn control_items(programs: &[NeedsProgram], gpus: usize, repeat: u32) -> Vec<Item> {
     let mut items = Vec::new();
     for program in programs.iter().copied() {
-        for moment in program.moments() {
+        for moment in program.refusal_moments() {
             items.extend(
                 [None, Some(NOTHING)]
-                    .map(|refused| item(program, *moment, gpus, refused, None, repeat)),
+                    .map(|refused| need_item(program, *moment, gpus, refused, None, repeat)),
             );
         }
     }
@@ -206,8 +206,11 @@ fn framework_items(rows: &[NeedRow], program: NeedsProgram, gpus: usize) -> Vec<
     let files = files
         .iter()
         .filter(|(path, used)| !known_files.contains_key(*path) && used.exists);
-    let files =
-        files.filter(|(_, used)| used.calls.iter().any(|call| call.parse().is_ok_and(opens)));
+    let files = files.filter(|(_, used)| {
+        used.calls
+            .iter()
+            .any(|call| call.parse().is_ok_and(is_open_call))
+    });
     let files = files
         .map(|(path, _)| *path)
         .filter(|path| may_be_refused(path) && is_of_the_system(path));
@@ -215,7 +218,7 @@ fn framework_items(rows: &[NeedRow], program: NeedsProgram, gpus: usize) -> Vec<
     let calls = calls.difference(&known_calls).copied();
     let calls = calls.filter(|call| !is_spared(call) && !OF_THE_WORKER.contains(call));
     let all = files.iter().map(String::as_str).chain(calls);
-    all.map(|what| item(program, NeedsMoment::Init, gpus, Some(what), Some(ALONE), 1))
+    all.map(|what| need_item(program, NeedsMoment::Init, gpus, Some(what), Some(ALONE), 1))
         .collect()
 }
 
@@ -244,7 +247,7 @@ fn is_spared(call: &str) -> bool {
 }
 
 /// Everything that a program asked for after each moment, refused.
-fn refusals(rows: &[NeedRow], gpus: usize) -> Vec<Item> {
+fn refusal_items(rows: &[NeedRow], gpus: usize) -> Vec<Item> {
     let mut items = Vec::new();
     for program in NeedsProgram::ALL {
         if program.is_framework() {
@@ -254,7 +257,7 @@ fn refusals(rows: &[NeedRow], gpus: usize) -> Vec<Item> {
         let Some(record) = control(rows, program, NeedsMoment::Init) else {
             continue;
         };
-        for moment in program.moments() {
+        for moment in program.refusal_moments() {
             if matches!(moment, NeedsMoment::Forked | NeedsMoment::Spawned) {
                 continue;
             }
@@ -262,7 +265,10 @@ fn refusals(rows: &[NeedRow], gpus: usize) -> Vec<Item> {
                 program.is_after(*moment, gpus, during)
             });
             for (path, used) in files.iter().filter(|(path, _)| may_be_refused(path)) {
-                let is_opened = used.calls.iter().any(|call| call.parse().is_ok_and(opens));
+                let is_opened = used
+                    .calls
+                    .iter()
+                    .any(|call| call.parse().is_ok_and(is_open_call));
                 for error in FILE_ERRORS {
                     // What is not there cannot be missing, and what is only looked at cannot be forbidden.
                     if if error == "ENOENT" {
@@ -270,15 +276,22 @@ fn refusals(rows: &[NeedRow], gpus: usize) -> Vec<Item> {
                     } else {
                         is_opened
                     } {
-                        items.push(item(program, *moment, gpus, Some(path), Some(error), 1));
+                        items.push(need_item(
+                            program,
+                            *moment,
+                            gpus,
+                            Some(path),
+                            Some(error),
+                            1,
+                        ));
                     }
                 }
             }
             for call in calls.iter().filter(|call| !is_spared(call)) {
-                items.extend(
-                    CALL_ERRORS
-                        .map(|error| item(program, *moment, gpus, Some(call), Some(error), 1)),
-                );
+                items
+                    .extend(CALL_ERRORS.map(|error| {
+                        need_item(program, *moment, gpus, Some(call), Some(error), 1)
+                    }));
             }
         }
     }
@@ -286,7 +299,7 @@ fn refusals(rows: &[NeedRow], gpus: usize) -> Vec<Item> {
 }
 
 /// Everything that changed nothing, refused together.
-fn together(rows: &[NeedRow], gpus: usize, repeat: u32) -> Vec<Item> {
+fn joint_refusal_items(rows: &[NeedRow], gpus: usize, repeat: u32) -> Vec<Item> {
     let items = NeedsProgram::ALL.into_iter().filter_map(|program| {
         let Least { refusable, .. } = least(rows, program);
         (!refusable.is_empty())
@@ -296,7 +309,7 @@ fn together(rows: &[NeedRow], gpus: usize, repeat: u32) -> Vec<Item> {
 }
 
 /// Where that is too much, what of it makes up for the rest.
-fn repairs(rows: &[NeedRow], gpus: usize) -> Vec<Item> {
+fn repair_items(rows: &[NeedRow], gpus: usize) -> Vec<Item> {
     let mut items = Vec::new();
     for program in NeedsProgram::ALL {
         let Least {
@@ -349,7 +362,7 @@ fn at_once(
     let refused = refused
         .iter()
         .map(|(target, error)| (target.as_str(), Some(error.as_str())));
-    let refuses = refusing(refused.chain(and.map(|and| (and, Some(ALONE)))));
+    let refuses = refusal_steps(refused.chain(and.map(|and| (and, Some(ALONE)))));
     question(
         NeedRow::new(program, NeedsMoment::Init, Some(name), Some(ALONE)),
         gpus,
@@ -360,7 +373,7 @@ fn at_once(
 
 fn may_be_refused(path: &str) -> bool {
     let is_library = path.contains(".so.") || path.ends_with(".so");
-    path == plain(path)
+    path == normalize_path(path)
         && path != SIMULATED_ALONE
         && !is_library
         && !path.starts_with("/etc/ld.so.")
@@ -382,7 +395,7 @@ fn in_children(rows: &[NeedRow], gpus: usize) -> Vec<Item> {
         .collect()
 }
 
-fn item(
+fn need_item(
     program: NeedsProgram,
     moment: NeedsMoment,
     gpus: usize,
@@ -390,7 +403,7 @@ fn item(
     error: Option<&str>,
     repeat: u32,
 ) -> Item {
-    let refuses = refusing(refused.map(|refused| (refused, error)));
+    let refuses = refusal_steps(refused.map(|refused| (refused, error)));
     question(
         NeedRow::new(program, moment, refused, error),
         gpus,

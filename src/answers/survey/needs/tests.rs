@@ -63,7 +63,7 @@ fn controls(files: &[(&str, &str, bool)], calls: &[&str]) -> Vec<NeedRow> {
             };
             let name = words.next().expect("a moment");
             let moment = *program
-                .moments()
+                .refusal_moments()
                 .iter()
                 .find(|moment| moment.name() == name)
                 .expect("a moment");
@@ -111,7 +111,7 @@ fn every_step_of_every_program_is_a_call_with_its_arguments() {
             for step in instance.cases.iter().flat_map(|case| &case.steps) {
                 let call = calls::find(&step.call)
                     .unwrap_or_else(|| panic!("{key}: no call {}", step.call));
-                for param in call.inputs() {
+                for param in call.input_params() {
                     let given = step.args.get(param.name);
                     assert!(
                         given.is_some() || param.default.is_some(),
@@ -126,7 +126,7 @@ fn every_step_of_every_program_is_a_call_with_its_arguments() {
                         );
                     }
                 }
-                let inputs: Vec<&str> = call.inputs().map(|param| param.name).collect();
+                let inputs: Vec<&str> = call.input_params().map(|param| param.name).collect();
                 assert!(
                     step.args.keys().all(|name| inputs.contains(&name.as_str())),
                     "{key}: {:?}",
@@ -321,7 +321,7 @@ fn where_everything_else_is_too_much_it_is_asked_what_makes_up_for_it() {
         (Some(true), &BTreeSet::from(["fstat".to_string()]))
     );
     assert_eq!(found.at_once().0.keys().collect::<Vec<_>>(), ["lseek"]);
-    let allowed = permissions(&rows);
+    let allowed = needed_permissions(&rows);
     assert!(
         allowed.system_calls.contains("fstat") && !allowed.refusable.contains_key("fstat"),
         "{allowed:?}"
@@ -357,7 +357,7 @@ fn a_row_that_was_not_measured_is_not_asked_for_ever() {
 #[test]
 fn a_filter_that_disturbs_is_noticed() {
     let mut rows = controls(&[], &[]);
-    assert!(disturbed(&rows).is_empty());
+    assert!(disturbed_controls(&rows).is_empty());
     let filtered = rows
         .iter_mut()
         .find(|row| row.key() == "nvml use nothing")
@@ -366,13 +366,13 @@ fn a_filter_that_disturbs_is_noticed() {
         call: "nvmlInit_v2".to_string(),
         status: "NVML_ERROR_UNKNOWN".to_string(),
     }]);
-    assert_eq!(disturbed(&rows), ["nvml use no filter"]);
+    assert_eq!(disturbed_controls(&rows), ["nvml use no filter"]);
 }
 
 #[test]
 fn where_no_filter_works_it_is_said_why() {
     let mut rows = controls(&[], &[]);
-    assert_eq!(unfiltered(&rows), None);
+    assert_eq!(why_unfiltered(&rows), None);
     let why = crate::survey::Unmeasured {
         reason: cuda_pitfalls_core::verdict::Reason::MissingSymbol,
         detail: "no seccomp".to_string(),
@@ -382,13 +382,13 @@ fn where_no_filter_works_it_is_said_why() {
         .unwrap()
         .standing
         .unmeasured = Some(why.clone());
-    assert_eq!(unfiltered(&rows), None, "that row has no filter");
+    assert_eq!(why_unfiltered(&rows), None, "that row has no filter");
     rows.iter_mut()
         .find(|row| row.key() == "nvml use nothing")
         .unwrap()
         .standing
         .unmeasured = Some(why);
-    assert_eq!(unfiltered(&rows), Some("no seccomp"));
+    assert_eq!(why_unfiltered(&rows), Some("no seccomp"));
 }
 
 #[test]
@@ -405,12 +405,12 @@ fn only_rows_with_a_refusal_are_no_controls() {
     assert!(!refused.is_control());
     let control = refused.control(&rows).expect("its control");
     assert_eq!(control.key(), "driver init nothing");
-    assert!(!refused.differs(control));
+    assert!(!refused.differs_from(control));
     let fewer = NeedRow {
         gpus: Some(Vec::new()),
         ..refused.clone()
     };
-    assert!(fewer.differs(control));
+    assert!(fewer.differs_from(control));
     let died = NeedRow {
         died: Some(Death {
             by: "SIGSEGV".to_string(),
@@ -418,7 +418,7 @@ fn only_rows_with_a_refusal_are_no_controls() {
         }),
         ..refused
     };
-    assert!(died.differs(control));
+    assert!(died.differs_from(control));
 }
 
 #[test]

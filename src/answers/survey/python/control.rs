@@ -33,7 +33,7 @@ impl Control {
 }
 
 /// The controls for processes that see these GPUs, as NVML indices in the order of a mask or of `PCI_BUS_ID`.
-pub fn controls(visible: &[u32]) -> Vec<Control> {
+pub fn instrument_controls(visible: &[u32]) -> Vec<Control> {
     let mut all = vec![
         Control {
             line: line("a line without CUDA", &[], "sum(range(10))".to_string()),

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{PythonFacts, PythonSeen};
-use cuda_pitfalls_core::text::escape::shorten;
+use cuda_pitfalls_core::text::escape::shorten_text;
 use cuda_pitfalls_core::verdict::{Invalidation, Reason};
 use cuda_pitfalls_trace::history::{Init, MASK, ProgramHistory};
 use cuda_pitfalls_trace::{
@@ -91,26 +91,26 @@ impl ProgramMessages {
                     raised,
                     warned,
                 }) => {
-                    let value = value.map(|value| shorten(&value, LONGEST));
+                    let value = value.map(|value| shorten_text(&value, LONGEST));
                     let warned = warned
                         .iter()
-                        .map(|warning| shorten(warning, LONGEST_MESSAGE))
+                        .map(|warning| shorten_text(warning, LONGEST_MESSAGE))
                         .collect();
                     said.end = Some(ProgramEnd {
                         t_ns,
                         value,
-                        raised: raised.map(shortened),
+                        raised: raised.map(shorten_raised),
                         warned,
                     });
                 }
-                ProgramMessage::Setup { raised } => said.setup = Some(shortened(raised)),
+                ProgramMessage::Setup { raised } => said.setup = Some(shorten_raised(raised)),
             }
         }
         said
     }
 }
 
-fn shortened(
+fn shorten_raised(
     Raised {
         kind,
         message,
@@ -120,10 +120,10 @@ fn shortened(
 ) -> Raised {
     let more = more
         .filter(|more| !more.is_empty())
-        .map(|more| shorten(&more, LONGEST_MORE));
+        .map(|more| shorten_text(&more, LONGEST_MORE));
     Raised {
-        kind: shorten(&kind, LONGEST),
-        message: shorten(&message, LONGEST_MESSAGE),
+        kind: shorten_text(&kind, LONGEST),
+        message: shorten_text(&message, LONGEST_MESSAGE),
         more,
         absent,
     }
@@ -193,7 +193,7 @@ pub fn made(
     limit_ns: u64,
     alone: bool,
 ) -> PythonAttempt {
-    let left = trace.end.as_ref().and_then(End::failure);
+    let left = trace.end.as_ref().and_then(End::failure_reason);
     let invalid = invalid(trace, said, left.as_deref(), limit_ns);
     let mut made = PythonAttempt {
         invalid,
@@ -381,7 +381,7 @@ impl LineHistory<'_> {
         let seen = &mut made.seen;
         seen.at = self.at(stack);
         seen.entry = stack.entry().map(|frame| self.named(frame));
-        seen.through = through(stack);
+        seen.through = outer_cuda_function(stack);
         seen.way = self.way(stack);
     }
 
@@ -411,7 +411,7 @@ impl LineHistory<'_> {
                 }
                 _ => word.lines().next().unwrap_or_default().to_string(),
             });
-        shorten(&words.collect::<Vec<_>>().join(" "), LONGEST)
+        shorten_text(&words.collect::<Vec<_>>().join(" "), LONGEST)
     }
 
     fn contexts(&self, seen: &mut PythonFacts, alone: bool) {
@@ -516,7 +516,7 @@ impl LineHistory<'_> {
         let found = found.or_else(|| of_packages.clone().find(|frame| !frame.function.is_empty()));
         let found = found.or_else(|| of_packages.next());
         found
-            .or_else(|| stack.users())
+            .or_else(|| stack.user_frame())
             .map(|frame| self.named(frame))
     }
 
@@ -557,12 +557,12 @@ impl LineHistory<'_> {
             (Some(file), ..) if frame.function.is_empty() => file.to_string(),
             _ => frame.name(),
         };
-        shorten(&name, LONGEST)
+        shorten_text(&name, LONGEST)
     }
 }
 
 /// The outermost function of CUDA's own libraries in the stack of a driver call.
-fn through(stack: &Stack) -> Option<String> {
+fn outer_cuda_function(stack: &Stack) -> Option<String> {
     let below = stack
         .frames
         .iter()
@@ -575,5 +575,5 @@ fn through(stack: &Stack) -> Option<String> {
     named
         .last()
         .filter(|name| name != "cuInit")
-        .map(|name| shorten(&name, LONGEST))
+        .map(|name| shorten_text(&name, LONGEST))
 }

@@ -220,7 +220,7 @@ fn the_call_of_libcudart_is_told() {
         } else {
             FrameOwner::Package
         },
-        ..Frame::native(function, None, None, None)
+        ..Frame::from_native(function, None, None, None)
     };
     let mut stack = asked(&[("is_available", "torch/cuda/__init__.py", 129)]);
     let below = [
@@ -254,7 +254,7 @@ fn without_a_function_the_place_is_the_library_or_the_line_itself() {
     let library = "/v/lib/python3.12/site-packages/cuda/bindings/driver.so";
     stack
         .frames
-        .insert(0, Frame::native("", Some(library), None, None));
+        .insert(0, Frame::from_native("", Some(library), None, None));
     assert_eq!(at(stack).as_deref(), Some("cuda/bindings/driver.so"));
 }
 
@@ -450,7 +450,7 @@ fn a_value_that_differs_is_none_and_no_disagreement() {
 
 #[test]
 fn a_control_holds_only_if_it_shows_everything() {
-    let all = controls(&[0, 1]);
+    let all = instrument_controls(&[0, 1]);
     assert_eq!(all.len(), 3);
     let nothing =
         PythonRow::default().with(vec![shown(&TraceBuilder::on(2).done(), &said(1, 2), true)]);
@@ -467,11 +467,11 @@ fn a_control_holds_only_if_it_shows_everything() {
     assert_eq!(held(&asks), [no, yes, no]);
     assert_eq!(held(&makes), [no, no, yes]);
     assert_eq!(
-        held(&PythonRow::default().unmeasured(Reason::System, String::new())),
+        held(&PythonRow::default().as_unmeasured(Reason::System, String::new())),
         [no, no, no]
     );
     // If NVML lists no GPU, cuInit may still find one.
-    let without = controls(&[]);
+    let without = instrument_controls(&[]);
     let held: Vec<Option<bool>> = without
         .iter()
         .map(|control| control.held(asks.clone()).as_expected)

@@ -74,7 +74,7 @@ impl StartProgram {
             StartProgram::Runtime => vec![
                 call("cudaGetDeviceCount"),
                 call("cudaMalloc").with("bytes", MIB).bound_to("memory"),
-                repeated("cudaMalloc", "again")
+                repeated_call("cudaMalloc", "again")
                     .with("bytes", MIB)
                     .bound_to("more"),
                 call("cudaMallocHost")
@@ -88,7 +88,7 @@ impl StartProgram {
                     .with("index", 0)
                     .bound_to("gpu"),
                 call("nvmlDeviceGetMemoryInfo").with("gpu", "gpu"),
-                repeated("nvmlDeviceGetMemoryInfo", "again").with("gpu", "gpu"),
+                repeated_call("nvmlDeviceGetMemoryInfo", "again").with("gpu", "gpu"),
             ],
         }
     }
@@ -125,7 +125,7 @@ pub(in crate::survey) fn call(name: &str) -> Step {
 }
 
 /// A call that a program makes several times, with what tells it from the others.
-pub(in crate::survey) fn repeated(name: &str, which: impl Display) -> Step {
+pub(in crate::survey) fn repeated_call(name: &str, which: impl Display) -> Step {
     Step::call(name, &format!("{name} {which}"))
 }
 
@@ -159,8 +159,8 @@ pub(in crate::survey) fn driver_calls(gpus: usize, page_locked: i64) -> Vec<Step
             .bound_to("kernel"),
         call("cuLaunchKernel").with("function", "kernel"),
         call("cuCtxSynchronize"),
-        repeated("cuLaunchKernel", "again").with("function", "kernel"),
-        repeated("cuCtxSynchronize", "again"),
+        repeated_call("cuLaunchKernel", "again").with("function", "kernel"),
+        repeated_call("cuCtxSynchronize", "again"),
         call("cuMemAllocManaged")
             .with("bytes", MIB)
             .bound_to("managed"),
@@ -170,7 +170,7 @@ pub(in crate::survey) fn driver_calls(gpus: usize, page_locked: i64) -> Vec<Step
             .bound_to("host"),
     ];
     if gpus > 1 {
-        let second = repeated("cuDevicePrimaryCtxRetain", "of the second GPU");
+        let second = repeated_call("cuDevicePrimaryCtxRetain", "of the second GPU");
         calls.push(second.with("device", 1).bound_to("second"));
     }
     calls

@@ -83,7 +83,7 @@ fn names(names: &[&str]) -> Option<GpuList> {
 }
 
 fn bytes(gpu: &str, value: i64) -> BTreeMap<String, Matcher> {
-    [(gpu.to_string(), Matcher::equal(Operand::Int(value)))].into()
+    [(gpu.to_string(), Matcher::equal_to(Operand::Int(value)))].into()
 }
 
 fn classes(list: &[(&str, Class)]) -> BTreeMap<String, Vec<Class>> {
@@ -358,7 +358,7 @@ fn what_a_co_tenant_has_paid_is_neither_there_nor_absent() {
         bytes(
             0,
             Some(Hidden::Prepaid),
-            Matcher::equal(Operand::Int(3 * mib))
+            Matcher::equal_to(Operand::Int(3 * mib))
         ),
         'u'
     );
@@ -422,7 +422,7 @@ fn what_processes_on_other_gpus_stir_is_no_change() {
             at(facts!(used_bytes: [("gpu0".to_string(), matcher)].into())),
         ))
     };
-    let is = |bytes: i64| Matcher::equal(Operand::Int(bytes));
+    let is = |bytes: i64| Matcher::equal_to(Operand::Int(bytes));
     let under = |bytes: i64| Matcher {
         lt: Some(Operand::Int(bytes)),
         ..Matcher::default()
@@ -535,9 +535,9 @@ fn what_a_call_says_of_all_processes_is_not_the_workers_alone() {
         name: "count".into(),
     };
     for (matcher, expected) in [
-        (Matcher::equal(Operand::Int(2)), "yuu"),
-        (Matcher::equal(Operand::Int(1)), "nuu"),
-        (Matcher::equal(of_itself), "yyu"),
+        (Matcher::equal_to(Operand::Int(2)), "yuu"),
+        (Matcher::equal_to(Operand::Int(1)), "nuu"),
+        (Matcher::equal_to(of_itself), "yyu"),
     ] {
         let shared = [None, Some(Shared::Summed), Some(Shared::Listed)];
         let found: String = shared

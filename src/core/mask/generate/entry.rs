@@ -1,6 +1,6 @@
 //! Single entries, as templates write them: every way to name a GPU, and texts that resemble one.
 
-use crate::mask::template::quoted;
+use crate::mask::template::escape_brackets;
 use crate::random::Random;
 
 /// Whether the entries of a list are numbers or UUIDs.
@@ -75,9 +75,9 @@ const FOREIGN: [&str; 16] = [
     "🙂",
 ];
 
-pub(super) fn naming(random: &mut Random, gpu: usize, kind: Identifier) -> String {
+pub(super) fn draw_identifier(random: &mut Random, gpu: usize, kind: Identifier) -> String {
     match kind {
-        Identifier::Ordinal => ordinal(random, gpu),
+        Identifier::Ordinal => draw_ordinal(random, gpu),
         Identifier::Uuid => uuid(random, gpu),
     }
 }
@@ -91,15 +91,15 @@ pub(super) fn near_miss(random: &mut Random, gpus: usize, kind: Identifier) -> S
 }
 
 /// An entry of any kind that probably names no GPU.
-pub(super) fn stray(random: &mut Random, gpus: usize) -> String {
+pub(super) fn draw_stray(random: &mut Random, gpus: usize) -> String {
     match random.below(100) {
         0..34 => number(random, gpus),
         34..54 => nearly_uuid(random, gpus),
-        54..64 => quoted(random.pick(WORDS)),
-        64..70 => mig(random, gpus),
-        70..77 => blank(random),
+        54..64 => escape_brackets(random.pick(WORDS)),
+        64..70 => draw_mig(random, gpus),
+        70..77 => draw_blank(random),
         77..83 => control(random),
-        83..90 => foreign(random),
+        83..90 => draw_foreign(random),
         90..95 => text(random),
         _ => String::new(),
     }
@@ -108,17 +108,17 @@ pub(super) fn stray(random: &mut Random, gpus: usize) -> String {
 /// An entry of any kind, valid or invalid.
 pub(super) fn any(random: &mut Random, gpus: usize) -> String {
     if gpus == 0 || random.percent(50) {
-        return stray(random, gpus);
+        return draw_stray(random, gpus);
     }
     let (gpu, kind) = (
         random.below(gpus),
         random.pick([Identifier::Ordinal, Identifier::Ordinal, Identifier::Uuid]),
     );
-    naming(random, gpu, kind)
+    draw_identifier(random, gpu, kind)
 }
 
 /// A GPU's index, in one of its many spellings.
-fn ordinal(random: &mut Random, gpu: usize) -> String {
+fn draw_ordinal(random: &mut Random, gpu: usize) -> String {
     let mut value = i128::try_from(gpu).unwrap_or(0);
     if random.percent(15) {
         // The lower 32 bits stay as they are.
@@ -183,8 +183,8 @@ fn number(random: &mut Random, gpus: usize) -> String {
             .to_string(),
         25..40 => format!("-{}", random.between(1, gpus + 2)),
         40..75 => near_a_power(random, gpus),
-        75..82 => digits(random, 1, 40),
-        82..87 => digits(random, 100, 400),
+        75..82 => draw_digits(random, 1, 40),
+        82..87 => draw_digits(random, 100, 400),
         87..94 => format!(
             "{}{}",
             random.pick([
@@ -208,7 +208,7 @@ fn near_a_power(random: &mut Random, gpus: usize) -> String {
     format!("{}{value}", random.pick(["", "", "-", "+"]))
 }
 
-fn digits(random: &mut Random, least: usize, most: usize) -> String {
+fn draw_digits(random: &mut Random, least: usize, most: usize) -> String {
     let count = random.between(least, most);
     (0..count)
         .map(|_| random.pick(['0', '1', '2', '3', '4', '5', '6', '7', '8', '9']))
@@ -279,7 +279,7 @@ fn nearly_uuid(random: &mut Random, gpus: usize) -> String {
     }
 }
 
-fn mig(random: &mut Random, gpus: usize) -> String {
+fn draw_mig(random: &mut Random, gpus: usize) -> String {
     let gpu = random.below(gpus.max(1));
     match random.below(6) {
         0 => format!("MIG-<uuid{gpu}>/{}/{}", random.below(8), random.below(2)),
@@ -291,7 +291,7 @@ fn mig(random: &mut Random, gpus: usize) -> String {
     }
 }
 
-fn blank(random: &mut Random) -> String {
+fn draw_blank(random: &mut Random) -> String {
     (0..random.between(1, 4))
         .map(|_| random.pick(BLANKS))
         .collect()
@@ -308,7 +308,7 @@ fn control(random: &mut Random) -> String {
     }
 }
 
-fn foreign(random: &mut Random) -> String {
+fn draw_foreign(random: &mut Random) -> String {
     let text = random.pick(FOREIGN);
     match random.below(4) {
         0 => format!("{}{text}", random.below(2)),
@@ -320,7 +320,7 @@ fn foreign(random: &mut Random) -> String {
 /// Visible ASCII characters; a comma among them makes several entries.
 fn text(random: &mut Random) -> String {
     let letters = random.between(1, 12);
-    quoted(
+    escape_brackets(
         &(0..letters)
             .map(|_| char::from(b' ' + u8::try_from(random.below(95)).unwrap_or(0)))
             .collect::<String>(),

@@ -2,17 +2,17 @@ use super::*;
 
 fn filled(seed: u64, count: usize, gpus: usize) -> Vec<String> {
     let uuids = stand_ins(gpus);
-    generate(seed, count, gpus)
+    generate_masks(seed, count, gpus)
         .iter()
-        .map(|template| template.fill(&uuids).unwrap())
+        .map(|template| template.fill_uuids(&uuids).unwrap())
         .collect()
 }
 
 #[test]
 fn a_seed_gives_one_list_and_another_seed_another() {
-    assert_eq!(generate(1, 300, 2), generate(1, 300, 2));
-    assert_ne!(generate(1, 300, 2), generate(2, 300, 2));
-    assert_eq!(generate(1, 300, 2)[..100], generate(1, 100, 2));
+    assert_eq!(generate_masks(1, 300, 2), generate_masks(1, 300, 2));
+    assert_ne!(generate_masks(1, 300, 2), generate_masks(2, 300, 2));
+    assert_eq!(generate_masks(1, 300, 2)[..100], generate_masks(1, 100, 2));
 }
 
 #[test]
@@ -31,7 +31,7 @@ fn as_many_as_asked_for_and_no_two_alike() {
                 .all(|mask| mask.len() <= MOST_BYTES && !mask.contains('\0'))
         );
     }
-    assert!(generate(1, 0, 2).is_empty());
+    assert!(generate_masks(1, 0, 2).is_empty());
 }
 
 #[test]

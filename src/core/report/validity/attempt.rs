@@ -62,12 +62,12 @@ const ATTEMPT: [AttemptCheck; 16] = [
     }),
     (
         "a step begins, ends or is looked at twice, or a process starts or leaves twice",
-        |made| super::has_twice(made.said().filter_map(moment)),
+        |made| super::has_twice(made.said().filter_map(single_event)),
     ),
     (
         "a step ends or is looked at that did not begin, or its process was never ready",
         |made| {
-            let begun: BTreeMap<usize, u64> = made.begins().collect();
+            let begun: BTreeMap<usize, u64> = made.step_begins().collect();
             let is_ready = made
                 .said()
                 .any(|said| said.process.is_none() && matches!(said.event, Event::Ready { .. }));
@@ -109,7 +109,7 @@ const ATTEMPT: [AttemptCheck; 16] = [
         },
     ),
     ("its steps did not begin in their order", |made| {
-        !made.begins().is_sorted_by_key(|(step, _)| step)
+        !made.step_begins().is_sorted_by_key(|(step, _)| step)
     }),
     (
         "the times of its events run backward, or lie outside the attempt",
@@ -129,7 +129,7 @@ const ATTEMPT: [AttemptCheck; 16] = [
         },
     ),
     ("a call took longer than its step", |made| {
-        let begun: BTreeMap<usize, u64> = made.begins().collect();
+        let begun: BTreeMap<usize, u64> = made.step_begins().collect();
         made.ends().any(|end| {
             begun
                 .get(&end.step)
@@ -223,7 +223,7 @@ impl<'r> MadeAttempt<'r> {
         self.recording().events.iter()
     }
 
-    fn begins(&self) -> impl Iterator<Item = (usize, u64)> {
+    fn step_begins(&self) -> impl Iterator<Item = (usize, u64)> {
         self.said().filter_map(|said| match said.event {
             Event::Begin { step, t_ns } => Some((step, t_ns)),
             _ => None,
@@ -246,7 +246,7 @@ impl<'r> MadeAttempt<'r> {
         })
     }
 
-    fn refuse(&self, fault: &'static str) -> Contradiction {
+    fn contradiction_with(&self, fault: &'static str) -> Contradiction {
         let (scenario, case) = (self.scenario.to_owned(), self.case.to_owned());
         Contradiction::Attempt {
             scenario,
@@ -297,7 +297,7 @@ pub(super) fn check(report: &ReportView<'_>) -> Result<(), Contradiction> {
     let mut all: Vec<MadeAttempt<'_>> = all(report).collect();
     for made in &all {
         if let Some((fault, _)) = ATTEMPT.iter().find(|(_, has_fault)| has_fault(made)) {
-            return Err(made.refuse(fault));
+            return Err(made.contradiction_with(fault));
         }
     }
     // The worker without a CUDA call calibrates all GPUs together, and is listed for each.
@@ -309,20 +309,24 @@ pub(super) fn check(report: &ReportView<'_>) -> Result<(), Contradiction> {
     });
     let mut times = BTreeMap::new();
     for made in &all {
-        if !made.recording().events.is_empty() && times.insert(made.times(), ()).is_some() {
-            return Err(
-                made.refuse("another attempt took the same times to the nanosecond: it is a copy")
-            );
+        if !made.recording().events.is_empty() && times.insert(made.event_times(), ()).is_some() {
+            return Err(made.contradiction_with(
+                "another attempt took the same times to the nanosecond: it is a copy",
+            ));
         }
     }
     for pair in all.windows(2) {
         let [made, next] = pair else { continue };
         let (before, after) = (made.recording(), next.recording());
         if (before.started_ns, before.pid) == (after.started_ns, after.pid) {
-            return Err(next.refuse("another attempt has its PID and its start time: it is a copy"));
+            return Err(next.contradiction_with(
+                "another attempt has its PID and its start time: it is a copy",
+            ));
         }
         if after.started_ns < before.ended_ns() {
-            return Err(next.refuse("another attempt of the run was not over when it began"));
+            return Err(
+                next.contradiction_with("another attempt of the run was not over when it began")
+            );
         }
     }
     Ok(())
@@ -330,7 +334,7 @@ pub(super) fn check(report: &ReportView<'_>) -> Result<(), Contradiction> {
 
 impl MadeAttempt<'_> {
     /// What no two processes share: how long everything took, to the nanosecond.
-    fn times(&self) -> Vec<u64> {
+    fn event_times(&self) -> Vec<u64> {
         let recording = self.recording();
         let events = self
             .said()
@@ -360,7 +364,7 @@ fn step_of(event: &Event) -> Option<usize> {
 }
 
 /// What happens once in an attempt: the kind of event, its process if every process does it, and its step.
-fn moment(said: &ProcessEvent) -> Option<(&'static str, Option<&str>, Option<usize>)> {
+fn single_event(said: &ProcessEvent) -> Option<(&'static str, Option<&str>, Option<usize>)> {
     let process = said.process.as_deref();
     Some(match said.event {
         Event::Ready { .. } => ("ready", process, None),

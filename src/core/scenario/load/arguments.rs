@@ -7,7 +7,7 @@ use cuda_pitfalls_calls::{
     self as calls, ACTOR, BUILT_IN_STREAMS, Call, Constants, Effect, Param, ParamKind, UINT64_MAX,
 };
 
-use super::diagnostic::{nearest, suggest};
+use super::diagnostic::{nearest_name, suggest_name};
 use super::reader::{Reader, get};
 use super::tree::{Data, Node, SourceSpan, TreeEntry, TreeKey};
 use crate::refusal::{self, Refused};
@@ -57,7 +57,10 @@ impl Arguments<'_, '_> {
             if entry.key.text == "as" {
                 continue;
             }
-            let Some(param) = call.inputs().find(|param| param.name == entry.key.text) else {
+            let Some(param) = call
+                .input_params()
+                .find(|param| param.name == entry.key.text)
+            else {
                 self.unknown(call, &entry.key);
                 continue;
             };
@@ -105,9 +108,10 @@ impl Arguments<'_, '_> {
         entries: &[TreeEntry],
         beside: &[TreeEntry],
     ) {
-        for param in call.inputs() {
+        for param in call.input_params() {
             let is_given = get(entries, param.name).is_some() || get(beside, param.name).is_some();
-            if param.default.is_some() || is_given || self.reader.misspelt(entries, param.name) {
+            if param.default.is_some() || is_given || self.reader.is_misspelled(entries, param.name)
+            {
                 continue;
             }
             let help = Some(format!("write `{} = {{ {} = … }}`", call.name, param.name));
@@ -137,7 +141,7 @@ impl Arguments<'_, '_> {
             None if matches!(text.as_str(), "label" | "on") => Some(format!(
                 "`{text}` belongs beside the call, not inside its table"
             )),
-            None => suggest(text, call.inputs().map(|param| param.name))
+            None => suggest_name(text, call.input_params().map(|param| param.name))
                 .or(Some("it takes none".to_string())),
         };
         self.reader.error(place, message, help);
@@ -145,9 +149,9 @@ impl Arguments<'_, '_> {
 
     fn value(&mut self, call: &Call, param: &Param, node: &Node) -> Option<Scalar> {
         match param.kind {
-            ParamKind::I32 => self.integer(node, i64::from(i32::MIN)..=i64::from(i32::MAX)),
-            ParamKind::U32 => self.integer(node, 0..=i64::from(u32::MAX)),
-            ParamKind::U64 => self.integer(node, 0..=i64::MAX),
+            ParamKind::I32 => self.parse_integer(node, i64::from(i32::MIN)..=i64::from(i32::MAX)),
+            ParamKind::U32 => self.parse_integer(node, 0..=i64::from(u32::MAX)),
+            ParamKind::U64 => self.parse_integer(node, 0..=i64::MAX),
             ParamKind::Bytes => self.bytes(param, node),
             ParamKind::Text if param.name == "name" && call.has(Effect::NamesVariable) => {
                 variable(self.reader, node, self.in_python)
@@ -159,7 +163,7 @@ impl Arguments<'_, '_> {
                 .reader
                 .text(node)
                 .map(|text| Scalar::Text(text.to_string())),
-            ParamKind::Constant(constants) => self.constant(constants, node),
+            ParamKind::Constant(constants) => self.parse_constant(constants, node),
             ParamKind::Handle(kind) | ParamKind::FatBinary(kind) => {
                 self.handle(param, Some(kind), node)
             }
@@ -168,14 +172,14 @@ impl Arguments<'_, '_> {
                 .word(node, "kernel file", self.reader.kernels)
                 .map(|name| Scalar::Text(name.to_string())),
             ParamKind::Arguments => self.list(param, node),
-            ParamKind::Actor | ParamKind::Pid => self.actor(call, node),
-            ParamKind::Dim3 => self.integer(node, 1..=i64::from(i32::MAX)),
+            ParamKind::Actor | ParamKind::Pid => self.parse_actor(call, node),
+            ParamKind::Dim3 => self.parse_integer(node, 1..=i64::from(i32::MAX)),
             ParamKind::Location if matches!(&node.data, Data::Text(text) if text == "host") => {
                 Some(Scalar::Text("host".to_string()))
             }
-            ParamKind::Location => self.integer(node, 0..=63),
+            ParamKind::Location => self.parse_integer(node, 0..=63),
             ParamKind::In(template) if template.width == 8 => self.word(node),
-            ParamKind::In(_) => self.integer(node, 0..=i64::from(u32::MAX)),
+            ParamKind::In(_) => self.parse_integer(node, 0..=i64::from(u32::MAX)),
             ParamKind::Block(kind, _) => self.handle(param, Some(kind), node),
             // These kinds are no inputs.
             ParamKind::Fixed(_) | ParamKind::Out(_) => None,
@@ -183,10 +187,10 @@ impl Arguments<'_, '_> {
     }
 
     /// An integer, or `${gpus}`, the number of GPUs, which only the plan knows.
-    fn integer(&mut self, node: &Node, range: RangeInclusive<i64>) -> Option<Scalar> {
+    fn parse_integer(&mut self, node: &Node, range: RangeInclusive<i64>) -> Option<Scalar> {
         match &node.data {
             Data::Text(text) if text == "${gpus}" => Some(Scalar::Text(text.clone())),
-            _ => self.reader.integer(node, range).map(Scalar::Int),
+            _ => self.reader.read_integer(node, range).map(Scalar::Int),
         }
     }
 
@@ -216,7 +220,7 @@ impl Arguments<'_, '_> {
         self.reader.bytes(node).map(Scalar::Int)
     }
 
-    fn constant(&mut self, constants: &Constants, node: &Node) -> Option<Scalar> {
+    fn parse_constant(&mut self, constants: &Constants, node: &Node) -> Option<Scalar> {
         if let Data::Int(value) = node.data {
             return Some(Scalar::Int(value));
         }
@@ -241,7 +245,7 @@ impl Arguments<'_, '_> {
             return Some(Scalar::Text(name.to_string()));
         }
         let Some(bound) = self.names.get(name) else {
-            self.unbound(name, node, |bound| {
+            self.report_unbound(name, node, |bound| {
                 wanted.is_none() || bound.handle == wanted
             });
             return None;
@@ -265,13 +269,13 @@ impl Arguments<'_, '_> {
         Some(Scalar::Text(name.to_string()))
     }
 
-    fn unbound(&mut self, name: &str, node: &Node, fits: impl Fn(&Bound) -> bool) {
+    fn report_unbound(&mut self, name: &str, node: &Node, fits: impl Fn(&Bound) -> bool) {
         let names = self
             .names
             .iter()
             .filter(|(_, bound)| fits(bound))
             .map(|(name, _)| name.as_str());
-        let help = match nearest(name, names) {
+        let help = match nearest_name(name, names) {
             Some(near) => format!("did you mean `{near}`?"),
             None => format!("write `as = \"{name}\"` in the call that returns it"),
         };
@@ -282,10 +286,10 @@ impl Arguments<'_, '_> {
         );
     }
 
-    fn actor(&mut self, call: &Call, node: &Node) -> Option<Scalar> {
+    fn parse_actor(&mut self, call: &Call, node: &Node) -> Option<Scalar> {
         let name = self.reader.text(node)?;
         let Some(bound) = self.names.get(name) else {
-            self.unbound(name, node, |bound| bound.handle == Some(ACTOR));
+            self.report_unbound(name, node, |bound| bound.handle == Some(ACTOR));
             return None;
         };
         let mut makers: Vec<&str> = Vec::new();
@@ -355,7 +359,11 @@ pub(super) fn may_name(
         || (in_python && environment::is_of_a_framework(name));
     if !known {
         let message = format!("a scenario cannot name the environment variable `{name}`");
-        reader.error(place, message, suggest(name, environment::in_scenarios()));
+        reader.error(
+            place,
+            message,
+            suggest_name(name, environment::in_scenarios()),
+        );
     }
     known
 }

@@ -8,7 +8,7 @@ use cuda_pitfalls_calls::{
 
 use super::arguments::{Arguments, Bound, Names, may_have_value, may_name};
 use super::conditions;
-use super::diagnostic::suggest;
+use super::diagnostic::suggest_name;
 use super::reader::{Reader, get, is_name};
 use super::tree::{Data, Node, SourceSpan, TreeEntry, TreeKey};
 use crate::fact::CheckedStep;
@@ -79,7 +79,7 @@ pub(super) enum FoundStep {
 impl Scope {
     pub(super) fn find(&self, label: &str) -> FoundStep {
         match self.steps.iter().find(|step| step.label == label) {
-            Some(step) if step.written.is_none() && self.repeated(label) => FoundStep::Ambiguous,
+            Some(step) if step.written.is_none() && self.is_repeated(label) => FoundStep::Ambiguous,
             Some(step) if step.written.is_none() && label.contains('#') => FoundStep::Ambiguous,
             Some(step) => FoundStep::Step(step.row.clone()),
             None if self.complete => FoundStep::Nothing,
@@ -88,14 +88,14 @@ impl Scope {
     }
 
     /// The labels that a check may use.
-    pub(super) fn labels(&self) -> impl Iterator<Item = &str> {
+    pub(super) fn usable_labels(&self) -> impl Iterator<Item = &str> {
         self.steps
             .iter()
             .map(|step| step.label.as_str())
             .filter(|label| matches!(self.find(label), FoundStep::Step(_)))
     }
 
-    fn repeated(&self, call: &str) -> bool {
+    fn is_repeated(&self, call: &str) -> bool {
         let second = format!("{call}#2");
         self.steps.iter().any(|step| step.label == second)
     }
@@ -124,13 +124,13 @@ pub(super) fn case(
         &["does", "gpus", "env", "probes", "python", "expect", "steps"],
     )?;
     let does = reader
-        .required(entries, "does", &key.place, "a case")
+        .required_value(entries, "does", &key.place, "a case")
         .and_then(|node| reader.sentence(node));
     let masked = get(entries, "gpus").and_then(|node| gpus(reader, node, common.needed_gpus));
     let python = get(entries, "python").map(|node| python_of(reader, node));
     let env = get(entries, "env").map(|node| env(reader, node, python.is_some()));
-    let probes = get(entries, "probes").and_then(|node| reader.boolean(node));
-    let steps = reader.required(entries, "steps", &key.place, "a case");
+    let probes = get(entries, "probes").and_then(|node| reader.read_boolean(node));
+    let steps = reader.required_value(entries, "steps", &key.place, "a case");
     let (steps, scope) = steps_of(reader, &key.text, steps, common.hazards, python.is_some());
     let gpus = masked.unwrap_or(common.gpus);
     if gpus != Gpus::All
@@ -173,7 +173,7 @@ pub(super) fn gpus(reader: &mut Reader<'_>, node: &Node, needed: u32) -> Option<
     if matches!(node.data, Data::Text(_)) {
         return reader.reject(&node.place, "expected an integer or `\"all\"`", None);
     }
-    let masked = u32::try_from(reader.integer(node, 0..=64)?).ok()?;
+    let masked = u32::try_from(reader.read_integer(node, 0..=64)?).ok()?;
     if masked > needed {
         let help = Some(format!("write `needs = {{ gpus = {masked} }}`"));
         return reader.reject(
@@ -187,7 +187,7 @@ pub(super) fn gpus(reader: &mut Reader<'_>, node: &Node, needed: u32) -> Option<
 
 fn python_of(reader: &mut Reader<'_>, node: &Node) -> Python {
     let entries = reader.table_of(node, &["needs"]).unwrap_or_default();
-    let needs = get(entries, "needs").map(|node| conditions::requirements(reader, node));
+    let needs = get(entries, "needs").map(|node| conditions::parse_requirements(reader, node));
     Python {
         needs: needs.unwrap_or_default(),
     }
@@ -274,10 +274,10 @@ impl Steps<'_, '_> {
             self.reader.error(
                 &key.place,
                 message,
-                suggest(&key.text, calls::all().map(|kind| kind.name)),
+                suggest_name(&key.text, calls::all().map(|kind| kind.name)),
             );
         }
-        self.fits(key, kind, entries);
+        self.check_allowed(key, kind, entries);
         let arguments = self.reader.table(value).unwrap_or_default();
         let args = kind.map(|kind| {
             let Steps {
@@ -298,7 +298,7 @@ impl Steps<'_, '_> {
         let on = get(entries, "on").and_then(|node| self.on(node));
         self.in_order(node, &key.text, on.as_deref());
         let from = get(entries, "from").and_then(|node| self.from(node, kind));
-        let bind = self.bind(key, kind, arguments, entries);
+        let bind = self.bind_name(key, kind, arguments, entries);
         self.push(
             node,
             entries,
@@ -396,7 +396,7 @@ impl Steps<'_, '_> {
         let Some(node) = get(entries, LINE_VARIES) else {
             return false;
         };
-        if self.reader.boolean(node) != Some(true) {
+        if self.reader.read_boolean(node) != Some(true) {
             return false;
         }
         if get(entries, LINE_VALUE).is_none() {
@@ -411,7 +411,7 @@ impl Steps<'_, '_> {
     }
 
     /// Reports a call that cannot be a step of this case: in a case of Python lines, a call that Python cannot make.
-    fn fits(&mut self, key: &TreeKey, kind: Option<&'static Call>, entries: &[TreeEntry]) {
+    fn check_allowed(&mut self, key: &TreeKey, kind: Option<&'static Call>, entries: &[TreeEntry]) {
         for entry in entries
             .iter()
             .filter(|entry| [LINE_VALUE, LINE_VARIES].contains(&entry.key.text.as_str()))
@@ -458,7 +458,7 @@ impl Steps<'_, '_> {
         };
         let (label, written) = match label {
             Some((label, place)) => (label, Some(place)),
-            None => (self.numbered(call), None),
+            None => (self.numbered_label(call), None),
         };
         let line = self.reader.line(&node.place);
         self.scope.steps.push(Named {
@@ -503,7 +503,7 @@ impl Steps<'_, '_> {
                     "the first call",
                 );
             } else if text == "as"
-                || kind.is_some_and(|kind| kind.inputs().any(|param| param.name == text))
+                || kind.is_some_and(|kind| kind.input_params().any(|param| param.name == text))
             {
                 let help = Some(format!("write `{} = {{ {text} = … }}`", call.key.text));
                 self.reader.error(
@@ -515,7 +515,7 @@ impl Steps<'_, '_> {
                 self.reader.error(
                     place,
                     format!("unknown key `{text}`"),
-                    suggest(text, BESIDE.into_iter().chain(["as"])),
+                    suggest_name(text, BESIDE.into_iter().chain(["as"])),
                 );
             }
         }
@@ -523,7 +523,7 @@ impl Steps<'_, '_> {
     }
 
     /// The label of a step without one: its call, with a number from the second time on.
-    fn numbered(&mut self, call: &str) -> String {
+    fn numbered_label(&mut self, call: &str) -> String {
         let count = self.calls.entry(call.to_string()).or_insert(0);
         *count += 1;
         if *count == 1 {
@@ -551,7 +551,8 @@ impl Steps<'_, '_> {
                     .names
                     .iter()
                     .filter(|(_, bound)| bound.handle == Some(ACTOR));
-                let help = super::diagnostic::nearest(name, actors.map(|(name, _)| name.as_str()));
+                let help =
+                    super::diagnostic::nearest_name(name, actors.map(|(name, _)| name.as_str()));
                 let help = match help {
                     Some(near) => format!("did you mean `{near}`?"),
                     None => {
@@ -629,14 +630,14 @@ impl Steps<'_, '_> {
     }
 
     /// The type of what `as` binds. Of a library that is opened, it depends on the file.
-    fn bound(
+    fn bound_type(
         &mut self,
         kind: &'static Call,
         arguments: &[TreeEntry],
         place: &SourceSpan,
     ) -> Option<&'static str> {
         if !kind.has(Effect::OpensLibrary) {
-            return kind.binds();
+            return kind.bound_handle();
         }
         let file = get(arguments, "file").and_then(|node| self.reader.text(node))?;
         let copied = COPIED.iter().find(|copied| copied.file == file);
@@ -653,14 +654,14 @@ impl Steps<'_, '_> {
         copied.map(|copied| copied.handle)
     }
 
-    fn bind(
+    fn bind_name(
         &mut self,
         key: &TreeKey,
         kind: Option<&'static Call>,
         arguments: &[TreeEntry],
         beside: &[TreeEntry],
     ) -> Option<String> {
-        let handle = kind.and_then(Call::binds);
+        let handle = kind.and_then(Call::bound_handle);
         // An `as` beside the call was already reported; its name is still bound.
         let Some(entry) = arguments
             .iter()
@@ -683,7 +684,7 @@ impl Steps<'_, '_> {
         }
         let name = self.reader.name(&entry.value, "handle")?.to_string();
         let place = entry.value.place.clone();
-        let handle = kind.and_then(|kind| self.bound(kind, arguments, &entry.key.place));
+        let handle = kind.and_then(|kind| self.bound_type(kind, arguments, &entry.key.place));
         if name == "NULL" || name == "main" {
             let help = Some("choose another name".to_string());
             return self

@@ -5,7 +5,7 @@ use super::conditions;
 use super::parameters::Parameters;
 use crate::fact::{CheckReader, CheckedStep, ExitCheck, FactKind, KINDS};
 use crate::scenario::Check;
-use crate::source::diagnostic::suggest;
+use crate::source::diagnostic::suggest_name;
 use crate::source::reader::{Reader, get};
 use crate::source::tree::{Node, SourceSpan, TreeEntry};
 
@@ -13,7 +13,7 @@ use crate::source::tree::{Node, SourceSpan, TreeEntry};
 const OTHERS: [&str; 5] = ["at", "exit", "when", "because", "evidence"];
 
 /// Reads a list of checks, each of which must be valid in all of these cases.
-pub(super) fn checks(
+pub(super) fn parse_checks(
     reader: &mut Reader<'_>,
     node: &Node,
     scopes: &[&Scope],
@@ -130,7 +130,7 @@ fn find(
             }
             FoundStep::Nothing => {
                 let message = format!("no step of `{}` has the label `{label}`", scope.case);
-                reader.error(place, message, suggest(label, scope.labels()));
+                reader.error(place, message, suggest_name(label, scope.usable_labels()));
             }
         }
     }

@@ -1,7 +1,7 @@
 //! Reading conditions on the machine: what a scenario needs, and where an expectation applies.
 
-use super::diagnostic::suggest;
-use super::parameters::{Parameters, scalar};
+use super::diagnostic::suggest_name;
+use super::parameters::{Parameters, parse_scalar};
 use super::reader::{Reader, get};
 use super::tree::{Data, Node, SourceSpan, TreeEntry};
 use crate::scenario::python::PackageRequirement;
@@ -24,22 +24,22 @@ pub(super) fn needs(reader: &mut Reader<'_>, node: &Node) -> Needs {
         match key.text.as_str() {
             "gpus" => {
                 let gpus = reader
-                    .integer(value, 0..=64)
+                    .read_integer(value, 0..=64)
                     .and_then(|gpus| u32::try_from(gpus).ok());
                 needs.gpus = gpus.unwrap_or(64);
             }
-            "driver" => needs.driver = range(reader, value),
-            "libcudart" => needs.libcudart = range(reader, value),
-            "compute_capability" => needs.compute_capability = range(reader, value),
-            "root" => needs.root = reader.boolean(value).unwrap_or(false),
-            "peer_access" => needs.peer_access = reader.boolean(value).unwrap_or(false),
+            "driver" => needs.driver = parse_range(reader, value),
+            "libcudart" => needs.libcudart = parse_range(reader, value),
+            "compute_capability" => needs.compute_capability = parse_range(reader, value),
+            "root" => needs.root = reader.read_boolean(value).unwrap_or(false),
+            "peer_access" => needs.peer_access = reader.read_boolean(value).unwrap_or(false),
             _ => {}
         }
     }
     needs
 }
 
-pub(super) fn hazards(reader: &mut Reader<'_>, node: &Node) -> Vec<Hazard> {
+pub(super) fn parse_hazards(reader: &mut Reader<'_>, node: &Node) -> Vec<Hazard> {
     let mut hazards = Vec::new();
     for node in reader.list(node).unwrap_or_default() {
         let word = reader.word(node, "hazard", &Hazard::LISTED.map(Hazard::name));
@@ -64,15 +64,15 @@ pub(super) fn when(reader: &mut Reader<'_>, node: &Node, parameters: &Parameters
     let mut when = When::default();
     for TreeEntry { key, value } in reader.table_of(node, &keys).unwrap_or_default() {
         match key.text.as_str() {
-            "driver" => when.driver = range(reader, value),
-            "libcudart" => when.libcudart = range(reader, value),
-            "compute_capability" => when.compute_capability = range(reader, value),
-            "gpus" => when.gpus = range(reader, value),
-            "packages" => when.packages = requirements(reader, value),
+            "driver" => when.driver = parse_range(reader, value),
+            "libcudart" => when.libcudart = parse_range(reader, value),
+            "compute_capability" => when.compute_capability = parse_range(reader, value),
+            "gpus" => when.gpus = parse_range(reader, value),
+            "packages" => when.packages = parse_requirements(reader, value),
             "parameters" => {
                 for TreeEntry { key, value } in reader.table(value).unwrap_or_default() {
                     let Some(values) = parameters.values(&key.text) else {
-                        let help = suggest(&key.text, parameters.names());
+                        let help = suggest_name(&key.text, parameters.names());
                         reader.error(
                             &key.place,
                             format!("unknown parameter `{}`", key.text),
@@ -82,7 +82,7 @@ pub(super) fn when(reader: &mut Reader<'_>, node: &Node, parameters: &Parameters
                     };
                     let known: Vec<_> = values.collect();
                     for node in reader.one_or_more(value) {
-                        let Some(value) = scalar(reader, node) else {
+                        let Some(value) = parse_scalar(reader, node) else {
                             continue;
                         };
                         if !known.contains(&&value) {
@@ -90,7 +90,7 @@ pub(super) fn when(reader: &mut Reader<'_>, node: &Node, parameters: &Parameters
                             let names: Vec<String> =
                                 known.iter().map(|value| value.to_string()).collect();
                             let help =
-                                suggest(&value.to_string(), names.iter().map(String::as_str));
+                                suggest_name(&value.to_string(), names.iter().map(String::as_str));
                             reader.error(&node.place, message, help);
                         }
                         when.parameters
@@ -106,7 +106,7 @@ pub(super) fn when(reader: &mut Reader<'_>, node: &Node, parameters: &Parameters
     when
 }
 
-pub(super) fn requirements(reader: &mut Reader<'_>, node: &Node) -> Vec<String> {
+pub(super) fn parse_requirements(reader: &mut Reader<'_>, node: &Node) -> Vec<String> {
     let mut requirements = Vec::new();
     for node in reader.list(node).unwrap_or_default() {
         let Some(text) = reader.text(node) else {
@@ -126,7 +126,7 @@ pub(super) fn requirements(reader: &mut Reader<'_>, node: &Node) -> Vec<String> 
     requirements
 }
 
-pub(super) fn expectations(
+pub(super) fn parse_expectations(
     reader: &mut Reader<'_>,
     node: &Node,
     parameters: &Parameters,
@@ -134,18 +134,18 @@ pub(super) fn expectations(
     let nodes = reader.list(node).unwrap_or_default();
     nodes
         .iter()
-        .filter_map(|node| expectation(reader, node, parameters))
+        .filter_map(|node| parse_expectation(reader, node, parameters))
         .collect()
 }
 
-fn expectation(
+fn parse_expectation(
     reader: &mut Reader<'_>,
     node: &Node,
     parameters: &Parameters,
 ) -> Option<Expectation> {
     let entries = reader.table_of(node, &["verdict", "when", "because", "evidence"])?;
     let [verdict, because] = ["verdict", "because"]
-        .map(|key| reader.required(entries, key, &node.place, "an expectation"));
+        .map(|key| reader.required_value(entries, key, &node.place, "an expectation"));
     let word =
         verdict.and_then(|node| reader.word(node, "verdict", &["reproduced", "not_reproduced"]));
     let because = because.and_then(|node| reader.sentence(node));
@@ -164,7 +164,7 @@ fn expectation(
     })
 }
 
-fn range(reader: &mut Reader<'_>, node: &Node) -> Option<Range> {
+fn parse_range(reader: &mut Reader<'_>, node: &Node) -> Option<Range> {
     if let Data::Int(value) = node.data {
         let help = Some(format!("write `\">= {value}\"` or `\"= {value}\"`"));
         return reader.reject(
@@ -185,7 +185,7 @@ fn range(reader: &mut Reader<'_>, node: &Node) -> Option<Range> {
 }
 
 /// The place at which to report that something is missing from the file as a whole.
-pub(super) fn beginning(entries: &[TreeEntry]) -> SourceSpan {
+pub(super) fn file_start(entries: &[TreeEntry]) -> SourceSpan {
     entries
         .first()
         .map_or(SourceSpan::at(0..0), |entry| entry.key.place.clone())

@@ -48,7 +48,7 @@ impl<'a> Excerpts<'a> {
         let (steps, scope) = cases::steps_of(&mut self.reader, "trap", Some(&steps), &[], false);
         (
             steps,
-            checks::checks(&mut self.reader, &checks, &[&scope], &Parameters::default()),
+            checks::parse_checks(&mut self.reader, &checks, &[&scope], &Parameters::default()),
         )
     }
 

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use super::diagnostic::suggest;
+use super::diagnostic::suggest_name;
 use super::reader::{Reader, is_gpu};
 use super::tree::{Data, Node, SourceSpan, TreeEntry, TreeKey};
 use crate::scenario::Scalar;
@@ -30,7 +30,7 @@ impl Parameters {
         let before = reader.errors.len();
         let mut parameters = Parameters::default();
         for entry in reader.table(node)? {
-            parameters.0.extend(parameter(reader, entry));
+            parameters.0.extend(parse_parameter(reader, entry));
         }
         let count = parameters
             .0
@@ -80,7 +80,10 @@ impl Parameters {
     }
 }
 
-fn parameter(reader: &mut Reader<'_>, TreeEntry { key, value }: &TreeEntry) -> Option<Parameter> {
+fn parse_parameter(
+    reader: &mut Reader<'_>,
+    TreeEntry { key, value }: &TreeEntry,
+) -> Option<Parameter> {
     let name = &key.text;
     let in_form = !name.is_empty()
         && name
@@ -106,7 +109,7 @@ fn parameter(reader: &mut Reader<'_>, TreeEntry { key, value }: &TreeEntry) -> O
     }
     let mut values: Vec<(Scalar, Range<usize>)> = Vec::new();
     for node in nodes {
-        let Some(scalar) = scalar(reader, node) else {
+        let Some(scalar) = parse_scalar(reader, node) else {
             continue;
         };
         if values.iter().any(|(known, _)| *known == scalar) {
@@ -121,14 +124,14 @@ fn parameter(reader: &mut Reader<'_>, TreeEntry { key, value }: &TreeEntry) -> O
 }
 
 /// Reads text or an integer. Only templates of the plan may occur in the text.
-pub(super) fn scalar(reader: &mut Reader<'_>, node: &Node) -> Option<Scalar> {
+pub(super) fn parse_scalar(reader: &mut Reader<'_>, node: &Node) -> Option<Scalar> {
     match &node.data {
         Data::Int(value) => Some(Scalar::Int(*value)),
         Data::Text(text) => {
             let text = Combination(Vec::new()).fill_text(reader, text, &node.place);
             Some(Scalar::Text(text))
         }
-        _ => reader.mismatch(node, "text or an integer"),
+        _ => reader.reject_type(node, "text or an integer"),
     }
 }
 
@@ -303,7 +306,7 @@ impl Combination<'_> {
                             .iter()
                             .map(|(name, _, _)| *name)
                             .chain(["gpus", "gpu0"]);
-                        let help = suggest(name, names);
+                        let help = suggest_name(name, names);
                         reader.error(place, format!("unknown parameter `${{{name}}}`"), help);
                         reader.unfilled.push(place.span.clone());
                     }

@@ -28,10 +28,10 @@ pub(super) fn shared(mut schema: Value) -> Value {
         names: BTreeMap::new(),
     };
     for (name, definition) in own {
-        let definition = sharing.children(&name, definition);
+        let definition = sharing.share_children(&name, definition);
         sharing.definitions.insert(name, definition);
     }
-    schema = sharing.children("", schema);
+    schema = sharing.share_children("", schema);
     if let Value::Object(schema) = &mut schema {
         schema.insert("$defs".to_string(), Value::Object(sharing.definitions));
     }
@@ -85,7 +85,7 @@ impl Sharing {
         let (bare, default) = without_default(&schema);
         let text = bare.to_string();
         if text.len() < SHORTEST || self.times.get(&text).is_none_or(|times| *times < 2) {
-            return self.children(key, schema);
+            return self.share_children(key, schema);
         }
         let name = match self.names.get(&text) {
             Some(name) => name.clone(),
@@ -97,7 +97,7 @@ impl Sharing {
                     .unwrap_or_default();
                 self.names.insert(text, name.clone());
                 self.definitions.insert(name.clone(), json!(null));
-                let definition = self.children(key, bare);
+                let definition = self.share_children(key, bare);
                 self.definitions.insert(name.clone(), definition);
                 name
             }
@@ -110,7 +110,7 @@ impl Sharing {
     }
 
     /// A schema whose parts are shared.
-    fn children(&mut self, key: &str, schema: Value) -> Value {
+    fn share_children(&mut self, key: &str, schema: Value) -> Value {
         let Value::Object(schema) = schema else {
             return schema;
         };

@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 
 use crate::python::{LINE, LINE_VALUE, LINE_VARIES};
 
-use super::{object, or_parameter, reference, sentence, set};
+use super::{object_schema, or_parameter, reference, sentence, set};
 
 /// One step: an object with the call as a key, its label, and where it runs.
 pub(super) fn step() -> Value {
@@ -30,7 +30,7 @@ pub(super) fn step() -> Value {
     for (key, schema) in line() {
         properties.insert(key.to_string(), schema);
     }
-    let mut schema = object(Value::Object(properties), &[]);
+    let mut schema = object_schema(Value::Object(properties), &[]);
     // A parameter may stand for any call, so the arguments are not known here.
     set(
         &mut schema,
@@ -61,23 +61,23 @@ fn line() -> [(&'static str, Value); 3] {
 
 fn call(call: &Call) -> Value {
     let mut properties: Map<String, Value> = call
-        .inputs()
-        .map(|param| (param.name.to_string(), argument(call, param)))
+        .input_params()
+        .map(|param| (param.name.to_string(), argument_schema(call, param)))
         .collect();
     let mut required: Vec<&str> = Vec::new();
-    for param in call.inputs() {
+    for param in call.input_params() {
         if param.default.is_none() {
             required.push(param.name);
         }
     }
-    if let Some(of) = call.binds() {
+    if let Some(of) = call.bound_handle() {
         let description = format!("A name for the {of} that the call returns.");
         properties.insert("as".to_string(), sentence(&description));
         if of == ACTOR {
             required.push("as");
         }
     }
-    let mut schema = object(Value::Object(properties), &required);
+    let mut schema = object_schema(Value::Object(properties), &required);
     set(
         &mut schema,
         "description",
@@ -86,15 +86,15 @@ fn call(call: &Call) -> Value {
     schema
 }
 
-fn integer(least: i64, most: i64) -> Value {
+fn integer_schema(least: i64, most: i64) -> Value {
     json!([{ "type": "integer", "minimum": least, "maximum": most }])
 }
 
-fn argument(call: &Call, param: &Param) -> Value {
+fn argument_schema(call: &Call, param: &Param) -> Value {
     let mut schema = match param.kind {
-        ParamKind::I32 => or_parameter(integer(i64::from(i32::MIN), i64::from(i32::MAX))),
-        ParamKind::U32 => or_parameter(integer(0, i64::from(u32::MAX))),
-        ParamKind::U64 => or_parameter(integer(0, i64::MAX)),
+        ParamKind::I32 => or_parameter(integer_schema(i64::from(i32::MIN), i64::from(i32::MAX))),
+        ParamKind::U32 => or_parameter(integer_schema(0, i64::from(u32::MAX))),
+        ParamKind::U64 => or_parameter(integer_schema(0, i64::MAX)),
         ParamKind::Bytes => reference("bytes"),
         ParamKind::Text if param.name == "name" && call.has(Effect::NamesVariable) => {
             reference("variable")
@@ -114,14 +114,14 @@ fn argument(call: &Call, param: &Param) -> Value {
         ParamKind::Arguments => {
             json!({ "type": "array", "items": { "type": ["integer", "string"] } })
         }
-        ParamKind::Dim3 => or_parameter(integer(1, i64::from(i32::MAX))),
+        ParamKind::Dim3 => or_parameter(integer_schema(1, i64::from(i32::MAX))),
         ParamKind::Location => or_parameter(
             json!([{ "type": "integer", "minimum": 0, "maximum": 63 }, { "enum": ["host"] }]),
         ),
         ParamKind::In(template) if template.width == 8 => {
             json!({ "anyOf": [reference("bytes"), { "enum": [UINT64_MAX] }] })
         }
-        ParamKind::In(_) => or_parameter(integer(0, i64::from(u32::MAX))),
+        ParamKind::In(_) => or_parameter(integer_schema(0, i64::from(u32::MAX))),
         ParamKind::Block(of, _) => sentence(&format!(
             "The name of the {of} that an earlier step of any process bound."
         )),

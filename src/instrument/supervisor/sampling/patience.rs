@@ -22,7 +22,7 @@ impl SamplerClient {
         }
         match self.ask(&SamplerCommand::Snapshot, milliseconds) {
             Ok(SamplerEvent::Snapshot(snapshot)) => Ok(Some(snapshot)),
-            other => self.unanswered(other),
+            other => self.leave_unanswered(other),
         }
     }
 
@@ -44,7 +44,7 @@ impl SamplerClient {
         }
         match self.ask(&SamplerCommand::Stop, milliseconds) {
             Ok(SamplerEvent::Polling(run)) => Ok(Some(run)),
-            other => self.unanswered(other),
+            other => self.leave_unanswered(other),
         }
     }
 
@@ -54,7 +54,7 @@ impl SamplerClient {
             return Ok(true);
         };
         let Some(channel) = &mut self.channel else {
-            return Err(self.lost("it is not running", 1));
+            return Err(self.replace_sampler("it is not running", 1));
         };
         // The caller has already waited its full time for this answer.
         match receive_within(channel, milliseconds.min(1)) {
@@ -64,12 +64,12 @@ impl SamplerClient {
                 let waited_ns = clock::running_ns().saturating_sub(since_ns);
                 let is_hung = waited_ns > ANSWER_MS * 1_000_000;
                 return if is_hung {
-                    Err(self.lost(&error.to_string(), COST_OF_A_HANG))
+                    Err(self.replace_sampler(&error.to_string(), COST_OF_A_HANG))
                 } else {
                     Ok(false)
                 };
             }
-            Err(error) => return Err(self.lost(&error.to_string(), 1)),
+            Err(error) => return Err(self.replace_sampler(&error.to_string(), 1)),
         }
         self.unanswered_ns = None;
         Ok(true)
@@ -77,7 +77,7 @@ impl SamplerClient {
 
     /// Nothing for a query whose answer is still to come; an error for any other answer than the one that was asked
     /// for.
-    fn unanswered<T>(
+    fn leave_unanswered<T>(
         &mut self,
         answer: Result<SamplerEvent, ChannelError>,
     ) -> Result<Option<T>, SupervisorError> {
@@ -85,6 +85,6 @@ impl SamplerClient {
             self.unanswered_ns = Some(clock::running_ns());
             return Ok(None);
         }
-        Err(self.useless(answer))
+        Err(self.reject_answer(answer))
     }
 }

@@ -35,7 +35,7 @@ const LONGEST: usize = 107;
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// What is missing for these calls; `None` if nothing is. The simulated machine has no daemon.
-pub(in crate::worker) fn lacks(calls: &[String]) -> Option<String> {
+pub(in crate::worker) fn missing_for_mps(calls: &[String]) -> Option<String> {
     let is_mps = calls
         .iter()
         .filter_map(|call| find(call))
@@ -81,7 +81,7 @@ pub(super) fn start(_: &Arc<Worker>, _: &Channel, step: &Step) -> Result<Values,
     };
     let status = command.status().map_err(code)?;
     if !status.success()
-        || wait(|| pid(&pipes).is_some() && pipes.join("control").exists()).is_err()
+        || wait_until(|| pid(&pipes).is_some() && pipes.join("control").exists()).is_err()
     {
         return Err(i64::from(libc::EIO));
     }
@@ -94,8 +94,8 @@ pub(super) fn start(_: &Arc<Worker>, _: &Channel, step: &Step) -> Result<Values,
 }
 
 /// Tells the daemon to end, and waits for it.
-pub(super) fn quit(_: &Arc<Worker>, _: &Channel, _: &Step) -> Result<Values, i64> {
-    let pipes = pipes()?;
+pub(super) fn quit_daemon(_: &Arc<Worker>, _: &Channel, _: &Step) -> Result<Values, i64> {
+    let pipes = pipe_folder()?;
     let program = program().ok_or(i64::from(libc::ENOENT))?;
     let daemon = pid(&pipes).ok_or(i64::from(libc::ESRCH))?;
     let mut command = Command::new(program);
@@ -109,21 +109,21 @@ pub(super) fn quit(_: &Arc<Worker>, _: &Channel, _: &Step) -> Result<Values, i64
         input.write_all(b"quit\n").map_err(code)?;
     }
     child.wait().map_err(code)?;
-    wait(|| !is_alive(daemon.unsigned_abs()))
+    wait_until(|| !is_alive(daemon.unsigned_abs()))
 }
 
 /// Kills the daemon and its servers, so that the folder stays as it is.
-pub(super) fn kill(_: &Arc<Worker>, _: &Channel, _: &Step) -> Result<Values, i64> {
-    let daemon = pid(&pipes()?).ok_or(i64::from(libc::ESRCH))?;
-    let all: Vec<i32> = servers(daemon).into_iter().chain([daemon]).collect();
+pub(super) fn kill_daemon(_: &Arc<Worker>, _: &Channel, _: &Step) -> Result<Values, i64> {
+    let daemon = pid(&pipe_folder()?).ok_or(i64::from(libc::ESRCH))?;
+    let all: Vec<i32> = server_pids(daemon).into_iter().chain([daemon]).collect();
     for pid in &all {
         // SAFETY: a signal to the daemon that a step has started, or to its child.
         unsafe { libc::kill(*pid, libc::SIGKILL) };
     }
-    wait(|| all.iter().all(|pid| !is_alive(pid.unsigned_abs())))
+    wait_until(|| all.iter().all(|pid| !is_alive(pid.unsigned_abs())))
 }
 
-fn pipes() -> Result<PathBuf, i64> {
+fn pipe_folder() -> Result<PathBuf, i64> {
     if is_any_simulated() {
         return Err(SIM_NOT_MODELLED);
     }
@@ -144,7 +144,7 @@ fn pid(pipes: &Path) -> Option<i32> {
         .ok()
 }
 
-fn servers(daemon: i32) -> Vec<i32> {
+fn server_pids(daemon: i32) -> Vec<i32> {
     let children =
         fs::read_to_string(format!("/proc/{daemon}/task/{daemon}/children")).unwrap_or_default();
     children
@@ -153,7 +153,7 @@ fn servers(daemon: i32) -> Vec<i32> {
         .collect()
 }
 
-fn wait(is_so: impl Fn() -> bool) -> Result<Values, i64> {
+fn wait_until(is_so: impl Fn() -> bool) -> Result<Values, i64> {
     let began = Instant::now();
     while !is_so() {
         if began.elapsed() > PATIENCE {

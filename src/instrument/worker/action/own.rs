@@ -8,27 +8,27 @@ use std::sync::{Arc, Mutex};
 
 use cuda_pitfalls_calls::{LIBRARY_FILES, status::SIM_NOT_MODELLED};
 
-use super::values::{Values, int, text, value};
+use super::values::{Values, int_argument, text, value};
 use crate::mapped;
 use crate::worker::state::{Worker, errno, lock};
 use crate::worker::{filter, library};
 use cuda_pitfalls_core::channel::Channel;
 use cuda_pitfalls_core::event::Value;
 use cuda_pitfalls_core::scenario::Step;
-use cuda_pitfalls_core::text::counts::digits;
+use cuda_pitfalls_core::text::counts::parse_digits;
 
 pub(super) fn memset(worker: &Arc<Worker>, _: &Channel, step: &Step) -> Result<Values, i64> {
     let pointer = lock(&worker.handles)
         .get(&text(step, "pointer"))
         .copied()
         .ok_or(22i64)?;
-    let bytes = int(step, "bytes").unwrap_or(0).max(0) as usize;
+    let bytes = int_argument(step, "bytes").unwrap_or(0).max(0) as usize;
     // SAFETY: as sound as the scenario: if the host may not write this memory, a signal ends this process, and is
     // recorded.
     unsafe {
         libc::memset(
             pointer as *mut libc::c_void,
-            int(step, "value").unwrap_or(1) as i32,
+            int_argument(step, "value").unwrap_or(1) as i32,
             bytes,
         )
     };
@@ -38,7 +38,7 @@ pub(super) fn memset(worker: &Arc<Worker>, _: &Channel, step: &Step) -> Result<V
 /// Opens a library for the rest of the process, or a private copy of libcuda or libcudart under a name.
 pub(super) fn dlopen(worker: &Arc<Worker>, _: &Channel, step: &Step) -> Result<Values, i64> {
     let wanted = text(step, "file");
-    let number = int(step, "file");
+    let number = int_argument(step, "file");
     let known = LIBRARY_FILES
         .values
         .iter()
@@ -60,7 +60,7 @@ pub(super) fn seccomp(worker: &Arc<Worker>, channel: &Channel, _: &Step) -> Resu
         .values()
         .map(|set_aside| set_aside.fd)
         .collect();
-    filter::install(channel, &set_aside)?;
+    filter::install_filter(channel, &set_aside)?;
     Ok(Values::new())
 }
 
@@ -78,7 +78,7 @@ fn real_driver() -> Result<(), i64> {
 pub(super) fn dl_iterate_phdr(_: &Arc<Worker>, _: &Channel, _: &Step) -> Result<Values, i64> {
     real_driver()?;
     let maps = std::fs::read("/proc/self/maps").map_err(|_| errno())?;
-    let paths: Vec<String> = mapped::paths(&maps)
+    let paths: Vec<String> = mapped::mapped_paths(&maps)
         .map(|path| String::from_utf8_lossy(&path).into_owned())
         .collect();
     let files = paths.iter().filter_map(|path| path.rsplit('/').next());
@@ -110,7 +110,7 @@ pub(super) fn readdir(_: &Arc<Worker>, _: &Channel, _: &Step) -> Result<Values, 
         .collect();
     let gpus = files
         .iter()
-        .filter_map(|file| digits::<u32>(file.strip_prefix("/dev/nvidia")?));
+        .filter_map(|file| parse_digits::<u32>(file.strip_prefix("/dev/nvidia")?));
     let mut values = value("gpus", gpus.count() as i64);
     values.extend(value(
         "control",

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::values::{Values, int, text, value};
+use super::values::{Values, int_argument, text, value};
 use crate::worker::leaving::{self, Fresh};
 use crate::worker::state::{Leaving, Worker, errno, lock};
 use cuda_pitfalls_core::channel::Channel;
@@ -20,7 +20,7 @@ pub(super) fn fork(worker: &Arc<Worker>, _: &Channel, step: &Step) -> Result<Val
             let error = errno();
             // SAFETY: the parent set this descriptor aside for the child. Open, it would make the parent wait until the
             // deadline for a process that does not exist.
-            drop(unsafe { Channel::inherited(fd) });
+            drop(unsafe { Channel::from_inherited(fd) });
             Err(error)
         }
         0 => {
@@ -28,16 +28,16 @@ pub(super) fn fork(worker: &Arc<Worker>, _: &Channel, step: &Step) -> Result<Val
             // would end it.
             unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
             // SAFETY: the parent set this descriptor aside for this child.
-            let mut channel = unsafe { Channel::inherited(fd) };
+            let mut channel = unsafe { Channel::from_inherited(fd) };
             close_ends(worker, |forked_by| forked_by != Some(name));
-            worker.serve(&mut channel, Some(name));
+            worker.serve_commands(&mut channel, Some(name));
             let _ = channel.send(&Event::BYE);
             // SAFETY: the child must not run the exit handlers of libraries that the parent initialised.
             unsafe { libc::_exit(0) }
         }
         pid => {
             // SAFETY: this end now belongs to the child. An open copy here would hide the child's death.
-            drop(unsafe { Channel::inherited(fd) });
+            drop(unsafe { Channel::from_inherited(fd) });
             close_ends(worker, |forked_by| forked_by == Some(name));
             lock(&worker.handles).insert(name.to_string(), pid as u64);
             Ok(value("pid", i64::from(pid)))
@@ -51,7 +51,7 @@ fn close_ends(worker: &Worker, is_others: impl Fn(Option<&str>) -> bool) {
         let close = is_others(forked_by.as_deref());
         if close {
             // SAFETY: the descriptor was set aside by the parent and is not used here.
-            drop(unsafe { Channel::inherited(*fd) });
+            drop(unsafe { Channel::from_inherited(*fd) });
         }
         !close
     });
@@ -81,7 +81,7 @@ pub(super) fn waitpid(worker: &Arc<Worker>, _: &Channel, step: &Step) -> Result<
 }
 
 pub(super) fn posix_spawn(worker: &Arc<Worker>, _: &Channel, step: &Step) -> Result<Values, i64> {
-    start(worker, step, Fresh::spawn)
+    start(worker, step, Fresh::spawn_process)
 }
 
 pub(super) fn vfork(worker: &Arc<Worker>, _: &Channel, step: &Step) -> Result<Values, i64> {
@@ -96,9 +96,9 @@ fn start(
 ) -> Result<Values, i64> {
     let name = step.bind.as_deref().ok_or(22i64)?;
     let fd = lock(&worker.channels).remove(name).ok_or(22i64)?.fd;
-    let started = how(&leaving::fresh(fd));
+    let started = how(&leaving::fresh_worker(fd));
     // SAFETY: this end now belongs to the child. An open copy here would hide the child's death.
-    drop(unsafe { Channel::inherited(fd) });
+    drop(unsafe { Channel::from_inherited(fd) });
     let pid = started?;
     lock(&worker.handles).insert(name.to_string(), pid as u64);
     Ok(value("pid", i64::from(pid)))
@@ -112,7 +112,7 @@ pub(super) fn execve(worker: &Arc<Worker>, _: &Channel, _: &Step) -> Result<Valu
 
 /// Schedules `exit` for after the report to the parent.
 pub(super) fn exit(worker: &Arc<Worker>, _: &Channel, step: &Step) -> Result<Values, i64> {
-    *lock(&worker.leaving) = Some(Leaving::Exit(int(step, "code").unwrap_or(0) as i32));
+    *lock(&worker.leaving) = Some(Leaving::Exit(int_argument(step, "code").unwrap_or(0) as i32));
     Ok(Values::new())
 }
 
@@ -126,7 +126,8 @@ pub(super) fn kill(worker: &Arc<Worker>, _: &Channel, step: &Step) -> Result<Val
         .copied()
         .ok_or(3i64)?;
     // SAFETY: a signal to a process that a step of this worker started and has not waited for.
-    let result = unsafe { libc::kill(pid as i32, int(step, "signal").unwrap_or(0) as i32) };
+    let result =
+        unsafe { libc::kill(pid as i32, int_argument(step, "signal").unwrap_or(0) as i32) };
     if result == 0 {
         Ok(Values::new())
     } else {

@@ -14,7 +14,7 @@ pub(super) fn value(name: &str, value: i64) -> Values {
     Values::from([(name.to_string(), Value::Int(value))])
 }
 
-pub(super) fn int(step: &Step, name: &str) -> Option<i64> {
+pub(super) fn int_argument(step: &Step, name: &str) -> Option<i64> {
     match step.args.get(name)? {
         Scalar::Int(value) => Some(*value),
         Scalar::Text(text) => text.parse().ok().or_else(|| SIGNALS.value(text)),

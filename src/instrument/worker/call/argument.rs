@@ -19,7 +19,7 @@ pub(super) struct Arena {
 impl Arena {
     /// The address of a buffer that begins with these bytes.
     fn bytes(&mut self, bytes: &[u8]) -> u64 {
-        let address = self.buffer(bytes.len());
+        let address = self.push_buffer(bytes.len());
         // SAFETY: the buffer is live and at least as long.
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), address as *mut u8, bytes.len()) };
         address
@@ -33,7 +33,7 @@ impl Arena {
     }
 
     /// The address of a zeroed buffer of at least this many bytes, aligned for any type.
-    fn buffer(&mut self, bytes: usize) -> u64 {
+    fn push_buffer(&mut self, bytes: usize) -> u64 {
         let mut words = vec![0u64; bytes.div_ceil(8).max(1)].into_boxed_slice();
         let address = words.as_mut_ptr().addr() as u64;
         self.words.push(words);
@@ -43,7 +43,7 @@ impl Arena {
 
 /// The words to pass, registers first. On x86-64, a C struct of more than 16 bytes is passed by value on the stack,
 /// after all six registers; on aarch64, it is passed by address.
-pub(super) fn passed(call: &Call, arguments: &[u64]) -> Vec<u64> {
+pub(super) fn passed_words(call: &Call, arguments: &[u64]) -> Vec<u64> {
     const REGISTERS: usize = 6;
     let (mut registers, mut stack) = (Vec::new(), Vec::new());
     for (param, argument) in call.params.iter().zip(arguments) {
@@ -64,7 +64,7 @@ pub(super) fn passed(call: &Call, arguments: &[u64]) -> Vec<u64> {
     registers
 }
 
-pub(super) fn argument(
+pub(super) fn argument_word(
     worker: &Worker,
     param: &Param,
     step: &Step,
@@ -96,7 +96,9 @@ pub(super) fn argument(
         (ParamKind::Dim3, Scalar::Int(x)) => Ok(*x as u64 & 0xffff_ffff | 1 << 32),
         (ParamKind::In(template), Scalar::Int(word)) => Ok(filled_in(template, *word, arena)),
         (ParamKind::FatBinary(_), Scalar::Text(name)) => fat_binary(handle(worker, name)?, arena),
-        (ParamKind::Block(_, bytes), Scalar::Text(name)) => block(worker, name, bytes, arena),
+        (ParamKind::Block(_, bytes), Scalar::Text(name)) => {
+            block_address(worker, name, bytes, arena)
+        }
         (ParamKind::Text, Scalar::Text(text)) => Ok(arena.text(text)),
         (ParamKind::Text, Scalar::Int(value)) => Ok(arena.text(&value.to_string())),
         (ParamKind::Ptx, Scalar::Text(name)) => catalogue::kernel(name)
@@ -138,7 +140,12 @@ fn filled_in(template: &InputStruct, word: i64, arena: &mut Arena) -> u64 {
 }
 
 /// The address of bytes that a step bound, here or in another process.
-fn block(worker: &Worker, name: &str, bytes: usize, arena: &mut Arena) -> Result<u64, String> {
+fn block_address(
+    worker: &Worker,
+    name: &str,
+    bytes: usize,
+    arena: &mut Arena,
+) -> Result<u64, String> {
     let known = lock(&worker.bytes);
     let found = known.get(name).filter(|found| found.len() == bytes);
     found
@@ -155,11 +162,11 @@ fn fat_binary(address: u64, arena: &mut Arena) -> Result<u64, String> {
     // SAFETY: cuLinkComplete bound the address of a whole binary. It lives as long as its linker, and its headers
     // state its length.
     let binary = unsafe {
-        let length = fat_binary::length(|offset| at.add(offset).read())
+        let length = fat_binary::binary_length(|offset| at.add(offset).read())
             .ok_or("the image is no 64-bit ELF file")?;
         std::slice::from_raw_parts(at, length)
     };
-    Ok(arena.bytes(&fat_binary::around(binary)))
+    Ok(arena.bytes(&fat_binary::wrap_binary(binary)))
 }
 
 fn handle(worker: &Worker, name: &str) -> Result<u64, String> {
@@ -174,14 +181,14 @@ fn handle(worker: &Worker, name: &str) -> Result<u64, String> {
 
 /// The address of a `void**` array: a pointer to each argument's eight bytes.
 fn kernel_arguments(worker: &Worker, values: &[Scalar], arena: &mut Arena) -> Result<u64, String> {
-    let table = arena.buffer(values.len() * 8);
+    let table = arena.push_buffer(values.len() * 8);
     for (place, value) in values.iter().enumerate() {
         let value = match value {
             Scalar::Int(value) => *value as u64,
             Scalar::Text(name) => handle(worker, name)?,
             Scalar::List(_) => return Err("a kernel argument is no list".to_string()),
         };
-        let cell = arena.buffer(8);
+        let cell = arena.push_buffer(8);
         // SAFETY: both are live buffers of the arena, large enough for these writes.
         unsafe {
             *(cell as *mut u64) = value;
@@ -193,23 +200,23 @@ fn kernel_arguments(worker: &Worker, values: &[Scalar], arena: &mut Arena) -> Re
 
 fn output_buffer(output: Output, arena: &mut Arena) -> u64 {
     match output {
-        Output::Text(bytes) | Output::Blob(_, bytes) => arena.buffer(bytes),
-        Output::Uuid => arena.buffer(16),
+        Output::Text(bytes) | Output::Blob(_, bytes) => arena.push_buffer(bytes),
+        Output::Uuid => arena.push_buffer(16),
         Output::Struct(layout) => {
-            let address = arena.buffer(layout.size);
+            let address = arena.push_buffer(layout.size);
             for word in &layout.preset {
                 // SAFETY: the layout keeps its preset words inside its size.
                 unsafe { *((address as usize + word.offset) as *mut u32) = word.value };
             }
             address
         }
-        _ => arena.buffer(8),
+        _ => arena.push_buffer(8),
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::raw;
+    use super::super::call_raw;
     use super::*;
 
     #[repr(C)]
@@ -233,8 +240,12 @@ mod tests {
             9,
         ];
         // SAFETY: the function takes the parameters of the row.
-        let flags =
-            unsafe { raw(by_value as *const () as usize, &passed(call, &arguments)) } as u32;
+        let flags = unsafe {
+            call_raw(
+                by_value as *const () as usize,
+                &passed_words(call, &arguments),
+            )
+        } as u32;
         assert_eq!((flags, result), (9, 36));
     }
 

@@ -15,7 +15,7 @@ const BINARY_VERSION: [u16; 2] = [7, 1];
 /// The flags for 64-bit addresses and Linux.
 const FLAGS: u64 = 0x11;
 
-pub(super) fn around(elf: &[u8]) -> Vec<u8> {
+pub(super) fn wrap_binary(elf: &[u8]) -> Vec<u8> {
     let padded = elf.len().next_multiple_of(8);
     let mut bytes =
         Vec::with_capacity(usize::from(CONTAINER_HEADER) + ENTRY_HEADER as usize + padded);
@@ -30,7 +30,7 @@ pub(super) fn around(elf: &[u8]) -> Vec<u8> {
     // The entry is not compressed.
     bytes.extend([0; 8]);
     bytes.extend(BINARY_VERSION.iter().flat_map(|part| part.to_le_bytes()));
-    bytes.extend(architecture(elf).to_le_bytes());
+    bytes.extend(binary_architecture(elf).to_le_bytes());
     // The entry has no name.
     bytes.extend([0; 8]);
     bytes.extend(FLAGS.to_le_bytes());
@@ -42,7 +42,7 @@ pub(super) fn around(elf: &[u8]) -> Vec<u8> {
 
 /// The GPU architecture of a binary, such as 90 for compute capability 9.0: the lowest byte of the flags in the ELF
 /// header or, since version 8 of the ABI, the byte above it.
-fn architecture(elf: &[u8]) -> u32 {
+fn binary_architecture(elf: &[u8]) -> u32 {
     const ABI_VERSION: usize = 8;
     const FLAGS: usize = 48;
     let place = FLAGS + usize::from(elf.get(ABI_VERSION).is_some_and(|version| *version >= 8));
@@ -51,7 +51,7 @@ fn architecture(elf: &[u8]) -> u32 {
 
 /// The size of a binary in bytes, according to its own headers; `None` if they are not those of a 64-bit ELF file.
 /// `byte` reads the byte at an offset. It reads only offsets that the headers read so far declare.
-pub(super) fn length(byte: impl Fn(usize) -> u8) -> Option<usize> {
+pub(super) fn binary_length(byte: impl Fn(usize) -> u8) -> Option<usize> {
     let number = |at: usize, bytes: usize| {
         (0..bytes)
             .rev()
@@ -95,19 +95,19 @@ mod tests {
     #[test]
     fn a_binary_is_as_long_as_its_headers_say() {
         let elf = elf();
-        assert_eq!(length(|at| elf[at]), Some(elf.len()));
+        assert_eq!(binary_length(|at| elf[at]), Some(elf.len()));
         let mut behind = elf.clone();
         behind[72 + 64 + 24] = 250;
-        assert_eq!(length(|at| behind[at]), Some(255));
+        assert_eq!(binary_length(|at| behind[at]), Some(255));
         behind[72 + 64 + 4] = 8;
-        assert_eq!(length(|at| behind[at]), Some(elf.len()));
-        assert_eq!(length(|_| 0), None);
+        assert_eq!(binary_length(|at| behind[at]), Some(elf.len()));
+        assert_eq!(binary_length(|_| 0), None);
     }
 
     #[test]
     fn the_container_names_the_gpu_and_holds_the_binary() {
         let elf = elf();
-        let bytes = around(&elf[..elf.len() - 3]);
+        let bytes = wrap_binary(&elf[..elf.len() - 3]);
         assert_eq!(bytes[..8], [0x50, 0xed, 0x55, 0xba, 1, 0, 16, 0]);
         assert_eq!(bytes.len(), 80 + elf.len());
         assert_eq!(
@@ -118,6 +118,6 @@ mod tests {
         assert_eq!(bytes[80..80 + 5], elf[..5]);
         let mut old = elf.clone();
         old[8] = 7;
-        assert_eq!(architecture(&old), 2);
+        assert_eq!(binary_architecture(&old), 2);
     }
 }

@@ -4,9 +4,9 @@ use std::fs::File;
 use std::io;
 use std::path::PathBuf;
 
-use crate::cli::output::{fail, print};
+use crate::cli::output::{fail, print_text};
 use cuda_pitfalls_answers::exit::Exit;
-use cuda_pitfalls_answers::export::{Language, Reproducer, reproducer};
+use cuda_pitfalls_answers::export::{Language, Reproducer, write_reproducer};
 use cuda_pitfalls_core::output;
 use cuda_pitfalls_core::scenario::{Instance, Scenario};
 use cuda_pitfalls_core::text::redact::Redactor;
@@ -37,7 +37,9 @@ pub(super) fn write(arguments: &BundleArguments, stem: &str, entries: &[ArchiveF
         .out
         .clone()
         .unwrap_or_else(|| PathBuf::from(format!("cuda-pitfalls-{stem}.tar.gz")));
-    match output::create(&path, output::OWNER, |file| pack(file, stem, entries)) {
+    match output::create_file(&path, output::OWNER, |file| {
+        pack_entries(file, stem, entries)
+    }) {
         Ok(()) => {
             let names: Vec<&str> = entries.iter().map(|entry| entry.name.as_str()).collect();
             let note = if arguments.redact {
@@ -45,7 +47,7 @@ pub(super) fn write(arguments: &BundleArguments, stem: &str, entries: &[ArchiveF
             } else {
                 "\nIt has UUIDs of GPUs and paths; --redact replaces them."
             };
-            print(&format!("{}: {}{note}\n", path.display(), names.join(", ")))
+            print_text(&format!("{}: {}{note}\n", path.display(), names.join(", ")))
         }
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => fail(
             format!(
@@ -64,16 +66,16 @@ pub(super) fn write(arguments: &BundleArguments, stem: &str, entries: &[ArchiveF
 }
 
 /// Adds the reproducers of an instance, in the languages that it can be written in.
-pub(super) fn attach(
+pub(super) fn attach_reproducers(
     scenario: &Scenario,
     instance: &Instance,
     entries: &mut Vec<ArchiveFile>,
     attached: &mut Vec<Attached>,
 ) {
-    let stem = stem(&instance.name);
+    let stem = instance_stem(&instance.name);
     for language in [Language::Python, Language::C] {
         let program = Reproducer::new(scenario, instance, &stem);
-        let Ok(text) = program.and_then(|program| reproducer(&program, language)) else {
+        let Ok(text) = program.and_then(|program| write_reproducer(&program, language)) else {
             continue;
         };
         let file = format!("{stem}.{}", language.extension());
@@ -81,7 +83,7 @@ pub(super) fn attach(
             name: file.clone(),
             text: text.clone(),
         });
-        let commands = language.commands(&stem);
+        let commands = language.run_commands(&stem);
         attached.push(Attached {
             instance: instance.name.clone(),
             file,
@@ -93,7 +95,7 @@ pub(super) fn attach(
 }
 
 /// The last part of an instance's name, as a file name; `scenario` if the name is empty.
-pub(super) fn stem(name: &str) -> String {
+pub(super) fn instance_stem(name: &str) -> String {
     let name = if name.ends_with('/') || name.is_empty() {
         "scenario"
     } else {
@@ -109,7 +111,7 @@ pub(super) fn stem(name: &str) -> String {
         .to_string()
 }
 
-fn pack(file: &mut File, folder: &str, entries: &[ArchiveFile]) -> io::Result<()> {
+fn pack_entries(file: &mut File, folder: &str, entries: &[ArchiveFile]) -> io::Result<()> {
     let packed = flate2::write::GzEncoder::new(file, flate2::Compression::default());
     let mut archive = tar::Builder::new(packed);
     for ArchiveFile { name, text } in entries {
@@ -123,7 +125,7 @@ fn pack(file: &mut File, folder: &str, entries: &[ArchiveFile]) -> io::Result<()
 }
 
 /// A redactor that knows the names of this host and user.
-pub(in crate::cli) fn redactor() -> Redactor {
+pub(in crate::cli) fn host_redactor() -> Redactor {
     Redactor::new(&host(), &user())
 }
 

@@ -1,19 +1,21 @@
 //! A bundle of a report: the scenario files, reproducers, the report reduced to what it is about, and the text.
 
-use super::archive::{ArchiveFile, BundleArguments, attach, redactor, stem, write};
+use super::archive::{
+    ArchiveFile, BundleArguments, attach_reproducers, host_redactor, instance_stem, write,
+};
 use crate::cli::output::{Outcome, fail};
 use cuda_pitfalls_answers::exit::Exit;
 use cuda_pitfalls_core::report::{ReportView, Stored, StoredReport};
 use cuda_pitfalls_core::verdict::{ExpectationMet, Kind, Verdict};
 use cuda_pitfalls_core::{catalogue, judge};
 use cuda_pitfalls_render::issue::{self, Attached};
-use cuda_pitfalls_render::worded;
+use cuda_pitfalls_render::with_words;
 
-pub(super) fn bundle(arguments: &BundleArguments) -> Outcome {
+pub(super) fn bundle_report(arguments: &BundleArguments) -> Outcome {
     let stored = Stored::open(&arguments.report).and_then(|stored| stored.report());
-    let mut report = worded(stored.map_err(|error| fail(error, Exit::Usage, false))?);
+    let mut report = with_words(stored.map_err(|error| fail(error, Exit::Usage, false))?);
     if let StoredReport::Whole(whole) = &mut report {
-        judge::rejudge(whole);
+        judge::rejudge_report(whole);
     }
     if !report
         .view()
@@ -27,7 +29,7 @@ pub(super) fn bundle(arguments: &BundleArguments) -> Outcome {
             false,
         ));
     }
-    reduce(&mut report, arguments.name.as_deref());
+    keep_relevant(&mut report, arguments.name.as_deref());
     let view = report.view();
     let Some(first) = view.scenarios.first() else {
         let why = match &arguments.name {
@@ -49,15 +51,15 @@ pub(super) fn bundle(arguments: &BundleArguments) -> Outcome {
         return Err(fail(why, Exit::NothingMeasured, false));
     }
     let stem = if view.scenarios.len() == 1 {
-        stem(first.name)
+        instance_stem(first.name)
     } else {
         "unexpected".to_string()
     };
     let mut entries = Vec::new();
     // They come with the program, and say nothing of this machine.
-    let attached = sources(&view, &mut entries);
+    let attached = add_sources(&view, &mut entries);
     if arguments.redact {
-        report = redacted(&report).map_err(|error| {
+        report = redact_report(&report).map_err(|error| {
             fail(
                 format!("the redacted report cannot be read: {error}"),
                 Exit::Internal,
@@ -77,7 +79,7 @@ pub(super) fn bundle(arguments: &BundleArguments) -> Outcome {
         name: "report.json".into(),
         text: format!("{document:#}\n"),
     });
-    let issue = issue::issue(&report.view(), &attached);
+    let issue = issue::render_issue(&report.view(), &attached);
     entries.push(ArchiveFile {
         name: "issue.md".into(),
         text: issue,
@@ -86,7 +88,7 @@ pub(super) fn bundle(arguments: &BundleArguments) -> Outcome {
 }
 
 /// Keeps what the bug report is about.
-fn reduce(report: &mut StoredReport, name: Option<&str>) {
+fn keep_relevant(report: &mut StoredReport, name: Option<&str>) {
     match report {
         StoredReport::Whole(whole) => {
             whole
@@ -111,9 +113,9 @@ fn is_about(name: Option<&str>, instance: &str, scenario: &str, verdict: &Verdic
 }
 
 /// The same report without what tells where it was made.
-fn redacted(report: &StoredReport) -> Result<StoredReport, serde_json::Error> {
+fn redact_report(report: &StoredReport) -> Result<StoredReport, serde_json::Error> {
     let mut document = serde_json::to_value(report)?;
-    redactor().json(&mut document);
+    host_redactor().json(&mut document);
     Ok(match report {
         StoredReport::Whole(_) => StoredReport::Whole(serde_json::from_value(document)?),
         StoredReport::Compact(_) => StoredReport::Compact(serde_json::from_value(document)?),
@@ -121,22 +123,22 @@ fn redacted(report: &StoredReport) -> Result<StoredReport, serde_json::Error> {
 }
 
 /// The scenario files, and a reproducer in each language that they can be written in.
-fn sources(report: &ReportView<'_>, entries: &mut Vec<ArchiveFile>) -> Vec<Attached> {
+fn add_sources(report: &ReportView<'_>, entries: &mut Vec<ArchiveFile>) -> Vec<Attached> {
     let mut attached = Vec::new();
     let mut told: Vec<&str> = Vec::new();
     for one in &report.scenarios {
-        let Some(file) = catalogue::embedded().find(|file| file.name == one.scenario) else {
+        let Some(file) = catalogue::embedded_files().find(|file| file.name == one.scenario) else {
             continue;
         };
         let is_first = !told.contains(&one.name);
         if !told.contains(&one.scenario) {
             told.push(one.scenario);
             entries.push(ArchiveFile {
-                name: format!("{}.toml", stem(one.scenario)),
+                name: format!("{}.toml", instance_stem(one.scenario)),
                 text: file.source.to_string(),
             });
         }
-        let Ok(scenarios) = catalogue::select(&[one.scenario.to_owned()]) else {
+        let Ok(scenarios) = catalogue::select_scenarios(&[one.scenario.to_owned()]) else {
             continue;
         };
         let found = scenarios.iter().find_map(|scenario| {
@@ -154,7 +156,7 @@ fn sources(report: &ReportView<'_>, entries: &mut Vec<ArchiveFile>) -> Vec<Attac
             continue;
         }
         told.push(one.name);
-        attach(scenario, instance, entries, &mut attached);
+        attach_reproducers(scenario, instance, entries, &mut attached);
     }
     attached
 }

@@ -3,7 +3,7 @@
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-use crate::cli::output::{CliError, Outcome, fail, print};
+use crate::cli::output::{CliError, Outcome, fail, print_text};
 use crate::terminal;
 use cuda_pitfalls_answers::exit::Exit;
 use cuda_pitfalls_answers::fleet::{self, Fleet};
@@ -64,7 +64,7 @@ pub(in crate::cli) fn render(arguments: &FleetRenderArguments) -> Outcome {
         fail(why, Exit::Internal, false)
     })?;
     let Some(path) = &arguments.out else {
-        return Ok(print(&text));
+        return Ok(print_text(&text));
     };
     let written = replace(path, EVERYBODY, |file| file.write_all(text.as_bytes()));
     let written = written.map(|()| Exit::Ok);

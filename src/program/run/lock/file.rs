@@ -95,12 +95,12 @@ pub(super) fn open(folder: &Path, uuid: &str, access: LockAccess) -> io::Result<
 }
 
 /// Writes into the lock file who holds it, for runs that wait.
-pub(super) fn sign(file: &mut File) {
+pub(super) fn sign_lock_file(file: &mut File) {
     let words = format!(
         "the run of process {} (user {}), since {}",
         std::process::id(),
         rustix::process::geteuid().as_raw(),
-        clock::utc()
+        clock::utc_now()
     );
     // The text is only a help for those who wait.
     let _ = file

@@ -10,7 +10,7 @@ use super::super::{ending, question};
 use super::{SurveyRun, resume};
 use cuda_pitfalls_answers::exit::Exit;
 use cuda_pitfalls_answers::survey::{
-    Header, Item, LeftOut, SCHEMA, SurveyAnswer, SurveyDocument, SurveyRow, keyed,
+    Header, Item, LeftOut, SCHEMA, SurveyAnswer, SurveyDocument, SurveyRow, format_row_key,
 };
 use cuda_pitfalls_core::clock;
 use cuda_pitfalls_core::event::MappedLibrary;
@@ -30,7 +30,7 @@ impl SurveyRun<'_> {
     pub(super) fn document(&mut self, left_out: Vec<LeftOut>) -> SurveyDocument {
         self.stored
             .take()
-            .map_or_else(|| self.blank(left_out), resume::document)
+            .map_or_else(|| self.blank_document(left_out), resume::document)
     }
 
     /// Asks all questions that have no row yet. The document is complete if all of them got one.
@@ -41,10 +41,10 @@ impl SurveyRun<'_> {
     ) -> Result<(), RunError> {
         let started = clock::now_ns();
         let spent = document.header.elapsed_ns;
-        let jobs = self.jobs(items, document);
+        let jobs = self.open_jobs(items, document);
         let mut progress = Progress::new(jobs.len());
         let mut runtime = None;
-        self.put(document)?;
+        self.put_document(document)?;
         self.console.start(jobs.len() as u64);
         for job in &jobs {
             if self.session.supervisor.interrupt.check() || document.header.host_unsafe.is_some() {
@@ -60,14 +60,14 @@ impl SurveyRun<'_> {
                 break;
             };
             document.rows.push(row);
-            MappedLibrary::merge(
+            MappedLibrary::add_missing(
                 &mut document.machine.libraries,
                 self.session.machine.libraries.iter().cloned(),
             );
             document.header.elapsed_ns = spent + (clock::now_ns() - started);
             self.console.step(progress.done());
             if progress.is_write_due() {
-                self.put(document)?;
+                self.put_document(document)?;
             }
         }
         let answered: BTreeSet<String> = document.rows.iter().map(|row| row.key.clone()).collect();
@@ -77,7 +77,7 @@ impl SurveyRun<'_> {
     }
 
     /// The questions without a row: first those that are asked once, then the others, libcudart by libcudart.
-    fn jobs<'i>(&self, items: &'i [Item], document: &SurveyDocument) -> Vec<SurveyJob<'i>> {
+    fn open_jobs<'i>(&self, items: &'i [Item], document: &SurveyDocument) -> Vec<SurveyJob<'i>> {
         let mut known: BTreeSet<String> = document.rows.iter().map(|row| row.key.clone()).collect();
         let mut jobs = Vec::new();
         for index in 0..self.session.runtimes.len().max(1) {
@@ -91,7 +91,7 @@ impl SurveyRun<'_> {
                 } else {
                     None
                 };
-                let key = keyed(&item.row.key, asked_of);
+                let key = format_row_key(&item.row.key, asked_of);
                 // Of two libcudarts of one version only the first is asked, because rows are identified by version.
                 if known.insert(key.clone()) {
                     jobs.push(SurveyJob {
@@ -149,7 +149,7 @@ impl SurveyRun<'_> {
         Some((item.reduce)(&answered))
     }
 
-    pub(super) fn blank(&self, left_out: Vec<LeftOut>) -> SurveyDocument {
+    pub(super) fn blank_document(&self, left_out: Vec<LeftOut>) -> SurveyDocument {
         let run = &self.report.run;
         SurveyDocument {
             schema: SchemaId::current(SCHEMA),
@@ -158,7 +158,7 @@ impl SurveyRun<'_> {
             header: Header {
                 id: run.id.clone(),
                 version: run.version.clone(),
-                started_at: clock::utc(),
+                started_at: clock::utc_now(),
                 selectors: self.run.selectors.clone(),
                 on: run.on.clone(),
                 repeat: self.options.repeat(),
@@ -175,27 +175,27 @@ impl SurveyRun<'_> {
         }
     }
 
-    pub(super) fn put(&self, document: &SurveyDocument) -> Result<(), RunError> {
+    pub(super) fn put_document(&self, document: &SurveyDocument) -> Result<(), RunError> {
         Ok(self
-            .store()?
-            .put(&document.kind.file(), document)
+            .open_store()?
+            .write_document(&document.kind.file(), document)
             .map(drop)?)
     }
 
     /// Completes the document, prints it, and returns the exit code.
     pub(super) fn end(&mut self, mut document: SurveyDocument) -> Result<Exit, RunError> {
-        let exit = ending::note(&mut document, &self.session);
-        let store = self.store()?;
-        ending::finish(&mut document, &store, exit, |document| {
+        let exit = ending::note_run_end(&mut document, &self.session);
+        let store = self.open_store()?;
+        ending::finish_document(&mut document, &store, exit, |document| {
             let json = serde_json::to_string(document);
             let path = self.folder.join(document.kind.file());
             let form = if self.run.asked.quiet {
-                render::ending
+                render::survey_ending
             } else {
                 render::text
             };
             let text = form(document, &path.to_string_lossy());
-            self.console.surveyed(&text, json, exit)
+            self.console.finish_survey(&text, json, exit)
         })
     }
 }

@@ -7,7 +7,7 @@ use cuda_pitfalls_instrument::forwarding;
 
 /// Every function that libcuda and the libcudarts export and that is named like those of CUDA; none if no library can be
 /// read.
-pub(super) fn functions(machine: &Machine) -> Vec<String> {
+pub(super) fn exported_functions(machine: &Machine) -> Vec<String> {
     let driver = machine
         .libraries
         .iter()
@@ -19,7 +19,7 @@ pub(super) fn functions(machine: &Machine) -> Vec<String> {
         .map(|runtime| runtime.path.as_str());
     let names = driver
         .chain(runtimes)
-        .filter_map(|path| forwarding::exports(Path::new(path)).ok())
+        .filter_map(|path| forwarding::library_exports(Path::new(path)).ok())
         .flatten();
     names.filter(|name| is_call(name)).collect()
 }
@@ -54,7 +54,7 @@ mod tests {
             number: None,
         };
         assert!(
-            functions(&Machine {
+            exported_functions(&Machine {
                 libcudart: vec![runtime],
                 ..Machine::default()
             })

@@ -9,7 +9,7 @@ use cuda_pitfalls_answers::survey::{Item, LeftOut};
 impl SurveyRun<'_> {
     /// Runs the controls, records what the programs ask for, and refuses it.
     pub(super) fn needs(mut self, left_out: Vec<LeftOut>) -> Result<Exit, RunError> {
-        if let Some(exit) = self.begin()? {
+        if let Some(exit) = self.begin_run()? {
             return Ok(exit);
         }
         let mut document = self.document(left_out);
@@ -62,19 +62,19 @@ impl SurveyRun<'_> {
                 break;
             }
             let rows: Vec<NeedRow> = document.rows_of();
-            if let Some(why) = needs::unfiltered(&rows) {
+            if let Some(why) = needs::why_unfiltered(&rows) {
                 let why = format!("nothing can be refused here, so nothing was asked: {why}");
-                self.console.warn(&[why]);
+                self.console.print_warnings(&[why]);
                 break;
             }
-            let disturbed = needs::disturbed(&rows);
+            let disturbed = needs::disturbed_controls(&rows);
             if !disturbed.is_empty() {
                 document.complete = false;
                 let why = format!(
                     "a filter that refuses nothing changes what the program does: {}",
                     disturbed.join(", ")
                 );
-                self.console.warn(&[why]);
+                self.console.print_warnings(&[why]);
                 break;
             }
         }

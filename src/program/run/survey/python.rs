@@ -31,7 +31,7 @@ use cuda_pitfalls_core::clock;
 use cuda_pitfalls_core::defaults;
 use cuda_pitfalls_core::input;
 use cuda_pitfalls_core::machine::Interpreter;
-use cuda_pitfalls_core::scenario::python::lacks;
+use cuda_pitfalls_core::scenario::python::unmet_requirement;
 use cuda_pitfalls_core::text::counts::counted;
 use cuda_pitfalls_core::text::escape::terminal;
 use cuda_pitfalls_core::verdict::Reason;
@@ -56,9 +56,9 @@ fn timeout_help() -> String {
 /// What only `survey python` takes.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct PythonOptions {
-    #[arg(help = jobs_help(), long, value_name = "N", value_parser = argument::jobs, help_heading = HOW_OFTEN, hide_short_help = true)]
+    #[arg(help = jobs_help(), long, value_name = "N", value_parser = argument::parse_jobs, help_heading = HOW_OFTEN, hide_short_help = true)]
     pub(crate) jobs: Option<usize>,
-    #[arg(help = timeout_help(), long, value_name = "DURATION", value_parser = argument::timeout, help_heading = HOW_OFTEN, hide_short_help = true)]
+    #[arg(help = timeout_help(), long, value_name = "DURATION", value_parser = argument::parse_timeout, help_heading = HOW_OFTEN, hide_short_help = true)]
     pub(crate) timeout: Option<Duration>,
     /// `python`: ask the rows of this file instead of those that come with the program.
     #[arg(long, value_name = "FILE", help_heading = ASKED, hide_short_help = true)]
@@ -108,7 +108,7 @@ const CONTROL_TIMEOUT: Duration = Duration::from_secs(10);
 impl PythonOptions {
     /// How many rows run at once. By default most CPUs stay free: an interpreter that imports a framework takes a CPU,
     /// its tracer another, and the driver initialises one process after the other.
-    pub(in crate::run) fn jobs(&self) -> usize {
+    pub(in crate::run) fn job_count(&self) -> usize {
         let cpus = std::thread::available_parallelism().map_or(1, usize::from);
         self.jobs
             .unwrap_or((cpus / defaults::CPUS_PER_JOB).clamp(1, defaults::MOST_JOBS))
@@ -171,7 +171,7 @@ impl SurveyRun<'_> {
     pub(super) fn lines(mut self, mut questions: LineQuestions) -> Result<Exit, RunError> {
         let options = self.options.python.clone();
         let List { lines, left_out } = std::mem::take(&mut questions.list);
-        let lines = select::chosen(lines, &self.run.selectors)?;
+        let lines = select::choose_items(lines, &self.run.selectors)?;
         let found = self
             .session
             .callers_python(self.run.asked.python.as_deref(), &lines)?;
@@ -181,14 +181,14 @@ impl SurveyRun<'_> {
             let why = "--resume: the interpreter or its packages are not those it was started with; start a new one";
             return Err(RunError::Usage(why.to_string()));
         }
-        self.console.header(&self.report, None);
+        self.console.print_header(&self.report, None);
         let (started, spent) = (clock::now_ns(), document.header.elapsed_ns);
         if self.options.resume.is_none() {
-            self.put(&document)?;
+            self.put_document(&document)?;
         }
         if let Some(python) = &found {
             let visible = self.visible();
-            let jobs = options.jobs();
+            let jobs = options.job_count();
             let folder = self
                 .options
                 .python
@@ -196,11 +196,11 @@ impl SurveyRun<'_> {
                 .then(|| self.folder.join("traces"));
             let attempts =
                 Attempts::new(&self.session, python, folder, self.options.repeat(), jobs);
-            let controls: Vec<Control> = python::controls(&visible);
+            let controls: Vec<Control> = python::instrument_controls(&visible);
             // The controls are asked again after each resumption, because stored rows come from another session.
             document.rows.retain(|row| !row.is_control);
             if self.session.has_libcuda()
-                && !self.hold(&attempts, controls, &questions, &mut document)?
+                && !self.ask_controls(&attempts, controls, &questions, &mut document)?
             {
                 document.header.elapsed_ns = spent + (clock::now_ns() - started);
                 return self.refuse_rows(document);
@@ -224,7 +224,7 @@ impl SurveyRun<'_> {
                 .unwrap_or_default();
             let rows = lines.iter().map(|line| {
                 let unmeasured =
-                    PythonRow::new(line, None).unmeasured(Reason::NoPython, detail.clone());
+                    PythonRow::new(line, None).as_unmeasured(Reason::NoPython, detail.clone());
                 (questions.row)(line, unmeasured, false)
             });
             document.rows = rows.collect();
@@ -257,7 +257,7 @@ impl SurveyRun<'_> {
     }
 
     /// Asks the controls. False if one of them fails.
-    fn hold(
+    fn ask_controls(
         &mut self,
         attempts: &Attempts,
         controls: Vec<Control>,
@@ -267,7 +267,7 @@ impl SurveyRun<'_> {
         self.console.status("checking the instrument");
         let jobs = controls
             .iter()
-            .map(|control| self.job(&control.line, questions));
+            .map(|control| self.row_job(&control.line, questions));
         let jobs = jobs
             .map(|job| RowJob {
                 limit: job.limit.max(CONTROL_TIMEOUT),
@@ -302,7 +302,7 @@ impl SurveyRun<'_> {
     fn refuse_rows(mut self, document: SurveyDocument) -> Result<Exit, RunError> {
         if self.session.supervisor.interrupt.signal().is_none() {
             let why = "the instrument's controls did not all hold, so nothing was asked";
-            self.console.warn(&[why.to_string()]);
+            self.console.print_warnings(&[why.to_string()]);
         }
         // With a faulty instrument, the controls are all that there is to ask.
         let complete = document.rows.iter().any(|row| row.is_unexpected);
@@ -312,7 +312,7 @@ impl SurveyRun<'_> {
         })
     }
 
-    fn job(&self, line: &PythonLine, questions: &LineQuestions) -> RowJob {
+    fn row_job(&self, line: &PythonLine, questions: &LineQuestions) -> RowJob {
         RowJob {
             line: line.clone(),
             limit: self.options.python.limit(line),
@@ -333,27 +333,27 @@ impl SurveyRun<'_> {
         let (mut asked, mut jobs) = (Vec::new(), Vec::new());
         let known: BTreeSet<String> = document.rows.iter().map(|row| row.key.clone()).collect();
         for line in lines.iter().filter(|line| !known.contains(&line.id)) {
-            match self.lacks(line, &about, attempts) {
+            match self.why_not_asked(line, &about, attempts) {
                 Some((reason, detail)) => {
-                    let row = PythonRow::new(line, Some(&about)).unmeasured(reason, detail);
+                    let row = PythonRow::new(line, Some(&about)).as_unmeasured(reason, detail);
                     document.rows.push((questions.row)(line, row, false));
                 }
                 None => {
-                    jobs.push(self.job(line, questions));
+                    jobs.push(self.row_job(line, questions));
                     asked.push(line);
                 }
             }
         }
-        self.put(document)?;
+        self.put_document(document)?;
         self.console.start(jobs.len() as u64);
-        self.console.warn(&[format!(
+        self.console.print_warnings(&[format!(
             "asking {}, {} at once",
             counted(jobs.len(), "row"),
-            attempts.jobs()
+            attempts.job_count()
         )]);
         let mut progress = Progress::new(jobs.len());
         let mut failed = None;
-        let (console, store) = (&self.console, self.store()?);
+        let (console, store) = (&self.console, self.open_store()?);
         pool::run(
             attempts,
             jobs,
@@ -377,7 +377,7 @@ impl SurveyRun<'_> {
                     console.status(&format!("{} · {}", progress.left(), line.id));
                     if progress.is_write_due() {
                         failed = store
-                            .put(&document.kind.file(), document)
+                            .write_document(&document.kind.file(), document)
                             .err()
                             .or(failed.take());
                     }
@@ -386,18 +386,22 @@ impl SurveyRun<'_> {
             },
         );
         document.header.attempts_ns += attempts.spent_ns();
-        document.header.host_unsafe = attempts.unkillable();
+        document.header.host_unsafe = attempts.unkillable_process();
         failed.map_or(Ok(()), |error| Err(RunError::from(error)))
     }
 
     /// Why a line cannot be asked here; `None` if it can.
-    fn lacks(
+    fn why_not_asked(
         &self,
         line: &PythonLine,
         about: &Interpreter,
         attempts: &Attempts,
     ) -> Option<(Reason, String)> {
-        if let Some(detail) = line.needs.iter().find_map(|need| lacks(need, about)) {
+        if let Some(detail) = line
+            .needs
+            .iter()
+            .find_map(|need| unmet_requirement(need, about))
+        {
             return Some((Reason::NoPackage, detail));
         }
         let is_of_nvml = line

@@ -7,14 +7,14 @@ use cuda_pitfalls_answers::survey::needs::NeedsProgram;
 use cuda_pitfalls_answers::survey::python::PythonLine;
 use cuda_pitfalls_answers::survey::{Item, SurveyKind};
 use cuda_pitfalls_core::defaults;
-use cuda_pitfalls_core::scenario::nearest;
+use cuda_pitfalls_core::scenario::nearest_name;
 use cuda_pitfalls_core::text::escape;
 
 /// Refuses options that exclude each other, before the machine is touched.
 pub(in crate::run) fn check(options: &SurveyOptions) -> Result<(), RunError> {
     check_kind(options)?;
     let SurveyOptions { asked, python, .. } = options;
-    let is_of_lines = options.kind.described().takes("--jobs");
+    let is_of_lines = options.kind.kind_file().takes("--jobs");
     refuse_first([
         (
             !python.requests.is_empty() && python.keep_traces,
@@ -54,7 +54,7 @@ fn check_kind(options: &SurveyOptions) -> Result<(), RunError> {
         selectors,
         ..
     } = options;
-    let file = kind.described();
+    let file = kind.kind_file();
     let mut frameworks = NeedsProgram::ALL
         .into_iter()
         .filter(|program| program.is_framework());
@@ -159,7 +159,7 @@ impl Selectable for PythonLine {
 
 /// The questions that match a selector, without those that match a selector with `!`. If all selectors have `!`, they
 /// are taken out of all questions.
-pub(in crate::run) fn chosen<C: Selectable>(
+pub(in crate::run) fn choose_items<C: Selectable>(
     mut items: Vec<C>,
     selectors: &[String],
 ) -> Result<Vec<C>, RunError> {
@@ -190,19 +190,19 @@ pub(super) fn check_meaning<C: Selectable>(
         .iter()
         .find(|selector| !items.iter().any(|item| is_meant(item, selector)))
     {
-        Some(selector) => Err(unknown(items, plain(selector))),
+        Some(selector) => Err(unknown(items, plain_selector(selector))),
         None => Ok(()),
     }
 }
 
 /// The selector without its `!`.
-fn plain(selector: &str) -> &str {
+fn plain_selector(selector: &str) -> &str {
     selector.strip_prefix('!').unwrap_or(selector)
 }
 
 /// Whether a question is what a selector names, with or without `!`.
 fn is_meant<C: Selectable>(item: &C, selector: &str) -> bool {
-    let selector = plain(selector);
+    let selector = plain_selector(selector);
     let pattern = if selector.contains(['*', '?']) {
         glob::Pattern::new(selector).ok()
     } else {
@@ -229,7 +229,7 @@ fn is_meant<C: Selectable>(item: &C, selector: &str) -> bool {
 fn unknown<C: Selectable>(items: &[C], selector: &str) -> RunError {
     let keys: Vec<String> = items.iter().map(Selectable::key).collect();
     let sets = items.iter().flat_map(Selectable::groups);
-    let near = nearest(selector, keys.iter().map(String::as_str).chain(sets));
+    let near = nearest_name(selector, keys.iter().map(String::as_str).chain(sets));
     let near = near
         .map(|near| format!("; did you mean `{near}`?"))
         .unwrap_or_default();
@@ -249,11 +249,11 @@ mod tests {
             .iter()
             .map(|selector| (*selector).to_string())
             .collect();
-        let recipes = calls::recipes(1)
+        let recipes = calls::load_recipes(1)
             .expect("the recipes are read")
             .calls
             .into_iter();
-        let items = chosen(recipes.map(calls::Recipe::item).collect(), &selectors)?;
+        let items = choose_items(recipes.map(calls::Recipe::into_item).collect(), &selectors)?;
         Ok(items.into_iter().map(|item| item.row.key).collect())
     }
 

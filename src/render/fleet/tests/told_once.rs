@@ -162,7 +162,9 @@ fn what_is_unexpected_everywhere_is_not_good_news() {
         metrics.contains("cuda_pitfalls_fleet_machines_unexpected 5\n"),
         "{metrics}"
     );
-    assert!(changes::merged(&fleet, "x").contains("Unexpected  context/q01 on all 5 machines\n"));
+    assert!(
+        changes::render_merge(&fleet, "x").contains("Unexpected  context/q01 on all 5 machines\n")
+    );
 }
 
 #[test]

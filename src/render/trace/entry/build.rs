@@ -104,28 +104,31 @@ impl<'h, 'a> Builder<'h, 'a> {
             }
             EventKind::Peer => self.push(
                 EntryKind::Sharing,
-                format!("peer access: {}", place::short(&event.call)),
+                format!("peer access: {}", place::shorten_place(&event.call)),
                 index,
                 event,
             ),
             EventKind::Ipc => {
-                let label = format!("handle between processes: {}", place::short(&event.call));
+                let label = format!(
+                    "handle between processes: {}",
+                    place::shorten_place(&event.call)
+                );
                 self.push(EntryKind::Sharing, label, index, event);
             }
             EventKind::Error if is_repeated && !self.wanted.contains(&index) => {}
             EventKind::Error if event.status == Some(NOT_READY) => {
-                self.minor("call not ready", index, event)
+                self.add_minor("call not ready", index, event)
             }
             EventKind::Error => {
                 let label = format!(
                     "{} returned {}",
-                    place::short(&event.call),
+                    place::shorten_place(&event.call),
                     place::returned(event)
                 );
                 self.push(EntryKind::Error, label, index, event);
             }
-            EventKind::FirstUse { .. } => self.minor("first use of a GPU", index, event),
-            EventKind::Module => self.minor("module loaded", index, event),
+            EventKind::FirstUse { .. } => self.add_minor("first use of a GPU", index, event),
+            EventKind::Module => self.add_minor("module loaded", index, event),
         }
     }
 
@@ -148,7 +151,7 @@ impl<'h, 'a> Builder<'h, 'a> {
     }
 
     /// Counts an event that is of no importance by itself.
-    fn minor(&mut self, sort: &'static str, index: usize, event: &TraceEvent) {
+    fn add_minor(&mut self, sort: &'static str, index: usize, event: &TraceEvent) {
         if !self.wanted.contains(&index) {
             *self.entries.summed.entry(sort).or_default() += 1;
             return;
@@ -162,8 +165,10 @@ impl<'h, 'a> Builder<'h, 'a> {
                 };
                 format!("first {usage} on {}", place::gpu(self.history.trace, event))
             }
-            EventKind::Variable { ref name, .. } => format!("{} written", place::short(name)),
-            _ => place::short(&event.call),
+            EventKind::Variable { ref name, .. } => {
+                format!("{} written", place::shorten_place(name))
+            }
+            _ => place::shorten_place(&event.call),
         };
         self.push(EntryKind::Other, label, index, event);
     }
@@ -179,8 +184,8 @@ impl<'h, 'a> Builder<'h, 'a> {
         if counting.is_some_and(|counting| counting.events.first() < init.events.first()) {
             // After one that succeeded it changes nothing.
             return match event.what {
-                EventKind::Init { .. } => self.minor("later cuInit", index, event),
-                _ if self.wanted.contains(&index) => self.minor("", index, event),
+                EventKind::Init { .. } => self.add_minor("later cuInit", index, event),
+                _ if self.wanted.contains(&index) => self.add_minor("", index, event),
                 _ => {}
             };
         }
@@ -215,7 +220,7 @@ impl<'h, 'a> Builder<'h, 'a> {
                 });
             }
             (Some(_), _) if is_read_by_cuinit(write.name) && write.differs == Some(false) => {
-                self.minor("write of the value that cuInit had read", index, event);
+                self.add_minor("write of the value that cuInit had read", index, event);
             }
             (after_init, _) => {
                 let after = if after_init.is_some() {
@@ -321,7 +326,13 @@ fn init_entry(trace: &Trace, index: usize, init: &Init<'_>) -> TraceEntry {
     let others =
         others.filter(|(name, _)| *name != MASK && cuda_pitfalls_fake::is_of_cuda(name.as_bytes()));
     let others: Vec<String> = others
-        .map(|(name, value)| format!("{}={}", place::short(name), place::short(value)))
+        .map(|(name, value)| {
+            format!(
+                "{}={}",
+                place::shorten_place(name),
+                place::shorten_place(value)
+            )
+        })
         .collect();
     if !others.is_empty() {
         entry.details.push(format!("with {}", others.join(", ")));
@@ -331,7 +342,7 @@ fn init_entry(trace: &Trace, index: usize, init: &Init<'_>) -> TraceEntry {
         let is_notable = has_mask || visible as usize != trace.start.gpus.len();
         entry
             .details
-            .extend(is_notable.then(|| sees(trace, visible, gpus)));
+            .extend(is_notable.then(|| visible_gpus(trace, visible, gpus)));
     } else if let Some((_, returned)) = init.returned {
         entry
             .details
@@ -349,12 +360,12 @@ fn init_label(init: &Init<'_>) -> String {
 }
 
 /// Which GPUs a process sees, in its own order.
-fn sees(trace: &Trace, visible: u32, gpus: &[String]) -> String {
+fn visible_gpus(trace: &Trace, visible: u32, gpus: &[String]) -> String {
     const MOST: usize = 8;
     let known = |uuid: &String| {
         trace
             .gpu_index(Some(uuid))
-            .map_or_else(|| place::short(uuid), |at| format!("GPU {at}"))
+            .map_or_else(|| place::shorten_place(uuid), |at| format!("GPU {at}"))
     };
     let mut names: Vec<String> = gpus.iter().take(MOST).map(known).collect();
     if gpus.len() > MOST {
@@ -389,10 +400,10 @@ fn written(event: &TraceEvent) -> String {
     match value {
         Some(value) => format!(
             "{} set to {}{was}",
-            place::short(name),
+            place::shorten_place(name),
             place::value(Some(value))
         ),
-        None => format!("{} removed{was}", place::short(name)),
+        None => format!("{} removed{was}", place::shorten_place(name)),
     }
 }
 
@@ -401,7 +412,7 @@ fn memory_details(trace: &Trace, event: &TraceEvent, beside: Beside) -> Vec<Stri
     let own = trace.gpu_index(event.gpu.as_deref());
     let grown = own.and_then(|own| event.memory_bytes.get(own).copied().flatten());
     let grown = grown.map_or_else(String::new, |grown| {
-        format!(": {} in total", units::delta(grown))
+        format!(": {} in total", units::format_delta(grown))
     });
     let mut details: Vec<String> = match beside {
         Beside::Nobody => Vec::new(),
@@ -421,7 +432,7 @@ fn memory_details(trace: &Trace, event: &TraceEvent, beside: Beside) -> Vec<Stri
         if let Some(bytes) = bytes.filter(|bytes| bytes.unsigned_abs() >= NOTABLE_BYTES) {
             details.push(format!(
                 "at the same time GPU {gpu} {}",
-                units::delta(bytes)
+                units::format_delta(bytes)
             ));
         }
     }

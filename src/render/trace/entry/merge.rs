@@ -2,11 +2,11 @@
 
 use super::{Late, TraceEntry, late_write};
 use crate::trace::place;
-use cuda_pitfalls_core::text::counts::grouped;
+use cuda_pitfalls_core::text::counts::group_by_key;
 use cuda_pitfalls_trace::History;
 
 /// Equal entries as one. The first one's time and stack stand for all.
-pub(super) fn merged(history: &History, all: Vec<TraceEntry>) -> Vec<TraceEntry> {
+pub(super) fn merge_entries(history: &History, all: Vec<TraceEntry>) -> Vec<TraceEntry> {
     let trace = history.trace;
     let keyed = all.into_iter().map(|entry| {
         let chain = trace
@@ -35,7 +35,7 @@ pub(super) fn merged(history: &History, all: Vec<TraceEntry>) -> Vec<TraceEntry>
         ];
         (key.join("\0"), entry)
     });
-    let merged = grouped(keyed).into_iter().filter_map(|(_, alike)| {
+    let merged = group_by_key(keyed).into_iter().filter_map(|(_, alike)| {
         let mut merged = alike.into_iter().reduce(|mut known, entry| {
             known.times += 1;
             known.bytes = known

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::super::summary::{Position, position};
+use super::super::summary::{Position, user_position};
 use cuda_pitfalls_trace::Trace;
 use cuda_pitfalls_trace::ledger::{Ledger, LedgerRow, LedgerTable, MemoryKind};
 
@@ -108,7 +108,7 @@ impl<'a> LedgerRowSummary<'a> {
             kind: row.kind,
             owner: row.owner.key,
             owner_name: row.owner.name,
-            at: position(trace, row.stack),
+            at: user_position(trace, row.stack),
             place: row.stack.place(),
             calls: row.calls.clone(),
             bytes: row.bytes,

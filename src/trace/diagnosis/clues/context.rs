@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use super::super::clue::Clue;
-use super::{about, gpu_name, leaves_guard, line, sum};
+use super::{about, gpu_name, leaves_guard, line, saturating_sum};
 use crate::history::ProgramHistory;
 use crate::stack::selects_device;
 use crate::{ContextChange, ContextLife, EventKind, GpuUse, History, Trace, TraceEvent};
@@ -11,7 +11,7 @@ use crate::{ContextChange, ContextLife, EventKind, GpuUse, History, Trace, Trace
 /// The text for an unknown ordinal.
 const SOME_ORDINAL: &str = "N";
 
-pub(super) fn clues<'a>(history: &History<'a>) -> Vec<Clue<'a>> {
+pub(super) fn context_clues<'a>(history: &History<'a>) -> Vec<Clue<'a>> {
     let trace = history.trace;
     let mut clues = Vec::new();
     for program in &history.programs {
@@ -174,8 +174,8 @@ fn fault_after<'a>(
 fn goes_back(before: &TraceEvent, now: &TraceEvent) -> bool {
     before
         .stack
-        .users()
-        .zip(now.stack.users())
+        .user_frame()
+        .zip(now.stack.user_frame())
         .is_some_and(|(before, now)| {
             before.file.is_some()
                 && (&before.file, &before.function) == (&now.file, &now.function)
@@ -217,7 +217,7 @@ fn of_process<'a>(trace: &'a Trace, program: &ProgramHistory<'a>) -> Option<Clue
         .map(|(_, life)| gpu_name(trace, life.made.gpu.as_deref()))
         .collect();
     names.dedup();
-    let bytes = sum(unused.iter().map(|(_, life)| life.bytes));
+    let bytes = saturating_sum(unused.iter().map(|(_, life)| life.bytes));
     let mut clue = clue
         .with(
             "used",

@@ -1,18 +1,18 @@
 //! Children that were forked after `cuInit`.
 
 use super::super::clue::Clue;
-use super::{about, line, through};
+use super::{about, called_function, line};
 use crate::history::{Fork, ProgramHistory};
 use crate::{FrameLanguage, History, TraceEvent, status_name};
 
-pub(super) fn clues<'a>(history: &History<'a>) -> Vec<Clue<'a>> {
+pub(super) fn fork_clues<'a>(history: &History<'a>) -> Vec<Clue<'a>> {
     history
-        .forks()
-        .filter_map(|fork| clue(history, fork))
+        .all_forks()
+        .filter_map(|fork| fork_clue(history, fork))
         .collect()
 }
 
-fn clue<'a>(history: &History<'a>, fork: Fork<'_, 'a>) -> Option<Clue<'a>> {
+fn fork_clue<'a>(history: &History<'a>, fork: Fork<'_, 'a>) -> Option<Clue<'a>> {
     let mut clue = about("forked", fork.event.0, fork.event.1)?
         .with("parent", u64::from(fork.parent))
         .with("contexts", u64::from(fork.contexts));
@@ -47,7 +47,7 @@ fn with_init<'a>(clue: Clue<'a>, history: &History<'a>, fork: Fork<'_, 'a>) -> C
     };
     let mut clue = clue
         .with("init_line", line(init))
-        .with("init_through", through(init));
+        .with("init_through", called_function(init));
     clue.events.push(index);
     clue.stacks.push(&init.stack);
     clue
@@ -56,13 +56,13 @@ fn with_init<'a>(clue: Clue<'a>, history: &History<'a>, fork: Fork<'_, 'a>) -> C
 fn has_line(event: &TraceEvent) -> bool {
     event
         .stack
-        .users()
+        .user_frame()
         .or_else(|| event.stack.users_meanwhile())
         .is_some()
 }
 
 /// Where a process forked: the user's line, or else the process and what it runs.
-fn forker(history: &History<'_>, fork: Fork<'_, '_>) -> String {
+fn fork_origin(history: &History<'_>, fork: Fork<'_, '_>) -> String {
     let parent = history
         .program_at(fork.parent, fork.event.1.t_ns)
         .and_then(|parent| history.programs.get(parent));
@@ -96,10 +96,10 @@ fn counted_error<'a>(program: &ProgramHistory<'a>) -> Option<&'a str> {
 
 /// A clue for each line that forked children without a refused call in the trace. This does not show that CUDA worked:
 /// PyTorch refuses CUDA in such a child before it calls the driver, and Numba after a query that is not counted.
-pub(super) fn unseen<'a>(history: &History<'a>) -> Vec<Clue<'a>> {
+pub(super) fn unseen_fork_clues<'a>(history: &History<'a>) -> Vec<Clue<'a>> {
     let trace = history.trace;
     let mut lines: Vec<((u32, String), Vec<Fork<'_, 'a>>)> = Vec::new();
-    for fork in history.forks() {
+    for fork in history.all_forks() {
         let is_seen = refused(fork).is_some() || counted_error(fork.child).is_some();
         if is_seen
             || !is_of_python(fork)
@@ -128,7 +128,7 @@ pub(super) fn unseen<'a>(history: &History<'a>) -> Vec<Clue<'a>> {
             continue;
         };
         let mut clue = clue
-            .with("line", forker(history, first))
+            .with("line", fork_origin(history, first))
             .with("children", children)
             .with(
                 "would_show",

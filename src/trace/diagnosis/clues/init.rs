@@ -2,7 +2,7 @@
 
 use super::super::clue::Clue;
 use super::{UNSET, about, gpu_name};
-use crate::history::{Init, MASK, ORDER, ProgramHistory, ancestors};
+use crate::history::{Init, MASK, ORDER, ProgramHistory, known_ancestors};
 use crate::{EventKind, History, Trace, TraceEvent};
 use cuda_pitfalls_core::mask::{self, EntryEnd, Fate};
 
@@ -11,12 +11,12 @@ const LEAST_BYTES: i64 = 1 << 20;
 /// The most memory of `cuInit` on a GPU; every context takes more.
 const CONTEXT_BYTES: i64 = 100 << 20;
 
-pub(super) fn clues<'a>(history: &History<'a>) -> Vec<Clue<'a>> {
+pub(super) fn init_clues<'a>(history: &History<'a>) -> Vec<Clue<'a>> {
     let trace = history.trace;
     let all = history
         .programs
         .iter()
-        .flat_map(|program| [initialised(history, program), memory(trace, program)]);
+        .flat_map(|program| [init_clue(history, program), memory(trace, program)]);
     all.flatten().collect()
 }
 
@@ -101,15 +101,17 @@ fn with_parent<'a>(
     mask: &str,
 ) -> Clue<'a> {
     let trace = history.trace;
-    let parent = ancestors(trace, program.pid).into_iter().find_map(|pid| {
-        let began = program.process.map_or(clue.t_ns, |process| process.t_ns);
-        history.programs.iter().find(|other| {
-            other.pid == pid
-                && other
-                    .init_before(began, history.trace.has_no_device())
-                    .is_some()
-        })
-    });
+    let parent = known_ancestors(trace, program.pid)
+        .into_iter()
+        .find_map(|pid| {
+            let began = program.process.map_or(clue.t_ns, |process| process.t_ns);
+            history.programs.iter().find(|other| {
+                other.pid == pid
+                    && other
+                        .init_before(began, history.trace.has_no_device())
+                        .is_some()
+            })
+        });
     let Some((parent, sees)) = parent.and_then(|parent| Some((parent, parent.visible()?))) else {
         return clue;
     };
@@ -161,18 +163,18 @@ fn has_turned_sibling(
     let Some(own) = turned_to(gpus, sees) else {
         return false;
     };
-    let launcher = history.launcher(program);
+    let launcher = history.launcher_pid(program);
     let siblings = history
         .programs
         .iter()
-        .filter(|other| history.launcher(other) == launcher);
+        .filter(|other| history.launcher_pid(other) == launcher);
     let mut beside = siblings
         .filter(|other| other.ran_beside(program))
         .filter_map(ProgramHistory::visible);
     beside.any(|others| turned_to(others, sees).is_some_and(|first| first != own))
 }
 
-fn initialised<'a>(history: &History<'a>, program: &ProgramHistory<'a>) -> Option<Clue<'a>> {
+fn init_clue<'a>(history: &History<'a>, program: &ProgramHistory<'a>) -> Option<Clue<'a>> {
     let trace = history.trace;
     let init = program.init()?;
     let &(index, event) = init.begun.last()?;
@@ -238,19 +240,19 @@ fn initialised<'a>(history: &History<'a>, program: &ProgramHistory<'a>) -> Optio
 /// Whether another process initialised CUDA, or created or destroyed a context, while `cuInit` ran. The change of memory
 /// then includes both.
 fn is_beside_another(trace: &Trace, done: &TraceEvent) -> bool {
-    let (began, until) = span(done);
+    let (began, until) = call_span(done);
     trace.events.iter().any(|other| {
         let is_one = matches!(
             other.what,
             EventKind::Context { .. } | EventKind::InitDone { .. }
         );
-        let (from, to) = span(other);
+        let (from, to) = call_span(other);
         is_one && other.pid != done.pid && from <= until && to >= began
     })
 }
 
 /// When the call of an event began and ended. The stamp of `cuInit` is its end, that of a context its start.
-fn span(event: &TraceEvent) -> (u64, u64) {
+fn call_span(event: &TraceEvent) -> (u64, u64) {
     let elapsed = event.elapsed_ns.unwrap_or(0);
     match event.what {
         EventKind::InitDone { .. } => (event.t_ns.saturating_sub(elapsed), event.t_ns),

@@ -4,7 +4,7 @@ use super::super::clue::Clue;
 use super::about;
 use crate::{EventKind, History, is_error, limit_name, status_name};
 
-pub(super) fn clues<'a>(history: &History<'a>) -> Vec<Clue<'a>> {
+pub(super) fn limit_clues<'a>(history: &History<'a>) -> Vec<Clue<'a>> {
     let mut clues = Vec::new();
     for &(index, event) in history.programs.iter().flat_map(|program| &program.events) {
         let EventKind::Limit {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::super::clue::Clue;
-use super::{about, gpu_name, sum};
+use super::{about, gpu_name, saturating_sum};
 use crate::history::ProgramHistory;
 use crate::{ContextLife, History, Trace};
 
@@ -15,7 +15,7 @@ struct GpuHolder<'p, 'a> {
 }
 
 /// A clue for each such GPU, and each launcher of its holders.
-pub(super) fn clues<'a>(history: &History<'a>) -> Vec<Clue<'a>> {
+pub(super) fn shared_gpu_clues<'a>(history: &History<'a>) -> Vec<Clue<'a>> {
     // A parent and its child usually share a GPU on purpose; ranks are siblings.
     let mut groups: BTreeMap<(&str, Option<u32>), Vec<GpuHolder<'_, 'a>>> = BTreeMap::new();
     for program in &history.programs {
@@ -23,7 +23,7 @@ pub(super) fn clues<'a>(history: &History<'a>) -> Vec<Clue<'a>> {
         if program.process.is_none() || program.is_idle() {
             continue;
         }
-        let launcher = history.launcher(program);
+        let launcher = history.launcher_pid(program);
         for (index, life) in program.gpus() {
             let Some(gpu) = life.made.gpu.as_deref() else {
                 continue;
@@ -37,11 +37,11 @@ pub(super) fn clues<'a>(history: &History<'a>) -> Vec<Clue<'a>> {
     }
     groups
         .into_iter()
-        .filter_map(|((gpu, launcher), holders)| clue(history, gpu, launcher, &holders))
+        .filter_map(|((gpu, launcher), holders)| shared_gpu_clue(history, gpu, launcher, &holders))
         .collect()
 }
 
-fn clue<'a>(
+fn shared_gpu_clue<'a>(
     history: &History<'a>,
     gpu: &str,
     launcher: Option<u32>,
@@ -59,7 +59,7 @@ fn clue<'a>(
     let siblings = history.programs.iter().filter(|other| {
         let is_worker = other.process.is_some() && !other.contexts.is_empty() && !other.is_idle();
         is_worker
-            && history.launcher(other) == launcher
+            && history.launcher_pid(other) == launcher
             && holders
                 .iter()
                 .any(|holder| holder.program.ran_beside(other))
@@ -93,7 +93,7 @@ fn clue<'a>(
             .collect();
     }
     let first = elsewhere.first()?;
-    let bytes = sum(elsewhere.iter().map(|holder| holder.life.bytes));
+    let bytes = saturating_sum(elsewhere.iter().map(|holder| holder.life.bytes));
     let mut clue = about("gpu-shared", first.index, first.life.made)?
         .with("gpu", gpu_name(trace, Some(gpu)))
         .with("processes", holders.len())

@@ -8,7 +8,7 @@ use crate::history::{MASK, ProgramHistory, VariableWrite, is_read_by_cuinit};
 use crate::{EventKind, History, TraceEvent};
 use cuda_pitfalls_core::scenario::environment::meant_by;
 
-pub(super) fn clues<'a>(history: &History<'a>) -> Vec<Clue<'a>> {
+pub(super) fn variable_clues<'a>(history: &History<'a>) -> Vec<Clue<'a>> {
     let mut at_context: HashMap<(usize, &str), Option<Option<&str>>> = HashMap::new();
     let mut clues = Vec::new();
     for write in &history.writes {
@@ -66,7 +66,7 @@ pub(super) fn clues<'a>(history: &History<'a>) -> Vec<Clue<'a>> {
 }
 
 /// Masks of which a program read the last alone.
-pub(super) fn overwritten<'a>(history: &History<'a>) -> Vec<Clue<'a>> {
+pub(super) fn overwritten_clues<'a>(history: &History<'a>) -> Vec<Clue<'a>> {
     (0..)
         .zip(&history.programs)
         .filter_map(|(number, program)| overwritten_of(history, number, program))
@@ -78,7 +78,7 @@ fn overwritten_of<'a>(
     number: usize,
     program: &ProgramHistory<'a>,
 ) -> Option<Clue<'a>> {
-    let latched = program.latched(MASK)??;
+    let latched = program.variable_at_init(MASK)??;
     let mut writes: Vec<(&VariableWrite<'a>, &TraceEvent)> = history
         .writes
         .iter()
@@ -117,7 +117,7 @@ fn overwritten_of<'a>(
 }
 
 /// Variables that are spelt nearly as others, each where it is first written or read.
-pub(super) fn misspelt<'a>(history: &History<'a>) -> Vec<Clue<'a>> {
+pub(super) fn misspelled_clues<'a>(history: &History<'a>) -> Vec<Clue<'a>> {
     let writes = history
         .writes
         .iter()
@@ -152,11 +152,11 @@ fn misspelt_at<'a>(
     let others = history
         .programs
         .iter()
-        .filter(|program| program.latched(name) == Some(Some(value)));
+        .filter(|program| program.variable_at_init(name) == Some(Some(value)));
     let latched = own
         .into_iter()
         .chain(others)
-        .find_map(|it| it.latched(meant))?;
+        .find_map(|it| it.variable_at_init(meant))?;
     let clue = about("variable-misspelt", index, history.trace.events.get(index)?)?;
     let clue = clue
         .with("name", name)

@@ -1,6 +1,6 @@
 //! Files of rules that are wrong, and what is said of them.
 
-use super::load;
+use super::load_rule;
 use crate::diagnosis::WorkaroundRun;
 
 const GOOD: &str = r#"# It goes wrong, because of that.
@@ -16,7 +16,7 @@ workaround = { any = "Do not." }
 fn wrong(from: &str, to: &str) -> String {
     assert!(GOOD.contains(from), "{from}");
     let source = GOOD.replace(from, to);
-    let errors = load("a", "a.toml", &source).expect_err("this is wrong");
+    let errors = load_rule("a", "a.toml", &source).expect_err("this is wrong");
     let line = |error: &cuda_pitfalls_core::source::Diagnostic| {
         error.line(&source)
             + &error
@@ -30,7 +30,7 @@ fn wrong(from: &str, to: &str) -> String {
 
 #[test]
 fn a_rule_is_read_as_it_is_written() {
-    let rule = load("a", "a.toml", GOOD).expect("a rule");
+    let rule = load_rule("a", "a.toml", GOOD).expect("a rule");
     assert_eq!(
         (rule.name.as_str(), rule.why.as_str()),
         ("a", "It goes wrong, because of that.")
@@ -44,7 +44,7 @@ fn a_rule_is_read_as_it_is_written() {
         (1, 2, 1)
     );
     assert_eq!(rule.when[0].workaround, None);
-    let own = load(
+    let own = load_rule(
         "a",
         "a.toml",
         &GOOD.replace("\"f\"", "\"f\", workaround = \"Do this.\""),
@@ -126,7 +126,7 @@ fn a_workaround_may_be_that_of_a_function_and_says_where_it_was_run() {
         "any = \"Do not.\", \"torch.cuda.init\" = \"Nor this.\" }\n\
          shown = { any = [\"context/a control\", \"reports/traces/programs/b.py\"] }",
     );
-    let rule = load("a", "a.toml", &source).expect("a rule");
+    let rule = load_rule("a", "a.toml", &source).expect("a rule");
     assert_eq!(rule.workaround("torch.cuda.init"), Some("Nor this."));
     let expected = [
         WorkaroundRun::Case("context/a".to_owned(), "control".to_owned()),

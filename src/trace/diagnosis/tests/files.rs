@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::diagnosis::{DiagnosisRule, WorkaroundRun, rules};
+use crate::diagnosis::{DiagnosisRule, WorkaroundRun, embedded_rules};
 use cuda_pitfalls_core::catalogue;
 use cuda_pitfalls_core::input::document_path;
 use cuda_pitfalls_core::source::reader::is_name;
@@ -13,8 +13,8 @@ fn root() -> &'static Path {
 
 #[test]
 fn every_rule_names_a_scenario_and_the_report_that_measured_it() {
-    for rule in rules() {
-        let scenario = catalogue::embedded().find(|scenario| scenario.name == rule.scenario);
+    for rule in embedded_rules() {
+        let scenario = catalogue::embedded_files().find(|scenario| scenario.name == rule.scenario);
         let scenario = scenario
             .unwrap_or_else(|| panic!("{}: there is no scenario {}", rule.name, rule.scenario));
         let is_survey = rule.evidence.starts_with("reports/survey-");
@@ -40,11 +40,12 @@ fn every_rule_names_a_scenario_and_the_report_that_measured_it() {
 
 #[test]
 fn what_showed_a_workaround_is_there() {
-    for rule in rules() {
+    for rule in embedded_rules() {
         for shown in rule.shown.iter().flat_map(|(_, shown)| shown) {
             match shown {
                 WorkaroundRun::Case(name, case) => {
-                    let scenario = catalogue::embedded().find(|scenario| scenario.name == *name);
+                    let scenario =
+                        catalogue::embedded_files().find(|scenario| scenario.name == *name);
                     let has = scenario.is_some_and(|scenario| {
                         scenario.source.contains(&format!("[cases.{case}]"))
                     });
@@ -66,15 +67,18 @@ fn what_showed_a_workaround_is_there() {
         let unknown = rule
             .leaves_open
             .iter()
-            .find(|name| rules().iter().all(|other| other.name != **name));
+            .find(|name| embedded_rules().iter().all(|other| other.name != **name));
         assert_eq!(unknown, None, "{} leaves open what is no rule", rule.name);
     }
 }
 
 #[test]
 fn rules_replace_others_that_there_are() {
-    assert_eq!(unconnected(rules()), [] as [&str; 0]);
-    let names: Vec<&str> = rules().iter().map(|rule| rule.name.as_str()).collect();
+    assert_eq!(unconnected(embedded_rules()), [] as [&str; 0]);
+    let names: Vec<&str> = embedded_rules()
+        .iter()
+        .map(|rule| rule.name.as_str())
+        .collect();
     assert!(names.len() >= 13 && names.is_sorted(), "{names:?}");
 }
 

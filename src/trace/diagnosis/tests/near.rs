@@ -811,7 +811,7 @@ fn what_a_timer_calls_at_its_end_is_no_device_guard() {
         "__pyx_pw_4cupy_4cuda_6device_6Device_9__exit__(_object*, _object* const*, long, _object*)";
     let stack = Stack {
         frames: vec![
-            Frame::native(
+            Frame::from_native(
                 compiled,
                 Some("/l/site-packages/cupy/cuda/device.cpython-312.so"),
                 None,
@@ -883,7 +883,7 @@ fn the_end_of_a_with_of_cupy_is_known_by_the_line() {
         let module = Some("/v/site-packages/cupy/cuda/device.cpython-312-x86_64-linux-gnu.so");
         stack
             .frames
-            .insert(0, Frame::native("", module, None, None));
+            .insert(0, Frame::from_native("", module, None, None));
         let made = TraceBuilder::on(4)
             .init(&[], &[0, 1, 2, 3])
             .at(&[("<module>", "a.py", 8)])

@@ -31,7 +31,7 @@ impl MemoryCharge {
 
 /// The charge before and after a call: to the process where NVML lists it. Where it lists no process by the PID that the
 /// tracer knows, it is the memory in use on the GPU that the call names. `None` if the call took nothing there.
-pub(super) fn charged(
+pub(super) fn charge_around_call(
     own: (u64, u64),
     used: (Option<u64>, Option<u64>),
     is_listed: bool,
@@ -47,7 +47,7 @@ pub(super) fn charged(
 /// What a call took in the driver, beyond what the page says and what other calls took meanwhile: the difference of
 /// the charge less the difference of what is attributed. `None` if it is too little, or the charge did not follow: the
 /// driver may keep what is freed, and serve an allocation from what it kept.
-pub(super) fn growth(charge: (u64, u64), attributed: (u64, u64)) -> Option<i64> {
+pub(super) fn unexplained_growth(charge: (u64, u64), attributed: (u64, u64)) -> Option<i64> {
     let charged = difference(charge);
     let growth = charged.saturating_sub(difference(attributed));
     let growth = match growth.signum() {
@@ -174,7 +174,7 @@ impl GpuAccount {
             .iter()
             .filter(|grown| grown.kind == MemoryKind::Graph);
         let named = named.map(|grown| grown.bytes).fold(0, u64::saturating_add);
-        self.shrink(MemoryKind::Graph, named.saturating_sub(bytes));
+        self.shrink_kind(MemoryKind::Graph, named.saturating_sub(bytes));
         bytes.saturating_sub(named)
     }
 
@@ -185,7 +185,7 @@ impl GpuAccount {
     }
 
     /// Adds what the page says of a holder.
-    pub(super) fn hold(&mut self, holder: u32, bytes: u64, count: Option<u64>) {
+    pub(super) fn add_holder(&mut self, holder: u32, bytes: u64, count: Option<u64>) {
         let held = self.paged.entry(holder).or_default();
         held.0 = held.0.saturating_add(bytes);
         held.1 = count.map(|count| held.1.unwrap_or(0).saturating_add(count));
@@ -210,7 +210,7 @@ impl GpuAccount {
     }
 
     /// Charges a call with what it took in the driver.
-    pub(super) fn grow(&mut self, holder: u32, kind: MemoryKind, bytes: u64) {
+    pub(super) fn charge_growth(&mut self, holder: u32, kind: MemoryKind, bytes: u64) {
         if kind == MemoryKind::Context {
             self.made = (holder, bytes);
         }
@@ -225,10 +225,10 @@ impl GpuAccount {
         }
     }
 
-    /// Like [`GpuAccount::grow`], of a call that was charged before.
+    /// Like [`GpuAccount::charge_growth`], of a call that was charged before.
     pub(super) fn add_growth(&mut self, holder: u32, kind: MemoryKind, bytes: u64) {
         let made = self.made;
-        self.grow(holder, kind, bytes);
+        self.charge_growth(holder, kind, bytes);
         self.made = made;
         let contexts = self.contexts.values_mut().chain([&mut self.made]);
         if let Some(context) = contexts
@@ -259,9 +259,8 @@ impl GpuAccount {
             .fold(0, u64::saturating_add);
         let growth = match growth {
             1.. if has_ended => growth,
-            1.. => {
-                self::growth(charge, attributed).map_or(0, |growth| self.without_managed(growth))
-            }
+            1.. => self::unexplained_growth(charge, attributed)
+                .map_or(0, |growth| self.without_managed(growth)),
             _ if has_ended => growth,
             _ => growth.max(i64::try_from(too_much).map_or(i64::MIN, |most| -most)),
         };
@@ -276,18 +275,18 @@ impl GpuAccount {
     /// what others took in the driver, the newest first.
     pub(super) fn take_back(&mut self, charged: &[(u32, u64)], mut bytes: u64, has_ended: bool) {
         for (holder, most) in charged.iter().rev() {
-            bytes -= self.reduce(*holder, bytes.min(*most));
+            bytes -= self.take_from_holder(*holder, bytes.min(*most));
         }
         let others: Vec<u32> = self.grown.iter().rev().map(|grown| grown.holder).collect();
         for holder in others
             .into_iter()
             .take(if has_ended { usize::MAX } else { 0 })
         {
-            bytes -= self.reduce(holder, bytes);
+            bytes -= self.take_from_holder(holder, bytes);
         }
     }
 
-    fn reduce(&mut self, holder: u32, bytes: u64) -> u64 {
+    fn take_from_holder(&mut self, holder: u32, bytes: u64) -> u64 {
         let Some(grown) = self.grown.iter_mut().find(|grown| grown.holder == holder) else {
             return 0;
         };
@@ -317,7 +316,7 @@ impl GpuAccount {
     }
 
     /// Notes what there is while no call is under way.
-    pub(super) fn settle(&mut self) {
+    pub(super) fn settle_totals(&mut self) {
         let charged_bytes = self.charge.own_bytes.unwrap_or(0);
         self.most_bytes = charged_bytes;
         self.settled = GpuTotals {
@@ -345,7 +344,7 @@ impl GpuAccount {
         if !is_less || self.managed_bytes > 0 || returned < LEAST_GROWTH_BYTES {
             return false;
         }
-        self.shrink(MemoryKind::Driver, returned.unsigned_abs());
+        self.shrink_kind(MemoryKind::Driver, returned.unsigned_abs());
         true
     }
 
@@ -361,7 +360,7 @@ impl GpuAccount {
     }
 
     /// Takes memory of this kind from those that hold it, the newest first.
-    pub(super) fn shrink(&mut self, kind: MemoryKind, mut bytes: u64) {
+    pub(super) fn shrink_kind(&mut self, kind: MemoryKind, mut bytes: u64) {
         for grown in self
             .grown
             .iter_mut()
@@ -542,18 +541,36 @@ mod tests {
 
     #[test]
     fn a_call_is_charged_with_what_nothing_else_explains() {
-        assert_eq!(growth((10 * MIB, 510 * MIB), (0, 0)), Some(500 << 20));
+        assert_eq!(
+            unexplained_growth((10 * MIB, 510 * MIB), (0, 0)),
+            Some(500 << 20)
+        );
         // Another thread allocated meanwhile, or another call was charged.
-        assert_eq!(growth((0, 510 * MIB), (0, 10 * MIB)), Some(500 << 20));
-        assert_eq!(growth((0, 65_535), (0, 0)), None);
-        assert_eq!(growth((0, 65_536), (0, 0)), Some(65_536));
+        assert_eq!(
+            unexplained_growth((0, 510 * MIB), (0, 10 * MIB)),
+            Some(500 << 20)
+        );
+        assert_eq!(unexplained_growth((0, 65_535), (0, 0)), None);
+        assert_eq!(unexplained_growth((0, 65_536), (0, 0)), Some(65_536));
         // An allocation that the driver had room for takes nothing from anyone, and a free that it keeps is no call's.
-        assert_eq!(growth((MIB, MIB), (0, MIB)), None);
-        assert_eq!(growth((MIB, MIB), (MIB, 0)), None);
-        assert_eq!(growth((9 * MIB, MIB), (4 * MIB, 0)), Some(-(4 << 20)));
-        assert_eq!(growth((9 * MIB, 7 * MIB), (0, 4 * MIB)), Some(-(2 << 20)));
-        assert_eq!(growth((u64::MAX, 0), (0, u64::MAX)), Some(-i64::MAX));
-        assert_eq!(growth((0, u64::MAX), (u64::MAX, 0)), Some(i64::MAX));
+        assert_eq!(unexplained_growth((MIB, MIB), (0, MIB)), None);
+        assert_eq!(unexplained_growth((MIB, MIB), (MIB, 0)), None);
+        assert_eq!(
+            unexplained_growth((9 * MIB, MIB), (4 * MIB, 0)),
+            Some(-(4 << 20))
+        );
+        assert_eq!(
+            unexplained_growth((9 * MIB, 7 * MIB), (0, 4 * MIB)),
+            Some(-(2 << 20))
+        );
+        assert_eq!(
+            unexplained_growth((u64::MAX, 0), (0, u64::MAX)),
+            Some(-i64::MAX)
+        );
+        assert_eq!(
+            unexplained_growth((0, u64::MAX), (u64::MAX, 0)),
+            Some(i64::MAX)
+        );
     }
 
     #[test]
@@ -612,17 +629,17 @@ mod tests {
             ..MemoryCharge::default()
         };
         let mut account = GpuAccount::new(own(28 * MIB));
-        account.grow(0, MemoryKind::Context, 18 * MIB);
-        account.grow(1, MemoryKind::Driver, 10 * MIB);
-        account.settle();
+        account.charge_growth(0, MemoryKind::Context, 18 * MIB);
+        account.charge_growth(1, MemoryKind::Driver, 10 * MIB);
+        account.settle_totals();
         account.page_bytes = 4 * MIB;
         account.take_charge(own(32 * MIB));
         assert!(!account.follow_returned());
-        account.settle();
+        account.settle_totals();
         account.take_charge(own(26 * MIB));
         assert!(account.follow_returned());
         assert_eq!(account.attributed_bytes(), 26 * MIB);
-        account.settle();
+        account.settle_totals();
         // An allocation that is freed and whose memory the driver keeps is nobody's.
         account.page_bytes = 0;
         assert!(!account.follow_returned());
@@ -631,13 +648,16 @@ mod tests {
     #[test]
     fn the_gpu_stands_for_the_process_where_nobody_is_listed() {
         let used = (Some(5), Some(9));
-        assert_eq!(charged((1, 2), used, true, false), Some((1, 2)));
-        assert_eq!(charged((0, 2), used, false, false), Some((0, 2)));
-        assert_eq!(charged((0, 0), used, false, true), Some((5, 9)));
-        assert_eq!(charged((0, 0), (None, Some(9)), false, true), None);
+        assert_eq!(charge_around_call((1, 2), used, true, false), Some((1, 2)));
+        assert_eq!(charge_around_call((0, 2), used, false, false), Some((0, 2)));
+        assert_eq!(charge_around_call((0, 0), used, false, true), Some((5, 9)));
+        assert_eq!(
+            charge_around_call((0, 0), (None, Some(9)), false, true),
+            None
+        );
         // That is another process's.
-        assert_eq!(charged((0, 0), used, true, true), None);
-        assert_eq!(charged((0, 0), used, false, false), None);
+        assert_eq!(charge_around_call((0, 0), used, true, true), None);
+        assert_eq!(charge_around_call((0, 0), used, false, false), None);
     }
 
     #[test]
@@ -658,14 +678,14 @@ mod tests {
     #[test]
     fn what_is_given_back_is_taken_from_the_newest_of_its_kind() {
         let mut account = GpuAccount::default();
-        account.grow(1, MemoryKind::Code, 10 * MIB);
-        account.grow(2, MemoryKind::Driver, 10 * MIB);
-        account.grow(3, MemoryKind::Code, 10 * MIB);
-        account.grow(1, MemoryKind::Code, MIB);
-        account.shrink(MemoryKind::Code, 12 * MIB);
+        account.charge_growth(1, MemoryKind::Code, 10 * MIB);
+        account.charge_growth(2, MemoryKind::Driver, 10 * MIB);
+        account.charge_growth(3, MemoryKind::Code, 10 * MIB);
+        account.charge_growth(1, MemoryKind::Code, MIB);
+        account.shrink_kind(MemoryKind::Code, 12 * MIB);
         let first = account.reading(7, "GPU-1", LedgerReason::Change);
         assert_eq!(held(&first), [(1, 9 * MIB, None), (2, 10 * MIB, None)]);
-        account.shrink(MemoryKind::Code, u64::MAX);
+        account.shrink_kind(MemoryKind::Code, u64::MAX);
         assert_eq!(
             held(&account.reading(7, "GPU-1", LedgerReason::Change)),
             [(1, 0, None)]
@@ -676,11 +696,11 @@ mod tests {
     #[test]
     fn with_the_last_context_goes_what_the_driver_took() {
         let mut account = GpuAccount::default();
-        account.grow(1, MemoryKind::Context, 500 * MIB);
+        account.charge_growth(1, MemoryKind::Context, 500 * MIB);
         account.make_context(true, 5);
-        account.grow(2, MemoryKind::Code, MIB);
+        account.charge_growth(2, MemoryKind::Code, MIB);
         for handle in [6, 7] {
-            account.grow(3, MemoryKind::Context, 400 * MIB);
+            account.charge_growth(3, MemoryKind::Context, 400 * MIB);
             account.make_context(false, handle);
         }
         // Nobody knows what this one took.
@@ -699,10 +719,10 @@ mod tests {
     #[test]
     fn a_reading_has_what_changed_and_no_more() {
         let mut account = GpuAccount::default();
-        account.hold(1, 3 * MIB, Some(2));
-        account.hold(1, MIB, Some(1));
-        account.hold(2, MIB, Some(1));
-        account.hold(3, 0, Some(0));
+        account.add_holder(1, 3 * MIB, Some(2));
+        account.add_holder(1, MIB, Some(1));
+        account.add_holder(2, MIB, Some(1));
+        account.add_holder(3, 0, Some(0));
         assert!(account.has_changed(false));
         assert_eq!(
             held(&account.reading(7, "G", LedgerReason::Change)),
@@ -710,8 +730,8 @@ mod tests {
         );
         assert!(!account.has_changed(true));
         account.turn_page();
-        account.hold(1, 4 * MIB, Some(3));
-        account.hold(2, 10, Some(1));
+        account.add_holder(1, 4 * MIB, Some(3));
+        account.add_holder(2, 10, Some(1));
         assert!(!account.has_changed(false), "less than a step");
         assert!(account.has_changed(true));
         assert_eq!(

@@ -10,7 +10,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 use super::super::TracerError;
 use super::super::signals::Withheld;
 use cuda_pitfalls_core::text::counts::counted;
-use cuda_pitfalls_instrument::supervisor::{is_ignored, signal_name, timespec};
+use cuda_pitfalls_instrument::supervisor::{is_ignored, signal_name, to_timespec};
 
 /// When whose the memory is is to be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,7 +95,7 @@ impl AskedReadings {
             return false;
         };
         let mut fds = [PollFd::new(bell, PollFlags::IN)];
-        let is_readable = poll(&mut fds, Some(&timespec(0))).is_ok_and(|ready| ready > 0);
+        let is_readable = poll(&mut fds, Some(&to_timespec(0))).is_ok_and(|ready| ready > 0);
         is_readable && bell.read(&mut [0; 1024]).is_ok_and(|read| read > 0)
     }
 

@@ -86,13 +86,16 @@ impl SharedPage {
     /// Like [`SharedPage::read`], if anything was allocated or freed since. This reads little of a page that nobody has
     /// written to.
     pub(super) fn read_if_changed(&mut self) {
-        if self.mark().is_some_and(|text| text != self.devices_text) {
+        if self
+            .device_mark()
+            .is_some_and(|text| text != self.devices_text)
+        {
             self.read();
         }
     }
 
     /// What it says now of the devices, which changes with every allocation.
-    pub(super) fn mark(&self) -> Option<Vec<u8>> {
+    pub(super) fn device_mark(&self) -> Option<Vec<u8>> {
         let mut text = vec![0; DEVICES_BYTES];
         self.file.read_exact_at(&mut text, 0).ok().map(|()| text)
     }
@@ -107,7 +110,7 @@ impl SharedPage {
         let (devices, rows) = words.split_at(DEVICES * DEVICE_WORDS);
         let devices = devices.as_chunks::<DEVICE_WORDS>().0.iter().map(|words| {
             let [rounding_bytes, pool_rest_bytes, graph_bytes, rows_bytes, ..] =
-                words.map(possible);
+                words.map(plausible_bytes);
             DeviceBlock {
                 rounding_bytes,
                 pool_rest_bytes,
@@ -116,7 +119,7 @@ impl SharedPage {
             }
         });
         let rows = rows.as_chunks::<ROW_WORDS>().0.iter().map(|words| {
-            let [bytes, count] = words.map(possible);
+            let [bytes, count] = words.map(plausible_bytes);
             PageRow { bytes, count }
         });
         self.devices = devices
@@ -142,7 +145,7 @@ pub(super) fn device_of_rest(row: usize) -> Option<usize> {
     row.checked_sub(TOLD_ROWS)
 }
 
-fn possible(word: u64) -> u64 {
+fn plausible_bytes(word: u64) -> u64 {
     if word < IMPOSSIBLE_BYTES { word } else { 0 }
 }
 

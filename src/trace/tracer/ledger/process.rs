@@ -28,7 +28,7 @@ pub(in crate::tracer) struct MemoryTaker {
 
 impl MemoryTaker {
     /// What no single call took.
-    fn nobody(t_ns: u64, gpu: &str, kind: MemoryKind) -> MemoryTaker {
+    fn from_nobody(t_ns: u64, gpu: &str, kind: MemoryKind) -> MemoryTaker {
         MemoryTaker {
             t_ns,
             gpu: gpu.to_owned(),
@@ -40,7 +40,7 @@ impl MemoryTaker {
     }
 
     /// A number that is the same for equal calls at the same place.
-    fn fingerprint(&self) -> u64 {
+    fn stable_hash(&self) -> u64 {
         let place = serde_json::to_vec(&(
             &self.gpu,
             self.kind,
@@ -150,8 +150,8 @@ impl ProcessLedger {
     }
 
     /// What changes on the page whenever something is allocated or freed.
-    pub(super) fn mark(&self) -> Option<Vec<u8>> {
-        self.page.as_ref()?.mark()
+    pub(super) fn page_mark(&self) -> Option<Vec<u8>> {
+        self.page.as_ref()?.device_mark()
     }
 
     pub(super) fn has_page(&self) -> bool {
@@ -185,14 +185,14 @@ impl ProcessLedger {
 
     /// The number of a holder: that of an equal one, or a new one.
     pub(super) fn holder(&mut self, taker: MemoryTaker, numbers: &mut HolderNumbers) -> u32 {
-        let fingerprint = taker.fingerprint();
+        let fingerprint = taker.stable_hash();
         if let Some(known) = self.numbers.get(&fingerprint) {
             return *known;
         }
         let is_single = taker.kind != MemoryKind::More && !taker.call.is_empty();
         if is_single && numbers.0 >= MOST_HOLDERS {
             return self.holder(
-                MemoryTaker::nobody(taker.t_ns, &taker.gpu, MemoryKind::More),
+                MemoryTaker::from_nobody(taker.t_ns, &taker.gpu, MemoryKind::More),
                 numbers,
             );
         }
@@ -268,8 +268,8 @@ impl ProcessLedger {
             ];
             self.gpu(gpu).page_bytes = block.total_bytes();
             for (kind, bytes) in parts.into_iter().filter(|(_, bytes)| *bytes > 0) {
-                let holder = self.holder(MemoryTaker::nobody(t_ns, gpu, kind), numbers);
-                self.gpu(gpu).hold(holder, bytes, None);
+                let holder = self.holder(MemoryTaker::from_nobody(t_ns, gpu, kind), numbers);
+                self.gpu(gpu).add_holder(holder, bytes, None);
             }
         }
         for account in self
@@ -283,8 +283,12 @@ impl ProcessLedger {
             let rest =
                 device_of_rest(*row).and_then(|device| gpus.get(&i32::try_from(device).ok()?));
             if let Some(gpu) = rest {
-                let holder = self.holder(MemoryTaker::nobody(t_ns, gpu, MemoryKind::More), numbers);
-                self.gpu(gpu).hold(holder, held.bytes, Some(held.count));
+                let holder = self.holder(
+                    MemoryTaker::from_nobody(t_ns, gpu, MemoryKind::More),
+                    numbers,
+                );
+                self.gpu(gpu)
+                    .add_holder(holder, held.bytes, Some(held.count));
             }
             // A caller of which no message has come yet is attributed to nobody.
             let Some(HeldRow {
@@ -298,7 +302,7 @@ impl ProcessLedger {
             let Some(account) = self.gpus.get_mut(gpu) else {
                 continue;
             };
-            account.hold(*holder, held.bytes, Some(held.count));
+            account.add_holder(*holder, held.bytes, Some(held.count));
             account.managed_bytes =
                 account
                     .managed_bytes
@@ -390,7 +394,7 @@ impl ProcessLedger {
         }
         for account in self.gpus.values_mut() {
             is_changed |= group.before.is_none() && account.follow_returned();
-            account.settle();
+            account.settle_totals();
         }
         is_changed
     }
@@ -411,7 +415,7 @@ impl ProcessLedger {
     }
 
     /// How much is attributed on each GPU, and how much graphs have of that.
-    pub(super) fn attributed(&self) -> BTreeMap<String, (u64, u64)> {
+    pub(super) fn attributed_by_gpu(&self) -> BTreeMap<String, (u64, u64)> {
         let all = self
             .gpus
             .iter()
@@ -442,12 +446,13 @@ impl ProcessLedger {
                 ..taker.clone()
             };
             let holder = self.holder(taker, numbers);
-            self.gpu(gpu).grow(holder, MemoryKind::Graph, *bytes);
+            self.gpu(gpu)
+                .charge_growth(holder, MemoryKind::Graph, *bytes);
         }
     }
 
     /// Takes what NVML says of the process on each GPU.
-    pub(super) fn charge(&mut self, t_ns: u64, charges: BTreeMap<String, MemoryCharge>) {
+    pub(super) fn take_charges(&mut self, t_ns: u64, charges: BTreeMap<String, MemoryCharge>) {
         (self.charges, self.charged_ns) = (charges, t_ns);
         let charged = self
             .charges
@@ -563,7 +568,7 @@ mod tests {
         ];
         assert_eq!(written(&mut ledger, &mut kinds), expected);
         assert_eq!(
-            ledger.attributed(),
+            ledger.attributed_by_gpu(),
             BTreeMap::from([("GPU-1".to_owned(), (64 * MIB + 56, 3))])
         );
         assert_eq!(ledger.gpu("GPU-1").managed_bytes, 64 * MIB);
@@ -636,7 +641,7 @@ mod tests {
             used_bytes: None,
         };
         ledger.is_settled = true;
-        ledger.charge(1, BTreeMap::from([("GPU-0".to_owned(), charge)]));
+        ledger.take_charges(1, BTreeMap::from([("GPU-0".to_owned(), charge)]));
     }
 
     fn begin(ledger: &mut ProcessLedger, bytes: u64) {
@@ -655,7 +660,7 @@ mod tests {
         };
         if bytes > 0 {
             let holder = ledger.holder(taker.clone(), numbers);
-            ledger.gpu("GPU-0").grow(holder, taker.kind, bytes);
+            ledger.gpu("GPU-0").charge_growth(holder, taker.kind, bytes);
             ledger.group.note_charge("GPU-0", holder, bytes);
         }
         ledger.note_end(&taker);
@@ -733,7 +738,7 @@ mod tests {
                 used_bytes: None,
             };
             ledger.is_settled = true;
-            ledger.charge(1, gpus.map(|gpu| (gpu.to_owned(), charge)).into());
+            ledger.take_charges(1, gpus.map(|gpu| (gpu.to_owned(), charge)).into());
         };
         charge(&mut ledger, 0);
         for (before, grown, now) in [(0, 518 * MIB, 518 * MIB), (518 * MIB, 690 * MIB, 704 * MIB)] {
@@ -746,7 +751,7 @@ mod tests {
                     ..taker(MemoryKind::Context, "call")
                 };
                 let holder = ledger.holder(taker.clone(), &mut numbers);
-                ledger.gpu(gpu).grow(holder, taker.kind, grown);
+                ledger.gpu(gpu).charge_growth(holder, taker.kind, grown);
                 ledger.group.note_charge(gpu, holder, grown);
                 ledger.note_end(&taker);
             }
@@ -810,16 +815,18 @@ mod tests {
                 ("GPU-1".to_owned(), charge(t_ns, second)),
             ])
         };
-        ledger.charge(9, charges(9, [Some(MIB), Some(0)]));
+        ledger.take_charges(9, charges(9, [Some(MIB), Some(0)]));
         assert_eq!(ledger.used_gpus(), ["GPU-0"]);
-        ledger.charge(10, charges(10, [Some(0), None]));
+        ledger.take_charges(10, charges(10, [Some(0), None]));
         assert!(ledger.used_gpus().is_empty());
         // Where PIDs cannot be matched, a GPU is used on which something is held.
         let holder = ledger.holder(
             taker(MemoryKind::Context, "cuCtxCreate_v2"),
             &mut HolderNumbers::default(),
         );
-        ledger.gpu("GPU-1").grow(holder, MemoryKind::Context, MIB);
+        ledger
+            .gpu("GPU-1")
+            .charge_growth(holder, MemoryKind::Context, MIB);
         assert_eq!(
             (ledger.used_gpus(), ledger.changed_gpus(false)),
             (vec!["GPU-1".into()], vec!["GPU-1".into()])

@@ -78,7 +78,10 @@ impl Notebooks {
 
     /// Renames the frames of cells to `<notebook train.ipynb code cell 3>`, and adds the line of the user's own frame.
     pub(super) fn name(&mut self, pid: u32, waiting: &UnixStream, stack: &mut Stack) {
-        let own = stack.users().or_else(|| stack.users_meanwhile()).cloned();
+        let own = stack
+            .user_frame()
+            .or_else(|| stack.users_meanwhile())
+            .cloned();
         for frame in stack.frames.iter_mut().chain(&mut stack.meanwhile) {
             let hash = frame
                 .file
@@ -134,7 +137,7 @@ fn find(named: &[String], pid: u32, waiting: &UnixStream, hash: u32) -> Option<(
                 .take(LARGEST)
                 .read_to_string(&mut text)
                 .ok()?;
-            let (cells, code) = cell(&text, hash)?;
+            let (cells, code) = cell_with_hash(&text, hash)?;
             Some((
                 format!(
                     "<notebook {} code cell {cells}>",
@@ -146,7 +149,7 @@ fn find(named: &[String], pid: u32, waiting: &UnixStream, hash: u32) -> Option<(
 }
 
 /// The number of the code cell with this hash, or the numbers of equal ones, and its text.
-fn cell(notebook: &str, hash: u32) -> Option<(String, String)> {
+fn cell_with_hash(notebook: &str, hash: u32) -> Option<(String, String)> {
     let notebook: Notebook = serde_json::from_str(notebook).ok()?;
     let code = notebook
         .cells
@@ -213,14 +216,14 @@ mod tests {
         let notebook = r#"{"cells": [{"cell_type": "markdown", "source": "abc"}, {"cell_type": "code", "source": "a"},
             {"cell_type": "code", "source": ["a", "bc"]}, {"cell_type": "code", "source": "a"}], "metadata": {}}"#;
         assert_eq!(
-            cell(notebook, murmur2(b"abc")),
+            cell_with_hash(notebook, murmur2(b"abc")),
             Some(("2".into(), "abc".into()))
         );
         assert_eq!(
-            cell(notebook, murmur2(b"a")),
+            cell_with_hash(notebook, murmur2(b"a")),
             Some(("1 or 3".into(), "a".into()))
         );
-        assert_eq!(cell(notebook, 7), None);
-        assert_eq!(cell("{}", murmur2(b"a")), None);
+        assert_eq!(cell_with_hash(notebook, 7), None);
+        assert_eq!(cell_with_hash("{}", murmur2(b"a")), None);
     }
 }

@@ -58,7 +58,7 @@ impl StackReader {
         }
     }
 
-    pub(super) fn forget(&mut self, pid: u32) {
+    pub(super) fn forget_process(&mut self, pid: u32) {
         self.pythons.remove(&pid);
     }
 
@@ -85,7 +85,7 @@ impl StackReader {
             ref waiting,
             ..
         } = *thread;
-        let (mappings, mut missing) = match mappings(pid) {
+        let (mappings, mut missing) = match read_mappings(pid) {
             Ok(mappings) => (mappings, None),
             Err(why) => (Vec::new(), Some(why)),
         };
@@ -193,7 +193,7 @@ impl StackReader {
                 continue;
             }
             let offset = address - mapping.start + mapping.offset;
-            let bare = Frame::native("", Some(&mapping.path), None, program.as_deref());
+            let bare = Frame::from_native("", Some(&mapping.path), None, program.as_deref());
             let size = std::fs::metadata(&mapping.path).map_or(u64::MAX, |data| data.len());
             let with_lines = bare.owner == FrameOwner::Program && size <= LARGEST_DEBUG;
             if size > LARGEST_MODULE && !with_lines {
@@ -211,7 +211,7 @@ impl StackReader {
                         .code_info
                         .as_ref()
                         .map(|code| (code.to_path().to_string_lossy().into_owned(), code.line));
-                    Frame::native(
+                    Frame::from_native(
                         &symbol.name,
                         Some(&mapping.path),
                         source,
@@ -262,7 +262,7 @@ fn has_users(stack: &[Frame]) -> bool {
 }
 
 fn open(pid: u32) -> PythonMemory {
-    match mappings(pid) {
+    match read_mappings(pid) {
         Ok(mappings) if !mappings.iter().any(|mapping| is_python(&mapping.path)) => {
             return PythonMemory::Absent;
         }
@@ -287,7 +287,7 @@ fn is_python(path: &str) -> bool {
 }
 
 /// The files that a process has mapped, or why they cannot be read.
-fn mappings(pid: u32) -> Result<Vec<Mapping>, String> {
+fn read_mappings(pid: u32) -> Result<Vec<Mapping>, String> {
     let text = std::fs::read_to_string(format!("/proc/{pid}/maps"))
         .map_err(|error| format!("the memory map of process {pid} cannot be read: {error}"))?;
     let mappings = text.lines().filter_map(|line| {

@@ -30,7 +30,7 @@ const SYSTEM: [&str; 3] = ["/proc", "/sys", "/dev"];
 /// it is not known, not there, or not the thread's to read.
 pub(super) fn line(pid: u32, waiting: &UnixStream, stack: &Stack) -> Option<String> {
     let frame = stack
-        .users()
+        .user_frame()
         .filter(|frame| frame.file.is_some())
         .or_else(|| stack.users_meanwhile())?;
     let Frame {
@@ -88,7 +88,7 @@ impl Readable {
         let seen = fs::read_link(format!("/proc/{pid}/cwd")).ok()?.join(name);
         let is_other = fs::metadata(seen).is_ok_and(|data| !data.is_file());
         (self.is_one(Path::new(name)) && !is_other).then_some(())?;
-        self.checked(message::file_of(waiting, name)?)
+        self.check_opened(message::file_of(waiting, name)?)
     }
 
     fn is_one(&self, path: &Path) -> bool {
@@ -96,7 +96,7 @@ impl Readable {
     }
 
     /// The file, if what was opened is one of those: a link may lead elsewhere.
-    fn checked(&self, file: File) -> Option<File> {
+    fn check_opened(&self, file: File) -> Option<File> {
         let path = fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd())).ok()?;
         let data = file.metadata().ok()?;
         (self.is_one(&path) && data.is_file() && (1..=self.largest).contains(&data.len()))
@@ -136,7 +136,7 @@ mod tests {
             .custom_flags(libc::O_NONBLOCK)
             .open(path)
             .ok()?;
-        read(SOURCE.checked(file)?, number)
+        read(SOURCE.check_opened(file)?, number)
     }
 
     #[test]

@@ -116,7 +116,7 @@ impl Attempts {
         Attempts {
             program: session.program().to_path_buf(),
             python: python.to_path_buf(),
-            variables: modules()
+            variables: python_path()
                 .into_iter()
                 .map(|modules| (OsString::from(MODULES), Some(modules)))
                 .collect(),
@@ -124,7 +124,7 @@ impl Attempts {
                 on: session.on.clone(),
                 ..Ground::default()
             },
-            nvml: session.nvml(),
+            nvml: session.nvml_path(),
             mask: session.restrict.as_ref().map(|uuids| uuids.join(",")),
             folder: session.folder().to_path_buf(),
             traces: traces.map(|traces| std::path::absolute(&traces).unwrap_or(traces)),
@@ -151,12 +151,12 @@ impl Attempts {
         self.nvml.is_some()
     }
 
-    pub(in crate::run) fn jobs(&self) -> usize {
+    pub(in crate::run) fn job_count(&self) -> usize {
         self.jobs
     }
 
     /// A sentence about a process that could not be killed, if there is one.
-    pub(in crate::run) fn unkillable(&self) -> Option<String> {
+    pub(in crate::run) fn unkillable_process(&self) -> Option<String> {
         let pid = self.unkillable.load(Ordering::Relaxed);
         (pid != 0).then(|| format!("process {pid} could not be killed"))
     }
@@ -168,7 +168,7 @@ impl Attempts {
 
     /// Makes the attempts of a row that may run beside others: all of them, except the last one of a row that makes
     /// contexts. `None` if the user stopped it.
-    pub(super) fn together(&self, job: &RowJob) -> Option<Vec<PythonAttempt>> {
+    pub(super) fn attempts_together(&self, job: &RowJob) -> Option<Vec<PythonAttempt>> {
         let mut attempts = Vec::new();
         for number in 1..=self.repeat {
             if number > 1 && number == self.repeat && wants_to_be_alone(job, &attempts) {
@@ -176,7 +176,7 @@ impl Attempts {
             }
             attempts.push(self.attempt_unless_stopped(job, self.jobs == 1, &self.ground)?);
             // Further attempts would also hang until the time limit.
-            if attempts.last().is_some_and(hangs) {
+            if attempts.last().is_some_and(has_hung) {
                 break;
             }
         }
@@ -256,7 +256,7 @@ impl Attempts {
         folder: &Path,
         trace: &Path,
     ) -> Result<Option<String>, SupervisorError> {
-        lay_out(folder, &job.line).map_err(SupervisorError::system)?;
+        lay_out(folder, &job.line).map_err(SupervisorError::from_system)?;
         let returned = job.line.returned.as_ref();
         let (of_nvml, of_libcuda) = match returned.map(Returned::library) {
             Some(CallLibrary::Nvml) => (returned, None),
@@ -331,7 +331,7 @@ impl Attempts {
 }
 
 /// The caller's PYTHONPATH with absolute paths, so that it is valid in any folder.
-fn modules() -> Option<OsString> {
+fn python_path() -> Option<OsString> {
     let paths = std::env::var_os(MODULES)?;
     let paths = std::env::split_paths(&paths).filter(|path| !path.as_os_str().is_empty());
     std::env::join_paths(paths.map(|path| std::path::absolute(&path).unwrap_or(path))).ok()
@@ -340,10 +340,10 @@ fn modules() -> Option<OsString> {
 /// Whether a row makes contexts, and none of its attempts has run alone.
 pub(super) fn wants_to_be_alone(job: &RowJob, attempts: &[PythonAttempt]) -> bool {
     let makes_context = attempts.iter().any(|made| made.seen.makes_context());
-    job.wants_memory && makes_context && !attempts.iter().any(|made| made.alone || hangs(made))
+    job.wants_memory && makes_context && !attempts.iter().any(|made| made.alone || has_hung(made))
 }
 
-fn hangs(made: &PythonAttempt) -> bool {
+fn has_hung(made: &PythonAttempt) -> bool {
     made.invalid
         .as_ref()
         .is_some_and(|invalid| invalid.reason == Reason::Hang)

@@ -41,21 +41,21 @@ pub(super) fn run(
         .collect();
     while !rows.is_empty() {
         let batch: Vec<PoolRow> = rows
-            .drain(..rows.len().min(BATCH * attempts.jobs()))
+            .drain(..rows.len().min(BATCH * attempts.job_count()))
             .collect();
         let mut left = Vec::new();
-        stage(
+        run_stage(
             attempts,
-            attempts.jobs(),
+            attempts.job_count(),
             batch,
-            |row| attempts.together(&row.job),
+            |row| attempts.attempts_together(&row.job),
             interrupt,
             |done| match done {
                 Some(row) if wants_to_be_alone(&row.job, &row.made) => left.push(row),
                 done => tell(done.map(|row| (row.at, row.made))),
             },
         );
-        stage(
+        run_stage(
             attempts,
             1,
             left,
@@ -79,7 +79,7 @@ struct PoolRow {
 }
 
 /// Does one thing with each row, several rows at once. Reports each row that is done, and ticks in between.
-fn stage(
+fn run_stage(
     attempts: &Attempts,
     threads: usize,
     rows: Vec<PoolRow>,
