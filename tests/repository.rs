@@ -186,16 +186,16 @@ struct Lines {
 /// its own that says what a user gets for it. Lower it when a room has become smaller.
 const BUDGET: [(&str, usize, usize, usize); 11] = [
     ("scenarios", 69, 19, 129),
-    ("src/answers", 18_882, 6_737, 30_301),
-    ("src/calls", 1_322, 276, 1_985),
-    ("src/core", 15_345, 6_203, 26_147),
+    ("src/answers", 19_001, 6_760, 30_443),
+    ("src/calls", 1_326, 276, 1_989),
+    ("src/core", 15_435, 6_227, 26_261),
     ("src/fake", 9_082, 577, 12_442),
-    ("src/instrument", 6_871, 745, 9_347),
-    ("src/program", 10_178, 691, 12_911),
-    ("src/render", 15_081, 5_728, 23_494),
-    ("src/trace", 11_800, 6_428, 21_409),
-    ("tests", 0, 23_631, 26_252),
-    ("xtask", 3_986, 566, 5_226),
+    ("src/instrument", 6_921, 751, 9_403),
+    ("src/program", 10_269, 691, 13_002),
+    ("src/render", 15_309, 5_747, 23_741),
+    ("src/trace", 11_858, 6_459, 21_498),
+    ("tests", 0, 23_597, 26_217),
+    ("xtask", 4_044, 566, 5_284),
 ];
 
 /// Whether a file is a test as a whole: it lies below a folder of tests, or its name says so.
