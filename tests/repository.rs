@@ -194,7 +194,7 @@ const BUDGET: [(&str, usize, usize, usize); 11] = [
     ("src/program", 10_269, 691, 13_002),
     ("src/render", 15_309, 5_747, 23_741),
     ("src/trace", 11_858, 6_459, 21_498),
-    ("tests", 0, 23_597, 26_217),
+    ("tests", 0, 23_598, 26_219),
     ("xtask", 4_044, 566, 5_284),
 ];
 
@@ -276,7 +276,7 @@ fn no_room_exceeds_its_budget_of_lines() {
 
 /// The most closures with a name outside tests. A closure that is used once is the expression; one that is used twice
 /// is a function.
-const NAMED_CLOSURES: usize = 60;
+const NAMED_CLOSURES: usize = 78;
 
 /// The name of the item that begins in a line, if it is of one of these kinds.
 fn item_name<'l>(line: &'l str, kinds: &[&str]) -> Option<&'l str> {
