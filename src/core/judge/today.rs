@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use crate::plan::{self, CasePlan, Plan};
 use crate::report::{CaseReport, Report, ScenarioReport};
 use crate::scenario::Scenario;
+use crate::verdict::ExpectationMet;
 
 /// Today's plan for a scenario that was measured earlier with the same calls.
 #[derive(Clone, Debug)]
@@ -79,11 +80,31 @@ pub fn planned_today(
         libcudart,
         Some(then),
     )?;
-    plan.planned = then.planned;
+    plan.planned = then
+        .planned
+        .or_else(|| planned_then(scenario, report, then));
     let names = same_calls(&then.cases, &plan.cases)?;
     plan.cases
         .retain(|case| names.values().any(|name| *name == case.name));
     (plan.gpus == then.gpus).then_some(Today { plan, names })
+}
+
+/// How many attempts of each case were planned in a run that was interrupted, if fewer were made.
+///
+/// Earlier programs kept the number that was made and not the one that was planned. All questions of a run have as many
+/// rounds as their files or the user asked for, so the questions that got most of them tell. One whose verdict was
+/// unexpected got more for that.
+fn planned_then(scenario: &Scenario, report: &Report, then: &Plan) -> Option<u32> {
+    report.run.interrupted.as_ref()?;
+    let as_planned = report
+        .scenarios
+        .iter()
+        .filter(|part| part.verdict.expectation != ExpectationMet::Unexpected);
+    let most = as_planned
+        .filter_map(|part| part.plan.as_ref())
+        .map(|plan| plan.repeat)
+        .max()?;
+    Some(most.min(scenario.repeat)).filter(|planned| *planned > then.repeat)
 }
 
 /// Today's names of the cases by the names of the measured ones that make the same calls, if every measured case has a
@@ -125,6 +146,8 @@ fn made(case: &CasePlan) -> CasePlan {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::judge::fixture::{report, scenario};
+    use crate::verdict::Kind;
 
     fn cases(names: &[&str]) -> Vec<CasePlan> {
         let cases = names.iter().enumerate().map(|(index, name)| CasePlan {
@@ -159,8 +182,54 @@ mod tests {
         assert_eq!(same_calls(&then, &other), None, "one makes other calls");
     }
 
+    /// A question of an interrupted run that made so many rounds.
+    fn part(rounds: u32, expectation: ExpectationMet) -> ScenarioReport {
+        let plan = Plan {
+            repeat: rounds,
+            ..Plan::default()
+        };
+        ScenarioReport {
+            plan: Some(plan),
+            ..scenario(Kind::Reproduced, None, expectation, 0)
+        }
+    }
+
     #[test]
-    fn cases_with_the_same_calls_keep_their_names() {
+    fn of_a_run_that_was_cut_off_the_questions_with_most_rounds_tell_what_was_planned() {
+        let planned = |signal: Option<&str>, rounds: &[u32], file: u32| {
+            let parts = rounds
+                .iter()
+                .map(|&rounds| part(rounds, ExpectationMet::AsExpected));
+            let mut report = report(parts.collect(), false);
+            report.scenarios.push(part(9, ExpectationMet::Unexpected));
+            report.run.interrupted = signal.map(str::to_owned);
+            let file = Scenario {
+                repeat: file,
+                ..crate::plan::fixture::scenario()
+            };
+            planned_then(&file, &report, report.scenarios[0].plan.as_ref().unwrap())
+        };
+        assert_eq!(planned(Some("SIGINT"), &[2, 5], 5), Some(5));
+        assert_eq!(
+            planned(Some("SIGINT"), &[2, 5], 3),
+            Some(3),
+            "its file plans fewer than another"
+        );
+        assert_eq!(
+            planned(Some("SIGINT"), &[5, 2], 5),
+            None,
+            "it was asked to the end"
+        );
+        assert_eq!(
+            planned(Some("SIGINT"), &[2, 2], 5),
+            None,
+            "nothing tells of more"
+        );
+        assert_eq!(planned(None, &[2, 5], 5), None, "the run ended by itself");
+    }
+
+    #[test]
+    fn of_cases_with_the_same_calls_each_keeps_its_name() {
         let mut then = cases(&["trap", "control"]);
         then[1].env = then[0].env.clone();
         let mut today = then.clone();
