@@ -3,7 +3,6 @@
 use crate::Format;
 use crate::block::{Block, Text};
 use crate::survey::section::Section;
-use crate::svg::file::{MapCell, MapPart, map};
 use crate::writer::terminal::write;
 use crate::writer::{html, markdown};
 use cuda_pitfalls_answers::releases::{
@@ -217,82 +216,6 @@ document does not tell whether the lines before it had called `cuInit`.
 
 A column is an environment, not a release alone: a package that is only installed can change what importing another one \
 does.";
-
-/// What each colour of the map says, with the sign that stands for it.
-const LEGEND: [(MapCell, &str); 4] = [
-    (
-        MapCell {
-            sign: 'Y',
-            class: "hi",
-        },
-        "calls cuInit (y: only where there is no NVML, n: only with one)",
-    ),
-    (
-        MapCell {
-            sign: '=',
-            class: "mid",
-        },
-        "the lines before it had called cuInit",
-    ),
-    (
-        MapCell {
-            sign: '-',
-            class: "low",
-        },
-        "does not call it (.: where there is an NVML, asked only there)",
-    ),
-    (
-        MapCell {
-            sign: '!',
-            class: "out",
-        },
-        "fails (x: is not there, G: needs a GPU, C: took the CPU, ?: open)",
-    ),
-];
-
-/// The lines whose answer is not the same in every release that was asked, as a picture.
-pub fn changed_map(matrix: &Matrix) -> String {
-    let mut parts = Vec::new();
-    for (package, columns) in matrix.packages() {
-        let known = columns
-            .iter()
-            .filter_map(|index| Some((*index, matrix.columns.get(*index)?)));
-        let asked: Vec<(usize, &Column)> = known
-            .filter(|(_, column)| column.failed.is_none())
-            .collect();
-        let rows = matrix.lines_in(&columns).map(|line| {
-            let states = asked
-                .iter()
-                .map(|(index, _)| line.find_cell(*index).map(|cell| map_cell(cell.state)));
-            (states.collect(), line.id.clone())
-        });
-        let versions = asked
-            .iter()
-            .map(|(_, column)| column.version.clone())
-            .collect();
-        parts.push(MapPart::of_changed(package, versions, rows));
-    }
-    parts.retain(|part| !part.rows.is_empty());
-    map(
-        TITLE,
-        "Lines of Python by release; only those whose answer changed. The tables have all.",
-        &LEGEND,
-        &parts,
-    )
-}
-
-fn map_cell(state: LineState) -> MapCell {
-    let class = match state {
-        LineState::Yes | LineState::WithoutNvml | LineState::WithNvml => "hi",
-        LineState::Initialised => "mid",
-        LineState::No | LineState::NoWithNvml => "low",
-        _ => "out",
-    };
-    MapCell {
-        sign: words(state).1.chars().next().unwrap_or('?'),
-        class,
-    }
-}
 
 fn environment_section(matrix: &Matrix) -> Section {
     let row = |column: &Column| {

@@ -15,7 +15,6 @@ pub(crate) mod section;
 mod startup;
 mod table;
 
-pub use calls::changed_map;
 pub use python::listed;
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,8 +1,6 @@
 //! A chart of memory over time, as inline SVG with its texts beside it: a line of steps per GPU, or areas of owners upon
 //! each other. Colours are classes (`g0` to `g7`), so that the page sets them for dark mode.
 
-pub mod file;
-
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use cuda_pitfalls_calls::CallLibrary;
 
-use super::changes::{calls_map, changes, reads_mask_word};
+use super::changes::{changes, reads_mask_word};
 use super::section::Section;
 use super::table::time;
 use super::{NamedSurvey, SurveyPage, by_reason, gpus};
@@ -60,11 +60,6 @@ pub(super) fn rows(sources: &[NamedSurvey]) -> Vec<FactRow> {
 /// What changed between versions of libcudart.
 pub(super) fn changed(page: &SurveyPage<'_>) -> Vec<Section> {
     changes(&latest_rows(call_rows(page.sources).iter())).into()
-}
-
-/// What changed of that on the GPUs, as a picture.
-pub fn changed_map(sources: &[NamedSurvey]) -> String {
-    calls_map(&latest_rows(call_rows(sources).iter()))
 }
 
 /// The rows of all documents, in the order in which they were begun.

@@ -4,9 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::section::Section;
 use super::yes_no_unknown;
-use crate::svg::file::{MapCell, MapPart, map};
 use cuda_pitfalls_answers::survey::calls::CallRow;
-use cuda_pitfalls_core::text::units;
 use cuda_pitfalls_core::text::versions::{Version, format_ranges, name, number};
 use cuda_pitfalls_core::verdict::Reason;
 
@@ -86,87 +84,6 @@ pub(super) fn changes(rows: &[&CallRow]) -> [Section; 2] {
     } else {
         [changed, moved]
     }
-}
-
-/// The calls of libcudart that do not do the same to the GPU with every version, as a picture; versions that do not
-/// export a call have no cell.
-pub(super) fn calls_map(rows: &[&CallRow]) -> String {
-    let (by_call, all) = by_version(rows);
-    let asked = by_call.len();
-    let lines = by_call.into_iter().map(|(call, versions)| {
-        (
-            all.iter()
-                .map(|version| map_cell(versions.get(version)?))
-                .collect(),
-            call.to_owned(),
-        )
-    });
-    let mut part =
-        MapPart::of_changed("", all.iter().map(|version| name(version)).collect(), lines);
-    let changed = part.rows.len();
-    part.title = format!(
-        "{changed} calls of libcudart that changed ({} did not)",
-        asked - changed
-    );
-    let context = format!("creates a context: {} on its GPU", memory_of(rows, CREATES));
-    let mask = format!(
-        "reads the mask, creates none: {} on a GPU",
-        memory_of(rows, READS)
-    );
-    let legend = [
-        (CREATES, context.as_str()),
-        (READS, &mask),
-        (NEITHER, "does neither"),
-        (UNKNOWN, "not known"),
-    ];
-    let about = "A version that does not export a call has no cell. The tables have every call.";
-    map(
-        "The first call of a process, by libcudart",
-        about,
-        &legend,
-        &[part],
-    )
-}
-
-const CREATES: MapCell = MapCell {
-    sign: 'C',
-    class: "hi",
-};
-const READS: MapCell = MapCell {
-    sign: 'm',
-    class: "mid",
-};
-const NEITHER: MapCell = MapCell {
-    sign: '-',
-    class: "low",
-};
-const UNKNOWN: MapCell = MapCell {
-    sign: '?',
-    class: "out",
-};
-
-fn map_cell(row: &CallRow) -> Option<MapCell> {
-    let cell = match (row.makes_context(), row.reads_mask) {
-        (Some(true), _) => CREATES,
-        (_, Some(true)) => READS,
-        (_, Some(false)) => NEITHER,
-        _ => UNKNOWN,
-    };
-    row.standing.unmeasured.is_none().then_some(cell)
-}
-
-/// The least and the most that calls with this cell take on one GPU.
-fn memory_of(rows: &[&CallRow], cell: MapCell) -> String {
-    let own = rows.iter().filter(|row| map_cell(row) == Some(cell));
-    let most = own.filter_map(|row| row.device_used_bytes.as_ref()?.iter().max().copied());
-    let ends: BTreeSet<String> = most
-        .clone()
-        .min()
-        .into_iter()
-        .chain(most.max())
-        .map(units::format_delta)
-        .collect();
-    ends.into_iter().collect::<Vec<_>>().join(" to ")
 }
 
 type ByVersion<'a> = BTreeMap<&'a str, BTreeMap<Version, &'a CallRow>>;
