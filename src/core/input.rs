@@ -18,7 +18,7 @@ const PIECE_BYTES: usize = 1 << 16;
 /// The path of standard input.
 pub const STDIN: &str = "-";
 
-/// What follows the name of a packed document, as `zstd` names it.
+/// The suffix of a packed document.
 pub const PACKED: &str = ".zst";
 
 /// The path of a document: where nothing has this name, that of its packed file, `report.json.zst` for `report.json`.

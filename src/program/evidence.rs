@@ -70,7 +70,7 @@ pub fn text(list: &[Listed]) -> String {
         .collect()
 }
 
-/// The bytes that the list has the SHA-256 of: those of the file, or of the document in its packed file.
+/// Reads the bytes whose SHA-256 is listed: those of the file, or of the unpacked document.
 ///
 /// # Errors
 /// Neither can be read.
@@ -83,7 +83,7 @@ pub fn read_file(path: &Path) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// The SHA-256 of a file, in hexadecimal digits. That of a packed document is the one of what was packed.
+/// The SHA-256 of a file, in hexadecimal digits; of a packed document, that of its unpacked bytes.
 ///
 /// # Errors
 /// It cannot be read.

@@ -43,7 +43,7 @@ pub struct TraceView<'a> {
     violations: &'a [Violation],
     /// What of the policy cannot be decided, because the trace saw less.
     undecided: &'a [String],
-    /// What could not be seen, in words.
+    /// What the trace could not observe, as sentences.
     not_seen: Vec<String>,
 }
 

@@ -446,7 +446,7 @@ pub struct End {
     pub code: Option<i32>,
     /// The signal that ended it, by name.
     pub signal: Option<String>,
-    /// What could not be seen, in words. Empty means that every process of the program that NVML
+    /// What the trace could not observe, as sentences. Empty means that every process of the program that NVML
     /// showed has events.
     pub not_seen: Vec<String>,
     /// How many events were left out because there were more than a document should hold.

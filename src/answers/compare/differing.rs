@@ -37,7 +37,7 @@ pub(super) fn find_differing_facts<'c>(outcomes: [&'c [Change]; 2]) -> Vec<Diffe
         }
     }
     let ends = differing_values(ends.map(|end| end.into_iter().flat_map(end_facts)));
-    // How far they came is told only of two that end alike.
+    // The number of steps is compared only if both end in the same way.
     let end = ends.into_iter().next();
     found.sort_by_cached_key(|difference| (difference.step, difference.any_fact().cloned()));
     found.extend(end.map(|(_, facts)| Differing { step: None, facts }));
@@ -80,7 +80,7 @@ fn end_facts(end: &Change) -> impl Iterator<Item = (&'static str, Fact)> {
     how.into_iter().chain([("steps made", made)])
 }
 
-/// The memory of a GPU that nothing is said of did not change.
+/// A GPU without a figure has unchanged memory.
 fn with_unchanged_memory(facts: [Option<Fact>; 2]) -> [Option<Fact>; 2] {
     let Some(Fact::Memory(gpu, _)) = facts.iter().flatten().next() else {
         return facts;

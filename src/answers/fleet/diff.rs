@@ -106,7 +106,7 @@ impl FleetDiff {
     }
 }
 
-/// Two documents of a fleet that are not compared.
+/// Why two fleet documents cannot be compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("one of the two is simulated and the other is measured: they are not compared")]
 pub struct ProvenanceMismatch;
@@ -161,7 +161,7 @@ pub fn diff(old: &Fleet, new: &Fleet) -> Result<FleetDiff, ProvenanceMismatch> {
     Ok(diff)
 }
 
-/// A group that is the same whoever is in it.
+/// The identity of a group, independent of its members.
 struct IsThere<'f>(&'f Group);
 
 impl PartialEq for IsThere<'_> {

@@ -172,8 +172,8 @@ struct Members {
     unexpected: Vec<usize>,
 }
 
-/// To which group an answer of a document belongs. Documents that say the same of their machines share a number, and so
-/// do answers on one libcudart: keys are compared once, and not once for each answer.
+/// Maps the answers of a document to their groups. Equal keys have one number, so a key is compared once instead of once
+/// per answer.
 struct GroupPlaces {
     /// By document.
     keys: Vec<usize>,
@@ -210,7 +210,7 @@ impl GroupPlaces {
     }
 }
 
-/// The numbers of values, of which equal ones have one number.
+/// Numbers values. Equal values get the same number.
 fn numbered<T: Eq + Hash>(values: impl Iterator<Item = T>) -> Vec<usize> {
     let mut numbers: HashMap<T, usize> = HashMap::new();
     let mut all = Vec::new();

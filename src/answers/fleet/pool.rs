@@ -206,7 +206,7 @@ impl DocumentPool {
         })
     }
 
-    /// Where the answer is kept; none if there is no room for it.
+    /// The index of the stored answer, or `None` if the pool is full.
     fn place_answer(&self, answer: &MachineAnswer) -> Option<AnswerPlace> {
         if let Some(place) = answer.place.get() {
             return Some(*place);
@@ -333,7 +333,7 @@ impl Answers {
         Some(AnswerPlace { name, answer })
     }
 
-    /// Where an answer is kept, which is added if it is a new one; none if there is no room for it.
+    /// The index of the answer, which is added if it is new. `None` if the pool is full.
     fn insert(
         &mut self,
         MachineAnswer {

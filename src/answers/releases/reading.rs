@@ -55,7 +55,7 @@ impl ReleaseRow {
             (Calls, DoesNot | Open(Stopped)) => LineState::WithoutNvml,
             (DoesNot | Open(Stopped | Initialised), Calls) => LineState::WithNvml,
             (Calls, _) | (_, Calls) => LineState::Yes,
-            // What it would do without one nobody saw.
+            // Nobody tried it without an NVML.
             (Open(Initialised), DoesNot) => LineState::NoWithNvml,
             (_, DoesNot) | (DoesNot, NotAsked) => LineState::No,
             (_, Open(why)) | (Open(why), NotAsked) => why,

@@ -34,7 +34,7 @@ pub struct GpuNames<'a> {
     pub machine: &'a [String],
 }
 
-/// The plan's name of a GPU, from the UUIDs in the order of the plan: the first is `gpu0`.
+/// The name of a GPU in a plan. `gpu0` is the first UUID of the plan.
 pub(crate) fn gpu_name(plan: &[String], uuid: &str) -> Option<String> {
     let index = plan.iter().position(|known| known == uuid)?;
     Some(format!("gpu{index}"))

@@ -12,7 +12,7 @@ use serde_json::value::RawValue;
 
 use super::Attempt;
 
-/// Where the full text of an attempt is, as JSON. In memory then is [`Attempt::to_summary`].
+/// Where the full JSON of an attempt is stored. Memory then holds only [`Attempt::to_summary`].
 #[derive(Clone, Debug)]
 pub struct Elsewhere {
     /// The file.

@@ -106,7 +106,7 @@ fn take(
     let mut locks = Locks::default();
     let mut uuids = uuids.to_vec();
     uuids.sort();
-    // A GPU that is named twice would wait for itself.
+    // A second lock of the same GPU would wait for the first one.
     uuids.dedup();
     let started = clock::now_ns();
     for uuid in &uuids {

@@ -171,7 +171,7 @@ pub(super) fn all<'a>(seen: &TraceView<'a>, root: &str) -> Vec<Reported<'a>> {
     at_lines(seen, root, once)
 }
 
-/// The entries without notes of what used CUDA, which are no results of a test.
+/// The entries without notes about packages that used CUDA: these are not test results.
 pub(super) fn without_notes<'a>(seen: &TraceView<'a>, root: &str) -> Vec<Reported<'a>> {
     at_lines(seen, root, occurrences(seen))
 }
@@ -183,7 +183,7 @@ fn occurrences<'a>(seen: &TraceView<'a>) -> Vec<Occurrence<'a>> {
     once
 }
 
-/// Equal ones at one line as one entry, those that matter most first.
+/// Merges equal entries at one line, the most important first.
 fn at_lines<'a>(
     seen: &TraceView<'a>,
     root: &str,

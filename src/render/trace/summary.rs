@@ -54,7 +54,7 @@ pub(super) struct TraceSummary<'a> {
     /// What of the policy cannot be decided, because the trace saw less; each a sentence without a
     /// full stop.
     undecided: Vec<String>,
-    /// What could not be seen, in words.
+    /// What the trace could not observe, as sentences.
     not_seen: Vec<String>,
     /// How many events the trace left out.
     left_out: u64,

@@ -461,7 +461,7 @@ impl Processes {
         self.not_seen.iter().any(|why| why == SIMULATED_RUNTIME)
     }
 
-    /// What could not be seen, in words. `heard_all` is whether no message was lost.
+    /// What the trace could not observe, as sentences. `heard_all` is whether no message was lost.
     pub(super) fn not_seen(&mut self, heard_all: bool) -> Vec<String> {
         let mut all = std::mem::take(&mut self.not_seen);
         let half = std::mem::take(&mut self.half);
