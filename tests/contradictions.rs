@@ -400,7 +400,7 @@ fn shift(value: &mut Value, later_ns: u64) {
 
 /// The verdicts of a report, judged again.
 fn verdicts(mut report: Report) -> Vec<(Kind, ExpectationMet, String)> {
-    judge::rejudge_report(&mut report);
+    judge::rejudge(&mut report);
     let verdicts = report
         .scenarios
         .into_iter()

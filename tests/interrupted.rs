@@ -6,7 +6,7 @@ use crate::common;
 use std::fs;
 use std::path::Path;
 
-use cuda_pitfalls::judge::rejudge_report;
+use cuda_pitfalls::judge::rejudge;
 use cuda_pitfalls::report::Report;
 use cuda_pitfalls::verdict::{Kind, Reason};
 use rustix::process::Signal;
@@ -153,7 +153,7 @@ fn a_question_that_was_cut_off_in_its_first_rounds_has_no_verdict() {
         );
         let plan = clean.plan.as_ref().expect("it was planned");
         assert_eq!((plan.repeat, plan.planned), (1, Some(5)));
-        rejudge_report(&mut report);
+        rejudge(&mut report);
     }
 }
 

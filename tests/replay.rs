@@ -56,7 +56,7 @@ fn committed_reports_judge_to_what_they_say() {
     let mut wrong = Vec::new();
     for (name, report) in read_reports() {
         let mut again = report.clone();
-        judge::rejudge_report(&mut again);
+        judge::rejudge(&mut again);
         for (stored, again) in report.scenarios.iter().zip(&again.scenarios) {
             let (stored_says, again_says) = (words(stored), words(again));
             if stored_says != again_says {
@@ -113,7 +113,7 @@ fn replay(of_two_gpus: bool) {
         // Both sides are observed by this version, and asked today's question: a report keeps what was
         // seen, not how it was read.
         plan_as_today(real, &scenarios);
-        judge::rejudge_report(real);
+        judge::rejudge(real);
     }
     // One run for each size of machine answers what all its reports asked.
     let mut asked: BTreeMap<usize, BTreeSet<&str>> = BTreeMap::new();

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use cuda_pitfalls::catalogue;
 use cuda_pitfalls::event::{Event, Value};
-use cuda_pitfalls::judge::{plan_as_today, rejudge_report};
+use cuda_pitfalls::judge::{plan_as_today, rejudge};
 use cuda_pitfalls::report::Report;
 use cuda_pitfalls::sample::Process;
 use cuda_pitfalls::simulated;
@@ -307,7 +307,7 @@ fn what_somebody_else_keeps_is_no_surprise() {
                 *used += more_bytes;
             }
         }
-        rejudge_report(&mut report);
+        rejudge(&mut report);
         assert_eq!(
             report.scenarios[0].verdict.expectation, expectation,
             "{:?}",

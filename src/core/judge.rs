@@ -77,7 +77,7 @@ fn reject_unsupported(verdict: &mut Verdict) {
 
 /// Judges every scenario of a report again, and returns the stored verdicts that differ. Scenarios that never ran, or
 /// that broke off, keep their verdict, because nothing else in the report says why.
-pub fn rejudge_report(report: &mut Report) -> Vec<ChangedVerdict> {
+pub fn rejudge(report: &mut Report) -> Vec<ChangedVerdict> {
     let before: Vec<Verdict> = report
         .scenarios
         .iter()

@@ -19,7 +19,7 @@
 //! | --- | --- |
 //! | know which GPUs a value of `CUDA_VISIBLE_DEVICES` makes visible | [`mask::parse`] |
 //! | read a report | [`report::read`] |
-//! | compute its verdicts again from what was recorded, and the exit code of the run | [`judge::rejudge_report`], [`exit::Exit::from_report`] |
+//! | compute its verdicts again from what was recorded, and the exit code of the run | [`judge::rejudge`], [`exit::Exit::from_report`] |
 //! | show it in another form | [`render::render`] |
 //!
 //! None of these loads CUDA or NVML, and none needs a GPU.

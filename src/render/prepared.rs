@@ -23,7 +23,7 @@ impl<'r> Prepared<'r> {
     /// A stored report, judged again by its recordings. A compact report has none, and keeps its verdicts.
     pub fn stored(mut report: StoredReport) -> Prepared<'r> {
         let changed = match &mut report {
-            StoredReport::Whole(whole) => judge::rejudge_report(whole),
+            StoredReport::Whole(whole) => judge::rejudge(whole),
             StoredReport::Compact(_) => Vec::new(),
         };
         Prepared::from_judged(report, changed)

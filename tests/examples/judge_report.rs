@@ -38,7 +38,7 @@ fn judge_again(report: &mut Report) -> (Vec<String>, Exit) {
         .iter()
         .map(|scenario| scenario.verdict.kind)
         .collect();
-    judge::rejudge_report(report);
+    judge::rejudge(report);
     let pairs = before
         .iter()
         .zip(&report.scenarios)

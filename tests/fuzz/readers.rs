@@ -84,9 +84,9 @@ fn report(bytes: &[u8], forms: &mut Forms) -> Option<()> {
         StoredReport::Whole(whole) => {
             keeps(&**whole);
             let mut judged = (**whole).clone();
-            judge::rejudge_report(&mut judged);
+            judge::rejudge(&mut judged);
             let mut again = judged.clone();
-            judge::rejudge_report(&mut again);
+            judge::rejudge(&mut again);
             assert!(again == judged, "a second judgment differs");
             decides_no_more(&judged, bytes.len());
         }
@@ -145,7 +145,7 @@ fn decides_no_more(judged: &Report, chance: usize) {
         5 => less.run.calibration.clear(),
         _ => less.machine.gpus.clear(),
     }
-    judge::rejudge_report(&mut less);
+    judge::rejudge(&mut less);
     for (before, after) in judged.scenarios.iter().zip(&less.scenarios) {
         let is_more = after.verdict.kind.is_conclusive() && !before.verdict.kind.is_conclusive();
         assert!(
@@ -375,7 +375,7 @@ fn event(bytes: &[u8], forms: &mut Forms) -> Option<()> {
         };
         recording.events = events.iter().map(of_first).collect();
     }
-    judge::rejudge_report(&mut report);
+    judge::rejudge(&mut report);
     let prepared = Prepared::Fresh(&report);
     forms.add("text", || render::render(&prepared, Format::TextFull, 100));
     forms.add("html", || render::render(&prepared, Format::Html, 100));

@@ -190,7 +190,7 @@ fn is_survey(head: &Head) -> Result<bool, Rejection> {
 /// What a whole report answers, judged as today.
 fn read_whole_report(text: &[u8], _: &KnownScenarios) -> Result<Digest, Rejection> {
     let mut whole: Report = serde_json::from_slice(text).map_err(|error| refused(&error))?;
-    judge::rejudge_report(&mut whole);
+    judge::rejudge(&mut whole);
     let mut compact = CompactReport::new(&whole, |_| false);
     drop(whole);
     let scenarios = std::mem::take(&mut compact.scenarios).into_iter();

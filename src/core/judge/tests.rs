@@ -496,27 +496,27 @@ fn a_report_judged_again_is_the_report() {
         })
         .into();
     let stored = serde_json::to_string(&report).unwrap();
-    rejudge_report(&mut report);
+    rejudge(&mut report);
     assert_eq!(serde_json::to_string(&report).unwrap(), stored);
     let scenarios = serde_json::from_str::<serde_json::Value>(&stored).unwrap()["scenarios"].take();
     let mut read = Report {
         scenarios: serde_json::from_value(scenarios).unwrap(),
         ..report.clone()
     };
-    rejudge_report(&mut read);
+    rejudge(&mut read);
     assert_eq!(read, report);
     // Verdicts come from attempts: one that was written over comes back.
     read.scenarios[1].verdict.kind = Kind::NotReproduced;
-    rejudge_report(&mut read);
+    rejudge(&mut read);
     assert_eq!(read, report);
     (
         read.scenarios[1].verdict.kind,
         read.scenarios[1].verdict.reason,
     ) = (Kind::Skipped, Some(Reason::NoGpu));
-    rejudge_report(&mut read);
+    rejudge(&mut read);
     assert_eq!(read, report, "attempts were made");
     read.scenarios[3].verdict.kind = Kind::Reproduced;
-    rejudge_report(&mut read);
+    rejudge(&mut read);
     assert_eq!(
         read.scenarios[3].verdict.reason,
         Some(Reason::TooFewAttempts)

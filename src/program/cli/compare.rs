@@ -52,7 +52,7 @@ pub(super) fn run_compare(arguments: CompareArguments) -> Outcome {
 /// report has no recordings.
 fn observed_again(mut report: StoredReport) -> StoredReport {
     if let StoredReport::Whole(whole) = &mut report {
-        judge::rejudge_report(whole);
+        judge::rejudge(whole);
     }
     report
 }

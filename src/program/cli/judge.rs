@@ -51,11 +51,11 @@ pub(super) fn run_judge(arguments: JudgeArguments) -> Outcome {
     }
     let mut changed = Vec::new();
     match &mut report {
-        StoredReport::Whole(whole) if files.is_empty() => changed = judge::rejudge_report(whole),
+        StoredReport::Whole(whole) if files.is_empty() => changed = judge::rejudge(whole),
         StoredReport::Whole(whole) => {
             expect_as_today(whole, &files, json)?;
             // They expect something else than what was stored.
-            judge::rejudge_report(whole);
+            judge::rejudge(whole);
         }
         StoredReport::Compact(_) if files.is_empty() => {}
         StoredReport::Compact(_) => {

@@ -15,7 +15,7 @@ pub(super) fn bundle_report(arguments: &BundleArguments) -> Outcome {
     let stored = Stored::open(&arguments.report).and_then(|stored| stored.report());
     let mut report = with_words(stored.map_err(|error| fail(error, Exit::Usage, false))?);
     if let StoredReport::Whole(whole) = &mut report {
-        judge::rejudge_report(whole);
+        judge::rejudge(whole);
     }
     if !report
         .view()
