@@ -143,7 +143,7 @@ pub fn latest_rows<'a>(rows: impl Iterator<Item = &'a CallRow>) -> Vec<&'a CallR
     best_by(rows, |row| row.libcudart_version.as_deref(), |_| ())
 }
 
-/// One row per call: of the rows that [`latest`] would choose the one on the newest libcudart. Only the worker that saw
+/// One row per call: of the rows that [`latest_rows`] would choose the one on the newest libcudart. Only the worker that saw
 /// most GPUs shows on which of them there was a context.
 pub fn newest_rows<'a>(rows: &[&'a CallRow]) -> Vec<&'a CallRow> {
     best_by(

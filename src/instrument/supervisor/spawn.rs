@@ -84,7 +84,7 @@ static STARTING: Mutex<()> = Mutex::new(());
 
 /// Starts a process. It is killed when the calling thread ends, so that thread must live as long as the process should.
 ///
-/// No code of ours runs between fork and exec: the child does the rest itself, in [`begin`]. So the standard library
+/// No code of ours runs between fork and exec: the child does the rest itself, in [`begin_child`]. So the standard library
 /// can use `posix_spawn`, without a pipe on which it would wait for the child.
 pub(super) fn start(spawn: Spawn) -> Result<Child, SupervisorError> {
     let mut arguments = vec![OsString::from(spawn.role)];
