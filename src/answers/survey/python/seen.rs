@@ -11,7 +11,7 @@ use cuda_pitfalls_core::verdict::{Invalidation, Reason};
 use cuda_pitfalls_trace::history::{Init, MASK, ProgramHistory};
 use cuda_pitfalls_trace::{
     ContextLife, End, EventSource, Frame, FrameLanguage, FrameOwner, History, Stack, Trace,
-    TraceProcess, status_name,
+    TraceEvent, TraceProcess, status_name,
 };
 
 /// Names of functions and files, and the texts of exceptions and values, are cut to this many bytes.
@@ -327,6 +327,11 @@ fn invalid(
     })
 }
 
+/// When a call of a trace returned.
+fn end_ns(event: &TraceEvent) -> u64 {
+    event.t_ns.saturating_add(event.elapsed_ns.unwrap_or(0))
+}
+
 /// What the line did, in its own process and in children.
 struct LineHistory<'a> {
     trace: &'a Trace,
@@ -469,36 +474,49 @@ impl LineHistory<'_> {
         seen.context_bytes = bytes.and_then(Iterator::collect);
     }
 
-    /// The most by which the memory of each GPU grew, in bytes.
+    /// The most by which the memory of each GPU grew, in bytes. `None` if it is not known of one of them.
     fn used(&self) -> Option<Vec<i64>> {
-        let trace = self.trace;
-        let grown = trace
-            .start
-            .used_bytes
-            .iter()
-            .enumerate()
-            .map(|(index, start)| {
-                let polled = trace.memory.iter().filter(|memory| memory.index == index);
-                let polled = polled.map(|memory| (memory.t_ns, memory.used_bytes));
-                let read = trace.events.iter().filter_map(|event| {
-                    let used = event.used_bytes.get(index).copied().flatten()?;
-                    Some((
-                        event.t_ns.saturating_add(event.elapsed_ns.unwrap_or(0)),
-                        used,
-                    ))
-                });
-                let (before, during): (Vec<_>, Vec<_>) = polled
-                    .chain(read)
-                    .partition(|(t_ns, _)| *t_ns < self.ask_ns);
-                let before = before
-                    .iter()
-                    .max_by_key(|(t_ns, _)| *t_ns)
-                    .map(|(_, used)| *used)
-                    .or(*start)?;
-                let most = during.iter().map(|(_, used)| *used).max().unwrap_or(before);
-                i64::try_from(most.saturating_sub(before)).ok()
-            });
-        grown.collect()
+        let starts = self.trace.start.used_bytes.iter().enumerate();
+        starts
+            .map(|(index, start)| self.used_on_gpu(index, *start))
+            .collect()
+    }
+
+    fn used_on_gpu(&self, index: usize, start: Option<u64>) -> Option<i64> {
+        let mut baseline = start.map(|used| (0, used));
+        let mut most = None;
+        for (t_ns, used) in self.memory_readings(index) {
+            if t_ns >= self.ask_ns {
+                most = most.max(Some(used));
+            } else if baseline.is_none_or(|(last_ns, _)| last_ns <= t_ns) {
+                baseline = Some((t_ns, used));
+            }
+        }
+        let (read_ns, before) = baseline?;
+        // A busy machine may miss the reading after a context of the lines before. The context would count as this
+        // line's.
+        let is_outdated = self.history.contexts.iter().any(|life| {
+            life.made.t_ns < self.ask_ns
+                && end_ns(life.made) > read_ns
+                && self.trace.gpu_index(life.made.gpu.as_deref()) == Some(index)
+        });
+        if is_outdated {
+            return None;
+        }
+        i64::try_from(most.unwrap_or(before).saturating_sub(before)).ok()
+    }
+
+    /// What was read of a GPU's memory, each with its time.
+    fn memory_readings(&self, index: usize) -> impl Iterator<Item = (u64, u64)> {
+        let polled = self.trace.memory.iter();
+        let polled = polled
+            .filter(move |memory| memory.index == index)
+            .map(|memory| (memory.t_ns, memory.used_bytes));
+        let read = self.trace.events.iter().filter_map(move |event| {
+            let used = event.used_bytes.get(index).copied().flatten()?;
+            Some((end_ns(event), used))
+        });
+        polled.chain(read)
     }
 
     /// The innermost public function of a package in a stack, else any function of one, else the row's own line.

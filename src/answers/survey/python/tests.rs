@@ -103,6 +103,18 @@ fn what_the_line_did_is_told_with_its_place_in_the_framework() {
 }
 
 #[test]
+fn memory_is_unknown_without_a_reading_after_an_earlier_context() {
+    let mut trace = line().done();
+    trace.memory.clear();
+    for event in &mut trace.events {
+        event.used_bytes.clear();
+    }
+    let made = shown(&trace, &said(80, 90), true);
+    assert_eq!(made.seen.context_before.as_deref(), Some(&[1][..]));
+    assert_eq!(made.seen.device_used_bytes, None);
+}
+
+#[test]
 fn what_came_before_the_line_is_not_its_own() {
     let made = shown(&line().done(), &said(80, 90), true);
     let seen = &made.seen;
