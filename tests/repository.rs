@@ -186,7 +186,7 @@ struct Lines {
 /// its own that says what a user gets for it. Lower it when a room has become smaller.
 const BUDGET: [(&str, usize, usize, usize); 11] = [
     ("scenarios", 69, 19, 129),
-    ("src/answers", 19_001, 6_760, 30_443),
+    ("src/answers", 19_012, 6_771, 30_473),
     ("src/calls", 1_326, 276, 1_989),
     ("src/core", 15_450, 6_272, 26_330),
     ("src/fake", 9_082, 577, 12_442),
@@ -194,7 +194,7 @@ const BUDGET: [(&str, usize, usize, usize); 11] = [
     ("src/program", 10_269, 691, 13_002),
     ("src/render", 14_854, 5_677, 23_158),
     ("src/trace", 11_858, 6_459, 21_498),
-    ("tests", 0, 23_598, 26_219),
+    ("tests", 0, 23_596, 26_218),
     ("xtask", 4_044, 566, 5_284),
 ];
 
