@@ -384,7 +384,7 @@ impl Descendants {
             let is_user =
                 !has_forwarding && (has_libcuda || has_simulated || has_open_libcuda(pid));
             match self
-                .untraced_reason(pid)
+                .untraced_reason(pid, process.identity)
                 .or(is_late.then_some(Untraced::NoHook))
             {
                 Some(why) if is_user => Attachment::UsesCuda(why),
@@ -411,7 +411,7 @@ impl Descendants {
     }
 
     /// What prevents a process from reporting; `None` if nothing does.
-    fn untraced_reason(&self, pid: u32) -> Option<Untraced> {
+    fn untraced_reason(&self, pid: u32, identity: ProgramIdentity) -> Option<Untraced> {
         let root = fs::read_link(format!("/proc/{pid}/root"));
         let namespace = fs::read_link(format!("/proc/{pid}/ns/mnt"));
         let (Ok(root), Ok(namespace)) = (root, namespace) else {
@@ -423,7 +423,7 @@ impl Descendants {
         let Ok(auxiliary) = read(&format!("/proc/{pid}/auxv"), MOST_ENVIRONMENT) else {
             return Some(Untraced::Unreadable);
         };
-        // The kernel is about to start the program: it writes the vector, and then the environment.
+        // The kernel is about to start the program and has not written the vector yet.
         if auxiliary_value(&auxiliary, AT_SECURE)? != 0 {
             return Some(Untraced::Privileged);
         }
@@ -433,6 +433,11 @@ impl Descendants {
         let Ok(environment) = read(&format!("/proc/{pid}/environ"), MOST_ENVIRONMENT) else {
             return Some(Untraced::Unreadable);
         };
+        // The kernel writes the vector before the environment, and the start of the stack after it. A program between
+        // the two, or one that ends, is not one without variables.
+        if environment.is_empty() && !has_started(pid, identity) {
+            return None;
+        }
         let environment = String::from_utf8_lossy(&environment);
         if self
             .variables
@@ -623,6 +628,19 @@ fn maps_of(pid: u32) -> std::io::Result<String> {
     Ok(String::new())
 }
 
+/// Whether a process runs the program of this identity, with its stack set up.
+fn has_started(pid: u32, identity: ProgramIdentity) -> bool {
+    // Some kernels show no stack of any process.
+    let shows_stacks =
+        supervisor::process_stat("self").is_some_and(|fields| number_at(&fields, 25) != 0);
+    let (_, stack_start) = identity;
+    if shows_stacks && stack_start == 0 {
+        return false;
+    }
+    ProcessStatus::read(pid).is_some_and(|status| status.identity == identity)
+        && maps_of(pid).is_ok_and(|maps| !maps.is_empty())
+}
+
 /// Whether a memory map has code of a file, and not only its data.
 fn has_code(maps: &str, file: &str) -> bool {
     maps.lines().any(|line| {
@@ -722,6 +740,15 @@ mod tests {
             drop(child.stdin.take());
             child.wait().unwrap();
         }
+    }
+
+    #[test]
+    fn a_program_without_a_stack_has_not_started() {
+        let pid = std::process::id();
+        let identity = ProcessStatus::read(pid).unwrap().identity;
+        assert!(has_started(pid, identity));
+        assert!(!has_started(pid, (identity.0, 0)), "about to start");
+        assert!(!has_started(pid, (identity.0 + 1, identity.1)), "another");
     }
 
     #[test]

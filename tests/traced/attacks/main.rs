@@ -419,7 +419,14 @@ fn policy_passes_only_what_was_seen() {
             .into_iter()
             .chain(mode.split(' '))
             .collect();
-        let (ran, _) = trace(&["--forbid", "cuinit", "--wait-children", "2s"], &command);
+        let run = || trace(&["--forbid", "cuinit", "--wait-children", "2s"], &command).0;
+        let mut ran = run();
+        // Another test may open libcuda meanwhile, which leaves an innocent program undecided.
+        for _ in 0..3 {
+            if code == 0 && ran.code == Some(3) {
+                ran = run();
+            }
+        }
         let said = ran.stderr.split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(
             ran.code == Some(code) && said.contains(says),
