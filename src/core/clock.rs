@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
+use chrono::{DateTime, Datelike, NaiveDateTime, TimeDelta, Utc};
 use rustix::time::{ClockId, clock_gettime};
 
 /// `CLOCK_MONOTONIC` in nanoseconds. Parent, worker and sampler read the same clock, so their timestamps can be
@@ -40,75 +41,75 @@ fn running_at(now: u64, last: &AtomicU64, stopped_for: &AtomicU64) -> u64 {
     now - (stopped_for.fetch_add(stopped, Ordering::Relaxed) + stopped).min(now)
 }
 
+/// The format of [`utc_now`], RFC 3339 in UTC with seconds.
+const UTC_FORMAT: &str = "%Y-%m-%dT%H:%M:%SZ";
+/// The format of [`utc_compact`].
+const COMPACT_FORMAT: &str = "%Y%m%dT%H%M%SZ";
+
 /// The wall clock, RFC 3339 in UTC with seconds.
 pub fn utc_now() -> String {
-    written(in_calendar(SystemTime::now()))
+    format_utc(calendar_time(SystemTime::now()))
 }
 
-/// The wall clock `ago` before now, as [`utc_now`] writes it.
-///
-/// # Errors
-/// The calendar does not reach back that far.
-pub fn utc_before(ago: Duration) -> Result<String, jiff::Error> {
-    let ago = jiff::SignedDuration::try_from(ago)?;
-    in_calendar(SystemTime::now()).checked_sub(ago).map(written)
+/// The wall clock `ago` before now, as [`utc_now`] writes it. `None` if the years 0 to 9999 do not reach back that far.
+pub fn utc_before(ago: Duration) -> Option<String> {
+    let ago = TimeDelta::from_std(ago).ok()?;
+    let time = calendar_time(SystemTime::now()).checked_sub_signed(ago)?;
+    is_in_calendar(time).then(|| format_utc(time))
 }
 
-/// The wall clock `later` than now, as [`utc_now`] writes it.
-///
-/// # Errors
-/// The calendar does not reach that far.
-pub fn utc_after(later: Duration) -> Result<String, jiff::Error> {
-    let later = jiff::SignedDuration::try_from(later)?;
-    in_calendar(SystemTime::now())
-        .checked_add(later)
-        .map(written)
+/// The wall clock `later` than now, as [`utc_now`] writes it. `None` if that is after the year 9999.
+pub fn utc_after(later: Duration) -> Option<String> {
+    let later = TimeDelta::from_std(later).ok()?;
+    let time = calendar_time(SystemTime::now()).checked_add_signed(later)?;
+    is_in_calendar(time).then(|| format_utc(time))
 }
 
-/// The time in the calendar, which has the years up to 9999: the clock of a machine without a battery may be beyond them.
-fn in_calendar(time: SystemTime) -> jiff::Timestamp {
-    let nearest = if time < SystemTime::UNIX_EPOCH {
-        jiff::Timestamp::MIN
-    } else {
-        jiff::Timestamp::MAX
-    };
-    jiff::Timestamp::try_from(time).unwrap_or(nearest)
+/// RFC 3339 has the years 0 to 9999.
+fn is_in_calendar(time: DateTime<Utc>) -> bool {
+    (0..=9999).contains(&time.year())
 }
 
-fn written(time: jiff::Timestamp) -> String {
-    time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+/// The time, or the last second that RFC 3339 can write: the clock of a machine without a battery may be beyond it.
+fn calendar_time(time: SystemTime) -> DateTime<Utc> {
+    const LAST_SECOND: i64 = 253_402_300_799;
+    let since_epoch = time
+        .duration_since(SystemTime::UNIX_EPOCH)
+        .unwrap_or_default();
+    let seconds = i64::try_from(since_epoch.as_secs()).unwrap_or(LAST_SECOND);
+    DateTime::from_timestamp_secs(seconds.min(LAST_SECOND)).expect("chrono has the years to 9999")
+}
+
+fn format_utc(time: DateTime<Utc>) -> String {
+    time.format(UTC_FORMAT).to_string()
 }
 
 /// The seconds of a time that [`utc_now`] wrote; `None` for any other text.
 pub fn parse_utc(text: &str) -> Option<i64> {
-    jiff::civil::DateTime::strptime("%Y-%m-%dT%H:%M:%SZ", text)
-        .ok()
-        .map(in_seconds)
+    parse_seconds(text, UTC_FORMAT)
 }
 
 /// The seconds of a time that [`utc_compact`] wrote; `None` for any other text.
 pub fn compact_seconds(text: &str) -> Option<i64> {
-    jiff::civil::DateTime::strptime("%Y%m%dT%H%M%SZ", text)
-        .ok()
-        .map(in_seconds)
+    parse_seconds(text, COMPACT_FORMAT)
+}
+
+fn parse_seconds(text: &str, format: &str) -> Option<i64> {
+    let time = NaiveDateTime::parse_from_str(text, format).ok()?;
+    Some(time.and_utc().timestamp())
 }
 
 /// The time `later` than one that [`utc_now`] wrote: a clock that was set meanwhile does not count.
 pub fn utc_since(text: &str, later: Duration) -> Option<String> {
     let seconds = parse_utc(text)?.checked_add(i64::try_from(later.as_secs()).ok()?)?;
-    jiff::Timestamp::from_second(seconds).ok().map(written)
-}
-
-fn in_seconds(time: jiff::civil::DateTime) -> i64 {
-    time.duration_since(jiff::civil::DateTime::constant(1970, 1, 1, 0, 0, 0, 0))
-        .as_secs()
+    let time = DateTime::from_timestamp_secs(seconds)?;
+    is_in_calendar(time).then(|| format_utc(time))
 }
 
 /// The wall clock as it is written in the names of run folders.
 pub fn utc_compact() -> String {
-    in_calendar(SystemTime::now())
-        .strftime("%Y%m%dT%H%M%SZ")
-        .to_string()
+    let time = calendar_time(SystemTime::now());
+    time.format(COMPACT_FORMAT).to_string()
 }
 
 #[cfg(test)]
@@ -118,15 +119,14 @@ mod tests {
     #[test]
     fn a_clock_beyond_the_calendar_is_at_its_end() {
         let years = Duration::from_secs(9_000 * 365 * 86_400);
-        let late = in_calendar(SystemTime::UNIX_EPOCH + years);
-        assert!(written(late).starts_with("9999-12-30T"), "{late}");
-        assert!(
-            late.checked_add(jiff::SignedDuration::from_hours(1))
-                .is_err()
-        );
+        let late = calendar_time(SystemTime::UNIX_EPOCH + years);
+        assert_eq!(format_utc(late), "9999-12-31T23:59:59Z");
+        let early = calendar_time(SystemTime::UNIX_EPOCH - years);
+        assert_eq!(format_utc(early), "1970-01-01T00:00:00Z");
+        assert_eq!([utc_after(years), utc_before(years)], [None, None]);
         assert_eq!(
-            in_calendar(SystemTime::UNIX_EPOCH - 2 * years),
-            jiff::Timestamp::MIN
+            utc_since("9999-12-31T23:00:00Z", Duration::from_secs(3600)),
+            None
         );
     }
 

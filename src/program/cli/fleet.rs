@@ -147,11 +147,14 @@ fn run_merge(arguments: &Merge) -> Outcome {
             json,
         ));
     }
-    let not_before = arguments.max_age.map(clock::utc_before).transpose();
-    let not_before =
-        not_before.map_err(|why| fail(format!("--max-age: {why}"), Exit::Usage, json))?;
-    let not_after =
-        Some(clock::utc_after(MOST_AHEAD).map_err(|why| fail(why, Exit::Internal, json))?);
+    let not_before = match arguments.max_age {
+        None => None,
+        Some(age) => Some(
+            clock::utc_before(age)
+                .ok_or_else(|| fail("--max-age: this is before the year 0", Exit::Usage, json))?,
+        ),
+    };
+    let not_after = clock::utc_after(MOST_AHEAD);
     output::check(&arguments.out).map_err(|error| {
         fail(
             format!("--out {}: {error}", arguments.out.display()),

@@ -6,7 +6,7 @@
 
 use std::fmt::Write as _;
 
-use base64::prelude::{BASE64_STANDARD, Engine as _};
+use data_encoding::BASE64;
 use serde_json::{Value, json};
 
 use cuda_pitfalls_answers::fleet::Fleet;
@@ -42,7 +42,7 @@ const LINKS: &str = "<p><a href=\"#what-differs\">What differs</a> · \
 
 /// The content security policy: the page loads nothing, and only its own script runs.
 fn security_policy() -> String {
-    let digest = BASE64_STANDARD.encode(hmac_sha256::Hash::hash(SCRIPT.as_bytes()));
+    let digest = BASE64.encode(&hmac_sha256::Hash::hash(SCRIPT.as_bytes()));
     format!(
         "default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
     )

@@ -4,6 +4,7 @@
 use std::collections::HashSet;
 use std::fmt::{Display, Write as _};
 
+use chrono::{DateTime, Utc};
 use cuda_pitfalls_core::text::escape::escape_prometheus;
 
 /// One sample: its labels and its value.
@@ -61,7 +62,7 @@ pub(crate) fn time(out: &mut String, name: &str, help: &str, at: Option<&String>
         out,
         name,
         help,
-        at.and_then(|at| at.parse::<jiff::Timestamp>().ok())
-            .map(jiff::Timestamp::as_second),
+        at.and_then(|at| at.parse::<DateTime<Utc>>().ok())
+            .map(|at| at.timestamp()),
     );
 }

@@ -3,6 +3,7 @@
 //! The format is the OASIS standard "Static Analysis Results Interchange Format (SARIF) Version 2.1.0". GitHub refuses
 //! a whole file for one result without a location, so every result has one.
 
+use chrono::{DateTime, TimeDelta, Utc};
 use serde_json::{Value, json};
 
 use super::file::{self, FileLine, ROOT};
@@ -171,23 +172,28 @@ fn sarif_invocation(seen: &TraceView, left_out: usize) -> Value {
         all.push(sarif_notification("left-out", Level::Warning, &message));
     }
     let (start, end) = (&seen.trace.start, &seen.trace.end);
-    let began = start.started_at.parse::<jiff::Timestamp>().ok();
+    let began = start.started_at.parse::<DateTime<Utc>>().ok();
     let took = end.as_ref().map(|end| end.t_ns.saturating_sub(start.t_ns));
     let ended = began.zip(took).and_then(|(began, took)| {
-        began
-            .checked_add(jiff::SignedDuration::from_nanos(i64::try_from(took).ok()?))
-            .ok()
+        began.checked_add_signed(TimeDelta::nanoseconds(i64::try_from(took).ok()?))
     });
     without_nulls(json!({
         // The tool succeeded if the trace is whole, however the program ended.
         "executionSuccessful": end.is_some(),
         "toolExecutionNotifications": all,
-        "startTimeUtc": began.map(|at| at.to_string()),
-        "endTimeUtc": ended.map(|at| at.to_string()),
+        "startTimeUtc": began.map(format_rfc3339),
+        "endTimeUtc": ended.map(format_rfc3339),
         "exitCode": end.as_ref().and_then(|end| end.code),
         "exitSignalName": end.as_ref().and_then(|end| end.signal.as_deref()).map(visible),
         "exitCodeDescription": end.as_ref().map(|_| "how the traced program ended"),
     }))
+}
+
+/// A time in UTC with as many digits of a second as it has.
+fn format_rfc3339(time: DateTime<Utc>) -> String {
+    let text = time.format("%Y-%m-%dT%H:%M:%S%.9f").to_string();
+    let text = text.trim_end_matches('0').trim_end_matches('.');
+    format!("{text}Z")
 }
 
 /// An object without the properties that are null: the standard has none.

@@ -235,7 +235,6 @@ fn table_lines(table: &Table, width: usize) -> String {
     let mut lines = comfy_table::Table::new();
     let width = u16::try_from(width).unwrap_or(u16::MAX);
     lines
-        .force_no_tty()
         .set_content_arrangement(ContentArrangement::Dynamic)
         .set_width(width);
     lines.load_style(STYLE);
