@@ -80,14 +80,6 @@ pub enum Format {
     Sarif,
     /// Of `survey needs`: a seccomp profile for container runtimes (OCI), of what is needed.
     Oci,
-    /// Of `survey needs`: directives for a systemd unit.
-    Systemd,
-    /// Of `survey needs`: lines for an AppArmor profile.
-    Apparmor,
-    /// Of `survey needs`: Landlock rules, by the names of rights in the kernel.
-    Landlock,
-    /// Of `survey needs`: the device files of a container, as options of docker and podman.
-    Devices,
     /// The compact report: the same document without steps, attempts and samples, in one line.
     Compact,
 }

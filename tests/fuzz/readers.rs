@@ -173,10 +173,6 @@ fn survey(bytes: &[u8], forms: &mut Forms) -> Option<()> {
         ("html", Format::Html),
         ("markdown", Format::Markdown),
         ("oci", Format::Oci),
-        ("lines", Format::Systemd),
-        ("lines", Format::Apparmor),
-        ("lines", Format::Landlock),
-        ("lines", Format::Devices),
     ] {
         forms.add(form, || {
             render::survey::as_format(&survey, format, "survey.json")

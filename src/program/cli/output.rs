@@ -62,7 +62,8 @@ pub(super) fn print_document(document: serde_json::Result<String>) -> Exit {
     }
 }
 
-const FORM_OF_REPORT: &str = "--as: a report has no such form: sarif is of traces, and oci, systemd, apparmor, landlock and devices are of `survey needs`";
+const FORM_OF_REPORT: &str =
+    "--as: a report has no such form: sarif is of traces, and oci is of `survey needs`";
 
 /// Prints a report in a form, in the width of the terminal.
 pub(super) fn print_report(prepared: &Prepared<'_>, form: Format) -> Exit {

@@ -12,7 +12,7 @@ use cuda_pitfalls_render::{self as render, Format, Prepared};
 use cuda_pitfalls_trace as trace;
 use cuda_pitfalls_trace::{diagnosis, policy};
 
-const FORM_OF_SURVEY: &str = "--as: a survey can be rendered as text, markdown or html, and one of needs as oci, systemd, apparmor, landlock or devices; the report of its controls is report.json beside it";
+const FORM_OF_SURVEY: &str = "--as: a survey can be rendered as text, markdown or html, and one of needs as oci; the report of its controls is report.json beside it";
 
 #[derive(Debug, clap::Args)]
 pub(super) struct RenderArguments {

@@ -1,33 +1,19 @@
-//! What `survey needs` found to be needed, in the words of what has to allow it.
+//! What `survey needs` found to be needed, as a seccomp profile.
 
 use serde_json::json;
 
 use super::super::Format;
 use cuda_pitfalls_answers::survey::needs::{NeedsProgram, Permissions, needed_permissions};
 use cuda_pitfalls_answers::survey::{SurveyDocument, SurveyKind};
-use cuda_pitfalls_core::text::escape;
 use cuda_pitfalls_core::verdict::Provenance;
 
-/// The permissions in a form; `None` for other forms.
+/// The seccomp profile of what a survey of needs found; `None` for other surveys and forms.
 pub(super) fn as_format(document: &SurveyDocument, format: Format) -> Option<String> {
-    if document.kind != SurveyKind::Needs {
+    if document.kind != SurveyKind::Needs || format != Format::Oci {
         return None;
     }
     let needed = needed_permissions(&document.rows_of());
-    let said = head_lines(document, &needed);
-    let lines = match format {
-        Format::Oci => return Some(seccomp_profile(&needed, &said)),
-        Format::Systemd => systemd_unit(&needed),
-        Format::Apparmor => apparmor_profile(&needed),
-        Format::Landlock => landlock_rules(&needed),
-        Format::Devices => device_options(&needed),
-        _ => return None,
-    };
-    let said = said
-        .iter()
-        .map(|line| format!("# {}", escape::terminal(line)));
-    let lines = lines.iter().map(|line| escape::terminal(line));
-    Some(said.chain(lines).map(|line| line + "\n").collect())
+    Some(seccomp_profile(&needed, &head_lines(document, &needed)))
 }
 
 /// Where it comes from, and what it is worth.
@@ -101,88 +87,6 @@ fn seccomp_profile(needed: &Permissions, said: &[String]) -> String {
     format!("{profile:#}\n")
 }
 
-fn systemd_unit(needed: &Permissions) -> Vec<String> {
-    let mut lines = vec![
-        "[Service]".to_string(),
-        "DevicePolicy=closed".to_string(),
-        "PrivateDevices=no".to_string(),
-    ];
-    lines.extend(
-        needed
-            .devices
-            .iter()
-            .map(|device| format!("DeviceAllow={device} rw")),
-    );
-    lines.push("ProcSubset=all".to_string());
-    lines.push("RestrictAddressFamilies=AF_UNIX".to_string());
-    let calls: Vec<&str> = needed.system_calls.iter().map(String::as_str).collect();
-    lines.extend(
-        calls
-            .chunks(8)
-            .map(|calls| format!("SystemCallFilter={}", calls.join(" "))),
-    );
-    let refusable = needed
-        .refusable
-        .iter()
-        .map(|(call, error)| format!("{call}:{error}"));
-    lines.push("# May be refused, each by this error:".to_string());
-    lines.extend(refusable.map(|call| format!("#   {call}")));
-    lines.push("SystemCallErrorNumber=ENOSYS".to_string());
-    lines
-}
-
-fn apparmor_profile(needed: &Permissions) -> Vec<String> {
-    let mut lines: Vec<String> = needed
-        .devices
-        .iter()
-        .map(|device| format!("  {device} rw,"))
-        .collect();
-    for (path, used) in &needed.files {
-        let path = path
-            .replace("/proc/self/", "@{PROC}/@{pid}/")
-            .replace("/task/*/", "/task/@{tid}/");
-        lines.push(format!(
-            "  owner {path} {},",
-            if used.written { "rw" } else { "r" }
-        ));
-    }
-    lines.push("  unix (create, bind, listen),".to_string());
-    lines
-}
-
-/// Rules in the kernel's own names of rights. A device file needs `IOCTL_DEV` where the rule set handles it (Linux 6.10),
-/// and the name of a thread is written with `O_TRUNC`, which needs `TRUNCATE` (Linux 6.2).
-fn landlock_rules(needed: &Permissions) -> Vec<String> {
-    let rule = |rights: &[&str], path: &str| {
-        format!("{path}: LANDLOCK_ACCESS_FS_{{{}}}", rights.join(","))
-    };
-    let load = ["EXECUTE", "READ_FILE", "READ_DIR"];
-    let mut lines: Vec<String> = ["/usr", "/lib", "/lib64", "/etc/ld.so.cache"]
-        .iter()
-        .map(|folder| rule(&load, folder))
-        .collect();
-    let device = ["READ_FILE", "WRITE_FILE", "IOCTL_DEV"];
-    lines.extend(needed.devices.iter().map(|path| rule(&device, path)));
-    // A rule names what is there when it is made, and the folders of threads are not.
-    if !needed.files.is_empty() {
-        lines.push(rule(
-            &["READ_FILE", "READ_DIR", "WRITE_FILE", "TRUNCATE"],
-            "/proc",
-        ));
-    }
-    lines
-}
-
-fn device_options(needed: &Permissions) -> Vec<String> {
-    let mut lines: Vec<String> = needed
-        .devices
-        .iter()
-        .map(|device| format!("--device {device}"))
-        .collect();
-    lines.push("# and the file of each further GPU: --device /dev/nvidiaN".to_string());
-    lines
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -224,53 +128,32 @@ mod tests {
         serde_json::from_value(document).expect("a survey")
     }
 
-    fn form(format: Format) -> String {
-        crate::survey::as_format(&survey("CUDA_SUCCESS"), format, "x").expect("needs have it")
+    fn profile(everything_else: &str) -> Value {
+        let profile = crate::survey::as_format(&survey(everything_else), Format::Oci, "x");
+        serde_json::from_str(&profile.expect("needs have it")).expect("JSON")
     }
 
     #[test]
-    fn each_form_has_what_is_needed_and_nothing_that_may_be_refused() {
-        let profile: Value = serde_json::from_str(&form(Format::Oci)).expect("JSON");
+    fn a_profile_allows_what_is_needed_and_nothing_that_may_be_refused() {
+        let profile = profile("CUDA_SUCCESS");
         assert_eq!(profile["syscalls"][0]["names"], json!(["eventfd2", "mmap"]));
         assert_eq!(
             profile["syscalls"][1],
             json!({"names": ["uname"], "action": "SCMP_ACT_ERRNO", "errnoRet": 1})
         );
         assert_eq!(profile["defaultAction"], "SCMP_ACT_ERRNO");
-        let systemd = form(Format::Systemd);
-        assert!(
-            systemd.contains("DeviceAllow=/dev/nvidiactl rw\n"),
-            "{systemd}"
-        );
-        assert!(
-            systemd.contains("SystemCallFilter=eventfd2 mmap\n"),
-            "{systemd}"
-        );
-        let apparmor = form(Format::Apparmor);
-        assert!(
-            apparmor.contains("  owner @{PROC}/@{pid}/task/@{tid}/comm rw,\n"),
-            "{apparmor}"
-        );
-        assert!(
-            form(Format::Landlock)
-                .contains("/dev/nvidiactl: LANDLOCK_ACCESS_FS_{READ_FILE,WRITE_FILE,IOCTL_DEV}\n")
-        );
-        assert!(form(Format::Devices).contains("--device /dev/nvidiactl\n"));
     }
 
     #[test]
-    fn a_form_says_what_it_is_worth() {
-        let head = |everything_else: &str| {
-            crate::survey::as_format(&survey(everything_else), Format::Systemd, "x")
-                .expect("needs have it")
-        };
+    fn a_profile_says_what_it_is_worth() {
+        let profile = profile("CUDA_SUCCESS");
+        let comment = profile["comment"].as_str().expect("a text");
         // The runtime and NVML were not asked.
+        assert!(comment.contains("Not verified"), "{comment}");
         assert!(
-            head("CUDA_SUCCESS").contains("Not verified"),
-            "{}",
-            head("CUDA_SUCCESS")
+            comment.contains("INCOMPLETE: nothing was refused to runtime, nvml"),
+            "{comment}"
         );
-        assert!(head("CUDA_SUCCESS").contains("INCOMPLETE: nothing was refused to runtime, nvml"));
         assert!(crate::survey::as_format(&survey("CUDA_SUCCESS"), Format::Junit, "x").is_none());
     }
 

@@ -5,7 +5,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{AND, BUT, EVERYTHING_ELSE, NeedRow, NeedsMoment, NeedsProgram, control};
 use crate::survey::row::KindRow;
-use cuda_pitfalls_core::recording::PathUse;
 use cuda_pitfalls_core::refusal;
 
 /// What one program needs, and what it does not.
@@ -100,10 +99,6 @@ pub fn least(rows: &[NeedRow], program: NeedsProgram) -> Least {
 /// What all programs of a survey need together, for a sandbox that has to let them run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Permissions {
-    /// The device files, to be read and written.
-    pub devices: BTreeSet<String>,
-    /// Other files, and how they are used.
-    pub files: BTreeMap<String, PathUse>,
     /// System calls that are needed, also to start a process and to load the libraries.
     pub system_calls: BTreeSet<String>,
     /// System calls that may be refused, with an error that makes no difference.
@@ -137,10 +132,8 @@ pub fn needed_permissions(rows: &[NeedRow]) -> Permissions {
         let asked = control.map(|row| row.asked.as_slice()).unwrap_or_default();
         let (files, calls) = super::needs_of_calls(asked, |_| true);
         for needed in least.needed.iter().chain(least.one_of.first()) {
-            match files.get(needed.as_str()) {
-                Some(_) if needed.starts_with("/dev/") => drop(all.devices.insert(needed.clone())),
-                Some(used) => drop(all.files.insert(needed.clone(), used.clone())),
-                None => drop(all.system_calls.insert(needed.clone())),
+            if !files.contains_key(needed.as_str()) {
+                all.system_calls.insert(needed.clone());
             }
         }
         // What no row refuses is allowed: no program runs without it.
