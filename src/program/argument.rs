@@ -10,13 +10,9 @@ use cuda_pitfalls_core::source::size;
 use cuda_pitfalls_core::text::counts::parse_digits;
 use cuda_pitfalls_instrument::libraries::On;
 use cuda_pitfalls_instrument::simulated;
-use cuda_pitfalls_trace::tracer::ReadingTime;
 
 /// The most masks that `--generate` takes.
 const MOST_GENERATED: usize = 100_000;
-
-/// No program is traced for longer.
-const LONGEST_PROGRAM: Duration = Duration::from_secs(366 * 86400);
 
 /// Why the value of an argument cannot be read, where that depends on what the program knows: it says what can be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -80,26 +76,6 @@ pub(crate) fn on(text: &str) -> Result<On, ArgumentError> {
             _ => Err(ArgumentError::On),
         },
     }
-}
-
-/// When whose the memory is is to be read: at a time after the program's start, or whenever a signal comes.
-pub(crate) fn reading_time(text: &str) -> Result<ReadingTime, &'static str> {
-    let name = text.to_ascii_uppercase();
-    match name.strip_prefix("SIG").unwrap_or(&name) {
-        "USR1" => return Ok(ReadingTime::Signal(libc::SIGUSR1)),
-        "USR2" => return Ok(ReadingTime::Signal(libc::SIGUSR2)),
-        _ => {}
-    }
-    let seconds = text
-        .parse()
-        .ok()
-        .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
-    seconds
-        .filter(|after| *after <= LONGEST_PROGRAM)
-        .map(ReadingTime::After)
-        .ok_or(
-            "seconds since the program's start, such as 12.5, or one of the signals USR1 and USR2",
-        )
 }
 
 pub(crate) fn parse_hazard(text: &str) -> Result<Hazard, ArgumentError> {
@@ -230,30 +206,6 @@ pub(crate) fn address(text: &str) -> Result<String, &'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_reading_is_asked_for_by_seconds_or_by_a_signal_that_programs_do_not_live_by() {
-        assert_eq!(
-            reading_time("12.5"),
-            Ok(ReadingTime::After(Duration::from_millis(12_500)))
-        );
-        assert_eq!(reading_time("0"), Ok(ReadingTime::After(Duration::ZERO)));
-        for name in ["USR2", "SIGUSR2", "usr2"] {
-            assert_eq!(
-                reading_time(name),
-                Ok(ReadingTime::Signal(libc::SIGUSR2)),
-                "{name}"
-            );
-        }
-        for bad in [
-            "", "-1", "nan", "inf", "1e300", "5s", "TERM", "SIGKILL", "SIG", "USR3",
-        ] {
-            assert!(
-                reading_time(bad).unwrap_err().contains("USR1 and USR2"),
-                "{bad}"
-            );
-        }
-    }
 
     #[test]
     fn labels_are_read_strictly() {

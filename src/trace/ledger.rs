@@ -124,9 +124,8 @@ pub enum LedgerReason {
     Peak,
     /// The process was about to end.
     End,
-    /// `--at` asked for it.
-    Asked,
-    /// Something changed.
+    /// Something changed. Traces of earlier versions have `asked` too, for a moment that was named.
+    #[serde(alias = "asked")]
     Change,
 }
 

@@ -28,7 +28,6 @@ mod writer;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
-use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -51,7 +50,6 @@ use cuda_pitfalls_instrument::supervisor::{self, SamplerClient, to_timespec};
 use descendants::Descendants;
 use gate::Gate;
 use ledger::Ledgers;
-use ledger::asked::AskedReadings;
 use machine::TraceTarget;
 use place::TraceFolder;
 use processes::Processes;
@@ -62,7 +60,6 @@ use stderr::Stderr;
 use watch::MemoryWatch;
 use writer::Writer;
 
-pub use ledger::asked::ReadingTime;
 pub use passing::pass_through;
 pub use program::Ended;
 
@@ -122,8 +119,6 @@ pub struct TraceOptions {
     pub all_calls: bool,
     /// Whether to note whose the memory of each GPU is.
     pub ledger: bool,
-    /// When to note it beside peaks, ends and changes.
-    pub at: Vec<ReadingTime>,
     /// Calls that the forwarding libcuda answers by itself, as `cuInit=999`; empty where every call is passed on.
     pub returns: String,
     /// Which NVML the program finds.
@@ -156,8 +151,6 @@ pub struct Traced {
     pub unmodelled: BTreeSet<String>,
     /// The functions of NVML that the simulated machine lacks and that were looked for, each with the place.
     pub absent: Vec<String>,
-    /// The readings of [`TraceOptions::at`] that there are not, in words.
-    pub not_read: Vec<String>,
 }
 
 /// Why a trace cannot start. The program was not started then.
@@ -226,7 +219,6 @@ pub fn trace(program: &Path, options: &TraceOptions) -> Result<Traced, TracerErr
         .take()
         .unwrap_or_else(|| SamplerClient::start(program, &machine.links, &home));
     let started_ns = clock::now_ns();
-    let (asked, withheld) = AskedReadings::new(&options.at, started_ns)?;
     let writer = Writer::create_file(&options.folder, options.redact.clone())?;
     // Before the program starts: its orphans then become our children, which identifies them.
     supervisor::adopt_orphans().map_err(TracerError::internal)?;
@@ -234,15 +226,7 @@ pub fn trace(program: &Path, options: &TraceOptions) -> Result<Traced, TracerErr
     let descendants = Descendants::new(&place, machine.libcuda.as_deref(), options.preload);
     let (command, apart) = (&options.command, options.apart.as_ref());
     let passed = stderr.passed_stderr();
-    let started = TracedProgram::start(
-        command,
-        &environment,
-        caller,
-        bystander,
-        apart,
-        passed,
-        withheld,
-    );
+    let started = TracedProgram::start(command, &environment, caller, bystander, apart, passed);
     let program_itself = match started {
         Ok(started) => started,
         Err(error) => {
@@ -272,7 +256,6 @@ pub fn trace(program: &Path, options: &TraceOptions) -> Result<Traced, TracerErr
         descendants,
         wait_children: options.wait_children,
         ledgers: Ledgers::new(options.ledger, most_pages),
-        asked,
         watch: MemoryWatch::default(),
         started_ns,
         pending: BTreeMap::new(),
@@ -303,7 +286,6 @@ pub fn trace(program: &Path, options: &TraceOptions) -> Result<Traced, TracerErr
         sampler,
         place,
         processes,
-        asked,
         ..
     } = tracer;
     drop(sampler);
@@ -315,7 +297,6 @@ pub fn trace(program: &Path, options: &TraceOptions) -> Result<Traced, TracerErr
         lost,
         unmodelled,
         absent: processes.absent,
-        not_read: asked.not_read(),
     })
 }
 
@@ -331,7 +312,6 @@ struct Tracer {
     descendants: Descendants,
     wait_children: Duration,
     ledgers: Ledgers,
-    asked: AskedReadings,
     /// Calls that have begun and not ended, by process and number.
     pending: BTreeMap<(u32, u64), Pending>,
     gpus: Vec<Gpu>,
@@ -392,9 +372,6 @@ impl Tracer {
                     self.write_last_lines(&outlived.ended, &ended_why);
                     return outlived.ended;
                 }
-            }
-            if self.asked.is_due(clock::now_ns()) {
-                self.read_asked();
             }
             self.answer(outlived.is_none().then_some(&program));
             self.tick_ledgers();
@@ -474,17 +451,13 @@ impl Tracer {
         } else {
             self.descendants.wait_ns(now_ns).min(TICK_NS)
         };
-        let tick = self.asked.wait_ns(now_ns, tick);
-        let fds = program
-            .map(AsFd::as_fd)
-            .into_iter()
-            .chain([self.gate.as_fd()]);
-        let fds = fds
-            .chain(self.descendants.urgent_fd())
-            .chain(self.asked.bell());
-        let mut fds: Vec<PollFd> = fds
-            .map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN))
-            .collect();
+        let mut fds = vec![PollFd::from_borrowed_fd(self.gate.as_fd(), PollFlags::IN)];
+        if let Some(program) = program {
+            fds.push(PollFd::new(program, PollFlags::IN));
+        }
+        if let Some(opened) = self.descendants.urgent_fd() {
+            fds.push(PollFd::from_borrowed_fd(opened, PollFlags::IN));
+        }
         let _ = poll(&mut fds, Some(&to_timespec(tick)));
     }
 

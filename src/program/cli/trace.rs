@@ -25,7 +25,7 @@ use cuda_pitfalls_render::trace::TraceView;
 use cuda_pitfalls_trace::Trace;
 use cuda_pitfalls_trace::diagnosis;
 use cuda_pitfalls_trace::policy::{Policy, PolicyOutcome};
-use cuda_pitfalls_trace::tracer::{self, Ended, ReadingTime, Traced, TracerError};
+use cuda_pitfalls_trace::tracer::{self, Ended, Traced, TracerError};
 
 /// What `--json` without a file stands for.
 const STDERR: &str = "-";
@@ -93,17 +93,6 @@ pub(super) struct TraceArguments {
     /// Note whose the memory of each GPU is: at the peak and at the end of each process, by the code that took it.
     #[arg(long, help_heading = TRACED)]
     memory: bool,
-    /// Note it at this time after the program's start too, or whenever this signal (USR1, USR2) reaches cuda-pitfalls,
-    /// which then does not hand it on; several by giving it again.
-    #[arg(
-        long,
-        value_name = "SECONDS|SIGNAL",
-        requires = "memory",
-        value_parser = crate::argument::reading_time,
-        allow_negative_numbers = true,
-        help_heading = TRACED
-    )]
-    at: Vec<ReadingTime>,
     /// How long to wait for processes that outlive the program, such as 30s; what runs longer leaves a policy undecided.
     #[arg(
         long,
@@ -182,14 +171,10 @@ pub(super) fn trace(arguments: TraceArguments) -> Outcome {
         redact: arguments.redact.then(host_redactor),
         all_calls: arguments.all_calls,
         ledger: arguments.memory,
-        at: arguments.at.clone(),
         wait_children: arguments.wait_children,
         ..tracer::TraceOptions::default()
     };
     let traced = tracer::trace(&program, &options).map_err(|error| not_started(&error, json))?;
-    for why in &traced.not_read {
-        print_stderr(&format!("cuda-pitfalls: {why}\n"));
-    }
     let ended = traced.ended;
     let lost = traced
         .lost

@@ -17,8 +17,6 @@ pub(super) struct LedgerRoom {
     pub(super) ledgers: usize,
     /// The rows of a table.
     pub(super) rows: usize,
-    /// The tables that `--at` asked for, of each ledger.
-    pub(super) asked: usize,
     /// The bytes of all of it.
     pub(super) bytes: usize,
 }
@@ -50,14 +48,6 @@ pub(super) fn ledger_section(
         Block::Chart(view.owner_chart(&name)),
     ];
     blocks.extend(view.moment_blocks("At its peak", &ledger.peak));
-    for table in ledger.asked.iter().take(room.asked) {
-        blocks.extend(view.moment_blocks("When it was asked", table));
-    }
-    blocks.extend(Block::more(
-        ledger.asked.len(),
-        room.asked,
-        "tables that were asked for",
-    ));
     blocks.extend(view.end());
     blocks
 }
@@ -252,14 +242,6 @@ impl LedgerView<'_, '_> {
             colour: MOST_AREAS,
             points: charged.collect(),
         };
-        let asked = ledger
-            .asked
-            .iter()
-            .map(|table| (table.t_ns, "asked".to_owned()));
-        let mut marks: Vec<(u64, String)> = asked
-            .chain([(ledger.peak.t_ns, "peak".to_owned())])
-            .collect();
-        marks.sort();
         Chart {
             title: format!("Memory over time of {name}, by owner, and what NVML charges"),
             span_ns: (from, to.into_iter().chain(last).fold(from, u64::max)),
@@ -271,7 +253,7 @@ impl LedgerView<'_, '_> {
                 .filter_map(|it| it.peak.charged_bytes)
                 .max()
                 .map_or(0, saturating_signed),
-            marks,
+            marks: vec![(ledger.peak.t_ns, "peak".to_owned())],
         }
     }
 }
@@ -359,14 +341,10 @@ at most 64 MiB    another's memory   the program itself           train.py:51
 24 MiB            rest of pools      the driver
 at least 197 MiB  not attributed
 
-When it was asked, after 3.00 s, NVML charges it 2940 MiB:
+At its end, after 5.20 s, NVML charges it 2900 MiB:
 ";
         let section = told(&fixture::memory());
         assert!(section.starts_with(wanted), "{section}");
-        assert!(
-            section.contains("At its end, after 5.20 s, NVML charges it 2900 MiB:\nMemory "),
-            "{section}"
-        );
         let wanted = "\
 pid 4711 on GPU 0
 At its peak, after 2.41 s, NVML charges it 524 MiB:

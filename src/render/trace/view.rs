@@ -50,7 +50,6 @@ const TERMINAL: Room = Room {
     ledgers: LedgerRoom {
         ledgers: 16,
         rows: 12,
-        asked: 4,
         bytes: 6_000,
     },
     is_page: false,
@@ -64,7 +63,6 @@ const MARKDOWN: Room = Room {
     ledgers: LedgerRoom {
         ledgers: 8,
         rows: 12,
-        asked: 2,
         bytes: 12_000,
     },
     is_page: true,
@@ -77,7 +75,6 @@ const HTML: Room = Room {
     ledgers: LedgerRoom {
         ledgers: 64,
         rows: 200,
-        asked: 20,
         bytes: 500_000,
     },
     is_page: true,

@@ -1,11 +1,11 @@
-//! The tables of a ledger: whose the memory of a process on a GPU was, at its peak, at its end and when it was asked.
+//! The tables of a ledger: whose the memory of a process on a GPU was, at its peak and at its end.
 //!
 //! A row is what was seen of a holder. It is not changed so that the sum fits: what NVML charges beyond the rows is
 //! not attributed, and may be less than nothing.
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::{Holder, LedgerReading, LedgerReason, MemoryKind, MemoryOwner};
+use super::{Holder, LedgerReading, MemoryKind, MemoryOwner};
 use crate::{Stack, Trace};
 use cuda_pitfalls_core::text::counts::group_by_key;
 
@@ -23,8 +23,6 @@ pub struct Ledger<'a> {
     pub peak: LedgerTable<'a>,
     /// At the last reading.
     pub end: LedgerTable<'a>,
-    /// At each reading that `--at` asked for.
-    pub asked: Vec<LedgerTable<'a>>,
     /// What the series tells apart, the largest first.
     pub bands: Vec<LedgerBand<'a>>,
     /// All readings, in the order of time.
@@ -174,7 +172,7 @@ impl<'a> Replay<'a> {
             .rev()
             .max_by_key(|(_, (charged, (_, held)))| (*charged, *held))?;
         let mut held = HeldNow::new(holders);
-        let (mut peak, mut end, mut asked, mut points) = (None, None, Vec::new(), Vec::new());
+        let (mut peak, mut end, mut points) = (None, None, Vec::new());
         for (index, (reading, charged)) in self.readings.iter().enumerate() {
             held.take(reading);
             let others = if self.is_own {
@@ -183,19 +181,12 @@ impl<'a> Replay<'a> {
                 self.others(totals, reading.t_ns)
             };
             points.push((reading.t_ns, *charged, held.band_bytes(*charged, others)));
-            let (is_last, is_asked) = (
-                index + 1 == self.readings.len(),
-                reading.why == LedgerReason::Asked,
-            );
-            if !(index == highest || is_last || is_asked) {
-                continue;
-            }
-            let table = held.table(reading.t_ns, *charged, others);
-            asked.extend(is_asked.then(|| table.clone()));
             if index == highest {
-                peak = Some(table.clone());
+                peak = Some(held.table(reading.t_ns, *charged, others));
             }
-            end = Some(table);
+            if index + 1 == self.readings.len() {
+                end = Some(held.table(reading.t_ns, *charged, others));
+            }
         }
         let mut largest: HashMap<LedgerBand, u64> = HashMap::new();
         for (band, bytes) in points.iter().flat_map(|(.., bands)| bands) {
@@ -227,7 +218,6 @@ impl<'a> Replay<'a> {
             is_own,
             peak: peak?,
             end: end?,
-            asked,
             bands,
             series,
         })
@@ -491,12 +481,12 @@ mod tests {
             .holder(0, Kind::Allocation)
             .reading(0, Why::Change, [Some(520), None], &[(0, 500)])
             .reading(0, Why::Peak, [Some(900), None], &[(1, 100), (2, 250)])
-            .reading(0, Why::Asked, [Some(800), None], &[(2, 150)])
+            .reading(0, Why::Change, [Some(800), None], &[(2, 150)])
             .reading(0, Why::End, [Some(540), None], &[(1, 0), (2, 0)])
     }
 
     #[test]
-    fn the_peak_the_end_and_the_asked_tables_have_what_was_held_then() {
+    fn the_peak_and_the_end_have_what_was_held_then() {
         let trace = program().done();
         let ledgers = all_ledgers(&trace);
         let [ledger] = ledgers.as_slice() else {
@@ -514,14 +504,6 @@ mod tests {
             first.clone(),
         ];
         assert_eq!(shown(&ledger.peak), (at_peak, Some(50)));
-        let asked: Vec<_> = ledger.asked.iter().map(shown).collect();
-        assert_eq!(
-            asked,
-            [(
-                vec![context.clone(), row(Kind::Allocation, 150, 3), first],
-                Some(50)
-            )]
-        );
         assert_eq!(shown(&ledger.end), (vec![context], Some(40)));
         let series: Vec<_> = ledger
             .series

@@ -4,7 +4,6 @@
 //! What a program says may be wrong. Nothing of it is used but for sums, and what nobody explains stays unattributed.
 
 mod account;
-pub(super) mod asked;
 pub(super) mod page;
 pub(super) mod process;
 
@@ -478,18 +477,6 @@ impl Tracer {
             for pid in self.read_ledgers(true) {
                 self.write_changes(pid, false);
             }
-        }
-    }
-
-    /// Reads every process that runs, because it was asked for.
-    pub(super) fn read_asked(&mut self) {
-        let read = self.read_ledgers(false);
-        if read.is_empty() {
-            self.asked.find_nobody();
-        }
-        for pid in read {
-            let gpus = self.ledgers.process(pid).used_gpus();
-            self.write_ledger(pid, LedgerReason::Asked, &gpus);
         }
     }
 

@@ -6,7 +6,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 
 use super::caller::Caller;
 use super::program::TracedProgram;
-use super::signals::{Bystander, Withheld};
+use super::signals::Bystander;
 use super::stderr::PassedStderr;
 use super::{Ended, TracerError};
 use cuda_pitfalls_instrument::supervisor;
@@ -24,15 +24,7 @@ pub fn pass_through(
     let caller = Caller::take_over().map_err(TracerError::internal)?;
     let bystander = Bystander::start(command).map_err(TracerError::internal)?;
     let passed = PassedStderr::start(most_bytes).map_err(TracerError::internal)?;
-    let mut program = TracedProgram::start(
-        command,
-        &[],
-        caller,
-        bystander,
-        None,
-        Some(&passed),
-        Withheld::default(),
-    )?;
+    let mut program = TracedProgram::start(command, &[], caller, bystander, None, Some(&passed))?;
     loop {
         if let Some(ended) = program.ended() {
             return Ok((ended, passed.finish_passing()));

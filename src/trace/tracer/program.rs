@@ -11,7 +11,7 @@ use std::sync::Arc;
 use rustix::process::{Signal, set_parent_process_death_signal};
 
 use super::caller::Caller;
-use super::signals::{Bystander, HandingOn, Withheld};
+use super::signals::{Bystander, HandingOn};
 use super::stderr::PassedStderr;
 use super::{Apart, TracerError};
 use cuda_pitfalls_instrument::{supervisor, umask};
@@ -34,7 +34,7 @@ pub(super) struct TracedProgram {
 impl TracedProgram {
     /// Starts a command with a changed environment, and with our terminal, descriptors and process group. If it runs
     /// `apart`, it has neither input nor output but for the stderr that is wanted, and is killed when this process ends.
-    /// `passed` takes the place of our stderr. Signals that are `withheld` do not reach it.
+    /// `passed` takes the place of our stderr.
     pub(super) fn start(
         command: &[OsString],
         environment: &[(OsString, OsString)],
@@ -42,7 +42,6 @@ impl TracedProgram {
         bystander: Bystander,
         apart: Option<&Apart>,
         passed: Option<&PassedStderr>,
-        withheld: Withheld,
     ) -> Result<TracedProgram, TracerError> {
         let Some((program, arguments)) = command.split_first() else {
             return Err(TracerError::Usage("no command was given".to_string()));
@@ -51,7 +50,7 @@ impl TracedProgram {
             name: program.to_string_lossy().into_owned(),
             source,
         };
-        let signals = HandingOn::start(bystander, withheld).map_err(failed)?;
+        let signals = HandingOn::start(bystander).map_err(failed)?;
         let mut started = Command::new(program);
         started
             .args(arguments)

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
-use std::io::{self, PipeReader, PipeWriter, Read as _, Write as _};
+use std::io::{self, PipeReader, Read as _};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd as _, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt as _;
@@ -149,24 +149,6 @@ unsafe fn stand_by(tracer: i32, answers: RawFd, all: *const libc::sigset_t) -> !
     }
 }
 
-/// Signals that are not handed on to the program, and the pipe into which a byte is written for each that comes.
-#[derive(Default)]
-pub(super) struct Withheld {
-    pub(super) signals: BTreeSet<i32>,
-    pub(super) bell: Option<PipeWriter>,
-}
-
-impl Withheld {
-    /// Takes these signals out of those that came.
-    fn take_from(&mut self, came: &mut BTreeSet<i32>) {
-        let before = came.len();
-        came.retain(|signal| !self.signals.contains(signal));
-        if let Some(bell) = self.bell.as_mut().filter(|_| came.len() < before) {
-            let _ = bell.write(&[0]);
-        }
-    }
-}
-
 /// Hands on signals, until it is dropped.
 pub(super) struct HandingOn {
     handle: Handle,
@@ -179,14 +161,14 @@ pub(super) struct HandingOn {
 
 impl HandingOn {
     /// Takes signals from now on. One that our caller ignores, as with `nohup`, stays ignored.
-    pub(super) fn start(bystander: Bystander, withheld: Withheld) -> io::Result<HandingOn> {
+    pub(super) fn start(bystander: Bystander) -> io::Result<HandingOn> {
         let taken = [SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2];
         let coming = Signals::new(taken.into_iter().filter(|signal| !is_ignored(*signal)))?;
         let (handle, (program, started)) = (coming.handle(), channel());
         let ending_ns = Arc::new(AtomicU64::new(0));
         let noted_ns = ending_ns.clone();
         let thread = std::thread::Builder::new()
-            .spawn(move || hand_on(coming, bystander, &started, withheld, &noted_ns))?;
+            .spawn(move || hand_on(coming, bystander, &started, &noted_ns))?;
         Ok(HandingOn {
             handle,
             program,
@@ -222,14 +204,12 @@ fn hand_on(
     mut coming: Signals,
     mut bystander: Bystander,
     started: &Receiver<Arc<OwnedFd>>,
-    mut withheld: Withheld,
     ending_ns: &AtomicU64,
 ) {
     let Ok(program) = started.recv() else { return };
     let mut came: BTreeSet<i32> = coming.pending().collect();
     bystander.signals_to_group();
     loop {
-        withheld.take_from(&mut came);
         for signal in came.into_iter().filter_map(Signal::from_named_raw) {
             let _ = pidfd_send_signal(&*program, signal);
         }
@@ -243,8 +223,6 @@ fn hand_on(
         if coming.handle().is_closed() {
             return;
         }
-        // Who asks for a reading wants it now.
-        withheld.take_from(&mut came);
         std::thread::sleep(SETTLE);
         came.extend(coming.pending());
         let reached = bystander.signals_to_group();

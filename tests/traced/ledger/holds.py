@@ -1,17 +1,16 @@
-# Holds memory at two lines, gives the larger part back, and ends: holds.py FOLDER [WAY].
+# Holds memory at two lines, gives the larger part back, and ends: holds.py [WAY].
 #
-# It makes the file `held` once it holds both, and goes on when there is a file `go`. WAY is how it ends: by itself, `killed`, as a
-# program without CUDA (`exec`), or with a child that was forked after cuInit and does nothing of CUDA (`fork`).
+# WAY is how it ends: by itself, `killed`, as a program without CUDA (`exec`), or with a child that was forked after cuInit and does
+# nothing of CUDA (`fork`).
 import ctypes
 import os
 import signal
 import sys
-import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 import driver  # noqa: E402
 
-folder, way = (sys.argv[1:] + ["", ""])[:2]
+way = (sys.argv[1:] + [""])[0]
 cuda = driver.Driver()
 context, large, small = driver.handle(), driver.handle(), driver.handle()
 cuda.cuInit(0)
@@ -19,9 +18,6 @@ cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0)  # here: context
 cuda.cuCtxSetCurrent(context)
 cuda.cuMemAlloc_v2(ctypes.byref(large), ctypes.c_size_t(64 << 20))  # here: large
 cuda.cuMemAlloc_v2(ctypes.byref(small), ctypes.c_size_t(1 << 20))  # here: small
-open(os.path.join(folder, "held"), "w").close()
-while not os.path.exists(os.path.join(folder, "go")):
-    time.sleep(0.01)
 cuda.cuMemFree_v2(large)
 if way == "fork":
     child = os.fork()

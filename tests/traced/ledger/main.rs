@@ -2,16 +2,14 @@
 //! and whatever it says.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 
 use cuda_pitfalls::trace::{LedgerReading, LedgerReason, MemoryKind, Trace};
-use rustix::process::{Pid, Signal, kill_process};
 
+use super::common::Ran;
 use super::common::traced::{Node, lines_of};
-use super::common::{Ran, Scratch};
-use super::{appears, run, script, stored, text, trace, tracing};
+use super::{script, text, trace};
 
 const MIB: u64 = 1 << 20;
 
@@ -45,39 +43,7 @@ fn by_line(trace: &Trace, held: &BTreeMap<u32, u64>) -> BTreeMap<(MemoryKind, Op
 
 /// Traces `holds.py`, which gives memory back at once.
 fn holds(way: &str) -> (Ran, Trace) {
-    let scratch = Scratch::new();
-    fs::write(scratch.path().join("go"), "").expect("a file of our own");
-    let folder = text(scratch.path().to_path_buf());
-    trace(
-        &["--memory"],
-        &["python3", &script("ledger/holds.py"), &folder, way],
-    )
-}
-
-/// Starts `holds.py` with these options, and waits until it holds its memory.
-fn holding(scratch: &Scratch, options: &[&str]) -> Child {
-    let folder = text(scratch.path().to_path_buf());
-    let command = ["python3", &script("ledger/holds.py"), &folder];
-    let options = [&["--memory"], options].concat();
-    let child = tracing(scratch, &options, &command)
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("it starts");
-    appears(&scratch.path().join("held"));
-    child
-}
-
-/// Waits until the document has so many readings that were asked for.
-fn asked(scratch: &Scratch, count: usize) {
-    super::common::eventually("a reading that was asked for", super::LONGEST, || {
-        let trace = stored(scratch);
-        let found = trace
-            .ledger
-            .iter()
-            .filter(|reading| reading.why == LedgerReason::Asked)
-            .count();
-        (found >= count).then_some(())
-    });
+    trace(&["--memory"], &["python3", &script("ledger/holds.py"), way])
 }
 
 #[test]
@@ -279,59 +245,6 @@ fn the_end_of_a_process_is_its_last_reading_however_it_ends() {
 }
 
 #[test]
-fn a_reading_is_made_when_a_time_has_come_or_a_signal() {
-    let scratch = Scratch::new();
-    let child = holding(
-        &scratch,
-        &["--at", "0.001", "--at", "90000", "--at", "USR2"],
-    );
-    let tracer = Pid::from_raw(child.id() as i32).expect("a PID");
-    for count in [1, 2] {
-        // The program would end by it.
-        kill_process(tracer, Signal::USR2).expect("it is sent");
-        asked(&scratch, count);
-    }
-    fs::write(scratch.path().join("go"), "").expect("a file of our own");
-    let output = child.wait_with_output().expect("it ends");
-    assert_eq!(output.status.code(), Some(0));
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(
-        said.contains("--at 90000: the program had ended before"),
-        "{said}"
-    );
-    assert!(
-        said.contains("--at: 1 reading found no process that had initialised CUDA"),
-        "{said}"
-    );
-    let trace = stored(&scratch);
-    let mut all = ledgers(&trace);
-    all.retain(|(reading, _)| reading.why == LedgerReason::Asked);
-    assert_eq!(all.len(), 2, "one for each signal");
-    for (reading, held) in &all {
-        assert_eq!(Some(held.values().sum::<u64>()), reading.own_bytes);
-        assert!(reading.own_bytes > Some(164 * MIB), "{reading:?}");
-    }
-}
-
-#[test]
-fn a_time_needs_the_ledger_and_is_seconds_or_a_signal() {
-    let scratch = Scratch::new();
-    for (options, said) in [
-        (&["--at", "3"][..], "--memory"),
-        (&["--memory", "--at", "TERM"], "USR1 and USR2"),
-        (&["--memory", "--at", "-1"], "USR1 and USR2"),
-    ] {
-        let ran = run(&scratch, options, &["true"]);
-        assert_eq!(ran.code, Some(2), "{options:?}: {ran:?}");
-        assert!(ran.stderr.contains(said), "{options:?}: {ran:?}");
-    }
-    assert!(
-        !scratch.path().join("traces").exists(),
-        "nothing was started"
-    );
-}
-
-#[test]
 fn a_program_that_lies_about_its_memory_spoils_only_its_own_ledger() {
     for way in ["page", "gone"] {
         let (ran, trace) = trace(&["--memory"], &["python3", &script("ledger/lies.py"), way]);
@@ -388,10 +301,7 @@ fn where_nvml_knows_other_pids_the_gpu_stands_for_the_process() {
         eprintln!("NOT TESTED: only root can give a process PIDs of its own");
         return;
     }
-    let scratch = Scratch::new();
-    fs::write(scratch.path().join("go"), "").expect("a file of our own");
-    let folder = text(scratch.path().to_path_buf());
-    let program = ["python3", &script("ledger/holds.py"), &folder];
+    let program = ["python3", &script("ledger/holds.py")];
     let (ran, trace) = trace(&["--memory"], &[&apart[..], &program].concat());
     assert_eq!(ran.code, Some(0), "{ran:?}");
     let all = ledgers(&trace);
@@ -439,10 +349,7 @@ fn two_hundred_processes_have_a_ledger_each_at_most() {
 
 #[test]
 fn what_is_held_is_shown_and_limited_by_whose_it_is() {
-    let scratch = Scratch::new();
-    fs::write(scratch.path().join("go"), "").expect("a file of our own");
-    let folder = text(scratch.path().to_path_buf());
-    let program = ["python3", &script("ledger/holds.py"), &folder];
+    let program = ["python3", &script("ledger/holds.py")];
     let kept = [
         "--memory",
         "--forbid",

@@ -23,8 +23,6 @@ pub(in super::super) struct LedgerSummary<'a> {
     peak: LedgerTableSummary<'a>,
     /// At the last reading.
     end: LedgerTableSummary<'a>,
-    /// At each moment that was asked for.
-    asked: Vec<LedgerTableSummary<'a>>,
 }
 
 /// Whose the memory was at one moment.
@@ -77,11 +75,6 @@ impl<'a> LedgerSummary<'a> {
             own: ledger.is_own,
             peak: LedgerTableSummary::new(trace, &ledger.peak),
             end: LedgerTableSummary::new(trace, &ledger.end),
-            asked: ledger
-                .asked
-                .iter()
-                .map(|table| LedgerTableSummary::new(trace, table))
-                .collect(),
         }
     }
 }

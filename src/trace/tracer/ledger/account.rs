@@ -735,7 +735,7 @@ mod tests {
         assert!(!account.has_changed(false), "less than a step");
         assert!(account.has_changed(true));
         assert_eq!(
-            held(&account.reading(7, "G", LedgerReason::Asked)),
+            held(&account.reading(7, "G", LedgerReason::Peak)),
             [(2, 10, Some(1))]
         );
         account.start_anew();

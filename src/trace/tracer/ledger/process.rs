@@ -529,7 +529,7 @@ mod tests {
     ) -> Vec<(MemoryKind, u64)> {
         let gpus = ledger.used_gpus();
         let mut held = Vec::new();
-        for line in ledger.lines(LedgerReason::Asked, &gpus) {
+        for line in ledger.lines(LedgerReason::Peak, &gpus) {
             match line {
                 TraceLine::Holder(holder) => drop(kinds.insert(holder.holder, holder.kind)),
                 TraceLine::Ledger(reading) => {
