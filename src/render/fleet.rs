@@ -50,7 +50,7 @@ pub fn render(
         FleetForm::Markdown => {
             markdown::write(&FleetView::new(fleet, view::MARKDOWN, docs).blocks())
         }
-        FleetForm::Prometheus => results::write_metrics(fleet),
+        FleetForm::Prometheus => results::write_fleet_metrics(fleet),
         FleetForm::Json => serde_json::to_string(fleet)? + "\n",
     };
     Ok(text)

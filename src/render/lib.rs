@@ -92,11 +92,8 @@ pub fn render(prepared: &Prepared<'_>, format: Format, width: usize) -> Option<S
         Format::TextFull => full::report(report, width),
         Format::Html => report::report_page(report),
         Format::Markdown => report::report_markdown(report),
-        Format::Junit => results::junit_file(report),
-        Format::Prometheus => results::prometheus_file(report),
-        Format::Github => results::github_annotations(report),
         Format::Compact => compact_json(&prepared.to_compact()),
-        _ => return None,
+        _ => machine::form_writer(format)?(&results::report_findings(report)),
     })
 }
 

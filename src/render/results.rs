@@ -1,11 +1,11 @@
-//! What programs are told of a report: tests, annotations and metrics.
+//! What programs are told of a report: a finding for each question, and those about the run itself.
 
 use std::collections::HashMap;
 
 use super::health::report_health;
-use super::machine::github::format_annotation;
-use super::machine::junit::{self, TestOutcome, TestResult};
-use super::machine::prometheus::{Sample, time, write_family, write_figure};
+use super::machine::junit::TestOutcome;
+use super::machine::prometheus::{Labels, Metric, Sample};
+use super::machine::{Finding, Findings, Level};
 use super::tally::{self, Standing};
 use super::writer::terminal::Style;
 use super::{applicable, facts, full, words};
@@ -17,491 +17,387 @@ use cuda_pitfalls_core::text::{lines, units};
 /// Output of a worker is cut to this many bytes.
 const TAIL: usize = 2048;
 
-/// Test results: a suite per run, a test per scenario.
+const TITLE: &str = "cuda-pitfalls";
+
+/// Every metric of a report, in the order of the file.
+const METRICS: &[Metric] = &[
+    ("scenario_verdict", "The verdict of a scenario; always 1."),
+    (
+        "outcome_attempts",
+        "Attempts of a case that ended in this outcome.",
+    ),
+    (
+        "case_used_bytes",
+        "The change of largest size in used memory at any step of a case.",
+    ),
+    ("run_complete", "Whether the last run finished."),
+    (
+        "run_compact",
+        "Whether the last report is compact: its verdicts are those that were stored.",
+    ),
+    (
+        "verdicts_changed",
+        "Stored verdicts that the recordings of the last report do not bear out.",
+    ),
+    (
+        "last_run_timestamp_seconds",
+        "When the last run ended, or began if it did not end.",
+    ),
+    ("gpus", "GPUs that NVML lists."),
+    (
+        "health",
+        "0: as expected; 1: something is not, or a GPU or its driver is lost; 2: nothing can be said.",
+    ),
+    (
+        "build_info",
+        "The version of cuda-pitfalls and of the driver; always 1.",
+    ),
+];
+
+/// The findings of a report: what is to be known first, tests that stand for the run, and a test for each question.
 ///
 /// An unexpected verdict is a failure. What could not be concluded is an error, because a test that did not measure has
-/// not passed either. What does not apply to the machine is skipped. A file has a failure or an error exactly where the
+/// not passed either. What does not apply to the machine is skipped. A list has a failure or an error exactly where the
 /// run did not end with 0; what is about the run and not about a scenario has a test of its own.
-pub(super) fn junit_file(report: &ReportView<'_>) -> String {
-    let mut cases = about_the_run(report);
-    cases.extend(
-        report
-            .scenarios
-            .iter()
-            .map(|scenario| case(report, scenario)),
-    );
-    let name = format!("cuda-pitfalls {}", report.run.id);
-    junit::file(
-        &name,
-        (&report.run.started_at, report.run.elapsed_ns),
-        &suite_properties(report),
-        cases,
-    )
+pub(super) fn report_findings(report: &ReportView<'_>) -> Findings {
+    let mut list = run_remarks(report);
+    list.extend(run_tests(report));
+    let labels = scenario_labels(report);
+    for (scenario, labels) in report.scenarios.iter().zip(labels) {
+        list.push(question_finding(report, scenario, &labels));
+    }
+    Findings {
+        name: format!("cuda-pitfalls {}", report.run.id),
+        started_at: report.run.started_at.clone(),
+        elapsed_ns: report.run.elapsed_ns,
+        properties: run_properties(report),
+        metrics: METRICS,
+        samples: run_samples(report),
+        list,
+    }
 }
 
-fn suite_properties(report: &ReportView<'_>) -> Vec<(String, String)> {
+fn run_properties(report: &ReportView<'_>) -> Vec<(&'static str, String)> {
+    let (run, machine) = (report.run, report.machine);
+    let driver = machine.driver_version.as_deref().unwrap_or("none");
     let mut properties = vec![
         (
             "provenance",
             words::provenance(report.provenance).to_owned(),
         ),
         ("complete", report.complete.to_string()),
-        ("version", report.run.version.clone()),
-        ("on", report.run.on.clone()),
-        (
-            "driver",
-            report
-                .machine
-                .driver_version
-                .clone()
-                .unwrap_or_else(|| "none".to_owned()),
-        ),
-        ("gpus", report.machine.gpus.len().to_string()),
+        ("version", run.version.clone()),
+        ("on", run.on.clone()),
+        ("driver", driver.to_owned()),
+        ("gpus", machine.gpus.len().to_string()),
     ];
-    for gpu in &report.machine.gpus {
-        properties.push((
-            "gpu",
-            format!("{} {}", gpu.uuid, gpu.name.as_deref().unwrap_or_default()),
+    for gpu in &machine.gpus {
+        let name = gpu.name.as_deref().unwrap_or_default();
+        properties.push(("gpu", format!("{} {name}", gpu.uuid)));
+    }
+    for runtime in &machine.libcudart {
+        properties.extend(
+            runtime
+                .version
+                .clone()
+                .map(|version| ("libcudart", version)),
+        );
+    }
+    let lists = [
+        ("label", words::label_list(run)),
+        ("nonce", run.nonce.iter().cloned().collect()),
+        ("banner", tally::warning_banners(report)),
+        ("note", applicable::not_run_notes(report)),
+        ("warning", run.warnings.clone()),
+    ];
+    for (name, values) in lists {
+        properties.extend(values.into_iter().map(|value| (name, value)));
+    }
+    properties
+}
+
+/// What is said before the questions. What does not apply here is said once.
+fn run_remarks(report: &ReportView<'_>) -> Vec<Finding> {
+    let mut list = Vec::new();
+    let banner_level = if report.complete {
+        Level::Warning
+    } else {
+        Level::Error
+    };
+    for banner in tally::warning_banners(report) {
+        list.push(Finding::new_remark(banner_level, TITLE, vec![banner]));
+    }
+    let standings = report
+        .scenarios
+        .iter()
+        .map(|scenario| Standing::new(scenario.verdict));
+    let level = standings.max().map_or(Level::Warning, standing_level);
+    let counts = tally::sentence(report);
+    list.push(Finding::new_remark(level, TITLE, vec![counts]));
+    for note in applicable::not_run_notes(report) {
+        list.push(Finding::new_remark(Level::Note, TITLE, vec![note]));
+    }
+    for warning in &report.run.warnings {
+        let lines = vec![warning.clone()];
+        list.push(Finding::new_remark(
+            Level::Warning,
+            "cuda-pitfalls: warning",
+            lines,
         ));
     }
-    properties.extend(
-        report
-            .machine
-            .libcudart
-            .iter()
-            .filter_map(|it| it.version.clone())
-            .map(|it| ("libcudart", it)),
-    );
-    properties.extend(
-        words::label_list(report.run)
-            .into_iter()
-            .map(|label| ("label", label)),
-    );
-    properties.extend(
-        report
-            .run
-            .nonce
-            .iter()
-            .map(|nonce| ("nonce", nonce.clone())),
-    );
-    properties.extend(
-        tally::warning_banners(report)
-            .into_iter()
-            .map(|banner| ("banner", banner)),
-    );
-    properties.extend(
-        applicable::not_run_notes(report)
-            .into_iter()
-            .map(|note| ("note", note)),
-    );
-    properties.extend(
-        report
-            .run
-            .warnings
-            .iter()
-            .map(|warning| ("warning", warning.clone())),
-    );
-    properties
-        .into_iter()
-        .map(|(name, value)| (name.to_owned(), value))
-        .collect()
+    list
 }
 
 /// The tests that stand for the run itself: a file without them would look like a smaller success.
-fn about_the_run(report: &ReportView<'_>) -> Vec<TestResult> {
-    let mut cases = Vec::new();
+fn run_tests(report: &ReportView<'_>) -> Vec<Finding> {
+    let test = |name: &str| Finding::new_test(report.provenance, "run", name);
+    let mut tests = Vec::new();
     if !report.complete || report.run.interrupted.is_some() {
-        cases.push(run_error(
-            report,
-            "the run came to its end",
-            "partial",
-            &tally::warning_banners(report).join(" "),
-        ));
+        let banners = tally::warning_banners(report).join(" ");
+        tests.push(test("the run came to its end").with_error("partial", &banners));
     }
     if exit::is_host_unsafe(report) {
-        let why = report
-            .run
-            .host_unsafe
-            .as_deref()
-            .unwrap_or("a worker could not be killed");
-        cases.push(run_error(
-            report,
-            "the host is safe to go on with",
-            "host_unsafe",
-            why,
-        ));
+        let why = report.run.host_unsafe.as_deref();
+        let why = why.unwrap_or("a worker could not be killed");
+        tests.push(test("the host is safe to go on with").with_error("host_unsafe", why));
     }
     if !report.scenarios.iter().any(exit::is_measured) {
         let why = applicable::report(report).unwrap_or_else(|| tally::sentence(report));
-        cases.push(run_error(
-            report,
-            "the run measured something",
-            "nothing_measured",
-            &why,
-        ));
+        tests.push(test("the run measured something").with_error("nothing_measured", &why));
     }
-    cases.extend(report.requirements().into_iter().map(|requirement| {
-        let name = format!(
-            "--require {}={}",
-            requirement.what.name(),
-            requirement.wanted
-        );
-        match requirement.is_unmet() {
-            true => run_error(report, &name, "require", &requirement.sentence()),
-            false => TestResult::new(report.provenance, "run", &name),
+    for requirement in report.requirements() {
+        let (what, wanted) = (requirement.what.name(), requirement.wanted);
+        let test = test(&format!("--require {what}={wanted}"));
+        if requirement.is_unmet() {
+            tests.push(test.with_error("require", &requirement.sentence()));
+        } else {
+            tests.push(test);
         }
-    }));
-    cases
+    }
+    tests
 }
 
-fn run_error(report: &ReportView<'_>, name: &str, sort: &str, message: &str) -> TestResult {
-    TestResult::new(report.provenance, "run", name).with(TestOutcome::Error, sort, message)
-}
-
-fn case(report: &ReportView<'_>, scenario: &ScenarioView<'_>) -> TestResult {
-    let verdict = &scenario.verdict;
-    let outcome = match Standing::new(verdict) {
-        Standing::Unexpected => TestOutcome::Failure,
-        // A simulated machine that does not model a call says nothing about it.
-        Standing::Inconclusive if exit::is_unmodelled(verdict) => TestOutcome::Skipped,
-        Standing::Skipped if exit::is_missed(report, scenario) => TestOutcome::Error,
-        Standing::Inconclusive | Standing::HarnessError => TestOutcome::Error,
-        Standing::Skipped => TestOutcome::Skipped,
-        Standing::AsExpected | Standing::Answered => TestOutcome::Success,
+fn question_finding(
+    report: &ReportView<'_>,
+    scenario: &ScenarioView<'_>,
+    labels: &Labels,
+) -> Finding {
+    let verdict = scenario.verdict;
+    let answer = facts::verdict(verdict);
+    let sort = match verdict.reason {
+        Some(reason) => reason.name(),
+        None => verdict.kind.name().to_owned(),
     };
-    let mut message = vec![facts::verdict(verdict)];
+    let mut message = vec![answer.clone()];
     message.extend(verdict.unexpected.iter().cloned());
     if !verdict.detail.is_empty() {
         message.push(verdict.detail.clone());
     }
-    let sort = verdict
-        .reason
-        .map_or_else(|| verdict.kind.name().to_owned(), |reason| reason.name());
-    let runtime = facts::libcudart(scenario)
-        .map(|runtime| format!(" ({runtime})"))
-        .unwrap_or_default();
-    let name = format!("{}{runtime}", scenario.name);
+    let mut name = scenario.name.to_owned();
+    if let Some(runtime) = facts::libcudart(scenario) {
+        name += &format!(" ({runtime})");
+    }
+    let (mut elapsed_ns, mut stderr) = (0_u64, String::new());
+    for case in &scenario.cases {
+        for attempt in case.attempts {
+            elapsed_ns = elapsed_ns.saturating_add(attempt.recording.wall_ns);
+        }
+        if let Some(attempt) = facts::example_attempt(case) {
+            stderr += &quote_tail(&attempt.recording.stderr_tail, TAIL);
+        }
+    }
     let subject = scenario.scenario.split('/').next().unwrap_or_default();
-    let attempts = scenario.cases.iter().flat_map(|case| case.attempts);
-    let properties = [
-        ("verdict".to_owned(), verdict.kind.name()),
-        ("expectation".to_owned(), verdict.expectation.name()),
-        (
-            "provenance".to_owned(),
-            words::provenance(verdict.provenance),
-        ),
-        ("question".to_owned(), scenario.question),
-        ("sha256".to_owned(), scenario.sha256),
-    ]
-    .map(|(name, value)| (name, value.to_owned()));
-    let examples = scenario.cases.iter().filter_map(facts::example_attempt);
-    let stderr: String = examples
-        .map(|attempt| quote_tail(&attempt.recording.stderr_tail, TAIL))
-        .collect();
-    TestResult {
-        elapsed_ns: Some(
-            attempts
-                .map(|attempt| attempt.recording.wall_ns)
-                .fold(0, u64::saturating_add),
-        ),
-        properties: properties.into_iter().chain(memory(scenario)).collect(),
-        // What the terminal shows.
-        stdout: output(&full::scenario(scenario, lines::WIDTH, Style::Plain)),
-        stderr: output(&stderr),
-        ..TestResult::new(verdict.provenance, subject, &name).with(
-            outcome,
-            &sort,
-            &message.join("; "),
-        )
+    Finding {
+        outcome: Some(question_outcome(report, scenario)),
+        level: question_level(report, scenario),
+        rank: question_rank(Standing::new(verdict)),
+        sort,
+        title: format!("{}: {answer}", scenario.name),
+        message: message.join("; "),
+        lines: question_lines(scenario),
+        elapsed_ns: Some(elapsed_ns),
+        properties: question_properties(scenario),
+        samples: question_samples(scenario, labels),
+        output: split_lines(&full::scenario(scenario, lines::WIDTH, Style::Plain)),
+        stderr: split_lines(&stderr),
+        ..Finding::new_test(verdict.provenance, subject, &name)
     }
 }
 
-fn output(text: &str) -> Vec<String> {
-    if text.is_empty() {
-        Vec::new()
-    } else {
-        text.split('\n').map(str::to_owned).collect()
+fn question_outcome(report: &ReportView<'_>, scenario: &ScenarioView<'_>) -> TestOutcome {
+    match Standing::new(scenario.verdict) {
+        Standing::Unexpected => TestOutcome::Failure,
+        // A simulated machine that does not model a call says nothing about it.
+        Standing::Inconclusive if exit::is_unmodelled(scenario.verdict) => TestOutcome::Skipped,
+        Standing::Skipped if exit::is_missed(report, scenario) => TestOutcome::Error,
+        Standing::Inconclusive | Standing::HarnessError => TestOutcome::Error,
+        Standing::Skipped => TestOutcome::Skipped,
+        Standing::AsExpected | Standing::Answered => TestOutcome::Success,
     }
 }
 
-/// The change of largest size on each GPU, case by case.
-fn memory(scenario: &ScenarioView<'_>) -> Vec<(String, String)> {
-    let tops = scenario
-        .cases
-        .iter()
-        .filter_map(|case| Some((case.name, case.outcomes.first()?.largest_change())));
-    let changes = tops.flat_map(|(case, changes)| {
-        changes
-            .into_iter()
-            .map(move |(gpu, bytes)| (case, gpu, bytes))
-    });
-    changes
-        .map(|(case, gpu, bytes)| {
-            (
-                format!("memory of {gpu} in {case}"),
-                units::delta_or_unread(bytes),
-            )
-        })
-        .collect()
+/// None where it is answered, or where it does not apply here, which a remark says of all such.
+fn question_level(report: &ReportView<'_>, scenario: &ScenarioView<'_>) -> Option<Level> {
+    let standing = Standing::new(scenario.verdict);
+    if standing <= Standing::Answered || scenario.is_not_applicable() {
+        return None;
+    }
+    if exit::is_missed(report, scenario) {
+        return Some(Level::Error);
+    }
+    Some(standing_level(standing))
 }
 
-/// Annotations: the summary, and what is not as expected, the worst first.
-pub(super) fn github_annotations(report: &ReportView<'_>) -> String {
-    let banner_level = if report.complete { "warning" } else { "error" };
-    let worst = report
-        .scenarios
-        .iter()
-        .map(|scenario| Standing::new(scenario.verdict))
-        .max();
-    let mut about_the_run: Vec<(&str, &str, String)> = Vec::new();
-    about_the_run.extend(
-        tally::warning_banners(report)
-            .into_iter()
-            .map(|banner| (banner_level, "cuda-pitfalls", banner)),
-    );
-    about_the_run.push((
-        worst.map_or("warning", annotation_level),
-        "cuda-pitfalls",
-        tally::sentence(report),
-    ));
-    about_the_run.extend(
-        applicable::not_run_notes(report)
-            .into_iter()
-            .map(|note| ("notice", "cuda-pitfalls", note)),
-    );
-    let warnings = report
-        .run
-        .warnings
-        .iter()
-        .map(|warning| ("warning", "cuda-pitfalls: warning", warning.clone()));
-    let about_the_run = about_the_run.into_iter().chain(warnings);
-    let about_the_run =
-        about_the_run.map(|(level, title, line)| format_annotation(level, None, title, &[line]));
-    // What does not apply here has its line above.
-    let applicable = report
-        .scenarios
-        .iter()
-        .filter(|scenario| !scenario.is_not_applicable());
-    let mut worst_first: Vec<&ScenarioView<'_>> = applicable.collect();
-    worst_first.sort_by_key(|scenario| std::cmp::Reverse(Standing::new(scenario.verdict)));
-    let told = worst_first
-        .into_iter()
-        .filter(|scenario| Standing::new(scenario.verdict) > Standing::Answered);
-    let about_scenarios = told.map(|scenario| {
-        let title = format!("{}: {}", scenario.name, facts::verdict(scenario.verdict));
-        let is_missed = exit::is_missed(report, scenario);
-        let level = if is_missed {
-            "error"
-        } else {
-            annotation_level(Standing::new(scenario.verdict))
-        };
-        format_annotation(level, None, &title, &message(scenario))
-    });
-    about_the_run.chain(about_scenarios).collect()
-}
-
-fn annotation_level(standing: Standing) -> &'static str {
+fn standing_level(standing: Standing) -> Level {
     match standing {
-        Standing::Unexpected | Standing::HarnessError => "error",
-        Standing::Inconclusive => "warning",
-        Standing::AsExpected | Standing::Answered | Standing::Skipped => "notice",
+        Standing::Unexpected | Standing::HarnessError => Level::Error,
+        Standing::Inconclusive => Level::Warning,
+        Standing::AsExpected | Standing::Answered | Standing::Skipped => Level::Note,
     }
 }
 
-fn message(scenario: &ScenarioView<'_>) -> Vec<String> {
+/// After what is about the run, the worst first.
+fn question_rank(standing: Standing) -> u8 {
+    match standing {
+        Standing::Unexpected => 1,
+        Standing::HarnessError => 2,
+        Standing::Inconclusive => 3,
+        Standing::Skipped => 4,
+        Standing::Answered | Standing::AsExpected => 5,
+    }
+}
+
+fn question_lines(scenario: &ScenarioView<'_>) -> Vec<String> {
     let mut lines = vec![scenario.question.to_owned()];
-    lines.extend(
-        scenario
-            .verdict
-            .unexpected
-            .iter()
-            .map(|failed| format!("unexpected: {failed}")),
-    );
+    for failed in &scenario.verdict.unexpected {
+        lines.push(format!("unexpected: {failed}"));
+    }
     lines.push(scenario.verdict.detail.clone());
     for case in &scenario.cases {
         let facts = facts::case_line(scenario, case).join(" · ");
-        lines.push(format!(
-            "{} {}: {facts}",
-            case.name,
-            facts::outcome_frequency(case)
-        ));
+        let frequency = facts::outcome_frequency(case);
+        lines.push(format!("{} {frequency}: {facts}", case.name));
     }
     lines
 }
 
-/// Metrics: verdicts, outcomes, memory, and what is known of the run.
-pub(super) fn prometheus_file(report: &ReportView<'_>) -> String {
-    let mut out = String::new();
-    let scenarios = named(report);
-    let verdicts = scenarios.iter().map(|(labels, scenario)| {
-        let verdict = &scenario.verdict;
-        let more = [
-            ("verdict", verdict.kind.name().to_owned()),
-            ("expectation", verdict.expectation.name().to_owned()),
-            (
-                "provenance",
-                words::provenance(verdict.provenance).to_owned(),
-            ),
-        ];
-        (with(labels, more), "1".to_owned())
-    });
-    write_family(
-        &mut out,
-        "scenario_verdict",
-        "The verdict of a scenario; always 1.",
-        verdicts,
-    );
-    let attempts = scenarios.iter().flat_map(outcomes);
-    write_family(
-        &mut out,
-        "outcome_attempts",
-        "Attempts of a case that ended in this outcome.",
-        attempts,
-    );
-    let help = "The change of largest size in used memory at any step of a case.";
-    write_family(
-        &mut out,
-        "case_used_bytes",
-        help,
-        scenarios.iter().flat_map(used_bytes),
-    );
-    write_figure(
-        &mut out,
-        "run_complete",
-        "Whether the last run finished.",
-        [u8::from(report.complete)],
-    );
-    let help = "Whether the last report is compact: its verdicts are those that were stored.";
-    write_figure(&mut out, "run_compact", help, [u8::from(report.is_compact)]);
-    let help = "Stored verdicts that the recordings of the last report do not bear out.";
-    write_figure(&mut out, "verdicts_changed", help, [report.changed.len()]);
-    let at = report
-        .run
-        .finished_at
-        .as_ref()
-        .unwrap_or(&report.run.started_at);
-    let help = "When the last run ended, or began if it did not end.";
-    time(&mut out, "last_run_timestamp_seconds", help, Some(at));
-    write_figure(
-        &mut out,
-        "gpus",
-        "GPUs that NVML lists.",
-        [report.machine.gpus.len()],
-    );
-    let (code, why) = report_health(report);
-    let meaning = "0: as expected; 1: something is not, or a GPU or its driver is lost; 2: nothing can be said.";
-    write_family(
-        &mut out,
-        "health",
-        meaning,
-        [(vec![("why", why)], code.to_string())],
-    );
-    let driver = report.machine.driver_version.clone().unwrap_or_default();
-    let build = (
-        vec![("version", report.run.version.clone()), ("driver", driver)],
-        "1".to_owned(),
-    );
-    write_family(
-        &mut out,
-        "build_info",
-        "The version of cuda-pitfalls and of the driver; always 1.",
-        [build],
-    );
-    out
+/// What is known of a question, and the change of largest size in each case on each GPU.
+fn question_properties(scenario: &ScenarioView<'_>) -> Vec<(String, String)> {
+    let verdict = scenario.verdict;
+    let properties = [
+        ("verdict", verdict.kind.name()),
+        ("expectation", verdict.expectation.name()),
+        ("provenance", words::provenance(verdict.provenance)),
+        ("question", scenario.question),
+        ("sha256", scenario.sha256),
+    ];
+    let mut properties = properties
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .to_vec();
+    for case in &scenario.cases {
+        let Some(outcome) = case.outcomes.first() else {
+            continue;
+        };
+        for (gpu, bytes) in outcome.largest_change() {
+            let name = format!("memory of {gpu} in {}", case.name);
+            properties.push((name, units::delta_or_unread(bytes)));
+        }
+    }
+    properties
 }
-type Labels = Vec<(&'static str, String)>;
 
-/// Every scenario with the labels that tell it from all others: a collector refuses a file in which
-/// a series occurs twice, and one scenario may have run on several libcudarts.
-fn named<'v, 'r>(report: &'v ReportView<'r>) -> Vec<(Labels, &'v ScenarioView<'r>)> {
-    let mut seen: HashMap<(String, String), u32> = HashMap::new();
-    let mut named = Vec::new();
+/// The lines of a text, with an empty one after a newline at its end.
+fn split_lines(text: &str) -> Vec<String> {
+    if text.is_empty() {
+        return Vec::new();
+    }
+    text.split('\n').map(str::to_owned).collect()
+}
+
+/// The labels that tell each scenario from all others: a collector refuses a file in which a series occurs twice, and
+/// one scenario may have run on several libcudarts.
+fn scenario_labels(report: &ReportView<'_>) -> Vec<Labels> {
+    let mut seen: HashMap<(&str, String), u32> = HashMap::new();
+    let mut all = Vec::new();
     for scenario in &report.scenarios {
         let runtime = scenario.libcudart.as_ref();
         let mut version = runtime
             .and_then(|runtime| runtime.version.clone())
             .unwrap_or_default();
-        let times = seen
-            .entry((scenario.name.to_owned(), version.clone()))
-            .or_default();
+        let times = seen.entry((scenario.name, version.clone())).or_default();
         *times += 1;
         if *times > 1 {
-            version = format!("{version}#{times}");
+            version += &format!("#{times}");
         }
-        named.push((
-            vec![
-                ("scenario", scenario.name.to_owned()),
-                ("libcudart", version),
-            ],
-            scenario,
-        ));
+        all.push(vec![
+            ("scenario", scenario.name.to_owned()),
+            ("libcudart", version),
+        ]);
     }
-    named
+    all
 }
 
-fn with<const N: usize>(labels: &Labels, more: [(&'static str, String); N]) -> Labels {
-    labels.iter().cloned().chain(more).collect()
-}
-
-/// Outcomes go by their index, most frequent first, so that the number of series stays bounded.
-fn outcomes((labels, scenario): &(Labels, &ScenarioView<'_>)) -> Vec<Sample> {
-    let mut samples = Vec::new();
+fn question_samples(scenario: &ScenarioView<'_>, labels: &Labels) -> Vec<Sample> {
+    let with = |more: &[(&'static str, &str)]| {
+        let mut all = labels.clone();
+        all.extend(
+            more.iter()
+                .map(|(name, value)| (*name, (*value).to_owned())),
+        );
+        all
+    };
+    let verdict = scenario.verdict;
+    let answer = with(&[
+        ("verdict", verdict.kind.name()),
+        ("expectation", verdict.expectation.name()),
+        ("provenance", words::provenance(verdict.provenance)),
+    ]);
+    let mut samples = vec![Sample::new("scenario_verdict", answer, 1)];
     for case in &scenario.cases {
-        let invalid = case.made.saturating_sub(
-            case.outcomes
-                .iter()
-                .map(|outcome| outcome.count as usize)
-                .sum(),
-        );
-        let counts = case
-            .outcomes
-            .iter()
-            .enumerate()
-            .map(|(index, it)| (index.to_string(), it.count.to_string()));
-        samples.extend(
-            counts
-                .chain([("not_counted".to_owned(), invalid.to_string())])
-                .map(|(outcome, count)| {
-                    (
-                        with(
-                            labels,
-                            [("case", case.name.to_owned()), ("outcome", outcome)],
-                        ),
-                        count,
-                    )
-                }),
-        );
+        // Outcomes go by their index, most frequent first, so that the number of series stays bounded.
+        let mut counted = 0;
+        for (index, outcome) in case.outcomes.iter().enumerate() {
+            let labels = with(&[("case", case.name), ("outcome", &index.to_string())]);
+            samples.push(Sample::new("outcome_attempts", labels, outcome.count));
+            counted += outcome.count as usize;
+        }
+        let labels = with(&[("case", case.name), ("outcome", "not_counted")]);
+        let others = case.made.saturating_sub(counted);
+        samples.push(Sample::new("outcome_attempts", labels, others));
+        let (Some(plan), Some(outcome)) = (&scenario.plan, case.outcomes.first()) else {
+            continue;
+        };
+        let changes = outcome.largest_change();
+        for uuid in &plan.gpus {
+            let Some(name) = plan.gpu_name(uuid) else {
+                continue;
+            };
+            let change = changes.iter().find(|(gpu, _)| *gpu == name);
+            if let Some((_, Some(bytes))) = change {
+                let labels = with(&[("case", case.name), ("uuid", uuid)]);
+                samples.push(Sample::new("case_used_bytes", labels, bytes));
+            }
+        }
     }
     samples
 }
 
-fn used_bytes((labels, scenario): &(Labels, &ScenarioView<'_>)) -> Vec<Sample> {
-    let Some(plan) = &scenario.plan else {
-        return Vec::new();
-    };
-    let mut samples = Vec::new();
-    for case in &scenario.cases {
-        let Some(top) = case.outcomes.first() else {
-            continue;
-        };
-        let changes = top.largest_change();
-        for uuid in &plan.gpus {
-            let name = plan.gpu_name(uuid);
-            let change = changes
-                .iter()
-                .find(|(gpu, _)| Some(gpu) == name.as_ref())
-                .and_then(|(_, bytes)| *bytes);
-            if let Some(bytes) = change {
-                samples.push((
-                    with(
-                        labels,
-                        [("case", case.name.to_owned()), ("uuid", uuid.clone())],
-                    ),
-                    bytes.to_string(),
-                ));
-            }
-        }
-    }
+/// What is known of the run.
+fn run_samples(report: &ReportView<'_>) -> Vec<Sample> {
+    let (run, machine) = (report.run, report.machine);
+    let (code, why) = report_health(report);
+    let driver = machine.driver_version.clone().unwrap_or_default();
+    let build = vec![("version", run.version.clone()), ("driver", driver)];
+    let mut samples = vec![
+        Sample::figure("run_complete", u8::from(report.complete)),
+        Sample::figure("run_compact", u8::from(report.is_compact)),
+        Sample::figure("verdicts_changed", report.changed.len()),
+        Sample::figure("gpus", machine.gpus.len()),
+        Sample::new("health", vec![("why", why)], code),
+        Sample::new("build_info", build, 1),
+    ];
+    let at = run.finished_at.as_ref().unwrap_or(&run.started_at);
+    samples.extend(Sample::time("last_run_timestamp_seconds", at));
     samples
 }
 
@@ -509,10 +405,23 @@ fn used_bytes((labels, scenario): &(Labels, &ScenarioView<'_>)) -> Vec<Sample> {
 mod tests {
     use super::*;
     use crate::fixture;
+    use crate::machine::{github, junit, prometheus};
     use cuda_pitfalls_answers::exit::Exit;
     use cuda_pitfalls_answers::exit::fixture::{BITS, Came, made};
     use cuda_pitfalls_core::judge::fixture::scenario;
     use cuda_pitfalls_core::verdict::{ExpectationMet, Kind, Provenance, Reason};
+
+    fn junit_file(report: &ReportView<'_>) -> String {
+        junit::write_tests(&report_findings(report))
+    }
+
+    fn github_annotations(report: &ReportView<'_>) -> String {
+        github::write_annotations(&report_findings(report))
+    }
+
+    fn prometheus_file(report: &ReportView<'_>) -> String {
+        prometheus::write_samples(&report_findings(report))
+    }
 
     fn counts(xml: &str) -> Vec<&str> {
         let suite = xml

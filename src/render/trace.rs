@@ -24,12 +24,17 @@ pub use summary::schema;
 
 use super::Format;
 use super::issue::Attached;
+use super::machine::form_writer;
 use cuda_pitfalls_answers::refused::{RefusedCall, last_error, refused_calls};
 use cuda_pitfalls_core::scenario::Scenario;
 use cuda_pitfalls_trace::diagnosis::{Finding, Severity};
 use cuda_pitfalls_trace::ledger::{Ledger, all_ledgers};
 use cuda_pitfalls_trace::policy::{PolicyOutcome, Violation};
 use cuda_pitfalls_trace::{History, Trace};
+
+/// The most tests of each sort, and the most annotations.
+const MOST_TESTS: usize = 1000;
+const MOST_ANNOTATIONS: usize = 50;
 
 /// A trace and what was found in it.
 pub struct TraceView<'a> {
@@ -120,11 +125,21 @@ impl<'a> TraceView<'a> {
             Format::Text => Some(view::text(self, width)),
             Format::Html => Some(self.to_html()),
             Format::Markdown => Some(view::render_markdown(self)),
-            Format::Junit => Some(results::junit_file(self, name, root)),
-            Format::Github => Some(results::github_annotations(self, root)),
             Format::Sarif => Some(sarif::document(self, root)),
+            Format::Junit => self.write_findings(format, [name, root], MOST_TESTS),
+            Format::Github => self.write_findings(format, [name, root], MOST_ANNOTATIONS),
             _ => None,
         }
+    }
+
+    fn write_findings(
+        &self,
+        format: Format,
+        [name, root]: [&str; 2],
+        most: usize,
+    ) -> Option<String> {
+        let write = form_writer(format)?;
+        Some(write(&results::trace_findings(self, name, root, most)))
     }
 
     /// The page, without scripts and without links to anything outside.

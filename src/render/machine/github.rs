@@ -3,35 +3,43 @@
 //! GitHub shows the first ten of each level, so a summary comes first, equal ones are one, and what is as expected gets
 //! no line of its own.
 
-use super::{BESIDE, LIMIT, UserLine};
+use super::{Finding, Findings, LIMIT, Level};
 use cuda_pitfalls_core::text::escape::{github_message, github_property, shorten_text};
 
-/// One command. A newline would end it, so the message's lines are joined by what stands for one.
-pub(crate) fn format_annotation(
-    level: &str,
-    place: Option<UserLine>,
-    title: &str,
-    lines: &[String],
-) -> String {
-    let beside = place
-        .as_ref()
-        .is_some_and(|place| place.is_beside)
-        .then(|| BESIDE.to_owned());
-    let lines: Vec<String> = lines
-        .iter()
-        .chain(&beside)
-        .filter(|line| !line.is_empty())
-        .map(|line| github_message(line))
-        .collect();
-    let mut properties: Vec<String> = Vec::new();
-    if let Some(UserLine { file, line, .. }) = place {
-        properties.push(format!("file={}", github_property(&file)));
-        properties.extend(line.map(|line| format!("line={line}")));
+/// The findings that matter, in the order of their rank.
+pub(crate) fn write_annotations(findings: &Findings) -> String {
+    let mut sorted: Vec<&Finding> = findings.list.iter().collect();
+    sorted.sort_by_key(|finding| finding.rank);
+    let mut out = String::new();
+    for finding in sorted {
+        if let Some(level) = finding.level {
+            out += &format_annotation(level, finding);
+        }
     }
-    properties.push(format!(
-        "title={}",
-        github_property(&shorten_text(title, LIMIT / 8))
-    ));
+    out
+}
+
+/// One command. A newline would end it, so the message's lines are joined by what stands for one.
+fn format_annotation(level: Level, finding: &Finding) -> String {
+    let level = match level {
+        Level::Error => "error",
+        Level::Warning => "warning",
+        Level::Note => "notice",
+    };
+    let mut lines: Vec<String> = Vec::new();
+    for line in &finding.lines {
+        if !line.is_empty() {
+            lines.push(github_message(line));
+        }
+    }
+    let mut properties: Vec<String> = Vec::new();
+    if let Some(place) = &finding.place {
+        lines.extend(place.remark().map(github_message));
+        properties.push(format!("file={}", github_property(&place.file)));
+        properties.extend(place.line.map(|line| format!("line={line}")));
+    }
+    let title = github_property(&shorten_text(&finding.title, LIMIT / 8));
+    properties.push(format!("title={title}"));
     format!(
         "::{level} {}::{}\n",
         properties.join(","),

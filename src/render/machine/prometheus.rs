@@ -2,67 +2,85 @@
 //! wants it; a time is a metric.
 
 use std::collections::HashSet;
-use std::fmt::{Display, Write as _};
+use std::fmt::Write as _;
 
 use chrono::{DateTime, Utc};
+
+use super::Findings;
 use cuda_pitfalls_core::text::escape::escape_prometheus;
 
-/// One sample: its labels and its value.
-pub(crate) type Sample = (Vec<(&'static str, String)>, String);
+/// A metric: its name, without what all begin with, and its help.
+pub(crate) type Metric = (&'static str, &'static str);
 
-/// One metric: help, type and samples. The head is there even without samples, so that the metric is known.
-pub(crate) fn write_family(
-    out: &mut String,
-    name: &str,
-    help: &str,
-    samples: impl IntoIterator<Item = Sample>,
-) {
-    let _ = writeln!(
-        out,
-        "# HELP cuda_pitfalls_{name} {help}\n# TYPE cuda_pitfalls_{name} gauge"
-    );
-    let mut seen = HashSet::new();
-    for (labels, value) in samples {
-        let labels: Vec<String> = labels
-            .iter()
-            .map(|(label, text)| format!("{label}=\"{}\"", escape_prometheus(text)))
-            .collect();
-        let labels = if labels.is_empty() {
-            String::new()
-        } else {
-            format!("{{{}}}", labels.join(","))
-        };
-        // One series given twice would cost the whole file; no document of ours does that.
-        if seen.insert(labels.clone()) {
-            let _ = writeln!(out, "cuda_pitfalls_{name}{labels} {value}");
+pub(crate) type Labels = Vec<(&'static str, String)>;
+
+/// A figure of a metric.
+pub(crate) struct Sample {
+    metric: &'static str,
+    labels: Labels,
+    value: String,
+}
+
+impl Sample {
+    pub(crate) fn new(metric: &'static str, labels: Labels, value: impl ToString) -> Sample {
+        Sample {
+            metric,
+            labels,
+            value: value.to_string(),
         }
+    }
+
+    /// A figure that there is one of.
+    pub(crate) fn figure(metric: &'static str, value: impl ToString) -> Sample {
+        Sample::new(metric, Vec::new(), value)
+    }
+
+    /// A time. One that cannot be read is left out: zero would be a time.
+    pub(crate) fn time(metric: &'static str, at: &str) -> Option<Sample> {
+        let at: DateTime<Utc> = at.parse().ok()?;
+        Some(Sample::figure(metric, at.timestamp()))
     }
 }
 
-/// A metric without labels, if it is known.
-pub(crate) fn write_figure(
-    out: &mut String,
-    name: &str,
-    help: &str,
-    value: impl IntoIterator<Item = impl Display>,
-) {
-    write_family(
-        out,
-        name,
-        help,
-        value
-            .into_iter()
-            .map(|value| (Vec::new(), value.to_string())),
-    );
+/// The samples of a document and of its findings.
+pub(crate) fn write_samples(findings: &Findings) -> String {
+    let mut samples: Vec<&Sample> = findings.samples.iter().collect();
+    for finding in &findings.list {
+        samples.extend(&finding.samples);
+    }
+    write_metrics(findings.metrics, &samples)
 }
 
-/// A time. One that cannot be read is left out: zero would be a time.
-pub(crate) fn time(out: &mut String, name: &str, help: &str, at: Option<&String>) {
-    write_figure(
-        out,
-        name,
-        help,
-        at.and_then(|at| at.parse::<DateTime<Utc>>().ok())
-            .map(|at| at.timestamp()),
-    );
+/// A file of these metrics, each with its samples. The head is there even without samples, so that the metric is known.
+pub(crate) fn write_metrics(metrics: &[Metric], samples: &[&Sample]) -> String {
+    let mut out = String::new();
+    for (name, help) in metrics {
+        let _ = writeln!(
+            out,
+            "# HELP cuda_pitfalls_{name} {help}\n# TYPE cuda_pitfalls_{name} gauge"
+        );
+        let mut seen = HashSet::new();
+        for sample in samples {
+            if sample.metric != *name {
+                continue;
+            }
+            let labels = format_labels(&sample.labels);
+            // One series given twice would cost the whole file; no document of ours does that.
+            if seen.insert(labels.clone()) {
+                let _ = writeln!(out, "cuda_pitfalls_{name}{labels} {}", sample.value);
+            }
+        }
+    }
+    out
+}
+
+fn format_labels(labels: &[(&str, String)]) -> String {
+    if labels.is_empty() {
+        return String::new();
+    }
+    let mut pairs = Vec::new();
+    for (label, text) in labels {
+        pairs.push(format!("{label}=\"{}\"", escape_prometheus(text)));
+    }
+    format!("{{{}}}", pairs.join(","))
 }

@@ -10,6 +10,7 @@ use hmac_sha256::Hash;
 
 use super::file::{self, FileLine};
 use super::{TraceView, unseen};
+use crate::machine::Level;
 use cuda_pitfalls_answers::refused::RefusedCall;
 use cuda_pitfalls_core::text::counts::{counted, group_by_key};
 use cuda_pitfalls_core::text::escape::{shorten_text, visible};
@@ -26,32 +27,12 @@ const MOST_SENTENCES: usize = 5;
 /// The rule of calls that return errors.
 const ERROR: &str = "error";
 
-/// How much an entry matters.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) enum Level {
-    /// It is forbidden, or cannot be decided.
-    Error,
-    /// It is a pitfall.
-    Warning,
-    /// It is worth knowing.
-    Note,
-}
-
 impl Level {
     /// The level of what a rule finds, unless the policy forbids it.
     pub(super) fn from_severity(severity: Severity) -> Level {
         match severity {
             Severity::Pitfall => Level::Warning,
             Severity::Note => Level::Note,
-        }
-    }
-
-    /// The word of SARIF.
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Level::Error => "error",
-            Level::Warning => "warning",
-            Level::Note => "note",
         }
     }
 }

@@ -1,77 +1,67 @@
-//! What programs are told of a trace: tests and annotations, at the user's own file and line, made of one list.
+//! What programs are told of a trace: its entries at the user's own file and line, and what is about the trace itself.
 //!
 //! A pitfall alone is no failure: only what the policy forbids is. What a trace could not see is an error where it may
 //! hide something.
 
-use super::reported::{self, Level, Reported};
+use super::reported::{self, Reported};
 use super::{TraceView, place, totals, unseen};
-use crate::machine::UserLine;
-use crate::machine::github::format_annotation;
-use crate::machine::junit::{self, TestOutcome, TestResult};
+use crate::machine::junit::TestOutcome;
+use crate::machine::{Finding, Findings, Level, UserLine};
 use crate::words;
 use cuda_pitfalls_core::text::units;
 use cuda_pitfalls_trace::diagnosis::Severity;
 
-/// The most tests of each sort, and the most annotations.
-const MOST_CASES: usize = 1000;
-const MOST_LINES: usize = 50;
-
-/// Test results: a test for each thing that was forbidden and done, for each pitfall and for each explained error.
-/// `name` is what the trace is called, and `root` what files are relative to.
-pub(super) fn junit_file(seen: &TraceView, name: &str, root: &str) -> String {
+/// The findings of a trace: what is to be known first, conditions of the policy that could not be checked, and a test
+/// for each thing that was forbidden and done, for each pitfall and for each explained error; of these two at most
+/// `most` each. `name` is what the trace is called, and `root` what files are relative to: GitHub knows files by their
+/// paths in the repository.
+pub(super) fn trace_findings(seen: &TraceView, name: &str, root: &str, most: usize) -> Findings {
     let trace = seen.trace;
+    let mut list = trace_remarks(seen);
     // Without this test a trace cut short would look clean.
-    let complete = test_case(seen, "the trace is complete");
-    let mut cases = vec![match trace.end {
+    let complete = trace_test(seen, "the trace is complete");
+    list.push(match trace.end {
         Some(_) => complete,
-        None => {
-            let banners = unseen::unseen_banners(trace).join(" ");
-            complete.with(TestOutcome::Error, "incomplete", &banners)
-        }
-    }];
+        None => complete.with_error("incomplete", &unseen::unseen_banners(trace).join(" ")),
+    });
     // A condition that could not be checked has not been met either.
-    for undecided in seen.undecided.iter().take(MOST_CASES) {
-        let case = test_case(seen, &format!("undecided: {undecided}"));
-        cases.push(case.with(TestOutcome::Error, "undecided", undecided));
+    for undecided in seen.undecided.iter().take(most) {
+        let test = trace_test(seen, &format!("undecided: {undecided}"));
+        list.push(Finding {
+            level: Some(Level::Error),
+            title: "cuda-pitfalls: undecided".to_owned(),
+            lines: vec![undecided.clone()],
+            ..test.with_error("undecided", undecided)
+        });
     }
     let found = reported::without_notes(seen, root);
-    for (one, number) in found.iter().take(MOST_CASES).zip(1..) {
-        cases.push(reported_case(seen, one, number));
+    for (one, number) in found.iter().take(most).zip(1..) {
+        list.push(entry_finding(seen, one, number));
+    }
+    if !seen.not_seen.is_empty() {
+        let lines = seen.not_seen.clone();
+        list.push(Finding::new_remark(
+            Level::Note,
+            "cuda-pitfalls: not seen",
+            lines,
+        ));
     }
     let elapsed_ns = match &trace.end {
         Some(end) => end.t_ns.saturating_sub(trace.start.t_ns),
         None => 0,
     };
-    junit::file(
-        &place::shorten_place(&format!("cuda-pitfalls trace {name}")),
-        (&trace.start.started_at, elapsed_ns),
-        &suite_properties(seen),
-        cases,
-    )
+    Findings {
+        name: place::shorten_place(&format!("cuda-pitfalls trace {name}")),
+        started_at: trace.start.started_at.clone(),
+        elapsed_ns,
+        properties: trace_properties(seen),
+        metrics: &[],
+        samples: Vec::new(),
+        list,
+    }
 }
 
-/// The test of an entry: it fails where a policy forbids what was done.
-fn reported_case(seen: &TraceView, one: &Reported, number: usize) -> TestResult {
-    let mut case = test_case(seen, &format!("{} ({number})", one.rule));
-    if one.level == Level::Error {
-        case = case.with(TestOutcome::Failure, &one.rule, &one.message);
-    }
-    case.place = user_line(one);
-    if let Some(finding) = one.finding {
-        case.properties = vec![
-            ("severity".to_owned(), finding.severity.name().to_owned()),
-            ("scenario".to_owned(), finding.scenario.clone()),
-        ];
-        if let Some(bytes) = finding.bytes {
-            let memory = ("memory".to_owned(), units::format_delta(bytes));
-            case.properties.push(memory);
-        }
-    }
-    case.stdout = vec![title(one), one.message.clone(), where_it_was(seen, one)];
-    case
-}
-
-fn suite_properties(seen: &TraceView) -> Vec<(String, String)> {
+fn trace_properties(seen: &TraceView) -> Vec<(&'static str, String)> {
     let start = &seen.trace.start;
     let driver = start.driver_version.as_deref().unwrap_or("none");
     let mut properties = vec![
@@ -90,24 +80,75 @@ fn suite_properties(seen: &TraceView) -> Vec<(String, String)> {
         properties.push(("not seen", line.clone()));
     }
     properties
-        .into_iter()
-        .map(|(name, value)| (name.to_owned(), value))
-        .collect()
 }
 
-fn test_case(seen: &TraceView, name: &str) -> TestResult {
-    TestResult {
+/// What is said before the entries.
+fn trace_remarks(seen: &TraceView) -> Vec<Finding> {
+    let mut list = Vec::new();
+    for banner in unseen::unseen_banners(seen.trace) {
+        list.push(Finding::new_remark(
+            Level::Warning,
+            "cuda-pitfalls",
+            vec![banner],
+        ));
+    }
+    let level = if !seen.violations.is_empty() || !seen.undecided.is_empty() {
+        Level::Error
+    } else if seen.found(Severity::Pitfall).next().is_some() {
+        Level::Warning
+    } else {
+        Level::Note
+    };
+    let totals = totals::parts(seen).join(", ");
+    list.push(Finding::new_remark(
+        level,
+        "cuda-pitfalls trace",
+        vec![totals],
+    ));
+    list
+}
+
+fn trace_test(seen: &TraceView, name: &str) -> Finding {
+    let name = place::shorten_place(name);
+    Finding {
         elapsed_ns: Some(0),
-        ..TestResult::new(
-            seen.trace.start.provenance,
-            "trace",
-            &place::shorten_place(name),
-        )
+        ..Finding::new_test(seen.trace.start.provenance, "trace", &name)
+    }
+}
+
+/// The test of an entry: it fails where a policy forbids what was done.
+fn entry_finding(seen: &TraceView, one: &Reported, number: usize) -> Finding {
+    let title = entry_title(one);
+    let lines = vec![one.message.clone(), where_it_was(seen, one)];
+    let mut output = vec![title.clone()];
+    output.extend(lines.iter().cloned());
+    let mut properties = Vec::new();
+    if let Some(finding) = one.finding {
+        properties.push(("severity".to_owned(), finding.severity.name().to_owned()));
+        properties.push(("scenario".to_owned(), finding.scenario.clone()));
+        let memory = finding.bytes.map(units::format_delta);
+        properties.extend(memory.map(|memory| ("memory".to_owned(), memory)));
+    }
+    let outcome = match one.level {
+        Level::Error => TestOutcome::Failure,
+        Level::Warning | Level::Note => TestOutcome::Success,
+    };
+    Finding {
+        outcome: Some(outcome),
+        level: Some(one.level),
+        sort: one.rule.clone(),
+        title,
+        message: one.message.clone(),
+        lines,
+        place: user_line(one),
+        properties,
+        output,
+        ..trace_test(seen, &format!("{} ({number})", one.rule))
     }
 }
 
 /// What an entry is called in a line.
-fn title(one: &Reported) -> String {
+fn entry_title(one: &Reported) -> String {
     match (one.finding, one.forbidden) {
         (Some(finding), _) => finding.title.clone(),
         (None, Some(forbidden)) => format!("forbidden: {forbidden}"),
@@ -139,49 +180,18 @@ fn where_it_was(seen: &TraceView, one: &Reported) -> String {
     format!("{when}, {who}: {}", place::chain(event).join(" → "))
 }
 
-/// Annotations. GitHub knows files by their paths in the repository, which is `root`.
-pub(super) fn github_annotations(seen: &TraceView, root: &str) -> String {
-    let mut out = String::new();
-    for banner in unseen::unseen_banners(seen.trace) {
-        out += &format_annotation("warning", None, "cuda-pitfalls", &[banner]);
-    }
-    let level = if !seen.violations.is_empty() || !seen.undecided.is_empty() {
-        "error"
-    } else if seen.found(Severity::Pitfall).next().is_some() {
-        "warning"
-    } else {
-        "notice"
-    };
-    let totals = totals::parts(seen).join(", ");
-    out += &format_annotation(level, None, "cuda-pitfalls trace", &[totals]);
-    for undecided in seen.undecided.iter().take(MOST_LINES) {
-        let line = std::slice::from_ref(undecided);
-        out += &format_annotation("error", None, "cuda-pitfalls: undecided", line);
-    }
-    let found = reported::without_notes(seen, root);
-    for one in found.iter().take(MOST_LINES) {
-        let level = match one.level {
-            Level::Error => "error",
-            Level::Warning => "warning",
-            Level::Note => "notice",
-        };
-        let lines = [one.message.clone(), where_it_was(seen, one)];
-        out += &format_annotation(level, user_line(one), &title(one), &lines);
-    }
-    if !seen.not_seen.is_empty() {
-        let title = "cuda-pitfalls: not seen";
-        out += &format_annotation("notice", None, title, &seen.not_seen);
-    }
-    out
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Format;
     use cuda_pitfalls_trace::Trace;
     use cuda_pitfalls_trace::fixture::programs as fixture;
 
     const ROOT: &str = "/home/me/project";
+
+    fn annotations(seen: &TraceView, root: &str) -> String {
+        seen.as_format(Format::Github, 0, ["t", root]).unwrap()
+    }
 
     fn junit_of(trace: &Trace, violates: bool) -> String {
         let (findings, outcome) = (fixture::findings(trace), fixture::outcome(trace));
@@ -190,15 +200,12 @@ mod tests {
         } else {
             &[]
         };
-        junit_file(
-            &TraceView {
-                findings: &findings,
-                violations,
-                ..TraceView::bare(trace)
-            },
-            "t",
-            ROOT,
-        )
+        let seen = TraceView {
+            findings: &findings,
+            violations,
+            ..TraceView::bare(trace)
+        };
+        seen.as_format(Format::Junit, 0, ["t", ROOT]).unwrap()
     }
 
     #[test]
@@ -245,7 +252,7 @@ mod tests {
     fn files_are_relative_to_the_repository() {
         let trace = fixture::trace();
         let (findings, outcome) = (fixture::findings(&trace), fixture::outcome(&trace));
-        let shown = github_annotations(&TraceView::new(&trace, &findings, &outcome), "/home/me");
+        let shown = annotations(&TraceView::new(&trace, &findings, &outcome), "/home/me");
         assert!(
             shown.contains("\n::error file=project/train.py,line=52,"),
             "{shown}"
@@ -256,7 +263,7 @@ mod tests {
     fn a_violation_is_an_error_and_a_pitfall_a_warning_at_the_users_line() {
         let trace = fixture::trace();
         let (findings, outcome) = (fixture::findings(&trace), fixture::outcome(&trace));
-        let shown = github_annotations(&TraceView::new(&trace, &findings, &outcome), ROOT);
+        let shown = annotations(&TraceView::new(&trace, &findings, &outcome), ROOT);
         let lines: Vec<&str> = shown.lines().collect();
         assert!(
             lines[0].starts_with("::error title=cuda-pitfalls trace::2 pitfalls, 1 violation"),
@@ -285,7 +292,7 @@ mod tests {
         let (findings, mut outcome) = (fixture::findings(&trace), fixture::outcome(&trace));
         outcome.violations[0].says.clone_from(&findings[0].says);
         outcome.violations[0].event = findings[0].events.first().copied();
-        let shown = github_annotations(&TraceView::new(&trace, &findings, &outcome), ROOT);
+        let shown = annotations(&TraceView::new(&trace, &findings, &outcome), ROOT);
         assert_eq!(shown.matches(&findings[0].says).count(), 1, "{shown}");
         assert!(
             shown

@@ -7,9 +7,9 @@ use chrono::{DateTime, TimeDelta, Utc};
 use serde_json::{Value, json};
 
 use super::file::{self, FileLine, ROOT};
-use super::reported::{self, Level, POLICY_RULES, Reported};
+use super::reported::{self, POLICY_RULES, Reported};
 use super::{TraceView, totals};
-use crate::machine::BESIDE;
+use crate::machine::{BESIDE, Level};
 use cuda_pitfalls_answers::known::Known;
 use cuda_pitfalls_core::text::counts::counted;
 use cuda_pitfalls_core::text::escape::{shorten_text, visible};

@@ -130,7 +130,6 @@ pub(super) fn ending_words(end: &End) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::results;
     use super::*;
     use crate::Format;
     use cuda_pitfalls_trace::Trace;
@@ -182,18 +181,10 @@ mod tests {
     #[test]
     fn nothing_was_found_is_not_said_beside_memory_without_work() {
         let trace = fixture::trace();
-        let [text, markdown] = [Format::Text, Format::Markdown].map(|form| {
-            TraceView::bare(&trace)
+        for form in [Format::Text, Format::Markdown, Format::Html, Format::Junit] {
+            let shown = TraceView::bare(&trace)
                 .as_format(form, 10_000, ["", ""])
-                .unwrap()
-        });
-        let shown = [
-            text,
-            markdown,
-            TraceView::bare(&trace).to_html(),
-            results::junit_file(&TraceView::bare(&trace), "", ""),
-        ];
-        for shown in shown {
+                .unwrap();
             assert!(
                 shown.contains("524 MiB on a GPU that the program did no work on"),
                 "{shown}"
