@@ -265,9 +265,7 @@ impl Console {
         for answers in std::mem::take(&mut self.known).values() {
             self.print_answers(answers);
         }
-        let never_asked = self.coming.values().sum();
         let ending = RunEnding {
-            never_asked,
             place,
             names: true,
             exit: None,

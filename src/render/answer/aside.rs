@@ -7,8 +7,8 @@ use cuda_pitfalls_core::report::{ReportView, ScenarioView};
 use cuda_pitfalls_core::text::counts::tally_items;
 use cuda_pitfalls_core::verdict::{Kind, Reason};
 
-/// A line for each reason why questions have no answer. `never_asked` counts instances that are not in the report.
-pub(super) fn lines(report: &ReportView<'_>, never_asked: usize) -> Vec<String> {
+/// A line for each reason why questions have no answer.
+pub(super) fn lines(report: &ReportView<'_>) -> Vec<String> {
     let aside: Vec<&ScenarioView<'_>> = report
         .scenarios
         .iter()
@@ -34,9 +34,8 @@ pub(super) fn lines(report: &ReportView<'_>, never_asked: usize) -> Vec<String> 
     if unknown > 0 {
         lines.push(format!("not modelled by the simulated machine: {unknown}"));
     }
-    let never_asked = never_asked.max(report.run.not_run.len());
     let parts = [
-        (never_asked, "not asked"),
+        (report.run.not_run.len(), "not asked"),
         (interrupted, "not asked to the end"),
     ];
     let parts: Vec<String> = parts

@@ -41,8 +41,6 @@ impl ReportPlace {
 /// What the end of a run is told beside the report.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RunEnding {
-    /// Instances that were to be asked and are not in the report.
-    pub never_asked: usize,
     /// Where the report is.
     pub place: ReportPlace,
     /// Failures by name: for a reader who has them far above.
@@ -71,7 +69,7 @@ pub fn render_ending(report: &ReportView<'_>, ending: &RunEnding, width: usize) 
     let aside = if no_gpu {
         Vec::new()
     } else {
-        aside::lines(report, ending.never_asked)
+        aside::lines(report)
     };
     let mut blocks: Vec<Block> = aside.into_iter().map(Block::paragraph).collect();
     let failed = report
@@ -114,10 +112,11 @@ fn counts(report: &ReportView<'_>) -> String {
     let names: HashSet<&str> = asked.iter().map(|it| it.scenario).collect();
     let time = units::format_duration(report.run.elapsed_ns).replace(' ', &UNBROKEN.to_string());
     if asked.is_empty() {
-        let left = match report.scenarios.len() {
+        // Those that were not asked, those that do not apply, and those that were not asked to the end.
+        let left = match report.scenarios.len() + report.run.not_run.len() {
             0 => "no question was asked".to_owned(),
-            1 => "1 question was not asked".to_owned(),
-            left => format!("{left} questions were not asked"),
+            1 => "1 question was not answered".to_owned(),
+            left => format!("{left} questions were not answered"),
         };
         return format!("Nothing was measured: {left}.");
     }

@@ -308,23 +308,44 @@ fn without_a_gpu_there_are_five_lines_and_a_hint() {
         "{text}"
     );
     assert!(text.contains("`cuda-pitfalls doctor` says why"), "{text}");
-    assert!(text.contains("229 questions were not asked"), "{text}");
+    assert!(text.contains("229 questions were not answered"), "{text}");
 }
 
 #[test]
 fn an_interrupted_run_says_what_was_not_asked() {
     let end = RunEnding {
-        never_asked: 12,
         names: true,
         ..RunEnding::default()
     };
-    let text = render_ending(&fixture::partial().view(), &end, 100);
+    let mut report = fixture::partial();
+    report.run.not_run = vec!["a/question".to_owned(); 12];
+    let text = render_ending(&report.view(), &end, 100);
     assert!(
         text.starts_with("interrupted: 12 not asked\n*** PARTIAL"),
         "{text}"
     );
-    let text = render_ending(&fixture::report().view(), &end, 100);
+    report.run.interrupted = None;
+    let text = render_ending(&report.view(), &end, 100);
     assert!(text.contains("stopped early: 12 not asked\n"), "{text}");
+}
+
+#[test]
+fn counts_of_an_interrupted_run_add_up() {
+    let mut report = fixture::partial();
+    let mut cut_off = fixture::skipped().scenarios.remove(0);
+    cut_off.verdict.kind = Kind::Inconclusive;
+    cut_off.verdict.reason = Some(Reason::Interrupted);
+    report.scenarios = vec![cut_off; 9];
+    report.run.not_run = vec!["a/question".to_owned(); 3];
+    let text = render_ending(&report.view(), &RunEnding::default(), 100);
+    assert!(
+        text.contains("interrupted: 3 not asked, 9 not asked to the end\n"),
+        "{text}"
+    );
+    assert!(
+        text.contains("Nothing was measured: 12 questions were not answered."),
+        "{text}"
+    );
 }
 
 #[test]
