@@ -133,7 +133,8 @@ fn a_library_that_does_not_return_does_not_hold_up_who_wants_to_stop() {
 #[test]
 fn a_question_that_was_cut_off_in_its_first_rounds_has_no_verdict() {
     let scratch = Scratch::new();
-    let selectors = ["clean", "hang-long", "wait"].map(|stem| format!("tests/selftest/{stem}.toml"));
+    let selectors =
+        ["clean", "hang-long", "wait"].map(|stem| format!("tests/selftest/{stem}.toml"));
     let selectors = selectors.each_ref().map(String::as_str);
     let running = scratch.start(scratch.simulating(MACHINE, &selectors, &["--repeat", "5"]));
     scratch.sleeper();

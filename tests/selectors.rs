@@ -176,7 +176,8 @@ fn a_gpu_that_may_not_be_used_is_not_there() {
     let (ran, _) = Scratch::new().simulate(
         TWO_GPUS,
         &["memory/context-cost"],
-        &["--gpus", &uuid, "--require", "gpus=2"],
+        // Twice is once.
+        &["--gpus", &format!("{uuid},{uuid}"), "--require", "gpus=2"],
     );
     ran.ended(4, "nothing_measured");
 }

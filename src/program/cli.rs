@@ -16,20 +16,18 @@ mod mask;
 mod output;
 mod process;
 mod render;
-mod run;
 mod scenarios;
 mod sim;
 mod stored;
 mod survey;
 mod trace;
 mod tracer;
-mod workers;
 
 use clap::FromArgMatches as _;
 
 use self::command::{Cli, CliCommand};
-use self::output::{Outcome, named, print_text, report_misuse};
-use crate::terminal;
+use self::output::{Outcome, end_run, print_text, report_misuse, report_panic};
+use crate::{run, terminal};
 use cuda_pitfalls_answers::exit::Exit;
 use cuda_pitfalls_core::text::json;
 use cuda_pitfalls_instrument::umask;
@@ -37,28 +35,23 @@ use cuda_pitfalls_instrument::umask;
 /// Runs the command. A panic is a fault of ours, whichever command it ends.
 pub fn main() -> Exit {
     umask::take_over();
-    std::panic::catch_unwind(command)
-        .unwrap_or_else(|_| Err(named(Exit::Internal)))
-        .unwrap_or_else(|said| said)
+    match std::panic::catch_unwind(command) {
+        Ok(Ok(exit) | Err(exit)) => exit,
+        Err(_) => report_panic(),
+    }
 }
 
 /// The commands by their names, each with what it does.
 pub fn list_commands() -> Vec<(String, String)> {
-    let program = help::command();
-    let shown = program
-        .get_subcommands()
-        .filter(|command| !command.is_hide_set());
-    shown
-        .map(|command| {
-            (
-                command.get_name().to_owned(),
-                command
-                    .get_about()
-                    .map(ToString::to_string)
-                    .unwrap_or_default(),
-            )
-        })
-        .collect()
+    let mut commands = Vec::new();
+    for command in help::command().get_subcommands() {
+        if command.is_hide_set() {
+            continue;
+        }
+        let about = command.get_about().map(ToString::to_string);
+        commands.push((command.get_name().to_owned(), about.unwrap_or_default()));
+    }
+    commands
 }
 
 /// Whether the command line is understood; none of its commands is run.
@@ -76,7 +69,7 @@ fn command() -> Outcome {
         .map_err(|error| report_misuse(&error))?;
     terminal::choose_color(cli.color);
     Ok(match cli.command {
-        CliCommand::Run(arguments) => run::run(*arguments)?,
+        CliCommand::Run(options) => end_run(run::run(&options), options.asked.json)?,
         CliCommand::Survey(arguments) => survey::survey(*arguments)?,
         CliCommand::Trace(arguments) => trace::trace(*arguments)?,
         CliCommand::Bisect(arguments) => bisect::run_bisect(*arguments)?,

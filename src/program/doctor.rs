@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use cuda_pitfalls_answers::known::NeedFacts;
 use cuda_pitfalls_core::examination::{
@@ -58,8 +58,8 @@ impl From<std::io::Error> for DoctorError {
 }
 
 /// What starts the processes of an examination.
-pub(crate) struct Doctor<'a> {
-    program: &'a Path,
+pub(crate) struct Doctor {
+    program: PathBuf,
     /// How long each call may take, in milliseconds.
     deadline_ms: u64,
     /// An empty folder of this examination, where one can be made.
@@ -71,17 +71,14 @@ pub(crate) struct Doctor<'a> {
 
 type Environment = BTreeMap<OsString, OsString>;
 
-impl<'a> Doctor<'a> {
+impl Doctor {
     /// Prepares an examination.
     ///
     /// # Errors
     /// There is no place for private files, or no such simulated machine.
-    pub(crate) fn new(
-        program: &'a Path,
-        on: &On,
-        deadline_ms: u64,
-        interrupt: Interrupt,
-    ) -> Result<Doctor<'a>, DoctorError> {
+    pub(crate) fn new(on: &On, deadline_ms: u64) -> Result<Doctor, DoctorError> {
+        let program = std::env::current_exe()?;
+        let interrupt = Interrupt::install()?;
         let (home, simulated) = match on {
             // Where nothing can be written, one try is left out.
             On::Cuda | On::Auto => (Folder::create().ok(), None),
@@ -226,7 +223,8 @@ impl<'a> Doctor<'a> {
         want: &Want,
         deadline_ms: u64,
     ) -> Result<Examined, DoctorError> {
-        let answer = supervisor::ask_examiner(self.program, environment.clone(), want, deadline_ms);
+        let answer =
+            supervisor::ask_examiner(&self.program, environment.clone(), want, deadline_ms);
         self.interrupt.check();
         if let Some(signal) = self.interrupt.signal() {
             return Err(DoctorError::Interrupted(signal));

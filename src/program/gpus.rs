@@ -1,11 +1,9 @@
 //! The GPUs of a machine, as NVML lists them in a process of its own.
 
-use std::path::Path;
-
 use cuda_pitfalls_answers::visibility::{GpuSource, ListedGpu};
 use cuda_pitfalls_instrument::folder::Folder;
 use cuda_pitfalls_instrument::simulated::{self, MachineError};
-use cuda_pitfalls_instrument::supervisor::SamplerClient;
+use cuda_pitfalls_instrument::supervisor::{Interrupt, SamplerClient};
 
 /// Why the GPUs are not known.
 #[derive(Debug, thiserror::Error)]
@@ -26,18 +24,18 @@ pub(crate) enum GpusError {
     System(#[from] std::io::Error),
 }
 
-/// The GPUs of this machine, or of a simulated one, in NVML's order. `program` is the path of this binary.
-pub(crate) fn list(
-    program: &Path,
-    simulated: Option<&str>,
-) -> Result<(GpuSource, Vec<ListedGpu>), GpusError> {
+/// The GPUs of this machine, or of a simulated one, in NVML's order.
+pub(crate) fn list(simulated: Option<&str>) -> Result<(GpuSource, Vec<ListedGpu>), GpusError> {
+    let program = std::env::current_exe()?;
+    // Ctrl-C ends the sampler too, and the private folder goes.
+    let _interrupt = Interrupt::install()?;
     let home = Folder::create()?;
     // An empty folder of links: the loader finds NVML as for any program.
     let links = match simulated {
         Some(machine) => simulated::lay_out(machine, &home.path().join("node"))?,
         None => home.path().to_path_buf(),
     };
-    let sampler = SamplerClient::start(program, &links, home.path());
+    let sampler = SamplerClient::start(&program, &links, home.path());
     let inventory = sampler
         .inventory
         .as_ref()

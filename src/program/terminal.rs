@@ -1,12 +1,14 @@
-//! Terminals: their width, and whether output may be coloured.
+//! Terminals: their width, whether output may be coloured, and what it means that nothing can be printed.
 
-use std::io::IsTerminal;
+use std::io::{self, IsTerminal};
 use std::os::fd::AsFd;
 use std::sync::OnceLock;
 
 use clap::ColorChoice;
 
+use cuda_pitfalls_answers::exit::Exit;
 use cuda_pitfalls_core::text::lines::{NARROWEST, WIDTH};
+use cuda_pitfalls_instrument::output;
 
 /// How many columns a line may have: `COLUMNS` if it is a number, else the width of the terminal,
 /// else [`WIDTH`]. Never less than [`NARROWEST`].
@@ -44,5 +46,17 @@ pub(crate) fn is_coloured(stream: &impl IsTerminal) -> bool {
             stream.is_terminal()
                 && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
         }
+    }
+}
+
+/// The exit code of having printed a result on stdout: a reader that has gone away (`| head`) is its own affair, and a
+/// full disk is an error.
+pub(crate) fn printed_exit(printed: io::Result<()>) -> Exit {
+    match printed {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            output::print_line(&format!("cuda-pitfalls: cannot write to stdout: {error}"));
+            Exit::NotDurable
+        }
+        _ => Exit::Ok,
     }
 }

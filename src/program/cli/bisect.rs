@@ -1,7 +1,6 @@
 //! `bisect`: how it ends, and its start.
 
-use super::output::{Outcome, fail};
-use super::workers;
+use super::output::{Outcome, end_run, fail};
 use crate::run::{self, BisectOptions};
 use cuda_pitfalls_answers::exit::Exit;
 use cuda_pitfalls_answers::releases::EnvironmentRequest;
@@ -35,6 +34,5 @@ pub(super) fn run_bisect(options: BisectOptions) -> Outcome {
         EnvironmentRequest::parse(&format!("{package}=={version}"))
             .map_err(|error| fail(error, Exit::Usage, *json))?;
     }
-    let (program, interrupt) = workers::prepare_workers(*json)?;
-    Ok(run::start_bisect(&options, &program, interrupt))
+    end_run(run::start_bisect(&options), *json)
 }

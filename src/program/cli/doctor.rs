@@ -5,7 +5,6 @@ use std::io;
 use clap::Args;
 
 use super::output::{Outcome, ended, fail, print_document, print_text};
-use super::workers;
 use crate::argument;
 use crate::doctor::{Doctor, DoctorError};
 use crate::run::options::WHERE;
@@ -60,14 +59,13 @@ pub(super) fn run_doctor(arguments: &DoctorArguments) -> Outcome {
         let why = "--on auto: a doctor does not choose another machine; write `cuda` or `sim`";
         return Err(fail(why, Exit::Usage, arguments.json));
     }
-    let (program, interrupt) = workers::prepare_workers(arguments.json)?;
-    let doctor = Doctor::new(&program, &arguments.on, arguments.timeout * 1000, interrupt);
+    let doctor = Doctor::new(&arguments.on, arguments.timeout * 1000);
     let ended = doctor.and_then(|mut doctor| examine_and_print(&mut doctor, arguments));
     ended.map_err(|error| failed(&error, arguments.json))
 }
 
 fn examine_and_print(
-    doctor: &mut Doctor<'_>,
+    doctor: &mut Doctor,
     arguments: &DoctorArguments,
 ) -> Result<Exit, DoctorError> {
     let width = terminal::width(&io::stdout());
@@ -103,9 +101,8 @@ fn examine_and_print(
 
 /// How CUDA starts here, beside a program that could not start it; none if that cannot be examined.
 pub(super) fn examine_here() -> Option<(Examination, Diagnosed)> {
-    let (program, interrupt) = workers::prepare_workers(false).ok()?;
     let needs = &Known::embedded().needs;
-    let mut doctor = Doctor::new(&program, &On::Cuda, BESIDE_A_PROGRAM_MS, interrupt).ok()?;
+    let mut doctor = Doctor::new(&On::Cuda, BESIDE_A_PROGRAM_MS).ok()?;
     let examination = doctor.examine_machine(needs).ok()?;
     let diagnosed = diagnose_start(&examination, needs);
     Some((examination, diagnosed))

@@ -5,7 +5,6 @@ use std::path::Path;
 use clap::Args;
 
 use super::output::{CliError, Outcome, ended, fail, print_result};
-use super::workers;
 use crate::gpus::{self, GpusError};
 use crate::terminal;
 use cuda_pitfalls_answers::exit::Exit;
@@ -99,8 +98,7 @@ fn gpus(arguments: &MaskArguments) -> Result<(GpuSource, Vec<ListedGpu>), Exit> 
         Some(GpuChoice::Simulated(machine)) => Some(machine),
         None => None,
     };
-    let (program, _interrupt) = workers::prepare_workers(arguments.json)?;
-    gpus::list(&program, simulated.as_deref()).map_err(|error| {
+    gpus::list(simulated.as_deref()).map_err(|error| {
         let exit = match error {
             GpusError::Machine(_) => Exit::Usage,
             GpusError::Unavailable(_) | GpusError::Divided(_) => Exit::NothingMeasured,

@@ -1,11 +1,12 @@
 //! What every command prints, and how: results on stdout, errors and the exit code on stderr.
 
 use std::fmt::Display;
-use std::io::Write;
 
+use crate::run::RunError;
 use crate::terminal;
 use cuda_pitfalls_answers::exit::Exit;
 use cuda_pitfalls_core::text::escape;
+use cuda_pitfalls_instrument::output;
 use cuda_pitfalls_render::{self as render, Format, Prepared};
 
 /// Why a command that reads or writes documents ends early.
@@ -21,20 +22,8 @@ pub(super) fn is_styled() -> bool {
 
 /// Prints on stdout. A reader that has gone away (`| head`) is no error; a full disk is.
 pub(super) fn print_text(text: &str) -> Exit {
-    let mut stdout = std::io::stdout().lock();
-    match stdout
-        .write_all(escape::escape_printed(text).as_bytes())
-        .and_then(|()| stdout.flush())
-    {
-        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
-            let _ = writeln!(
-                std::io::stderr(),
-                "cuda-pitfalls: cannot write to stdout: {error}"
-            );
-            Exit::NotDurable
-        }
-        _ => Exit::Ok,
-    }
+    let text = escape::escape_printed(text);
+    terminal::printed_exit(output::write(std::io::stdout(), text.as_bytes()))
 }
 
 /// Prints a result: as one JSON document, or as text.
@@ -86,7 +75,7 @@ pub(super) fn fail_rendered(why: &str, exit: Exit, json: bool) -> Exit {
 }
 
 fn print_complaint(shown: &str, why: &str, exit: Exit, json: bool) -> Exit {
-    let _ = writeln!(std::io::stderr(), "cuda-pitfalls: {}", shown.trim_end());
+    output::print_line(&format!("cuda-pitfalls: {}", shown.trim_end()));
     if json {
         fail_in_document(why, exit);
     }
@@ -108,10 +97,32 @@ pub(super) fn report_misuse(error: &clap::Error) -> Exit {
     if !error.use_stderr() {
         return Exit::Ok;
     }
-    if std::env::args_os().any(|argument| argument == "--json") {
+    if wants_document() {
         fail_in_document(&error.to_string(), Exit::Usage);
     }
     named(Exit::Usage)
+}
+
+/// Says that the program panicked, which is a fault of ours.
+pub(super) fn report_panic() -> Exit {
+    fail(
+        "the program panicked (see above)",
+        Exit::Internal,
+        wants_document(),
+    )
+}
+
+/// Whether one document is expected on stdout whatever happens.
+fn wants_document() -> bool {
+    std::env::args_os().any(|argument| argument == "--json")
+}
+
+/// Names the exit code of a run, or says why it could not begin or not complete.
+pub(super) fn end_run(ended: Result<Exit, RunError>, json: bool) -> Outcome {
+    match ended {
+        Ok(exit) => Ok(named(exit)),
+        Err(error) => Err(fail(&error, error.exit(), json)),
+    }
 }
 
 /// Names an exit code on stderr, unless all is well.
@@ -121,11 +132,7 @@ pub(super) fn ended(exit: Exit) -> Exit {
 
 /// Names an exit code on stderr.
 pub(super) fn named(exit: Exit) -> Exit {
-    let _ = writeln!(
-        std::io::stderr(),
-        "cuda-pitfalls: exit {} ({})",
-        exit.code(),
-        exit.name()
-    );
+    let (code, name) = (exit.code(), exit.name());
+    output::print_line(&format!("cuda-pitfalls: exit {code} ({name})"));
     exit
 }

@@ -3,8 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use super::output::{CliError, Outcome, fail, print_text};
-use super::workers;
+use super::output::{CliError, Outcome, end_run, fail, print_text};
 use crate::run::{self, PythonOptions, SurveyOptions};
 use cuda_pitfalls_answers::exit::Exit;
 use cuda_pitfalls_answers::releases::EnvironmentRequest;
@@ -67,8 +66,7 @@ pub(super) fn survey(mut options: SurveyOptions) -> Outcome {
     let json = options.asked.json;
     options.python.requests =
         requested_environments(&options.python).map_err(|why| fail(why, Exit::Usage, json))?;
-    let (program, interrupt) = workers::prepare_workers(json)?;
-    Ok(run::survey(&options, &program, interrupt))
+    end_run(run::survey(&options), json)
 }
 
 fn list(kind: SurveyKind, rows: Option<&Path>) -> Outcome {

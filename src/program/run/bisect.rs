@@ -6,13 +6,12 @@ use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::blank::blank_report;
 use super::console::Console;
 use super::error::RunError;
 use super::lock::lock_gpus;
 use super::options::{ASKED, HOW_OFTEN, LockOptions, RunOptions, WHERE, WorkerOptions};
 use super::releases::{install_failure, list_witnesses};
-use super::session::Session;
+use super::session::{Launcher, Session};
 use super::survey::python::attempt::Ground;
 use super::uv::{self, How, InstallError, Installer, Made};
 use crate::argument;
@@ -27,7 +26,7 @@ use cuda_pitfalls_core::defaults;
 use cuda_pitfalls_core::report::SchemaId;
 use cuda_pitfalls_core::text::escape;
 use cuda_pitfalls_instrument::libraries::On;
-use cuda_pitfalls_instrument::supervisor::{Errand, ErrandEnd, Interrupt, role, signal_name};
+use cuda_pitfalls_instrument::supervisor::{Errand, ErrandEnd, Interrupt, role};
 use cuda_pitfalls_render::{bisect as render, releases as words};
 use cuda_pitfalls_trace::policy::{Policy, PolicyWord};
 use cuda_pitfalls_trace::{End, Trace, diagnosis};
@@ -144,20 +143,17 @@ impl BisectOptions {
     }
 }
 
-/// Searches, prints, and returns the exit code. `program` is the path of this binary.
+/// Searches, prints, and returns the exit code.
 pub(super) fn search_releases(
     options: &BisectOptions,
-    program: &Path,
-    interrupt: Interrupt,
+    launcher: Launcher,
     console: &mut Console,
 ) -> Result<Exit, RunError> {
     let policy = Policy::parse(&options.forbid, &[])
         .map_err(|error| RunError::Usage(format!("--forbid: {error}")))?;
-    let run = options.run();
-    let mut session = Session::set(&run.asked, program, interrupt)?;
+    let mut session = Session::open_machine(&options.run().asked, launcher)?;
     console.print_warnings(&session.notes);
-    let mut report = blank_report(&run, &session);
-    let _locks = lock_gpus(&options.locks, &mut session, &mut report, console)?;
+    let _locks = lock_gpus(&options.locks, &mut session, console)?;
     let witnesses = choose_witnesses(list_witnesses(&session), options.nvml);
     if !has_gpu(&witnesses)
         && let Some(word) = policy.forbid.iter().find(|word| needs_gpu(word))
@@ -171,22 +167,45 @@ pub(super) fn search_releases(
     let folder = options
         .work
         .join(format!("cuda-pitfalls-bisect-{}", std::process::id()));
-    let installer = Installer::new(program, &folder, options.disk)
+    let installer = Installer::new(session.program(), &folder, options.disk)
         .map_err(|error| install_failure(error, &interrupt))?;
     let began = clock::now_ns();
-    let python = options.python.as_deref().map(Path::as_os_str);
     check_ends(options, &installer, &mut interrupt)?;
+    let axes = list_axes(options, &installer, &mut interrupt, console)?;
+    let mut bisection = blank_bisection(options, axes);
+    let trials = Trials {
+        options,
+        session: &session,
+        installer,
+        witnesses,
+        policy,
+    };
+    bisection.find_first_bad(|versions| trials.tell_attempt(versions, &mut interrupt, console))?;
+    bisection.elapsed_ns = clock::now_ns() - began;
+    let exit = match &bisection.no_answer {
+        Some(NoAnswer::Interrupted) => RunError::stopped_by(&interrupt).exit(),
+        None if bisection.is_exact() => Exit::Ok,
+        Some(_) | None => Exit::Inconclusive,
+    };
+    let text = render::text(&bisection, crate::terminal::width(&std::io::stdout()));
+    let printed = console.finish_survey(&text, serde_json::to_string(&bisection));
+    Ok(exit.worst(printed))
+}
+
+/// The releases between the ends of each package.
+fn list_axes(
+    options: &BisectOptions,
+    installer: &Installer<'_>,
+    interrupt: &mut Interrupt,
+    console: &Console,
+) -> Result<Vec<ReleaseAxis>, RunError> {
+    let python = options.python.as_deref().map(Path::as_os_str);
+    let (pre, build) = (options.pre, options.allows_builds());
     let mut axes = Vec::new();
     for ((package, good), bad) in options.package.iter().zip(&options.good).zip(&options.bad) {
         let listed = installer
-            .versions(
-                package,
-                python,
-                options.pre,
-                options.allows_builds(),
-                &mut interrupt,
-            )
-            .map_err(|error| install_failure(error, &interrupt))?;
+            .versions(package, python, pre, build, interrupt)
+            .map_err(|error| install_failure(error, interrupt))?;
         let axis = ReleaseAxis::between(package, &listed, good, bad);
         console.print_warnings(&[format!(
             "{package}: {} releases from {good} to {bad}",
@@ -194,66 +213,30 @@ pub(super) fn search_releases(
         )]);
         axes.push(axis);
     }
-    let mut bisection = Bisection {
+    Ok(axes)
+}
+
+/// A search that has not begun.
+fn blank_bisection(options: &BisectOptions, axes: Vec<ReleaseAxis>) -> Bisection {
+    let command = options.command.iter();
+    let python = options.python.as_ref();
+    Bisection {
         schema: SchemaId::current(SCHEMA),
         version: env!("CARGO_PKG_VERSION").to_string(),
         started_at: clock::utc_now(),
         forbid: options.forbid.clone(),
-        command: options
-            .command
-            .iter()
+        command: command
             .map(|word| word.to_string_lossy().into_owned())
             .collect(),
         with: options.others().collect(),
-        python: options
-            .python
-            .as_ref()
-            .map(|python| python.to_string_lossy().into_owned()),
+        python: python.map(|python| python.to_string_lossy().into_owned()),
         axes,
         trials: Vec::new(),
         found: Vec::new(),
         together: false,
         no_answer: None,
         elapsed_ns: 0,
-    };
-    let trials = Trials {
-        options,
-        program,
-        session: &session,
-        installer,
-        witnesses,
-        policy,
-    };
-    bisection.find_first_bad(|versions| {
-        let names: Vec<String> = versions
-            .iter()
-            .map(|(name, version)| format!("{name} {version}"))
-            .collect();
-        console.status(&names.join(", "));
-        let began = clock::now_ns();
-        let outcome = trials.attempt(versions, &mut interrupt)?;
-        let elapsed_ns = clock::now_ns() - began;
-        if let Some(outcome) = &outcome {
-            let trial = Trial {
-                versions: versions.clone(),
-                outcome: outcome.clone(),
-                elapsed_ns,
-            };
-            console.print_warnings(&[render::trial_line(&trial)]);
-        }
-        Ok::<_, RunError>(outcome.map(|outcome| (outcome, elapsed_ns)))
-    })?;
-    bisection.elapsed_ns = clock::now_ns() - began;
-    let exit = match &bisection.no_answer {
-        Some(NoAnswer::Interrupted) => {
-            Exit::stopped_by(&interrupt.signal().map(signal_name).unwrap_or_default())
-        }
-        Some(_) => Exit::Inconclusive,
-        None if bisection.is_exact() => Exit::Ok,
-        None => Exit::Inconclusive,
-    };
-    let text = render::text(&bisection, crate::terminal::width(&std::io::stdout()));
-    Ok(console.finish_survey(&text, serde_json::to_string(&bisection), exit))
+    }
 }
 
 /// Refuses an end that cannot be installed, with the nearest releases that can, before anything is installed.
@@ -387,7 +370,6 @@ fn choose_witnesses(
 
 struct Trials<'a> {
     options: &'a BisectOptions,
-    program: &'a Path,
     session: &'a Session,
     installer: Installer<'a>,
     witnesses: Vec<(WitnessAsked, Ground)>,
@@ -395,6 +377,32 @@ struct Trials<'a> {
 }
 
 impl Trials<'_> {
+    /// What the command does with these versions, and how long that took; it is told on the console.
+    fn tell_attempt(
+        &self,
+        versions: &BTreeMap<String, String>,
+        interrupt: &mut Interrupt,
+        console: &Console,
+    ) -> Result<Option<(ReleaseOutcome, u64)>, RunError> {
+        let names: Vec<String> = versions
+            .iter()
+            .map(|(name, version)| format!("{name} {version}"))
+            .collect();
+        console.status(&names.join(", "));
+        let began = clock::now_ns();
+        let Some(outcome) = self.attempt(versions, interrupt)? else {
+            return Ok(None);
+        };
+        let elapsed_ns = clock::now_ns() - began;
+        let trial = Trial {
+            versions: versions.clone(),
+            outcome: outcome.clone(),
+            elapsed_ns,
+        };
+        console.print_warnings(&[render::trial_line(&trial)]);
+        Ok(Some((outcome, elapsed_ns)))
+    }
+
     /// What the command does with these versions. `None` if the user stopped it.
     fn attempt(
         &self,
@@ -458,25 +466,17 @@ impl Trials<'_> {
     ) -> Result<Option<ReleaseOutcome>, RunError> {
         let folder = self.session.folder().join("bisect");
         let _ = std::fs::remove_dir_all(&folder);
-        let mut environment: BTreeMap<OsString, OsString> = std::env::vars_os().collect();
-        for (name, value) in uv::variables(made) {
-            match value {
-                Some(value) => environment.insert(name, value),
-                None => environment.remove(&name),
-            };
-        }
-        environment.remove(OsStr::new("CUDA_VISIBLE_DEVICES"));
-        let mut arguments = ground.arguments(self.options.timeout, "", &folder);
         let said = self.session.folder().join("bisect-stderr");
+        let mut arguments = ground.arguments(self.options.timeout, "", &folder);
         arguments.extend([OsString::from("--stderr"), said.clone().into(), "--".into()]);
         arguments.extend(self.options.command.iter().cloned());
         let stopped = std::cell::RefCell::new(interrupt);
         let place = std::env::current_dir().map_err(|error| RunError::Usage(error.to_string()))?;
         let tracer = Errand {
-            program: self.program,
+            program: self.session.program(),
             role: role::TRACER,
             arguments,
-            environment,
+            environment: command_environment(made),
             folder: &place,
             limit: self.options.timeout + GRACE,
             grace: PATIENCE,
@@ -488,57 +488,62 @@ impl Trials<'_> {
         match ended {
             ErrandEnd::Stopped => return Ok(None),
             ErrandEnd::Unkillable(pid) => {
-                return Err(RunError::Internal(format!(
+                return Err(RunError::HostUnsafe(format!(
                     "process {pid} could not be killed"
                 )));
             }
-            ErrandEnd::Exited { status, stderr }
-                if !status.success() && !stderr.trim().is_empty() =>
-            {
-                return Ok(Some(ReleaseOutcome::Unknown {
-                    why: stderr.trim().to_string(),
-                }));
+            ErrandEnd::Exited { status, stderr } => {
+                let why = stderr.trim().to_string();
+                if !status.success() && !why.is_empty() {
+                    return Ok(Some(ReleaseOutcome::Unknown { why }));
+                }
             }
-            ErrandEnd::Exited { .. } => {}
         }
-        let trace = match Trace::open(&folder) {
-            Ok(trace) => trace,
-            Err(error) => {
-                return Ok(Some(ReleaseOutcome::Unknown {
-                    why: error.to_string(),
-                }));
-            }
-        };
-        let outcome = self.policy.check(&trace, &diagnosis::findings(&trace));
+        Ok(Some(match Trace::open(&folder) {
+            Ok(trace) => self.judge_trace(&trace, asked, &said),
+            Err(error) => ReleaseOutcome::Unknown {
+                why: error.to_string(),
+            },
+        }))
+    }
+
+    /// Whether a trace shows what is forbidden. `said` is the file with the command's stderr.
+    fn judge_trace(&self, trace: &Trace, asked: &WitnessAsked, said: &Path) -> ReleaseOutcome {
+        let outcome = self.policy.check(trace, &diagnosis::findings(trace));
         if let Some(violation) = outcome.violations.first() {
-            let (at, way, child) = stack_of_init(&trace);
-            let (with, says) = (
-                words::witness_words(asked.witness).to_string(),
-                violation.says.clone(),
-            );
-            return Ok(Some(ReleaseOutcome::Bad {
-                with,
-                says,
+            let (at, way, child) = stack_of_init(trace);
+            return ReleaseOutcome::Bad {
+                with: words::witness_words(asked.witness).to_string(),
+                says: violation.says.clone(),
                 at,
                 way,
                 child,
-            }));
+            };
         }
         if let Some(why) = outcome.undecided.first() {
-            return Ok(Some(ReleaseOutcome::Unknown { why: why.clone() }));
+            return ReleaseOutcome::Unknown { why: why.clone() };
         }
-        match trace.end.as_ref().and_then(End::failure_reason) {
-            None => Ok(Some(ReleaseOutcome::Good)),
-            Some(left) => {
-                let last = last_line(&said)
-                    .map(|line| format!(": {line}"))
-                    .unwrap_or_default();
-                Ok(Some(ReleaseOutcome::Unknown {
-                    why: format!(
-                        "the command fails ({left}) and does nothing that is forbidden before{last}"
-                    ),
-                }))
-            }
-        }
+        let Some(left) = trace.end.as_ref().and_then(End::failure_reason) else {
+            return ReleaseOutcome::Good;
+        };
+        let last = last_line(said)
+            .map(|line| format!(": {line}"))
+            .unwrap_or_default();
+        let why =
+            format!("the command fails ({left}) and does nothing that is forbidden before{last}");
+        ReleaseOutcome::Unknown { why }
     }
+}
+
+/// The variables of a command: the caller's, with those of an environment, and without a mask.
+fn command_environment(made: &Made) -> BTreeMap<OsString, OsString> {
+    let mut environment: BTreeMap<OsString, OsString> = std::env::vars_os().collect();
+    for (name, value) in uv::variables(made) {
+        match value {
+            Some(value) => environment.insert(name, value),
+            None => environment.remove(&name),
+        };
+    }
+    environment.remove(OsStr::new("CUDA_VISIBLE_DEVICES"));
+    environment
 }

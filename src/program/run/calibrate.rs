@@ -13,6 +13,7 @@ mod reading;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use super::console::Console;
 use super::session::Session;
 use controls::{
     ALLOCATED_BYTES, INIT, NULL, POSITIVE, TIMEOUTS, init_case, null_case, plan_of, positive_case,
@@ -24,7 +25,7 @@ use cuda_pitfalls_core::observe::Scene;
 use cuda_pitfalls_core::plan::CasePlan;
 use cuda_pitfalls_core::recording::Recording;
 use cuda_pitfalls_core::report::{Attempt, Calibrated, CaseReport, CoTenancy, Report};
-use cuda_pitfalls_core::sample::{Polling, Snapshot};
+use cuda_pitfalls_core::sample::{Gpu, Polling, Snapshot};
 use cuda_pitfalls_instrument::supervisor::SupervisorError;
 use reading::{change, is_listed, largest_change, used_before, why_unread};
 
@@ -46,26 +47,24 @@ pub(super) struct Calibrator {
 
 impl Calibrator {
     /// Records co-tenants, calibrates every GPU that may be used, and adds warnings about figures that could not be
-    /// measured.
-    pub(super) fn calibrate_all(session: &mut Session, report: &mut Report) -> Calibrator {
-        let all: Vec<String> = session
-            .machine
-            .gpus
-            .iter()
-            .map(|gpu| gpu.uuid.clone())
-            .collect();
-        let restrict = session.restrict.clone().unwrap_or_else(|| all.clone());
-        let usable: Vec<String> = restrict
-            .into_iter()
-            .filter(|uuid| all.contains(uuid))
-            .collect();
-        if let Ok(snapshot) = session.supervisor.sampler.snapshot() {
-            report.run.co_tenants = co_tenants(&all, &snapshot);
+    /// measured. `None` if NVML does not answer.
+    pub(super) fn calibrate_all(
+        session: &mut Session,
+        report: &mut Report,
+        console: &Console,
+    ) -> Option<Calibrator> {
+        if session.supervisor.sampler.inventory.is_err() {
+            return None;
         }
+        console.status("measuring the instrument");
+        if let Ok(snapshot) = session.supervisor.sampler.snapshot() {
+            report.run.co_tenants = find_co_tenants(&session.machine.gpus, &snapshot);
+        }
+        let usable = session.usable_gpus();
         let mut calibrator = Calibrator { usable, again: 0 };
         calibrator.calibrate_gpus(session, report, &calibrator.usable.clone());
         calibrator.add_warnings(session, report);
-        calibrator
+        Some(calibrator)
     }
 
     /// Calibrates again the GPUs whose memory differs from that at their calibration and, if `unsound_too`, those
@@ -85,22 +84,13 @@ impl Calibrator {
         };
         let mut stale = self.usable.clone();
         stale.retain(|uuid| {
-            let last = report
-                .run
-                .calibration
-                .iter()
-                .rfind(|calibrated| calibrated.figures.uuid == *uuid);
-            let Some(last) = last.map(|last| &last.figures).filter(|last| last.sound) else {
-                return unsound_too;
-            };
-            let place = session
-                .machine
-                .gpus
-                .iter()
-                .position(|gpu| gpu.uuid == *uuid);
-            let now = place.and_then(|place| snapshot.gpus.get(place)?.used_bytes);
-            now.zip(last.baseline_bytes)
-                .is_some_and(|(now, then)| now.abs_diff(then) > last.epsilon_bytes)
+            let mut newest_first = report.run.calibration.iter().rev();
+            match newest_first.find(|calibrated| calibrated.figures.uuid == *uuid) {
+                Some(last) if last.figures.sound => {
+                    has_changed(&last.figures, &session.machine.gpus, &snapshot)
+                }
+                _ => unsound_too,
+            }
         });
         if stale.is_empty() {
             return false;
@@ -123,17 +113,16 @@ impl Calibrator {
                 }
                 taken.push(gpu(session, uuid, &quiet, &null));
             }
-            left = taken
-                .iter()
-                .filter(|found| !found.figures.sound)
-                .map(|found| found.figures.uuid.clone())
-                .collect();
-            // Of an unsound calibration, the last try is kept.
-            report.run.calibration.extend(
-                taken
-                    .into_iter()
-                    .filter(|found| found.figures.sound || turn == TRIES),
-            );
+            left.clear();
+            for found in taken {
+                if !found.figures.sound {
+                    left.push(found.figures.uuid.clone());
+                }
+                // Of an unsound calibration, the last try is kept.
+                if found.figures.sound || turn == TRIES {
+                    report.run.calibration.push(found);
+                }
+            }
             if left.is_empty() {
                 return;
             }
@@ -142,22 +131,18 @@ impl Calibrator {
 
     /// Adds warnings about what the first calibration means for the whole run.
     fn add_warnings(&self, session: &mut Session, report: &mut Report) {
-        let found = report.run.calibrations();
-        let warnings: Vec<String> = found
-            .iter()
-            .filter_map(|found| Some((found, found.why_unsound.as_ref()?)))
-            .map(|(found, why)| {
-                format!(
+        let mut own = None;
+        for found in report.run.calibrations() {
+            if let Some(why) = &found.why_unsound {
+                report.run.warnings.push(format!(
                     "the instrument is not sound on {}: {why}; its memory is not judged",
                     found.uuid
-                )
-            })
-            .collect();
-        let own = found
-            .iter()
-            .filter_map(|found| found.lists_pids())
-            .reduce(|all, listed| all && listed);
-        report.run.warnings.extend(warnings);
+                ));
+            }
+            if let Some(is_listed) = found.lists_pids() {
+                own = Some(is_listed && own != Some(false));
+            }
+        }
         report.machine.isolation.own_pid_listed = own;
         session.machine.isolation.own_pid_listed = own;
         if own == Some(false) {
@@ -170,24 +155,31 @@ impl Calibrator {
     }
 }
 
-fn co_tenants(uuids: &[String], snapshot: &Snapshot) -> Vec<CoTenancy> {
-    let there = uuids.iter().zip(&snapshot.gpus).filter(|(_, reading)| {
-        let listed = reading
-            .processes
-            .as_ref()
-            .is_some_and(|processes| !processes.is_empty());
-        listed
-            || reading
-                .used_bytes
-                .is_some_and(|bytes| bytes > SMALLEST_EPSILON)
-    });
-    there
-        .map(|(uuid, reading)| CoTenancy {
-            uuid: uuid.clone(),
-            used_bytes: reading.used_bytes,
-            processes: reading.processes.clone(),
-        })
-        .collect()
+/// Whether the memory of a GPU differs from that at its calibration.
+fn has_changed(figures: &Calibration, gpus: &[Gpu], snapshot: &Snapshot) -> bool {
+    let place = gpus.iter().position(|gpu| gpu.uuid == figures.uuid);
+    let now = place.and_then(|place| snapshot.gpus.get(place)?.used_bytes);
+    match (now, figures.baseline_bytes) {
+        (Some(now), Some(then)) => now.abs_diff(then) > figures.epsilon_bytes,
+        _ => false,
+    }
+}
+
+fn find_co_tenants(gpus: &[Gpu], snapshot: &Snapshot) -> Vec<CoTenancy> {
+    let mut found = Vec::new();
+    for (gpu, reading) in gpus.iter().zip(&snapshot.gpus) {
+        let listed = reading.processes.as_ref();
+        let has_processes = listed.is_some_and(|processes| !processes.is_empty());
+        let used = reading.used_bytes.unwrap_or(0);
+        if has_processes || used > SMALLEST_EPSILON {
+            found.push(CoTenancy {
+                uuid: gpu.uuid.clone(),
+                used_bytes: reading.used_bytes,
+                processes: reading.processes.clone(),
+            });
+        }
+    }
+    found
 }
 
 /// Watches memory while there is no worker. A process at work on one GPU may use any other, so a change on one of our
@@ -200,19 +192,16 @@ fn watch_quiet(session: &mut Session, usable: &[String]) -> Result<(), Unsound> 
     });
     let run: Polling = watched?;
     let mut seen = BTreeSet::new();
-    let used = run
-        .changes
-        .iter()
-        .filter_map(|change| session.machine.gpus.get(change.gpu))
-        .map(|gpu| &gpu.uuid);
-    // The first entry of a GPU is its initial memory.
-    match used
-        .filter(|uuid| usable.contains(uuid))
-        .find(|uuid| !seen.insert(*uuid))
-    {
-        None => Ok(()),
-        Some(_) => Err(Unsound::Disturbed),
+    for change in &run.changes {
+        let Some(gpu) = session.machine.gpus.get(change.gpu) else {
+            continue;
+        };
+        // The first entry of a GPU is its initial memory.
+        if usable.contains(&gpu.uuid) && !seen.insert(&gpu.uuid) {
+            return Err(Unsound::Disturbed);
+        }
     }
+    Ok(())
 }
 
 /// Calibrates one GPU, with two attempts of each kind.

@@ -1,13 +1,14 @@
 //! What is printed during a run: answers on stdout, progress on a terminal's stderr.
 
 use std::collections::{BTreeMap, HashSet};
-use std::io::Read;
+use std::io::{self, Read};
 use std::path::Path;
 use std::time::Duration;
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressFinish, ProgressStyle};
 
 use super::options::RunOptions;
+use super::progress;
 use crate::terminal;
 use cuda_pitfalls_answers::exit::Exit;
 use cuda_pitfalls_core::report::{Report, ScenarioReport};
@@ -34,26 +35,23 @@ pub(super) struct Console {
     /// What the first round of each instance answered that is not done yet.
     first: BTreeMap<String, Vec<InstanceAnswer>>,
     spoken: bool,
-    finished: bool,
 }
 
 impl Console {
     pub(super) fn new(options: &RunOptions) -> Console {
         let (json, verbose, quiet) = (options.asked.json, options.verbose, options.asked.quiet);
-        let (stdout, stderr) = (std::io::stdout(), std::io::stderr());
+        let (stdout, stderr) = (io::stdout(), io::stderr());
         let (width, colour) = if json {
             (terminal::width(&stderr), terminal::is_coloured(&stderr))
         } else {
             (terminal::width(&stdout), terminal::is_coloured(&stdout))
         };
-        let bar = ProgressBar::with_draw_target(
-            None,
-            if quiet {
-                ProgressDrawTarget::hidden()
-            } else {
-                ProgressDrawTarget::stderr()
-            },
-        );
+        let target = if quiet {
+            ProgressDrawTarget::hidden()
+        } else {
+            ProgressDrawTarget::stderr()
+        };
+        let bar = ProgressBar::with_draw_target(None, target).with_finish(ProgressFinish::AndClear);
         if let Ok(style) =
             ProgressStyle::with_template("{spinner} {pos}/{len} {elapsed} {wide_msg}")
         {
@@ -71,32 +69,24 @@ impl Console {
             known: BTreeMap::new(),
             first: BTreeMap::new(),
             spoken: false,
-            finished: false,
         }
     }
 
-    /// Sets what will be asked, on how many libcudarts. The instances of one scenario are printed together when the
-    /// last one is done. `repeat` is the number of attempts, if the files do not decide it.
+    /// Sets what will be asked: the planned scenarios of a report. The instances of one scenario are printed together
+    /// when the last one is done. `repeat` is the number of attempts, if the files do not decide it.
     pub(super) fn expect_scenarios(
         &mut self,
+        report: &Report,
         scenarios: &[Scenario],
-        runtimes: usize,
         repeat: Option<u32>,
     ) {
-        for scenario in scenarios {
-            let runtimes = if scenario.has_python_lines() {
-                1
-            } else {
-                runtimes.max(1)
-            };
-            self.coming
-                .insert(scenario.name.clone(), scenario.instances.len() * runtimes);
+        for planned in &report.scenarios {
+            *self.coming.entry(planned.scenario.clone()).or_default() += 1;
         }
         self.asked.questions = self.coming.len();
-        self.asked.variants = self.coming.values().sum();
-        self.asked.attempts = repeat
-            .or_else(|| scenarios.iter().map(|scenario| scenario.repeat).max())
-            .unwrap_or(0);
+        self.asked.variants = report.scenarios.len();
+        let most = scenarios.iter().map(|scenario| scenario.repeat).max();
+        self.asked.attempts = repeat.or(most).unwrap_or(0);
     }
 
     /// Prints text for people. A closed pipe is no error of the run.
@@ -104,9 +94,9 @@ impl Console {
         self.bar.suspend(|| {
             let text = format!("{}\n", text.trim_end());
             let _ = if self.json {
-                output::write(std::io::stderr(), text.as_bytes())
+                output::write(io::stderr(), text.as_bytes())
             } else {
-                output::write(std::io::stdout(), text.as_bytes())
+                output::write(io::stdout(), text.as_bytes())
             };
         });
     }
@@ -126,10 +116,22 @@ impl Console {
         self.bar.tick();
     }
 
-    /// How much of a run was done.
-    pub(super) fn set_progress(&self, done: usize, all: usize) {
+    /// Shows how many rounds were made, of how many, and how long the rest will take: as long as expected, until the
+    /// time since the first one says more.
+    pub(super) fn show_rounds(
+        &self,
+        (made, all): (usize, usize),
+        (spent_ns, expected): (u64, Duration),
+        what: &str,
+    ) {
         self.bar.set_length(all as u64);
-        self.bar.set_position(done as u64);
+        self.bar.set_position(made as u64);
+        let left = if made == 0 {
+            progress::about(expected)
+        } else {
+            progress::left(spent_ns, made, all)
+        };
+        self.status(&format!("{left} · {what}"));
     }
 
     pub(super) fn tick(&self) {
@@ -160,7 +162,7 @@ impl Console {
     }
 
     /// Takes note that an instance is done. Its scenario is printed when all of its instances are.
-    pub(super) fn scenario(&mut self, done: &ScenarioReport) {
+    pub(super) fn note_answer(&mut self, done: &ScenarioReport) {
         let coming = self.coming.entry(done.scenario.clone()).or_insert(1);
         *coming = coming.saturating_sub(1);
         let is_last = *coming == 0;
@@ -226,35 +228,23 @@ impl Console {
         self.bar.inc(1);
     }
 
-    /// Prints the end of a survey or of a preview: its tables or, for a program, its document.
+    /// Prints the end of a survey or of a preview: its tables or, for a program, its document. Returns the exit code
+    /// that printing it has.
     pub(super) fn finish_survey(
         &mut self,
         text: &str,
         document: serde_json::Result<String>,
-        exit: Exit,
     ) -> Exit {
         self.bar.finish_and_clear();
         self.print_text(text);
-        self.finished = true;
-        let document = document.map_err(std::io::Error::from);
-        let written = match document {
-            Ok(text) if self.json => {
-                output::write(std::io::stdout(), printable_document(&text).as_bytes())
-            }
-            document => document.map(drop),
-        };
-        self.handed_over(written, exit)
+        terminal::printed_exit(match document {
+            Ok(text) if self.json => write_document(&text),
+            document => document.map(drop).map_err(io::Error::from),
+        })
     }
 
-    /// The end of a run. A document that was asked for and could not be handed over is not durable;
-    /// a reader that went away is its own affair.
-    pub(super) fn finish_run(
-        &mut self,
-        report: &Report,
-        file: &Path,
-        is_kept: bool,
-        exit: Exit,
-    ) -> Exit {
+    /// Prints the end of a run. Returns the exit code that printing it has.
+    pub(super) fn finish_run(&mut self, report: &Report, file: &Path, is_kept: bool) -> Exit {
         self.bar.finish_and_clear();
         let place = if is_kept {
             ReportPlace::At(file.to_string_lossy().into_owned())
@@ -275,62 +265,22 @@ impl Console {
             "{blank}{}",
             answer::render_ending(&report.view(), &ending, self.width)
         ));
-        self.finished = true;
+        if !self.json {
+            return Exit::Ok;
+        }
         // From disk: the report is larger than this process may be.
-        let copied = if self.json {
-            copy_to_stdout(file)
-        } else {
-            Ok(())
-        };
-        self.handed_over(copied, exit)
-    }
-
-    fn handed_over(&self, written: std::io::Result<()>, exit: Exit) -> Exit {
-        let mut exit = exit;
-        match written {
-            Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
-                output::print_line(&format!("cuda-pitfalls: cannot write to stdout: {error}"));
-                exit = exit.worst(Exit::NotDurable);
-            }
-            _ => {}
-        }
-        self.name(exit);
-        exit
-    }
-
-    /// Prints that a run could not begin or not complete. With `--json` there still is one document.
-    pub(super) fn failed(&mut self, why: &str, exit: Exit) {
-        self.bar.finish_and_clear();
-        output::print_line(&format!("cuda-pitfalls: {}", escape::terminal_lines(why)));
-        if self.json && !self.finished {
-            let document = serde_json::json!({
-                "error": why,
-                "exit": { "code": exit.code(), "name": exit.name() },
-            });
-            let _ = output::write(
-                std::io::stdout(),
-                printable_document(&document.to_string()).as_bytes(),
-            );
-        }
-        self.name(exit);
-    }
-
-    fn name(&self, exit: Exit) {
-        output::print_line(&format!(
-            "cuda-pitfalls: exit {} ({})",
-            exit.code(),
-            exit.name()
-        ));
+        terminal::printed_exit(copy_to_stdout(file))
     }
 }
 
-/// A document as it is printed.
-fn printable_document(document: &str) -> String {
-    escape::escape_printed(document).into_owned() + "\n"
+/// Prints a document on stdout.
+fn write_document(text: &str) -> io::Result<()> {
+    let text = escape::escape_printed(text).into_owned() + "\n";
+    output::write(io::stdout(), text.as_bytes())
 }
 
 /// Copies a document to stdout as it is printed, a piece at a time.
-fn copy_to_stdout(path: &Path) -> std::io::Result<()> {
+fn copy_to_stdout(path: &Path) -> io::Result<()> {
     let mut file = std::fs::File::open(path)?;
     let mut piece = vec![0; 1 << 16];
     let mut held = Vec::new();
@@ -343,7 +293,7 @@ fn copy_to_stdout(path: &Path) -> std::io::Result<()> {
             _ => held.len(),
         };
         let text = String::from_utf8_lossy(held.get(..whole).unwrap_or_default());
-        output::write(std::io::stdout(), escape::escape_printed(&text).as_bytes())?;
+        output::write(io::stdout(), escape::escape_printed(&text).as_bytes())?;
         held.drain(..whole);
         if read == 0 {
             return Ok(());

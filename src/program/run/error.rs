@@ -2,10 +2,11 @@
 
 use cuda_pitfalls_answers::exit::Exit;
 use cuda_pitfalls_core::report::StoreError;
+use cuda_pitfalls_instrument::supervisor::{Interrupt, signal_name};
 
 /// Why a run could not begin or not complete.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum RunError {
+pub(crate) enum RunError {
     #[error("{0}")]
     Usage(String),
     #[error("{0}")]
@@ -24,7 +25,12 @@ pub(super) enum RunError {
 }
 
 impl RunError {
-    pub(super) fn exit(&self) -> Exit {
+    /// The error of a run that the user stopped.
+    pub(super) fn stopped_by(interrupt: &Interrupt) -> RunError {
+        RunError::Interrupted(interrupt.signal().map(signal_name).unwrap_or_default())
+    }
+
+    pub(crate) fn exit(&self) -> Exit {
         match self {
             RunError::Usage(_) => Exit::Usage,
             RunError::Internal(_) => Exit::Internal,

@@ -20,10 +20,9 @@ use super::console::Console;
 use super::error::RunError;
 use super::options::LockOptions;
 use super::session::Session;
-use cuda_pitfalls_core::report::Report;
 use cuda_pitfalls_core::text::escape;
 use cuda_pitfalls_core::{clock, defaults};
-use cuda_pitfalls_instrument::supervisor::{Interrupt, signal_name};
+use cuda_pitfalls_instrument::supervisor::Interrupt;
 use file::{OWN, SHARED, holder, open, sign_lock_file};
 
 /// The folder of root's own locks.
@@ -67,31 +66,18 @@ pub(super) struct Locks {
 pub(super) fn lock_gpus(
     options: &LockOptions,
     session: &mut Session,
-    report: &mut Report,
     console: &Console,
 ) -> Result<Locks, RunError> {
     // Each run has its own simulated machine.
     if session.on != "cuda" || options.no_lock {
         return Ok(Locks::default());
     }
-    let all: Vec<String> = session
-        .machine
-        .gpus
-        .iter()
-        .map(|gpu| gpu.uuid.clone())
-        .collect();
-    let uuids = session.restrict.clone().unwrap_or(all);
+    let uuids = session.usable_gpus();
     let locking = Locking::new(options.lock_dir.clone(), options.wait);
-    let locks = take(
-        &locking,
-        &uuids,
-        &mut session.supervisor.interrupt,
-        &mut |words| {
-            console.print_warnings(&[words.to_string()]);
-        },
-    )?;
+    let mut tell = |words: &str| console.print_warnings(&[words.to_string()]);
+    let interrupt = &mut session.supervisor.interrupt;
+    let locks = take(&locking, &uuids, interrupt, &mut tell)?;
     console.print_warnings(&locks.notes);
-    report.run.warnings.extend(locks.notes.iter().cloned());
     Ok(locks)
 }
 
@@ -106,8 +92,6 @@ fn take(
     let mut locks = Locks::default();
     let mut uuids = uuids.to_vec();
     uuids.sort();
-    // A second lock of the same GPU would wait for the first one.
-    uuids.dedup();
     let started = clock::now_ns();
     for uuid in &uuids {
         let mut is_own_held = false;
@@ -176,9 +160,7 @@ fn wait_for_lock(
         let waited = Duration::from_nanos(clock::now_ns() - started);
         let holder = holder(file);
         if interrupt.check() {
-            return Err(RunError::Interrupted(
-                interrupt.signal().map(signal_name).unwrap_or_default(),
-            ));
+            return Err(RunError::stopped_by(interrupt));
         }
         if waited >= most {
             return Err(RunError::Busy(format!(

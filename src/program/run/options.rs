@@ -55,9 +55,6 @@ pub(crate) struct RunOptions {
     /// made up, and finds in it again (`judge --nonce`).
     #[arg(long, value_name = "TEXT", value_parser = argument::parse_nonce, help_heading = WRITTEN, hide_short_help = true)]
     pub(crate) nonce: Option<String>,
-    /// All labels by name.
-    #[arg(skip)]
-    pub(crate) labels: BTreeMap<String, String>,
     /// Write a report without steps, attempts and samples: small enough to keep one of every machine.
     #[arg(long, help_heading = WRITTEN, hide_short_help = true)]
     pub(crate) compact: bool,
@@ -135,6 +132,13 @@ pub(crate) struct LockOptions {
     pub(crate) wait: Duration,
 }
 
+impl WorkerOptions {
+    /// The number of attempts of each case; `None` where the files decide it.
+    pub(super) fn attempts(&self) -> Option<u32> {
+        if self.quick { Some(1) } else { self.repeat }
+    }
+}
+
 impl RunOptions {
     /// The scenarios to run.
     pub(super) fn select_scenarios(&self) -> Result<Selection, RunError> {
@@ -150,30 +154,41 @@ impl RunOptions {
     /// How long the run may take; `None` for no limit. A first run should answer within a minute: it makes as many
     /// rounds as fit, and at least one.
     pub(super) fn time_budget(&self) -> Option<Duration> {
-        let is_default = self
-            .selectors
-            .iter()
-            .all(|selector| selector.starts_with('!') || selector == "essential");
-        (is_default && self.asked.repeat.is_none() && !self.asked.quick).then_some(BUDGET)
+        let mut selectors = self.selectors.iter();
+        let is_default =
+            selectors.all(|selector| selector.starts_with('!') || selector == "essential");
+        let sets_attempts = self.asked.repeat.is_some() || self.asked.quick;
+        if is_default && !sets_attempts {
+            Some(BUDGET)
+        } else {
+            None
+        }
     }
 
     /// All selectors as one list: exclusions begin with `!`, and the default set appears by its name.
     pub(super) fn all_selectors(&self) -> Vec<String> {
-        let is_default = self
-            .selectors
-            .iter()
-            .all(|selector| selector.starts_with('!'));
-        let default = is_default.then(|| "essential".to_string());
-        let without = self
-            .left_out
-            .exclude
-            .iter()
-            .map(|selector| format!("!{selector}"));
-        default
-            .into_iter()
-            .chain(self.selectors.iter().cloned())
-            .chain(without)
-            .collect()
+        let mut all = self.selectors.clone();
+        if all.iter().all(|selector| selector.starts_with('!')) {
+            all.insert(0, "essential".to_string());
+        }
+        for selector in &self.left_out.exclude {
+            all.push(format!("!{selector}"));
+        }
+        all
+    }
+
+    /// The labels by name.
+    ///
+    /// # Errors
+    /// A name is given twice.
+    pub(super) fn collect_labels(&self) -> Result<BTreeMap<String, String>, RunError> {
+        let mut labels = BTreeMap::new();
+        for (name, value) in &self.label {
+            if labels.insert(name.clone(), value.clone()).is_some() {
+                return Err(RunError::Usage(format!("--label: `{name}` is given twice")));
+            }
+        }
+        Ok(labels)
     }
 }
 
@@ -183,4 +198,28 @@ fn repeat_help() -> String {
         defaults::SURVEY_REPEAT,
         defaults::GENERATED_REPEAT
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_label_is_given_once() {
+        let collect = |label: [(&str, &str); 2]| {
+            let label = label.map(|(name, value)| (name.to_string(), value.to_string()));
+            let options = RunOptions {
+                label: label.into(),
+                ..RunOptions::default()
+            };
+            options.collect_labels()
+        };
+        let twice = collect([("node", "a"), ("node", "b")]).unwrap_err();
+        assert_eq!(twice.to_string(), "--label: `node` is given twice");
+        let both = collect([("rack", "3"), ("node", "a")]).unwrap();
+        assert!(
+            both.len() == 2 && both["node"] == "a" && both["rack"] == "3",
+            "{both:?}"
+        );
+    }
 }

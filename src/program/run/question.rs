@@ -6,7 +6,7 @@
 
 use std::collections::VecDeque;
 
-use super::open::{nothing, open, trouble_verdict};
+use super::console::Console;
 use super::options::RunOptions;
 use super::session::Session;
 use cuda_pitfalls_core::experiment::Experiment;
@@ -14,8 +14,9 @@ use cuda_pitfalls_core::judge::{self, Facts};
 use cuda_pitfalls_core::observe::Scene;
 use cuda_pitfalls_core::plan::{self, Plan, Unmet};
 use cuda_pitfalls_core::report::{Attempt, CaseReport, Run, ScenarioReport};
+use cuda_pitfalls_core::sample::Reading;
 use cuda_pitfalls_core::scenario::{Hazard, Instance, Scenario};
-use cuda_pitfalls_core::verdict::{Kind, Reason};
+use cuda_pitfalls_core::verdict::{Kind, Provenance, Reason, Verdict};
 use cuda_pitfalls_instrument::supervisor::SupervisorError;
 use cuda_pitfalls_render::answer::InstanceAnswer;
 
@@ -47,17 +48,16 @@ pub(super) struct Asking<'a> {
     pub(super) session: &'a mut Session,
     pub(super) run: &'a Run,
     pub(super) done: &'a mut ScenarioReport,
-    /// Called after every attempt.
-    pub(super) tick: &'a dyn Fn(),
+    pub(super) console: &'a Console,
 }
 
 /// Plans an instance on a libcudart. If the machine cannot answer it, it is done.
-pub(super) fn plan(
-    session: &mut Session,
+pub(super) fn plan_question(
+    session: &Session,
     scenario: &Scenario,
     instance: &Instance,
     run: &Run,
-    options: &RunOptions,
+    planning: &plan::Options,
     runtime: usize,
 ) -> (OpenQuestion, ScenarioReport) {
     let mut done = ScenarioReport {
@@ -73,27 +73,24 @@ pub(super) fn plan(
         } else {
             session.runtime(runtime)
         },
-        verdict: open(session.provenance, "not asked yet".to_string()),
+        verdict: open_verdict(session.provenance, "not asked yet".to_string()),
         ..ScenarioReport::default()
     };
-    let (may_fault, state) = (scenario.hazards.contains(&Hazard::Fault), State::Planned);
     let mut question = OpenQuestion {
         runtime,
-        may_fault,
+        may_fault: scenario.hazards.contains(&Hazard::Fault),
         pending: VecDeque::new(),
         made: 0,
         rounds: 0,
-        state,
+        state: State::Planned,
     };
-    let planning = plan_options(session, options, runtime);
-    match plan::resolve_plan(scenario, instance, &session.machine, &planning) {
+    match plan::resolve_plan(scenario, instance, &session.machine, planning) {
         Ok(plan) => {
             question.pending = plan::order(plan.cases.len(), plan.repeat, run.order_seed()).into();
-            done.cases = plan
-                .cases
-                .iter()
-                .map(|case| CaseReport::new(case.name.clone(), Vec::new()))
-                .collect();
+            for case in &plan.cases {
+                done.cases
+                    .push(CaseReport::new(case.name.clone(), Vec::new()));
+            }
             done.plan = Some(plan);
         }
         Err(Unmet {
@@ -102,7 +99,7 @@ pub(super) fn plan(
             lacks,
         }) => {
             done.lacks = Some(lacks);
-            done.verdict = nothing(session.provenance, Kind::Skipped, reason, detail);
+            done.verdict = unanswered(session.provenance, Kind::Skipped, reason, detail);
             question.state = State::Done;
         }
     }
@@ -160,7 +157,7 @@ impl OpenQuestion {
                     "{} of {} attempts of each case are made",
                     self.rounds, plan.repeat
                 );
-                asking.done.verdict = open(asking.session.provenance, words);
+                asking.done.verdict = open_verdict(asking.session.provenance, words);
             }
         }
     }
@@ -276,7 +273,7 @@ impl OpenQuestion {
             self.made += 1;
             attempt.judged.invalid = judge::invalidations(plan, case, &attempt.recording, &scene);
             kept.attempts.push(attempt);
-            (asking.tick)();
+            asking.console.tick();
         }
         // An interrupted attempt does not count.
         Ok(!asking.session.supervisor.interrupt.check())
@@ -300,7 +297,7 @@ impl OpenQuestion {
         if self.state == State::Planned {
             done.plan = None;
             done.cases.clear();
-            done.verdict = nothing(
+            done.verdict = unanswered(
                 session.provenance,
                 Kind::Skipped,
                 Reason::HostUnsafe,
@@ -324,9 +321,11 @@ pub(super) fn answer(
     run: &Run,
     options: &RunOptions,
     runtime: usize,
-    tick: &dyn Fn(),
+    console: &Console,
 ) -> ScenarioReport {
-    let (mut question, mut done) = plan(session, scenario, instance, run, options, runtime);
+    let planning = plan_options(session, options, runtime);
+    let (mut question, mut done) =
+        plan_question(session, scenario, instance, run, &planning, runtime);
     if let Some(why) = &run.host_unsafe {
         question.refuse_unsafe(session, &mut done, why);
     }
@@ -336,7 +335,7 @@ pub(super) fn answer(
             session: &mut *session,
             run,
             done: &mut done,
-            tick,
+            console,
         };
         question.make_round(asking);
         let is_interrupted = asking.session.supervisor.interrupt.check();
@@ -393,14 +392,72 @@ fn busy_gpus(session: &mut Session) -> Vec<String> {
     let Ok(snapshot) = session.supervisor.sampler.snapshot() else {
         return Vec::new();
     };
-    let is_busy = |reading: &cuda_pitfalls_core::sample::Reading| {
-        reading
-            .processes
-            .as_ref()
-            .is_some_and(|list| !list.is_empty())
+    let is_busy = |reading: &Reading| {
+        let processes = reading.processes.as_ref();
+        processes.is_some_and(|list| !list.is_empty())
     };
-    let gpus = session.machine.gpus.iter().zip(&snapshot.gpus);
-    gpus.filter(|(_, reading)| is_busy(reading))
-        .map(|(gpu, _)| gpu.uuid.clone())
-        .collect()
+    let mut busy = Vec::new();
+    for (gpu, reading) in session.machine.gpus.iter().zip(&snapshot.gpus) {
+        if is_busy(reading) {
+            busy.push(gpu.uuid.clone());
+        }
+    }
+    busy
+}
+
+/// The verdict of a question that is not answered yet.
+fn open_verdict(provenance: Provenance, detail: String) -> Verdict {
+    unanswered(provenance, Kind::Inconclusive, Reason::Interrupted, detail)
+}
+
+/// A verdict without an answer.
+fn unanswered(provenance: Provenance, kind: Kind, reason: Reason, detail: String) -> Verdict {
+    Verdict {
+        kind,
+        reason: Some(reason),
+        detail,
+        provenance,
+        ..Verdict::default()
+    }
+}
+
+/// The verdict of a scenario that could not be run at all.
+fn trouble_verdict(provenance: Provenance, trouble: &SupervisorError) -> Verdict {
+    use SupervisorError::{Missing, Protocol, Sampler, Stuck, System, Unkillable, Unwatched};
+    let (kind, reason) = match trouble {
+        // The simulated machine exports exactly what it models, so a missing symbol is not modelled.
+        Missing(_) if provenance == Provenance::Simulated => {
+            (Kind::Inconclusive, Reason::NotModelled)
+        }
+        Missing(_) => (Kind::Skipped, Reason::MissingSymbol),
+        Sampler(_) => (Kind::Inconclusive, Reason::SamplerLost),
+        Protocol(_) => (Kind::HarnessError, Reason::Protocol),
+        System(_) | Unwatched(_) | Stuck(_) => (Kind::HarnessError, Reason::System),
+        Unkillable(_) => (Kind::Inconclusive, Reason::Unkillable),
+    };
+    unanswered(provenance, kind, reason, trouble.to_string())
+}
+
+/// NVML's errors for a GPU that cannot be used until it is reset.
+const LOST: [&str; 2] = ["NVML_ERROR_GPU_IS_LOST", "NVML_ERROR_RESET_REQUIRED"];
+
+/// Why the host must not be used further: a worker of this scenario could not be killed, or NVML reports a lost GPU.
+pub(super) fn why_host_unsafe(done: &ScenarioReport) -> Option<String> {
+    if done.verdict.reason == Some(Reason::Unkillable) {
+        return Some(format!("{}: {}", done.name, done.verdict.detail));
+    }
+    for attempt in done.cases.iter().flat_map(|case| &case.attempts) {
+        let recording = &attempt.recording;
+        if recording.exit.unkillable {
+            let (pid, name) = (recording.pid, &done.name);
+            return Some(format!("process {pid} of {name} could not be killed"));
+        }
+        let snapshots = recording.snapshots.iter();
+        let gpus = snapshots.flat_map(|snapshot| &snapshot.snapshot.gpus);
+        let mut errors = gpus.flat_map(|gpu| &gpu.errors);
+        if let Some(lost) = errors.find(|error| LOST.iter().any(|lost| error.ends_with(lost))) {
+            return Some(format!("a GPU was lost during {}: {lost}", done.name));
+        }
+    }
+    None
 }

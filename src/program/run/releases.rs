@@ -6,13 +6,14 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
 
-use super::blank::{blank_report, parent};
 use super::console::Console;
+use super::document::{blank_report, parent_folder};
 use super::error::RunError;
 use super::lock::lock_gpus;
 use super::progress::Progress;
-use super::session::Session;
+use super::session::{Launcher, Session};
 use super::survey::python::attempt::{Attempts, Ground, RowJob};
 use super::survey::python::pool;
 use super::survey::python::{RowListError, file};
@@ -75,11 +76,10 @@ fn document(path: &Path) -> Result<EnvironmentDocument, StoreError> {
     Stored::open(path)?.parse(releases::SCHEMA)
 }
 
-/// Asks, prints, writes, and returns the exit code. `program` is the path of this binary.
+/// Asks, prints, writes, and returns the exit code.
 pub(super) fn survey(
     options: &SurveyOptions,
-    program: &Path,
-    interrupt: Interrupt,
+    launcher: Launcher,
     console: &mut Console,
 ) -> Result<Exit, RunError> {
     let lines = super::survey::python::list(options.python.rows.as_deref());
@@ -87,15 +87,14 @@ pub(super) fn survey(
         .map_err(|error| RunError::Usage(error.to_string()))?
         .lines;
     let lines = select::choose_items(lines, &options.selectors)?;
-    let mut session = Session::set(&options.asked, program, interrupt)?;
-    if let Some(restrict) = &options.asked.gpus {
-        session.check_gpus(restrict)?;
-    }
-    let mut report = blank_report(&options.run(), &session);
-    let _locks = lock_gpus(&options.asked.locks, &mut session, &mut report, console)?;
+    let mut session = Session::open_machine(&options.asked, launcher)?;
+    let _locks = lock_gpus(&options.asked.locks, &mut session, console)?;
     let folder = match &options.resume {
         Some(folder) => folder.clone(),
-        None => parent(&options.asked, &session, true).join(&report.run.id),
+        None => {
+            let report = blank_report(&options.run(), &session)?;
+            parent_folder(&options.asked, &session, true).join(&report.run.id)
+        }
     };
     let store = Store::at(&folder)?;
     console.print_warnings(&session.notes);
@@ -104,7 +103,6 @@ pub(super) fn survey(
     let mut interrupt = std::mem::replace(&mut session.supervisor.interrupt, Interrupt::none());
     let mut survey = ReleaseSurvey {
         options,
-        program,
         session,
         store,
         lines,
@@ -117,9 +115,17 @@ pub(super) fn survey(
     survey.end(asked, interrupt.signal().map(signal_name))
 }
 
+/// Why an environment was not asked.
+#[derive(Debug, thiserror::Error)]
+enum EnvironmentError {
+    #[error(transparent)]
+    Install(#[from] InstallError),
+    #[error(transparent)]
+    Run(#[from] RunError),
+}
+
 struct ReleaseSurvey<'a> {
     options: &'a SurveyOptions,
-    program: &'a Path,
     session: Session,
     store: Store,
     lines: Vec<PythonLine>,
@@ -135,70 +141,87 @@ impl ReleaseSurvey<'_> {
         &mut self,
         interrupt: &mut Interrupt,
     ) -> Result<BTreeSet<String>, RunError> {
-        let requests = &self.options.python.requests;
-        let mut names = BTreeSet::new();
-        let disk_bytes = self.options.python.disk;
-        let installer = Installer::new(self.program, &self.folder.join(WORK), disk_bytes)
+        let options = self.options;
+        let requests = &options.python.requests;
+        let program = self.session.program().to_path_buf();
+        let installer = Installer::new(&program, &self.folder.join(WORK), options.python.disk)
             .map_err(|error| install_failure(error, interrupt))?;
+        let mut names = BTreeSet::new();
         for (number, request) in requests.iter().enumerate() {
             if interrupt.check() {
                 break;
             }
-            let python = self.options.asked.python.as_deref().map(Path::as_os_str);
-            let build = !self.options.python.allow.is_empty();
-            let how = |request| How {
-                request,
-                overrides: Vec::new(),
-                pre: false,
-                python,
-                build,
-            };
-            let version = match request.version.as_str() {
-                "" => match installer.chosen_version(&how(request), interrupt) {
-                    Ok(version) => version,
-                    Err(InstallError::Stopped) => break,
-                    Err(error) => return Err(install_failure(error, interrupt)),
-                },
-                version => version.to_string(),
-            };
-            let request = EnvironmentRequest {
-                version,
-                ..request.clone()
-            };
-            let name = request.name();
-            let head = format!("{} of {}: {name}", number + 1, requests.len());
-            let known = document(&self.folder.join(releases::file_name(&name))).ok();
-            if known
-                .as_ref()
-                .is_some_and(|known| known.complete && known.environment.failed.is_none())
-            {
-                self.console
-                    .print_warnings(&[format!("{head}: known already")]);
-                names.insert(name);
-                continue;
-            }
-            self.console
-                .print_warnings(&[format!("{head}: installing")]);
-            let mut document = self.blank_document(&request);
-            match installer.make_environment(&how(&request), interrupt) {
-                Ok(made) => {
-                    let asked = self.ask(&request, &mut document, &made, known, interrupt);
-                    installer.remove_environment(&made);
-                    asked?;
+            let head = format!("{} of {}", number + 1, requests.len());
+            match self.ask_environment(request, &head, &installer, interrupt) {
+                Ok(name) => names.insert(name),
+                Err(EnvironmentError::Install(InstallError::Stopped)) => break,
+                Err(EnvironmentError::Install(error)) => {
+                    return Err(install_failure(error, interrupt));
                 }
-                Err(InstallError::Refused(why)) => {
-                    self.console
-                        .print_warnings(&[format!("{name}: cannot be installed: {why}")]);
-                    document.environment.failed = Some(why);
-                    document.complete = true;
-                }
-                Err(InstallError::Stopped) => break,
-                Err(error) => return Err(install_failure(error, interrupt)),
-            }
-            self.store.write_document(&document.file(), &document)?;
-            names.insert(name);
+                Err(EnvironmentError::Run(error)) => return Err(error),
+            };
         }
         Ok(names)
+    }
+
+    /// Makes an environment, asks in it, and removes it, unless it has a complete document. Returns its name.
+    fn ask_environment(
+        &mut self,
+        request: &EnvironmentRequest,
+        head: &str,
+        installer: &Installer<'_>,
+        interrupt: &mut Interrupt,
+    ) -> Result<String, EnvironmentError> {
+        let options = self.options;
+        let how = |request| How {
+            request,
+            overrides: Vec::new(),
+            pre: false,
+            python: options.asked.python.as_deref().map(Path::as_os_str),
+            build: !options.python.allow.is_empty(),
+        };
+        let version = match request.version.as_str() {
+            "" => installer.chosen_version(&how(request), interrupt)?,
+            version => version.to_string(),
+        };
+        let request = EnvironmentRequest {
+            version,
+            ..request.clone()
+        };
+        let name = request.name();
+        let known = document(&self.folder.join(releases::file_name(&name))).ok();
+        if let Some(known) = &known
+            && known.complete
+            && known.environment.failed.is_none()
+        {
+            self.console
+                .print_warnings(&[format!("{head}: {name}: known already")]);
+            return Ok(name);
+        }
+        self.console
+            .print_warnings(&[format!("{head}: {name}: installing")]);
+        let mut document = self.blank_document(&request);
+        match installer.make_environment(&how(&request), interrupt) {
+            Ok(made) => {
+                let asked = self.ask(&request, &mut document, &made, known, interrupt);
+                installer.remove_environment(&made);
+                asked?;
+            }
+            Err(InstallError::Refused(why)) => {
+                self.console
+                    .print_warnings(&[format!("{name}: cannot be installed: {why}")]);
+                document.environment.failed = Some(why);
+                document.complete = true;
+            }
+            Err(error) => return Err(error.into()),
+        }
+        self.write_document(&document)?;
+        Ok(name)
+    }
+
+    fn write_document(&self, document: &EnvironmentDocument) -> Result<(), RunError> {
+        self.store.write_document(&document.file(), document)?;
+        Ok(())
     }
 
     /// A document without rows.
@@ -244,25 +267,7 @@ impl ReleaseSurvey<'_> {
         let began = clock::now_ns();
         self.session
             .callers_python(Some(&made.python), &self.lines)?;
-        let about = self.session.machine.python.clone().unwrap_or_default();
-        let chosen: Vec<PythonLine> = self
-            .lines
-            .iter()
-            .filter(|line| {
-                !self.options.selectors.is_empty() || (is_about(line, request) && !line.asks_gpu)
-            })
-            .filter(|line| {
-                line.needs
-                    .iter()
-                    .all(|need| unmet_requirement(need, &about).is_none())
-            })
-            .filter(|line| {
-                self.witnesses
-                    .iter()
-                    .all(|(asked, _)| asked.cuda_gpus == 0 || line.gpus <= asked.cuda_gpus)
-            })
-            .cloned()
-            .collect();
+        let lines = self.choose_lines(request);
         let jobs = self.options.python.job_count();
         let attempts =
             Attempts::new(&self.session, &made.python, None, 1, jobs).with(uv::variables(made));
@@ -270,79 +275,99 @@ impl ReleaseSurvey<'_> {
             self.console
                 .print_warnings(&[format!("{}: {why}", document.environment.name)]);
             document.environment.failed = Some(why);
-            document.complete = !attempts.stop.load(std::sync::atomic::Ordering::Relaxed);
+            document.complete = !attempts.stop.load(Ordering::Relaxed);
             return Ok(());
         }
         // Rows of other packages answer another question.
-        let same =
-            known.filter(|known| known.environment.packages == document.environment.packages);
-        document.rows = same.map(|known| known.rows).unwrap_or_default();
-        let left: Vec<PythonLine> = chosen
-            .iter()
-            .filter(|line| document.rows.iter().all(|row| row.id != line.id))
-            .cloned()
-            .collect();
-        self.store.write_document(&document.file(), document)?;
-        self.console.start(left.len() as u64);
-        let head = format!(
-            "{}: asking {}, {jobs} at once",
-            document.environment.name,
-            counted(left.len(), "line")
-        );
-        self.console.print_warnings(&[head]);
-        let (mut progress, mut failed) = (Progress::new(left.len()), None);
-        let (options, witnesses, store, console) = (
-            &self.options.python,
-            &self.witnesses,
-            &self.store,
-            &*self.console,
-        );
-        let ask = |line: PythonLine| {
-            let job = RowJob {
-                limit: options.limit(&line),
-                line,
-                wants_memory: false,
-            };
-            answer(&attempts, &job, witnesses, &made.folder)
-        };
-        pool::each(
-            jobs,
-            left,
-            ask,
-            interrupt,
-            &attempts.stop,
-            &mut |done| match done {
-                Some(row) => {
-                    console.step(progress.done());
-                    console.status(&format!("{} · {}", progress.left(), row.id));
-                    document.rows.push(row);
-                    document.environment.lines_ns = Some(clock::now_ns() - began);
-                    if progress.is_write_due() {
-                        failed = store
-                            .write_document(&document.file(), document)
-                            .err()
-                            .or(failed.take());
-                    }
-                }
-                None => console.tick(),
-            },
-        );
+        if let Some(known) = known
+            && known.environment.packages == document.environment.packages
+        {
+            document.rows = known.rows;
+        }
+        self.ask_lines(&lines, &attempts, made, document, interrupt)?;
         document
             .rows
-            .sort_by_key(|row| chosen.iter().position(|line| line.id == row.id));
+            .sort_by_key(|row| lines.iter().position(|line| line.id == row.id));
         document.environment.lines_ns = Some(clock::now_ns() - began);
-        document.complete = chosen
+        document.complete = lines
             .iter()
             .all(|line| document.rows.iter().any(|row| row.id == line.id));
-        if let Some(error) = failed {
-            return Err(RunError::from(error));
-        }
         if let Some(why) = attempts.unkillable_process() {
             // The next environment would be asked beside that process.
-            self.store.write_document(&document.file(), document)?;
+            self.write_document(document)?;
             return Err(RunError::HostUnsafe(why));
         }
         Ok(())
+    }
+
+    /// The lines that are asked in an environment: those about its package, if none are selected, as far as its packages
+    /// and the GPUs of its witnesses go.
+    fn choose_lines(&self, request: &EnvironmentRequest) -> Vec<PythonLine> {
+        let about = self.session.machine.python.clone().unwrap_or_default();
+        let has_gpus = |line: &PythonLine| {
+            let mut witnesses = self.witnesses.iter().map(|(asked, _)| asked.cuda_gpus);
+            witnesses.all(|gpus| gpus == 0 || line.gpus <= gpus)
+        };
+        let mut chosen = Vec::new();
+        for line in &self.lines {
+            let is_selected = !self.options.selectors.is_empty();
+            let is_wanted = is_selected || (is_about(line, request) && !line.asks_gpu);
+            let mut needs = line.needs.iter();
+            let has_packages = needs.all(|need| unmet_requirement(need, &about).is_none());
+            if is_wanted && has_packages && has_gpus(line) {
+                chosen.push(line.clone());
+            }
+        }
+        chosen
+    }
+
+    /// Asks the lines that have no row yet, several at once.
+    fn ask_lines(
+        &self,
+        lines: &[PythonLine],
+        attempts: &Attempts,
+        made: &Made,
+        document: &mut EnvironmentDocument,
+        interrupt: &mut Interrupt,
+    ) -> Result<(), RunError> {
+        let mut left = lines.to_vec();
+        left.retain(|line| document.rows.iter().all(|row| row.id != line.id));
+        self.write_document(document)?;
+        self.console.start(left.len() as u64);
+        let name = &document.environment.name;
+        let (count, jobs) = (counted(left.len(), "line"), attempts.job_count());
+        let head = format!("{name}: asking {count}, {jobs} at once");
+        self.console.print_warnings(&[head]);
+        let (mut progress, mut failed) = (Progress::new(left.len()), None);
+        let ask = |line: PythonLine| {
+            let job = RowJob {
+                limit: self.options.python.limit(&line),
+                line,
+                wants_memory: false,
+            };
+            answer(attempts, &job, &self.witnesses, &made.folder)
+        };
+        let began = clock::now_ns();
+        let mut tell = |done: Option<ReleaseRow>| {
+            let Some(row) = done else {
+                return self.console.tick();
+            };
+            self.console.step(progress.done());
+            self.console
+                .status(&format!("{} · {}", progress.left(), row.id));
+            document.rows.push(row);
+            document.environment.lines_ns = Some(clock::now_ns() - began);
+            if progress.is_write_due()
+                && let Err(error) = self.write_document(document)
+            {
+                failed = Some(error);
+            }
+        };
+        pool::each(jobs, left, ask, interrupt, &attempts.stop, &mut tell);
+        match failed {
+            Some(error) => Err(error),
+            None => Ok(()),
+        }
     }
 
     /// Asks the controls of every witness. Returns what is wrong, if something is.
@@ -352,9 +377,7 @@ impl ReleaseSurvey<'_> {
             let visible: Vec<u32> = (0..asked.cuda_gpus).collect();
             for control in python::instrument_controls(&visible) {
                 if interrupt.check() {
-                    attempts
-                        .stop
-                        .store(true, std::sync::atomic::Ordering::Relaxed);
+                    attempts.stop.store(true, Ordering::Relaxed);
                 }
                 let line = control.line.clone();
                 let job = RowJob {
@@ -385,21 +408,19 @@ impl ReleaseSurvey<'_> {
 
     /// Prints the matrix of what this survey asked, and returns the exit code.
     fn end(&mut self, names: BTreeSet<String>, signal: Option<String>) -> Result<Exit, RunError> {
-        let documents = documents(&self.folder)?;
-        let asked: Vec<EnvironmentDocument> = documents
-            .into_iter()
-            .filter(|document| names.contains(&document.environment.name))
-            .collect();
-        let exit = match signal.as_deref() {
-            Some(signal) => Exit::stopped_by(signal),
-            None if asked.iter().all(|document| document.rows.is_empty()) => Exit::NothingMeasured,
-            None if asked
-                .iter()
-                .any(|document| !document.complete || document.environment.failed.is_some()) =>
-            {
-                Exit::Inconclusive
-            }
-            None => Exit::Ok,
+        let mut asked = documents(&self.folder)?;
+        asked.retain(|document| names.contains(&document.environment.name));
+        let is_cut_off = |document: &EnvironmentDocument| {
+            !document.complete || document.environment.failed.is_some()
+        };
+        let exit = if let Some(signal) = signal {
+            Exit::stopped_by(&signal)
+        } else if asked.iter().all(|document| document.rows.is_empty()) {
+            Exit::NothingMeasured
+        } else if asked.iter().any(is_cut_off) {
+            Exit::Inconclusive
+        } else {
+            Exit::Ok
         };
         let matrix = Matrix::new(&asked);
         let place = self.folder.display();
@@ -408,7 +429,7 @@ impl ReleaseSurvey<'_> {
             render::text(&matrix, crate::terminal::width(&std::io::stdout()))
         );
         let json = serde_json::to_string(&matrix);
-        Ok(self.console.finish_survey(&text, json, exit))
+        Ok(exit.worst(self.console.finish_survey(&text, json)))
     }
 }
 
@@ -551,7 +572,7 @@ pub(super) fn install_failure(error: InstallError, interrupt: &Interrupt) -> Run
         NotOwn(_) | NoUv | Refused(_) | NoSpace { .. } | Busy(_) => {
             RunError::Usage(error.to_string())
         }
-        Stopped => RunError::Interrupted(interrupt.signal().map(signal_name).unwrap_or_default()),
+        Stopped => RunError::stopped_by(interrupt),
         Unkillable(_) => RunError::HostUnsafe(error.to_string()),
         _ => RunError::Internal(error.to_string()),
     }

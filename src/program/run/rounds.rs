@@ -5,106 +5,41 @@ use std::time::Duration;
 
 use super::calibrate::Calibrator;
 use super::console::Console;
-use super::dry;
 use super::error::RunError;
-use super::open::host_unsafe;
 use super::options::RunOptions;
-use super::progress;
-use super::question::{self, Asking, OpenQuestion, repeat};
+use super::question::{Asking, OpenQuestion, plan_options, plan_question, repeat, why_host_unsafe};
 use super::session::Session;
-use super::spool::{self, Spool};
+use super::spool::{Spool, bring_back};
 use cuda_pitfalls_core::catalogue::Selection;
 use cuda_pitfalls_core::clock;
-use cuda_pitfalls_core::report::{Report, ScenarioReport, Store, StoreError};
+use cuda_pitfalls_core::plan::estimate::{self, Pace};
+use cuda_pitfalls_core::report::{Report, Store};
 use cuda_pitfalls_core::scenario::{Hazard, Instance, Scenario};
-use cuda_pitfalls_core::verdict::ExpectationMet;
+use cuda_pitfalls_core::verdict::{ExpectationMet, Provenance};
 
 /// How often the report is written at least while attempts are made, so that a kill loses no more than this.
 const WRITE_EVERY_NS: u64 = 1_000_000_000;
 /// The report is also written after every answer, if writing takes no longer than this.
 const QUICK_WRITE_NS: u64 = 50_000_000;
 
-/// All questions of a run, and the report that gets their results. A question has the same index in both.
-struct Rounds<'a> {
-    session: &'a mut Session,
-    report: &'a mut Report,
-    console: &'a mut Console,
-    store: &'a Store,
-    /// `None` if NVML does not answer.
-    calibrator: Option<Calibrator>,
-    options: &'a RunOptions,
-    questions: Vec<OpenQuestion>,
-    spool: Spool,
-    /// When the first question was asked, and how long all of them were expected to take.
-    asked_ns: u64,
-    expected: Duration,
-    /// When the report was written last, and how long that took.
-    written_ns: u64,
-    writing_ns: u64,
-}
-
-/// Measures the instrument, and asks every question of a selection.
-pub(super) fn ask(
+/// Plans every instance of a selection on every libcudart, and adds it to the report. The n-th question is that of the
+/// n-th scenario in the report.
+pub(super) fn plan_questions(
     options: &RunOptions,
     session: &mut Session,
     report: &mut Report,
-    store: &Store,
-    selection: Selection,
-    console: &mut Console,
-) -> Result<(), RunError> {
-    let calibrator = session.supervisor.sampler.inventory.is_ok().then(|| {
-        console.status("measuring the instrument");
-        Calibrator::calibrate_all(session, report)
-    });
-    let ahead = dry::look_ahead(options, session, &selection);
-    let expected = Duration::from_millis(ahead.expected_ms)
-        .min(options.time_budget().unwrap_or(Duration::MAX));
-    let repeat = if options.asked.quick {
-        Some(1)
-    } else {
-        options.asked.repeat
-    };
-    console.expect_scenarios(&selection.scenarios, session.runtimes.len(), repeat);
-    let spool = Spool::create_in(session.folder())
-        .map_err(|error| RunError::Internal(format!("no room for attempts in TMPDIR: {error}")))?;
-    let questions = plan(session, report, options, &selection);
-    // The plans have everything that is needed, and the files are a third of this process's memory.
-    drop(selection);
-    console.print_header(report, Some(expected));
-    let asked_ns = clock::now_ns();
-    let mut rounds = Rounds {
-        session,
-        report,
-        console,
-        store,
-        calibrator,
-        options,
-        questions,
-        spool,
-        asked_ns,
-        expected,
-        written_ns: asked_ns,
-        writing_ns: 0,
-    };
-    rounds.ask()
-}
-
-/// Plans every instance of a selection on every libcudart, and adds it to the report.
-fn plan(
-    session: &mut Session,
-    report: &mut Report,
-    options: &RunOptions,
     selection: &Selection,
 ) -> Vec<OpenQuestion> {
     let mut questions = Vec::new();
     for runtime in 0..session.runtimes.len().max(1) {
-        // A framework brings its own libcudart.
-        let asked = in_order(&selection.scenarios).into_iter();
-        for (scenario, instance) in
-            asked.filter(|(scenario, _)| runtime == 0 || !scenario.has_python_lines())
-        {
+        let planning = plan_options(session, options, runtime);
+        for (scenario, instance) in order_instances(&selection.scenarios) {
+            // A framework brings its own libcudart.
+            if runtime > 0 && scenario.has_python_lines() {
+                continue;
+            }
             let (question, mut done) =
-                question::plan(session, scenario, instance, &report.run, options, runtime);
+                plan_question(session, scenario, instance, &report.run, &planning, runtime);
             done.asked_by_name = selection.is_by_name(instance);
             report.scenarios.push(done);
             questions.push(question);
@@ -113,40 +48,65 @@ fn plan(
     questions
 }
 
-impl Rounds<'_> {
-    /// Shows how much was asked, and how long the rest will take. What this machine cannot answer counts for nothing.
-    fn show_progress(&self, what: &str) {
-        let each = self
-            .questions
-            .iter()
-            .zip(&self.report.scenarios)
-            .map(|(question, done)| question.round_counts(done));
-        let (made, to_make) = each.fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
-        self.console.set_progress(made, made + to_make);
-        let left = match made {
-            0 => progress::about(self.expected),
-            _ => progress::left(clock::now_ns() - self.asked_ns, made, made + to_make),
-        };
-        self.console.status(&format!("{left} · {what}"));
+/// The instances in the order in which they run: those that may cause a GPU fault come last.
+fn order_instances(scenarios: &[Scenario]) -> Vec<(&Scenario, &Instance)> {
+    let mut order = Vec::new();
+    for scenario in scenarios {
+        for instance in &scenario.instances {
+            order.push((scenario, instance));
+        }
     }
+    order.sort_by_key(|(scenario, _)| scenario.hazards.contains(&Hazard::Fault));
+    order
+}
 
+/// How long the planned questions of a report are expected to take.
+pub(super) fn expect_duration(options: &RunOptions, report: &Report) -> Duration {
+    let pace = match report.provenance {
+        Provenance::Measured => Pace::default(),
+        Provenance::Simulated => Pace::SIMULATED,
+    };
+    let plans = report
+        .scenarios
+        .iter()
+        .filter_map(|done| done.plan.as_ref());
+    let expected = estimate::run(plans, report.machine.gpus.len(), pace);
+    match options.time_budget() {
+        Some(budget) => expected.min(budget),
+        None => expected,
+    }
+}
+
+/// All questions of a run, and the report that gets their results. A question has the same index in both.
+pub(super) struct Rounds<'a> {
+    pub(super) options: &'a RunOptions,
+    pub(super) session: &'a mut Session,
+    pub(super) report: &'a mut Report,
+    pub(super) console: &'a mut Console,
+    pub(super) store: &'a Store,
+    /// `None` if NVML does not answer.
+    pub(super) calibrator: Option<Calibrator>,
+    pub(super) questions: Vec<OpenQuestion>,
+    pub(super) spool: Spool,
+    /// How long all of them are expected to take.
+    pub(super) expected: Duration,
+    /// When the first question was asked.
+    pub(super) asked_ns: u64,
+    /// When the report was written last, and how long that took.
+    pub(super) written_ns: u64,
+    pub(super) writing_ns: u64,
+}
+
+impl Rounds<'_> {
     /// Asks all questions, or as many rounds as the user, the host and the budget allow.
-    fn ask(&mut self) -> Result<(), RunError> {
-        for (_, done) in self
-            .questions
-            .iter()
-            .zip(&self.report.scenarios)
-            .filter(|(question, _)| question.is_done())
-        {
-            self.console.scenario(done);
+    pub(super) fn ask_questions(&mut self) -> Result<(), RunError> {
+        for (question, done) in self.questions.iter().zip(&self.report.scenarios) {
+            if question.is_done() {
+                self.console.note_answer(done);
+            }
         }
         for may_fault in [false, true] {
-            let all = self.questions.iter().zip(&self.report.scenarios);
-            let most = all
-                .filter(|(question, _)| question.may_fault == may_fault)
-                .map(|(_, done)| repeat(done))
-                .max();
-            for round in 0..most.unwrap_or(0) {
+            for round in 0..self.count_rounds(may_fault) {
                 let began = clock::now_ns();
                 self.make_round(may_fault, round)?;
                 if round == 0 && !may_fault {
@@ -157,6 +117,73 @@ impl Rounds<'_> {
         self.close_questions()
     }
 
+    /// How many rounds there are of questions that may cause a GPU fault, or of the others.
+    fn count_rounds(&self, may_fault: bool) -> u32 {
+        let mut most = 0;
+        for (question, done) in self.questions.iter().zip(&self.report.scenarios) {
+            if question.may_fault == may_fault {
+                most = most.max(repeat(done));
+            }
+        }
+        most
+    }
+
+    /// Makes one round of each question that is not done, of those that may cause a GPU fault or of the others.
+    fn make_round(&mut self, may_fault: bool, round: u32) -> Result<(), RunError> {
+        self.renew_calibration(round > 0);
+        for index in 0..self.questions.len() {
+            let question = &self.questions[index];
+            if question.may_fault != may_fault || question.is_done() {
+                continue;
+            }
+            if self.is_over() {
+                return Ok(());
+            }
+            let name = &self.report.scenarios[index].name;
+            self.show_progress(&format!("round {} · {name}", round + 1));
+            let is_done = self.ask_question(index, round)?;
+            self.write_report(is_done)?;
+            self.renew_calibration(false);
+        }
+        Ok(())
+    }
+
+    /// Makes one round of a question, and judges it after its last one. Returns whether it is done.
+    fn ask_question(&mut self, index: usize, round: u32) -> Result<bool, RunError> {
+        let Report { scenarios, run, .. } = &mut *self.report;
+        let (question, done) = (&mut self.questions[index], &mut scenarios[index]);
+        self.session.use_runtime(question.runtime);
+        let is_last = question.is_last_round(done);
+        let asking = &mut Asking {
+            session: &mut *self.session,
+            run,
+            done,
+            console: self.console,
+        };
+        question.make_round(asking);
+        if is_last {
+            bring_back(&mut asking.done.cases)?;
+            let is_over = asking.is_over();
+            question.conclude(asking, is_over);
+        }
+        if round == 0
+            && let Some(answer) = question.so_far(asking)
+        {
+            self.console.note_first_round(answer);
+        }
+        if self.options.fail_fast && done.verdict.expectation == ExpectationMet::Unexpected {
+            run.stopped_by.get_or_insert(done.name.clone());
+        }
+        if let Some(why) = why_host_unsafe(done).or_else(|| self.session.unkillable_process()) {
+            run.host_unsafe.get_or_insert(why);
+        }
+        self.spool.put_away(&mut done.cases)?;
+        if question.is_done() {
+            self.console.note_answer(done);
+        }
+        Ok(question.is_done())
+    }
+
     /// Whether nothing more may be started.
     fn is_over(&mut self) -> bool {
         self.session.supervisor.interrupt.check()
@@ -164,67 +191,17 @@ impl Rounds<'_> {
             || self.report.run.host_unsafe.is_some()
     }
 
-    /// Makes one round of each question that is not done, of those that may cause a GPU fault or of the others.
-    fn make_round(&mut self, may_fault: bool, round: u32) -> Result<(), RunError> {
-        self.renew_calibration(round > 0);
-        for index in 0..self.questions.len() {
-            if self
-                .questions
-                .get(index)
-                .is_none_or(|question| question.may_fault != may_fault || question.is_done())
-            {
-                continue;
-            }
-            if self.is_over() {
-                return Ok(());
-            }
-            if let Some(done) = self.report.scenarios.get(index) {
-                self.show_progress(&format!("round {} · {}", round + 1, done.name));
-            }
-            let Report { scenarios, run, .. } = &mut *self.report;
-            let (Some(question), Some(done)) =
-                (self.questions.get_mut(index), scenarios.get_mut(index))
-            else {
-                continue;
-            };
-            self.session.use_runtime(question.runtime);
-            let (is_last, console) = (question.is_last_round(done), &*self.console);
-            let asking = &mut Asking {
-                session: &mut *self.session,
-                run,
-                done,
-                tick: &|| console.tick(),
-            };
-            question.make_round(asking);
-            if is_last {
-                spool::bring_back(&mut asking.done.cases)?;
-                let is_over = asking.is_over();
-                question.conclude(asking, is_over);
-            }
-            let first = if round == 0 {
-                question.so_far(asking)
-            } else {
-                None
-            };
-            first
-                .into_iter()
-                .for_each(|answer| self.console.note_first_round(answer));
-            let unsafe_host = host_unsafe(done);
-            if self.options.fail_fast && done.verdict.expectation == ExpectationMet::Unexpected {
-                run.stopped_by.get_or_insert(done.name.clone());
-            }
-            put_away(&mut self.spool, done)?;
-            if let Some(why) = unsafe_host.or_else(|| self.session.unkillable_process()) {
-                run.host_unsafe.get_or_insert(why);
-            }
-            let is_done = question.is_done();
-            if is_done {
-                self.console.scenario(done);
-            }
-            self.write(is_done)?;
-            self.renew_calibration(false);
+    /// Shows how much was asked, and how long the rest will take. What this machine cannot answer counts for nothing.
+    fn show_progress(&self, what: &str) {
+        let (mut made, mut all) = (0, 0);
+        for (question, done) in self.questions.iter().zip(&self.report.scenarios) {
+            let (done, to_make) = question.round_counts(done);
+            made += done;
+            all += done + to_make;
         }
-        Ok(())
+        let spent_ns = clock::now_ns() - self.asked_ns;
+        self.console
+            .show_rounds((made, all), (spent_ns, self.expected), what);
     }
 
     /// Calibrates again if co-tenants came or left.
@@ -242,95 +219,68 @@ impl Rounds<'_> {
         let spent = Duration::from_nanos(clock::now_ns() - self.report.run.started_ns);
         let more = budget.saturating_sub(spent).as_nanos() / u128::from(round_ns.max(1));
         let rounds = u32::try_from(more).unwrap_or(u32::MAX).saturating_add(1);
-        let all = self.questions.iter_mut().zip(&mut self.report.scenarios);
-        all.filter(|(question, _)| !question.may_fault)
-            .for_each(|(question, done)| question.limit(done, rounds));
+        for (question, done) in self.questions.iter_mut().zip(&mut self.report.scenarios) {
+            if !question.may_fault {
+                question.limit(done, rounds);
+            }
+        }
     }
 
     /// When nothing more may be started: judges open questions by their rounds, and moves questions that never began
     /// from the report to its list of questions that were not run.
     fn close_questions(&mut self) -> Result<(), RunError> {
         let is_interrupted = self.session.supervisor.interrupt.check();
-        let Report {
-            scenarios,
-            run,
-            machine,
-            ..
-        } = &mut *self.report;
-        for (question, done) in self
-            .questions
-            .iter_mut()
-            .zip(&mut *scenarios)
-            .filter(|(open, _)| !open.is_done())
-        {
-            match &run.host_unsafe {
-                _ if question.has_begun() => {
-                    spool::bring_back(&mut done.cases)?;
-                    let asking = &mut Asking {
-                        session: &mut *self.session,
-                        run,
-                        done,
-                        tick: &|| {},
-                    };
-                    question.conclude(asking, true);
-                    put_away(&mut self.spool, done)?;
-                }
-                Some(why) if !is_interrupted => question.refuse_unsafe(self.session, done, why),
-                _ => continue,
+        let Report { scenarios, run, .. } = &mut *self.report;
+        let mut asked = Vec::new();
+        for (question, mut done) in self.questions.iter_mut().zip(std::mem::take(scenarios)) {
+            let was_done = question.is_done();
+            if question.has_begun() && !was_done {
+                bring_back(&mut done.cases)?;
+                let asking = &mut Asking {
+                    session: &mut *self.session,
+                    run,
+                    done: &mut done,
+                    console: self.console,
+                };
+                question.conclude(asking, true);
+                self.spool.put_away(&mut done.cases)?;
+            } else if let Some(why) = &run.host_unsafe
+                && !is_interrupted
+            {
+                question.refuse_unsafe(self.session, &mut done, why);
             }
-            self.console.scenario(done);
+            if !question.is_done() {
+                run.not_run.push(done.name);
+                continue;
+            }
+            if !was_done {
+                self.console.note_answer(&done);
+            }
+            asked.push(done);
         }
+        *scenarios = asked;
         // The caller writes the last report of a run, and earlier ones may lack answers.
-        machine
-            .libraries
-            .clone_from(&self.session.machine.libraries);
-        let mut answered = self.questions.iter().map(OpenQuestion::is_done);
-        let not_run = scenarios.extract_if(.., |_| !answered.next().unwrap_or(true));
-        run.not_run.extend(not_run.map(|done| done.name));
+        self.take_libraries();
         Ok(())
     }
 
     /// Writes the report, if that is due or there is a new answer.
-    fn write(&mut self, is_answer: bool) -> Result<(), RunError> {
+    fn write_report(&mut self, is_answer: bool) -> Result<(), RunError> {
         let now = clock::now_ns();
         self.report.run.elapsed_ns = now - self.report.run.started_ns;
         let is_due = now - self.written_ns >= WRITE_EVERY_NS;
         if is_due || (is_answer && self.writing_ns <= QUICK_WRITE_NS) {
-            self.report
-                .machine
-                .libraries
-                .clone_from(&self.session.machine.libraries);
+            self.take_libraries();
             self.store.write(self.report)?;
             self.written_ns = clock::now_ns();
             self.writing_ns = self.written_ns - now;
         }
         Ok(())
     }
-}
 
-fn put_away(spool: &mut Spool, done: &mut ScenarioReport) -> Result<(), RunError> {
-    let put_away = spool.put_away(&mut done.cases);
-    put_away.map_err(|source| {
-        StoreError::Io {
-            what: "keep attempts in",
-            path: std::env::temp_dir(),
-            source,
-        }
-        .into()
-    })
-}
-
-/// The instances in the order in which they run: those that may cause a GPU fault come last.
-fn in_order(scenarios: &[Scenario]) -> Vec<(&Scenario, &Instance)> {
-    let mut order: Vec<_> = scenarios
-        .iter()
-        .flat_map(|scenario| {
-            scenario
-                .instances
-                .iter()
-                .map(move |instance| (scenario, instance))
-        })
-        .collect();
-    order.sort_by_key(|(scenario, _)| scenario.hazards.contains(&Hazard::Fault));
-    order
+    /// Puts the libraries that workers mapped so far into the report.
+    fn take_libraries(&mut self) {
+        let mapped = &self.session.machine.libraries;
+        self.report.machine.libraries.clone_from(mapped);
+    }
 }

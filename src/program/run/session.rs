@@ -15,9 +15,7 @@ use cuda_pitfalls_core::text::escape;
 use cuda_pitfalls_core::verdict::Provenance;
 use cuda_pitfalls_instrument::folder::Folder;
 use cuda_pitfalls_instrument::libraries::On;
-use cuda_pitfalls_instrument::supervisor::{
-    self, Interrupt, Supervisor, SupervisorError, signal_name,
-};
+use cuda_pitfalls_instrument::supervisor::{self, Interrupt, Supervisor, SupervisorError};
 use cuda_pitfalls_instrument::{libraries, simulated, traced};
 
 /// Everything that lasts while scenarios run.
@@ -43,98 +41,96 @@ pub(super) struct Session {
     folder: Folder,
 }
 
+/// What starts processes of this program, and hears Ctrl-C.
+pub(super) struct Launcher {
+    program: PathBuf,
+    interrupt: Interrupt,
+}
+
+impl Launcher {
+    /// The path of this binary, which workers run too, and handlers for the signals that end a run early.
+    pub(super) fn install() -> Result<Launcher, RunError> {
+        let installed =
+            std::env::current_exe().and_then(|program| Ok((program, Interrupt::install()?)));
+        let (program, interrupt) =
+            installed.map_err(|error| RunError::Internal(error.to_string()))?;
+        Ok(Launcher { program, interrupt })
+    }
+}
+
 impl Session {
-    pub(super) fn set(
+    /// Finds the machine that the options name, lays out its libraries, and starts the sampler.
+    pub(super) fn open_machine(
         options: &WorkerOptions,
-        program: &Path,
-        mut interrupt: Interrupt,
+        launcher: Launcher,
     ) -> Result<Session, RunError> {
+        let Launcher {
+            program,
+            mut interrupt,
+        } = launcher;
+        refuse_other_libraries(options)?;
         let folder = Folder::create().map_err(|error| RunError::Usage(error.to_string()))?;
-        let home = folder.path().join("home");
-        std::fs::create_dir(&home).map_err(|error| {
-            RunError::Usage(format!(
-                "cannot make `{}` (TMPDIR): {error}",
-                home.display()
-            ))
-        })?;
-        let mut notes = Vec::new();
-        if traced::folder().is_some() {
-            notes.push(
-                "this run is traced, and so are its workers: its memory figures are no evidence"
-                    .to_string(),
-            );
-        }
-        if options.libcuda.is_some() && traced::folder().is_some() {
-            let why = "--libcuda: this run is traced, and the trace has chosen the libcuda";
-            return Err(RunError::Usage(why.to_string()));
-        }
-        let (mut links, found, runtimes, mut on) = match &options.on {
-            On::Sim(_) if options.libcuda.is_some() => {
-                return Err(RunError::Usage(
-                    "--libcuda: the simulated machine has its own libcuda".to_string(),
-                ));
+        let home = make_home(&folder)?;
+        let found = match &options.on {
+            On::Sim(machine) => FoundLibraries::lay_out_simulated(
+                machine.as_deref(),
+                folder.path(),
+                &program,
+                &home,
+            ),
+            On::Cuda | On::Auto => {
+                FoundLibraries::find_real(options, folder.path(), &program, &home)
             }
-            On::Sim(_) if !options.libcudart.is_empty() => {
-                return Err(RunError::Usage(
-                    "--libcudart: the simulated machine has its own libcudart".to_string(),
-                ));
-            }
-            On::Sim(machine) => simulated(machine.as_deref(), folder.path(), program, &home),
-            On::Cuda | On::Auto => real(options, folder.path(), program, &home),
-        }
-        .map_err(|error| {
+        };
+        let mut libraries = found.map_err(|error| {
             if interrupt.check() {
-                RunError::Interrupted(interrupt.signal().map(signal_name).unwrap_or_default())
+                RunError::stopped_by(&interrupt)
             } else {
                 error
             }
         })?;
-        let mut supervisor =
-            Supervisor::start(program, &links, &home, interrupt).map_err(internal_error)?;
-        let (mut found, mut runtimes) = (found, runtimes);
-        let usable = supervisor.sampler.inventory.is_ok() && found.cuda_driver.is_some();
-        if options.on == On::Auto && !usable {
-            let why = why_not(&supervisor, &found);
+        let mut supervisor = Supervisor::start(&program, &libraries.links, &home, interrupt)
+            .map_err(internal_error)?;
+        let mut notes = Vec::new();
+        if traced::folder().is_some() {
+            let note =
+                "this run is traced, and so are its workers: its memory figures are no evidence";
+            notes.push(note.to_string());
+        }
+        if options.on == On::Auto
+            && let Some(why) = libraries.why_unusable(&supervisor)
+        {
             notes.push(format!(
                 "no usable GPU here ({why}): running on the SIMULATED machine; nothing is measured"
             ));
-            (links, found, runtimes, on) = simulated(None, folder.path(), program, &home)?;
+            libraries = FoundLibraries::lay_out_simulated(None, folder.path(), &program, &home)?;
             let interrupt = std::mem::replace(&mut supervisor.interrupt, Interrupt::none());
-            supervisor =
-                Supervisor::start(program, &links, &home, interrupt).map_err(internal_error)?;
+            supervisor = Supervisor::start(&program, &libraries.links, &home, interrupt)
+                .map_err(internal_error)?;
         }
-        if options.libcuda.is_some()
-            && on == "cuda"
-            && let Some(libcuda) = found.libcuda()
-        {
-            let path = libcuda.display();
-            notes.push(format!(
-                "the libcuda is {path} (--libcuda); without it, the loader chooses"
-            ));
-            if !libraries::has_compiler(&libcuda) {
-                let why = "no libnvidia-ptxjitcompiler.so lies beside that libcuda, so it takes the driver's: with that \
-                           of another version, libcuda 595.99.02 crashed";
-                notes.push(why.to_string());
-            }
+        if options.libcuda.is_some() && libraries.on == "cuda" {
+            notes.extend(libraries.notes_on_libcuda());
         }
-        let simulated = is_simulated(&supervisor, &found, &on)?;
-        let machine = machine(&supervisor, &found, &runtimes);
+        let is_simulated = libraries.are_simulated(&supervisor)?;
+        let machine = describe_machine(&supervisor, &libraries);
         let mut session = Session {
             supervisor,
             machine,
-            provenance: Provenance::from_simulated(simulated),
-            on,
+            provenance: Provenance::from_simulated(is_simulated),
             notes,
-            runtimes,
-            restrict: options.gpus.clone(),
-            libcuda: found.libcuda(),
-            simulated_links: simulated.then_some(links),
+            restrict: None,
+            libcuda: libraries.found.libcuda(),
+            on: libraries.on,
+            runtimes: libraries.runtimes,
+            simulated_links: is_simulated.then_some(libraries.links),
             home,
             folder,
         };
         session.supervisor.expect(session.provenance);
-        if !simulated && session.restrict.is_none() {
-            session.obey_inherited_mask();
+        match &options.gpus {
+            Some(wanted) => session.restrict_to(wanted)?,
+            None if is_simulated => {}
+            None => session.obey_inherited_mask(),
         }
         session.supervisor.watch_gpus(session.restrict.clone());
         Ok(session)
@@ -181,9 +177,10 @@ impl Session {
         self.supervisor.sampler.inventory.is_ok() && self.has_libcuda()
     }
 
-    /// Whether the simulated machine answers because no GPU can, and not because somebody wanted it.
-    pub(super) fn fell_back(&self, options: &WorkerOptions) -> bool {
-        options.on == On::Auto && self.provenance == Provenance::Simulated
+    /// Whether there is somebody to ask who was wanted: not the simulated machine because no GPU can answer.
+    pub(super) fn answers_as_wanted(&self, options: &WorkerOptions) -> bool {
+        let fell_back = options.on == On::Auto && self.provenance == Provenance::Simulated;
+        self.can_ask() && !fell_back
     }
 
     /// A sentence about a process that could not be ended, if there is one.
@@ -207,26 +204,39 @@ impl Session {
         self.runtimes.get(place).map(|(runtime, _)| runtime.clone())
     }
 
-    /// Refuses UUIDs that the machine does not have.
-    pub(super) fn check_gpus(&self, wanted: &[String]) -> Result<(), RunError> {
-        let known: Vec<&str> = self
-            .machine
-            .gpus
-            .iter()
-            .map(|gpu| gpu.uuid.as_str())
-            .collect();
-        match wanted.iter().find(|uuid| !known.contains(&uuid.as_str())) {
-            None => Ok(()),
-            Some(uuid) if uuid.is_empty() => {
-                Err(RunError::Usage("--gpus: a UUID is empty".to_string()))
+    /// The UUIDs of the GPUs that this run may use.
+    pub(super) fn usable_gpus(&self) -> Vec<String> {
+        if let Some(lent) = &self.restrict {
+            return lent.clone();
+        }
+        let gpus = self.machine.gpus.iter();
+        gpus.map(|gpu| gpu.uuid.clone()).collect()
+    }
+
+    /// Restricts the run to GPUs of this machine. A mask that names a GPU twice hides all, so each is named once.
+    ///
+    /// # Errors
+    /// The machine has no such GPU.
+    fn restrict_to(&mut self, wanted: &[String]) -> Result<(), RunError> {
+        let gpus = self.machine.gpus.iter();
+        let known: Vec<&str> = gpus.map(|gpu| gpu.uuid.as_str()).collect();
+        let mut lent: Vec<String> = Vec::new();
+        for uuid in wanted {
+            if uuid.is_empty() {
+                return Err(RunError::Usage("--gpus: a UUID is empty".to_string()));
             }
-            Some(uuid) => {
+            if !known.contains(&uuid.as_str()) {
                 let (uuid, known) = (escape::terminal(uuid), known.join(", "));
-                Err(RunError::Usage(format!(
+                return Err(RunError::Usage(format!(
                     "--gpus: no GPU here has the UUID `{uuid}`; this machine has: {known}"
-                )))
+                )));
+            }
+            if !lent.contains(uuid) {
+                lent.push(uuid.clone());
             }
         }
+        self.restrict = Some(lent);
+        Ok(())
     }
 
     /// Restricts the run to the GPUs of an inherited CUDA_VISIBLE_DEVICES, which a scheduler may have set.
@@ -259,151 +269,205 @@ fn internal_error(trouble: SupervisorError) -> RunError {
     RunError::Internal(trouble.to_string())
 }
 
-/// The libraries of a session: the folder of links, their versions, the libcudarts with their folders of links, and
-/// `cuda` or `sim:<machine>`.
-type Environment = (PathBuf, Versions, Vec<(Runtime, PathBuf)>, String);
-
-fn simulated(
-    machine: Option<&str>,
-    folder: &Path,
-    program: &Path,
-    home: &Path,
-) -> Result<Environment, RunError> {
-    let machine = machine.unwrap_or(defaults::MACHINE);
-    let links = simulated::lay_out(machine, &folder.join("node"))
-        .map_err(|error| RunError::Usage(format!("--on: {error}")))?;
-    let found = supervisor::versions(program, Some(&links), home, None).map_err(internal_error)?;
-    let path = links
-        .join("libcudart.so")
-        .canonicalize()
-        .unwrap_or_default();
-    let runtimes = vec![(
-        libraries::runtime(&path.to_string_lossy(), found.runtime),
-        links.clone(),
-    )];
-    Ok((links, found, runtimes, format!("sim:{machine}")))
-}
-
-fn real(
-    options: &WorkerOptions,
-    folder: &Path,
-    program: &Path,
-    home: &Path,
-) -> Result<Environment, RunError> {
-    let (wanted, libcuda) = (&options.libcudart, options.libcuda.as_deref());
-    let libraries =
-        libraries::find(program, home, wanted, libcuda).map_err(|error| match error {
-            SupervisorError::Missing(what) => {
-                RunError::Usage(format!("cannot load {}", what.join(", ")))
-            }
-            other => internal_error(other),
-        })?;
-    let mut runtimes = Vec::new();
-    for (place, runtime) in libraries.runtimes.iter().enumerate() {
-        let links = libraries::link_libraries(
-            &folder.join(format!("links-{place}")),
-            &libraries,
-            Some(runtime),
-        )
-        .map_err(not_linked)?;
-        runtimes.push((runtime.clone(), links));
-    }
-    let links = match runtimes.first() {
-        Some((_, links)) => links.clone(),
-        None => libraries::link_libraries(&folder.join("links"), &libraries, None)
-            .map_err(not_linked)?,
+/// Refuses libraries that would not be those of the machine.
+fn refuse_other_libraries(options: &WorkerOptions) -> Result<(), RunError> {
+    let is_simulated = matches!(options.on, On::Sim(_));
+    let why = if options.libcuda.is_some() && traced::folder().is_some() {
+        "--libcuda: this run is traced, and the trace has chosen the libcuda"
+    } else if options.libcuda.is_some() && is_simulated {
+        "--libcuda: the simulated machine has its own libcuda"
+    } else if !options.libcudart.is_empty() && is_simulated {
+        "--libcudart: the simulated machine has its own libcudart"
+    } else {
+        return Ok(());
     };
-    Ok((links, libraries.found, runtimes, "cuda".to_string()))
+    Err(RunError::Usage(why.to_string()))
 }
 
-/// Whether the loaded libraries are simulated. They decide what results are, rather than the command line. It is an
-/// error if real and simulated libraries are mixed, if it is unknown which they are, or if a library is real although
-/// `on` is a simulated machine.
-fn is_simulated(supervisor: &Supervisor, found: &Versions, on: &str) -> Result<bool, RunError> {
-    let inventory = supervisor.sampler.inventory.as_ref().ok();
-    let answers = found.cuda_driver.is_some() || found.runtime.is_some() || inventory.is_some();
-    let is_simulated = found
-        .is_simulated(inventory.map(|inventory| inventory.simulated))
-        .map_err(not_measurable)?;
-    if answers && found.libraries.is_empty() {
-        return Err(not_measurable(
-            "a library answers that is not among those that are mapped",
-        ));
+/// A folder for files that processes write.
+fn make_home(folder: &Folder) -> Result<PathBuf, RunError> {
+    let home = folder.path().join("home");
+    match std::fs::create_dir(&home) {
+        Ok(()) => Ok(home),
+        Err(error) => Err(RunError::Usage(format!(
+            "cannot make `{}` (TMPDIR): {error}",
+            home.display()
+        ))),
     }
-    if !is_simulated && on.starts_with("sim:") {
-        return Err(not_measurable(format!(
-            "`--on {on}`, and no simulated library is mapped"
-        )));
-    }
-    Ok(is_simulated)
 }
 
-fn not_linked(error: std::io::Error) -> RunError {
-    RunError::Internal(format!("cannot link the libraries: {error}"))
+/// The libraries of a machine, with the folders of links by which processes find them.
+struct FoundLibraries {
+    links: PathBuf,
+    found: Versions,
+    /// The libcudarts, each with its folder of links.
+    runtimes: Vec<(Runtime, PathBuf)>,
+    /// `cuda` or `sim:<machine>`.
+    on: String,
+}
+
+impl FoundLibraries {
+    fn lay_out_simulated(
+        machine: Option<&str>,
+        folder: &Path,
+        program: &Path,
+        home: &Path,
+    ) -> Result<FoundLibraries, RunError> {
+        let machine = machine.unwrap_or(defaults::MACHINE);
+        let links = simulated::lay_out(machine, &folder.join("node"))
+            .map_err(|error| RunError::Usage(format!("--on: {error}")))?;
+        let found =
+            supervisor::versions(program, Some(&links), home, None).map_err(internal_error)?;
+        let path = links
+            .join("libcudart.so")
+            .canonicalize()
+            .unwrap_or_default();
+        let runtime = libraries::runtime(&path.to_string_lossy(), found.runtime);
+        Ok(FoundLibraries {
+            runtimes: vec![(runtime, links.clone())],
+            links,
+            found,
+            on: format!("sim:{machine}"),
+        })
+    }
+
+    fn find_real(
+        options: &WorkerOptions,
+        folder: &Path,
+        program: &Path,
+        home: &Path,
+    ) -> Result<FoundLibraries, RunError> {
+        let (wanted, libcuda) = (&options.libcudart, options.libcuda.as_deref());
+        let libraries =
+            libraries::find(program, home, wanted, libcuda).map_err(|error| match error {
+                SupervisorError::Missing(what) => {
+                    RunError::Usage(format!("cannot load {}", what.join(", ")))
+                }
+                other => internal_error(other),
+            })?;
+        let link = |name: &str, runtime| {
+            libraries::link_libraries(&folder.join(name), &libraries, runtime)
+                .map_err(|error| RunError::Internal(format!("cannot link the libraries: {error}")))
+        };
+        let mut runtimes = Vec::new();
+        for (place, runtime) in libraries.runtimes.iter().enumerate() {
+            let links = link(&format!("links-{place}"), Some(runtime))?;
+            runtimes.push((runtime.clone(), links));
+        }
+        let links = match runtimes.first() {
+            Some((_, links)) => links.clone(),
+            None => link("links", None)?,
+        };
+        Ok(FoundLibraries {
+            links,
+            found: libraries.found,
+            runtimes,
+            on: "cuda".to_string(),
+        })
+    }
+
+    /// Why no GPU can be asked with them; `None` if one can.
+    fn why_unusable(&self, supervisor: &Supervisor) -> Option<String> {
+        match &supervisor.sampler.inventory {
+            Err(Unavailable { reason, detail }) => Some(format!("{reason}: {detail}")),
+            Ok(_) if self.found.cuda_driver.is_none() => {
+                Some(format!("missing: {}", self.found.missing.join(", ")))
+            }
+            Ok(_) => None,
+        }
+    }
+
+    /// What a reader must know of a libcuda that the command line names.
+    fn notes_on_libcuda(&self) -> Vec<String> {
+        let Some(libcuda) = self.found.libcuda() else {
+            return Vec::new();
+        };
+        let path = libcuda.display();
+        let mut notes = vec![format!(
+            "the libcuda is {path} (--libcuda); without it, the loader chooses"
+        )];
+        if !libraries::has_compiler(&libcuda) {
+            let why = "no libnvidia-ptxjitcompiler.so lies beside that libcuda, so it takes the driver's: with that \
+                       of another version, libcuda 595.99.02 crashed";
+            notes.push(why.to_string());
+        }
+        notes
+    }
+
+    /// Whether the loaded libraries are simulated. They decide what results are, rather than the command line. It is
+    /// an error if real and simulated libraries are mixed, if it is unknown which they are, or if a library is real
+    /// although the machine is a simulated one.
+    fn are_simulated(&self, supervisor: &Supervisor) -> Result<bool, RunError> {
+        let (found, on) = (&self.found, &self.on);
+        let inventory = supervisor.sampler.inventory.as_ref().ok();
+        let answers = found.cuda_driver.is_some() || found.runtime.is_some() || inventory.is_some();
+        let is_simulated = found
+            .is_simulated(inventory.map(|inventory| inventory.simulated))
+            .map_err(not_measurable)?;
+        if answers && found.libraries.is_empty() {
+            return Err(not_measurable(
+                "a library answers that is not among those that are mapped",
+            ));
+        }
+        if !is_simulated && on.starts_with("sim:") {
+            return Err(not_measurable(format!(
+                "`--on {on}`, and no simulated library is mapped"
+            )));
+        }
+        Ok(is_simulated)
+    }
 }
 
 fn not_measurable(why: impl std::fmt::Display) -> RunError {
     RunError::Internal(format!("{why}: refusing to measure"))
 }
 
-fn why_not(supervisor: &Supervisor, found: &Versions) -> String {
-    match &supervisor.sampler.inventory {
-        Err(Unavailable { reason, detail }) => format!("{reason}: {detail}"),
-        Ok(_) => format!("missing: {}", found.missing.join(", ")),
-    }
-}
-
-fn machine(supervisor: &Supervisor, found: &Versions, runtimes: &[(Runtime, PathBuf)]) -> Machine {
-    let inventory = supervisor.sampler.inventory.clone();
-    let mut unavailable: Vec<Unavailable> = inventory.as_ref().err().cloned().into_iter().collect();
-    let inventory = inventory.ok();
-    if found.cuda_driver.is_none() {
-        let detail = match found.libcuda() {
-            Some(path) => format!(
-                "{} did not say its version; is it the stub of a toolkit?",
-                path.display()
-            ),
-            None => "libcuda.so.1 was not found".to_string(),
-        };
-        unavailable.push(Unavailable {
-            reason: "no_libcuda".to_string(),
-            detail,
-        });
-    }
-    if runtimes.is_empty() {
-        let detail = "no libcudart was found; name one with --libcudart".to_string();
-        unavailable.push(Unavailable {
-            reason: "no_libcudart".to_string(),
-            detail,
-        });
-    }
-    let mut libraries = Vec::new();
-    MappedLibrary::add_missing(&mut libraries, found.libraries.iter().cloned());
-    Machine {
-        driver_version: inventory
-            .as_ref()
-            .and_then(|inventory| inventory.driver_version.clone()),
+fn describe_machine(supervisor: &Supervisor, libraries: &FoundLibraries) -> Machine {
+    let found = &libraries.found;
+    let mut machine = Machine {
         cuda_driver_version: found.cuda_driver,
-        nvml_version: inventory
-            .as_ref()
-            .and_then(|inventory| inventory.nvml_version.clone()),
-        gpus: inventory
-            .map(|inventory| inventory.gpus)
-            .unwrap_or_default(),
-        libraries,
-        libcudart: runtimes
-            .iter()
-            .map(|(runtime, _)| runtime.clone())
-            .collect(),
         kernel: host::kernel(),
         architecture: std::env::consts::ARCH.to_string(),
         isolation: host::detect_isolation(),
         environment: host::environment(),
         mps: host::mps_folder().is_some(),
         pci_gpus: host::pci_gpus(),
-        python: None,
-        unavailable,
+        ..Machine::default()
+    };
+    match &supervisor.sampler.inventory {
+        Ok(inventory) => {
+            machine.driver_version.clone_from(&inventory.driver_version);
+            machine.nvml_version.clone_from(&inventory.nvml_version);
+            machine.gpus.clone_from(&inventory.gpus);
+        }
+        Err(unavailable) => machine.unavailable.push(unavailable.clone()),
     }
+    let mut lack = |reason: &str, detail: String| {
+        machine.unavailable.push(Unavailable {
+            reason: reason.to_string(),
+            detail,
+        });
+    };
+    match found.libcuda() {
+        _ if found.cuda_driver.is_some() => {}
+        Some(path) => lack(
+            "no_libcuda",
+            format!(
+                "{} did not say its version; is it the stub of a toolkit?",
+                path.display()
+            ),
+        ),
+        None => lack("no_libcuda", "libcuda.so.1 was not found".to_string()),
+    }
+    if libraries.runtimes.is_empty() {
+        let why = "no libcudart was found; name one with --libcudart";
+        lack("no_libcudart", why.to_string());
+    }
+    for (runtime, _) in &libraries.runtimes {
+        machine.libcudart.push(runtime.clone());
+    }
+    MappedLibrary::add_missing(&mut machine.libraries, found.libraries.iter().cloned());
+    machine
 }
 
 #[cfg(test)]

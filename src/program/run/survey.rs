@@ -11,17 +11,17 @@ pub(super) mod python;
 mod resume;
 pub(super) mod select;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use self::python::PythonOptions;
-use super::blank::{blank_report, parent};
+use super::calibrate::Calibrator;
 use super::console::Console;
+use super::document::{blank_report, finish_document, note_run_end, parent_folder, write_last};
 use super::error::RunError;
 use super::lock::lock_gpus;
-use super::open::host_unsafe;
 use super::options::{ASKED, HOW_OFTEN, RunOptions, WorkerOptions};
-use super::session::Session;
-use super::{calibrate, ending, question};
+use super::question::{self, why_host_unsafe};
+use super::session::{Launcher, Session};
 use crate::argument;
 use cuda_pitfalls_answers::exit::Exit;
 use cuda_pitfalls_answers::survey::{
@@ -32,7 +32,6 @@ use cuda_pitfalls_core::clock;
 use cuda_pitfalls_core::defaults;
 use cuda_pitfalls_core::report::{Report, Store, read};
 use cuda_pitfalls_core::scenario::Scenario;
-use cuda_pitfalls_instrument::supervisor::Interrupt;
 
 /// What can be given to `survey`.
 #[derive(Clone, Debug, clap::Args)]
@@ -104,20 +103,16 @@ const CONTROLS: [&str; 5] = [
     "instrument/uuid-mask-touches-no-other-gpu",
 ];
 
-/// Asks, prints, writes, and returns the exit code. `program` is the path of this binary, which workers run too.
+/// Asks, prints, writes, and returns the exit code.
 pub(super) fn survey(
     options: &SurveyOptions,
-    program: &Path,
-    interrupt: Interrupt,
+    launcher: Launcher,
     console: &mut Console,
 ) -> Result<Exit, RunError> {
     let mut run = options.run();
     run.asked.repeat = Some(options.repeat());
     let stored = options.resume.as_deref().map(resume::open).transpose()?;
-    let mut session = Session::set(&run.asked, program, interrupt)?;
-    if let Some(restrict) = &run.asked.gpus {
-        session.check_gpus(restrict)?;
-    }
+    let mut session = Session::open_machine(&run.asked, launcher)?;
     let is_kept = run.asked.out.is_some() || options.resume.is_some() || session.can_ask();
     let (mut report, folder) = match (&options.resume, &stored) {
         (Some(folder), Some(survey)) => {
@@ -126,22 +121,21 @@ pub(super) fn survey(
             run.asked.seed = Some(survey.header.seed);
             // The controls of Python lines are rows of the survey itself.
             let is_of_lines = options.kind.kind_file().takes("--jobs");
-            (
-                if is_of_lines {
-                    blank_report(&run, &session)
-                } else {
-                    read(folder).map_err(resume::cannot_resume)?
-                },
-                folder.clone(),
-            )
+            let report = if is_of_lines {
+                blank_report(&run, &session)?
+            } else {
+                read(folder).map_err(resume::cannot_resume)?
+            };
+            (report, folder.clone())
         }
         _ => {
-            let report = blank_report(&run, &session);
-            let folder = parent(&run.asked, &session, is_kept).join(&report.run.id);
+            let report = blank_report(&run, &session)?;
+            let folder = parent_folder(&run.asked, &session, is_kept).join(&report.run.id);
             (report, folder)
         }
     };
-    let _locks = lock_gpus(&run.asked.locks, &mut session, &mut report, console)?;
+    let locks = lock_gpus(&run.asked.locks, &mut session, console)?;
+    report.run.warnings.extend_from_slice(&locks.notes);
     console.print_warnings(&session.notes);
     let survey_run = SurveyRun {
         options,
@@ -214,14 +208,14 @@ impl SurveyRun<'_> {
             self.calibrate_gpus();
         } else {
             let store = Store::create(
-                &parent(&self.run.asked, &self.session, self.is_kept),
+                &parent_folder(&self.run.asked, &self.session, self.is_kept),
                 &self.report.run.id,
             )?;
             let exit = self.run_controls(&store)?;
             if exit != Exit::Ok {
                 return self.end_without_rows(&store, exit).map(Some);
             }
-            ending::write(&mut self.report, &store, exit)?;
+            write_last(&mut self.report, &store, exit)?;
         }
         self.console.print_header(&self.report, None);
         Ok(None)
@@ -249,14 +243,11 @@ impl SurveyRun<'_> {
             self.report.run.elapsed_ns = clock::now_ns() - self.report.run.started_ns;
             store.write(&self.report)?;
         }
-        Ok(ending::note_run_end(&mut self.report, &self.session))
+        Ok(note_run_end(&mut self.report, &self.session))
     }
 
     fn calibrate_gpus(&mut self) {
-        if self.session.supervisor.sampler.inventory.is_ok() {
-            self.console.status("measuring the instrument");
-            calibrate::Calibrator::calibrate_all(&mut self.session, &mut self.report);
-        }
+        Calibrator::calibrate_all(&mut self.session, &mut self.report, self.console);
     }
 
     fn control(&mut self, scenario: &Scenario) {
@@ -272,10 +263,10 @@ impl SurveyRun<'_> {
                 &self.report.run,
                 &self.run,
                 0,
-                &|| self.console.tick(),
+                self.console,
             );
-            if let Some(unsafe_host) = host_unsafe(&done) {
-                self.report.run.host_unsafe.get_or_insert(unsafe_host);
+            if let Some(why) = why_host_unsafe(&done) {
+                self.report.run.host_unsafe.get_or_insert(why);
             }
             self.report.scenarios.push(done);
             self.report
@@ -300,8 +291,8 @@ impl SurveyRun<'_> {
         };
         let (console, is_kept) = (&mut *self.console, self.is_kept);
         console.print_warnings(&[why.to_string()]);
-        ending::finish_document(&mut self.report, store, exit, |report| {
-            console.finish_run(report, &store.path(), is_kept, exit)
+        finish_document(&mut self.report, store, exit, |report| {
+            console.finish_run(report, &store.path(), is_kept)
         })
     }
 }

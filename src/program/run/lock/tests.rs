@@ -42,13 +42,6 @@ fn a_gpu_has_one_holder_and_others_are_told_who() {
 }
 
 #[test]
-fn gpu_that_is_named_twice_is_locked_once() {
-    let folder = tempfile::tempdir().unwrap();
-    let at_once = locking(folder.path(), Duration::ZERO);
-    assert!(taken(&at_once, &["GPU-a", "GPU-b", "GPU-a"]).0.is_ok());
-}
-
-#[test]
 fn who_waits_gets_it_when_it_is_free() {
     let folder = tempfile::tempdir().unwrap();
     let patient = locking(folder.path(), Duration::from_secs(600));

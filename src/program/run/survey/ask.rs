@@ -1,12 +1,11 @@
 //! Asking every question of a survey on each of its libcudarts, and writing the rows.
 
-use super::super::progress::Progress;
 use std::collections::BTreeSet;
 
+use super::super::document::{finish_document, note_run_end};
 use super::super::error::RunError;
-use super::super::open::host_unsafe;
-use super::super::{ending, question};
-
+use super::super::progress::Progress;
+use super::super::question::{self, why_host_unsafe};
 use super::{SurveyRun, resume};
 use cuda_pitfalls_answers::exit::Exit;
 use cuda_pitfalls_answers::survey::{
@@ -111,7 +110,7 @@ impl SurveyRun<'_> {
         let instance = item.scenario.instances.first()?;
         let mut run = self.run.clone();
         run.asked.repeat = item.repeat.or(run.asked.repeat);
-        let (session, report, console) = (&mut self.session, &self.report.run, &self.console);
+        let (session, report, console) = (&mut self.session, &self.report.run, &*self.console);
         let done = question::answer(
             session,
             &item.scenario,
@@ -119,7 +118,7 @@ impl SurveyRun<'_> {
             report,
             &run,
             runtime,
-            &|| console.tick(),
+            console,
         );
         if self.session.supervisor.interrupt.check() {
             return None;
@@ -130,8 +129,8 @@ impl SurveyRun<'_> {
             .flat_map(|case| &case.attempts)
             .map(|attempt| attempt.recording.wall_ns)
             .sum::<u64>();
-        if let Some(unsafe_host) = host_unsafe(&done) {
-            header.host_unsafe.get_or_insert(unsafe_host);
+        if let Some(why) = why_host_unsafe(&done) {
+            header.host_unsafe.get_or_insert(why);
         }
         let gpus = self.session.machine.gpus.clone();
         let figures = self.report.run.calibrations();
@@ -184,9 +183,9 @@ impl SurveyRun<'_> {
 
     /// Completes the document, prints it, and returns the exit code.
     pub(super) fn end(&mut self, mut document: SurveyDocument) -> Result<Exit, RunError> {
-        let exit = ending::note_run_end(&mut document, &self.session);
+        let exit = note_run_end(&mut document, &self.session);
         let store = self.open_store()?;
-        ending::finish_document(&mut document, &store, exit, |document| {
+        finish_document(&mut document, &store, exit, |document| {
             let json = serde_json::to_string(document);
             let path = self.folder.join(document.kind.file());
             let form = if self.run.asked.quiet {
@@ -195,7 +194,7 @@ impl SurveyRun<'_> {
                 render::text
             };
             let text = form(document, &path.to_string_lossy());
-            self.console.finish_survey(&text, json, exit)
+            self.console.finish_survey(&text, json)
         })
     }
 }
