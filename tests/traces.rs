@@ -309,10 +309,9 @@ fn a_program_that_shows_a_workaround_does_not_have_the_finding() {
             .into_owned();
         let found = findings(&Trace::open(&folder).unwrap_or_else(|error| panic!("{error}")));
         for rule in embedded_rules() {
-            let shows = |(_, shown): &&(String, Vec<WorkaroundRun>)| {
-                shown.contains(&WorkaroundRun::Program(program.clone()))
-            };
-            let Some((framework, _)) = rule.shown.iter().find(shows) else {
+            let run = WorkaroundRun::Program(program.clone());
+            let mut shown = rule.shown.iter();
+            let Some((framework, _)) = shown.find(|(_, runs)| runs.contains(&run)) else {
                 continue;
             };
             let finding = found.iter().find(|finding| finding.rule == rule.name);

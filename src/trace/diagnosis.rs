@@ -2,7 +2,7 @@
 //! and the workaround in the words of the framework on the stack.
 //!
 //! [`clue`] has the facts that are computed from a trace, and what each kind of them knows. A rule is
-//! a file of `scenarios/diagnoses/` ([`load`], [`DiagnosisRule`]): it asks about one kind of clue, and says what follows.
+//! a file of `scenarios/diagnoses/` ([`DiagnosisRule`]): it asks about one kind of clue, and says what follows.
 //! A new rule needs no Rust unless it asks for a fact that no clue has. Nothing here touches a clock,
 //! a file, the environment or a process.
 
@@ -13,26 +13,25 @@
 
 pub mod clue;
 mod clues;
-mod load;
 mod rule;
 #[cfg(test)]
 mod tests;
 
 pub(crate) use clues::{gpu_name, line};
-pub use load::load_rule;
 pub use rule::{ANY, DiagnosisRule, RuleCondition, WorkaroundRun};
 
 use std::collections::{HashMap, HashSet};
 use std::sync::LazyLock;
 
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::Trace;
-use cuda_pitfalls_core::source::Diagnostic;
 
 /// How much a finding matters.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum Severity {
     /// The program does not do what its author meant, or takes memory that it does not use.
@@ -42,9 +41,6 @@ pub enum Severity {
 }
 
 impl Severity {
-    /// All of them.
-    pub const ALL: [Severity; 2] = [Severity::Pitfall, Severity::Note];
-
     /// The word in files.
     pub fn name(self) -> &'static str {
         match self {
@@ -92,25 +88,21 @@ impl Finding {
 /// The rules that come with the program, by name.
 pub fn embedded_rules() -> &'static [DiagnosisRule] {
     static RULES: LazyLock<Vec<DiagnosisRule>> = LazyLock::new(|| {
-        let rules = load_embedded();
+        let mut files: Vec<(&str, &str)> = cuda_pitfalls_scenarios::diagnoses().collect();
+        files.sort_unstable();
+        let rules = files
+            .into_iter()
+            .map(|(name, source)| DiagnosisRule::parse(name, source));
         // Without its rules a trace would show no pitfall.
         #[expect(
             clippy::expect_used,
             reason = "the rules are part of the program, and a test reads them"
         )]
-        rules.expect("the rules that come with the program are valid")
+        rules
+            .collect::<Result<_, _>>()
+            .expect("the rules that come with the program are valid")
     });
     &RULES
-}
-
-/// Reads the rules that come with the program, by name; or the errors of the first file that has any.
-fn load_embedded() -> Result<Vec<DiagnosisRule>, Vec<Diagnostic>> {
-    let mut files: Vec<(&str, &str)> = cuda_pitfalls_scenarios::diagnoses().collect();
-    files.sort_unstable();
-    files
-        .into_iter()
-        .map(|(name, source)| load_rule(name, &format!("scenarios/diagnoses/{name}.toml"), source))
-        .collect()
 }
 
 /// What the rules find in a trace, in the order of time.

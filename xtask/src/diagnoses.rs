@@ -33,7 +33,7 @@ pub const NOT_RUN: &str = "not run";
 const CLUES: &str = "
 ## What a rule can ask
 
-A rule is a file `scenarios/diagnoses/<name>.toml`: a comment that says what goes wrong and why, then `title`, `severity` (`pitfall` or `note`), `scenario`, `evidence`, `when`, `says`, `workaround` (with `any` and a key for each framework), and `instead_of`, which names the rules that say less about the same events. `leaves_open` names the rules about whose pitfall nothing is known where this one finds something: `--forbid` does not decide them then. A key of `workaround` may be a function in quotes, such as `torch.cuda.is_available`: it stands before the framework's where the function is on the stack. `shown` says where each workaround was run: `scenario case`, or a program below `reports/traces/programs`. `when` is a table, or a list of tables of which one must hold: `clue` is one of the kinds below, and each attribute has the value that it must have, or a list of values of which it must have one. `stack_has` lists functions of which one must be on the stack, and `package` packages of which one must have made the call; `workaround` is what to write where this table holds, instead of the rule's own. In `says` and `workaround`, `{attribute}` stands for its value. An attribute that is not known has no value, and nothing that is asked of it holds. `cuda-pitfalls schema diagnosis` prints the format for editors.
+A rule is a file `scenarios/diagnoses/<name>.toml`: a comment that says what goes wrong and why, then `title`, `severity` (`pitfall` or `note`), `scenario`, `evidence`, `when`, `says`, `workaround` (with `any` and a key for each framework), and `instead_of`, which names the rules that say less about the same events. `leaves_open` names the rules about whose pitfall nothing is known where this one finds something: `--forbid` does not decide them then. A key of `workaround` may be a function in quotes, such as `torch.cuda.is_available`: it stands before the framework's where the function is on the stack. `shown` says where each workaround was run: `scenario case`, or a program below `reports/traces/programs`. `when` is a list of tables of which one must hold: `clue` is one of the kinds below, and each attribute has the value that it must have, or a list of values of which it must have one. `stack_has` lists functions of which one must be on the stack, and `package` packages of which one must have made the call; `workaround` is what to write where this table holds, instead of the rule's own. In `says` and `workaround`, `{attribute}` stands for its value. An attribute that is not known has no value, and nothing that is asked of it holds.
 ";
 
 /// A committed trace of a real program, and the findings of today's rules in it.
@@ -231,7 +231,7 @@ fn when(when: &RuleCondition) -> String {
         let Some(attribute) = when.clue.find_attribute(name) else {
             continue;
         };
-        let words: Vec<String> = wanted
+        let words: Vec<String> = RuleCondition::wanted_values(wanted)
             .iter()
             .map(|value| format!("`{}`", attribute.words(value)))
             .collect();

@@ -466,7 +466,7 @@ impl Type {
         }
     }
 
-    fn has(self, value: &Value) -> bool {
+    pub(super) fn has(self, value: &Value) -> bool {
         match self {
             Type::Flag => value.is_boolean(),
             Type::Count | Type::Bytes | Type::Duration => value.is_number(),

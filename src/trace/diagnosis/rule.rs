@@ -1,21 +1,29 @@
 //! A rule: what it asks of a clue, and what it says if the answer is yes.
 
+use std::collections::BTreeMap;
+
+use serde::de::Error;
+use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
-use super::clue::{Clue, ClueKind};
+use super::clue::{Clue, ClueKind, KINDS};
 use super::{Finding, Severity};
 use cuda_pitfalls_core::scenario::framework;
+use cuda_pitfalls_core::source::reader::opening_comment;
 
 /// One file of `scenarios/diagnoses/`.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct DiagnosisRule {
     /// The file's name without `.toml`, by which the command line knows it.
+    #[serde(skip)]
     pub name: String,
     /// A few words, as they stand beside an event.
     pub title: String,
     /// Whether it is counted as a pitfall.
     pub severity: Severity,
     /// The comment at the top of the file: what goes wrong, and why.
+    #[serde(skip)]
     pub why: String,
     /// The scenario that proves it.
     pub scenario: String,
@@ -26,17 +34,22 @@ pub struct DiagnosisRule {
     /// What happened, with `{attribute}` for what the clue knows.
     pub says: String,
     /// The rules that say less about the same events.
+    #[serde(default)]
     pub instead_of: Vec<String>,
     /// The rules whose answer is unknown if this one finds something.
+    #[serde(default)]
     pub leaves_open: Vec<String>,
-    /// What to write instead, by framework or by function; `any` is among them.
+    /// What to write instead, by framework or by function, in the order of the file; `any` is among them.
+    #[serde(deserialize_with = "read_in_order")]
     pub workaround: Vec<(String, String)>,
     /// Where a workaround was run, by the same names.
-    pub shown: Vec<(String, Vec<WorkaroundRun>)>,
+    #[serde(default)]
+    pub shown: BTreeMap<String, Vec<WorkaroundRun>>,
 }
 
 /// Where a workaround was run.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
 pub enum WorkaroundRun {
     /// A case of a scenario: `framework/cupy-with-device-3` and `control`.
     Case(String, String),
@@ -44,19 +57,70 @@ pub enum WorkaroundRun {
     Program(String),
 }
 
+/// A text says neither a case nor a program.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "`{0}` is no case of a scenario and no traced program; write `<subject>/<what-happens> <case>`, or \
+     `{PROGRAMS}<name>.py`"
+)]
+pub struct NoWorkaroundRun(String);
+
+/// The folder of programs that were traced.
+const PROGRAMS: &str = "reports/traces/programs/";
+
+impl TryFrom<String> for WorkaroundRun {
+    type Error = NoWorkaroundRun;
+
+    fn try_from(text: String) -> Result<WorkaroundRun, NoWorkaroundRun> {
+        if let Some(file) = text.strip_prefix(PROGRAMS)
+            && let Some(program) = file.strip_suffix(".py")
+        {
+            return Ok(WorkaroundRun::Program(program.to_owned()));
+        }
+        match text.split_once(' ') {
+            Some((scenario, case)) if scenario.contains('/') => {
+                Ok(WorkaroundRun::Case(scenario.to_owned(), case.to_owned()))
+            }
+            _ => Err(NoWorkaroundRun(text)),
+        }
+    }
+}
+
 /// What a rule asks; all of it must hold.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Deserialize)]
 pub struct RuleCondition {
     /// The kind of clue.
+    #[serde(deserialize_with = "find_kind")]
     pub clue: &'static ClueKind,
-    /// Attributes, each with the values of which it must have one.
-    pub is: Vec<(&'static str, Vec<Value>)>,
     /// Functions of which one must be on the stack; nothing is asked if it is empty.
+    #[serde(default)]
     pub stack_has: Vec<String>,
     /// Packages of which one must have made the call; nothing is asked if it is empty.
+    #[serde(default)]
     pub package: Vec<String>,
     /// What to write instead where this holds, whoever the caller is; if not given, the rule's workaround.
     pub workaround: Option<String>,
+    /// Attributes, each with the value that it must have, or a list of values of which it must have one.
+    #[serde(flatten)]
+    pub is: BTreeMap<String, Value>,
+}
+
+fn read_in_order<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Vec<(String, String)>, D::Error> {
+    let table = BTreeMap::<String, toml::Spanned<String>>::deserialize(deserializer)?;
+    let mut pairs: Vec<(String, toml::Spanned<String>)> = table.into_iter().collect();
+    pairs.sort_by_key(|(_, text)| text.span().start);
+    Ok(pairs
+        .into_iter()
+        .map(|(name, text)| (name, text.into_inner()))
+        .collect())
+}
+
+fn find_kind<'de, D: Deserializer<'de>>(deserializer: D) -> Result<&'static ClueKind, D::Error> {
+    let name = String::deserialize(deserializer)?;
+    let kind = KINDS.iter().find(|kind| kind.name == name);
+    kind.ok_or_else(|| D::Error::custom(format!("unknown kind of clue `{name}`")))
 }
 
 /// The key of the workaround for any caller.
@@ -69,38 +133,69 @@ pub(super) fn is_function(key: &str) -> bool {
 }
 
 impl RuleCondition {
+    /// The values of which an attribute must have one.
+    pub fn wanted_values(wanted: &Value) -> &[Value] {
+        match wanted {
+            Value::Array(several) => several,
+            one => std::slice::from_ref(one),
+        }
+    }
+
     /// Whether a clue meets the whole condition. An unknown attribute does not.
     pub(super) fn holds(&self, clue: &Clue<'_>) -> bool {
-        let stack = clue.stacks.first();
-        self.clue == clue.kind
-            && self.is.iter().all(|(name, wanted)| match clue.get(name) {
-                Some(Value::Array(list)) => list.iter().any(|one| wanted.contains(one)),
-                value => value.is_some_and(|value| wanted.contains(value)),
-            })
-            && (self.stack_has.is_empty()
-                || stack
-                    .is_some_and(|stack| self.stack_has.iter().any(|function| stack.has(function))))
-            && (self.package.is_empty()
-                || stack
-                    .and_then(|stack| stack.package())
-                    .is_some_and(|it| self.package.iter().any(|one| one == it)))
+        if self.clue != clue.kind {
+            return false;
+        }
+        for (name, wanted) in &self.is {
+            let Some(value) = clue.get(name) else {
+                return false;
+            };
+            let known = RuleCondition::wanted_values(value);
+            let wanted = RuleCondition::wanted_values(wanted);
+            if !known.iter().any(|value| wanted.contains(value)) {
+                return false;
+            }
+        }
+        let Some(stack) = clue.stacks.first() else {
+            return self.stack_has.is_empty() && self.package.is_empty();
+        };
+        if !self.stack_has.is_empty() && !self.stack_has.iter().any(|name| stack.has(name)) {
+            return false;
+        }
+        self.package.is_empty()
+            || self
+                .package
+                .iter()
+                .any(|name| stack.package() == Some(name))
     }
 }
 
 impl DiagnosisRule {
+    /// The rule in the text of a file. `name` is the file's without `.toml`.
+    ///
+    /// # Errors
+    /// What of the text is not TOML or no part of a rule, and where. A test checks what a rule names: attributes,
+    /// frameworks, scenarios and reports.
+    pub fn parse(name: &str, source: &str) -> Result<DiagnosisRule, toml::de::Error> {
+        let mut rule: DiagnosisRule = toml::from_str(source)?;
+        name.clone_into(&mut rule.name);
+        rule.why = opening_comment(source);
+        Ok(rule)
+    }
+
     pub(super) fn finding(&self, clue: &Clue<'_>) -> Option<Finding> {
         let when = self.when.iter().find(|when| when.holds(clue))?;
+        let workaround = match &when.workaround {
+            Some(workaround) => workaround,
+            None => self.workaround_for(clue),
+        };
         Some(Finding {
             rule: self.name.clone(),
             severity: self.severity,
             title: self.title.clone(),
             says: clue.fill_template(&self.says),
             scenario: self.scenario.clone(),
-            workaround: clue.fill_template(
-                when.workaround
-                    .as_deref()
-                    .unwrap_or_else(|| self.workaround_for(clue)),
-            ),
+            workaround: clue.fill_template(workaround),
             pid: clue.pid,
             events: clue.events.clone(),
             gpu: clue.gpu.clone(),
@@ -111,46 +206,40 @@ impl DiagnosisRule {
     /// The workaround for a function on the stack; else the one for the framework nearest to the user's line, because a
     /// user of accelerate does not call the PyTorch below it; else the one for any caller.
     fn workaround_for(&self, clue: &Clue<'_>) -> &str {
-        let mut functions = self.workaround.iter().filter(|(name, _)| is_function(name));
-        if let Some((_, text)) =
-            functions.find(|(name, _)| clue.stacks.iter().any(|stack| stack.has(name)))
-        {
-            return text;
+        for (name, text) in &self.workaround {
+            if is_function(name) && clue.stacks.iter().any(|stack| stack.has(name)) {
+                return text;
+            }
         }
-        let packages = clue.stacks.iter().flat_map(|stack| {
-            stack
-                .frames
-                .iter()
-                .rev()
-                .chain(stack.meanwhile.iter().rev())
-        });
-        packages
-            .filter_map(|frame| framework::with_package(frame.package.as_deref()?))
-            .find_map(|framework| self.workaround(&framework.name))
-            .or_else(|| self.workaround(ANY))
-            .unwrap_or_default()
+        for stack in &clue.stacks {
+            let frames = stack.frames.iter().rev();
+            for frame in frames.chain(stack.meanwhile.iter().rev()) {
+                let package = frame.package.as_deref();
+                if let Some(framework) = package.and_then(framework::with_package)
+                    && let Some(text) = self.workaround(&framework.name)
+                {
+                    return text;
+                }
+            }
+        }
+        self.workaround(ANY).unwrap_or_default()
     }
 
     /// Whether it asks for an attribute of this kind of clue.
     pub fn asks_for(&self, clue: &str, attribute: &str) -> bool {
-        self.when.iter().any(|when| {
-            when.clue.name == clue && when.is.iter().any(|(name, _)| *name == attribute)
-        })
+        self.when
+            .iter()
+            .any(|when| when.clue.name == clue && when.is.contains_key(attribute))
     }
 
     /// Where the workaround of a framework or function was run; empty if it was not.
     pub fn shown(&self, key: &str) -> &[WorkaroundRun] {
-        self.shown
-            .iter()
-            .find(|(name, _)| name == key)
-            .map_or(&[], |(_, shown)| shown.as_slice())
+        self.shown.get(key).map_or(&[], Vec::as_slice)
     }
 
     /// The workaround of a framework.
     pub fn workaround(&self, framework: &str) -> Option<&str> {
-        self.workaround
-            .iter()
-            .find(|(name, _)| name == framework)
-            .map(|(_, text)| text.as_str())
+        let (_, text) = self.workaround.iter().find(|(name, _)| name == framework)?;
+        Some(text)
     }
 }
