@@ -199,7 +199,7 @@ fn no_context(program: &ProgramHistory, event: &TraceEvent) -> Option<String> {
     let mut before = program
         .contexts
         .iter()
-        .map(|(_, life)| life.made)
+        .map(|life| life.made)
         .filter(|made| made.t_ns <= event.t_ns);
     let made = before.clone().next()?;
     if before.any(|made| made.tid == event.tid) {

@@ -12,7 +12,7 @@ mod program;
 mod tests;
 mod write;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use super::{ProcessCounts, Trace, TraceProcess};
 
@@ -55,7 +55,7 @@ impl<'a> History<'a> {
         history.contexts = contexts::all(trace, &history.programs, &history.program_of);
         for life in &history.contexts {
             if let Some(program) = history.programs.get_mut(life.program) {
-                program.contexts.push((life.event, life.clone()));
+                program.contexts.push(life.clone());
             }
         }
         for program in &mut history.programs {
@@ -66,16 +66,33 @@ impl<'a> History<'a> {
     }
 
     fn find_programs(&mut self) {
-        let lines = lines(self.trace);
+        let lines = program_lines(self.trace);
+        let with_events = self.place_events(&lines);
+        let mut silent: Vec<&TraceProcess> = Vec::new();
+        for (pid, own) in &lines {
+            for (number, line) in own.iter().enumerate() {
+                if !with_events.contains(&(*pid, number)) {
+                    silent.push(line);
+                }
+            }
+        }
+        silent.sort_by_key(|line| (line.t_ns, line.pid));
+        for line in silent {
+            self.programs
+                .push(ProgramHistory::new(line.pid, Some(line)));
+        }
+        self.find_counts(&lines);
+    }
+
+    /// Gives each event to its program. Returns the programs that have events, by their PID and number.
+    fn place_events(&mut self, lines: &ProgramLines<'a>) -> HashSet<(u32, usize)> {
         let mut places: HashMap<(u32, usize), usize> = HashMap::new();
         for (index, event) in self.trace.events.iter().enumerate() {
             let own = lines.get(&event.pid).map_or(&[][..], Vec::as_slice);
             // The first line is that of the process itself, and may come after its first event.
             let number = own
-                .iter()
-                .skip(1)
-                .filter(|line| line.t_ns <= event.t_ns)
-                .count();
+                .partition_point(|line| line.t_ns <= event.t_ns)
+                .saturating_sub(1);
             let place = *places
                 .entry((event.pid, number))
                 .or_insert(self.programs.len());
@@ -88,20 +105,10 @@ impl<'a> History<'a> {
             }
             self.program_of.push(place);
         }
-        let mut silent: Vec<&TraceProcess> = Vec::new();
-        for (pid, lines) in &lines {
-            let without_events = lines
-                .iter()
-                .enumerate()
-                .filter(|(number, _)| !places.contains_key(&(*pid, *number)));
-            silent.extend(without_events.map(|(_, line)| *line));
-        }
-        silent.sort_by_key(|line| (line.t_ns, line.pid));
-        self.programs.extend(
-            silent
-                .into_iter()
-                .map(|line| ProgramHistory::new(line.pid, Some(line))),
-        );
+        places.into_keys().collect()
+    }
+
+    fn find_counts(&mut self, lines: &ProgramLines<'a>) {
         let mut counts: HashMap<(u32, Option<u64>), &ProcessCounts> = HashMap::new();
         for one in &self.trace.counts {
             counts.entry((one.pid, one.began_ns)).or_insert(one);
@@ -110,7 +117,7 @@ impl<'a> History<'a> {
             let began_ns = program.process.map(|process| process.t_ns);
             program.counts = counts.get(&(program.pid, began_ns)).copied();
             // In an older trace it is not known which of several programs did what.
-            let is_only = lines.get(&program.pid).is_none_or(|lines| lines.len() == 1);
+            let is_only = lines.get(&program.pid).is_none_or(|own| own.len() == 1);
             if program.counts.is_none() && is_only {
                 program.counts = counts.get(&(program.pid, None)).copied();
             }
@@ -120,18 +127,27 @@ impl<'a> History<'a> {
     /// Why the driver's calls after a `cuInit` are not seen though every message arrived, one sentence without a full stop
     /// each: no such call succeeds without a GPU, and OpenCL makes its own past the names of libcuda.
     pub fn unseen_call_reasons(&self) -> Vec<String> {
-        let inits = self
-            .programs
-            .iter()
-            .filter_map(|program| Some((program.pid, program.inits.first()?)));
-        let why = inits.filter_map(|(pid, init)| match self.trace.has_no_device() {
-            true => Some(format!("the cuInit of pid {pid} fails without a GPU: what would follow it is not seen")),
-            false if init.begun.iter().any(|(_, event)| event.stack.is_of_opencl()) => {
-                Some(format!("pid {pid} initialises CUDA through OpenCL, whose own contexts and calls are not seen"))
+        let mut reasons = Vec::new();
+        for program in &self.programs {
+            let pid = program.pid;
+            let Some(init) = program.inits.first() else {
+                continue;
+            };
+            if self.trace.has_no_device() {
+                reasons.push(format!(
+                    "the cuInit of pid {pid} fails without a GPU: what would follow it is not seen"
+                ));
+            } else if init
+                .begun
+                .iter()
+                .any(|(_, event)| event.stack.is_of_opencl())
+            {
+                reasons.push(format!(
+                    "pid {pid} initialises CUDA through OpenCL, whose own contexts and calls are not seen"
+                ));
             }
-            false => None,
-        });
-        why.collect()
+        }
+        reasons
     }
 
     /// The index of the program of an event.
@@ -139,7 +155,7 @@ impl<'a> History<'a> {
         self.program_of.get(event).copied()
     }
 
-    /// The program that started with a line of the trace. None if the line only reports a changed command line.
+    /// The program that started with a line of the trace. None for a line of another trace.
     pub fn begun_by(&self, process: &TraceProcess) -> Option<&ProgramHistory<'a>> {
         self.programs.iter().find(|program| {
             program
@@ -150,20 +166,22 @@ impl<'a> History<'a> {
 
     /// The index of the program that a process ran at a time, or of its first one if that started later.
     pub fn program_at(&self, pid: u32, t_ns: u64) -> Option<usize> {
-        let own = self
-            .programs
-            .iter()
-            .enumerate()
-            .filter(|(_, program)| program.pid == pid);
-        let own =
-            own.map(|(index, program)| (program.process.map_or(0, |process| process.t_ns), index));
-        let before = own
-            .clone()
-            .filter(|(began, _)| *began <= t_ns)
-            .max_by_key(|(began, _)| *began);
-        before
-            .or_else(|| own.min_by_key(|(began, _)| *began))
-            .map(|(_, index)| index)
+        let mut found: Option<(u64, usize)> = None;
+        for (index, program) in self.programs.iter().enumerate() {
+            if program.pid != pid {
+                continue;
+            }
+            let began_ns = program.began_ns();
+            let is_nearer = match found {
+                None => true,
+                Some((known_ns, _)) if began_ns <= t_ns => known_ns > t_ns || known_ns <= began_ns,
+                Some((known_ns, _)) => began_ns < known_ns,
+            };
+            if is_nearer {
+                found = Some((began_ns, index));
+            }
+        }
+        found.map(|(_, index)| index)
     }
 
     /// The process that started a program, whatever stands between them: the nearest ancestor that initialised CUDA, or
@@ -190,18 +208,18 @@ impl<'a> History<'a> {
 
     /// The write of a variable that an event records.
     pub fn write(&self, event: usize) -> Option<&VariableWrite<'a>> {
-        self.writes
-            .binary_search_by_key(&event, |write| write.event)
-            .ok()
-            .and_then(|at| self.writes.get(at))
+        let at = self
+            .writes
+            .binary_search_by_key(&event, |write| write.event);
+        self.writes.get(at.ok()?)
     }
 }
 
-/// The lines of each process at which a program starts, in the order of time. Old traces have a second line also for a
-/// process that only changed its command line, as `setproctitle` does. There, a new program is one that runs another
-/// file or initialises CUDA again.
-fn lines(trace: &Trace) -> HashMap<u32, Vec<&TraceProcess>> {
-    let mut lines: HashMap<u32, Vec<&TraceProcess>> = HashMap::new();
+/// The lines of each process, in the order of time. A program starts at each.
+type ProgramLines<'a> = HashMap<u32, Vec<&'a TraceProcess>>;
+
+fn program_lines(trace: &Trace) -> ProgramLines<'_> {
+    let mut lines = ProgramLines::new();
     for process in &trace.processes {
         lines.entry(process.pid).or_default().push(process);
     }

@@ -24,7 +24,7 @@ pub use history::{Beside, ContextLife, History};
 pub use ledger::{Held, Holder, LedgerReading, LedgerReason, MemoryKind};
 pub use read::{Trace, TraceError, is_trace, lines};
 pub use redact::redact_line;
-pub use stack::{Frame, FrameLanguage, FrameOwner, MODULE, Stack, line_in_words};
+pub use stack::{CallSite, Frame, FrameLanguage, FrameOwner, MODULE, Stack, line_in_words};
 pub use status::{NOT_READY, is_error, limit_name, status_name};
 
 use std::collections::BTreeMap;
@@ -153,50 +153,56 @@ impl TraceProcess {
 /// The name of a program, and of the script or module that its Python runs. Other arguments may be secret.
 fn command_name(program: &str, arguments: &[String], is_python: bool) -> String {
     // The file is not known of a process that has gone already.
-    let file = [Some(program), arguments.first().map(String::as_str)]
-        .into_iter()
-        .flatten()
-        .find(|file| !file.is_empty());
-    let program = file.map_or("?", stack::file_name).to_owned();
-    if !is_python && !program.starts_with("python") {
-        return program;
-    }
-    // An interpreter's own options stand before the script.
-    let mut arguments = arguments.iter().skip(1).map(String::as_str);
-    let script = loop {
-        match arguments.next() {
-            Some("-m") => break arguments.next().map(|module| format!("-m {module}")),
-            Some("-c") => {
-                break arguments
-                    .next()
-                    .and_then(of_multiprocessing)
-                    .or_else(|| Some("-c".to_owned()));
-            }
-            Some("-X" | "-W") => drop(arguments.next()),
-            Some(option) if option.starts_with('-') => {}
-            script => break script.map(|path| stack::file_name(path).to_owned()),
-        }
+    let file = match arguments.first() {
+        Some(first) if program.is_empty() => first,
+        _ => program,
     };
-    script.map_or(program.clone(), |script| format!("{program} {script}"))
+    let name = match stack::file_name(file) {
+        "" => "?",
+        name => name,
+    };
+    if !is_python && !name.starts_with("python") {
+        return name.to_owned();
+    }
+    match script_name(arguments) {
+        Some(script) => format!("{name} {script}"),
+        None => name.to_owned(),
+    }
+}
+
+/// The script or module in the command line of an interpreter of Python, whose own options stand before it.
+fn script_name(command: &[String]) -> Option<String> {
+    let mut arguments = command.iter().skip(1);
+    loop {
+        match arguments.next()?.as_str() {
+            "-m" => return Some(format!("-m {}", arguments.next()?)),
+            "-c" => {
+                let text = arguments.next();
+                let role = text.and_then(|text| multiprocessing_role(text));
+                return role.or_else(|| Some("-c".to_owned()));
+            }
+            "-X" | "-W" => drop(arguments.next()),
+            option if option.starts_with('-') => {}
+            path => return Some(stack::file_name(path).to_owned()),
+        }
+    }
 }
 
 /// What a process of multiprocessing is for, by the text that it was started with: `multiprocessing.forkserver, preloading
 /// models`.
-fn of_multiprocessing(text: &str) -> Option<String> {
+fn multiprocessing_role(text: &str) -> Option<String> {
     let module = text
         .strip_prefix("from multiprocessing.")?
         .split(' ')
         .next()?;
-    let preloaded = text
-        .split_once("['")
-        .and_then(|(_, rest)| Some(rest.split_once("']")?.0.replace("', '", ", ")));
-    let preloaded = preloaded
-        .filter(|names| names != "__main__")
-        .map(|names| format!(", preloading {names}"));
-    Some(format!(
-        "multiprocessing.{module}{}",
-        preloaded.unwrap_or_default()
-    ))
+    let mut role = format!("multiprocessing.{module}");
+    if let Some((_, rest)) = text.split_once("['")
+        && let Some((names, _)) = rest.split_once("']")
+        && names != "__main__"
+    {
+        role += &format!(", preloading {}", names.replace("', '", ", "));
+    }
+    Some(role)
 }
 
 /// Something that a process did.
@@ -244,6 +250,13 @@ pub struct TraceEvent {
     /// Where in the program.
     #[serde(default)]
     pub stack: Stack,
+}
+
+impl TraceEvent {
+    /// How the memory of a GPU changed around the call. None if it was not read.
+    pub fn memory_change(&self, gpu_index: usize) -> Option<i64> {
+        *self.memory_bytes.get(gpu_index)?
+    }
 }
 
 /// What an event is about.
@@ -464,11 +477,11 @@ pub struct End {
 impl End {
     /// The signal or the exit code with which the program failed; `None` if it succeeded.
     pub fn failure_reason(&self) -> Option<String> {
-        let code = self
-            .code
-            .filter(|code| *code != 0)
-            .map(|code| format!("exit code {code}"));
-        self.signal.clone().or(code)
+        match self.code {
+            _ if self.signal.is_some() => self.signal.clone(),
+            None | Some(0) => None,
+            Some(code) => Some(format!("exit code {code}")),
+        }
     }
 }
 

@@ -251,6 +251,17 @@ impl Trace {
         }
     }
 
+    /// The UUIDs of the GPUs in NVML order.
+    pub fn gpu_uuids(&self) -> Vec<String> {
+        let gpus = self.start.gpus.iter();
+        gpus.map(|gpu| gpu.uuid.clone()).collect()
+    }
+
+    /// The memory of a GPU before the program was started. None if it was not read.
+    pub fn used_before(&self, gpu_index: usize) -> Option<u64> {
+        *self.start.used_bytes.get(gpu_index)?
+    }
+
     /// The index of a GPU in NVML order.
     pub fn gpu_index(&self, uuid: Option<&str>) -> Option<usize> {
         let uuid = uuid?;

@@ -211,6 +211,11 @@ impl Frame {
             && (self.function.contains("<locals>") || WRAPPERS.contains(&last))
     }
 
+    /// Whether a package did something here while it was imported.
+    fn is_import_of_package(&self) -> bool {
+        self.owner == FrameOwner::Package && self.function == MODULE
+    }
+
     /// Whether it is code that was given to Python as text: with `-c`, on stdin, in a notebook.
     pub fn is_text(&self) -> bool {
         self.file
@@ -246,34 +251,29 @@ pub fn line_in_words(file: &str, line: Option<u32>) -> String {
 /// The hash of a notebook's cell in the name under which ipykernel compiles it.
 pub(crate) fn kernel_cell(file: &str) -> Option<&str> {
     let (folder, name) = file.rsplit_once('/')?;
+    if !file_name(folder).starts_with("ipykernel_") {
+        return None;
+    }
     name.strip_suffix(".py")
-        .filter(|_| file_name(folder).starts_with("ipykernel_"))
 }
 
 /// The name of a text of code by the file name that IPython, ipykernel, doctest or Python made for it, or that it has
 /// here where the notebook of a cell was found.
 fn text_name(file: &str) -> Option<String> {
-    let numbered = [("<ipython-input-", "cell"), ("<python-input-", "input")]
-        .into_iter()
-        .find_map(|(start, name)| {
-            let number = file.strip_prefix(start)?.split(['-', '>']).next()?;
-            Some(format!("{name} {number}"))
-        });
-    numbered
-        .or_else(|| {
-            Some(format!(
-                "doctest {}",
-                file.strip_prefix("<doctest ")?.strip_suffix('>')?
-            ))
-        })
-        .or_else(|| {
-            Some(
-                file.strip_prefix("<notebook ")?
-                    .strip_suffix('>')?
-                    .to_owned(),
-            )
-        })
-        .or_else(|| Some(format!("notebook cell {}", kernel_cell(file)?)))
+    for (start, name) in [("<ipython-input-", "cell"), ("<python-input-", "input")] {
+        if let Some(rest) = file.strip_prefix(start) {
+            let number = rest.split(['-', '>']).next()?;
+            return Some(format!("{name} {number}"));
+        }
+    }
+    if let Some(cell) = kernel_cell(file) {
+        return Some(format!("notebook cell {cell}"));
+    }
+    let inside = file.strip_suffix('>')?;
+    match inside.strip_prefix("<doctest ") {
+        Some(example) => Some(format!("doctest {example}")),
+        None => inside.strip_prefix("<notebook ").map(str::to_owned),
+    }
 }
 
 /// The file names that Python, `code`, cloudpickle, `timeit` and IPython's magics give to what somebody typed, or sent to
@@ -303,6 +303,27 @@ pub(crate) fn is_entry_script(text: &str) -> bool {
         })
 }
 
+/// Where the user's own code stood at a call.
+#[derive(Clone, Copy, Debug)]
+pub struct CallSite<'a> {
+    /// The innermost frame of that code.
+    pub frame: &'a Frame,
+    /// Whether another thread made the call, and the user's code stood there meanwhile.
+    pub is_beside: bool,
+}
+
+impl CallSite<'_> {
+    /// The line, such as `train.py:12`, or else the function.
+    pub fn in_words(&self) -> String {
+        let line = self.frame.line().unwrap_or_else(|| self.frame.name());
+        if self.is_beside {
+            format!("a thread beside {line}")
+        } else {
+            line
+        }
+    }
+}
+
 impl Stack {
     /// A stack that could not be read, and why.
     pub fn from_failure(why: impl Into<String>) -> Stack {
@@ -312,92 +333,76 @@ impl Stack {
         }
     }
 
-    /// The innermost frame of the user's own code on this thread.
+    /// The innermost frame of the user's own code on this thread, if possible one that is in a file.
     pub fn user_frame(&self) -> Option<&Frame> {
-        self.frames
-            .iter()
-            .find(|frame| frame.owner == FrameOwner::Program && frame.file.is_some())
-            .or_else(|| {
-                self.frames
-                    .iter()
-                    .find(|frame| frame.owner == FrameOwner::Program && !frame.function.is_empty())
-            })
+        let mut without_file = None;
+        for frame in &self.frames {
+            if frame.owner != FrameOwner::Program {
+                continue;
+            }
+            if frame.file.is_some() {
+                return Some(frame);
+            }
+            if without_file.is_none() && !frame.function.is_empty() {
+                without_file = Some(frame);
+            }
+        }
+        without_file
     }
 
     /// The innermost frame of the user's own code on another thread meanwhile.
     pub fn users_meanwhile(&self) -> Option<&Frame> {
-        self.meanwhile
-            .iter()
-            .find(|frame| frame.owner == FrameOwner::Program)
+        let mut meanwhile = self.meanwhile.iter();
+        meanwhile.find(|frame| frame.owner == FrameOwner::Program)
+    }
+
+    /// Where the user's own code stood: on this thread, or else on another one meanwhile.
+    pub fn call_site(&self) -> Option<CallSite<'_>> {
+        let (frame, is_beside) = match self.user_frame() {
+            Some(frame) => (frame, false),
+            None => (self.users_meanwhile()?, true),
+        };
+        Some(CallSite { frame, is_beside })
     }
 
     /// Whether NVIDIA's OpenCL made the call.
     pub fn is_of_opencl(&self) -> bool {
-        let modules = self
-            .frames
-            .iter()
-            .filter_map(|frame| frame.module.as_deref());
-        modules
-            .map(file_name)
-            .any(|name| name.starts_with("libnvidia-opencl"))
+        self.frames.iter().any(|frame| {
+            let module = frame.module.as_deref().unwrap_or_default();
+            file_name(module).starts_with("libnvidia-opencl")
+        })
     }
 
     /// The user's line, such as `train.py:12`; else the user's function; else the user's line on another thread meanwhile.
     pub fn place(&self) -> Option<String> {
-        let users = self.user_frame().map(|frame| (frame, ""));
-        let (frame, beside) =
-            users.or_else(|| Some((self.users_meanwhile()?, "a thread beside ")))?;
-        Some(format!(
-            "{beside}{}",
-            frame.line().unwrap_or_else(|| frame.name())
-        ))
+        Some(self.call_site()?.in_words())
     }
 
     /// The user's own frames, outermost first.
     pub fn users_all(&self) -> Vec<&Frame> {
-        let mut own: Vec<&Frame> = self
-            .frames
-            .iter()
-            .filter(|frame| frame.owner == FrameOwner::Program)
-            .collect();
-        own.reverse();
+        let mut own: Vec<&Frame> = self.frames.iter().rev().collect();
+        own.retain(|frame| frame.owner == FrameOwner::Program);
         // A child of multiprocessing begins with a line of text that nobody wrote.
-        let written: Vec<&Frame> = own
+        let is_written = |frame: &Frame| frame.file.as_deref() != Some("<string>");
+        let is_python = |frame: &Frame| frame.language == FrameLanguage::Python;
+        if own
             .iter()
-            .copied()
-            .filter(|frame| frame.file.as_deref() != Some("<string>"))
-            .collect();
-        if written
-            .iter()
-            .any(|frame| frame.language == FrameLanguage::Python)
+            .any(|frame| is_written(frame) && is_python(frame))
         {
-            written
-        } else {
-            own
+            own.retain(|frame| is_written(frame));
         }
+        own
     }
 
     /// The function of a package that the user's code called: the outermost below the user's line that does
     /// more than pass the call on.
     pub fn entry(&self) -> Option<&Frame> {
-        let own = self
+        let mut parts = self
             .frames
-            .iter()
-            .position(|frame| frame.owner == FrameOwner::Program)
-            .unwrap_or(self.frames.len());
-        let below = self.frames.get(..own)?;
-        [FrameLanguage::Python, FrameLanguage::Native]
-            .into_iter()
-            .find_map(|language| {
-                let mut all = below.iter().rev().filter(|frame| {
-                    frame.owner == FrameOwner::Package
-                        && frame.language == language
-                        && !frame.function.is_empty()
-                });
-                all.clone()
-                    .find(|frame| !frame.is_wrapper())
-                    .or_else(|| all.next())
-            })
+            .split(|frame| frame.owner == FrameOwner::Program);
+        let below = parts.next()?;
+        outermost_of_package(below, FrameLanguage::Python)
+            .or_else(|| outermost_of_package(below, FrameLanguage::Native))
     }
 
     /// The entry by its name. Of a package that did it while it was imported, whose entry is only the import, with the
@@ -406,54 +411,51 @@ impl Stack {
         let Some(entry) = self.entry() else {
             return self.is_of_opencl().then(|| "OpenCL".to_owned());
         };
-        let mut of_modules = self
-            .frames
-            .iter()
-            .filter(|it| it.owner == FrameOwner::Package && it.function == MODULE);
-        let at = of_modules.next().filter(|_| entry.function == MODULE);
-        let at =
-            at.and_then(|frame| Some(format!(" (at {}:{})", frame.package_file()?, frame.line?)));
-        Some(entry.name() + &at.unwrap_or_default())
+        let mut name = entry.name();
+        let mut frames = self.frames.iter();
+        if entry.function == MODULE
+            && let Some(import) = frames.find(|frame| frame.is_import_of_package())
+            && let (Some(file), Some(line)) = (import.package_file(), import.line)
+        {
+            name += &format!(" (at {file}:{line})");
+        }
+        Some(name)
     }
 
     /// Where no code of the user's is on the stack, the innermost function of a package that is meant for users: the
     /// entry may be no more than the package's own beginning.
     pub fn innermost_public(&self) -> Option<&Frame> {
-        let python = self
-            .frames
-            .iter()
-            .filter(|frame| frame.language == FrameLanguage::Python && !frame.is_wrapper());
-        python
-            .filter(|it| it.owner == FrameOwner::Package)
-            .find(|it| !it.function.starts_with(['_', '<']))
+        self.frames.iter().find(|frame| {
+            frame.language == FrameLanguage::Python
+                && frame.owner == FrameOwner::Package
+                && !frame.is_wrapper()
+                && !frame.function.starts_with(['_', '<'])
+        })
     }
 
     /// The package that made the call: the innermost Python frame's, or the innermost native one's. NVIDIA's own
     /// libraries lie in packages too, and each call goes through them: they are not who made it.
     pub fn package(&self) -> Option<&str> {
-        [FrameLanguage::Python, FrameLanguage::Native]
-            .into_iter()
-            .find_map(|language| {
-                let of_language = self
-                    .frames
-                    .iter()
-                    .filter(|frame| frame.language == language);
-                of_language
-                    .filter(|it| it.owner != FrameOwner::Cuda)
-                    .find_map(|it| it.package.as_deref())
-            })
+        let mut native = None;
+        for frame in &self.frames {
+            let package = frame.package.as_deref();
+            if package.is_none() || frame.owner == FrameOwner::Cuda {
+                continue;
+            }
+            if frame.language == FrameLanguage::Python {
+                return package;
+            }
+            native = native.or(package);
+        }
+        native
     }
 
     /// The package whose code wrote a variable; none if the user's own did, through no more than Python's library.
     pub(crate) fn writing_package(&self) -> Option<&str> {
-        let mut frames = self
-            .frames
-            .iter()
-            .filter(|frame| frame.language == FrameLanguage::Python);
-        frames
-            .find(|frame| frame.owner != FrameOwner::System)?
-            .package
-            .as_deref()
+        let writer = self.frames.iter().find(|frame| {
+            frame.language == FrameLanguage::Python && frame.owner != FrameOwner::System
+        })?;
+        writer.package.as_deref()
     }
 
     /// Whether a function of this name is on the stack; the name is whole, with or without what
@@ -469,6 +471,22 @@ impl Stack {
                 || frame.name() == name
         })
     }
+}
+
+/// The outermost function of a package in one language, if possible one that does more than pass the call on.
+fn outermost_of_package(frames: &[Frame], language: FrameLanguage) -> Option<&Frame> {
+    let mut wrapper = None;
+    for frame in frames.iter().rev() {
+        let is_of_package = frame.owner == FrameOwner::Package && frame.language == language;
+        if !is_of_package || frame.function.is_empty() {
+            continue;
+        }
+        if !frame.is_wrapper() {
+            return Some(frame);
+        }
+        wrapper = wrapper.or(Some(frame));
+    }
+    wrapper
 }
 
 /// Functions with which programs select a device.
@@ -489,47 +507,41 @@ const NAMES_DEVICE_0: [&str; 3] = ["cuda:0", "cuda(0)", "Device(0)"];
 /// where it begins, or where it leaves for another file or a package. What such a function calls deeper down may select
 /// the default.
 pub(crate) fn selects_device(stack: &Stack) -> bool {
+    let line = stack.source.as_deref().unwrap_or_default();
+    if NAMES_DEVICE_0.iter().any(|text| line.contains(text)) {
+        return true;
+    }
     let own = stack.users_all();
-    let other_file = own
-        .iter()
-        .find(|frame| own.first().is_some_and(|first| first.file != frame.file));
-    let innermost = stack
-        .frames
-        .iter()
-        .position(|frame| frame.owner == FrameOwner::Program);
-    let called = innermost.and_then(|at| stack.frames.get(at.checked_sub(1)?));
-    let all = own
-        .iter()
-        .take(2)
-        .chain(other_file)
-        .copied()
-        .chain(stack.entry())
-        .chain(called);
-    let mut names = all.map(Frame::name);
-    names.any(|name| SELECTS.contains(&name.rsplit(['.', ':']).next().unwrap_or_default()))
-        || stack
-            .source
-            .as_deref()
-            .is_some_and(|line| NAMES_DEVICE_0.iter().any(|text| line.contains(text)))
+    let mut frames: Vec<&Frame> = own.iter().take(2).copied().collect();
+    if let Some(first) = own.first() {
+        frames.extend(own.iter().find(|frame| frame.file != first.file));
+    }
+    frames.extend(stack.entry());
+    for (called, user) in stack.frames.iter().zip(stack.frames.iter().skip(1)) {
+        if called.owner == FrameOwner::Program {
+            break;
+        }
+        if user.owner == FrameOwner::Program {
+            frames.push(called);
+            break;
+        }
+    }
+    frames.iter().any(|frame| {
+        let name = frame.name();
+        SELECTS.contains(&name.rsplit(['.', ':']).next().unwrap_or_default())
+    })
 }
 
 /// A name of machine code without the types of its arguments; a function that Cython made as Python knows it.
 fn native_name(function: &str) -> String {
-    if let Some(name) = of_cython(function) {
+    if let Some(name) = demangle_cython(function) {
         return name;
     }
     let Some(end) = function.rfind(')') else {
         return function.to_owned();
     };
     let mut depth = 0_usize;
-    for (at, byte) in function
-        .bytes()
-        .enumerate()
-        .take(end + 1)
-        .collect::<Vec<_>>()
-        .into_iter()
-        .rev()
-    {
+    for (at, byte) in function.bytes().enumerate().take(end + 1).rev() {
         match byte {
             b')' => depth += 1,
             b'(' => depth -= 1,
@@ -547,30 +559,30 @@ fn native_name(function: &str) -> String {
 
 /// `cupy.cuda.device.Device.__exit__` of `__pyx_pw_4cupy_4cuda_6device_6Device_9__exit__`: each part with its length
 /// before it, the last one with a number, or with nothing where only C calls it.
-fn of_cython(function: &str) -> Option<String> {
+fn demangle_cython(function: &str) -> Option<String> {
     let made = function.strip_prefix("__pyx_")?.split('(').next()?;
-    let of_python = ["pw_", "pf_"]
-        .into_iter()
-        .find_map(|kind| made.strip_prefix(kind));
-    let of_c = ["f_", "getprop_", "setprop_", "tp_dealloc_", "tp_new_"];
-    let mut rest =
-        of_python.or_else(|| of_c.into_iter().find_map(|kind| made.strip_prefix(kind)))?;
+    let strip_kind = |kinds: &[&str]| kinds.iter().find_map(|kind| made.strip_prefix(kind));
+    let of_python = strip_kind(&["pw_", "pf_"]);
+    let of_c = strip_kind(&["f_", "getprop_", "setprop_", "tp_dealloc_", "tp_new_"]);
+    let mut rest = of_python.or(of_c)?;
     let mut parts: Vec<&str> = Vec::new();
     loop {
         let after = rest.trim_start_matches(|c: char| c.is_ascii_digit());
         let length: usize = rest.strip_suffix(after)?.parse().unwrap_or(0);
-        let part = after.get(..length).filter(|part| !part.is_empty());
-        match part.zip(after.get(length..).and_then(|more| more.strip_prefix('_'))) {
-            Some((part, more))
-                if more.starts_with(|c: char| {
-                    c.is_ascii_digit() || (of_python.is_none() && c.is_alphabetic())
-                }) =>
-            {
-                parts.push(part);
-                rest = more;
-            }
-            _ => break,
+        let Some((part, more)) = after.split_at_checked(length) else {
+            break;
+        };
+        let Some(more) = more.strip_prefix('_') else {
+            break;
+        };
+        let begins_part = |letter: char| {
+            letter.is_ascii_digit() || (of_python.is_none() && letter.is_alphabetic())
+        };
+        if part.is_empty() || !more.starts_with(begins_part) {
+            break;
         }
+        parts.push(part);
+        rest = more;
     }
     let last = rest.trim_start_matches(|c: char| c.is_ascii_digit());
     parts.push(last);
@@ -583,22 +595,26 @@ pub(crate) fn file_name(path: &str) -> &str {
 
 /// What follows the folder of packages in a path.
 fn below_packages(path: &str) -> Option<&str> {
-    let mut parts = path
-        .char_indices()
-        .filter(|(_, c)| *c == '/')
-        .map(|(at, _)| at);
-    parts.find_map(|at| {
-        let rest = path.get(at + 1..)?;
-        PACKAGES
-            .iter()
-            .find_map(|folder| rest.strip_prefix(folder)?.strip_prefix('/'))
-    })
+    let mut rest = path;
+    while let Some((_, below)) = rest.split_once('/') {
+        for folder in PACKAGES {
+            let file = below.strip_prefix(folder);
+            if let Some(file) = file.and_then(|file| file.strip_prefix('/')) {
+                return Some(file);
+            }
+        }
+        rest = below;
+    }
+    None
 }
 
 /// The package of a file below such a folder: `torch` of `…/site-packages/torch/cuda/__init__.py`.
 fn package_of(path: &str) -> Option<String> {
     let rest = below_packages(path)?;
-    let first = rest.split('/').next().filter(|first| !first.is_empty())?;
+    let first = rest.split('/').next()?;
+    if first.is_empty() {
+        return None;
+    }
     Some(first.split('.').next().unwrap_or(first).to_owned())
 }
 

@@ -514,14 +514,14 @@ impl<'a> Clue<'a> {
     }
 
     /// The clue with a value; without one for null, which is not known.
-    pub(super) fn with(mut self, name: &str, value: impl Into<Value>) -> Clue<'a> {
-        let value = value.into();
+    pub(super) fn with(mut self, name: &str, known: impl Into<Value>) -> Clue<'a> {
+        let value = known.into();
         if value.is_null() {
             return self;
         }
         let attribute = self.kind.find_attribute(name);
         debug_assert!(
-            attribute.is_some_and(|it| it.of.has(&value)),
+            attribute.is_some_and(|attribute| attribute.of.has(&value)),
             "{} has no `{name}` of this type",
             self.kind.name
         );

@@ -8,25 +8,25 @@ mod shared;
 mod variable;
 
 use super::clue::Clue;
-use crate::{EventKind, FrameLanguage, FrameOwner, History, Stack, Trace, TraceEvent};
+use crate::{ContextLife, EventKind, FrameLanguage, FrameOwner, History, Stack, Trace, TraceEvent};
 
 const UNSET: &str = "(unset)";
 
 pub(super) fn all(trace: &Trace) -> Vec<Clue<'_>> {
     let history = History::new(trace);
-    let each = [
+    let kinds = [
         variable::variable_clues,
         variable::overwritten_clues,
         variable::misspelled_clues,
         context::context_clues,
-        context::of_processes,
+        context::process_clues,
         forked::fork_clues,
         forked::unseen_fork_clues,
         limit::limit_clues,
         init::init_clues,
+        shared::shared_gpu_clues,
     ];
-    let each = each.into_iter().flat_map(|clues| clues(&history));
-    each.chain(shared::shared_gpu_clues(&history)).collect()
+    kinds.iter().flat_map(|clues| clues(&history)).collect()
 }
 
 /// The user's line of an event, such as `train.py:12`; else the user's function; else the user's line on another
@@ -53,13 +53,14 @@ fn about<'a>(kind: &str, index: usize, event: &'a TraceEvent) -> Option<Clue<'a>
 /// The function that the user's line called, such as `torch.cuda.is_available`.
 fn called_function(event: &TraceEvent) -> String {
     // Without a user's frame the entry is only the start of a package's own program.
-    let public = event
-        .stack
-        .innermost_public()
-        .filter(|_| event.stack.user_frame().is_none());
-    public
-        .or_else(|| event.stack.entry())
-        .map_or_else(|| event.call.clone(), |frame| frame.name())
+    let public = match event.stack.user_frame() {
+        Some(_) => None,
+        None => event.stack.innermost_public(),
+    };
+    match public.or_else(|| event.stack.entry()) {
+        Some(frame) => frame.name(),
+        None => event.call.clone(),
+    }
 }
 
 /// A GPU as people know it: its index in NVML order, or its UUID where that is not known.
@@ -71,11 +72,13 @@ pub(crate) fn gpu_name(trace: &Trace, uuid: Option<&str>) -> String {
     }
 }
 
-/// The saturating sum of sizes. None if one is unknown.
-fn saturating_sum(sizes: impl IntoIterator<Item = Option<i64>>) -> Option<i64> {
-    sizes
-        .into_iter()
-        .try_fold(0_i64, |sum, size| Some(sum.saturating_add(size?)))
+/// The memory of contexts. None if that of one is unknown.
+fn context_bytes(contexts: &[&ContextLife<'_>]) -> Option<i64> {
+    let mut sum = 0_i64;
+    for life in contexts {
+        sum = sum.saturating_add(life.bytes?);
+    }
+    Some(sum)
 }
 
 /// Whether a call is made at the end of a device guard: in an `__exit__` that makes the call itself or is in a package's

@@ -41,9 +41,35 @@ pub enum Beside {
 const UNACCOUNTED_BYTES: u64 = 16 << 20;
 
 impl ContextLife<'_> {
+    /// Whether its program did work on its GPU. None if the trace has no counts of the program.
+    pub fn is_used(&self) -> Option<bool> {
+        let uses = self.uses?;
+        Some(!uses.is_none())
+    }
+
     /// Whether the counts say that nothing was done in it.
     pub fn is_unused(&self) -> bool {
-        self.uses.is_some_and(|uses| uses.is_none())
+        self.is_used() == Some(false)
+    }
+
+    /// Whether an event of its program may be its end.
+    fn may_end_with(&self, event: &TraceEvent) -> bool {
+        let (
+            EventKind::Context {
+                primary, handle, ..
+            },
+            EventKind::Context {
+                primary: is_primary,
+                handle: ended,
+                ..
+            },
+        ) = (&self.made.what, &event.what)
+        else {
+            return false;
+        };
+        // The end of a primary context has no handle.
+        let is_same = ended == handle || (*ended == 0 && self.made.gpu == event.gpu);
+        self.ended.is_none() && primary == is_primary && is_same
     }
 }
 
@@ -56,43 +82,24 @@ pub(super) fn all<'a>(
     let neighbours = Neighbours::new(trace);
     let mut lives: Vec<ContextLife> = Vec::new();
     for ((index, event), program) in trace.events.iter().enumerate().zip(program_of) {
-        let EventKind::Context {
-            change,
-            primary,
-            handle,
-            ..
-        } = event.what
-        else {
+        let EventKind::Context { change, .. } = event.what else {
             continue;
         };
         match change {
             ContextChange::Made => {
                 let mut life = neighbours.new_life(trace, (index, event), *program);
                 let counts = programs.get(*program).and_then(|program| program.counts);
-                life.uses = event
-                    .gpu
-                    .as_ref()
-                    .zip(counts)
-                    .map(|(gpu, it)| it.gpus.get(gpu).copied().unwrap_or_default());
+                if let (Some(gpu), Some(counts)) = (&event.gpu, counts) {
+                    life.uses = Some(counts.gpus.get(gpu).copied().unwrap_or_default());
+                }
                 lives.push(life);
             }
             ContextChange::Failed => {}
             ContextChange::Released | ContextChange::Reset | ContextChange::Destroyed => {
-                if let Some(life) = lives.iter_mut().rev().find(|life| {
-                    let EventKind::Context {
-                        primary: is_primary,
-                        handle: of,
-                        ..
-                    } = life.made.what
-                    else {
-                        return false;
-                    };
-                    // The end of a primary context has no handle.
-                    life.ended.is_none()
-                        && life.program == *program
-                        && is_primary == primary
-                        && (of == handle || (handle == 0 && life.made.gpu == event.gpu))
-                }) {
+                let mut last = lives.iter_mut().rev();
+                if let Some(life) =
+                    last.find(|life| life.program == *program && life.may_end_with(event))
+                {
                     life.ended = Some(event);
                 }
             }
@@ -110,17 +117,14 @@ struct Neighbours<'a> {
 
 impl<'a> Neighbours<'a> {
     fn new(trace: &'a Trace) -> Neighbours<'a> {
-        let mut events: Vec<&TraceEvent> = trace
-            .events
-            .iter()
-            .filter(|event| matches!(event.what, EventKind::Context { .. }))
-            .collect();
+        let (mut events, mut longest_ns) = (Vec::new(), 0);
+        for event in &trace.events {
+            if matches!(event.what, EventKind::Context { .. }) {
+                events.push(event);
+                longest_ns = event.elapsed_ns.unwrap_or(0).max(longest_ns);
+            }
+        }
         events.sort_by_key(|event| event.t_ns);
-        let longest_ns = events
-            .iter()
-            .filter_map(|event| event.elapsed_ns)
-            .max()
-            .unwrap_or(0);
         Neighbours { events, longest_ns }
     }
 
@@ -132,23 +136,26 @@ impl<'a> Neighbours<'a> {
         program: usize,
     ) -> ContextLife<'a> {
         let gpu = trace.gpu_index(event.gpu.as_deref());
-        let change = gpu.and_then(|gpu| event.memory_bytes.get(gpu).copied().flatten());
-        let others: Vec<&TraceEvent> = self.beside(event).collect();
-        let is_own = others.iter().all(|other| other.pid != event.pid);
-        let unaccounted = change
-            .zip(event.own_bytes)
-            .map_or(0, |(change, own)| change.abs_diff(own));
-        let beside = match others.is_empty() {
-            true if unaccounted > UNACCOUNTED_BYTES => Beside::Process,
-            true => Beside::Nobody,
-            false => Beside::Context,
+        let change = gpu.and_then(|gpu| event.memory_change(gpu));
+        let others = self.beside(event);
+        let unaccounted = match (change, event.own_bytes) {
+            (Some(change), Some(own)) => change.abs_diff(own),
+            _ => 0,
         };
-        let bytes = match beside {
-            Beside::Nobody => change,
-            _ => event
-                .own_bytes
-                .filter(|_| is_own)
-                .or_else(|| self.memory_share(event, gpu?)),
+        let beside = if !others.is_empty() {
+            Beside::Context
+        } else if unaccounted > UNACCOUNTED_BYTES {
+            Beside::Process
+        } else {
+            Beside::Nobody
+        };
+        let is_own = others.iter().all(|other| other.pid != event.pid);
+        let bytes = if beside == Beside::Nobody {
+            change
+        } else if is_own && event.own_bytes.is_some() {
+            event.own_bytes
+        } else {
+            gpu.and_then(|gpu| self.memory_share(event, gpu))
         };
         ContextLife {
             made: event,
@@ -162,22 +169,19 @@ impl<'a> Neighbours<'a> {
     }
 
     /// The other contexts that were created or destroyed on the same GPU at the same time.
-    fn beside(&self, made: &TraceEvent) -> impl Iterator<Item = &'a TraceEvent> {
+    fn beside(&self, made: &TraceEvent) -> Vec<&'a TraceEvent> {
+        let earliest_ns = made.t_ns.saturating_sub(self.longest_ns);
         let from = self
             .events
-            .partition_point(|event| event.t_ns < made.t_ns.saturating_sub(self.longest_ns));
+            .partition_point(|event| event.t_ns < earliest_ns);
         let to = self
             .events
             .partition_point(|event| event.t_ns <= end_ns(made));
-        let near = self
-            .events
-            .get(from..to)
-            .unwrap_or_default()
-            .iter()
-            .copied();
-        near.filter(move |other| {
+        let mut near = self.events.get(from..to).unwrap_or_default().to_vec();
+        near.retain(|other| {
             !std::ptr::eq(made, *other) && other.gpu == made.gpu && end_ns(other) >= made.t_ns
-        })
+        });
+        near
     }
 
     /// An equal share of the memory of all contexts that were created on this GPU at the same time, because contexts on
@@ -186,36 +190,33 @@ impl<'a> Neighbours<'a> {
         let mut group: Vec<&TraceEvent> = vec![made];
         // Each neighbour may overlap with further ones.
         let mut at = 0;
-        while let Some(of) = group.get(at).copied() {
-            for other in self.beside(of) {
+        while let Some(member) = group.get(at).copied() {
+            for other in self.beside(member) {
                 if !group.iter().any(|known| std::ptr::eq(*known, other)) {
                     group.push(other);
                 }
             }
             at += 1;
         }
-        if !group.iter().all(|it| {
-            matches!(
-                it.what,
-                EventKind::Context {
-                    change: ContextChange::Made,
-                    ..
-                }
-            )
-        }) {
-            return None;
+        for event in &group {
+            let EventKind::Context {
+                change: ContextChange::Made,
+                ..
+            } = event.what
+            else {
+                return None;
+            };
         }
         let first = group.iter().min_by_key(|event| event.t_ns)?;
         let last = group.iter().max_by_key(|event| end_ns(event))?;
-        let before = used_bytes(first, index)?
-            .saturating_sub(first.memory_bytes.get(index).copied().flatten()?);
+        let before = used_bytes(first, index)?.saturating_sub(first.memory_change(index)?);
         Some(used_bytes(last, index)?.saturating_sub(before) / group.len() as i64)
     }
 }
 
 /// NVML's `used` of a GPU after a call, in bytes.
 fn used_bytes(event: &TraceEvent, index: usize) -> Option<i64> {
-    i64::try_from(event.used_bytes.get(index).copied().flatten()?).ok()
+    i64::try_from((*event.used_bytes.get(index)?)?).ok()
 }
 
 fn end_ns(event: &TraceEvent) -> u64 {

@@ -18,18 +18,17 @@ pub struct Fork<'h, 'a> {
 
 impl<'h, 'a> Fork<'h, 'a> {
     fn after_init(child: &'h ProgramHistory<'a>) -> Option<Fork<'h, 'a>> {
-        child
-            .events
-            .iter()
-            .find_map(|&(index, event)| match event.what {
-                EventKind::Forked { parent, contexts } => Some(Fork {
+        for (index, event) in &child.events {
+            if let EventKind::Forked { parent, contexts } = event.what {
+                return Some(Fork {
                     child,
-                    event: (index, event),
+                    event: (*index, event),
                     parent,
                     contexts,
-                }),
-                _ => None,
-            })
+                });
+            }
+        }
+        None
     }
 }
 
@@ -43,19 +42,22 @@ impl<'a> History<'a> {
     pub fn inherited_init(&self, fork: &Fork<'_, 'a>) -> Option<(usize, &'a TraceEvent)> {
         let (mut pid, mut index) = (fork.parent, fork.event.0);
         loop {
-            let parent = self.programs.iter().rev().find(|program| {
-                program.pid == pid
-                    && program
-                        .events
-                        .first()
-                        .is_some_and(|(first, _)| *first < index)
+            let mut last = self.programs.iter().rev();
+            let parent = last.find(|program| {
+                let first = program.events.first();
+                program.pid == pid && first.is_some_and(|(first, _)| *first < index)
             })?;
-            let begun = parent.init().and_then(|init| init.begun.last().copied());
-            if let Some(begun) = begun.filter(|(at, _)| *at < index) {
-                return Some(begun);
+            if let Some(init) = parent.init()
+                && let Some(begun) = init.begun.last()
+                && begun.0 < index
+            {
+                return Some(*begun);
             }
             // Each step goes back in time, so the walk ends even if the document has a cycle of parents.
-            let own = Fork::after_init(parent).filter(|own| own.event.0 < index)?;
+            let own = Fork::after_init(parent)?;
+            if own.event.0 >= index {
+                return None;
+            }
             (pid, index) = (own.parent, own.event.0);
         }
     }

@@ -68,13 +68,9 @@ impl<'a> Init<'a> {
     }
 
     fn lacks_return(&self) -> bool {
-        self.returns
-            < self
-                .begun
-                .iter()
-                .filter(|(_, event)| is_by(event, EventSource::Forwarding))
-                .count()
-                .max(1)
+        let mut begun = self.begun.clone();
+        begun.retain(|(_, event)| is_by(event, EventSource::Forwarding));
+        self.returns < begun.len().max(1)
     }
 
     fn take(&mut self, index: usize, event: &'a TraceEvent) {
@@ -104,15 +100,7 @@ impl<'a> Init<'a> {
 
     /// Whether it returned success.
     pub fn has_succeeded(&self) -> bool {
-        self.returned.is_some_and(|(_, event)| {
-            matches!(
-                event.what,
-                EventKind::InitDone {
-                    visible: Some(_),
-                    ..
-                }
-            )
-        })
+        self.visible().is_some()
     }
 
     /// Whether it returned an error. Without a recorded return it has neither succeeded nor failed.
@@ -132,19 +120,19 @@ impl<'a> Init<'a> {
 
     /// The variables that CUDA reads, as they were at its start. None if nobody saw the start.
     pub fn variables(&self) -> Option<&'a BTreeMap<String, String>> {
-        self.begun
-            .iter()
-            .rev()
-            .find_map(|(_, event)| match &event.what {
-                EventKind::Init { variables, .. } => Some(variables),
-                _ => None,
-            })
+        let (_, event) = self.begun.last()?;
+        match &event.what {
+            EventKind::Init { variables, .. } => Some(variables),
+            _ => None,
+        }
     }
 
     /// The value of a variable that it read: `None` if unknown, `Some(None)` if the variable was not set.
     pub fn value(&self, name: &str) -> Option<Option<&'a str>> {
-        let read = self.mask.filter(|_| name == MASK);
-        read.or_else(|| Some(self.variables()?.get(name).map(String::as_str)))
+        if name == MASK && self.mask.is_some() {
+            return self.mask;
+        }
+        Some(self.variables()?.get(name).map(String::as_str))
     }
 
     /// The number of visible GPUs, and their UUIDs by CUDA ordinal. None unless it succeeded.

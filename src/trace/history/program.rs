@@ -12,8 +12,8 @@ pub struct ProgramHistory<'a> {
     pub process: Option<&'a TraceProcess>,
     /// Its events with their indices, in the order of time.
     pub events: Vec<(usize, &'a TraceEvent)>,
-    /// Its contexts, each with the index of the event that created it.
-    pub contexts: Vec<(usize, ContextLife<'a>)>,
+    /// Its contexts, in the order of creation.
+    pub contexts: Vec<ContextLife<'a>>,
     /// Every `cuInit` that it called, in the order of time.
     pub inits: Vec<Init<'a>>,
     /// What it did altogether, if the trace has that.
@@ -50,9 +50,10 @@ impl<'a> ProgramHistory<'a> {
     /// The `cuInit` that counts, if it succeeded before a time. Without a recorded return it counts as successful, and
     /// so it does where it fails because the trace has no device.
     pub fn init_before(&self, t_ns: u64, has_no_device: bool) -> Option<&Init<'a>> {
-        let init = self
-            .init()
-            .filter(|init| has_no_device || !init.has_failed())?;
+        let init = self.init()?;
+        if init.has_failed() && !has_no_device {
+            return None;
+        }
         let is_before = match init.returned {
             Some((_, returned)) => returned.t_ns <= t_ns,
             None => init.t_ns() < t_ns,
@@ -70,20 +71,17 @@ impl<'a> ProgramHistory<'a> {
         self.init()?.visible().map(|(_, gpus)| gpus)
     }
 
-    /// Whether it did work on a GPU. None if the trace has no counts of it.
+    /// Whether it did work on a GPU. None if it has no context there, or the trace has no counts of it.
     pub fn used(&self, gpu: Option<&str>) -> Option<bool> {
-        let context = self
-            .contexts
-            .iter()
-            .find(|(_, life)| life.made.gpu.as_deref() == gpu);
-        context
-            .and_then(|(_, life)| life.uses)
-            .map(|uses| !uses.is_none())
+        let mut contexts = self.contexts.iter();
+        contexts
+            .find(|life| life.made.gpu.as_deref() == gpu)?
+            .is_used()
     }
 
     /// Whether it made contexts and is known to have done no work on any GPU.
     pub fn is_idle(&self) -> bool {
-        !self.contexts.is_empty() && self.contexts.iter().all(|(_, life)| life.is_unused())
+        !self.contexts.is_empty() && self.contexts.iter().all(ContextLife::is_unused)
     }
 
     /// Whether another program may have run at the same time: the trace may lack the end of either.
@@ -91,26 +89,24 @@ impl<'a> ProgramHistory<'a> {
         self.began_ns() <= other.ended_ns() && other.began_ns() <= self.ended_ns()
     }
 
-    fn began_ns(&self) -> u64 {
+    /// When it was noticed; 0 if the trace has no line of it.
+    pub(super) fn began_ns(&self) -> u64 {
         self.process.map_or(0, |process| process.t_ns)
     }
 
     fn ended_ns(&self) -> u64 {
-        self.counts
-            .map(|counts| counts.t_ns)
-            .filter(|t_ns| *t_ns > 0)
-            .unwrap_or(u64::MAX)
+        match self.counts {
+            Some(counts) if counts.t_ns > 0 => counts.t_ns,
+            _ => u64::MAX,
+        }
     }
 
     /// The first context on each GPU, in the order of creation.
-    pub fn gpus(&self) -> Vec<(usize, &ContextLife<'a>)> {
-        let mut gpus: Vec<(usize, &ContextLife<'a>)> = Vec::new();
-        for (index, life) in &self.contexts {
-            if !gpus
-                .iter()
-                .any(|(_, known)| known.made.gpu == life.made.gpu)
-            {
-                gpus.push((*index, life));
+    pub fn gpus(&self) -> Vec<&ContextLife<'a>> {
+        let mut gpus: Vec<&ContextLife<'a>> = Vec::new();
+        for life in &self.contexts {
+            if gpus.iter().all(|known| known.made.gpu != life.made.gpu) {
+                gpus.push(life);
             }
         }
         gpus
@@ -118,7 +114,7 @@ impl<'a> ProgramHistory<'a> {
 
     /// When it made its first context.
     pub fn first_context_ns(&self) -> Option<u64> {
-        self.contexts.first().map(|(_, life)| life.made.t_ns)
+        Some(self.contexts.first()?.made.t_ns)
     }
 
     /// The time of its last event, or 0.

@@ -44,19 +44,19 @@ pub(super) fn all<'a>(history: &History<'a>) -> Vec<VariableWrite<'a>> {
             let EventKind::Variable { name, value, .. } = &event.what else {
                 continue;
             };
-            let value = value.as_deref();
             let init = program.init_before(event.t_ns, history.trace.has_no_device());
             let latched = program.variable_at_init(name);
             writes.push(VariableWrite {
                 event: index,
                 program: number,
                 name,
-                value,
+                value: value.as_deref(),
                 after_init_ns: init.map(|init| event.t_ns.saturating_sub(init.t_ns())),
                 latched,
-                differs: latched
-                    .map(|latched| is_other(history.trace, program, name, latched, value)),
-                reaches_child: reaches_child(history, program.pid, name, value, event.t_ns),
+                differs: latched.map(|latched| {
+                    is_other(history.trace, program, name, latched, value.as_deref())
+                }),
+                reaches_child: reaches_child(history, program.pid, event),
                 is_put_back: is_put_back(program, index, event),
             });
         }
@@ -73,17 +73,12 @@ fn is_other(
     latched: Option<&str>,
     value: Option<&str>,
 ) -> bool {
-    let gpus: Vec<String> = trace
-        .start
-        .gpus
-        .iter()
-        .map(|gpu| gpu.uuid.clone())
-        .collect();
+    let gpus = trace.gpu_uuids();
     let is_alike = trace
         .start
         .gpus
         .windows(2)
-        .all(|pair| pair.first().map(|it| &it.name) == pair.last().map(|it| &it.name));
+        .all(|pair| matches!(pair, [one, other] if one.name == other.name));
     let cannot_be_told = gpus.is_empty() || !is_alike || trace.has_no_device();
     if ![MASK, ORDER].contains(&name) || latched == value || cannot_be_told {
         return latched != value;
@@ -96,37 +91,36 @@ fn is_other(
     mask::parse(latched, order, &gpus) != mask::parse(value, order, &gpus)
 }
 
-/// Whether a package, which no code of the user's called, wrote what a variable was before the package's own last writes
-/// of it.
-fn is_put_back(program: &ProgramHistory<'_>, index: usize, event: &TraceEvent) -> bool {
-    let (
-        Some(writer),
+/// The variable that an event writes, what it was before, and what it is now.
+fn written_variable(event: &TraceEvent) -> Option<(&str, Option<&str>, Option<&str>)> {
+    match &event.what {
         EventKind::Variable {
             name,
             before,
             value,
-        },
-    ) = (event.stack.writing_package(), &event.what)
-    else {
+        } => Some((name, before.as_deref(), value.as_deref())),
+        _ => None,
+    }
+}
+
+/// Whether a package, which no code of the user's called, wrote what a variable was before the package's own last writes
+/// of it.
+fn is_put_back(program: &ProgramHistory<'_>, index: usize, event: &TraceEvent) -> bool {
+    let Some((name, mut found, value)) = written_variable(event) else {
         return false;
     };
-    if !event.stack.users_all().is_empty() {
+    let writer = event.stack.writing_package();
+    if writer.is_none() || !event.stack.users_all().is_empty() {
         return false;
     }
-    let mut found = before;
-    for (_, earlier) in program.events.iter().rev().filter(|(at, _)| *at < index) {
-        let EventKind::Variable {
-            name: other,
-            before,
-            value: written,
-        } = &earlier.what
-        else {
+    for (at, earlier) in program.events.iter().rev() {
+        let Some((other, before, written)) = written_variable(earlier) else {
             continue;
         };
-        if other != name {
+        if *at >= index || other != name {
             continue;
         }
-        if written != found || earlier.stack.writing_package() != Some(writer) {
+        if written != found || earlier.stack.writing_package() != writer {
             return false;
         }
         if before == value {
@@ -137,23 +131,23 @@ fn is_put_back(program: &ProgramHistory<'_>, index: usize, event: &TraceEvent) -
     false
 }
 
-/// Whether a later program initialised with this value.
-fn reaches_child(
-    history: &History<'_>,
-    writer: u32,
-    name: &str,
-    value: Option<&str>,
-    t_ns: u64,
-) -> bool {
-    history.programs.iter().any(|program| {
-        program.process.is_some_and(|process| {
-            process.t_ns > t_ns
-                && program
-                    .variable_at_init(name)
-                    .is_some_and(|latched| latched == value)
-                && may_descend(history.trace, process, writer)
-        })
-    })
+/// Whether a later program initialised with the value that an event wrote.
+fn reaches_child(history: &History<'_>, writer: u32, event: &TraceEvent) -> bool {
+    let Some((name, _, value)) = written_variable(event) else {
+        return false;
+    };
+    for program in &history.programs {
+        let Some(process) = program.process else {
+            continue;
+        };
+        if process.t_ns > event.t_ns
+            && program.variable_at_init(name) == Some(value)
+            && may_descend(history.trace, process, writer)
+        {
+            return true;
+        }
+    }
+    false
 }
 
 /// Whether a process is a descendant of a writer, or may be one because the trace lacks one of its ancestors.

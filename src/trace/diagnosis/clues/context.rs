@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use super::super::clue::Clue;
-use super::{about, gpu_name, leaves_guard, line, saturating_sum};
+use super::{about, context_bytes, gpu_name, leaves_guard, line};
 use crate::history::ProgramHistory;
 use crate::stack::selects_device;
 use crate::{ContextChange, ContextLife, EventKind, GpuUse, History, Trace, TraceEvent};
@@ -12,61 +12,66 @@ use crate::{ContextChange, ContextLife, EventKind, GpuUse, History, Trace, Trace
 const SOME_ORDINAL: &str = "N";
 
 pub(super) fn context_clues<'a>(history: &History<'a>) -> Vec<Clue<'a>> {
-    let trace = history.trace;
     let mut clues = Vec::new();
     for program in &history.programs {
-        let gpus = program.gpus();
-        for (place, (index, life)) in program.contexts.iter().enumerate() {
-            let (index, made) = (*index, life.made);
-            let Some(clue) = about("context-made", index, made) else {
-                continue;
-            };
-            let before = program.contexts.get(..place).unwrap_or_default();
-            let own = worked_on(program, made.gpu.as_deref());
-            let pinned = pinned_next(program, index, made);
-            let own_gpu = own.map_or("another GPU".to_owned(), |own| {
-                gpu_name(trace, own.made.gpu.as_deref())
-            });
-            let mut clue = clue
-                .with("gpu", gpu_name(trace, made.gpu.as_deref()))
-                .with(
-                    "elsewhere",
-                    before.iter().any(|(_, other)| other.made.gpu != made.gpu),
-                )
-                .with("only", gpus.len() == 1)
-                .with("own", own_ordinal(own))
-                .with("own_gpu", own_gpu)
-                .with("leaves_guard", leaves_guard(&made.stack))
-                .with(
-                    "goes_back",
-                    before
-                        .last()
-                        .is_some_and(|(_, last)| goes_back(last.made, made)),
-                )
-                .with("unselected_thread", is_of_unselected_thread(program, life))
-                .with("host_memory_follows", pinned.is_some())
-                .with("ordinal", made.device.map(i64::from))
-                .with("bytes", life.bytes)
-                .with("used", life.uses.map(|uses| !uses.is_none()));
-            if let EventKind::Context { primary, .. } = made.what {
-                clue = clue.with("primary", primary);
-            }
-            clue.gpu.clone_from(&made.gpu);
-            clue.bytes = life.bytes;
-            if let Some((at, fault)) = fault_after(program, index, made) {
-                clue = clue
-                    .with("illegal_address", true)
-                    .with("fault_line", line(fault))
-                    .with("fault_call", fault.call.as_str());
-                clue.events.push(at);
-                clue.stacks.push(&fault.stack);
-            }
-            // What asked for the memory explains the context.
-            clue.stacks.extend(pinned.map(|next| &next.stack));
-            clues.push(clue);
+        for place in 0..program.contexts.len() {
+            clues.extend(context_clue(history.trace, program, place));
         }
     }
     clues
+}
+
+/// A clue about the context at this place among those of its program.
+fn context_clue<'a>(
+    trace: &'a Trace,
+    program: &ProgramHistory<'a>,
+    place: usize,
+) -> Option<Clue<'a>> {
+    let (before, rest) = program.contexts.split_at_checked(place)?;
+    let life = rest.first()?;
+    let made = life.made;
+    let own = worked_on(program, made.gpu.as_deref());
+    let own_gpu = match own {
+        Some(own) => gpu_name(trace, own.made.gpu.as_deref()),
+        None => "another GPU".to_owned(),
+    };
+    let is_elsewhere = before.iter().any(|other| other.made.gpu != made.gpu);
+    let last = before.last();
+    let pinned = pinned_next(program, life);
+    let mut clue = about("context-made", life.event, made)?
+        .with("gpu", gpu_name(trace, made.gpu.as_deref()))
+        .with("elsewhere", is_elsewhere)
+        .with("only", program.gpus().len() == 1)
+        .with("own", own_ordinal(own))
+        .with("own_gpu", own_gpu)
+        .with("leaves_guard", leaves_guard(&made.stack))
+        .with(
+            "goes_back",
+            last.is_some_and(|last| goes_back(last.made, made)),
+        )
+        .with("unselected_thread", is_of_unselected_thread(program, life))
+        .with("host_memory_follows", pinned.is_some())
+        .with("ordinal", made.device)
+        .with("bytes", life.bytes)
+        .with("used", life.is_used());
+    if let EventKind::Context { primary, .. } = made.what {
+        clue = clue.with("primary", primary);
+    }
+    clue.gpu.clone_from(&made.gpu);
+    clue.bytes = life.bytes;
+    if let Some((at, fault)) = fault_after(program, life) {
+        clue = clue
+            .with("illegal_address", true)
+            .with("fault_line", line(fault))
+            .with("fault_call", fault.call.as_str());
+        clue.events.push(at);
+        clue.stacks.push(&fault.stack);
+    }
+    if let Some(next) = pinned {
+        // What asked for the memory explains the context.
+        clue.stacks.push(&next.stack);
+    }
+    Some(clue)
 }
 
 /// Whether a context was made on a thread that had selected no device, in a process whose other threads work elsewhere.
@@ -84,32 +89,47 @@ fn is_of_unselected_thread(program: &ProgramHistory<'_>, life: &ContextLife<'_>)
     if made.stack.frames.is_empty() {
         return None;
     }
-    let is_asked_for = has_selected || selects_device(&made.stack);
-    let own = made.stack.users_all();
-    let mut others = program
-        .contexts
-        .iter()
-        .map(|(_, other)| other.made)
-        .filter(|other| other.gpu != made.gpu);
-    // Code that runs once for each GPU selects each.
-    if is_asked_for
-        || (!own.is_empty() && others.clone().any(|other| other.stack.users_all() == own))
-    {
+    if has_selected || selects_device(&made.stack) {
         return Some(false);
     }
-    let work = program.events.iter().map(|(_, event)| *event);
-    // A thread that releases contexts at the end has not worked on their GPUs, and one that copies fetches what is there.
-    let work = work.filter(|event| match event.what {
-        EventKind::Context { change, .. } => change == ContextChange::Made,
-        EventKind::FirstUse { usage } => usage != GpuUse::Copy,
-        _ => false,
-    });
-    let (here, elsewhere): (Vec<_>, Vec<_>) = work.partition(|event| event.gpu == made.gpu);
-    let is_of_both = here
-        .iter()
-        .any(|event| elsewhere.iter().any(|other| other.tid == event.tid));
-    let has_others = others.any(|other| other.t_ns <= made.t_ns && other.tid != made.tid);
-    Some(has_others && !is_of_both && worked_on(program, made.gpu.as_deref()).is_some())
+    let own = made.stack.users_all();
+    let mut follows_another = false;
+    for other in &program.contexts {
+        let other = other.made;
+        if other.gpu == made.gpu {
+            continue;
+        }
+        // Code that runs once for each GPU selects each.
+        if !own.is_empty() && other.stack.users_all() == own {
+            return Some(false);
+        }
+        follows_another |= other.t_ns <= made.t_ns && other.tid != made.tid;
+    }
+    let gpu = made.gpu.as_deref();
+    let is_alone = follows_another && !has_thread_on_both(program, gpu);
+    Some(is_alone && worked_on(program, gpu).is_some())
+}
+
+/// Whether a thread worked on a GPU and on another one. A thread that releases contexts at the end has not worked on their
+/// GPUs, and one that copies fetches what is there.
+fn has_thread_on_both(program: &ProgramHistory<'_>, gpu: Option<&str>) -> bool {
+    let (mut here, mut elsewhere) = (HashSet::new(), HashSet::new());
+    for (_, event) in &program.events {
+        let is_work = match event.what {
+            EventKind::Context { change, .. } => change == ContextChange::Made,
+            EventKind::FirstUse { usage } => usage != GpuUse::Copy,
+            _ => false,
+        };
+        if !is_work {
+            continue;
+        }
+        if event.gpu.as_deref() == gpu {
+            here.insert(event.tid);
+        } else {
+            elsewhere.insert(event.tid);
+        }
+    }
+    !here.is_disjoint(&elsewhere)
 }
 
 /// A context of the process on another GPU, with work.
@@ -117,147 +137,121 @@ fn worked_on<'p, 'a>(
     program: &'p ProgramHistory<'a>,
     but: Option<&str>,
 ) -> Option<&'p ContextLife<'a>> {
-    let mut others = program
-        .contexts
-        .iter()
-        .map(|(_, life)| life)
-        .filter(|life| life.made.gpu.as_deref() != but);
-    others.find(|life| life.uses.is_some_and(|uses| !uses.is_none()))
+    let mut contexts = program.contexts.iter();
+    contexts.find(|life| life.made.gpu.as_deref() != but && life.is_used() == Some(true))
 }
 
 fn own_ordinal(own: Option<&ContextLife<'_>>) -> String {
-    own.and_then(|own| own.made.device)
-        .map_or(SOME_ORDINAL.to_owned(), |ordinal| ordinal.to_string())
+    match own.and_then(|own| own.made.device) {
+        Some(ordinal) => ordinal.to_string(),
+        None => SOME_ORDINAL.to_owned(),
+    }
 }
 
 /// The next event of the thread, except loading code, which comes with a context; none unless it asks for page-locked
 /// host memory.
-fn pinned_next<'a>(
-    program: &ProgramHistory<'a>,
-    index: usize,
-    made: &TraceEvent,
-) -> Option<&'a TraceEvent> {
-    let after = program
-        .events
-        .iter()
-        .filter(|(at, event)| *at > index && event.tid == made.tid);
-    let (_, next) = after
-        .copied()
-        .find(|(_, event)| !matches!(event.what, EventKind::Module))?;
-    matches!(next.what, EventKind::HostMemory { .. }).then_some(next)
+fn pinned_next<'a>(program: &ProgramHistory<'a>, life: &ContextLife<'_>) -> Option<&'a TraceEvent> {
+    for (at, event) in &program.events {
+        let is_later = *at > life.event && event.tid == life.made.tid;
+        match event.what {
+            EventKind::HostMemory { .. } if is_later => return Some(event),
+            EventKind::Module => {}
+            _ if is_later => return None,
+            _ => {}
+        }
+    }
+    None
 }
 
 /// The first call that returned CUDA_ERROR_ILLEGAL_ADDRESS after the process had used the GPU of a context. Later calls
 /// return it too; the cause lies before the first.
 fn fault_after<'a>(
     program: &ProgramHistory<'a>,
-    index: usize,
-    made: &TraceEvent,
+    life: &ContextLife<'_>,
 ) -> Option<(usize, &'a TraceEvent)> {
     const ILLEGAL_ADDRESS: i64 = 700;
-    let first = program
-        .events
-        .iter()
-        .copied()
-        .find(|(_, event)| event.status == Some(ILLEGAL_ADDRESS))?;
-    let between = program
-        .events
-        .iter()
-        .filter(|(at, event)| (index..first.0).contains(at) && event.gpu == made.gpu);
-    between
-        .into_iter()
-        .any(|(_, event)| matches!(event.what, EventKind::FirstUse { .. }))
-        .then_some(first)
+    let mut is_used = false;
+    for (at, event) in &program.events {
+        if event.status == Some(ILLEGAL_ADDRESS) {
+            return is_used.then_some((*at, event));
+        }
+        is_used |= *at >= life.event
+            && event.gpu == life.made.gpu
+            && matches!(event.what, EventKind::FirstUse { .. });
+    }
+    None
 }
 
 /// Whether a user's line is above another in the same function: `with` returns to its first line when it ends.
 fn goes_back(before: &TraceEvent, now: &TraceEvent) -> bool {
-    before
-        .stack
-        .user_frame()
-        .zip(now.stack.user_frame())
-        .is_some_and(|(before, now)| {
-            before.file.is_some()
-                && (&before.file, &before.function) == (&now.file, &now.function)
-                && before
-                    .line
-                    .zip(now.line)
-                    .is_some_and(|(before, now)| now < before)
-        })
+    let (Some(before), Some(now)) = (before.stack.user_frame(), now.stack.user_frame()) else {
+        return false;
+    };
+    let (Some(line), Some(next_line)) = (before.line, now.line) else {
+        return false;
+    };
+    let is_same = (&before.file, &before.function) == (&now.file, &now.function);
+    before.file.is_some() && is_same && next_line < line
 }
 
 /// A clue for each process that made a context, about all of them.
-pub(super) fn of_processes<'a>(history: &History<'a>) -> Vec<Clue<'a>> {
-    history
-        .programs
-        .iter()
-        .filter_map(|program| of_process(history.trace, program))
-        .collect()
+pub(super) fn process_clues<'a>(history: &History<'a>) -> Vec<Clue<'a>> {
+    let mut clues = Vec::new();
+    for program in &history.programs {
+        clues.extend(process_clue(history.trace, program));
+    }
+    clues
 }
 
-fn of_process<'a>(trace: &'a Trace, program: &ProgramHistory<'a>) -> Option<Clue<'a>> {
+fn process_clue<'a>(trace: &'a Trace, program: &ProgramHistory<'a>) -> Option<Clue<'a>> {
     let gpus = program.gpus();
-    let unused: Vec<&(usize, ContextLife)> = program
-        .contexts
-        .iter()
-        .filter(|(_, life)| program.used(life.made.gpu.as_deref()) == Some(false))
-        .collect();
+    let mut unused: Vec<&ContextLife> = program.contexts.iter().collect();
+    unused.retain(|life| program.used(life.made.gpu.as_deref()) == Some(false));
     // The clue is at the first of them, or at the first context if there are none.
-    let (index, life) = unused
-        .first()
-        .map(|(index, life)| (*index, life))
-        .or_else(|| gpus.first().copied())?;
-    let clue = about("process-contexts", index, life.made)?;
-    let uses: Option<Vec<bool>> = gpus
-        .iter()
-        .map(|(_, life)| program.used(life.made.gpu.as_deref()))
-        .collect();
-    let mut names: Vec<String> = unused
-        .iter()
-        .map(|(_, life)| gpu_name(trace, life.made.gpu.as_deref()))
-        .collect();
+    let first = *unused.first().or(gpus.first())?;
+    let (mut used, mut is_known) = (0, true);
+    for life in &gpus {
+        match program.used(life.made.gpu.as_deref()) {
+            Some(true) => used += 1,
+            Some(false) => {}
+            None => is_known = false,
+        }
+    }
+    let mut names = Vec::new();
+    for life in &unused {
+        names.push(gpu_name(trace, life.made.gpu.as_deref()));
+    }
     names.dedup();
-    let bytes = saturating_sum(unused.iter().map(|(_, life)| life.bytes));
-    let mut clue = clue
-        .with(
-            "used",
-            uses.map(|uses| uses.into_iter().filter(|used| *used).count()),
-        )
+    let bytes = context_bytes(&unused);
+    let mut clue = about("process-contexts", first.event, first.made)?
+        .with("used", is_known.then_some(used))
         .with("unused", names)
         .with("at_once", made_at_once(program, &gpus))
         .with("own", own_ordinal(worked_on(program, None)))
         .with("bytes", bytes);
     if let Some(visible) = program.visible() {
-        let made: HashSet<&str> = gpus
-            .iter()
-            .filter_map(|(_, life)| life.made.gpu.as_deref())
-            .collect();
+        let has_context =
+            |gpu: &String| gpus.iter().any(|life| life.made.gpu.as_ref() == Some(gpu));
+        let on_every = !visible.is_empty() && visible.iter().all(has_context);
         clue = clue
             .with("visible", visible.len())
             .with("several", visible.len() > 1)
-            .with(
-                "on_every",
-                !visible.is_empty() && visible.iter().all(|gpu| made.contains(gpu.as_str())),
-            );
+            .with("on_every", on_every);
     }
     clue.bytes = bytes;
-    clue.events = unused.iter().map(|(index, _)| *index).collect();
-    if clue.events.is_empty() {
-        clue.events.push(index);
+    if !unused.is_empty() {
+        clue.events = unused.iter().map(|life| life.event).collect();
     }
     Some(clue)
 }
 
 /// Whether the process used no GPU between the first of its contexts and the first on the last GPU.
-fn made_at_once(program: &ProgramHistory<'_>, gpus: &[(usize, &ContextLife<'_>)]) -> bool {
-    let (Some((first, _)), Some((last, _))) = (gpus.first(), gpus.last()) else {
+fn made_at_once(program: &ProgramHistory<'_>, gpus: &[&ContextLife<'_>]) -> bool {
+    let (Some(first), Some(last)) = (gpus.first(), gpus.last()) else {
         return false;
     };
-    let between = program
-        .events
-        .iter()
-        .filter(|(index, _)| (first..last).contains(&index));
-    !between
-        .into_iter()
-        .any(|(_, event)| matches!(event.what, EventKind::FirstUse { .. }))
+    let span = first.event..last.event;
+    !program.events.iter().any(|(index, event)| {
+        span.contains(index) && matches!(event.what, EventKind::FirstUse { .. })
+    })
 }

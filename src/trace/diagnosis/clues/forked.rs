@@ -6,18 +6,15 @@ use crate::history::{Fork, ProgramHistory};
 use crate::{FrameLanguage, History, TraceEvent, status_name};
 
 pub(super) fn fork_clues<'a>(history: &History<'a>) -> Vec<Clue<'a>> {
-    history
-        .all_forks()
-        .filter_map(|fork| fork_clue(history, fork))
-        .collect()
+    let forks = history.all_forks();
+    forks.filter_map(|fork| fork_clue(history, fork)).collect()
 }
 
 fn fork_clue<'a>(history: &History<'a>, fork: Fork<'_, 'a>) -> Option<Clue<'a>> {
     let mut clue = about("forked", fork.event.0, fork.event.1)?
         .with("parent", u64::from(fork.parent))
         .with("contexts", u64::from(fork.contexts));
-    let refused = refused(fork);
-    if let Some((index, event)) = refused {
+    if let Some((index, event)) = refused_call(fork) {
         clue = clue
             .with("refused", true)
             .with("refused_call", event.call.as_str())
@@ -53,91 +50,99 @@ fn with_init<'a>(clue: Clue<'a>, history: &History<'a>, fork: Fork<'_, 'a>) -> C
     clue
 }
 
-fn has_line(event: &TraceEvent) -> bool {
-    event
-        .stack
-        .user_frame()
-        .or_else(|| event.stack.users_meanwhile())
-        .is_some()
-}
-
 /// Where a process forked: the user's line, or else the process and what it runs.
 fn fork_origin(history: &History<'_>, fork: Fork<'_, '_>) -> String {
-    let parent = history
-        .program_at(fork.parent, fork.event.1.t_ns)
-        .and_then(|parent| history.programs.get(parent));
-    let process = parent
-        .and_then(|parent| parent.process)
-        .filter(|_| !has_line(fork.event.1));
-    line(fork.event.1)
-        + &process
-            .map(|process| format!(" ({})", process.name()))
-            .unwrap_or_default()
+    let (_, event) = fork.event;
+    if let Some(site) = event.stack.call_site() {
+        return site.in_words();
+    }
+    let parent = history.program_at(fork.parent, event.t_ns);
+    let parent = parent.and_then(|parent| history.programs.get(parent));
+    match parent.and_then(|parent| parent.process) {
+        Some(process) => format!("{} ({})", line(event), process.name()),
+        None => line(event),
+    }
 }
 
 /// The first call of a child that returned an error.
-fn refused<'a>(fork: Fork<'_, 'a>) -> Option<(usize, &'a TraceEvent)> {
-    fork.child
-        .events
-        .iter()
-        .copied()
-        .find(|(at, event)| *at > fork.event.0 && event.has_failed())
+fn refused_call<'a>(fork: Fork<'_, 'a>) -> Option<(usize, &'a TraceEvent)> {
+    let mut events = fork.child.events.iter();
+    let refused = events.find(|(at, event)| *at > fork.event.0 && event.has_failed());
+    refused.copied()
 }
 
 /// A call of a program that returned an error, by the counts: the trace may lack its event.
 fn counted_error<'a>(program: &ProgramHistory<'a>) -> Option<&'a str> {
-    program
-        .counts?
-        .calls
-        .iter()
-        .find(|(_, count)| count.errors > 0)
-        .map(|(call, _)| call.as_str())
+    let mut calls = program.counts?.calls.iter();
+    let (call, _) = calls.find(|(_, count)| count.errors > 0)?;
+    Some(call)
+}
+
+/// Forks at one line of a process, of which no call was seen to be refused.
+struct SilentForks<'h, 'a> {
+    parent: u32,
+    line: String,
+    first: Fork<'h, 'a>,
+    events: Vec<usize>,
+    /// Whether workers of PyTorch's loader were forked, each time.
+    is_loader: bool,
+}
+
+fn silent_forks<'h, 'a>(history: &'h History<'a>) -> Vec<SilentForks<'h, 'a>> {
+    let mut lines: Vec<SilentForks> = Vec::new();
+    for fork in history.all_forks() {
+        let (index, event) = fork.event;
+        let is_seen = refused_call(fork).is_some() || counted_error(fork.child).is_some();
+        if is_seen
+            || !is_python_child(fork)
+            || is_for_exec(event)
+            || runs_another(&history.programs, fork)
+        {
+            continue;
+        }
+        let (parent, line) = (fork.parent, line(event));
+        let is_loader = is_data_loader_worker(event);
+        let mut known = lines.iter_mut();
+        match known.find(|known| known.parent == parent && known.line == line) {
+            Some(known) => {
+                known.events.push(index);
+                known.is_loader &= is_loader;
+            }
+            None => lines.push(SilentForks {
+                parent,
+                line,
+                first: fork,
+                events: vec![index],
+                is_loader,
+            }),
+        }
+    }
+    lines
 }
 
 /// A clue for each line that forked children without a refused call in the trace. This does not show that CUDA worked:
 /// PyTorch refuses CUDA in such a child before it calls the driver, and Numba after a query that is not counted.
 pub(super) fn unseen_fork_clues<'a>(history: &History<'a>) -> Vec<Clue<'a>> {
-    let trace = history.trace;
-    let mut lines: Vec<((u32, String), Vec<Fork<'_, 'a>>)> = Vec::new();
-    for fork in history.all_forks() {
-        let is_seen = refused(fork).is_some() || counted_error(fork.child).is_some();
-        if is_seen
-            || !is_of_python(fork)
-            || is_for_exec(fork.event.1)
-            || runs_another(&history.programs, fork)
-        {
-            continue;
-        }
-        let key = (fork.parent, line(fork.event.1));
-        match lines.iter_mut().find(|(known, _)| *known == key) {
-            Some((_, forks)) => forks.push(fork),
-            None => lines.push((key, vec![fork])),
-        }
-    }
-    let ended_well = trace.end.as_ref().is_some_and(|end| end.code == Some(0));
+    let end = history.trace.end.as_ref();
+    let ended_well = end.is_some_and(|end| end.code == Some(0));
     let mut clues = Vec::new();
-    for (_, forks) in lines {
-        let Some(first) = forks.first().copied() else {
-            continue;
-        };
-        let children = match forks.len() {
-            1 => format!("pid {}", first.child.pid),
+    for forks in silent_forks(history) {
+        let (index, event) = forks.first.event;
+        let children = match forks.events.len() {
+            1 => format!("pid {}", forks.first.child.pid),
             many => format!("{many} processes"),
         };
-        let Some(clue) = about("forked-unseen", first.event.0, first.event.1) else {
+        let Some(clue) = about("forked-unseen", index, event) else {
             continue;
         };
         let mut clue = clue
-            .with("line", fork_origin(history, first))
+            .with("line", fork_origin(history, forks.first))
             .with("children", children)
-            .with(
-                "would_show",
-                ended_well && forks.iter().all(|fork| is_of_loader(fork.event.1)),
-            );
-        clue.events = forks.iter().map(|fork| fork.event.0).collect();
-        let mut clue = with_init(clue, history, first);
+            .with("would_show", ended_well && forks.is_loader);
+        clue.events = forks.events;
+        let mut clue = with_init(clue, history, forks.first);
         // Where no line of the program forked, as in a forkserver, the one that can be mended comes first.
-        if !has_line(first.event.1) {
+        if event.stack.call_site().is_none() {
             clue.events.rotate_right(1);
         }
         clues.push(clue);
@@ -146,46 +151,40 @@ pub(super) fn unseen_fork_clues<'a>(history: &History<'a>) -> Vec<Clue<'a>> {
 }
 
 /// Whether a Python framework may refuse CUDA in the child without a driver call.
-fn is_of_python(fork: Fork<'_, '_>) -> bool {
-    fork.child
-        .process
-        .is_some_and(|process| process.python.is_some() || process.no_python.is_some())
-        || fork
-            .event
-            .1
-            .stack
-            .frames
-            .iter()
-            .any(|frame| frame.language == FrameLanguage::Python)
+fn is_python_child(fork: Fork<'_, '_>) -> bool {
+    if let Some(process) = fork.child.process
+        && (process.python.is_some() || process.no_python.is_some())
+    {
+        return true;
+    }
+    let (_, event) = fork.event;
+    let mut frames = event.stack.frames.iter();
+    frames.any(|frame| frame.language == FrameLanguage::Python)
 }
 
 /// Whether the child executed another program, which initialises CUDA for itself.
 fn runs_another(programs: &[ProgramHistory<'_>], fork: Fork<'_, '_>) -> bool {
-    let mut first = programs
-        .iter()
-        .filter(|it| it.pid == fork.child.pid)
-        .filter_map(|it| it.events.first());
-    first.any(|(first, _)| *first > fork.event.0)
+    programs.iter().any(|program| {
+        let first = program.events.first();
+        program.pid == fork.child.pid && first.is_some_and(|(first, _)| *first > fork.event.0)
+    })
 }
 
 /// Whether Python forked to run another program: up to 3.9, and where there is a `preexec_fn`, `subprocess` forks first. A
 /// trace has no line of that program if it makes no call.
 fn is_for_exec(event: &TraceEvent) -> bool {
-    let innermost = event
-        .stack
-        .frames
-        .iter()
-        .find(|frame| frame.language == FrameLanguage::Python);
-    innermost.is_some_and(|frame| {
-        ["_execute_child", "spawnv_passfds"].contains(&frame.function.as_str())
-    })
+    let mut frames = event.stack.frames.iter();
+    match frames.find(|frame| frame.language == FrameLanguage::Python) {
+        Some(innermost) => {
+            ["_execute_child", "spawnv_passfds"].contains(&innermost.function.as_str())
+        }
+        None => false,
+    }
 }
 
-fn is_of_loader(event: &TraceEvent) -> bool {
-    let mut files = event
-        .stack
-        .frames
-        .iter()
-        .filter_map(|frame| frame.package_file());
-    files.any(|file| file.starts_with("torch/utils/data/"))
+fn is_data_loader_worker(event: &TraceEvent) -> bool {
+    event.stack.frames.iter().any(|frame| {
+        let file = frame.package_file().unwrap_or_default();
+        file.starts_with("torch/utils/data/")
+    })
 }

@@ -1,5 +1,7 @@
 //! The GPUs that each process got from `cuInit`, and the memory that it took.
 
+use std::collections::HashSet;
+
 use super::super::clue::Clue;
 use super::{UNSET, about, gpu_name};
 use crate::history::{Init, MASK, ORDER, ProgramHistory, known_ancestors};
@@ -12,21 +14,20 @@ const LEAST_BYTES: i64 = 1 << 20;
 const CONTEXT_BYTES: i64 = 100 << 20;
 
 pub(super) fn init_clues<'a>(history: &History<'a>) -> Vec<Clue<'a>> {
-    let trace = history.trace;
-    let all = history
-        .programs
-        .iter()
-        .flat_map(|program| [init_clue(history, program), memory(trace, program)]);
-    all.flatten().collect()
+    let mut clues = Vec::new();
+    for program in &history.programs {
+        clues.extend(init_clue(history, program));
+        clues.extend(memory_clue(history.trace, program));
+    }
+    clues
 }
 
 /// Whether all contexts that a program made are known.
 fn is_whole(trace: &Trace) -> bool {
-    trace.start.libcuda.is_some()
-        && trace
-            .end
-            .as_ref()
-            .is_some_and(|end| end.left_out == 0 && end.not_seen.is_empty())
+    let Some(end) = &trace.end else {
+        return false;
+    };
+    trace.start.libcuda.is_some() && end.left_out == 0 && end.not_seen.is_empty()
 }
 
 /// Masks with which people hide all GPUs on purpose; Slurm and other schedulers set the third.
@@ -43,54 +44,55 @@ fn entries(
     order: Option<&str>,
 ) -> Option<(Vec<String>, bool)> {
     let known = trace.start.gpus.len();
-    let gpus: Vec<String> = match known {
+    let gpus = match known {
         0 => (0..MANY).map(|index| format!("GPU-{index:032x}")).collect(),
-        _ => trace
-            .start
-            .gpus
-            .iter()
-            .map(|gpu| gpu.uuid.clone())
-            .collect(),
+        _ => trace.gpu_uuids(),
     };
     let reading = mask::read(Some(mask), order, &gpus);
     if reading.bad_order {
+        let order = order.unwrap_or(UNSET);
         return Some((
-            vec![format!(
-                "{ORDER}={} is no order that there is",
-                order.unwrap_or(UNSET)
-            )],
+            vec![format!("{ORDER}={order} is no order that there is")],
             true,
         ));
     }
-    // An instance of MIG is none of these GPUs, and neither is what was made up.
-    let has_unknown = reading.entries.iter().any(|entry| {
-        entry.text.starts_with("MIG-")
-            || (known == 0
-                && entry.fate
-                    == Fate::Ends {
-                        why: EntryEnd::UnknownUuid,
-                    })
-    });
+    const UNKNOWN: Fate = Fate::Ends {
+        why: EntryEnd::UnknownUuid,
+    };
+    let (mut words, mut loses) = (Vec::new(), false);
+    for entry in &reading.entries {
+        // An instance of MIG is none of these GPUs, and neither is what was made up.
+        if entry.text.starts_with("MIG-") || (known == 0 && entry.fate == UNKNOWN) {
+            return None;
+        }
+        words.push(format!("'{}' {}", entry.text, entry.words(known)));
+        loses |= !matches!(entry.fate, Fate::Names { .. });
+    }
     let shown = reading.parsed.gpus.len();
     let is_as_read = match init.visible() {
         Some((visible, _)) if known > 0 => shown == visible as usize,
         Some(_) => shown > 0,
         None => shown == 0 || !init.has_failed(),
     };
-    if !is_as_read || has_unknown {
-        return None;
+    is_as_read.then_some((words, loses))
+}
+
+/// The nearest process above a program that had initialised CUDA before it began.
+fn initialised_ancestor<'h, 'a>(
+    history: &'h History<'a>,
+    program: &ProgramHistory<'a>,
+    began_ns: u64,
+) -> Option<&'h ProgramHistory<'a>> {
+    let trace = history.trace;
+    for pid in known_ancestors(trace, program.pid) {
+        for other in &history.programs {
+            let init = other.init_before(began_ns, trace.has_no_device());
+            if other.pid == pid && init.is_some() {
+                return Some(other);
+            }
+        }
     }
-    let words = reading
-        .entries
-        .iter()
-        .map(|entry| format!("'{}' {}", entry.text, entry.words(known)));
-    Some((
-        words.collect(),
-        reading
-            .entries
-            .iter()
-            .any(|entry| !matches!(entry.fate, Fate::Names { .. })),
-    ))
+    None
 }
 
 /// The clue with what the nearest process above sees that had initialised CUDA before.
@@ -101,21 +103,11 @@ fn with_parent<'a>(
     mask: &str,
 ) -> Clue<'a> {
     let trace = history.trace;
-    let parent = known_ancestors(trace, program.pid)
-        .into_iter()
-        .find_map(|pid| {
-            let began = program.process.map_or(clue.t_ns, |process| process.t_ns);
-            history.programs.iter().find(|other| {
-                other.pid == pid
-                    && other
-                        .init_before(began, history.trace.has_no_device())
-                        .is_some()
-            })
-        });
-    let Some((parent, sees)) = parent.and_then(|parent| Some((parent, parent.visible()?))) else {
+    let began_ns = program.process.map_or(clue.t_ns, |process| process.t_ns);
+    let Some(parent) = initialised_ancestor(history, program, began_ns) else {
         return clue;
     };
-    let Some(gets) = program.visible() else {
+    let (Some(sees), Some(gets)) = (parent.visible(), program.visible()) else {
         return clue;
     };
     let mut numbers = mask.split(',').map(|entry| entry.trim().parse::<usize>());
@@ -130,19 +122,21 @@ fn with_parent<'a>(
         .with("reordered", is_reordered)
 }
 
-fn gpu_names(trace: &Trace, gpus: &[String]) -> Vec<String> {
-    gpus.iter()
-        .map(|uuid| gpu_name(trace, Some(uuid)))
-        .collect()
+fn gpu_names<'u>(trace: &Trace, uuids: impl IntoIterator<Item = &'u String>) -> Vec<String> {
+    let names = uuids.into_iter().map(|uuid| gpu_name(trace, Some(uuid)));
+    names.collect()
 }
 
 /// Whether GPUs, all of which are among others, come in another order there.
 fn is_reordered(gpus: &[String], others: &[String]) -> bool {
-    let places: Option<Vec<usize>> = gpus
-        .iter()
-        .map(|gpu| others.iter().position(|other| other == gpu))
-        .collect();
-    places.is_some_and(|places| !places.is_sorted())
+    let mut places = Vec::new();
+    for gpu in gpus {
+        match others.iter().position(|other| other == gpu) {
+            Some(place) => places.push(place),
+            None => return false,
+        }
+    }
+    !places.is_sorted()
 }
 
 /// At which of some GPUs others begin that are the same ones in the same order, turned. None if they are not.
@@ -164,14 +158,12 @@ fn has_turned_sibling(
         return false;
     };
     let launcher = history.launcher_pid(program);
-    let siblings = history
-        .programs
-        .iter()
-        .filter(|other| history.launcher_pid(other) == launcher);
-    let mut beside = siblings
-        .filter(|other| other.ran_beside(program))
-        .filter_map(ProgramHistory::visible);
-    beside.any(|others| turned_to(others, sees).is_some_and(|first| first != own))
+    history.programs.iter().any(|other| {
+        let first = turned_to(other.visible().unwrap_or_default(), sees);
+        first.is_some_and(|first| first != own)
+            && other.ran_beside(program)
+            && history.launcher_pid(other) == launcher
+    })
 }
 
 fn init_clue<'a>(history: &History<'a>, program: &ProgramHistory<'a>) -> Option<Clue<'a>> {
@@ -180,51 +172,34 @@ fn init_clue<'a>(history: &History<'a>, program: &ProgramHistory<'a>) -> Option<
     let &(index, event) = init.begun.last()?;
     let mask = init.value(MASK)?;
     let order = init.value(ORDER)?;
-    let models: Vec<&str> = trace
-        .start
-        .gpus
-        .iter()
-        .filter_map(|gpu| gpu.name.as_deref())
-        .collect();
-    let has_numbers = mask.is_some_and(|mask| {
-        mask.trim_start()
-            .trim_start_matches(['+', '-'])
-            .starts_with(|letter: char| letter.is_ascii_digit())
-    });
+    let models: HashSet<&String> = trace.start.gpus.iter().flat_map(|gpu| &gpu.name).collect();
+    let first_letters = mask
+        .unwrap_or_default()
+        .trim_start()
+        .trim_start_matches(['+', '-']);
+    let has_numbers = first_letters.starts_with(|letter: char| letter.is_ascii_digit());
     let mut clue = about("initialised", index, event)?
         .with("mask", mask.unwrap_or(UNSET))
         .with("order", order.unwrap_or(UNSET))
-        .with(
-            "models_differ",
-            models.iter().any(|model| Some(model) != models.first()),
-        )
-        .with("mask_has_numbers", has_numbers)
-        .with(
-            "contexts",
-            is_whole(trace).then_some(program.contexts.len()),
-        )
-        .with("failed", init.returned.map(|_| init.has_failed()));
-    if let Some(visible) = program.visible().filter(|_| has_numbers) {
-        let gpus: Vec<String> = trace
-            .start
-            .gpus
-            .iter()
-            .map(|gpu| gpu.uuid.clone())
-            .collect();
-        let meant = mask::parse(mask, order, &gpus).gpus;
-        let meant: Vec<&String> = meant
-            .into_iter()
-            .filter_map(|index| gpus.get(index))
-            .collect();
+        .with("models_differ", models.len() > 1)
+        .with("mask_has_numbers", has_numbers);
+    if is_whole(trace) {
+        clue = clue.with("contexts", program.contexts.len());
+    }
+    if init.returned.is_some() {
+        clue = clue.with("failed", init.has_failed());
+    }
+    if let Some(visible) = program.visible()
+        && has_numbers
+    {
+        let gpus = trace.gpu_uuids();
+        let mut meant: Vec<&String> = Vec::new();
+        for index in mask::parse(mask, order, &gpus).gpus {
+            meant.extend(gpus.get(index));
+        }
         clue = clue
             .with("other_gpus", !meant.iter().copied().eq(visible))
-            .with(
-                "meant",
-                meant
-                    .iter()
-                    .map(|uuid| gpu_name(trace, Some(uuid)))
-                    .collect::<Vec<_>>(),
-            )
+            .with("meant", gpu_names(trace, meant))
             .with("got", gpu_names(trace, visible));
     }
     let Some(mask) = mask else { return Some(clue) };
@@ -241,13 +216,12 @@ fn init_clue<'a>(history: &History<'a>, program: &ProgramHistory<'a>) -> Option<
 /// then includes both.
 fn is_beside_another(trace: &Trace, done: &TraceEvent) -> bool {
     let (began, until) = call_span(done);
-    trace.events.iter().any(|other| {
-        let is_one = matches!(
-            other.what,
-            EventKind::Context { .. } | EventKind::InitDone { .. }
-        );
-        let (from, to) = call_span(other);
-        is_one && other.pid != done.pid && from <= until && to >= began
+    trace.events.iter().any(|other| match other.what {
+        EventKind::Context { .. } | EventKind::InitDone { .. } if other.pid != done.pid => {
+            let (from, to) = call_span(other);
+            from <= until && to >= began
+        }
+        _ => false,
     })
 }
 
@@ -261,51 +235,49 @@ fn call_span(event: &TraceEvent) -> (u64, u64) {
 }
 
 /// The memory of `cuInit` on GPUs without a later context.
-fn memory<'a>(trace: &'a Trace, program: &ProgramHistory<'a>) -> Option<Clue<'a>> {
+fn memory_clue<'a>(trace: &'a Trace, program: &ProgramHistory<'a>) -> Option<Clue<'a>> {
     let init = program.init()?;
-    let returned = init.returned.filter(|_| init.has_succeeded());
-    let mut read = [returned, init.begun.last().copied()].into_iter().flatten();
-    let (index, event) = read.find(|(_, event)| !event.memory_bytes.is_empty())?;
+    let mut read = Vec::new();
+    if init.has_succeeded() {
+        read.extend(init.returned);
+    }
+    read.extend(init.begun.last());
+    read.retain(|(_, event)| !event.memory_bytes.is_empty());
+    let (index, event) = *read.first()?;
     if !is_whole(trace) || is_beside_another(trace, event) {
         return None;
     }
-    // On a GPU that the process does not see it takes nothing: that is somebody else's. Instances of MIG are no GPUs here.
-    let seen = program.visible().unwrap_or_default();
-    let is_seen_known = !seen.is_empty()
-        && seen
-            .iter()
-            .all(|uuid| trace.gpu_index(Some(uuid)).is_some());
-    let with_context: Vec<_> = program
-        .contexts
-        .iter()
-        .map(|(_, life)| life.made.gpu.as_deref())
-        .collect();
-    let grown: Vec<(&str, i64)> = trace
-        .start
-        .gpus
-        .iter()
-        .zip(&event.memory_bytes)
-        .filter_map(|(gpu, bytes)| Some((gpu.uuid.as_str(), (*bytes)?)))
-        .filter(|(uuid, _)| !is_seen_known || seen.iter().any(|it| it == uuid))
-        .filter(|(uuid, bytes)| {
-            (LEAST_BYTES..CONTEXT_BYTES).contains(bytes) && !with_context.contains(&Some(*uuid))
-        })
-        .collect();
-    let bytes: i64 = grown.iter().map(|(_, bytes)| bytes).sum();
+    let mut grown: Vec<&String> = Vec::new();
+    let mut sum = 0;
+    for (gpu, bytes) in trace.start.gpus.iter().zip(&event.memory_bytes) {
+        let bytes = bytes.unwrap_or(0);
+        if (LEAST_BYTES..CONTEXT_BYTES).contains(&bytes) && may_take(trace, program, &gpu.uuid) {
+            grown.push(&gpu.uuid);
+            sum += bytes;
+        }
+    }
+    if grown.is_empty() {
+        return None;
+    }
     let mut clue = about("memory-of-init", index, event)?
-        .with(
-            "gpus",
-            grown
-                .iter()
-                .map(|(uuid, _)| gpu_name(trace, Some(uuid)))
-                .collect::<Vec<_>>(),
-        )
-        .with("bytes", bytes);
-    clue.bytes = Some(bytes);
-    match grown.as_slice() {
-        [] => return None,
-        [(uuid, _)] => clue.gpu = Some((*uuid).to_owned()),
-        _ => {}
+        .with("gpus", gpu_names(trace, grown.iter().copied()))
+        .with("bytes", sum);
+    clue.bytes = Some(sum);
+    if let [gpu] = grown.as_slice() {
+        clue.gpu = Some((*gpu).clone());
     }
     Some(clue)
+}
+
+/// Whether what a GPU has more may be what `cuInit` of a program takes.
+fn may_take(trace: &Trace, program: &ProgramHistory<'_>, uuid: &str) -> bool {
+    let mut contexts = program.contexts.iter();
+    if contexts.any(|life| life.made.gpu.as_deref() == Some(uuid)) {
+        return false;
+    }
+    // On a GPU that the process does not see it takes nothing: that is somebody else's. Instances of MIG are no GPUs here.
+    let seen = program.visible().unwrap_or_default();
+    let is_known = |seen: &String| trace.gpu_index(Some(seen)).is_some();
+    let is_seen_known = !seen.is_empty() && seen.iter().all(is_known);
+    !is_seen_known || seen.iter().any(|seen| seen == uuid)
 }

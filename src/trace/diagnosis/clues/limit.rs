@@ -18,11 +18,12 @@ pub(super) fn limit_clues<'a>(history: &History<'a>) -> Vec<Clue<'a>> {
         let Some(clue) = about("limit-set", index, event) else {
             continue;
         };
+        let name = match limit_name(limit) {
+            Some(name) => name.to_owned(),
+            None => format!("limit {limit}"),
+        };
         let mut clue = clue
-            .with(
-                "limit",
-                limit_name(limit).map_or_else(|| format!("limit {limit}"), str::to_owned),
-            )
+            .with("limit", name)
             .with("value", value)
             .with("after_launch", after_launch)
             .with("refused", event.status.map(is_error))

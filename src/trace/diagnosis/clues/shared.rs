@@ -3,14 +3,13 @@
 use std::collections::BTreeMap;
 
 use super::super::clue::Clue;
-use super::{about, gpu_name, saturating_sum};
+use super::{about, context_bytes, gpu_name};
 use crate::history::ProgramHistory;
 use crate::{ContextLife, History, Trace};
 
 /// The first context of one process on a GPU.
 struct GpuHolder<'p, 'a> {
     program: &'p ProgramHistory<'a>,
-    index: usize,
     life: &'p ContextLife<'a>,
 }
 
@@ -24,21 +23,18 @@ pub(super) fn shared_gpu_clues<'a>(history: &History<'a>) -> Vec<Clue<'a>> {
             continue;
         }
         let launcher = history.launcher_pid(program);
-        for (index, life) in program.gpus() {
-            let Some(gpu) = life.made.gpu.as_deref() else {
-                continue;
-            };
-            groups.entry((gpu, launcher)).or_default().push(GpuHolder {
-                program,
-                index,
-                life,
-            });
+        for life in program.gpus() {
+            if let Some(gpu) = &life.made.gpu {
+                let holders = groups.entry((gpu, launcher)).or_default();
+                holders.push(GpuHolder { program, life });
+            }
         }
     }
-    groups
-        .into_iter()
-        .filter_map(|((gpu, launcher), holders)| shared_gpu_clue(history, gpu, launcher, &holders))
-        .collect()
+    let mut clues = Vec::new();
+    for ((gpu, launcher), holders) in &groups {
+        clues.extend(shared_gpu_clue(history, gpu, *launcher, holders));
+    }
+    clues
 }
 
 fn shared_gpu_clue<'a>(
@@ -47,82 +43,90 @@ fn shared_gpu_clue<'a>(
     launcher: Option<u32>,
     all: &[GpuHolder<'_, 'a>],
 ) -> Option<Clue<'a>> {
-    let trace = history.trace;
     if all.len() < 2 {
         return None;
     }
-    let grown = Grown::new(trace, gpu);
-    let holders: Vec<&GpuHolder> = all
-        .iter()
-        .filter(|one| all.iter().any(|other| is_beside(&grown, one, other)))
-        .collect();
-    let siblings = history.programs.iter().filter(|other| {
-        let is_worker = other.process.is_some() && !other.contexts.is_empty() && !other.is_idle();
-        is_worker
-            && history.launcher_pid(other) == launcher
-            && holders
-                .iter()
-                .any(|holder| holder.program.ran_beside(other))
-    });
-    let siblings = siblings.count();
+    let grown = Grown::new(history.trace, gpu);
+    let mut holders: Vec<&GpuHolder> = all.iter().collect();
+    holders.retain(|one| all.iter().any(|other| is_beside(&grown, one, other)));
     let visible = holders
         .iter()
-        .map(|holder| holder.program.visible().map(<[String]>::len))
-        .min()
-        .flatten();
-    // The stray context is that of a process with another GPU, if possible of one without work here.
-    let has_other = |holder: &GpuHolder| {
-        holder
-            .program
-            .gpus()
-            .iter()
-            .any(|(_, life)| life.made.gpu.as_deref() != Some(gpu))
-    };
-    let mut elsewhere: Vec<&&GpuHolder> = holders
-        .iter()
-        .filter(|it| has_other(it) && (it.program.used(Some(gpu)) == Some(false)))
-        .collect();
-    if elsewhere.is_empty() {
-        elsewhere = holders.iter().filter(|it| has_other(it)).collect();
-    }
-    if elsewhere.is_empty() {
-        // As many may stay as there would be if they were spread evenly.
-        elsewhere = holders
-            .iter()
-            .skip(holders.len().div_ceil(visible.unwrap_or(1).max(1)))
-            .collect();
-    }
-    let first = elsewhere.first()?;
-    let bytes = saturating_sum(elsewhere.iter().map(|holder| holder.life.bytes));
-    let mut clue = about("gpu-shared", first.index, first.life.made)?
-        .with("gpu", gpu_name(trace, Some(gpu)))
+        .map(|holder| holder.program.visible().map(<[String]>::len));
+    // None if it is not known of one of them.
+    let visible = visible.min()?;
+    let siblings = count_siblings(history, launcher, &holders);
+    let spare = spare_contexts(gpu, visible, &holders);
+    let first = spare.first()?;
+    let bytes = context_bytes(&spare);
+    let mut clue = about("gpu-shared", first.event, first.made)?
+        .with("gpu", gpu_name(history.trace, Some(gpu)))
         .with("processes", holders.len())
         .with("visible", visible)
         .with("one_each", visible.map(|visible| visible >= siblings))
         .with("others_idle", has_idle_gpu(history, &holders))
         .with("bytes", bytes);
-    clue.events = elsewhere.iter().map(|holder| holder.index).collect();
+    clue.events = spare.iter().map(|life| life.event).collect();
     clue.gpu = Some(gpu.to_owned());
     clue.bytes = bytes;
     Some(clue)
 }
 
+/// How many programs of a launcher have contexts and do work, each of which one of the holders may have run beside.
+fn count_siblings(
+    history: &History<'_>,
+    launcher: Option<u32>,
+    holders: &[&GpuHolder<'_, '_>],
+) -> usize {
+    let siblings = history.programs.iter().filter(|other| {
+        let is_worker = other.process.is_some() && !other.contexts.is_empty() && !other.is_idle();
+        let mut programs = holders.iter().map(|holder| holder.program);
+        is_worker
+            && history.launcher_pid(other) == launcher
+            && programs.any(|program| program.ran_beside(other))
+    });
+    siblings.count()
+}
+
+/// The contexts that might have been elsewhere: those of processes with another GPU, if possible without work here; else
+/// as many as there would be too many if they were spread evenly.
+fn spare_contexts<'p, 'a>(
+    gpu: &str,
+    visible: Option<usize>,
+    holders: &[&GpuHolder<'p, 'a>],
+) -> Vec<&'p ContextLife<'a>> {
+    let (mut idle, mut with_other) = (Vec::new(), Vec::new());
+    for holder in holders {
+        let mut gpus = holder.program.gpus().into_iter();
+        if !gpus.any(|life| life.made.gpu.as_deref() != Some(gpu)) {
+            continue;
+        }
+        with_other.push(holder.life);
+        if holder.program.used(Some(gpu)) == Some(false) {
+            idle.push(holder.life);
+        }
+    }
+    if !idle.is_empty() {
+        return idle;
+    }
+    if !with_other.is_empty() {
+        return with_other;
+    }
+    let stay = holders.len().div_ceil(visible.unwrap_or(1).max(1));
+    let spare = holders.iter().skip(stay);
+    spare.map(|holder| holder.life).collect()
+}
+
 /// Whether one of the GPUs that all of these processes see has no context. None if it is not known what they see.
 fn has_idle_gpu(history: &History<'_>, holders: &[&GpuHolder<'_, '_>]) -> Option<bool> {
-    let visible: Vec<&[String]> = holders
-        .iter()
-        .map(|holder| holder.program.visible())
-        .collect::<Option<_>>()?;
-    let with_context: Vec<&String> = history
-        .contexts
-        .iter()
-        .filter_map(|life| life.made.gpu.as_ref())
-        .collect();
-    let mut seen_by_all = visible
-        .first()?
-        .iter()
-        .filter(|gpu| visible.iter().all(|gpus| gpus.contains(gpu)));
-    Some(seen_by_all.any(|gpu| !with_context.contains(&gpu)))
+    let mut idle = holders.first()?.program.visible()?.to_vec();
+    for holder in holders {
+        let visible = holder.program.visible()?;
+        idle.retain(|gpu| visible.contains(gpu));
+    }
+    for life in &history.contexts {
+        idle.retain(|gpu| Some(gpu) != life.made.gpu.as_ref());
+    }
+    Some(!idle.is_empty())
 }
 
 /// Whether two processes had their contexts on a GPU at the same time.
@@ -143,8 +147,10 @@ fn is_beside(grown: &Grown, one: &GpuHolder<'_, '_>, other: &GpuHolder<'_, '_>) 
         return true;
     }
     // The trace has no end of a process, but a context exists as long as its memory is in use.
-    let taken = grown.before(made).zip(earlier.life.bytes);
-    taken.is_some_and(|(used, bytes)| bytes > 0 && used >= bytes / 2)
+    let (Some(used), Some(bytes)) = (grown.before(made), earlier.life.bytes) else {
+        return false;
+    };
+    bytes > 0 && used >= bytes / 2
 }
 
 /// How much more memory of a GPU was in use than before the program began.
@@ -158,16 +164,15 @@ struct Grown {
 impl Grown {
     fn new(trace: &Trace, gpu: &str) -> Grown {
         let index = trace.gpu_index(Some(gpu));
-        let of_gpu = trace
-            .memory
-            .iter()
-            .filter(|memory| Some(memory.index) == index);
-        let mut readings: Vec<(u64, u64)> = of_gpu
-            .map(|memory| (memory.t_ns, memory.used_bytes))
-            .collect();
+        let mut readings = Vec::new();
+        for memory in &trace.memory {
+            if Some(memory.index) == index {
+                readings.push((memory.t_ns, memory.used_bytes));
+            }
+        }
         readings.sort_unstable();
         Grown {
-            start: index.and_then(|index| trace.start.used_bytes.get(index).copied().flatten()),
+            start: index.and_then(|index| trace.used_before(index)),
             readings,
         }
     }
@@ -176,14 +181,9 @@ impl Grown {
     fn before(&self, t_ns: u64) -> Option<i64> {
         let start = self.start?;
         let count = self.readings.partition_point(|(at, _)| *at < t_ns);
-        let used = count
-            .checked_sub(1)
-            .and_then(|last| self.readings.get(last))
-            .map_or(start, |(_, used)| *used);
-        Some(
-            i64::try_from(used)
-                .ok()?
-                .saturating_sub(i64::try_from(start).ok()?),
-        )
+        let before = self.readings.get(..count)?;
+        let used = before.last().map_or(start, |(_, used)| *used);
+        let (used, start) = (i64::try_from(used).ok()?, i64::try_from(start).ok()?);
+        Some(used.saturating_sub(start))
     }
 }

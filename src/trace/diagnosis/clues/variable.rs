@@ -1,6 +1,6 @@
 //! Writes of variables that CUDA reads, or that are spelt nearly so.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 
 use super::super::clue::Clue;
 use super::{UNSET, about, line};
@@ -9,91 +9,81 @@ use crate::{EventKind, History, TraceEvent};
 use cuda_pitfalls_core::scenario::environment::meant_by;
 
 pub(super) fn variable_clues<'a>(history: &History<'a>) -> Vec<Clue<'a>> {
-    let mut at_context: HashMap<(usize, &str), Option<Option<&str>>> = HashMap::new();
     let mut clues = Vec::new();
     for write in &history.writes {
-        let Some(program) = history.programs.get(write.program) else {
-            continue;
-        };
-        let Some(event) = history.trace.events.get(write.event) else {
-            continue;
-        };
-        let Some(clue) = about("variable-written", write.event, event) else {
-            continue;
-        };
-        let after_context = program
-            .first_context_ns()
-            .is_some_and(|made| made < event.t_ns);
-        let changes = match program.first_context_ns().filter(|_| after_context) {
-            // A variable that is read at context creation may be written after `cuInit`.
-            Some(made) if !is_read_by_cuinit(write.name) => {
-                let key = (write.program, write.name);
-                let before = at_context
-                    .entry(key)
-                    .or_insert_with(|| value_at(program, write, made));
-                before.map(|before| before != write.value)
-            }
-            _ => write.differs,
-        };
-        let changes = changes.map(|changes| changes && !write.is_put_back);
-        let mut clue = clue
-            .with("name", write.name)
-            .with("value", write.value.unwrap_or(UNSET))
-            .with("read_by_cuinit", is_read_by_cuinit(write.name))
-            .with("after_init", write.after_init_ns.is_some())
-            .with("after_context", after_context)
-            .with("reaches_child", write.reaches_child)
-            .with(
-                "latched",
-                write.latched.map(|latched| latched.unwrap_or(UNSET)),
-            )
-            .with("changes", changes)
-            .with("late", write.after_init_ns);
-        let init = program.init().filter(|_| write.after_init_ns.is_some());
-        let begun = init.and_then(|init| init.begun.last());
-        let own = package(event);
-        clue = clue.with(
-            "in_package",
-            own.is_some() && begun.is_some_and(|(_, init)| package(init) == own),
-        );
-        if let Some((index, init)) = begun {
-            clue.events.push(*index);
-            clue.stacks.push(&init.stack);
-        }
-        clues.push(clue);
+        clues.extend(variable_clue(history, write));
     }
     clues
 }
 
-/// Masks of which a program read the last alone.
-pub(super) fn overwritten_clues<'a>(history: &History<'a>) -> Vec<Clue<'a>> {
-    (0..)
-        .zip(&history.programs)
-        .filter_map(|(number, program)| overwritten_of(history, number, program))
-        .collect()
+fn variable_clue<'a>(history: &History<'a>, write: &VariableWrite<'a>) -> Option<Clue<'a>> {
+    let program = history.programs.get(write.program)?;
+    let event = history.trace.events.get(write.event)?;
+    let mut changes = write.differs;
+    let mut after_context = false;
+    if let Some(made_ns) = program.first_context_ns()
+        && made_ns < event.t_ns
+    {
+        after_context = true;
+        // A variable that is read at context creation may be written after `cuInit`.
+        if !is_read_by_cuinit(write.name) {
+            let before = value_at(program, write, made_ns);
+            changes = before.map(|before| before != write.value);
+        }
+    }
+    let is_after_init = write.after_init_ns.is_some();
+    let mut clue = about("variable-written", write.event, event)?
+        .with("name", write.name)
+        .with("value", write.value.unwrap_or(UNSET))
+        .with("read_by_cuinit", is_read_by_cuinit(write.name))
+        .with("after_init", is_after_init)
+        .with("after_context", after_context)
+        .with("reaches_child", write.reaches_child)
+        .with(
+            "changes",
+            changes.map(|changes| changes && !write.is_put_back),
+        )
+        .with("late", write.after_init_ns);
+    if let Some(latched) = write.latched {
+        clue = clue.with("latched", latched.unwrap_or(UNSET));
+    }
+    let mut is_of_package = false;
+    if is_after_init
+        && let Some(init) = program.init()
+        && let Some((index, begun)) = init.begun.last()
+    {
+        clue.events.push(*index);
+        clue.stacks.push(&begun.stack);
+        is_of_package =
+            called_package(event).is_some() && called_package(begun) == called_package(event);
+    }
+    Some(clue.with("in_package", is_of_package))
 }
 
-fn overwritten_of<'a>(
+/// Masks of which a program read the last alone.
+pub(super) fn overwritten_clues<'a>(history: &History<'a>) -> Vec<Clue<'a>> {
+    let mut clues = Vec::new();
+    for (number, program) in history.programs.iter().enumerate() {
+        clues.extend(overwritten_clue(history, number, program));
+    }
+    clues
+}
+
+fn overwritten_clue<'a>(
     history: &History<'a>,
     number: usize,
     program: &ProgramHistory<'a>,
 ) -> Option<Clue<'a>> {
     let latched = program.variable_at_init(MASK)??;
-    let mut writes: Vec<(&VariableWrite<'a>, &TraceEvent)> = history
-        .writes
-        .iter()
-        .filter_map(|write| Some((write, history.trace.events.get(write.event)?)))
-        .collect();
-    writes.retain(|(write, _)| {
-        write.program == number
-            && write.name == MASK
-            && write.after_init_ns.is_none()
-            && write.value.is_some()
-    });
-    let &(_, last) = writes
-        .iter()
-        .rev()
-        .find(|(write, _)| write.value == Some(latched))?;
+    let mut writes: Vec<(&VariableWrite<'a>, &TraceEvent)> = Vec::new();
+    for write in &history.writes {
+        let is_early = write.after_init_ns.is_none() && write.value.is_some();
+        if write.program == number && write.name == MASK && is_early {
+            writes.push((write, history.trace.events.get(write.event)?));
+        }
+    }
+    let mut backwards = writes.iter().rev();
+    let &(_, last) = backwards.find(|(write, _)| write.value == Some(latched))?;
     writes.retain(|(write, event)| {
         // The same line of a thread writes one mask after the other for children, and a mask that is put back was meant
         // for a while.
@@ -102,71 +92,72 @@ fn overwritten_of<'a>(
         let is_other = event.t_ns < last.t_ns && write.value != Some(latched);
         is_other && !(write.reaches_child || is_again || is_back)
     });
-    let of_another_thread = writes.iter().find(|(_, event)| event.tid != last.tid);
+    let mut threads = writes.iter();
+    let of_another_thread = threads.find(|(_, event)| event.tid != last.tid);
     let (first, event) = *of_another_thread.or(writes.first())?;
+    let values: Vec<&str> = writes.iter().flat_map(|(write, _)| write.value).collect();
     let clue = about("mask-overwritten", first.event, event)?
-        .with(
-            "values",
-            writes
-                .iter()
-                .filter_map(|(write, _)| write.value)
-                .collect::<Vec<_>>(),
-        )
-        .with("other_thread", of_another_thread.is_some());
-    Some(clue.with("latched", latched).with("by_line", line(last)))
+        .with("values", values)
+        .with("other_thread", of_another_thread.is_some())
+        .with("latched", latched)
+        .with("by_line", line(last));
+    Some(clue)
 }
 
 /// Variables that are spelt nearly as others, each where it is first written or read.
 pub(super) fn misspelled_clues<'a>(history: &History<'a>) -> Vec<Clue<'a>> {
-    let writes = history
-        .writes
-        .iter()
-        .filter_map(|write| Some((write.event, write.name, write.value?)));
-    let inits = history.programs.iter().filter_map(|program| {
-        let init = program.init()?;
-        let (event, _) = *init.begun.last()?;
-        Some(
-            init.variables()?
-                .iter()
-                .map(move |(name, value)| (event, name.as_str(), value.as_str())),
-        )
-    });
-    let mut known = HashSet::new();
-    let all = writes
-        .chain(inits.flatten())
-        .filter(|(_, name, value)| known.insert((*name, *value)));
-    all.filter_map(|(index, name, value)| misspelt_at(history, index, name, value))
-        .collect()
+    let mut seen: Vec<(usize, &str, &str)> = Vec::new();
+    for write in &history.writes {
+        if let Some(value) = write.value {
+            seen.push((write.event, write.name, value));
+        }
+    }
+    for program in &history.programs {
+        if let Some(init) = program.init()
+            && let Some((event, _)) = init.begun.last()
+        {
+            for (name, value) in init.variables().into_iter().flatten() {
+                seen.push((*event, name, value));
+            }
+        }
+    }
+    let (mut known, mut clues) = (HashSet::new(), Vec::new());
+    for (index, name, value) in seen {
+        if known.insert((name, value)) {
+            clues.extend(misspelled_clue(history, index, name, value));
+        }
+    }
+    clues
 }
 
-fn misspelt_at<'a>(
+fn misspelled_clue<'a>(
     history: &History<'a>,
     index: usize,
     name: &str,
     value: &str,
 ) -> Option<Clue<'a>> {
     let meant = meant_by(name)?;
-    let own = history
-        .program_of(index)
-        .and_then(|own| history.programs.get(own));
-    let others = history
-        .programs
-        .iter()
-        .filter(|program| program.variable_at_init(name) == Some(Some(value)));
-    let latched = own
-        .into_iter()
-        .chain(others)
-        .find_map(|it| it.variable_at_init(meant))?;
-    let clue = about("variable-misspelt", index, history.trace.events.get(index)?)?;
-    let clue = clue
+    let own = history.program_of(index)?;
+    let mut latched = history.programs.get(own)?.variable_at_init(meant);
+    for program in &history.programs {
+        if latched.is_none() && program.variable_at_init(name) == Some(Some(value)) {
+            latched = program.variable_at_init(meant);
+        }
+    }
+    let latched = latched?;
+    if latched == Some(value) {
+        return None;
+    }
+    let clue = about("variable-misspelt", index, history.trace.events.get(index)?)?
         .with("name", name)
         .with("value", value)
-        .with("meant", meant);
-    (latched != Some(value)).then(|| clue.with("latched", latched.unwrap_or(UNSET)))
+        .with("meant", meant)
+        .with("latched", latched.unwrap_or(UNSET));
+    Some(clue)
 }
 
 /// The package whose function the user's line called.
-fn package(event: &TraceEvent) -> Option<&str> {
+fn called_package(event: &TraceEvent) -> Option<&str> {
     event.stack.entry()?.package.as_deref()
 }
 
@@ -177,17 +168,13 @@ fn value_at<'a>(
     t_ns: u64,
 ) -> Option<Option<&'a str>> {
     let init_ns = program.init()?.t_ns();
-    let written = program
-        .events
-        .iter()
-        .rev()
-        .find_map(|(_, event)| match &event.what {
-            EventKind::Variable { name, value, .. }
-                if name == write.name && (init_ns..=t_ns).contains(&event.t_ns) =>
-            {
-                Some(value.as_deref())
-            }
-            _ => None,
-        });
-    written.or(write.latched)
+    for (_, event) in program.events.iter().rev() {
+        if let EventKind::Variable { name, value, .. } = &event.what
+            && name == write.name
+            && (init_ns..=t_ns).contains(&event.t_ns)
+        {
+            return Some(value.as_deref());
+        }
+    }
+    write.latched
 }
