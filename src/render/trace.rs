@@ -30,7 +30,7 @@ use cuda_pitfalls_core::scenario::Scenario;
 use cuda_pitfalls_trace::diagnosis::{Finding, Severity};
 use cuda_pitfalls_trace::ledger::{Ledger, all_ledgers};
 use cuda_pitfalls_trace::policy::{PolicyOutcome, Violation};
-use cuda_pitfalls_trace::{History, Trace};
+use cuda_pitfalls_trace::{History, Trace, TraceEvent};
 
 /// The most tests of each sort, and the most annotations.
 const MOST_TESTS: usize = 1000;
@@ -48,8 +48,12 @@ pub struct TraceView<'a> {
     violations: &'a [Violation],
     /// What of the policy cannot be decided, because the trace saw less.
     undecided: &'a [String],
+    /// What has to be known before anything is believed.
+    banners: Vec<String>,
     /// What the trace could not observe, as sentences.
     not_seen: Vec<String>,
+    /// How many pitfalls there are and what else is said of all of the trace, the most important first.
+    totals: Vec<String>,
 }
 
 impl<'a> TraceView<'a> {
@@ -59,20 +63,22 @@ impl<'a> TraceView<'a> {
         findings: &'a [Finding],
         outcome: &'a PolicyOutcome,
     ) -> TraceView<'a> {
-        let (violations, undecided) = (outcome.violations.as_slice(), outcome.undecided.as_slice());
         let history = History::new(trace);
-        let (ledgers, refusals) = (all_ledgers(trace), refused_calls(&history));
-        TraceView {
+        let mut view = TraceView {
             trace,
-            not_seen: unseen::unseen_sentences(&history),
-            history,
-            ledgers,
-            refusals,
+            ledgers: all_ledgers(trace),
+            refusals: refused_calls(&history),
             last_error: last_error(trace),
             findings,
-            violations,
-            undecided,
-        }
+            violations: &outcome.violations,
+            undecided: &outcome.undecided,
+            banners: unseen::unseen_banners(trace),
+            not_seen: unseen::unseen_sentences(&history),
+            totals: Vec::new(),
+            history,
+        };
+        view.totals = totals::parts(&view);
+        view
     }
 
     /// A trace in which nothing was found.
@@ -98,10 +104,22 @@ impl<'a> TraceView<'a> {
 
     /// Whether the program failed.
     fn has_failed(&self) -> bool {
-        self.trace
-            .end
-            .as_ref()
-            .is_some_and(|end| end.failure_reason().is_some())
+        match &self.trace.end {
+            Some(end) => end.failure_reason().is_some(),
+            None => false,
+        }
+    }
+
+    /// The user's line of an event, in words.
+    fn line_words(&self, event: &TraceEvent) -> Option<String> {
+        let line = place::place(self.trace, &event.stack)?;
+        Some(entry::line_words(&line))
+    }
+
+    /// The user's line of an event, as JSON has it.
+    fn position(&self, event: Option<usize>) -> Option<summary::Position> {
+        let event = self.trace.events.get(event?)?;
+        summary::user_position(self.trace, &event.stack)
     }
 
     /// How many calls CUDA refused to a program that failed.

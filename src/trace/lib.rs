@@ -24,7 +24,9 @@ pub use history::{Beside, ContextLife, History};
 pub use ledger::{Held, Holder, LedgerReading, LedgerReason, MemoryKind};
 pub use read::{Trace, TraceError, is_trace, lines};
 pub use redact::redact_line;
-pub use stack::{CallSite, Frame, FrameLanguage, FrameOwner, MODULE, Stack, line_in_words};
+pub use stack::{
+    CallSite, Frame, FrameLanguage, FrameOwner, MODULE, Stack, file_name, line_in_words,
+};
 pub use status::{NOT_READY, is_error, limit_name, status_name};
 
 use std::collections::BTreeMap;

@@ -262,6 +262,12 @@ impl Trace {
         *self.start.used_bytes.get(gpu_index)?
     }
 
+    /// When each event was and each reading of memory.
+    pub fn stamps(&self) -> impl Iterator<Item = u64> {
+        let events = self.events.iter().map(|event| event.t_ns);
+        events.chain(self.memory.iter().map(|memory| memory.t_ns))
+    }
+
     /// The index of a GPU in NVML order.
     pub fn gpu_index(&self, uuid: Option<&str>) -> Option<usize> {
         let uuid = uuid?;

@@ -589,7 +589,8 @@ fn demangle_cython(function: &str) -> Option<String> {
     (parts.len() > 1 && !last.is_empty()).then(|| parts.join("."))
 }
 
-pub(crate) fn file_name(path: &str) -> &str {
+/// The last part of a path.
+pub fn file_name(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or(path)
 }
 

@@ -1,6 +1,6 @@
 //! What a trace's reader is to change, line by line: the same in every form.
 
-use super::{TraceView, entry, place};
+use super::TraceView;
 use cuda_pitfalls_core::text::counts::tally_items;
 use cuda_pitfalls_trace::EventKind;
 use cuda_pitfalls_trace::diagnosis::{Finding, Severity};
@@ -19,23 +19,16 @@ pub(super) struct LineChange<'a> {
 
 impl<'a> LineChange<'a> {
     pub(super) fn new(seen: &TraceView<'a>, finding: &'a Finding) -> LineChange<'a> {
-        let event = finding
-            .events
-            .first()
-            .and_then(|index| seen.trace.events.get(*index));
-        let at = event
-            .and_then(|event| place::place(seen.trace, &event.stack))
-            .map(|place| entry::shown(&place));
-        let mut after = finding
+        let mut events = finding
             .events
             .iter()
-            .skip(1)
-            .filter_map(|index| seen.trace.events.get(*index));
-        let after = after.find(|event| matches!(event.what, EventKind::Init { .. }));
-        let read_at = after
-            .and_then(|event| place::place(seen.trace, &event.stack))
-            .map(|place| entry::shown(&place));
-        let source = event.and_then(|event| event.stack.source.as_deref());
+            .map(|index| seen.trace.events.get(*index));
+        let first = events.next().flatten();
+        let mut after = events.flatten();
+        let read = after.find(|event| matches!(event.what, EventKind::Init { .. }));
+        let at = first.and_then(|event| seen.line_words(event));
+        let read_at = read.and_then(|event| seen.line_words(event));
+        let source = first.and_then(|event| event.stack.source.as_deref());
         let Finding {
             title,
             workaround,
@@ -54,17 +47,14 @@ impl<'a> LineChange<'a> {
 
     /// Where, and what is wrong there.
     pub(super) fn sentence(&self) -> String {
-        let at = self
-            .at
-            .as_ref()
-            .map(|at| format!("{at}: "))
-            .unwrap_or_default();
-        let read = self
-            .read_at
-            .as_ref()
-            .map(|read| format!("; CUDA was initialised at {read}"))
-            .unwrap_or_default();
-        format!("{at}{}{read}", self.title)
+        let mut sentence = self.title.to_owned();
+        if let Some(at) = &self.at {
+            sentence = format!("{at}: {sentence}");
+        }
+        if let Some(read_at) = &self.read_at {
+            sentence += &format!("; CUDA was initialised at {read_at}");
+        }
+        sentence
     }
 }
 

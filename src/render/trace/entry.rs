@@ -6,7 +6,7 @@ mod merge;
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use self::build::Builder;
 use super::place;
@@ -14,7 +14,7 @@ use crate::machine::UserLine;
 use cuda_pitfalls_core::text::units;
 use cuda_pitfalls_trace::diagnosis::Finding;
 use cuda_pitfalls_trace::policy::Violation;
-use cuda_pitfalls_trace::{EventKind, History, Trace, TraceEvent, line_in_words};
+use cuda_pitfalls_trace::{EventKind, Frame, History, Trace, TraceEvent, line_in_words};
 
 /// What an entry is about. The order is that of importance: a group of marks has the first's colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -57,15 +57,17 @@ impl EntryKind {
 
 /// A write of a variable that came too late for a `cuInit`.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Late {
+pub(super) struct Late<'a> {
+    /// The event, by its index.
     pub(super) event: usize,
+    pub(super) write: &'a TraceEvent,
     /// How long after `cuInit` had read the variable.
     pub(super) after_ns: u64,
 }
 
 /// An important event, or a group of equal ones.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct TraceEntry {
+pub(super) struct TraceEntry<'a> {
     pub(super) kind: EntryKind,
     /// What happened, without the GPU and its memory.
     label: String,
@@ -75,37 +77,37 @@ pub(super) struct TraceEntry {
     pub(super) times: usize,
     pub(super) pids: Vec<u32>,
     /// The event whose time and stack are shown.
-    pub(super) first: usize,
-    pub(super) events: Vec<usize>,
+    pub(super) shown_event: &'a TraceEvent,
+    /// The way to it, from the user's first line.
+    pub(super) chain: Vec<String>,
+    /// Every event, with its index.
+    pub(super) events: Vec<(usize, &'a TraceEvent)>,
     /// What else has to be known, in words.
     pub(super) details: Vec<String>,
     /// Writes that came too late for this `cuInit`.
-    pub(super) late: Vec<Late>,
+    pub(super) late: Vec<Late<'a>>,
     /// The pitfalls that begin here, by their index.
     pub(super) findings: Vec<usize>,
     /// The violations that are shown by it, by their index.
     pub(super) violations: Vec<usize>,
 }
 
-impl TraceEntry {
-    fn new(kind: EntryKind, label: String, index: usize, event: &TraceEvent) -> TraceEntry {
-        let (gpu, bytes, times, first) = (None, None, 1, index);
-        let (pids, events) = (vec![event.pid], vec![index]);
-        let (late, findings, violations) = Default::default();
-        let details = place::other_thread_line(event).into_iter().collect();
+impl<'a> TraceEntry<'a> {
+    fn new(kind: EntryKind, label: String, index: usize, event: &'a TraceEvent) -> TraceEntry<'a> {
         TraceEntry {
             kind,
             label,
-            gpu,
-            bytes,
-            times,
-            pids,
-            first,
-            events,
-            details,
-            late,
-            findings,
-            violations,
+            gpu: None,
+            bytes: None,
+            times: 1,
+            pids: vec![event.pid],
+            shown_event: event,
+            chain: place::chain(event),
+            events: vec![(index, event)],
+            details: place::other_thread_line(event).into_iter().collect(),
+            late: Vec::new(),
+            findings: Vec::new(),
+            violations: Vec::new(),
         }
     }
 
@@ -131,11 +133,9 @@ impl TraceEntry {
                 self.label.clone()
             };
         };
-        let memory = units::delta_or_unread(self.bytes);
-        let memory = if self.bytes.is_some() {
-            memory
-        } else {
-            "memory not known".to_owned()
+        let memory = match self.bytes {
+            Some(bytes) => units::format_delta(bytes),
+            None => "memory not known".to_owned(),
         };
         let label = match self.label.strip_prefix("context") {
             Some(rest) if self.times > 1 => format!("{} contexts{rest}", self.times),
@@ -147,39 +147,39 @@ impl TraceEntry {
 
 /// The entries of a trace, and what is left to be said beside them.
 #[derive(Debug, Default)]
-pub(super) struct Entries {
+pub(super) struct Entries<'a> {
     /// In the order of time.
-    pub(super) all: Vec<TraceEntry>,
+    pub(super) all: Vec<TraceEntry<'a>>,
     /// How many events of each sort have no entry, in words.
     pub(super) summed: BTreeMap<&'static str, usize>,
-    /// Findings of which the trace has no event.
-    pub(super) findings: Vec<usize>,
-    /// Violations of which it has none.
-    pub(super) violations: Vec<usize>,
+    /// The entry of each event that has one.
+    pub(super) owners: HashMap<usize, usize>,
 }
 
-impl Entries {
+impl Entries<'_> {
     /// What has no entry, as one list: `12× module loaded, 3× first use of a GPU`.
     pub(super) fn not_listed(&self) -> Option<String> {
-        let sorts: Vec<String> = self
-            .summed
-            .iter()
+        if self.summed.is_empty() {
+            return None;
+        }
+        let sorts = self.summed.iter();
+        let sorts: Vec<String> = sorts
             .map(|(sort, times)| format!("{times}× {sort}"))
             .collect();
-        (!sorts.is_empty()).then(|| sorts.join(", "))
+        Some(sorts.join(", "))
     }
 
     /// Gives each finding and violation to the entry of its event.
     fn attach_findings(&mut self, findings: &[Finding], violations: &[Violation]) {
-        let mut owners: HashMap<usize, usize> = HashMap::new();
         for (place, entry) in self.all.iter().enumerate() {
-            owners.extend(entry.events.iter().map(|event| (*event, place)));
+            for (event, _) in &entry.events {
+                self.owners.insert(*event, place);
+            }
         }
         for (index, finding) in findings.iter().enumerate() {
-            let place = finding.events.iter().find_map(|event| owners.get(event));
-            match place.and_then(|place| self.all.get_mut(*place)) {
-                Some(entry) => entry.findings.push(index),
-                None => self.findings.push(index),
+            let mut owners = finding.events.iter().flat_map(|at| self.owners.get(at));
+            if let Some(entry) = owners.next().and_then(|at| self.all.get_mut(*at)) {
+                entry.findings.push(index);
             }
         }
         for entry in &mut self.all {
@@ -189,34 +189,34 @@ impl Entries {
                 .sort_by_key(|index| findings.get(*index).map(|finding| finding.severity));
         }
         for (index, violation) in violations.iter().enumerate() {
-            let place = violation.event.and_then(|event| owners.get(&event));
-            match place.and_then(|place| self.all.get_mut(*place)) {
-                Some(entry) => entry.violations.push(index),
-                None => self.violations.push(index),
+            let owner = violation.event.and_then(|event| self.owners.get(&event));
+            if let Some(entry) = owner.and_then(|at| self.all.get_mut(*at)) {
+                entry.violations.push(index);
             }
         }
     }
 }
 
-pub(super) fn entries(
-    history: &History,
+pub(super) fn entries<'a>(
+    history: &History<'a>,
     findings: &[Finding],
     violations: &[Violation],
-) -> Entries {
-    let of_findings = findings
-        .iter()
-        .flat_map(|finding| finding.events.iter().copied());
-    let wanted = of_findings
-        .chain(violations.iter().filter_map(|violation| violation.event))
-        .collect();
+) -> Entries<'a> {
+    let mut wanted = HashSet::new();
+    for finding in findings {
+        wanted.extend(&finding.events);
+    }
+    for violation in violations {
+        wanted.extend(violation.event);
+    }
     let mut entries = Builder::new(history, wanted).entries();
-    entries.all = merge::merge_entries(history, std::mem::take(&mut entries.all));
+    entries.all = merge::merge_entries(std::mem::take(&mut entries.all));
     entries.attach_findings(findings, violations);
     entries
 }
 
 /// `train.py:31`, with its path; `cell 3 line 2` of what is in no file.
-pub(super) fn shown(place: &UserLine) -> String {
+pub(super) fn line_words(place: &UserLine) -> String {
     let line = line_in_words(&place::shorten_place(&place.file), place.line);
     if place.is_beside {
         format!("a thread beside {line}")
@@ -226,35 +226,22 @@ pub(super) fn shown(place: &UserLine) -> String {
 }
 
 /// `train.py:31 sets CUDA_VISIBLE_DEVICES=1, 410 ms too late: no effect`.
-pub(super) fn late_write(trace: &Trace, late: &Late) -> String {
-    let Some(event) = trace.events.get(late.event) else {
-        return String::new();
-    };
-    let EventKind::Variable { name, value, .. } = &event.what else {
+pub(super) fn late_write(late: &Late) -> String {
+    let EventKind::Variable { name, value, .. } = &late.write.what else {
         return String::new();
     };
     // As in chains, the file's name alone.
-    let line = event
-        .stack
-        .user_frame()
-        .and_then(cuda_pitfalls_trace::Frame::line);
-    let who = line.map_or_else(
-        || format!("pid {}", event.pid),
-        |line| place::shorten_place(&line),
-    );
-    let does = match value {
-        Some(value) if value.is_empty() => {
-            format!("sets {} to nothing", place::shorten_place(name))
-        }
-        Some(value) => format!(
-            "sets {}={}",
-            place::shorten_place(name),
-            place::shorten_place(value)
-        ),
-        None => format!("removes {}", place::shorten_place(name)),
+    let line = late.write.stack.user_frame().and_then(Frame::line);
+    let who = match line {
+        Some(line) => place::shorten_place(&line),
+        None => format!("pid {}", late.write.pid),
     };
-    format!(
-        "{who} {does}, {} too late: no effect",
-        units::format_duration(late.after_ns)
-    )
+    let variable = place::shorten_place(name);
+    let does = match value.as_deref() {
+        Some("") => format!("sets {variable} to nothing"),
+        Some(value) => format!("sets {variable}={}", place::shorten_place(value)),
+        None => format!("removes {variable}"),
+    };
+    let after = units::format_duration(late.after_ns);
+    format!("{who} {does}, {after} too late: no effect")
 }

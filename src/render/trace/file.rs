@@ -3,12 +3,12 @@
 use std::path::{Component, Path, PathBuf};
 
 use crate::html::page::percent_encoded;
-use cuda_pitfalls_trace::{Frame, FrameOwner, Trace, TraceEvent};
+use cuda_pitfalls_trace::{Frame, FrameOwner, Stack, Trace, TraceEvent, file_name};
 
 /// The name that SARIF results use for the root of the sources.
 pub(super) const ROOT: &str = "SRCROOT";
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct FileLine {
     /// The file: relative to the root of the sources, or absolute if it lies outside.
     pub(super) path: String,
@@ -34,13 +34,11 @@ pub(super) fn path_of(trace: &Trace, root: &str, name: &str) -> String {
         return name.to_owned();
     }
     let absolute = normalize_path(&absolute);
-    let below = Path::new(root)
-        .is_absolute()
-        .then(|| absolute.strip_prefix(normalize_path(Path::new(root))).ok())
-        .flatten();
-    let path = below
-        .filter(|below| !below.as_os_str().is_empty())
-        .unwrap_or(&absolute);
+    let root = Path::new(root);
+    let path = match absolute.strip_prefix(normalize_path(root)) {
+        Ok(below) if root.is_absolute() && !below.as_os_str().is_empty() => below,
+        _ => &absolute,
+    };
     path.to_string_lossy().into_owned()
 }
 
@@ -77,83 +75,68 @@ fn normalize_path(path: &Path) -> PathBuf {
 
 /// The file of a frame, if it is one. Code that was given to Python as text has a name such as `<string>`.
 fn file_of(frame: &Frame) -> Option<&str> {
-    frame
-        .file
-        .as_deref()
-        .filter(|file| !file.is_empty() && !frame.is_text())
+    let file = frame.file.as_deref()?;
+    (!file.is_empty() && !frame.is_text()).then_some(file)
 }
 
-pub(super) fn of_frame(trace: &Trace, root: &str, frame: &Frame) -> Option<FileLine> {
-    let name = file_of(frame)?;
-    let path = path_of(trace, root, name);
-    let stable = frame
-        .package_file()
-        .map_or_else(|| path.clone(), str::to_owned);
-    let (text, source, line) = (frame.name(), None, frame.line.filter(|line| *line > 0));
+/// The line of a frame, if that is in a file.
+pub(super) fn frame_line(trace: &Trace, root: &str, frame: &Frame) -> Option<FileLine> {
+    let path = path_of(trace, root, file_of(frame)?);
     Some(FileLine {
+        stable: frame.package_file().unwrap_or(&path).to_owned(),
+        line: frame.line.filter(|line| *line > 0),
+        text: frame.name(),
         path,
-        line,
-        text,
-        source,
-        is_own: false,
-        is_beside: false,
-        stable,
+        ..FileLine::default()
     })
 }
 
 /// Where an event was: the innermost line of the user's own code that is in a file, else a line of the package that
 /// was called, else the program's own file, because some readers refuse a result that is in no file.
-pub(super) fn of_event(trace: &Trace, root: &str, event: &TraceEvent) -> Option<FileLine> {
+pub(super) fn event_line(trace: &Trace, root: &str, event: &TraceEvent) -> Option<FileLine> {
     let stack = &event.stack;
-    let mut own = stack.frames.iter().chain(&stack.meanwhile);
-    let own = own.find(|frame| frame.owner == FrameOwner::Program && file_of(frame).is_some());
-    let frame = own
-        .or_else(|| stack.entry().filter(|frame| file_of(frame).is_some()))
-        .or_else(|| {
-            stack
-                .frames
-                .iter()
-                .rev()
-                .find(|frame| file_of(frame).is_some())
-        });
-    let Some(frame) = frame else {
-        let process = trace
-            .processes
-            .iter()
-            .rev()
-            .find(|process| process.pid == event.pid);
-        return of_program(trace, root, process.map(|process| process.program.as_str()));
+    let Some(frame) = frame_in_file(stack) else {
+        let mut processes = trace.processes.iter().rev();
+        let process = processes.find(|process| process.pid == event.pid);
+        return program_line(trace, root, process.map(|process| process.program.as_str()));
     };
-    let mut place = of_frame(trace, root, frame)?;
-    place.is_own = frame.owner == FrameOwner::Program;
-    place.is_beside = stack.meanwhile.iter().any(|it| std::ptr::eq(it, frame));
-    let is_innermost = stack
-        .user_frame()
-        .or_else(|| stack.users_meanwhile())
-        .is_some_and(|it| std::ptr::eq(it, frame));
-    if let Some(source) = stack.source.as_ref().filter(|_| is_innermost) {
-        (place.text, place.source) = (source.clone(), Some(source.clone()));
+    let mut line = frame_line(trace, root, frame)?;
+    line.is_own = frame.owner == FrameOwner::Program;
+    line.is_beside = stack
+        .meanwhile
+        .iter()
+        .any(|other| std::ptr::eq(other, frame));
+    if let Some(site) = stack.call_site()
+        && std::ptr::eq(site.frame, frame)
+        && let Some(source) = &stack.source
+    {
+        line.text.clone_from(source);
+        line.source = Some(source.clone());
     }
-    Some(place)
+    Some(line)
+}
+
+/// The frame in a file that says most about where a call was.
+fn frame_in_file(stack: &Stack) -> Option<&Frame> {
+    for frame in stack.frames.iter().chain(&stack.meanwhile) {
+        if frame.owner == FrameOwner::Program && file_of(frame).is_some() {
+            return Some(frame);
+        }
+    }
+    let outwards = stack.frames.iter().rev();
+    let mut frames = stack.entry().into_iter().chain(outwards);
+    frames.find(|frame| file_of(frame).is_some())
 }
 
 /// The program that was traced, for what is about all of it.
-pub(super) fn of_program(trace: &Trace, root: &str, program: Option<&str>) -> Option<FileLine> {
+pub(super) fn program_line(trace: &Trace, root: &str, program: Option<&str>) -> Option<FileLine> {
     let started = trace.start.command.first().map(String::as_str);
-    let name = program
-        .into_iter()
-        .chain(started)
-        .find(|name| !name.is_empty())?;
-    let path = path_of(trace, root, name);
-    let stable = name.rsplit('/').next().unwrap_or(name).to_owned();
+    let mut names = program.into_iter().chain(started);
+    let name = names.find(|name| !name.is_empty())?;
     Some(FileLine {
-        path,
-        line: None,
-        text: String::new(),
-        source: None,
-        is_own: false,
-        is_beside: false,
-        stable,
+        path: path_of(trace, root, name),
+        stable: file_name(name).to_owned(),
+        ..FileLine::default()
     })
 }
 
@@ -199,7 +182,7 @@ mod tests {
     fn an_event_is_at_the_users_line_in_a_file_or_at_the_program() {
         let mut trace = fixture::trace();
         let root = trace.start.folder.clone();
-        let at = |trace: &Trace| of_event(trace, &root, trace.events.first().unwrap()).unwrap();
+        let at = |trace: &Trace| event_line(trace, &root, trace.events.first().unwrap()).unwrap();
         let place = at(&trace);
         assert_eq!(
             (place.path.as_str(), place.line, place.text.as_str()),

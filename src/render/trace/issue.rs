@@ -2,7 +2,7 @@
 //! happened, and a reproducer of the scenario that proves it.
 
 use super::change::{LineChange, changes};
-use super::{TraceView, place, totals, unseen};
+use super::{TraceView, place};
 use crate::block::{Block, Text};
 use crate::issue::{
     Attached, IssueSections, MOST, arrange_sections, capitalize_word, cut_text, first_sources,
@@ -34,10 +34,7 @@ pub(super) fn render_trace_issue(
     });
     let sections = IssueSections {
         title: title(seen, &changes),
-        synopsis: vec![Block::paragraph(format!(
-            "{}.",
-            totals::parts(seen).join(", ")
-        ))],
+        synopsis: vec![Block::paragraph(format!("{}.", seen.totals.join(", ")))],
         expected: vec![Block::List(expected(proofs))],
         happened: happened_blocks(seen),
         reproducer: reproducer_blocks(proofs, attached),
@@ -85,10 +82,7 @@ fn expected(proofs: &[Scenario]) -> Vec<Text> {
 
 /// What was found and where, with the way from the program's line to the call.
 fn happened_blocks(seen: &TraceView) -> Vec<Block> {
-    let mut blocks: Vec<Block> = unseen::unseen_banners(seen.trace)
-        .into_iter()
-        .map(Block::Banner)
-        .collect();
+    let mut blocks: Vec<Block> = seen.banners.iter().cloned().map(Block::Banner).collect();
     let mut found: Vec<Text> = Vec::new();
     for finding in seen.found(Severity::Pitfall).take(MOST_FINDINGS) {
         let memory = finding

@@ -7,7 +7,7 @@ pub(super) use document::LedgerSummary;
 use super::{TraceView, entry, place};
 use crate::block::{Block, Span, Table, Text};
 use crate::svg::{Chart, ChartLine};
-use cuda_pitfalls_core::text::counts::{counted, listed};
+use cuda_pitfalls_core::text::counts::counted;
 use cuda_pitfalls_core::text::units;
 use cuda_pitfalls_trace::ledger::{Ledger, LedgerBand, LedgerRow, LedgerTable};
 
@@ -37,11 +37,7 @@ pub(super) fn ledger_section(
         room,
         is_page,
     };
-    let gpu = seen.trace.gpu_index(Some(ledger.gpu));
-    let gpu = gpu.map_or_else(
-        || place::shorten_place(ledger.gpu),
-        |index| format!("GPU {index}"),
-    );
+    let gpu = place::gpu_name(seen.trace, ledger.gpu);
     let name = format!("{} on {gpu}", place::process_words(seen.trace, ledger.pid));
     let mut blocks = vec![
         Block::heading(3, &name),
@@ -109,153 +105,126 @@ impl LedgerView<'_, '_> {
     fn table(&self, table: &LedgerTable) -> Table {
         let (shown, more) = table.rows.split_at(table.rows.len().min(self.room.rows));
         let mut rows: Vec<Vec<Text>> = shown.iter().map(|row| self.row(row)).collect();
-        let mut closing = Vec::new();
-        if !more.is_empty() {
-            let bytes = more
-                .iter()
-                .map(|row| row.bytes)
-                .fold(0, u64::saturating_add);
-            closing.push((
-                units::bytes(bytes),
-                format!("… in {}", counted(more.len() as u64, "more row")),
-            ));
-        }
-        if table.others_bytes > 0 {
-            closing.push((
-                units::bytes(table.others_bytes),
-                "other processes".to_owned(),
-            ));
-        }
-        closing.extend(
-            table
-                .unattributed_bytes
-                .map(|_| (unattributed_words(table), "not attributed".to_owned())),
-        );
         let columns = if self.is_page {
             PAGE.as_slice()
         } else {
             TERMINAL.as_slice()
         };
-        rows.extend(closing.into_iter().map(|(bytes, what)| {
-            let cells = [bytes, what].map(Text::from).into_iter();
-            cells
-                .chain(std::iter::repeat_n(Text::default(), columns.len() - 2))
-                .collect()
-        }));
+        let mut push_closing = |bytes: String, what: String| {
+            let mut row = vec![Text::from(bytes), Text::from(what)];
+            row.resize(columns.len(), Text::default());
+            rows.push(row);
+        };
+        if !more.is_empty() {
+            let bytes = more
+                .iter()
+                .fold(0_u64, |sum, row| sum.saturating_add(row.bytes));
+            let count = counted(more.len() as u64, "more row");
+            push_closing(units::bytes(bytes), format!("… in {count}"));
+        }
+        if table.others_bytes > 0 {
+            let bytes = units::bytes(table.others_bytes);
+            push_closing(bytes, "other processes".to_owned());
+        }
+        if table.unattributed_bytes.is_some() {
+            push_closing(unattributed_words(table), "not attributed".to_owned());
+        }
         Table::new(columns.iter().copied(), rows)
     }
 
     fn row(&self, row: &LedgerRow) -> Vec<Text> {
-        // A terminal has no room for a path.
-        let path = place::place(self.seen.trace, row.stack).filter(|_| self.is_page);
-        let line = path
-            .map(|line| entry::shown(&line))
-            .or_else(|| row.stack.place());
-        let line = line
-            .map(|line| place::shorten_place(&line))
-            .unwrap_or_default();
-        let whole = row
-            .whole_bytes
-            .filter(|whole| self.is_page && *whole != row.bytes);
-        let whole = whole
-            .map(|whole| format!(" of {}", units::bytes(whole)))
-            .unwrap_or_default();
-        let purpose = format!("{}{whole}", row.kind.in_words());
-        let mut cells = [
-            memory(row),
-            purpose,
-            place::shorten_place(row.owner.name),
-            line,
-        ]
-        .map(Text::from)
-        .to_vec();
-        if self.is_page {
-            let source = row
-                .stack
-                .source
-                .as_deref()
-                .map(|source| Text::from(Span::Break).then(Span::Code(source.to_owned())));
-            let line = cells
-                .pop()
-                .unwrap_or_default()
-                .then(source.unwrap_or_default());
-            let calls = place::shorten_place(&listed(
-                row.calls.iter().filter(|call| !call.is_empty()),
-                "",
-            ));
-            let count = row.count.map(|count| count.to_string()).unwrap_or_default();
-            cells.extend([line, calls.into(), count.into()]);
+        let mut purpose = row.kind.in_words().to_owned();
+        if let Some(whole) = row.whole_bytes
+            && self.is_page
+            && whole != row.bytes
+        {
+            purpose += &format!(" of {}", units::bytes(whole));
         }
+        let owner = place::shorten_place(row.owner.name);
+        let mut line = Text::from(self.line(row));
+        let mut cells = vec![memory(row).into(), purpose.into(), owner.into()];
+        if !self.is_page {
+            cells.push(line);
+            return cells;
+        }
+        if let Some(source) = &row.stack.source {
+            line = line.then(Span::Break).then(Span::Code(source.clone()));
+        }
+        let mut calls = row.calls.clone();
+        calls.retain(|call| !call.is_empty());
+        let calls = place::shorten_place(&calls.join(", "));
+        let count = row.count.map(|count| count.to_string()).unwrap_or_default();
+        cells.extend([line, calls.into(), count.into()]);
         cells
+    }
+
+    /// The user's own line of a row. A terminal has no room for a path.
+    fn line(&self, row: &LedgerRow) -> String {
+        let with_path = match place::place(self.seen.trace, row.stack) {
+            Some(line) if self.is_page => Some(entry::line_words(&line)),
+            _ => row.stack.place(),
+        };
+        place::shorten_place(&with_path.unwrap_or_default())
     }
 
     /// The areas of the owners, and what NVML charges as a line: the gap between is what is not attributed.
     fn owner_chart(&self, name: &str) -> Chart {
         let (seen, ledger) = (self.seen, self.ledger);
-        let (from, to) = (
-            seen.trace.start.t_ns,
-            seen.trace.end.as_ref().map(|end| end.t_ns),
-        );
-        let last = ledger.series.last().map(|point| point.t_ns);
-        let mut names: Vec<String> = ledger
-            .bands
-            .iter()
-            .take(MOST_AREAS)
-            .map(|band| place::shorten_place(band_name(band)))
-            .collect();
-        if ledger.bands.len() > MOST_AREAS
-            && let Some(last) = names.last_mut()
-        {
-            *last = format!("{} others", ledger.bands.len() + 1 - MOST_AREAS);
-        }
-        let areas = names.into_iter().enumerate().map(|(colour, name)| {
-            let bands = if colour + 1 == MOST_AREAS {
-                ledger.bands.len()
-            } else {
-                colour + 1
-            };
-            let points = ledger.series.iter().map(|point| {
-                (
-                    point.t_ns,
-                    saturating_signed(
-                        point
-                            .band_bytes
-                            .iter()
-                            .take(bands)
-                            .copied()
-                            .fold(0, u64::saturating_add),
-                    ),
-                )
-            });
-            ChartLine {
-                name,
-                colour,
-                points: points.collect(),
+        let from = seen.trace.start.t_ns;
+        let mut to = seen
+            .trace
+            .end
+            .as_ref()
+            .map_or(from, |end| end.t_ns.max(from));
+        let mut charged = Vec::new();
+        for point in &ledger.series {
+            to = to.max(point.t_ns);
+            if let Some(bytes) = point.charged_bytes {
+                charged.push((point.t_ns, saturating_signed(bytes)));
             }
-        });
-        let charged = ledger
-            .series
-            .iter()
-            .filter_map(|point| Some((point.t_ns, saturating_signed(point.charged_bytes?))));
-        let charged = ChartLine {
-            name: "what NVML charges; the gap below it is not attributed".to_owned(),
-            colour: MOST_AREAS,
-            points: charged.collect(),
-        };
+        }
+        let mut reach = 0;
+        for other in &seen.ledgers {
+            let bytes = other.peak.charged_bytes.unwrap_or(0);
+            reach = reach.max(saturating_signed(bytes));
+        }
         Chart {
             title: format!("Memory over time of {name}, by owner, and what NVML charges"),
-            span_ns: (from, to.into_iter().chain(last).fold(from, u64::max)),
-            lines: vec![charged],
-            areas: areas.collect(),
-            reach: seen
-                .ledgers
-                .iter()
-                .filter_map(|it| it.peak.charged_bytes)
-                .max()
-                .map_or(0, saturating_signed),
+            span_ns: (from, to),
+            lines: vec![ChartLine {
+                name: "what NVML charges; the gap below it is not attributed".to_owned(),
+                colour: MOST_AREAS,
+                points: charged,
+            }],
+            areas: owner_areas(ledger),
+            reach,
             marks: vec![(ledger.peak.t_ns, "peak".to_owned())],
         }
     }
+}
+
+/// The memory of each owner and of those before it, as long as there are colours for them.
+fn owner_areas(ledger: &Ledger) -> Vec<ChartLine> {
+    let mut areas = Vec::new();
+    for (colour, band) in ledger.bands.iter().take(MOST_AREAS).enumerate() {
+        let (mut name, mut bands) = (place::shorten_place(band_name(band)), colour + 1);
+        if bands == MOST_AREAS && ledger.bands.len() > MOST_AREAS {
+            name = format!("{} others", ledger.bands.len() + 1 - MOST_AREAS);
+            bands = ledger.bands.len();
+        }
+        let mut points = Vec::new();
+        for point in &ledger.series {
+            let held = point.band_bytes.iter().take(bands);
+            let bytes = held.fold(0_u64, |sum, bytes| sum.saturating_add(*bytes));
+            points.push((point.t_ns, saturating_signed(bytes)));
+        }
+        areas.push(ChartLine {
+            name,
+            colour,
+            points,
+        });
+    }
+    areas
 }
 
 const TERMINAL: [&str; 4] = ["Memory", "For", "Whose", "Line"];

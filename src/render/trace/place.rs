@@ -13,20 +13,23 @@ const MOST_OWN: usize = 4;
 
 /// The innermost line of the user's own code.
 pub(super) fn place(trace: &Trace, stack: &Stack) -> Option<UserLine> {
-    let users = stack.user_frame();
-    let is_beside = users.is_none();
-    let frame = users.or_else(|| stack.users_meanwhile())?;
-    let file = frame.file.as_deref()?;
-    let folder = trace.start.folder.trim_end_matches('/');
-    let below = file
-        .strip_prefix(folder)
-        .and_then(|rest| rest.strip_prefix('/'))
-        .filter(|_| !folder.is_empty());
+    let site = stack.call_site()?;
+    let file = site.frame.file.as_deref()?;
     Some(UserLine {
-        file: below.unwrap_or(file).to_owned(),
-        line: frame.line,
-        is_beside,
+        file: below_folder(trace, file).to_owned(),
+        line: site.frame.line,
+        is_beside: site.is_beside,
     })
+}
+
+/// A path, relative to the folder that the program was started in where it lies below it.
+fn below_folder<'f>(trace: &Trace, file: &'f str) -> &'f str {
+    let folder = trace.start.folder.trim_end_matches('/');
+    let below = file.strip_prefix(folder);
+    match below.and_then(|rest| rest.strip_prefix('/')) {
+        Some(below) if !folder.is_empty() => below,
+        _ => file,
+    }
 }
 
 /// The way from the user's first line to the call, outermost first: `train.py:12 <module>`,
@@ -43,23 +46,23 @@ pub(super) fn chain(event: &TraceEvent) -> Vec<String> {
             _ => parts.push(own_frame(frame)),
         }
     }
-    parts.extend(stack.entry_name().map(|name| shorten_place(&name)));
-    if own.is_empty() {
-        let innermost = stack
-            .innermost_public()
-            .map(|frame| shorten_place(&frame.name()));
-        parts.extend(innermost.filter(|name| !parts.contains(name)));
+    if let Some(entry) = stack.entry_name() {
+        parts.push(shorten_place(&entry));
+    }
+    if own.is_empty()
+        && let Some(frame) = stack.innermost_public()
+    {
+        let innermost = shorten_place(&frame.name());
+        if !parts.contains(&innermost) {
+            parts.push(innermost);
+        }
     }
     if parts.is_empty() {
         // No code of the user's: the outermost function that has a name still says more than none.
-        parts.extend(
-            stack
-                .frames
-                .iter()
-                .rev()
-                .find(|frame| !frame.function.is_empty())
-                .map(|it| shorten_place(&it.name())),
-        );
+        let mut frames = stack.frames.iter().rev();
+        if let Some(frame) = frames.find(|frame| !frame.function.is_empty()) {
+            parts.push(shorten_place(&frame.name()));
+        }
     }
     let call = shorten_place(&event.call);
     if parts.last() != Some(&call) && !call.is_empty() {
@@ -71,15 +74,15 @@ pub(super) fn chain(event: &TraceEvent) -> Vec<String> {
 /// Where the user's own code stood meanwhile, on another thread; none if this one has frames of it.
 pub(super) fn other_thread_line(event: &TraceEvent) -> Option<String> {
     let frame = event.stack.users_meanwhile()?;
-    let frames = event.stack.meanwhile.clone();
     let beside = Stack {
-        frames,
+        frames: event.stack.meanwhile.clone(),
         ..Stack::default()
     };
-    let way: Vec<String> = std::iter::once(own_frame(frame))
-        .chain(beside.entry().map(|it| shorten_place(&it.name())))
-        .collect();
-    Some(format!("meanwhile the program was at {}", way.join(" → ")))
+    let mut way = own_frame(frame);
+    if let Some(entry) = beside.entry() {
+        way += &format!(" → {}", shorten_place(&entry.name()));
+    }
+    Some(format!("meanwhile the program was at {way}"))
 }
 
 fn own_frame(frame: &Frame) -> String {
@@ -101,17 +104,16 @@ pub(super) fn frame(frame: &Frame) -> (String, String) {
 
 /// `pid 4711, rank 3, local rank 1`: a process, with the ranks that its launcher gave it.
 pub(super) fn process_words(trace: &Trace, pid: u32) -> String {
-    let process = trace
-        .processes
-        .iter()
-        .rev()
-        .find(|process| process.pid == pid);
-    let ranks = process.map(|process| [("rank", process.rank), ("local rank", process.local_rank)]);
-    let ranks = ranks
-        .into_iter()
-        .flatten()
-        .filter_map(|(name, rank)| Some(format!(", {name} {}", rank?)));
-    format!("pid {pid}{}", ranks.collect::<String>())
+    let mut words = format!("pid {pid}");
+    let mut processes = trace.processes.iter().rev();
+    if let Some(process) = processes.find(|process| process.pid == pid) {
+        for (name, rank) in [("rank", process.rank), ("local rank", process.local_rank)] {
+            if let Some(rank) = rank {
+                words += &format!(", {name} {rank}");
+            }
+        }
+    }
+    words
 }
 
 pub(super) fn shorten_place(text: &str) -> String {
@@ -136,15 +138,18 @@ pub(super) fn format_seconds(seconds: f64) -> String {
 
 /// `GPU 1` in NVML order, or what else is known of the GPU of an event.
 pub(super) fn gpu(trace: &Trace, event: &TraceEvent) -> String {
-    match (
-        trace.gpu_index(event.gpu.as_deref()),
-        &event.gpu,
-        event.device,
-    ) {
-        (Some(index), ..) => format!("GPU {index}"),
-        (None, Some(uuid), _) => shorten_place(uuid),
-        (None, None, Some(device)) => format!("device {device}"),
-        (None, None, None) => "a GPU".to_owned(),
+    match (&event.gpu, event.device) {
+        (Some(uuid), _) => gpu_name(trace, uuid),
+        (None, Some(device)) => format!("device {device}"),
+        (None, None) => "a GPU".to_owned(),
+    }
+}
+
+/// `GPU 1` in NVML order, or the UUID of a GPU that is not known.
+pub(super) fn gpu_name(trace: &Trace, uuid: &str) -> String {
+    match trace.gpu_index(Some(uuid)) {
+        Some(index) => format!("GPU {index}"),
+        None => shorten_place(uuid),
     }
 }
 

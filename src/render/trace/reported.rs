@@ -177,8 +177,8 @@ fn at_lines<'a>(
             .first()
             .and_then(|index| seen.trace.events.get(*index));
         let place = match event {
-            Some(event) => file::of_event(seen.trace, root, event),
-            None => file::of_program(seen.trace, root, None),
+            Some(event) => file::event_line(seen.trace, root, event),
+            None => file::program_line(seen.trace, root, None),
         };
         let at = place
             .as_ref()

@@ -4,7 +4,7 @@
 //! hide something.
 
 use super::reported::{self, Reported};
-use super::{TraceView, place, totals, unseen};
+use super::{TraceView, place};
 use crate::machine::junit::TestOutcome;
 use crate::machine::{Finding, Findings, Level, UserLine};
 use crate::words;
@@ -22,7 +22,7 @@ pub(super) fn trace_findings(seen: &TraceView, name: &str, root: &str, most: usi
     let complete = trace_test(seen, "the trace is complete");
     list.push(match trace.end {
         Some(_) => complete,
-        None => complete.with_error("incomplete", &unseen::unseen_banners(trace).join(" ")),
+        None => complete.with_error("incomplete", &seen.banners.join(" ")),
     });
     // A condition that could not be checked has not been met either.
     for undecided in seen.undecided.iter().take(most) {
@@ -71,10 +71,10 @@ fn trace_properties(seen: &TraceView) -> Vec<(&'static str, String)> {
         ("on", start.on.clone()),
         ("driver", driver.to_owned()),
         ("command", start.command.join(" ")),
-        ("totals", totals::parts(seen).join(", ")),
+        ("totals", seen.totals.join(", ")),
     ];
-    for banner in unseen::unseen_banners(seen.trace) {
-        properties.push(("banner", banner));
+    for banner in &seen.banners {
+        properties.push(("banner", banner.clone()));
     }
     for line in &seen.not_seen {
         properties.push(("not seen", line.clone()));
@@ -85,11 +85,11 @@ fn trace_properties(seen: &TraceView) -> Vec<(&'static str, String)> {
 /// What is said before the entries.
 fn trace_remarks(seen: &TraceView) -> Vec<Finding> {
     let mut list = Vec::new();
-    for banner in unseen::unseen_banners(seen.trace) {
+    for banner in &seen.banners {
         list.push(Finding::new_remark(
             Level::Warning,
             "cuda-pitfalls",
-            vec![banner],
+            vec![banner.clone()],
         ));
     }
     let level = if !seen.violations.is_empty() || !seen.undecided.is_empty() {
@@ -99,11 +99,10 @@ fn trace_remarks(seen: &TraceView) -> Vec<Finding> {
     } else {
         Level::Note
     };
-    let totals = totals::parts(seen).join(", ");
     list.push(Finding::new_remark(
         level,
         "cuda-pitfalls trace",
-        vec![totals],
+        vec![seen.totals.join(", ")],
     ));
     list
 }

@@ -6,9 +6,9 @@
 use chrono::{DateTime, TimeDelta, Utc};
 use serde_json::{Value, json};
 
+use super::TraceView;
 use super::file::{self, FileLine, ROOT};
 use super::reported::{self, POLICY_RULES, Reported};
-use super::{TraceView, totals};
 use crate::machine::{BESIDE, Level};
 use cuda_pitfalls_answers::known::Known;
 use cuda_pitfalls_core::text::counts::counted;
@@ -60,7 +60,7 @@ fn run(seen: &TraceView, root: &str) -> Value {
             "complete": seen.trace.end.is_some(),
             "tracedWith": visible(&start.version),
             "driver": start.driver_version.as_deref().map(visible),
-            "totals": visible(&totals::parts(seen).join(", ")),
+            "totals": visible(&seen.totals.join(", ")),
         },
     })
 }
@@ -209,15 +209,15 @@ fn sarif_result(seen: &TraceView, root: &str, rules: &[Value], one: &Reported) -
     let first = events.next().flatten();
     let properties = json!({
         "simulated": seen.trace.start.provenance == Provenance::Simulated,
-        "forbidden": one.forbidden.map(|it| shorten_text(&visible(it), LONGEST)),
-        "scenario": one.finding.map(|it| visible(&it.scenario)),
-        "page": one.finding.and_then(|it| Known::embedded().page(&it.scenario)),
-        "workaround": one.finding.map(|it| visible(&it.workaround)),
-        "memoryBytes": one.finding.and_then(|it| it.bytes),
+        "forbidden": one.forbidden.map(|word| shorten_text(&visible(word), LONGEST)),
+        "scenario": one.finding.map(|finding| visible(&finding.scenario)),
+        "page": one.finding.and_then(|finding| Known::embedded().page(&finding.scenario)),
+        "workaround": one.finding.map(|finding| visible(&finding.workaround)),
+        "memoryBytes": one.finding.and_then(|finding| finding.bytes),
     });
     let mut related: Vec<Value> = Vec::new();
     for event in events.flatten() {
-        let Some(place) = file::of_event(seen.trace, root, event) else {
+        let Some(place) = file::event_line(seen.trace, root, event) else {
             continue;
         };
         let call = shorten_text(&visible(&event.call), LONGEST);
@@ -285,7 +285,7 @@ fn way(seen: &TraceView, root: &str, event: &TraceEvent) -> Option<Vec<Value>> {
     let steps = own.into_iter().skip(skipped).chain(event.stack.entry());
     let steps: Vec<Value> = steps
         .filter_map(|frame| {
-            let location = physical_location(&file::of_frame(seen.trace, root, frame)?);
+            let location = physical_location(&file::frame_line(seen.trace, root, frame)?);
             let name = text(&shorten_text(&visible(&frame.name()), LONGEST));
             Some(json!({ "location": with(location, "message", name) }))
         })
@@ -316,7 +316,7 @@ mod tests {
             .as_array()
             .unwrap()
             .iter()
-            .find(|it| it["ruleId"] == "late-mask")
+            .find(|result| result["ruleId"] == "late-mask")
             .unwrap();
         let expected = json!({
             "artifactLocation": { "uri": "cli.py", "uriBaseId": "SRCROOT" },
@@ -335,7 +335,7 @@ mod tests {
             .unwrap();
         let names: Vec<_> = steps
             .iter()
-            .map(|it| it["location"]["message"]["text"].as_str().unwrap())
+            .map(|step| step["location"]["message"]["text"].as_str().unwrap())
             .collect();
         assert_eq!(names, ["<module>", "setup", "torch.cuda.is_available"]);
         assert_eq!(
@@ -405,7 +405,7 @@ mod tests {
             .as_array()
             .unwrap()
             .iter()
-            .map(|it| it["descriptor"]["id"].as_str().unwrap())
+            .map(|notification| notification["descriptor"]["id"].as_str().unwrap())
             .collect();
         assert_eq!(ids, ["simulated", "incomplete"]);
         assert_eq!(run["invocations"][0]["executionSuccessful"], false);

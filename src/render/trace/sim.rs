@@ -6,7 +6,7 @@ use cuda_pitfalls_calls::status::SIM_NOT_MODELLED;
 use cuda_pitfalls_core::text::{escape, lines};
 use cuda_pitfalls_trace::Trace;
 
-use super::entry::shown;
+use super::entry::line_words;
 use super::place;
 
 /// What is said before the program starts, for a terminal of this width.
@@ -29,7 +29,7 @@ pub fn unmodeled_functions(trace: Option<&Trace>, told: &BTreeSet<String>) -> Ve
         .flat_map(|trace| trace.events.iter().map(move |event| (trace, event)))
     {
         if event.status == Some(SIM_NOT_MODELLED) {
-            let at = place::place(trace, &event.stack).map(|place| shown(&place));
+            let at = place::place(trace, &event.stack).map(|place| line_words(&place));
             let known = found.entry(event.call.clone()).or_default();
             *known = known.take().or(at);
         }

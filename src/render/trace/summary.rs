@@ -168,69 +168,57 @@ struct ViolationSummary<'a> {
 
 pub(super) fn trace_summary<'a>(seen: &TraceView<'a>) -> TraceSummary<'a> {
     let (trace, start) = (seen.trace, &seen.trace.start);
-    let processes = trace.processes.iter();
-    let processes = processes
-        .filter_map(|process| Some(process_summary(process, seen.history.begun_by(process)?)));
-    let contexts = seen
-        .history
-        .contexts
-        .iter()
-        .map(|life| context_summary(trace, life));
+    let mut processes = Vec::new();
+    for process in &trace.processes {
+        let program = seen.history.begun_by(process);
+        processes.extend(program.map(|program| process_summary(process, program)));
+    }
+    let contexts = seen.history.contexts.iter();
+    let ledgers = seen.ledgers.iter();
+    let refusals = seen.refusals.iter();
     let findings = seen.findings.iter().map(|finding| {
-        let event = finding
-            .events
-            .first()
-            .and_then(|index| trace.events.get(*index));
-        let after_ns = event.map(|event| event.t_ns.saturating_sub(start.t_ns));
+        let first = finding.events.first().copied();
+        let event = first.and_then(|index| trace.events.get(index));
         FindingSummary {
             finding,
-            after_ns,
-            at: event.and_then(|event| user_position(trace, &event.stack)),
+            after_ns: event.map(|event| event.t_ns.saturating_sub(start.t_ns)),
+            at: seen.position(first),
         }
     });
-    let violations = seen.violations.iter().map(|violation| {
-        let event = violation.event.and_then(|index| trace.events.get(index));
-        ViolationSummary {
-            violation,
-            at: event.and_then(|event| user_position(trace, &event.stack)),
-        }
+    let violations = seen.violations.iter().map(|violation| ViolationSummary {
+        violation,
+        at: seen.position(violation.event),
     });
+    let end = trace.end.as_ref();
     TraceSummary {
         schema: SchemaId::current(SCHEMA),
         provenance: start.provenance,
         version: start.version.clone(),
         command: start.command.clone(),
         started_at: start.started_at.clone(),
-        elapsed_ns: trace
-            .end
-            .as_ref()
-            .map(|end| end.t_ns.saturating_sub(start.t_ns)),
-        exit: trace.end.as_ref().map(|end| ProgramExit {
+        elapsed_ns: end.map(|end| end.t_ns.saturating_sub(start.t_ns)),
+        exit: end.map(|end| ProgramExit {
             code: end.code,
             signal: end.signal.clone(),
         }),
-        complete: trace.end.is_some(),
-        processes: processes.collect(),
-        contexts: contexts.collect(),
-        ledgers: seen
-            .ledgers
-            .iter()
+        complete: end.is_some(),
+        processes,
+        contexts: contexts.map(|life| context_summary(trace, life)).collect(),
+        ledgers: ledgers
             .map(|ledger| LedgerSummary::new(trace, ledger))
             .collect(),
         findings: findings.collect(),
-        refused: seen
-            .refusals
-            .iter()
-            .map(|refusal| refusal_summary(trace, refusal))
+        refused: refusals
+            .map(|refusal| refusal_summary(seen, refusal))
             .collect(),
         last_error: seen
             .last_error
             .as_ref()
-            .map(|error| refusal_summary(trace, error)),
+            .map(|error| refusal_summary(seen, error)),
         violations: violations.collect(),
         undecided: seen.undecided.to_vec(),
         not_seen: seen.not_seen.clone(),
-        left_out: trace.end.as_ref().map_or(0, |end| end.left_out),
+        left_out: end.map_or(0, |end| end.left_out),
     }
 }
 
@@ -246,18 +234,13 @@ fn process_summary(process: &TraceProcess, program: &ProgramHistory) -> ProcessS
     }
 }
 
-fn refusal_summary(trace: &Trace, refusal: &RefusedCall) -> RefusalSummary {
-    let event = refusal.event.and_then(|index| trace.events.get(index));
-    let (known, means) = refusal
-        .known
-        .clone()
-        .map(|known| (known.id, known.says))
-        .unzip();
+fn refusal_summary(seen: &TraceView, refusal: &RefusedCall) -> RefusalSummary {
+    let known = refusal.known.as_ref();
     RefusalSummary {
         says: refusal.says.clone(),
-        known,
-        means,
-        at: event.and_then(|event| user_position(trace, &event.stack)),
+        known: known.map(|known| known.id.clone()),
+        means: known.map(|known| known.says.clone()),
+        at: seen.position(refusal.event),
     }
 }
 
@@ -288,7 +271,7 @@ fn context_summary(trace: &Trace, life: &ContextLife) -> ContextSummary {
         bytes: life.bytes,
         at: user_position(trace, &life.made.stack),
         chain: place::chain(life.made),
-        used: life.uses.map(|uses| !uses.is_none()),
+        used: life.is_used(),
         ended: life.ended.is_some(),
     }
 }
@@ -312,7 +295,13 @@ mod tests {
         let shown: Vec<_> = summary
             .contexts
             .iter()
-            .map(|it| (it.index, it.bytes.map(|it| it >> 20), it.used))
+            .map(|context| {
+                (
+                    context.index,
+                    context.bytes.map(|bytes| bytes >> 20),
+                    context.used,
+                )
+            })
             .collect();
         assert_eq!(
             shown,
@@ -324,7 +313,7 @@ mod tests {
         let stray = summary
             .findings
             .get(1)
-            .and_then(|it| it.at.clone())
+            .and_then(|finding| finding.at.clone())
             .map(|at| (at.file, at.line));
         assert_eq!(stray, Some(("train.py".to_owned(), Some(52))));
         let (hostile_findings, hostile_outcome) = fixture::hostile_findings();
@@ -341,7 +330,7 @@ mod tests {
             "/ledgers/0/peak/unattributed_bytes",
             "/ledgers/0/peak/rows/0",
         ]
-        .map(|it| value.pointer(it));
+        .map(|pointer| value.pointer(pointer));
         assert_eq!(peak, Some(&serde_json::json!(197 << 20)));
         let wanted = serde_json::json!({
             "kind": "allocation", "owner": "torch", "owner_name": "PyTorch's caching allocator",

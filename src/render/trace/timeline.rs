@@ -41,46 +41,34 @@ pub(super) fn draw_timeline(
         return String::new();
     }
     let from = trace.start.t_ns;
-    let times = trace
-        .events
-        .iter()
-        .map(|event| event.t_ns)
-        .chain(trace.memory.iter().map(|memory| memory.t_ns));
-    let to = times
-        .chain(trace.end.iter().map(|end| end.t_ns))
-        .max()
-        .unwrap_or(from)
-        .max(from);
-    let stamps = trace
-        .events
-        .iter()
-        .map(|event| event.t_ns)
-        .chain(trace.memory.iter().map(|memory| memory.t_ns));
-    let axis = Axis::new((from, to), stamps);
+    let end_ns = trace.end.as_ref().map_or(from, |end| end.t_ns);
+    let to = trace.stamps().fold(from.max(end_ns), u64::max);
+    let axis = Axis::new((from, to), trace.stamps());
     let mut out = "<h2>Timeline</h2>\n<div class=\"timeline\">\n".to_owned();
-    let late = entries
-        .iter()
-        .filter(|entry| !entry.late.is_empty())
-        .map(|_| EntryKind::Variable);
-    let kinds: BTreeSet<EntryKind> = entries.iter().map(|entry| entry.kind).chain(late).collect();
-    let legend: String = kinds
-        .iter()
-        .map(|kind| {
-            format!(
-                "<span class=\"name\"><span class=\"dot {}\"></span>{}</span> ",
-                kind.class(),
-                kind.name()
-            )
-        })
-        .collect();
-    let _ = writeln!(out, "<p class=\"legend\">{legend}</p>");
+    let mut kinds = BTreeSet::new();
+    for entry in entries {
+        kinds.insert(entry.kind);
+        if !entry.late.is_empty() {
+            kinds.insert(EntryKind::Variable);
+        }
+    }
+    out.push_str("<p class=\"legend\">");
+    for kind in kinds {
+        let _ = write!(
+            out,
+            "<span class=\"name\"><span class=\"dot {}\"></span>{}</span> ",
+            kind.class(),
+            kind.name()
+        );
+    }
+    out.push_str("</p>\n");
     if let Some(left_out) = axis.left_out() {
         out += &paragraph(
             "dim",
             &format!("Hatched and left out, because nothing is listed there: {left_out}."),
         );
     }
-    memory(&mut out, trace, (from, to), &axis);
+    draw_memory(&mut out, trace, (from, to), &axis);
     draw_lanes(&mut out, trace, entries, listed, &axis);
     let end = place::since_start(trace, to);
     let _ = writeln!(
@@ -92,111 +80,103 @@ pub(super) fn draw_timeline(
 
 /// The bands of what is left out of the axis, on one track.
 fn draw_cuts(axis: &Axis) -> String {
-    let bands = axis.cuts.iter().map(|(start, end)| {
-        let (at, to) = (
-            100.0 * axis.axis_position(*start),
-            100.0 * axis.axis_position(*end),
+    let mut bands = String::new();
+    for (start, end) in &axis.cuts {
+        let (at, to) = (axis.axis_position(*start), axis.axis_position(*end));
+        let _ = write!(
+            bands,
+            "<span class=\"cut\" style=\"left:{:.2}%;width:{:.2}%\"></span>",
+            100.0 * at,
+            100.0 * to - 100.0 * at
         );
-        format!(
-            "<span class=\"cut\" style=\"left:{at:.2}%;width:{:.2}%\"></span>",
-            to - at
-        )
-    });
-    bands.collect()
+    }
+    bands
+}
+
+/// The memory of each GPU over time, as a change if it was read before the program began.
+fn memory_curves(trace: &Trace) -> BTreeMap<usize, Vec<(u64, i64)>> {
+    let mut curves: BTreeMap<usize, Vec<(u64, i64)>> = BTreeMap::new();
+    for memory in &trace.memory {
+        let before = trace.used_before(memory.index);
+        let bytes = i128::from(memory.used_bytes) - i128::from(before.unwrap_or(0));
+        let curve = curves.entry(memory.index).or_default();
+        if curve.is_empty() && before.is_some() {
+            curve.push((trace.start.t_ns, 0));
+        }
+        curve.push((memory.t_ns, i64::try_from(bytes).unwrap_or(i64::MAX)));
+    }
+    for curve in curves.values_mut() {
+        curve.sort_by_key(|(t, _)| *t);
+    }
+    curves
 }
 
 /// The curve of each GPU, all with the same scale and colour: a colour is a kind of event.
-fn memory(out: &mut String, trace: &Trace, span: (u64, u64), axis: &Axis) {
-    let mut curves: BTreeMap<usize, Vec<(u64, i64)>> = BTreeMap::new();
-    for memory in &trace.memory {
-        let before = trace.start.used_bytes.get(memory.index).copied().flatten();
-        let bytes = i128::from(memory.used_bytes) - i128::from(before.unwrap_or(0));
-        let bytes = i64::try_from(bytes).unwrap_or(i64::MAX);
-        let curve = curves
-            .entry(memory.index)
-            .or_insert_with(|| before.map(|_| (span.0, 0)).into_iter().collect());
-        curve.push((memory.t_ns, bytes));
-    }
+fn draw_memory(out: &mut String, trace: &Trace, span: (u64, u64), axis: &Axis) {
+    let curves = memory_curves(trace);
     if curves.is_empty() {
         out.push_str("<p class=\"dim\">Memory of GPUs was not read, or did not change.</p>\n");
         return;
     }
-    let values = curves
-        .values()
-        .take(MOST_GPUS)
-        .flatten()
-        .map(|(_, bytes)| *bytes);
-    let (low, high) = values.fold((0, 0), |(low, high), bytes| {
-        (low.min(bytes), high.max(bytes))
-    });
+    let (mut low, mut high) = (0, 0);
+    for (_, bytes) in curves.values().take(MOST_GPUS).flatten() {
+        low = low.min(*bytes);
+        high = high.max(*bytes);
+    }
+    let scale = units::format_delta(high);
+    let says = format!("Memory of every GPU is on one scale, up to {scale}.");
+    *out += &paragraph("dim", &says);
+    for (index, points) in curves.iter().take(MOST_GPUS) {
+        draw_curve(out, trace, *index, points, (span, low, high), axis);
+    }
+    *out += &writer::html::write(Block::more(curves.len(), MOST_GPUS, "GPUs").as_slice());
+    let still = (0..trace.start.gpus.len()).filter(|index| !curves.contains_key(index));
+    let still = listed(still.take(MOST_GPUS), "");
+    if !still.is_empty() {
+        let says = format!("Memory did not change on GPU {still}.");
+        *out += &paragraph("dim", &says);
+    }
+}
+
+/// One curve; `scale` is the time and the memory that all of them cover.
+fn draw_curve(
+    out: &mut String,
+    trace: &Trace,
+    index: usize,
+    points: &[(u64, i64)],
+    scale: ((u64, u64), i64, i64),
+    axis: &Axis,
+) {
+    let (span, low, high) = scale;
     let x = |t: u64| COLUMNS * axis.axis_position(t);
     let y = |bytes: i64| {
         HEIGHT - HEIGHT * part_ratio(bytes as f64 - low as f64, high as f64 - low as f64)
     };
-    *out += &paragraph(
-        "dim",
-        &format!(
-            "Memory of every GPU is on one scale, up to {}.",
-            units::format_delta(high)
-        ),
+    let path = steps(points, span, x, y);
+    let first = points.first().map_or(0.0, |(t, _)| x(*t).round());
+    let base = y(0);
+    let most = points.iter().fold(0, |most, (_, bytes)| *bytes.max(&most));
+    let gpu = trace.start.gpus.get(index);
+    let name = gpu.and_then(|gpu| gpu.name.as_deref()).unwrap_or("unknown");
+    let peak = match trace.used_before(index) {
+        Some(_) => units::format_delta(most),
+        None => units::bytes(most.unsigned_abs()),
+    };
+    let last = points.last().map_or(0, |(_, bytes)| *bytes);
+    let title = format!(
+        "GPU {index}, {name}: at most {peak}, at the end {}",
+        units::format_delta(last)
     );
-    for (index, points) in curves.iter_mut().take(MOST_GPUS) {
-        points.sort_by_key(|(t, _)| *t);
-        let path = steps(points, span, x, y);
-        let first = points.first().map_or(0.0, |(t, _)| x(*t).round());
-        let base = y(0);
-        let most = points
-            .iter()
-            .map(|(_, bytes)| *bytes)
-            .max()
-            .unwrap_or(0)
-            .max(0);
-        let name = trace
-            .start
-            .gpus
-            .get(*index)
-            .and_then(|gpu| gpu.name.as_deref())
-            .unwrap_or("unknown");
-        let is_known = trace
-            .start
-            .used_bytes
-            .get(*index)
-            .copied()
-            .flatten()
-            .is_some();
-        let peak = if is_known {
-            units::format_delta(most)
-        } else {
-            units::bytes(most.unsigned_abs())
-        };
-        let last = points.last().map_or(0, |(_, bytes)| *bytes);
-        let title = format!(
-            "GPU {index}, {name}: at most {peak}, at the end {}",
-            units::format_delta(last)
-        );
-        let _ = writeln!(
-            out,
-            "<div class=\"lane\"><div class=\"who\"><strong>GPU {index}</strong> <span class=\"dim\">{}, at most {peak}</span></div>\
-             <div class=\"track memory\">{}<svg viewBox=\"0 0 {COLUMNS} {HEIGHT}\" preserveAspectRatio=\"none\" role=\"img\" \
-             aria-label=\"{2}\"><title>{2}</title><path class=\"area\" d=\"{path}V{base:.1}H{first}Z\"/>\
-             <path d=\"{path}\"/></svg></div></div>",
-            escape_html(&place::shorten_place(name)),
-            draw_cuts(axis),
-            escape_html(&place::shorten_place(&title)),
-        );
-    }
-    *out += &writer::html::write(Block::more(curves.len(), MOST_GPUS, "GPUs").as_slice());
-    let still = (0..trace.start.gpus.len()).filter(|index| !curves.contains_key(index));
-    let still: Vec<String> = still
-        .take(MOST_GPUS)
-        .map(|index| index.to_string())
-        .collect();
-    if !still.is_empty() {
-        *out += &paragraph(
-            "dim",
-            &format!("Memory did not change on GPU {}.", still.join(", ")),
-        );
-    }
+    let _ = writeln!(
+        out,
+        "<div class=\"lane\"><div class=\"who\"><strong>GPU {index}</strong> <span class=\"dim\">{}, at most {peak}</span></div>\
+         <div class=\"track memory\">{}<svg viewBox=\"0 0 {COLUMNS} {HEIGHT}\" preserveAspectRatio=\"none\" role=\"img\" \
+         aria-label=\"{2}\"><title>{2}</title><path class=\"area\" d=\"{path}V{base:.1}H{first}Z\"/>\
+         <path d=\"{path}\"/></svg></div></div>",
+        escape_html(&place::shorten_place(name)),
+        draw_cuts(axis),
+        escape_html(&place::shorten_place(&title)),
+    );
 }
 
 /// Events of one process that stand so close together that they are one mark.
@@ -220,17 +200,20 @@ fn draw_lanes(
     listed: &HashSet<usize>,
     axis: &Axis,
 ) {
-    let mut marked = marked_events(trace, entries);
+    let mut marked = marked_events(entries);
     let mut names: HashMap<u32, (u64, String)> = HashMap::new();
+    let mut pids: Vec<u32> = Vec::new();
     for process in &trace.processes {
-        names
-            .entry(process.pid)
-            .or_insert_with(|| (process.t_ns, process.name()));
+        names.entry(process.pid).or_insert_with(|| {
+            pids.push(process.pid);
+            (process.t_ns, process.name())
+        });
     }
-    let mut pids: Vec<u32> = trace.processes.iter().map(|process| process.pid).collect();
-    pids.extend(marked.keys());
-    let mut known = HashSet::new();
-    pids.retain(|pid| known.insert(*pid));
+    for pid in marked.keys() {
+        if !names.contains_key(pid) {
+            pids.push(*pid);
+        }
+    }
     let (busy, idle): (Vec<u32>, Vec<u32>) =
         pids.into_iter().partition(|pid| marked.contains_key(pid));
     let near = if busy.len() > 12 { NEAR_OF_MANY } else { NEAR };
@@ -244,29 +227,12 @@ fn draw_lanes(
         }
         let events = marked.entry(*pid).or_default();
         events.sort_unstable();
+        draw_lane(out, *pid, names.get(pid), events, axis);
         let marks = lane_marks(trace, entries, listed, events, near, axis);
-        let began = names
-            .get(pid)
-            .map_or(0.0, |(t, _)| 100.0 * axis.axis_position(*t));
-        let last = events
-            .last()
-            .map_or(began, |(t, ..)| 100.0 * axis.axis_position(*t));
-        let name = names.get(pid).map_or("", |(_, name)| name.as_str());
-        let _ = writeln!(
-            out,
-            "<div class=\"lane\"><div class=\"who\"><strong>pid {pid}</strong> <span class=\"dim\">{}, {}</span></div>\
-             <div class=\"track\">{}<span class=\"life\" style=\"left:{began:.2}%;width:{:.2}%\"></span>",
-            escape_html(&place::shorten_place(name)),
-            counted(events.len() as u64, "event"),
-            draw_cuts(axis),
-            (last - began).max(0.0)
-        );
-        for (index, mark) in marks.iter().enumerate() {
-            draw_mark(
-                out,
-                mark,
-                marks.get(index + 1).map_or(100.0, |next| next.at),
-            );
+        let mut after = marks.iter().skip(1);
+        for mark in &marks {
+            let next = after.next().map_or(100.0, |next| next.at);
+            draw_mark(out, mark, next);
         }
         out.push_str("</div></div>\n");
     }
@@ -276,46 +242,64 @@ fn draw_lanes(
     *out += &writer::html::write(
         Block::more(busy.len(), MOST_LANES, "processes with events").as_slice(),
     );
-    if !idle.is_empty() {
-        let processes = if idle.len() == 1 {
-            "One more process".to_owned()
-        } else {
-            format!("{} more processes", idle.len())
-        };
-        *out += &paragraph(
-            "dim",
-            &format!("{processes} without an event that is listed."),
-        );
-    }
+    let processes = match idle.len() {
+        0 => return,
+        1 => "One more process".to_owned(),
+        several => format!("{several} more processes"),
+    };
+    let says = format!("{processes} without an event that is listed.");
+    *out += &paragraph("dim", &says);
 }
 
-/// Every event of every entry that gets a mark, by process: when, of which entry, and of what kind.
-fn marked_events(
-    trace: &Trace,
-    entries: &[TraceEntry],
-) -> BTreeMap<u32, Vec<(u64, usize, EntryKind)>> {
-    let mut marked: BTreeMap<u32, Vec<(u64, usize, EntryKind)>> = BTreeMap::new();
+/// The lane of a process, up to its marks.
+fn draw_lane(
+    out: &mut String,
+    pid: u32,
+    process: Option<&(u64, String)>,
+    events: &[MarkedEvent],
+    axis: &Axis,
+) {
+    let (began, name) = match process {
+        Some((t, name)) => (100.0 * axis.axis_position(*t), name.as_str()),
+        None => (0.0, ""),
+    };
+    let last = match events.last() {
+        Some((t, ..)) => 100.0 * axis.axis_position(*t),
+        None => began,
+    };
+    let _ = writeln!(
+        out,
+        "<div class=\"lane\"><div class=\"who\"><strong>pid {pid}</strong> <span class=\"dim\">{}, {}</span></div>\
+         <div class=\"track\">{}<span class=\"life\" style=\"left:{began:.2}%;width:{:.2}%\"></span>",
+        escape_html(&place::shorten_place(name)),
+        counted(events.len() as u64, "event"),
+        draw_cuts(axis),
+        (last - began).max(0.0)
+    );
+}
+
+/// An event that gets a mark: when it was, of which entry, and of what kind.
+type MarkedEvent = (u64, usize, EntryKind);
+
+/// Every event of every entry that gets a mark, by process.
+fn marked_events(entries: &[TraceEntry]) -> BTreeMap<u32, Vec<MarkedEvent>> {
+    let mut marked: BTreeMap<u32, Vec<MarkedEvent>> = BTreeMap::new();
     for (place, entry) in entries.iter().enumerate() {
-        let late: HashSet<usize> = entry.late.iter().map(|late| late.event).collect();
-        for (index, event) in entry
-            .events
-            .iter()
-            .filter_map(|index| Some((index, trace.events.get(*index)?)))
-        {
-            let is_late = late.contains(index);
+        for (index, event) in &entry.events {
+            let is_late = entry.late.iter().any(|late| late.event == *index);
             let is_another = entry.times > 1 && matches!(event.what, EventKind::Init { .. });
+            let is_first = std::ptr::eq(*event, entry.shown_event);
             // A cuInit has three events, and one mark.
-            if entry.kind != EntryKind::Init || is_late || *index == entry.first || is_another {
-                let kind = if is_late {
-                    EntryKind::Variable
-                } else {
-                    entry.kind
-                };
-                marked
-                    .entry(event.pid)
-                    .or_default()
-                    .push((event.t_ns, place, kind));
+            if entry.kind == EntryKind::Init && !(is_late || is_first || is_another) {
+                continue;
             }
+            let kind = if is_late {
+                EntryKind::Variable
+            } else {
+                entry.kind
+            };
+            let events = marked.entry(event.pid).or_default();
+            events.push((event.t_ns, place, kind));
         }
     }
     marked
@@ -338,11 +322,11 @@ fn draw_mark(out: &mut String, mark: &Mark, after: f64) {
         out,
         "<{tag}{link} class=\"mark {colour}{told}\" style=\"left:{at:.2}%\" title=\"{title}\">{text}</{tag}>"
     );
-    let kinds = mark.kinds.iter().map(|kind| kind.name());
-    let label = listed(
-        kinds.chain(mark.gpu.as_deref().filter(|_| mark.count == 1)),
-        "",
-    );
+    let mut names: Vec<&str> = mark.kinds.iter().map(|kind| kind.name()).collect();
+    if mark.count == 1 {
+        names.extend(mark.gpu.as_deref());
+    }
+    let label = names.join(", ");
     // A label must end before the next mark.
     let length = label.chars().count() as f64 + 2.0;
     let class = match after - at {
@@ -361,7 +345,7 @@ fn lane_marks(
     trace: &Trace,
     entries: &[TraceEntry],
     listed: &HashSet<usize>,
-    events: &[(u64, usize, EntryKind)],
+    events: &[MarkedEvent],
     near: f64,
     axis: &Axis,
 ) -> Vec<Mark> {
@@ -370,10 +354,8 @@ fn lane_marks(
         let Some(entry) = entries.get(*place) else {
             continue;
         };
-        let (at, link) = (
-            100.0 * axis.axis_position(*t),
-            Some(*place).filter(|place| listed.contains(place)),
-        );
+        let at = 100.0 * axis.axis_position(*t);
+        let link = listed.contains(place).then_some(*place);
         match marks.last_mut() {
             Some(mark) if at - mark.at < near => {
                 mark.count += 1;
@@ -404,8 +386,10 @@ fn lane_marks(
             }
         }
     }
-    for mark in marks.iter_mut().filter(|mark| mark.count > 1) {
-        mark.title = format!("{} events, the first at {}", mark.count, mark.title);
+    for mark in &mut marks {
+        if mark.count > 1 {
+            mark.title = format!("{} events, the first at {}", mark.count, mark.title);
+        }
     }
     marks
 }

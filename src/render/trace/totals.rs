@@ -1,121 +1,128 @@
 //! The last line: how many pitfalls, and how much memory contexts take that did no work.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::{TraceView, alike_key};
 use cuda_pitfalls_core::text::counts::counted;
 use cuda_pitfalls_core::text::units;
 use cuda_pitfalls_trace::diagnosis::Severity;
-use cuda_pitfalls_trace::{ContextLife, End, History};
+use cuda_pitfalls_trace::{CallCount, End, History, Trace};
 
-/// `2 pitfalls · 524 MiB on a GPU that the program did no work on`.
+/// `2 pitfalls`, `524 MiB on a GPU that the program did no work on`.
 pub(super) fn parts(seen: &TraceView) -> Vec<String> {
-    let trace = seen.trace;
-    let notes = seen
-        .found(Severity::Note)
-        .map(alike_key)
-        .collect::<BTreeSet<_>>()
-        .len();
     let wasted = idle_contexts(&seen.history);
-    let mut parts: Vec<String> = pitfall_count(seen, !wasted.is_empty())
-        .into_iter()
-        .collect();
+    let mut parts = Vec::new();
+    parts.extend(pitfall_count(seen, !wasted.is_empty()));
     if !seen.violations.is_empty() {
         parts.push(counted(seen.violations.len() as u64, "violation"));
     }
     if !seen.undecided.is_empty() {
-        parts.push(format!(
-            "{} undecided",
-            counted(seen.undecided.len() as u64, "condition")
-        ));
+        let conditions = counted(seen.undecided.len() as u64, "condition");
+        parts.push(format!("{conditions} undecided"));
     }
-    if notes > 0 {
-        parts.push(counted(notes as u64, "note"));
+    let notes: BTreeSet<_> = seen.found(Severity::Note).map(alike_key).collect();
+    if !notes.is_empty() {
+        parts.push(counted(notes.len() as u64, "note"));
     }
     parts.extend(wasted);
-    parts.extend(trace.end.as_ref().and_then(ending_words));
+    parts.extend(seen.trace.end.as_ref().and_then(ending_words));
     parts
 }
 
 /// How many pitfalls were found. None if there are none and memory was wasted, which is then said alone.
 fn pitfall_count(seen: &TraceView, is_wasteful: bool) -> Option<String> {
-    let open = seen
-        .findings
-        .iter()
-        .find(|finding| !finding.leaves_open().is_empty());
-    match (seen.found(Severity::Pitfall).count(), open) {
-        (0, None) if seen.refused() > 0 => Some(format!(
-            "CUDA refused {}",
-            counted(seen.refused() as u64, "call")
-        )),
-        (0, None) if seen.last_error.is_some() => {
-            Some("the program failed with a known error".to_owned())
-        }
-        (0, _) if is_wasteful => None,
-        (0, Some(open)) => Some(format!(
-            "no pitfall found in what was seen, but {}",
-            open.title
-        )),
-        (0, None) if seen.not_seen.is_empty() => Some("no pitfall found".to_owned()),
-        (0, None) => Some("no pitfall found in what was seen".to_owned()),
-        (many, _) => Some(counted(many as u64, "pitfall")),
+    let pitfalls = seen.found(Severity::Pitfall).count();
+    if pitfalls > 0 {
+        return Some(counted(pitfalls as u64, "pitfall"));
     }
+    let mut findings = seen.findings.iter();
+    let open = findings.find(|finding| !finding.leaves_open().is_empty());
+    if open.is_none() && seen.refused() > 0 {
+        let calls = counted(seen.refused() as u64, "call");
+        return Some(format!("CUDA refused {calls}"));
+    }
+    if open.is_none() && seen.last_error.is_some() {
+        return Some("the program failed with a known error".to_owned());
+    }
+    if is_wasteful {
+        return None;
+    }
+    Some(match open {
+        Some(open) => format!("no pitfall found in what was seen, but {}", open.title),
+        None if seen.not_seen.is_empty() => "no pitfall found".to_owned(),
+        None => "no pitfall found in what was seen".to_owned(),
+    })
+}
+
+/// The GPUs that a program of the trace did work on.
+fn used_gpus(trace: &Trace) -> BTreeSet<&String> {
+    let mut used = BTreeSet::new();
+    for (gpu, uses) in trace.counts.iter().flat_map(|counts| &counts.gpus) {
+        if !uses.is_none() {
+            used.insert(gpu);
+        }
+    }
+    used
 }
 
 /// Contexts that did nothing: on GPUs that the whole program did nothing on, and on others.
 fn idle_contexts(history: &History) -> Vec<String> {
-    let worked: BTreeSet<&String> = history
-        .trace
-        .counts
-        .iter()
-        .flat_map(|counts| &counts.gpus)
-        .filter(|(_, uses)| !uses.is_none())
-        .map(|(uuid, _)| uuid)
-        .collect();
-    let (elsewhere, idle): (Vec<_>, Vec<_>) = history
-        .contexts
-        .iter()
-        .filter(|life| life.is_unused())
-        .partition(|life| {
-            life.made
-                .gpu
-                .as_ref()
-                .is_some_and(|gpu| worked.contains(gpu))
-        });
+    let worked_on = used_gpus(history.trace);
+    let (mut elsewhere, mut elsewhere_bytes) = (0_u64, 0_i64);
+    let (mut idle, mut idle_bytes) = (BTreeSet::new(), 0_i64);
+    for life in &history.contexts {
+        if !life.is_unused() {
+            continue;
+        }
+        let bytes = life.bytes.unwrap_or(0);
+        match &life.made.gpu {
+            Some(gpu) if worked_on.contains(gpu) => {
+                elsewhere += 1;
+                elsewhere_bytes = elsewhere_bytes.saturating_add(bytes);
+            }
+            gpu => {
+                idle.insert(gpu);
+                idle_bytes = idle_bytes.saturating_add(bytes);
+            }
+        }
+    }
     let mut parts = Vec::new();
     if !idle.is_empty() {
-        let gpus = idle
-            .iter()
-            .map(|life| &life.made.gpu)
-            .collect::<BTreeSet<_>>()
-            .len();
-        let on = if gpus == 1 {
-            "a GPU".to_owned()
-        } else {
-            format!("{gpus} GPUs")
+        let memory = known_memory(idle_bytes);
+        let gpus = match idle.len() {
+            1 => "a GPU".to_owned(),
+            several => format!("{several} GPUs"),
         };
         parts.push(format!(
-            "{} on {on} that the program did no work on",
-            known_memory(&idle)
+            "{memory} on {gpus} that the program did no work on"
         ));
     }
-    if !elsewhere.is_empty() {
-        let contexts = counted(elsewhere.len() as u64, "context");
+    if elsewhere > 0 {
+        let memory = known_memory(elsewhere_bytes);
+        let contexts = counted(elsewhere, "context");
         parts.push(format!(
-            "{} in {contexts} that did no work on a GPU that others used",
-            known_memory(&elsewhere)
+            "{memory} in {contexts} that did no work on a GPU that others used"
         ));
     }
     parts
 }
 
 /// The memory of contexts in words, of those of which it is known.
-fn known_memory(lives: &[&ContextLife]) -> String {
-    let known = lives
-        .iter()
-        .filter_map(|life| life.bytes)
-        .fold(0_i64, i64::saturating_add);
-    units::bytes(known.max(0).unsigned_abs())
+fn known_memory(bytes: i64) -> String {
+    units::bytes(bytes.max(0).unsigned_abs())
+}
+
+/// How often each function was called by all processes, and how often it returned an error; the most frequent first.
+pub(super) fn call_totals(trace: &Trace) -> Vec<(&str, CallCount)> {
+    let mut totals: BTreeMap<&str, CallCount> = BTreeMap::new();
+    for (name, count) in trace.counts.iter().flat_map(|counts| &counts.calls) {
+        let sum = totals.entry(name).or_default();
+        sum.calls = sum.calls.saturating_add(count.calls);
+        sum.errors = sum.errors.saturating_add(count.errors);
+    }
+    let mut calls: Vec<(&str, CallCount)> = totals.into_iter().collect();
+    calls.sort_by_key(|(_, count)| std::cmp::Reverse(count.calls));
+    calls
 }
 
 /// How the program ended, where it did not end well.
@@ -132,7 +139,6 @@ pub(super) fn ending_words(end: &End) -> Option<String> {
 mod tests {
     use super::*;
     use crate::Format;
-    use cuda_pitfalls_trace::Trace;
     use cuda_pitfalls_trace::fixture::programs as fixture;
 
     #[test]

@@ -3,7 +3,7 @@
 use super::place;
 use cuda_pitfalls_core::text::counts::{counted, group_by_key};
 use cuda_pitfalls_core::verdict::Provenance;
-use cuda_pitfalls_trace::{History, Trace, TraceEvent};
+use cuda_pitfalls_trace::{History, Trace};
 
 /// What is said of a trace without an end.
 const INCOMPLETE: &str = "the trace is incomplete: it stops before the program ended";
@@ -11,12 +11,12 @@ const MOST: usize = 8;
 
 /// What has to be known before anything is believed.
 pub(super) fn unseen_banners(trace: &Trace) -> Vec<String> {
-    let simulated = (trace.start.provenance == Provenance::Simulated)
-        .then(|| crate::tally::SIMULATED.to_owned());
-    simulated
-        .into_iter()
-        .chain(incomplete_sentence(trace))
-        .collect()
+    let mut banners = Vec::new();
+    if trace.start.provenance == Provenance::Simulated {
+        banners.push(crate::tally::SIMULATED.to_owned());
+    }
+    banners.extend(incomplete_sentence(trace));
+    banners
 }
 
 /// What is said of a trace without an end; none if it has one.
@@ -24,13 +24,7 @@ pub(super) fn incomplete_sentence(trace: &Trace) -> Option<String> {
     if trace.end.is_some() {
         return None;
     }
-    let last = trace
-        .events
-        .iter()
-        .map(|event| event.t_ns)
-        .chain(trace.memory.iter().map(|memory| memory.t_ns))
-        .max();
-    Some(match last {
+    Some(match trace.stamps().max() {
         Some(last) => format!("{INCOMPLETE}, after {}", place::since_start(trace, last)),
         None => INCOMPLETE.to_owned(),
     })
@@ -48,82 +42,82 @@ pub(super) fn nothing(not_seen: &[String]) -> &'static str {
 /// Everything that could not be seen; empty if nothing is known to be missing.
 pub(super) fn unseen_sentences(history: &History) -> Vec<String> {
     let trace = history.trace;
-    let mut all: Vec<String> = incomplete_sentence(trace)
-        .into_iter()
-        .chain(cap_lines(history.unseen_call_reasons(), "more processes"))
-        .collect();
+    let mut all = Vec::new();
+    all.extend(incomplete_sentence(trace));
+    all.extend(cap_lines(history.unseen_call_reasons(), "more processes"));
     if let Some(end) = &trace.end {
         all.extend(cap_lines(end.not_seen.clone(), "more things"));
         if end.left_out > 0 {
-            all.push(format!(
-                "{}, left out because there were too many",
-                counted(end.left_out, "event")
-            ));
+            let events = counted(end.left_out, "event");
+            all.push(format!("{events}, left out because there were too many"));
         }
     }
     all.extend(cap_lines(trace.start.limits.clone(), "more limits"));
     if !trace.start.preload && !all.iter().any(|line| line.contains("variable")) {
         all.push("writes of variables: nothing was preloaded".to_owned());
     }
-    let reasons = trace
-        .processes
-        .iter()
-        .filter_map(|process| process.no_python.as_deref());
-    let lines = group_alike(reasons).into_iter().map(|(why, times)| {
-        let whose = if times == 1 {
-            "a process".to_owned()
-        } else {
-            format!("{times} processes")
-        };
-        format!("Python stacks of {whose}: {}", place::shorten_place(why))
-    });
     all.extend(cap_lines(
-        lines.collect(),
+        missing_python(trace),
         "more reasons for missing Python stacks",
     ));
-    let reasons = trace
-        .events
-        .iter()
-        .filter_map(|event: &TraceEvent| event.stack.missing.as_deref());
-    let lines = group_alike(reasons).into_iter().map(|(why, times)| {
-        format!(
-            "{} of {}: {}",
-            if times == 1 { "the stack" } else { "stacks" },
-            counted(times as u64, "event"),
-            place::shorten_place(why)
-        )
-    });
     all.extend(cap_lines(
-        lines.collect(),
+        missing_stacks(trace),
         "more reasons for missing stacks",
     ));
-    let unknown = history
-        .contexts
-        .iter()
-        .filter(|life| life.uses.is_none())
-        .count();
-    if unknown > 0 {
-        let which = if unknown == 1 {
-            "a context".to_owned()
-        } else {
-            format!("{unknown} contexts")
-        };
-        all.push(format!(
-            "what was done in {which}: the counts of the process are missing"
-        ));
-    }
+    let mut unknown = history.contexts.clone();
+    unknown.retain(|life| life.uses.is_none());
+    let which = match unknown.len() {
+        0 => return all,
+        1 => "a context".to_owned(),
+        several => format!("{several} contexts"),
+    };
+    all.push(format!(
+        "what was done in {which}: the counts of the process are missing"
+    ));
     all
+}
+
+/// Why there are no Python stacks of processes.
+fn missing_python(trace: &Trace) -> Vec<String> {
+    let reasons = trace.processes.iter();
+    let mut lines = Vec::new();
+    for (why, times) in group_alike(reasons.flat_map(|process| process.no_python.as_deref())) {
+        let whose = match times {
+            1 => "a process".to_owned(),
+            several => format!("{several} processes"),
+        };
+        let why = place::shorten_place(why);
+        lines.push(format!("Python stacks of {whose}: {why}"));
+    }
+    lines
+}
+
+/// Why the stacks of events are missing.
+fn missing_stacks(trace: &Trace) -> Vec<String> {
+    let reasons = trace.events.iter();
+    let mut lines = Vec::new();
+    for (why, times) in group_alike(reasons.flat_map(|event| event.stack.missing.as_deref())) {
+        let stacks = if times == 1 { "the stack" } else { "stacks" };
+        let events = counted(times as u64, "event");
+        let why = place::shorten_place(why);
+        lines.push(format!("{stacks} of {events}: {why}"));
+    }
+    lines
 }
 
 /// Reasons that differ in their numbers alone, such as PIDs, as their first one and how often each is given.
 fn group_alike<'a>(reasons: impl Iterator<Item = &'a str>) -> Vec<(&'a str, usize)> {
-    let kinds = group_by_key(
-        reasons.map(|why| (why.replace(|letter: char| letter.is_ascii_digit(), ""), why)),
-    );
+    let keyed = reasons.map(|why| {
+        let words = why.replace(|letter: char| letter.is_ascii_digit(), "");
+        (words, why)
+    });
+    let mut kinds = Vec::new();
+    for (_, alike) in group_by_key(keyed) {
+        if let Some(first) = alike.first() {
+            kinds.push((*first, alike.len()));
+        }
+    }
     kinds
-        .iter()
-        .filter_map(|(_, all)| Some((*all.first()?, all.len())))
-        .collect()
 }
 
 fn cap_lines(mut lines: Vec<String>, of: &str) -> Vec<String> {

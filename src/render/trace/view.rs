@@ -5,12 +5,13 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::change::LineChange;
-use super::entry::{Entries, TraceEntry, entries, late_write, shown};
+use super::entry::{Entries, TraceEntry, entries, late_write};
 use super::ledger::{self, LedgerRoom};
 use super::{Alike, TraceView, alike_key, place, proof, timeline, totals, unseen};
 use crate::block::{Block, Entry, Span, Table, Text, Tone};
 use crate::html::page;
 use crate::writer::{html, markdown, terminal};
+use cuda_pitfalls_answers::refused::RefusedCall;
 use cuda_pitfalls_core::machine;
 use cuda_pitfalls_core::scenario::Scenario;
 use cuda_pitfalls_core::text::counts::{counted, group_by_key};
@@ -18,7 +19,7 @@ use cuda_pitfalls_core::text::escape::shorten_text;
 use cuda_pitfalls_core::text::lines::{NARROWEST, UNBROKEN};
 use cuda_pitfalls_trace::diagnosis::{Finding, Severity};
 use cuda_pitfalls_trace::policy::Violation;
-use cuda_pitfalls_trace::{CallCount, FrameOwner, TraceEvent};
+use cuda_pitfalls_trace::{FrameOwner, Trace, TraceEvent};
 
 const STYLE: &str = include_str!("style.css");
 /// The most cards of findings of a severity, and of violations.
@@ -83,7 +84,7 @@ const HTML: Room = Room {
 struct TraceForm<'v, 'a> {
     seen: &'v TraceView<'a>,
     room: Room,
-    made: Entries,
+    made: Entries<'a>,
     /// The first finding of those that are told by the same words.
     firsts: HashMap<Alike<'a>, usize>,
     /// Whether events are of several processes.
@@ -110,9 +111,8 @@ pub(super) fn text(seen: &TraceView, width: usize) -> String {
     blocks.extend(listed("Not seen", seen.not_seen.clone()));
     blocks.extend(view.note_blocks());
     blocks.extend(refused(seen));
-    let totals = totals::parts(seen);
-    if !is_nothing || totals.len() > 1 {
-        blocks.extend([Block::Gap, Block::paragraph(totals.join(" · "))]);
+    if !is_nothing || seen.totals.len() > 1 {
+        blocks.extend([Block::Gap, Block::paragraph(seen.totals.join(" · "))]);
     }
     blocks.extend(view.to_change());
     terminal::write(&blocks, width.max(NARROWEST))
@@ -147,7 +147,7 @@ pub(super) fn render_html(seen: &TraceView) -> String {
     blocks.push(machine(seen));
     let title = format!(
         "cuda-pitfalls trace: {}: {}",
-        totals::parts(seen).join(", "),
+        seen.totals.join(", "),
         seen.trace.start.command.join(" ")
     );
     page::page_head(page::POLICY, &place::shorten_place(&title), STYLE)
@@ -156,22 +156,15 @@ pub(super) fn render_html(seen: &TraceView) -> String {
 }
 
 fn banner_blocks(seen: &TraceView) -> Vec<Block> {
-    unseen::unseen_banners(seen.trace)
-        .into_iter()
-        .map(Block::Banner)
-        .collect()
+    let banners = seen.banners.iter().cloned();
+    banners.map(Block::Banner).collect()
 }
 
 /// The calls that CUDA refused, and the error that the program said last, with what `explain` knows of each.
 fn refused(seen: &TraceView) -> Vec<Block> {
-    let calls = seen
-        .refusals
-        .iter()
-        .map(|refusal| shorten_text(&refusal.in_words(), 1000));
-    let last = seen
-        .last_error
-        .iter()
-        .map(|error| shorten_text(&error.in_words(), 1000));
+    let in_words = |refusal: &RefusedCall| shorten_text(&refusal.in_words(), 1000);
+    let calls = seen.refusals.iter().map(in_words);
+    let last = seen.last_error.iter().map(in_words);
     let mut blocks = listed("Refused by CUDA", calls.collect());
     blocks.extend(listed("The program's error", last.collect()));
     blocks
@@ -191,31 +184,26 @@ fn listed(heading: &str, lines: Vec<String>) -> Vec<Block> {
 impl<'v, 'a> TraceForm<'v, 'a> {
     fn new(seen: &'v TraceView<'a>, room: Room) -> TraceForm<'v, 'a> {
         let made = entries(&seen.history, seen.findings, seen.violations);
-        // Of several with one key the last in this order stays.
-        let firsts = seen
-            .findings
-            .iter()
-            .enumerate()
-            .rev()
-            .map(|(index, finding)| (alike_key(finding), index))
-            .collect();
-        let explained = seen
-            .findings
-            .iter()
-            .flat_map(|finding| finding.events.iter().copied())
-            .collect();
-        let pids: HashSet<u32> = seen.trace.events.iter().map(|event| event.pid).collect();
-        let has_processes = pids.len() > 1;
-        let (proofs, listed) = (proof::scenarios(seen.findings.iter()), BTreeMap::new());
+        let (mut firsts, mut explained) = (HashMap::new(), HashSet::new());
+        for (index, finding) in seen.findings.iter().enumerate() {
+            firsts.entry(alike_key(finding)).or_insert(index);
+            explained.extend(&finding.events);
+        }
+        let mut pids = HashSet::new();
+        for program in &seen.history.programs {
+            if !program.events.is_empty() {
+                pids.insert(program.pid);
+            }
+        }
         let mut view = TraceForm {
             seen,
             room,
             made,
             firsts,
-            has_processes,
+            has_processes: pids.len() > 1,
             explained,
-            proofs,
-            listed,
+            proofs: proof::scenarios(seen.findings.iter()),
+            listed: BTreeMap::new(),
         };
         view.listed = view.entries();
         view
@@ -231,37 +219,31 @@ impl<'v, 'a> TraceForm<'v, 'a> {
                 format!("✗ {}", counted(seen.violations.len() as u64, "violation")),
             ));
         }
-        let all = totals::parts(seen);
-        let found = all.first().cloned().unwrap_or_default();
+        let found = seen.totals.first().cloned().unwrap_or_default();
         let is_clean = seen.found(Severity::Pitfall).next().is_none()
             && seen.refused() == 0
             && seen.last_error.is_none();
-        badges.push(match (is_clean, seen.not_seen.is_empty()) {
-            (true, true) => (Tone::Good, found),
-            (true, false) => (Tone::Doubt, format!("? {found}")),
-            (false, _) => (Tone::Doubt, format!("! {found}")),
+        badges.push(if !is_clean {
+            (Tone::Doubt, format!("! {found}"))
+        } else if seen.not_seen.is_empty() {
+            (Tone::Good, found)
+        } else {
+            (Tone::Doubt, format!("? {found}"))
         });
         // The badges have said the first ones.
-        let totals = all.get(badges.len()..).unwrap_or_default().join(" · ");
+        let rest = seen.totals.get(badges.len()..).unwrap_or_default();
+        let totals = rest.join(" · ");
         let mut blocks = vec![
             Block::heading(1, "cuda-pitfalls trace"),
             Block::Badges(badges),
         ];
         blocks.extend(banner_blocks(seen));
-        let ended = seen.trace.end.as_ref().map(|end| {
-            let exit = match (&end.signal, end.code) {
-                (Some(signal), _) => format!(", ended by {}", place::shorten_place(signal)),
-                (None, Some(code)) => format!(", exit {code}"),
-                (None, None) => String::new(),
-            };
-            format!(", took {}{exit}", place::since_start(seen.trace, end.t_ns))
-        });
         let [at, folder, on, version] =
             [&start.started_at, &start.folder, &start.on, &start.version]
-                .map(|it| place::shorten_place(it));
+                .map(|text| place::shorten_place(text));
         let started = format!(
             "Started {at} in {folder}{}, on {on}, cuda-pitfalls {version}.",
-            ended.unwrap_or_default()
+            ending(seen)
         );
         let paragraphs = [
             Text::from(totals),
@@ -294,16 +276,13 @@ impl<'v, 'a> TraceForm<'v, 'a> {
         if !seen.violations.is_empty() {
             blocks.push(Block::heading(2, "Forbidden"));
         }
+        let violations = seen.violations.iter();
         let groups = group_by_key(
-            seen.violations
-                .iter()
-                .map(|it| ((&it.forbidden, &it.says), it)),
+            violations.map(|violation| ((&violation.forbidden, &violation.says), violation)),
         );
-        let cards = groups
-            .iter()
-            .take(self.room.cards)
-            .filter_map(|(_, alike)| self.violation_card(alike));
-        blocks.extend(cards);
+        for (_, alike) in groups.iter().take(self.room.cards) {
+            blocks.extend(self.violation_card(alike));
+        }
         blocks.extend(Block::more(groups.len(), self.room.cards, "violations"));
         blocks.extend(listed("Not decided", seen.undecided.to_vec()));
         blocks.extend(self.finding_cards(Severity::Pitfall, "What to change"));
@@ -323,12 +302,11 @@ impl<'v, 'a> TraceForm<'v, 'a> {
             blocks.extend(section);
             shown += 1;
         }
-        let heading = (!seen.ledgers.is_empty()).then(|| Block::heading(2, "Whose the memory is"));
-        heading
-            .into_iter()
-            .chain(blocks)
-            .chain(Block::more(seen.ledgers.len(), shown, "tables"))
-            .collect()
+        if !seen.ledgers.is_empty() {
+            blocks.insert(0, Block::heading(2, "Whose the memory is"));
+        }
+        blocks.extend(Block::more(seen.ledgers.len(), shown, "tables"));
+        blocks
     }
 
     fn note_blocks(&self) -> Vec<Block> {
@@ -343,12 +321,9 @@ impl<'v, 'a> TraceForm<'v, 'a> {
             times_words(alike.len())
         );
         let says = Text::from(place::shorten_place(&violation.says));
+        let mut body = vec![Block::Paragraph(says)];
         let at = violation.event.and_then(|event| self.event_link(event));
-        let body = [Some(says), at]
-            .into_iter()
-            .flatten()
-            .map(Block::Paragraph)
-            .collect();
+        body.extend(at.map(Block::Paragraph));
         Some(Block::Entry(Entry {
             class: "card violation".to_owned(),
             title: title.into(),
@@ -358,22 +333,17 @@ impl<'v, 'a> TraceForm<'v, 'a> {
     }
 
     fn finding_cards(&self, severity: Severity, heading: &str) -> Vec<Block> {
-        let groups = group_by_key(
-            self.seen
-                .found(severity)
-                .take(10_000)
-                .map(|finding| (alike_key(finding), finding)),
-        );
-        let cards = groups
-            .iter()
-            .take(self.room.cards)
-            .filter_map(|(_, findings)| self.finding_card(findings));
-        let heading = (!groups.is_empty()).then(|| Block::heading(2, heading));
-        heading
-            .into_iter()
-            .chain(cards)
-            .chain(Block::more(groups.len(), self.room.cards, "findings"))
-            .collect()
+        let found = self.seen.found(severity).take(10_000);
+        let groups = group_by_key(found.map(|finding| (alike_key(finding), finding)));
+        let mut blocks = Vec::new();
+        if !groups.is_empty() {
+            blocks.push(Block::heading(2, heading));
+        }
+        for (_, findings) in groups.iter().take(self.room.cards) {
+            blocks.extend(self.finding_card(findings));
+        }
+        blocks.extend(Block::more(groups.len(), self.room.cards, "findings"));
+        blocks
     }
 
     /// What a rule found, perhaps several times: where and what, how it came to it, and what to write. Of a note a
@@ -387,16 +357,11 @@ impl<'v, 'a> TraceForm<'v, 'a> {
             let instead = Text::from(Span::Strong("Instead:".to_owned()))
                 .then(format!(" {}", finding.workaround));
             body.extend([Block::Paragraph(instead), says]);
-            let places = finding
-                .events
-                .iter()
-                .take(MOST_LINKS)
-                .filter_map(|event| self.event_link(*event));
-            body.extend(
-                self.room
-                    .is_page
-                    .then(|| Block::Paragraph(Text::join(places, " · "))),
-            );
+            if self.room.is_page {
+                let events = finding.events.iter().take(MOST_LINKS);
+                let places = events.flat_map(|event| self.event_link(*event));
+                body.push(Block::Paragraph(Text::join(places, " · ")));
+            }
             body.push(Block::Paragraph(self.proof_text(&finding.scenario)));
         } else {
             body.push(says);
@@ -412,44 +377,34 @@ impl<'v, 'a> TraceForm<'v, 'a> {
 
     /// The scenario that proves a finding; on a page with its question and answer.
     fn proof_text(&self, name: &str) -> Text {
-        let known = self
-            .proofs
-            .iter()
-            .find(|scenario| scenario.name == name)
-            .filter(|_| self.room.is_page);
-        let answer = known.map(|_| proof::answer(name)).unwrap_or_default();
-        let name = match known {
-            Some(_) => Span::Link {
-                text: name.to_owned(),
-                to: format!("#{name}"),
-            },
-            None => Span::Plain(name.to_owned()),
+        let mut proofs = self.proofs.iter();
+        let is_on_page = self.room.is_page && proofs.any(|scenario| scenario.name == name);
+        let proven = Text::from("Proven by ");
+        if !is_on_page {
+            return proven.then(name);
+        }
+        let link = Span::Link {
+            text: name.to_owned(),
+            to: format!("#{name}"),
         };
-        Text::from("Proven by ").then(name).then(answer)
+        proven.then(link).then(proof::answer(name))
     }
 
     /// Where and when an event was, with a link to its entry.
-    fn event_link(&self, event: usize) -> Option<Text> {
-        let shown_event = self.seen.trace.events.get(event)?;
-        let at = place::place(self.seen.trace, &shown_event.stack);
-        let at = at
-            .map(|place| Text::code(shown(&place)).then(", "))
-            .unwrap_or_default();
-        let text = place::since_start(self.seen.trace, shown_event.t_ns);
-        let entry = self
-            .made
-            .all
-            .iter()
-            .position(|entry| entry.events.contains(&event));
-        Some(at.then(
-            match entry.filter(|entry| self.listed.contains_key(entry)) {
-                Some(entry) => Span::Link {
-                    text,
-                    to: format!("#e{entry}"),
-                },
-                None => Span::Plain(text),
+    fn event_link(&self, index: usize) -> Option<Text> {
+        let event = self.seen.trace.events.get(index)?;
+        let text = place::since_start(self.seen.trace, event.t_ns);
+        let when = match self.made.owners.get(&index) {
+            Some(entry) if self.listed.contains_key(entry) => Span::Link {
+                text,
+                to: format!("#e{entry}"),
             },
-        ))
+            _ => Span::Plain(text),
+        };
+        Some(match self.seen.line_words(event) {
+            Some(line) => Text::code(line).then(", ").then(when),
+            None => Text::from(when),
+        })
     }
 
     /// The entries that there is room for, in the order of time: those with a finding or a violation before the others,
@@ -464,9 +419,7 @@ impl<'v, 'a> TraceForm<'v, 'a> {
         let (mut listed, mut bytes) = (BTreeMap::new(), 0);
         for (index, entry) in told.into_iter().chain(plain).take(self.room.entries) {
             for (has_stack, most) in [(true, self.room.bytes.0), (false, self.room.bytes.1)] {
-                let Some(block) = self.entry(index, entry, has_stack) else {
-                    break;
-                };
+                let block = self.entry(index, entry, has_stack);
                 let size = (self.room.written)(std::slice::from_ref(&block)).len();
                 if bytes + size <= most {
                     bytes += size;
@@ -479,22 +432,30 @@ impl<'v, 'a> TraceForm<'v, 'a> {
     }
 
     fn events(&self) -> Vec<Block> {
-        let heading = (!self.seen.trace.events.is_empty()).then(|| Block::heading(2, "Events"));
-        let left = Block::more(self.made.all.len(), self.listed.len(), "events");
-        heading
-            .into_iter()
-            .chain(self.listed.values().cloned())
-            .chain(left)
-            .chain(self.not_listed())
-            .collect()
+        let mut blocks = Vec::new();
+        if !self.seen.trace.events.is_empty() {
+            blocks.push(Block::heading(2, "Events"));
+        }
+        blocks.extend(self.listed.values().cloned());
+        blocks.extend(Block::more(
+            self.made.all.len(),
+            self.listed.len(),
+            "events",
+        ));
+        blocks.extend(self.not_listed());
+        blocks
     }
 
     /// What a terminal says of events after those that it lists.
     fn without_entry(&self) -> Vec<Block> {
-        Block::more(self.made.all.len(), self.room.entries, "events")
-            .into_iter()
-            .chain(self.not_listed())
-            .collect()
+        let mut blocks = Vec::new();
+        blocks.extend(Block::more(
+            self.made.all.len(),
+            self.room.entries,
+            "events",
+        ));
+        blocks.extend(self.not_listed());
+        blocks
     }
 
     fn not_listed(&self) -> Option<Block> {
@@ -504,80 +465,82 @@ impl<'v, 'a> TraceForm<'v, 'a> {
         )))
     }
 
-    fn entry(&self, index: usize, entry: &TraceEntry, has_stack: bool) -> Option<Block> {
-        let seen = self.seen;
-        let event = seen.trace.events.get(entry.first)?;
-        let mut aside = place::since_start(seen.trace, event.t_ns);
+    fn entry(&self, index: usize, entry: &TraceEntry, has_stack: bool) -> Block {
+        let trace = self.seen.trace;
+        let event = entry.shown_event;
+        let mut aside = place::since_start(trace, event.t_ns);
         if self.room.is_page || self.has_processes {
-            aside.push_str(&format!(", {}", entry.process_words(seen.trace)));
+            aside.push_str(&format!(", {}", entry.process_words(trace)));
         }
-        let parts = place::chain(event)
-            .into_iter()
-            .map(|part| match self.room.is_page {
-                true => Text::code(part),
+        let parts = entry.chain.iter().map(|part| {
+            if self.room.is_page {
+                Text::code(part)
+            } else {
                 // A terminal breaks the way before arrows.
-                false => part.replace(' ', &UNBROKEN.to_string()).into(),
-            });
-        let chain = Text::join(parts, format!(" →{UNBROKEN}"));
-        let mut body = vec![Block::Paragraph(chain)];
-        body.extend(source(event.stack.source.as_deref()).filter(|_| self.room.is_page));
-        body.extend(entry.details.iter().map(Block::paragraph));
-        // A card has said what is wrong here.
-        let mut cards: Vec<(usize, &Finding)> = Vec::new();
-        for finding in entry
-            .findings
-            .iter()
-            .filter_map(|index| seen.findings.get(*index))
-            .filter(|_| self.room.is_page)
-        {
-            let card = self
-                .firsts
-                .get(&alike_key(finding))
-                .copied()
-                .unwrap_or_default();
-            if cards.len() < MOST_LINKS && !cards.iter().any(|(known, _)| *known == card) {
-                cards.push((card, finding));
+                part.replace(' ', &UNBROKEN.to_string()).into()
             }
+        });
+        let mut body = vec![Block::Paragraph(Text::join(parts, format!(" →{UNBROKEN}")))];
+        if self.room.is_page {
+            body.extend(source(event.stack.source.as_deref()));
         }
-        body.extend(cards.into_iter().map(|(card, finding)| {
-            Block::paragraph(Text::from("See: ").then(Span::Link {
-                text: finding.title.clone(),
-                to: format!("#f{card}"),
-            }))
-        }));
+        body.extend(entry.details.iter().map(Block::paragraph));
+        body.extend(self.card_links(entry));
         for late in entry.late.iter().take(MOST_LATE) {
             if !self.explained.contains(&late.event) {
-                body.push(Block::paragraph(Span::Toned(
-                    Tone::Doubt,
-                    late_write(seen.trace, late),
-                )));
+                let says = Span::Toned(Tone::Doubt, late_write(late));
+                body.push(Block::paragraph(says));
             }
-            let event = seen.trace.events.get(late.event).filter(|_| has_stack);
-            body.extend(
-                event
-                    .into_iter()
-                    .flat_map(|event| stack(event, "Stack of this write")),
-            );
+            if has_stack {
+                body.push(stack_block(late.write, "Stack of this write"));
+            }
         }
         body.extend(Block::more(entry.late.len(), MOST_LATE, "late writes"));
-        body.extend(if has_stack {
-            stack(event, "Stack")
-        } else {
-            Vec::new()
-        });
+        if has_stack {
+            body.push(stack_block(event, "Stack"));
+        }
         let told = if entry.is_told() { " told" } else { "" };
-        let (class, id) = (
-            format!("event {}{told}", entry.kind.class()),
-            format!("e{index}"),
-        );
-        Some(Block::Entry(Entry {
-            class,
-            id,
+        Block::Entry(Entry {
+            class: format!("event {}{told}", entry.kind.class()),
+            id: format!("e{index}"),
             title: entry.title().into(),
             aside,
             body,
-        }))
+        })
     }
+
+    /// On a page, links to the cards that have said what is wrong at an entry.
+    fn card_links(&self, entry: &TraceEntry) -> Vec<Block> {
+        let (mut known, mut links) = (HashSet::new(), Vec::new());
+        for index in &entry.findings {
+            let Some(finding) = self.seen.findings.get(*index) else {
+                continue;
+            };
+            let card = self.firsts.get(&alike_key(finding)).unwrap_or(index);
+            if self.room.is_page && links.len() < MOST_LINKS && known.insert(*card) {
+                let link = Span::Link {
+                    text: finding.title.clone(),
+                    to: format!("#f{card}"),
+                };
+                links.push(Block::paragraph(Text::from("See: ").then(link)));
+            }
+        }
+        links
+    }
+}
+
+/// How long the program ran and how it ended; nothing where the trace has no end.
+fn ending(seen: &TraceView) -> String {
+    let Some(end) = &seen.trace.end else {
+        return String::new();
+    };
+    let exit = match (&end.signal, end.code) {
+        (Some(signal), _) => format!(", ended by {}", place::shorten_place(signal)),
+        (None, Some(code)) => format!(", exit {code}"),
+        (None, None) => String::new(),
+    };
+    let took = place::since_start(seen.trace, end.t_ns);
+    format!(", took {took}{exit}")
 }
 
 fn times_words(times: usize) -> String {
@@ -593,127 +556,119 @@ fn source(line: Option<&str>) -> Option<Block> {
     line.map(|line| Block::Code("", vec![line.to_owned()]))
 }
 
-fn stack(event: &TraceEvent, name: &str) -> Vec<Block> {
+fn stack_block(event: &TraceEvent, name: &str) -> Block {
     let stack = &event.stack;
-    let missing = stack
-        .missing
-        .as_ref()
-        .map(|missing| Block::paragraph(format!("{name}: {}", place::shorten_place(missing))));
-    let frames = stack.frames.iter().take(MOST_FRAMES).map(|frame| {
+    let mut blocks = Vec::new();
+    if let Some(missing) = &stack.missing {
+        let missing = place::shorten_place(missing);
+        blocks.push(Block::paragraph(format!("{name}: {missing}")));
+    }
+    let count = stack.frames.len();
+    if count == 0 {
+        return Block::OnPages(blocks);
+    }
+    let mut frames = Vec::new();
+    for frame in stack.frames.iter().take(MOST_FRAMES) {
         let (function, at) = place::frame(frame);
         let function = if frame.owner == FrameOwner::Program {
             Span::Strong(function)
         } else {
             Span::Code(function)
         };
-        Text::from(function)
-            .then(" ")
-            .then(Span::Toned(Tone::Dim, at))
-    });
-    let mut inside = vec![Block::Numbered(frames.collect())];
-    inside.extend(Block::more(stack.frames.len(), MOST_FRAMES, "frames"));
-    let summary = format!(
-        "{name}, {}, innermost first",
-        counted(stack.frames.len() as u64, "frame")
-    );
-    let fold = (!stack.frames.is_empty()).then_some(Block::Fold(summary, inside));
-    vec![Block::OnPages(missing.into_iter().chain(fold).collect())]
+        let at = Span::Toned(Tone::Dim, at);
+        frames.push(Text::from(function).then(" ").then(at));
+    }
+    let mut inside = vec![Block::Numbered(frames)];
+    inside.extend(Block::more(count, MOST_FRAMES, "frames"));
+    let frames = counted(count as u64, "frame");
+    let summary = format!("{name}, {frames}, innermost first");
+    blocks.push(Block::Fold(summary, inside));
+    Block::OnPages(blocks)
 }
 
 /// How often each function was called, and what each process did on each GPU.
 fn counts(seen: &TraceView) -> Vec<Block> {
-    let trace = seen.trace;
-    let uses: Vec<_> = trace
-        .counts
-        .iter()
-        .flat_map(|one| one.gpus.iter().map(|(gpu, uses)| (one.pid, gpu, uses)))
-        .collect();
-    let mut calls: BTreeMap<&str, CallCount> = BTreeMap::new();
-    for (name, count) in trace.counts.iter().flat_map(|counts| &counts.calls) {
-        let sum = calls.entry(name).or_default();
-        sum.calls = sum.calls.saturating_add(count.calls);
-        sum.errors = sum.errors.saturating_add(count.errors);
-    }
-    let mut calls: Vec<(&str, CallCount)> = calls.into_iter().collect();
-    calls.sort_by_key(|(_, count)| std::cmp::Reverse(count.calls));
     let mut blocks = Vec::new();
-    if !trace.counts.is_empty() {
-        blocks.push(Block::heading(2, "Counts"));
+    if seen.trace.counts.is_empty() {
+        return blocks;
     }
-    if !uses.is_empty() {
-        let rows = uses.iter().take(MOST_ROWS).map(|(pid, gpu, uses)| {
-            let gpu = trace
-                .gpu_index(Some(gpu))
-                .map_or_else(|| place::shorten_place(gpu), |index| format!("GPU {index}"));
-            let numbers =
-                [uses.launches, uses.copies, uses.allocations].map(|count| count.to_string());
-            [pid.to_string(), gpu].into_iter().chain(numbers).collect()
-        });
-        let columns = ["Process", "GPU", "Launches", "Copies", "Allocations"];
-        let caption = "What each process did on each GPU";
-        blocks.push(Block::Table(Table {
-            caption: caption.into(),
-            ..Table::new(columns, rows)
-        }));
-        blocks.extend(Block::more(uses.len(), MOST_ROWS, "rows"));
-    }
-    if !calls.is_empty() {
-        let rows = calls.iter().take(MOST_ROWS).map(|(name, count)| {
-            let errors = if count.errors == 0 {
-                String::new()
-            } else {
-                count.errors.to_string()
-            };
-            vec![place::shorten_place(name), count.calls.to_string(), errors]
-        });
-        let caption = "How often each function was called, and how often it returned an error";
-        let table = Block::Table(Table {
-            caption: caption.into(),
-            ..Table::new(["Function", "Calls", "Errors"], rows)
-        });
-        let functions = format!(
-            "{} of all processes",
-            counted(calls.len() as u64, "called function")
-        );
-        let inside = std::iter::once(table).chain(Block::more(calls.len(), MOST_ROWS, "functions"));
-        blocks.push(Block::Fold(functions, inside.collect()));
-    }
+    blocks.push(Block::heading(2, "Counts"));
+    blocks.extend(use_blocks(seen.trace));
+    blocks.extend(call_block(seen.trace));
     blocks
+}
+
+fn use_blocks(trace: &Trace) -> Vec<Block> {
+    let mut rows: Vec<Vec<String>> = Vec::new();
+    for counts in &trace.counts {
+        for (gpu, uses) in &counts.gpus {
+            let mut row = vec![counts.pid.to_string(), place::gpu_name(trace, gpu)];
+            row.extend([uses.launches, uses.copies, uses.allocations].map(|n| n.to_string()));
+            rows.push(row);
+        }
+    }
+    if rows.is_empty() {
+        return Vec::new();
+    }
+    let more = Block::more(rows.len(), MOST_ROWS, "rows");
+    rows.truncate(MOST_ROWS);
+    let columns = ["Process", "GPU", "Launches", "Copies", "Allocations"];
+    let mut blocks = vec![Block::Table(Table {
+        caption: "What each process did on each GPU".into(),
+        ..Table::new(columns, rows)
+    })];
+    blocks.extend(more);
+    blocks
+}
+
+fn call_block(trace: &Trace) -> Option<Block> {
+    let calls = totals::call_totals(trace);
+    if calls.is_empty() {
+        return None;
+    }
+    let mut rows = Vec::new();
+    for (name, count) in calls.iter().take(MOST_ROWS) {
+        let errors = match count.errors {
+            0 => String::new(),
+            several => several.to_string(),
+        };
+        rows.push(vec![
+            place::shorten_place(name),
+            count.calls.to_string(),
+            errors,
+        ]);
+    }
+    let mut inside = vec![Block::Table(Table {
+        caption: "How often each function was called, and how often it returned an error".into(),
+        ..Table::new(["Function", "Calls", "Errors"], rows)
+    })];
+    inside.extend(Block::more(calls.len(), MOST_ROWS, "functions"));
+    let functions = counted(calls.len() as u64, "called function");
+    Some(Block::Fold(format!("{functions} of all processes"), inside))
 }
 
 fn machine(seen: &TraceView) -> Block {
     let start = &seen.trace.start;
-    let mut rows = vec![
-        (
-            "Driver".to_owned(),
-            start
-                .driver_version
-                .as_deref()
-                .unwrap_or("not known")
-                .to_owned(),
-        ),
-        (
-            "libcuda".to_owned(),
-            start.libcuda.as_deref().unwrap_or("not found").to_owned(),
-        ),
+    let driver = start.driver_version.as_deref().unwrap_or("not known");
+    let libcuda = start.libcuda.as_deref().unwrap_or("not found");
+    let mut rows: Vec<(String, &str)> = vec![
+        ("Driver".to_owned(), driver),
+        ("libcuda".to_owned(), libcuda),
     ];
-    rows.extend(
-        start
-            .gpus
-            .is_empty()
-            .then(|| ("GPUs".to_owned(), "NVML showed none".to_owned())),
-    );
-    rows.extend(start.gpus.iter().enumerate().map(|(index, gpu)| {
-        (
-            format!("GPU {index}"),
-            format!(
-                "{}, {}",
-                gpu.name.as_deref().unwrap_or("of unknown name"),
-                gpu.uuid
-            ),
-        )
-    }));
-    rows.extend(start.environment.clone().into_iter().take(MOST_VARIABLES));
+    if start.gpus.is_empty() {
+        rows.push(("GPUs".to_owned(), "NVML showed none"));
+    }
+    let mut gpus = Vec::new();
+    for gpu in &start.gpus {
+        let name = gpu.name.as_deref().unwrap_or("of unknown name");
+        gpus.push(format!("{name}, {}", gpu.uuid));
+    }
+    for (index, gpu) in gpus.iter().enumerate() {
+        rows.push((format!("GPU {index}"), gpu));
+    }
+    for (name, value) in start.environment.iter().take(MOST_VARIABLES) {
+        rows.push((name.clone(), value));
+    }
     let rows = rows
         .iter()
         .map(|(name, value)| (place::shorten_place(name), place::shorten_place(value)));
@@ -727,8 +682,8 @@ fn machine(seen: &TraceView) -> Block {
 mod tests {
     use super::*;
     use cuda_pitfalls_core::text::lines::display_columns;
+    use cuda_pitfalls_trace::Memory;
     use cuda_pitfalls_trace::fixture::programs as fixture;
-    use cuda_pitfalls_trace::{Memory, Trace};
 
     /// What is told of a trace in which these findings and violations were made up.
     fn told<T>(trace: &Trace, tell: impl Fn(&TraceView) -> T) -> T {
@@ -784,7 +739,7 @@ train.py:52: a context on a GPU that is not used
         long.events
             .iter_mut()
             .flat_map(|event| &mut event.stack.frames)
-            .for_each(|it| it.function = name.clone());
+            .for_each(|frame| frame.function = name.clone());
         for width in [40, 60, 80, 100, 120] {
             let texts = [
                 told(&fixture::trace(), |seen| text(seen, width)),
@@ -848,7 +803,7 @@ train.py:52: a context on a GPU that is not used
             "Events",
             "Counts",
         ]
-        .map(|it| at(&format!(">{it}</h2>")));
+        .map(|heading| at(&format!(">{heading}</h2>")));
         assert!(order.is_sorted(), "{order:?}");
         let links: Vec<&str> = page
             .split("href=\"#")

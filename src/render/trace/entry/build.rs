@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::{Entries, EntryKind, Late, TraceEntry, shown};
+use super::{Entries, EntryKind, Late, TraceEntry, line_words};
 use crate::trace::place;
 use cuda_pitfalls_core::text::counts::counted;
 use cuda_pitfalls_core::text::units;
@@ -28,7 +28,7 @@ pub(super) struct Builder<'h, 'a> {
     failed: HashMap<(u32, u32), (&'a str, Option<i64>)>,
     /// Events that have an entry whatever they are.
     wanted: HashSet<usize>,
-    entries: Entries,
+    entries: Entries<'a>,
 }
 
 impl<'h, 'a> Builder<'h, 'a> {
@@ -39,18 +39,15 @@ impl<'h, 'a> Builder<'h, 'a> {
                 inits.extend(init.events.iter().map(|event| (*event, (number, init))));
             }
         }
+        let (mut lives, mut ends) = (HashMap::new(), HashSet::new());
+        for life in &history.contexts {
+            lives.insert(life.event, life);
+            ends.extend(life.ended.map(std::ptr::from_ref));
+        }
         Builder {
             history,
-            lives: history
-                .contexts
-                .iter()
-                .map(|life| (life.event, life))
-                .collect(),
-            ends: history
-                .contexts
-                .iter()
-                .filter_map(|life| life.ended.map(std::ptr::from_ref))
-                .collect(),
+            lives,
+            ends,
             inits,
             counting: HashMap::new(),
             failed: HashMap::new(),
@@ -60,7 +57,7 @@ impl<'h, 'a> Builder<'h, 'a> {
     }
 
     /// The entries of all events, in the order of time.
-    pub(super) fn entries(mut self) -> Entries {
+    pub(super) fn entries(mut self) -> Entries<'a> {
         for (index, event) in self.history.trace.events.iter().enumerate() {
             self.event(index, event);
         }
@@ -144,14 +141,14 @@ impl<'h, 'a> Builder<'h, 'a> {
         is_repeated
     }
 
-    fn push(&mut self, kind: EntryKind, label: String, index: usize, event: &TraceEvent) {
+    fn push(&mut self, kind: EntryKind, label: String, index: usize, event: &'a TraceEvent) {
         self.entries
             .all
             .push(TraceEntry::new(kind, label, index, event));
     }
 
     /// Counts an event that is of no importance by itself.
-    fn add_minor(&mut self, sort: &'static str, index: usize, event: &TraceEvent) {
+    fn add_minor(&mut self, sort: &'static str, index: usize, event: &'a TraceEvent) {
         if !self.wanted.contains(&index) {
             *self.entries.summed.entry(sort).or_default() += 1;
             return;
@@ -180,8 +177,10 @@ impl<'h, 'a> Builder<'h, 'a> {
         let Some(program) = self.history.programs.get(number) else {
             return;
         };
-        let counting = program.init().filter(|counting| counting.has_succeeded());
-        if counting.is_some_and(|counting| counting.events.first() < init.events.first()) {
+        if let Some(counting) = program.init()
+            && counting.has_succeeded()
+            && counting.events.first() < init.events.first()
+        {
             // After one that succeeded it changes nothing.
             return match event.what {
                 EventKind::Init { .. } => self.add_minor("later cuInit", index, event),
@@ -207,15 +206,14 @@ impl<'h, 'a> Builder<'h, 'a> {
         let Some(write) = self.history.write(index) else {
             return;
         };
-        let entry = self
-            .counting
-            .get(&write.program)
-            .and_then(|place| self.entries.all.get_mut(*place));
+        let place = self.counting.get(&write.program);
+        let entry = place.and_then(|place| self.entries.all.get_mut(*place));
         match (write.after_init_ns, entry) {
             (Some(after_ns), Some(entry)) if write.is_late() => {
-                entry.events.push(index);
+                entry.events.push((index, event));
                 entry.late.push(Late {
                     event: index,
+                    write: event,
                     after_ns,
                 });
             }
@@ -286,11 +284,12 @@ impl<'h, 'a> Builder<'h, 'a> {
         if let Some((end, EventKind::Context { change, .. })) =
             life.ended.map(|end| (end, &end.what))
         {
-            let at = place::place(self.history.trace, &end.stack)
-                .map(|place| format!(" by {}", shown(&place)));
-            entry
-                .details
-                .push(format!("{}{}", ended(*change), at.unwrap_or_default()));
+            let ended = ended(*change);
+            let by = place::place(self.history.trace, &end.stack);
+            entry.details.push(match by {
+                Some(line) => format!("{ended} by {}", line_words(&line)),
+                None => ended.to_owned(),
+            });
         }
         entry
             .details
@@ -302,51 +301,45 @@ impl<'h, 'a> Builder<'h, 'a> {
 fn limit_label(event: &TraceEvent, limit: i32, value: u64, after_launch: bool) -> String {
     let (name, value) = place::limit(limit, value);
     let after = if after_launch { ", after a launch" } else { "" };
-    match event.status.filter(|status| *status != 0) {
-        None => format!("{name} set to {value}{after}"),
-        Some(status) => format!(
-            "{name} not set to {value}{after}: {}",
-            place::status(status)
-        ),
+    match event.status {
+        None | Some(0) => format!("{name} set to {value}{after}"),
+        Some(status) => {
+            let status = place::status(status);
+            format!("{name} not set to {value}{after}: {status}")
+        }
     }
 }
 
-fn init_entry(trace: &Trace, index: usize, init: &Init<'_>) -> TraceEntry {
+fn init_entry<'a>(trace: &'a Trace, index: usize, init: &Init<'a>) -> TraceEntry<'a> {
     let mut entry = TraceEntry::new(EntryKind::Init, init_label(init), index, init.first);
-    entry.events.clone_from(&init.events);
-    let mut events = init.events.iter().copied();
-    let with_stack = events.find(|index| {
-        trace
-            .events
-            .get(*index)
-            .is_some_and(|it| !it.stack.frames.is_empty())
-    });
-    entry.first = with_stack.unwrap_or(index);
-    let others = init.variables().into_iter().flatten();
-    let others =
-        others.filter(|(name, _)| *name != MASK && cuda_pitfalls_fake::is_of_cuda(name.as_bytes()));
-    let others: Vec<String> = others
-        .map(|(name, value)| {
-            format!(
-                "{}={}",
-                place::shorten_place(name),
-                place::shorten_place(value)
-            )
-        })
-        .collect();
+    entry.events.clear();
+    for index in &init.events {
+        let event = trace.events.get(*index);
+        entry.events.extend(event.map(|event| (*index, event)));
+    }
+    let mut events = entry.events.iter();
+    if let Some((_, event)) = events.find(|(_, event)| !event.stack.frames.is_empty()) {
+        entry.shown_event = event;
+        entry.chain = place::chain(event);
+    }
+    let mut others = Vec::new();
+    for (name, value) in init.variables().into_iter().flatten() {
+        if name != MASK && cuda_pitfalls_fake::is_of_cuda(name.as_bytes()) {
+            let [name, value] = [name, value].map(|text| place::shorten_place(text));
+            others.push(format!("{name}={value}"));
+        }
+    }
     if !others.is_empty() {
         entry.details.push(format!("with {}", others.join(", ")));
     }
     if let Some((visible, gpus)) = init.visible() {
         let has_mask = init.value(MASK).flatten().is_some();
-        let is_notable = has_mask || visible as usize != trace.start.gpus.len();
-        entry
-            .details
-            .extend(is_notable.then(|| visible_gpus(trace, visible, gpus)));
+        if has_mask || visible as usize != trace.start.gpus.len() {
+            entry.details.push(visible_gpus(trace, visible, gpus));
+        }
     } else if let Some((_, returned)) = init.returned {
-        entry
-            .details
-            .push(format!("cuInit returned {}", place::returned(returned)));
+        let returned = place::returned(returned);
+        entry.details.push(format!("cuInit returned {returned}"));
     }
     entry
 }
@@ -362,12 +355,8 @@ fn init_label(init: &Init<'_>) -> String {
 /// Which GPUs a process sees, in its own order.
 fn visible_gpus(trace: &Trace, visible: u32, gpus: &[String]) -> String {
     const MOST: usize = 8;
-    let known = |uuid: &String| {
-        trace
-            .gpu_index(Some(uuid))
-            .map_or_else(|| place::shorten_place(uuid), |at| format!("GPU {at}"))
-    };
-    let mut names: Vec<String> = gpus.iter().take(MOST).map(known).collect();
+    let known = gpus.iter().take(MOST);
+    let mut names: Vec<String> = known.map(|uuid| place::gpu_name(trace, uuid)).collect();
     if gpus.len() > MOST {
         names.push("…".to_owned());
     }
@@ -393,47 +382,39 @@ fn written(event: &TraceEvent) -> String {
     else {
         return String::new();
     };
-    let was = before
-        .as_deref()
-        .map(|before| format!(" (was {})", place::value(Some(before))))
-        .unwrap_or_default();
-    match value {
-        Some(value) => format!(
-            "{} set to {}{was}",
-            place::shorten_place(name),
-            place::value(Some(value))
-        ),
-        None => format!("{} removed{was}", place::shorten_place(name)),
+    let was = match before.as_deref() {
+        Some(before) => format!(" (was {})", place::value(Some(before))),
+        None => String::new(),
+    };
+    let name = place::shorten_place(name);
+    match value.as_deref() {
+        Some(value) => format!("{name} set to {}{was}", place::value(Some(value))),
+        None => format!("{name} removed{was}"),
     }
 }
 
 /// What else changed memory while a context was made.
 fn memory_details(trace: &Trace, event: &TraceEvent, beside: Beside) -> Vec<String> {
     let own = trace.gpu_index(event.gpu.as_deref());
-    let grown = own.and_then(|own| event.memory_bytes.get(own).copied().flatten());
-    let grown = grown.map_or_else(String::new, |grown| {
-        format!(": {} in total", units::format_delta(grown))
-    });
-    let mut details: Vec<String> = match beside {
-        Beside::Nobody => Vec::new(),
-        Beside::Context => vec![format!(
-            "another context was created or destroyed there at the same time{grown}"
-        )],
-        Beside::Process => vec![format!(
-            "another process changed the GPU's memory at the same time{grown}"
-        )],
+    let total = match own.and_then(|own| event.memory_change(own)) {
+        Some(grown) => format!(": {} in total", units::format_delta(grown)),
+        None => String::new(),
     };
-    for (gpu, bytes) in event
-        .memory_bytes
-        .iter()
-        .enumerate()
-        .filter(|(gpu, _)| Some(*gpu) != own)
-    {
-        if let Some(bytes) = bytes.filter(|bytes| bytes.unsigned_abs() >= NOTABLE_BYTES) {
-            details.push(format!(
-                "at the same time GPU {gpu} {}",
-                units::format_delta(bytes)
-            ));
+    let mut details = Vec::new();
+    match beside {
+        Beside::Nobody => {}
+        Beside::Context => details.push(format!(
+            "another context was created or destroyed there at the same time{total}"
+        )),
+        Beside::Process => details.push(format!(
+            "another process changed the GPU's memory at the same time{total}"
+        )),
+    }
+    for (gpu, bytes) in event.memory_bytes.iter().enumerate() {
+        let bytes = bytes.unwrap_or(0);
+        if Some(gpu) != own && bytes.unsigned_abs() >= NOTABLE_BYTES {
+            let bytes = units::format_delta(bytes);
+            details.push(format!("at the same time GPU {gpu} {bytes}"));
         }
     }
     details

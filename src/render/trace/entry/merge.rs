@@ -1,54 +1,46 @@
 //! Entries that are told together.
 
 use super::{Late, TraceEntry, late_write};
-use crate::trace::place;
 use cuda_pitfalls_core::text::counts::group_by_key;
-use cuda_pitfalls_trace::History;
 
 /// Equal entries as one. The first one's time and stack stand for all.
-pub(super) fn merge_entries(history: &History, all: Vec<TraceEntry>) -> Vec<TraceEntry> {
-    let trace = history.trace;
-    let keyed = all.into_iter().map(|entry| {
-        let chain = trace
-            .events
-            .get(entry.first)
-            .map(|event| place::chain(event).join("\n"));
-        let late: Vec<String> = entry
-            .late
-            .iter()
-            .map(|late| {
-                late_write(
-                    trace,
-                    &Late {
-                        event: late.event,
-                        after_ns: 0,
-                    },
-                )
-            })
-            .collect();
-        let key = [
-            format!("{:?} {}", entry.kind, entry.label),
-            entry.gpu.clone().unwrap_or_default(),
-            chain.unwrap_or_default(),
-            entry.details.join("\n"),
-            late.join("\n"),
-        ];
-        (key.join("\0"), entry)
-    });
-    let merged = group_by_key(keyed).into_iter().filter_map(|(_, alike)| {
-        let mut merged = alike.into_iter().reduce(|mut known, entry| {
-            known.times += 1;
-            known.bytes = known
-                .bytes
-                .zip(entry.bytes)
-                .map(|(a, b)| a.saturating_add(b));
-            known.events.extend(entry.events);
-            known.pids.extend(entry.pids);
-            known
-        })?;
-        merged.pids.sort_unstable();
-        merged.pids.dedup();
-        Some(merged)
-    });
-    merged.collect()
+pub(super) fn merge_entries(all: Vec<TraceEntry<'_>>) -> Vec<TraceEntry<'_>> {
+    let keyed = all.into_iter().map(|entry| (entry_key(&entry), entry));
+    let mut merged = Vec::new();
+    for (_, alike) in group_by_key(keyed) {
+        merged.extend(alike.into_iter().reduce(join_entries));
+    }
+    for entry in &mut merged {
+        entry.pids.sort_unstable();
+        entry.pids.dedup();
+    }
+    merged
+}
+
+/// What two entries have in common that are told together.
+fn entry_key(entry: &TraceEntry<'_>) -> String {
+    let mut key = vec![
+        format!("{:?} {}", entry.kind, entry.label),
+        entry.gpu.clone().unwrap_or_default(),
+        entry.chain.join("\n"),
+        entry.details.join("\n"),
+    ];
+    for late in &entry.late {
+        key.push(late_write(&Late {
+            after_ns: 0,
+            ..late.clone()
+        }));
+    }
+    key.join("\0")
+}
+
+fn join_entries<'a>(mut known: TraceEntry<'a>, entry: TraceEntry<'a>) -> TraceEntry<'a> {
+    known.times += 1;
+    known.bytes = match (known.bytes, entry.bytes) {
+        (Some(bytes), Some(more)) => Some(bytes.saturating_add(more)),
+        _ => None,
+    };
+    known.events.extend(entry.events);
+    known.pids.extend(entry.pids);
+    known
 }
