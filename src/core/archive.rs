@@ -170,27 +170,33 @@ fn may_hold_documents(path: &Path) -> bool {
 
 /// Passes every document of a source to `take` as it is read, until `take` returns false.
 pub fn documents(source: &Source, mut take: impl FnMut(ArchiveDocument) -> bool) {
-    let name = source.name();
     let opened = match source {
         Source::Stdin => unpack_reader(io::stdin()),
         Source::File(path) => input::open_document(path),
     };
-    let mut reader = match opened {
-        Ok(reader) => reader,
+    match opened {
+        Ok(mut reader) => split_documents(source.name(), &mut reader, take),
         Err(error) => {
             take(ArchiveDocument {
-                path: name,
+                path: source.name(),
                 text: Err(Problem::from_io(&error)),
             });
-            return;
         }
-    };
+    }
+}
+
+/// Passes the document that a source is, or the document of each line.
+fn split_documents(
+    name: String,
+    reader: &mut dyn BufRead,
+    mut take: impl FnMut(ArchiveDocument) -> bool,
+) {
     let mut number = 0_usize;
     let mut is_single = true;
     let mut first: Option<(usize, Result<Vec<u8>, Problem>)> = None;
     loop {
         number += 1;
-        let (line, ends) = match line(&mut reader) {
+        let (line, ends) = match line(reader) {
             Ok(None) => break,
             Ok(Some(ArchiveLine::Whole(line))) if line.iter().all(u8::is_ascii_whitespace) => {
                 continue;
@@ -203,7 +209,7 @@ pub fn documents(source: &Source, mut take: impl FnMut(ArchiveDocument) -> bool)
         // An indented document: it takes up the rest of the source.
         if first.is_none() && is_single && line.as_ref().is_ok_and(|line| line.trim_ascii() == b"{")
         {
-            let text = rest(&mut reader, line.unwrap_or_default());
+            let text = rest(reader, line.unwrap_or_default());
             take(ArchiveDocument { path: name, text });
             return;
         }

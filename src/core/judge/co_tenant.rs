@@ -47,27 +47,26 @@ struct CoTenantWatch<'a> {
 
 impl<'a> CoTenantWatch<'a> {
     /// The GPUs of the run, with their index in snapshots.
-    fn gpus(&self) -> impl Iterator<Item = (usize, &'a Gpu)> {
-        let scene = self.scene;
-        scene
-            .gpus
-            .iter()
-            .enumerate()
-            .filter(|(_, gpu)| scene.is_of_the_run(gpu))
+    fn gpus(&self) -> Vec<(usize, &'a Gpu)> {
+        let mut gpus = Vec::new();
+        for (place, gpu) in self.scene.gpus.iter().enumerate() {
+            if self.scene.is_of_the_run(gpu) {
+                gpus.push((place, gpu));
+            }
+        }
+        gpus
     }
 
     /// The snapshots after the baseline.
-    fn later_snapshots(&self) -> impl Iterator<Item = &'a BarrierSnapshot> {
-        let place = self
-            .recording
-            .snapshots
-            .iter()
-            .position(|snapshot| std::ptr::eq(snapshot, self.baseline))
-            .unwrap_or(0);
-        self.recording
-            .snapshots
-            .iter()
-            .skip(place.saturating_add(1))
+    fn later_snapshots(&self) -> &'a [BarrierSnapshot] {
+        let mut rest = self.recording.snapshots.as_slice();
+        while let [first, later @ ..] = rest {
+            rest = later;
+            if std::ptr::eq(first, self.baseline) {
+                break;
+            }
+        }
+        rest
     }
 
     fn noise_bytes(&self, gpu: &Gpu) -> u64 {
@@ -92,10 +91,9 @@ impl<'a> CoTenantWatch<'a> {
                     continue;
                 };
                 let [before, now] = [before, now].map(|list| {
-                    list.iter()
-                        .filter(|process| !own.contains(&process.pid))
-                        .copied()
-                        .collect::<Vec<_>>()
+                    let mut foreign = list.clone();
+                    foreign.retain(|process| !own.contains(&process.pid));
+                    foreign
                 });
                 if let Some(words) = at_work(&before, &now, self.unlisted_count(own.len())) {
                     return Some(format!("{words} on {}", gpu.uuid));
@@ -110,11 +108,11 @@ impl<'a> CoTenantWatch<'a> {
     /// to match: it is better to discard a good attempt than to keep a disturbed one.
     fn unlisted_count(&self, own: usize) -> usize {
         let calibration = self.scene.calibration;
-        let mut known = calibration
+        let known: Vec<bool> = calibration
             .iter()
             .filter_map(|calibration| calibration.lists_pids())
-            .peekable();
-        let matched = known.peek().is_none() || known.any(|listed| listed);
+            .collect();
+        let matched = known.is_empty() || known.contains(&true);
         // The first client of an MPS daemon has it start a server, which no step names.
         let servers = self
             .case
@@ -128,115 +126,141 @@ impl<'a> CoTenantWatch<'a> {
     /// Memory before the attempt differs from the calibration: a process came or left since, so the cost of `cuInit`
     /// and of a context is no longer known.
     fn shifted_baseline(&self) -> Option<String> {
-        self.gpus().find_map(|(place, gpu)| {
-            let calibrated = self
-                .scene
-                .calibration_of(&gpu.uuid, self.recording)?
-                .baseline_bytes?;
-            let change = difference(self.start(place)?, calibrated);
-            (change.unsigned_abs() > self.noise_bytes(gpu)).then(|| {
-                format!(
+        for (place, gpu) in self.gpus() {
+            let calibration = self.scene.calibration_of(&gpu.uuid, self.recording);
+            let calibrated = calibration.and_then(|calibration| calibration.baseline_bytes);
+            let (Some(start), Some(calibrated)) = (self.start(place), calibrated) else {
+                continue;
+            };
+            let change = difference(start, calibrated);
+            if change.unsigned_abs() > self.noise_bytes(gpu) {
+                return Some(format!(
                     "before the attempt {} held {change:+} bytes against the calibration",
                     gpu.uuid
-                )
-            })
-        })
+                ));
+            }
+        }
+        None
     }
 
     /// Memory fell below its level before the worker, which held nothing at that time.
     fn memory_drop(&self) -> Option<String> {
-        self.gpus().find_map(|(place, gpu)| {
-            let readings = self.snapshot_bytes(place).map(|(_, used)| used);
-            let lowest = self.changes(place, u64::MAX).chain(readings).min()?;
-            let fall = self.start(place)?.saturating_sub(lowest);
-            (fall > self.noise_bytes(gpu)).then(|| {
-                format!(
+        for (place, gpu) in self.gpus() {
+            let lowest = self.readings(place).into_iter().min();
+            let (Some(start), Some(lowest)) = (self.start(place), lowest) else {
+                continue;
+            };
+            let fall = start.saturating_sub(lowest);
+            if fall > self.noise_bytes(gpu) {
+                return Some(format!(
                     "{fall} bytes were given back on {} that were not the worker's",
                     gpu.uuid
-                )
-            })
-        })
+                ));
+            }
+        }
+        None
     }
 
     /// Memory changed when or where the worker cannot have changed it: before its first step, at a step that makes no
     /// call, or on a GPU that it does not see.
     fn unprovoked_change(&self) -> Option<String> {
-        self.gpus().find_map(|(place, gpu)| {
-            let start = self.start(place)?;
+        for (place, gpu) in self.gpus() {
+            let Some(start) = self.start(place) else {
+                continue;
+            };
+            let (uuid, noise) = (&gpu.uuid, self.noise_bytes(gpu));
+            let has_changed = |used: &u64| used.abs_diff(start) > noise;
             if self
                 .changes(place, self.first_step())
-                .any(|used| used.abs_diff(start) > self.noise_bytes(gpu))
+                .iter()
+                .any(has_changed)
             {
+                return Some(format!("memory of {uuid} changed before the first step"));
+            }
+            if self.may_use_gpu(gpu) {
+                if let Some(step) = self.idle_change(place, noise) {
+                    return Some(format!(
+                        "memory of {uuid} changed at {step}, which makes no call"
+                    ));
+                }
+            } else if self.readings(place).iter().any(has_changed) {
                 return Some(format!(
-                    "memory of {} changed before the first step",
-                    gpu.uuid
+                    "memory of {uuid} changed, which the worker does not see"
                 ));
             }
-            if !self.may_use_gpu(gpu) {
-                let mut seen = self
-                    .changes(place, u64::MAX)
-                    .chain(self.snapshot_bytes(place).map(|(_, used)| used));
-                return seen
-                    .any(|used| used.abs_diff(start) > self.noise_bytes(gpu))
-                    .then(|| {
-                        format!(
-                            "memory of {} changed, which the worker does not see",
-                            gpu.uuid
-                        )
-                    });
+        }
+        None
+    }
+
+    /// The label of a step that makes no call, and at which memory of a GPU changed by more than noise.
+    fn idle_change(&self, gpu: usize, noise: u64) -> Option<&'a str> {
+        // Threads of a framework may be at work at any step.
+        if self.case.python.is_some() {
+            return None;
+        }
+        for pair in self.snapshot_bytes(gpu).windows(2) {
+            let [(_, before), (Some(step), used)] = pair else {
+                continue;
+            };
+            if let Some(step) = self.case.steps.get(*step)
+                && step.has(Effect::Inert)
+                && used.abs_diff(*before) > noise
+            {
+                return Some(&step.label);
             }
-            let readings: Vec<(Option<usize>, u64)> = self.snapshot_bytes(place).collect();
-            readings.windows(2).find_map(|pair| {
-                let [(_, before), (Some(step), used)] = pair else {
-                    return None;
-                };
-                let step = self.case.steps.get(*step)?;
-                // Threads of a framework may be at work at any step.
-                let is_idle = step.has(Effect::Inert) && self.case.python.is_none();
-                (is_idle && used.abs_diff(*before) > self.noise_bytes(gpu)).then(|| {
-                    format!(
-                        "memory of {} changed at {}, which makes no call",
-                        gpu.uuid, step.label
-                    )
-                })
-            })
-        })
+        }
+        None
+    }
+
+    /// Memory of a GPU that polling or snapshots saw, in bytes.
+    fn readings(&self, gpu: usize) -> Vec<u64> {
+        let mut readings = self.changes(gpu, u64::MAX);
+        readings.extend(self.snapshot_bytes(gpu).iter().map(|(_, used)| *used));
+        readings
     }
 
     /// Memory that the background polling saw on a GPU before this time, while the worker lived, in bytes.
-    fn changes(&self, gpu: usize, until_ns: u64) -> impl Iterator<Item = u64> {
-        let end = self
-            .recording
-            .started_ns
-            .saturating_add(self.recording.wall_ns)
-            .min(until_ns);
-        let run = self.recording.polling.iter().flat_map(|run| &run.changes);
-        run.filter(move |change| change.gpu == gpu && change.t_ns < end)
-            .map(|change| change.used_bytes)
+    fn changes(&self, gpu: usize, until_ns: u64) -> Vec<u64> {
+        let Recording {
+            started_ns,
+            wall_ns,
+            polling,
+            ..
+        } = self.recording;
+        let end = started_ns.saturating_add(*wall_ns).min(until_ns);
+        let mut seen = Vec::new();
+        for change in polling.iter().flat_map(|run| &run.changes) {
+            if change.gpu == gpu && change.t_ns < end {
+                seen.push(change.used_bytes);
+            }
+        }
+        seen
     }
 
     /// Memory at the baseline and after each step, with the step, in bytes.
-    fn snapshot_bytes(&self, gpu: usize) -> impl Iterator<Item = (Option<usize>, u64)> {
-        let later = self
-            .later_snapshots()
-            .filter(|snapshot| !snapshot.after_exit);
-        std::iter::once(self.baseline)
-            .chain(later)
-            .filter_map(move |snapshot| {
-                Some((snapshot.step, snapshot.snapshot.gpus.get(gpu)?.used_bytes?))
-            })
+    fn snapshot_bytes(&self, gpu: usize) -> Vec<(Option<usize>, u64)> {
+        let mut read = Vec::new();
+        for taken in [self.baseline].into_iter().chain(self.later_snapshots()) {
+            if taken.after_exit && !std::ptr::eq(taken, self.baseline) {
+                continue;
+            }
+            if let Some(reading) = taken.snapshot.gpus.get(gpu)
+                && let Some(used) = reading.used_bytes
+            {
+                read.push((taken.step, used));
+            }
+        }
+        read
     }
 
     fn first_step(&self) -> u64 {
-        let begins = self
-            .recording
-            .events
-            .iter()
-            .filter_map(|said| match said.event {
-                Event::Begin { t_ns, .. } => Some(t_ns),
-                _ => None,
-            });
-        begins.min().unwrap_or(u64::MAX)
+        let mut first = u64::MAX;
+        for said in &self.recording.events {
+            if let Event::Begin { t_ns, .. } = said.event {
+                first = first.min(t_ns);
+            }
+        }
+        first
     }
 
     /// Whether a process of the attempt may use a GPU.
@@ -285,16 +309,19 @@ pub(super) fn find_residue(recording: &Recording, scene: &Scene) -> Option<Strin
         .rev()
         .find(|snapshot| snapshot.after_exit)
         .or(recording.snapshots.last())?;
-    let gpus = scene
-        .gpus
-        .iter()
-        .zip(baseline.snapshot.gpus.iter().zip(&last.snapshot.gpus));
-    gpus.filter(|(gpu, _)| scene.is_of_the_run(gpu))
-        .filter_map(|(gpu, (before, after))| {
-            Some((gpu, difference(after.used_bytes?, before.used_bytes?)))
-        })
-        .find(|(gpu, delta)| {
-            delta.unsigned_abs() > noise_limit(scene.calibration_of(&gpu.uuid, recording))
-        })
-        .map(|(gpu, delta)| format!("{delta:+} bytes on {} after the worker's end", gpu.uuid))
+    let readings = baseline.snapshot.gpus.iter().zip(&last.snapshot.gpus);
+    for (gpu, (before, after)) in scene.gpus.iter().zip(readings) {
+        if !scene.is_of_the_run(gpu) {
+            continue;
+        }
+        let (Some(before), Some(after)) = (before.used_bytes, after.used_bytes) else {
+            continue;
+        };
+        let delta = difference(after, before);
+        if delta.unsigned_abs() > noise_limit(scene.calibration_of(&gpu.uuid, recording)) {
+            let uuid = &gpu.uuid;
+            return Some(format!("{delta:+} bytes on {uuid} after the worker's end"));
+        }
+    }
+    None
 }

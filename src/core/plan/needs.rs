@@ -53,20 +53,22 @@ pub(super) fn has_unmasked_case(instance: &Instance) -> bool {
 
 /// The GPUs that a plan may use, as indices in NVML order, idle ones first.
 pub(super) fn allowed_gpus(machine: &Machine, options: &Options) -> Vec<usize> {
-    let mut allowed: Vec<(bool, usize)> = machine
-        .gpus
-        .iter()
-        .enumerate()
-        .filter(|(_, gpu)| {
-            options
-                .restrict
-                .as_ref()
-                .is_none_or(|restrict| restrict.contains(&gpu.uuid))
-        })
-        .map(|(place, gpu)| (options.busy.contains(&gpu.uuid), place))
-        .collect();
-    allowed.sort();
-    allowed.into_iter().map(|(_, place)| place).collect()
+    let mut idle = Vec::new();
+    let mut busy = Vec::new();
+    for (place, gpu) in machine.gpus.iter().enumerate() {
+        if let Some(restrict) = &options.restrict
+            && !restrict.contains(&gpu.uuid)
+        {
+            continue;
+        }
+        if options.busy.contains(&gpu.uuid) {
+            busy.push(place);
+        } else {
+            idle.push(place);
+        }
+    }
+    idle.append(&mut busy);
+    idle
 }
 
 struct NeedContext<'a> {
@@ -94,12 +96,11 @@ const NEEDS: &[Need] = &[
         asked.unavailable_detail(|word| word == "no_driver")
     }),
     need("GPU", Reason::NoGpu, |asked| {
-        let none = asked
-            .machine
-            .gpus
-            .is_empty()
-            .then(|| "NVML lists no GPU".to_string());
-        asked.unavailable_detail(|word| word == "no_gpu").or(none)
+        let detail = asked.unavailable_detail(|word| word == "no_gpu");
+        if detail.is_none() && asked.machine.gpus.is_empty() {
+            return Some("NVML lists no GPU".to_string());
+        }
+        detail
     }),
     need("libcuda", Reason::NoLibcuda, |asked| {
         asked.unavailable_detail(|word| word == "no_libcuda")
@@ -139,8 +140,8 @@ const NEEDS: &[Need] = &[
         asked.refused_hazard_detail()
     }),
     need("root", Reason::NotRoot, |asked| {
-        (asked.scenario.needs.root && !asked.options.root)
-            .then(|| "the worker must run as root".to_string())
+        let lacks_root = asked.scenario.needs.root && !asked.options.root;
+        lacks_root.then(|| "the worker must run as root".to_string())
     }),
 ];
 
@@ -168,11 +169,9 @@ const fn need(
 
 impl NeedContext<'_> {
     fn unavailable_detail(&self, wanted: impl Fn(&str) -> bool) -> Option<String> {
-        self.machine
-            .unavailable
-            .iter()
-            .find(|found| wanted(&found.reason))
-            .map(|found| found.detail.clone())
+        let mut unavailable = self.machine.unavailable.iter();
+        let found = unavailable.find(|found| wanted(&found.reason))?;
+        Some(found.detail.clone())
     }
 
     /// What the machine would need, in a few words.
@@ -184,7 +183,9 @@ impl NeedContext<'_> {
             Reason::ComputeCapability => ("compute capability", &needs.compute_capability),
             Reason::TooFewGpus => return counted(self.wanted(), "GPU"),
             Reason::Restricted => return "a worker without a mask".to_string(),
-            Reason::HazardNotAllowed => return self.refused().join(" "),
+            Reason::HazardNotAllowed => {
+                return format!("--allow {}", self.refused_hazards().join(" --allow "));
+            }
             Reason::NoGpu => return counted(1, "GPU"),
             Reason::NoPython => return "a Python interpreter".to_string(),
             Reason::NoPackage => return self.package().map(|(_, lacks)| lacks).unwrap_or_default(),
@@ -198,20 +199,14 @@ impl NeedContext<'_> {
 
     /// Why there is no libcudart, if the scenario calls the runtime.
     fn libcudart(&self) -> Option<String> {
-        let mut steps = self
-            .instances
-            .iter()
-            .flat_map(|instance| &instance.cases)
-            .flat_map(|case| &case.steps);
+        let cases = self.instances.iter().flat_map(|instance| &instance.cases);
+        let mut steps = cases.flat_map(|case| &case.steps);
         let needed_by = steps.find(|step| {
             calls::find(&step.call).is_some_and(|row| row.library == CallLibrary::Runtime)
         })?;
-        // A libcudart without a version number could not be loaded.
-        if self
-            .options
-            .libcudart
-            .as_ref()
-            .is_some_and(|runtime| runtime.number.is_some())
+        if let Some(runtime) = &self.options.libcudart
+            // A libcudart without a version number could not be loaded.
+            && runtime.number.is_some()
         {
             return None;
         }
@@ -240,13 +235,13 @@ impl NeedContext<'_> {
                 .or(Some("none was looked for".to_string()));
         };
         let (major, minor) = python::OLDEST;
-        let oldest = Range(format!(">= {major}.{minor}"));
-        (!oldest.matches(&found.version)).then(|| {
-            format!(
-                "{} is Python {}, and at least {major}.{minor} is needed",
-                found.executable, found.version
-            )
-        })
+        if Range(format!(">= {major}.{minor}")).matches(&found.version) {
+            return None;
+        }
+        Some(format!(
+            "{} is Python {}, and at least {major}.{minor} is needed",
+            found.executable, found.version
+        ))
     }
 
     /// The first package that does not meet its requirement: a description, and the requirement.
@@ -256,15 +251,20 @@ impl NeedContext<'_> {
         needs.find_map(|text| Some((unmet_requirement(text, found)?, text.clone())))
     }
 
+    /// Whether every instance has a worker without a mask.
+    fn needs_all_gpus(&self) -> bool {
+        !self.instances.is_empty() && self.instances.iter().all(has_unmasked_case)
+    }
+
     fn restriction_detail(&self) -> Option<String> {
-        let all = !self.instances.is_empty() && self.instances.iter().all(has_unmasked_case);
+        let all = self.machine.gpus.len();
         let allowed = allowed_gpus(self.machine, self.options).len();
-        (all && allowed < self.machine.gpus.len()).then(|| {
-            format!(
-                "the question needs a worker that sees all {} GPUs, and only {allowed} may be used",
-                self.machine.gpus.len()
-            )
-        })
+        if !self.needs_all_gpus() || allowed >= all {
+            return None;
+        }
+        Some(format!(
+            "the question needs a worker that sees all {all} GPUs, and only {allowed} may be used"
+        ))
     }
 
     fn wanted(&self) -> usize {
@@ -276,67 +276,56 @@ impl NeedContext<'_> {
     }
 
     fn too_few_gpus(&self) -> Option<String> {
-        let (wanted, allowed) = (
-            self.wanted(),
-            allowed_gpus(self.machine, self.options).len(),
-        );
-        let machine = self.machine.gpus.len();
+        let (wanted, machine) = (self.wanted(), self.machine.gpus.len());
+        let allowed = allowed_gpus(self.machine, self.options).len();
+        if allowed >= wanted {
+            return None;
+        }
         let used = if allowed < machine {
             format!(", of which {allowed} may be used")
         } else {
             String::new()
         };
-        (allowed < wanted)
-            .then(|| format!("{wanted} are needed, and the machine has {machine}{used}"))
+        Some(format!(
+            "{wanted} are needed, and the machine has {machine}{used}"
+        ))
     }
 
     fn compute_capability(&self) -> Option<String> {
         let needed = self.scenario.needs.compute_capability.as_ref();
-        let all = !self.instances.is_empty() && self.instances.iter().all(has_unmasked_case);
-        let count = if all {
+        let count = if self.needs_all_gpus() {
             self.machine.gpus.len()
         } else {
             self.wanted()
         };
-        let used = allowed_gpus(self.machine, self.options)
-            .into_iter()
-            .take(count);
-        used.filter_map(|place| self.machine.gpus.get(place))
-            .find_map(|gpu| {
-                Some(format!(
-                    "{}: {}",
-                    gpu.uuid,
-                    version_mismatch(needed, gpu.compute_capability.as_deref())?
-                ))
-            })
+        for place in allowed_gpus(self.machine, self.options).iter().take(count) {
+            let gpu = self.machine.gpus.get(*place)?;
+            if let Some(why) = version_mismatch(needed, gpu.compute_capability.as_deref()) {
+                return Some(format!("{}: {why}", gpu.uuid));
+            }
+        }
+        None
     }
 
-    /// The options that would allow those hazards that are not allowed.
-    fn refused(&self) -> Vec<String> {
-        let refused = self
-            .scenario
-            .hazards
-            .iter()
-            .filter(|hazard| !self.options.allow.contains(hazard));
+    /// The names of the hazards that are not allowed.
+    fn refused_hazards(&self) -> Vec<&'static str> {
+        let mut refused = Vec::new();
+        for hazard in &self.scenario.hazards {
+            if !self.options.allow.contains(hazard) {
+                refused.push(hazard.name());
+            }
+        }
         refused
-            .map(|hazard| format!("--allow {}", hazard.name()))
-            .collect()
     }
 
     fn refused_hazard_detail(&self) -> Option<String> {
-        let flags = self.refused();
-        let names: Vec<&str> = flags
-            .iter()
-            .filter_map(|flag| flag.strip_prefix("--allow "))
-            .collect();
-        let flags: Vec<String> = flags.iter().map(|flag| format!("`{flag}`")).collect();
-        (!flags.is_empty()).then(|| {
-            format!(
-                "{} not allowed; {} would",
-                names.join(" and "),
-                flags.join(" with ")
-            )
-        })
+        let names = self.refused_hazards();
+        if names.is_empty() {
+            return None;
+        }
+        let flags = names.join("` with `--allow ");
+        let names = names.join(" and ");
+        Some(format!("{names} not allowed; `--allow {flags}` would"))
     }
 }
 
