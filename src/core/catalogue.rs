@@ -321,8 +321,10 @@ mod tests {
 
     #[test]
     fn thousands_of_errors_are_counted_and_not_shown() {
-        let keys: String = (0..90).map(|n| format!("key{n} = 1\n")).collect();
-        let source = format!("question = \"Is it?\"\n{keys}");
+        let steps: String = (0..90).map(|n| format!("{{ cuX{n} = {{}} }},")).collect();
+        let source = format!(
+            "question = \"Is it?\"\nbelief = \"It is.\"\neffect = []\n[cases.trap]\ndoes = \"x\"\nsteps = [{steps}]\n"
+        );
         let diagnostics = scenario::load_scenario("a/b", "b.toml", &source, &[]).unwrap_err();
         let count = 30 * diagnostics.len();
         assert!(count > 2_000, "{count}");

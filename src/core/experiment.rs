@@ -162,7 +162,7 @@ impl Step {
 
 /// A value in a scenario file.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
-#[serde(untagged)]
+#[serde(untagged, expecting = "expected text or an integer")]
 pub enum Scalar {
     /// An integer.
     Int(i64),

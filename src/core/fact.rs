@@ -30,6 +30,7 @@ pub use look::{Look, Sight, Truth};
 pub use matcher::{Matcher, Operand, values_of};
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -39,7 +40,7 @@ use crate::observation::Class;
 use crate::python::{LINE, LINE_MESSAGE};
 use crate::source::reader::Reader;
 use crate::source::schema::{GPU, or_parameter, reference};
-use crate::source::tree::{Node, SourceSpan};
+use crate::source::tree::Node;
 use cuda_pitfalls_calls::Call;
 
 /// The facts of a check. A fact that the check does not ask about is empty.
@@ -207,12 +208,14 @@ impl FactSet {
     }
 }
 
+type FindStep<'r, 'a> = dyn Fn(&mut Reader<'a>, &str, &Range<usize>) -> Vec<CheckedStep> + 'r;
+
 pub(crate) struct CheckReader<'r, 'a> {
     pub(crate) reader: &'r mut Reader<'a>,
     /// The step in each case, if it is known there.
     pub(crate) rows: &'r [CheckedStep],
     /// Finds another step by its label in each case; reports a label that does not exist.
-    pub(crate) find: &'r dyn Fn(&mut Reader<'a>, &str, &SourceSpan) -> Vec<CheckedStep>,
+    pub(crate) find: &'r FindStep<'r, 'a>,
 }
 
 /// What a check must know about a step.

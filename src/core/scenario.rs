@@ -5,6 +5,7 @@
 
 mod check;
 pub mod environment;
+mod file;
 pub mod framework;
 mod load;
 pub mod python;
@@ -15,6 +16,7 @@ pub mod symptom;
 mod version;
 
 pub use check::Check;
+pub use file::{CheckFile, GpusFile};
 pub use load::Excerpts;
 pub use load::{load_scenario, sha256_hex};
 
@@ -172,7 +174,11 @@ pub struct Needs {
 /// A comparison with a dotted version: one of `>= > <= < =` and numbers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(transparent)]
-pub struct Range(pub String);
+pub struct Range(
+    #[serde(deserialize_with = "version::read_range")]
+    #[schemars(regex(pattern = r"^\s*(>=|<=|>|<|=)\s*[0-9]+(\.[0-9]+)*\s*$"))]
+    pub String,
+);
 
 /// What a scenario may do to other users of the machine.
 #[derive(
@@ -243,9 +249,15 @@ pub struct Expectation {
     #[serde(default, skip_serializing_if = "When::is_empty")]
     pub when: When,
     /// The reason, in a sentence.
+    #[serde(deserialize_with = "file::read_sentence")]
+    #[schemars(length(min = 1))]
     pub because: String,
     /// The committed report that supports it.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[serde(
+        default,
+        deserialize_with = "file::read_sentence",
+        skip_serializing_if = "String::is_empty"
+    )]
     pub evidence: String,
 }
 
@@ -286,10 +298,20 @@ pub struct When {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gpus: Option<Range>,
     /// Values of the scenario's own parameters: the instance's value must be among these.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[serde(
+        default,
+        deserialize_with = "file::read_each",
+        skip_serializing_if = "BTreeMap::is_empty"
+    )]
+    #[schemars(with = "BTreeMap<String, file::OneOrMore<Scalar>>")]
     pub parameters: BTreeMap<String, Vec<Scalar>>,
     /// Python packages with their version ranges, as in a case's `needs`: `torch >= 2.11`.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(
+        default,
+        deserialize_with = "python::read_requirements",
+        skip_serializing_if = "Vec::is_empty"
+    )]
+    #[schemars(inner(regex(pattern = "^[a-zA-Z0-9]")))]
     pub packages: Vec<String>,
 }
 

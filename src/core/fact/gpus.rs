@@ -1,6 +1,7 @@
 //! Names of GPUs, in files and in observations.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -9,7 +10,7 @@ use serde_json::{Value, json};
 use super::{CheckReader, Truth};
 use crate::source::reader::is_gpu;
 use crate::source::schema::GPU;
-use crate::source::tree::{Data, Node, SourceSpan, TreeEntry};
+use crate::source::tree::{Data, Node, TreeEntry};
 use crate::text::counts::listed;
 use crate::verdict::Reason;
 
@@ -155,7 +156,12 @@ pub(super) fn by_gpu<T>(
     map
 }
 
-fn is_known(file: &mut CheckReader<'_, '_>, name: &str, place: &SourceSpan, others: bool) -> bool {
+fn is_known(
+    file: &mut CheckReader<'_, '_>,
+    name: &str,
+    place: &Range<usize>,
+    others: bool,
+) -> bool {
     let good = is_gpu(name) || (others && name == "others");
     if !good {
         let or_others = if others { ", or `others`" } else { "" };

@@ -6,6 +6,7 @@ use cuda_pitfalls_calls::{self as calls, ParamKind};
 
 use crate::sample::Gpu;
 use crate::scenario::{Check, Matcher, Operand, Scalar, Step};
+use crate::source::reader::split_placeholder;
 use crate::verdict::Reason;
 
 use super::Unmet;
@@ -23,13 +24,8 @@ impl Filler<'_> {
     pub(super) fn text(&self, text: &str) -> Result<String, Unmet> {
         let mut filled = String::new();
         let mut rest = text;
-        while let Some((before, after)) = rest.split_once("${") {
+        while let Some((before, name, behind)) = split_placeholder(rest) {
             filled.push_str(before);
-            let Some((name, behind)) = after.split_once('}') else {
-                filled.push_str("${");
-                rest = after;
-                continue;
-            };
             match self.placeholder_value(name)? {
                 Some(meaning) => filled.push_str(&meaning),
                 None => filled.push_str(&format!("${{{name}}}")),
@@ -83,13 +79,11 @@ impl Filler<'_> {
         }
     }
 
-    pub(super) fn environment(
-        &self,
-        env: &BTreeMap<String, String>,
-    ) -> Result<BTreeMap<String, String>, Unmet> {
-        env.iter()
-            .map(|(name, value)| Ok((name.clone(), self.text(value)?)))
-            .collect()
+    pub(super) fn fill_environment(&self, env: &mut BTreeMap<String, String>) -> Result<(), Unmet> {
+        for value in env.values_mut() {
+            *value = self.text(value)?;
+        }
+        Ok(())
     }
 
     pub(super) fn step(&self, step: &Step) -> Result<Step, Unmet> {

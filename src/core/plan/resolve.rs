@@ -124,7 +124,8 @@ fn choose_gpus(
 }
 
 fn plan_case(case: &Case, filler: &Filler) -> Result<CasePlan, Unmet> {
-    let mut env = filler.environment(&case.env)?;
+    let mut env = case.env.clone();
+    filler.fill_environment(&mut env)?;
     let mask = match case.gpus {
         Gpus::All => {
             // Without this, CUDA would order different GPUs by speed, and its device 0 might not be `gpu0`, the first

@@ -1,7 +1,4 @@
-//! Reading a scenario file strictly. All errors of the file are reported at once, each with its place.
-//!
-//! The TOML tree is walked by hand instead of deserialised, because deserialising stops at the first error and cannot
-//! suggest the most similar of a hundred calls.
+//! Reading a scenario file strictly. Errors have places, and all that [`super::file`] cannot find are reported at once.
 
 mod arguments;
 mod cases;
@@ -12,24 +9,27 @@ mod parameters;
 
 pub use excerpt::Excerpts;
 
-use std::sync::LazyLock;
+use std::iter::repeat_n;
+use std::ops::Range;
+
+use toml::Spanned;
 
 use self::cases::{Common, Scope};
-use self::conditions::file_start;
+use self::conditions::check_when;
 use self::parameters::{Combination, Parameters};
-use super::{Gpus, Instance, Needs, Scenario};
-use super::{schema, symptom};
+use super::file::ScenarioFile;
+use super::symptom;
+use super::{Case, Gpus, Hazard, Instance, Scenario};
 use crate::defaults;
 use crate::source::diagnostic::{self, Diagnostic, suggest_name};
-use crate::source::reader::{self, Reader, get, opening_comment};
+use crate::source::reader::{self, Reader, opening_comment};
 use crate::source::size;
-use crate::source::tree::{self, Node, TreeEntry};
+use crate::source::tree;
 
 const MOST_SOURCE_BYTES: usize = 256 << 10;
 const MOST_CASES: usize = 16;
 /// The most characters of a pasted message, which is one line.
 const MOST_SAID: usize = 160;
-static KEYS: LazyLock<Vec<String>> = LazyLock::new(schema::top_level_keys);
 
 /// Parses the text of a scenario file.
 ///
@@ -37,7 +37,7 @@ static KEYS: LazyLock<Vec<String>> = LazyLock::new(schema::top_level_keys);
 /// `ptx` argument can have.
 ///
 /// # Errors
-/// Every error of the file, sorted by place.
+/// The first part that has another type than it should, or every other error of the file, sorted by place.
 pub fn load_scenario(
     name: &str,
     file: &str,
@@ -45,362 +45,298 @@ pub fn load_scenario(
     known_kernels: &[&str],
 ) -> Result<Scenario, Vec<Diagnostic>> {
     let mut reader = Reader::new(file, source, known_kernels);
-    let scenario = read(&mut reader, name);
+    let scenario = read_scenario(&mut reader, name);
     reader.finish(scenario)
 }
 
-fn read(reader: &mut Reader<'_>, name: &str) -> Option<Scenario> {
-    let entries = reader.parse_top_level("a scenario file", MOST_SOURCE_BYTES)?;
-    File {
-        reader,
-        entries: &entries,
+fn read_scenario(reader: &mut Reader<'_>, name: &str) -> Option<Scenario> {
+    let table = reader.parse_table("a scenario file", MOST_SOURCE_BYTES)?;
+    let parameters = Parameters::read(reader, table.get_ref());
+    let combinations = parameters.combinations();
+    let mut scenario: Option<Scenario> = None;
+    // Copying the tables would be most of the work of reading them, so the last combination takes the original.
+    for (combination, mut table) in combinations.iter().zip(repeat_n(table, combinations.len())) {
+        combination.fill_file(reader, table.get_mut());
+        let file: ScenarioFile = reader.read_typed(table)?;
+        let mut sections = FileReader {
+            reader,
+            file: &file,
+            parameters: &parameters,
+        };
+        let scenario = scenario.get_or_insert_with(|| sections.read_header(name));
+        let instance = sections.read_instance(combination, scenario);
+        scenario.instances.push(instance);
     }
-    .read(name)
+    scenario
 }
 
-/// The top level of a file.
-struct File<'r, 'a> {
+/// The sections of a file in which the values of one combination are filled in.
+struct FileReader<'r, 'a> {
     reader: &'r mut Reader<'a>,
-    entries: &'r [TreeEntry],
+    file: &'r ScenarioFile,
+    parameters: &'r Parameters<'r>,
 }
 
-impl<'r> File<'r, '_> {
-    fn read(mut self, name: &str) -> Option<Scenario> {
-        self.reader.known_keys(
-            self.entries,
-            &KEYS.iter().map(String::as_str).collect::<Vec<_>>(),
-        );
-        let question = self
-            .required_node("question")
-            .and_then(|node| self.question(node));
-        let belief = self
-            .required_node("belief")
-            .and_then(|node| self.reader.sentence(node));
-        let answer = self.sentence("answer");
-        let workaround = self.sentence("workaround");
-        let twin = self.parse_twin();
-        let tags = self.parse_tags();
-        let symptoms = self.parse_symptoms();
-        let says = self.says();
-        let sources = self.parse_sources();
-        let needs = get(self.entries, "needs").map(|node| conditions::needs(self.reader, node));
-        let needs = needs.unwrap_or(Needs {
-            gpus: 1,
-            ..Needs::default()
-        });
-        let gpus =
-            get(self.entries, "gpus").and_then(|node| cases::gpus(self.reader, node, needs.gpus));
-        let hazards =
-            get(self.entries, "hazards").map(|node| conditions::parse_hazards(self.reader, node));
-        let hazards = hazards.unwrap_or_default();
-        let repeat =
-            get(self.entries, "repeat").and_then(|node| self.reader.read_integer(node, 1..=100));
-        let step_timeout_ms = self.parse_duration("step_timeout", 120_000);
-        let timeout_ms = self.parse_duration("timeout", 600_000);
-        let nondeterministic =
-            get(self.entries, "nondeterministic").and_then(|node| self.reader.read_boolean(node));
-        let cases = self
-            .required_node("cases")
-            .and_then(|node| self.reader.table(node))
-            .unwrap_or_default();
-        let cases_entry = self.entries.iter().find(|entry| entry.key.text == "cases");
-        let no_control = self.check_controls(cases, cases_entry);
-        let common = Common {
-            gpus: gpus.unwrap_or(Gpus::Masked(needs.gpus)),
-            needed_gpus: needs.gpus,
-            hazards: &hazards,
-        };
-        let parameters = self.parse_parameters(cases, &common)?;
-        let mut instances = Vec::new();
-        for combination in parameters.combinations() {
-            let filled = combination.filled(self.reader, cases);
-            instances.push(self.instance(name, &combination, &filled, &common, &parameters));
+impl FileReader<'_, '_> {
+    /// The scenario without its instances.
+    fn read_header(&mut self, name: &str) -> Scenario {
+        let file = self.file;
+        if !file.question.get_ref().ends_with('?') {
+            let message = "a question ends in a question mark";
+            self.reader.error(&file.question.span(), message, None);
         }
-        Some(Scenario {
+        self.check_controls();
+        if let Some(when) = &file.expect_when {
+            check_when(self.reader, when.get_ref(), &when.span(), self.parameters);
+        }
+        let sources = file.sources.iter().map(|source| source.0.clone());
+        let no_control = file.no_control.as_ref();
+        Scenario {
             name: name.to_string(),
-            question: question?,
+            question: file.question.get_ref().clone(),
             why: opening_comment(self.reader.source),
-            belief: belief?,
-            answer: answer.unwrap_or_default(),
-            workaround: workaround.unwrap_or_default(),
-            no_control: no_control.unwrap_or_default(),
-            twin,
-            tags,
-            symptoms,
-            says,
-            sources,
-            needs,
-            hazards,
-            repeat: repeat
-                .and_then(|repeat| u32::try_from(repeat).ok())
-                .unwrap_or(defaults::REPEAT),
-            step_timeout_ms: step_timeout_ms.unwrap_or(defaults::STEP_TIMEOUT_S * 1000),
-            timeout_ms: timeout_ms.unwrap_or(defaults::TIMEOUT_S * 1000),
-            nondeterministic: nondeterministic.unwrap_or(false),
-            parameters: parameters.into_list(),
-            instances,
+            belief: file.belief.0.clone(),
+            answer: file.answer.0.clone(),
+            workaround: file.workaround.0.clone(),
+            no_control: no_control.map_or_else(String::new, |why| why.get_ref().0.clone()),
+            twin: self.check_twin(),
+            tags: self.check_tags(),
+            symptoms: self.check_symptoms(),
+            says: self.check_says(),
+            sources: sources.collect(),
+            needs: file.needs.clone(),
+            hazards: self.check_hazards(),
+            repeat: self.check_repeat(),
+            step_timeout_ms: self.parse_duration(
+                "step_timeout",
+                file.step_timeout.as_ref(),
+                defaults::STEP_TIMEOUT_S,
+                120,
+            ),
+            timeout_ms: self.parse_duration(
+                "timeout",
+                file.timeout.as_ref(),
+                defaults::TIMEOUT_S,
+                600,
+            ),
+            nondeterministic: file.nondeterministic,
+            parameters: self.parameters.to_list(),
+            instances: Vec::new(),
             sha256: sha256_hex(self.reader.source),
-        })
-    }
-
-    fn parse_parameters(&mut self, cases: &[TreeEntry], common: &Common<'_>) -> Option<Parameters> {
-        let Some(node) = get(self.entries, "parameters") else {
-            return Some(Parameters::default());
-        };
-        let parameters = Parameters::read(self.reader, node);
-        if parameters.is_none() {
-            // The steps are checked nevertheless, except for texts with parameters, whose values are not known.
-            parameters::leave_unfilled(self.reader, cases);
-            for entry in cases {
-                let _ = cases::case(self.reader, entry, common);
-            }
         }
-        parameters
     }
 
-    fn instance(
-        &mut self,
-        scenario: &str,
-        combination: &Combination<'_>,
-        entries: &[TreeEntry],
-        common: &Common<'_>,
-        parameters: &Parameters,
-    ) -> Instance {
-        let mut cases = Vec::new();
+    fn read_instance(&mut self, combination: &Combination<'_>, scenario: &Scenario) -> Instance {
+        let file = self.file;
+        let gpus = file.gpus.as_ref();
+        let common = Common {
+            gpus: gpus
+                .and_then(|gpus| cases::check_gpus(self.reader, gpus, file.needs.gpus))
+                .unwrap_or(Gpus::Masked(file.needs.gpus)),
+            needed_gpus: file.needs.gpus,
+            hazards: &scenario.hazards,
+        };
+        let mut cases: Vec<Case> = Vec::new();
         let mut scopes: Vec<Scope> = Vec::new();
-        for entry in entries {
-            let Some((mut case, scope)) = cases::case(self.reader, entry, common) else {
-                continue;
-            };
-            if let tree::Data::Table(keys) = &entry.value.data
-                && let Some(expect) = get(keys, "expect")
-            {
-                case.expect = checks::parse_checks(self.reader, expect, &[&scope], parameters);
-            }
+        for (name, written) in file.cases_in_order() {
+            let (mut case, scope) = cases::read_case(self.reader, name, written, &common);
+            let checks = &written.expect;
+            case.expect = checks::read_checks(self.reader, checks, &[&scope], self.parameters);
             cases.push(case);
             scopes.push(scope);
         }
-        let effect = self
-            .required_node("effect")
-            .map(|node| combination.filled_node(self.reader, node));
-        if let Some(node) = &effect
-            && matches!(&node.data, tree::Data::List(checks) if checks.is_empty())
-        {
-            self.reader
-                .error(&node.place, "the effect needs a check", None);
+        let effect = &file.effect;
+        if effect.get_ref().is_empty() {
+            let message = "the effect needs a check";
+            self.reader.error(&effect.span(), message, None);
         }
         let compared: Vec<&Scope> = scopes
             .iter()
-            .filter(|s| matches!(s.case.as_str(), "trap" | "control"))
+            .filter(|scope| matches!(scope.case.as_str(), "trap" | "control"))
             .collect();
-        let effect =
-            effect.map(|node| checks::parse_checks(self.reader, &node, &compared, parameters));
-        let expect =
-            get(self.entries, "expect").map(|node| combination.filled_node(self.reader, node));
-        let expect =
-            expect.map(|node| conditions::parse_expectations(self.reader, &node, parameters));
-        let everywhere = get(self.entries, "expect_when")
-            .map(|node| conditions::when(self.reader, node, parameters));
-        let mut expect = expect.unwrap_or_default();
-        if let Some(everywhere) = &everywhere {
-            let checks = cases
-                .iter_mut()
-                .flat_map(|case| &mut case.expect)
-                .map(|check| &mut check.when);
-            expect
-                .iter_mut()
-                .map(|expectation| &mut expectation.when)
-                .chain(checks)
-                .for_each(|when| when.inherit_conditions(everywhere));
+        let effect = checks::read_checks(self.reader, effect.get_ref(), &compared, self.parameters);
+        let mut expect = Vec::new();
+        for expectation in &file.expect {
+            let when = &expectation.get_ref().when;
+            check_when(self.reader, when, &expectation.span(), self.parameters);
+            expect.push(expectation.get_ref().clone());
+        }
+        if let Some(everywhere) = &file.expect_when {
+            for expectation in &mut expect {
+                expectation.when.inherit_conditions(everywhere.get_ref());
+            }
+            for check in cases.iter_mut().flat_map(|case| &mut case.expect) {
+                check.when.inherit_conditions(everywhere.get_ref());
+            }
         }
         Instance {
-            name: combination.instance_name(scenario),
+            name: combination.instance_name(&scenario.name),
             values: combination.values(),
             cases,
-            effect: effect.unwrap_or_default(),
+            effect,
             expect,
         }
     }
 
-    fn required_node(&mut self, key: &str) -> Option<&'r Node> {
-        self.reader
-            .required_value(self.entries, key, &file_start(self.entries), "a scenario")
-    }
-
-    fn sentence(&mut self, key: &str) -> Option<String> {
-        get(self.entries, key).and_then(|node| self.reader.sentence(node))
-    }
-
-    fn question(&mut self, node: &Node) -> Option<String> {
-        let question = self.reader.sentence(node)?;
-        if !question.ends_with('?') {
-            self.reader
-                .error(&node.place, "a question ends in a question mark", None);
+    fn check_tags(&mut self) -> Vec<String> {
+        let mut tags = Vec::new();
+        for tag in &self.file.tags {
+            let name = self.reader.check_name(tag.get_ref(), &tag.span(), "tag");
+            tags.extend(name.map(str::to_string));
         }
-        Some(question)
+        tags
     }
 
-    fn parse_tags(&mut self) -> Vec<String> {
-        let nodes = get(self.entries, "tags")
-            .and_then(|node| self.reader.list(node))
-            .unwrap_or_default();
-        nodes
-            .iter()
-            .filter_map(|node| self.reader.name(node, "tag").map(str::to_string))
-            .collect()
+    fn check_hazards(&mut self) -> Vec<Hazard> {
+        let mut hazards = Vec::new();
+        let names = Hazard::LISTED.map(Hazard::name);
+        for word in &self.file.hazards {
+            let known = Hazard::LISTED
+                .into_iter()
+                .find(|hazard| hazard.name() == word.get_ref());
+            if known.is_none() {
+                let message = format!("unknown hazard `{word}`");
+                let help = suggest_name(word.get_ref(), names);
+                self.reader.error(&word.span(), message, help);
+            }
+            hazards.extend(known);
+        }
+        hazards
     }
 
-    fn parse_symptoms(&mut self) -> Vec<String> {
-        let known: Vec<&str> = symptom::all()
-            .iter()
-            .map(|symptom| symptom.id.as_str())
-            .collect();
-        self.each_once("symptoms", |reader, node| {
-            let id = reader.text(node)?;
-            if !known.contains(&id) {
+    fn check_repeat(&mut self) -> u32 {
+        let Some(repeat) = &self.file.repeat else {
+            return defaults::REPEAT;
+        };
+        if !(1..=100).contains(repeat.get_ref()) {
+            let message = format!("{repeat} is not in 1 to 100");
+            self.reader.error(&repeat.span(), message, None);
+        }
+        *repeat.get_ref()
+    }
+
+    fn check_symptoms(&mut self) -> Vec<String> {
+        let known = symptom::ids();
+        let mut symptoms = Vec::new();
+        for symptom in &self.file.symptoms {
+            let id = symptom.get_ref();
+            if !known.contains(&id.as_str()) {
                 let all = "scenarios/symptoms.toml lists them all".to_string();
                 let help = suggest_name(id, known.iter().copied()).or(Some(all));
-                return reader.reject(&node.place, format!("unknown symptom `{id}`"), help);
+                let message = format!("unknown symptom `{id}`");
+                self.reader.error(&symptom.span(), message, help);
+                continue;
             }
-            Some(id.to_string())
-        })
-    }
-
-    /// Reads `twin`. Whether a scenario has that name is checked elsewhere, where all scenarios are known.
-    fn parse_twin(&mut self) -> Option<String> {
-        let node = get(self.entries, "twin")?;
-        let name = self.reader.text(node)?;
-        if name.split('/').count() == 2
-            && name.split('/').all(|part| {
-                !part.is_empty()
-                    && part
-                        .bytes()
-                        .all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-'))
-            })
-        {
-            return Some(name.to_string());
+            self.push_once(&mut symptoms, id, &symptom.span());
         }
-        let help = "a twin is named as in `visibility/mask-after-cuinit`".to_string();
-        self.reader.error(
-            &node.place,
-            format!("`{name}` is not the name of a scenario"),
-            Some(help),
-        );
-        None
+        symptoms
     }
 
-    fn says(&mut self) -> Vec<String> {
-        self.each_once("says", |reader, node| {
-            let said = reader.sentence(node)?;
-            if said.chars().count() > MOST_SAID {
+    /// Checks `twin`. Whether a scenario has that name is checked elsewhere, where all scenarios are known.
+    fn check_twin(&mut self) -> Option<String> {
+        let twin = self.file.twin.as_ref()?;
+        let is_part = |part: &str| {
+            let mut bytes = part.bytes();
+            !part.is_empty() && bytes.all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-'))
+        };
+        match twin.get_ref().split_once('/') {
+            Some((subject, name)) if is_part(subject) && is_part(name) => {
+                Some(twin.get_ref().clone())
+            }
+            _ => {
+                let help = "a twin is named as in `visibility/mask-after-cuinit`".to_string();
+                let message = format!("`{twin}` is not the name of a scenario");
+                self.reader.reject(&twin.span(), message, Some(help))
+            }
+        }
+    }
+
+    fn check_says(&mut self) -> Vec<String> {
+        let mut says = Vec::new();
+        for said in &self.file.says {
+            let text = said.get_ref();
+            if text.trim().is_empty() {
+                self.reader.error(&said.span(), "this is empty", None);
+                continue;
+            }
+            if text.chars().count() > MOST_SAID {
                 let help =
                     "paste the line that names the error, without paths and numbers".to_string();
-                return reader.reject(
-                    &node.place,
-                    format!("more than {MOST_SAID} characters"),
-                    Some(help),
-                );
+                let message = format!("more than {MOST_SAID} characters");
+                self.reader.error(&said.span(), message, Some(help));
+                continue;
             }
-            Some(said)
-        })
+            self.push_once(&mut says, text, &said.span());
+        }
+        says
     }
 
-    /// The texts of a list, in which none may stand twice.
-    fn each_once(
+    /// Adds a text to a list in which none may stand twice.
+    fn push_once(&mut self, found: &mut Vec<String>, text: &str, place: &Range<usize>) {
+        if found.iter().any(|known| known.eq_ignore_ascii_case(text)) {
+            let message = format!("`{text}` is listed twice");
+            self.reader.error(place, message, None);
+        } else {
+            found.push(text.to_string());
+        }
+    }
+
+    fn parse_duration(
         &mut self,
         key: &str,
-        read: impl Fn(&mut Reader<'_>, &Node) -> Option<String>,
-    ) -> Vec<String> {
-        let nodes = get(self.entries, key)
-            .and_then(|node| self.reader.list(node))
-            .unwrap_or_default();
-        let mut found: Vec<String> = Vec::new();
-        for node in nodes {
-            let Some(text) = read(self.reader, node) else {
-                continue;
-            };
-            if found.iter().any(|known| known.eq_ignore_ascii_case(&text)) {
-                self.reader
-                    .error(&node.place, format!("`{text}` is listed twice"), None);
-            } else {
-                found.push(text);
-            }
-        }
-        found
-    }
-
-    fn parse_sources(&mut self) -> Vec<String> {
-        let nodes = get(self.entries, "sources")
-            .and_then(|node| self.reader.list(node))
-            .unwrap_or_default();
-        nodes
-            .iter()
-            .filter_map(|node| self.reader.sentence(node))
-            .collect()
-    }
-
-    fn parse_duration(&mut self, key: &str, most_ms: u64) -> Option<u64> {
-        let node = get(self.entries, key)?;
-        let text = self.reader.text(node)?;
-        match size::parse_milliseconds(text) {
-            Ok(ms) if ms <= most_ms => return Some(ms),
+        written: Option<&Spanned<String>>,
+        default_s: u64,
+        most_s: u64,
+    ) -> u64 {
+        let Some(text) = written else {
+            return default_s * 1000;
+        };
+        match size::parse_milliseconds(text.get_ref()) {
+            Ok(ms) if ms <= most_s * 1000 => return ms,
             Ok(_) => {
-                let message = format!("`{key}` is at most {}s", most_ms / 1000);
-                self.reader.error(&node.place, message, None);
+                let message = format!("`{key}` is at most {most_s}s");
+                self.reader.error(&text.span(), message, None);
             }
             Err(wrong) => self
                 .reader
-                .error(&node.place, wrong.message, Some(wrong.help)),
+                .error(&text.span(), wrong.message, Some(wrong.help)),
         }
-        None
+        default_s * 1000
     }
 
     /// Checks that there is a trap, and either a control or a reason why there can be none.
-    fn check_controls(&mut self, cases: &[TreeEntry], table: Option<&TreeEntry>) -> Option<String> {
-        let table = table?;
-        if cases.len() > MOST_CASES {
-            self.reader.error(
-                &table.key.place,
-                format!("more than {MOST_CASES} cases"),
-                None,
-            );
-        }
-        let Some(trap) = cases.iter().find(|entry| entry.key.text == "trap") else {
+    fn check_controls(&mut self) {
+        let cases = self.file.cases_in_order();
+        let Some((first, _)) = cases.first() else {
             let help = Some("add `[cases.trap]`, the order that people write".to_string());
-            let place = cases
-                .first()
-                .map_or(&table.key.place, |entry| &entry.key.place);
-            return self.reader.reject(place, "no case is called `trap`", help);
+            return self.reader.error(&(0..0), "no case is called `trap`", help);
         };
-        let no_control = self
-            .entries
-            .iter()
-            .find(|entry| entry.key.text == "no_control");
-        let why_none = no_control.and_then(|entry| self.reader.sentence(&entry.value));
-        match (
-            cases.iter().find(|entry| entry.key.text == "control"),
-            no_control,
-        ) {
+        if cases.len() > MOST_CASES {
+            let message = format!("more than {MOST_CASES} cases");
+            self.reader.error(&first.span(), message, None);
+        }
+        let find = |name: &str| {
+            let (key, _) = cases.iter().find(|(key, _)| key.get_ref() == name)?;
+            Some(key.span())
+        };
+        let Some(trap) = find("trap") else {
+            let help = Some("add `[cases.trap]`, the order that people write".to_string());
+            let message = "no case is called `trap`";
+            return self.reader.error(&first.span(), message, help);
+        };
+        match (find("control"), &self.file.no_control) {
             (None, None) => {
-                let help = Some(
-                    "add `[cases.control]`, or say in `no_control` why there can be none"
-                        .to_string(),
-                );
-                self.reader
-                    .error(&trap.key.place, "this trap has no control", help);
+                let help = "add `[cases.control]`, or say in `no_control` why there can be none";
+                let help = Some(help.to_string());
+                self.reader.error(&trap, "this trap has no control", help);
             }
-            (Some(control), Some(entry)) => {
+            (Some(control), Some(why)) => {
                 let message = "a scenario has `no_control` or a control, not both";
-                self.reader.error_with(
-                    &entry.key.place,
-                    message,
-                    &control.key.place,
-                    "the control",
-                );
+                self.reader
+                    .error_with(&why.span(), message, &control, "the control");
             }
             _ => {}
         }
-        why_none
     }
 }
 

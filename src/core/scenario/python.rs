@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use serde::de::{Deserialize, Deserializer, Error};
+
 use super::Range;
 use crate::machine::Interpreter;
 
@@ -43,6 +45,20 @@ impl PackageRequirement {
             .collect::<Result<_, _>>()
             .map(PackageRequirement)
     }
+}
+
+/// Entries of `needs`, as a file has them.
+pub(crate) fn read_requirements<'de, D: Deserializer<'de>>(
+    file: D,
+) -> Result<Vec<String>, D::Error> {
+    let entries = Vec::<String>::deserialize(file)?;
+    for text in &entries {
+        if let Err(form) = PackageRequirement::parse(text) {
+            let message = format!("`{text}` is not a package and its versions: {form}");
+            return Err(D::Error::custom(message));
+        }
+    }
+    Ok(entries)
 }
 
 /// Why an interpreter does not meet an entry of `needs`, in words; `None` if it does.

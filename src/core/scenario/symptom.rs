@@ -27,6 +27,11 @@ pub fn all() -> &'static [Symptom] {
     &ALL
 }
 
+/// The ids of all symptoms.
+pub fn ids() -> Vec<&'static str> {
+    ALL.iter().map(|symptom| symptom.id.as_str()).collect()
+}
+
 /// A symptom by its id.
 pub fn find(id: &str) -> Option<&'static Symptom> {
     ALL.iter().find(|symptom| symptom.id == id)

@@ -1,5 +1,7 @@
 //! Dotted versions and ranges of versions.
 
+use serde::de::{Deserialize, Deserializer, Error};
+
 use super::Range;
 use crate::text::counts::parse_digits;
 
@@ -39,6 +41,15 @@ impl Range {
             "<" => order.is_lt(),
             _ => order.is_eq(),
         }
+    }
+}
+
+/// The text of a range, as a file has it.
+pub(super) fn read_range<'de, D: Deserializer<'de>>(file: D) -> Result<String, D::Error> {
+    let text = String::deserialize(file)?;
+    match Range::parse(&text) {
+        Ok(_) => Ok(text),
+        Err(form) => Err(D::Error::custom(format!("`{text}` is not a range: {form}"))),
     }
 }
 

@@ -3,11 +3,13 @@
 use std::collections::HashSet;
 use std::ops::{Range, RangeInclusive};
 
-use toml::de::DeTable;
+use serde::de::DeserializeOwned;
+use toml::Spanned;
+use toml::de::{DeTable, DeValue, ValueDeserializer};
 
 use super::diagnostic::{Diagnostic, did_you_mean, suggest_name};
 use super::size;
-use super::tree::{self, Data, Node, SourceSpan, TreeEntry};
+use super::tree::{Data, Node, TreeEntry};
 
 /// More errors do not help, and each costs a search for a suggestion and a search of the whole file.
 pub const MOST_ERRORS: usize = 100;
@@ -26,6 +28,8 @@ pub struct Reader<'a> {
     seen: HashSet<(usize, usize, String)>,
     /// Places of unknown parameters. Their values are unknown, so nothing more is reported about these places.
     pub unfilled: Vec<Range<usize>>,
+    /// Where values of parameters are used, and where they are written.
+    pub filled: Vec<(Range<usize>, Range<usize>)>,
     /// Where each line ends. Every step stores its line, and counting from the top each time would take most of the
     /// time.
     line_ends: Vec<usize>,
@@ -47,31 +51,45 @@ impl<'a> Reader<'a> {
             errors: Vec::new(),
             seen: HashSet::new(),
             unfilled: Vec::new(),
+            filled: Vec::new(),
             line_ends,
         }
     }
 
-    /// The entries at the top of the file. `None` if the file is too large or not TOML: a partial tree would lack what
-    /// stood at the errors, and cause more of them. `subject` begins a sentence.
-    pub fn parse_top_level(&mut self, subject: &str, most_bytes: usize) -> Option<Vec<TreeEntry>> {
+    /// The table that the file is, at the place of its first key. `None` if it is too large or not TOML: a partial table
+    /// would lack what stood at the errors, and cause more of them. `subject` begins a sentence.
+    pub fn parse_table(
+        &mut self,
+        subject: &str,
+        most_bytes: usize,
+    ) -> Option<Spanned<DeValue<'a>>> {
         let source = self.source;
         if source.len() > most_bytes {
-            return self.reject(
-                &SourceSpan::at(0..0),
-                format!("{subject} has at most {} KiB", most_bytes >> 10),
-                None,
-            );
+            let message = format!("{subject} has at most {} KiB", most_bytes >> 10);
+            return self.reject(&(0..0), message, None);
         }
         let (table, errors) = DeTable::parse_recoverable(source);
         for error in &errors {
             let end = source.len()..source.len();
-            self.error(
-                &SourceSpan::at(error.span().unwrap_or(end)),
-                error.message(),
-                None,
-            );
+            self.error(&error.span().unwrap_or(end), error.message(), None);
         }
-        errors.is_empty().then(|| tree::entries(table.get_ref()))
+        if !errors.is_empty() {
+            return None;
+        }
+        let keys = table.get_ref().keys().map(Spanned::span);
+        let first = keys.min_by_key(|key| key.start).unwrap_or(0..0);
+        Some(Spanned::new(first, DeValue::Table(table.into_inner())))
+    }
+
+    /// A part of the file as a type; reports its first error.
+    pub fn read_typed<T: DeserializeOwned>(&mut self, part: Spanned<DeValue<'_>>) -> Option<T> {
+        let place = part.span();
+        let error = match T::deserialize(ValueDeserializer::from(part)) {
+            Ok(read) => return Some(read),
+            Err(error) => error,
+        };
+        let (message, help) = describe_error(error.message());
+        self.reject(&error.span().unwrap_or(place), message, help)
     }
 
     /// What was read, or all errors of the file, in its order.
@@ -90,39 +108,43 @@ impl<'a> Reader<'a> {
     }
 
     /// Adds an error at a place, with a suggestion.
-    pub fn error(&mut self, place: &SourceSpan, message: impl Into<String>, help: Option<String>) {
-        let context = place
-            .used
-            .clone()
-            .map(|span| (span, "used here".to_string()));
-        self.push(place, message.into(), help, context);
+    pub fn error(
+        &mut self,
+        place: &Range<usize>,
+        message: impl Into<String>,
+        help: Option<String>,
+    ) {
+        self.push(place, message.into(), help, None);
     }
 
     /// Adds an error that another place explains.
     pub fn error_with(
         &mut self,
-        place: &SourceSpan,
+        place: &Range<usize>,
         message: impl Into<String>,
-        other: &SourceSpan,
+        other: &Range<usize>,
         label: &str,
     ) {
-        let span = other.used.as_ref().unwrap_or(&other.span).clone();
-        self.push(place, message.into(), None, Some((span, label.to_string())));
+        let context = Some((other.clone(), label.to_string()));
+        self.push(place, message.into(), None, context);
     }
 
+    /// Adds an error. At the value of a parameter it is reported where the value is written.
     fn push(
         &mut self,
-        place: &SourceSpan,
+        place: &Range<usize>,
         message: String,
         help: Option<String>,
         context: Option<(Range<usize>, String)>,
     ) {
+        let value = self.filled.iter().find(|(used, _)| used == place);
+        let used_here = value.map(|(used, _)| (used.clone(), "used here".to_string()));
         let diagnostic = Diagnostic {
             file: self.file.to_string(),
-            span: place.span.clone(),
+            span: value.map_or(place, |(_, written)| written).clone(),
             message,
             help,
-            context,
+            context: context.or(used_here),
         };
         // The instances of a scenario have the same errors.
         let known = (
@@ -139,7 +161,7 @@ impl<'a> Reader<'a> {
             let file = self.file.to_string();
             self.errors.push(Diagnostic {
                 file,
-                span: place.span.clone(),
+                span: place.clone(),
                 message,
                 help: None,
                 context: None,
@@ -153,15 +175,15 @@ impl<'a> Reader<'a> {
     }
 
     /// The line of a part of the file.
-    pub fn line(&self, at: &SourceSpan) -> u32 {
-        let before = self.line_ends.partition_point(|end| *end < at.start());
+    pub fn line(&self, at: &Range<usize>) -> u32 {
+        let before = self.line_ends.partition_point(|end| *end < at.start);
         u32::try_from(before + 1).unwrap_or(u32::MAX)
     }
 
     /// Adds an error as [`Reader::error`] does, and returns that nothing was read.
     pub fn reject<T>(
         &mut self,
-        place: &SourceSpan,
+        place: &Range<usize>,
         message: impl Into<String>,
         help: Option<String>,
     ) -> Option<T> {
@@ -215,13 +237,20 @@ impl<'a> Reader<'a> {
     /// A name that the author makes up.
     pub fn name<'n>(&mut self, node: &'n Node, noun: &str) -> Option<&'n str> {
         let text = self.text(node)?;
+        self.check_name(text, &node.place, noun)
+    }
+
+    /// The text, if the author may make up such a name.
+    pub fn check_name<'n>(
+        &mut self,
+        text: &'n str,
+        place: &Range<usize>,
+        noun: &str,
+    ) -> Option<&'n str> {
         if !is_name(text) {
             let help = Some("use letters, digits, `_` and `-`".to_string());
-            return self.reject(
-                &node.place,
-                format!("`{text}` is not a valid name for a {noun}"),
-                help,
-            );
+            let message = format!("`{text}` is not a valid name for a {noun}");
+            return self.reject(place, message, help);
         }
         Some(text)
     }
@@ -320,7 +349,7 @@ impl<'a> Reader<'a> {
         &mut self,
         entries: &'n [TreeEntry],
         key: &str,
-        owner: &SourceSpan,
+        owner: &Range<usize>,
         owner_name: &str,
     ) -> Option<&'n Node> {
         let node = get(entries, key);
@@ -336,8 +365,42 @@ impl<'a> Reader<'a> {
         entries.iter().any(|entry| {
             self.errors
                 .iter()
-                .any(|error| error.span == entry.key.place.span && error.help == meant)
+                .any(|error| error.span == entry.key.place && error.help == meant)
         })
+    }
+}
+
+/// What serde calls the types, and what the other errors call them.
+const TYPES: [(&str, &str); 5] = [
+    ("string \"$__toml_private_datetime\"", "a date"),
+    ("a sequence", "a list"),
+    ("a string", "text"),
+    ("type: map", "type: a table"),
+    ("u32", "an integer"),
+];
+
+/// What serde says of a part of a file, in the words of the other errors, and what was probably meant.
+fn describe_error(message: &str) -> (String, Option<String>) {
+    if let Some(types) = message.strip_prefix("invalid ") {
+        let mut said = format!("invalid {types}");
+        for (word, ours) in TYPES {
+            said = said.replace(word, ours);
+        }
+        let number = said.strip_prefix("invalid type: integer `");
+        let number = number.and_then(|rest| rest.strip_suffix("`, expected text"));
+        let help = number.map(|number| format!("write `\"{number}\"`"));
+        return (said, help);
+    }
+    let mut words = message.split('`');
+    let (Some(start), Some(word)) = (words.next(), words.next()) else {
+        return (message.to_string(), None);
+    };
+    let known: Vec<&str> = words.skip(1).step_by(2).collect();
+    match start {
+        "unknown field " => (format!("unknown key `{word}`"), suggest_name(word, known)),
+        "unknown variant " => (format!("unknown word `{word}`"), suggest_name(word, known)),
+        "missing field " => (format!("`{word}` is missing"), None),
+        _ => (message.to_string(), None),
     }
 }
 
@@ -355,6 +418,13 @@ pub fn is_name(text: &str) -> bool {
         && text
             .bytes()
             .all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-')
+}
+
+/// The first `${name}` of a text: what stands before it, the name, and the rest.
+pub fn split_placeholder(text: &str) -> Option<(&str, &str, &str)> {
+    let (before, after) = text.split_once("${")?;
+    let (name, rest) = after.split_once('}')?;
+    Some((before, name, rest))
 }
 
 /// Whether a text is a plan's name of a GPU: `gpu0` to `gpu63`.

@@ -1,30 +1,11 @@
-//! The TOML document as a tree in the order of the file. Every part knows its place.
+//! A part of a file whose keys are those of tables of the program: a tree in the order of the file. Every part knows
+//! its place, in bytes of the text.
 
+use std::fmt;
 use std::ops::Range;
 
-use toml::de::{DeTable, DeValue};
-use toml::{Spanned, Table, Value};
-
-/// The place of a part of a file.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SourceSpan {
-    /// The bytes of the part.
-    pub span: Range<usize>,
-    /// For the value of a parameter: where `${parameter}` is written.
-    pub used: Option<Range<usize>>,
-}
-
-impl SourceSpan {
-    /// The place of these bytes of the text.
-    pub fn at(span: Range<usize>) -> SourceSpan {
-        SourceSpan { span, used: None }
-    }
-
-    /// Where a step or check uses the part, in bytes of the text, for its line number.
-    pub fn start(&self) -> usize {
-        self.used.as_ref().unwrap_or(&self.span).start
-    }
-}
+use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
+use toml::Spanned;
 
 /// A value and its place.
 #[derive(Clone, Debug, PartialEq)]
@@ -32,7 +13,7 @@ pub struct Node {
     /// The value.
     pub data: Data,
     /// Its place.
-    pub place: SourceSpan,
+    pub place: Range<usize>,
 }
 
 /// A value.
@@ -67,7 +48,7 @@ pub struct TreeKey {
     /// The name of the key.
     pub text: String,
     /// Its place.
-    pub place: SourceSpan,
+    pub place: Range<usize>,
 }
 
 impl Data {
@@ -84,73 +65,109 @@ impl Data {
     }
 }
 
-/// The entries of a document or table, in the order of the file.
-pub fn entries(table: &DeTable<'_>) -> Vec<TreeEntry> {
-    let mut entries: Vec<TreeEntry> = table
-        .iter()
-        .map(|(key, value)| {
-            let key = TreeKey {
-                text: key.get_ref().to_string(),
-                place: SourceSpan::at(key.span()),
-            };
-            TreeEntry {
-                key,
-                value: node(value),
-            }
-        })
-        .collect();
-    entries.sort_by_key(|entry| entry.key.place.span.start);
-    entries
-}
-
-fn node(value: &Spanned<DeValue<'_>>) -> Node {
-    let data = match value.get_ref() {
-        DeValue::String(text) => Data::Text(text.to_string()),
-        DeValue::Integer(integer) => match i64::from_str_radix(integer.as_str(), integer.radix()) {
-            Ok(integer) => Data::Int(integer),
-            Err(_) => Data::Other("a number of more than 64 bits"),
-        },
-        DeValue::Boolean(value) => Data::Bool(*value),
-        DeValue::Float(_) => Data::Other("a number with a fraction"),
-        DeValue::Datetime(_) => Data::Other("a date"),
-        DeValue::Array(values) => Data::List(values.iter().map(node).collect()),
-        DeValue::Table(table) => Data::Table(entries(table)),
-    };
-    Node {
-        data,
-        place: SourceSpan::at(value.span()),
-    }
-}
-
-/// A table that was parsed elsewhere, as a node. All of its parts get the place of the table.
-pub fn table_at(table: &Table, place: &SourceSpan) -> Node {
-    let entries = table.iter().map(|(key, value)| TreeEntry {
-        key: TreeKey {
-            text: key.clone(),
-            place: place.clone(),
-        },
-        value: value_at(value, place),
-    });
-    Node {
-        data: Data::Table(entries.collect()),
-        place: place.clone(),
-    }
-}
-
-fn value_at(value: &Value, place: &SourceSpan) -> Node {
-    let data = match value {
-        Value::String(text) => Data::Text(text.clone()),
-        Value::Integer(integer) => Data::Int(*integer),
-        Value::Boolean(value) => Data::Bool(*value),
-        Value::Float(_) => Data::Other("a number with a fraction"),
-        Value::Datetime(_) => Data::Other("a date"),
-        Value::Array(values) => {
-            Data::List(values.iter().map(|value| value_at(value, place)).collect())
+impl Node {
+    /// The entries of a table; no entries for any other value.
+    pub fn entries(&self) -> &[TreeEntry] {
+        match &self.data {
+            Data::Table(entries) => entries,
+            _ => &[],
         }
-        Value::Table(table) => return table_at(table, place),
-    };
-    Node {
-        data,
-        place: place.clone(),
+    }
+
+    /// Puts a text under a key of a table, in place of what is there.
+    pub fn put_text(&mut self, key: &str, text: String) {
+        drop(self.take_value(key));
+        let place = self.place.clone();
+        if let Data::Table(entries) = &mut self.data {
+            let key = TreeKey {
+                text: key.to_string(),
+                place: place.clone(),
+            };
+            let data = Data::Text(text);
+            let value = Node { data, place };
+            entries.push(TreeEntry { key, value });
+        }
+    }
+
+    /// The value of a key of a table, which is removed from it.
+    pub fn take_value(&mut self, key: &str) -> Option<Node> {
+        let Data::Table(entries) = &mut self.data else {
+            return None;
+        };
+        let index = entries.iter().position(|entry| entry.key.text == key)?;
+        Some(entries.remove(index).value)
+    }
+}
+
+impl<'de> Deserialize<'de> for Node {
+    fn deserialize<D: Deserializer<'de>>(file: D) -> Result<Node, D::Error> {
+        let node = Spanned::<Data>::deserialize(file)?;
+        let place = node.span();
+        Ok(Node {
+            data: node.into_inner(),
+            place,
+        })
+    }
+}
+
+impl<'de> Deserialize<'de> for Data {
+    fn deserialize<D: Deserializer<'de>>(file: D) -> Result<Data, D::Error> {
+        file.deserialize_any(DataVisitor)
+    }
+}
+
+struct DataVisitor;
+
+impl<'de> Visitor<'de> for DataVisitor {
+    type Value = Data;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a value")
+    }
+
+    fn visit_str<E>(self, text: &str) -> Result<Data, E> {
+        Ok(Data::Text(text.to_string()))
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Data, E> {
+        Ok(Data::Int(value))
+    }
+
+    fn visit_u64<E>(self, _: u64) -> Result<Data, E> {
+        Ok(Data::Other("a number of more than 64 bits"))
+    }
+
+    fn visit_i128<E>(self, _: i128) -> Result<Data, E> {
+        Ok(Data::Other("a number of more than 64 bits"))
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Data, E> {
+        Ok(Data::Bool(value))
+    }
+
+    fn visit_f64<E>(self, _: f64) -> Result<Data, E> {
+        Ok(Data::Other("a number with a fraction"))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Data, A::Error> {
+        let mut nodes = Vec::new();
+        while let Some(node) = list.next_element()? {
+            nodes.push(node);
+        }
+        Ok(Data::List(nodes))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut table: A) -> Result<Data, A::Error> {
+        let mut entries = Vec::new();
+        while let Some((key, value)) = table.next_entry::<Spanned<String>, Node>()? {
+            let place = key.span();
+            let key = TreeKey {
+                text: key.into_inner(),
+                place,
+            };
+            entries.push(TreeEntry { key, value });
+        }
+        entries.sort_by_key(|entry| entry.key.place.start);
+        Ok(Data::Table(entries))
     }
 }

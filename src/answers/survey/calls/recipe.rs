@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use cuda_pitfalls_calls::{self as calls, Call, CallLibrary};
 use serde::Deserialize;
-use toml::{Spanned, Table};
+use toml::Spanned;
 
 use super::{COUNT, CallRow, INIT};
 use crate::survey::list::read_list;
@@ -13,6 +13,7 @@ use crate::survey::row::LeftOut;
 use cuda_pitfalls_core::catalogue::Invalid;
 use cuda_pitfalls_core::experiment::Step;
 use cuda_pitfalls_core::scenario::{Case, Excerpts};
+use cuda_pitfalls_core::source::tree::{Data, Node};
 
 const PATH: &str = "scenarios/surveys/calls.toml";
 const SOURCE: &str = cuda_pitfalls_scenarios::CALLS;
@@ -108,10 +109,10 @@ pub(super) fn label_before(recipe: &str, index: usize) -> String {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct RecipesFile {
-    calls: Vec<Spanned<Table>>,
+    calls: Vec<Node>,
     /// Steps that make handles or memory for calls, by name.
     #[serde(default)]
-    before: BTreeMap<String, Vec<Table>>,
+    before: BTreeMap<String, Vec<Node>>,
     #[serde(default)]
     set: Vec<Set>,
     #[serde(default)]
@@ -139,7 +140,7 @@ fn read(source: &str, visible_gpus: u32) -> Result<Recipes, Invalid> {
     read_list(PATH, source, |file: RecipesFile, excerpts| {
         let mut calls: Vec<Recipe> = Vec::new();
         for table in file.calls {
-            let span = table.span();
+            let span = table.place.clone();
             let recipe = Recipe::from_table(table, visible_gpus, &file.before, excerpts)
                 .map_err(|why| (span.clone(), why.to_string()))?;
             if calls.iter().any(|known| known.name == recipe.name) {
@@ -197,46 +198,50 @@ enum RecipeError {
     Label,
 }
 
-fn find_call(step: &Table) -> Result<&'static Call, RecipeError> {
-    let known = step.keys().find_map(|key| calls::find(key));
-    known.ok_or_else(|| RecipeError::Call(step.keys().next().cloned().unwrap_or_default()))
+fn find_call(step: &Node) -> Result<&'static Call, RecipeError> {
+    let mut keys = step.entries().iter().map(|entry| &entry.key.text);
+    if let Some(call) = keys.clone().find_map(|key| calls::find(key)) {
+        return Ok(call);
+    }
+    Err(RecipeError::Call(keys.next().cloned().unwrap_or_default()))
 }
 
 /// The earlier steps that a step refers to by name. The reference is removed from the step.
 fn before<'k>(
-    step: &mut Table,
-    known: &'k BTreeMap<String, Vec<Table>>,
-) -> Result<&'k [Table], RecipeError> {
-    let Some(name) = step.remove("before") else {
-        return Ok(&[]);
-    };
-    let name = name.as_str().ok_or(RecipeError::Before)?;
-    known
-        .get(name)
-        .map(Vec::as_slice)
-        .ok_or_else(|| RecipeError::Steps(name.to_string()))
+    step: &mut Node,
+    known: &'k BTreeMap<String, Vec<Node>>,
+) -> Result<&'k [Node], RecipeError> {
+    match step.take_value("before").map(|name| name.data) {
+        None => Ok(&[]),
+        Some(Data::Text(name)) => match known.get(&name) {
+            Some(steps) => Ok(steps),
+            None => Err(RecipeError::Steps(name)),
+        },
+        Some(_) => Err(RecipeError::Before),
+    }
 }
 
-fn gpus(step: &mut Table) -> Result<u32, RecipeError> {
-    let Some(gpus) = step.remove("gpus") else {
-        return Ok(1);
-    };
-    let gpus = gpus.as_integer().and_then(|gpus| u32::try_from(gpus).ok());
-    gpus.ok_or(RecipeError::Gpus)
+fn gpus(step: &mut Node) -> Result<u32, RecipeError> {
+    match step.take_value("gpus").map(|gpus| gpus.data) {
+        None => Ok(1),
+        Some(Data::Int(gpus)) => u32::try_from(gpus).map_err(|_| RecipeError::Gpus),
+        Some(_) => Err(RecipeError::Gpus),
+    }
 }
 
 impl Recipe {
     fn from_table(
-        written: Spanned<Table>,
+        mut written: Node,
         visible_gpus: u32,
-        known: &BTreeMap<String, Vec<Table>>,
+        known: &BTreeMap<String, Vec<Node>>,
         excerpts: &mut Excerpts<'_>,
     ) -> Result<Recipe, RecipeError> {
-        let (span, mut written) = (written.span(), written.into_inner());
+        let place = written.place.clone();
         let call = find_call(&written)?;
-        let name = match written.get("label") {
-            Some(label) => label.as_str().ok_or(RecipeError::Label)?.to_string(),
+        let name = match written.take_value("label").map(|label| label.data) {
             None => call.name.to_string(),
+            Some(Data::Text(label)) => label,
+            Some(_) => return Err(RecipeError::Label),
         };
         let earlier = before(&mut written, known)?;
         let gpus = gpus(&mut written)?;
@@ -245,10 +250,10 @@ impl Recipe {
             .map(|index| label_before(&name, index))
             .chain([label(&name)]);
         for (mut table, label) in earlier.iter().cloned().chain([written]).zip(labels) {
-            table.insert("label".into(), label.into());
-            tables.push(Spanned::new(span.clone(), table));
+            table.put_text("label", label);
+            tables.push(table);
         }
-        let (steps, _) = excerpts.case(&tables, &[]);
+        let (steps, _) = excerpts.read_case(&Spanned::new(place, tables), &[]);
         let mut earlier_calls = Vec::new();
         for step in earlier {
             earlier_calls.push(find_call(step)?.name.to_string());

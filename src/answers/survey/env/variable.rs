@@ -2,9 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use serde::de::Error;
 use serde::{Deserialize, Deserializer};
-use toml::{Spanned, Table, Value};
+use toml::Spanned;
 
 use super::{EnvRow, Moment};
 use crate::survey::list::read_list;
@@ -12,7 +11,8 @@ use crate::survey::question::{Item, scenario};
 use crate::survey::row::LeftOut;
 use cuda_pitfalls_core::catalogue::Invalid;
 use cuda_pitfalls_core::experiment::Step;
-use cuda_pitfalls_core::scenario::{Case, Check, Gpus};
+use cuda_pitfalls_core::scenario::{Case, Check, CheckFile, Gpus, GpusFile};
+use cuda_pitfalls_core::source::tree::Node;
 
 const PATH: &str = "scenarios/surveys/env.toml";
 const SOURCE: &str = cuda_pitfalls_scenarios::MEASURED_VARIABLES;
@@ -46,10 +46,10 @@ pub struct EnvVariable {
     pub gpus: Gpus,
     /// The calls, as the file has them.
     #[serde(rename = "steps")]
-    step_tables: Vec<Spanned<Table>>,
+    step_tables: Spanned<Vec<Node>>,
     /// The checks, as the file has them.
     #[serde(rename = "effect")]
-    effect_tables: Vec<Spanned<Table>>,
+    effect_tables: Vec<Spanned<CheckFile>>,
     #[serde(skip)]
     steps: Vec<Step>,
     /// Checks that hold if the variable had an effect, and fail if it is not set.
@@ -69,15 +69,9 @@ fn one_gpu() -> Gpus {
 }
 
 fn gpus<'de, D: Deserializer<'de>>(file: D) -> Result<Gpus, D::Error> {
-    let value = Value::deserialize(file)?;
-    let count = value
-        .as_integer()
-        .and_then(|count| u32::try_from(count).ok());
-    match value.as_str() {
-        Some("all") => Ok(Gpus::All),
-        _ => count
-            .map(Gpus::Masked)
-            .ok_or_else(|| D::Error::custom("`gpus` is a number or \"all\"")),
+    match GpusFile::deserialize(file)? {
+        GpusFile::Masked(count) => Ok(Gpus::Masked(count)),
+        GpusFile::Unmasked(_) => Ok(Gpus::All),
     }
 }
 
@@ -107,11 +101,11 @@ pub(super) fn read(source: &str) -> Result<(Vec<EnvVariable>, Vec<LeftOut>), Inv
         let mut variables: Vec<EnvVariable> = Vec::new();
         for written in file.variable {
             let (span, mut variable) = (written.span(), written.into_inner());
-            excerpts.environment(&variable.env, span.clone());
+            excerpts.environment(&variable.env, &span);
             let own = BTreeMap::from([(variable.name.clone(), variable.value.clone())]);
-            excerpts.environment(&own, span.clone());
+            excerpts.environment(&own, &span);
             (variable.steps, variable.effect) =
-                excerpts.case(&variable.step_tables, &variable.effect_tables);
+                excerpts.read_case(&variable.step_tables, &variable.effect_tables);
             if let Some(wrong) = variable.wrong() {
                 return Err((span, format!("{}: {wrong}", variable.name)));
             }

@@ -1,7 +1,7 @@
 //! Reading the arguments of a call by its parameters.
 
 use std::collections::BTreeMap;
-use std::ops::RangeInclusive;
+use std::ops::{Range, RangeInclusive};
 
 use cuda_pitfalls_calls::{
     self as calls, ACTOR, BUILT_IN_STREAMS, Call, Constants, Effect, Param, ParamKind, UINT64_MAX,
@@ -9,7 +9,7 @@ use cuda_pitfalls_calls::{
 
 use super::diagnostic::{nearest_name, suggest_name};
 use super::reader::{Reader, get};
-use super::tree::{Data, Node, SourceSpan, TreeEntry, TreeKey};
+use super::tree::{Data, Node, TreeEntry, TreeKey};
 use crate::refusal::{self, Refused};
 use crate::scenario::{Hazard, Scalar, environment};
 
@@ -21,7 +21,7 @@ pub(super) struct Bound {
     /// The type of handle; `None` if the step that binds it has an error.
     pub(super) handle: Option<&'static str>,
     pub(super) call: String,
-    pub(super) place: SourceSpan,
+    pub(super) place: Range<usize>,
 }
 
 impl Bound {
@@ -352,7 +352,7 @@ pub(super) fn variable(reader: &mut Reader<'_>, node: &Node, in_python: bool) ->
 pub(super) fn may_name(
     reader: &mut Reader<'_>,
     name: &str,
-    place: &SourceSpan,
+    place: &Range<usize>,
     in_python: bool,
 ) -> bool {
     let known = environment::in_scenarios().any(|known| known == name)
@@ -369,7 +369,12 @@ pub(super) fn may_name(
 }
 
 /// Reports a value that a scenario may not give to this environment variable.
-pub(super) fn may_have_value(reader: &mut Reader<'_>, name: &str, value: &str, place: &SourceSpan) {
+pub(super) fn may_have_value(
+    reader: &mut Reader<'_>,
+    name: &str,
+    value: &str,
+    place: &Range<usize>,
+) {
     let allowed =
         environment::values(name).filter(|allowed| !allowed.iter().any(|known| known == value));
     if let Some(allowed) = allowed {

@@ -1,18 +1,21 @@
 //! Cases and their steps.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
+
+use toml::Spanned;
 
 use cuda_pitfalls_calls::{
     self as calls, ACTOR, Call, CallLibrary, DRIVER_COPY, Effect, LIBRARY_COPY,
 };
 
 use super::arguments::{Arguments, Bound, Names, may_have_value, may_name};
-use super::conditions;
 use super::diagnostic::suggest_name;
 use super::reader::{Reader, get, is_name};
-use super::tree::{Data, Node, SourceSpan, TreeEntry, TreeKey};
+use super::tree::{Node, TreeEntry, TreeKey};
 use crate::fact::CheckedStep;
 use crate::python::{LINE, LINE_MESSAGE, LINE_TEXT, LINE_VALUE, LINE_VARIES, STEPS};
+use crate::scenario::file::{CaseFile, GpusFile};
 use crate::scenario::{Case, Gpus, Hazard, Python, Scalar, Step};
 
 const MOST_STEPS: usize = 256;
@@ -63,7 +66,7 @@ pub(super) struct Scope {
 struct Named {
     label: String,
     /// The place of the label if it was written, rather than taken from the call.
-    written: Option<SourceSpan>,
+    written: Option<Range<usize>>,
     row: Option<CheckedStep>,
 }
 
@@ -102,121 +105,99 @@ impl Scope {
 }
 
 /// Reads `[cases.<name>]` except for its expectations, which need the returned [`Scope`].
-pub(super) fn case(
+pub(super) fn read_case(
     reader: &mut Reader<'_>,
-    TreeEntry { key, value }: &TreeEntry,
+    key: &Spanned<String>,
+    file: &CaseFile,
     common: &Common<'_>,
-) -> Option<(Case, Scope)> {
-    let is_plain = key
-        .text
+) -> (Case, Scope) {
+    let name = key.get_ref();
+    let is_plain = name
         .bytes()
         .all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'_' | b'-'));
-    if key.text.is_empty() || !is_plain {
+    if name.is_empty() || !is_plain {
         let help = Some("use lower-case letters, digits, `_` and `-`".to_string());
-        reader.error(
-            &key.place,
-            format!("`{}` is not a valid name for a case", key.text),
-            help,
-        );
+        let message = format!("`{name}` is not a valid name for a case");
+        reader.error(&key.span(), message, help);
     }
-    let entries = reader.table_of(
-        value,
-        &["does", "gpus", "env", "probes", "python", "expect", "steps"],
-    )?;
-    let does = reader
-        .required_value(entries, "does", &key.place, "a case")
-        .and_then(|node| reader.sentence(node));
-    let masked = get(entries, "gpus").and_then(|node| gpus(reader, node, common.needed_gpus));
-    let python = get(entries, "python").map(|node| python_of(reader, node));
-    let env = get(entries, "env").map(|node| env(reader, node, python.is_some()));
-    let probes = get(entries, "probes").and_then(|node| reader.read_boolean(node));
-    let steps = reader.required_value(entries, "steps", &key.place, "a case");
-    let (steps, scope) = steps_of(reader, &key.text, steps, common.hazards, python.is_some());
-    let gpus = masked.unwrap_or(common.gpus);
+    let masked = file.gpus.as_ref();
+    let gpus = masked
+        .and_then(|gpus| check_gpus(reader, gpus, common.needed_gpus))
+        .unwrap_or(common.gpus);
+    let in_python = file.python.is_some();
+    let mut env = BTreeMap::new();
+    for (variable, value) in &file.env {
+        if !may_name(reader, variable.get_ref(), &variable.span(), in_python) {
+            continue;
+        }
+        may_have_value(reader, variable.get_ref(), value.get_ref(), &value.span());
+        env.insert(variable.get_ref().clone(), value.get_ref().clone());
+    }
+    let (steps, scope) = read_steps(reader, name, &file.steps, common.hazards, in_python);
     if gpus != Gpus::All
-        && let Some(mask) = get(entries, "env").and_then(own_mask)
+        && let Some(mask) = file.env.get("CUDA_VISIBLE_DEVICES")
     {
         let help = Some(
             "write `gpus = \"all\"`: such a case starts without a mask of the harness".to_string(),
         );
         reader.error(
-            &mask.place,
+            &mask.span(),
             "`CUDA_VISIBLE_DEVICES` has no effect here: the mask of `gpus` takes its place",
             help,
         );
     }
+    let python = file.python.as_ref().map(|python| Python {
+        needs: python.needs.clone(),
+    });
     let case = Case {
-        name: key.text.clone(),
-        does: does.unwrap_or_default(),
+        name: name.clone(),
+        does: file.does.0.clone(),
         gpus,
-        env: env.unwrap_or_default(),
-        probes: probes.unwrap_or(true),
+        env,
+        probes: file.probes,
         python,
         steps,
         expect: Vec::new(),
     };
-    Some((case, scope))
+    (case, scope)
 }
 
-fn own_mask(env: &Node) -> Option<&Node> {
-    match &env.data {
-        Data::Table(entries) => get(entries, "CUDA_VISIBLE_DEVICES"),
-        _ => None,
-    }
-}
-
-/// Reads `"all"`, or the number of GPUs in the mask.
-pub(super) fn gpus(reader: &mut Reader<'_>, node: &Node, needed: u32) -> Option<Gpus> {
-    if matches!(&node.data, Data::Text(text) if text == "all") {
+/// Checks that a mask names no more GPUs than the scenario needs.
+pub(super) fn check_gpus(
+    reader: &mut Reader<'_>,
+    gpus: &Spanned<GpusFile>,
+    needed: u32,
+) -> Option<Gpus> {
+    let GpusFile::Masked(masked) = *gpus.get_ref() else {
         return Some(Gpus::All);
-    }
-    if matches!(node.data, Data::Text(_)) {
-        return reader.reject(&node.place, "expected an integer or `\"all\"`", None);
-    }
-    let masked = u32::try_from(reader.read_integer(node, 0..=64)?).ok()?;
+    };
     if masked > needed {
         let help = Some(format!("write `needs = {{ gpus = {masked} }}`"));
-        return reader.reject(
-            &node.place,
-            format!("{masked} GPUs, but the scenario needs only {needed}"),
-            help,
-        );
+        let message = format!("{masked} GPUs, but the scenario needs only {needed}");
+        return reader.reject(&gpus.span(), message, help);
     }
     Some(Gpus::Masked(masked))
 }
 
-fn python_of(reader: &mut Reader<'_>, node: &Node) -> Python {
-    let entries = reader.table_of(node, &["needs"]).unwrap_or_default();
-    let needs = get(entries, "needs").map(|node| conditions::parse_requirements(reader, node));
-    Python {
-        needs: needs.unwrap_or_default(),
-    }
-}
-
-fn env(reader: &mut Reader<'_>, node: &Node, in_python: bool) -> BTreeMap<String, String> {
-    let mut env = BTreeMap::new();
-    for TreeEntry { key, value } in reader.table(node).unwrap_or_default() {
-        let known = may_name(reader, &key.text, &key.place, in_python);
-        if let (true, Some(text)) = (known, reader.text(value)) {
-            may_have_value(reader, &key.text, text, &value.place);
-            env.insert(key.text.clone(), text.to_string());
-        }
-    }
-    env
-}
-
 /// Reads the steps of a case; returns them, and the names that checks can use for them.
-pub(super) fn steps_of(
+pub(super) fn read_steps(
     reader: &mut Reader<'_>,
     case: &str,
-    node: Option<&Node>,
+    written: &Spanned<Vec<Node>>,
     hazards: &[Hazard],
     in_python: bool,
 ) -> (Vec<Step>, Scope) {
+    let nodes = written.get_ref();
+    if nodes.is_empty() {
+        reader.error(&written.span(), "a case needs steps", None);
+    } else if nodes.len() > MOST_STEPS {
+        let message = format!("more than {MOST_STEPS} steps");
+        reader.error(&written.span(), message, None);
+    }
     let scope = Scope {
         case: case.to_string(),
         steps: Vec::new(),
-        complete: true,
+        complete: nodes.len() <= MOST_STEPS,
     };
     let (names, calls) = (Names::new(), BTreeMap::new());
     let mut steps = Steps {
@@ -228,19 +209,8 @@ pub(super) fn steps_of(
         scope,
         steps: Vec::new(),
     };
-    let nodes = node.and_then(|node| steps.reader.list(node));
-    if let (Some(node), Some(nodes)) = (node, nodes) {
-        if nodes.is_empty() {
-            steps.reader.error(&node.place, "a case needs steps", None);
-        } else if nodes.len() > MOST_STEPS {
-            steps
-                .reader
-                .error(&node.place, format!("more than {MOST_STEPS} steps"), None);
-        }
-    }
-    steps.scope.complete = nodes.is_some_and(|nodes| nodes.len() <= MOST_STEPS);
     // A list that is too long was reported. Suggesting corrections for each of thousands of steps would take minutes.
-    for node in nodes.unwrap_or_default().iter().take(MOST_STEPS) {
+    for node in nodes.iter().take(MOST_STEPS) {
         if steps.step(node).is_none() {
             steps.scope.complete = false;
         }
@@ -634,7 +604,7 @@ impl Steps<'_, '_> {
         &mut self,
         kind: &'static Call,
         arguments: &[TreeEntry],
-        place: &SourceSpan,
+        place: &Range<usize>,
     ) -> Option<&'static str> {
         if !kind.has(Effect::OpensLibrary) {
             return kind.bound_handle();
@@ -691,33 +661,31 @@ impl Steps<'_, '_> {
                 .reader
                 .reject(&place, format!("`{name}` is reserved"), help);
         }
-        if let Some(before) = self.names.get(&name) {
+        let bound = Bound {
+            handle,
+            call: key.text.clone(),
+            place,
+        };
+        self.take_name(name, bound)
+    }
+
+    fn take_name(&mut self, name: String, bound: Bound) -> Option<String> {
+        if let Some(before) = self.names.get(&name)
+            && let (Some(earlier), Some(later)) = (before.handle, bound.handle)
             // A pointer may be freed and its name used again, but the name of a thread identifies it.
-            let clash =
-                matches!((before.handle, handle), (Some(a), Some(b)) if a != b || a == ACTOR);
-            if clash {
-                self.reader.error_with(
-                    &place,
-                    format!("`{name}` is already taken"),
-                    &before.place,
-                    "first here",
-                );
-                return None;
-            }
+            && (earlier != later || earlier == ACTOR)
+        {
+            let message = format!("`{name}` is already taken");
+            self.reader
+                .error_with(&bound.place, message, &before.place, "first here");
+            return None;
         }
-        self.names.insert(
-            name.clone(),
-            Bound {
-                handle,
-                call: key.text.clone(),
-                place,
-            },
-        );
+        self.names.insert(name.clone(), bound);
         Some(name)
     }
 
     fn compare_labels(&mut self) {
-        let mut seen: BTreeMap<&str, &SourceSpan> = BTreeMap::new();
+        let mut seen: BTreeMap<&str, &Range<usize>> = BTreeMap::new();
         for step in &self.scope.steps {
             let Some(place) = &step.written else { continue };
             if let Some(first) = seen.insert(&step.label, place) {

@@ -1,117 +1,117 @@
 //! Reading checks: what must hold at a step, or how the worker must end.
 
+use std::ops::Range;
+
+use toml::Spanned;
+
 use super::cases::{FoundStep, Scope};
-use super::conditions;
+use super::conditions::check_when;
 use super::parameters::Parameters;
 use crate::fact::{CheckReader, CheckedStep, ExitCheck, FactKind, KINDS};
 use crate::scenario::Check;
+use crate::scenario::file::CheckFile;
 use crate::source::diagnostic::suggest_name;
-use crate::source::reader::{Reader, get};
-use crate::source::tree::{Node, SourceSpan, TreeEntry};
+use crate::source::reader::Reader;
 
 /// The keys of a check that are not facts about a step.
 const OTHERS: [&str; 5] = ["at", "exit", "when", "because", "evidence"];
 
 /// Reads a list of checks, each of which must be valid in all of these cases.
-pub(super) fn parse_checks(
+pub(super) fn read_checks(
     reader: &mut Reader<'_>,
-    node: &Node,
+    checks: &[Spanned<CheckFile>],
     scopes: &[&Scope],
-    parameters: &Parameters,
+    parameters: &Parameters<'_>,
 ) -> Vec<Check> {
-    let nodes = reader.list(node).unwrap_or_default();
-    nodes
-        .iter()
-        .filter_map(|node| check(reader, node, scopes, parameters))
-        .collect()
+    let mut read = Vec::new();
+    for check in checks {
+        read.push(read_check(reader, check, scopes, parameters));
+    }
+    read
 }
 
-fn check<'a>(
+fn read_check<'a>(
     reader: &mut Reader<'a>,
-    node: &Node,
+    written: &Spanned<CheckFile>,
     scopes: &[&Scope],
-    parameters: &Parameters,
-) -> Option<Check> {
-    let keys: Vec<&str> = OTHERS
-        .into_iter()
-        .chain(KINDS.iter().map(|kind| kind.key))
-        .collect();
-    let entries = reader.table_of(node, &keys)?;
-    let (at, exit) = (get(entries, "at"), get(entries, "exit"));
-    is_about_one_thing(reader, node, entries);
-    let label = at.and_then(|node| reader.text(node).map(|label| (label, node)));
-    let rows = label
-        .map(|(label, node)| find(reader, scopes, label, &node.place))
-        .unwrap_or_default();
+    parameters: &Parameters<'_>,
+) -> Check {
+    let (place, file) = (written.span(), written.get_ref());
+    is_about_one_thing(reader, &place, file);
+    let rows = match &file.at {
+        Some(label) => find_step(reader, scopes, label.get_ref(), &label.span()),
+        None => Vec::new(),
+    };
     let mut check = Check {
-        line: reader.line(&node.place),
+        line: reader.line(&place),
+        because: file.because.0.clone(),
+        evidence: file.evidence.0.clone(),
         ..Check::default()
     };
-    check.at = label
-        .map(|(label, _)| label.to_string())
-        .unwrap_or_default();
-    check.facts.exit = exit.and_then(|node| ExitCheck::read(reader, node));
-    for TreeEntry { key, value } in entries {
-        match key.text.as_str() {
-            "when" => check.when = conditions::when(reader, value, parameters),
-            "because" => check.because = reader.sentence(value).unwrap_or_default(),
-            "evidence" => check.evidence = reader.sentence(value).unwrap_or_default(),
-            key => {
-                if let Some(kind) = FactKind::find(key) {
-                    let find = &|reader: &mut Reader<'a>, label: &str, place: &SourceSpan| {
-                        find(reader, scopes, label, place)
-                    };
-                    (kind.read)(
-                        &mut check.facts,
-                        &mut CheckReader {
-                            reader,
-                            rows: &rows,
-                            find,
-                        },
-                        value,
-                    );
-                }
-            }
-        }
+    if let Some(label) = &file.at {
+        check.at.clone_from(label.get_ref());
     }
-    Some(check)
+    if let Some(exit) = &file.exit {
+        check.facts.exit = ExitCheck::read(reader, exit);
+    }
+    if let Some(when) = &file.when {
+        check_when(reader, when.get_ref(), &when.span(), parameters);
+        check.when = when.get_ref().clone();
+    }
+    for entry in &file.facts {
+        let Some(kind) = FactKind::find(&entry.key.text) else {
+            let keys = OTHERS.into_iter().chain(KINDS.iter().map(|kind| kind.key));
+            let help = suggest_name(&entry.key.text, keys);
+            let message = format!("unknown key `{}`", entry.key.text);
+            reader.error(&entry.key.place, message, help);
+            continue;
+        };
+        let find = &|reader: &mut Reader<'a>, label: &str, place: &Range<usize>| {
+            find_step(reader, scopes, label, place)
+        };
+        let mut facts = CheckReader {
+            reader,
+            rows: &rows,
+            find,
+        };
+        (kind.read)(&mut check.facts, &mut facts, &entry.value);
+    }
+    check
 }
 
 /// Reports a check unless it is about a step and has a fact, or is about how the worker ends.
-fn is_about_one_thing(reader: &mut Reader<'_>, node: &Node, entries: &[TreeEntry]) {
-    let fact = entries
-        .iter()
-        .find(|entry| FactKind::find(&entry.key.text).is_some());
-    match (get(entries, "at"), get(entries, "exit")) {
-        (Some(_), Some(exit)) => {
+fn is_about_one_thing(reader: &mut Reader<'_>, place: &Range<usize>, check: &CheckFile) {
+    let mut facts = check.facts.iter();
+    let fact = facts.find(|entry| FactKind::find(&entry.key.text).is_some());
+    match (&check.at, &check.exit, fact) {
+        (Some(_), Some(exit), _) => {
             let help = Some("`exit` is about the whole attempt; write two checks".to_string());
             reader.error(&exit.place, "a check has `at` or `exit`, not both", help);
         }
-        (None, Some(_)) => {
-            if let Some(TreeEntry { key, .. }) = fact {
-                let help = Some("name one with `at` in a check of its own".to_string());
-                reader.error(&key.place, format!("`{}` is about a step", key.text), help);
-            }
+        (None, Some(_), Some(fact)) => {
+            let help = Some("name one with `at` in a check of its own".to_string());
+            let message = format!("`{}` is about a step", fact.key.text);
+            reader.error(&fact.key.place, message, help);
         }
-        (None, None) => {
+        (None, None, _) => {
             let help = Some("name a step by its label, or write how the worker ended".to_string());
-            reader.error(&node.place, "a check needs `at` or `exit`", help);
+            reader.error(place, "a check needs `at` or `exit`", help);
         }
-        (Some(_), None) if fact.is_none() => {
+        (Some(_), None, None) => {
             let keys: Vec<String> = KINDS.iter().map(|kind| format!("`{}`", kind.key)).collect();
             let help = Some(format!("add one of {}", keys.join(", ")));
-            reader.error(&node.place, "this check has no fact about the step", help);
+            reader.error(place, "this check has no fact about the step", help);
         }
-        (Some(_), None) => {}
+        (None, Some(_), None) | (Some(_), None, Some(_)) => {}
     }
 }
 
 /// The step with this label in each case, if it could be read there. Reports a label that does not exist.
-fn find(
+fn find_step(
     reader: &mut Reader<'_>,
     scopes: &[&Scope],
     label: &str,
-    place: &SourceSpan,
+    place: &Range<usize>,
 ) -> Vec<CheckedStep> {
     let mut kinds = Vec::new();
     for scope in scopes {

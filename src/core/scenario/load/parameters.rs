@@ -1,12 +1,14 @@
-//! Parameters: their values, their combinations, and how they are filled into the tree.
+//! Parameters: their values, their combinations, and how they are filled into the file.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
+use toml::Spanned;
+use toml::de::{DeString, DeTable, DeValue};
+
 use super::diagnostic::suggest_name;
-use super::reader::{Reader, is_gpu};
-use super::tree::{Data, Node, SourceSpan, TreeEntry, TreeKey};
+use super::reader::{Reader, is_gpu, split_placeholder};
 use crate::scenario::Scalar;
 
 /// More instances would occupy a GPU for hours.
@@ -15,149 +17,177 @@ const MOST_INSTANCES: usize = 64;
 /// Other forms in which a template may write a GPU.
 const GPU_FORMS: [&str; 5] = ["short", "upper", "bare", "pci", "device"];
 
-struct Parameter {
+/// The keys of a file in whose values parameters are filled in.
+const FILLED: [&str; 3] = ["cases", "effect", "expect"];
+
+struct Parameter<'a> {
     name: String,
-    values: Vec<(Scalar, Range<usize>)>,
+    values: Vec<ParameterValue<'a>>,
 }
 
+struct ParameterValue<'a> {
+    scalar: Scalar,
+    /// The value as the file has it.
+    written: Spanned<DeValue<'a>>,
+}
+
+/// The parameters of a file, in its order.
 #[derive(Default)]
-pub(super) struct Parameters(Vec<Parameter>);
+pub(super) struct Parameters<'a> {
+    list: Vec<Parameter<'a>>,
+    /// Whether they have errors, so that what they would be filled into is not known.
+    pub(super) are_wrong: bool,
+}
 
-pub(super) struct Combination<'p>(Vec<(&'p str, &'p Scalar, &'p Range<usize>)>);
+/// A value of each parameter.
+pub(super) struct Combination<'p> {
+    values: Vec<(&'p str, &'p ParameterValue<'p>)>,
+    are_wrong: bool,
+}
 
-impl Parameters {
-    pub(super) fn read(reader: &mut Reader<'_>, node: &Node) -> Option<Parameters> {
+impl<'a> Parameters<'a> {
+    /// The parameters of a file; no parameters if they have errors, which are reported.
+    pub(super) fn read(reader: &mut Reader<'_>, file: &DeValue<'a>) -> Parameters<'a> {
+        let Some(table) = file.get("parameters") else {
+            return Parameters::default();
+        };
         let before = reader.errors.len();
         let mut parameters = Parameters::default();
-        for entry in reader.table(node)? {
-            parameters.0.extend(parse_parameter(reader, entry));
+        let Some(entries) = table.get_ref().as_table() else {
+            reader.error(&table.span(), "expected a table of lists", None);
+            parameters.are_wrong = true;
+            return parameters;
+        };
+        for (name, written) in entries {
+            let scalars: Option<Vec<Spanned<Scalar>>> = reader.read_typed(written.clone());
+            let Some(scalars) = scalars else {
+                continue;
+            };
+            check_parameter(reader, name, written, &scalars);
+            let nodes = written.get_ref().as_array().into_iter().flatten();
+            let mut values = Vec::new();
+            for (scalar, written) in scalars.into_iter().zip(nodes) {
+                values.push(ParameterValue {
+                    scalar: scalar.into_inner(),
+                    written: written.clone(),
+                });
+            }
+            let name = name.get_ref().to_string();
+            parameters.list.push(Parameter { name, values });
         }
-        let count = parameters
-            .0
+        let start = |parameter: &Parameter<'_>| {
+            let first = parameter.values.first();
+            first.map_or(0, |value| value.written.span().start)
+        };
+        parameters.list.sort_by_key(start);
+        let mut values = parameters
+            .list
             .iter()
-            .try_fold(1usize, |n, parameter| n.checked_mul(parameter.values.len()));
+            .map(|parameter| parameter.values.len());
+        let count = values.try_fold(1usize, usize::checked_mul);
         if count.is_none_or(|count| count > MOST_INSTANCES) {
             let message = format!("these parameters have more than {MOST_INSTANCES} combinations");
-            reader.error(&node.place, message, None);
+            reader.error(&table.span(), message, None);
         }
-        (reader.errors.len() == before).then_some(parameters)
+        if reader.errors.len() == before {
+            return parameters;
+        }
+        Parameters {
+            list: Vec::new(),
+            are_wrong: true,
+        }
     }
 
     /// The values of a parameter; `None` for an unknown name.
-    pub(super) fn values(&self, name: &str) -> Option<impl Iterator<Item = &Scalar>> {
-        let parameter = self.0.iter().find(|parameter| parameter.name == name)?;
-        Some(parameter.values.iter().map(|(value, _)| value))
+    pub(super) fn values(&self, name: &str) -> Option<Vec<&Scalar>> {
+        let parameter = self.list.iter().find(|parameter| parameter.name == name)?;
+        Some(parameter.values.iter().map(|value| &value.scalar).collect())
     }
 
     pub(super) fn names(&self) -> impl Iterator<Item = &str> {
-        self.0.iter().map(|parameter| parameter.name.as_str())
+        self.list.iter().map(|parameter| parameter.name.as_str())
     }
 
     /// Every combination; the last parameter changes fastest. Without parameters, one empty combination.
     pub(super) fn combinations(&self) -> Vec<Combination<'_>> {
-        let mut all = vec![Combination(Vec::new())];
-        for Parameter { name, values } in &self.0 {
+        let mut all = vec![Vec::new()];
+        for Parameter { name, values } in &self.list {
             let mut longer = Vec::new();
             for done in &all {
-                for (value, span) in values {
-                    let mut next = done.0.clone();
-                    next.push((name.as_str(), value, span));
-                    longer.push(Combination(next));
+                for value in values {
+                    let mut next: Vec<_> = done.clone();
+                    next.push((name.as_str(), value));
+                    longer.push(next);
                 }
             }
             all = longer;
         }
-        all
+        let are_wrong = self.are_wrong;
+        all.into_iter()
+            .map(|values| Combination { values, are_wrong })
+            .collect()
     }
 
     /// The parameters as [`crate::scenario::Scenario`] stores them.
-    pub(super) fn into_list(self) -> Vec<(String, Vec<Scalar>)> {
+    pub(super) fn to_list(&self) -> Vec<(String, Vec<Scalar>)> {
         let mut list = Vec::new();
-        for Parameter { name, values } in self.0 {
-            list.push((name, values.into_iter().map(|(value, _)| value).collect()));
+        for Parameter { name, values } in &self.list {
+            let values = values.iter().map(|value| value.scalar.clone());
+            list.push((name.clone(), values.collect()));
         }
         list
     }
 }
 
-fn parse_parameter(
+/// Reports what is wrong with the name and the values of a parameter.
+fn check_parameter(
     reader: &mut Reader<'_>,
-    TreeEntry { key, value }: &TreeEntry,
-) -> Option<Parameter> {
-    let name = &key.text;
+    key: &Spanned<DeString<'_>>,
+    written: &Spanned<DeValue<'_>>,
+    scalars: &[Spanned<Scalar>],
+) {
+    let name = key.get_ref();
     let in_form = !name.is_empty()
         && name
             .bytes()
             .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_');
     if !in_form {
+        let message = format!("`{name}` is not a valid name for a parameter");
         let help = Some("use lower-case letters, digits and `_`".to_string());
+        reader.error(&key.span(), message, help);
+    } else if is_planned(name) {
+        let help = Some("choose another name".to_string());
         reader.error(
-            &key.place,
-            format!("`{name}` is not a valid name for a parameter"),
+            &key.span(),
+            format!("`{name}` is filled in by the plan"),
             help,
         );
-    } else if is_planned(name) {
-        reader.error(
-            &key.place,
-            format!("`{name}` is filled in by the plan"),
-            Some("choose another name".to_string()),
-        );
     }
-    let nodes = reader.list(value)?;
-    if nodes.is_empty() {
-        reader.error(&value.place, "a parameter needs values", None);
+    if scalars.is_empty() {
+        reader.error(&written.span(), "a parameter needs values", None);
     }
-    let mut values: Vec<(Scalar, Range<usize>)> = Vec::new();
-    for node in nodes {
-        let Some(scalar) = parse_scalar(reader, node) else {
-            continue;
-        };
-        if values.iter().any(|(known, _)| *known == scalar) {
-            reader.error(&node.place, format!("`{scalar}` is listed twice"), None);
+    for (index, scalar) in scalars.iter().enumerate() {
+        check_scalar(reader, scalar.get_ref(), &scalar.span());
+        if scalars[..index].contains(scalar) {
+            reader.error(&scalar.span(), format!("`{scalar}` is listed twice"), None);
         }
-        values.push((scalar, node.place.span.clone()));
     }
-    Some(Parameter {
-        name: name.clone(),
-        values,
-    })
 }
 
-/// Reads text or an integer. Only templates of the plan may occur in the text.
-pub(super) fn parse_scalar(reader: &mut Reader<'_>, node: &Node) -> Option<Scalar> {
-    match &node.data {
-        Data::Int(value) => Some(Scalar::Int(*value)),
-        Data::Text(text) => {
-            let text = Combination(Vec::new()).fill_text(reader, text, &node.place);
-            Some(Scalar::Text(text))
+/// Checks that a value is text or an integer, and that only templates of the plan occur in the text.
+pub(super) fn check_scalar(reader: &mut Reader<'_>, scalar: &Scalar, place: &Range<usize>) {
+    match scalar {
+        Scalar::Int(_) => {}
+        Scalar::Text(text) => {
+            let none = Combination {
+                values: Vec::new(),
+                are_wrong: false,
+            };
+            none.fill_text(reader, text, place);
         }
-        _ => reader.reject_type(node, "text or an integer"),
-    }
-}
-
-/// Marks every text and key that contains a parameter, so that no error is reported about it.
-pub(super) fn leave_unfilled(reader: &mut Reader<'_>, entries: &[TreeEntry]) {
-    with_parameters(entries, &mut |_, place| {
-        reader.unfilled.push(place.span.clone())
-    });
-}
-
-/// Shows every key and text that contains a parameter.
-fn with_parameters(entries: &[TreeEntry], each: &mut dyn FnMut(&str, &SourceSpan)) {
-    for TreeEntry { key, value } in entries {
-        if key.text.contains("${") {
-            each(&key.text, &key.place);
+        Scalar::List(_) => {
+            reader.error(place, "expected text or an integer, found a list", None);
         }
-        with_parameters_in(value, each);
-    }
-}
-
-fn with_parameters_in(node: &Node, each: &mut dyn FnMut(&str, &SourceSpan)) {
-    match &node.data {
-        Data::Text(text) if text.contains("${") => each(text, &node.place),
-        Data::List(nodes) => nodes.iter().for_each(|node| with_parameters_in(node, each)),
-        Data::Table(entries) => with_parameters(entries, each),
-        _ => {}
     }
 }
 
@@ -167,153 +197,126 @@ fn is_planned(name: &str) -> bool {
     name == "gpus" || (is_gpu(gpu) && GPU_FORMS.contains(&form))
 }
 
-impl Combination<'_> {
+impl<'p> Combination<'p> {
     /// The values as [`crate::scenario::Instance`] stores them.
     pub(super) fn values(&self) -> BTreeMap<String, Scalar> {
-        self.0
-            .iter()
-            .map(|(name, value, _)| (name.to_string(), (*value).clone()))
-            .collect()
+        let mut values = BTreeMap::new();
+        for (name, value) in &self.values {
+            values.insert(name.to_string(), value.scalar.clone());
+        }
+        values
     }
 
     pub(super) fn instance_name(&self, scenario: &str) -> String {
-        if self.0.is_empty() {
+        if self.values.is_empty() {
             return scenario.to_string();
         }
-        let values: Vec<String> = self
-            .0
-            .iter()
-            .map(|(name, value, _)| format!("{name}={value}"))
-            .collect();
+        let mut values = Vec::new();
+        for (name, value) in &self.values {
+            values.push(format!("{name}={}", value.scalar));
+        }
         format!("{scenario}[{}]", values.join(","))
     }
 
-    /// The entries with values in place of `${parameter}`. Without parameters they are borrowed: most files have
-    /// none, and copying their trees would be most of the work of reading them.
-    pub(super) fn filled<'n>(
-        &self,
-        reader: &mut Reader<'_>,
-        entries: &'n [TreeEntry],
-    ) -> Cow<'n, [TreeEntry]> {
-        if !self.0.is_empty() {
-            return Cow::Owned(self.fill_entries(reader, entries));
-        }
-        with_parameters(entries, &mut |text, place| {
-            drop(self.fill_text(reader, text, place))
-        });
-        Cow::Borrowed(entries)
-    }
-
-    /// The node with values in place of `${parameter}`, like [`Self::filled`].
-    pub(super) fn filled_node<'n>(&self, reader: &mut Reader<'_>, node: &'n Node) -> Cow<'n, Node> {
-        if !self.0.is_empty() {
-            return Cow::Owned(self.fill(reader, node));
-        }
-        with_parameters_in(node, &mut |text, place| {
-            drop(self.fill_text(reader, text, place))
-        });
-        Cow::Borrowed(node)
-    }
-
-    /// The tree with values in place of `${parameter}`.
-    fn fill(&self, reader: &mut Reader<'_>, node: &Node) -> Node {
-        let place = node.place.clone();
-        let data = match &node.data {
-            Data::Text(text) => {
-                if let Some((value, span)) = self.whole(text) {
-                    let data = match value {
-                        Scalar::Int(value) => Data::Int(*value),
-                        value => Data::Text(value.to_string()),
-                    };
-                    return Node {
-                        data,
-                        place: SourceSpan {
-                            span: span.clone(),
-                            used: Some(place.span),
-                        },
-                    };
-                }
-                Data::Text(self.fill_text(reader, text, &place))
-            }
-            Data::List(nodes) => {
-                Data::List(nodes.iter().map(|node| self.fill(reader, node)).collect())
-            }
-            Data::Table(entries) => Data::Table(self.fill_entries(reader, entries)),
-            data => data.clone(),
+    /// Puts values in place of `${parameter}`.
+    pub(super) fn fill_file(&self, reader: &mut Reader<'_>, file: &mut DeValue<'p>) {
+        reader.filled.clear();
+        let DeValue::Table(table) = file else {
+            return;
         };
-        Node { data, place }
+        for key in FILLED {
+            if let Some(value) = table.get_mut(key) {
+                self.fill_value(reader, value);
+            }
+        }
     }
 
-    /// The entries of a table with values in place of `${parameter}`, in keys too.
-    pub(super) fn fill_entries(
-        &self,
-        reader: &mut Reader<'_>,
-        entries: &[TreeEntry],
-    ) -> Vec<TreeEntry> {
-        let mut filled: Vec<TreeEntry> = Vec::new();
-        for TreeEntry { key, value } in entries {
-            let place = key.place.clone();
-            let key = match self.whole(&key.text) {
-                Some((value, span)) => TreeKey {
-                    text: value.to_string(),
-                    place: SourceSpan {
-                        span: span.clone(),
-                        used: Some(place.span),
-                    },
-                },
-                None => TreeKey {
-                    text: self.fill_text(reader, &key.text, &place),
-                    place,
-                },
-            };
-            if filled.iter().any(|known| known.key.text == key.text) {
-                reader.error(&key.place, format!("`{}` is written twice", key.text), None);
+    fn fill_value(&self, reader: &mut Reader<'_>, value: &mut Spanned<DeValue<'p>>) {
+        let place = value.span();
+        match value.get_mut() {
+            DeValue::String(text) if text.contains("${") => {
+                if let Some(parameter) = self.find_whole(text) {
+                    reader.filled.push((place, parameter.written.span()));
+                    *value.get_mut() = parameter.written.get_ref().clone();
+                } else {
+                    *text = Cow::Owned(self.fill_text(reader, text, &place));
+                }
             }
-            let value = self.fill(reader, value);
-            filled.push(TreeEntry { key, value });
+            DeValue::Array(values) => {
+                for value in values.iter_mut() {
+                    self.fill_value(reader, value);
+                }
+            }
+            DeValue::Table(table) => self.fill_table(reader, table),
+            _ => {}
         }
-        filled
+    }
+
+    /// Puts values in place of `${parameter}` in a table, in keys too.
+    fn fill_table(&self, reader: &mut Reader<'_>, table: &mut DeTable<'p>) {
+        for (mut key, mut value) in std::mem::take(table) {
+            self.fill_value(reader, &mut value);
+            let place = key.span();
+            let text = key.get_mut();
+            if text.contains("${") {
+                let filled = match self.find_whole(text) {
+                    Some(parameter) => {
+                        reader
+                            .filled
+                            .push((place.clone(), parameter.written.span()));
+                        parameter.scalar.to_string()
+                    }
+                    None => self.fill_text(reader, text, &place),
+                };
+                *text = Cow::Owned(filled);
+            }
+            if table.contains_key(&key) {
+                reader.error(
+                    &place,
+                    format!("`{}` is written twice", key.get_ref()),
+                    None,
+                );
+            }
+            table.insert(key, value);
+        }
     }
 
     /// The value of a parameter, if the text consists of it alone.
-    fn whole(&self, text: &str) -> Option<(&Scalar, &Range<usize>)> {
+    fn find_whole(&self, text: &str) -> Option<&'p ParameterValue<'p>> {
         let name = text.strip_prefix("${")?.strip_suffix('}')?;
-        self.find(name)
+        self.find_value(name)
     }
 
-    fn find(&self, name: &str) -> Option<(&Scalar, &Range<usize>)> {
-        self.0
-            .iter()
-            .find(|(known, _, _)| *known == name)
-            .map(|(_, value, span)| (*value, *span))
+    fn find_value(&self, name: &str) -> Option<&'p ParameterValue<'p>> {
+        let (_, value) = self.values.iter().find(|(known, _)| *known == name)?;
+        Some(value)
     }
 
-    fn fill_text(&self, reader: &mut Reader<'_>, text: &str, place: &SourceSpan) -> String {
+    fn fill_text(&self, reader: &mut Reader<'_>, text: &str, place: &Range<usize>) -> String {
+        if self.are_wrong {
+            // The errors of the parameters are reported, and none about what they would be filled into.
+            reader.unfilled.push(place.clone());
+            return text.to_string();
+        }
         let mut filled = String::new();
         let mut rest = text;
-        while let Some((before, after)) = rest.split_once("${") {
+        while let Some((before, name, behind)) = split_placeholder(rest) {
             filled.push_str(before);
-            let Some((name, after)) = after.split_once('}') else {
-                reader.error(place, "`${` without `}`", None);
-                return text.to_string();
-            };
-            match self.find(name) {
-                Some((value, _)) => filled.push_str(&value.to_string()),
-                None => {
-                    if !is_planned(name) {
-                        let names = self
-                            .0
-                            .iter()
-                            .map(|(name, _, _)| *name)
-                            .chain(["gpus", "gpu0"]);
-                        let help = suggest_name(name, names);
-                        reader.error(place, format!("unknown parameter `${{{name}}}`"), help);
-                        reader.unfilled.push(place.span.clone());
-                    }
-                    filled.push_str(&format!("${{{name}}}"));
-                }
+            rest = behind;
+            if let Some(value) = self.find_value(name) {
+                filled.push_str(&value.scalar.to_string());
+                continue;
             }
-            rest = after;
+            if !is_planned(name) {
+                let names = self.values.iter().map(|(name, _)| *name);
+                let help = suggest_name(name, names.chain(["gpus", "gpu0"]));
+                reader.error(place, format!("unknown parameter `${{{name}}}`"), help);
+                reader.unfilled.push(place.clone());
+            }
+            filled.push_str(&format!("${{{name}}}"));
+        }
+        if rest.contains("${") {
+            reader.error(place, "`${` without `}`", None);
         }
         filled.push_str(rest);
         filled
@@ -323,20 +326,18 @@ impl Combination<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scenario::load::tree::entries;
+    use crate::scenario::load::tree::{Data, Node};
 
-    fn read(source: &str) -> (Option<Parameters>, Reader<'_>, Vec<TreeEntry>) {
-        let table = toml::de::DeTable::parse(source).unwrap();
-        let entries = entries(table.get_ref());
+    fn read_file(source: &str) -> (Reader<'_>, Spanned<DeValue<'_>>) {
         let mut reader = Reader::new("test.toml", source, &[]);
-        let parameters = Parameters::read(&mut reader, &entries[0].value);
-        (parameters, reader, entries)
+        let file = reader.parse_table("a test", 1 << 10).unwrap();
+        (reader, file)
     }
 
     #[test]
     fn combinations_come_in_the_order_of_the_file() {
-        let (parameters, _, _) = read("parameters = { b = [\"x\", \"y\"], a = [1, 2] }");
-        let parameters = parameters.unwrap();
+        let (mut reader, file) = read_file("parameters = { b = [\"x\", \"y\"], a = [1, 2] }");
+        let parameters = Parameters::read(&mut reader, file.get_ref());
         let names: Vec<String> = parameters
             .combinations()
             .iter()
@@ -359,13 +360,12 @@ mod tests {
     #[test]
     fn a_text_that_is_one_parameter_takes_its_type_and_others_its_text() {
         let source =
-            "parameters = { n = [7] }\nuse = { \"${n}\" = [\"${n}\", \"n=${n} of ${gpus}\"] }";
-        let (parameters, mut reader, entries) = read(source);
-        let parameters = parameters.unwrap();
-        let filled = parameters.combinations()[0].fill(&mut reader, &entries[1].value);
-        let Data::Table(filled) = filled.data else {
-            panic!("{filled:?}")
-        };
+            "parameters = { n = [7] }\ncases = { \"${n}\" = [\"${n}\", \"n=${n} of ${gpus}\"] }";
+        let (mut reader, mut file) = read_file(source);
+        let parameters = Parameters::read(&mut reader, file.get_ref());
+        parameters.combinations()[0].fill_file(&mut reader, file.get_mut());
+        let file: Node = reader.read_typed(file).unwrap();
+        let filled = file.entries()[1].value.entries();
         assert_eq!(filled[0].key.text, "7");
         let Data::List(nodes) = &filled[0].value.data else {
             panic!("{filled:?}")
@@ -382,8 +382,10 @@ mod tests {
         let source = format!(
             "parameters = {{ a = {list}, b = {list}, c = {list}, d = {list}, e = {list} }}"
         );
-        let (parameters, reader, _) = read(&source);
-        assert!(parameters.is_none());
+        let mut reader = Reader::new("test.toml", &source, &[]);
+        let file = reader.parse_table("a test", 1 << 12).unwrap();
+        let parameters = Parameters::read(&mut reader, file.get_ref());
+        assert!(parameters.are_wrong);
         assert_eq!(reader.errors.len(), 1);
     }
 }

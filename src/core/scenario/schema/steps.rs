@@ -7,22 +7,20 @@ use crate::python::{LINE, LINE_VALUE, LINE_VARIES};
 
 use super::{object_schema, or_parameter, reference, sentence, set};
 
-/// One step: an object with the call as a key, its label, and where it runs.
-pub(super) fn step() -> Value {
-    let name = json!({ "type": "string", "pattern": "^[a-zA-Z0-9_-]+$" });
-    let mut properties: Map<String, Value> = calls::all()
-        .map(|row| (row.name.to_string(), call(row)))
-        .collect();
-    properties.insert(
-        "label".to_string(),
-        json!({ "description": "What checks call this step.", "anyOf": [name] }),
-    );
+/// One step: an object with the call as a key, its label, and where it runs. Kinds of arguments become definitions.
+pub(super) fn step_schema(definitions: &mut Map<String, Value>) -> Value {
+    let mut properties = Map::new();
+    for call in calls::all() {
+        properties.insert(call.name.to_string(), call_schema(call, definitions));
+    }
+    let label = json!({ "description": "What checks call this step.", "type": "string", "pattern": "^[a-zA-Z0-9_-]+$" });
     let on = "The thread or process that makes the call.";
+    let from = "The private copy of libcuda or libcudart that is called.";
+    properties.insert("label".to_string(), label);
     properties.insert(
         "on".to_string(),
         json!({ "description": on, "type": "string" }),
     );
-    let from = "The private copy of libcuda or libcudart that is called.";
     properties.insert(
         "from".to_string(),
         json!({ "description": from, "type": "string" }),
@@ -59,13 +57,12 @@ fn line() -> [(&'static str, Value); 3] {
     ]
 }
 
-fn call(call: &Call) -> Value {
-    let mut properties: Map<String, Value> = call
-        .input_params()
-        .map(|param| (param.name.to_string(), argument_schema(call, param)))
-        .collect();
+fn call_schema(call: &Call, definitions: &mut Map<String, Value>) -> Value {
+    let mut properties = Map::new();
     let mut required: Vec<&str> = Vec::new();
     for param in call.input_params() {
+        let schema = argument_schema(call, param, definitions);
+        properties.insert(param.name.to_string(), schema);
         if param.default.is_none() {
             required.push(param.name);
         }
@@ -90,7 +87,20 @@ fn integer_schema(least: i64, most: i64) -> Value {
     json!([{ "type": "integer", "minimum": least, "maximum": most }])
 }
 
-fn argument_schema(call: &Call, param: &Param) -> Value {
+/// A reference to a definition that arguments of many calls share.
+fn shared_schema(name: &str, definitions: &mut Map<String, Value>, schema: Value) -> Value {
+    let name = name.replace(' ', "_");
+    definitions.entry(name.as_str()).or_insert(schema);
+    reference(&name)
+}
+
+/// A reference to the definition of a name that an earlier step bound.
+fn bound_name(noun: &str, definitions: &mut Map<String, Value>) -> Value {
+    let about = format!("The name of a {noun} that an earlier step bound with `as`, or NULL.");
+    shared_schema(&format!("{noun} name"), definitions, sentence(&about))
+}
+
+fn argument_schema(call: &Call, param: &Param, definitions: &mut Map<String, Value>) -> Value {
     let mut schema = match param.kind {
         ParamKind::I32 => or_parameter(integer_schema(i64::from(i32::MIN), i64::from(i32::MAX))),
         ParamKind::U32 => or_parameter(integer_schema(0, i64::from(u32::MAX))),
@@ -102,14 +112,10 @@ fn argument_schema(call: &Call, param: &Param) -> Value {
         ParamKind::Text => json!({ "type": "string" }),
         ParamKind::Constant(constants) => {
             let names: Vec<&str> = constants.values.iter().map(|(name, _)| *name).collect();
-            or_parameter(json!([{ "enum": names }, { "type": "integer" }]))
+            let values = or_parameter(json!([{ "enum": names }, { "type": "integer" }]));
+            shared_schema(constants.name, definitions, values)
         }
-        ParamKind::Handle(of) => sentence(&format!(
-            "The name of a {of} that an earlier step bound with `as`, or NULL."
-        )),
-        ParamKind::FatBinary(of) => sentence(&format!(
-            "The name of an {of} that an earlier step bound with `as`."
-        )),
+        ParamKind::Handle(noun) | ParamKind::FatBinary(noun) => bound_name(noun, definitions),
         ParamKind::Ptx => sentence("The name of a kernel file."),
         ParamKind::Arguments => {
             json!({ "type": "array", "items": { "type": ["integer", "string"] } })
@@ -122,11 +128,10 @@ fn argument_schema(call: &Call, param: &Param) -> Value {
             json!({ "anyOf": [reference("bytes"), { "enum": [UINT64_MAX] }] })
         }
         ParamKind::In(_) => or_parameter(integer_schema(0, i64::from(u32::MAX))),
-        ParamKind::Block(of, _) => sentence(&format!(
-            "The name of the {of} that an earlier step of any process bound."
-        )),
+        ParamKind::Block(noun, _) => bound_name(noun, definitions),
         ParamKind::Actor | ParamKind::Pid => {
-            sentence("The name of a thread or process that an earlier step started.")
+            let about = "The name of a thread or process that an earlier step started.";
+            shared_schema(ACTOR, definitions, sentence(about))
         }
         // These kinds are no inputs.
         ParamKind::Fixed(_) | ParamKind::Out(_) => json!(false),
