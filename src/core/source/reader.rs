@@ -327,36 +327,13 @@ impl<'a> Reader<'a> {
     /// The entries of a table that may have only these keys.
     pub fn table_of<'n>(&mut self, node: &'n Node, keys: &[&str]) -> Option<&'n [TreeEntry]> {
         let entries = self.table(node)?;
-        self.known_keys(entries, keys);
-        Some(entries)
-    }
-
-    /// Adds an error for each key that the format does not have.
-    pub fn known_keys(&mut self, entries: &[TreeEntry], keys: &[&str]) {
         for TreeEntry { key, .. } in entries {
-            if self.is_full() {
-                return;
-            }
-            if !keys.contains(&key.text.as_str()) {
+            if !keys.contains(&key.text.as_str()) && !self.is_full() {
                 let help = suggest_name(&key.text, keys.iter().copied());
                 self.error(&key.place, format!("unknown key `{}`", key.text), help);
             }
         }
-    }
-
-    /// The value of a required key. A missing key is reported at `owner`.
-    pub fn required_value<'n>(
-        &mut self,
-        entries: &'n [TreeEntry],
-        key: &str,
-        owner: &Range<usize>,
-        owner_name: &str,
-    ) -> Option<&'n Node> {
-        let node = get(entries, key);
-        if node.is_none() && !self.is_misspelled(entries, key) {
-            self.error(owner, format!("{owner_name} needs `{key}`"), None);
-        }
-        node
+        Some(entries)
     }
 
     /// Whether another key was already reported as a misspelling of this one, so that its absence is not reported too.
