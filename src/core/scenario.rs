@@ -249,15 +249,10 @@ pub struct Expectation {
     #[serde(default, skip_serializing_if = "When::is_empty")]
     pub when: When,
     /// The reason, in a sentence.
-    #[serde(deserialize_with = "file::read_sentence")]
     #[schemars(length(min = 1))]
     pub because: String,
     /// The committed report that supports it.
-    #[serde(
-        default,
-        deserialize_with = "file::read_sentence",
-        skip_serializing_if = "String::is_empty"
-    )]
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub evidence: String,
 }
 

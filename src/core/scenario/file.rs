@@ -151,10 +151,6 @@ impl TryFrom<String> for Sentence {
     }
 }
 
-pub(super) fn read_sentence<'de, D: Deserializer<'de>>(file: D) -> Result<String, D::Error> {
-    Ok(Sentence::deserialize(file)?.0)
-}
-
 /// A value, or a list of values.
 #[derive(serde::Deserialize, JsonSchema)]
 #[serde(untagged, expecting = "expected a value or a list of values")]

@@ -157,9 +157,13 @@ impl FileReader<'_, '_> {
         let effect = checks::read_checks(self.reader, effect.get_ref(), &compared, self.parameters);
         let mut expect = Vec::new();
         for expectation in &file.expect {
-            let when = &expectation.get_ref().when;
-            check_when(self.reader, when, &expectation.span(), self.parameters);
-            expect.push(expectation.get_ref().clone());
+            let (place, read) = (expectation.span(), expectation.get_ref());
+            check_when(self.reader, &read.when, &place, self.parameters);
+            if read.because.trim().is_empty() {
+                let message = "`because` is empty, and an expectation has a reason";
+                self.reader.error(&place, message, None);
+            }
+            expect.push(read.clone());
         }
         if let Some(everywhere) = &file.expect_when {
             for expectation in &mut expect {
