@@ -96,17 +96,19 @@ fn label(case: &CasePlan, step: Option<usize>) -> String {
 
 /// A status that only the simulated machine returns, and that no real library has.
 fn not_modelled(case: &CasePlan, recording: &Recording) -> Option<String> {
-    recording.events.iter().find_map(|said| {
+    for said in &recording.events {
         let (step, status) = match &said.event {
             Event::End { step, status, .. } => (step, status),
             Event::Probe { step, probe, .. } => (step, &probe.status),
-            _ => return None,
+            _ => continue,
         };
-        let not_modelled = status
-            .as_ref()
-            .is_some_and(|status| status.code == SIM_NOT_MODELLED);
-        not_modelled.then(|| format!("at {}", label(case, Some(*step))))
-    })
+        if let Some(status) = status
+            && status.code == SIM_NOT_MODELLED
+        {
+            return Some(format!("at {}", label(case, Some(*step))));
+        }
+    }
+    None
 }
 
 fn harness_signals(recording: &Recording) -> Option<String> {
@@ -239,25 +241,22 @@ fn context_contradiction(
     recording: &Recording,
     scene: &Scene,
 ) -> Option<String> {
-    let with_mig = scene.gpus.iter().filter(|gpu| gpu.mig == Some(true));
-    let with_mig: Vec<String> = with_mig
-        .filter_map(|gpu| plan.gpu_name(&gpu.uuid))
-        .collect();
-    let observation = observe_attempt(plan, case, recording, scene);
-    observation.steps.iter().find_map(|step| {
-        let mut active = step
-            .contexts
-            .iter()
-            .flatten()
-            .filter(|name| !with_mig.contains(name));
-        let name = active.find(|name| {
-            step.memory
-                .get(*name)
-                .is_some_and(|memory| memory.class == Some(Class::None))
-        })?;
-        Some(format!(
-            "at {}: the primary context of {name} is active, and its memory did not change",
-            step.label
-        ))
-    })
+    let mut with_mig = Vec::new();
+    for gpu in scene.gpus {
+        if gpu.mig == Some(true) {
+            with_mig.extend(plan.gpu_name(&gpu.uuid));
+        }
+    }
+    for step in &observe_attempt(plan, case, recording, scene).steps {
+        for name in step.contexts.iter().flatten() {
+            let class = step.memory.get(name).and_then(|memory| memory.class);
+            if class == Some(Class::None) && !with_mig.contains(name) {
+                return Some(format!(
+                    "at {}: the primary context of {name} is active, and its memory did not change",
+                    step.label
+                ));
+            }
+        }
+    }
+    None
 }

@@ -25,21 +25,17 @@ pub fn observe_attempt(
 ) -> Observation {
     let memory = StepMemory::new(plan, case, recording, scene);
     let begun = begun_steps(recording);
-    let steps = case
-        .steps
-        .iter()
-        .enumerate()
-        .take(begun)
-        .map(|(index, step)| {
-            let mut seen = called(plan, case, scene, recording, (index, step));
-            if let Some(probe) = last_probe(recording, index) {
-                look(plan, probe, &mut seen);
-            }
-            seen.memory = memory.after(index, seen.returned);
-            seen
-        });
+    let mut steps = Vec::new();
+    for (index, step) in case.steps.iter().enumerate().take(begun) {
+        let mut seen = called(plan, case, scene, recording, (index, step));
+        if let Some(probe) = last_probe(recording, index) {
+            look(plan, probe, &mut seen);
+        }
+        seen.memory = memory.after(index, seen.returned);
+        steps.push(seen);
+    }
     Observation {
-        steps: steps.collect(),
+        steps,
         end: end(case, recording),
     }
 }
@@ -150,16 +146,17 @@ fn has_company(case: &CasePlan, recording: &Recording, scene: &Scene) -> bool {
         .steps
         .iter()
         .any(|step| step.call.starts_with("nvmlDeviceGetHandleByIndex"));
-    let gpus = scene.gpus.iter().zip(&baseline.snapshot.gpus);
-    gpus.filter(|(gpu, _)| is_by_index || scene.is_of_the_run(gpu))
-        .any(|(gpu, reading)| {
-            let noise = noise_limit(scene.calibration_of(&gpu.uuid, recording));
-            reading.used_bytes > Some(noise)
-                || reading
-                    .processes
-                    .as_ref()
-                    .is_some_and(|listed| !listed.is_empty())
-        })
+    for (gpu, reading) in scene.gpus.iter().zip(&baseline.snapshot.gpus) {
+        if !is_by_index && !scene.is_of_the_run(gpu) {
+            continue;
+        }
+        let noise = noise_limit(scene.calibration_of(&gpu.uuid, recording));
+        let lists_process = matches!(&reading.processes, Some(listed) if !listed.is_empty());
+        if lists_process || reading.used_bytes > Some(noise) {
+            return true;
+        }
+    }
+    false
 }
 
 /// Whether the calibration of some GPU that holds for this attempt is not sound.
@@ -191,15 +188,14 @@ fn by_plan_name(plan: &Plan, scene: &Scene, value: &Value) -> Value {
     let Value::Text(text) = value else {
         return value.clone();
     };
-    let addressed = scene.gpus.iter().find(|gpu| {
-        gpu.pci_bus_id
-            .as_deref()
-            .is_some_and(|id| is_address(text, id))
-    });
-    Value::Text(name_of(
-        plan,
-        addressed.map_or(text.as_str(), |gpu| gpu.uuid.as_str()),
-    ))
+    for gpu in scene.gpus {
+        if let Some(id) = &gpu.pci_bus_id
+            && is_address(text, id)
+        {
+            return Value::Text(name_of(plan, &gpu.uuid));
+        }
+    }
+    Value::Text(name_of(plan, text))
 }
 
 /// Whether a text is a GPU's PCI address as NVML gave it: CUDA writes the domain with four digits, NVML with eight.
@@ -246,18 +242,20 @@ fn look(plan: &Plan, probe: &Probe, seen: &mut StepObservation) {
     };
     let names: Vec<String> = visible.iter().map(|uuid| name_of(plan, uuid)).collect();
     if let Some(active) = &probe.active {
-        let active_names = names
-            .iter()
-            .zip(active)
-            .filter(|(_, active)| **active)
-            .map(|(name, _)| name.clone());
-        seen.contexts = Some(active_names.collect());
+        let mut contexts = Vec::new();
+        for (name, is_active) in names.iter().zip(active) {
+            if *is_active {
+                contexts.push(name.clone());
+            }
+        }
+        seen.contexts = Some(contexts);
     }
     seen.current = match (probe.current, &probe.current_status) {
         (None, None) => Some("none".to_string()),
-        (Some(ordinal), None) => usize::try_from(ordinal)
-            .ok()
-            .and_then(|place| names.get(place).cloned()),
+        (Some(ordinal), None) => {
+            let place = usize::try_from(ordinal).unwrap_or(usize::MAX);
+            names.get(place).cloned()
+        }
         (_, Some(_)) => None,
     };
     seen.visible = Some(names);

@@ -44,17 +44,18 @@ impl<'a> StepMemory<'a> {
         else {
             return BTreeMap::new();
         };
-        let gpus = self.scene.gpus.iter().enumerate();
-        gpus.filter_map(|(place, gpu)| {
-            let name = self.plan.gpu_name(&gpu.uuid)?;
-            let start = baseline.snapshot.gpus.get(place)?;
-            let now = snapshot.snapshot.gpus.get(place)?;
-            let mut seen = change(start, now, self.calibration_of(gpu));
-            seen.peak_bytes = self.peak_change(step, place, gpu, now);
-            seen.process_bytes = self.process_bytes(gpu, now);
-            Some((name, seen))
-        })
-        .collect()
+        let readings = baseline.snapshot.gpus.iter().zip(&snapshot.snapshot.gpus);
+        let mut seen = BTreeMap::new();
+        for (place, (gpu, (start, now))) in self.scene.gpus.iter().zip(readings).enumerate() {
+            let Some(name) = self.plan.gpu_name(&gpu.uuid) else {
+                continue;
+            };
+            let mut memory = change(start, now, self.calibration_of(gpu));
+            memory.peak_bytes = self.peak_change(step, place, gpu, now);
+            memory.process_bytes = self.process_bytes(gpu, now);
+            seen.insert(name, memory);
+        }
+        seen
     }
 
     fn calibration_of(&self, gpu: &Gpu) -> Option<&'a Calibration> {
@@ -64,44 +65,26 @@ impl<'a> StepMemory<'a> {
     /// The snapshot taken after a step. If the step returned, a missing snapshot was equal to the one before. If it did not,
     /// there may be no snapshot.
     fn snapshot_after(&self, step: usize, returned: bool) -> Option<&'a BarrierSnapshot> {
-        let mut within = self
-            .recording
-            .snapshots
-            .iter()
-            .filter(|snapshot| !snapshot.after_exit)
-            .rev();
         if returned {
-            within.find(|snapshot| snapshot.step.is_none_or(|after| after <= step))
+            last_snapshot(self.recording, |after| after <= Some(step))
         } else {
-            within.find(|snapshot| snapshot.step == Some(step))
+            last_snapshot(self.recording, |after| after == Some(step))
         }
-    }
-
-    fn snapshot_before(&self, step: usize) -> Option<&'a BarrierSnapshot> {
-        let mut within = self
-            .recording
-            .snapshots
-            .iter()
-            .filter(|snapshot| !snapshot.after_exit)
-            .rev();
-        within.find(|snapshot| snapshot.step.is_none_or(|after| after < step))
     }
 
     /// The largest change during a step, if it is larger than at both ends.
     fn peak_change(&self, step: usize, place: usize, gpu: &Gpu, now: &Reading) -> Option<i64> {
         let start = self.baseline?.snapshot.gpus.get(place)?.used_bytes?;
-        let before = self
-            .snapshot_before(step)?
-            .snapshot
-            .gpus
-            .get(place)?
-            .used_bytes?;
+        let before = last_snapshot(self.recording, |after| after < Some(step))?;
+        let before = before.snapshot.gpus.get(place)?.used_bytes?;
         let ends = before.max(now.used_bytes?);
         let (from, to) = self.step_window(step)?;
-        let changes = self.recording.polling.as_ref()?.changes.iter();
-        let within =
-            changes.filter(|change| change.gpu == place && (from..=to).contains(&change.t_ns));
-        let highest = within.map(|change| change.used_bytes).max()?;
+        let mut highest = 0;
+        for change in &self.recording.polling.as_ref()?.changes {
+            if change.gpu == place && (from..=to).contains(&change.t_ns) {
+                highest = highest.max(change.used_bytes);
+            }
+        }
         let noise = noise_limit(self.calibration_of(gpu));
         (highest > ends.saturating_add(noise)).then(|| difference(highest, start))
     }
@@ -110,31 +93,27 @@ impl<'a> StepMemory<'a> {
     /// that was left out has no timestamp.
     fn step_window(&self, step: usize) -> Option<(u64, u64)> {
         let from = self.step_began_ns(step)?;
-        let to = self
-            .step_began_ns(step.saturating_add(1))
-            .unwrap_or_else(|| {
-                let ended = self
-                    .recording
-                    .events
-                    .iter()
-                    .filter_map(|said| match said.event {
-                        Event::End { step: of, t_ns, .. } if of == step => Some(t_ns),
-                        _ => None,
-                    });
-                let swept = self
-                    .recording
-                    .snapshots
-                    .iter()
-                    .filter(|snapshot| !snapshot.after_exit && snapshot.step == Some(step));
-                let swept = swept.map(|snapshot| {
-                    snapshot
-                        .snapshot
-                        .t_ns
-                        .saturating_add(snapshot.snapshot.elapsed_ns)
-                });
-                ended.chain(swept).max().unwrap_or(from)
-            });
-        Some((from, to))
+        if let Some(to) = self.step_began_ns(step.saturating_add(1)) {
+            return Some((from, to));
+        }
+        let mut last = None;
+        for said in &self.recording.events {
+            if let Event::End { step: of, t_ns, .. } = said.event
+                && of == step
+            {
+                last = last.max(Some(t_ns));
+            }
+        }
+        for taken in &self.recording.snapshots {
+            if taken.step == Some(step) && !taken.after_exit {
+                let end = taken
+                    .snapshot
+                    .t_ns
+                    .saturating_add(taken.snapshot.elapsed_ns);
+                last = last.max(Some(end));
+            }
+        }
+        Some((from, last.unwrap_or(from)))
     }
 
     fn step_began_ns(&self, step: usize) -> Option<u64> {
@@ -150,29 +129,32 @@ impl<'a> StepMemory<'a> {
     /// What NVML reports as used by the attempt's own processes. If they are not in its list, they use nothing, unless
     /// calibration found that our PIDs are never listed.
     fn process_bytes(&self, gpu: &Gpu, now: &Reading) -> Option<u64> {
-        let listed = now
-            .processes
-            .as_ref()?
-            .iter()
-            .filter(|process| self.pids.contains(&process.pid));
-        let bytes: Vec<u64> = listed
-            .map(|process| process.used_bytes)
-            .collect::<Option<_>>()?;
-        let matched = !bytes.is_empty()
-            || self
-                .calibration_of(gpu)
-                .is_some_and(|calibration| calibration.pid_listed);
-        matched.then(|| bytes.into_iter().fold(0, u64::saturating_add))
+        let mut bytes = None;
+        for process in now.processes.as_ref()? {
+            if self.pids.contains(&process.pid) {
+                bytes = Some(process.used_bytes?.saturating_add(bytes.unwrap_or(0)));
+            }
+        }
+        match self.calibration_of(gpu) {
+            Some(calibration) if calibration.pid_listed => bytes.or(Some(0)),
+            _ => bytes,
+        }
     }
 }
 
 /// The last snapshot before the first step.
 pub(crate) fn baseline_snapshot(recording: &Recording) -> Option<&BarrierSnapshot> {
-    recording
-        .snapshots
-        .iter()
-        .rev()
-        .find(|snapshot| snapshot.step.is_none() && !snapshot.after_exit)
+    last_snapshot(recording, |after| after.is_none())
+}
+
+/// The last snapshot of a living worker that was taken after such a step; `None` stands for the time before the first
+/// step.
+fn last_snapshot(
+    recording: &Recording,
+    is_asked: impl Fn(Option<usize>) -> bool,
+) -> Option<&BarrierSnapshot> {
+    let mut latest_first = recording.snapshots.iter().rev();
+    latest_first.find(|taken| !taken.after_exit && is_asked(taken.step))
 }
 
 /// The PIDs of the worker and of the processes that it started, as these processes see themselves.
