@@ -23,8 +23,8 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 pub use self::word::{GpuWord, PolicyWord, WordError, words};
-use crate::Trace;
 use crate::diagnosis::Finding;
+use crate::{History, Trace};
 
 /// What is forbidden.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -68,19 +68,15 @@ impl Policy {
     /// # Errors
     /// A word that is not known, with those that are; a value that is no GPU and size.
     pub fn parse(forbid: &[String], max_bytes: &[String]) -> Result<Policy, WordError> {
-        let words = forbid
-            .iter()
-            .flat_map(|words| words.split(','))
-            .map(str::trim);
-        let forbid: Result<Vec<PolicyWord>, WordError> = words.map(PolicyWord::parse).collect();
-        let max_bytes: Result<BTreeMap<GpuWord, u64>, WordError> = max_bytes
-            .iter()
-            .map(|value| word::parse_bound(value))
-            .collect();
-        Ok(Policy {
-            forbid: forbid?,
-            max_bytes: max_bytes?,
-        })
+        let mut policy = Policy::default();
+        for word in forbid.iter().flat_map(|words| words.split(',')) {
+            policy.forbid.push(PolicyWord::parse(word.trim())?);
+        }
+        for bound in max_bytes {
+            let (gpu, bytes) = word::parse_bound(bound)?;
+            policy.max_bytes.insert(gpu, bytes);
+        }
+        Ok(policy)
     }
 
     /// Whether it forbids nothing.
@@ -90,11 +86,11 @@ impl Policy {
 
     /// Compares it with what a program did. `findings` are those of the same trace.
     pub fn check(&self, trace: &Trace, findings: &[Finding]) -> PolicyOutcome {
-        check::outcome(self, trace, findings)
+        check::outcome(self, &History::new(trace), findings)
     }
 
     /// What a program did against it, without the undecided parts: see [`Policy::check`].
-    pub fn find_violations(&self, trace: &Trace, findings: &[Finding]) -> Vec<Violation> {
-        self.check(trace, findings).violations
+    pub fn find_violations(&self, history: &History, findings: &[Finding]) -> Vec<Violation> {
+        check::outcome(self, history, findings).violations
     }
 }

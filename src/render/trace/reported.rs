@@ -304,7 +304,9 @@ fn note_occurrences<'a>(seen: &TraceView<'a>, said: &[Occurrence<'a>]) -> Vec<Oc
         .iter()
         .filter_map(|one| one.events.first().copied())
         .collect();
-    let all = told.find_violations(seen.trace, seen.findings).into_iter();
+    let all = told
+        .find_violations(&seen.history, seen.findings)
+        .into_iter();
     let others = all.filter(|violation| violation.event.is_none_or(|event| !said.contains(&event)));
     others
         .map(|violation| once(&violation, Level::Note, None))

@@ -3,16 +3,23 @@
 use super::word::{GpuWord, PolicyWord, bound_text};
 use super::{Policy, PolicyOutcome, Violation};
 use crate::diagnosis::{Finding, embedded_rules, gpu_name, line};
-use crate::ledger::{LedgerTable, MemoryOwner, UNKNOWN, all_ledgers};
+use crate::ledger::{Ledger, LedgerTable, MemoryOwner, UNKNOWN, all_ledgers};
 use crate::{ContextLife, History, Trace, TraceEvent, status_name};
 use cuda_pitfalls_core::text::counts::counted;
 use cuda_pitfalls_core::text::units;
 
-pub(super) fn outcome(policy: &Policy, trace: &Trace, findings: &[Finding]) -> PolicyOutcome {
-    let history = History::new(trace);
+pub(super) fn outcome(policy: &Policy, history: &History, findings: &[Finding]) -> PolicyOutcome {
+    let is_of_memory =
+        |word: &PolicyWord| matches!(word, PolicyWord::Unattributed(_) | PolicyWord::Owner(..));
+    let ledgers = if policy.forbid.iter().any(is_of_memory) {
+        all_ledgers(history.trace)
+    } else {
+        Vec::new()
+    };
     let mut check = PolicyCheck {
-        trace,
-        history: &history,
+        trace: history.trace,
+        history,
+        ledgers: &ledgers,
         findings,
         outcome: PolicyOutcome::default(),
     };
@@ -25,10 +32,11 @@ pub(super) fn outcome(policy: &Policy, trace: &Trace, findings: &[Finding]) -> P
     check.outcome
 }
 
-struct PolicyCheck<'a> {
+struct PolicyCheck<'c, 'a> {
     trace: &'a Trace,
-    history: &'a History<'a>,
-    findings: &'a [Finding],
+    history: &'c History<'a>,
+    ledgers: &'c [Ledger<'a>],
+    findings: &'c [Finding],
     outcome: PolicyOutcome,
 }
 
@@ -43,18 +51,13 @@ enum TraceCoverage {
     Variables,
 }
 
-impl PolicyCheck<'_> {
+impl PolicyCheck<'_, '_> {
     fn add_violation(&mut self, forbidden: &str, says: String, event: Option<&TraceEvent>) {
-        let event = event.and_then(|event| {
-            self.trace
-                .events
-                .iter()
-                .position(|other| std::ptr::eq(other, event))
-        });
+        let is_it = |other: &TraceEvent| event.is_some_and(|event| std::ptr::eq(other, event));
         self.outcome.violations.push(Violation {
             forbidden: forbidden.to_owned(),
             says,
-            event,
+            event: self.trace.events.iter().position(is_it),
         });
     }
 
@@ -65,14 +68,14 @@ impl PolicyCheck<'_> {
         }
     }
 
+    fn is_violated(&self, forbidden: &str) -> bool {
+        let mut violations = self.outcome.violations.iter();
+        violations.any(|violation| violation.forbidden == forbidden)
+    }
+
     /// Records why a question is undecided, unless a violation has already decided it.
     fn require_coverage(&mut self, forbidden: &str, needs: TraceCoverage) {
-        if self
-            .outcome
-            .violations
-            .iter()
-            .any(|violation| violation.forbidden == forbidden)
-        {
+        if self.is_violated(forbidden) {
             return;
         }
         for why in missing(self.history, needs) {
@@ -90,10 +93,9 @@ impl PolicyCheck<'_> {
                 self.known(&name, gpu);
             }
             PolicyWord::ContextOnOrdinal(ordinal) => {
+                let ordinal = i64::from(*ordinal);
                 self.contexts(&name, |_, life| {
-                    life.made
-                        .device
-                        .map(|device| i64::from(device) == i64::from(*ordinal))
+                    Some(i64::from(life.made.device?) == ordinal)
                 });
             }
             PolicyWord::Stray => self.check_unused_contexts(&name),
@@ -125,69 +127,60 @@ impl PolicyCheck<'_> {
                 "whose the memory is was not noted: trace with --memory",
             );
         }
-        let ledgers = all_ledgers(trace);
         let mut open = Vec::new();
-        for ledger in &ledgers {
-            let of = format!(
-                "pid {} on {}",
-                ledger.pid,
-                gpu_name(trace, Some(ledger.gpu))
-            );
+        for ledger in self.ledgers {
+            let gpu = gpu_name(trace, Some(ledger.gpu));
+            let who = format!("pid {} on {gpu}", ledger.pid);
             match held(&ledger.peak) {
                 Some([least, _]) if least > most => {
-                    let charged = match ledger.is_own {
-                        true => "NVML charges it",
-                        false => "its GPU has in use more than before",
+                    let charged = if ledger.is_own {
+                        "NVML charges it"
+                    } else {
+                        "its GPU has in use more than before"
                     };
-                    let all = ledger
-                        .peak
-                        .charged_bytes
-                        .map_or_else(|| "what".to_owned(), units::bytes);
+                    let all = match ledger.peak.charged_bytes {
+                        Some(bytes) => units::bytes(bytes),
+                        None => "what".to_owned(),
+                    };
                     let least = units::bytes(least);
                     let says =
-                        format!("{of}: at the peak {least} are {what}, of {all} that {charged}");
+                        format!("{who}: at the peak {least} are {what}, of {all} that {charged}");
                     self.add_violation(name, says, None);
                 }
                 Some([least, at_most]) if at_most > most => {
                     let [least, at_most] = [least, at_most].map(units::bytes);
                     open.push(format!(
-                        "{of}: at the peak between {least} and {at_most} are {what}"
+                        "{who}: at the peak between {least} and {at_most} are {what}"
                     ));
                 }
                 Some(_) => {}
-                None => open.push(format!("{of}: NVML could not be read")),
+                None => open.push(format!("{who}: NVML could not be read")),
             }
         }
         for life in &self.history.contexts {
-            let is_read = ledgers
-                .iter()
-                .any(|it| it.pid == life.made.pid && Some(it.gpu) == life.made.gpu.as_deref());
-            if !is_read {
-                let of = gpu_name(trace, life.made.gpu.as_deref());
+            let (pid, gpu) = (life.made.pid, life.made.gpu.as_deref());
+            let mut ledgers = self.ledgers.iter();
+            if !ledgers.any(|ledger| ledger.pid == pid && Some(ledger.gpu) == gpu) {
+                let gpu = gpu_name(trace, gpu);
                 open.push(format!(
-                    "whose the memory of pid {} on {of} is was not read",
-                    life.made.pid
+                    "whose the memory of pid {pid} on {gpu} is was not read"
                 ));
             }
         }
-        open.iter().for_each(|why| self.add_undecided(name, why));
+        for why in &open {
+            self.add_undecided(name, why);
+        }
         self.require_coverage(name, TraceCoverage::Calls);
     }
 
     fn init(&mut self, name: &str) {
-        // One violation for a program, at the first event of its `cuInit`.
-        for init in self
-            .history
-            .programs
-            .iter()
-            .filter_map(|program| program.inits.first())
-        {
-            let says = format!(
-                "{} initialises CUDA through {}",
-                line(init.first),
-                called_function(init.first)
-            );
-            self.add_violation(name, says, Some(init.first));
+        for program in &self.history.programs {
+            // One violation for a program, at the first event of its `cuInit`.
+            if let Some(init) = program.inits.first() {
+                let (line, function) = (line(init.first), called_function(init.first));
+                let says = format!("{line} initialises CUDA through {function}");
+                self.add_violation(name, says, Some(init.first));
+            }
         }
         self.require_coverage(name, TraceCoverage::Init);
     }
@@ -199,13 +192,11 @@ impl PolicyCheck<'_> {
             match is(trace, life) {
                 Some(true) => self.add_violation(name, made(trace, life), Some(life.made)),
                 Some(false) => {}
-                None => self.add_undecided(
-                    name,
-                    &format!(
-                        "on which GPU {} made a context is not known",
-                        line(life.made)
-                    ),
-                ),
+                None => {
+                    let line = line(life.made);
+                    let why = format!("on which GPU {line} made a context is not known");
+                    self.add_undecided(name, &why);
+                }
             }
         }
         self.require_coverage(name, TraceCoverage::Calls);
@@ -225,12 +216,12 @@ impl PolicyCheck<'_> {
     fn check_unused_contexts(&mut self, name: &str) {
         let trace = self.trace;
         for life in &self.history.contexts {
-            match life.uses {
-                Some(uses) if uses.is_none() => {
+            match life.is_used() {
+                Some(false) => {
                     let says = format!("{}; the process does no work there", made(trace, life));
                     self.add_violation(name, says, Some(life.made));
                 }
-                Some(_) => {}
+                Some(true) => {}
                 None => {
                     let why = format!(
                         "whether pid {} used the GPU of each of its contexts is not known",
@@ -261,14 +252,15 @@ impl PolicyCheck<'_> {
 
     fn rule(&mut self, name: &str, rule: &str) {
         let trace = self.trace;
-        for finding in self.findings.iter().filter(|finding| finding.rule == rule) {
-            let event = finding
-                .events
-                .first()
-                .and_then(|index| trace.events.get(*index));
-            self.add_violation(name, finding.says.clone(), event);
+        for finding in self.findings {
+            if finding.rule == rule {
+                let first = finding.events.first();
+                let event = first.and_then(|index| trace.events.get(*index));
+                self.add_violation(name, finding.says.clone(), event);
+            }
         }
-        let Some(rule) = embedded_rules().iter().find(|it| it.name == rule) else {
+        let mut rules = embedded_rules().iter();
+        let Some(rule) = rules.find(|known| known.name == rule) else {
             return;
         };
         let reads_writes = rule.asks_for("variable-written", "changes")
@@ -282,42 +274,21 @@ impl PolicyCheck<'_> {
         if rule.asks_for("variable-written", "after_context") {
             self.require_coverage(name, TraceCoverage::Calls);
         }
-        if self
-            .outcome
-            .violations
-            .iter()
-            .all(|violation| violation.forbidden != name)
-        {
-            for finding in self
-                .findings
-                .iter()
-                .filter(|finding| finding.leaves_open().contains(&rule.name))
-            {
-                self.add_undecided(name, &finding.says);
+        if !self.is_violated(name) {
+            for finding in self.findings {
+                if finding.leaves_open().contains(&rule.name) {
+                    self.add_undecided(name, &finding.says);
+                }
             }
         }
-        let counted = [
-            ("context-made", "used"),
-            ("context-made", "unselected_thread"),
-            ("process-contexts", "used"),
-        ];
-        if counted
-            .iter()
-            .any(|(clue, attribute)| rule.asks_for(clue, attribute))
-        {
-            for life in self
-                .history
-                .contexts
-                .iter()
-                .filter(|life| life.uses.is_none())
-            {
-                self.add_undecided(
-                    name,
-                    &format!(
-                        "what pid {} did in its contexts is not known",
-                        life.made.pid
-                    ),
-                );
+        let needs_counts = rule.asks_for("context-made", "used")
+            || rule.asks_for("context-made", "unselected_thread")
+            || rule.asks_for("process-contexts", "used");
+        for life in &self.history.contexts {
+            if needs_counts && life.uses.is_none() {
+                let pid = life.made.pid;
+                let why = format!("what pid {pid} did in its contexts is not known");
+                self.add_undecided(name, &why);
             }
         }
     }
@@ -328,38 +299,33 @@ impl PolicyCheck<'_> {
         let Some(index) = gpu.index(trace) else {
             return self.known(&name, gpu);
         };
-        let Some(before) = trace.start.used_bytes.get(index).copied().flatten() else {
+        let Some(before) = trace.used_before(index) else {
             return self.add_undecided(
                 &name,
                 "the memory of this GPU was not read before the program began",
             );
         };
-        let readings = trace.memory.iter().filter(|memory| memory.index == index);
-        let grown = readings.map(|memory| (memory.used_bytes.saturating_sub(before), memory.t_ns));
-        let largest = grown.clone().map(|(bytes, _)| bytes).max().unwrap_or(0);
+        let (mut largest, mut exceeded_ns) = (0, u64::MAX);
+        for memory in &trace.memory {
+            if memory.index != index {
+                continue;
+            }
+            let grown = memory.used_bytes.saturating_sub(before);
+            largest = largest.max(grown);
+            if grown > most {
+                exceeded_ns = exceeded_ns.min(memory.t_ns);
+            }
+        }
         if largest > most {
-            let first = grown
-                .filter(|(bytes, _)| *bytes > most)
-                .map(|(_, t_ns)| t_ns)
-                .min();
-            let event = first.and_then(|t_ns| {
-                let mut before = trace.events.iter().rev().filter(|event| event.t_ns <= t_ns);
-                before.find(|event| {
-                    event
-                        .memory_bytes
-                        .get(index)
-                        .copied()
-                        .flatten()
-                        .is_some_and(|grown| grown > 0)
-                })
+            let mut earlier = trace.events.iter().rev();
+            let event = earlier.find(|event| {
+                event.t_ns <= exceeded_ns && event.memory_change(index).unwrap_or(0) > 0
             });
-            let at = event
-                .map(|event| format!(", past the limit after {}", line(event)))
-                .unwrap_or_default();
-            let says = format!(
-                "the memory of {gpu} grows by {}{at}",
-                units::bytes_exact(largest)
-            );
+            let largest = units::bytes_exact(largest);
+            let mut says = format!("the memory of {gpu} grows by {largest}");
+            if let Some(event) = event {
+                says += &format!(", past the limit after {}", line(event));
+            }
             self.add_violation(&name, says, event);
             return;
         }
@@ -369,35 +335,29 @@ impl PolicyCheck<'_> {
         if trace.has_no_device() {
             self.require_coverage(&name, TraceCoverage::Calls);
         }
-        match end.memory_gap_ns.get(index) {
-            Some(Some(gap)) if *gap <= MOST_UNREAD_NS => {}
+        let why = match end.memory_gap_ns.get(index) {
+            Some(Some(gap)) if *gap <= MOST_UNREAD_NS => return,
             Some(Some(gap)) => {
                 let gap = units::format_duration(*gap);
-                self.add_undecided(
-                    &name,
-                    &format!("the memory of {gpu} was not read for {gap} while the program ran"),
-                );
+                format!("the memory of {gpu} was not read for {gap} while the program ran")
             }
-            Some(None) => self.add_undecided(
-                &name,
-                &format!("the memory of {gpu} was not read until the program ended"),
-            ),
-            None => self.add_undecided(
-                &name,
-                &format!("how often the memory of {gpu} was read is not known"),
-            ),
-        }
+            Some(None) => format!("the memory of {gpu} was not read until the program ended"),
+            None => format!("how often the memory of {gpu} was read is not known"),
+        };
+        self.add_undecided(&name, &why);
     }
 }
 
 /// What is not attributed. Of memory of which only the most is known, the rest is not attributed either.
 fn unattributed_bounds(table: &LedgerTable) -> Option<[u64; 2]> {
     let least = u64::try_from(table.unattributed_bytes?).unwrap_or(0);
-    let bounds = table.rows.iter().filter(|row| row.is_upper_bound());
-    Some([
-        least,
-        bounds.map(|row| row.bytes).fold(least, u64::saturating_add),
-    ])
+    let mut at_most = least;
+    for row in &table.rows {
+        if row.is_upper_bound() {
+            at_most = at_most.saturating_add(row.bytes);
+        }
+    }
+    Some([least, at_most])
 }
 
 /// What an owner holds. What is nobody's may be its too.
@@ -405,10 +365,13 @@ fn owner_bounds(table: &LedgerTable, key: &str) -> Option<[u64; 2]> {
     let mut least = 0_u64;
     let mut perhaps = u64::try_from(table.unattributed_bytes?).unwrap_or(0);
     for row in &table.rows {
-        match row.owner.key == key {
-            true if !row.is_upper_bound() => least = least.saturating_add(row.bytes),
-            false if row.owner.key != UNKNOWN => {}
-            _ => perhaps = perhaps.saturating_add(row.bytes),
+        if row.owner.key != key && row.owner.key != UNKNOWN {
+            continue;
+        }
+        if row.owner.key == key && !row.is_upper_bound() {
+            least = least.saturating_add(row.bytes);
+        } else {
+            perhaps = perhaps.saturating_add(row.bytes);
         }
     }
     Some([least, least.saturating_add(perhaps)])
@@ -450,21 +413,16 @@ fn missing(history: &History, needs: TraceCoverage) -> Vec<String> {
 
 /// The function that the user's line calls.
 fn called_function(event: &TraceEvent) -> String {
-    event
-        .stack
-        .entry_name()
-        .unwrap_or_else(|| event.call.clone())
+    let entry = event.stack.entry_name();
+    entry.unwrap_or_else(|| event.call.clone())
 }
 
 fn made(trace: &Trace, life: &ContextLife<'_>) -> String {
-    let gpu = gpu_name(trace, life.made.gpu.as_deref());
-    let bytes = life
-        .bytes
-        .map(|bytes| format!(" ({})", units::format_delta(bytes)))
-        .unwrap_or_default();
-    format!(
-        "{} makes a context on {gpu}{bytes} through {}",
-        line(life.made),
-        called_function(life.made)
-    )
+    let (line, gpu) = (line(life.made), gpu_name(trace, life.made.gpu.as_deref()));
+    let bytes = match life.bytes {
+        Some(bytes) => format!(" ({})", units::format_delta(bytes)),
+        None => String::new(),
+    };
+    let function = called_function(life.made);
+    format!("{line} makes a context on {gpu}{bytes} through {function}")
 }

@@ -68,12 +68,10 @@ const WIDTH: usize = 80;
 
 /// Every word that can be forbidden, for messages and help.
 pub fn words() -> Vec<&'static str> {
-    PLAIN
-        .into_iter()
-        .map(|(name, _)| name)
-        .chain(FORMS)
-        .chain(embedded_rules().iter().map(|rule| rule.name.as_str()))
-        .collect()
+    let mut words = PLAIN.map(|(name, _)| name).to_vec();
+    words.extend(FORMS);
+    words.extend(embedded_rules().iter().map(|rule| rule.name.as_str()));
+    words
 }
 
 /// Why a text is not a word of a policy, in a sentence.
@@ -87,73 +85,77 @@ impl PolicyWord {
     /// # Errors
     /// There is no such word. The error names the nearest, or the known ones.
     pub fn parse(text: &str) -> Result<PolicyWord, WordError> {
-        if let Some((_, word)) = PLAIN.into_iter().find(|(name, _)| *name == text) {
-            return Ok(word);
+        for (name, word) in PLAIN {
+            if name == text {
+                return Ok(word);
+            }
         }
         if let Some(device) = text.strip_prefix("context:") {
-            if let Some(number) = device.strip_prefix("cuda:") {
-                let ordinal = number
-                    .parse()
-                    .map_err(|_| WordError(format!("`{}` has no number", terminal(text))))?;
-                return Ok(PolicyWord::ContextOnOrdinal(ordinal));
-            }
-            let gpu = GpuWord::parse(device);
-            return gpu
-                .map(PolicyWord::ContextOn)
-                .ok_or_else(|| unknown_gpu(device, ", or cuda:N by CUDA's ordinal"));
+            return context_word(text, device);
         }
         if let Some((what, size)) = text.split_once('>') {
-            return memory(text, what.trim(), size);
+            return memory_word(text, what.trim(), size);
         }
-        let rule = embedded_rules().iter().find(|rule| rule.name == text);
-        rule.map(|rule| PolicyWord::Rule(&rule.name))
-            .ok_or_else(|| unknown(text))
+        match embedded_rules().iter().find(|rule| rule.name == text) {
+            Some(rule) => Ok(PolicyWord::Rule(&rule.name)),
+            None => Err(unknown_word(text)),
+        }
+    }
+}
+
+/// The word for a context on a device.
+fn context_word(text: &str, device: &str) -> Result<PolicyWord, WordError> {
+    if let Some(number) = device.strip_prefix("cuda:") {
+        return match number.parse() {
+            Ok(ordinal) => Ok(PolicyWord::ContextOnOrdinal(ordinal)),
+            Err(_) => Err(WordError(format!("`{}` has no number", terminal(text)))),
+        };
+    }
+    match GpuWord::parse(device) {
+        Some(gpu) => Ok(PolicyWord::ContextOn(gpu)),
+        None => Err(unknown_gpu(device, ", or cuda:N by CUDA's ordinal")),
     }
 }
 
 /// The word for more memory than a size.
-fn memory(text: &str, what: &str, size: &str) -> Result<PolicyWord, WordError> {
-    let Some(owner) = what.strip_prefix(OWNER) else {
-        return match what {
-            UNATTRIBUTED => Ok(PolicyWord::Unattributed(bytes(size)?)),
-            _ => Err(match nearest_name(what, [UNATTRIBUTED]) {
-                Some(meant) => unknown_name("unknown word", what, &[], Some(meant)),
-                None => {
-                    let known = format!("write {UNATTRIBUTED}>64MiB or {OWNER}nccl>1GiB");
-                    WordError(format!(
-                        "`{}` is no limit of memory: {known}",
-                        terminal(text)
-                    ))
-                }
-            }),
+fn memory_word(text: &str, what: &str, size: &str) -> Result<PolicyWord, WordError> {
+    if let Some(owner) = what.strip_prefix(OWNER) {
+        let known: Vec<&str> = owner_keys().collect();
+        let meant = nearest_name(owner, owner_keys());
+        return match owner_keys().find(|key| *key == owner) {
+            Some(key) => Ok(PolicyWord::Owner(key, parse_bytes(size)?)),
+            None => Err(unknown_name("unknown owner", owner, &known, meant)),
         };
-    };
-    match owner_keys().find(|key| *key == owner) {
-        Some(key) => Ok(PolicyWord::Owner(key, bytes(size)?)),
-        None => Err(unknown_name(
-            "unknown owner",
-            owner,
-            &owner_keys().collect::<Vec<_>>(),
-            nearest_name(owner, owner_keys()),
-        )),
+    }
+    if what == UNATTRIBUTED {
+        return Ok(PolicyWord::Unattributed(parse_bytes(size)?));
+    }
+    let meant = nearest_name(what, [UNATTRIBUTED]);
+    if meant.is_some() {
+        return Err(unknown_name("unknown word", what, &[], meant));
+    }
+    let text = terminal(text);
+    Err(WordError(format!(
+        "`{text}` is no limit of memory: write {UNATTRIBUTED}>64MiB or {OWNER}nccl>1GiB"
+    )))
+}
+
+fn parse_bytes(size: &str) -> Result<u64, WordError> {
+    match size::bytes(size.trim()) {
+        Ok(bytes) => u64::try_from(bytes)
+            .map_err(|_| WordError(format!("`{}` is less than nothing", terminal(size)))),
+        Err(wrong) => {
+            let message = terminal(&wrong.message);
+            Err(WordError(format!("{message}: {}", wrong.help)))
+        }
     }
 }
 
-fn bytes(size: &str) -> Result<u64, WordError> {
-    let bytes = size::bytes(size.trim());
-    let bytes = bytes
-        .map_err(|wrong| WordError(format!("{}: {}", terminal(&wrong.message), wrong.help)))?;
-    u64::try_from(bytes)
-        .map_err(|_| WordError(format!("`{}` is less than nothing", terminal(size))))
-}
-
-fn unknown(text: &str) -> WordError {
-    let words = words();
-    let meant = nearest_name(
-        text,
-        words.iter().copied().filter(|word| !FORMS.contains(word)),
-    );
-    unknown_name("unknown word", text, &words, meant)
+fn unknown_word(text: &str) -> WordError {
+    let known = words();
+    let mut names = known.clone();
+    names.retain(|word| !FORMS.contains(word));
+    unknown_name("unknown word", text, &known, nearest_name(text, names))
 }
 
 /// The error for a name that is not known: the one that was meant, or all.
@@ -179,27 +181,30 @@ fn unknown_gpu(text: &str, or: &str) -> WordError {
 impl GpuWord {
     /// The GPU that a text names.
     pub fn parse(text: &str) -> Option<GpuWord> {
-        match text.strip_prefix("gpu") {
-            Some(number) => parse_digits(number).map(GpuWord::Index),
-            None => text
-                .strip_prefix("GPU-")
-                .filter(|rest| !rest.is_empty())
-                .map(|_| GpuWord::Uuid(text.to_owned())),
+        if let Some(number) = text.strip_prefix("gpu") {
+            return parse_digits(number).map(GpuWord::Index);
+        }
+        match text.strip_prefix("GPU-") {
+            None | Some("") => None,
+            Some(_) => Some(GpuWord::Uuid(text.to_owned())),
         }
     }
 
     /// The index of this GPU in NVML order. None if no GPU or several match.
     pub(super) fn index(&self, trace: &Trace) -> Option<usize> {
         match self {
-            GpuWord::Index(index) => trace.start.gpus.get(*index).map(|_| *index),
+            GpuWord::Index(index) => (*index < trace.start.gpus.len()).then_some(*index),
             GpuWord::Uuid(start) => {
-                let mut fitting = (0..)
-                    .zip(&trace.start.gpus)
-                    .filter(|(_, gpu)| gpu.uuid.starts_with(start));
-                fitting
-                    .next()
-                    .filter(|_| fitting.next().is_none())
-                    .map(|(index, _)| index)
+                let mut found = None;
+                for (index, gpu) in trace.start.gpus.iter().enumerate() {
+                    if gpu.uuid.starts_with(start) {
+                        if found.is_some() {
+                            return None;
+                        }
+                        found = Some(index);
+                    }
+                }
+                found
             }
         }
     }
@@ -217,13 +222,14 @@ impl GpuWord {
 
 /// A GPU and a size, as in `gpu1=2GiB`.
 pub(super) fn parse_bound(text: &str) -> Result<(GpuWord, u64), WordError> {
-    let (gpu, bytes) = text.split_once('=').ok_or_else(|| not_a_bound(text))?;
-    let gpu = GpuWord::parse(gpu.trim()).ok_or_else(|| unknown_gpu(gpu, ""))?;
-    Ok((gpu, self::bytes(bytes)?))
-}
-
-fn not_a_bound(text: &str) -> WordError {
-    WordError(format!("`{}` is not of the form gpu1=2GiB", terminal(text)))
+    let Some((gpu, bytes)) = text.split_once('=') else {
+        let text = terminal(text);
+        return Err(WordError(format!("`{text}` is not of the form gpu1=2GiB")));
+    };
+    match GpuWord::parse(gpu.trim()) {
+        Some(gpu) => Ok((gpu, parse_bytes(bytes)?)),
+        None => Err(unknown_gpu(gpu, "")),
+    }
 }
 
 impl fmt::Display for GpuWord {
@@ -237,17 +243,21 @@ impl fmt::Display for GpuWord {
 
 impl fmt::Display for PolicyWord {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let plain = PLAIN
-            .into_iter()
-            .find(|(_, word)| word == self)
-            .map(|(name, _)| name);
+        for (name, word) in PLAIN {
+            if word == *self {
+                return f.write_str(name);
+            }
+        }
         match self {
             PolicyWord::ContextOn(gpu) => write!(f, "context:{gpu}"),
             PolicyWord::ContextOnOrdinal(ordinal) => write!(f, "context:cuda:{ordinal}"),
-            PolicyWord::Rule(name) => f.write_str(plain.unwrap_or(name)),
+            PolicyWord::Rule(name) => f.write_str(name),
             PolicyWord::Unattributed(bytes) => write!(f, "{UNATTRIBUTED}>{}", size_text(*bytes)),
             PolicyWord::Owner(key, bytes) => write!(f, "{OWNER}{key}>{}", size_text(*bytes)),
-            _ => f.write_str(plain.unwrap_or_default()),
+            // The others are in the list.
+            PolicyWord::Init | PolicyWord::Context | PolicyWord::Stray | PolicyWord::Error => {
+                Ok(())
+            }
         }
     }
 }
@@ -260,9 +270,10 @@ pub(super) fn bound_text(gpu: &GpuWord, bytes: u64) -> String {
 /// A size as a user writes it, in the largest unit that divides it.
 fn size_text(bytes: u64) -> String {
     const UNITS: [(u64, &str); 3] = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
-    let unit = UNITS
-        .into_iter()
-        .find(|(size, _)| bytes > 0 && bytes.is_multiple_of(*size));
-    let (size, unit) = unit.unwrap_or((1, "B"));
-    format!("{}{unit}", bytes / size)
+    for (size, unit) in UNITS {
+        if bytes > 0 && bytes.is_multiple_of(size) {
+            return format!("{}{unit}", bytes / size);
+        }
+    }
+    format!("{bytes}B")
 }
