@@ -16,7 +16,7 @@ use std::collections::{HashMap, HashSet};
 
 use super::{ProcessCounts, Trace, TraceProcess};
 
-pub use contexts::{Beside, ContextLife};
+pub use contexts::{ConcurrentChange, ContextLife};
 pub use cuda_pitfalls_core::scenario::environment::{
     MASK, ORDER, is_read_by_cuinit, read_by_cuinit,
 };
@@ -156,7 +156,7 @@ impl<'a> History<'a> {
     }
 
     /// The program that started with a line of the trace. None for a line of another trace.
-    pub fn begun_by(&self, process: &TraceProcess) -> Option<&ProgramHistory<'a>> {
+    pub fn program_started_by(&self, process: &TraceProcess) -> Option<&ProgramHistory<'a>> {
         self.programs.iter().find(|program| {
             program
                 .process

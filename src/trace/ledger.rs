@@ -13,7 +13,7 @@ pub use tables::{Ledger, LedgerBand, LedgerPoint, LedgerRow, LedgerTable, all_le
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Stack, is_not};
+use crate::Stack;
 
 /// Who holds memory of a GPU, written before the first reading that names it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -35,7 +35,7 @@ pub struct Holder {
     pub stack: Stack,
     /// Whether its bytes are a difference around a call beside which the process did something else, which may have
     /// taken a part of them.
-    #[serde(default, skip_serializing_if = "is_not")]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_disturbed: bool,
 }
 

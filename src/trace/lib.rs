@@ -20,7 +20,7 @@ mod stack;
 mod status;
 pub mod tracer;
 
-pub use history::{Beside, ContextLife, History};
+pub use history::{ConcurrentChange, ContextLife, History};
 pub use ledger::{Held, Holder, LedgerReading, LedgerReason, MemoryKind};
 pub use read::{Trace, TraceError, is_trace, lines};
 pub use redact::redact_line;
@@ -106,7 +106,7 @@ pub struct TraceStart {
     /// `cuCtxGetDevice` (with `--all-calls`). Where they were not, counts say nothing about them.
     pub all_calls: bool,
     /// Whether it was noted whose the memory is (with `--memory`).
-    #[serde(default, skip_serializing_if = "is_not")]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub ledger: bool,
     /// What is known from the start not to be seen, in words.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -426,10 +426,6 @@ pub struct CallCount {
     pub errors: u64,
 }
 
-fn is_not(flag: &bool) -> bool {
-    !flag
-}
-
 fn is_zero(number: &u64) -> bool {
     *number == 0
 }
@@ -499,7 +495,7 @@ mod tests {
     #[test]
     fn a_python_process_is_named_by_its_script() {
         let named = |program: &str, arguments: &[&str]| {
-            let arguments = arguments.iter().map(|it| (*it).to_owned()).collect();
+            let arguments = arguments.iter().map(|text| (*text).to_owned()).collect();
             TraceProcess {
                 program: program.into(),
                 arguments,

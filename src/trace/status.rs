@@ -14,14 +14,11 @@ pub fn status_name(code: i64) -> String {
 
 /// The name of a limit in `CUlimit`, such as `CU_LIMIT_STACK_SIZE`, if it has one.
 pub fn limit_name(limit: i32) -> Option<&'static str> {
-    let limits = Constants::all()
-        .iter()
-        .find(|constants| constants.name == "CUlimit")?;
-    limits
-        .values
-        .iter()
-        .find(|(_, value)| *value == i64::from(limit))
-        .map(|(name, _)| *name)
+    let mut all = Constants::all().iter();
+    let limits = all.find(|constants| constants.name == "CUlimit")?;
+    let mut values = limits.values.iter();
+    let (name, _) = values.find(|(_, value)| *value == i64::from(limit))?;
+    Some(name)
 }
 
 /// Whether a status is an error.

@@ -112,7 +112,7 @@ impl<'a> TraceEntry<'a> {
     }
 
     /// Whether something was found at it.
-    pub(super) fn is_told(&self) -> bool {
+    pub(super) fn has_finding(&self) -> bool {
         !self.findings.is_empty() || !self.violations.is_empty() || !self.late.is_empty()
     }
 

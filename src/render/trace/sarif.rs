@@ -3,12 +3,14 @@
 //! The format is the OASIS standard "Static Analysis Results Interchange Format (SARIF) Version 2.1.0". GitHub refuses
 //! a whole file for one result without a location, so every result has one.
 
+use std::collections::BTreeMap;
+
 use chrono::{DateTime, TimeDelta, Utc};
 use serde_json::{Value, json};
 
 use super::TraceView;
 use super::file::{self, FileLine, ROOT};
-use super::reported::{self, POLICY_RULES, Reported};
+use super::reported::{self, POLICY_RULES, PolicyRule, Reported};
 use crate::machine::{BESIDE, Level};
 use cuda_pitfalls_answers::known::Known;
 use cuda_pitfalls_core::text::counts::counted;
@@ -67,9 +69,8 @@ fn run(seen: &TraceView, root: &str) -> Value {
 
 /// The root of the sources. Its address is left out where a trace does not have it.
 fn root_location(root: &str) -> Value {
-    let uri = root
-        .starts_with('/')
-        .then(|| file::file_uri(&format!("{}/", root.trim_end_matches('/'))));
+    let folder = format!("{}/", root.trim_end_matches('/'));
+    let uri = root.starts_with('/').then(|| file::file_uri(&folder));
     let description = text("the repository that the program was started in, or else the folder");
     without_nulls(json!({ "uri": uri, "description": description }))
 }
@@ -80,27 +81,31 @@ fn text(text: &str) -> Value {
 
 /// Every rule, by name: a reader learns also what was looked for and not found.
 fn rule_descriptors() -> Vec<Value> {
-    let mut all: Vec<(&str, Value)> = diagnosis::embedded_rules()
-        .iter()
-        .map(|rule| (rule.name.as_str(), rule_descriptor(rule)))
-        .collect();
-    all.extend(POLICY_RULES.iter().map(|rule| {
-        let page = rule
-            .scenario
-            .and_then(|scenario| Known::embedded().page(scenario));
-        let see = page.map(|page| format!(" See {page}.")).unwrap_or_default();
-        let descriptor = json!({
-            "id": rule.id,
-            "shortDescription": text(rule.title),
-            "fullDescription": text(rule.why),
-            "help": text(&format!("{}{see}", rule.why)),
-            "defaultConfiguration": { "level": rule.level.name() },
-            "properties": { "tags": ["cuda", "policy"], "scenario": rule.scenario, "page": page },
-        });
-        (rule.id, descriptor)
-    }));
-    all.sort_by_key(|(name, _)| *name);
-    all.into_iter().map(|(_, rule)| rule).collect()
+    let mut rules: BTreeMap<&str, Value> = BTreeMap::new();
+    for rule in diagnosis::embedded_rules() {
+        rules.insert(&rule.name, rule_descriptor(rule));
+    }
+    for rule in &POLICY_RULES {
+        rules.insert(rule.id, policy_descriptor(rule));
+    }
+    rules.into_values().collect()
+}
+
+fn policy_descriptor(rule: &PolicyRule) -> Value {
+    let known = Known::embedded();
+    let page = rule.scenario.and_then(|scenario| known.page(scenario));
+    let mut help = rule.why.to_owned();
+    if let Some(page) = &page {
+        help += &format!(" See {page}.");
+    }
+    json!({
+        "id": rule.id,
+        "shortDescription": text(rule.title),
+        "fullDescription": text(rule.why),
+        "help": text(&help),
+        "defaultConfiguration": { "level": rule.level.name() },
+        "properties": { "tags": ["cuda", "policy"], "scenario": rule.scenario, "page": page },
+    })
 }
 
 fn rule_descriptor(rule: &DiagnosisRule) -> Value {
@@ -139,10 +144,7 @@ fn notification_descriptors() -> Value {
         ("not-seen", "something could not be seen"),
         ("left-out", "there are more results than a file should hold"),
     ];
-    sorts
-        .map(|(id, about)| json!({ "id": id, "shortDescription": text(about) }))
-        .into_iter()
-        .collect()
+    json!(sorts.map(|(id, about)| json!({ "id": id, "shortDescription": text(about) })))
 }
 
 fn sarif_notification(id: &str, level: Level, message: &str) -> Value {
@@ -159,34 +161,40 @@ fn sarif_invocation(seen: &TraceView, left_out: usize) -> Value {
             crate::tally::SIMULATED,
         ));
     }
-    all.extend(
-        reported::list_doubts(seen)
-            .iter()
-            .map(|(sort, level, line)| sarif_notification(sort, *level, line)),
-    );
+    for (sort, level, line) in reported::list_doubts(seen) {
+        all.push(sarif_notification(sort, level, &line));
+    }
     if left_out > 0 {
-        let message = format!(
-            "{} left out; the trace has them all",
-            counted(left_out as u64, "result")
-        );
+        let results = counted(left_out as u64, "result");
+        let message = format!("{results} left out; the trace has them all");
         all.push(sarif_notification("left-out", Level::Warning, &message));
     }
     let (start, end) = (&seen.trace.start, &seen.trace.end);
     let began = start.started_at.parse::<DateTime<Utc>>().ok();
-    let took = end.as_ref().map(|end| end.t_ns.saturating_sub(start.t_ns));
-    let ended = began.zip(took).and_then(|(began, took)| {
-        began.checked_add_signed(TimeDelta::nanoseconds(i64::try_from(took).ok()?))
-    });
-    without_nulls(json!({
+    let mut invocation = json!({
         // The tool succeeded if the trace is whole, however the program ended.
         "executionSuccessful": end.is_some(),
         "toolExecutionNotifications": all,
         "startTimeUtc": began.map(format_rfc3339),
-        "endTimeUtc": ended.map(format_rfc3339),
-        "exitCode": end.as_ref().and_then(|end| end.code),
-        "exitSignalName": end.as_ref().and_then(|end| end.signal.as_deref()).map(visible),
-        "exitCodeDescription": end.as_ref().map(|_| "how the traced program ended"),
-    }))
+    });
+    if let Some(end) = end {
+        let took = i64::try_from(end.t_ns.saturating_sub(start.t_ns)).unwrap_or(i64::MAX);
+        let took = TimeDelta::nanoseconds(took);
+        let ended = began.and_then(|began| began.checked_add_signed(took));
+        invocation = with(invocation, "endTimeUtc", json!(ended.map(format_rfc3339)));
+        invocation = with(invocation, "exitCode", json!(end.code));
+        invocation = with(
+            invocation,
+            "exitSignalName",
+            json!(end.signal.as_deref().map(visible)),
+        );
+        invocation = with(
+            invocation,
+            "exitCodeDescription",
+            json!("how the traced program ended"),
+        );
+    }
+    without_nulls(invocation)
 }
 
 /// A time in UTC with as many digits of a second as it has.
@@ -205,46 +213,83 @@ fn without_nulls(mut object: Value) -> Value {
 }
 
 fn sarif_result(seen: &TraceView, root: &str, rules: &[Value], one: &Reported) -> Value {
-    let mut events = one.events.iter().map(|index| seen.trace.events.get(*index));
-    let first = events.next().flatten();
-    let properties = json!({
+    let mut result = json!({
+        "ruleId": one.rule,
+        "ruleIndex": rules.iter().position(|rule| rule.get("id") == Some(&json!(one.rule))),
+        "level": one.level.name(),
+        "kind": "fail",
+        "message": text(&one.message),
+        "locations": [],
+        "partialFingerprints": { FINGERPRINT: one.fingerprint },
+        "occurrenceCount": one.times,
+        "properties": result_properties(seen, one),
+    });
+    if let Some(place) = &one.place {
+        result = with(
+            result,
+            "message",
+            text(&qualify_message(&one.message, place)),
+        );
+        result = with(result, "locations", json!([physical_location(place)]));
+    }
+    let related = related_locations(seen, root, one);
+    if !related.is_empty() {
+        result = with(result, "relatedLocations", json!(related));
+    }
+    let first = one.events.first().copied();
+    if let Some(event) = first.and_then(|index| seen.trace.events.get(index))
+        && let Some(way) = way(seen, root, event)
+    {
+        result = with(
+            result,
+            "codeFlows",
+            json!([{ "threadFlows": [{ "locations": way }] }]),
+        );
+    }
+    without_nulls(result)
+}
+
+fn result_properties(seen: &TraceView, one: &Reported) -> Value {
+    let mut properties = json!({
         "simulated": seen.trace.start.provenance == Provenance::Simulated,
         "forbidden": one.forbidden.map(|word| shorten_text(&visible(word), LONGEST)),
-        "scenario": one.finding.map(|finding| visible(&finding.scenario)),
-        "page": one.finding.and_then(|finding| Known::embedded().page(&finding.scenario)),
-        "workaround": one.finding.map(|finding| visible(&finding.workaround)),
-        "memoryBytes": one.finding.and_then(|finding| finding.bytes),
     });
+    if let Some(finding) = one.finding {
+        properties = with(properties, "scenario", json!(visible(&finding.scenario)));
+        properties = with(
+            properties,
+            "page",
+            json!(Known::embedded().page(&finding.scenario)),
+        );
+        properties = with(
+            properties,
+            "workaround",
+            json!(visible(&finding.workaround)),
+        );
+        properties = with(properties, "memoryBytes", json!(finding.bytes));
+    }
+    without_nulls(properties)
+}
+
+/// Where the other events of an entry were.
+fn related_locations(seen: &TraceView, root: &str, one: &Reported) -> Vec<Value> {
     let mut related: Vec<Value> = Vec::new();
-    for event in events.flatten() {
+    for index in one.events.iter().skip(1) {
+        let Some(event) = seen.trace.events.get(*index) else {
+            continue;
+        };
         let Some(place) = file::event_line(seen.trace, root, event) else {
             continue;
         };
         let call = shorten_text(&visible(&event.call), LONGEST);
-        let location = with(
-            physical_location(&place),
-            "message",
-            text(&qualify_message(&call, &place)),
-        );
+        let mut location = physical_location(&place);
+        location = with(location, "message", text(&qualify_message(&call, &place)));
         // The standard asks for different ones.
         if related.len() < MOST_RELATED && !related.contains(&location) {
             related.push(location);
         }
     }
-    let way = first.and_then(|event| way(seen, root, event));
-    without_nulls(json!({
-        "ruleId": one.rule,
-        "ruleIndex": rules.iter().position(|rule| rule.get("id") == Some(&json!(one.rule))),
-        "level": one.level.name(),
-        "kind": "fail",
-        "message": text(&one.place.as_ref().map_or_else(|| one.message.clone(), |place| qualify_message(&one.message, place))),
-        "locations": one.place.iter().map(physical_location).collect::<Vec<_>>(),
-        "relatedLocations": (!related.is_empty()).then_some(related),
-        "codeFlows": way.map(|way| json!([{ "threadFlows": [{ "locations": way }] }])),
-        "partialFingerprints": { FINGERPRINT: one.fingerprint },
-        "occurrenceCount": one.times,
-        "properties": without_nulls(properties),
-    }))
+    related
 }
 
 /// An object with one more property.
@@ -267,14 +312,16 @@ fn qualify_message(said: &str, place: &FileLine) -> String {
 fn physical_location(place: &FileLine) -> Value {
     let base = file::is_below_root(&place.path).then_some(ROOT);
     let artifact = without_nulls(json!({ "uri": file::path_uri(&place.path), "uriBaseId": base }));
-    let region = place.line.map(|line| {
-        let source = place
-            .source
-            .as_ref()
-            .map(|source| text(&shorten_text(&visible(source), LONGEST)));
-        without_nulls(json!({ "startLine": line, "snippet": source }))
-    });
-    json!({ "physicalLocation": without_nulls(json!({ "artifactLocation": artifact, "region": region })) })
+    let mut physical = json!({ "artifactLocation": artifact });
+    if let Some(line) = place.line {
+        let mut region = json!({ "startLine": line });
+        if let Some(source) = &place.source {
+            let source = shorten_text(&visible(source), LONGEST);
+            region = with(region, "snippet", text(&source));
+        }
+        physical = with(physical, "region", region);
+    }
+    json!({ "physicalLocation": physical })
 }
 
 /// The way from the user's first line to the call, outermost first, as viewers show it step by step: the user's own
@@ -282,14 +329,18 @@ fn physical_location(place: &FileLine) -> Value {
 fn way(seen: &TraceView, root: &str, event: &TraceEvent) -> Option<Vec<Value>> {
     let own = event.stack.users_all();
     let skipped = own.len().saturating_sub(MOST_FRAMES);
-    let steps = own.into_iter().skip(skipped).chain(event.stack.entry());
-    let steps: Vec<Value> = steps
-        .filter_map(|frame| {
-            let location = physical_location(&file::frame_line(seen.trace, root, frame)?);
-            let name = text(&shorten_text(&visible(&frame.name()), LONGEST));
-            Some(json!({ "location": with(location, "message", name) }))
-        })
-        .collect();
+    let mut steps = Vec::new();
+    for frame in own.into_iter().skip(skipped).chain(event.stack.entry()) {
+        if let Some(line) = file::frame_line(seen.trace, root, frame) {
+            let mut location = physical_location(&line);
+            location = with(
+                location,
+                "message",
+                text(&shorten_text(&visible(&frame.name()), LONGEST)),
+            );
+            steps.push(json!({ "location": location }));
+        }
+    }
     (steps.len() > 1).then_some(steps)
 }
 

@@ -170,7 +170,7 @@ pub(super) fn trace_summary<'a>(seen: &TraceView<'a>) -> TraceSummary<'a> {
     let (trace, start) = (seen.trace, &seen.trace.start);
     let mut processes = Vec::new();
     for process in &trace.processes {
-        let program = seen.history.begun_by(process);
+        let program = seen.history.program_started_by(process);
         processes.extend(program.map(|program| process_summary(process, program)));
     }
     let contexts = seen.history.contexts.iter();

@@ -187,7 +187,7 @@ struct Mark {
     /// The GPU of the first event.
     gpu: Option<String>,
     count: usize,
-    is_told: bool,
+    has_finding: bool,
     /// An entry that the page has.
     link: Option<usize>,
     title: String,
@@ -306,7 +306,7 @@ fn marked_events(entries: &[TraceEntry]) -> BTreeMap<u32, Vec<MarkedEvent>> {
 }
 
 fn draw_mark(out: &mut String, mark: &Mark, after: f64) {
-    let told = if mark.is_told { " told" } else { "" };
+    let told = if mark.has_finding { " told" } else { "" };
     let text = if mark.count > 1 {
         mark.count.to_string()
     } else {
@@ -359,8 +359,8 @@ fn lane_marks(
         match marks.last_mut() {
             Some(mark) if at - mark.at < near => {
                 mark.count += 1;
-                if entry.is_told() && !mark.is_told {
-                    (mark.is_told, mark.link) = (true, link.or(mark.link));
+                if entry.has_finding() && !mark.has_finding {
+                    (mark.has_finding, mark.link) = (true, link.or(mark.link));
                 }
                 mark.kinds.insert(*kind);
                 mark.link = mark.link.or(link);
@@ -379,7 +379,7 @@ fn lane_marks(
                     kinds,
                     gpu,
                     count: 1,
-                    is_told: entry.is_told(),
+                    has_finding: entry.has_finding(),
                     link,
                     title,
                 });

@@ -53,9 +53,6 @@ pub(super) fn unseen_sentences(history: &History) -> Vec<String> {
         }
     }
     all.extend(cap_lines(trace.start.limits.clone(), "more limits"));
-    if !trace.start.preload && !all.iter().any(|line| line.contains("variable")) {
-        all.push("writes of variables: nothing was preloaded".to_owned());
-    }
     all.extend(cap_lines(
         missing_python(trace),
         "more reasons for missing Python stacks",
@@ -157,7 +154,6 @@ mod tests {
     #[test]
     fn each_sort_of_blindness_is_named_once() {
         let mut trace = fixture::trace();
-        trace.start.preload = false;
         trace.start.limits = vec!["a limit".to_owned()];
         for event in trace.events.iter_mut().take(3) {
             event.stack = Stack::from_failure("Yama 2");
@@ -170,15 +166,11 @@ mod tests {
             end.left_out = 3;
         }
         let lines = unseen(&trace);
-        assert_eq!(lines.len(), 8 + 1 + 5, "{lines:#?}");
-        let last = [
-            "3 events, left out because there were too many",
-            "a limit",
-            "writes of variables: nothing was preloaded",
-        ];
-        assert_eq!(lines.get(9..12).unwrap(), last);
+        assert_eq!(lines.len(), 8 + 1 + 4, "{lines:#?}");
+        let last = ["3 events, left out because there were too many", "a limit"];
+        assert_eq!(lines.get(9..11).unwrap(), last);
         assert_eq!(
-            lines.get(12..).unwrap(),
+            lines.get(11..).unwrap(),
             [
                 "Python stacks of 2 processes: seccomp of 4711",
                 "stacks of 3 events: Yama 2"

@@ -415,7 +415,7 @@ impl<'v, 'a> TraceForm<'v, 'a> {
             .all
             .iter()
             .enumerate()
-            .partition(|(_, entry)| entry.is_told());
+            .partition(|(_, entry)| entry.has_finding());
         let (mut listed, mut bytes) = (BTreeMap::new(), 0);
         for (index, entry) in told.into_iter().chain(plain).take(self.room.entries) {
             for (has_stack, most) in [(true, self.room.bytes.0), (false, self.room.bytes.1)] {
@@ -499,7 +499,7 @@ impl<'v, 'a> TraceForm<'v, 'a> {
         if has_stack {
             body.push(stack_block(event, "Stack"));
         }
-        let told = if entry.is_told() { " told" } else { "" };
+        let told = if entry.has_finding() { " told" } else { "" };
         Block::Entry(Entry {
             class: format!("event {}{told}", entry.kind.class()),
             id: format!("e{index}"),

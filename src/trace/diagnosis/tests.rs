@@ -5,7 +5,7 @@ mod near;
 
 use super::{Finding, Severity, embedded_rules, findings};
 use crate::fixture::{CONTEXT, PID, TraceBuilder, late_and_stray, uuid};
-use crate::{Beside, EventKind, Frame, History, Stack, Trace};
+use crate::{ConcurrentChange, EventKind, Frame, History, Stack, Trace};
 
 /// A rule, a trace in which it finds something, and one in which it does not.
 type Case = (&'static str, fn() -> Trace, fn() -> Trace);
@@ -562,7 +562,8 @@ fn memory_that_two_processes_took_at_once_is_not_counted_twice() {
         on_first.len() == 2
             && on_first
                 .iter()
-                .all(|life| life.beside == Beside::Context && life.bytes == Some(CONTEXT))
+                .all(|life| life.concurrent == ConcurrentChange::OtherContext
+                    && life.bytes == Some(CONTEXT))
     );
     let found = findings(&trace);
     let shared = finding("ranks-share-gpu", &found).expect("two ranks share GPU 0");
@@ -587,7 +588,7 @@ fn memory_that_two_processes_took_at_once_is_not_counted_twice() {
     }
     let lives = History::new(&shared_out).contexts;
     assert!(lives.iter().all(|life| life.bytes
-        == Some(if life.beside == Beside::Context {
+        == Some(if life.concurrent == ConcurrentChange::OtherContext {
             3 * CONTEXT / 2
         } else {
             CONTEXT
@@ -597,7 +598,7 @@ fn memory_that_two_processes_took_at_once_is_not_counted_twice() {
         History::new(&unknown)
             .contexts
             .iter()
-            .all(|life| (life.beside == Beside::Context) == life.bytes.is_none())
+            .all(|life| (life.concurrent == ConcurrentChange::OtherContext) == life.bytes.is_none())
     );
 }
 
@@ -612,7 +613,7 @@ fn memory_that_another_process_took_meanwhile_is_not_the_contexts() {
         History::new(trace)
             .contexts
             .first()
-            .map(|life| (life.beside, life.bytes))
+            .map(|life| (life.concurrent, life.bytes))
     };
     let alone = seen(&trace);
     for event in trace
@@ -622,7 +623,7 @@ fn memory_that_another_process_took_meanwhile_is_not_the_contexts() {
     {
         event.own_bytes = Some(CONTEXT - (6 << 20));
     }
-    assert_eq!(alone, Some((Beside::Nobody, Some(CONTEXT))));
+    assert_eq!(alone, Some((ConcurrentChange::None, Some(CONTEXT))));
     assert_eq!(
         seen(&trace),
         alone,
@@ -637,7 +638,7 @@ fn memory_that_another_process_took_meanwhile_is_not_the_contexts() {
     }
     assert_eq!(
         seen(&trace),
-        Some((Beside::Process, Some(CONTEXT - (6 << 20))))
+        Some((ConcurrentChange::OtherProcess, Some(CONTEXT - (6 << 20))))
     );
 }
 

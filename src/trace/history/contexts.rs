@@ -19,21 +19,21 @@ pub struct ContextLife<'a> {
     /// created together. None if neither is known.
     pub bytes: Option<i64>,
     /// Who else changed its GPU's memory meanwhile.
-    pub beside: Beside,
+    pub concurrent: ConcurrentChange,
     /// How often its program used that GPU. None if the trace has no counts of the program.
     pub uses: Option<Uses>,
 }
 
 /// Who else changed the memory of a context's GPU while the context was created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Beside {
+pub enum ConcurrentChange {
     /// Nobody, as far as NVML shows.
-    Nobody,
+    None,
     /// Another context of the trace was created or destroyed.
-    Context,
+    OtherContext,
     /// Another process did, without a context in the trace: the GPU's memory changed by more or less than NVML accounts
     /// to the process of this context.
-    Process,
+    OtherProcess,
 }
 
 /// In bytes. NVML accounts a part of each context to no process: 4.6 to 5.6 MiB on H100 and H200. Beside a process that
@@ -137,20 +137,20 @@ impl<'a> Neighbours<'a> {
     ) -> ContextLife<'a> {
         let gpu = trace.gpu_index(event.gpu.as_deref());
         let change = gpu.and_then(|gpu| event.memory_change(gpu));
-        let others = self.beside(event);
+        let others = self.overlapping(event);
         let unaccounted = match (change, event.own_bytes) {
             (Some(change), Some(own)) => change.abs_diff(own),
             _ => 0,
         };
-        let beside = if !others.is_empty() {
-            Beside::Context
+        let concurrent = if !others.is_empty() {
+            ConcurrentChange::OtherContext
         } else if unaccounted > UNACCOUNTED_BYTES {
-            Beside::Process
+            ConcurrentChange::OtherProcess
         } else {
-            Beside::Nobody
+            ConcurrentChange::None
         };
         let is_own = others.iter().all(|other| other.pid != event.pid);
-        let bytes = if beside == Beside::Nobody {
+        let bytes = if concurrent == ConcurrentChange::None {
             change
         } else if is_own && event.own_bytes.is_some() {
             event.own_bytes
@@ -163,13 +163,13 @@ impl<'a> Neighbours<'a> {
             program,
             ended: None,
             bytes,
-            beside,
+            concurrent,
             uses: None,
         }
     }
 
     /// The other contexts that were created or destroyed on the same GPU at the same time.
-    fn beside(&self, made: &TraceEvent) -> Vec<&'a TraceEvent> {
+    fn overlapping(&self, made: &TraceEvent) -> Vec<&'a TraceEvent> {
         let earliest_ns = made.t_ns.saturating_sub(self.longest_ns);
         let from = self
             .events
@@ -191,7 +191,7 @@ impl<'a> Neighbours<'a> {
         // Each neighbour may overlap with further ones.
         let mut at = 0;
         while let Some(member) = group.get(at).copied() {
-            for other in self.beside(member) {
+            for other in self.overlapping(member) {
                 if !group.iter().any(|known| std::ptr::eq(*known, other)) {
                     group.push(other);
                 }

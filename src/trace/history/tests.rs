@@ -124,7 +124,7 @@ fn the_cuinit_that_counts_is_the_one_that_succeeded() {
 }
 
 #[test]
-fn a_program_that_execs_is_another_and_one_that_changes_its_command_line_is_not() {
+fn a_program_after_exec_is_another() {
     let made = TraceBuilder::on(2)
         .init(&[], &[0, 1])
         .process(PID, 1)

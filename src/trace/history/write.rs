@@ -18,7 +18,7 @@ pub struct VariableWrite<'a> {
     /// The time since the `cuInit` that counts. None if it had not yet succeeded.
     pub after_init_ns: Option<u64>,
     /// The value that this `cuInit` read: `None` if unknown, `Some(None)` if the variable was not set.
-    pub latched: Option<Option<&'a str>>,
+    pub value_at_init: Option<Option<&'a str>>,
     /// Whether the new value differs in meaning from the one that this `cuInit` read. None if unknown.
     pub differs: Option<bool>,
     /// Whether a later program initialised with this value, so that the write was meant for it.
@@ -45,16 +45,22 @@ pub(super) fn all<'a>(history: &History<'a>) -> Vec<VariableWrite<'a>> {
                 continue;
             };
             let init = program.init_before(event.t_ns, history.trace.has_no_device());
-            let latched = program.variable_at_init(name);
+            let value_at_init = program.variable_at_init(name);
             writes.push(VariableWrite {
                 event: index,
                 program: number,
                 name,
                 value: value.as_deref(),
                 after_init_ns: init.map(|init| event.t_ns.saturating_sub(init.t_ns())),
-                latched,
-                differs: latched.map(|latched| {
-                    is_other(history.trace, program, name, latched, value.as_deref())
+                value_at_init,
+                differs: value_at_init.map(|value_at_init| {
+                    is_other(
+                        history.trace,
+                        program,
+                        name,
+                        value_at_init,
+                        value.as_deref(),
+                    )
                 }),
                 reaches_child: reaches_child(history, program.pid, event),
                 is_put_back: is_put_back(program, index, event),
@@ -70,7 +76,7 @@ fn is_other(
     trace: &Trace,
     program: &ProgramHistory<'_>,
     name: &str,
-    latched: Option<&str>,
+    value_at_init: Option<&str>,
     value: Option<&str>,
 ) -> bool {
     let gpus = trace.gpu_uuids();
@@ -80,15 +86,15 @@ fn is_other(
         .windows(2)
         .all(|pair| matches!(pair, [one, other] if one.name == other.name));
     let cannot_be_told = gpus.is_empty() || !is_alike || trace.has_no_device();
-    if ![MASK, ORDER].contains(&name) || latched == value || cannot_be_told {
-        return latched != value;
+    if ![MASK, ORDER].contains(&name) || value_at_init == value || cannot_be_told {
+        return value_at_init != value;
     }
     if name == ORDER {
         // Equal GPUs come in the same order under each that there is.
-        return mask::parse(None, latched, &gpus) != mask::parse(None, value, &gpus);
+        return mask::parse(None, value_at_init, &gpus) != mask::parse(None, value, &gpus);
     }
     let order = program.variable_at_init(ORDER).flatten();
-    mask::parse(latched, order, &gpus) != mask::parse(value, order, &gpus)
+    mask::parse(value_at_init, order, &gpus) != mask::parse(value, order, &gpus)
 }
 
 /// The variable that an event writes, what it was before, and what it is now.

@@ -8,7 +8,7 @@ use cuda_pitfalls_core::text::counts::counted;
 use cuda_pitfalls_core::text::units;
 use cuda_pitfalls_trace::history::{ContextLife, Init, MASK, is_read_by_cuinit};
 use cuda_pitfalls_trace::{
-    Beside, ContextChange, EventKind, GpuUse, History, NOT_READY, Trace, TraceEvent,
+    ConcurrentChange, ContextChange, EventKind, GpuUse, History, NOT_READY, Trace, TraceEvent,
 };
 
 /// A change of another GPU's memory that is worth a word, in bytes.
@@ -293,7 +293,7 @@ impl<'h, 'a> Builder<'h, 'a> {
         }
         entry
             .details
-            .extend(memory_details(self.history.trace, event, life.beside));
+            .extend(memory_details(self.history.trace, event, life.concurrent));
         self.entries.all.push(entry);
     }
 }
@@ -394,19 +394,19 @@ fn written(event: &TraceEvent) -> String {
 }
 
 /// What else changed memory while a context was made.
-fn memory_details(trace: &Trace, event: &TraceEvent, beside: Beside) -> Vec<String> {
+fn memory_details(trace: &Trace, event: &TraceEvent, concurrent: ConcurrentChange) -> Vec<String> {
     let own = trace.gpu_index(event.gpu.as_deref());
     let total = match own.and_then(|own| event.memory_change(own)) {
         Some(grown) => format!(": {} in total", units::format_delta(grown)),
         None => String::new(),
     };
     let mut details = Vec::new();
-    match beside {
-        Beside::Nobody => {}
-        Beside::Context => details.push(format!(
+    match concurrent {
+        ConcurrentChange::None => {}
+        ConcurrentChange::OtherContext => details.push(format!(
             "another context was created or destroyed there at the same time{total}"
         )),
-        Beside::Process => details.push(format!(
+        ConcurrentChange::OtherProcess => details.push(format!(
             "another process changed the GPU's memory at the same time{total}"
         )),
     }

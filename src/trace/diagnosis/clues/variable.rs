@@ -44,8 +44,8 @@ fn variable_clue<'a>(history: &History<'a>, write: &VariableWrite<'a>) -> Option
             changes.map(|changes| changes && !write.is_put_back),
         )
         .with("late", write.after_init_ns);
-    if let Some(latched) = write.latched {
-        clue = clue.with("latched", latched.unwrap_or(UNSET));
+    if let Some(value_at_init) = write.value_at_init {
+        clue = clue.with("latched", value_at_init.unwrap_or(UNSET));
     }
     let mut is_of_package = false;
     if is_after_init
@@ -74,7 +74,7 @@ fn overwritten_clue<'a>(
     number: usize,
     program: &ProgramHistory<'a>,
 ) -> Option<Clue<'a>> {
-    let latched = program.variable_at_init(MASK)??;
+    let value_at_init = program.variable_at_init(MASK)??;
     let mut writes: Vec<(&VariableWrite<'a>, &TraceEvent)> = Vec::new();
     for write in &history.writes {
         let is_early = write.after_init_ns.is_none() && write.value.is_some();
@@ -83,13 +83,13 @@ fn overwritten_clue<'a>(
         }
     }
     let mut backwards = writes.iter().rev();
-    let &(_, last) = backwards.find(|(write, _)| write.value == Some(latched))?;
+    let &(_, last) = backwards.find(|(write, _)| write.value == Some(value_at_init))?;
     writes.retain(|(write, event)| {
         // The same line of a thread writes one mask after the other for children, and a mask that is put back was meant
         // for a while.
         let is_again = event.tid == last.tid && line(event) == line(last);
-        let is_back = matches!(&event.what, EventKind::Variable { before: Some(before), .. } if before == latched);
-        let is_other = event.t_ns < last.t_ns && write.value != Some(latched);
+        let is_back = matches!(&event.what, EventKind::Variable { before: Some(before), .. } if before == value_at_init);
+        let is_other = event.t_ns < last.t_ns && write.value != Some(value_at_init);
         is_other && !(write.reaches_child || is_again || is_back)
     });
     let mut threads = writes.iter();
@@ -99,7 +99,7 @@ fn overwritten_clue<'a>(
     let clue = about("mask-overwritten", first.event, event)?
         .with("values", values)
         .with("other_thread", of_another_thread.is_some())
-        .with("latched", latched)
+        .with("latched", value_at_init)
         .with("by_line", line(last));
     Some(clue)
 }
@@ -138,21 +138,21 @@ fn misspelled_clue<'a>(
 ) -> Option<Clue<'a>> {
     let meant = meant_by(name)?;
     let own = history.program_of(index)?;
-    let mut latched = history.programs.get(own)?.variable_at_init(meant);
+    let mut value_at_init = history.programs.get(own)?.variable_at_init(meant);
     for program in &history.programs {
-        if latched.is_none() && program.variable_at_init(name) == Some(Some(value)) {
-            latched = program.variable_at_init(meant);
+        if value_at_init.is_none() && program.variable_at_init(name) == Some(Some(value)) {
+            value_at_init = program.variable_at_init(meant);
         }
     }
-    let latched = latched?;
-    if latched == Some(value) {
+    let value_at_init = value_at_init?;
+    if value_at_init == Some(value) {
         return None;
     }
     let clue = about("variable-misspelt", index, history.trace.events.get(index)?)?
         .with("name", name)
         .with("value", value)
         .with("meant", meant)
-        .with("latched", latched.unwrap_or(UNSET));
+        .with("latched", value_at_init.unwrap_or(UNSET));
     Some(clue)
 }
 
@@ -176,5 +176,5 @@ fn value_at<'a>(
             return Some(value.as_deref());
         }
     }
-    write.latched
+    write.value_at_init
 }
