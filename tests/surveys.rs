@@ -667,7 +667,7 @@ fn what_makes_no_sense_is_refused_before_anything_runs() {
         ),
         (
             &["needs", "driver", "--python", "python3", "--on", "sim"],
-            "--python belongs to `survey python`",
+            "--python: no framework is asked what it needs",
         ),
         (
             &["mask", "--libcudart", "a", "--libcudart", "b"],

@@ -63,10 +63,11 @@ pub fn is_understood(arguments: &[String]) -> bool {
 }
 
 fn command() -> Outcome {
-    let matches = help::command().try_get_matches();
-    let cli = matches
-        .and_then(|matches| Cli::from_arg_matches(&matches))
+    let matches = help::command()
+        .try_get_matches()
         .map_err(|error| report_misuse(&error))?;
+    survey::refuse_other_options(&matches)?;
+    let cli = Cli::from_arg_matches(&matches).map_err(|error| report_misuse(&error))?;
     terminal::choose_color(cli.color);
     Ok(match cli.command {
         CliCommand::Run(options) => end_run(run::run(&options), options.asked.json)?,

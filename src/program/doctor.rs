@@ -395,8 +395,10 @@ impl Doctor {
                 .unwrap_or_default();
             let mut environment = as_it_is.clone();
             environment.insert(LIBRARY_PATH.into(), rest);
-            let folder = folder.to_string_lossy().into_owned();
-            changes.push((StartChange::WithoutFolder { folder }, environment));
+            let without = StartChange::WithoutFolder {
+                folder: folder.to_string_lossy().into_owned(),
+            };
+            changes.push((without, environment));
         }
         let limits = place.limits.iter();
         let raised = limits.map(|(limit, was)| StartChange::Raised {

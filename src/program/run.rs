@@ -24,6 +24,7 @@ pub(crate) use python::is_program;
 pub(crate) use releases::{documents as environment_documents, list_environments};
 pub(crate) use survey::SurveyOptions;
 pub(crate) use survey::python::{PythonOptions, list as python_list};
+pub(crate) use survey::select::name_takers;
 
 use calibrate::Calibrator;
 use console::Console;

@@ -132,8 +132,8 @@ fn answer_on_stderr(found: &Explanation<'_>, ran: Option<Ended>, all: bool) {
     let is_told =
         ran.is_none_or(|ran| is_found || ran.code != Some(0) && !found.query.words.is_empty());
     if is_told {
-        let text = text.trim_end();
-        let _ = writeln!(io::stderr(), "\ncuda-pitfalls: about {about}\n\n{text}");
+        let answer = text.trim_end();
+        let _ = writeln!(io::stderr(), "\ncuda-pitfalls: about {about}\n\n{answer}");
     }
 }
 

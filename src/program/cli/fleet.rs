@@ -119,56 +119,7 @@ pub(super) fn fleet(command: FleetCommand) -> Outcome {
 
 fn run_merge(arguments: &Merge) -> Outcome {
     let json = arguments.json;
-    let stdin = Path::new(input::STDIN);
-    if arguments.expect.as_deref() == Some(stdin)
-        && arguments.inputs.iter().any(|input| input == stdin)
-    {
-        return Err(fail(
-            "--expect -: standard input is one of the inputs already",
-            Exit::Usage,
-            json,
-        ));
-    }
-    let expected = arguments
-        .expect
-        .as_deref()
-        .map(names)
-        .transpose()
-        .map_err(|why| fail(why, Exit::Usage, json))?;
-    // A name that is not there is a mistake of the caller, and no reason to replace an older document by nothing.
-    if let Some(input) = arguments
-        .inputs
-        .iter()
-        .find(|input| *input != stdin && !document_path(input).exists())
-    {
-        return Err(fail(
-            format!("there is no `{}`", terminal(&input.to_string_lossy())),
-            Exit::Usage,
-            json,
-        ));
-    }
-    let not_before = match arguments.max_age {
-        None => None,
-        Some(age) => Some(
-            clock::utc_before(age)
-                .ok_or_else(|| fail("--max-age: this is before the year 0", Exit::Usage, json))?,
-        ),
-    };
-    let not_after = clock::utc_after(MOST_AHEAD);
-    output::check(&arguments.out).map_err(|error| {
-        fail(
-            format!("--out {}: {error}", arguments.out.display()),
-            Exit::Usage,
-            json,
-        )
-    })?;
-    let provenance = Provenance::from_simulated(arguments.simulated);
-    let rule = Rule {
-        provenance,
-        not_before,
-        not_after,
-        group_by: arguments.group_by.clone(),
-    };
+    let (expected, rule) = check_merge(arguments).map_err(|why| fail(why, Exit::Usage, json))?;
     let pool = DocumentPool::new(rule);
     fleet::gather(&arguments.inputs, &pool);
     let merged = fleet::merge(pool, expected.as_deref(), words);
@@ -191,6 +142,41 @@ fn run_merge(arguments: &Merge) -> Outcome {
         || changes::render_merge(&merged, end),
     );
     Ok(named(exit(&merged, &arguments.forbid).worst(shown)))
+}
+
+/// The machines that are expected, and which documents are merged.
+///
+/// # Errors
+/// An argument does not say what it must, or a file is not there.
+fn check_merge(arguments: &Merge) -> Result<(Option<Vec<String>>, Rule), CliError> {
+    let stdin = Path::new(input::STDIN);
+    let is_stdin = |input: &PathBuf| input == stdin;
+    if arguments.expect.as_ref().is_some_and(is_stdin) && arguments.inputs.iter().any(is_stdin) {
+        return Err("--expect -: standard input is one of the inputs already".into());
+    }
+    let expected = match &arguments.expect {
+        Some(path) => Some(names(path)?),
+        None => None,
+    };
+    // A name that is not there is a mistake of the caller, and no reason to replace an older document by nothing.
+    for input in &arguments.inputs {
+        if !is_stdin(input) && !document_path(input).exists() {
+            return Err(format!("there is no `{}`", terminal(&input.to_string_lossy())).into());
+        }
+    }
+    let not_before = match arguments.max_age {
+        Some(age) => Some(clock::utc_before(age).ok_or("--max-age: this is before the year 0")?),
+        None => None,
+    };
+    output::check(&arguments.out)
+        .map_err(|error| format!("--out {}: {error}", arguments.out.display()))?;
+    let rule = Rule {
+        provenance: Provenance::from_simulated(arguments.simulated),
+        not_before,
+        not_after: clock::utc_after(MOST_AHEAD),
+        group_by: arguments.group_by.clone(),
+    };
+    Ok((expected, rule))
 }
 
 fn has_merged(merged: &Fleet) -> bool {
@@ -238,12 +224,12 @@ fn exit(merged: &Fleet, forbidden: &[Forbidden]) -> Exit {
 /// The names of the machines that are expected.
 fn names(path: &Path) -> Result<Vec<String>, CliError> {
     let name = terminal(&path.to_string_lossy());
-    let text = if path == Path::new(input::STDIN) {
+    let read = if path == Path::new(input::STDIN) {
         read_names(std::io::stdin())
     } else {
         input::read_text(path, MOST_NAMES_BYTES)
     };
-    let text = text.map_err(|error| format!("--expect {name}: {error}"))?;
+    let text = read.map_err(|error| format!("--expect {name}: {error}"))?;
     Ok(fleet::names(&text)
         .map_err(|why| format!("--expect {name}: {}", terminal(&why.to_string())))?)
 }

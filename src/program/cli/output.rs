@@ -65,8 +65,8 @@ pub(super) fn print_report(prepared: &Prepared<'_>, form: Format) -> Exit {
 /// Says why on stderr, and with `--json` in the one document too. Errors repeat what is in documents and in their
 /// names, so that every line is made harmless here.
 pub(super) fn fail(why: impl Display, exit: Exit, json: bool) -> Exit {
-    let why = why.to_string();
-    print_complaint(&escape::terminal_lines(&why), &why, exit, json)
+    let plain = why.to_string();
+    print_complaint(&escape::terminal_lines(&plain), &plain, exit, json)
 }
 
 /// The same for what a [`cuda_pitfalls_core::scenario::Diagnostic`] made harmless, with colours of its own.

@@ -18,21 +18,14 @@ use cuda_pitfalls_instrument::{examiner, sampler, simulated, umask};
 pub(super) enum ProcessCommand {
     /// The worker (started by `run`).
     #[command(name = role::WORKER, hide = true)]
-    Worker {
-        /// The inherited channel.
-        fd: i32,
-        #[command(flatten)]
-        started: StartedProgram,
-    },
+    Worker(ChannelArguments),
     /// The sampler (started by `run`).
     #[command(name = role::SAMPLER, hide = true)]
     Sampler {
-        /// The inherited channel.
-        fd: i32,
+        #[command(flatten)]
+        channel: ChannelArguments,
         /// The NVML to open.
         library: Option<OsString>,
-        #[command(flatten)]
-        started: StartedProgram,
     },
     /// A command that is watched (started by a run).
     #[command(name = role::COMMAND, hide = true)]
@@ -56,12 +49,7 @@ pub(super) enum ProcessCommand {
     },
     /// One thing that `doctor` tries (started by it).
     #[command(name = role::EXAMINER, hide = true)]
-    Examiner {
-        /// The inherited channel.
-        fd: i32,
-        #[command(flatten)]
-        started: StartedProgram,
-    },
+    Examiner(ChannelArguments),
     /// A libcuda that counts calls of `cuInit` and finds no GPU, for a process that loads it by its path before anybody
     /// else loads one by name (started by `pytest-cuda-pitfalls`).
     #[command(name = role::STAND_IN, hide = true)]
@@ -72,29 +60,23 @@ pub(super) enum ProcessCommand {
     /// The library check (started by `run`).
     #[command(name = role::VERSIONS, hide = true)]
     Versions {
-        /// The inherited channel.
-        fd: i32,
+        #[command(flatten)]
+        channel: ChannelArguments,
         /// The libcudart to ask.
         libcudart: Option<OsString>,
-        #[command(flatten)]
-        started: StartedProgram,
     },
 }
 
 /// Does what the process is for.
 pub(super) fn serve_process(command: ProcessCommand) -> Exit {
     match command {
-        ProcessCommand::Worker { fd, started } => {
-            started.prepare_process();
+        ProcessCommand::Worker(channel) => {
+            let fd = channel.prepare_process();
             // SAFETY: `run` started this process with its end of a channel at this descriptor.
             unsafe { worker::run(fd) }
         }
-        ProcessCommand::Sampler {
-            fd,
-            library,
-            started,
-        } => {
-            started.prepare_process();
+        ProcessCommand::Sampler { channel, library } => {
+            let fd = channel.prepare_process();
             // SAFETY: as above.
             unsafe { sampler::run(fd, library) }
         }
@@ -110,8 +92,8 @@ pub(super) fn serve_process(command: ProcessCommand) -> Exit {
             started.prepare_process();
             tracer::trace(row)
         }
-        ProcessCommand::Examiner { fd, started } => {
-            started.prepare_process();
+        ProcessCommand::Examiner(channel) => {
+            let fd = channel.prepare_process();
             // SAFETY: as above, by `doctor`.
             unsafe { examiner::run(fd) }
         }
@@ -119,15 +101,28 @@ pub(super) fn serve_process(command: ProcessCommand) -> Exit {
             Ok(library) => print_text(&format!("{}\n", library.display())),
             Err(error) => fail(error, Exit::Internal, false),
         },
-        ProcessCommand::Versions {
-            fd,
-            libcudart,
-            started,
-        } => {
-            started.prepare_process();
+        ProcessCommand::Versions { channel, libcudart } => {
+            let fd = channel.prepare_process();
             // SAFETY: as above.
             unsafe { worker::versions::run(fd, libcudart) }
         }
+    }
+}
+
+/// How a process was started that is spoken with.
+#[derive(Debug, clap::Args)]
+pub(super) struct ChannelArguments {
+    /// The inherited channel.
+    fd: i32,
+    #[command(flatten)]
+    started: StartedProgram,
+}
+
+impl ChannelArguments {
+    /// Does what such a process does before anything else, and returns the descriptor of its channel.
+    fn prepare_process(&self) -> i32 {
+        self.started.prepare_process();
+        self.fd
     }
 }
 

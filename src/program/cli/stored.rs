@@ -55,16 +55,19 @@ impl StoredDocument {
 
 /// The folder of the newest run where a path names a folder of runs; else the path as it is.
 pub(super) fn newest_run(path: &Path) -> PathBuf {
-    let runs = path
-        .read_dir()
-        .into_iter()
-        .flatten()
-        .flatten()
-        .map(|entry| entry.path());
-    let runs = runs.filter_map(|folder| Some((written_at(&folder)?, folder)));
-    match runs.max() {
-        Some((_, folder)) if written_at(path).is_none() => folder,
-        _ => path.to_path_buf(),
+    if written_at(path).is_some() {
+        return path.to_path_buf();
+    }
+    let mut newest = None;
+    for entry in path.read_dir().into_iter().flatten().flatten() {
+        let folder = entry.path();
+        if let Some(written) = written_at(&folder) {
+            newest = newest.max(Some((written, folder)));
+        }
+    }
+    match newest {
+        Some((_, folder)) => folder,
+        None => path.to_path_buf(),
     }
 }
 

@@ -243,13 +243,11 @@ fn shown(
         view.as_format(form, width, [&name, &root])
             .unwrap_or_default()
     };
-    let page = arguments
-        .html
-        .clone()
-        .unwrap_or_else(|| document.with_file_name("trace.html"));
+    let beside = document.with_file_name("trace.html");
+    let page = arguments.html.as_ref().unwrap_or(&beside);
     // Where the disk is full the trace itself is more than its page.
     if traced.lost.is_none() {
-        write(&page, &view.to_html(), arguments.html.is_some())?;
+        write(page, &view.to_html(), arguments.html.is_some())?;
     }
     if let Some(path) = arguments.json_file() {
         write(path, &format!("{}\n", view.json()), true)?;
@@ -260,8 +258,9 @@ fn shown(
         (&arguments.markdown, Format::Markdown),
     ];
     for (path, format) in others {
-        path.as_ref()
-            .map_or(Ok(()), |path| write(path, &form(format), true))?;
+        if let Some(path) = path {
+            write(path, &form(format), true)?;
+        }
     }
     let mut told = if arguments.is_json_on_stderr() {
         format!("{}\n", view.json())
@@ -273,17 +272,18 @@ fn shown(
         told.push_str(&form(Format::Github));
     }
     print_stderr(&told);
-    if !arguments.is_json_on_stderr()
-        && failed_to_start(&trace)
-        && let Some((examination, diagnosed)) = examine_here()
-    {
-        print_stderr(&cuda_pitfalls_render::doctor::causes_in_words(
-            &examination,
-            &diagnosed,
-            width,
-        ));
+    if !arguments.is_json_on_stderr() && failed_to_start(&trace) {
+        print_causes(width);
     }
     Ok(outcome)
+}
+
+/// Says why CUDA does not start here, beside a program that could not start it.
+fn print_causes(width: usize) {
+    if let Some((examination, diagnosed)) = examine_here() {
+        let causes = cuda_pitfalls_render::doctor::causes_in_words(&examination, &diagnosed, width);
+        print_stderr(&causes);
+    }
 }
 
 /// Prints on stderr. A reader that has gone away is no error.

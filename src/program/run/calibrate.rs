@@ -363,10 +363,11 @@ enum Unsound {
 }
 
 fn made(session: &mut Session, case: CasePlan) -> Result<(CasePlan, Recording), Unsound> {
-    let recording = session.record_attempt(&case.experiment(TIMEOUTS));
-    let recording = recording.map_err(|source| Unsound::NotRun {
-        case: case.name.clone(),
-        source,
-    })?;
-    Ok((case, recording))
+    match session.record_attempt(&case.experiment(TIMEOUTS)) {
+        Ok(recording) => Ok((case, recording)),
+        Err(source) => Err(Unsound::NotRun {
+            case: case.name,
+            source,
+        }),
+    }
 }

@@ -47,8 +47,8 @@ impl JunitFile {
 
     /// Writes the results of a run. Returns the exit code that this alone would have.
     pub(super) fn hand_over(&self, report: &Report, console: &Console) -> Exit {
-        let text = render::render(&Prepared::Fresh(report), Format::Junit, lines::WIDTH);
-        let text = text.expect("a report has this form");
+        let rendered = render::render(&Prepared::Fresh(report), Format::Junit, lines::WIDTH);
+        let text = rendered.expect("a report has this form");
         let Err(error) = self.replace_text(&text) else {
             return Exit::Ok;
         };

@@ -66,9 +66,7 @@ impl Session {
         given: Option<&Path>,
         ask: impl FnOnce(&mut Session, PathBuf) -> Result<T, PythonError>,
     ) -> Result<Option<T>, RunError> {
-        let from_environment = std::env::var_os(VARIABLE)
-            .filter(|value| !value.is_empty())
-            .map(PathBuf::from);
+        let from_environment = full_variable(VARIABLE).map(PathBuf::from);
         let named = match (given, &from_environment) {
             (Some(given), _) => Some(("--python", given)),
             (None, Some(path)) => Some((VARIABLE, path.as_path())),
@@ -167,18 +165,20 @@ pub(super) enum PythonError {
 
 /// The names of all packages that scenarios need, or whose versions their expectations mention.
 fn packages(scenarios: &[Scenario]) -> Vec<String> {
-    let instances = scenarios.iter().flat_map(|scenario| &scenario.instances);
-    let cases = instances.clone().flat_map(|instance| &instance.cases);
-    let needs = cases
-        .clone()
-        .filter_map(|case| case.python.as_ref())
-        .flat_map(|python| &python.needs);
-    let verdicts = instances
-        .flat_map(|instance| &instance.expect)
-        .map(|expectation| &expectation.when);
-    let checks = cases.flat_map(|case| &case.expect).map(|check| &check.when);
-    let needs = needs.chain(verdicts.chain(checks).flat_map(|when| &when.packages));
-    scenario::python::packages(needs).into_iter().collect()
+    let mut needs = Vec::new();
+    for instance in scenarios.iter().flat_map(|scenario| &scenario.instances) {
+        for expectation in &instance.expect {
+            needs.extend(&expectation.when.packages);
+        }
+        for case in &instance.cases {
+            needs.extend(case.python.iter().flat_map(|python| &python.needs));
+            for check in &case.expect {
+                needs.extend(&check.when.packages);
+            }
+        }
+    }
+    let names = scenario::python::packages(needs.into_iter());
+    names.into_iter().collect()
 }
 
 /// Removes packages that were built without CUDA, because their behaviour says nothing about CUDA. Returns a sentence
@@ -198,16 +198,22 @@ fn take_out_builds_without_cuda(found: &mut Interpreter) -> Vec<String> {
 
 /// The variables with which a worker, whose HOME differs from its caller's, finds the same packages.
 fn packages_of_caller() -> BTreeMap<String, OsString> {
-    let in_home = std::env::var_os("HOME").filter(|home| !home.is_empty());
-    let in_home = in_home.map(|home| Path::new(&home).join(".local").into_os_string());
     let mut all = BTreeMap::new();
-    for (name, otherwise) in [(PACKAGES, None), (USER_PACKAGES, in_home)] {
-        let value = std::env::var_os(name)
-            .filter(|value| !value.is_empty())
-            .or(otherwise);
-        all.extend(value.map(|value| (name.to_string(), value)));
+    if let Some(packages) = full_variable(PACKAGES) {
+        all.insert(PACKAGES.to_string(), packages);
+    }
+    if let Some(packages) = full_variable(USER_PACKAGES) {
+        all.insert(USER_PACKAGES.to_string(), packages);
+    } else if let Some(home) = full_variable("HOME") {
+        let packages = Path::new(&home).join(".local").into_os_string();
+        all.insert(USER_PACKAGES.to_string(), packages);
     }
     all
+}
+
+/// The value of a variable, if it is set and not empty.
+fn full_variable(name: &str) -> Option<OsString> {
+    std::env::var_os(name).filter(|value| !value.is_empty())
 }
 
 /// Whether a shell that was given this word would start a program.

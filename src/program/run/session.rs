@@ -69,28 +69,16 @@ impl Session {
             mut interrupt,
         } = launcher;
         refuse_other_libraries(options)?;
-        let folder = Folder::create().map_err(|error| RunError::Usage(error.to_string()))?;
-        let home = make_home(&folder)?;
+        let place = Workplace::make_for(program)?;
         let found = match &options.on {
-            On::Sim(machine) => FoundLibraries::lay_out_simulated(
-                machine.as_deref(),
-                folder.path(),
-                &program,
-                &home,
-            ),
-            On::Cuda | On::Auto => {
-                FoundLibraries::find_real(options, folder.path(), &program, &home)
-            }
+            On::Sim(machine) => place.lay_out_simulated(machine.as_deref()),
+            On::Cuda | On::Auto => place.find_real(options),
         };
-        let mut libraries = found.map_err(|error| {
-            if interrupt.check() {
-                RunError::stopped_by(&interrupt)
-            } else {
-                error
-            }
-        })?;
-        let mut supervisor = Supervisor::start(&program, &libraries.links, &home, interrupt)
-            .map_err(internal_error)?;
+        let mut libraries = match found {
+            Err(_) if interrupt.check() => return Err(RunError::stopped_by(&interrupt)),
+            found => found?,
+        };
+        let mut supervisor = place.start_supervisor(&libraries, interrupt)?;
         let mut notes = Vec::new();
         if traced::folder().is_some() {
             let note =
@@ -103,10 +91,9 @@ impl Session {
             notes.push(format!(
                 "no usable GPU here ({why}): running on the SIMULATED machine; nothing is measured"
             ));
-            libraries = FoundLibraries::lay_out_simulated(None, folder.path(), &program, &home)?;
+            libraries = place.lay_out_simulated(None)?;
             let interrupt = std::mem::replace(&mut supervisor.interrupt, Interrupt::none());
-            supervisor = Supervisor::start(&program, &libraries.links, &home, interrupt)
-                .map_err(internal_error)?;
+            supervisor = place.start_supervisor(&libraries, interrupt)?;
         }
         if options.libcuda.is_some() && libraries.on == "cuda" {
             notes.extend(libraries.notes_on_libcuda());
@@ -123,17 +110,23 @@ impl Session {
             on: libraries.on,
             runtimes: libraries.runtimes,
             simulated_links: is_simulated.then_some(libraries.links),
-            home,
-            folder,
+            home: place.home,
+            folder: place.folder,
         };
         session.supervisor.expect(session.provenance);
-        match &options.gpus {
-            Some(wanted) => session.restrict_to(wanted)?,
-            None if is_simulated => {}
-            None => session.obey_inherited_mask(),
-        }
-        session.supervisor.watch_gpus(session.restrict.clone());
+        session.restrict_gpus(options)?;
         Ok(session)
+    }
+
+    /// Restricts the run to the GPUs that the command line or an inherited mask names.
+    fn restrict_gpus(&mut self, options: &WorkerOptions) -> Result<(), RunError> {
+        if let Some(wanted) = &options.gpus {
+            self.restrict_to(wanted)?;
+        } else if self.provenance == Provenance::Measured {
+            self.obey_inherited_mask();
+        }
+        self.supervisor.watch_gpus(self.restrict.clone());
+        Ok(())
     }
 
     /// Makes one attempt of an experiment. The libraries that it maps are added to the machine's.
@@ -284,44 +277,38 @@ fn refuse_other_libraries(options: &WorkerOptions) -> Result<(), RunError> {
     Err(RunError::Usage(why.to_string()))
 }
 
-/// A folder for files that processes write.
-fn make_home(folder: &Folder) -> Result<PathBuf, RunError> {
-    let home = folder.path().join("home");
-    match std::fs::create_dir(&home) {
-        Ok(()) => Ok(home),
-        Err(error) => Err(RunError::Usage(format!(
-            "cannot make `{}` (TMPDIR): {error}",
-            home.display()
-        ))),
+/// Where processes of a run find and write files.
+struct Workplace {
+    program: PathBuf,
+    folder: Folder,
+    home: PathBuf,
+}
+
+impl Workplace {
+    fn make_for(program: PathBuf) -> Result<Workplace, RunError> {
+        let folder = Folder::create().map_err(|error| RunError::Usage(error.to_string()))?;
+        let home = folder.path().join("home");
+        if let Err(error) = std::fs::create_dir(&home) {
+            let home = home.display();
+            return Err(RunError::Usage(format!(
+                "cannot make `{home}` (TMPDIR): {error}"
+            )));
+        }
+        Ok(Workplace {
+            program,
+            folder,
+            home,
+        })
     }
-}
 
-/// The libraries of a machine, with the folders of links by which processes find them.
-struct FoundLibraries {
-    links: PathBuf,
-    found: Versions,
-    /// The libcudarts, each with its folder of links.
-    runtimes: Vec<(Runtime, PathBuf)>,
-    /// `cuda` or `sim:<machine>`.
-    on: String,
-}
-
-impl FoundLibraries {
-    fn lay_out_simulated(
-        machine: Option<&str>,
-        folder: &Path,
-        program: &Path,
-        home: &Path,
-    ) -> Result<FoundLibraries, RunError> {
-        let machine = machine.unwrap_or(defaults::MACHINE);
-        let links = simulated::lay_out(machine, &folder.join("node"))
+    fn lay_out_simulated(&self, named: Option<&str>) -> Result<FoundLibraries, RunError> {
+        let machine = named.unwrap_or(defaults::MACHINE);
+        let links = simulated::lay_out(machine, &self.folder.path().join("node"))
             .map_err(|error| RunError::Usage(format!("--on: {error}")))?;
-        let found =
-            supervisor::versions(program, Some(&links), home, None).map_err(internal_error)?;
-        let path = links
-            .join("libcudart.so")
-            .canonicalize()
-            .unwrap_or_default();
+        let found = supervisor::versions(&self.program, Some(&links), &self.home, None)
+            .map_err(internal_error)?;
+        let libcudart = links.join("libcudart.so");
+        let path = libcudart.canonicalize().unwrap_or_default();
         let runtime = libraries::runtime(&path.to_string_lossy(), found.runtime);
         Ok(FoundLibraries {
             runtimes: vec![(runtime, links.clone())],
@@ -331,22 +318,19 @@ impl FoundLibraries {
         })
     }
 
-    fn find_real(
-        options: &WorkerOptions,
-        folder: &Path,
-        program: &Path,
-        home: &Path,
-    ) -> Result<FoundLibraries, RunError> {
+    fn find_real(&self, options: &WorkerOptions) -> Result<FoundLibraries, RunError> {
         let (wanted, libcuda) = (&options.libcudart, options.libcuda.as_deref());
-        let libraries =
-            libraries::find(program, home, wanted, libcuda).map_err(|error| match error {
+        let libraries = libraries::find(&self.program, &self.home, wanted, libcuda).map_err(
+            |error| match error {
                 SupervisorError::Missing(what) => {
                     RunError::Usage(format!("cannot load {}", what.join(", ")))
                 }
                 other => internal_error(other),
-            })?;
+            },
+        )?;
         let link = |name: &str, runtime| {
-            libraries::link_libraries(&folder.join(name), &libraries, runtime)
+            let folder = self.folder.path().join(name);
+            libraries::link_libraries(&folder, &libraries, runtime)
                 .map_err(|error| RunError::Internal(format!("cannot link the libraries: {error}")))
         };
         let mut runtimes = Vec::new();
@@ -366,6 +350,27 @@ impl FoundLibraries {
         })
     }
 
+    fn start_supervisor(
+        &self,
+        libraries: &FoundLibraries,
+        interrupt: Interrupt,
+    ) -> Result<Supervisor, RunError> {
+        Supervisor::start(&self.program, &libraries.links, &self.home, interrupt)
+            .map_err(internal_error)
+    }
+}
+
+/// The libraries of a machine, with the folders of links by which processes find them.
+struct FoundLibraries {
+    links: PathBuf,
+    found: Versions,
+    /// The libcudarts, each with its folder of links.
+    runtimes: Vec<(Runtime, PathBuf)>,
+    /// `cuda` or `sim:<machine>`.
+    on: String,
+}
+
+impl FoundLibraries {
     /// Why no GPU can be asked with them; `None` if one can.
     fn why_unusable(&self, supervisor: &Supervisor) -> Option<String> {
         match &supervisor.sampler.inventory {

@@ -74,10 +74,10 @@ pub(super) fn bring_back(cases: &mut [CaseReport]) -> Result<(), RunError> {
         let Some(elsewhere) = attempt.elsewhere.take() else {
             continue;
         };
-        let whole = elsewhere
+        let read = elsewhere
             .read_text()
             .and_then(|text| Ok(serde_json::from_str::<Attempt>(&text)?));
-        let whole = whole.map_err(|error| {
+        let whole = read.map_err(|error| {
             RunError::Internal(format!("an attempt cannot be read back: {error}"))
         })?;
         // The judgement in memory is newer than the one in the file.

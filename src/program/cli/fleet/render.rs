@@ -58,21 +58,19 @@ pub(in crate::cli) fn render(arguments: &FleetRenderArguments) -> Outcome {
         None => terminal::width_or(&std::io::stdout(), COLUMNS),
         Some(_) => COLUMNS,
     };
-    let text = rendered(&fleet, arguments.form, width, arguments.docs.as_deref());
-    let text = text.map_err(|error| {
+    let made = rendered(&fleet, arguments.form, width, arguments.docs.as_deref());
+    let text = made.map_err(|error| {
         let why = format!("the fleet cannot be written as JSON: {error}");
         fail(why, Exit::Internal, false)
     })?;
     let Some(path) = &arguments.out else {
         return Ok(print_text(&text));
     };
-    let written = replace(path, EVERYBODY, |file| file.write_all(text.as_bytes()));
-    let written = written.map(|()| Exit::Ok);
-    written.map_err(|error| {
-        fail(
-            format!("--out {}: {error}", path.display()),
-            Exit::NotDurable,
-            false,
-        )
-    })
+    match replace(path, EVERYBODY, |file| file.write_all(text.as_bytes())) {
+        Ok(()) => Ok(Exit::Ok),
+        Err(error) => {
+            let why = format!("--out {}: {error}", path.display());
+            Err(fail(why, Exit::NotDurable, false))
+        }
+    }
 }

@@ -46,10 +46,9 @@ pub(super) fn positive_case(uuid: &str) -> CasePlan {
 }
 
 fn case(name: &str, steps: Vec<Step>, mask: Option<&str>) -> CasePlan {
-    let mask = mask.map(|uuid| vec![uuid.to_string()]);
     CasePlan {
         name: name.to_string(),
-        mask,
+        mask: mask.map(|uuid| vec![uuid.to_string()]),
         steps,
         ..CasePlan::default()
     }

@@ -8,26 +8,29 @@ use cuda_pitfalls_instrument::forwarding;
 /// Every function that libcuda and the libcudarts export and that is named like those of CUDA; none if no library can be
 /// read.
 pub(super) fn exported_functions(machine: &Machine) -> Vec<String> {
-    let driver = machine
-        .libraries
-        .iter()
-        .map(|library| library.path.as_str())
-        .filter(|path| path.contains("libcuda.so"));
-    let runtimes = machine
-        .libcudart
-        .iter()
-        .map(|runtime| runtime.path.as_str());
-    let names = driver
-        .chain(runtimes)
-        .filter_map(|path| forwarding::library_exports(Path::new(path)).ok())
-        .flatten();
-    names.filter(|name| is_call(name)).collect()
+    let mut paths = Vec::new();
+    for library in &machine.libraries {
+        if library.path.contains("libcuda.so") {
+            paths.push(&library.path);
+        }
+    }
+    for runtime in &machine.libcudart {
+        paths.push(&runtime.path);
+    }
+    let mut exported = Vec::new();
+    for path in paths {
+        if let Ok(names) = forwarding::library_exports(Path::new(path)) {
+            exported.extend(names);
+        }
+    }
+    exported.retain(|name| is_call(name));
+    exported
 }
 
 /// Whether a name is like `cuInit`, `cudaMalloc`, or `__cudaRegisterFunction` of nvcc's code, rather than `cudbg…` or
 /// `_Z…`.
-fn is_call(name: &str) -> bool {
-    let name = name.strip_prefix("__").unwrap_or(name);
+fn is_call(symbol: &str) -> bool {
+    let name = symbol.strip_prefix("__").unwrap_or(symbol);
     let rest = name
         .strip_prefix("cuda")
         .or_else(|| name.strip_prefix("cu"));

@@ -13,44 +13,23 @@ impl SurveyRun<'_> {
             return Ok(exit);
         }
         let mut document = self.document(left_out);
-        let gpus = self.session.machine.gpus.len();
-        let selectors = self.run.selectors.clone();
-        let programs: Vec<NeedsProgram> = NeedsProgram::ALL
-            .into_iter()
-            .filter(|program| program.is_chosen(&selectors))
-            .collect();
-        let all = |_: &Item| true;
-        let frameworks = needs::next(&[], gpus, 1, &programs, &all)
-            .into_iter()
-            .map(|item| item.scenario);
-        self.session.use_python(
-            self.run.asked.python.as_deref(),
-            &frameworks.collect::<Vec<_>>(),
-        )?;
+        let mut programs = NeedsProgram::ALL.to_vec();
+        programs.retain(|program| program.is_chosen(&self.run.selectors));
+        self.use_frameworks(&programs)?;
         document
             .machine
             .python
             .clone_from(&self.session.machine.python);
+        let selectors = self.run.selectors.clone();
         let mut is_checked = false;
         loop {
             let rows: Vec<NeedRow> = document.rows_of();
-            let items = needs::next(&rows, gpus, self.options.repeat(), &programs, &|item| {
+            let items = self.next_items(&rows, &programs, &|item| {
                 // A row says nothing without its control.
                 select::is_chosen(item, &selectors) || item.row.is_control
             });
             if !is_checked && needs::has_records(&rows) {
-                // Only what the programs ask for can be selected.
-                let asked = needs::next(&rows, gpus, self.options.repeat(), &programs, &all);
-                // A framework may not be installed; its controls say so. One with `!` may mean what follows later.
-                let is_program = |selector: &&String| {
-                    NeedsProgram::ALL.iter().any(|one| one.name() == **selector)
-                };
-                let others: Vec<String> = selectors
-                    .iter()
-                    .filter(|one| !one.starts_with('!') && !is_program(one))
-                    .cloned()
-                    .collect();
-                select::check_meaning(&asked, &others)?;
+                self.check_selectors(&rows, &programs)?;
                 is_checked = true;
             }
             // A question that is asked again replaces its row.
@@ -79,5 +58,37 @@ impl SurveyRun<'_> {
             }
         }
         self.end(document)
+    }
+
+    /// The questions that follow from these rows, of those that are wanted.
+    fn next_items(
+        &self,
+        rows: &[NeedRow],
+        programs: &[NeedsProgram],
+        is_wanted: &dyn Fn(&Item) -> bool,
+    ) -> Vec<Item> {
+        let gpus = self.session.machine.gpus.len();
+        needs::next(rows, gpus, self.options.repeat(), programs, is_wanted)
+    }
+
+    /// Finds the interpreter of the frameworks among these programs.
+    fn use_frameworks(&mut self, programs: &[NeedsProgram]) -> Result<(), RunError> {
+        let mut scenarios = Vec::new();
+        for item in self.next_items(&[], programs, &|_| true) {
+            scenarios.push(item.scenario);
+        }
+        let given = self.run.asked.python.as_deref();
+        self.session.use_python(given, &scenarios)
+    }
+
+    /// Refuses selectors that mean nothing that the programs ask for, once it is known what that is.
+    fn check_selectors(&self, rows: &[NeedRow], programs: &[NeedsProgram]) -> Result<(), RunError> {
+        let asked = self.next_items(rows, programs, &|_| true);
+        // A framework may not be installed; its controls say so. One with `!` may mean what follows later.
+        let is_program =
+            |selector: &str| NeedsProgram::ALL.iter().any(|one| one.name() == selector);
+        let mut others = self.run.selectors.clone();
+        others.retain(|selector| !selector.starts_with('!') && !is_program(selector));
+        select::check_meaning(&asked, &others)
     }
 }

@@ -21,10 +21,10 @@ use crate::argument;
 use attempt::{Attempts, RowJob};
 use cuda_pitfalls_answers::exit::Exit;
 use cuda_pitfalls_answers::releases::EnvironmentRequest;
-use cuda_pitfalls_answers::survey::SurveyDocument;
 use cuda_pitfalls_answers::survey::python::{
-    self, Control, LineQuestions, List, PythonLine, PythonRow,
+    self, Control, LineQuestions, List, PythonAttempt, PythonLine, PythonRow,
 };
+use cuda_pitfalls_answers::survey::{SurveyDocument, SurveyRow};
 use cuda_pitfalls_calls::CallLibrary;
 use cuda_pitfalls_core::catalogue::{Invalid, SelectError};
 use cuda_pitfalls_core::clock;
@@ -35,6 +35,7 @@ use cuda_pitfalls_core::scenario::python::unmet_requirement;
 use cuda_pitfalls_core::text::counts::counted;
 use cuda_pitfalls_core::text::escape::terminal;
 use cuda_pitfalls_core::verdict::Reason;
+use pool::DoneRow;
 
 /// The group of options about releases.
 const RELEASES: &str = "In which releases it is asked";
@@ -169,7 +170,6 @@ pub(in crate::run) fn file<T>(
 impl SurveyRun<'_> {
     /// Asks all chosen lines of a list.
     pub(super) fn lines(mut self, mut questions: LineQuestions) -> Result<Exit, RunError> {
-        let options = self.options.python.clone();
         let List { lines, left_out } = std::mem::take(&mut questions.list);
         let lines = select::choose_items(lines, &self.run.selectors)?;
         let found = self
@@ -177,58 +177,63 @@ impl SurveyRun<'_> {
             .callers_python(self.run.asked.python.as_deref(), &lines)?;
         self.report.machine.clone_from(&self.session.machine);
         let mut document = self.document(left_out);
-        if self.options.resume.is_some() && document.machine.python != self.session.machine.python {
+        let is_resumed = self.options.resume.is_some();
+        if is_resumed && document.machine.python != self.session.machine.python {
             let why = "--resume: the interpreter or its packages are not those it was started with; start a new one";
             return Err(RunError::Usage(why.to_string()));
         }
         self.console.print_header(&self.report, None);
-        let (started, spent) = (clock::now_ns(), document.header.elapsed_ns);
-        if self.options.resume.is_none() {
+        let clock = SurveyClock {
+            began_ns: clock::now_ns(),
+            spent_ns: document.header.elapsed_ns,
+        };
+        if !is_resumed {
             self.put_document(&document)?;
         }
-        if let Some(python) = &found {
-            let visible = self.visible();
-            let jobs = options.job_count();
-            let folder = self
-                .options
-                .python
-                .keep_traces
-                .then(|| self.folder.join("traces"));
-            let attempts =
-                Attempts::new(&self.session, python, folder, self.options.repeat(), jobs);
-            let controls: Vec<Control> = python::instrument_controls(&visible);
-            // The controls are asked again after each resumption, because stored rows come from another session.
-            document.rows.retain(|row| !row.is_control);
-            if self.session.has_libcuda()
-                && !self.ask_controls(&attempts, controls, &questions, &mut document)?
-            {
-                document.header.elapsed_ns = spent + (clock::now_ns() - started);
-                return self.refuse_rows(document);
-            }
-            self.ask_lines(
-                &lines,
-                &attempts,
-                &questions,
-                &mut document,
-                (started, spent),
-            )?;
-        } else {
-            let missing = self
-                .session
-                .machine
-                .unavailable
-                .iter()
-                .find(|unavailable| unavailable.reason == Reason::NoPython.name());
-            let detail = missing
-                .map(|missing| missing.detail.clone())
-                .unwrap_or_default();
-            let rows = lines.iter().map(|line| {
-                let unmeasured =
-                    PythonRow::new(line, None).as_unmeasured(Reason::NoPython, detail.clone());
-                (questions.row)(line, unmeasured, false)
-            });
-            document.rows = rows.collect();
+        let Some(python) = found else {
+            document.rows = self.rows_without_python(&lines, &questions);
+            return self.end_lines(&lines, document, clock);
+        };
+        let options = &self.options.python;
+        let folder = options.keep_traces.then(|| self.folder.join("traces"));
+        let (repeat, jobs) = (self.options.repeat(), options.job_count());
+        let attempts = Attempts::new(&self.session, &python, folder, repeat, jobs);
+        // The controls are asked again after each resumption, because stored rows come from another session.
+        document.rows.retain(|row| !row.is_control);
+        if self.session.has_libcuda() && !self.ask_controls(&attempts, &questions, &mut document)? {
+            document.header.elapsed_ns = clock.elapsed_ns();
+            return self.refuse_rows(document);
         }
+        self.ask_lines(&lines, &attempts, &questions, &mut document, clock)?;
+        self.end_lines(&lines, document, clock)
+    }
+
+    /// The rows of lines that no interpreter can run here.
+    fn rows_without_python(
+        &self,
+        lines: &[PythonLine],
+        questions: &LineQuestions,
+    ) -> Vec<SurveyRow> {
+        let mut unavailable = self.session.machine.unavailable.iter();
+        let missing = unavailable.find(|missing| missing.reason == Reason::NoPython.name());
+        let detail = missing.map(|missing| missing.detail.clone());
+        let detail = detail.unwrap_or_default();
+        let mut rows = Vec::new();
+        for line in lines {
+            let row = PythonRow::new(line, None);
+            let row = row.as_unmeasured(Reason::NoPython, detail.clone());
+            rows.push((questions.row)(line, row, false));
+        }
+        rows
+    }
+
+    /// Puts the rows in order, and completes the document if each line has one.
+    fn end_lines(
+        mut self,
+        lines: &[PythonLine],
+        mut document: SurveyDocument,
+        clock: SurveyClock,
+    ) -> Result<Exit, RunError> {
         // Controls first, then in the order of the list, whatever order they were done in.
         document
             .rows
@@ -236,44 +241,36 @@ impl SurveyRun<'_> {
         document.complete = lines
             .iter()
             .all(|line| document.rows.iter().any(|row| row.key == line.id));
-        document.header.elapsed_ns = spent + (clock::now_ns() - started);
+        document.header.elapsed_ns = clock.elapsed_ns();
         self.end(document)
     }
 
     /// NVML indices of the GPUs that processes of rows see, in CUDA order.
     fn visible(&self) -> Vec<u32> {
         let gpus = &self.session.machine.gpus;
-        let indices: Vec<usize> = match &self.session.restrict {
-            Some(uuids) => uuids
-                .iter()
-                .filter_map(|uuid| gpus.iter().position(|gpu| gpu.uuid == *uuid))
-                .collect(),
-            None => (0..gpus.len()).collect(),
-        };
+        let mut indices = Vec::new();
+        for uuid in self.session.usable_gpus() {
+            let index = gpus.iter().position(|gpu| gpu.uuid == uuid);
+            indices.extend(index.and_then(|index| u32::try_from(index).ok()));
+        }
         indices
-            .into_iter()
-            .filter_map(|index| u32::try_from(index).ok())
-            .collect()
     }
 
     /// Asks the controls. False if one of them fails.
     fn ask_controls(
         &mut self,
         attempts: &Attempts,
-        controls: Vec<Control>,
         questions: &LineQuestions,
         document: &mut SurveyDocument,
     ) -> Result<bool, RunError> {
         self.console.status("checking the instrument");
-        let jobs = controls
-            .iter()
-            .map(|control| self.row_job(&control.line, questions));
-        let jobs = jobs
-            .map(|job| RowJob {
-                limit: job.limit.max(CONTROL_TIMEOUT),
-                ..job
-            })
-            .collect();
+        let controls: Vec<Control> = python::instrument_controls(&self.visible());
+        let mut jobs = Vec::new();
+        for control in &controls {
+            let mut job = self.row_job(&control.line, questions);
+            job.limit = job.limit.max(CONTROL_TIMEOUT);
+            jobs.push(job);
+        }
         let (mut rows, mut is_held) = (Vec::new(), Vec::new());
         pool::run(
             attempts,
@@ -327,7 +324,7 @@ impl SurveyRun<'_> {
         attempts: &Attempts,
         questions: &LineQuestions,
         document: &mut SurveyDocument,
-        (started, spent): (u64, u64),
+        clock: SurveyClock,
     ) -> Result<(), RunError> {
         let about = self.session.machine.python.clone().unwrap_or_default();
         let (mut asked, mut jobs) = (Vec::new(), Vec::new());
@@ -346,48 +343,36 @@ impl SurveyRun<'_> {
         }
         self.put_document(document)?;
         self.console.start(jobs.len() as u64);
-        self.console.print_warnings(&[format!(
-            "asking {}, {} at once",
-            counted(jobs.len(), "row"),
-            attempts.job_count()
-        )]);
+        let (count, at_once) = (counted(jobs.len(), "row"), attempts.job_count());
+        self.console
+            .print_warnings(&[format!("asking {count}, {at_once} at once")]);
         let mut progress = Progress::new(jobs.len());
         let mut failed = None;
         let (console, store) = (&self.console, self.open_store()?);
-        pool::run(
-            attempts,
-            jobs,
-            &mut self.session.supervisor.interrupt,
-            |done| match done {
-                Some((at, made)) => {
-                    let Some(line) = asked.get(at) else { return };
-                    let is_place = |call: &String| {
-                        line.returned
-                            .as_ref()
-                            .is_some_and(|returned| returned.calls.contains(call))
-                    };
-                    let met = made.iter().any(|made| made.called.iter().any(is_place));
-                    document.rows.push((questions.row)(
-                        line,
-                        PythonRow::new(line, Some(&about)).with(made),
-                        met,
-                    ));
-                    document.header.elapsed_ns = spent + (clock::now_ns() - started);
-                    console.step(progress.done());
-                    console.status(&format!("{} · {}", progress.left(), line.id));
-                    if progress.is_write_due() {
-                        failed = store
-                            .write_document(&document.kind.file(), document)
-                            .err()
-                            .or(failed.take());
-                    }
-                }
-                None => console.tick(),
-            },
-        );
+        let tell = |done: Option<DoneRow>| {
+            let Some((at, made)) = done else {
+                return console.tick();
+            };
+            let Some(line) = asked.get(at) else { return };
+            let is_met = calls_its_place(line, &made);
+            let row = PythonRow::new(line, Some(&about)).with(made);
+            document.rows.push((questions.row)(line, row, is_met));
+            document.header.elapsed_ns = clock.elapsed_ns();
+            console.step(progress.done());
+            console.status(&format!("{} · {}", progress.left(), line.id));
+            if progress.is_write_due()
+                && let Err(error) = store.write_document(&document.kind.file(), document)
+            {
+                failed = Some(error);
+            }
+        };
+        pool::run(attempts, jobs, &mut self.session.supervisor.interrupt, tell);
         document.header.attempts_ns += attempts.spent_ns();
         document.header.host_unsafe = attempts.unkillable_process();
-        failed.map_or(Ok(()), |error| Err(RunError::from(error)))
+        match failed {
+            Some(error) => Err(error.into()),
+            None => Ok(()),
+        }
     }
 
     /// Why a line cannot be asked here; `None` if it can.
@@ -430,4 +415,28 @@ impl SurveyRun<'_> {
             )
         })
     }
+}
+
+/// How long a survey takes, with the time before it was resumed.
+#[derive(Clone, Copy)]
+struct SurveyClock {
+    /// When this session began.
+    began_ns: u64,
+    /// The time of earlier sessions.
+    spent_ns: u64,
+}
+
+impl SurveyClock {
+    fn elapsed_ns(self) -> u64 {
+        self.spent_ns + (clock::now_ns() - self.began_ns)
+    }
+}
+
+/// Whether an attempt calls what returns a failure in this line.
+fn calls_its_place(line: &PythonLine, made: &[PythonAttempt]) -> bool {
+    let Some(returned) = &line.returned else {
+        return false;
+    };
+    let mut called = made.iter().flat_map(|made| &made.called);
+    called.any(|call| returned.calls.contains(call))
 }

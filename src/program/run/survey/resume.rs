@@ -5,12 +5,11 @@ use std::path::Path;
 use super::super::error::RunError;
 use super::super::session::Session;
 use super::SurveyOptions;
-use super::select::refuse_first;
 use cuda_pitfalls_answers::survey::{Header, SurveyDocument, SurveyKind};
 use cuda_pitfalls_core::input::document_path;
+use cuda_pitfalls_core::machine::Machine;
 use cuda_pitfalls_core::report::{StoreError, Stored};
 use cuda_pitfalls_core::text::escape::terminal;
-use cuda_pitfalls_core::verdict::Provenance;
 
 /// Reads the survey in the folder of a run.
 pub(super) fn open(folder: &Path) -> Result<SurveyDocument, RunError> {
@@ -19,9 +18,7 @@ pub(super) fn open(folder: &Path) -> Result<SurveyDocument, RunError> {
         .map(|kind| folder.join(kind.file()));
     let Some(path) = files.find(|path| document_path(path).is_file()) else {
         let folder = terminal(&folder.to_string_lossy());
-        return Err(RunError::Usage(format!(
-            "--resume: there is no survey in `{folder}`"
-        )));
+        return Err(refuse(format!("there is no survey in `{folder}`")));
     };
     let stored = Stored::open(&path).map_err(cannot_resume)?;
     let survey = SurveyDocument::from_stored(&stored);
@@ -31,7 +28,7 @@ pub(super) fn open(folder: &Path) -> Result<SurveyDocument, RunError> {
 }
 
 pub(super) fn cannot_resume(error: StoreError) -> RunError {
-    RunError::Usage(format!("--resume: {error}"))
+    refuse(error.to_string())
 }
 
 /// The document of a survey that goes on.
@@ -55,95 +52,81 @@ pub(super) fn same_question(
     survey: &SurveyDocument,
     options: &SurveyOptions,
 ) -> Result<(), RunError> {
-    let (header, begun) = (&survey.header, survey.kind.name());
-    // One of the two has the default of listed forms, the other has the same number by --repeat.
-    let with = if options.asked.repeat.is_some() {
-        "without"
-    } else {
-        "with"
-    };
-    let selectors = if header.selectors.is_empty() {
-        "none".to_string()
-    } else {
-        header.selectors.join(" ")
-    };
-    let has_other_repeat =
-        header.generate > 0 && options.repeat_generated() != header.repeat_generated;
-    refuse_first(
-        [
-            (
-                survey.kind != options.kind,
-                format!(
-                    "that is a survey of {begun}, not of {}",
-                    options.kind.name()
-                ),
-            ),
-            (
-                header.version != env!("CARGO_PKG_VERSION"),
-                format!(
-                    "it was started by version {}; start a new one",
-                    header.version
-                ),
-            ),
-            (
-                options.asked.seed.is_some_and(|seed| seed != header.seed),
-                format!("it was started with --seed {}", header.seed),
-            ),
-            (
-                options.repeat() != header.repeat,
-                format!("it was started with --repeat {}", header.repeat),
-            ),
-            (
-                options.generate as u64 != header.generate,
-                format!("it was started with --generate {}", header.generate),
-            ),
-            (
-                has_other_repeat,
-                format!("it was started {with} --repeat {}", header.repeat),
-            ),
-            (
-                options.visible_gpus != header.visible_gpus,
-                format!("it was started with --visible-gpus {}", header.visible_gpus),
-            ),
-            (
-                options.selectors != header.selectors,
-                format!(
-                    "it was started with other selectors: {}",
-                    terminal(&selectors)
-                ),
-            ),
-        ]
-        .map(|(applies, why)| (applies, format!("--resume: {why}"))),
-    )
+    let header = &survey.header;
+    let (then, now) = (survey.kind.name(), options.kind.name());
+    if then != now {
+        return Err(refuse(format!("that is a survey of {then}, not of {now}")));
+    }
+    if header.version != env!("CARGO_PKG_VERSION") {
+        let version = &header.version;
+        return Err(refuse(format!(
+            "it was started by version {version}; start a new one"
+        )));
+    }
+    let numbers = [
+        (
+            "seed",
+            header.seed,
+            options.asked.seed.unwrap_or(header.seed),
+        ),
+        ("repeat", header.repeat.into(), options.repeat().into()),
+        ("generate", header.generate, options.generate as u64),
+        (
+            "visible-gpus",
+            header.visible_gpus.into(),
+            options.visible_gpus.into(),
+        ),
+    ];
+    for (option, then, now) in numbers {
+        if then != now {
+            return Err(refuse(format!("it was started with --{option} {then}")));
+        }
+    }
+    if header.generate > 0 && options.repeat_generated() != header.repeat_generated {
+        // One of the two has the default of listed forms, the other has the same number by --repeat.
+        let with = match options.asked.repeat {
+            Some(_) => "without",
+            None => "with",
+        };
+        let repeat = header.repeat;
+        return Err(refuse(format!("it was started {with} --repeat {repeat}")));
+    }
+    if options.selectors != header.selectors {
+        let selectors = match header.selectors.join(" ") {
+            none if none.is_empty() => "none".to_string(),
+            selectors => terminal(&selectors),
+        };
+        return Err(refuse(format!(
+            "it was started with other selectors: {selectors}"
+        )));
+    }
+    Ok(())
+}
+
+fn refuse(why: String) -> RunError {
+    RunError::Usage(format!("--resume: {why}"))
 }
 
 /// Refuses to mix rows of two machines, or real and simulated ones.
 pub(super) fn same_machine(survey: &SurveyDocument, session: &Session) -> Result<(), RunError> {
     let (then, now) = (&survey.machine, &session.machine);
-    let is_simulated = [survey.provenance, session.provenance]
-        .map(|provenance| provenance == Provenance::Simulated);
-    let subject = if is_simulated[0] != is_simulated[1] {
+    let uuids = |machine: &Machine| -> Vec<String> {
+        machine.gpus.iter().map(|gpu| gpu.uuid.clone()).collect()
+    };
+    let versions = |machine: &Machine| -> Vec<Option<String>> {
+        let libcudarts = machine.libcudart.iter();
+        libcudarts.map(|runtime| runtime.version.clone()).collect()
+    };
+    let subject = if survey.provenance != session.provenance {
         "where it was started: one is the simulated machine"
     } else if then.driver_version != now.driver_version {
         "the driver it was started on"
-    } else if !then
-        .gpus
-        .iter()
-        .map(|gpu| &gpu.uuid)
-        .eq(now.gpus.iter().map(|gpu| &gpu.uuid))
-    {
+    } else if uuids(then) != uuids(now) {
         "the GPUs it was started on"
-    } else if !then
-        .libcudart
-        .iter()
-        .map(|runtime| &runtime.version)
-        .eq(now.libcudart.iter().map(|runtime| &runtime.version))
-    {
+    } else if versions(then) != versions(now) {
         "the libcudarts it was started with"
     } else {
         return Ok(());
     };
-    Err(RunError::Usage(format!(
-        "--resume: this is not {subject}; start a new one"
-    )))
+    Err(refuse(format!("this is not {subject}; start a new one")))
 }

@@ -2,124 +2,68 @@
 
 use super::super::error::RunError;
 use super::SurveyOptions;
-use crate::argument;
 use cuda_pitfalls_answers::survey::needs::NeedsProgram;
 use cuda_pitfalls_answers::survey::python::PythonLine;
 use cuda_pitfalls_answers::survey::{Item, SurveyKind};
-use cuda_pitfalls_core::defaults;
 use cuda_pitfalls_core::scenario::nearest_name;
 use cuda_pitfalls_core::text::escape;
 
 /// Refuses options that exclude each other, before the machine is touched.
 pub(in crate::run) fn check(options: &SurveyOptions) -> Result<(), RunError> {
-    check_kind(options)?;
-    let SurveyOptions { asked, python, .. } = options;
-    let is_of_lines = options.kind.kind_file().takes("--jobs");
-    refuse_first([
-        (
-            !python.requests.is_empty() && python.keep_traces,
-            "--keep-traces: the traces of an environment go with its folder; ask without --with",
-        ),
-        (
-            !python.requests.is_empty() && asked.repeat.is_some(),
-            "--repeat: with --with, every witness is asked a line once",
-        ),
-        (
-            python.rows.is_some() && python.allow.is_empty(),
-            "--rows: the file's lines are code that did not come with this program; read it, and allow it by --allow \
-             code",
-        ),
-        (
-            python.environments.is_some() && python.allow.is_empty(),
-            "--environments: the file says which packages are installed and run, wherever they come from; read it, and \
-             allow it by --allow code",
-        ),
-        (
-            is_of_lines && !asked.libcudart.is_empty(),
-            "--libcudart: a line of Python takes the libcudart of its framework",
-        ),
-        (
-            is_of_lines && asked.libcuda.is_some(),
-            "--libcuda: a line of Python runs under a trace, which takes the loader's libcuda; ask without it",
-        ),
-    ])
-}
-
-/// Refuses options of another kind of survey.
-fn check_kind(options: &SurveyOptions) -> Result<(), RunError> {
     let SurveyOptions {
         kind,
         asked,
         python,
-        selectors,
         ..
     } = options;
     let file = kind.kind_file();
-    let mut frameworks = NeedsProgram::ALL
-        .into_iter()
-        .filter(|program| program.is_framework());
-    let needs_python =
-        *kind == SurveyKind::Needs && frameworks.any(|program| program.is_chosen(selectors));
-    refuse_first([
-        (
-            options.generate > 0 && !file.takes("--generate"),
-            "--generate belongs to `survey mask`",
-        ),
-        (
-            options.visible_gpus != 1 && !file.takes("--visible-gpus"),
-            "--visible-gpus belongs to `survey calls`",
-        ),
-        (
-            asked.libcudart.len() > 1 && !file.takes("--libcudart"),
-            "--libcudart given several times belongs to `survey calls` and `survey startup`",
-        ),
-        (
-            asked.python.is_some() && !needs_python && !file.takes("--python"),
-            "--python belongs to `survey python`",
-        ),
-        (
-            python.jobs.is_some() && !file.takes("--jobs"),
-            "--jobs belongs to `survey python`",
-        ),
-        (
-            python.timeout.is_some() && !file.takes("--timeout"),
-            "--timeout belongs to `survey python`",
-        ),
-        (
-            python.keep_traces && !file.takes("--keep-traces"),
-            "--keep-traces belongs to `survey python`",
-        ),
-        (
-            !python.requests.is_empty() && !file.takes("--with"),
-            "--with, --releases, --environments and --latest belong to `survey python`",
-        ),
-        (
-            python.newest.is_some() && !file.takes("--with"),
-            "--newest belongs to `survey python`",
-        ),
-        (
-            !python.allow.is_empty() && !file.takes("--rows"),
-            "--allow belongs to `survey python`",
-        ),
-        (
-            argument::size(defaults::ENVIRONMENTS_SIZE) != Ok(python.disk) && !file.takes("--with"),
-            "--disk belongs to `survey python`",
-        ),
-        (
-            python.rows.is_some() && !file.takes("--rows"),
-            "--rows belongs to `survey python`",
-        ),
-    ])
+    let is_of_lines = file.takes("--jobs");
+    let is_in_environments = !python.requests.is_empty();
+    let allows_code = !python.allow.is_empty();
+    let why = if asked.libcudart.len() > 1 && !file.takes("--libcudart") {
+        let takers = name_takers("--libcudart").unwrap_or_default();
+        return Err(RunError::Usage(format!(
+            "--libcudart given several times belongs to {takers}"
+        )));
+    } else if asked.python.is_some() && *kind == SurveyKind::Needs && !asks_framework(options) {
+        "--python: no framework is asked what it needs, and nothing else runs Python"
+    } else if is_in_environments && python.keep_traces {
+        "--keep-traces: the traces of an environment go with its folder; ask without --with"
+    } else if is_in_environments && asked.repeat.is_some() {
+        "--repeat: with --with, every witness is asked a line once"
+    } else if python.rows.is_some() && !allows_code {
+        "--rows: the file's lines are code that did not come with this program; read it, and allow it by --allow code"
+    } else if python.environments.is_some() && !allows_code {
+        "--environments: the file says which packages are installed and run, wherever they come from; read it, and \
+         allow it by --allow code"
+    } else if is_of_lines && !asked.libcudart.is_empty() {
+        "--libcudart: a line of Python takes the libcudart of its framework"
+    } else if is_of_lines && asked.libcuda.is_some() {
+        "--libcuda: a line of Python runs under a trace, which takes the loader's libcuda; ask without it"
+    } else {
+        return Ok(());
+    };
+    Err(RunError::Usage(why.to_string()))
 }
 
-/// The first of these refusals that applies.
-pub(super) fn refuse_first<T: Into<String>>(
-    refusals: impl IntoIterator<Item = (bool, T)>,
-) -> Result<(), RunError> {
-    match refusals.into_iter().find(|(applies, _)| *applies) {
-        Some((_, why)) => Err(RunError::Usage(why.into())),
-        None => Ok(()),
+fn asks_framework(options: &SurveyOptions) -> bool {
+    let mut programs = NeedsProgram::ALL.into_iter();
+    programs.any(|program| program.is_framework() && program.is_chosen(&options.selectors))
+}
+
+/// The surveys that take an option, if it is one of some kinds only: `survey calls` and `survey startup`.
+pub(crate) fn name_takers(option: &str) -> Option<String> {
+    let mut takers = Vec::new();
+    for kind in SurveyKind::all() {
+        if kind.kind_file().takes(option) {
+            takers.push(format!("`survey {}`", kind.name()));
+        }
     }
+    let last = takers.pop()?;
+    if takers.is_empty() {
+        return Some(last);
+    }
+    Some(format!("{} and {last}", takers.join(", ")))
 }
 
 pub(in crate::run) trait Selectable {
@@ -174,11 +118,17 @@ pub(in crate::run) fn choose_items<C: Selectable>(
 
 /// Whether the selectors choose a question: those without `!` name it, or there are none, and none with `!` means it.
 pub(super) fn is_chosen<C: Selectable>(item: &C, selectors: &[String]) -> bool {
-    let (without, with): (Vec<&String>, Vec<&String>) = selectors
-        .iter()
-        .partition(|selector| selector.starts_with('!'));
-    let is_named = with.is_empty() || with.iter().any(|selector| is_meant(item, selector));
-    is_named && !without.iter().any(|selector| is_meant(item, selector))
+    let (mut has_names, mut is_named) = (false, false);
+    for selector in selectors {
+        let is_meant = is_meant(item, selector);
+        if !selector.starts_with('!') {
+            has_names = true;
+            is_named |= is_meant;
+        } else if is_meant {
+            return false;
+        }
+    }
+    is_named || !has_names
 }
 
 /// Refuses selectors that match none of these questions.
@@ -186,13 +136,12 @@ pub(super) fn check_meaning<C: Selectable>(
     items: &[C],
     selectors: &[String],
 ) -> Result<(), RunError> {
-    match selectors
-        .iter()
-        .find(|selector| !items.iter().any(|item| is_meant(item, selector)))
-    {
-        Some(selector) => Err(unknown(items, plain_selector(selector))),
-        None => Ok(()),
+    for selector in selectors {
+        if !items.iter().any(|item| is_meant(item, selector)) {
+            return Err(unknown(items, plain_selector(selector)));
+        }
     }
+    Ok(())
 }
 
 /// The selector without its `!`.
@@ -208,35 +157,32 @@ fn is_meant<C: Selectable>(item: &C, selector: &str) -> bool {
     } else {
         None
     };
-    let is_matched = |name: &str| {
-        pattern
-            .as_ref()
-            .is_some_and(|pattern| pattern.matches(name))
+    let is_matched = |name: &str| match &pattern {
+        Some(pattern) => pattern.matches(name),
+        None => false,
     };
+    for group in item.groups() {
+        if group.eq_ignore_ascii_case(selector) || is_matched(group) {
+            return true;
+        }
+    }
     let key = item.key();
     // The key of a mask is quoted, but selectors need no quotes.
-    let unquoted = key
-        .strip_prefix('"')
-        .and_then(|key| key.strip_suffix('"'))
-        .unwrap_or(&key);
-    let of_set = item
-        .groups()
-        .iter()
-        .any(|group| group.eq_ignore_ascii_case(selector) || is_matched(group));
-    of_set || [&key, unquoted].contains(&selector) || is_matched(unquoted)
+    let quoted = key.strip_prefix('"');
+    let unquoted = quoted.and_then(|key| key.strip_suffix('"')).unwrap_or(&key);
+    [&key, unquoted].contains(&selector) || is_matched(unquoted)
 }
 
 fn unknown<C: Selectable>(items: &[C], selector: &str) -> RunError {
     let keys: Vec<String> = items.iter().map(Selectable::key).collect();
     let sets = items.iter().flat_map(Selectable::groups);
     let near = nearest_name(selector, keys.iter().map(String::as_str).chain(sets));
-    let near = near
-        .map(|near| format!("; did you mean `{near}`?"))
-        .unwrap_or_default();
-    RunError::Usage(format!(
-        "this survey asks nothing about `{}`{near}",
-        escape::terminal(selector)
-    ))
+    let hint = match near {
+        Some(near) => format!("; did you mean `{near}`?"),
+        None => String::new(),
+    };
+    let selector = escape::terminal(selector);
+    RunError::Usage(format!("this survey asks nothing about `{selector}`{hint}"))
 }
 
 #[cfg(test)]

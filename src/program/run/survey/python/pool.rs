@@ -108,11 +108,11 @@ pub(in crate::run) fn each<T: Send, R: Send>(
     stop: &AtomicBool,
     tell: &mut dyn FnMut(Option<R>),
 ) {
-    let threads = threads.min(items.len());
+    let started = threads.min(items.len());
     let queue: Mutex<VecDeque<T>> = Mutex::new(items.into());
     let (done, all_done) = channel();
     std::thread::scope(|scope| {
-        for _ in 0..threads {
+        for _ in 0..started {
             let (done, queue, ask) = (done.clone(), &queue, &ask);
             scope.spawn(move || {
                 let next = || {
