@@ -78,24 +78,20 @@ const REPORT: [ReportCheck; 14] = [
         has_twice(report.machine.gpus.iter().map(|gpu| &gpu.uuid))
     }),
     ("a GPU reserves more memory than it has", |report| {
-        let mut sizes = report
-            .machine
-            .gpus
-            .iter()
-            .filter_map(|gpu| gpu.reserved_bytes.zip(gpu.total_bytes));
-        sizes.any(|(reserved, total)| reserved > total)
+        let mut gpus = report.machine.gpus.iter();
+        gpus.any(|gpu| gpu.total_bytes.is_some() && gpu.reserved_bytes > gpu.total_bytes)
     }),
     (
         "the version of a libcudart is not that of its number",
         |report| {
-            let mut versions = report
-                .machine
-                .libcudart
-                .iter()
-                .filter_map(|one| one.version.as_ref().zip(one.number));
-            versions.any(|(version, number)| {
-                *version != format!("{}.{}", number / 1000, number % 1000 / 10)
-            })
+            for runtime in &report.machine.libcudart {
+                if let (Some(version), Some(number)) = (&runtime.version, runtime.number)
+                    && *version != format!("{}.{}", number / 1000, number % 1000 / 10)
+                {
+                    return true;
+                }
+            }
+            false
         },
     ),
     (
@@ -110,25 +106,20 @@ const REPORT: [ReportCheck; 14] = [
     (
         "a GPU was calibrated before the run or after it",
         |report| {
-            let mut times = report
-                .run
-                .calibration
-                .iter()
-                .map(|one| one.figures.at_ns)
-                .filter(|at| *at > 0);
-            times.any(|at| !report.run.has_time(at))
+            for calibrated in &report.run.calibration {
+                let at = calibrated.figures.at_ns;
+                if at > 0 && !report.run.has_time(at) {
+                    return true;
+                }
+            }
+            false
         },
     ),
     (
         "a calibration that is `sound` has figures that it cannot have",
         |report| {
-            let mut sound = report
-                .run
-                .calibration
-                .iter()
-                .map(|one| &one.figures)
-                .filter(|figures| figures.sound);
-            sound.any(|figures| !is_possible(figures, report))
+            let mut calibrated = report.run.calibration.iter().map(|one| &one.figures);
+            calibrated.any(|figures| figures.sound && !is_possible(figures, report))
         },
     ),
     (
@@ -144,14 +135,14 @@ const REPORT: [ReportCheck; 14] = [
     (
         "a requirement is `met`, and fewer were found than wanted, or the other way round",
         |report| {
-            let found = report
-                .run
-                .require
-                .iter()
-                .filter_map(|one| one.met.zip(Some(one.with(one.found?))));
-            found
-                .into_iter()
-                .any(|(met, counted)| counted.met != Some(met))
+            for required in &report.run.require {
+                if let (Some(found), Some(_)) = (required.found, required.met)
+                    && required.with(found).met != required.met
+                {
+                    return true;
+                }
+            }
+            false
         },
     ),
     ("a scenario is listed twice with one libcudart", |report| {
@@ -245,11 +236,8 @@ const SCENARIO: [ScenarioCheck; 16] = [
     (
         "the order of its attempts has gaps or has a number twice",
         |asked| {
-            asked
-                .made
-                .iter()
-                .enumerate()
-                .any(|(place, (_, attempt))| u32::try_from(place) != Ok(attempt.order))
+            let orders = asked.made.iter().map(|(_, attempt)| attempt.order);
+            !orders.eq((0..).take(asked.made.len()))
         },
     ),
     (
@@ -295,10 +283,12 @@ pub(super) fn check(report: &ReportView<'_>) -> Result<(), Contradiction> {
 
 impl<'v, 'r> Asked<'v, 'r> {
     fn new(report: &'v ReportView<'r>, scenario: &'v ScenarioView<'r>) -> Asked<'v, 'r> {
-        let cases = scenario.cases.iter().enumerate();
-        let mut made: Vec<_> = cases
-            .flat_map(|(place, case)| case.attempts.iter().map(move |made| (place, made)))
-            .collect();
+        let mut made = Vec::new();
+        for (place, case) in scenario.cases.iter().enumerate() {
+            for attempt in case.attempts {
+                made.push((place, attempt));
+            }
+        }
         made.sort_by_key(|(_, attempt)| attempt.order);
         Asked {
             report,
@@ -330,43 +320,52 @@ fn is_hash(text: &str, may_be_short: bool) -> bool {
 
 /// Whether a library or a GPU that a report names anywhere is one of the simulated machine.
 fn is_simulated(report: &ReportView<'_>) -> bool {
-    let plans = report.scenarios.iter().filter_map(|scenario| scenario.plan);
-    let calibrated = report.run.calibration.iter().map(|one| &one.figures.uuid);
-    let mut gpus = plans.flat_map(|plan| &plan.gpus).chain(calibrated);
-    let mut runtimes = report
-        .scenarios
-        .iter()
-        .filter_map(|scenario| scenario.libcudart);
-    let mut events = attempt::all(report)
-        .flat_map(|made| &made.attempt.recording.events)
-        .map(|said| &said.event);
+    for scenario in &report.scenarios {
+        if let Some(plan) = scenario.plan
+            && plan.gpus.iter().any(|uuid| is_simulated_gpu(uuid))
+        {
+            return true;
+        }
+        if let Some(runtime) = scenario.libcudart
+            && is_simulated_library(&runtime.path)
+        {
+            return true;
+        }
+    }
+    for calibrated in &report.run.calibration {
+        if is_simulated_gpu(&calibrated.figures.uuid) {
+            return true;
+        }
+    }
+    for made in attempt::all_attempts(report) {
+        for said in &made.attempt.recording.events {
+            if names_simulated(&said.event) {
+                return true;
+            }
+        }
+    }
     report.machine.is_simulated()
-        || gpus.any(|uuid| is_simulated_gpu(uuid))
-        || runtimes.any(|runtime| is_simulated_library(&runtime.path))
-        || events.any(|event| match event {
-            Event::Ready { libraries, .. } | Event::Bye { libraries } => libraries
-                .iter()
-                .any(|library| library.simulated || is_simulated_library(&library.path)),
-            Event::Probe { probe, .. } => probe
-                .visible
-                .iter()
-                .flatten()
-                .any(|uuid| is_simulated_gpu(uuid)),
-            _ => false,
-        })
+}
+
+/// Whether an event names a library or a GPU of the simulated machine.
+fn names_simulated(event: &Event) -> bool {
+    match event {
+        Event::Ready { libraries, .. } | Event::Bye { libraries } => libraries
+            .iter()
+            .any(|library| library.simulated || is_simulated_library(&library.path)),
+        Event::Probe { probe, .. } => {
+            let mut visible = probe.visible.iter().flatten();
+            visible.any(|uuid| is_simulated_gpu(uuid))
+        }
+        _ => false,
+    }
 }
 
 /// The time of each date of the run, in seconds; `None` for a date that is none.
 fn run_dates(report: &ReportView<'_>) -> Vec<Option<i64>> {
-    let dates = [
-        Some(&report.run.started_at),
-        report.run.finished_at.as_ref(),
-    ];
+    let mut dates = vec![clock::parse_utc(&report.run.started_at)];
+    dates.extend(report.run.finished_at.as_deref().map(clock::parse_utc));
     dates
-        .into_iter()
-        .flatten()
-        .map(|date| clock::parse_utc(date))
-        .collect()
 }
 
 /// How long the run took by its dates.

@@ -40,72 +40,67 @@ const ATTEMPT: [AttemptCheck; 16] = [
     }),
     ("its process has two PIDs, or the PID 0", |made| {
         let pid = made.recording().pid;
-        let mut others = made.said().filter_map(|said| match said.event {
-            Event::Ready { pid, .. } if said.process.is_none() => Some(pid),
-            _ => None,
-        });
-        pid == 0 && !made.recording().events.is_empty() || others.any(|other| other != pid)
+        for said in made.said() {
+            if let Event::Ready { pid: other, .. } = said.event
+                && said.process.is_none()
+                && other != pid
+            {
+                return true;
+            }
+        }
+        pid == 0 && !made.said().is_empty()
     }),
     ("it has a step that its case does not have", |made| {
         let Some(plan) = made.plan else { return false };
         let exit = &made.recording().exit;
-        let snapshots = made.recording().snapshots.iter().filter_map(|one| one.step);
-        let mut steps = made
-            .said()
-            .filter_map(|said| step_of(&said.event))
-            .chain(snapshots);
-        steps.any(|step| step >= plan.steps.len())
-            || [exit.deadline_at, exit.died_at]
-                .into_iter()
-                .flatten()
-                .any(|step| step >= plan.steps.len())
+        let mut steps = made.seen_steps();
+        steps.extend(exit.deadline_at);
+        steps.extend(exit.died_at);
+        steps.into_iter().max() >= Some(plan.steps.len())
     }),
     (
         "a step begins, ends or is looked at twice, or a process starts or leaves twice",
-        |made| super::has_twice(made.said().filter_map(single_event)),
+        |made| super::has_twice(made.said().iter().filter_map(single_event)),
     ),
     (
         "a step ends or is looked at that did not begin, or its process was never ready",
         |made| {
-            let begun: BTreeMap<usize, u64> = made.step_begins().collect();
-            let is_ready = made
-                .said()
-                .any(|said| said.process.is_none() && matches!(said.event, Event::Ready { .. }));
-            let snapshots = made.recording().snapshots.iter().filter_map(|one| one.step);
-            let mut seen = made
-                .said()
-                .filter_map(|said| step_of(&said.event))
-                .chain(snapshots);
-            !begun.is_empty() && !is_ready
-                || seen.any(|step| !begun.contains_key(&step))
-                || made
-                    .ends()
-                    .any(|end| begun.get(&end.step).is_none_or(|begin| *begin > end.t_ns))
+            let begun: BTreeMap<usize, u64> = made.step_begins().into_iter().collect();
+            if !begun.is_empty() && !made.was_ready() {
+                return true;
+            }
+            for step in made.seen_steps() {
+                if !begun.contains_key(&step) {
+                    return true;
+                }
+            }
+            for end in made.ends() {
+                if begun.get(&end.step) > Some(&end.t_ns) {
+                    return true;
+                }
+            }
+            false
         },
     ),
     (
         "a process says that it sees no GPU, or fewer, and which of them it uses",
-        |made| {
-            made.said().any(|said| match &said.event {
-                Event::Probe { probe, .. } => contradicts_itself(probe),
-                _ => false,
-            })
-        },
+        |made| made.probes().into_iter().any(contradicts_itself),
     ),
     (
         "a process sees a GPU that the machine does not have",
         |made| {
             let gpus = &made.machine.gpus;
-            let has_mig = gpus.iter().any(|gpu| gpu.mig == Some(true));
-            !has_mig
-                && made.said().any(|said| match &said.event {
-                    Event::Probe { probe, .. } => probe
-                        .visible
-                        .iter()
-                        .flatten()
-                        .any(|uuid| !gpus.iter().any(|gpu| gpu.uuid == *uuid)),
-                    _ => false,
-                })
+            if gpus.iter().any(|gpu| gpu.mig == Some(true)) {
+                return false;
+            }
+            for probe in made.probes() {
+                for uuid in probe.visible.iter().flatten() {
+                    if !gpus.iter().any(|gpu| gpu.uuid == *uuid) {
+                        return true;
+                    }
+                }
+            }
+            false
         },
     ),
     ("its steps did not begin in their order", |made| {
@@ -115,39 +110,45 @@ const ATTEMPT: [AttemptCheck; 16] = [
         "the times of its events run backward, or lie outside the attempt",
         |made| {
             let mut last: BTreeMap<Option<&str>, u64> = BTreeMap::new();
-            made.said().any(|said| {
+            for said in made.said() {
                 let Some(t_ns) = time_of(&said.event) else {
-                    return false;
+                    continue;
                 };
-                let before = last
-                    .insert(said.process.as_deref(), t_ns)
-                    .unwrap_or(made.recording().started_ns);
+                let before = last.insert(said.process.as_deref(), t_ns);
                 // What a worker left behind may speak later.
                 let is_late = said.process.is_none() && t_ns > made.recording().ended_ns();
-                t_ns < before || is_late || !made.run.has_time(t_ns)
-            })
+                let is_early = t_ns < before.unwrap_or(made.recording().started_ns);
+                if is_early || is_late || !made.run.has_time(t_ns) {
+                    return true;
+                }
+            }
+            false
         },
     ),
     ("a call took longer than its step", |made| {
-        let begun: BTreeMap<usize, u64> = made.step_begins().collect();
-        made.ends().any(|end| {
-            begun
-                .get(&end.step)
-                .is_some_and(|begin| end.elapsed_ns > end.t_ns.saturating_sub(*begin))
-        })
+        let begun: BTreeMap<usize, u64> = made.step_begins().into_iter().collect();
+        for end in made.ends() {
+            if let Some(begin) = begun.get(&end.step)
+                && end.elapsed_ns > end.t_ns.saturating_sub(*begin)
+            {
+                return true;
+            }
+        }
+        false
     }),
     ("a status code has the name of another one", |made| {
-        made.said()
-            .any(|said| has_other_name(&said.event, made.plan))
+        let mut said = made.said().iter();
+        said.any(|said| has_other_name(&said.event, made.plan))
     }),
     (
         "its process has an exit code and a signal, or neither its end nor its events say that it left",
         |made| {
             let exit = &made.recording().exit;
-            let said = made
-                .said()
-                .any(|said| said.process.is_none() && matches!(said.event, Event::Bye { .. }));
-            exit.code.is_some() && exit.signal.is_some() || exit.said_bye != said
+            let mut said_bye = false;
+            for said in made.said() {
+                said_bye |= said.process.is_none() && matches!(said.event, Event::Bye { .. });
+            }
+            exit.code.is_some() && exit.signal.is_some() || exit.said_bye != said_bye
         },
     ),
     (
@@ -163,46 +164,46 @@ const ATTEMPT: [AttemptCheck; 16] = [
     (
         "its polling runs backward, lies outside the run, or is of a GPU that is not there",
         |made| {
+            let Some(polling) = &made.recording().polling else {
+                return false;
+            };
+            let end = polling.t_ns.saturating_add(polling.elapsed_ns);
+            let time = polling.t_ns..=end;
             // A sampler that was lost read nothing, and says no time.
-            made.recording()
-                .polling
-                .as_ref()
-                .filter(|polling| polling.reads > 0)
-                .is_some_and(|polling| {
-                    let end = polling.t_ns.saturating_add(polling.elapsed_ns);
-                    let time = polling.t_ns..=end;
-                    !made.run.has_time(polling.t_ns)
-                        || !made.run.has_time(end)
-                        || !polling.changes.is_sorted_by_key(|change| change.t_ns)
-                        || polling.changes.iter().any(|change| {
-                            !time.contains(&change.t_ns) || change.gpu >= made.machine.gpus.len()
-                        })
-                        || polling.longest_gap_ns > polling.elapsed_ns
-                        || polling
-                            .stalls
-                            .iter()
-                            .any(|stall| !time.contains(&stall.t_ns))
-                })
+            if polling.reads == 0 {
+                return false;
+            }
+            for change in &polling.changes {
+                if !time.contains(&change.t_ns) || change.gpu >= made.machine.gpus.len() {
+                    return true;
+                }
+            }
+            for stall in &polling.stalls {
+                if !time.contains(&stall.t_ns) {
+                    return true;
+                }
+            }
+            !made.run.has_time(polling.t_ns)
+                || !made.run.has_time(end)
+                || !polling.changes.is_sorted_by_key(|change| change.t_ns)
+                || polling.longest_gap_ns > polling.elapsed_ns
         },
     ),
     (
         "more memory of a GPU was in use than it has, or less than it reserves",
         |made| {
-            made.recording().snapshots.iter().any(|one| {
-                let mut readings = made.machine.gpus.iter().zip(&one.snapshot.gpus);
-                readings.any(|(gpu, reading)| {
-                    let is_more = gpu
-                        .total_bytes
-                        .zip(reading.used_bytes)
-                        .is_some_and(|(total, used)| used > total);
+            for taken in &made.recording().snapshots {
+                for (gpu, reading) in made.machine.gpus.iter().zip(&taken.snapshot.gpus) {
+                    let is_more = gpu.total_bytes.is_some() && reading.used_bytes > gpu.total_bytes;
                     // NVML v1 counts the reserve as used.
-                    is_more
-                        || gpu
-                            .reserved_bytes
-                            .zip(reading.v1_used_bytes)
-                            .is_some_and(|(reserve, used)| used < reserve)
-                })
-            })
+                    let is_less = reading.v1_used_bytes.is_some()
+                        && reading.v1_used_bytes < gpu.reserved_bytes;
+                    if is_more || is_less {
+                        return true;
+                    }
+                }
+            }
+            false
         },
     ),
 ];
@@ -219,31 +220,65 @@ impl<'r> MadeAttempt<'r> {
         &self.attempt.recording
     }
 
-    fn said(&self) -> impl Iterator<Item = &'r ProcessEvent> {
-        self.recording().events.iter()
+    fn said(&self) -> &'r [ProcessEvent] {
+        &self.recording().events
     }
 
-    fn step_begins(&self) -> impl Iterator<Item = (usize, u64)> {
-        self.said().filter_map(|said| match said.event {
-            Event::Begin { step, t_ns } => Some((step, t_ns)),
-            _ => None,
-        })
+    fn step_begins(&self) -> Vec<(usize, u64)> {
+        let mut begins = Vec::new();
+        for said in self.said() {
+            if let Event::Begin { step, t_ns } = said.event {
+                begins.push((step, t_ns));
+            }
+        }
+        begins
     }
 
-    fn ends(&self) -> impl Iterator<Item = StepEnd> {
-        self.said().filter_map(|said| match said.event {
-            Event::End {
+    fn ends(&self) -> Vec<StepEnd> {
+        let mut ends = Vec::new();
+        for said in self.said() {
+            if let Event::End {
                 step,
                 t_ns,
                 elapsed_ns,
                 ..
-            } => Some(StepEnd {
-                step,
-                t_ns,
-                elapsed_ns,
-            }),
-            _ => None,
-        })
+            } = said.event
+            {
+                ends.push(StepEnd {
+                    step,
+                    t_ns,
+                    elapsed_ns,
+                });
+            }
+        }
+        ends
+    }
+
+    /// The steps that an event or a snapshot is about.
+    fn seen_steps(&self) -> Vec<usize> {
+        let mut steps = Vec::new();
+        for said in self.said() {
+            steps.extend(step_of(&said.event));
+        }
+        for taken in &self.recording().snapshots {
+            steps.extend(taken.step);
+        }
+        steps
+    }
+
+    fn probes(&self) -> Vec<&'r Probe> {
+        let mut probes = Vec::new();
+        for said in self.said() {
+            if let Event::Probe { probe, .. } = &said.event {
+                probes.push(probe);
+            }
+        }
+        probes
+    }
+
+    fn was_ready(&self) -> bool {
+        let mut said = self.said().iter();
+        said.any(|said| said.process.is_none() && matches!(said.event, Event::Ready { .. }))
     }
 
     fn contradiction_with(&self, fault: &'static str) -> Contradiction {
@@ -258,43 +293,43 @@ impl<'r> MadeAttempt<'r> {
 }
 
 /// Every attempt of a report, those of calibrations first.
-pub(super) fn all<'r>(report: &ReportView<'r>) -> impl Iterator<Item = MadeAttempt<'r>> {
+pub(super) fn all_attempts<'r>(report: &ReportView<'r>) -> Vec<MadeAttempt<'r>> {
     let (run, machine) = (report.run, report.machine);
-    let calibrations = run.calibration.iter().flat_map(move |calibrated| {
-        calibrated
-            .attempts
-            .iter()
-            .flat_map(move |CaseReport { name, attempts, .. }| {
-                attempts.iter().map(move |attempt| MadeAttempt {
+    let mut all = Vec::new();
+    for calibrated in &run.calibration {
+        for CaseReport { name, attempts, .. } in &calibrated.attempts {
+            for attempt in attempts {
+                all.push(MadeAttempt {
                     scenario: &calibrated.figures.uuid,
                     case: name,
                     attempt,
                     plan: None,
                     run,
                     machine,
-                })
-            })
-    });
-    let scenarios = report.scenarios.iter().flat_map(move |scenario| {
-        let plan = scenario.plan;
-        scenario.cases.iter().flat_map(move |case| {
-            let plan = plan.and_then(|plan| plan.case(case.name));
-            case.attempts.iter().map(move |attempt| MadeAttempt {
-                scenario: scenario.name,
-                case: case.name,
-                attempt,
-                plan,
-                run,
-                machine,
-            })
-        })
-    });
-    calibrations.chain(scenarios)
+                });
+            }
+        }
+    }
+    for scenario in &report.scenarios {
+        for case in &scenario.cases {
+            for attempt in case.attempts {
+                all.push(MadeAttempt {
+                    scenario: scenario.name,
+                    case: case.name,
+                    attempt,
+                    plan: scenario.plan.and_then(|plan| plan.case(case.name)),
+                    run,
+                    machine,
+                });
+            }
+        }
+    }
+    all
 }
 
 /// Checks every attempt, and that no two of them are one.
 pub(super) fn check(report: &ReportView<'_>) -> Result<(), Contradiction> {
-    let mut all: Vec<MadeAttempt<'_>> = all(report).collect();
+    let mut all = all_attempts(report);
     for made in &all {
         if let Some((fault, _)) = ATTEMPT.iter().find(|(_, has_fault)| has_fault(made)) {
             return Err(made.contradiction_with(fault));
@@ -336,14 +371,11 @@ impl MadeAttempt<'_> {
     /// What no two processes share: how long everything took, to the nanosecond.
     fn event_times(&self) -> Vec<u64> {
         let recording = self.recording();
-        let events = self
-            .said()
-            .filter_map(|said| time_of(&said.event))
-            .map(|t_ns| t_ns - recording.started_ns);
-        [recording.wall_ns, recording.overhead_ns]
-            .into_iter()
-            .chain(events)
-            .collect()
+        let mut times = vec![recording.wall_ns, recording.overhead_ns];
+        for said in self.said() {
+            times.extend(time_of(&said.event).map(|t_ns| t_ns - recording.started_ns));
+        }
+        times
     }
 }
 
