@@ -55,14 +55,12 @@ type Shipped = (String, OnceLock<Option<Scenario>>);
 fn shipped_file(name: &str, sha256: &str) -> Option<&'static Shipped> {
     static FILES: OnceLock<HashMap<String, Shipped>> = OnceLock::new();
     let files = FILES.get_or_init(|| {
-        embedded_files()
-            .map(|file| {
-                (
-                    file.name,
-                    (scenario::sha256_hex(file.source), OnceLock::new()),
-                )
-            })
-            .collect()
+        let mut files = HashMap::new();
+        for file in embedded_files() {
+            let sha256 = scenario::sha256_hex(file.source);
+            files.insert(file.name, (sha256, OnceLock::new()));
+        }
+        files
     });
     files.get(name).filter(|(known, _)| known == sha256)
 }
@@ -127,28 +125,28 @@ fn shown(
     between: &str,
     show: impl Fn(&Invalid, &Diagnostic) -> String,
 ) -> String {
-    let mut all = files.iter().flat_map(|file| {
-        file.diagnostics
-            .iter()
-            .map(move |diagnostic| (file, diagnostic))
-    });
-    let mut shown: Vec<String> = all
-        .by_ref()
-        .take(MOST_SHOWN)
-        .map(|(file, diagnostic)| show(file, diagnostic))
-        .collect();
-    let more = all.count();
-    if more > 0 {
-        shown.push(format!("and {more} more errors"));
+    let mut lines = Vec::new();
+    let mut more = 0;
+    for file in files {
+        for diagnostic in &file.diagnostics {
+            if lines.len() < MOST_SHOWN {
+                lines.push(show(file, diagnostic));
+            } else {
+                more += 1;
+            }
+        }
     }
-    shown.join(between)
+    if more > 0 {
+        lines.push(format!("and {more} more errors"));
+    }
+    lines.join(between)
 }
 
 fn did_you_mean(nearest: &Option<String>) -> String {
-    nearest.as_ref().map_or_else(
-        || "; `cuda-pitfalls list` shows what there is".to_string(),
-        |name| format!("; did you mean `{}`?", terminal(name)),
-    )
+    match nearest {
+        Some(name) => format!("; did you mean `{}`?", terminal(name)),
+        None => "; `cuda-pitfalls list` shows what there is".to_string(),
+    }
 }
 
 /// The scenario files that come with the program, sorted by name.
@@ -262,25 +260,27 @@ fn load_embedded(files: &[Embedded]) -> Result<Vec<Scenario>, SelectError> {
 /// # Errors
 /// The file cannot be read, or is not a valid scenario.
 pub fn load_file(path: &str) -> Result<Scenario, SelectError> {
-    let source = input::read_text(Path::new(path), MOST_SOURCE_BYTES);
-    let source = source.map_err(|error| {
-        SelectError::Selector(format!("cannot read {}: {error}", terminal(path)))
-    })?;
-    let loaded = scenario::load_scenario(&name_of(Path::new(path)), path, &source, &kernel_names());
-    let loaded = loaded.map(|mut scenario| {
-        // A copy of a file that comes with the program runs no code of the user's own.
-        if scenario.has_python_lines() && !embedded_files().any(|file| file.source == source) {
-            scenario.hazards.push(Hazard::Code);
+    let source = match input::read_text(Path::new(path), MOST_SOURCE_BYTES) {
+        Ok(source) => source,
+        Err(error) => {
+            let why = format!("cannot read {}: {error}", terminal(path));
+            return Err(SelectError::Selector(why));
         }
-        scenario
-    });
-    loaded.map_err(|diagnostics| {
-        SelectError::Invalid(vec![Invalid {
+    };
+    match scenario::load_scenario(&name_of(Path::new(path)), path, &source, &kernel_names()) {
+        Ok(mut scenario) => {
+            // A copy of a file that comes with the program runs no code of the user's own.
+            if scenario.has_python_lines() && !embedded_files().any(|file| file.source == source) {
+                scenario.hazards.push(Hazard::Code);
+            }
+            Ok(scenario)
+        }
+        Err(diagnostics) => Err(SelectError::Invalid(vec![Invalid {
             path: path.to_string(),
             source,
             diagnostics,
-        }])
-    })
+        }])),
+    }
 }
 
 /// The scenario's name for a path: `<folder>/<file>` without the suffix.

@@ -61,11 +61,8 @@ struct Pick {
 /// # Errors
 /// As for [`Selection::new`].
 pub fn list(selectors: &[String], exclude: &[String]) -> Result<Vec<Outline>, SelectError> {
-    Ok(Picked::new(selectors, exclude, Unselected::All)?
-        .picks
-        .into_iter()
-        .map(|pick| pick.outline)
-        .collect())
+    let picked = Picked::new(selectors, exclude, Unselected::All)?;
+    Ok(picked.picks.into_iter().map(|pick| pick.outline).collect())
 }
 
 impl Picked {
@@ -165,17 +162,18 @@ impl Picked {
     }
 
     fn read(self) -> Result<Vec<Scenario>, SelectError> {
-        let files: Vec<Embedded> = embedded_files()
-            .filter(|file| {
-                self.picks
-                    .iter()
-                    .any(|pick| pick.file.is_none() && pick.outline.name == file.name)
-            })
-            .collect();
-        let mut read: BTreeMap<String, Scenario> = load_embedded(&files)?
-            .into_iter()
-            .map(|scenario| (scenario.name.clone(), scenario))
-            .collect();
+        let mut named = BTreeSet::new();
+        for pick in &self.picks {
+            if pick.file.is_none() {
+                named.insert(pick.outline.name.as_str());
+            }
+        }
+        let mut files: Vec<Embedded> = embedded_files().collect();
+        files.retain(|file| named.contains(file.name.as_str()));
+        let mut read = BTreeMap::new();
+        for scenario in load_embedded(&files)? {
+            read.insert(scenario.name.clone(), scenario);
+        }
         let mut scenarios = Vec::new();
         for pick in self.picks {
             let Some(mut scenario) = pick.file.or_else(|| read.remove(&pick.outline.name)) else {
@@ -306,35 +304,24 @@ fn by_name(all: &[Outline], selector: &str) -> Result<Option<Outline>, SelectErr
     if !with_word(all, selector).is_empty() {
         return Ok(None);
     }
-    let with_stem: Vec<&Outline> = all
-        .iter()
-        .filter(|scenario| name_stem(&scenario.name) == selector)
-        .collect();
-    match with_stem.as_slice() {
-        [] => Ok(None),
-        [one] => Ok(Some((*one).clone())),
-        several => {
-            let names: Vec<String> = several
-                .iter()
-                .map(|scenario| format!("`{}`", scenario.name))
-                .collect();
-            let names = terminal(&names.join(" or "));
-            Err(SelectError::Selector(format!(
-                "`{}` may be {names}",
-                terminal(selector)
-            )))
-        }
+    let mut with_stem = all.to_vec();
+    with_stem.retain(|scenario| name_stem(&scenario.name) == selector);
+    if with_stem.len() > 1 {
+        let names: Vec<&str> = with_stem.iter().map(|found| found.name.as_str()).collect();
+        return Err(SelectError::Selector(format!(
+            "`{}` may be `{}`",
+            terminal(selector),
+            terminal(&names.join("` or `"))
+        )));
     }
+    Ok(with_stem.pop())
 }
 
 /// The scenarios of a folder, or else those with a tag or symptom.
 fn with_word(all: &[Outline], selector: &str) -> Vec<Outline> {
     let folder = format!("{}/", selector.trim_end_matches('/'));
-    let in_folder: Vec<Outline> = all
-        .iter()
-        .filter(|scenario| scenario.name.starts_with(&folder))
-        .cloned()
-        .collect();
+    let mut in_folder = all.to_vec();
+    in_folder.retain(|scenario| scenario.name.starts_with(&folder));
     if !in_folder.is_empty() {
         return in_folder;
     }
@@ -355,11 +342,9 @@ fn by_word(all: &[Outline], selector: &str) -> Result<Vec<Outline>, SelectError>
     }
     if !selector.contains(['*', '?']) {
         let first_words = format!("{selector}-");
-        return Ok(all
-            .iter()
-            .filter(|scenario| name_stem(&scenario.name).starts_with(&first_words))
-            .cloned()
-            .collect());
+        let mut matched = all.to_vec();
+        matched.retain(|scenario| name_stem(&scenario.name).starts_with(&first_words));
+        return Ok(matched);
     }
     // In the name of an instance, brackets are not part of the pattern.
     let (as_given, literal) = (

@@ -17,13 +17,17 @@ const BOUND: &str = "bound";
 /// What each step changed, and how the attempt ended unless with 0. Steps without a change are left out.
 pub fn changes(outcome: &Observation) -> Vec<Change> {
     let mut state = ProcessState::default();
-    let numbered = (1..).zip(&outcome.steps);
-    let each = numbered.map(|(number, step)| Change {
-        step: number,
-        label: step.label.clone(),
-        facts: state.step(step),
-    });
-    let mut changes: Vec<Change> = each.filter(|change| !change.facts.is_empty()).collect();
+    let mut changes = Vec::new();
+    for (number, step) in (1..).zip(&outcome.steps) {
+        let facts = state.step(step);
+        if !facts.is_empty() {
+            changes.push(Change {
+                step: number,
+                label: step.label.clone(),
+                facts,
+            });
+        }
+    }
     if outcome.end != "0" {
         changes.push(Change::end(
             u32::try_from(outcome.steps.len()).unwrap_or(u32::MAX),
@@ -52,11 +56,9 @@ impl ProcessState {
             Fact::Contexts(self.contexts.clone()),
             Fact::Current(self.current.clone()),
         ];
-        facts.extend(
-            self.classes
-                .iter()
-                .map(|(gpu, class)| Fact::Memory(gpu.clone(), *class)),
-        );
+        for (gpu, class) in &self.classes {
+            facts.push(Fact::Memory(gpu.clone(), *class));
+        }
         facts
     }
 
@@ -65,11 +67,7 @@ impl ProcessState {
         match fact {
             Fact::Initialised(initialised) => self.initialised = *initialised,
             Fact::Visible(visible) => {
-                for gpu in visible
-                    .iter()
-                    .flatten()
-                    .filter(|gpu| !is_listed(self.visible.as_ref(), gpu))
-                {
+                for gpu in unlisted_gpus(visible, &self.visible) {
                     let class = self.classes.entry(gpu.clone()).or_insert(Some(Class::None));
                     if *class == Some(Class::None) {
                         *class = Some(Class::Init);
@@ -84,22 +82,13 @@ impl ProcessState {
                 self.visible.clone_from(visible);
             }
             Fact::Contexts(contexts) => {
-                for gpu in self
-                    .contexts
-                    .iter()
-                    .flatten()
-                    .filter(|gpu| !is_listed(contexts.as_ref(), gpu))
-                {
+                for gpu in unlisted_gpus(&self.contexts, contexts) {
                     self.classes.insert(gpu.clone(), Some(Class::Init));
                     if self.current.as_ref() == Some(gpu) {
                         self.current = Some(NONE.to_owned());
                     }
                 }
-                for gpu in contexts
-                    .iter()
-                    .flatten()
-                    .filter(|gpu| !is_listed(self.contexts.as_ref(), gpu))
-                {
+                for gpu in unlisted_gpus(contexts, &self.contexts) {
                     self.classes.insert(gpu.clone(), Some(Class::Context));
                     self.current = Some(gpu.clone());
                 }
@@ -171,8 +160,16 @@ impl ProcessState {
     }
 }
 
-fn is_listed(gpus: Option<&Vec<String>>, gpu: &String) -> bool {
-    gpus.is_some_and(|gpus| gpus.contains(gpu))
+/// The GPUs that are listed, and that others do not list.
+fn unlisted_gpus<'g>(
+    listed: &'g Option<Vec<String>>,
+    others: &Option<Vec<String>>,
+) -> Vec<&'g String> {
+    let mut gpus: Vec<&String> = listed.iter().flatten().collect();
+    if let Some(others) = others {
+        gpus.retain(|gpu| !others.contains(gpu));
+    }
+    gpus
 }
 
 /// The value of `current` without a current context.

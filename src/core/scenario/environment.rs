@@ -175,16 +175,16 @@ const ALIKE: [(&str, &[&str]); 2] = [
 /// The words of a name, sorted, each without its ending and as the one that it is taken for.
 fn words(name: &str) -> Vec<String> {
     let name = name.to_ascii_uppercase();
-    let mut words: Vec<String> = name
-        .split(['_', '-'])
-        .map(|word| {
-            let word = word_stem(word);
-            let alike = ALIKE
-                .iter()
-                .find(|(_, others)| others.iter().any(|other| word_stem(other) == word));
-            alike.map_or(word, |(known, _)| word_stem(known)).to_owned()
-        })
-        .collect();
+    let mut words = Vec::new();
+    for part in name.split(['_', '-']) {
+        let mut word = word_stem(part);
+        for (known, others) in ALIKE {
+            if others.iter().any(|other| word_stem(other) == word) {
+                word = word_stem(known);
+            }
+        }
+        words.push(word.to_owned());
+    }
     words.sort_unstable();
     words
 }

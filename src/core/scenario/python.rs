@@ -40,10 +40,11 @@ impl PackageRequirement {
     /// # Errors
     /// The text is no requirement.
     pub fn parse(text: &str) -> Result<PackageRequirement, RequirementError> {
-        text.split('|')
-            .map(|alternative| Package::parse(alternative.trim()))
-            .collect::<Result<_, _>>()
-            .map(PackageRequirement)
+        let mut packages = Vec::new();
+        for alternative in text.split('|') {
+            packages.push(Package::parse(alternative.trim())?);
+        }
+        Ok(PackageRequirement(packages))
     }
 }
 
@@ -66,45 +67,43 @@ pub fn unmet_requirement(text: &str, found: &Interpreter) -> Option<String> {
     let Ok(PackageRequirement(packages)) = PackageRequirement::parse(text) else {
         return Some(format!("`{text}` is not a package and its versions"));
     };
-    let there = packages
-        .iter()
-        .filter_map(|package| match package.name.as_str() {
-            INTERPRETER => Some((package, &found.version)),
-            name => Some((package, found.packages.get(name)?.as_ref()?)),
-        });
-    let there: Vec<(&Package, &String)> = there.collect();
-    if there
-        .iter()
-        .any(|(package, version)| package.holds(version))
-    {
-        return None;
+    let mut first = None;
+    for package in &packages {
+        let version = match package.name.as_str() {
+            INTERPRETER => Some(&found.version),
+            name => found.packages.get(name).and_then(Option::as_ref),
+        };
+        let Some(version) = version else {
+            continue;
+        };
+        if package.holds(version) {
+            return None;
+        }
+        first = first.or(Some((&package.name, version)));
     }
-    Some(
-        match there
-            .first()
-            .map(|(package, version)| (&package.name, version))
-        {
-            Some((name, version)) if version.is_empty() => {
-                format!("`{text}`: {name} has no version")
-            }
-            Some((name, version)) => format!("{name} {version} is outside `{text}`"),
-            None => format!(
-                "`{text}` is not installed for {} (Python {})",
-                found.executable, found.version
-            ),
-        },
-    )
+    Some(match first {
+        Some((name, version)) if version.is_empty() => {
+            format!("`{text}`: {name} has no version")
+        }
+        Some((name, version)) => format!("{name} {version} is outside `{text}`"),
+        None => format!(
+            "`{text}` is not installed for {} (Python {})",
+            found.executable, found.version
+        ),
+    })
 }
 
 /// The names of the packages among these needs, without [`INTERPRETER`].
 pub fn packages<'n>(needs: impl Iterator<Item = &'n String>) -> BTreeSet<String> {
-    let packages = needs
-        .filter_map(|need| PackageRequirement::parse(need).ok())
-        .flat_map(|PackageRequirement(packages)| packages);
-    packages
-        .map(|package| package.name)
-        .filter(|name| name != INTERPRETER)
-        .collect()
+    let mut names = BTreeSet::new();
+    for need in needs {
+        let Ok(PackageRequirement(packages)) = PackageRequirement::parse(need) else {
+            continue;
+        };
+        names.extend(packages.into_iter().map(|package| package.name));
+    }
+    names.remove(INTERPRETER);
+    names
 }
 
 /// An interpreter with only those packages that these needs name.
@@ -131,17 +130,15 @@ impl Package {
         {
             return Err(RequirementError);
         }
-        let bounds = match bounds.trim() {
-            "" => Vec::new(),
-            bounds => bounds
-                .split(',')
-                .map(VersionBound::parse)
-                .collect::<Option<_>>()
-                .ok_or(RequirementError)?,
-        };
+        let mut parsed = Vec::new();
+        if !bounds.trim().is_empty() {
+            for bound in bounds.split(',') {
+                parsed.push(VersionBound::parse(bound.trim())?);
+            }
+        }
         Ok(Package {
             name: name.to_string(),
-            bounds,
+            bounds: parsed,
         })
     }
 
@@ -156,17 +153,16 @@ impl Package {
 }
 
 impl VersionBound {
-    fn parse(text: &str) -> Option<VersionBound> {
-        let text = text.trim();
+    fn parse(text: &str) -> Result<VersionBound, RequirementError> {
+        let range = |text: &str| Range::parse(text).map_err(|_| RequirementError);
         if let Some(version) = text.strip_prefix("!=") {
-            return Range::parse(&format!("={version}"))
-                .ok()
-                .map(VersionBound::NotIn);
+            return Ok(VersionBound::NotIn(range(&format!("={version}"))?));
         }
-        let text = text
-            .strip_prefix("==")
-            .map_or(text.to_string(), |version| format!("={version}"));
-        Range::parse(&text).ok().map(VersionBound::In)
+        let bound = match text.strip_prefix("==") {
+            Some(version) => range(&format!("={version}"))?,
+            None => range(text)?,
+        };
+        Ok(VersionBound::In(bound))
     }
 }
 

@@ -121,19 +121,21 @@ pub fn nearest_within<'n>(
 ) -> Option<&'n str> {
     let lower = word.to_lowercase();
     let length = lower.chars().count();
-    names
-        .into_iter()
+    if length > LONGEST_MISSPELT {
+        return None;
+    }
+    let mut nearest = None;
+    for name in names {
         // Each character more or less is a change.
-        .filter(|name| length <= LONGEST_MISSPELT && name.chars().count().abs_diff(length) <= reach)
-        .map(|name| {
-            (
-                strsim::damerau_levenshtein(&lower, &name.to_lowercase()),
-                name,
-            )
-        })
-        .filter(|(distance, _)| *distance <= reach)
-        .min_by_key(|(distance, _)| *distance)
-        .map(|(_, name)| name)
+        if name.chars().count().abs_diff(length) > reach {
+            continue;
+        }
+        let distance = strsim::damerau_levenshtein(&lower, &name.to_lowercase());
+        if distance <= reach && nearest.is_none_or(|(least, _)| distance < least) {
+            nearest = Some((distance, name));
+        }
+    }
+    nearest.map(|(_, name)| name)
 }
 
 /// The question that a message ends with.

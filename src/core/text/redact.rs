@@ -43,13 +43,15 @@ pub struct Redactor {
 impl Redactor {
     /// A redactor that also replaces these names of the host and the user.
     pub fn new(host: &str, user: &str) -> Redactor {
-        let all = [(host, "host"), (user, "user")];
-        // A shorter name would also replace parts of other words, and `root` identifies nobody.
-        let names = all
-            .into_iter()
-            .filter(|(name, _)| name.len() > 2 && *name != "root");
+        let mut names = Vec::new();
+        for (name, word) in [(host, "host"), (user, "user")] {
+            // A shorter name would also replace parts of other words, and `root` identifies nobody.
+            if name.len() > 2 && name != "root" {
+                names.push((name.to_owned(), word));
+            }
+        }
         Redactor {
-            names: names.map(|(name, word)| (name.to_owned(), word)).collect(),
+            names,
             ..Redactor::default()
         }
     }
@@ -77,24 +79,27 @@ impl Redactor {
 
     /// Notes the arguments of a program, of `--name=value` the value.
     pub fn hide_arguments(&mut self, arguments: &[String]) {
-        let values = arguments
-            .iter()
-            .map(|argument| match argument.split_once('=') {
+        for argument in arguments {
+            let value = match argument.split_once('=') {
                 Some((name, value)) if name.starts_with('-') => value,
                 _ => argument,
-            });
-        // A shorter one would also replace parts of other words.
-        self.hidden
-            .extend(values.filter(|value| value.len() > 2).map(str::to_owned));
+            };
+            // A shorter one would also replace parts of other words.
+            if value.len() > 2 {
+                self.hidden.push(value.to_owned());
+            }
+        }
         self.hidden
             .sort_by_key(|value| std::cmp::Reverse(value.len()));
     }
 
     /// A text of the program without its arguments.
     pub fn without_hidden(&self, text: &str) -> String {
-        self.hidden.iter().fold(text.to_owned(), |text, argument| {
-            text.replace(argument.as_str(), GONE)
-        })
+        let mut shown = text.to_owned();
+        for argument in &self.hidden {
+            shown = shown.replace(argument.as_str(), GONE);
+        }
+        shown
     }
 
     /// Redacts all keys and values of a document.
@@ -104,11 +109,10 @@ impl Redactor {
             Value::String(text) => *text = self.text(text),
             Value::Array(all) => all.iter_mut().for_each(|part| self.json(part)),
             Value::Object(map) => {
-                let entries = std::mem::take(map);
-                map.extend(entries.into_iter().map(|(key, mut value)| {
+                for (key, mut value) in std::mem::take(map) {
                     self.json(&mut value);
-                    (self.text(&key), value)
-                }));
+                    map.insert(self.text(&key), value);
+                }
             }
             _ => {}
         }
@@ -126,16 +130,13 @@ impl Redactor {
         {
             return path(text);
         }
-        let name = self
-            .names
-            .iter()
-            .find(|(name, _)| text.starts_with(name.as_str()))?;
-        let ends = text
-            .get(name.0.len()..)?
-            .chars()
-            .next()
-            .is_none_or(|c| !c.is_ascii_alphanumeric() && c != '_');
-        ends.then(|| (name.0.len(), name.1.to_string()))
+        for (name, word) in &self.names {
+            if let Some(behind) = text.strip_prefix(name.as_str()) {
+                let goes_on = behind.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '_');
+                return (!goes_on).then(|| (name.len(), word.to_string()));
+            }
+        }
+        None
     }
 
     /// A UUID with the prefix `GPU-` or `MIG-`, whole or shortened to at least its first group.
