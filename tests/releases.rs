@@ -231,7 +231,7 @@ fn wrong_environments_are_refused_before_anything_is_installed() {
     );
     refused(
         &["survey", "calls", "--with", "framework==2", "--on", "sim"],
-        "belong to `survey python`",
+        "--with belongs to `survey python`",
     );
     let mut without = command(
         &scratch,

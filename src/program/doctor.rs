@@ -109,7 +109,7 @@ impl Doctor {
         needs: &[NeedFacts],
     ) -> Result<Examination, DoctorError> {
         let mut examination = Examination {
-            place: self.place(),
+            place: self.describe_host(),
             ..Examination::default()
         };
         let as_it_is = self.environment();
@@ -120,21 +120,18 @@ impl Doctor {
             self.attempt(&mut examination, as_it_is, needs)?;
         }
         // A process of ours that does not start says nothing of CUDA, unless it is found what keeps processes from it.
-        let is_refused = examination
-            .system_calls
-            .iter()
-            .any(|tried| tried.error.is_some());
-        if let Some(end) = driver
-            .ended
-            .as_ref()
-            .filter(|end| end.is_not_started() && !is_refused)
+        let mut system_calls = examination.system_calls.iter();
+        let is_refused = system_calls.any(|tried| tried.error.is_some());
+        if let Some(end) = &driver.ended
+            && end.is_not_started()
+            && !is_refused
         {
             return Err(DoctorError::System(format!("a process was {}", end.by)));
         }
         let shows_all = driver.is_good() && driver.seen.len() >= there;
         examination.starts.extend([driver, nvml]);
         if !shows_all {
-            self.without(&mut examination)?;
+            self.start_without(&mut examination)?;
         }
         Ok(examination)
     }
@@ -152,14 +149,17 @@ impl Doctor {
             return Err(DoctorError::NoProcess(pid));
         }
         let looked = self.ask(&self.environment(), &Want::Process { pid }, LOOK_MS)?;
-        let examined = looked.said.into_iter().find_map(|said| match said {
-            ExaminerMessage::Process(process) => Some(*process),
-            _ => None,
-        });
+        let mut examined = None;
+        for said in looked.said {
+            if let ExaminerMessage::Process(process) = said {
+                examined = Some(*process);
+            }
+        }
         let Some(mut process) = examined else {
-            let why = looked
-                .ended
-                .map_or_else(|| "nothing was said".to_string(), |end| end.by);
+            let why = match looked.ended {
+                Some(end) => end.by,
+                None => "nothing was said".to_string(),
+            };
             return Err(DoctorError::System(format!(
                 "process {pid} could not be read: {why}"
             )));
@@ -176,21 +176,15 @@ impl Doctor {
         Ok(process)
     }
 
-    fn place(&self) -> HostState {
-        let environment = match &self.simulated {
-            None => place::environment(),
-            Some(_) => place::environment()
-                .into_iter()
-                .filter(|(name, _)| name != LIBRARY_PATH)
-                .collect(),
-        };
-        let place = HostState {
+    fn describe_host(&self) -> HostState {
+        let mut environment = place::environment();
+        if self.simulated.is_some() {
+            environment.remove(LIBRARY_PATH);
+        }
+        let groups = rustix::process::getgroups().unwrap_or_default();
+        let host = HostState {
             uid: rustix::process::getuid().as_raw(),
-            groups: rustix::process::getgroups()
-                .unwrap_or_default()
-                .into_iter()
-                .map(|group| group.as_raw())
-                .collect(),
+            groups: groups.iter().map(|group| group.as_raw()).collect(),
             container: host::detect_container(),
             is_filtered: place::is_filtered(),
             environment,
@@ -198,14 +192,14 @@ impl Doctor {
             ..HostState::default()
         };
         if self.simulated.is_some() {
-            return place;
+            return host;
         }
         HostState {
             module_version: place::module_version(),
             gpus: place::gpus(),
             pci_gpus: host::pci_gpus(),
             majors: place::device_majors(),
-            ..place
+            ..host
         }
     }
 
@@ -230,23 +224,19 @@ impl Doctor {
             return Err(DoctorError::Interrupted(signal));
         }
         match answer {
-            Ok(examined) if examined.is_unkillable => {
+            Ok(examined) if !examined.is_unkillable => Ok(examined),
+            Ok(_) | Err(SupervisorError::Unkillable(_)) => {
                 Err(DoctorError::Unkillable("starts a library"))
             }
-            Ok(examined) => Ok(examined),
-            Err(SupervisorError::Unkillable(_)) => Err(DoctorError::Unkillable("starts a library")),
             // This is about us, and says nothing of CUDA.
             Err(error @ SupervisorError::Unwatched(_)) => {
                 Err(DoctorError::System(error.to_string()))
             }
             // Where no process can be started, that is the finding.
-            Err(error) => {
-                let ended = Some(StartEnd::not_started(&error.to_string()));
-                Ok(Examined {
-                    ended,
-                    ..Examined::default()
-                })
-            }
+            Err(error) => Ok(Examined {
+                ended: Some(StartEnd::not_started(&error.to_string())),
+                ..Examined::default()
+            }),
         }
     }
 
@@ -287,45 +277,36 @@ impl Doctor {
             ExaminerMessage::Call(tried) => examination.system_calls.push(tried),
             _ => {}
         };
-        match examined.ended {
+        let answered = examined.said.len();
+        examined.said.into_iter().for_each(&mut keep);
+        let Some(end) = examined.ended else {
+            return Ok(());
+        };
+        if answered == 0 {
             // Whatever keeps processes from being started is refused to this one too.
-            Some(_) if examined.said.is_empty() => {
-                let files: Vec<(String, bool)> = files
-                    .into_iter()
-                    .filter(|(file, _)| !file.starts_with("/dev/"))
-                    .collect();
-                examiner::attempt_here(&files, &calls, &mut keep);
-            }
-            Some(end) => {
-                let at = files.get(examined.said.len()).map(|(file, _)| file.clone());
-                examined.said.into_iter().for_each(keep);
-                if let Some(file) = at {
-                    let error = Some(end.by);
-                    examination.files.push(FileTry {
-                        file,
-                        error,
-                        mode: None,
-                        owner: None,
-                        device: None,
-                    });
-                }
-            }
-            None => examined.said.into_iter().for_each(keep),
+            let mut harmless = files;
+            harmless.retain(|(file, _)| !file.starts_with("/dev/"));
+            examiner::attempt_here(&harmless, &calls, &mut keep);
+        } else if let Some((file, _)) = files.get(answered) {
+            examination.files.push(FileTry {
+                file: file.clone(),
+                error: Some(end.by),
+                mode: None,
+                owner: None,
+                device: None,
+            });
         }
         Ok(())
     }
 
     /// Starts the driver again, each time with one change of the environment.
-    fn without(&mut self, examination: &mut Examination) -> Result<(), DoctorError> {
+    fn start_without(&mut self, examination: &mut Examination) -> Result<(), DoctorError> {
         let as_it_is = self.environment();
         let mut bare = as_it_is.clone();
         let mut left_out = 0;
         // Where it works as it is, the question is only what hides GPUs. Those may be others', and are left alone.
-        let uses_gpus = !examination
-            .starts
-            .iter()
-            .any(|start| start.library == Started::Driver && start.is_good());
-        for (change, environment) in self.changes(&examination.place, &as_it_is)? {
+        let uses_gpus = !has_good_start(examination);
+        for (change, environment) in self.list_changes(&examination.place, &as_it_is)? {
             if let StartChange::Without { variable } = &change {
                 bare.remove(&OsString::from(variable));
                 left_out += 1;
@@ -338,42 +319,30 @@ impl Doctor {
             drop(raised);
             examination.starts.push(start);
         }
-        let is_any_good = examination
-            .starts
-            .iter()
-            .any(|start| start.library == Started::Driver && start.is_good());
-        if left_out > 1 && !is_any_good {
-            examination.starts.push(self.start(
-                Started::Driver,
-                bare,
-                Some(StartChange::Bare),
-                uses_gpus,
-            )?);
+        if left_out > 1 && !has_good_start(examination) {
+            let change = Some(StartChange::Bare);
+            let start = self.start(Started::Driver, bare, change, uses_gpus)?;
+            examination.starts.push(start);
         }
         Ok(())
     }
 
     /// The changes to try, each with its environment.
-    fn changes(
+    fn list_changes(
         &self,
-        place: &HostState,
+        host: &HostState,
         as_it_is: &Environment,
     ) -> Result<Vec<(StartChange, Environment)>, DoctorError> {
         let mut changes = Vec::new();
-        // NVIDIA_ variables speak to container runtimes, and the loader's path is more than one thing.
-        let variables = place
-            .environment
-            .keys()
-            .filter(|name| !name.starts_with("NVIDIA_"));
-        for variable in variables.filter(|name| ![LIBRARY_PATH, MPS].contains(&name.as_str())) {
+        for variable in host.environment.keys() {
+            // NVIDIA_ variables speak to container runtimes, and the loader's path is more than one thing.
+            if variable.starts_with("NVIDIA_") || [LIBRARY_PATH, MPS].contains(&variable.as_str()) {
+                continue;
+            }
             let mut environment = as_it_is.clone();
             environment.remove(&OsString::from(variable));
-            changes.push((
-                StartChange::Without {
-                    variable: variable.clone(),
-                },
-                environment,
-            ));
+            let variable = variable.clone();
+            changes.push((StartChange::Without { variable }, environment));
         }
         if let (Some(folder), Some(home)) = (host::mps_folder(), &self.home) {
             let empty = home.path().join("no-mps");
@@ -382,53 +351,71 @@ impl Doctor {
             environment.insert(MPS.into(), empty.into());
             changes.push((StartChange::WithoutMps { folder }, environment));
         }
-        let path = as_it_is
-            .get(&OsString::from(LIBRARY_PATH))
-            .cloned()
-            .unwrap_or_default();
-        let folders: Vec<PathBuf> = std::env::split_paths(&path).collect();
-        for folder in folders
-            .iter()
-            .filter(|folder| self.simulated.is_none() && folder.join(LIBCUDA).exists())
-        {
-            let rest = std::env::join_paths(folders.iter().filter(|other| *other != folder))
-                .unwrap_or_default();
-            let mut environment = as_it_is.clone();
-            environment.insert(LIBRARY_PATH.into(), rest);
-            let without = StartChange::WithoutFolder {
-                folder: folder.to_string_lossy().into_owned(),
-            };
-            changes.push((without, environment));
+        if self.simulated.is_none() {
+            changes.extend(list_folder_changes(as_it_is));
         }
-        let limits = place.limits.iter();
-        let raised = limits.map(|(limit, was)| StartChange::Raised {
-            limit: limit.clone(),
-            was: *was,
-        });
-        changes.extend(raised.map(|change| (change, as_it_is.clone())));
+        for (limit, was) in &host.limits {
+            let raised = StartChange::Raised {
+                limit: limit.clone(),
+                was: *was,
+            };
+            changes.push((raised, as_it_is.clone()));
+        }
         Ok(changes)
     }
 }
 
+/// Whether the driver was started well, as it is or with a change.
+fn has_good_start(examination: &Examination) -> bool {
+    let mut starts = examination.starts.iter();
+    starts.any(|start| start.library == Started::Driver && start.is_good())
+}
+
+/// The loader's path without each of its folders that has a libcuda.
+fn list_folder_changes(as_it_is: &Environment) -> Vec<(StartChange, Environment)> {
+    let mut changes = Vec::new();
+    let Some(path) = as_it_is.get(&OsString::from(LIBRARY_PATH)) else {
+        return changes;
+    };
+    let folders: Vec<PathBuf> = std::env::split_paths(path).collect();
+    for folder in &folders {
+        if !folder.join(LIBCUDA).exists() {
+            continue;
+        }
+        let others = folders.iter().filter(|other| *other != folder);
+        let rest = std::env::join_paths(others).unwrap_or_default();
+        let mut environment = as_it_is.clone();
+        environment.insert(LIBRARY_PATH.into(), rest);
+        let without = StartChange::WithoutFolder {
+            folder: folder.to_string_lossy().into_owned(),
+        };
+        changes.push((without, environment));
+    }
+    changes
+}
+
 /// What to try: the files and the system calls of the table, with the device file of each GPU.
-fn wanted(needs: &[NeedFacts], place: &HostState) -> (Vec<(String, bool)>, Vec<String>) {
-    let (mut files, mut calls): (BTreeMap<String, bool>, Vec<String>) =
-        (BTreeMap::new(), Vec::new());
+fn wanted(needs: &[NeedFacts], host: &HostState) -> (Vec<(String, bool)>, Vec<String>) {
+    let (mut files, mut calls) = (BTreeMap::new(), Vec::new());
     for need in needs {
-        let is_of_gpu = need
-            .refused
-            .strip_prefix("/dev/nvidia")
-            .is_some_and(|rest| rest.parse::<u32>().is_ok());
-        if need.refused.starts_with('/') && !is_of_gpu {
-            let is_written = need.is_written || need.refused.starts_with("/dev/");
-            *files.entry(need.refused.clone()).or_default() |= is_written;
-        } else if !is_of_gpu && !calls.contains(&need.refused) {
-            calls.push(need.refused.clone());
+        let refused = &need.refused;
+        let minor = refused.strip_prefix("/dev/nvidia");
+        if minor.is_some_and(|minor| minor.parse::<u32>().is_ok()) {
+            continue;
+        }
+        if refused.starts_with('/') {
+            let is_written = need.is_written || refused.starts_with("/dev/");
+            *files.entry(refused.clone()).or_default() |= is_written;
+        } else if !calls.contains(refused) {
+            calls.push(refused.clone());
         }
     }
-    let first = place.gpus.is_empty().then_some(0);
-    let minors = place.gpus.iter().map(|gpu| gpu.device_minor).chain(first);
-    files.extend(minors.map(|minor| (format!("/dev/nvidia{minor}"), true)));
+    if host.gpus.is_empty() {
+        files.insert("/dev/nvidia0".to_string(), true);
+    }
+    for gpu in &host.gpus {
+        files.insert(format!("/dev/nvidia{}", gpu.device_minor), true);
+    }
     (files.into_iter().collect(), calls)
 }
 
@@ -466,14 +453,11 @@ impl RaisedLimit {
     fn new(limit: &str) -> Option<RaisedLimit> {
         let (_, resource) = place::LIMITS.into_iter().find(|(name, _)| *name == limit)?;
         let was = getrlimit(resource);
-        setrlimit(
-            resource,
-            Rlimit {
-                current: was.maximum,
-                maximum: was.maximum,
-            },
-        )
-        .ok()?;
+        let raised = Rlimit {
+            current: was.maximum,
+            maximum: was.maximum,
+        };
+        setrlimit(resource, raised).ok()?;
         Some(RaisedLimit { resource, was })
     }
 }

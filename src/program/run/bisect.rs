@@ -10,7 +10,7 @@ use super::console::Console;
 use super::error::RunError;
 use super::lock::lock_gpus;
 use super::options::{ASKED, HOW_OFTEN, LockOptions, RunOptions, WHERE, WorkerOptions};
-use super::releases::{install_failure, list_witnesses};
+use super::releases::list_witnesses;
 use super::session::{Launcher, Session};
 use super::survey::python::attempt::Ground;
 use super::uv::{self, How, InstallError, Installer, Made};
@@ -167,8 +167,7 @@ pub(super) fn search_releases(
     let folder = options
         .work
         .join(format!("cuda-pitfalls-bisect-{}", std::process::id()));
-    let installer = Installer::new(session.program(), &folder, options.disk)
-        .map_err(|error| install_failure(error, &interrupt))?;
+    let installer = Installer::new(session.program(), &folder, options.disk)?;
     let began = clock::now_ns();
     check_ends(options, &installer, &mut interrupt)?;
     let axes = list_axes(options, &installer, &mut interrupt, console)?;
@@ -203,9 +202,7 @@ fn list_axes(
     let (pre, build) = (options.pre, options.allows_builds());
     let mut axes = Vec::new();
     for ((package, good), bad) in options.package.iter().zip(&options.good).zip(&options.bad) {
-        let listed = installer
-            .versions(package, python, pre, build, interrupt)
-            .map_err(|error| install_failure(error, interrupt))?;
+        let listed = installer.versions(package, python, pre, build, interrupt)?;
         let axis = ReleaseAxis::between(package, &listed, good, bad);
         console.print_warnings(&[format!(
             "{package}: {} releases from {good} to {bad}",
@@ -258,28 +255,18 @@ fn check_ends(
         build: options.allows_builds(),
     };
     let mut refused = Vec::new();
-    for (package, ends) in options
-        .package
-        .iter()
-        .zip(options.good.iter().zip(&options.bad))
-    {
-        for version in [ends.0, ends.1] {
-            let Some(why) = installer
-                .why_unusable((package, version), &how, interrupt)
-                .map_err(|error| install_failure(error, interrupt))?
-            else {
+    for ((package, good), bad) in options.package.iter().zip(&options.good).zip(&options.bad) {
+        for version in [good, bad] {
+            let release = (package.as_str(), version.as_str());
+            let Some(why) = installer.why_unusable(release, &how, interrupt)? else {
                 continue;
             };
+            let mut words = format!("{package} {version} {}.", why.trim_end_matches('.'));
             let nearest = nearest_releases(package, version, &how, installer, interrupt)?;
-            let nearest = if nearest.is_empty() {
-                nearest
-            } else {
-                format!(" Nearest: {nearest}.")
-            };
-            refused.push(format!(
-                "{package} {version} {}.{nearest}",
-                why.trim_end_matches('.')
-            ));
+            if !nearest.is_empty() {
+                words += &format!(" Nearest: {nearest}.");
+            }
+            refused.push(words);
         }
     }
     if refused.is_empty() {
@@ -300,16 +287,13 @@ fn nearest_releases(
     let listed = match installer.versions(package, how.python, how.pre, how.build, interrupt) {
         Ok(listed) => listed,
         Err(InstallError::Refused(_)) => return Ok(String::new()),
-        Err(error) => return Err(install_failure(error, interrupt)),
+        Err(error) => return Err(error.into()),
     };
     let mut found = Vec::new();
     for side in ReleaseAxis::releases_around(&listed, version) {
         for other in side.into_iter().take(MOST_NEIGHBORS) {
-            if installer
-                .why_unusable((package, other), how, interrupt)
-                .map_err(|error| install_failure(error, interrupt))?
-                .is_none()
-            {
+            let refused = installer.why_unusable((package, other), how, interrupt)?;
+            if refused.is_none() {
                 found.push(other);
                 break;
             }
@@ -351,21 +335,22 @@ fn choose_witnesses(
     let (with, without): (Vec<_>, Vec<_>) = all
         .into_iter()
         .partition(|(asked, _)| asked.nvml_gpus.is_some());
+    // On a machine with a GPU its own driver answers.
+    if has_gpu(&with) {
+        return with;
+    }
     let asked = match nvml {
-        // On a machine with a GPU its own driver answers.
-        _ if has_gpu(&with) => return with,
         NvmlChoice::With => vec![with],
         NvmlChoice::Without => vec![without],
         NvmlChoice::Either => vec![with, without],
     };
-    // A libcuda shows more than a fake driver.
-    asked
-        .into_iter()
-        .filter_map(|all| {
-            all.into_iter()
-                .min_by_key(|(asked, _)| asked.libcuda.is_none())
-        })
-        .collect()
+    let mut chosen = Vec::new();
+    for witnesses in asked {
+        // A libcuda shows more than a fake driver.
+        let best = witnesses.into_iter();
+        chosen.extend(best.min_by_key(|(asked, _)| asked.libcuda.is_none()));
+    }
+    chosen
 }
 
 struct Trials<'a> {
@@ -409,17 +394,15 @@ impl Trials<'_> {
         versions: &BTreeMap<String, String>,
         interrupt: &mut Interrupt,
     ) -> Result<Option<ReleaseOutcome>, RunError> {
-        let exact: Vec<String> = versions
-            .iter()
-            .map(|(name, version)| format!("{name}=={version}"))
-            .collect();
-        let words: Vec<String> = exact.iter().cloned().chain(self.options.others()).collect();
-        let request = EnvironmentRequest::parse(&words.join(" "))
+        let mut exact = Vec::new();
+        for (name, version) in versions {
+            exact.push(format!("{name}=={version}"));
+        }
+        let mut words = exact.clone();
+        words.extend(self.options.others());
+        let mut request = EnvironmentRequest::parse(&words.join(" "))
             .map_err(|error| RunError::Usage(error.to_string()))?;
-        let request = EnvironmentRequest {
-            newest: self.options.newest.clone(),
-            ..request
-        };
+        request.newest.clone_from(&self.options.newest);
         let how = How {
             request: &request,
             overrides: exact,
@@ -429,13 +412,13 @@ impl Trials<'_> {
         };
         let made = match self.installer.make_environment(&how, interrupt) {
             Ok(made) => made,
-            Err(InstallError::Stopped) => return Ok(None),
+            Err(InstallError::Stopped(_)) => return Ok(None),
             Err(InstallError::Refused(why)) => {
                 return Ok(Some(ReleaseOutcome::Unknown {
                     why: format!("cannot be installed: {why}"),
                 }));
             }
-            Err(error) => return Err(install_failure(error, interrupt)),
+            Err(error) => return Err(error.into()),
         };
         let outcome = self.outcome(&made, interrupt);
         self.installer.remove_environment(&made);

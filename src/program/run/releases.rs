@@ -46,30 +46,32 @@ const WORK: &str = "environments";
 pub(crate) fn list_environments(
     path: Option<&Path>,
 ) -> Result<Vec<EnvironmentRequest>, RowListError> {
-    path.map_or_else(
-        || Ok(releases::built_in()?),
-        |path| file("--environments", path, releases::read),
-    )
+    match path {
+        Some(path) => file("--environments", path, releases::read),
+        None => Ok(releases::built_in()?),
+    }
 }
 
 /// Reads every environment's document in a folder, in the order of their names, or the one at a path. There may be
 /// none.
 pub(crate) fn documents(folder: &Path) -> Result<Vec<EnvironmentDocument>, StoreError> {
-    if folder
-        .file_name()
-        .and_then(|name| name.to_str())
-        .is_some_and(releases::is_file_name)
-        && folder.is_file()
-    {
-        return document(folder).map(|document| vec![document]);
+    let name = folder.file_name().and_then(|name| name.to_str());
+    if name.is_some_and(releases::is_file_name) && folder.is_file() {
+        return Ok(vec![document(folder)?]);
     }
-    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-    let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
-    let names: BTreeSet<String> = names.filter(|name| releases::is_file_name(name)).collect();
-    names
-        .iter()
-        .map(|name| document(&folder.join(name)))
-        .collect()
+    let mut names = BTreeSet::new();
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        if let Ok(name) = entry.file_name().into_string()
+            && releases::is_file_name(&name)
+        {
+            names.insert(name);
+        }
+    }
+    let mut found = Vec::new();
+    for name in names {
+        found.push(document(&folder.join(name))?);
+    }
+    Ok(found)
 }
 
 fn document(path: &Path) -> Result<EnvironmentDocument, StoreError> {
@@ -115,15 +117,6 @@ pub(super) fn survey(
     survey.end(asked, interrupt.signal().map(signal_name))
 }
 
-/// Why an environment was not asked.
-#[derive(Debug, thiserror::Error)]
-enum EnvironmentError {
-    #[error(transparent)]
-    Install(#[from] InstallError),
-    #[error(transparent)]
-    Run(#[from] RunError),
-}
-
 struct ReleaseSurvey<'a> {
     options: &'a SurveyOptions,
     session: Session,
@@ -144,8 +137,7 @@ impl ReleaseSurvey<'_> {
         let options = self.options;
         let requests = &options.python.requests;
         let program = self.session.program().to_path_buf();
-        let installer = Installer::new(&program, &self.folder.join(WORK), options.python.disk)
-            .map_err(|error| install_failure(error, interrupt))?;
+        let installer = Installer::new(&program, &self.folder.join(WORK), options.python.disk)?;
         let mut names = BTreeSet::new();
         for (number, request) in requests.iter().enumerate() {
             if interrupt.check() {
@@ -154,11 +146,8 @@ impl ReleaseSurvey<'_> {
             let head = format!("{} of {}", number + 1, requests.len());
             match self.ask_environment(request, &head, &installer, interrupt) {
                 Ok(name) => names.insert(name),
-                Err(EnvironmentError::Install(InstallError::Stopped)) => break,
-                Err(EnvironmentError::Install(error)) => {
-                    return Err(install_failure(error, interrupt));
-                }
-                Err(EnvironmentError::Run(error)) => return Err(error),
+                Err(RunError::Interrupted(_)) => break,
+                Err(error) => return Err(error),
             };
         }
         Ok(names)
@@ -171,7 +160,7 @@ impl ReleaseSurvey<'_> {
         head: &str,
         installer: &Installer<'_>,
         interrupt: &mut Interrupt,
-    ) -> Result<String, EnvironmentError> {
+    ) -> Result<String, RunError> {
         let options = self.options;
         let how = |request| How {
             request,
@@ -461,27 +450,20 @@ fn answer(
 }
 
 pub(super) fn list_witnesses(session: &Session) -> Vec<(WitnessAsked, Ground)> {
-    let is_real = session.provenance == Provenance::Measured && session.has_libcuda();
-    let gpus = session
-        .restrict
-        .as_ref()
-        .map_or(session.machine.gpus.len(), Vec::len);
-    match (is_real, u32::try_from(gpus).unwrap_or(u32::MAX)) {
-        (true, 0) => vec![
-            libcuda(session, DriverWitness::Libcuda, Some(TOLD_VERSION), 0),
-            fake_witness(DriverWitness::FakeWithNvml),
-            libcuda(
-                session,
-                DriverWitness::LibcudaWithNvml,
-                Some(TOLD_VERSION),
-                0,
-            ),
-        ],
-        (true, gpus) => vec![libcuda(session, DriverWitness::Libcuda, None, gpus)],
-        (false, _) => vec![
+    if session.provenance != Provenance::Measured || !session.has_libcuda() {
+        return vec![
             fake_witness(DriverWitness::Fake),
             fake_witness(DriverWitness::FakeWithNvml),
+        ];
+    }
+    let told = Some(TOLD_VERSION);
+    match u32::try_from(session.usable_gpus().len()).unwrap_or(u32::MAX) {
+        0 => vec![
+            libcuda(session, DriverWitness::Libcuda, told, 0),
+            fake_witness(DriverWitness::FakeWithNvml),
+            libcuda(session, DriverWitness::LibcudaWithNvml, told, 0),
         ],
+        gpus => vec![libcuda(session, DriverWitness::Libcuda, None, gpus)],
     }
 }
 
@@ -563,30 +545,5 @@ fn who_answers(witnesses: &[(WitnessAsked, Ground)]) -> String {
         _ => "no GPU and no libcuda: asked is whether a line calls cuInit, of a fake driver alone; a distribution's \
               libcuda (Debian: libcuda1) would be a second witness"
             .to_string(),
-    }
-}
-
-pub(super) fn install_failure(error: InstallError, interrupt: &Interrupt) -> RunError {
-    use InstallError::{Busy, NoSpace, NoUv, NotOwn, Refused, Stopped, Unkillable};
-    match error {
-        NotOwn(_) | NoUv | Refused(_) | NoSpace { .. } | Busy(_) => {
-            RunError::Usage(error.to_string())
-        }
-        Stopped => RunError::stopped_by(interrupt),
-        Unkillable(_) => RunError::HostUnsafe(error.to_string()),
-        _ => RunError::Internal(error.to_string()),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn stopped_installation_is_no_internal_failure() {
-        let failed = |error| install_failure(error, &Interrupt::none()).exit();
-        assert_eq!(failed(InstallError::Stopped), Exit::Terminated);
-        assert_eq!(failed(InstallError::Unkillable(7)), Exit::HostUnsafe);
-        assert_eq!(failed(InstallError::NoUv), Exit::Usage);
     }
 }

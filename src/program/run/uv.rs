@@ -12,10 +12,13 @@ use std::time::Duration;
 use rustix::fs::FlockOperation;
 use serde_json::Value;
 
+use super::error::RunError;
 use cuda_pitfalls_answers::releases::{EnvironmentRequest, is_prerelease};
 use cuda_pitfalls_core::clock;
 use cuda_pitfalls_core::text::escape;
-use cuda_pitfalls_instrument::supervisor::{Errand, ErrandEnd, Interrupt, SupervisorError, role};
+use cuda_pitfalls_instrument::supervisor::{
+    Errand, ErrandEnd, Interrupt, SupervisorError, role, signal_name,
+};
 
 /// How long an installation may take.
 const LIMIT: Duration = Duration::from_secs(3600);
@@ -91,9 +94,9 @@ pub(super) enum InstallError {
     /// Others can write there.
     #[error("`{}` is not a folder that you alone can enter: remove it, or choose another folder", escape::terminal(&.0.to_string_lossy()))]
     NotOwn(PathBuf),
-    /// The user stopped it.
-    #[error("stopped")]
-    Stopped,
+    /// The user stopped it, by this signal.
+    #[error("stopped by {0}")]
+    Stopped(String),
     /// A file was refused.
     #[error(transparent)]
     File(#[from] io::Error),
@@ -106,6 +109,20 @@ pub(super) enum InstallError {
     /// A process does not end.
     #[error("process {0} could not be killed")]
     Unkillable(u32),
+}
+
+impl From<InstallError> for RunError {
+    fn from(error: InstallError) -> RunError {
+        use InstallError::{Busy, NoSpace, NoUv, NotOwn, Refused, Stopped, Unkillable};
+        match error {
+            NotOwn(_) | NoUv | Refused(_) | NoSpace { .. } | Busy(_) => {
+                RunError::Usage(error.to_string())
+            }
+            Stopped(signal) => RunError::Interrupted(signal),
+            Unkillable(_) => RunError::HostUnsafe(error.to_string()),
+            _ => RunError::Internal(error.to_string()),
+        }
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -124,16 +141,12 @@ pub(super) struct How<'r> {
 
 impl How<'_> {
     /// The arguments that name the interpreter.
-    fn interpreter_arguments(&self) -> impl Iterator<Item = OsString> {
-        let wanted = self
-            .request
-            .python
-            .as_deref()
-            .map(OsStr::new)
-            .or(self.python);
-        wanted
-            .into_iter()
-            .flat_map(|python| [OsString::from("--python"), python.to_os_string()])
+    fn interpreter_arguments(&self) -> Vec<OsString> {
+        let wanted = self.request.python.as_deref().map(OsStr::new);
+        match wanted.or(self.python) {
+            Some(python) => vec!["--python".into(), python.to_os_string()],
+            None => Vec::new(),
+        }
     }
 }
 
@@ -351,12 +364,10 @@ impl<'a> Installer<'a> {
         if how.pre {
             arguments.extend(words(&["--prerelease", "allow"]));
         }
-        let is_forced = request.forced && !request.version.is_empty();
-        let forced = request
-            .install_requirements()
-            .into_iter()
-            .take(usize::from(is_forced));
-        let overrides: Vec<String> = how.overrides.iter().cloned().chain(forced).collect();
+        let mut overrides = how.overrides.clone();
+        if request.forced && !request.version.is_empty() {
+            overrides.extend(request.install_requirements().into_iter().next());
+        }
         if !overrides.is_empty() {
             let file = self.folder.join("overrides.txt");
             fs::write(&file, overrides.join("\n") + "\n")?;
@@ -441,7 +452,10 @@ impl<'a> Installer<'a> {
                 &stderr,
                 &status.to_string(),
             ))),
-            ErrandEnd::Stopped => Err(InstallError::Stopped),
+            ErrandEnd::Stopped => {
+                let signal = interrupt.into_inner().signal().map(signal_name);
+                Err(InstallError::Stopped(signal.unwrap_or_default()))
+            }
             ErrandEnd::Unkillable(pid) => Err(InstallError::Unkillable(pid)),
         }
     }
@@ -552,6 +566,18 @@ fn size(folder: &Path) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use cuda_pitfalls_answers::exit::Exit;
+
+    #[test]
+    fn stopped_installation_is_no_internal_failure() {
+        let exit = |error| RunError::from(error).exit();
+        assert_eq!(
+            exit(InstallError::Stopped("SIGINT".into())),
+            Exit::Interrupted
+        );
+        assert_eq!(exit(InstallError::Unkillable(7)), Exit::HostUnsafe);
+        assert_eq!(exit(InstallError::NoUv), Exit::Usage);
+    }
 
     #[test]
     fn a_complaint_is_the_last_lines() {
