@@ -298,7 +298,7 @@ pub struct When {
         deserialize_with = "file::read_each",
         skip_serializing_if = "BTreeMap::is_empty"
     )]
-    #[schemars(with = "BTreeMap<String, file::OneOrMore<Scalar>>")]
+    #[schemars(with = "BTreeMap<String, file::OneOrMore<crate::fact::Token>>")]
     pub parameters: BTreeMap<String, Vec<Scalar>>,
     /// Python packages with their version ranges, as in a case's `needs`: `torch >= 2.11`.
     #[serde(
