@@ -50,8 +50,6 @@ pub struct Inventory {
     pub nvml_version: Option<String>,
     /// The GPUs in NVML order.
     pub gpus: Vec<Gpu>,
-    /// The library that answered, with links resolved.
-    pub nvml_path: Option<String>,
     /// Whether that library is the simulated machine's.
     pub simulated: bool,
     /// How long `nvmlInit` took.

@@ -1,5 +1,5 @@
 //! Builds the shared libraries of this crate, by the same compiler for the same target: the simulated driver, the two
-//! libraries of a trace, the forwarding NVML, and the injection library of the scenarios.
+//! libraries of a trace, and the injection library of the scenarios.
 //!
 //! They cannot be ordinary dependencies: cargo has no stable way to hand a package the shared library of another one.
 
@@ -100,17 +100,12 @@ fn build_all() -> Result<(), String> {
     let needed = build_from("cuda_pitfalls_stand_in", &empty, &["build.rs"], link)?;
     // The table of functions of libcuda must not be bound by name: a trace takes out the names that a driver does not
     // have.
-    let forwards = |soname: &str| {
-        let options = [
-            format!("-Wl,-soname,{soname}"),
-            "-Wl,-Bsymbolic".into(),
-            "-Wl,--no-as-needed".into(),
-        ];
-        options
-            .into_iter()
-            .chain([needed.display().to_string()])
-            .collect()
-    };
+    let forwards = vec![
+        "-Wl,-soname,libcuda.so.1".to_owned(),
+        "-Wl,-Bsymbolic".to_owned(),
+        "-Wl,--no-as-needed".to_owned(),
+        needed.display().to_string(),
+    ];
     let library = |name, source, sources, link| Cdylib {
         name,
         source,
@@ -128,13 +123,7 @@ fn build_all() -> Result<(), String> {
             "cuda_pitfalls_cuda",
             "shim/cuda.rs",
             &["shim", "wrapped.rs", "build.rs"],
-            forwards("libcuda.so.1"),
-        ),
-        library(
-            "cuda_pitfalls_nvml",
-            "shim/nvml.rs",
-            &["shim", "build.rs"],
-            forwards("libnvidia-ml.so.1"),
+            forwards,
         ),
         library(
             "cuda_pitfalls_preload",

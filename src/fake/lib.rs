@@ -10,10 +10,6 @@ pub const DRIVER: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libcuda_pitf
 /// The forwarding libcuda of a trace (`shim/cuda.rs`).
 pub const FORWARDING: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libcuda_pitfalls_cuda.so"));
 
-/// The forwarding NVML of `survey errors` (`shim/nvml.rs`).
-pub const FORWARDING_NVML: &[u8] =
-    include_bytes!(concat!(env!("OUT_DIR"), "/libcuda_pitfalls_nvml.so"));
-
 /// The hook of a trace (`shim/preload.rs`).
 pub const PRELOAD: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libcuda_pitfalls_preload.so"));
 

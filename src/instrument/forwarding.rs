@@ -8,7 +8,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 
-use cuda_pitfalls_fake::{FORWARDING as CUDA, FORWARDING_NVML, LACKING, QUESTIONS};
+use cuda_pitfalls_fake::{FORWARDING as CUDA, LACKING, QUESTIONS};
 use object::read::elf::{ElfFile64, FileHeader, SectionHeader, Sym};
 use object::{Endianness, Object, ObjectSymbol, ReadCache};
 
@@ -17,19 +17,13 @@ pub const NAME: &str = "libcuda.so.1";
 /// A second name by which programs may open libcuda, if the real one has it too.
 const SHORT: &str = "libcuda.so";
 
-/// The file name of the forwarding NVML.
-pub const NVML_NAME: &str = "libnvidia-ml.so.1";
-/// The file that it writes beside itself: the calls that it did not pass on, one per line (src/fake/shim/nvml.rs).
-pub const NVML_CALLED: &str = "libnvidia-ml.so.1.called";
-
 /// The prefix of its own functions, which no libcuda has.
 const OWN: &str = "cuda_pitfalls_";
 
 /// Marks in the embedded libraries at which values are filled in (src/fake/shim/cuda.rs, src/fake/shim/original.rs,
-/// src/fake/shim/returned.rs, src/fake/shim/nvml.rs, build.rs), and the room behind each in bytes.
+/// src/fake/shim/returned.rs, build.rs), and the room behind each in bytes.
 const ADDRESS: (&[u8], usize) = (b"cuda-pitfalls:address:", 512);
 const LIBCUDA: (&[u8], usize) = (b"cuda-pitfalls:libcuda:", 1280);
-const LIBNVML: (&[u8], usize) = (b"cuda-pitfalls:libnvml:", 1280);
 const RETURNS: (&[u8], usize) = (b"cuda-pitfalls:returns:", 2048);
 const NEEDED: &[u8] = b"cuda-pitfalls:needed:";
 /// The words behind the path of libcuda, each only where it is wanted (src/fake/shim/original.rs).
@@ -103,20 +97,6 @@ pub fn lay_out(
         symlink(NAME, folder.join(SHORT))?;
     }
     Ok(())
-}
-
-/// Makes the forwarding NVML for the NVML at this path, in a folder that is there. `returns` are the calls that are not
-/// passed on, as `nvmlInit_v2=999`, or that count another number of GPUs, as `nvmlDeviceGetCount_v2#16`.
-///
-/// # Errors
-/// A file cannot be written, or a text is too long.
-pub fn lay_out_nvml(folder: &Path, nvml: &Path, returns: &str) -> Result<(), ForwardingError> {
-    can_run(folder)?;
-    let real = path_of(nvml)?;
-    let mut library = fill_mark(FORWARDING_NVML.to_vec(), LIBNVML, real)?;
-    library = fill_mark(library, RETURNS, returns.as_bytes())?;
-    fill_needed(&mut library, real)?;
-    Ok(write(&folder.join(NVML_NAME), &library)?)
 }
 
 /// Checks that files in a folder can be executed or mapped as code.

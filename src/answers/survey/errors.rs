@@ -1,8 +1,8 @@
 //! `survey errors`: what frameworks make of an error of the driver.
 //!
 //! A line of Python runs in a fresh interpreter with a libcuda that returns one status from one place on, such as
-//! `cuInit`, and passes every other call on to the real one; or with an NVML that does so, or counts another number of
-//! GPUs. The row says what the user sees then: the exception with its message, another value, or the CPU without an
+//! `cuInit`, and passes every other call on to the real one. Older documents have rows of an NVML that does so, or
+//! counts another number of GPUs. The row says what the user sees then: the exception with its message, another value, or the CPU without an
 //! exception, with a warning or without one. The control of each line is the line with every call passed on.
 
 mod list;

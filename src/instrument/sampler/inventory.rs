@@ -25,7 +25,6 @@ pub(super) fn take(nvml: &Nvml, gpus: &GpuHandles, init_ns: u64) -> SamplerEvent
         cuda_driver_version: nvml.sys_cuda_driver_version().ok(),
         nvml_version: nvml.sys_nvml_version().ok(),
         gpus: gpus.devices().iter().map(gpu).collect(),
-        nvml_path: Some(library.path),
         simulated: library.simulated,
         init_ns,
     }))

@@ -149,18 +149,6 @@ impl Session {
         self.supervisor.program()
     }
 
-    /// The NVML that the sampler uses; `None` if there is none.
-    pub(super) fn nvml_path(&self) -> Option<PathBuf> {
-        self.supervisor
-            .sampler
-            .inventory
-            .as_ref()
-            .ok()?
-            .nvml_path
-            .as_ref()
-            .map(PathBuf::from)
-    }
-
     pub(super) fn has_libcuda(&self) -> bool {
         self.machine.cuda_driver_version.is_some()
     }

@@ -4,7 +4,6 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use cuda_pitfalls_calls::{CallLibrary, status};
-use cuda_pitfalls_core::text::counts::counted;
 
 /// A status that a libcuda or an NVML returns at a place.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -22,15 +21,12 @@ pub struct Returned {
 
 /// The place at which no status is returned but a version is told.
 const VERSION: &str = "driver version";
-/// The place at which no status is returned but another number of GPUs.
-const COUNTS: &str = "NVML counts";
 
 impl Returned {
     /// A status at a place.
     pub fn new(place: &str, calls: &[String], code: u32) -> Returned {
         let status = match place {
             VERSION => format!("CUDA {}.{}", code / 1000, code % 1000 / 10),
-            COUNTS => counted(code as usize, "GPU"),
             _ => {
                 let name = status::name(library(calls), i64::from(code));
                 name.map_or_else(|| code.to_string(), str::to_string)
@@ -44,18 +40,17 @@ impl Returned {
         }
     }
 
-    /// The library that returns it: libcuda, or NVML.
+    /// The library that returns it: libcuda, or in older documents NVML.
     pub fn library(&self) -> CallLibrary {
         library(&self.calls)
     }
 
-    /// As the forwarding library is told.
+    /// As the forwarding libcuda is told.
     pub fn told(&self) -> String {
-        let sign = if self.place == COUNTS { '#' } else { '=' };
         let each: Vec<String> = self
             .calls
             .iter()
-            .map(|call| format!("{call}{sign}{}", self.code))
+            .map(|call| format!("{call}={}", self.code))
             .collect();
         each.join(" ")
     }

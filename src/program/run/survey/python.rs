@@ -25,7 +25,6 @@ use cuda_pitfalls_answers::survey::python::{
     self, Control, LineQuestions, List, PythonAttempt, PythonLine, PythonRow,
 };
 use cuda_pitfalls_answers::survey::{SurveyDocument, SurveyRow};
-use cuda_pitfalls_calls::CallLibrary;
 use cuda_pitfalls_core::catalogue::{Invalid, SelectError};
 use cuda_pitfalls_core::clock;
 use cuda_pitfalls_core::defaults;
@@ -330,7 +329,7 @@ impl SurveyRun<'_> {
         let (mut asked, mut jobs) = (Vec::new(), Vec::new());
         let known: BTreeSet<String> = document.rows.iter().map(|row| row.key.clone()).collect();
         for line in lines.iter().filter(|line| !known.contains(&line.id)) {
-            match self.why_not_asked(line, &about, attempts) {
+            match self.why_not_asked(line, &about) {
                 Some((reason, detail)) => {
                     let row = PythonRow::new(line, Some(&about)).as_unmeasured(reason, detail);
                     document.rows.push((questions.row)(line, row, false));
@@ -376,28 +375,13 @@ impl SurveyRun<'_> {
     }
 
     /// Why a line cannot be asked here; `None` if it can.
-    fn why_not_asked(
-        &self,
-        line: &PythonLine,
-        about: &Interpreter,
-        attempts: &Attempts,
-    ) -> Option<(Reason, String)> {
+    fn why_not_asked(&self, line: &PythonLine, about: &Interpreter) -> Option<(Reason, String)> {
         if let Some(detail) = line
             .needs
             .iter()
             .find_map(|need| unmet_requirement(need, about))
         {
             return Some((Reason::NoPackage, detail));
-        }
-        let is_of_nvml = line
-            .returned
-            .as_ref()
-            .is_some_and(|returned| returned.library() == CallLibrary::Nvml);
-        if is_of_nvml && !attempts.has_nvml() {
-            return Some((
-                Reason::NoNvml,
-                "NVML cannot be used here, so nothing stands before it".to_string(),
-            ));
         }
         let visible = self.visible().len();
         if (line.gpus as usize) > visible {

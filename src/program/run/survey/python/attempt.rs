@@ -12,12 +12,10 @@ use crate::run::session::Session;
 use cuda_pitfalls_answers::survey::python::{
     ProgramMessages, PythonAttempt, PythonLine, Returned, made,
 };
-use cuda_pitfalls_calls::CallLibrary;
 use cuda_pitfalls_core::clock;
 use cuda_pitfalls_core::scenario::environment::MASK;
 use cuda_pitfalls_core::scenario::framework::frameworks;
 use cuda_pitfalls_core::verdict::Reason;
-use cuda_pitfalls_instrument::forwarding;
 use cuda_pitfalls_instrument::supervisor::{Errand, ErrandEnd, SupervisorError, role};
 use cuda_pitfalls_trace::Trace;
 
@@ -89,8 +87,6 @@ pub(in crate::run) struct Attempts {
     /// Where rows are asked, unless on another ground.
     ground: Ground,
     mask: Option<String>,
-    /// The NVML that the forwarding one of a row stands before; `None` without one.
-    nvml: Option<PathBuf>,
     /// A private folder for files of attempts.
     folder: PathBuf,
     /// The folder in which traces are kept, if they are.
@@ -124,7 +120,6 @@ impl Attempts {
                 on: session.on.clone(),
                 ..Ground::default()
             },
-            nvml: session.nvml_path(),
             mask: session.restrict.as_ref().map(|uuids| uuids.join(",")),
             folder: session.folder().to_path_buf(),
             traces: traces.map(|traces| std::path::absolute(&traces).unwrap_or(traces)),
@@ -145,10 +140,6 @@ impl Attempts {
     /// One attempt beside others, on this ground; `None` if the user stopped it.
     pub(in crate::run) fn on(&self, job: &RowJob, ground: &Ground) -> Option<PythonAttempt> {
         self.attempt_unless_stopped(job, false, ground)
-    }
-
-    pub(super) fn has_nvml(&self) -> bool {
-        self.nvml.is_some()
     }
 
     pub(in crate::run) fn job_count(&self) -> usize {
@@ -232,12 +223,7 @@ impl Attempts {
                     &fs::read_to_string(folder.join("said")).unwrap_or_default(),
                 );
                 let limit_ns = job.limit.as_nanos() as u64;
-                let mut made =
-                    self::made(&trace, &said, &folder.to_string_lossy(), limit_ns, alone);
-                let of_nvml =
-                    fs::read_to_string(folder.join(forwarding::NVML_CALLED)).unwrap_or_default();
-                made.called.extend(of_nvml.lines().map(str::to_string));
-                made
+                self::made(&trace, &said, &folder.to_string_lossy(), limit_ns, alone)
             }
             Err(_) => made,
         };
@@ -258,15 +244,7 @@ impl Attempts {
     ) -> Result<Option<String>, SupervisorError> {
         lay_out(folder, &job.line).map_err(SupervisorError::from_system)?;
         let returned = job.line.returned.as_ref();
-        let (of_nvml, of_libcuda) = match returned.map(Returned::library) {
-            Some(CallLibrary::Nvml) => (returned, None),
-            _ => (None, returned),
-        };
-        if let (Some(returned), Some(nvml)) = (of_nvml, &self.nvml) {
-            forwarding::lay_out_nvml(folder, nvml, &returned.told())
-                .map_err(|error| SupervisorError::System(error.to_string()))?;
-        }
-        let returns = of_libcuda.map(Returned::told).unwrap_or_default();
+        let returns = returned.map(Returned::told).unwrap_or_default();
         let mut arguments = ground.arguments(job.limit, &returns, trace);
         arguments.push("--".into());
         arguments.extend([self.python.clone().into(), folder.join("row.py").into()]);

@@ -65,15 +65,6 @@ def _plain(value):
     return "%s.%s" % (type(value).__module__, type(value).__qualname__)
 
 
-def _stand_before_nvml():
-    """Loads the forwarding NVML of this row, if it has one: who opens NVML by its name then gets that one."""
-    path = _os.path.join(_FOLDER, "libnvidia-ml.so.1")
-    if _os.path.exists(path):
-        import ctypes
-
-        ctypes.CDLL(path)
-
-
 def _settle():
     """Lets memory be read from outside, which takes place every few hundredths of a second."""
     _time.sleep(0.1)
@@ -161,7 +152,6 @@ def _ask():
 
 # A child of multiprocessing begins here too, and runs what stands above a script's main part.
 if __name__ == "__main__":
-    _stand_before_nvml()
     try:
         _before()
     except BaseException as error:
