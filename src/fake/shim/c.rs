@@ -273,48 +273,6 @@ impl CheckedWords {
     }
 }
 
-/// Memory of this process that may not be there, read byte by byte.
-#[allow(dead_code, reason = "see `is_readable`")]
-pub struct CheckedBytes {
-    at: usize,
-    page: Option<usize>,
-}
-
-#[allow(dead_code, reason = "see `is_readable`")]
-impl CheckedBytes {
-    pub fn from<T>(pointer: *const T) -> CheckedBytes {
-        CheckedBytes {
-            at: pointer as usize,
-            page: None,
-        }
-    }
-
-    /// The next byte; none if none can be read.
-    pub fn next(&mut self) -> Option<u8> {
-        let page = self.at / PAGE;
-        if self.page != Some(page) {
-            if self.at == 0 || !is_readable(self.at) {
-                return None;
-            }
-            self.page = Some(page);
-        }
-        // SAFETY: the kernel has just read there. Who unmaps memory meanwhile that it has given to a call breaks the
-        // call, too.
-        let byte = unsafe { *(self.at as *const u8) };
-        self.at += 1;
-        Some(byte)
-    }
-
-    /// The next pointer; none if none can be read.
-    pub fn pointer(&mut self) -> Option<*const c_char> {
-        let mut bytes = [0; size_of::<usize>()];
-        for byte in &mut bytes {
-            *byte = self.next()?;
-        }
-        Some(usize::from_ne_bytes(bytes) as *const c_char)
-    }
-}
-
 /// What the injection hook of the library at a path returns; none if it has none.
 ///
 /// # Safety

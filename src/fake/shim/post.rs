@@ -186,16 +186,22 @@ pub fn note_load() {
     tally().loads.fetch_add(1, Ordering::Relaxed);
 }
 
-/// Whether a new program will find the trace's folder: not below another root folder, or in another mount namespace.
+/// Before a program is started: tells nothing more where the new program would not find the trace's folder, below
+/// another root folder or in another mount namespace. It may run in a signal handler, and in the child of `vfork`: it
+/// allocates nothing, and takes no lock of this process.
 #[allow(
     dead_code,
     reason = "the hook alone looks at programs that are started"
 )]
-pub fn is_reachable() -> bool {
+pub fn stop_if_unreachable() {
+    let _errno = c::Errno::kept();
     let path = TRACE
         .get()
         .and_then(|trace| CStr::from_bytes_until_nul(&trace.tally).ok());
-    path.is_some_and(|path| c::Descriptor::open(path, false).is_some())
+    let is_reachable = path.is_some_and(|path| c::Descriptor::open(path, false).is_some());
+    if is_heard() && !is_reachable {
+        fall_silent();
+    }
 }
 
 /// Whether a seccomp filter came after the tracer's own: it may kill a process that makes a socket.

@@ -17,7 +17,6 @@ mod shared;
 mod variable;
 
 use std::ffi::{CStr, c_char, c_int, c_void};
-use std::fmt::Write;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
 
 use post::TracerMessage;
@@ -166,135 +165,6 @@ pub unsafe extern "C" fn clearenv() -> c_int {
     }
 }
 
-/// What keeps a new program in the trace.
-const KEEPING: [&[u8]; 2] = [b"CUDA_INJECTION64_PATH=", b"CUDA_PITFALLS_TRACED="];
-
-/// More variables are not looked at.
-const MOST_VARIABLES: usize = 1 << 16;
-
-/// Whether a new program with this environment stays in the trace.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum TraceReach {
-    /// It stays in the trace.
-    Here,
-    /// It is in another trace.
-    Elsewhere,
-    /// It is in none.
-    Nowhere,
-}
-
-/// Whether a new program with this environment stays in the trace; `None` if the environment cannot be read.
-fn kept(all: Texts) -> Option<TraceReach> {
-    let mut found = [false; KEEPING.len()];
-    let mut is_own = true;
-    let mut pointers = c::CheckedBytes::from(all);
-    for _ in 0..MOST_VARIABLES {
-        // Linux takes a null pointer for an empty environment.
-        let variable = if all.is_null() {
-            std::ptr::null()
-        } else {
-            pointers.pointer()?
-        };
-        if variable.is_null() {
-            return Some(TraceReach::Nowhere);
-        }
-        for (name, found) in KEEPING.iter().zip(&mut found) {
-            let mut text = c::CheckedBytes::from(variable);
-            let mut is_same = true;
-            for byte in *name {
-                is_same = is_same && text.next()? == *byte;
-            }
-            if is_same && name.ends_with(b"TRACED=") {
-                for byte in post::folder().iter().chain(b"\0") {
-                    is_own = is_own && text.next()? == *byte;
-                }
-            }
-            *found |= is_same;
-        }
-        if found.iter().all(|found| *found) {
-            return Some(if is_own {
-                TraceReach::Here
-            } else {
-                TraceReach::Elsewhere
-            });
-        }
-    }
-    None
-}
-
-/// A message in memory of the caller's own. What does not fit is left out.
-struct Line {
-    bytes: [u8; Line::ROOM],
-    length: usize,
-}
-
-impl Line {
-    const ROOM: usize = 768;
-    /// How much is kept free for what comes after a text.
-    const REST: usize = 32;
-
-    fn push(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            if let Some(room) = self.bytes.get_mut(self.length) {
-                *room = *byte;
-                self.length += 1;
-            }
-        }
-    }
-}
-
-impl std::fmt::Write for Line {
-    fn write_str(&mut self, text: &str) -> std::fmt::Result {
-        self.push(text.as_bytes());
-        Ok(())
-    }
-}
-
-/// Tells that a program is about to be started without the trace's variables, or with those of another. It may run in a
-/// signal handler, and in the child of `vfork`: it allocates nothing, takes no lock of this process, and looks at no
-/// pointer that cannot be read.
-fn tell_lost(call: &str, program: *const c_char, all: Texts) {
-    if program.is_null() || !post::is_heard() {
-        return;
-    }
-    let _errno = c::Errno::kept();
-    let kind = match kept(all) {
-        Some(TraceReach::Nowhere) => "lost",
-        Some(TraceReach::Elsewhere) => "nested",
-        Some(TraceReach::Here) if !post::is_reachable() => "lost",
-        Some(TraceReach::Here) | None => return,
-    };
-    let mut line = Line {
-        bytes: [0; Line::ROOM],
-        length: 0,
-    };
-    let (number, t_ns, tid, pthread) =
-        (post::number(), c::now_ns(), c::thread_id(), c::pthread_id());
-    let _ = write!(
-        line,
-        "{{\"kind\":\"{kind}\",\"call\":\"{call}\",\"number\":{number},\"t_ns\":{t_ns},"
-    );
-    let _ = write!(line, "\"tid\":{tid},\"pthread\":{pthread},\"program\":\"");
-    let mut text = c::CheckedBytes::from(program);
-    while line.length < Line::ROOM - Line::REST {
-        match text.next() {
-            // The system will find that it cannot be read.
-            None => return,
-            Some(0) => break,
-            Some(byte @ (b' '..=b'!' | b'#'..=b'[' | b']'..=b'~')) => line.push(&[byte]),
-            // This is for people, and it need not be exact.
-            Some(_) => line.push(b"?"),
-        }
-    }
-    line.push(b"\"}\n");
-    // It waits until it is heard: the tracer does not believe a process that has ended, and this one may be about to.
-    post::send(
-        line.bytes.get(..line.length).unwrap_or_default(),
-        None,
-        true,
-    );
-}
-
 type Texts = *const *const c_char;
 
 /// The C library's functions that may be called in a signal handler, which must not look them up, and where they are.
@@ -331,7 +201,7 @@ extern "C" fn start() {
 const FOLDER: &[u8] = b"CUDA_PITFALLS_TRACED";
 
 macro_rules! starts {
-    ($($name:ident $at:literal ($($argument:ident: $type:ty),*) $program:ident $environment:expr;)*) => {$(
+    ($($name:ident $at:literal ($($argument:ident: $type:ty),*);)*) => {$(
         /// # Safety
         /// As for the C function.
         #[unsafe(no_mangle)]
@@ -339,25 +209,25 @@ macro_rules! starts {
             // SAFETY: as for `setenv`; the arguments are handed on as they came.
             unsafe {
                 let real = next(&REAL[$at], EARLY[$at]);
-                tell_lost(stringify!($name), $program, $environment);
+                post::stop_if_unreachable();
                 std::mem::transmute::<*mut c_void, unsafe extern "C" fn($($type),*) -> c_int>(real)($($argument),*)
             }
         }
     )*};
 }
 starts! {
-    execve 1 (program: *const c_char, arguments: Texts, variables: Texts) program variables;
-    execvpe 2 (program: *const c_char, arguments: Texts, variables: Texts) program variables;
-    execv 3 (program: *const c_char, arguments: Texts) program c::environ;
-    execvp 4 (program: *const c_char, arguments: Texts) program c::environ;
+    execve 1 (program: *const c_char, arguments: Texts, variables: Texts);
+    execvpe 2 (program: *const c_char, arguments: Texts, variables: Texts);
+    execv 3 (program: *const c_char, arguments: Texts);
+    execvp 4 (program: *const c_char, arguments: Texts);
     posix_spawn 5 (
         pid: *mut c_int, program: *const c_char, actions: *const c_void, attributes: *const c_void, arguments: Texts,
         variables: Texts
-    ) program variables;
+    );
     posix_spawnp 6 (
         pid: *mut c_int, program: *const c_char, actions: *const c_void, attributes: *const c_void, arguments: Texts,
         variables: Texts
-    ) program variables;
+    );
 }
 
 /// The name of this library's file (src/instrument/traced.rs).

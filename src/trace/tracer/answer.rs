@@ -45,11 +45,6 @@ impl Tracer {
             shared,
             waiting,
         } = received;
-        if let Content::Notice(notice @ (Notice::Lost { .. } | Notice::Nested { .. })) =
-            message.content
-        {
-            return self.handle_notice(pid, notice, None);
-        }
         self.descendants.note_message(pid);
         if let Some(process) = self
             .processes
@@ -205,14 +200,6 @@ impl Tracer {
             }
             (Notice::Silent, _) => self.processes.add_unseen(format!(
                 "process {pid} writes variables again and again: what it writes from now on is not seen"
-            )),
-            (Notice::Lost { program }, _) => {
-                let program = program.chars().take(processes::LONGEST_PROGRAM).collect();
-                self.descendants.expect_untraced(pid, program);
-            }
-            (Notice::Nested { program }, _) => self.processes.add_unseen(format!(
-                "{}, which process {pid} starts, belongs to another trace: nothing of it is seen in this one",
-                program.chars().take(processes::LONGEST_PROGRAM).collect::<String>()
             )),
             (Notice::Found, _) => self.processes.goes_on(pid),
             // These are handled with what is known of their call.

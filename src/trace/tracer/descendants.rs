@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::ErrorKind;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
@@ -17,10 +17,11 @@ use rustix::process::{Pid, test_kill_process};
 use super::driver_watch::{DriverWatch, Opened};
 use super::place::TraceFolder;
 use super::processes::{MOST_ENVIRONMENT, MOST_MAPS, arguments_of, program_of, read};
+use crate::stack::file_name;
 use cuda_pitfalls_core::clock;
 use cuda_pitfalls_core::text::counts::counted;
 use cuda_pitfalls_instrument::forwarding::NAME;
-use cuda_pitfalls_instrument::supervisor;
+use cuda_pitfalls_instrument::supervisor::{self, role};
 use cuda_pitfalls_instrument::traced::{CUDA_FOLDER, VARIABLE};
 
 /// The shortest and the longest time between two scans.
@@ -31,12 +32,13 @@ const SHARE: u64 = 20;
 const URGENT_SHARE: u64 = 10;
 /// How long the loader may take to load the hook.
 const LOADING_NS: u64 = 2_000_000_000;
-/// A program may start its child this many scans after it said so.
-const MOST_SCANS: u32 = 3;
 /// How many sentences about processes are kept.
 const MOST_SENTENCES: usize = 100;
 /// The most processes that are followed.
 const MOST_PROCESSES: usize = 20_000;
+
+/// The file name of this program.
+const OWN_NAME: &str = "cuda-pitfalls";
 
 /// A part of the path of a simulated libcuda.
 const SIMULATED: &str = "/libcuda_pitfalls_sim";
@@ -102,17 +104,12 @@ struct Descendant {
     since_ns: u64,
     attachment: Attachment,
     has_libcuda: bool,
+    /// Whether it was starting or ending when an unknown process opened libcuda.
+    is_doubted: bool,
     /// See [`ProcessStatus::waited_faults`].
     waited_faults: u64,
     /// Its program at the last look.
     command: String,
-}
-
-/// A program that a process of the trace starts without the trace's variables.
-struct LostStart {
-    parent: u32,
-    program: String,
-    scans: u32,
 }
 
 pub(super) struct Descendants {
@@ -124,9 +121,8 @@ pub(super) struct Descendants {
     /// The path of the trace's own libcuda.
     forwarding: String,
     preload: bool,
-    mount_namespace: Option<std::path::PathBuf>,
+    mount_namespace: Option<PathBuf>,
     running: BTreeMap<u32, Descendant>,
-    lost_starts: Vec<LostStart>,
     /// The processes that had ended at the last look, and that nobody had waited for.
     ended: BTreeSet<(u32, ProgramIdentity)>,
     /// The programs that sent a message, by PID.
@@ -137,6 +133,8 @@ pub(super) struct Descendants {
     loads: Option<u64>,
     /// Processes that may have used CUDA unseen, each with the sentence about it.
     unseen: BTreeMap<(u32, ProgramIdentity), String>,
+    /// What is not seen besides, in sentences: of processes that report, and of all.
+    limits: BTreeSet<String>,
     /// [`MOST_PROCESSES`], or fewer in a test.
     most_processes: usize,
     next_ns: u64,
@@ -162,12 +160,12 @@ impl Descendants {
             preload,
             mount_namespace: fs::read_link("/proc/self/ns/mnt").ok(),
             running: BTreeMap::new(),
-            lost_starts: Vec::new(),
             ended: BTreeSet::new(),
             heard: BTreeMap::new(),
             has_news: false,
             loads: place.libcuda_loads(),
             unseen: BTreeMap::new(),
+            limits: BTreeSet::new(),
             most_processes: MOST_PROCESSES,
             next_ns: 0,
             next_urgent_ns: 0,
@@ -184,15 +182,6 @@ impl Descendants {
             self.unseen
                 .retain(|(process, identity), _| (*process, *identity) != (pid, status.identity));
         }
-    }
-
-    /// Records that a process starts a program without the trace's variables, or replaces itself by one.
-    pub(super) fn expect_untraced(&mut self, parent: u32, program: String) {
-        self.lost_starts.push(LostStart {
-            parent,
-            program,
-            scans: 0,
-        });
     }
 
     /// Readable when processes have to be looked at before [`Descendants::wait_ns`] is over.
@@ -239,7 +228,8 @@ impl Descendants {
             let command = command_of(*pid);
             format!("process {pid} ({command}) still runs {ended_why}: what it does from now on is not seen")
         });
-        let mut all: Vec<String> = self.unseen.values().cloned().chain(running).collect();
+        let sentences = self.limits.iter().chain(self.unseen.values()).cloned();
+        let mut all: Vec<String> = sentences.chain(running).collect();
         let left_out = all.len().saturating_sub(MOST_SENTENCES);
         all.truncate(MOST_SENTENCES);
         if left_out > 0 {
@@ -267,7 +257,7 @@ impl Descendants {
             let most = counted(self.most_processes as u64, "process");
             let sentence =
                 format!("the program had more than {most} at once: the others are not looked at");
-            self.unseen.insert((0, (0, 1)), sentence);
+            self.limits.insert(sentence);
         }
         for pid in pids {
             let Some(status) = ProcessStatus::read(pid) else {
@@ -310,14 +300,13 @@ impl Descendants {
             ended.push((pid, process.identity, process.command));
         }
         let is_unexplained = opened.libcuda && !is_explained;
-        self.note_lost_starts(is_unexplained);
         if is_unexplained {
             self.note_unexplained(ended, waited);
         }
         if supervisor::process_stat("self").is_none() {
             let sentence =
                 "the processes of the program cannot be listed: /proc cannot be read".to_owned();
-            self.unseen.insert((0, (0, 0)), sentence);
+            self.limits.insert(sentence);
         }
         let now_ns = clock::now_ns();
         let took_ns = now_ns - began_ns;
@@ -333,6 +322,7 @@ impl Descendants {
             since_ns: now_ns,
             attachment,
             has_libcuda: false,
+            is_doubted: false,
             waited_faults: 0,
             command,
         };
@@ -394,6 +384,12 @@ impl Descendants {
             }
         };
         process.command = command_of(pid);
+        if process.attachment == Attachment::Attached && is_tracer(pid) {
+            self.limits.insert(format!(
+                "process {pid} ({}) traces a program itself: nothing of that one is seen in this trace",
+                process.command
+            ));
+        }
         if let Attachment::UsesCuda(why) = process.attachment {
             let (command, reason) = (&process.command, why.reason());
             let sentence = match process.has_libcuda {
@@ -456,6 +452,14 @@ impl Descendants {
 
     /// Records the end of a program that did not report. It used no CUDA if libcuda was not opened since the last look.
     fn note_end(&mut self, pid: u32, process: &Descendant, opened: Opened) {
+        let is_unheard = self.heard.get(&pid) != Some(&process.identity);
+        if process.attachment == Attachment::Starting && process.is_doubted && is_unheard {
+            let process_words = named_process(pid, &process.command);
+            self.unseen.insert(
+                (pid, process.identity),
+                format!("{process_words} ended before it could be looked at, and libcuda was opened meanwhile"),
+            );
+        }
         let Attachment::Untraced(why) = process.attachment else {
             return;
         };
@@ -465,7 +469,7 @@ impl Descendants {
         } else {
             opened.libcuda
         };
-        if is_doubtful && self.heard.get(&pid) != Some(&process.identity) {
+        if is_doubtful && is_unheard {
             let (command, reason) = (&process.command, why.reason());
             let sentence = format!(
                 "process {pid} ({command}) was not traced, because {reason}; whether it loaded libcuda is not known"
@@ -478,8 +482,9 @@ impl Descendants {
     /// report.
     fn note_unexplained(&mut self, ended: Vec<NamedProcess>, waited: Vec<NamedProcess>) {
         let named = self.unseen.len();
-        for (pid, process) in &self.running {
+        for (pid, process) in &mut self.running {
             let Attachment::Untraced(why) = process.attachment else {
+                process.is_doubted |= process.attachment == Attachment::Starting;
                 continue;
             };
             let (command, reason) = (&process.command, why.reason());
@@ -510,40 +515,6 @@ impl Descendants {
                 "a child of process {pid} ({command}) ended before it could be looked at, and libcuda was opened meanwhile"
             );
             self.unseen.entry((pid, identity)).or_insert(sentence);
-        }
-    }
-
-    /// Compares the programs that were to be started without the trace's variables with those that run.
-    fn note_lost_starts(&mut self, is_unexplained: bool) {
-        for mut start in std::mem::take(&mut self.lost_starts) {
-            let family = processes_below(&[start.parent], self.most_processes).0;
-            let is_found = family
-                .iter()
-                .filter_map(|pid| self.running.get(pid))
-                .any(|process| {
-                    matches!(
-                        process.attachment,
-                        Attachment::Untraced(_) | Attachment::UsesCuda(_)
-                    )
-                });
-            if is_found && !is_unexplained {
-                continue;
-            }
-            if is_unexplained {
-                let LostStart {
-                    parent, program, ..
-                } = start;
-                let sentence = format!(
-                    "process {parent} started {program} without the trace's variables; libcuda was opened before it could \
-                     be looked at"
-                );
-                self.unseen.insert((parent, (0, 0)), sentence);
-                continue;
-            }
-            start.scans += 1;
-            if start.scans < MOST_SCANS {
-                self.lost_starts.push(start);
-            }
         }
     }
 }
@@ -691,6 +662,14 @@ fn named_process(pid: u32, command: &str) -> String {
     }
 }
 
+/// Whether a process is a tracer of this program, such as the plugin for pytest starts in its tests.
+fn is_tracer(pid: u32) -> bool {
+    file_name(&program_of(pid)) == OWN_NAME
+        && arguments_of(pid)
+            .get(1)
+            .is_some_and(|command| command == "trace" || command == role::TRACER)
+}
+
 /// The program of a process, and the script of its Python. Its other arguments may be secret.
 fn command_of(pid: u32) -> String {
     crate::command_name(&program_of(pid), &arguments_of(pid), false)
@@ -739,6 +718,32 @@ mod tests {
         for child in &mut children {
             drop(child.stdin.take());
             child.wait().unwrap();
+        }
+    }
+
+    #[test]
+    fn a_process_that_is_about_to_end_while_libcuda_is_opened_is_named() {
+        let place = TraceFolder::create().unwrap();
+        for (is_opened, is_heard, is_named) in [
+            (true, false, true),
+            (true, true, false),
+            (false, false, false),
+        ] {
+            let mut descendants = Descendants::new(&place, None, false);
+            let identity = (1, 1);
+            // Nothing can be read of a PID beyond the largest.
+            let pid = u32::MAX;
+            let ending = descendants.look_first(pid, identity, 0);
+            descendants.running.insert(pid, ending);
+            if is_opened {
+                descendants.note_unexplained(Vec::new(), Vec::new());
+            }
+            if is_heard {
+                descendants.heard.insert(pid, identity);
+            }
+            let ended = descendants.running.remove(&pid).unwrap();
+            descendants.note_end(pid, &ended, Opened::default());
+            assert_eq!(descendants.not_seen("now").len(), usize::from(is_named));
         }
     }
 

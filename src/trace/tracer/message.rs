@@ -95,8 +95,6 @@ pub(super) enum Notice {
     Leaving,
     /// A process has written so many variables that it reports no more of them.
     Silent,
-    /// A program is about to be started without the variables of the trace.
-    Lost { program: String },
     /// The fake driver lacks a file or function that the process looked for.
     Absent { name: String },
     /// After such a function the process looked for another one, which is there.
@@ -105,8 +103,6 @@ pub(super) enum Notice {
     Opening { name: String },
     /// The library of an earlier message of this number was there.
     Opened,
-    /// A program is about to be started with the variables of another trace.
-    Nested { program: String },
 }
 
 /// A message and its sender, as the kernel identifies it. Dropping the connection lets the thread continue.

@@ -25,8 +25,6 @@ pub(super) const MOST_MAPS: u64 = 64 << 20;
 const MOST_PAGES: usize = 16;
 /// How many sentences about what was not seen are kept; further ones are only counted.
 const MOST_SENTENCES: usize = 200;
-/// The longest name of a program; longer ones are cut off.
-pub(super) const LONGEST_PROGRAM: usize = 4096;
 /// From this many processes on that are forks of one program, their stacks are not read while they write variables.
 const CROWD: u32 = 64;
 
