@@ -7,7 +7,7 @@ use cuda_pitfalls_calls::{
     self as calls, ACTOR, BUILT_IN_STREAMS, Call, Constants, Effect, Param, ParamKind, UINT64_MAX,
 };
 
-use super::diagnostic::{nearest_name, suggest_name};
+use super::diagnostic::{did_you_mean, nearest_name, suggest_name};
 use super::reader::{Reader, get};
 use super::tree::{Data, Node, TreeEntry, TreeKey};
 use crate::refusal::{self, Refused};
@@ -270,13 +270,8 @@ impl Arguments<'_, '_> {
     }
 
     fn report_unbound(&mut self, name: &str, node: &Node, fits: impl Fn(&Bound) -> bool) {
-        let names = self
-            .names
-            .iter()
-            .filter(|(_, bound)| fits(bound))
-            .map(|(name, _)| name.as_str());
-        let help = match nearest_name(name, names) {
-            Some(near) => format!("did you mean `{near}`?"),
+        let help = match nearest_bound(self.names, name, fits) {
+            Some(near) => did_you_mean(near),
             None => format!("write `as = \"{name}\"` in the call that returns it"),
         };
         self.reader.error(
@@ -340,6 +335,21 @@ impl Arguments<'_, '_> {
         }
         Some(Scalar::List(values))
     }
+}
+
+/// The most similar name of those that are bound to something that fits.
+pub(super) fn nearest_bound<'n>(
+    names: &'n Names,
+    name: &str,
+    fits: impl Fn(&Bound) -> bool,
+) -> Option<&'n str> {
+    let mut fitting = Vec::new();
+    for (known, bound) in names {
+        if fits(bound) {
+            fitting.push(known.as_str());
+        }
+    }
+    nearest_name(name, fitting)
 }
 
 /// The name of an environment variable that a scenario may use.

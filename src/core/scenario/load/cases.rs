@@ -9,8 +9,8 @@ use cuda_pitfalls_calls::{
     self as calls, ACTOR, Call, CallLibrary, DRIVER_COPY, Effect, LIBRARY_COPY,
 };
 
-use super::arguments::{Arguments, Bound, Names, may_have_value, may_name};
-use super::diagnostic::suggest_name;
+use super::arguments::{Arguments, Bound, Names, may_have_value, may_name, nearest_bound};
+use super::diagnostic::{did_you_mean, suggest_name};
 use super::reader::{Reader, get, is_name};
 use super::tree::{Node, TreeEntry, TreeKey};
 use crate::fact::CheckedStep;
@@ -505,38 +505,22 @@ impl Steps<'_, '_> {
 
     fn on(&mut self, node: &Node) -> Option<String> {
         let name = self.reader.text(node)?;
-        match self.names.get(name) {
-            Some(Bound {
-                handle: Some(ACTOR) | None,
-                ..
-            }) => Some(name.to_string()),
-            Some(bound) => {
-                let message = format!("`{name}` is not a thread, process or exit handler");
-                self.reader
-                    .error_with(&node.place, message, &bound.place, "bound here");
-                None
-            }
-            None => {
-                let actors = self
-                    .names
-                    .iter()
-                    .filter(|(_, bound)| bound.handle == Some(ACTOR));
-                let help =
-                    super::diagnostic::nearest_name(name, actors.map(|(name, _)| name.as_str()));
-                let help = match help {
-                    Some(near) => format!("did you mean `{near}`?"),
-                    None => {
-                        format!("start it first: `{{ pthread_create = {{ as = \"{name}\" }} }}`")
-                    }
-                };
-                self.reader.error(
-                    &node.place,
-                    format!("no earlier step starts `{name}`"),
-                    Some(help),
-                );
-                None
-            }
+        let Some(bound) = self.names.get(name) else {
+            let is_actor = |bound: &Bound| bound.handle == Some(ACTOR);
+            let help = match nearest_bound(&self.names, name, is_actor) {
+                Some(near) => did_you_mean(near),
+                None => format!("start it first: `{{ pthread_create = {{ as = \"{name}\" }} }}`"),
+            };
+            let message = format!("no earlier step starts `{name}`");
+            return self.reader.reject(&node.place, message, Some(help));
+        };
+        if bound.handle.is_some_and(|handle| handle != ACTOR) {
+            let message = format!("`{name}` is not a thread, process or exit handler");
+            self.reader
+                .error_with(&node.place, message, &bound.place, "bound here");
+            return None;
         }
+        Some(name.to_string())
     }
 
     /// Checks that exit handlers run after the process leaves, and that nothing else does.
@@ -564,39 +548,31 @@ impl Steps<'_, '_> {
     /// Reads the name of the private copy of a library that makes the call.
     fn from(&mut self, node: &Node, kind: Option<&'static Call>) -> Option<String> {
         let name = self.reader.text(node)?;
-        let copied =
-            kind.and_then(|kind| COPIED.iter().find(|copied| copied.library == kind.library));
-        if let (Some(kind), None) = (kind, copied) {
+        let kind = kind?;
+        let mut copied = COPIED.iter();
+        let Some(copied) = copied.find(|copied| copied.library == kind.library) else {
             let library = kind.library.name();
             let message = format!(
                 "`{}` is a call of {library}, and only libcuda and libcudart are copied",
                 kind.name
             );
             return self.reader.reject(&node.place, message, None);
+        };
+        let Some(bound) = self.names.get(name) else {
+            let help = format!(
+                "make it first: `{{ dlopen = {{ file = \"{}\", as = \"{name}\" }} }}`",
+                copied.file
+            );
+            let message = format!("no earlier step binds `{name}`");
+            return self.reader.reject(&node.place, message, Some(help));
+        };
+        if bound.handle.is_some_and(|handle| handle != copied.handle) {
+            let message = format!("`{name}` is not a copy of {}", copied.library.name());
+            self.reader
+                .error_with(&node.place, message, &bound.place, "bound here");
+            return None;
         }
-        let copied = copied?;
-        match self.names.get(name) {
-            Some(Bound { handle, .. }) if handle.is_none_or(|handle| handle == copied.handle) => {
-                Some(name.to_string())
-            }
-            Some(bound) => {
-                let message = format!("`{name}` is not a copy of {}", copied.library.name());
-                self.reader
-                    .error_with(&node.place, message, &bound.place, "bound here");
-                None
-            }
-            None => {
-                let help = format!(
-                    "make it first: `{{ dlopen = {{ file = \"{}\", as = \"{name}\" }} }}`",
-                    copied.file
-                );
-                self.reader.reject(
-                    &node.place,
-                    format!("no earlier step binds `{name}`"),
-                    Some(help),
-                )
-            }
-        }
+        Some(name.to_string())
     }
 
     /// The type of what `as` binds. Of a library that is opened, it depends on the file.
