@@ -7,11 +7,11 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::process::Command;
 
-use cuda_pitfalls::evidence::{LIST, listed};
 use cuda_pitfalls::input::{PACKED, document_path};
 use cuda_pitfalls::report::REPORT;
 
-use common::{Scratch, evidence, read_document, root};
+use common::evidence::{EvidenceError, LIST, Listed, listed, text};
+use common::{Scratch, evidence, read_document, read_text, root};
 
 #[test]
 fn every_file_of_the_list_is_what_was_listed() {
@@ -120,4 +120,56 @@ fn a_run_of_ones_own_changes_nothing() {
     fs::write(folder("h200-x2-copy").join(REPORT), &measured).expect("a file of our own");
 
     assert_eq!(found(), before);
+}
+
+#[test]
+fn the_list_is_in_order_and_printed_as_it_was_read() {
+    let list = listed();
+    assert!(list.len() > 150, "{}", list.len());
+    assert!(
+        list.is_sorted() && list.windows(2).all(|pair| pair[0].name != pair[1].name),
+        "`cargo xtask evidence`"
+    );
+    assert_eq!(text(&list), read_text(LIST));
+    assert!(
+        list.iter().all(|one| one.sha256.len() == 64
+            && one.sha256.bytes().all(|digit| digit.is_ascii_hexdigit()))
+    );
+    let leaves = |one: &&Listed| {
+        one.name
+            .split('/')
+            .any(|part| ["", ".", ".."].contains(&part))
+    };
+    assert_eq!(list.iter().find(leaves), None, "a path leaves `reports`");
+}
+
+#[test]
+fn a_file_that_is_another_or_not_there_is_not_evidence() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::create_dir(folder.path().join("a")).unwrap();
+    fs::write(folder.path().join("a/report.json"), "abc").unwrap();
+    let sha256 = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad".to_owned();
+    let mut one = Listed {
+        name: "a/report.json".to_owned(),
+        sha256,
+    };
+    assert_eq!(
+        one.find(folder.path()).unwrap(),
+        folder.path().join("a/report.json")
+    );
+    assert_eq!(
+        (one.folder_of("report.json"), one.folder_of("port.json")),
+        (Some("a"), None)
+    );
+    fs::write(folder.path().join("a/report.json"), "abd").unwrap();
+    assert!(matches!(
+        one.find(folder.path()),
+        Err(EvidenceError::Changed { .. })
+    ));
+    one.name = "a/b/report.json".to_owned();
+    assert!(matches!(
+        one.find(folder.path()),
+        Err(EvidenceError::Missing { .. })
+    ));
+    assert_eq!(one.folder_of("report.json"), Some("a/b"));
 }

@@ -8,7 +8,6 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use cuda_pitfalls::catalogue;
-use cuda_pitfalls::evidence;
 use cuda_pitfalls::releases::{
     DriverWitness, EnvironmentDocument, LineState, ReleaseRow, WitnessSeen,
 };
@@ -18,7 +17,7 @@ use cuda_pitfalls::survey::python::PythonRow;
 use cuda_pitfalls::verdict::Provenance;
 
 use common::traced::in_time;
-use common::{Ran, Scratch, against_schema, read_json, root};
+use common::{Ran, Scratch, against_schema, evidence, read_json, root};
 use serde_json::Value;
 
 /// The survey of lines on 2× NVIDIA H100 that answers without a GPU are compared with.

@@ -84,7 +84,7 @@ fn evidence_is_found_by_its_list_alone() {
     }
     assert!(
         stray.is_empty(),
-        "use cuda_pitfalls::evidence:\n{}",
+        "use common::evidence:\n{}",
         stray.join("\n")
     );
 }

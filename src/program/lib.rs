@@ -82,8 +82,6 @@ mod argument;
 #[doc(hidden)]
 pub mod cli;
 mod doctor;
-#[doc(hidden)]
-pub mod evidence;
 mod gpus;
 mod host;
 mod run;

@@ -6,6 +6,7 @@
 pub(crate) mod browser;
 pub(crate) mod closed;
 pub(crate) mod counts;
+pub(crate) mod evidence;
 pub(crate) mod fleets;
 pub(crate) mod traced;
 pub(crate) mod trials;
@@ -19,7 +20,6 @@ use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
-use cuda_pitfalls::evidence;
 use cuda_pitfalls::report::{Report, ScenarioReport};
 use cuda_pitfalls::scenario::Hazard;
 use rustix::process::{Pid, Signal, kill_process};

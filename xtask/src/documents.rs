@@ -15,12 +15,12 @@ use cuda_pitfalls::schemas::SCHEMAS;
 use cuda_pitfalls::survey::{SurveyDocument, SurveyKind, python};
 use cuda_pitfalls::text::json;
 use cuda_pitfalls::verdict::Provenance;
-use cuda_pitfalls::{catalogue, diagnosis, evidence, render, trace};
+use cuda_pitfalls::{catalogue, diagnosis, render, trace};
 
 use crate::explain::{Fared, Phrasings};
 use crate::known::KnownSources;
 use crate::page::Measurement;
-use crate::{TaskError, diagnoses, errors, explain, page, steps, tables};
+use crate::{TaskError, diagnoses, errors, explain, listed, page, steps, tables};
 
 /// Texts of documents by their paths below the root of the repository.
 pub type Documents = BTreeMap<String, String>;
@@ -254,7 +254,7 @@ fn committed_surveys() -> Result<Vec<(SurveyKind, Vec<NamedSurvey>)>, TaskError>
 /// A committed document cannot be read.
 fn release_matrix() -> Result<Matrix, TaskError> {
     let mut documents = Vec::new();
-    for listed in evidence::listed() {
+    for listed in listed::listed() {
         let file = listed.name.rsplit('/').next().unwrap_or_default();
         if releases::is_file_name(file) {
             let stored = Stored::open(&listed.find(&root().join("reports"))?)?;
@@ -266,7 +266,7 @@ fn release_matrix() -> Result<Matrix, TaskError> {
 
 /// The committed reports or surveys with this file name, each with the name of its folder.
 fn committed_files(file: &str) -> Result<Vec<(String, PathBuf)>, TaskError> {
-    Ok(evidence::documents(&root().join("reports"), file)?)
+    Ok(listed::documents(&root().join("reports"), file)?)
 }
 
 /// The paths of the files with an ending in a folder and the folders in it, below the root of the repository.

@@ -5,7 +5,6 @@ use std::io;
 use std::path::{Component, Path};
 use std::process::Command;
 
-use cuda_pitfalls::evidence::{LIST, Listed, file_sha256, parse, text};
 use cuda_pitfalls::input::{PACKED, document_path};
 use cuda_pitfalls::releases::is_file_name;
 use cuda_pitfalls::report::{self, Stored};
@@ -14,6 +13,7 @@ use cuda_pitfalls::trace::{Trace, is_trace};
 use cuda_pitfalls::verdict::Provenance;
 
 use crate::TaskError;
+use crate::listed::{LIST, Listed, file_sha256, parse, text};
 
 /// Documents from this size on are packed.
 const PACKED_BYTES: u64 = 16 << 10;

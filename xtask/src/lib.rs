@@ -9,6 +9,8 @@ pub mod errors;
 pub mod evidence;
 pub mod explain;
 pub mod known;
+#[path = "../../tests/common/evidence.rs"]
+mod listed;
 pub mod page;
 pub mod steps;
 pub mod tables;

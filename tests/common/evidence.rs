@@ -2,33 +2,33 @@
 //!
 //! Tests and documents read committed measurements through this list alone. Runs write below `reports/`
 //! too, under any name that their user gives, so neither place nor name tells evidence from a run of one's own.
-//! The list is part of the program: it needs no checkout. `cargo xtask evidence FOLDER` adds a folder to it.
+//! `cargo xtask evidence FOLDER` adds a folder to it.
 
 use std::fs;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use cuda_pitfalls_core::input::{document_path, open_document};
+use cuda_pitfalls::input::{document_path, open_document};
 
 /// The list's place in the repository. Each line is one of `sha256sum`, which can check it: a hash, two blanks, and
 /// a file's path from this folder. A packed document is listed by the name and the hash of what was packed, so that
 /// packing changes no line.
-pub const LIST: &str = "reports/evidence.sha256";
+pub(crate) const LIST: &str = "reports/evidence.sha256";
 
 const SOURCE: &str = include_str!("../../reports/evidence.sha256");
 
 /// A file of the list.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Listed {
+pub(crate) struct Listed {
     /// Its path below `reports/`.
-    pub name: String,
+    pub(crate) name: String,
     /// The SHA-256 of its bytes, in hexadecimal digits.
-    pub sha256: String,
+    pub(crate) sha256: String,
 }
 
 /// Why a file of the list is not read.
 #[derive(Debug, thiserror::Error)]
-pub enum EvidenceError {
+pub(crate) enum EvidenceError {
     /// It cannot be read.
     #[error("cannot read `{}`, which {LIST} lists: {source}", path.display())]
     Missing {
@@ -48,12 +48,12 @@ pub enum EvidenceError {
 }
 
 /// The list, in the order of names.
-pub fn listed() -> Vec<Listed> {
+pub(crate) fn listed() -> Vec<Listed> {
     parse(SOURCE)
 }
 
 /// Reads a list. Lines in another format than that of `sha256sum` are ignored.
-pub fn parse(text: &str) -> Vec<Listed> {
+pub(crate) fn parse(text: &str) -> Vec<Listed> {
     let lines = text.lines().filter_map(|line| line.split_once("  "));
     lines
         .map(|(hash, name)| Listed {
@@ -64,7 +64,7 @@ pub fn parse(text: &str) -> Vec<Listed> {
 }
 
 /// A list as its file has it.
-pub fn text(list: &[Listed]) -> String {
+pub(crate) fn text(list: &[Listed]) -> String {
     list.iter()
         .map(|one| format!("{}  {}\n", one.sha256, one.name))
         .collect()
@@ -74,7 +74,7 @@ pub fn text(list: &[Listed]) -> String {
 ///
 /// # Errors
 /// Neither can be read.
-pub fn read_file(path: &Path) -> io::Result<Vec<u8>> {
+pub(crate) fn read_file(path: &Path) -> io::Result<Vec<u8>> {
     if document_path(path) == path {
         return fs::read(path);
     }
@@ -87,7 +87,7 @@ pub fn read_file(path: &Path) -> io::Result<Vec<u8>> {
 ///
 /// # Errors
 /// It cannot be read.
-pub fn file_sha256(path: &Path) -> io::Result<String> {
+pub(crate) fn file_sha256(path: &Path) -> io::Result<String> {
     Ok(hmac_sha256::Hash::hash(&read_file(path)?)
         .iter()
         .map(|byte| format!("{byte:02x}"))
@@ -100,7 +100,7 @@ impl Listed {
     ///
     /// # Errors
     /// It cannot be read, or is another.
-    pub fn find(&self, reports: &Path) -> Result<PathBuf, EvidenceError> {
+    pub(crate) fn find(&self, reports: &Path) -> Result<PathBuf, EvidenceError> {
         let path = reports.join(&self.name);
         match file_sha256(&path) {
             Ok(found) if found == self.sha256 => Ok(path),
@@ -110,7 +110,7 @@ impl Listed {
     }
 
     /// The folder below `reports/` of a file of this name.
-    pub fn folder_of(&self, file: &str) -> Option<&str> {
+    pub(crate) fn folder_of(&self, file: &str) -> Option<&str> {
         self.name.strip_suffix(file)?.strip_suffix('/')
     }
 }
@@ -120,7 +120,10 @@ impl Listed {
 ///
 /// # Errors
 /// One of them cannot be read, or is not the one that was listed.
-pub fn documents(reports: &Path, file: &str) -> Result<Vec<(String, PathBuf)>, EvidenceError> {
+pub(crate) fn documents(
+    reports: &Path,
+    file: &str,
+) -> Result<Vec<(String, PathBuf)>, EvidenceError> {
     let listed = listed();
     let named = listed
         .iter()
@@ -131,59 +134,4 @@ pub fn documents(reports: &Path, file: &str) -> Result<Vec<(String, PathBuf)>, E
     // Paths have another order: `x-again/` comes before `x/`.
     found.sort();
     Ok(found)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_list_is_in_order_and_printed_as_it_was_read() {
-        let list = listed();
-        assert!(list.len() > 150, "{}", list.len());
-        assert!(
-            list.is_sorted() && list.windows(2).all(|pair| pair[0].name != pair[1].name),
-            "`cargo xtask evidence`"
-        );
-        assert_eq!(text(&list), SOURCE);
-        assert!(list.iter().all(|one| one.sha256.len() == 64
-            && one.sha256.bytes().all(|digit| digit.is_ascii_hexdigit())));
-        let leaves = |one: &&Listed| {
-            one.name
-                .split('/')
-                .any(|part| ["", ".", ".."].contains(&part))
-        };
-        assert_eq!(list.iter().find(leaves), None, "a path leaves `reports`");
-    }
-
-    #[test]
-    fn a_file_that_is_another_or_not_there_is_not_evidence() {
-        let folder = tempfile::tempdir().unwrap();
-        fs::create_dir(folder.path().join("a")).unwrap();
-        fs::write(folder.path().join("a/report.json"), "abc").unwrap();
-        let sha256 = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad".to_owned();
-        let mut one = Listed {
-            name: "a/report.json".to_owned(),
-            sha256,
-        };
-        assert_eq!(
-            one.find(folder.path()).unwrap(),
-            folder.path().join("a/report.json")
-        );
-        assert_eq!(
-            (one.folder_of("report.json"), one.folder_of("port.json")),
-            (Some("a"), None)
-        );
-        fs::write(folder.path().join("a/report.json"), "abd").unwrap();
-        assert!(matches!(
-            one.find(folder.path()),
-            Err(EvidenceError::Changed { .. })
-        ));
-        one.name = "a/b/report.json".to_owned();
-        assert!(matches!(
-            one.find(folder.path()),
-            Err(EvidenceError::Missing { .. })
-        ));
-        assert_eq!(one.folder_of("report.json"), Some("a/b"));
-    }
 }
