@@ -12,22 +12,14 @@ pub const PLUGIN: &str = "python/pytest/src/pytest_cuda_pitfalls/frameworks.py";
 
 /// The frameworks as the plugin of pytest knows them, in Python: it is installed without the program's data.
 pub fn plugin_tables() -> String {
-    let packages = frameworks()
-        .iter()
-        .flat_map(|it| &it.packages)
-        .map(|name| format!("        {name:?},\n"));
-    let doors = frameworks()
-        .iter()
-        .flat_map(|it| &it.doors)
-        .map(|door| format!("    {:?}: {:?},\n", door.0, door.1));
+    let mut packages = String::new();
+    for name in frameworks().iter().flat_map(|one| &one.packages) {
+        packages += &format!("        {name:?},\n");
+    }
     format!(
         "\"\"\"The frameworks, made of scenarios/frameworks.toml by `cargo xtask bless`.\"\"\"\n\n\
          #: Packages whose own lines are the way to CUDA, and not whose line it is.\n\
-         PACKAGES = frozenset(\n    (\n{}    )\n)\n\
-         #: Functions of a framework by which its user's lines come to CUDA, by the module that has them.\n\
-         DOORS = {{\n{}}}\n",
-        packages.collect::<String>(),
-        doors.collect::<String>(),
+         PACKAGES = frozenset(\n    (\n{packages}    )\n)\n"
     )
 }
 

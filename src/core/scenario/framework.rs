@@ -1,6 +1,5 @@
 //! The frameworks that use CUDA: the table `scenarios/frameworks.toml`.
 
-use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 use serde::Deserialize;
@@ -17,8 +16,6 @@ pub struct Framework {
     pub packages: Vec<String>,
     /// Its Python packages that call CUDA as a project does.
     pub users: Vec<String>,
-    /// The functions by which its caller's lines come to CUDA, by their module.
-    pub doors: BTreeMap<String, Vec<String>>,
     /// What people call it, in lower case; empty if `explain` does not know it.
     pub words: Vec<String>,
     /// What its package is imported as.

@@ -11,7 +11,7 @@ from . import kept
 from . import program as _program
 
 #: Tells a child what it is started for, as JSON: `reports`, the file that gets what it says; `clean`, whether its test
-#: must be; `path`, where modules are looked for; `watch`, the functions whose callers are told.
+#: must be; `path`, where modules are looked for.
 TASK = "CUDA_PITFALLS_PYTEST"
 #: How long a file may take to be collected once more, and how long a test may take, in seconds.
 LIMIT_S = 600
@@ -26,12 +26,7 @@ def take(config: pytest.Config) -> None:
     """Reads what this process is started for. A pytest that a test starts is no child of ours."""
     what = json.loads(os.environ.pop(TASK))
     config.stash[_TASK_KEY] = what
-    reporter = ChildReporter(config, what["reports"])
-    config.pluginmanager.register(reporter, "cuda-pitfalls-child")
-    if what.get("watch"):
-        from . import watch
-
-        watch.begin(what["watch"], lambda event: reporter.say({"called": event}))
+    config.pluginmanager.register(ChildReporter(config, what["reports"]), "cuda-pitfalls-child")
 
 
 def task(config: pytest.Config) -> Optional[Dict[str, Any]]:
@@ -123,29 +118,24 @@ class Said(NamedTuple):
     """What a child said."""
 
     reports: List[pytest.TestReport]
-    #: The calls of functions that were watched.
-    called: List[Dict[str, Any]]
     #: How its session ended, as pytest's exit code; ``None`` if it did not.
     ended: Optional[int]
 
 
 def read(config: pytest.Config, path: str) -> Said:
     """What a child wrote into this file."""
-    reports, called, ended = [], [], None
+    reports, ended = [], None
     if os.path.exists(path):
         with open(path) as lines:
             for data in (json.loads(line) for line in lines if line.endswith("\n")):
                 if "ended" in data:
                     ended = data["ended"]
                     continue
-                if "called" in data:
-                    called.append(data["called"])
-                    continue
                 report = config.hook.pytest_report_from_serializable(config=config, data=data)
                 # JSON has no tuples; of a skip pytest reads one.
                 report.longrepr = tuple(report.longrepr) if isinstance(report.longrepr, list) else report.longrepr
                 reports.append(report)
-    return Said(reports, called, ended)
+    return Said(reports, ended)
 
 
 class ChildReporter:

@@ -23,8 +23,3 @@ PACKAGES = frozenset(
         "tensorflow",
     )
 )
-#: Functions of a framework by which its user's lines come to CUDA, by the module that has them.
-DOORS = {
-    "torch.cuda": ["is_available", "_lazy_init"],
-    "cupy.cuda": ["is_available"],
-}

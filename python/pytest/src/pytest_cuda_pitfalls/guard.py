@@ -1,74 +1,28 @@
 """Watches over one run: what collects, which tests must be clean, and what is said of those that are not."""
 
-import json
 import os
 import sys
 import warnings
-from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple
+from typing import Any, Callable, Iterator, List, Optional, Sequence, Tuple
 
 import pytest
 
-from . import child, kept, program, sarif
-from .frameworks import DOORS
+from . import child, kept, program, verdict
 from .probe import Probe, can_initialise
 from .program import Traced
 from .project import Judged, Project
+from .verdict import Attempt
 
 #: How often a run is traced whose line was not read in time.
 _ATTEMPTS = 3
 
 
-class Found:
-    """What is shown of a failure in place of a traceback: the line in the summary, the way to it above."""
-
-    class _Crash:
-        def __init__(self, path: str, lineno: int, message: str) -> None:
-            self.path, self.lineno, self.message = path, lineno, message
-
-        def __str__(self) -> str:
-            return self.message
-
-    def __init__(self, head: str, judged: Judged, why: str = "") -> None:
-        # A worker of pytest-xdist hands on the text alone: its first line has to say where.
-        first = "%s, at %s" % (head, judged.place())
-        line = judged.own or judged.way.at
-        self._text = "\n".join(filter(None, (first, judged.way.text(), why)))
-        self.reprcrash = self._Crash(line.file, line.line, "%s: %s" % (judged.place(), head))
-
-    def toterminal(self, writer: Any) -> None:
-        writer.line(self._text)
-
-    def __str__(self) -> str:
-        return self._text
-
-
-def _functions(ways: List[Judged]) -> List[List[str]]:
-    """The functions by which these ways came to ``cuInit``: each calls it once, so their later callers are looked at."""
-    functions = [function for judged in ways for function in judged.way.reached]
-    for module, doors in DOORS.items():
-        file = getattr(sys.modules.get(module), "__file__", None)
-        functions += [[file, door] for door in doors if file and ways]
-    return sorted(set(map(tuple, functions)))  # type: ignore[arg-type]
-
-
-def _jax_chooses() -> List[List[str]]:
-    """The function by which JAX chooses where it computes, if it has chosen in this process and has a plugin for CUDA.
-    Before it calls ``cuInit`` it asks CUPTI and looks for files of the driver, and gives up without."""
+def _jax_has_chosen() -> bool:
+    """Whether JAX has chosen in this process where it computes, and has a plugin for CUDA. Before it calls ``cuInit`` it
+    asks CUPTI and looks for files of the driver, and gives up without."""
     bridge = sys.modules.get("jax._src.xla_bridge")
     has_plugin = any(name.startswith("jax_plugins.xla_cuda") for name in sys.modules)
-    has_chosen = has_plugin and getattr(bridge, "_backends", None)
-    return [[str(getattr(bridge, "__file__", "")), "backends"]] if has_chosen else []
-
-
-def _remedies(traced: Traced, judged: Judged) -> str:
-    """What to do instead: what holds for every line, and what the pitfalls say that the trace found at this one."""
-    found = ["Ask for CUDA in the body of a test or in a fixture, or in a function that a test calls."]
-    lines = [(line.path, line.line) for line in (judged.own, judged.way.at) if line is not None]
-    for finding in (traced.summary or {}).get("findings", ()):
-        at = finding["at"]
-        if finding["severity"] == "pitfall" and at and (os.path.abspath(at["file"]), at["line"]) in lines:
-            found.append(finding["workaround"])
-    return "\n".join("Instead: " + workaround for workaround in dict.fromkeys(found))
+    return has_plugin and bool(getattr(bridge, "_backends", None))
 
 
 class Guard:
@@ -79,16 +33,14 @@ class Guard:
         self._program = self._find()
         self._probe = Probe()
         self._project = Project(config)
-        #: The function by which JAX has chosen where it computes, if it has.
-        self._jax: List[List[str]] = []
+        #: Whether JAX has chosen where it computes.
+        self._jax_has_chosen = False
         #: Whether collecting must not initialise CUDA.
         self._watches_collection = False
         #: Whether this process, or the one that it was forked of, has initialised CUDA.
         self.was_initialised = False
         #: Whether a real driver can start in a process of this environment.
         self._is_real = can_initialise(self._has_visible)
-        #: What was found, a document of each trace that found something.
-        self.sarif: List[Dict[str, Any]] = []
 
     # What there is.
 
@@ -141,8 +93,10 @@ class Guard:
 
     def is_suspect(self) -> bool:
         """Whether CUDA is initialised in this process, or a library may have given up before that."""
-        before, self._jax = self._jax, self._jax or (_jax_chooses() if self._probe.is_stand_in else [])
-        return self.initialised() or self._probe.gave_up() or self._jax != before
+        before = self._jax_has_chosen
+        if self._probe.is_stand_in and not self._project.is_allowed("jax"):
+            self._jax_has_chosen = before or _jax_has_chosen()
+        return self.initialised() or self._probe.gave_up() or self._jax_has_chosen != before
 
     # Collecting.
 
@@ -171,80 +125,27 @@ class Guard:
         runs: Sequence[Tuple[str, Sequence[str]]],
         options: Sequence[str],
         nodeid: str,
-        warns: Callable[[Judged], bool],
+        is_excused: Callable[[Judged], bool],
     ) -> Any:
         """What a report shows: the line, found by one of these runs of pytest under a trace, each with what is said of
-        it. ``None`` if all lines are allowed, or ``warns`` says of them that a warning is enough, or if a machine with
-        GPUs would not call ``cuInit`` there."""
-        before = len(self.sarif)
-        told = self._explain(runs, options, nodeid, warns)
-        if told is None:
-            # What is allowed is no result.
-            del self.sarif[before:]
-        return told
-
-    def _explain(
-        self,
-        runs: Sequence[Tuple[str, Sequence[str]]],
-        options: Sequence[str],
-        nodeid: str,
-        warns: Callable[[Judged], bool],
-    ) -> Any:
-        queue, watched, excused = list(runs), self._jax, []
-        while queue:
-            said, targets = queue.pop(0)
-            for _ in range(_ATTEMPTS):
-                traced, ways, called, ended = self._traced([*options, *targets], watched)
-                if not traced.unread:
-                    break
-            ways += called if self.initialised() else []
-            for judged in ways:
-                if not judged.is_allowed and not warns(judged):
-                    return Found(said, judged, _remedies(traced, judged))
-            if traced.native and not ways:
-                return "%s\nno line of Python did it: %s" % (said, " -> ".join(traced.native))
-            excused += ways
-            if not excused and not self.initialised():
+        it. ``None`` if all lines are allowed, or a warning is enough for those that are not, or if a machine with GPUs
+        would not call ``cuInit`` there."""
+        ways: List[Judged] = []
+        for head, targets in runs:
+            attempt = self._attempt([*options, *targets])
+            ways += attempt.ways
+            if attempt.offender(is_excused) or attempt.native or not (ways or self.initialised()):
                 break
-            before, watched = watched, self._jax + _functions(excused)
-            if watched != before and not queue:
-                queue.append((said, targets))
-        head, undecided = runs[0][0], traced.summary["undecided"] if traced.summary else ["the trace has no summary"]
-        if excused:
-            known = ", which is no line of this project; if it is known, say `cuda_clean_allow = %s`"
-            lines = ["%s, at %s%s" % (head, one.place(), known % one.module()) for one in excused if not one.is_allowed]
-            # Those of pytest's exit codes by which all was collected, or run.
-            if undecided or ended not in (0, 1, 2, 5):
-                why = "; ".join(undecided) or "once more, under a trace, it did not come to its end"
-                lines.append("undecided whether another line does so too, after %s: %s" % (excused[0].place(), why))
-            return self._warn(list(dict.fromkeys(lines)))
-        if not self.initialised():
-            gave_up = called + [self._project.judge(way) for way in traced.gave_up]
-            return self._undecided(head, gave_up, undecided, warns)
-        if traced.unread:
-            return "%s\nits line is not known: %s" % (head, traced.unread)
-        if ended not in (0, 1) or undecided:
-            output = (traced.stdout + traced.stderr)[-2000:]
-            return "%s\nits line is not known, since once more, under a trace, it did not come to its end\n%s" % (head, output)
-        if not self._probe.is_stand_in:
-            return "%s\nonce more, under a trace, it was not: the line is not known" % head
-        why = "by code that counts GPUs; beside NVML, as on a machine with GPUs, it does not call cuInit"
-        return self._warn(["%s: %s, %s" % (nodeid or "collection", head, why)])
-
-    def _undecided(self, head: str, ways: List[Judged], undecided: List[str], warns: Callable[[Judged], bool]) -> Any:
-        """What a report shows where a library gave up before ``cuInit``: nobody knows what it does on a machine with
-        GPUs. That is no pass, unless the line is allowed."""
-        if not undecided and not ways:
-            return None
-        why = "without a GPU a library gave up before it called cuInit; on a machine with GPUs it may call it"
-        why = ": ".join([why, *undecided])
-        head = "undecided whether " + head
-        for judged in ways:
-            if not judged.is_allowed and not warns(judged):
-                return Found(head, judged, why)
-        if not ways:
-            return "%s\n%s" % (head, why)
-        return self._warn(["%s, at %s: %s" % (head, one.place(), why) for one in ways[:1] if not one.is_allowed])
+        else:
+            head = runs[0][0]
+        # A library that gave up may have asked nothing that a trace sees.
+        if self._jax_has_chosen and not attempt.gave_up:
+            attempt.undecided.append("JAX has chosen where it computes; if it is known, say `cuda_clean_allow = jax`")
+        seen = attempt._replace(ways=ways)
+        told = verdict.decide(head, seen, is_excused, self.initialised(), self._probe.is_stand_in)
+        if told.failure is not None:
+            return told.failure
+        return self._warn(["%s: %s" % (nodeid or "collection", line) for line in dict.fromkeys(told.warnings)])
 
     def _warn(self, lines: List[str]) -> Optional[str]:
         """Warns; what a report shows where warnings are errors in this run."""
@@ -255,48 +156,30 @@ class Guard:
             return "\n".join(lines)
         return None
 
-    def _traced(
-        self, arguments: Sequence[str], watched: List[List[str]]
-    ) -> "Tuple[Traced, List[Judged], List[Judged], Optional[int]]":
-        """A run of pytest under a trace: how it came to ``cuInit``, and to calls of the functions that are watched, and how
-        it ended."""
-        config = self.config
+    def _attempt(self, arguments: Sequence[str]) -> Attempt:
+        """What a run of pytest under a trace shows, the first one whose line was read."""
+        for _ in range(_ATTEMPTS):
+            traced, ended = self._traced(arguments)
+            if not traced.unread:
+                break
+        summary = traced.summary or {"undecided": ["the trace has no summary"], "findings": ()}
+        unread = traced.unread
+        if not unread and (summary["undecided"] or ended not in (0, 1)):
+            output = (traced.stdout + traced.stderr)[-2000:]
+            unread = "once more, under a trace, the run did not come to its end\n%s" % output
+        ways = traced.ways or ([traced.way] if traced.way else [])
+        judged, gave_up = ([self._project.judge(way) for way in some] for some in (ways, traced.gave_up))
+        native = [] if ways else traced.native
+        return Attempt(judged, native, gave_up, list(summary["undecided"]), unread, summary["findings"])
+
+    def _traced(self, arguments: Sequence[str]) -> "Tuple[Traced, Optional[int]]":
+        """A run of pytest under a trace, and how its session ended."""
         with kept.Folder() as folder:
-            asked = child.command(config, arguments, folder)
+            asked = child.command(self.config, arguments, folder)
             where = [] if self._is_real else ["--on", "sim:no-device"]
-            options = [*where, "--forbid", "cuinit", *self.gathering(folder)]
-            told, cwd = os.path.join(folder, "reports"), child.folder_of(config)
-            env = child.environment({"reports": told, "watch": watched})
-            traced = program.trace(self.program(), asked, folder, options, env, cwd, child.LIMIT_S)
-            self.gather(folder)
-            said = child.read(config, told)
-            inits = traced.ways or ([traced.way] if traced.way else [])
-            ways = (inits, [program.way_to(event, cwd) for event in said.called])
-            init, called = ([self._project.judge(way) for way in some if way] for some in ways)
-            return traced, init, called, said.ended
-
-    # SARIF.
-
-    def gathering(self, folder: str) -> List[str]:
-        """The options by which a trace writes what is gathered."""
-        wanted = self.config.getoption("cuda_sarif")
-        return ["--sarif", os.path.join(folder, "trace.sarif")] if wanted else []
-
-    def gather(self, folder: str) -> None:
-        path = os.path.join(folder, "trace.sarif")
-        if os.path.exists(path):
-            with open(path) as text:
-                self.sarif.append(json.load(text))
-
-    @pytest.hookimpl(optionalhook=True)
-    def pytest_testnodedown(self, node: Any, error: Any) -> None:
-        self.sarif += getattr(node, "workeroutput", {}).get("cuda_sarif", [])
-
-    @pytest.hookimpl(trylast=True)
-    def pytest_sessionfinish(self) -> None:
-        output = getattr(self.config, "workeroutput", None)
-        path = self.config.getoption("cuda_sarif")
-        if output is not None:
-            output["cuda_sarif"] = self.sarif
-        elif path and child.task(self.config) is None:
-            sarif.write(path, self.sarif)
+            told, cwd = os.path.join(folder, "reports"), child.folder_of(self.config)
+            env = child.environment({"reports": told})
+            traced = program.trace(
+                self.program(), asked, folder, [*where, "--forbid", "cuinit"], env, cwd, child.LIMIT_S
+            )
+            return traced, child.read(self.config, told).ended

@@ -4,7 +4,7 @@ from typing import Any, Iterator, List, Optional
 
 import pytest
 
-from . import child, kept, policy, program
+from . import child, policy, program
 from .guard import Guard
 from .project import Judged
 
@@ -67,10 +67,7 @@ class MarkedTests:
             return [policy.skipped(item, "contexts are made on GPUs, and none answers: %s" % error)]
         except policy.MarkError as error:
             return [child.failed(item, "setup", str(error))]
-        with kept.Folder() as folder:
-            options = [*wanted.options(), *self._guard.gathering(folder)]
-            reports, traced = child.rerun(self._guard.config, item, is_clean, self._guard.program(), options)
-            self._guard.gather(folder)
+        reports, traced = child.rerun(self._guard.config, item, is_clean, self._guard.program(), wanted.options())
         said = wanted.verdict(traced)
         for report in reports:
             if said and report.when == "call" and report.passed:

@@ -36,7 +36,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="give each worker of pytest-xdist one GPU, by its UUID in CUDA_VISIBLE_DEVICES",
     )
-    group.addoption("--cuda-sarif", metavar="FILE", help="write what was found as SARIF 2.1.0")
     group.addoption("--cuda-program", metavar="PATH", help="the program cuda-pitfalls, if not the installed one")
     parser.addini("cuda_clean", "like --cuda-clean", type="bool", default=False)
     parser.addini("cuda_clean_allow", "modules whose import may initialise CUDA", type="args", default=[])
@@ -56,11 +55,8 @@ def _begin(config: pytest.Config) -> None:
         from . import child
 
         child.take(config)
-    options = config.known_args_namespace
-    if options.cuda_clean or config.getini("cuda_clean"):
+    if config.known_args_namespace.cuda_clean or config.getini("cuda_clean"):
         guard_of(config).begin()
-    elif options.cuda_sarif:
-        guard_of(config)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -104,6 +100,8 @@ def pytest_report_header(config: pytest.Config) -> Optional[List[str]]:
     lines = []
     if config.getoption("cuda_clean") or config.getini("cuda_clean"):
         lines.append("cuda-clean: " + guard_of(config).witness())
+    if config.getini("cuda_clean_allow"):
+        lines.append("cuda-clean: lines that use CUDA after an import that cuda_clean_allow names may not be noticed")
     if config.getoption("cuda_per_worker") and not config.getoption("tx", None):
         lines.append("cuda-per-worker: there are no workers (pytest-xdist: -n)")
     return lines or None

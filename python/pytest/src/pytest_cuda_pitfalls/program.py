@@ -114,8 +114,6 @@ class Way(NamedTuple):
     chain: List[Line]
     #: The functions from there to the call, outermost first.
     calls: List[str]
-    #: The functions by which it was reached, each by its file and name: those after the last import.
-    reached: List[List[str]]
 
     def text(self) -> str:
         """For a report: the line, and how it was reached."""
@@ -225,9 +223,7 @@ def way_to(event: Dict[str, Any], cwd: str) -> Optional[Way]:
     calls = ["%s.%s" % (module, frame["function"]) for frame, module in named[last + 1 :]]
     # Between the first and the last function of a framework are only its own affairs.
     calls = calls[:1] + calls[1:][-1:] + [event.get("call") or "cuInit"]
-    imported = max((number for number, (frame, _) in enumerate(named) if frame["function"] == "<module>"), default=-1)
-    reached = [[os.path.join(cwd, frame["file"]), frame["function"]] for frame, _ in named[imported + 1 :]]
-    return Way(chain[-1], chain, calls, reached)
+    return Way(chain[-1], chain, calls)
 
 
 def _is_system(frame: Dict[str, Any]) -> bool:

@@ -51,9 +51,10 @@ class Project:
         is_import = bool(below) and (below[0].function == "<module>" or _IMPORT.match(own.source if own else "import "))
         # A function of a module that is allowed is this project's affair, where the project calls it.
         named = ([own] if own else []) + [line for line in below if line.function == "<module>"]
-        return Judged(way, own, bool(is_import), any(self._is_allowed(line.module) for line in named))
+        return Judged(way, own, bool(is_import), any(self.is_allowed(line.module) for line in named))
 
-    def _is_allowed(self, module: str) -> bool:
+    def is_allowed(self, module: str) -> bool:
+        """Whether the configuration names a module, or one that it is below."""
         return any((module + ".").startswith(name + ".") for name in self._allowed)
 
     def _is_own(self, line: Line) -> bool:
