@@ -67,6 +67,8 @@ pub const ERRORS: &str = include_str!("errors.toml");
 pub const FRAMEWORKS: &str = include_str!("frameworks.toml");
 /// Whose code takes memory of a GPU.
 pub const OWNERS: &str = include_str!("owners.toml");
+/// The facts of a trace that rules of diagnoses can ask about.
+pub const CLUES: &str = include_str!("clues.toml");
 /// The environment variables that CUDA and frameworks read.
 pub const VARIABLES: &str = include_str!("variables.toml");
 /// The questions of the essential set.

@@ -1,7 +1,7 @@
 //! Diagnoses: rules, as data, that tie what a trace shows to a pitfall, the scenario that proves it,
 //! and the workaround in the words of the framework on the stack.
 //!
-//! [`clue`] has the facts that are computed from a trace, and what each kind of them knows. A rule is
+//! [`clue`] has the facts that are computed from a trace; `scenarios/clues.toml` says what each kind of them knows. A rule is
 //! a file of `scenarios/diagnoses/` ([`DiagnosisRule`]): it asks about one kind of clue, and says what follows.
 //! A new rule needs no Rust unless it asks for a fact that no clue has. Nothing here touches a clock,
 //! a file, the environment or a process.

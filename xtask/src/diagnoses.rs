@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
-use cuda_pitfalls::diagnosis::clue::{Attribute, COMMON, KINDS};
+use cuda_pitfalls::diagnosis::clue::{Attribute, clue_kinds, common_attributes};
 use cuda_pitfalls::diagnosis::{
     ANY, DiagnosisRule, Finding, RuleCondition, WorkaroundRun, embedded_rules,
 };
@@ -80,14 +80,18 @@ pub fn page(traces: &[TracedRun], measured: &[Measurement]) -> String {
         text.push_str(&rule_section(rule, traces, measured));
     }
     text.push_str(CLUES);
-    let _ = write!(text, "\n### Every clue\n\n{}", attributes_table(COMMON));
-    for kind in KINDS {
+    let _ = write!(
+        text,
+        "\n### Every clue\n\n{}",
+        attributes_table(common_attributes())
+    );
+    for kind in clue_kinds() {
         let _ = write!(
             text,
             "\n### `{}`\n\nThere is one for {}.\n\n{}",
             kind.name,
             kind.about,
-            attributes_table(kind.attributes)
+            attributes_table(&kind.attributes)
         );
     }
     text

@@ -6,7 +6,7 @@ use serde::de::Error;
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
-use super::clue::{Clue, ClueKind, KINDS};
+use super::clue::{Clue, ClueKind, clue_kinds};
 use super::{Finding, Severity};
 use cuda_pitfalls_core::scenario::framework;
 use cuda_pitfalls_core::source::reader::opening_comment;
@@ -119,7 +119,7 @@ fn read_in_order<'de, D: Deserializer<'de>>(
 
 fn find_kind<'de, D: Deserializer<'de>>(deserializer: D) -> Result<&'static ClueKind, D::Error> {
     let name = String::deserialize(deserializer)?;
-    let kind = KINDS.iter().find(|kind| kind.name == name);
+    let kind = clue_kinds().iter().find(|kind| kind.name == name);
     kind.ok_or_else(|| D::Error::custom(format!("unknown kind of clue `{name}`")))
 }
 

@@ -168,10 +168,15 @@ fn value_at<'a>(
     t_ns: u64,
 ) -> Option<Option<&'a str>> {
     let init_ns = program.init()?.t_ns();
-    for (_, event) in program.events.iter().rev() {
+    let until = program
+        .events
+        .partition_point(|(_, event)| event.t_ns <= t_ns);
+    for (_, event) in program.events.iter().take(until).rev() {
+        if event.t_ns < init_ns {
+            break;
+        }
         if let EventKind::Variable { name, value, .. } = &event.what
             && name == write.name
-            && (init_ns..=t_ns).contains(&event.t_ns)
         {
             return Some(value.as_deref());
         }

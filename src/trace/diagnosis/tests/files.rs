@@ -162,7 +162,7 @@ fn faults(rule: &DiagnosisRule) -> Vec<String> {
             faults.extend(faults_of_text(workaround, &[when.clue]));
         }
     }
-    let kinds: Vec<&ClueKind> = rule.when.iter().map(|when| when.clue).collect();
+    let kinds: Vec<&'static ClueKind> = rule.when.iter().map(|when| when.clue).collect();
     faults.extend(faults_of_text(&rule.says, &kinds));
     for (key, text) in &rule.workaround {
         faults.extend(faults_of_text(text, &kinds));
@@ -202,7 +202,7 @@ fn fault_of_value(when: &RuleCondition, name: &str, wanted: &Value) -> Option<St
 }
 
 /// Each name between braces must be an attribute of every kind of clue that the rule asks about.
-fn faults_of_text(text: &str, kinds: &[&ClueKind]) -> Vec<String> {
+fn faults_of_text(text: &str, kinds: &[&'static ClueKind]) -> Vec<String> {
     let (mut faults, mut placeholders) = (Vec::new(), 0);
     for part in parts(text) {
         let Part::Placeholder(name) = part else {
