@@ -130,13 +130,11 @@ fn find(rules: &[DiagnosisRule], trace: &Trace) -> Vec<Finding> {
             }
         }
     }
-    found.retain(|(_, rule, finding)| {
-        let covered = covered.get(rule.name.as_str());
-        finding.events.is_empty()
-            || !finding
-                .events
-                .iter()
-                .all(|event| covered.is_some_and(|events| events.contains(event)))
+    found.retain(|(_, rule, finding)| match covered.get(rule.name.as_str()) {
+        Some(events) if !finding.events.is_empty() => {
+            !finding.events.iter().all(|event| events.contains(event))
+        }
+        _ => true,
     });
     found.sort_by_key(|(t_ns, rule, _)| (*t_ns, rule.severity, rule.name.as_str()));
     found.into_iter().map(|(_, _, finding)| finding).collect()

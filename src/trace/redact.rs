@@ -36,11 +36,9 @@ pub fn redact_line(mut line: TraceLine, redactor: &mut Redactor) -> serde_json::
     match &mut line {
         TraceLine::Start(start) => {
             redactor.hide_arguments(start.command.get(1..).unwrap_or_default());
-            start.command = start
-                .command
-                .first()
-                .map(|program| vec![file_name(program), GONE.to_owned()])
-                .unwrap_or_default();
+            if let Some(program) = start.command.first() {
+                start.command = vec![file_name(program), GONE.to_owned()];
+            }
             start.folder = GONE.to_owned();
             start.libcuda = start.libcuda.as_deref().map(file_name);
             redact_variables(&mut start.environment);
@@ -64,9 +62,9 @@ pub fn redact_line(mut line: TraceLine, redactor: &mut Redactor) -> serde_json::
         TraceLine::End(end) => {
             // A traceback indents lines of code and their files.
             end.stderr.retain(|line| !line.starts_with([' ', '\t']));
-            end.stderr
-                .iter_mut()
-                .for_each(|line| *line = redactor.without_hidden(line));
+            for line in &mut end.stderr {
+                *line = redactor.without_hidden(line);
+            }
         }
         TraceLine::Memory(_) | TraceLine::Ledger(_) | TraceLine::Counts(_) => {}
     }
@@ -80,24 +78,26 @@ fn redact_fields(value: &mut Value, redactor: &mut Redactor) {
     match value {
         Value::Object(fields) => {
             for (name, value) in fields {
-                let name = name.as_str();
-                if WORDS.contains(&name) {
+                let is_one_of = |names: &[&str]| names.contains(&name.as_str());
+                if is_one_of(&WORDS) {
                     // A host or a user may be called like one of them.
                     Redactor::default().json(value);
                     continue;
                 }
-                if SENTENCES.contains(&name) {
+                if is_one_of(&SENTENCES) {
                     shorten_relative(value);
                 }
-                if MAPS.contains(&name) || name == GPUS && value.is_object() {
+                if is_one_of(&MAPS) || name == GPUS && value.is_object() {
                     redact_keys(value, redactor);
                 }
                 redact_fields(value, redactor);
             }
         }
-        Value::Array(values) => values
-            .iter_mut()
-            .for_each(|value| redact_fields(value, redactor)),
+        Value::Array(values) => {
+            for value in values {
+                redact_fields(value, redactor);
+            }
+        }
         Value::String(text) => *text = redactor.text(text),
         _ => {}
     }
@@ -105,25 +105,25 @@ fn redact_fields(value: &mut Value, redactor: &mut Redactor) {
 
 fn redact_keys(value: &mut Value, redactor: &mut Redactor) {
     let Value::Object(fields) = value else { return };
-    *fields = std::mem::take(fields)
-        .into_iter()
-        .map(|(name, value)| (redactor.text(&name), value))
-        .collect();
+    for (name, value) in std::mem::take(fields) {
+        fields.insert(redactor.text(&name), value);
+    }
 }
 
 /// Leaves the last part of each relative path of sentences.
 fn shorten_relative(value: &mut Value) {
     match value {
         Value::String(text) => {
-            // The redactor knows an absolute one.
-            let words = text.split(' ').map(|word| {
-                if word.starts_with('/') {
+            let mut words = Vec::new();
+            for word in text.split(' ') {
+                // The redactor knows an absolute one.
+                words.push(if word.starts_with('/') {
                     word.to_owned()
                 } else {
                     file_name(word)
-                }
-            });
-            *text = words.collect::<Vec<_>>().join(" ");
+                });
+            }
+            *text = words.join(" ");
         }
         Value::Array(values) => values.iter_mut().for_each(shorten_relative),
         _ => {}

@@ -74,58 +74,17 @@ impl<'h, 'a> Builder<'h, 'a> {
             EventKind::Context {
                 change, primary, ..
             } => self.context(index, event, *change, *primary),
-            EventKind::HostMemory { bytes } => {
-                let label = format!("page-locked host memory, {}", units::bytes(*bytes));
-                self.push(EntryKind::HostMemory, label, index, event);
-            }
-            EventKind::Limit {
-                limit,
-                value,
-                after_launch,
-            } => {
-                self.push(
-                    EntryKind::Limit,
-                    limit_label(event, *limit, *value, *after_launch),
-                    index,
-                    event,
-                );
-            }
-            EventKind::Forked { parent, contexts } => {
-                let contexts = match contexts {
-                    0 => "no context".to_owned(),
-                    many => counted(u64::from(*many), "context"),
-                };
-                let label =
-                    format!("forked after cuInit: the parent, pid {parent}, has {contexts}");
-                self.push(EntryKind::Fork, label, index, event);
-            }
-            EventKind::Peer => self.push(
-                EntryKind::Sharing,
-                format!("peer access: {}", place::shorten_place(&event.call)),
-                index,
-                event,
-            ),
-            EventKind::Ipc => {
-                let label = format!(
-                    "handle between processes: {}",
-                    place::shorten_place(&event.call)
-                );
-                self.push(EntryKind::Sharing, label, index, event);
-            }
             EventKind::Error if is_repeated && !self.wanted.contains(&index) => {}
             EventKind::Error if event.status == Some(NOT_READY) => {
                 self.add_minor("call not ready", index, event)
             }
-            EventKind::Error => {
-                let label = format!(
-                    "{} returned {}",
-                    place::shorten_place(&event.call),
-                    place::returned(event)
-                );
-                self.push(EntryKind::Error, label, index, event);
-            }
             EventKind::FirstUse { .. } => self.add_minor("first use of a GPU", index, event),
             EventKind::Module => self.add_minor("module loaded", index, event),
+            _ => {
+                if let Some((kind, label)) = plain_entry(event) {
+                    self.push(kind, label, index, event);
+                }
+            }
         }
     }
 
@@ -296,6 +255,46 @@ impl<'h, 'a> Builder<'h, 'a> {
             .extend(memory_details(self.history.trace, event, life.concurrent));
         self.entries.all.push(entry);
     }
+}
+
+/// What is said of an event that is told by itself alone.
+fn plain_entry(event: &TraceEvent) -> Option<(EntryKind, String)> {
+    let call = place::shorten_place(&event.call);
+    Some(match &event.what {
+        EventKind::HostMemory { bytes } => {
+            let size = units::bytes(*bytes);
+            (
+                EntryKind::HostMemory,
+                format!("page-locked host memory, {size}"),
+            )
+        }
+        EventKind::Limit {
+            limit,
+            value,
+            after_launch,
+        } => (
+            EntryKind::Limit,
+            limit_label(event, *limit, *value, *after_launch),
+        ),
+        EventKind::Forked { parent, contexts } => {
+            let contexts = match contexts {
+                0 => "no context".to_owned(),
+                many => counted(u64::from(*many), "context"),
+            };
+            let label = format!("forked after cuInit: the parent, pid {parent}, has {contexts}");
+            (EntryKind::Fork, label)
+        }
+        EventKind::Peer => (EntryKind::Sharing, format!("peer access: {call}")),
+        EventKind::Ipc => (
+            EntryKind::Sharing,
+            format!("handle between processes: {call}"),
+        ),
+        EventKind::Error => {
+            let returned = place::returned(event);
+            (EntryKind::Error, format!("{call} returned {returned}"))
+        }
+        _ => return None,
+    })
 }
 
 fn limit_label(event: &TraceEvent, limit: i32, value: u64, after_launch: bool) -> String {
