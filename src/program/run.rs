@@ -204,7 +204,7 @@ fn print_preview(
     preview.allow_skip.clone_from(&options.allow_skip);
     preview.require = compare_requirements(options, session);
     let printed = console.finish_survey(
-        &render::preview::text(&preview),
+        &render::preview::text(&preview, crate::terminal::width(&std::io::stdout())),
         serde_json::to_string(&preview),
     );
     preview.exit().worst(printed)

@@ -4,61 +4,62 @@ use cuda_pitfalls_answers::preview::Preview;
 use cuda_pitfalls_core::verdict::Provenance;
 
 use super::block::{Block, Table};
+use super::words::{about, rough_duration};
 use super::writer::terminal::write;
 use super::{applicable, lines, tally};
-use cuda_pitfalls_core::text::lines::WIDTH;
-use cuda_pitfalls_core::text::{counts::counted, units};
+use cuda_pitfalls_core::text::counts::{counted, group_by_key};
 
 /// For people: how much, how long, and what does not apply and why.
-pub fn text(preview: &Preview) -> String {
-    let is_simulated = preview.provenance == Provenance::Simulated;
-    let simulated = is_simulated.then(|| Block::paragraph(format!("*** {}", tally::SIMULATED)));
-    let mut blocks: Vec<Block> = simulated.into_iter().collect();
+pub fn text(preview: &Preview, width: usize) -> String {
+    let mut blocks = Vec::new();
+    if preview.provenance == Provenance::Simulated {
+        blocks.push(Block::paragraph(format!("*** {}", tally::SIMULATED)));
+    }
     let gpus = counted(preview.gpus, "GPU");
     blocks.push(Block::paragraph(format!(
         "dry run on {}, {gpus}: nothing is started",
         preview.on
     )));
-    let would_run = preview.would_run.iter().map(|one| {
+    let (mut rows, mut programs) = (Vec::new(), Vec::new());
+    for one in &preview.would_run {
         let cases = format!("{} × {}", counted(one.cases.len(), "case"), one.repeat);
-        let libcudart = one
-            .libcudart_version
-            .as_ref()
-            .map(|it| format!("libcudart {it}"));
-        vec![
-            one.name.clone(),
-            cases,
-            about(one.expected_ms),
-            libcudart.unwrap_or_default(),
-        ]
-    });
-    blocks.extend([Block::Gap, Block::Table(Table::without_header(would_run))]);
-    for (one, case) in preview
-        .would_run
-        .iter()
-        .flat_map(|one| one.python.iter().map(move |case| (one, case)))
-    {
-        blocks.push(Block::heading(2, format!("{}: {}", one.name, case.case)));
-        blocks.push(Block::Code("python", lines::program(&case.steps, None)));
+        let libcudart = match &one.libcudart_version {
+            Some(version) => format!("libcudart {version}"),
+            None => String::new(),
+        };
+        let took = rough_duration(one.expected_ms);
+        rows.push(vec![one.name.clone(), cases, took, libcudart]);
+        for case in &one.python {
+            programs.push(Block::heading(2, format!("{}: {}", one.name, case.case)));
+            programs.push(Block::Code("python", lines::program(&case.steps, None)));
+        }
     }
-    if let Some(line) = applicable::line(preview.not_applicable.iter().map(|one| one.lacks.clone()))
-    {
-        let rows = preview
-            .not_applicable
-            .iter()
-            .map(|one| vec![one.name.clone(), one.detail.clone()]);
-        blocks.extend([
-            Block::heading(2, line),
-            Block::Table(Table::without_header(rows)),
-        ]);
+    blocks.extend([Block::Gap, Block::Table(Table::without_header(rows))]);
+    blocks.append(&mut programs);
+    blocks.extend(not_applicable_blocks(preview));
+    for requirement in &preview.require {
+        blocks.extend([Block::Gap, Block::paragraph(requirement.sentence())]);
     }
-    let ends = preview
-        .require
-        .iter()
-        .map(|requirement| requirement.sentence())
-        .chain([sentence(preview)]);
-    blocks.extend(ends.flat_map(|end| [Block::Gap, Block::paragraph(end)]));
-    write(&blocks, WIDTH)
+    blocks.extend([Block::Gap, Block::paragraph(sentence(preview))]);
+    write(&blocks, width)
+}
+
+/// What cannot be asked, by what is lacking.
+fn not_applicable_blocks(preview: &Preview) -> Vec<Block> {
+    let (mut lacking, mut details) = (Vec::new(), Vec::new());
+    for one in &preview.not_applicable {
+        lacking.push(one.lacks.clone());
+        details.push((one.detail.as_str(), one.name.as_str()));
+    }
+    let Some(line) = applicable::line(lacking) else {
+        return Vec::new();
+    };
+    let mut blocks = vec![Block::heading(2, line)];
+    for (detail, names) in group_by_key(details) {
+        blocks.push(Block::paragraph(format!("{detail}:")));
+        blocks.push(Block::note("  ", names.join(", ")));
+    }
+    blocks
 }
 
 /// `about 1 min: 22 questions, 129 attempts`.
@@ -67,41 +68,63 @@ pub fn sentence(preview: &Preview) -> String {
         return "nothing would run here".to_owned();
     }
     let questions = counted(preview.would_run.len(), "question");
-    format!(
-        "{}: {questions}, {}",
-        about(preview.expected_ms),
-        counted(preview.attempts, "attempt")
-    )
-}
-
-/// A duration that is not known well: `about 40 s`, `about 1 min`, `about 12 min`.
-pub fn about(ms: u64) -> String {
-    match ms {
-        0..10_000 => format!(
-            "about {}",
-            units::format_duration(ms.div_ceil(100) * 100_000_000)
-        ),
-        10_000..55_000 => format!("about {} s", ms.div_ceil(5_000) * 5),
-        _ => format!("about {} min", ms.saturating_add(30_000) / 60_000),
-    }
+    let attempts = counted(preview.attempts, "attempt");
+    format!("{}: {questions}, {attempts}", about(preview.expected_ms))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use cuda_pitfalls_answers::preview::{NotApplicable, WouldRun};
+    use cuda_pitfalls_core::text::lines::{WIDTH, display_columns};
+    use cuda_pitfalls_core::verdict::Reason;
+
+    fn preview() -> Preview {
+        let lacking = |name: &str| NotApplicable {
+            name: name.to_owned(),
+            question: String::new(),
+            reason: Reason::HazardNotAllowed,
+            detail: "hazards: mps not allowed; `--allow mps` would".to_owned(),
+            lacks: "--allow mps".to_owned(),
+            asked_by_name: false,
+        };
+        let would_run = WouldRun {
+            name: "visibility/a-name-of-a-question-that-fills-most-of-its-column[mask=0,1]"
+                .to_owned(),
+            question: String::new(),
+            libcudart_version: Some("13.0".to_owned()),
+            cases: vec![String::new(); 4],
+            repeat: 5,
+            expected_ms: 700,
+            python: Vec::new(),
+        };
+        Preview {
+            on: "sim:1".to_owned(),
+            gpus: 1,
+            would_run: vec![would_run],
+            not_applicable: vec![lacking("mps/one"), lacking("mps/two")],
+            ..Preview::default()
+        }
+    }
 
     #[test]
-    fn durations_are_as_rough_as_they_are_known() {
-        for (ms, words) in [
-            (340, "about 400 ms"),
-            (2_550, "about 2.6 s"),
-            (12_000, "about 15 s"),
-            (54_000, "about 55 s"),
-            (58_000, "about 1 min"),
-            (89_000, "about 1 min"),
-            (1_200_000, "about 20 min"),
-        ] {
-            assert_eq!(about(ms), words);
+    fn a_need_is_said_once_above_those_who_have_it() {
+        let shown = text(&preview(), WIDTH);
+        assert_eq!(
+            shown.matches("hazards: mps not allowed").count(),
+            1,
+            "{shown}"
+        );
+        assert!(shown.contains("would:\n  mps/one, mps/two\n"), "{shown}");
+        assert!(shown.contains(" 700 ms  libcudart 13.0\n"), "{shown}");
+    }
+
+    #[test]
+    fn every_line_fits_the_terminal() {
+        for width in [60, 80, WIDTH, 160] {
+            let shown = text(&preview(), width);
+            let widest = shown.lines().map(display_columns).max().unwrap();
+            assert!(widest <= width, "{width}: {shown}");
         }
     }
 }

@@ -24,60 +24,47 @@ pub(super) fn misspelling_sentence(name: &str, meant: &str) -> String {
 
 /// Everything that was read of the machine, a name and a value each.
 pub(super) fn machine<'r>(report: &ReportView<'r>) -> Vec<(&'r str, String)> {
-    let machine = report.machine;
-    let mut rows: Vec<(&str, String)> = label_list(report.run)
-        .into_iter()
-        .map(|label| ("Label", label))
-        .collect();
+    let (machine, run) = (report.machine, report.run);
+    let mut rows: Vec<(&str, String)> = Vec::new();
+    for label in label_list(run) {
+        rows.push(("Label", label));
+    }
     rows.push(("Driver", driver(machine)));
-    rows.extend(machine.libraries.iter().map(|library| {
+    for library in &machine.libraries {
         let simulated = if library.simulated {
             " (simulated)"
         } else {
             ""
         };
-        (
-            library.name.as_str(),
-            format!("{}{simulated}", library.path),
-        )
-    }));
-    rows.extend(machine.libcudart.iter().map(|runtime| {
+        rows.push((&library.name, format!("{}{simulated}", library.path)));
+    }
+    for runtime in &machine.libcudart {
         let version = runtime.version.as_deref().unwrap_or("of unknown version");
-        ("libcudart", format!("{version}, {}", runtime.path))
-    }));
-    rows.extend(
-        machine
-            .python
-            .iter()
-            .map(|interpreter| ("Python", python(interpreter))),
-    );
+        rows.push(("libcudart", format!("{version}, {}", runtime.path)));
+    }
+    if let Some(interpreter) = &machine.python {
+        rows.push(("Python", python(interpreter)));
+    }
     rows.push(("PIDs", pid_words(&machine.isolation)));
-    rows.extend(
-        machine
-            .mps
-            .then(|| ("MPS", "a control pipe exists".to_owned())),
-    );
-    rows.extend(
-        machine
-            .environment
-            .iter()
-            .map(|(name, value)| (name.as_str(), value.clone())),
-    );
-    rows.extend(
-        machine
-            .unavailable
-            .iter()
-            .map(|it| ("Missing", format!("{}: {}", it.reason, it.detail))),
-    );
-    rows.extend(machine.gpus.is_empty().then(|| ("GPUs", "none".to_owned())));
+    if machine.mps {
+        rows.push(("MPS", "a control pipe exists".to_owned()));
+    }
+    for (name, value) in &machine.environment {
+        rows.push((name, value.clone()));
+    }
+    for missing in &machine.unavailable {
+        rows.push(("Missing", format!("{}: {}", missing.reason, missing.detail)));
+    }
+    if machine.gpus.is_empty() {
+        rows.push(("GPUs", "none".to_owned()));
+    }
     for gpu in &machine.gpus {
         rows.push(("GPU", self::gpu(gpu)));
-        let found = report
-            .run
-            .calibration
-            .iter()
-            .filter(|found| found.figures.uuid == gpu.uuid);
-        rows.extend(found.map(|found| ("Calibration", calibration(&found.figures))));
+        for found in &run.calibration {
+            if found.figures.uuid == gpu.uuid {
+                rows.push(("Calibration", calibration(&found.figures)));
+            }
+        }
     }
     rows
 }
@@ -113,38 +100,42 @@ pub fn python(interpreter: &Interpreter) -> String {
 /// The packages that were needed and are there, each behind a comma. A module whose distribution adds the version
 /// of CUDA to its name (`cupy` of `cupy-cuda13x`, `rmm` of `rmm-cu13`) is said once.
 pub fn packages(interpreter: &Interpreter) -> String {
-    let there = interpreter
-        .packages
-        .iter()
-        .filter_map(|(name, version)| Some((name, version.as_ref()?)));
-    let said = there.clone().filter(|(name, version)| {
-        !there
-            .clone()
-            .any(|(other, its_version)| its_version == *version && is_distribution_of(other, name))
-    });
-    said.map(|(name, version)| format!(", {name} {version}").trim_end().to_owned())
-        .collect()
+    let mut there = Vec::new();
+    for (name, version) in &interpreter.packages {
+        there.extend(version.as_ref().map(|version| (name, version)));
+    }
+    let mut said = String::new();
+    for (name, version) in &there {
+        let is_said_by = |(other, its_version): &(&String, &String)| {
+            its_version == version && is_distribution_of(other, name)
+        };
+        if !there.iter().any(is_said_by) {
+            said += format!(", {name} {version}").trim_end();
+        }
+    }
+    said
 }
 
 /// Whether a module is of this distribution, whose name is another: `cupy` of `cupy-cuda13x`, `cuda_core` of `cuda-core`.
 fn is_distribution_of(distribution: &str, module: &str) -> bool {
     let more = distribution.strip_prefix(module).unwrap_or_default();
-    let digits = more
-        .strip_prefix("-cuda")
-        .or_else(|| more.strip_prefix("-cu"))
-        .map(|it| it.trim_end_matches('x'));
-    let has_version = digits.is_some_and(|digits| {
-        !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit())
-    });
-    has_version || (module != distribution && module.replace('_', "-") == distribution)
+    let cuda = more.strip_prefix("-cuda").or(more.strip_prefix("-cu"));
+    if let Some(version) = cuda {
+        let digits = version.trim_end_matches('x');
+        if !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit()) {
+            return true;
+        }
+    }
+    module != distribution && module.replace('_', "-") == distribution
 }
 
 /// What the caller said of a run, an entry each: `node=gpu-17`.
 pub fn label_list(run: &Run) -> Vec<String> {
-    run.labels
-        .iter()
-        .map(|(name, value)| format!("{name}={value}"))
-        .collect()
+    let mut labels = Vec::new();
+    for (name, value) in &run.labels {
+        labels.push(format!("{name}={value}"));
+    }
+    labels
 }
 
 /// Whether memory is known per process, in words.
@@ -168,33 +159,25 @@ fn pid_words(isolation: &Isolation) -> String {
 
 /// One GPU in a line.
 pub fn gpu(gpu: &Gpu) -> String {
-    let mut words = vec![format!(
-        "{} {}",
-        gpu.uuid,
-        gpu.name.as_deref().unwrap_or("of unknown name")
-    )];
+    let name = gpu.name.as_deref().unwrap_or("of unknown name");
+    let mut words = vec![format!("{} {name}", gpu.uuid)];
     words.extend(gpu.total_bytes.map(units::bytes));
-    words.extend(
-        gpu.compute_capability
-            .as_ref()
-            .map(|capability| format!("compute capability {capability}")),
-    );
-    words.extend(
-        gpu.compute_mode
-            .as_ref()
-            .filter(|mode| *mode != "Default")
-            .map(|mode| format!("compute mode {mode}")),
-    );
-    words.extend(
-        gpu.persistence
-            .map(|on| format!("persistence {}", if on { "on" } else { "off" })),
-    );
-    words.extend(gpu.mig.filter(|on| *on).map(|_| "MIG on".to_owned()));
-    words.extend(
-        gpu.unread
-            .iter()
-            .map(|(fact, error)| format!("{fact} not read ({error})")),
-    );
+    if let Some(capability) = &gpu.compute_capability {
+        words.push(format!("compute capability {capability}"));
+    }
+    match gpu.compute_mode.as_deref() {
+        None | Some("Default") => {}
+        Some(mode) => words.push(format!("compute mode {mode}")),
+    }
+    if let Some(is_on) = gpu.persistence {
+        words.push(format!("persistence {}", if is_on { "on" } else { "off" }));
+    }
+    if gpu.mig == Some(true) {
+        words.push("MIG on".to_owned());
+    }
+    for (fact, error) in &gpu.unread {
+        words.push(format!("{fact} not read ({error})"));
+    }
     words.join(", ")
 }
 
@@ -217,6 +200,20 @@ fn calibration(found: &Calibration) -> String {
         words.push_str("; NOT SOUND: nothing can be concluded from the absence of a change");
     }
     words
+}
+
+/// A duration that is not known well: `about 40 s`, `about 1 min`, `about 12 min`.
+pub(super) fn about(ms: u64) -> String {
+    format!("about {}", rough_duration(ms))
+}
+
+/// Such a duration where it is plain that it is an estimate.
+pub(super) fn rough_duration(ms: u64) -> String {
+    match ms {
+        0..10_000 => units::format_duration(ms.div_ceil(100) * 100_000_000),
+        10_000..55_000 => format!("{} s", ms.div_ceil(5_000) * 5),
+        _ => format!("{} min", ms.saturating_add(30_000) / 60_000),
+    }
 }
 
 /// GPUs by their numbers, so that nobody takes one for a count: `gpu0, gpu1`, or `none` where there are none.
@@ -276,6 +273,21 @@ pub fn reason(reason: Reason) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn durations_are_as_rough_as_they_are_known() {
+        for (ms, words) in [
+            (340, "about 400 ms"),
+            (2_550, "about 2.6 s"),
+            (12_000, "about 15 s"),
+            (54_000, "about 55 s"),
+            (58_000, "about 1 min"),
+            (89_000, "about 1 min"),
+            (1_200_000, "about 20 min"),
+        ] {
+            assert_eq!(about(ms), words);
+        }
+    }
 
     #[test]
     fn a_module_is_said_by_the_name_of_its_distribution() {

@@ -7,7 +7,7 @@ use crate::writer::terminal::write;
 use crate::{tally, words};
 use cuda_pitfalls_core::calibration::Calibration;
 use cuda_pitfalls_core::report::ReportView;
-use cuda_pitfalls_core::text::counts::{counted, listed};
+use cuda_pitfalls_core::text::counts::counted;
 use cuda_pitfalls_core::text::units;
 use cuda_pitfalls_core::verdict::{Provenance, Reason};
 
@@ -30,19 +30,18 @@ pub fn render_head(report: &ReportView<'_>, asked: Option<&Workload>, width: usi
     if report.provenance == Provenance::Simulated {
         blocks.push(Block::Banner(tally::SIMULATED.to_owned()));
     }
-    // A reader of a stored report sees first that it is simulated or partial.
-    let banners = tally::warning_banners(report)
-        .into_iter()
-        .filter(|it| asked.is_none() && it != tally::SIMULATED);
-    blocks.extend(banners.map(|banner| Block::note("*** ", banner)));
+    let mut measured = Vec::new();
+    if asked.is_none() {
+        // A reader of a stored report sees first that it is simulated or partial.
+        for banner in tally::warning_banners(report) {
+            if banner != tally::SIMULATED {
+                blocks.push(Block::note("*** ", banner));
+            }
+        }
+        measured.push(format!("Started {}.", report.run.started_at));
+    }
     blocks.push(Block::paragraph(program_and_machine(report)));
-    let started = asked
-        .is_none()
-        .then(|| format!("Started {}.", report.run.started_at));
-    let measured: Vec<String> = started
-        .into_iter()
-        .chain(surrounding_lines(report))
-        .collect();
+    measured.extend(surrounding_lines(report));
     if !measured.is_empty() {
         blocks.push(Block::paragraph(measured.join(" ")));
     }
@@ -50,32 +49,27 @@ pub fn render_head(report: &ReportView<'_>, asked: Option<&Workload>, width: usi
         Some(asked) if asked.questions == 0 || no_gpu(report).is_some() => {}
         Some(asked) => blocks.push(Block::paragraph(what(asked))),
         // During a run the warnings stand on stderr.
-        None => blocks.extend(
-            report
-                .run
-                .warnings
-                .iter()
-                .map(|warning| Block::note("warning: ", warning)),
-        ),
+        None => {
+            for warning in &report.run.warnings {
+                blocks.push(Block::note("warning: ", warning));
+            }
+        }
     }
     write(&blocks, width)
 }
 
 /// Why no GPU can answer here; none if one can.
 pub(super) fn no_gpu(report: &ReportView<'_>) -> Option<String> {
-    let missing = report
-        .machine
-        .unavailable
-        .iter()
-        .find(|missing| missing.reason != Reason::NoLibcudart.name());
-    match missing {
-        Some(missing) => Some(missing.detail.clone()),
-        None => report
-            .machine
-            .gpus
-            .is_empty()
-            .then(|| "NVML lists no GPU".to_owned()),
+    let machine = report.machine;
+    for missing in &machine.unavailable {
+        if missing.reason != Reason::NoLibcudart.name() {
+            return Some(missing.detail.clone());
+        }
     }
+    if machine.gpus.is_empty() {
+        return Some("NVML lists no GPU".to_owned());
+    }
+    None
 }
 
 fn program_and_machine(report: &ReportView<'_>) -> String {
@@ -89,29 +83,24 @@ fn program_and_machine(report: &ReportView<'_>) -> String {
 /// The GPUs, the driver and what was called, in a line: `2× NVIDIA H200, driver 580.159.04 (CUDA 13.0), libcudart 13.0`.
 pub fn machine(report: &ReportView<'_>) -> String {
     if let Some(why) = no_gpu(report) {
-        return format!(
-            "no usable GPU here ({})",
-            why.trim_start_matches("a libloading error occurred: ")
-        );
+        let why = why.trim_start_matches("a libloading error occurred: ");
+        return format!("no usable GPU here ({why})");
     }
-    let mut said = report.machine.summary();
-    if let Some(cuda) = report.machine.cuda_driver_version {
-        said.push_str(&format!(" (CUDA {})", units::cuda_version(cuda)));
+    let machine = report.machine;
+    let mut said = machine.summary();
+    if let Some(cuda) = machine.cuda_driver_version {
+        said += &format!(" (CUDA {})", units::cuda_version(cuda));
     }
-    let runtimes = report
-        .machine
-        .libcudart
-        .iter()
-        .map(|it| it.version.as_deref().unwrap_or("of unknown version"));
-    if runtimes.len() > 0 {
-        said.push_str(&format!(", libcudart {}", listed(runtimes, "")));
+    let mut runtimes = Vec::new();
+    for runtime in &machine.libcudart {
+        runtimes.push(runtime.version.as_deref().unwrap_or("of unknown version"));
     }
-    if let Some(python) = &report.machine.python {
-        said.push_str(&format!(
-            ", Python {}{}",
-            python.version,
-            words::packages(python)
-        ));
+    if !runtimes.is_empty() {
+        said += &format!(", libcudart {}", runtimes.join(", "));
+    }
+    if let Some(python) = &machine.python {
+        let packages = words::packages(python);
+        said += &format!(", Python {}{packages}", python.version);
     }
     said
 }
@@ -131,27 +120,32 @@ pub fn surrounding_lines(report: &ReportView<'_>) -> Vec<String> {
 
 /// What one context costs here, and where the instrument failed.
 fn context(calibration: &[Calibration]) -> Option<String> {
-    let costs = calibration
-        .iter()
-        .filter(|gpu| gpu.sound)
-        .map(|gpu| gpu.context_bytes);
-    let range = costs
-        .clone()
-        .min()
-        .zip(costs.max())
-        .map(|(least, most)| [least, most].map(units::bytes));
-    let mut said = match range {
-        Some([least, most]) if least == most => format!("A context costs {most} here."),
-        Some([least, most]) => format!("A context costs {least} to {most} here."),
-        None if calibration.is_empty() => return None,
-        None => "What a context costs here is not known.".to_owned(),
+    if calibration.is_empty() {
+        return None;
+    }
+    let mut costs = Vec::new();
+    for gpu in calibration {
+        if gpu.sound {
+            costs.push(gpu.context_bytes);
+        }
+    }
+    let mut said = match (costs.iter().min(), costs.iter().max()) {
+        (Some(least), Some(most)) => {
+            let [least, most] = [least, most].map(|bytes| units::bytes(*bytes));
+            if least == most {
+                format!("A context costs {most} here.")
+            } else {
+                format!("A context costs {least} to {most} here.")
+            }
+        }
+        _ => "What a context costs here is not known.".to_owned(),
     };
-    let blind = calibration.iter().filter(|gpu| !gpu.sound).count();
+    let blind = calibration.len() - costs.len();
     if blind > 0 {
-        said.push_str(&format!(
+        said += &format!(
             " CALIBRATION FAILED on {blind} of {} GPUs: no change there may mean that we cannot see it.",
             calibration.len()
-        ));
+        );
     }
     Some(said)
 }
@@ -159,18 +153,26 @@ fn context(calibration: &[Calibration]) -> Option<String> {
 /// Who else is on the GPUs, and what they held before the run.
 fn co_tenants(report: &ReportView<'_>) -> Option<String> {
     let mut found = Vec::new();
-    for (gpu, index) in report.machine.gpus.iter().zip(0..) {
-        let Some(there) = report.run.co_tenants.iter().find(|it| it.uuid == gpu.uuid) else {
+    for (index, gpu) in report.machine.gpus.iter().enumerate() {
+        let mut tenants = report.run.co_tenants.iter();
+        let Some(there) = tenants.find(|there| there.uuid == gpu.uuid) else {
             continue;
         };
-        let held = there.used_bytes.filter(|bytes| *bytes > 0);
         let listed = there.processes.as_ref().map_or(0, Vec::len);
-        if held.is_some() || listed > 0 {
-            let held = held.map_or_else(|| "an unknown amount".to_owned(), units::bytes);
-            found.push(format!("{held} on gpu{index} ({listed} listed)"));
-        }
+        let held = match there.used_bytes {
+            Some(0) | None if listed == 0 => continue,
+            Some(0) | None => "an unknown amount".to_owned(),
+            Some(bytes) => units::bytes(bytes),
+        };
+        found.push(format!("{held} on gpu{index} ({listed} listed)"));
     }
-    (!found.is_empty()).then(|| format!("Other processes hold memory: {}.", found.join(", ")))
+    if found.is_empty() {
+        return None;
+    }
+    Some(format!(
+        "Other processes hold memory: {}.",
+        found.join(", ")
+    ))
 }
 
 /// `24 questions (53 variants), up to 3 attempts of each case, about 1 min.`
@@ -178,11 +180,12 @@ fn what(asked: &Workload) -> String {
     let mut said = questions(asked.questions, asked.variants);
     match asked.attempts {
         0 => {}
-        1 => said.push_str(", 1 attempt of each case"),
-        attempts => said.push_str(&format!(", up to {attempts} attempts of each case")),
+        1 => said += ", 1 attempt of each case",
+        attempts => said += &format!(", up to {attempts} attempts of each case"),
     }
     if let Some(expected) = asked.expected {
-        said.push_str(&format!(", about {}", about(expected)));
+        let ms = u64::try_from(expected.as_millis()).unwrap_or(u64::MAX);
+        said += &format!(", {}", words::about(ms));
     }
     said + "."
 }
@@ -193,14 +196,5 @@ pub(super) fn questions(questions: usize, variants: usize) -> String {
         asked
     } else {
         format!("{asked} ({})", counted(variants, "variant"))
-    }
-}
-
-/// A duration as an estimate is shown: `40 s`, `3 min`.
-fn about(expected: Duration) -> String {
-    let seconds = expected.as_secs();
-    match seconds {
-        0..55 => format!("{} s", seconds.div_ceil(5).max(1) * 5),
-        _ => format!("{} min", (seconds + 30) / 60),
     }
 }

@@ -365,7 +365,7 @@ A context costs 530 MiB here.
 ";
     assert_eq!(head(&asked), expected);
     for (time, words) in [
-        (3, "about 5 s"),
+        (3, "about 3 s"),
         (41, "about 45 s"),
         (89, "about 1 min"),
         (1200, "about 20 min"),
