@@ -31,84 +31,80 @@ pub fn text(examination: &Examination, diagnosed: &Diagnosed, width: usize) -> S
             "SIMULATED: this says nothing about a real machine.",
         ));
     }
-    blocks.extend(
-        standing(examination, diagnosed)
-            .into_iter()
-            .map(Block::paragraph),
-    );
-    let (sure, unsure): (Vec<&Reasoned>, Vec<&Reasoned>) = diagnosed
-        .causes
-        .iter()
-        .partition(|reasoned| reasoned.sureness < Sureness::Next);
-    let (next, possible): (Vec<&Reasoned>, Vec<&Reasoned>) = unsure
-        .into_iter()
-        .partition(|reasoned| reasoned.sureness == Sureness::Next);
-    let so_here = if sure.is_empty() {
+    let standing = standing(examination, diagnosed);
+    blocks.extend(standing.into_iter().map(Block::paragraph));
+    let why = cause_texts(examination, diagnosed);
+    let perhaps = if why.is_empty() {
         "Perhaps"
     } else {
         "Also so here, perhaps without effect"
     };
+    let (mut next, mut possible) = (Vec::new(), Vec::new());
+    for reasoned in &diagnosed.causes {
+        match reasoned.sureness {
+            sureness if sureness < Sureness::Next => {}
+            Sureness::Next => next.push(in_words(reasoned, place).into()),
+            _ => possible.push(in_words(reasoned, place).into()),
+        }
+    }
+    let is_unknown = diagnosed.state == DoctorState::Unknown;
+    let nothing_found = is_unknown && next.is_empty() && possible.is_empty();
     let more = possible.len().saturating_sub(MOST_POSSIBLE);
-    let more = (more > 0).then(|| format!("and {more} more: --json has them").into());
-    let shown = possible.get(..MOST_POSSIBLE).unwrap_or(&possible);
-    let [fails_next, shown] = [&next[..], shown].map(|causes| {
-        let items = causes
-            .iter()
-            .map(|reasoned| in_words(reasoned, place).into());
-        items.collect::<Vec<Text>>()
-    });
+    possible.truncate(MOST_POSSIBLE);
+    if more > 0 {
+        possible.push(format!("and {more} more: --json has them").into());
+    }
     for (heading, items) in [
-        ("Why", cause_texts(examination, diagnosed)),
-        ("Needed too, and would fail next", fails_next),
-        (so_here, shown.into_iter().chain(more).collect()),
+        ("Why", why),
+        ("Needed too, and would fail next", next),
+        (perhaps, possible),
     ] {
         if !items.is_empty() {
             blocks.extend([Block::heading(2, heading), Block::List(items)]);
         }
     }
-    if diagnosed.state == DoctorState::Unknown && next.is_empty() && possible.is_empty() {
+    if nothing_found {
         let none = "Nothing was found here that is known to cause it: every file and every system call that is \
                     needed is given, and no variable changes it.";
         blocks.extend([Block::Gap, Block::paragraph(none)]);
     }
-    blocks.extend(
-        diagnosed
-            .hidden
-            .iter()
-            .map(|hidden| Block::fact("Not shown", hidden_in_words(hidden, place))),
-    );
-    let states = examination.starts.iter().flat_map(|start| &start.gpus);
-    blocks.extend(states.filter(|state| !state.reading.errors.is_empty()).map(
-        |GpuState { gpu, reading, .. }| {
-            Block::fact(
-                "Not known",
-                format!(
-                    "memory or processes of {}: {}",
-                    gpu.uuid,
-                    reading.errors.join(", ")
-                ),
-            )
-        },
-    ));
-    blocks.extend(
-        diagnosed
-            .misspelt
-            .iter()
-            .map(|(name, meant)| Block::fact("Misspelt", misspelling_sentence(name, meant))),
-    );
-    blocks.extend([Block::Gap, Block::fact("Asked by", place_in_words(place))]);
-    let statuses = diagnosed
-        .failures
-        .iter()
-        .filter_map(|failure| failure.call.as_ref());
-    let of_cuda = statuses.filter(|call| call.status.starts_with("CUDA_"));
-    for call in of_cuda.clone() {
-        blocks.extend(explain_status(call.code).map(|known| Block::fact("Meaning", known.says)));
-    }
-    blocks.extend(
-        of_cuda.map(|call| Block::fact("More", format!("cuda-pitfalls explain {}", call.status))),
-    );
+    blocks.extend(fact_blocks(examination, diagnosed));
     write(&blocks, width.min(PAGE))
+}
+
+/// What is known beside the causes, a fact each.
+fn fact_blocks(examination: &Examination, diagnosed: &Diagnosed) -> Vec<Block> {
+    let place = &examination.place;
+    let mut blocks = Vec::new();
+    for hidden in &diagnosed.hidden {
+        blocks.push(Block::fact("Not shown", hidden_in_words(hidden, place)));
+    }
+    for start in &examination.starts {
+        for GpuState { gpu, reading, .. } in &start.gpus {
+            if !reading.errors.is_empty() {
+                let errors = reading.errors.join(", ");
+                let words = format!("memory or processes of {}: {errors}", gpu.uuid);
+                blocks.push(Block::fact("Not known", words));
+            }
+        }
+    }
+    for (name, meant) in &diagnosed.misspelt {
+        blocks.push(Block::fact("Misspelt", misspelling_sentence(name, meant)));
+    }
+    blocks.extend([Block::Gap, Block::fact("Asked by", place_in_words(place))]);
+    let mut more = Vec::new();
+    for failure in &diagnosed.failures {
+        if let Some(call) = &failure.call
+            && call.status.starts_with("CUDA_")
+        {
+            let known = explain_status(call.code);
+            blocks.extend(known.map(|known| Block::fact("Meaning", known.says)));
+            let command = format!("cuda-pitfalls explain {}", call.status);
+            more.push(Block::fact("More", command));
+        }
+    }
+    blocks.append(&mut more);
+    blocks
 }
 
 /// Why CUDA does not start here, for a person who traced a program that could not start it.
@@ -130,26 +126,24 @@ pub fn causes_in_words(examination: &Examination, diagnosed: &Diagnosed, width: 
 /// The causes that are known to hold, each with what to do.
 pub(crate) fn cause_texts(examination: &Examination, diagnosed: &Diagnosed) -> Vec<Text> {
     let place = &examination.place;
-    let sure: Vec<&Reasoned> = diagnosed
-        .causes
-        .iter()
-        .filter(|reasoned| reasoned.sureness < Sureness::Next)
-        .collect();
-    let workarounds: Vec<String> = sure
-        .iter()
-        .map(|reasoned| trouble_in_words(&reasoned.cause, place).1)
-        .collect();
-    let why = sure
-        .iter()
-        .zip(&workarounds)
-        .zip(1..)
-        .map(|((reasoned, workaround), next)| {
-            // What helps against several is said once, behind the last of them.
-            let to_do =
-                (workarounds.get(next) != Some(workaround)).then(|| format!("Do: {workaround}"));
-            Text::lines([in_words(reasoned, place)].into_iter().chain(to_do))
-        });
-    why.collect()
+    let mut causes: Vec<(String, String)> = Vec::new();
+    for reasoned in &diagnosed.causes {
+        if reasoned.sureness < Sureness::Next {
+            let (_, workaround) = trouble_in_words(&reasoned.cause, place);
+            causes.push((in_words(reasoned, place), workaround));
+        }
+    }
+    let mut texts = Vec::new();
+    for (index, (words, workaround)) in causes.iter().enumerate() {
+        let mut lines = vec![words.clone()];
+        // What helps against several is said once, behind the last of them.
+        match causes.get(index + 1) {
+            Some((_, next)) if next == workaround => {}
+            _ => lines.push(format!("Do: {workaround}")),
+        }
+        texts.push(Text::lines(lines));
+    }
+    texts
 }
 
 /// How the driver and NVML stand, a sentence each.
@@ -163,20 +157,19 @@ fn standing(examination: &Examination, diagnosed: &Diagnosed) -> Vec<String> {
         return lines;
     }
     for library in [Started::Driver, Started::Nvml] {
-        let failed = diagnosed
-            .failures
-            .iter()
-            .find(|failure| failure.library == library);
-        let start = examination
-            .starts
-            .iter()
-            .find(|start| start.library == library && start.changed.is_none());
+        let mut failures = diagnosed.failures.iter();
+        let failed = failures.find(|failure| failure.library == library);
+        let mut starts = examination.starts.iter();
+        let start = starts.find(|start| start.library == library && start.changed.is_none());
         match (failed, start) {
             (Some(failure), start) => {
                 lines.push(failed_in_words(failure));
                 // Without a status, the file is all that tells one libcuda from another.
-                let path = start.and_then(libcuda).filter(|_| failure.ended.is_some());
-                lines.extend(path.map(|path| format!("The libcuda is {path}.")));
+                if failure.ended.is_some()
+                    && let Some(path) = start.and_then(libcuda)
+                {
+                    lines.push(format!("The libcuda is {path}."));
+                }
             }
             (None, Some(start)) => lines.push(worked_in_words(start)),
             (None, None) => {}
@@ -194,23 +187,19 @@ fn name(library: Started) -> &'static str {
 
 /// The file of libcuda that a start mapped.
 fn libcuda(start: &LibraryStart) -> Option<&str> {
-    start
-        .libraries
-        .iter()
-        .find(|library| library.name == "libcuda")
-        .map(|library| library.path.as_str())
+    let mut libraries = start.libraries.iter();
+    let found = libraries.find(|library| library.name == "libcuda")?;
+    Some(&found.path)
 }
 
 fn worked_in_words(start: &LibraryStart) -> String {
     let gpus = counted(start.seen.len(), "GPU");
-    match start.library {
-        Started::Driver => {
-            let by = libcuda(start)
-                .map(|path| format!(", by {path}"))
-                .unwrap_or_default();
-            format!("CUDA starts here: a context and memory on {gpus}{by}.")
+    match (start.library, libcuda(start)) {
+        (Started::Driver, Some(path)) => {
+            format!("CUDA starts here: a context and memory on {gpus}, by {path}.")
         }
-        Started::Nvml => format!("NVML starts here, and counts {gpus}."),
+        (Started::Driver, None) => format!("CUDA starts here: a context and memory on {gpus}."),
+        (Started::Nvml, _) => format!("NVML starts here, and counts {gpus}."),
     }
 }
 
@@ -438,20 +427,17 @@ fn hidden_in_words(hidden: &HiddenGpu, place: &HostState) -> String {
 /// Who asked, and what the kernel has.
 fn place_in_words(place: &HostState) -> String {
     let mut words = vec![format!("user {}", place.uid)];
-    words.extend(
-        place
-            .container
-            .as_ref()
-            .map(|container| format!("in a container ({container})")),
-    );
+    if let Some(container) = &place.container {
+        words.push(format!("in a container ({container})"));
+    }
     if place.is_filtered == Some(true) {
         words.push("under a filter of system calls".to_string());
     }
     words.push(match &place.module_version {
-        Some(version) => format!(
-            "kernel's driver {version} with {}",
-            counted(place.gpus.len(), "GPU")
-        ),
+        Some(version) => {
+            let gpus = counted(place.gpus.len(), "GPU");
+            format!("kernel's driver {version} with {gpus}")
+        }
         None => "no kernel driver seen".to_string(),
     });
     words.join(", ")

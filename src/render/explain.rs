@@ -38,11 +38,10 @@ pub struct ShownCauses<'e> {
 
 /// The explanation for a person, in lines of at most `width` columns.
 pub fn text(explanation: &Explanation<'_>, shown: ShownCauses<'_>, width: usize) -> String {
-    let mut blocks: Vec<Block> = explanation
-        .unmeasured_import
-        .iter()
-        .flat_map(|it| unmeasured_import(it))
-        .collect();
+    let mut blocks = Vec::new();
+    if let Some(statement) = &explanation.unmeasured_import {
+        blocks.extend(unmeasured_import(statement));
+    }
     blocks.extend(match (explanation.certainty, explanation.asked_symptom()) {
         (Certainty::Nothing, _) if !blocks.is_empty() => Vec::new(),
         (Certainty::Nothing, _) => nothing(explanation),
@@ -94,25 +93,26 @@ fn open_one() -> [Block; 2] {
 
 /// What is claimed: what was named or said, an error with its causes, or the first scenario in full.
 fn claimed_blocks(explanation: &Explanation<'_>, shown: ShownCauses<'_>) -> Vec<Block> {
-    let advice = explanation.first_advice();
     let mut blocks = known_sentences(explanation);
-    blocks.extend(
-        advice
-            .into_iter()
-            .flat_map(|advice| advice_blocks(advice, shown)),
-    );
-    let answers = explanation.answers.as_slice();
-    let (full, rest) = answers.split_at(usize::from(advice.is_none()).min(answers.len()));
-    let causes = advice.map_or(&[][..], |advice| &advice.causes);
-    let measured = causes
-        .iter()
-        .filter_map(|cause| cause.scenario.as_ref())
-        .collect::<Vec<_>>();
-    let near = rest
-        .iter()
-        .filter(|answer| !measured.contains(&&answer.known.name));
-    let short: Vec<Block> = near.map(in_short).collect();
-    blocks.extend(full.iter().flat_map(self::in_full));
+    let mut rest = explanation.answers.as_slice();
+    let mut full = None;
+    let mut measured = Vec::new();
+    let advice = explanation.first_advice();
+    if let Some(advice) = advice {
+        blocks.extend(advice_blocks(advice, shown));
+        for cause in &advice.causes {
+            measured.extend(&cause.scenario);
+        }
+    } else if let Some((first, others)) = rest.split_first() {
+        (full, rest) = (Some(first), others);
+    }
+    let mut short = Vec::new();
+    for answer in rest {
+        if !measured.contains(&&answer.known.name) {
+            short.push(in_short(answer));
+        }
+    }
+    blocks.extend(full.into_iter().flat_map(in_full));
     if !short.is_empty() {
         let heading = match explanation.certainty {
             Certainty::Named => "Other questions about it:",
@@ -122,17 +122,14 @@ fn claimed_blocks(explanation: &Explanation<'_>, shown: ShownCauses<'_>) -> Vec<
         blocks.push(Block::heading(2, heading));
     }
     blocks.extend(short);
-    match explanation
-        .said
-        .first()
-        .filter(|_| full.is_empty() && advice.is_none())
-    {
-        Some(entry) if !entry.page.is_empty() => {
-            blocks.extend([Block::Gap, Block::fact("Page", Text::code(&entry.page))])
+    match (full, advice, explanation.said.first()) {
+        (Some(_), ..) => {}
+        (None, None, Some(entry)) if entry.page.is_empty() => blocks.push(Block::Gap),
+        (None, None, Some(entry)) => {
+            let page = Block::fact("Page", Text::code(&entry.page));
+            blocks.extend([Block::Gap, page]);
         }
-        Some(_) => blocks.push(Block::Gap),
-        None if full.is_empty() => blocks.extend(open_one()),
-        None => {}
+        (None, ..) => blocks.extend(open_one()),
     }
     blocks.push(your_program(&explanation.query));
     blocks
@@ -141,36 +138,28 @@ fn claimed_blocks(explanation: &Explanation<'_>, shown: ShownCauses<'_>) -> Vec<
 /// What is near and is not claimed.
 fn nearest_blocks(explanation: &Explanation<'_>, shown: ShownCauses<'_>) -> Vec<Block> {
     let mut blocks = known_sentences(explanation);
-    let order = explanation.names();
-    let first = explanation
-        .near
-        .iter()
-        .find(|entry| order.first() == Some(&entry.id));
-    let advice = first.and_then(|entry| advice_about(&entry.id));
-    let found = order
-        .iter()
-        .skip(usize::from(advice.is_some()))
-        .filter_map(|id| {
-            let answer = explanation
-                .answers
-                .iter()
-                .find(|answer| answer.known.name == *id)
-                .map(in_short);
-            answer.or_else(|| {
-                explanation
-                    .near
-                    .iter()
-                    .find(|entry| entry.id == *id)
-                    .map(|entry| entry_in_short(entry))
-            })
-        });
-    let found: Vec<Block> = found.collect();
+    let mut names = explanation.names();
+    let mut advice = None;
+    if let Some(first) = names.first()
+        && let Some(entry) = near_entry(explanation, first)
+    {
+        advice = advice_about(&entry.id);
+    }
     if let Some(advice) = advice {
         blocks.push(Block::heading(
             2,
             "Closest is this, which no name, error or message settles:",
         ));
         blocks.extend(advice_blocks(advice, shown));
+        names.remove(0);
+    }
+    let mut found = Vec::new();
+    for name in &names {
+        let mut answers = explanation.answers.iter();
+        match answers.find(|answer| answer.known.name == *name) {
+            Some(answer) => found.push(in_short(answer)),
+            None => found.extend(near_entry(explanation, name).map(entry_in_short)),
+        }
     }
     if !found.is_empty() {
         let heading = match advice {
@@ -183,6 +172,11 @@ fn nearest_blocks(explanation: &Explanation<'_>, shown: ShownCauses<'_>) -> Vec<
     }
     blocks.push(your_program(&explanation.query));
     blocks
+}
+
+fn near_entry<'e>(explanation: &'e Explanation<'_>, id: &str) -> Option<&'e KnownEntry> {
+    let mut entries = explanation.near.iter();
+    entries.find(|entry| entry.id == id).map(|entry| &**entry)
 }
 
 fn symptom_blocks(symptom: &KnownEntry, explanation: &Explanation<'_>) -> Vec<Block> {
@@ -200,34 +194,33 @@ fn symptom_blocks(symptom: &KnownEntry, explanation: &Explanation<'_>) -> Vec<Bl
 /// What is known of what was named and said, a sentence each; none of a message, which was read a moment ago, and of a
 /// question, which is answered below.
 fn known_sentences(explanation: &Explanation<'_>) -> Vec<Block> {
-    let misspelt = explanation
-        .query
-        .misspelt
-        .iter()
-        .map(|(name, meant)| misspelling_sentence(name, meant));
-    let entries = explanation.said.iter().chain(&explanation.beside);
+    let mut blocks = Vec::new();
+    for (name, meant) in &explanation.query.misspelt {
+        blocks.push(Block::paragraph(misspelling_sentence(name, meant)));
+    }
     let first = explanation.said.first();
-    let entries = entries.filter(|entry| match entry.kind {
-        // The log does not say the name of an Xid. That of the first stands in its advice.
-        KnownKind::Message => entry.id.starts_with("xid/") && first != Some(entry),
-        kind => kind != KnownKind::Scenario,
-    });
-    misspelt
-        .chain(entries.map(|entry| measured_sentence(entry)))
-        .map(Block::paragraph)
-        .collect()
+    for entry in explanation.said.iter().chain(&explanation.beside) {
+        let is_told = match entry.kind {
+            // The log does not say the name of an Xid. That of the first stands in its advice.
+            KnownKind::Message => entry.id.starts_with("xid/") && first != Some(entry),
+            kind => kind != KnownKind::Scenario,
+        };
+        if is_told {
+            blocks.push(Block::paragraph(measured_sentence(entry)));
+        }
+    }
+    blocks
 }
 
 /// The sentence of an entry; of a line with the code that was measured, where the name is another.
 fn measured_sentence(entry: &KnownEntry) -> String {
-    let code = measured_code(&entry.id).filter(|code| entry.names.iter().all(|name| name != code));
-    let code = code.map(|code| {
-        format!(
-            " Measured was `{}`.",
-            code.split_whitespace().collect::<Vec<_>>().join(" ")
-        )
-    });
-    entry.sentence.clone() + &code.unwrap_or_default()
+    match measured_code(&entry.id) {
+        Some(code) if !entry.names.iter().any(|name| name == code) => {
+            let words: Vec<&str> = code.split_whitespace().collect();
+            format!("{} Measured was `{}`.", entry.sentence, words.join(" "))
+        }
+        _ => entry.sentence.clone(),
+    }
 }
 
 /// What an error means, what to do first, what holds here, and the causes with what says so.
@@ -237,52 +230,42 @@ fn advice_blocks(advice: &Advice, shown: ShownCauses<'_>) -> Vec<Block> {
         Block::Gap,
         Block::fact("First", &advice.first),
     ];
-    let mask = shown
-        .here
-        .and_then(|(_, diagnosed)| diagnosed.mask_at_fault())
-        .and_then(scenario_of_mask);
-    match shown
-        .here
-        .map(|(examination, diagnosed)| doctor::cause_texts(examination, diagnosed))
-    {
-        Some(here) if !here.is_empty() => {
-            blocks.extend([Block::heading(2, "The cause here"), Block::List(here)])
-        }
-        Some(_) => blocks.push(Block::fact(
-            "Here",
-            "`cuda-pitfalls doctor` finds no cause now.",
-        )),
-        None => blocks.extend(
-            advice
-                .doctor
-                .then(|| command("Why here", "cuda-pitfalls doctor")),
-        ),
-    }
-    let mut causes: Vec<&ErrorCause> = advice.causes.iter().collect();
-    causes.sort_by_key(|cause| mask.is_none() || cause.scenario.as_deref() != mask);
-    let most = if shown.all { causes.len() } else { MOST_CAUSES };
-    let items = causes.iter().take(most).map(|cause| {
-        let is_here = mask.is_some() && cause.scenario.as_deref() == mask;
-        let first = if is_here {
-            format!("(holds here) {}", cause.cause)
+    let mut mask = None;
+    if let Some((examination, diagnosed)) = shown.here {
+        mask = diagnosed.mask_at_fault().and_then(scenario_of_mask);
+        let here = doctor::cause_texts(examination, diagnosed);
+        if here.is_empty() {
+            let none = "`cuda-pitfalls doctor` finds no cause now.";
+            blocks.push(Block::fact("Here", none));
         } else {
-            cause.cause.clone()
-        };
-        let tell = cause
-            .tell
-            .as_ref()
-            .map(|tell| format!("to tell: {tell}").into());
+            blocks.extend([Block::heading(2, "The cause here"), Block::List(here)]);
+        }
+    } else if advice.doctor {
+        blocks.push(command("Why here", "cuda-pitfalls doctor"));
+    }
+    let is_here = |cause: &ErrorCause| mask.is_some() && cause.scenario.as_deref() == mask;
+    let mut causes: Vec<&ErrorCause> = advice.causes.iter().collect();
+    causes.sort_by_key(|cause| !is_here(cause));
+    let most = if shown.all { causes.len() } else { MOST_CAUSES };
+    let mut items = Vec::new();
+    for cause in causes.iter().take(most) {
+        let mut lines: Vec<Text> = vec![if is_here(cause) {
+            format!("(holds here) {}", cause.cause).into()
+        } else {
+            (&cause.cause).into()
+        }];
+        if let Some(tell) = &cause.tell {
+            lines.push(format!("to tell: {tell}").into());
+        }
         // An address is copied, so it is not broken.
-        Text::lines(
-            [first.into()]
-                .into_iter()
-                .chain(tell)
-                .chain(cause.grounds_phrase().map(Text::code)),
-        )
-    });
-    blocks.extend([Block::heading(2, "Possible causes"), Block::list(items)]);
+        lines.extend(cause.grounds_phrase().map(Text::code));
+        items.push(Text::lines(lines));
+    }
+    blocks.extend([Block::heading(2, "Possible causes"), Block::List(items)]);
     let more = causes.len().saturating_sub(most);
-    blocks.extend((more > 0).then(|| Block::paragraph(format!("{more} more with --all."))));
+    if more > 0 {
+        blocks.push(Block::paragraph(format!("{more} more with --all.")));
+    }
     if !advice.causes.iter().any(ErrorCause::is_measured) {
         blocks.push(Block::paragraph(
             "cuda-pitfalls has measured none of this yet.",
@@ -321,17 +304,13 @@ fn entry_in_short(entry: &KnownEntry) -> Block {
 
 /// What to try where nothing is about CUDA's start-up.
 fn nothing(explanation: &Explanation<'_>) -> Vec<Block> {
-    if let Some(platform) = explanation.query.platform {
+    let query = &explanation.query;
+    if let Some(platform) = query.platform {
         return vec![Block::paragraph(format!(
             "This is about {platform}, not about CUDA: nothing here was measured on it."
         ))];
     }
-    let words: String = explanation
-        .query
-        .words
-        .chars()
-        .take(MOST_OF_WORDS)
-        .collect();
+    let words: String = query.words.chars().take(MOST_OF_WORDS).collect();
     let tries = [
         "the message of the error, its name or its number: `explain 700`",
         "the call or the line that you suspect: `explain torch.cuda.is_available`",
@@ -339,9 +318,8 @@ fn nothing(explanation: &Explanation<'_>) -> Vec<Block> {
         "`list --symptoms`, which lists what people see; `run SYMPTOM` asks this machine",
         "`trace -- COMMAND`, which shows what your program does to CUDA",
     ];
-    let said = format!("Nothing about CUDA start-up here: {words}");
     vec![
-        Block::paragraph(said),
+        Block::paragraph(format!("Nothing about CUDA start-up here: {words}")),
         Block::paragraph("Try"),
         Block::list(tries),
     ]
@@ -361,7 +339,9 @@ fn in_full(answer: &ScenarioAnswer<'_>) -> Vec<Block> {
         (_, answer) => answer,
     };
     let mut blocks = vec![Block::heading(2, &known.question), Block::paragraph(said)];
-    if let Some((trap, control)) = compared(&scenario).filter(|_| known.word != Word::No) {
+    if known.word != Word::No
+        && let Some((trap, control)) = compared(&scenario)
+    {
         blocks.extend([
             Block::Gap,
             Block::fact("Instead of", &trap.does),
@@ -370,35 +350,28 @@ fn in_full(answer: &ScenarioAnswer<'_>) -> Vec<Block> {
         let mut written = written(control);
         let more = written.len().saturating_sub(MOST_LINES);
         written.truncate(MOST_LINES);
-        written.extend((more > 0).then(|| format!("… and {more} more")));
+        if more > 0 {
+            written.push(format!("… and {more} more"));
+        }
         blocks.push(Block::Code("", written));
     }
     blocks.push(Block::Gap);
-    if !scenario.workaround.is_empty() {
-        let name = if is_workaround(&scenario.workaround) {
-            "Workaround"
-        } else {
-            "To do"
-        };
-        blocks.push(Block::fact(name, &scenario.workaround));
+    if is_workaround(&scenario.workaround) {
+        blocks.push(Block::fact("Workaround", &scenario.workaround));
+    } else if !scenario.workaround.is_empty() {
+        blocks.push(Block::fact("To do", &scenario.workaround));
     }
     let since = version_lines(known, &scenario);
-    blocks.extend((!since.is_empty()).then(|| Block::fact("Versions", since.join("; "))));
-    let machines = known.machines.join("; ");
-    blocks.push(Block::fact(
-        "Measured",
-        if machines.is_empty() {
-            "on no machine yet"
-        } else {
-            &machines
-        },
-    ));
-    blocks.extend(
-        known
-            .basis
-            .iter()
-            .map(|basis| Block::fact("Rests on", basis.sentence())),
-    );
+    if !since.is_empty() {
+        blocks.push(Block::fact("Versions", since.join("; ")));
+    }
+    blocks.push(match known.machines.as_slice() {
+        [] => Block::fact("Measured", "on no machine yet"),
+        machines => Block::fact("Measured", machines.join("; ")),
+    });
+    if let Some(basis) = &known.basis {
+        blocks.push(Block::fact("Rests on", basis.sentence()));
+    }
     blocks.push(command("Ask here", listing::show::command(&scenario)));
     blocks
 }

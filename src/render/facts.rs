@@ -1,5 +1,7 @@
 //! What a case showed, in a few words: the same words in every format, which escapes them.
 
+use std::collections::BTreeMap;
+
 use crate::change;
 use cuda_pitfalls_core::fact::words::{self, in_order};
 use cuda_pitfalls_core::fact::{Change, FactColumn, KINDS, Look, Unasked};
@@ -30,22 +32,17 @@ pub fn expectation_words(verdict: &Verdict) -> String {
 
 /// The libcudart a scenario ran on: `libcudart 13.0`.
 pub fn libcudart(scenario: &ScenarioView<'_>) -> Option<String> {
-    scenario
-        .libcudart
-        .as_ref()
-        .map(|runtime| match &runtime.version {
-            Some(version) => format!("libcudart {version}"),
-            None => "libcudart of unknown version".to_owned(),
-        })
+    let runtime = scenario.libcudart.as_ref()?;
+    Some(match &runtime.version {
+        Some(version) => format!("libcudart {version}"),
+        None => "libcudart of unknown version".to_owned(),
+    })
 }
 
 /// How often the most frequent outcome was seen among all attempts: `5/5`.
 pub fn outcome_frequency(case: &CaseView<'_>) -> String {
-    format!(
-        "{}/{}",
-        case.outcomes.first().map_or(0, |outcome| outcome.count),
-        case.made
-    )
+    let count = case.outcomes.first().map_or(0, |outcome| outcome.count);
+    format!("{count}/{}", case.made)
 }
 
 /// What is worth a line about a case: its most frequent outcome, how many others, how many attempts do not count.
@@ -58,11 +55,9 @@ pub fn case_line(scenario: &ScenarioView<'_>, case: &CaseView<'_>) -> Vec<String
     if case.outcomes.len() > 1 {
         facts.push(format!("{} different outcomes", case.outcomes.len()));
     }
-    facts.extend(
-        invalid(case)
-            .into_iter()
-            .map(|(reason, count)| format!("{count} not counted ({reason})")),
-    );
+    for (reason, count) in invalid(case) {
+        facts.push(format!("{count} not counted ({reason})"));
+    }
     facts
 }
 
@@ -109,8 +104,10 @@ fn checks_at<'c>(checks: &'c [Check], label: &str) -> Vec<&'c Check> {
 /// What a compact report keeps of an outcome: what changed from step to step, and the memory of each GPU.
 fn changes_and_memory(facts: &[Change], outcome: &OutcomeView<'_>) -> Vec<String> {
     let mut facts: Vec<String> = facts.iter().map(change::sentence).collect();
-    let memory = outcome.largest_change().into_iter();
-    let memory = memory.map(|(gpu, bytes)| format!("{gpu} {}", units::delta_or_unread(bytes)));
+    let mut memory = Vec::new();
+    for (gpu, bytes) in outcome.largest_change() {
+        memory.push(format!("{gpu} {}", units::delta_or_unread(bytes)));
+    }
     facts.push(listed(memory, "memory unchanged"));
     facts
 }
@@ -121,19 +118,15 @@ fn call(step: &StepObservation, asked: &[&Check]) -> Vec<String> {
     if !step.returned {
         words.push("did not return".to_owned());
     }
-    let status_asked = asked.iter().any(|check| !check.facts.status.is_empty());
-    if let Some(status) = step
-        .status
-        .as_ref()
-        .filter(|status| status_asked || status.code != 0)
+    let is_status_asked = asked.iter().any(|check| !check.facts.status.is_empty());
+    if let Some(status) = &step.status
+        && (is_status_asked || status.code != 0)
     {
         words.push(words::status(status));
     }
     for (name, value) in step.values.iter().chain(&step.varying) {
-        if asked
-            .iter()
-            .any(|check| check.facts.value.contains_key(name))
-        {
+        let mut asks = asked.iter().map(|check| &check.facts.value);
+        if asks.any(|values| values.contains_key(name)) {
             words.push(format!("{name}={}", words::value(value)));
         }
     }
@@ -142,34 +135,30 @@ fn call(step: &StepObservation, asked: &[&Check]) -> Vec<String> {
 
 /// What was seen around a step; only what was asked for, unless all of it is wanted.
 fn surrounding_words(look: &Look<'_>, asked: Option<&[&Check]>) -> Vec<String> {
-    let wanted = KINDS.iter().filter(|kind| match (asked, kind.told) {
-        (
-            None,
-            FactColumn::Alone {
-                unasked: Unasked::Never,
-                ..
-            },
-        ) => false,
-        (None, _) => true,
-        (Some(checks), _) => checks.iter().any(|check| kind.is_asked(&check.facts)),
-    });
-    let alone = wanted
-        .clone()
-        .filter(|kind| matches!(kind.told, FactColumn::Alone { .. }));
-    let mut words: Vec<String> = alone
-        .filter_map(|kind| (kind.seen)(look, None))
-        .map(|seen| seen.words)
-        .collect();
+    let mut words = Vec::new();
+    let mut is_memory_wanted = false;
+    for kind in &KINDS {
+        let is_wanted = match (asked, kind.told) {
+            (Some(checks), _) => checks.iter().any(|check| kind.is_asked(&check.facts)),
+            (None, FactColumn::Alone { unasked, .. }) => unasked != Unasked::Never,
+            (None, _) => true,
+        };
+        match kind.told {
+            _ if !is_wanted => {}
+            FactColumn::Alone { .. } => {
+                words.extend((kind.seen)(look, None).map(|seen| seen.words));
+            }
+            told => is_memory_wanted |= told == FactColumn::WithMemory,
+        }
+    }
     let memory = &look.step.memory;
-    if wanted
-        .clone()
-        .any(|kind| kind.told == FactColumn::WithMemory)
-        && !memory.is_empty()
-    {
-        let changed = in_order(memory)
-            .into_iter()
-            .filter(|(_, memory)| memory.class != Some(Class::None) || memory.peak_bytes.is_some())
-            .map(|(gpu, memory)| format!("{gpu} {}", self::memory(memory)));
+    if is_memory_wanted && !memory.is_empty() {
+        let mut changed = Vec::new();
+        for (gpu, memory) in in_order(memory) {
+            if memory.class != Some(Class::None) || memory.peak_bytes.is_some() {
+                changed.push(format!("{gpu} {}", self::memory(memory)));
+            }
+        }
         words.push(listed(changed, "memory unchanged"));
     }
     words
@@ -178,22 +167,24 @@ fn surrounding_words(look: &Look<'_>, asked: Option<&[&Check]>) -> Vec<String> {
 /// One GPU's memory: `+530 MiB (context)`, with the peak where it was higher.
 pub fn memory(memory: &MemoryObservation) -> String {
     let mut words = units::delta_or_unread(memory.used_bytes);
-    if let Some(class) = memory.class.filter(|class| *class != Class::None) {
-        words.push_str(&format!(" ({})", class.name()));
+    match memory.class {
+        None | Some(Class::None) => {}
+        Some(class) => words += &format!(" ({})", class.name()),
     }
     if let Some(peak) = memory.peak_bytes {
-        words.push_str(&format!(" peak {}", units::format_delta(peak)));
+        words += &format!(" peak {}", units::format_delta(peak));
     }
     words
 }
 
 /// Memory after a step, a line per GPU that changed or could not be read and one for all others.
 pub fn memory_lines(step: &StepObservation) -> Vec<String> {
-    let mut lines: Vec<String> = words::in_order(&step.memory)
-        .into_iter()
-        .filter(|(_, memory)| memory.used_bytes != Some(0) || memory.peak_bytes.is_some())
-        .map(|(gpu, memory)| format!("{gpu} {}", self::memory(memory)))
-        .collect();
+    let mut lines = Vec::new();
+    for (gpu, memory) in in_order(&step.memory) {
+        if memory.used_bytes != Some(0) || memory.peak_bytes.is_some() {
+            lines.push(format!("{gpu} {}", self::memory(memory)));
+        }
+    }
     match (lines.len(), step.memory.len()) {
         (changed, all) if changed == all => {}
         (0, _) => lines.push("0".to_owned()),
@@ -204,23 +195,26 @@ pub fn memory_lines(step: &StepObservation) -> Vec<String> {
 
 /// The memory of `trap` beside that of `control`, for each GPU where either changed: `gpu0 +530 MiB / 0`.
 pub fn trap_and_control(scenario: &ScenarioView<'_>) -> Vec<String> {
-    let both = ["trap", "control"].map(|name| {
-        let outcome = scenario.case(name).and_then(|case| case.outcomes.first());
-        outcome.map(OutcomeView::largest_change).unwrap_or_default()
-    });
-    let mut gpus: Vec<&String> = both.iter().flatten().map(|(gpu, _)| gpu).collect();
-    gpus.sort_by_key(|gpu| (gpu.len(), *gpu));
-    gpus.dedup();
+    // By GPU: what the trap changed, and what the control did.
+    let mut changes: BTreeMap<(usize, String), [Option<Option<i64>>; 2]> = BTreeMap::new();
+    for (side, name) in ["trap", "control"].into_iter().enumerate() {
+        let Some(outcome) = scenario.case(name).and_then(|case| case.outcomes.first()) else {
+            continue;
+        };
+        for (gpu, bytes) in outcome.largest_change() {
+            let both = changes.entry((gpu.len(), gpu)).or_default();
+            if let Some(side) = both.get_mut(side) {
+                side.get_or_insert(bytes);
+            }
+        }
+    }
     let mut lines = Vec::new();
-    for gpu in gpus {
-        let changes = both.each_ref().map(|case| {
-            case.iter()
-                .find(|(name, _)| name == gpu)
-                .map(|(_, bytes)| *bytes)
-        });
-        if changes.iter().flatten().any(|bytes| *bytes != Some(0)) {
-            let words =
-                changes.map(|bytes| bytes.map_or_else(|| "–".to_owned(), units::delta_or_unread));
+    for ((_, gpu), both) in changes {
+        if both.iter().flatten().any(|bytes| *bytes != Some(0)) {
+            let words = both.map(|bytes| match bytes {
+                Some(bytes) => units::delta_or_unread(bytes),
+                None => "–".to_owned(),
+            });
             lines.push(format!("{gpu} {}", words.join(" / ")));
         }
     }
@@ -229,18 +223,18 @@ pub fn trap_and_control(scenario: &ScenarioView<'_>) -> Vec<String> {
 
 /// Why attempts do not count, and how many there are of each; an attempt is counted by its first reason.
 pub fn invalid(case: &CaseView<'_>) -> Vec<(String, usize)> {
-    case.not_counted
-        .iter()
-        .map(|(reason, count)| (reason.name(), *count))
-        .collect()
+    let mut reasons = Vec::new();
+    for (reason, count) in &case.not_counted {
+        reasons.push((reason.name(), *count));
+    }
+    reasons
 }
 
 /// The attempt to show where only one is shown: the first that counts, else the first.
 pub fn example_attempt<'r>(case: &CaseView<'r>) -> Option<&'r Attempt> {
-    case.attempts
-        .iter()
-        .find(|attempt| attempt.judged.outcome.is_some())
-        .or(case.attempts.first())
+    let mut attempts = case.attempts.iter();
+    let counted = attempts.find(|attempt| attempt.judged.outcome.is_some());
+    counted.or(case.attempts.first())
 }
 
 #[cfg(test)]

@@ -71,7 +71,7 @@ pub fn scenario(report: &ScenarioView<'_>, width: usize, style: Style) -> String
             .collect();
         out.push_str(&wrap_parts(&head, &facts, " · ", width));
         let plan = report.plan.as_ref().and_then(|plan| plan.case(case.name));
-        for line in lines::of_case(plan, case).unwrap_or_default() {
+        for line in lines::case_program(plan, case).unwrap_or_default() {
             let text = line.trim_start_matches([' ', '#']);
             let (head, _) = line.split_at(line.len() - text.len());
             out.push_str(&sentence(&format!("        {head}"), text, width));

@@ -47,52 +47,53 @@ pub(crate) struct IssueSections {
 
 /// The text, of at most [`MOST`] characters. The report has the scenarios that it is about, and no others.
 pub fn render_issue(report: &ReportView<'_>, attached: &[Attached]) -> String {
-    let mut shown = report.scenarios.len();
-    let mut sources: Vec<&Attached> = attached.iter().collect();
-    loop {
-        let mut left_out = Vec::new();
-        if sources.len() < attached.len() {
-            let missing = attached.get(sources.len()..).unwrap_or_default();
-            let missing: Vec<&str> = missing.iter().map(|one| one.file.as_str()).collect();
-            left_out.push(format!(
-                "the source of {} (it is in the archive)",
-                missing.join(", ")
-            ));
-        }
-        if shown < report.scenarios.len() {
-            let count = report.scenarios.len() - shown;
-            left_out.push(format!(
-                "{count} of {} questions (the report in the archive has them)",
-                report.scenarios.len()
-            ));
-        }
-        let scenarios = report.scenarios.get(..shown).unwrap_or_default();
-        let text = arrange_sections(IssueSections::new(report, scenarios, attached, &sources));
-        let text = if left_out.is_empty() {
-            text
-        } else {
-            let all = cut_text(&left_out.join("; "), RESERVED - 200);
-            let note = format!("Left out here, because an issue takes {MOST} characters: {all}.");
-            format!("{text}\n{}\n", escape_markdown(&note))
-        };
-        if text.chars().count() <= MOST {
-            return text;
-        }
-        if sources.pop().is_none() && shown > 1 {
-            shown -= 1;
-        } else if sources.is_empty() && shown <= 1 {
-            // One question alone is too long: its end goes.
-            let kept: String = text.chars().take(MOST - RESERVED).collect();
-            let fence = if kept.matches("```").count() % 2 == 1 {
-                "\n```"
-            } else {
-                ""
-            };
-            return format!(
-                "{kept}{fence}\n\nThe text was cut here; the report in the archive has the rest.\n"
-            );
-        }
+    let most_left_out = attached.len() + report.scenarios.len().saturating_sub(1);
+    let left_out: Vec<usize> = (0..=most_left_out).collect();
+    let too_long = |left_out: &usize| {
+        let text = issue_text(report, attached, *left_out);
+        text.chars().count() > MOST
+    };
+    let needed = left_out.partition_point(too_long);
+    if needed <= most_left_out {
+        return issue_text(report, attached, needed);
     }
+    // One question alone is too long: its end goes.
+    let text = issue_text(report, attached, most_left_out);
+    let kept: String = text.chars().take(MOST - RESERVED).collect();
+    let fence = if kept.matches("```").count() % 2 == 1 {
+        "\n```"
+    } else {
+        ""
+    };
+    format!("{kept}{fence}\n\nThe text was cut here; the report in the archive has the rest.\n")
+}
+
+/// The text without so many sources and questions: the last source goes first, and the last question after all sources.
+fn issue_text(report: &ReportView<'_>, attached: &[Attached], left_out: usize) -> String {
+    let (sources, missing) = attached.split_at(attached.len().saturating_sub(left_out));
+    let questions = left_out - missing.len();
+    let all = report.scenarios.len();
+    let scenarios = report.scenarios.get(..all - questions).unwrap_or_default();
+    let text = arrange_sections(IssueSections::new(report, scenarios, attached, sources));
+    let mut notes = Vec::new();
+    if !missing.is_empty() {
+        let files: Vec<&str> = missing.iter().map(|one| one.file.as_str()).collect();
+        notes.push(format!(
+            "the source of {} (it is in the archive)",
+            files.join(", ")
+        ));
+    }
+    if questions > 0 {
+        notes.push(format!(
+            "{questions} of {all} questions (the report in the archive has them)"
+        ));
+    }
+    if notes.is_empty() {
+        return text;
+    }
+    let notes = cut_text(&notes.join("; "), RESERVED - 200);
+    let note = format!("Left out here, because an issue takes {MOST} characters: {notes}.");
+    format!("{text}\n{}\n", escape_markdown(&note))
 }
 
 pub(crate) fn cut_text(text: &str, most: usize) -> String {
@@ -127,7 +128,7 @@ impl IssueSections {
         report: &ReportView<'_>,
         scenarios: &[ScenarioView<'_>],
         attached: &[Attached],
-        sources: &[&Attached],
+        sources: &[Attached],
     ) -> IssueSections {
         let (title, synopsis) = match scenarios {
             [one] => (
@@ -140,9 +141,12 @@ impl IssueSections {
             ),
             several => (
                 format!("{} answers were not expected", several.len()),
-                Block::List(several.iter().map(|one| one.name.into()).collect()),
+                Block::list(several.iter().map(|one| one.name)),
             ),
         };
+        let steps = Block::Fold("Steps of each case".to_owned(), each(scenarios, steps));
+        let mut below = vec![steps];
+        below.extend(others(attached, sources));
         IssueSections {
             title,
             synopsis: vec![synopsis],
@@ -152,13 +156,7 @@ impl IssueSections {
             happened: each(scenarios, happened_blocks),
             reproducer: first_sources(sources),
             versions: versions(report, scenarios),
-            attached: [Block::Fold(
-                "Steps of each case".to_owned(),
-                each(scenarios, steps),
-            )]
-            .into_iter()
-            .chain(others(attached, sources))
-            .collect(),
+            attached: below,
         }
     }
 }
@@ -168,12 +166,14 @@ fn each(
     scenarios: &[ScenarioView<'_>],
     blocks: impl Fn(&ScenarioView<'_>) -> Vec<Block>,
 ) -> Vec<Block> {
-    let parts = scenarios.iter().flat_map(|one| {
-        let head =
-            (scenarios.len() > 1).then(|| Block::paragraph(Span::Strong(one.name.to_owned())));
-        head.into_iter().chain(blocks(one))
-    });
-    parts.collect()
+    let mut all = Vec::new();
+    for one in scenarios {
+        if scenarios.len() > 1 {
+            all.push(Block::paragraph(Span::Strong(one.name.to_owned())));
+        }
+        all.extend(blocks(one));
+    }
+    all
 }
 
 fn expected(report: &ReportView<'_>, scenario: &ScenarioView<'_>) -> String {
@@ -181,58 +181,43 @@ fn expected(report: &ReportView<'_>, scenario: &ScenarioView<'_>) -> String {
         return "This report does not hold what was expected.".to_owned();
     };
     let facts = Facts::new(report.machine, scenario.libcudart, plan, report.provenance);
-    match plan
-        .expect
-        .iter()
-        .find(|one| matches(&one.when, &facts, &plan.parameters))
-    {
-        Some(one) => format!(
-            "{}, because {}",
-            answer::word_of(one.verdict.kind(), scenario.question),
-            one.because
-        ),
-        None => "Nothing was expected on this machine: the question is open.".to_owned(),
+    for one in &plan.expect {
+        if matches(&one.when, &facts, &plan.parameters) {
+            let word = answer::word_of(one.verdict.kind(), scenario.question);
+            return format!("{word}, because {}", one.because);
+        }
     }
+    "Nothing was expected on this machine: the question is open.".to_owned()
 }
 
 fn happened_blocks(scenario: &ScenarioView<'_>) -> Vec<Block> {
-    let (word, verdict) = (answer::word(scenario), facts::verdict(scenario.verdict));
+    let verdict = scenario.verdict;
+    let (word, words) = (answer::word(scenario), facts::verdict(verdict));
     // What is no yes and no no is the verdict itself.
-    let answer = if verdict.starts_with(word) {
-        verdict
+    let answer = if words.starts_with(word) {
+        words
     } else {
-        format!("{word}: {verdict}")
+        format!("{word}: {words}")
     };
     // How unlikely chance is comes behind the counts; a maintainer needs the counts alone.
-    let is_yes_or_no = matches!(
-        scenario.verdict.kind,
-        Kind::Reproduced | Kind::NotReproduced
-    );
-    let counts = scenario
-        .verdict
-        .detail
-        .split("; ")
-        .next()
-        .filter(|_| is_yes_or_no);
-    let detail = counts.unwrap_or(&scenario.verdict.detail);
-    let failed = scenario
-        .verdict
-        .unexpected
-        .iter()
-        .map(|failed| format!("not as expected: {failed}").into());
+    let detail = match (verdict.kind, verdict.detail.split_once("; ")) {
+        (Kind::Reproduced | Kind::NotReproduced, Some((counts, _))) => counts,
+        _ => &verdict.detail,
+    };
+    let mut failed = Vec::new();
+    for why in &verdict.unexpected {
+        failed.push(format!("not as expected: {why}"));
+    }
     let mut blocks = vec![
         Block::paragraph(format!("{answer}. {detail}")),
-        Block::List(failed.collect()),
+        Block::list(failed),
     ];
     for case in &scenario.cases {
-        blocks.push(Block::paragraph(format!(
-            "{} ({}):",
-            case.name,
-            facts::outcome_frequency(case)
-        )));
+        let frequency = facts::outcome_frequency(case);
+        blocks.push(Block::paragraph(format!("{} ({frequency}):", case.name)));
         match case.outcomes.first() {
             Some(outcome) => blocks.extend(made(
-                scenario.plan.as_ref().and_then(|plan| plan.case(case.name)),
+                scenario.plan.and_then(|plan| plan.case(case.name)),
                 outcome,
             )),
             None => blocks.push(Block::paragraph("No attempt counts.")),
@@ -244,10 +229,10 @@ fn happened_blocks(scenario: &ScenarioView<'_>) -> Vec<Block> {
 fn steps(scenario: &ScenarioView<'_>) -> Vec<Block> {
     let mut blocks = Vec::new();
     for case in &scenario.cases {
-        let Some(plan) = scenario.plan.as_ref().and_then(|plan| plan.case(case.name)) else {
+        let Some(plan) = scenario.plan.and_then(|plan| plan.case(case.name)) else {
             continue;
         };
-        let lines = lines::of_case(Some(plan), case).unwrap_or_else(|| calls(plan));
+        let lines = lines::case_program(Some(plan), case).unwrap_or_else(|| calls(plan));
         let language = if plan.python.is_some() {
             "python"
         } else {
@@ -261,43 +246,50 @@ fn steps(scenario: &ScenarioView<'_>) -> Vec<Block> {
 
 /// The steps of a case of C calls, a line each.
 fn calls(plan: &CasePlan) -> Vec<String> {
-    let start = Some(super::steps::start(plan)).filter(|start| !start.is_empty());
-    let start = start.map(|start| format!("# started with {start}"));
-    start
-        .into_iter()
-        .chain(plan.steps.iter().map(listing::show::call))
-        .collect()
+    let mut lines = Vec::new();
+    let start = super::steps::start(plan);
+    if !start.is_empty() {
+        lines.push(format!("# started with {start}"));
+    }
+    lines.extend(plan.steps.iter().map(listing::show::call));
+    lines
 }
 
 /// A text for the title, which people paste into a field that is no Markdown: what can make no link, image or markup is
 /// not escaped.
 pub(crate) fn title(text: &str) -> String {
-    let plain = if text.contains("](") { "" } else { "_`[]" };
-    plain.chars().fold(escape_markdown(text), |title, mark| {
-        title.replace(&format!("\\{mark}"), &mark.to_string())
-    })
+    let mut title = escape_markdown(text);
+    if text.contains("](") {
+        return title;
+    }
+    for mark in ["_", "`", "[", "]"] {
+        title = title.replace(&format!("\\{mark}"), mark);
+    }
+    title
 }
 
 pub(crate) fn capitalize_word(word: &str) -> String {
     let mut letters = word.chars();
-    letters.next().map_or_else(String::new, |first| {
-        first.to_uppercase().chain(letters).collect()
-    })
+    match letters.next() {
+        Some(first) => first.to_uppercase().collect::<String>() + letters.as_str(),
+        None => String::new(),
+    }
 }
 
 /// The source of each question's reproducer, in the first language that it has.
-pub(crate) fn first_sources(sources: &[&Attached]) -> Vec<Block> {
-    let blocks: Vec<Block> = sources
-        .iter()
-        .filter(|one| is_first(sources, one))
-        .map(|one| source(one))
-        .collect();
-    match blocks.is_empty() {
-        true => vec![Block::Prose(
-            "The scenario of the archive: `cuda-pitfalls run scenario.toml` measures it.",
-        )],
-        false => blocks,
+pub(crate) fn first_sources(sources: &[Attached]) -> Vec<Block> {
+    let mut blocks = Vec::new();
+    for one in sources {
+        if is_first(sources, one) {
+            blocks.push(source(one));
+        }
     }
+    if blocks.is_empty() {
+        blocks.push(Block::Prose(
+            "The scenario of the archive: `cuda-pitfalls run scenario.toml` measures it.",
+        ));
+    }
+    blocks
 }
 
 fn source(one: &Attached) -> Block {
@@ -305,15 +297,13 @@ fn source(one: &Attached) -> Block {
 }
 
 /// Whether no program of the same question stands before this one.
-fn is_first(sources: &[&Attached], one: &Attached) -> bool {
-    sources
-        .iter()
-        .find(|other| other.instance == one.instance)
-        .is_some_and(|first| first.file == one.file)
+fn is_first(sources: &[Attached], one: &Attached) -> bool {
+    let first = sources.iter().find(|other| other.instance == one.instance);
+    first.is_some_and(|first| first.file == one.file)
 }
 
 /// How the programs of the archive are started, and the sources that do not stand above.
-fn others(attached: &[Attached], sources: &[&Attached]) -> Vec<Block> {
+fn others(attached: &[Attached], sources: &[Attached]) -> Vec<Block> {
     let mut blocks = vec![Block::Prose(
         "`cuda-pitfalls run scenario.toml` measures the scenario of the archive: every step, background polling, several \
          attempts.",
@@ -324,13 +314,14 @@ fn others(attached: &[Attached], sources: &[&Attached]) -> Vec<Block> {
              control, with 1 if it does not show in the trap, and with 77 if that cannot be told.",
         ));
     }
-    blocks.extend(
-        attached
-            .iter()
-            .map(|one| Block::Code("sh", one.commands.clone())),
-    );
-    let others = sources.iter().filter(|one| !is_first(sources, one));
-    blocks.extend(others.map(|one| Block::Fold(one.file.clone(), vec![source(one)])));
+    for one in attached {
+        blocks.push(Block::Code("sh", one.commands.clone()));
+    }
+    for one in sources {
+        if !is_first(sources, one) {
+            blocks.push(Block::Fold(one.file.clone(), vec![source(one)]));
+        }
+    }
     blocks
 }
 
@@ -338,44 +329,33 @@ fn versions(
     report: &ReportView<'_>,
     scenarios: &[ScenarioView<'_>],
 ) -> Vec<(&'static str, String)> {
-    let machine = &report.machine;
+    let (machine, run) = (report.machine, report.run);
     let mut rows = vec![("driver", words::driver(machine))];
     let mut runtimes: Vec<String> = scenarios.iter().filter_map(facts::libcudart).collect();
     runtimes.sort();
     runtimes.dedup();
-    rows.extend(runtimes.into_iter().map(|runtime| ("runtime", runtime)));
-    rows.extend(
-        machine
-            .python
-            .iter()
-            .map(|python| ("Python", words::python(python))),
-    );
-    rows.extend(machine.gpus.iter().map(|gpu| ("GPU", words::gpu(gpu))));
-    rows.extend(
-        machine
-            .kernel
-            .iter()
-            .map(|kernel| ("kernel", format!("{kernel} {}", machine.architecture))),
-    );
-    rows.extend(
-        machine
-            .isolation
-            .container
-            .iter()
-            .map(|container| ("container", container.clone())),
-    );
-    let commit = report
-        .run
-        .commit
-        .as_ref()
-        .map(|commit| format!(" ({commit})"))
-        .unwrap_or_default();
+    for runtime in runtimes {
+        rows.push(("runtime", runtime));
+    }
+    if let Some(python) = &machine.python {
+        rows.push(("Python", words::python(python)));
+    }
+    for gpu in &machine.gpus {
+        rows.push(("GPU", words::gpu(gpu)));
+    }
+    if let Some(kernel) = &machine.kernel {
+        rows.push(("kernel", format!("{kernel} {}", machine.architecture)));
+    }
+    if let Some(container) = &machine.isolation.container {
+        rows.push(("container", container.clone()));
+    }
+    let version = match &run.commit {
+        Some(commit) => format!("{} ({commit})", run.version),
+        None => run.version.clone(),
+    };
     rows.push((
         "cuda-pitfalls",
-        format!(
-            "{}{commit}, run {}, on {}",
-            report.run.version, report.run.id, report.run.on
-        ),
+        format!("{version}, run {}, on {}", run.id, run.on),
     ));
     rows
 }

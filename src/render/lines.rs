@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use cuda_pitfalls_core::fact::words;
 use cuda_pitfalls_core::observation::{Observation, StepObservation};
 use cuda_pitfalls_core::plan::CasePlan;
-use cuda_pitfalls_core::python::LINE;
+use cuda_pitfalls_core::python::{LINE, LINE_MESSAGE};
 use cuda_pitfalls_core::report::{CaseView, OutcomeView};
 use cuda_pitfalls_core::scenario::Step;
 use cuda_pitfalls_core::text::counts::listed;
@@ -15,12 +15,11 @@ use cuda_pitfalls_core::text::counts::listed;
 const MOST_CALLS: usize = 16;
 
 /// A case and what its most frequent outcome showed; nothing of a case of C calls.
-pub fn of_case(plan: Option<&CasePlan>, case: &CaseView<'_>) -> Option<Vec<String>> {
-    let plan = plan.filter(|plan| plan.python.is_some())?;
-    Some(program(
-        &plan.steps,
-        case.outcomes.first().and_then(OutcomeView::observation),
-    ))
+pub fn case_program(plan: Option<&CasePlan>, case: &CaseView<'_>) -> Option<Vec<String>> {
+    let plan = plan?;
+    plan.python.as_ref()?;
+    let seen = case.outcomes.first().and_then(OutcomeView::observation);
+    Some(program(&plan.steps, seen))
 }
 
 /// Steps as a program, a line of text each. What they showed stands beneath them, as far as an attempt came.
@@ -29,30 +28,31 @@ pub fn program(steps: &[Step], seen: Option<&Observation>) -> Vec<String> {
     let mut contexts: &[String] = &[];
     for (index, step) in steps.iter().enumerate() {
         let source = step.in_python().replace('\t', "    ");
-        let mut rows: Vec<String> = source
-            .trim_end()
-            .lines()
-            .skip_while(|row| row.trim().is_empty())
-            .map(str::to_owned)
-            .collect();
-        if let Some(last) = rows.last_mut() {
-            let mut notes: Vec<String> = step.on.iter().map(|on| format!("in {on}")).collect();
-            notes.extend(named(step).map(|label| format!("[{label}]")));
-            if !notes.is_empty() {
-                *last = format!("{last}  # {}", notes.join(" "));
-            }
+        let rows = source.trim_end().lines();
+        out.extend(
+            rows.skip_while(|row| row.trim().is_empty())
+                .map(str::to_owned),
+        );
+        let mut notes = Vec::new();
+        if let Some(on) = &step.on {
+            notes.push(format!("in {on}"));
         }
-        out.append(&mut rows);
+        if let Some(label) = named(step) {
+            notes.push(format!("[{label}]"));
+        }
+        if !notes.is_empty()
+            && let Some(last) = out.last_mut()
+        {
+            *last += &format!("  # {}", notes.join(" "));
+        }
         let Some(observation) = seen else { continue };
         let Some(step) = observation.steps.get(index) else {
             out.push("#   not reached".to_owned());
             return out;
         };
-        out.extend(
-            step_comments(step, contexts)
-                .into_iter()
-                .map(|words| format!("#   {words}")),
-        );
+        for words in step_comments(step, contexts) {
+            out.push(format!("#   {words}"));
+        }
         contexts = step.contexts.as_deref().unwrap_or(contexts);
     }
     out
@@ -60,8 +60,11 @@ pub fn program(steps: &[Step], seen: Option<&Observation>) -> Vec<String> {
 
 /// The label of a step, unless it is only its number.
 fn named(step: &Step) -> Option<&str> {
-    let is_own = step.label != step.call && !step.label.starts_with(&format!("{}#", step.call));
-    (is_own && step.call == LINE).then_some(step.label.as_str())
+    let is_number = step.label.starts_with(&format!("{}#", step.call));
+    if step.call != LINE || step.label == step.call || is_number {
+        return None;
+    }
+    Some(&step.label)
 }
 
 /// What a step gave, and what it did to the driver.
@@ -70,69 +73,67 @@ fn step_comments(step: &StepObservation, before: &[String]) -> Vec<String> {
     if !step.returned {
         out.push("did not return".to_owned());
     }
-    if let Some(status) = step.status.as_ref().filter(|status| status.code != 0) {
-        let message = step
-            .varying
-            .get(cuda_pitfalls_core::python::LINE_MESSAGE)
-            .map(words::value)
-            .unwrap_or_default();
-        let between = if message.is_empty() { "" } else { ": " };
-        out.push(format!("{}{between}{message}", words::status(status)));
+    if let Some(status) = &step.status
+        && status.code != 0
+    {
+        let status = words::status(status);
+        out.push(match step.varying.get(LINE_MESSAGE).map(words::value) {
+            Some(message) if !message.is_empty() => format!("{status}: {message}"),
+            _ => status,
+        });
     }
-    let values = step
-        .values
-        .iter()
-        .chain(&step.varying)
-        .filter(|(name, _)| *name != cuda_pitfalls_core::python::LINE_MESSAGE);
-    out.extend(values.map(|(name, value)| format!("{name} = {}", words::value(value))));
-    if let Some(made) = step.calls.as_ref().filter(|made| !made.is_empty()) {
+    for (name, value) in step.values.iter().chain(&step.varying) {
+        if name != LINE_MESSAGE {
+            out.push(format!("{name} = {}", words::value(value)));
+        }
+    }
+    if let Some(made) = &step.calls
+        && !made.is_empty()
+    {
         out.push(format!("driver calls: {}", calls(made)));
     }
-    if let Some(contexts) = step
-        .contexts
-        .as_deref()
-        .filter(|contexts| *contexts != before)
+    if let Some(contexts) = &step.contexts
+        && contexts != before
     {
         out.push(format!("contexts: {}", listed(contexts, "none")));
     }
     // A value or a message may have line breaks, which would end the comment.
-    out.iter()
-        .map(|words| {
-            words
-                .split(['\n', '\r'])
-                .next()
-                .unwrap_or_default()
-                .to_owned()
-        })
-        .collect()
+    for words in &mut out {
+        if let Some(end) = words.find(['\n', '\r']) {
+            words.truncate(end);
+        }
+    }
+    out
 }
 
 /// The driver calls that a line made, those that matter first. Hundreds only ask; those are counted together.
 pub(super) fn calls(made: &BTreeMap<String, u64>) -> String {
-    let (asking, doing): (Vec<_>, Vec<_>) = made.iter().partition(|(name, _)| only_asks(name));
-    let mut doing: Vec<(&str, u64)> = doing
-        .into_iter()
-        .map(|(name, count)| (name.as_str(), *count))
-        .collect();
+    let (mut asking, mut doing) = (0, Vec::new());
+    for (name, count) in made {
+        if only_asks(name) {
+            asking += count;
+        } else {
+            doing.push((name.as_str(), *count));
+        }
+    }
     // Within a rank by name, as they are.
     doing.sort_by_key(|(name, _)| call_rank(name));
-    let named = doing
-        .iter()
-        .take(MOST_CALLS)
-        .map(|(name, count)| match count {
+    let mut said = Vec::new();
+    for (name, count) in doing.iter().take(MOST_CALLS) {
+        said.push(match count {
             1 => (*name).to_owned(),
             _ => format!("{name} ×{count}"),
         });
-    let mut said: Vec<String> = named.collect();
+    }
     let more = doing.len().saturating_sub(MOST_CALLS);
-    said.extend((more > 0).then(|| format!("{more} more")));
-    let asked: u64 = asking.into_iter().map(|(_, count)| *count).sum();
-    said.extend((asked > 0).then(|| {
-        format!(
-            "{asked} that only {}",
-            if asked == 1 { "asks" } else { "ask" }
-        )
-    }));
+    if more > 0 {
+        said.push(format!("{more} more"));
+    }
+    match asking {
+        0 => {}
+        1 => said.push("1 that only asks".to_owned()),
+        asking => said.push(format!("{asking} that only ask")),
+    }
     said.join(", ")
 }
 

@@ -65,66 +65,55 @@ pub fn folders_text(scenarios: &[Outline], width: usize) -> String {
 /// One scenario a row, in columns. Without room the tags are left out, and then the question stands below its name.
 pub fn list_text(scenarios: &[Outline], width: usize) -> String {
     let width = width.min(WIDEST);
-    let room = width.saturating_sub(
-        scenarios
-            .iter()
-            .map(|it| display_columns(&it.name) + 2)
-            .max()
-            .unwrap_or(0),
-    );
-    let rows = scenarios.iter().map(|it| {
-        [
-            join_whitespace(&it.name),
-            join_whitespace(&it.tags.join(" ")),
-            join_whitespace(&it.question),
-        ]
-    });
-    let block = match room {
-        ..LEAST => Block::list(rows.map(|[name, _, question]| Text::lines([name, question]))),
-        LEAST..WITH_TAGS => Block::Table(Table::without_header(
-            rows.map(|[name, _, question]| vec![name, question]),
-        )),
-        _ => Block::Table(Table::without_header(rows.map(Vec::from))),
+    let names = scenarios.iter().map(|one| display_columns(&one.name) + 2);
+    let room = width.saturating_sub(names.max().unwrap_or(0));
+    let (mut items, mut rows) = (Vec::new(), Vec::new());
+    for one in scenarios {
+        let [name, question] = [&one.name, &one.question].map(|text| join_whitespace(text));
+        if room < LEAST {
+            items.push(Text::lines([name, question]));
+        } else if room < WITH_TAGS {
+            rows.push(vec![name, question]);
+        } else {
+            rows.push(vec![name, join_whitespace(&one.tags.join(" ")), question]);
+        }
+    }
+    let block = if room < LEAST {
+        Block::List(items)
+    } else {
+        Block::Table(Table::without_header(rows))
     };
     write(&[block], width)
 }
 
 /// A symptom a row: its id, how many of these scenarios have it, and the sentence; none that no scenario has.
 pub fn symptoms_text(scenarios: &[Outline], width: usize) -> String {
-    let rows = count_symptoms(scenarios)
-        .into_iter()
-        .map(|(symptom, count)| {
-            vec![
-                symptom.id.clone(),
-                counted(count, "question"),
-                symptom.sentence.clone(),
-            ]
-        });
+    let mut rows = Vec::new();
+    for (symptom, count) in count_symptoms(scenarios) {
+        let count = counted(count, "question");
+        rows.push(vec![symptom.id.clone(), count, symptom.sentence.clone()]);
+    }
     write(&[Block::Table(Table::without_header(rows))], width)
 }
 
 /// The document that `list --symptoms --json` prints.
 pub fn symptoms_json(scenarios: &[Outline]) -> Value {
-    let rows = count_symptoms(scenarios)
-        .into_iter()
-        .map(|(symptom, count)| json!({ "id": symptom.id, "sentence": symptom.sentence, "questions": count }));
-    json!({ "symptoms": rows.collect::<Value>() })
+    let mut rows = Vec::new();
+    for (symptom, count) in count_symptoms(scenarios) {
+        rows.push(json!({ "id": symptom.id, "sentence": symptom.sentence, "questions": count }));
+    }
+    json!({ "symptoms": rows })
 }
 
 /// Symptoms in the order of the file, with how many of these scenarios have each.
 fn count_symptoms(scenarios: &[Outline]) -> Vec<(&'static symptom::Symptom, usize)> {
-    let all = symptom::all().iter();
-    all.map(|symptom| {
-        (
-            symptom,
-            scenarios
-                .iter()
-                .filter(|it| it.symptoms.contains(&symptom.id))
-                .count(),
-        )
-    })
-    .filter(|(_, count)| *count > 0)
-    .collect()
+    let counts = tally_items(scenarios.iter().flat_map(|one| &one.symptoms));
+    let mut all = Vec::new();
+    for symptom in symptom::all() {
+        let known = counts.iter().find(|(id, _)| **id == symptom.id);
+        all.extend(known.map(|(_, count)| (symptom, *count)));
+    }
+    all
 }
 
 /// The document that `list --json` prints.

@@ -6,7 +6,7 @@ use crate::survey::section::Section;
 use crate::writer::terminal::write;
 use crate::writer::{html, markdown};
 use cuda_pitfalls_answers::releases::{
-    Column, DriverWitness, LineReleases, LineState, Matrix, MatrixChange, MatrixLine, ReleaseSpan,
+    DriverWitness, LineReleases, LineState, Matrix, MatrixChange, ReleaseSpan,
 };
 use cuda_pitfalls_core::scenario::framework::frameworks;
 
@@ -68,12 +68,16 @@ pub fn witness_words(witness: DriverWitness) -> &'static str {
 pub fn text(matrix: &Matrix, width: usize) -> String {
     let mut blocks = Vec::new();
     for (package, columns) in matrix.packages() {
-        let versions = columns
+        let mut widest = 1;
+        for column in columns
             .iter()
-            .filter_map(|index| Some(matrix.columns.get(*index)?.version.len()));
+            .filter_map(|index| matrix.columns.get(*index))
+        {
+            widest = widest.max(column.version.len());
+        }
         // A version and what is between columns, beside names of lines.
-        let widest = versions.max().unwrap_or(1) + 2;
-        for part in columns.chunks((width.saturating_sub(32) / widest).max(1)) {
+        let fitting = width.saturating_sub(32) / (widest + 2);
+        for part in columns.chunks(fitting.max(1)) {
             blocks.extend(package_table(matrix, package, part, |state| words(state).1).blocks());
         }
     }
@@ -87,20 +91,19 @@ pub fn text(matrix: &Matrix, width: usize) -> String {
 
 /// What changed, the lines that changed alike together.
 fn changes(matrix: &Matrix) -> Vec<Block> {
-    let changes = matrix.grouped_changes();
-    let told = changes.iter().map(|group| {
-        let names = group
-            .iter()
-            .filter_map(|change| matrix.lines.get(change.line));
-        Text::join(names.map(|line| Text::code(&line.id)), "; ")
-            .then(format!(": {}", changed(matrix, group)))
-    });
-    let blocks = [Block::heading(2, "What changed"), Block::list(told)];
-    if changes.is_empty() {
-        Vec::new()
-    } else {
-        blocks.to_vec()
+    let mut told = Vec::new();
+    for group in matrix.grouped_changes() {
+        let mut names = Vec::new();
+        for change in &group {
+            let line = matrix.lines.get(change.line);
+            names.extend(line.map(|line| Text::code(&line.id)));
+        }
+        told.push(Text::join(names, "; ").then(format!(": {}", changed(matrix, &group))));
     }
+    if told.is_empty() {
+        return Vec::new();
+    }
+    vec![Block::heading(2, "What changed"), Block::List(told)]
 }
 
 /// What lines that changed alike do since which version, and where.
@@ -108,32 +111,27 @@ fn changed(matrix: &Matrix, group: &[MatrixChange]) -> String {
     let Some(change) = group.first() else {
         return String::new();
     };
-    let name = |at: usize| {
-        matrix
-            .columns
-            .get(at)
-            .map(|column| column.name.clone())
-            .unwrap_or_default()
+    let [before, after] = [change.before, change.after].map(|index| {
+        let column = matrix.columns.get(index);
+        column.map_or("", |column| column.name.as_str())
+    });
+    let calling = if change.is.calls() {
+        change.after
+    } else {
+        change.before
     };
     let line = matrix.lines.get(change.line);
-    let at = line.and_then(|line| {
-        line.find_cell(if change.is.calls() {
-            change.after
-        } else {
-            change.before
-        })
-    });
-    let at = at
-        .and_then(|cell| cell.at.clone())
-        .map(|at| format!(", at {at}"))
-        .unwrap_or_default();
+    let cell = line.and_then(|line| line.find_cell(calling));
+    let at = match cell.and_then(|cell| cell.at.as_ref()) {
+        Some(at) => format!(", at {at}"),
+        None => String::new(),
+    };
     let call = if group.len() == 1 { "calls" } else { "call" };
     // Releases between the two may have been asked other lines only.
     let (since, between) = match change.after - change.before {
         0 | 1 => ("since", ""),
         _ => ("in", "; in releases between it is not known"),
     };
-    let (before, after) = (name(change.before), name(change.after));
     let told = match (change.was.calls(), change.is.calls()) {
         (false, true) => format!(
             "{call} cuInit {since} {after}{}{at}; {before} did not",
@@ -163,20 +161,16 @@ fn only(state: LineState) -> &'static str {
 
 /// What a line does in the releases of a package, as a clause: `x calls cuInit in torch 2.0.1 to 2.15.0`.
 pub fn line(facts: &LineReleases) -> String {
-    let span = |ReleaseSpan { state, releases }: &ReleaseSpan| {
+    let mut spans = Vec::new();
+    for ReleaseSpan { state, releases } in &facts.spans {
+        let releases = match releases.as_slice() {
+            [] => String::new(),
+            [only] => only.clone(),
+            [first, .., last] => format!("{first} to {last}"),
+        };
         let does = words(*state).2;
-        let to = releases
-            .last()
-            .filter(|_| releases.len() > 1)
-            .map(|last| format!(" to {last}"))
-            .unwrap_or_default();
-        format!(
-            "{does} in {} {}{to}",
-            facts.package,
-            releases.first().map(String::as_str).unwrap_or_default()
-        )
-    };
-    let spans: Vec<String> = facts.spans.iter().map(span).collect();
+        spans.push(format!("{does} in {} {releases}", facts.package));
+    }
     format!("{} {}", facts.line, spans.join(", "))
 }
 
@@ -218,27 +212,32 @@ A column is an environment, not a release alone: a package that is only installe
 does.";
 
 fn environment_section(matrix: &Matrix) -> Section {
-    let row = |column: &Column| {
-        let told = frameworks()
-            .iter()
-            .filter_map(|framework| framework.told.as_deref())
-            .chain(["numpy"]);
-        let told = told.filter(|name| *name != column.package);
-        let told = told.filter_map(|name| Some(format!("{name} {}", column.packages.get(name)?)));
-        vec![
+    let mut told = Vec::new();
+    for framework in frameworks() {
+        told.extend(framework.told.as_deref());
+    }
+    told.push("numpy");
+    let mut rows = Vec::new();
+    for column in &matrix.columns {
+        if column.failed.is_some() {
+            continue;
+        }
+        let mut packages = Vec::new();
+        for name in &told {
+            if let Some(version) = column.packages.get(*name)
+                && *name != column.package
+            {
+                packages.push(format!("{name} {version}"));
+            }
+        }
+        rows.push(vec![
             column.name.clone(),
             column.python.clone().unwrap_or_default(),
-            told.collect::<Vec<_>>().join(", "),
+            packages.join(", "),
             column.asked_at.get(..10).unwrap_or_default().to_string(),
             if column.has_gpu { "yes" } else { "none" }.to_string(),
-        ]
-    };
-    let rows = matrix
-        .columns
-        .iter()
-        .filter(|column| column.failed.is_none())
-        .map(row)
-        .collect();
+        ]);
+    }
     Section::new(
         "Environments",
         &["environment", "Python", "with", "asked on", "GPUs"],
@@ -255,14 +254,10 @@ pub fn matrix_page(matrix: &Matrix) -> String {
 fn page(matrix: &Matrix) -> Vec<Block> {
     let mut page = vec![Block::heading(1, TITLE), Block::Prose(OPENING)];
     page.extend(changes(matrix));
-    let packages = matrix.packages().into_iter();
-    let packages =
-        packages.map(|(package, columns)| package_table(matrix, package, &columns, word));
-    page.extend(
-        packages
-            .chain([environment_section(matrix)])
-            .flat_map(Section::blocks),
-    );
+    for (package, columns) in matrix.packages() {
+        page.extend(package_table(matrix, package, &columns, word).blocks());
+    }
+    page.extend(environment_section(matrix).blocks());
     page
 }
 
@@ -273,34 +268,32 @@ fn package_table(
     columns: &[usize],
     shown: impl Fn(LineState) -> &'static str,
 ) -> Section {
-    let known = columns
-        .iter()
-        .filter_map(|index| Some((*index, matrix.columns.get(*index)?)));
-    let (asked, failed): (Vec<_>, Vec<_>) = known.partition(|(_, column)| column.failed.is_none());
-    let versions = asked.iter().map(|(_, column)| column.version.as_str());
-    let header: Vec<&str> = std::iter::once("line").chain(versions).collect();
-    let row = |line: &MatrixLine| {
-        let cells = asked
-            .iter()
-            .map(|(index, _)| line.find_cell(*index).map_or("", |cell| shown(cell.state)));
-        std::iter::once(line.id.clone())
-            .chain(cells.map(str::to_string))
-            .collect()
-    };
-    let rows = if asked.is_empty() {
-        Vec::new()
-    } else {
-        matrix.lines_in(columns).map(row).collect()
-    };
-    let why = failed.iter().filter_map(|(_, column)| {
-        Some(format!(
-            "{}: nothing was asked: {}",
-            column.name,
-            column.failed.as_ref()?
-        ))
-    });
+    let (mut asked, mut header, mut failed) = (Vec::new(), vec!["line"], Vec::new());
+    for index in columns {
+        let Some(column) = matrix.columns.get(*index) else {
+            continue;
+        };
+        if let Some(why) = &column.failed {
+            failed.push(format!("{}: nothing was asked: {why}", column.name));
+        } else {
+            asked.push(*index);
+            header.push(&column.version);
+        }
+    }
+    let mut rows = Vec::new();
+    for line in matrix.lines_in(columns) {
+        let mut row = vec![line.id.clone()];
+        for index in &asked {
+            let cell = line.find_cell(*index);
+            row.push(cell.map_or("", |cell| shown(cell.state)).to_string());
+        }
+        rows.push(row);
+    }
+    if asked.is_empty() {
+        rows.clear();
+    }
     Section {
-        text: why.collect(),
+        text: failed,
         ..Section::new(package, &header, rows, &[0])
     }
 }

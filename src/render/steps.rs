@@ -11,22 +11,22 @@ pub(super) fn result_words(step: &StepObservation) -> Vec<String> {
         lines.push("did not return".to_owned());
     }
     lines.extend(step.status.as_ref().map(words::status));
-    let values = step.values.iter().chain(&step.varying);
-    lines.extend(values.map(|(name, value)| format!("{name}={}", words::value(value))));
+    for (name, value) in step.values.iter().chain(&step.varying) {
+        lines.push(format!("{name}={}", words::value(value)));
+    }
     lines
 }
 
 /// The environment that the worker was started with, as far as the case has a say in it.
 pub(super) fn start(plan: &CasePlan) -> String {
-    let mask = plan
-        .mask
-        .as_ref()
-        .map(|gpus| format!("CUDA_VISIBLE_DEVICES={}", gpus.join(",")));
-    let env = plan
-        .env
-        .iter()
-        .map(|(name, value)| format!("{name}={value}"));
-    mask.into_iter().chain(env).collect::<Vec<_>>().join(" ")
+    let mut words = Vec::new();
+    if let Some(gpus) = &plan.mask {
+        words.push(format!("CUDA_VISIBLE_DEVICES={}", gpus.join(",")));
+    }
+    for (name, value) in &plan.env {
+        words.push(format!("{name}={value}"));
+    }
+    words.join(" ")
 }
 
 /// A list of GPUs; a question mark where the driver would not say.

@@ -7,8 +7,7 @@ use super::{aside, head};
 use crate::block::Block;
 use crate::tally::{self, Standing};
 use crate::writer::terminal::write;
-use cuda_pitfalls_core::report::{ReportView, ScenarioView};
-use cuda_pitfalls_core::text::counts::listed;
+use cuda_pitfalls_core::report::ReportView;
 use cuda_pitfalls_core::text::lines::UNBROKEN;
 use cuda_pitfalls_core::text::units;
 use cuda_pitfalls_core::verdict::Provenance;
@@ -65,32 +64,41 @@ impl RunEnding {
 /// The end: what was not asked, the counts, and where the report is, each in one line where the width allows.
 pub fn render_ending(report: &ReportView<'_>, ending: &RunEnding, width: usize) -> String {
     let no_gpu = head::no_gpu(report).is_some();
+    let mut blocks = Vec::new();
     // Where nothing can be asked, it does not matter what each question would need beside a GPU.
-    let aside = if no_gpu {
-        Vec::new()
-    } else {
-        aside::lines(report)
-    };
-    let mut blocks: Vec<Block> = aside.into_iter().map(Block::paragraph).collect();
-    let failed = report
-        .scenarios
-        .iter()
-        .filter(|it| Standing::new(it.verdict).is_failure());
-    let failed = listed(failed.filter(|_| ending.names).map(|it| it.name), "");
+    if !no_gpu {
+        for line in aside::lines(report) {
+            blocks.push(Block::paragraph(line));
+        }
+    }
+    let mut failed = Vec::new();
+    for scenario in &report.scenarios {
+        if ending.names && Standing::new(scenario.verdict).is_failure() {
+            failed.push(scenario.name);
+        }
+    }
     if !failed.is_empty() {
-        blocks.push(Block::note("see above: ", failed));
+        blocks.push(Block::note("see above: ", failed.join(", ")));
     }
     // A stored report has said it at its top.
-    let banners = tally::warning_banners(report)
-        .into_iter()
-        .filter(|it| ending.exit.is_none() && it != tally::SIMULATED);
-    blocks.extend(banners.map(|banner| Block::note("*** ", banner)));
+    if ending.exit.is_none() {
+        for banner in tally::warning_banners(report) {
+            if banner != tally::SIMULATED {
+                blocks.push(Block::note("*** ", banner));
+            }
+        }
+    }
     blocks.push(Block::paragraph(counts(report)));
-    blocks.extend(no_gpu.then(|| Block::paragraph(HINT)));
-    let exit = ending.exit.as_ref().map(|exit| format!("exit {exit}"));
-    let last = listed(ending.place.sentence().into_iter().chain(exit), "");
+    if no_gpu {
+        blocks.push(Block::paragraph(HINT));
+    }
+    let mut last = Vec::new();
+    last.extend(ending.place.sentence());
+    if let Some(exit) = &ending.exit {
+        last.push(format!("exit {exit}"));
+    }
     if !last.is_empty() {
-        blocks.push(Block::paragraph(last));
+        blocks.push(Block::paragraph(last.join(", ")));
     }
     if report.provenance == Provenance::Simulated {
         blocks.push(Block::Banner(tally::SIMULATED.to_owned()));
@@ -104,14 +112,14 @@ const HINT: &str =
 
 /// `24 questions (53 variants): 52 as expected, 1 inconclusive, in 62 s`
 fn counts(report: &ReportView<'_>) -> String {
-    let asked: Vec<&ScenarioView<'_>> = report
-        .scenarios
-        .iter()
-        .filter(|it| !InstanceAnswer::new(it).is_aside())
-        .collect();
-    let names: HashSet<&str> = asked.iter().map(|it| it.scenario).collect();
-    let time = units::format_duration(report.run.elapsed_ns).replace(' ', &UNBROKEN.to_string());
-    if asked.is_empty() {
+    let (mut names, mut verdicts) = (HashSet::new(), Vec::new());
+    for scenario in &report.scenarios {
+        if !InstanceAnswer::new(scenario).is_aside() {
+            names.insert(scenario.scenario);
+            verdicts.push(scenario.verdict);
+        }
+    }
+    if verdicts.is_empty() {
         // Those that were not asked, those that do not apply, and those that were not asked to the end.
         let left = match report.scenarios.len() + report.run.not_run.len() {
             0 => "no question was asked".to_owned(),
@@ -120,14 +128,12 @@ fn counts(report: &ReportView<'_>) -> String {
         };
         return format!("Nothing was measured: {left}.");
     }
-    let counts = tally::listed(&tally::counts(asked.iter().map(|it| it.verdict)));
-    let measured = if report.provenance == Provenance::Simulated {
-        "simulated"
-    } else {
-        "measured"
+    let questions = head::questions(names.len(), verdicts.len());
+    let counts = tally::listed(&tally::counts(verdicts.into_iter()));
+    let time = units::format_duration(report.run.elapsed_ns).replace(' ', &UNBROKEN.to_string());
+    let measured = match report.provenance {
+        Provenance::Simulated => "simulated",
+        Provenance::Measured => "measured",
     };
-    format!(
-        "{} {measured}: {counts}, in {time}",
-        head::questions(names.len(), asked.len())
-    )
+    format!("{questions} {measured}: {counts}, in {time}")
 }

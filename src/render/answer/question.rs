@@ -37,15 +37,16 @@ pub fn is_yes_or_no(question: &str) -> bool {
 pub fn question(answers: &[InstanceAnswer], width: usize, style: Style) -> String {
     let width = width.min(WIDEST);
     let mut out = String::new();
-    for failure in answers.iter().filter(|answer| answer.is_failure()) {
-        out.push_str(&failed(failure, width, style));
+    let mut settled = Vec::new();
+    for answer in answers {
+        if answer.is_failure() {
+            out += &failed(answer, width, style);
+        } else if !answer.is_aside() {
+            settled.push(answer);
+        }
     }
-    let rest: Vec<&InstanceAnswer> = answers
-        .iter()
-        .filter(|answer| !answer.is_failure() && !answer.is_aside())
-        .collect();
-    if let Some(first) = rest.first() {
-        out.push_str(&answered(first, &rest, answers.len(), width, style));
+    if let Some(group) = AnswerGroup::new(&settled, answers.len()) {
+        out += &group.lines(width, style);
     }
     out
 }
@@ -116,13 +117,16 @@ impl QuestionBlock<'_> {
 
 /// Lines below a question, behind its indentation, broken between words.
 fn below(head: &str, text: &str, room: usize) -> Vec<String> {
-    let lines = words(
-        &terminal(text),
-        room.saturating_sub(display_columns(head)).max(1),
-    );
-    let heads = std::iter::once(head.to_owned())
-        .chain(std::iter::repeat(" ".repeat(display_columns(head))));
-    heads.zip(lines).map(|(head, line)| head + &line).collect()
+    let indent = display_columns(head);
+    let mut lines = words(&terminal(text), room.saturating_sub(indent).max(1));
+    for (index, line) in lines.iter_mut().enumerate() {
+        *line = if index == 0 {
+            format!("{head}{line}")
+        } else {
+            format!("{:indent$}{line}", "")
+        };
+    }
+    lines
 }
 
 /// Where questions begin: behind the longest word of an answer, or behind this one if it is longer.
@@ -150,12 +154,11 @@ fn failed(answer: &InstanceAnswer, width: usize, style: Style) -> String {
     let room = width.saturating_sub(indent);
     let mut lines = Vec::new();
     if answer.standing() == Standing::Unexpected {
-        let on = answer
-            .libcudart
-            .as_ref()
-            .map(|libcudart| format!(", with {libcudart}"))
-            .unwrap_or_default();
-        lines.extend(below("", &format!("UNEXPECTED{on}:"), room));
+        let head = match &answer.libcudart {
+            Some(libcudart) => format!("UNEXPECTED, with {libcudart}:"),
+            None => "UNEXPECTED:".to_owned(),
+        };
+        lines.extend(below("", &head, room));
         for why in &answer.verdict.unexpected {
             lines.extend(below("  ", why, room));
         }
@@ -166,15 +169,14 @@ fn failed(answer: &InstanceAnswer, width: usize, style: Style) -> String {
     for (head, detail) in &answer.details {
         let head = format!("  {}", terminal(head));
         // Behind a name that takes the whole line there is no room.
-        let fits = display_columns(&head) * 2 <= room;
-        lines.extend(if fits {
-            below(&head, detail, room)
+        if display_columns(&head) * 2 <= room {
+            lines.extend(below(&head, detail, room));
         } else {
-            below("  ", &format!("{head}{detail}"), room)
-        });
+            lines.extend(below("  ", &format!("{head}{detail}"), room));
+        }
     }
     if answer.verdict.kind == Kind::Reproduced {
-        lines.extend(workaround(&[answer], room));
+        lines.extend(workaround(answer, room));
     }
     let painted = style.paint_words(answer.standing().ansi_color(), &word);
     let InstanceAnswer { question, name, .. } = answer;
@@ -189,122 +191,182 @@ fn failed(answer: &InstanceAnswer, width: usize, style: Style) -> String {
 }
 
 /// The answers of one question that are as they should be, told together.
-fn answered(
-    first: &InstanceAnswer,
-    answers: &[&InstanceAnswer],
-    of: usize,
-    width: usize,
-    style: Style,
-) -> String {
-    let [yes, no, open] = [Kind::Reproduced, Kind::NotReproduced, Kind::Inconclusive].map(|kind| {
-        let alike = answers
-            .iter()
-            .copied()
-            .filter(|answer| answer.verdict.kind == kind);
-        alike.collect::<Vec<&InstanceAnswer>>()
-    });
-    let leading = yes.first().or(no.first()).copied().unwrap_or(first);
-    let mixed = !yes.is_empty() && !no.is_empty();
-    let answer = mark_simulated(first, if mixed { "some" } else { word(leading) });
-    let indent = question_indent(first, &answer);
-    let room = width.saturating_sub(indent);
-    let many_runtimes = answers
-        .iter()
-        .any(|answer| answer.libcudart != first.libcudart);
-    let has_values = many_runtimes || of > 1;
-    let mut lines = Vec::new();
-    let all_alike = of > 1 && (yes.len() == of || no.len() == of);
-    if has_values && !all_alike && !(yes.is_empty() && no.is_empty()) {
-        let several = mixed || !open.is_empty();
-        let parts = [&yes, &no].into_iter().filter_map(|answers| {
-            let first = answers.first()?;
-            let head = if several {
-                format!("{} for", word(first))
-            } else {
-                "for".to_owned()
-            };
-            Some((head, answer_labels(answers, many_runtimes)))
-        });
-        lines.extend(words(&values::line(&parts.collect::<Vec<_>>(), room), room));
-    }
-    for (why, answers) in by_reason(&open) {
-        let head = if has_values {
-            let parts = [(
-                "not settled for".to_owned(),
-                answer_labels(&answers, many_runtimes),
-            )];
-            format!("{}: ", values::line(&parts, room))
-        } else {
-            "not settled: ".to_owned()
+struct AnswerGroup<'a> {
+    first: &'a InstanceAnswer,
+    yes: Vec<&'a InstanceAnswer>,
+    no: Vec<&'a InstanceAnswer>,
+    /// Those that are not settled.
+    open: Vec<&'a InstanceAnswer>,
+    /// How many instances the question has, with those that are told elsewhere.
+    instances: usize,
+    has_several_runtimes: bool,
+    impact: Impact,
+}
+
+impl<'a> AnswerGroup<'a> {
+    fn new(answers: &[&'a InstanceAnswer], instances: usize) -> Option<AnswerGroup<'a>> {
+        let first = *answers.first()?;
+        let mut group = AnswerGroup {
+            first,
+            yes: Vec::new(),
+            no: Vec::new(),
+            open: Vec::new(),
+            instances,
+            has_several_runtimes: false,
+            impact: Impact::new(first.verdict.kind, &first.workaround),
         };
-        lines.extend(words(&format!("{head}{}", terminal(&why)), room));
+        for answer in answers {
+            match answer.verdict.kind {
+                Kind::Reproduced => group.yes.push(answer),
+                Kind::NotReproduced => group.no.push(answer),
+                Kind::Inconclusive => group.open.push(answer),
+                Kind::Skipped | Kind::HarnessError => {}
+            }
+            let impact = Impact::new(answer.verdict.kind, &answer.workaround);
+            group.impact = group.impact.min(impact);
+            group.has_several_runtimes |= answer.libcudart != first.libcudart;
+        }
+        Some(group)
     }
-    if let Some(rate) = yes.iter().find_map(|answer| answer.rate.as_ref()) {
-        lines.extend(below("", rate, room));
-    }
-    lines.extend(workaround(&yes, room));
-    let impact = answers
-        .iter()
-        .map(|it| Impact::new(it.verdict.kind, &it.workaround))
-        .min();
-    let painted = style.paint_words(impact.unwrap_or(Impact::Unknown).ansi_color(), &answer);
-    // The values of a single instance stand beside its question if there is room, else in its name.
-    let values = first
-        .name
-        .strip_prefix(first.scenario.as_str())
-        .unwrap_or_default();
-    let with_values = format!("{} {values}", first.question);
-    let beside = of == 1 && !values.is_empty() && display_columns(&terminal(&with_values)) <= room;
-    let question = if beside {
-        with_values.as_str()
-    } else {
-        first.question.as_str()
-    };
-    let name = match (of, all_alike) {
-        (1, _) if beside => first.scenario.clone(),
-        (1, _) => first.name.clone(),
-        (_, true) => format!("{} (all {of})", first.scenario),
-        (_, false) => first.scenario.clone(),
-    };
-    QuestionBlock {
-        word: answer,
-        painted,
-        question,
-        name: &name,
-        below: lines,
-    }
-    .lines(indent, width, style)
-}
 
-/// The values of each answer, and its libcudart where the answers have several.
-fn answer_labels(answers: &[&InstanceAnswer], many_runtimes: bool) -> Vec<String> {
-    let labels = answers.iter().map(
-        |answer| match (&answer.libcudart, answer.values.is_empty()) {
-            (Some(libcudart), true) if many_runtimes => libcudart.clone(),
-            (Some(libcudart), false) if many_runtimes => format!("{} ({libcudart})", answer.values),
-            _ => answer.values.clone(),
-        },
-    );
-    labels.collect()
-}
+    /// The word for all of it.
+    fn word(&self) -> &'static str {
+        match (self.yes.first(), self.no.first()) {
+            (Some(_), Some(_)) => "some",
+            (Some(answer), None) | (None, Some(answer)) => word(answer),
+            (None, None) => word(self.first),
+        }
+    }
 
-/// Open answers by why they are, in the order in which the reasons come.
-fn by_reason<'a>(open: &[&'a InstanceAnswer]) -> Vec<(String, Vec<&'a InstanceAnswer>)> {
-    group_by_key(open.iter().map(|&answer| {
-        let verdict = &answer.verdict;
-        (
-            verdict
-                .reason
-                .map_or_else(|| verdict.detail.clone(), |it| reason(it).to_owned()),
-            answer,
-        )
-    }))
+    /// Whether every one of several instances has the same answer.
+    fn is_alike(&self) -> bool {
+        let all = self.instances;
+        all > 1 && (self.yes.len() == all || self.no.len() == all)
+    }
+
+    /// Whether it must be said which of the instances an answer is of.
+    fn has_values(&self) -> bool {
+        self.has_several_runtimes || self.instances > 1
+    }
+
+    fn lines(&self, width: usize, style: Style) -> String {
+        let word = mark_simulated(self.first, self.word());
+        let indent = question_indent(self.first, &word);
+        let room = width.saturating_sub(indent);
+        let mut below_it = self.value_lines(room);
+        below_it.extend(self.open_lines(room));
+        if let Some(rate) = self.yes.iter().find_map(|answer| answer.rate.as_ref()) {
+            below_it.extend(below("", rate, room));
+        }
+        if let Some(answer) = self.yes.first() {
+            below_it.extend(workaround(answer, room));
+        }
+        let (question, name) = self.question_and_name(room);
+        QuestionBlock {
+            painted: style.paint_words(self.impact.ansi_color(), &word),
+            word,
+            question: &question,
+            name: &name,
+            below: below_it,
+        }
+        .lines(indent, width, style)
+    }
+
+    /// For which values the answer is yes and for which it is no, unless that goes without saying.
+    fn value_lines(&self, room: usize) -> Vec<String> {
+        if !self.has_values() || self.is_alike() {
+            return Vec::new();
+        }
+        let mut parts = Vec::new();
+        for answers in [&self.yes, &self.no] {
+            let Some(first) = answers.first() else {
+                continue;
+            };
+            let is_only = answers.len() == self.yes.len() + self.no.len() + self.open.len();
+            let head = if is_only {
+                "for".to_owned()
+            } else {
+                format!("{} for", word(first))
+            };
+            parts.push((head, self.labels(answers)));
+        }
+        if parts.is_empty() {
+            return Vec::new();
+        }
+        words(&values::line(&parts, room), room)
+    }
+
+    /// What is not settled, by why it is not.
+    fn open_lines(&self, room: usize) -> Vec<String> {
+        let mut whys = Vec::new();
+        for answer in &self.open {
+            let why = match answer.verdict.reason {
+                Some(why) => reason(why).to_owned(),
+                None => answer.verdict.detail.clone(),
+            };
+            whys.push((why, *answer));
+        }
+        let mut lines = Vec::new();
+        for (why, answers) in group_by_key(whys) {
+            let head = if self.has_values() {
+                let parts = [("not settled for".to_owned(), self.labels(&answers))];
+                values::line(&parts, room)
+            } else {
+                "not settled".to_owned()
+            };
+            lines.extend(words(&format!("{head}: {}", terminal(&why)), room));
+        }
+        lines
+    }
+
+    /// The values of each answer, and its libcudart where the answers have several.
+    fn labels(&self, answers: &[&InstanceAnswer]) -> Vec<String> {
+        let mut labels = Vec::new();
+        for answer in answers {
+            labels.push(match &answer.libcudart {
+                Some(libcudart) if self.has_several_runtimes && answer.values.is_empty() => {
+                    libcudart.clone()
+                }
+                Some(libcudart) if self.has_several_runtimes => {
+                    format!("{} ({libcudart})", answer.values)
+                }
+                _ => answer.values.clone(),
+            });
+        }
+        labels
+    }
+
+    /// The values of a single instance stand beside its question if there is room, else in its name.
+    fn question_and_name(&self, room: usize) -> (String, String) {
+        let InstanceAnswer {
+            scenario,
+            name,
+            question,
+            ..
+        } = self.first;
+        if self.is_alike() {
+            return (
+                question.clone(),
+                format!("{scenario} (all {})", self.instances),
+            );
+        }
+        if self.instances > 1 {
+            return (question.clone(), scenario.clone());
+        }
+        let values = name.strip_prefix(scenario.as_str()).unwrap_or_default();
+        let with_values = format!("{question} {values}");
+        if values.is_empty() || display_columns(&terminal(&with_values)) > room {
+            return (question.clone(), name.clone());
+        }
+        (with_values, scenario.clone())
+    }
 }
 
 /// The order or call that works, where one is needed.
-fn workaround(bites: &[&InstanceAnswer], room: usize) -> Vec<String> {
-    let workaround = bites.first().map(|answer| answer.workaround.as_str());
-    workaround
-        .filter(|workaround| is_workaround(workaround))
-        .map_or_else(Vec::new, |workaround| below("→ ", workaround, room))
+fn workaround(shown: &InstanceAnswer, room: usize) -> Vec<String> {
+    if is_workaround(&shown.workaround) {
+        below("→ ", &shown.workaround, room)
+    } else {
+        Vec::new()
+    }
 }

@@ -102,7 +102,7 @@ fn count_samples(fleet: &Fleet) -> Vec<Sample> {
         Sample::figure("fleet_machines_alone", standing::alone(fleet).len()),
         Sample::figure(
             "fleet_machines_few_answers",
-            standing::few_answers(fleet).count(),
+            standing::few_answers(fleet).len(),
         ),
         Sample::figure(
             "fleet_machines_unexpected",

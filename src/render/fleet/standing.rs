@@ -15,137 +15,119 @@ const LONGEST: usize = 220;
 
 /// Machines with an unexpected verdict by their own reports.
 pub(super) fn unexpected_machines(fleet: &Fleet) -> usize {
-    fleet
-        .machines
-        .iter()
-        .filter(|machine| machine.unexpected > 0)
-        .count()
+    let machines = fleet.machines.iter();
+    machines.filter(|machine| machine.unexpected > 0).count()
 }
 
 /// Which verdicts are unexpected and on how many machines: `context/one on all 5 machines`. None if there is none.
 pub(super) fn unexpected_verdicts(fleet: &Fleet, most: usize) -> Option<String> {
     // By question: machines with an answer, and those whose own report calls it unexpected.
     let mut questions: BTreeMap<usize, [BTreeSet<usize>; 2]> = BTreeMap::new();
-    for (group, usual) in fleet
-        .groups
-        .iter()
-        .flat_map(|group| group.usual.iter().map(move |usual| (group, usual)))
-    {
-        if usual.unexpected.is_empty() {
-            continue;
+    for group in &fleet.groups {
+        for usual in &group.usual {
+            if usual.unexpected.is_empty() {
+                continue;
+            }
+            let [answered, unexpected] = questions.entry(usual.question).or_default();
+            let silent: HashSet<&usize> = usual.no_answer.iter().chain(&usual.not_asked).collect();
+            for machine in &group.machines {
+                if !silent.contains(machine) {
+                    answered.insert(*machine);
+                }
+            }
+            unexpected.extend(&usual.unexpected);
         }
-        let [answered, unexpected] = questions.entry(usual.question).or_default();
-        let silent: HashSet<&usize> = usual.no_answer.iter().chain(&usual.not_asked).collect();
-        answered.extend(
-            group
-                .machines
-                .iter()
-                .filter(|machine| !silent.contains(machine)),
-        );
-        unexpected.extend(&usual.unexpected);
     }
-    let all = questions.iter().map(|(index, [answered, unexpected])| {
-        let question = fleet
-            .questions
-            .get(*index)
-            .map_or("unknown", |question| &question.name);
-        (unexpected.len(), answered.len(), question)
-    });
-    let mut all: Vec<(usize, usize, &str)> = all.collect();
+    let mut all: Vec<(usize, usize, &str)> = Vec::new();
+    for (index, [answered, unexpected]) in &questions {
+        let question = fleet.questions.get(*index);
+        let name = question.map_or("unknown", |question| &question.name);
+        all.push((unexpected.len(), answered.len(), name));
+    }
     all.sort_by_key(|(count, _, question)| (std::cmp::Reverse(*count), *question));
-    let lines = all.iter().map(|(count, of, question)| match of {
-        _ if count < of => format!("{question} on {count} of {of} machines"),
-        1 => format!("{question} on 1 machine"),
-        of => format!("{question} on all {of} machines"),
-    });
-    any_names(lines, most)
+    let mut lines = Vec::new();
+    for (count, of, question) in all {
+        lines.push(match of {
+            _ if count < of => format!("{question} on {count} of {of} machines"),
+            1 => format!("{question} on 1 machine"),
+            of => format!("{question} on all {of} machines"),
+        });
+    }
+    any_names(&lines, most)
 }
+
+/// Machines that answered few questions, by their index.
+pub(super) type FewAnswers = BTreeMap<usize, AnswerCoverage>;
 
 /// The machines that answered so few questions that they can hardly differ.
-pub(super) struct Few {
-    /// The fewest answers first.
-    all: Vec<(usize, AnswerCoverage)>,
-    indices: HashSet<usize>,
+pub(super) fn few_answers(fleet: &Fleet) -> FewAnswers {
+    let mut few: FewAnswers = fleet.coverage().into_iter().enumerate().collect();
+    few.retain(|_, coverage| coverage.is_small());
+    few
 }
 
-pub(super) fn few_answers(fleet: &Fleet) -> Few {
-    let all = fleet.coverage().into_iter().enumerate();
-    let mut all: Vec<(usize, AnswerCoverage)> =
-        all.filter(|(_, coverage)| coverage.is_small()).collect();
-    all.sort_by_key(|(index, coverage)| (coverage.answered, *index));
-    let indices = all.iter().map(|(index, _)| *index).collect();
-    Few { all, indices }
+/// `of the questions that most of the group answered: node-3 10 of 50`. None if every machine answered enough.
+fn few_answer_words(few: &FewAnswers, fleet: &Fleet, most: usize) -> Option<String> {
+    let mut fewest_first: Vec<(&usize, &AnswerCoverage)> = few.iter().collect();
+    fewest_first.sort_by_key(|(_, coverage)| coverage.answered);
+    let mut lines = Vec::new();
+    for (index, coverage) in fewest_first {
+        let AnswerCoverage {
+            answered, asked, ..
+        } = coverage;
+        lines.push(format!("{} {answered} of {asked}", name(fleet, *index)));
+    }
+    let words = any_names(&lines, most)?;
+    Some(format!(
+        "of the questions that most of the group answered: {words}"
+    ))
 }
 
-impl Few {
-    pub(super) fn count(&self) -> usize {
-        self.all.len()
-    }
-
-    /// How many of these machines are among them.
-    pub(super) fn count_among(&self, machines: &[usize]) -> usize {
-        machines
-            .iter()
-            .filter(|machine| self.indices.contains(machine))
-            .count()
-    }
-
-    /// `of the questions that most of the group answered: node-3 10 of 50`. None if every machine answered enough.
-    pub(super) fn words(&self, fleet: &Fleet, most: usize) -> Option<String> {
-        let lines = self.all.iter().map(|(index, coverage)| {
-            format!(
-                "{} {} of {}",
-                name(fleet, *index),
-                coverage.answered,
-                coverage.asked
-            )
-        });
-        any_names(lines, most)
-            .map(|words| format!("of the questions that most of the group answered: {words}"))
-    }
-
-    /// What is said where there is no difference.
-    pub(super) fn no_difference(&self) -> &'static str {
-        if self.all.is_empty() {
-            "No machine differs from the others of its group."
-        } else {
-            "No machine differs from the others of its group in what it answered."
-        }
+/// What is said where there is no difference.
+pub(super) fn no_difference(few: &FewAnswers) -> &'static str {
+    if few.is_empty() {
+        "No machine differs from the others of its group."
+    } else {
+        "No machine differs from the others of its group in what it answered."
     }
 }
 
 /// `1 machine cannot use CUDA: gpu-200: libcuda.so.1 was not found`. None if CUDA starts everywhere.
 pub(super) fn without_cuda(fleet: &Fleet, most: usize) -> Option<String> {
-    let broken: Vec<(&str, &str)> = fleet
-        .machines
-        .iter()
-        .filter_map(|machine| Some((machine.no_cuda.as_deref()?, machine.name.as_str())))
-        .collect();
+    let mut broken: Vec<(&str, &str)> = Vec::new();
+    for machine in &fleet.machines {
+        if let Some(why) = &machine.no_cuda {
+            broken.push((why, &machine.name));
+        }
+    }
     let count = counted(broken.len() as u64, "machine");
-    let reasons = group_by_key(broken).into_iter();
-    let reasons = reasons.map(|(why, machines)| {
-        format!("{}: {}", names(&machines, most), shorten_text(why, LONGEST))
-    });
-    any_names(reasons, most).map(|reasons| format!("{count} cannot use CUDA: {reasons}"))
+    let mut reasons = Vec::new();
+    for (why, machines) in group_by_key(broken) {
+        let why = shorten_text(why, LONGEST);
+        reasons.push(format!("{}: {why}", names(&machines, most)));
+    }
+    let reasons = any_names(&reasons, most)?;
+    Some(format!("{count} cannot use CUDA: {reasons}"))
 }
 
 /// Machines of which every report is left out: `gpu-9 (stale)`.
 fn left_out(fleet: &Fleet, most: usize) -> Option<String> {
-    let lines = fleet
-        .machines
-        .iter()
-        .filter_map(|machine| Some(format!("{} ({})", machine.name, word(machine.left_out?))));
-    any_names(lines, most)
+    let mut lines = Vec::new();
+    for machine in &fleet.machines {
+        if let Some(bucket) = machine.left_out {
+            lines.push(format!("{} ({})", machine.name, word(bucket)));
+        }
+    }
+    any_names(&lines, most)
 }
 
 /// What is known of outliers by their labels: `all machines with rack=3, and no others`.
 pub(super) fn label_words(outliers: &Outliers) -> Option<String> {
-    (!outliers.labels.is_empty()).then(|| {
-        format!(
-            "all machines with {}, and no others",
-            outliers.labels.join(" or ")
-        )
-    })
+    if outliers.labels.is_empty() {
+        return None;
+    }
+    let labels = outliers.labels.join(" or ");
+    Some(format!("all machines with {labels}, and no others"))
 }
 
 /// The machines whose answers nobody can be compared with, and that differ in nothing else: in every group that they are
@@ -158,14 +140,18 @@ pub(super) fn alone(fleet: &Fleet) -> Vec<&str> {
             *known = group.machines.len().max(*known);
         }
     }
-    let differing: HashSet<usize> = fleet
-        .differences
-        .iter()
-        .flat_map(|one| one.machines.iter().copied())
-        .collect();
-    let known = largest.range(..fleet.machines.len());
-    let alone = known.filter(|(index, largest)| **largest == 1 && !differing.contains(*index));
-    alone.map(|(index, _)| name(fleet, *index)).collect()
+    for difference in &fleet.differences {
+        for index in &difference.machines {
+            largest.remove(index);
+        }
+    }
+    let mut alone = Vec::new();
+    for (index, largest) in largest.range(..fleet.machines.len()) {
+        if *largest == 1 {
+            alone.push(name(fleet, *index));
+        }
+    }
+    alone
 }
 
 /// The groups in which answers are compared.
@@ -175,59 +161,64 @@ pub(super) fn answer_groups(fleet: &Fleet) -> impl Iterator<Item = &Group> {
 
 /// How many machines differ in something from the others of a group. A group that is split has none.
 pub(super) fn count_differing(fleet: &Fleet, told: &[Deviation<'_>]) -> usize {
-    by_machine(told)
-        .iter()
-        .filter(|(index, _)| *index < fleet.machines.len())
-        .count()
+    let mut differing = by_machine(told);
+    differing.retain(|(index, _)| *index < fleet.machines.len());
+    differing.len()
 }
 
 /// The machines that differ, each with in how many questions, the most first. A group that is split has none.
 pub(super) fn by_machine(told: &[Deviation<'_>]) -> Vec<(usize, usize)> {
     let mut questions: HashMap<usize, HashSet<usize>> = HashMap::new();
-    for one in told.iter().filter(|one| !one.is_split) {
+    for one in told {
+        if one.is_split {
+            continue;
+        }
         for index in &one.difference.machines {
-            questions
-                .entry(*index)
-                .or_default()
-                .insert(one.difference.question);
+            let of_machine = questions.entry(*index).or_default();
+            of_machine.insert(one.difference.question);
         }
     }
-    let mut most: Vec<(usize, usize)> = questions
-        .iter()
-        .map(|(index, all)| (*index, all.len()))
-        .collect();
+    let mut most = Vec::new();
+    for (index, all) in questions {
+        most.push((index, all.len()));
+    }
     most.sort_by_key(|(index, count)| (std::cmp::Reverse(*count), *index));
     most
 }
 
 /// Who differs in the most questions: `node-3 in 12 questions`.
-fn differ_most(fleet: &Fleet, told: &[Deviation<'_>], count: usize) -> Option<String> {
-    let most = by_machine(told);
-    let lines = most.iter().map(|(index, count)| {
-        format!(
-            "{} in {}",
-            name(fleet, *index),
-            counted(*count as u64, "question")
-        )
-    });
-    any_names(lines, count)
+fn differ_most(fleet: &Fleet, told: &[Deviation<'_>], most: usize) -> Option<String> {
+    let mut lines = Vec::new();
+    for (index, count) in by_machine(told) {
+        let questions = counted(count as u64, "question");
+        lines.push(format!("{} in {questions}", name(fleet, index)));
+    }
+    any_names(&lines, most)
 }
 
 /// What a group's row says of its machines: how many there are, how many differ, and whether it is split.
-pub(super) fn group(group: &Group, told: &[Deviation<'_>], few: &Few, index: usize) -> String {
-    let few = few.count_among(&group.machines);
-    let (split, others): (Vec<&Deviation<'_>>, Vec<&Deviation<'_>>) = told
-        .iter()
-        .filter(|one| one.difference.group == index)
-        .partition(|one| one.is_split);
-    let differing: HashSet<&usize> = others
-        .into_iter()
-        .flat_map(|one| &one.difference.machines)
-        .collect();
-    let split = split.len();
+pub(super) fn group(
+    group: &Group,
+    told: &[Deviation<'_>],
+    few: &FewAnswers,
+    index: usize,
+) -> String {
+    let machines = group.machines.iter();
+    let few_count = machines.filter(|machine| few.contains_key(machine)).count();
+    let (mut split, mut differing) = (0_u64, HashSet::<usize>::new());
+    for one in told {
+        if one.difference.group != index {
+            continue;
+        }
+        if one.is_split {
+            split += 1;
+        } else {
+            differing.extend(&one.difference.machines);
+        }
+    }
     let mut words = match (group.machines.len(), differing.len()) {
         (1, _) => return "1 machine: nothing is compared with it".to_owned(),
-        (count, 0) if split == 0 && few > 0 => {
+        (count, 0) if split == 0 && few_count > 0 => {
             format!("{count} machines, none differs in what it answered")
         }
         (count, 0) if split == 0 => format!("{count} machines, none differs"),
@@ -236,34 +227,30 @@ pub(super) fn group(group: &Group, told: &[Deviation<'_>], few: &Few, index: usi
         (count, differ) => format!("{count} machines, {differ} differ"),
     };
     if split > 0 {
-        words.push_str(&format!(", split in {}", counted(split as u64, "question")));
+        words += &format!(", split in {}", counted(split, "question"));
     }
-    if few > 0 {
-        words.push_str(&format!(", {few} with few answers"));
+    if few_count > 0 {
+        words += &format!(", {few_count} with few answers");
     }
     words
 }
 
 /// `120 machines in 3 groups, 2 missing, 5 machines differ`.
 pub(super) fn title(fleet: &Fleet, told: &[Deviation<'_>]) -> String {
-    listed(counts(fleet, told).into_iter().map(|(_, words)| words), "")
+    let mut words = Vec::new();
+    for (_, count) in counts(fleet, told) {
+        words.push(count);
+    }
+    words.join(", ")
 }
 
 /// The counts of a fleet, each in the colour of what it means.
 pub(super) fn counts(fleet: &Fleet, told: &[Deviation<'_>]) -> Vec<(Tone, String)> {
     let machines = counted(fleet.machines.len() as u64, "machine");
-    let mut counts = vec![(
-        Tone::Plain,
-        format!(
-            "{machines} in {}",
-            counted(answer_groups(fleet).count() as u64, "group")
-        ),
-    )];
-    let no_cuda = fleet
-        .machines
-        .iter()
-        .filter(|machine| machine.no_cuda.is_some())
-        .count();
+    let groups = counted(answer_groups(fleet).count() as u64, "group");
+    let mut counts = vec![(Tone::Plain, format!("{machines} in {groups}"))];
+    let broken = fleet.machines.iter();
+    let no_cuda = broken.filter(|machine| machine.no_cuda.is_some()).count();
     if no_cuda > 0 {
         counts.push((Tone::Bad, format!("{no_cuda} without CUDA")));
     }
@@ -275,7 +262,7 @@ pub(super) fn counts(fleet: &Fleet, told: &[Deviation<'_>]) -> Vec<(Tone, String
         };
         counts.push((tone, format!("{} missing", expected.missing.len())));
     }
-    let (few, unexpected) = (few_answers(fleet).count(), unexpected_machines(fleet));
+    let (few, unexpected) = (few_answers(fleet).len(), unexpected_machines(fleet));
     counts.push(match count_differing(fleet, told) {
         0 if few > 0 => (Tone::Plain, "none differs in what it answered".to_owned()),
         // Where nothing differs because all are wrong, that is no good news.
@@ -285,72 +272,76 @@ pub(super) fn counts(fleet: &Fleet, told: &[Deviation<'_>]) -> Vec<(Tone, String
         count => (Tone::Doubt, format!("{count} machines differ")),
     });
     let split = told.iter().filter(|one| one.is_split).count();
-    let others = [
+    for (count, tone, what, noun) in [
         (split, Tone::Doubt, "no majority in", "question"),
         (unexpected, Tone::Bad, "unexpected verdicts on", "machine"),
         (few, Tone::Doubt, "few answers from", "machine"),
-    ];
-    let others = others.into_iter().filter(|(count, ..)| *count > 0);
-    counts.extend(others.map(|(count, tone, what, noun)| {
-        (tone, format!("{what} {}", counted(count as u64, noun)))
-    }));
+    ] {
+        if count > 0 {
+            counts.push((tone, format!("{what} {}", counted(count as u64, noun))));
+        }
+    }
     counts
 }
 
 /// What was read and what became of it: `130 documents: 120 merged, 4 duplicate`.
 pub(super) fn input_line(fleet: &Fleet) -> String {
     let input = &fleet.input;
-    let buckets = input.buckets.iter().filter(|(_, count)| **count > 0);
-    let buckets = listed(
-        buckets.map(|(bucket, count)| format!("{count} {}", word(bucket))),
-        "none",
-    );
-    let mut words = format!("{}: {buckets}", counted(input.documents, "document"));
-    if let (Some(from), Some(to)) = (&input.from, &input.to) {
-        words.push_str(&if from == to {
-            format!("; run at {from}")
-        } else {
-            format!("; run from {from} to {to}")
-        });
+    let mut buckets = Vec::new();
+    for (bucket, count) in &input.buckets {
+        if *count > 0 {
+            buckets.push(format!("{count} {}", word(bucket)));
+        }
     }
-    words
+    let documents = counted(input.documents, "document");
+    let words = format!("{documents}: {}", listed(buckets, "none"));
+    match (&input.from, &input.to) {
+        (Some(from), Some(to)) if from == to => format!("{words}; run at {from}"),
+        (Some(from), Some(to)) => format!("{words}; run from {from} to {to}"),
+        _ => words,
+    }
 }
 
 /// What is said of a fleet as a whole, in the order of every form. Of machines and questions at most so many are named.
 pub(super) fn fleet_remarks(
     fleet: &Fleet,
     told: &[Deviation<'_>],
-    few: &Few,
+    few: &FewAnswers,
     most: usize,
 ) -> Vec<Block> {
     let (missing, unlisted) = expected(fleet, most);
-    let is_missing = fleet
-        .expected
-        .as_ref()
-        .is_some_and(|it| !it.missing.is_empty());
-    let missing_tone = if is_missing { Tone::Bad } else { Tone::Good };
-    let conflicts = name_conflicts(fleet, most)
-        .into_iter()
-        .map(|text| ("Conflict", Some(text), Tone::Bad));
-    let all = [
+    let missing_tone = match &fleet.expected {
+        Some(expected) if !expected.missing.is_empty() => Tone::Bad,
+        _ => Tone::Good,
+    };
+    let mut all = vec![
         ("Missing", missing, missing_tone),
         ("Unlisted", unlisted, Tone::Plain),
-    ]
-    .into_iter()
-    .chain(conflicts);
-    let all = all.chain([
+    ];
+    for conflict in name_conflicts(fleet, most) {
+        all.push(("Conflict", Some(conflict), Tone::Bad));
+    }
+    all.extend([
         ("Dates", dated_ahead(fleet, most), Tone::Bad),
         ("Unexpected", unexpected_verdicts(fleet, most), Tone::Bad),
-        ("Few answers", few.words(fleet, most), Tone::Doubt),
+        (
+            "Few answers",
+            few_answer_words(few, fleet, most),
+            Tone::Doubt,
+        ),
         ("Not compared", left_out(fleet, most), Tone::Doubt),
         ("Alone", lone_machines_sentence(fleet, most), Tone::Plain),
         ("Differ most", differ_most(fleet, told, most), Tone::Plain),
     ]);
-    let facts = all.filter_map(|(name, text, tone)| match (text?, tone) {
-        (text, Tone::Plain | Tone::Good) => Some(Block::fact(name, text)),
-        (text, tone) => Some(Block::fact(name, Span::Toned(tone, text))),
-    });
-    facts.collect()
+    let mut facts = Vec::new();
+    for (name, text, tone) in all {
+        match (text, tone) {
+            (None, _) => {}
+            (Some(text), Tone::Plain | Tone::Good) => facts.push(Block::fact(name, text)),
+            (Some(text), tone) => facts.push(Block::fact(name, Span::Toned(tone, text))),
+        }
+    }
+    facts
 }
 
 /// Who was expected and is missing, and who came unexpected.
@@ -367,70 +358,69 @@ fn expected(fleet: &Fleet, most: usize) -> (Option<String>, Option<String>) {
         ),
     };
     let unlisted = &expected.unexpected;
-    let unlisted =
-        (!unlisted.is_empty()).then(|| format!("{} ({})", unlisted.len(), names(unlisted, most)));
-    (Some(missing), unlisted)
+    if unlisted.is_empty() {
+        return (Some(missing), None);
+    }
+    let unlisted = format!("{} ({})", unlisted.len(), names(unlisted, most));
+    (Some(missing), Some(unlisted))
 }
 
 /// Names that several machines have, with their reports.
 fn name_conflicts(fleet: &Fleet, most: usize) -> Vec<String> {
     let mut called: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+    let mut disagreeing = Vec::new();
     for machine in &fleet.machines {
         if let Some(shared) = &machine.shared_name {
-            called.entry(shared).or_default().push(format!(
-                "{} in {}",
-                machine.name,
-                names(&machine.reports, 2)
-            ));
+            let reports = names(&machine.reports, 2);
+            let all = called.entry(shared).or_default();
+            all.push(format!("{} in {reports}", machine.name));
+        }
+        if !machine.conflicts.is_empty() {
+            disagreeing.push(disagreement_line(machine));
         }
     }
-    let conflicts = called.iter().take(most).map(|(shared, all)| {
+    let mut conflicts = Vec::new();
+    for (shared, all) in called.iter().take(most) {
         let count = counted(all.len() as u64, "machine");
-        format!(
-            "{count} with other GPUs have one name, {shared}: {}",
-            names(all, most)
-        )
-    });
-    let disagreeing: Vec<&FleetMachine> = fleet
-        .machines
-        .iter()
-        .filter(|machine| !machine.conflicts.is_empty())
-        .collect();
+        let names = names(all, most);
+        conflicts.push(format!(
+            "{count} with other GPUs have one name, {shared}: {names}"
+        ));
+    }
     let more = disagreeing.len().saturating_sub(most);
-    let more = (more > 0).then(|| format!("and {more} more machines whose reports disagree"));
-    let conflicts = conflicts
-        .chain(disagreeing.into_iter().take(most).map(disagreement_line))
-        .chain(more);
+    disagreeing.truncate(most);
+    conflicts.append(&mut disagreeing);
+    if more > 0 {
+        conflicts.push(format!("and {more} more machines whose reports disagree"));
+    }
+    if called.len() > most {
+        conflicts.push(format!("and {} more names", called.len() - most));
+    }
     conflicts
-        .chain((called.len() > most).then(|| format!("and {} more names", called.len() - most)))
-        .collect()
 }
 
 /// What the reports of a machine do not say alike.
 fn disagreement_line(machine: &FleetMachine) -> String {
-    let what: Vec<String> = machine
-        .conflicts
-        .iter()
-        .map(|conflict| shorten_text(conflict, 2 * LONGEST))
-        .collect();
+    let mut what = Vec::new();
+    for conflict in &machine.conflicts {
+        what.push(shorten_text(conflict, 2 * LONGEST));
+    }
     format!("{}: {}", machine.name, names(&what, 2))
 }
 
 /// Machines with a report of the future.
 fn dated_ahead(fleet: &Fleet, most: usize) -> Option<String> {
-    let ahead: Vec<&String> = fleet
-        .machines
-        .iter()
-        .filter(|it| it.dated_ahead)
-        .map(|it| &it.name)
-        .collect();
+    let mut ahead = Vec::new();
+    for machine in &fleet.machines {
+        if machine.dated_ahead {
+            ahead.push(machine.name.as_str());
+        }
+    }
+    let names = any_names(&ahead, most)?;
     let count = counted(ahead.len() as u64, "machine");
-    (!ahead.is_empty()).then(|| {
-        format!(
-            "{count} with a report that is dated in the future: {}",
-            names(&ahead, most)
-        )
-    })
+    Some(format!(
+        "{count} with a report that is dated in the future: {names}"
+    ))
 }
 
 /// Machines that are alone in their group, in a sentence.

@@ -3,7 +3,7 @@
 
 use std::collections::HashSet;
 
-use super::standing::{self, Few};
+use super::standing::{self, FewAnswers};
 use super::words::{self, Deviation};
 use crate::block::{Block, Span, Table, Text, Tone};
 use crate::html::page::percent_encoded;
@@ -76,7 +76,7 @@ pub(super) const TITLE: &str = "cuda-pitfalls fleet";
 pub(super) struct FleetView<'f> {
     pub(super) fleet: &'f Fleet,
     pub(super) told: Vec<Deviation<'f>>,
-    pub(super) few: Few,
+    pub(super) few: FewAnswers,
     limits: ListLimits,
     docs: Option<&'f str>,
 }
@@ -108,40 +108,33 @@ impl<'f> FleetView<'f> {
 
     /// How many machines there are, what was read, and what is said of all of them.
     pub(super) fn overview_blocks(&self) -> Vec<Block> {
-        let fleet = self.fleet;
+        let (fleet, limits) = (self.fleet, &self.limits);
+        let mut blocks = Vec::new();
         // No real driver answered: that comes before everything else.
-        let simulated = fleet.provenance == Provenance::Simulated;
-        let banner = simulated.then(|| Block::Banner(SIMULATED.to_owned()));
-        let mut blocks: Vec<Block> = banner.into_iter().collect();
-        let no_cuda = standing::without_cuda(fleet, self.limits.names);
-        blocks.extend(no_cuda.map(|words| Block::paragraph(Span::Toned(Tone::Bad, words))));
+        if fleet.provenance == Provenance::Simulated {
+            blocks.push(Block::Banner(SIMULATED.to_owned()));
+        }
+        if let Some(words) = standing::without_cuda(fleet, limits.names) {
+            blocks.push(Block::paragraph(Span::Toned(Tone::Bad, words)));
+        }
+        let (input, version) = (standing::input_line(fleet), &fleet.version);
         blocks.extend([
             Block::heading(1, TITLE),
             Block::Badges(standing::counts(fleet, &self.told)),
+            Block::fact(
+                "Read",
+                format!("{input}; merged by cuda-pitfalls {version}"),
+            ),
         ]);
-        let read = format!(
-            "{}; merged by cuda-pitfalls {}",
-            standing::input_line(fleet),
-            fleet.version
-        );
-        blocks.push(Block::fact("Read", read));
-        blocks.extend(standing::fleet_remarks(
-            fleet,
-            &self.told,
-            &self.few,
-            self.limits.names,
-        ));
-        let missing = fleet.expected.iter().flat_map(|expected| &expected.missing);
-        let missing: Vec<Text> = missing
-            .filter(|_| self.limits.folded > 0)
-            .map(Text::from)
-            .collect();
-        if missing.len() > self.limits.names {
-            let summary = format!("All {} that are missing", missing.len());
-            blocks.push(Block::Fold(
-                summary,
-                vec![Block::paragraph(Text::join(missing, ", "))],
-            ));
+        let remarks = standing::fleet_remarks(fleet, &self.told, &self.few, limits.names);
+        blocks.extend(remarks);
+        if let Some(expected) = &fleet.expected
+            && limits.folded > 0
+            && expected.missing.len() > limits.names
+        {
+            let summary = format!("All {} that are missing", expected.missing.len());
+            let names = Block::paragraph(Text::join(&expected.missing, ", "));
+            blocks.push(Block::Fold(summary, vec![names]));
         }
         blocks
     }
@@ -150,7 +143,7 @@ impl<'f> FleetView<'f> {
         let mut blocks = vec![Block::heading(2, "What differs")];
         let rows = self.rows();
         if rows.is_empty() {
-            blocks.push(Block::paragraph(self.few.no_difference()));
+            blocks.push(Block::paragraph(standing::no_difference(&self.few)));
             return blocks;
         }
         let (first, rest) = rows.split_at(rows.len().min(self.limits.rows));
@@ -176,17 +169,18 @@ impl<'f> FleetView<'f> {
     /// The machines that differ from a majority, and what has no majority. CUDA does not start on those that are left out
     /// here: they stand before everything else, unless only they have a label.
     fn rows(&self) -> Vec<Outliers> {
-        let split = self.told.iter().enumerate().filter(|(_, one)| one.is_split);
-        let split = split.map(|(index, one)| Outliers {
-            machines: one.difference.machines.clone(),
-            differences: vec![index],
-            ..Outliers::default()
-        });
-        outliers(self.fleet)
-            .into_iter()
-            .filter(|one| !one.no_cuda || !one.labels.is_empty())
-            .chain(split)
-            .collect()
+        let mut rows = outliers(self.fleet);
+        rows.retain(|one| !one.no_cuda || !one.labels.is_empty());
+        for (index, one) in self.told.iter().enumerate() {
+            if one.is_split {
+                rows.push(Outliers {
+                    machines: one.difference.machines.clone(),
+                    differences: vec![index],
+                    ..Outliers::default()
+                });
+            }
+        }
+        rows
     }
 
     /// A row for each set of machines.
@@ -201,22 +195,10 @@ impl<'f> FleetView<'f> {
     }
 
     fn row(&self, row: &Outliers) -> Vec<Text> {
-        let first = row.differences.first().copied().unwrap_or_default();
-        let names = row
-            .machines
-            .iter()
-            .map(|machine| words::name(self.fleet, *machine));
-        let machines = names.take(self.limits.names).map(|name| Span::Link {
-            text: name.to_owned(),
-            to: format!("#machine={}", percent_encoded(&visible(name), "")),
-        });
-        let more = row.machines.len().saturating_sub(self.limits.names);
-        let more = (more > 0).then(|| to_difference(format!(" and {more} more"), first));
-        let mut all: Vec<(usize, &Deviation<'_>)> = row
-            .differences
-            .iter()
-            .filter_map(|index| Some((*index, self.told.get(*index)?)))
-            .collect();
+        let mut all: Vec<(usize, &Deviation<'_>)> = Vec::new();
+        for index in &row.differences {
+            all.extend(self.told.get(*index).map(|one| (*index, one)));
+        }
         // What the machine is explains what it answers.
         all.sort_by_key(|(_, one)| {
             (
@@ -224,27 +206,19 @@ impl<'f> FleetView<'f> {
                 !one.name.starts_with("machine: "),
             )
         });
-        let mut known = HashSet::new();
-        let questions: Vec<_> = all
-            .iter()
-            .filter(|(_, one)| known.insert((one.difference.question, one.rank)))
-            .copied()
-            .collect();
-        let group = all
-            .iter()
-            .map(|(_, one)| &one.group)
-            .find(|group| !group.is_empty())
-            .cloned();
-        let no_cuda = row.no_cuda.then(|| Text::from("CUDA does not start"));
+        let what = if row.no_cuda {
+            "CUDA does not start".into()
+        } else {
+            let mut known = HashSet::new();
+            let mut questions = all.clone();
+            questions.retain(|(_, one)| known.insert((one.difference.question, one.rank)));
+            self.questions(&questions)
+        };
+        let groups = all.iter().map(|(_, one)| &one.group);
+        let group = groups.into_iter().find(|group| !group.is_empty());
         vec![
-            Text(
-                Text::join(machines, ", ")
-                    .0
-                    .into_iter()
-                    .chain(more)
-                    .collect(),
-            ),
-            no_cuda.unwrap_or_else(|| self.questions(&questions)),
+            self.machines(row),
+            what,
             contrast_lines(&all),
             standing::label_words(row)
                 .map(Text::from)
@@ -253,21 +227,44 @@ impl<'f> FleetView<'f> {
         ]
     }
 
+    /// The first machines of a row, each a link to its view.
+    fn machines(&self, row: &Outliers) -> Text {
+        let most = self.limits.names;
+        let mut links = Vec::new();
+        for machine in row.machines.iter().take(most) {
+            let name = words::name(self.fleet, *machine);
+            links.push(Span::Link {
+                text: name.to_owned(),
+                to: format!("#machine={}", percent_encoded(&visible(name), "")),
+            });
+        }
+        let names = Text::join(links, ", ");
+        let more = row.machines.len().saturating_sub(most);
+        if more == 0 {
+            return names;
+        }
+        let first = row.differences.first().copied().unwrap_or_default();
+        names.then(to_difference(format!(" and {more} more"), first))
+    }
+
     /// What differs: each question with how it differs, and a link to its view. The first says what it asks.
     fn questions(&self, all: &[(usize, &Deviation<'_>)]) -> Text {
         let (shown, rest) = all.split_at(all.len().min(MOST_DIFFERENCES));
         let mut lines = links_to(shown);
         if let [(_, one)] = all {
-            lines.extend(
-                (!one.question.is_empty())
-                    .then(|| Span::Toned(Tone::Dim, one.question.to_owned()).into()),
-            );
-            lines.extend(one.page.map(|page| Text::from(self.page(page))));
+            if !one.question.is_empty() {
+                lines.push(Span::Toned(Tone::Dim, one.question.to_owned()).into());
+            }
+            if let Some(page) = one.page {
+                lines.push(self.page(page).into());
+            }
         }
         if !rest.is_empty() {
             let (shown, hidden) = rest.split_at(rest.len().min(self.limits.questions));
-            let more = (!hidden.is_empty()).then(|| format!("and {} more", hidden.len()).into());
-            let items = links_to(shown).into_iter().chain(more).collect();
+            let mut items = links_to(shown);
+            if !hidden.is_empty() {
+                items.push(format!("and {} more", hidden.len()).into());
+            }
             lines.push(Span::Fold(format!("{} more", rest.len()), items).into());
         }
         Text::lines(lines)
@@ -284,24 +281,20 @@ impl<'f> FleetView<'f> {
     }
 
     pub(super) fn groups(&self) -> Vec<Block> {
-        let rows = self
-            .fleet
-            .groups
-            .iter()
-            .enumerate()
-            .take(self.limits.groups)
-            .map(|(index, group)| {
-                vec![
-                    shorten_text(&words::key(&group.key), LONGEST),
-                    standing::group(group, &self.told, &self.few, index),
-                ]
-            });
+        let groups = &self.fleet.groups;
+        let mut rows = Vec::new();
+        for (index, group) in groups.iter().enumerate().take(self.limits.groups) {
+            rows.push(vec![
+                shorten_text(&words::key(&group.key), LONGEST),
+                standing::group(group, &self.told, &self.few, index),
+            ]);
+        }
         let caption = "Machines are compared only within a group.";
         let table = Table {
             caption: caption.into(),
             ..Table::new(["Group", "Machines"], rows)
         };
-        section_blocks("Groups", table, self.fleet.groups.len())
+        section_blocks("Groups", table, groups.len())
     }
 
     /// What was not merged, and why.
@@ -310,14 +303,14 @@ impl<'f> FleetView<'f> {
         if all.is_empty() {
             return Vec::new();
         }
-        let shown = all.iter().take(self.limits.not_merged);
-        let rows = shown.map(|one| {
-            vec![
+        let mut rows = Vec::new();
+        for one in all.iter().take(self.limits.not_merged) {
+            rows.push(vec![
                 shorten_text(&one.path, LONGEST),
                 word(one.bucket),
                 shorten_text(&one.why, LONGEST),
-            ]
-        });
+            ]);
+        }
         let caption = "Examples of documents that were not merged, with the reason.";
         let table = Table {
             caption: caption.into(),
@@ -330,11 +323,11 @@ impl<'f> FleetView<'f> {
 /// A table below its heading, and how many of `all` rows it leaves out.
 fn section_blocks(heading: &str, table: Table, all: usize) -> Vec<Block> {
     let more = all.saturating_sub(table.rows.len());
-    let more = (more > 0).then(|| Block::paragraph(format!("And {more} more.")));
-    [Block::heading(2, heading), Block::Table(table)]
-        .into_iter()
-        .chain(more)
-        .collect()
+    let mut blocks = vec![Block::heading(2, heading), Block::Table(table)];
+    if more > 0 {
+        blocks.push(Block::paragraph(format!("And {more} more.")));
+    }
+    blocks
 }
 
 /// A link to the view of a difference.
@@ -365,14 +358,18 @@ fn contrast_lines(all: &[(usize, &Deviation<'_>)]) -> Text {
     }
     let more = lines.len().saturating_sub(MOST_CONTRASTS);
     lines.truncate(MOST_CONTRASTS);
-    lines.extend((more > 0).then(|| Text::from(format!("and {more} more"))));
+    if more > 0 {
+        lines.push(format!("and {more} more").into());
+    }
     Text::lines(lines)
 }
 
 /// A link to each difference.
 fn links_to(all: &[(usize, &Deviation<'_>)]) -> Vec<Text> {
-    let links = all.iter().map(|(index, one)| {
-        to_difference(format!("{}: {}", one.name, one.outlier_share()), *index).into()
-    });
-    links.collect()
+    let mut links = Vec::new();
+    for (index, one) in all {
+        let words = format!("{}: {}", one.name, one.outlier_share());
+        links.push(to_difference(words, *index).into());
+    }
+    links
 }

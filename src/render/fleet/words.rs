@@ -131,14 +131,22 @@ fn list_contrasts(
             verdict_differs,
             facts,
         } => {
-            let [first, these] = [0, *outcome].map(|index| usual_verdict(usual, index, is_row));
-            let verdicts = verdict_differs.then(|| Contrast::new("verdict", first, these));
-            let facts = facts.iter().map(|fact| {
-                let [usual, these] =
-                    [&fact.usual, &fact.these].map(|seen| seen_or(seen.as_ref(), "no such fact"));
-                Contrast::new(&about(fact), usual, these)
-            });
-            verdicts.into_iter().chain(facts).collect()
+            let mut contrasts = Vec::new();
+            if *verdict_differs {
+                contrasts.push(Contrast::new(
+                    "verdict",
+                    usual_verdict(usual, 0, is_row),
+                    usual_verdict(usual, *outcome, is_row),
+                ));
+            }
+            for fact in facts {
+                contrasts.push(Contrast::new(
+                    &about(fact),
+                    seen_or(fact.usual.as_ref(), "no such fact"),
+                    seen_or(fact.these.as_ref(), "no such fact"),
+                ));
+            }
+            contrasts
         }
         What::Bytes {
             figure,
@@ -150,50 +158,48 @@ fn list_contrasts(
             vec![Contrast::new(figure, spread_words(usual), these)]
         }
         What::NoAnswer { reasons } => {
-            let reasons = reasons.iter().map(|(reason, times)| match times {
-                1 => reason.clone(),
-                times => format!("{reason} ({times} machines)"),
-            });
-            let none = format!("no answer: {}", listed(reasons, ""));
-            vec![Contrast::new(
-                "verdict",
-                usual_verdict(usual, 0, is_row),
-                none,
-            )]
+            let mut words = Vec::new();
+            for (reason, times) in reasons {
+                words.push(match times {
+                    1 => reason.clone(),
+                    times => format!("{reason} ({times} machines)"),
+                });
+            }
+            let none = format!("no answer: {}", words.join(", "));
+            let usual = usual_verdict(usual, 0, is_row);
+            vec![Contrast::new("verdict", usual, none)]
         }
     }
 }
 
 /// The verdict of an outcome of the group, by its index; `unknown` if there is no such outcome.
 fn usual_verdict(usual: Option<&Usual>, outcome: usize, is_row: bool) -> String {
-    let outcome = usual.and_then(|usual| usual.outcomes.get(outcome));
-    outcome.map_or("unknown".to_owned(), |outcome| {
-        verdict(outcome.kind, is_row)
-    })
+    match usual.and_then(|usual| usual.outcomes.get(outcome)) {
+        Some(outcome) => verdict(outcome.kind, is_row),
+        None => "unknown".to_owned(),
+    }
 }
 
 /// The change in words, or `none`.
 pub(super) fn seen_or(seen: Option<&Change>, none: &str) -> String {
-    seen.map_or_else(|| none.to_owned(), change::words)
+    match seen {
+        Some(seen) => change::words(seen),
+        None => none.to_owned(),
+    }
 }
 
 /// What a fact that differs is about: `trap 2 cudaSetDevice`.
 pub(super) fn about(fact: &FactDiffers) -> String {
-    let words = fact
-        .usual
-        .as_ref()
-        .or(fact.these.as_ref())
-        .map(change::about)
-        .unwrap_or_default();
-    let which = if fact.outcome == 1 {
-        String::new()
-    } else {
-        format!("(or {}) ", fact.outcome)
+    let words = match fact.usual.as_ref().or(fact.these.as_ref()) {
+        Some(change) => change::about(change),
+        None => String::new(),
     };
     if fact.case.is_empty() {
-        words
-    } else {
-        format!("{} {which}{words}", fact.case)
+        return words;
+    }
+    match fact.outcome {
+        1 => format!("{} {words}", fact.case),
+        which => format!("{} (or {which}) {words}", fact.case),
     }
 }
 
@@ -222,26 +228,24 @@ fn spread_words(spread: &ByteSpread) -> String {
 }
 
 pub(super) fn name(fleet: &Fleet, index: usize) -> &str {
-    fleet
-        .machines
-        .get(index)
-        .map_or("unknown", |machine| &machine.name)
+    match fleet.machines.get(index) {
+        Some(machine) => &machine.name,
+        None => "unknown",
+    }
 }
 
 /// What machines of a group have in common, in a line.
 pub(super) fn key(key: &Key) -> String {
-    let mut words: Vec<String> = key
-        .label
-        .iter()
-        .map(|label| format!("machines with {label}"))
-        .collect();
+    let mut words = Vec::new();
+    if let Some(label) = &key.label {
+        words.push(format!("machines with {label}"));
+    }
     if key.is_of_facts {
         return words.pop().unwrap_or_else(|| "all machines".to_owned());
     }
-    words.push(if key.gpus.is_empty() {
-        "no GPU".to_owned()
-    } else {
-        key.gpus.clone()
+    words.push(match key.gpus.as_str() {
+        "" => "no GPU".to_owned(),
+        gpus => gpus.to_owned(),
     });
     words.push(match key.driver.as_str() {
         "" => "driver not known".to_owned(),
@@ -269,7 +273,9 @@ pub(super) fn names(names: &[impl AsRef<str>], most: usize) -> String {
 }
 
 /// The names as [`names`] lists them; `None` if there are none.
-pub(super) fn any_names(all: impl Iterator<Item = String>, most: usize) -> Option<String> {
-    let all: Vec<String> = all.collect();
-    (!all.is_empty()).then(|| names(&all, most))
+pub(super) fn any_names(all: &[impl AsRef<str>], most: usize) -> Option<String> {
+    if all.is_empty() {
+        return None;
+    }
+    Some(names(all, most))
 }

@@ -5,8 +5,10 @@ use crate::block::{Block, Text};
 use crate::writer::terminal::{PAGE, write};
 use crate::{lines, sentence, versions};
 use cuda_pitfalls_calls as calls;
-use cuda_pitfalls_core::scenario::{Case, Gpus, Instance, Needs, Scalar, Scenario, Step, symptom};
-use cuda_pitfalls_core::text::counts::listed;
+use cuda_pitfalls_core::scenario::{
+    Case, Check, Gpus, Instance, Needs, Scalar, Scenario, Step, symptom,
+};
+use cuda_pitfalls_core::text::counts::{counted, listed};
 
 /// One scenario in words: what is asked, answered and to be done, how to ask it here; then which calls are made, what is
 /// expected and why. Of several instances it shows the first.
@@ -30,20 +32,20 @@ pub fn text(scenario: &Scenario, width: usize) -> String {
     write(&page, width.min(PAGE))
 }
 
-fn field_blocks(scenario: &Scenario) -> impl Iterator<Item = Block> {
-    let symptoms = scenario.symptoms.iter().filter_map(|id| symptom::find(id));
-    let symptoms: Vec<&str> = symptoms.map(|symptom| symptom.sentence.as_str()).collect();
-    let instance = scenario
-        .instances
-        .first()
-        .filter(|instance| versions::has_versioned(&instance.expect));
-    let versions =
-        instance.map(|instance| versions::lines(&instance.expect, Scalar::to_string).join("; "));
-    let (step, attempt) = (
-        format_seconds(scenario.step_timeout_ms),
-        format_seconds(scenario.timeout_ms),
-    );
-    let repeat = scenario.repeat;
+fn field_blocks(scenario: &Scenario) -> Vec<Block> {
+    let mut symptoms = Vec::new();
+    for id in &scenario.symptoms {
+        symptoms.extend(symptom::find(id).map(|symptom| symptom.sentence.as_str()));
+    }
+    let versions = match scenario.instances.first() {
+        Some(instance) if versions::has_versioned(&instance.expect) => {
+            versions::lines(&instance.expect, Scalar::to_string).join("; ")
+        }
+        _ => String::new(),
+    };
+    let hazards = scenario.hazards.iter().map(|hazard| hazard.name());
+    let step = format_seconds(scenario.step_timeout_ms);
+    let attempt = format_seconds(scenario.timeout_ms);
     let mixture = if scenario.nondeterministic {
         "a mixture is an answer"
     } else {
@@ -55,75 +57,65 @@ fn field_blocks(scenario: &Scenario) -> impl Iterator<Item = Block> {
         ("CUDA calls", scenario.twin.clone().unwrap_or_default()),
         ("symptoms", symptoms.join("; ")),
         ("messages", scenario.says.join("; ")),
-        ("versions", versions.unwrap_or_default()),
+        ("versions", versions),
         ("tags", scenario.tags.join(" ")),
         ("needs", needs(&scenario.needs)),
-        (
-            "hazards",
-            listed(scenario.hazards.iter().map(|hazard| hazard.name()), ""),
-        ),
+        ("hazards", listed(hazards, "")),
         (
             "attempts",
-            format!("{repeat} of each case; a step takes at most {step} s, an attempt {attempt} s"),
+            format!(
+                "{} of each case; a step takes at most {step} s, an attempt {attempt} s",
+                scenario.repeat
+            ),
         ),
         ("outcomes", mixture.to_string()),
     ];
-    let parameters = scenario.parameters.iter();
-    let parameters =
-        parameters.map(|(name, values)| Block::fact(&format!("${{{name}}}"), listed(values, "")));
-    facts(fields).chain(parameters)
+    let mut blocks = facts(fields);
+    for (name, values) in &scenario.parameters {
+        blocks.push(Block::fact(&format!("${{{name}}}"), listed(values, "")));
+    }
+    blocks
 }
 
 /// Names with what there is to say about them, their line breaks blanks as any other.
-fn facts<const N: usize>(fields: [(&'static str, String); N]) -> impl Iterator<Item = Block> {
-    let fields = fields
-        .into_iter()
-        .map(|(name, text)| (name, join_whitespace(&text)));
-    fields
-        .filter(|(_, text)| !text.is_empty())
-        .map(|(name, text)| Block::fact(name, text))
+fn facts<const N: usize>(fields: [(&'static str, String); N]) -> Vec<Block> {
+    let mut blocks = Vec::new();
+    for (name, text) in fields {
+        let text = join_whitespace(&text);
+        if !text.is_empty() {
+            blocks.push(Block::fact(name, text));
+        }
+    }
+    blocks
 }
 
 /// The calls of an instance, what they are expected to show, and what the scenario rests on.
 fn instance_blocks(scenario: &Scenario, instance: &Instance) -> Vec<Block> {
     let mut blocks = Vec::new();
-    if scenario.instances.len() > 1 {
-        let count = scenario.instances.len();
-        blocks.push(heading_block(&format!(
-            "The first of {count} instances, {}:",
-            instance.name
-        )));
+    let count = scenario.instances.len();
+    if count > 1 {
+        let heading = format!("The first of {count} instances, {}:", instance.name);
+        blocks.push(heading_block(&heading));
     }
     for case in &instance.cases {
         blocks.push(heading_block(&format!("{}: {}", case.name, case.does)));
         blocks.extend(case_blocks(case));
     }
     if !scenario.no_control.is_empty() {
-        blocks.push(heading_block(&format!(
-            "There is no control: {}",
-            scenario.no_control
-        )));
+        let heading = format!("There is no control: {}", scenario.no_control);
+        blocks.push(heading_block(&heading));
     }
     blocks.push(heading_block("The pitfall shows in an attempt when"));
-    blocks.push(Block::list(
-        instance
-            .effect
-            .iter()
-            .map(|check| join_whitespace(&sentence::check(check))),
-    ));
+    blocks.push(check_list(&instance.effect));
+    let (mut expected, mut sources) = (Vec::new(), Vec::new());
+    for expectation in &instance.expect {
+        expected.push(join_whitespace(&sentence::expected(expectation)).into());
+    }
     // An address is not broken: a terminal opens it.
-    let sources = scenario
-        .sources
-        .iter()
-        .map(|source| Text::code(join_whitespace(source)));
-    let expected = instance
-        .expect
-        .iter()
-        .map(|expectation| join_whitespace(&sentence::expected(expectation)).into());
-    for (heading, items) in [
-        ("Expected", expected.collect::<Vec<Text>>()),
-        ("Sources", sources.collect()),
-    ] {
+    for source in &scenario.sources {
+        sources.push(Text::code(join_whitespace(source)));
+    }
+    for (heading, items) in [("Expected", expected), ("Sources", sources)] {
         if !items.is_empty() {
             blocks.extend([Block::heading(2, heading), Block::List(items)]);
         }
@@ -135,101 +127,99 @@ fn heading_block(text: &str) -> Block {
     Block::heading(2, join_whitespace(text))
 }
 
+fn check_list(checks: &[Check]) -> Block {
+    let checks = checks.iter();
+    Block::list(checks.map(|check| join_whitespace(&sentence::check(check))))
+}
+
 fn case_blocks(case: &Case) -> Vec<Block> {
-    let gpus = match case.gpus {
-        Gpus::All => "all GPUs, no mask".to_string(),
-        Gpus::Masked(1) => "1 GPU by mask".to_string(),
-        Gpus::Masked(n) => format!("{n} GPUs by mask"),
+    let mut start = match case.gpus {
+        Gpus::All => "starts with all GPUs, no mask".to_string(),
+        Gpus::Masked(1) => "starts with 1 GPU by mask".to_string(),
+        Gpus::Masked(n) => format!("starts with {n} GPUs by mask"),
     };
-    let env: String = case
-        .env
-        .iter()
-        .map(|(name, value)| format!(", {name}={value}"))
-        .collect();
-    let probes = if case.probes { "" } else { ", no probes" };
-    let needs = case
-        .python
-        .iter()
-        .map(|python| python.needs.join(", "))
-        .filter(|needs| !needs.is_empty());
-    let code = match case.python {
-        Some(_) => Block::Code("python", lines::program(&case.steps, None)),
-        None => Block::Code(
-            "c",
-            case.steps
-                .iter()
-                .zip(1..)
-                .map(|(step, n)| format!("{n:2}  {}", call(step)))
-                .collect(),
-        ),
-    };
-    let mut blocks = vec![Block::paragraph(format!("starts with {gpus}{env}{probes}"))];
-    blocks.extend(needs.map(|needs| Block::fact("needs", needs)));
-    blocks.extend([
-        code,
-        Block::list(
-            case.expect
-                .iter()
-                .map(|check| join_whitespace(&sentence::check(check))),
-        ),
-    ]);
+    for (name, value) in &case.env {
+        start += &format!(", {name}={value}");
+    }
+    if !case.probes {
+        start += ", no probes";
+    }
+    let mut blocks = vec![Block::paragraph(start)];
+    if let Some(python) = &case.python {
+        if !python.needs.is_empty() {
+            blocks.push(Block::fact("needs", python.needs.join(", ")));
+        }
+        blocks.push(Block::Code("python", lines::program(&case.steps, None)));
+    } else {
+        let mut calls = Vec::new();
+        for (index, step) in case.steps.iter().enumerate() {
+            calls.push(format!("{:2}  {}", index + 1, call(step)));
+        }
+        blocks.push(Block::Code("c", calls));
+    }
+    blocks.push(check_list(&case.expect));
     blocks
 }
 
 /// The command that asks this machine.
 pub(crate) fn command(scenario: &Scenario) -> String {
-    let hazards: String = scenario
-        .hazards
-        .iter()
-        .map(|hazard| format!(" --allow {}", hazard.name()))
-        .collect();
-    format!("cuda-pitfalls run {}{hazards}", scenario.name)
+    let mut command = format!("cuda-pitfalls run {}", scenario.name);
+    for hazard in &scenario.hazards {
+        command += &format!(" --allow {}", hazard.name());
+    }
+    command
 }
 
 /// Milliseconds as seconds: `1500` is `1.5`.
 fn format_seconds(ms: u64) -> String {
-    format!("{}.{:03}", ms / 1000, ms % 1000)
-        .trim_end_matches('0')
-        .trim_end_matches('.')
-        .to_string()
+    let seconds = format!("{}.{:03}", ms / 1000, ms % 1000);
+    let digits = seconds.trim_end_matches('0');
+    digits.trim_end_matches('.').to_string()
 }
 
 /// A step as a call in C, with what it binds before it and where it runs after it.
 pub(crate) fn call(step: &Step) -> String {
-    let in_c_order = calls::find(&step.call)
-        .into_iter()
-        .flat_map(|call| call.input_params());
-    let arguments = in_c_order
-        .filter_map(|param| Some(format!("{} = {}", param.name, step.args.get(param.name)?)));
-    let arguments = listed(arguments, "");
-    let bound = step.bind.iter().map(|name| format!("{name} = "));
-    let on = step.on.iter().map(|on| format!("  on {on}"));
-    let from = step.from.iter().map(|from| format!("  from {from}"));
-    let is_labelled = step.label != step.call && !step.label.contains('#');
-    let label = is_labelled.then(|| format!("  [{}]", step.label));
-    bound
-        .chain([format!("{}({arguments})", step.call)])
-        .chain(on)
-        .chain(from)
-        .chain(label)
-        .collect()
+    let mut arguments = Vec::new();
+    if let Some(call) = calls::find(&step.call) {
+        for param in call.input_params() {
+            if let Some(value) = step.args.get(param.name) {
+                arguments.push(format!("{} = {value}", param.name));
+            }
+        }
+    }
+    let mut words = format!("{}({})", step.call, arguments.join(", "));
+    if let Some(name) = &step.bind {
+        words.insert_str(0, &format!("{name} = "));
+    }
+    if let Some(on) = &step.on {
+        words += &format!("  on {on}");
+    }
+    if let Some(from) = &step.from {
+        words += &format!("  from {from}");
+    }
+    if step.label != step.call && !step.label.contains('#') {
+        words += &format!("  [{}]", step.label);
+    }
+    words
 }
 
 fn needs(needs: &Needs) -> String {
-    let mut all = vec![format!(
-        "{} GPU{}",
-        needs.gpus,
-        if needs.gpus == 1 { "" } else { "s" }
-    )];
+    let mut all = vec![counted(needs.gpus, "GPU")];
     let ranges = [
         ("driver", &needs.driver),
         ("libcudart", &needs.libcudart),
         ("compute capability", &needs.compute_capability),
     ];
     for (name, range) in ranges {
-        all.extend(range.as_ref().map(|range| format!("{name} {range}")));
+        if let Some(range) = range {
+            all.push(format!("{name} {range}"));
+        }
     }
-    all.extend(needs.root.then(|| "root".to_string()));
-    all.extend(needs.peer_access.then(|| "peer access".to_string()));
+    if needs.root {
+        all.push("root".to_string());
+    }
+    if needs.peer_access {
+        all.push("peer access".to_string());
+    }
     all.join(", ")
 }

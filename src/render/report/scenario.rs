@@ -9,7 +9,6 @@ use crate::{answer, facts, lines, steps};
 use cuda_pitfalls_core::plan::CasePlan;
 use cuda_pitfalls_core::report::{CaseView, OutcomeView, ReportView, ScenarioView};
 use cuda_pitfalls_core::scenario::Step;
-use cuda_pitfalls_core::text::counts::listed;
 use cuda_pitfalls_core::text::units;
 use cuda_pitfalls_core::verdict::Kind;
 
@@ -23,64 +22,51 @@ pub(super) fn scenario_section(
     index: usize,
     folders: &Folders<'_>,
 ) -> Block {
-    let verdict = &scenario.verdict;
+    let verdict = scenario.verdict;
     let standing = Standing::new(verdict);
-    let asked = match answer::word(scenario) {
+    let question = match answer::word(scenario) {
         word @ ("yes" | "no") => {
             Text::from(Span::Strong(word.to_owned())).then(format!(" {}", scenario.question))
         }
         _ => scenario.question.into(),
     };
-    let badge = (
-        standing.tone(),
-        format!("{} {}", standing.mark(), facts::verdict(verdict)),
-    );
+    let badge = format!("{} {}", standing.mark(), facts::verdict(verdict));
     let mut blocks = vec![
         Block::heading(3, scenario.name),
-        Block::Paragraph(asked),
+        Block::Paragraph(question),
         Block::Badges(vec![
-            badge,
+            (standing.tone(), badge),
             (standing.tone(), facts::expectation_words(verdict)),
         ]),
     ];
-    let failed = verdict
-        .unexpected
-        .iter()
-        .map(|failed| Span::Toned(Tone::Bad, format!("Unexpected: {failed}")).into());
-    let detail = Some(&verdict.detail)
-        .filter(|detail| !detail.is_empty())
-        .map(Text::from);
-    let workaround =
-        Some(scenario.workaround).filter(|it| !it.is_empty() && verdict.kind == Kind::Reproduced);
-    let workaround = workaround.map(|workaround| Text::from(format!("Workaround: {workaround}")));
-    blocks.extend(
-        detail
-            .into_iter()
-            .chain(failed)
-            .chain(workaround)
-            .map(Block::Paragraph),
-    );
-    let cases: Vec<Block> = scenario
-        .cases
-        .iter()
-        .flat_map(|one| case(report, scenario, one))
-        .collect();
+    if !verdict.detail.is_empty() {
+        blocks.push(Block::paragraph(&verdict.detail));
+    }
+    for failed in &verdict.unexpected {
+        let words = format!("Unexpected: {failed}");
+        blocks.push(Block::paragraph(Span::Toned(Tone::Bad, words)));
+    }
+    if verdict.kind == Kind::Reproduced && !scenario.workaround.is_empty() {
+        blocks.push(Block::paragraph(format!(
+            "Workaround: {}",
+            scenario.workaround
+        )));
+    }
+    let (mut cases, mut frequencies) = (Vec::new(), Vec::new());
+    for one in &scenario.cases {
+        cases.extend(case(report, scenario, one));
+        frequencies.push(format!("{} {}", one.name, facts::outcome_frequency(one)));
+    }
     // What needs attention is open; the rest is one click away, also without scripts.
     if standing.needs_attention() {
         blocks.extend(cases);
     } else if !cases.is_empty() {
-        let frequencies = scenario
-            .cases
-            .iter()
-            .map(|case| format!("{} {}", case.name, facts::outcome_frequency(case)));
-        blocks.push(Block::Fold(
-            format!("Cases: {}", listed(frequencies, "")),
-            cases,
-        ));
+        let summary = format!("Cases: {}", frequencies.join(", "));
+        blocks.push(Block::Fold(summary, cases));
     }
     blocks.push(dim_paragraph(origin_words(scenario)));
     Block::Section {
-        class: folders.filter_classes(std::iter::once(scenario)),
+        class: folders.filter_classes([scenario]),
         id: format!("s{index}"),
         blocks,
     }
@@ -94,12 +80,9 @@ fn dim_paragraph(text: String) -> Block {
 fn origin_words(scenario: &ScenarioView<'_>) -> String {
     let mut words = Vec::new();
     words.extend(facts::libcudart(scenario));
-    words.extend(
-        scenario
-            .parameters
-            .iter()
-            .map(|(name, value)| format!("{name}={value}")),
-    );
+    for (name, value) in scenario.parameters {
+        words.push(format!("{name}={value}"));
+    }
     if !scenario.tags.is_empty() {
         words.push(format!("tags {}", scenario.tags.join(" ")));
     }
@@ -108,18 +91,23 @@ fn origin_words(scenario: &ScenarioView<'_>) -> String {
 }
 
 fn case(report: &ReportView<'_>, scenario: &ScenarioView<'_>, case: &CaseView<'_>) -> Vec<Block> {
-    let plan = scenario.plan.as_ref().and_then(|plan| plan.case(case.name));
-    let does = plan
-        .map(|plan| format!(": {}", plan.does))
-        .unwrap_or_default();
+    let plan = scenario.plan.and_then(|plan| plan.case(case.name));
+    let heading = match plan {
+        Some(plan) => format!("{}: {}", case.name, plan.does),
+        None => case.name.to_owned(),
+    };
     let facts = facts::case_line(scenario, case).join(" · ");
     let mut blocks = vec![
-        Block::heading(4, format!("{}{does}", case.name)),
+        Block::heading(4, heading),
         Block::paragraph(format!("{} — {facts}", facts::outcome_frequency(case))),
     ];
-    let start = plan.map(steps::start).filter(|start| !start.is_empty());
-    blocks.extend(start.map(|start| dim_paragraph(format!("Started with {start}"))));
-    blocks.extend(lines::of_case(plan, case).map(|lines| Block::Code("python", lines)));
+    let start = plan.map(steps::start).unwrap_or_default();
+    if !start.is_empty() {
+        blocks.push(dim_paragraph(format!("Started with {start}")));
+    }
+    if let Some(program) = lines::case_program(plan, case) {
+        blocks.push(Block::Code("python", program));
+    }
     for (outcome, number) in case.outcomes.iter().take(OUTCOMES).zip(1..) {
         if case.outcomes.len() > 1 {
             let ended = facts::shown(scenario, outcome).join(" · ");
@@ -129,65 +117,59 @@ fn case(report: &ReportView<'_>, scenario: &ScenarioView<'_>, case: &CaseView<'_
         }
         blocks.extend(made(plan, outcome));
     }
-    blocks.extend(
-        case.attempts
-            .iter()
-            .flat_map(|attempt| &attempt.judged.invalid)
-            .map(|invalid| {
-                let words = format!("Not counted, {}: {}", invalid.reason.name(), invalid.detail);
-                Block::paragraph(Span::Toned(Tone::Doubt, words))
-            }),
-    );
-    let example = facts::example_attempt(case);
-    blocks.extend(
-        example
-            .into_iter()
-            .flat_map(|example| attempt::blocks(report, scenario, case, example)),
-    );
+    for attempt in case.attempts {
+        for invalid in &attempt.judged.invalid {
+            let words = format!("Not counted, {}: {}", invalid.reason.name(), invalid.detail);
+            blocks.push(Block::paragraph(Span::Toned(Tone::Doubt, words)));
+        }
+    }
+    if let Some(example) = facts::example_attempt(case) {
+        blocks.extend(attempt::blocks(report, scenario, case, example));
+    }
     blocks
 }
 
 /// What each step of an outcome gave, and how its process ended; nothing if no step is known.
 pub(crate) fn made(plan: Option<&CasePlan>, outcome: &OutcomeView<'_>) -> Vec<Block> {
-    let Some(observation) = outcome.observation().filter(|it| !it.steps.is_empty()) else {
+    let Some(observation) = outcome.observation() else {
         return Vec::new();
     };
-    let rows = observation.steps.iter().zip(0..).map(|(step, index)| {
-        let made = plan.and_then(|plan| plan.steps.get(index));
-        let call = made.map_or_else(
-            || (&step.label).into(),
-            |made| call(made, plan.is_some_and(|it| it.python.is_some())),
-        );
-        let calls = step
-            .calls
-            .as_ref()
-            .map(lines::calls)
-            .filter(|calls| !calls.is_empty());
-        let calls =
-            calls.map(|calls| Span::Toned(Tone::Dim, format!("driver calls: {calls}")).into());
-        let call = Text::from(format!("{}. ", index + 1)).then(call);
-        vec![
-            Text::lines(std::iter::once(call).chain(calls)),
+    if observation.steps.is_empty() {
+        return Vec::new();
+    }
+    let in_python = plan.is_some_and(|plan| plan.python.is_some());
+    let mut rows: Vec<Vec<Text>> = Vec::new();
+    for (index, step) in observation.steps.iter().enumerate() {
+        let call = match plan.and_then(|plan| plan.steps.get(index)) {
+            Some(made) => call(made, in_python),
+            None => (&step.label).into(),
+        };
+        let mut lines = vec![Text::from(format!("{}. ", index + 1)).then(call)];
+        let calls = step.calls.as_ref().map(lines::calls).unwrap_or_default();
+        if !calls.is_empty() {
+            lines.push(Span::Toned(Tone::Dim, format!("driver calls: {calls}")).into());
+        }
+        rows.push(vec![
+            Text::lines(lines),
             Text::lines(steps::result_words(step)),
             steps::gpus(step.visible.as_deref()).into(),
             steps::gpus(step.contexts.as_deref()).into(),
             step.current.as_deref().unwrap_or("?").into(),
             Text::lines(facts::memory_lines(step)),
             units::format_duration(step.elapsed_ns).into(),
-        ]
-    });
+        ]);
+    }
     let columns = [
         "Step", "Result", "Sees", "Contexts", "Current", "Memory", "Took",
     ];
     let caption = "After each step: what it returned, which GPUs the process sees, where it has contexts, and memory \
                    since before the process.";
-    vec![
-        Block::Table(Table {
-            caption: caption.into(),
-            ..Table::new(columns, rows)
-        }),
-        dim_paragraph(format!("Ended: {}", observation.end)),
-    ]
+    let table = Table {
+        caption: caption.into(),
+        ..Table::new(columns, rows)
+    };
+    let ended = dim_paragraph(format!("Ended: {}", observation.end));
+    vec![Block::Table(table), ended]
 }
 
 /// A step of a case of calls, or of Python lines, which keep their breaks.
@@ -195,9 +177,9 @@ fn call(step: &Step, in_python: bool) -> Text {
     if !in_python {
         return show::call(step).into();
     }
-    let actor = step
-        .on
-        .as_ref()
-        .map(|actor| Text::from(Span::Toned(Tone::Dim, format!(" in {actor}"))));
-    Text::lines(step.in_python().trim().lines().map(Text::code)).then(actor.unwrap_or_default())
+    let lines = Text::lines(step.in_python().trim().lines().map(Text::code));
+    match &step.on {
+        Some(actor) => lines.then(Span::Toned(Tone::Dim, format!(" in {actor}"))),
+        None => lines,
+    }
 }

@@ -39,52 +39,40 @@ pub(super) struct Folders<'r> {
 
 impl<'r> Folders<'r> {
     pub(super) fn new(report: &ReportView<'r>) -> Folders<'r> {
-        let counts = tally_items(
-            report
-                .scenarios
-                .iter()
-                .map(|scenario| folder(scenario.scenario)),
-        );
-        let indices = counts
-            .iter()
-            .enumerate()
-            .map(|(index, (name, _))| (*name, index))
-            .collect();
+        let scenarios = report.scenarios.iter();
+        let counts = tally_items(scenarios.map(|scenario| folder(scenario.scenario)));
+        let mut indices = HashMap::new();
+        for (index, (name, _)) in counts.iter().enumerate() {
+            indices.insert(*name, index);
+        }
         Folders { counts, indices }
     }
 
     fn class(&self, scenario: &ScenarioView<'_>) -> String {
-        format!(
-            "f{}",
-            self.indices
-                .get(folder(scenario.scenario))
-                .copied()
-                .unwrap_or_default()
-        )
+        let index = self.indices.get(folder(scenario.scenario));
+        format!("f{}", index.copied().unwrap_or_default())
     }
 
     /// The choices of the filter; none where there are too many to choose from.
     fn filter_choices(&self) -> Vec<FilterChoice> {
-        let shown = if self.counts.len() > MOST_FOLDERS {
-            &[][..]
-        } else {
-            &self.counts
-        };
-        let choices = shown
-            .iter()
-            .enumerate()
-            .map(|(index, (name, count))| FilterChoice {
+        let mut choices = Vec::new();
+        if self.counts.len() > MOST_FOLDERS {
+            return choices;
+        }
+        for (index, (name, count)) in self.counts.iter().enumerate() {
+            choices.push(FilterChoice {
                 class: format!("f{index}"),
                 name: (*name).to_owned(),
                 count: *count,
             });
-        choices.collect()
+        }
+        choices
     }
 
     /// The classes by which filters select what shows these instances, behind blanks.
     pub(super) fn filter_classes<'a>(
         &self,
-        instances: impl Iterator<Item = &'a ScenarioView<'r>>,
+        instances: impl IntoIterator<Item = &'a ScenarioView<'r>>,
     ) -> String
     where
         'r: 'a,
@@ -93,123 +81,131 @@ impl<'r> Folders<'r> {
         for scenario in instances {
             classes.insert(Impact::from_scenario(scenario).class().to_owned());
             classes.insert(self.class(scenario));
-            classes.extend(
-                Standing::new(scenario.verdict)
-                    .needs_attention()
-                    .then(|| ATTENTION.to_owned()),
-            );
+            if Standing::new(scenario.verdict).needs_attention() {
+                classes.insert(ATTENTION.to_owned());
+            }
         }
-        classes.into_iter().collect::<Vec<_>>().join(" ")
+        Vec::from_iter(classes).join(" ")
     }
 }
 
 /// The folder of a scenario; a file of the user's own is alone in one.
 fn folder(name: &str) -> &str {
-    Some(subject::folder_of(name))
-        .filter(|folder| !folder.is_empty())
-        .unwrap_or(name)
+    match subject::folder_of(name) {
+        "" => name,
+        folder => folder,
+    }
 }
 
 /// The table: a row per question.
 pub(super) fn table(report: &ReportView<'_>, folders: &Folders<'_>) -> Block {
-    let all = rows(report);
+    let (mut rows, mut classes) = (Vec::new(), Vec::new());
+    for instances in grouped_instances(report) {
+        rows.push(row(&instances));
+        classes.push(folders.filter_classes(instances.iter().map(|(_, scenario)| *scenario)));
+    }
+    let caption =
+        "What needs attention comes first. Memory is the change since before the process.";
     Block::Table(Table {
-        caption: "What needs attention comes first. Memory is the change since before the process."
-            .into(),
+        caption: caption.into(),
         records: Some("answers"),
-        classes: all
-            .iter()
-            .map(|instances| folders.filter_classes(instances.iter().map(|(_, it)| *it)))
-            .collect(),
-        ..Table::new(COLUMNS, all.iter().map(|instances| row(instances)))
+        classes,
+        ..Table::new(COLUMNS, rows)
     })
 }
 
 pub(super) fn summary_filters(report: &ReportView<'_>, folders: &Folders<'_>) -> String {
     let all = report.scenarios.len();
-    let answers = Impact::ALL.map(|impact| FilterChoice {
-        class: impact.class().to_owned(),
-        name: impact.name().to_owned(),
-        count: report
-            .scenarios
-            .iter()
-            .filter(|it| Impact::from_scenario(it) == impact)
-            .count(),
-    });
-    let mut answers = Vec::from(answers);
-    let attention = report
-        .scenarios
-        .iter()
-        .filter(|it| Standing::new(it.verdict).needs_attention())
-        .count();
-    answers.push(FilterChoice {
-        class: ATTENTION.to_owned(),
-        name: "needs attention".to_owned(),
-        count: attention,
-    });
-    answers.retain(|choice| choice.count > 0);
+    let mut counts: HashMap<Impact, usize> = HashMap::new();
+    let mut attention = 0;
+    for scenario in &report.scenarios {
+        *counts.entry(Impact::from_scenario(scenario)).or_default() += 1;
+        attention += usize::from(Standing::new(scenario.verdict).needs_attention());
+    }
+    let mut answers = Vec::new();
+    for impact in Impact::ALL {
+        if let Some(count) = counts.get(&impact) {
+            answers.push(FilterChoice {
+                class: impact.class().to_owned(),
+                name: impact.name().to_owned(),
+                count: *count,
+            });
+        }
+    }
+    if attention > 0 {
+        answers.push(FilterChoice {
+            class: ATTENTION.to_owned(),
+            name: "needs attention".to_owned(),
+            count: attention,
+        });
+    }
     filter("answer", "Show", ("all", all), &answers)
         + &filter("folder", "About", ("all", all), &folders.filter_choices())
 }
 
-/// The rows: each answer that needs attention by itself, then the instances of each question together.
-fn rows<'a, 'r>(report: &'a ReportView<'r>) -> Vec<Vec<Placed<'a, 'r>>> {
-    let (mut first, rest): (Vec<_>, Vec<_>) = report
-        .scenarios
-        .iter()
-        .enumerate()
-        .partition(|(_, scenario)| Standing::new(scenario.verdict).needs_attention());
+/// What each row is of: an answer that needs attention by itself, then the instances of each question together.
+fn grouped_instances<'a, 'r>(report: &'a ReportView<'r>) -> Vec<Vec<Placed<'a, 'r>>> {
+    let (mut first, mut rest) = (Vec::new(), Vec::new());
+    for (index, scenario) in report.scenarios.iter().enumerate() {
+        if Standing::new(scenario.verdict).needs_attention() {
+            first.push((index, scenario));
+        } else {
+            rest.push((scenario.scenario, (index, scenario)));
+        }
+    }
     first.sort_by_key(|(_, scenario)| std::cmp::Reverse(Standing::new(scenario.verdict)));
-    let rest = group_by_key(rest.into_iter().map(|placed| (placed.1.scenario, placed)));
-    first
-        .into_iter()
-        .map(|placed| vec![placed])
-        .chain(rest.into_iter().map(|(_, row)| row))
-        .collect()
+    let mut groups = Vec::new();
+    for placed in first {
+        groups.push(vec![placed]);
+    }
+    for (_, instances) in group_by_key(rest) {
+        groups.push(instances);
+    }
+    groups
 }
 
 fn row(instances: &[Placed<'_, '_>]) -> Vec<Text> {
+    let (mut memory, mut attempts) = (Vec::new(), Vec::new());
     // Of several instances each has its own memory and attempts.
-    let alone = instances
-        .first()
-        .filter(|_| instances.len() == 1)
-        .map(|(_, only)| only);
-    let memory = Text::lines(
-        alone
-            .into_iter()
-            .flat_map(|only| facts::trap_and_control(only)),
-    );
-    let cases = ["trap", "control"]
-        .into_iter()
-        .filter_map(|name| alone?.case(name));
-    let attempts =
-        Text::lines(cases.map(|case| format!("{} {}", case.name, facts::outcome_frequency(case))));
+    if let [(_, only)] = instances {
+        memory = facts::trap_and_control(only);
+        for case in ["trap", "control"]
+            .iter()
+            .filter_map(|name| only.case(name))
+        {
+            attempts.push(format!("{} {}", case.name, facts::outcome_frequency(case)));
+        }
+    }
     vec![
         here(instances),
         question(instances),
-        memory,
+        Text::lines(memory),
         expectation_text(instances),
-        attempts,
+        Text::lines(attempts),
     ]
 }
 
 /// The answer in a word, in the colour of what it means.
 fn here(instances: &[Placed<'_, '_>]) -> Text {
-    let words = tally_items(instances.iter().map(|(_, it)| answer::word(it)));
-    let word = match words.as_slice() {
-        [(word, _)] => word,
+    let mut words = BTreeSet::new();
+    let mut impact = None;
+    let mut is_simulated = false;
+    for (_, scenario) in instances {
+        words.insert(answer::word(scenario));
+        let this = Impact::from_scenario(scenario);
+        impact = Some(impact.map_or(this, |worst: Impact| worst.min(this)));
+        is_simulated |= scenario.verdict.provenance == Provenance::Simulated;
+    }
+    let word = match words.len() {
+        1 => words.pop_first().unwrap_or_default(),
         _ => "some",
     };
-    let tone = instances
-        .iter()
-        .map(|(_, it)| Impact::from_scenario(it))
-        .min()
-        .map_or(Tone::Dim, Impact::tone);
-    let is_simulated = instances
-        .iter()
-        .any(|(_, it)| it.verdict.provenance == Provenance::Simulated);
-    let simulated = is_simulated.then(|| Span::Toned(Tone::Dim, "simulated".to_owned()));
-    Text::lines(std::iter::once(Span::Toned(tone, word.to_owned())).chain(simulated))
+    let tone = impact.map_or(Tone::Dim, Impact::tone);
+    let mut lines = vec![Span::Toned(tone, word.to_owned())];
+    if is_simulated {
+        lines.push(Span::Toned(Tone::Dim, "simulated".to_owned()));
+    }
+    Text::lines(lines)
 }
 
 /// The question, its workaround where it is needed, and links to what was measured.
@@ -218,95 +214,95 @@ fn question(instances: &[Placed<'_, '_>]) -> Text {
         return Text::default();
     };
     let mut lines = vec![Text::from(first.question)];
-    let showing = instances
-        .iter()
-        .map(|(_, it)| it)
-        .find(|it| Impact::from_scenario(it) == Impact::Shows);
-    let workaround = showing
-        .map(|it| it.workaround)
-        .filter(|workaround| is_workaround(workaround));
-    lines.extend(workaround.map(|workaround| format!("→ {workaround}").into()));
+    let mut showing = instances.iter().map(|(_, scenario)| scenario);
+    let showing = showing.find(|scenario| Impact::from_scenario(scenario) == Impact::Shows);
+    if let Some(scenario) = showing
+        && is_workaround(scenario.workaround)
+    {
+        lines.push(format!("→ {}", scenario.workaround).into());
+    }
     lines.extend(why(first));
     if instances.len() == 1 {
-        lines.push(
-            Span::Link {
-                text: first.name.to_owned(),
-                to: format!("#s{index}"),
-            }
-            .into(),
-        );
+        let link = Span::Link {
+            text: first.name.to_owned(),
+            to: format!("#s{index}"),
+        };
+        lines.push(link.into());
         return Text::lines(lines);
     }
     lines.push(Span::Toned(Tone::Dim, first.scenario.to_owned()).into());
-    let answers = group_by_key(
-        instances
-            .iter()
-            .map(|placed| (answer::word(placed.1), placed)),
-    );
-    lines.extend(
-        answers
-            .iter()
-            .map(|(word, alike)| instance_links(word, alike)),
-    );
+    let answers = instances
+        .iter()
+        .map(|placed| (answer::word(placed.1), placed));
+    for (word, alike) in group_by_key(answers) {
+        lines.push(instance_links(word, &alike));
+    }
     Text::lines(lines)
 }
 
 /// The instances with one answer, each a link.
 fn instance_links(word: &str, instances: &[&Placed<'_, '_>]) -> Text {
+    let libcudart = instances.first().map(|(_, first)| first.libcudart);
     let several = instances
         .iter()
-        .any(|(_, it)| it.libcudart != instances.first().and_then(|(_, it)| it.libcudart));
-    let links = instances.iter().map(|(index, it)| {
-        let runtime = facts::libcudart(it).filter(|_| several);
-        let values = Some(answer::parameter_values(it)).filter(|values| !values.is_empty());
-        let text = listed(values.into_iter().chain(runtime), it.name);
-        Text::from(Span::Link {
-            text,
+        .any(|(_, scenario)| Some(scenario.libcudart) != libcudart);
+    let mut links: Vec<Text> = Vec::new();
+    for (index, scenario) in instances {
+        let mut words = Vec::new();
+        let values = answer::parameter_values(scenario);
+        if !values.is_empty() {
+            words.push(values);
+        }
+        if several {
+            words.extend(facts::libcudart(scenario));
+        }
+        let link = Span::Link {
+            text: listed(words, scenario.name),
             to: format!("#s{index}"),
-        })
-    });
+        };
+        links.push(link.into());
+    }
     if instances.len() > MOST_INSTANCES {
-        return Span::Fold(
-            format!("{word} for {} values", instances.len()),
-            links.collect(),
-        )
-        .into();
+        let summary = format!("{word} for {} values", instances.len());
+        return Span::Fold(summary, links).into();
     }
     Text::from(format!("{word} for ")).then(Text::join(links, ", "))
 }
 
 /// Whether the answers are those that the file expects, with how many of each where there are several.
 fn expectation_text(instances: &[Placed<'_, '_>]) -> Text {
-    let standings = tally_items(instances.iter().map(|(_, it)| Standing::new(it.verdict)));
-    Text::lines(standings.into_iter().map(|(standing, count)| {
-        let count = if instances.len() > 1 {
-            format!("{count} ")
+    let standings = instances
+        .iter()
+        .map(|(_, scenario)| Standing::new(scenario.verdict));
+    let mut lines = Vec::new();
+    for (standing, count) in tally_items(standings) {
+        let (mark, name) = (standing.mark(), standing.name());
+        let words = if instances.len() > 1 {
+            format!("{mark} {count} {name}")
         } else {
-            String::new()
+            format!("{mark} {name}")
         };
-        Span::Toned(
-            standing.tone(),
-            format!("{} {count}{}", standing.mark(), standing.name()),
-        )
-    }))
+        lines.push(Span::Toned(standing.tone(), words));
+    }
+    Text::lines(lines)
 }
 
 /// Why a row needs attention, or was not asked.
 fn why(scenario: &ScenarioView<'_>) -> Vec<Text> {
-    let verdict = &scenario.verdict;
+    let verdict = scenario.verdict;
     let standing = Standing::new(verdict);
     let reasons: Vec<String> = match standing {
         Standing::Unexpected => verdict.unexpected.clone(),
         Standing::HarnessError => vec![verdict.detail.clone()],
-        Standing::Inconclusive | Standing::Skipped => verdict
-            .reason
-            .map(|it| words::reason(it).to_owned())
-            .into_iter()
-            .collect(),
+        Standing::Inconclusive | Standing::Skipped => {
+            let reason = verdict.reason.map(words::reason);
+            reason.into_iter().map(str::to_owned).collect()
+        }
         Standing::AsExpected | Standing::Answered => Vec::new(),
     };
-    reasons
-        .into_iter()
-        .map(|reason| Span::Toned(standing.tone(), reason).into())
-        .collect()
+    let mut texts = Vec::new();
+    for reason in reasons {
+        texts.push(Span::Toned(standing.tone(), reason).into());
+    }
+    texts
 }

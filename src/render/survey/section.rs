@@ -41,21 +41,20 @@ impl Section {
         }
         let mut blocks = vec![Block::heading(2, self.title)];
         blocks.extend(self.text.into_iter().map(Block::paragraph));
-        if !self.rows.is_empty() {
-            let rows = self.rows.into_iter().map(|cells| {
-                let cells = cells.into_iter().enumerate();
-                cells.map(|(column, cell)| {
-                    if self.code.contains(&column) {
-                        Text::code(cell)
-                    } else {
-                        cell.into()
-                    }
-                })
-            });
-            blocks.push(Block::Table(Table::new(
-                self.header,
-                rows.map(Iterator::collect),
-            )));
+        let mut rows: Vec<Vec<Text>> = Vec::new();
+        for cells in self.rows {
+            let mut row = Vec::new();
+            for (column, cell) in cells.into_iter().enumerate() {
+                row.push(if self.code.contains(&column) {
+                    Text::code(cell)
+                } else {
+                    cell.into()
+                });
+            }
+            rows.push(row);
+        }
+        if !rows.is_empty() {
+            blocks.push(Block::Table(Table::new(self.header, rows)));
         }
         if self.only_on_pages {
             vec![Block::OnPages(blocks)]

@@ -7,7 +7,7 @@ use super::section::Section;
 use crate::words;
 use cuda_pitfalls_answers::survey::startup::FigureRange;
 use cuda_pitfalls_answers::survey::{FactForm, FactRow, KindFile, SectionForm, ValueForm};
-use cuda_pitfalls_core::text::counts::{group_by_key, listed, tally_items};
+use cuda_pitfalls_core::text::counts::{group_by_key, listed};
 use cuda_pitfalls_core::text::units;
 
 /// The tables of the rows that fit: one, or one for each value of a fact.
@@ -16,149 +16,172 @@ pub(super) fn fitting_tables(
     form: &SectionForm,
     rows: &[FactRow],
 ) -> Vec<Section> {
-    let own = rows
-        .iter()
-        .filter(|row| form.has(row))
-        .map(|row| match form.each.as_str() {
-            "" => (form.title.clone(), row),
-            fact => (
-                format!("{} {}", words_of(row.fact(fact)), form.title)
-                    .trim_end()
-                    .to_string(),
-                row,
-            ),
-        });
-    let by_title = group_by_key(own).into_iter();
-    by_title
-        .map(|(title, rows)| {
-            table(
-                file,
-                &SectionForm {
-                    title,
-                    ..form.clone()
-                },
-                &rows,
-            )
-        })
-        .collect()
+    let mut titled = Vec::new();
+    for row in rows {
+        if !form.has(row) {
+            continue;
+        }
+        let title = match form.each.as_str() {
+            "" => form.title.clone(),
+            fact => format!("{} {}", words_of(row.fact(fact)), form.title),
+        };
+        titled.push((title.trim_end().to_string(), row));
+    }
+    let mut tables = Vec::new();
+    for (title, rows) in group_by_key(titled) {
+        let form = SectionForm {
+            title,
+            ..form.clone()
+        };
+        tables.push(table(file, &form, &rows));
+    }
+    tables
 }
 
 /// The table of these rows.
 pub(super) fn table(file: &KindFile, form: &SectionForm, rows: &[&FactRow]) -> Section {
-    let mut facts: Vec<FactForm> = form.columns.iter().map(|name| file.fact(name)).collect();
-    facts.extend(form.across.iter().flatten().map(|name| file.fact(name)));
-    let mut lines: Vec<Vec<String>> = rows.iter().flat_map(|row| lines(&facts, row)).collect();
+    let mut facts: Vec<FactForm> = Vec::new();
+    for name in form.columns.iter().chain(form.across.iter().flatten()) {
+        facts.push(file.fact(name));
+    }
+    let mut lines = Vec::new();
+    for row in rows {
+        lines.extend(row_lines(&facts, row));
+    }
     if form.across.is_some()
         && let (Some(fact), Some(_)) = (facts.pop(), facts.pop())
     {
-        let columns = merge_columns(&mut lines, &fact.unknown);
-        facts.extend(columns.into_iter().map(|words| FactForm {
-            words,
-            ..FactForm::default()
-        }));
+        let columns;
+        (columns, lines) = merge_columns(lines, &fact.unknown);
+        for words in columns {
+            facts.push(FactForm {
+                words,
+                ..FactForm::default()
+            });
+        }
     }
     for joined in &form.joined {
         let Some(column) = form.columns.iter().position(|name| name == joined) else {
             continue;
         };
-        let is_count = facts
-            .get(column)
-            .is_some_and(|fact| fact.form == ValueForm::Count);
-        lines = join(lines, column, |values| match is_count {
-            true => values.len().to_string(),
-            false => values.join(form.between.as_deref().unwrap_or(", ")),
+        let fact = facts.get(column);
+        let is_count = fact.is_some_and(|fact| fact.form == ValueForm::Count);
+        let between = form.between.as_deref().unwrap_or(", ");
+        lines = join_lines(lines, column, |values| {
+            if is_count {
+                values.len().to_string()
+            } else {
+                values.join(between)
+            }
         });
     }
-    for column in (0..facts.len()).rev() {
-        let is_empty = lines
-            .iter()
-            .all(|line| line.get(column).is_none_or(String::is_empty));
-        if facts
-            .get(column)
-            .is_some_and(|fact| fact.words.is_empty() || (fact.optional && is_empty))
-        {
-            facts.remove(column);
-            lines.iter_mut().for_each(|line| drop(line.remove(column)));
+    drop_empty_columns(&mut facts, &mut lines);
+    let mut section = Section {
+        title: form.title.replace("{rows}", &lines.len().to_string()),
+        rows: lines,
+        only_on_pages: form.only_on_pages,
+        ..Section::default()
+    };
+    if !form.text.is_empty() {
+        section.text.push(form.text.clone());
+    }
+    for (column, fact) in facts.into_iter().enumerate() {
+        section.header.push(fact.words);
+        if fact.code {
+            section.code.push(column);
         }
     }
-    Section {
-        title: form.title.replace("{rows}", &lines.len().to_string()),
-        text: Some(form.text.clone())
-            .filter(|text| !text.is_empty())
-            .into_iter()
-            .collect(),
-        header: facts.iter().map(|fact| fact.words.clone()).collect(),
-        rows: lines,
-        code: facts
-            .iter()
-            .enumerate()
-            .filter(|(_, fact)| fact.code)
-            .map(|(column, _)| column)
-            .collect(),
-        only_on_pages: form.only_on_pages,
+    section
+}
+
+/// Leaves out the columns without a name, and those that may be left out and have no text.
+fn drop_empty_columns(facts: &mut Vec<FactForm>, lines: &mut [Vec<String>]) {
+    let mut column = 0;
+    while let Some(fact) = facts.get(column) {
+        let is_empty = |line: &Vec<String>| line.get(column).is_none_or(String::is_empty);
+        if fact.words.is_empty() || (fact.optional && lines.iter().all(is_empty)) {
+            facts.remove(column);
+            for line in lines.iter_mut() {
+                line.remove(column);
+            }
+        } else {
+            column += 1;
+        }
     }
 }
 
 /// The lines of a row: one, or one for each entry of the list that its columns are of.
-fn lines(facts: &[FactForm], row: &FactRow) -> Vec<Vec<String>> {
-    let values: Vec<_> = facts.iter().map(|fact| (fact, fact.values(row))).collect();
-    let count = values
-        .iter()
-        .map(|(_, values)| values.len())
-        .reduce(|one, other| if one == 1 { other } else { one });
-    let lines = (0..count.unwrap_or(0)).map(|index| {
-        let cells = values.iter().map(|(fact, values)| {
-            let value = values.get(index).or_else(|| values.first());
-            value.map_or_else(String::new, |(_, value)| cell_text(fact, value))
-        });
-        cells.collect()
-    });
-    lines.collect()
+fn row_lines(facts: &[FactForm], row: &FactRow) -> Vec<Vec<String>> {
+    let mut count = 1;
+    let mut values = Vec::new();
+    for fact in facts {
+        let of_fact = fact.values(row);
+        if count == 1 {
+            count = of_fact.len();
+        }
+        values.push((fact, of_fact));
+    }
+    let mut lines = Vec::new();
+    for index in 0..count {
+        let mut line = Vec::new();
+        for (fact, values) in &values {
+            line.push(match values.get(index).or(values.first()) {
+                Some((_, value)) => cell_text(fact, value),
+                None => String::new(),
+            });
+        }
+        lines.push(line);
+    }
+    lines
 }
 
-/// Lines that are alike but for their last two cells become one, with a cell for each value that the last but one has.
-/// One without any text in its last cells is left out. Returns these values.
-fn merge_columns(lines: &mut Vec<Vec<String>>, unknown: &str) -> Vec<String> {
-    let split = lines.drain(..).filter_map(|mut line| {
-        let (text, column) = (line.pop()?, line.pop()?);
-        Some((line, (column, text)))
-    });
+/// Returns the values of the last but one cell, and the lines with a cell for each of these: lines that are alike but for
+/// their last two cells become one. One without any text in its last cells is left out.
+fn merge_columns(lines: Vec<Vec<String>>, unknown: &str) -> (Vec<String>, Vec<Vec<String>>) {
+    let mut split = Vec::new();
+    for mut line in lines {
+        if let (Some(text), Some(column)) = (line.pop(), line.pop()) {
+            split.push((line, (column, text)));
+        }
+    }
     let whole = group_by_key(split);
-    let columns = tally_items(
-        whole
-            .iter()
-            .flat_map(|(_, said)| said)
-            .map(|(column, _)| column.clone()),
-    );
-    let columns: Vec<String> = columns.into_iter().map(|(column, _)| column).collect();
-    let told = whole
-        .into_iter()
-        .filter(|(_, said)| said.iter().any(|(_, text)| !text.is_empty()));
-    lines.extend(told.map(|(mut line, said)| {
-        line.extend(columns.iter().map(|column| {
-            let last = said.iter().rev().find(|(known, _)| known == column);
-            last.map_or_else(|| unknown.to_string(), |(_, text)| text.clone())
-        }));
-        line
-    }));
-    columns
+    let mut columns: Vec<String> = Vec::new();
+    for (column, _) in whole.iter().flat_map(|(_, cells)| cells) {
+        if !columns.contains(column) {
+            columns.push(column.clone());
+        }
+    }
+    let mut merged = Vec::new();
+    for (mut line, cells) in whole {
+        if cells.iter().all(|(_, text)| text.is_empty()) {
+            continue;
+        }
+        for column in &columns {
+            let last = cells.iter().rfind(|(known, _)| known == column);
+            line.push(last.map_or(unknown, |(_, text)| text).to_string());
+        }
+        merged.push(line);
+    }
+    (columns, merged)
 }
 
 /// Lines that are alike in all cells but one become one.
-fn join(
+fn join_lines(
     lines: Vec<Vec<String>>,
     column: usize,
-    text: impl Fn(Vec<String>) -> String,
+    join: impl Fn(&[String]) -> String,
 ) -> Vec<Vec<String>> {
-    let split = lines.into_iter().map(|mut line| {
+    let mut split = Vec::new();
+    for mut line in lines {
         let value = line.remove(column);
-        (line, value)
-    });
-    let whole = group_by_key(split).into_iter().map(|(mut line, values)| {
-        line.insert(column, text(values));
-        line
-    });
-    whole.collect()
+        split.push((line, value));
+    }
+    let mut joined = Vec::new();
+    for (mut line, values) in group_by_key(split) {
+        line.insert(column, join(&values));
+        joined.push(line);
+    }
+    joined
 }
 
 fn cell_text(fact: &FactForm, value: &Value) -> String {
@@ -166,21 +189,20 @@ fn cell_text(fact: &FactForm, value: &Value) -> String {
         (_, Value::Null) => fact.unknown.clone(),
         (_, Value::Array(list)) if list.is_empty() => fact.none.clone(),
         (ValueForm::Gpus, Value::Array(list)) => {
-            let gpus: Vec<u32> = list
-                .iter()
-                .filter_map(|gpu| u32::try_from(gpu.as_u64()?).ok())
-                .collect();
+            let mut gpus: Vec<u32> = Vec::new();
+            for gpu in list.iter().filter_map(Value::as_u64) {
+                gpus.extend(u32::try_from(gpu));
+            }
             words::gpus(&gpus, &fact.none)
         }
-        (ValueForm::Memory, Value::Array(list)) => listed(
-            list.iter()
-                .filter_map(Value::as_i64)
-                .map(units::format_delta),
-            "",
-        ),
-        (ValueForm::Size, value) => FigureRange::deserialize(value)
-            .map(size)
-            .unwrap_or_default(),
+        (ValueForm::Memory, Value::Array(list)) => {
+            let changes = list.iter().filter_map(Value::as_i64);
+            listed(changes.map(units::format_delta), "")
+        }
+        (ValueForm::Size, value) => match FigureRange::deserialize(value) {
+            Ok(bytes) => size(bytes),
+            Err(_) => String::new(),
+        },
         (_, Value::String(text)) => fact.said.get(text).unwrap_or(text).clone(),
         (_, value) => words_of(value),
     }

@@ -123,7 +123,7 @@ fn happened_blocks(seen: &TraceView) -> Vec<Block> {
 /// A program that shows the same, or the scenario that does.
 fn reproducer_blocks(proofs: &[Scenario], attached: &[Attached]) -> Vec<Block> {
     if !attached.is_empty() {
-        return first_sources(&attached.iter().collect::<Vec<_>>());
+        return first_sources(attached);
     }
     let named = proofs
         .iter()

@@ -101,7 +101,7 @@ pub(super) fn write_orders(
 /// The Python of a case, with what each line returned and called, and names instead of UUIDs.
 fn seen_lines(measurement: &Measurement, case: &str) -> Option<Vec<String>> {
     let plan = measurement.part.plan.as_ref()?;
-    let program = lines::of_case(plan.case(case), &measurement.part.case(case)?.view())?;
+    let program = lines::case_program(plan.case(case), &measurement.part.case(case)?.view())?;
     let mut text = program.join("\n");
     for (index, uuid) in plan.gpus.iter().enumerate() {
         text = text.replace(uuid.as_str(), &format!("UUID of gpu{index}"));
