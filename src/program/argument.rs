@@ -48,22 +48,21 @@ pub(crate) fn file(text: &str) -> Result<PathBuf, &'static str> {
 }
 
 pub(crate) fn parse_duration(text: &str) -> Result<Duration, &'static str> {
-    let (number, unit) = text.split_at(
-        text.find(|c: char| !c.is_ascii_digit())
-            .unwrap_or(text.len()),
-    );
+    let digits = text.find(|c: char| !c.is_ascii_digit());
+    let (number, unit) = text.split_at(digits.unwrap_or(text.len()));
     let factor = match unit {
-        "s" => 1,
-        "m" => 60,
-        "h" => 3600,
-        "d" => 86400,
-        _ => 0,
+        "s" => Some(1),
+        "m" => Some(60),
+        "h" => Some(3600),
+        "d" => Some(86400),
+        _ => None,
     };
-    let seconds = number.parse::<u64>().ok();
-    match seconds.and_then(|number| number.checked_mul(factor)) {
-        Some(seconds) if factor > 0 => Ok(Duration::from_secs(seconds)),
-        _ => Err("a number with s, m, h or d, such as 90s"),
+    if let (Ok(number), Some(factor)) = (number.parse::<u64>(), factor)
+        && let Some(seconds) = number.checked_mul(factor)
+    {
+        return Ok(Duration::from_secs(seconds));
     }
+    Err("a number with s, m, h or d, such as 90s")
 }
 
 pub(crate) fn on(text: &str) -> Result<On, ArgumentError> {
@@ -95,33 +94,34 @@ pub(crate) fn reason(text: &str) -> Result<String, &'static str> {
 }
 
 pub(crate) fn parse_requirement(text: &str) -> Result<Requirement, ArgumentError> {
-    let requirement = text.split_once('=').and_then(|(what, wanted)| {
-        let what = Required::ALL
-            .into_iter()
-            .find(|known| known.name() == what)?;
-        Some(Requirement::new(
-            what,
-            parse_digits(wanted).filter(|wanted| *wanted > 0)?,
-        ))
-    });
-    requirement.ok_or(ArgumentError::Requirement)
+    let Some((name, number)) = text.split_once('=') else {
+        return Err(ArgumentError::Requirement);
+    };
+    let mut known = Required::ALL.into_iter();
+    match (known.find(|what| what.name() == name), parse_digits(number)) {
+        (Some(what), Some(wanted)) if wanted > 0 => Ok(Requirement::new(what, wanted)),
+        _ => Err(ArgumentError::Requirement),
+    }
 }
 
 /// The longest name and the longest value of a label, in bytes.
 const LABEL_BYTES: (usize, usize) = (63, 255);
 
 pub(crate) fn label(text: &str) -> Result<(String, String), ArgumentError> {
-    let read = text.split_once('=').filter(|(name, value)| {
-        name.starts_with(|first: char| first.is_ascii_alphabetic())
-            && name
-                .bytes()
-                .all(|byte| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte))
-            && name.len() <= LABEL_BYTES.0
-            && (1..=LABEL_BYTES.1).contains(&value.len())
-            && !value.chars().any(char::is_control)
-    });
-    read.map(|(name, value)| (name.to_string(), value.to_string()))
-        .ok_or(ArgumentError::Label)
+    let Some((name, value)) = text.split_once('=') else {
+        return Err(ArgumentError::Label);
+    };
+    let is_of_name = |byte: u8| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte);
+    let is_name = name.starts_with(|first: char| first.is_ascii_alphabetic())
+        && name.bytes().all(is_of_name)
+        && name.len() <= LABEL_BYTES.0;
+    let is_value =
+        (1..=LABEL_BYTES.1).contains(&value.len()) && !value.chars().any(char::is_control);
+    if is_name && is_value {
+        Ok((name.to_string(), value.to_string()))
+    } else {
+        Err(ArgumentError::Label)
+    }
 }
 
 /// The longest nonce, in bytes.
@@ -138,19 +138,18 @@ pub(crate) fn parse_nonce(text: &str) -> Result<String, &'static str> {
 }
 
 pub(crate) fn parse_mask_count(text: &str) -> Result<usize, ArgumentError> {
-    let count = text
-        .parse::<usize>()
-        .ok()
-        .filter(|count| *count <= MOST_GENERATED);
-    count.ok_or(ArgumentError::Generate)
+    match text.parse::<usize>() {
+        Ok(count) if count <= MOST_GENERATED => Ok(count),
+        _ => Err(ArgumentError::Generate),
+    }
 }
 
 /// More at once would only wait for each other.
 pub(crate) fn parse_jobs(text: &str) -> Result<usize, &'static str> {
-    text.parse::<usize>()
-        .ok()
-        .filter(|jobs| (1..=256).contains(jobs))
-        .ok_or("a number from 1 to 256")
+    match text.parse::<usize>() {
+        Ok(jobs) if (1..=256).contains(&jobs) => Ok(jobs),
+        _ => Err("a number from 1 to 256"),
+    }
 }
 
 pub(crate) fn size(text: &str) -> Result<u64, &'static str> {
@@ -163,24 +162,20 @@ pub(crate) fn size(text: &str) -> Result<u64, &'static str> {
 }
 
 pub(crate) fn parse_timeout(text: &str) -> Result<Duration, &'static str> {
-    parse_duration(text).and_then(|limit| {
-        if limit.is_zero() {
-            Err("at least 1s")
-        } else {
-            Ok(limit)
-        }
-    })
+    let limit = parse_duration(text)?;
+    if limit.is_zero() {
+        return Err("at least 1s");
+    }
+    Ok(limit)
 }
 
 pub(crate) fn versions(text: &str) -> Result<(String, String), &'static str> {
-    let versions = text.split_once(',').filter(|(a, b)| {
-        [a, b].iter().all(|version| {
-            !version.is_empty() && version.chars().all(|c| c.is_ascii_digit() || c == '.')
-        })
-    });
-    versions
-        .map(|(a, b)| (a.to_string(), b.to_string()))
-        .ok_or("two versions, such as 12.9,13.0")
+    let is_version =
+        |text: &str| !text.is_empty() && text.chars().all(|c| c.is_ascii_digit() || c == '.');
+    match text.split_once(',') {
+        Some((a, b)) if is_version(a) && is_version(b) => Ok((a.to_string(), b.to_string())),
+        _ => Err("two versions, such as 12.9,13.0"),
+    }
 }
 
 pub(crate) fn parse_shard(text: &str) -> Result<Shard, &'static str> {

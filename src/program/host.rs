@@ -48,16 +48,11 @@ pub(crate) fn pci_gpus() -> Option<u64> {
 /// GPU that is passed to a virtual machine does not belong to the driver, nor does a part of a divided GPU.
 fn listed_gpus(devices: &Path) -> Option<u64> {
     let (mut taken, mut left) = (0, 0);
-    for device in fs::read_dir(devices)
-        .ok()?
-        .flatten()
-        .map(|entry| entry.path())
-    {
-        let class = fs::read_to_string(device.join("class")).unwrap_or_default();
-        let is_gpu = fs::read_to_string(device.join("vendor"))
-            .unwrap_or_default()
-            .trim()
-            == "0x10de"
+    for entry in fs::read_dir(devices).ok()?.flatten() {
+        let device = entry.path();
+        let read = |name: &str| fs::read_to_string(device.join(name)).unwrap_or_default();
+        let (vendor, class) = (read("vendor"), read("class"));
+        let is_gpu = vendor.trim() == "0x10de"
             && (class.starts_with("0x0300") || class.starts_with("0x0302"));
         if !is_gpu || device.join("physfn").exists() {
             continue;
@@ -95,15 +90,10 @@ pub(crate) fn mps_folder() -> Option<String> {
 /// The largest resident set of this process so far, in bytes.
 pub(crate) fn peak_rss_bytes() -> Option<u64> {
     let status = fs::read_to_string("/proc/self/status").ok()?;
-    let line = status
-        .lines()
-        .find_map(|line| line.strip_prefix("VmHWM:"))?;
-    line.trim()
-        .strip_suffix("kB")?
-        .trim()
-        .parse::<u64>()
-        .ok()
-        .map(|kib| kib * 1024)
+    let mut lines = status.lines();
+    let size = lines.find_map(|line| line.strip_prefix("VmHWM:"))?;
+    let kib: u64 = size.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kib * 1024)
 }
 
 #[cfg(test)]

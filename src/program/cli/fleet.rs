@@ -180,44 +180,38 @@ fn check_merge(arguments: &Merge) -> Result<(Option<Vec<String>>, Rule), CliErro
 }
 
 fn has_merged(merged: &Fleet) -> bool {
-    merged
-        .input
-        .buckets
-        .iter()
-        .any(|(bucket, count)| bucket.is_merged() && *count > 0)
+    let mut buckets = merged.input.buckets.iter();
+    buckets.any(|(bucket, count)| bucket.is_merged() && *count > 0)
 }
 
 /// How a merge ends: differences are what it is for, and no failure unless somebody says so.
 fn exit(merged: &Fleet, forbidden: &[Forbidden]) -> Exit {
-    let has_happened = forbidden.iter().any(|what| match what {
-        Forbidden::Differences => {
-            !merged.differences.is_empty()
-                || merged
-                    .machines
-                    .iter()
-                    .any(|machine| machine.no_cuda.is_some())
-        }
-        Forbidden::Missing => merged
-            .expected
-            .as_ref()
-            .is_some_and(|expected| !expected.missing.is_empty()),
-        Forbidden::Unexpected => merged.machines.iter().any(|machine| machine.unexpected > 0),
-        Forbidden::Conflicts => merged.machines.iter().any(FleetMachine::has_conflict),
-    });
-    if has_happened {
+    if forbidden.iter().any(|what| has_happened(merged, *what)) {
         return Exit::Unexpected;
     }
     if !has_merged(merged) {
         return Exit::NothingMeasured;
     }
     // A machine that was not compared may differ.
-    let asks_differences = forbidden
-        .iter()
-        .any(|what| matches!(what, Forbidden::Differences));
-    if asks_differences && merged.has_uncompared() {
+    if forbidden.contains(&Forbidden::Differences) && merged.has_uncompared() {
         Exit::Inconclusive
     } else {
         Exit::Ok
+    }
+}
+
+fn has_happened(merged: &Fleet, what: Forbidden) -> bool {
+    let mut machines = merged.machines.iter();
+    match what {
+        Forbidden::Differences => {
+            !merged.differences.is_empty() || machines.any(|machine| machine.no_cuda.is_some())
+        }
+        Forbidden::Missing => match &merged.expected {
+            Some(expected) => !expected.missing.is_empty(),
+            None => false,
+        },
+        Forbidden::Unexpected => machines.any(|machine| machine.unexpected > 0),
+        Forbidden::Conflicts => machines.any(FleetMachine::has_conflict),
     }
 }
 

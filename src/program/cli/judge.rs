@@ -141,51 +141,47 @@ fn check_nonce(report: &StoredReport, wanted: &str) -> Result<(), NonceError> {
 /// # Errors
 /// The exit code, once it is said why: a file is not valid, or the report did not ask it.
 fn expect_as_today(report: &mut Report, files: &[PathBuf], json: bool) -> Result<(), Exit> {
-    let today = files
-        .iter()
-        .map(|file| catalogue::load_file(&file.to_string_lossy()))
-        .collect::<Result<Vec<_>, _>>();
-    let today =
-        today.map_err(|error| fail_rendered(&error.render(is_styled()), Exit::Usage, json))?;
-    if !files.is_empty() {
-        // Of a report with a hundred scenarios, those that were asked about.
-        report.scenarios.retain(|measured| {
-            today
-                .iter()
-                .any(|scenario| scenario.name == measured.scenario)
-        });
-        let others = judge::plan_as_today(report, &today);
-        let asked = report
-            .scenarios
-            .iter()
-            .map(|measured| (measured.scenario.as_str(), measured.name.as_str()));
-        let asked: Vec<_> = asked
-            .map(|(scenario, name)| (scenario, others.iter().any(|other| other == name)))
-            .collect();
-        for (file, scenario) in files.iter().zip(&today) {
-            let of_file = asked.iter().filter(|(name, _)| *name == scenario.name);
-            let own: Vec<bool> = of_file.map(|(_, is_other)| *is_other).collect();
-            let why = match own.as_slice() {
-                [] => "this report did not ask it",
-                all if all.iter().all(|is_other| *is_other) => {
-                    "it makes other calls than those that were measured"
-                }
-                _ => continue,
-            };
-            let (file, name) = (file.to_string_lossy(), escape::terminal(&scenario.name));
-            let help = "`run` measures it, and without --with a report is judged by what was expected then";
-            return Err(fail(
-                format!("{}: {name}: {why}; {help}", escape::terminal(&file)),
-                Exit::Usage,
-                json,
-            ));
+    let mut today = Vec::new();
+    for file in files {
+        let scenario = catalogue::load_file(&file.to_string_lossy())
+            .map_err(|error| fail_rendered(&error.render(is_styled()), Exit::Usage, json))?;
+        today.push(scenario);
+    }
+    // Of a report with a hundred scenarios, those that were asked about.
+    report.scenarios.retain(|measured| {
+        let mut asked = today.iter();
+        asked.any(|scenario| scenario.name == measured.scenario)
+    });
+    let others = judge::plan_as_today(report, &today);
+    for (file, scenario) in files.iter().zip(&today) {
+        let (mut is_asked, mut has_same_calls) = (false, false);
+        for measured in &report.scenarios {
+            if measured.scenario == scenario.name {
+                is_asked = true;
+                has_same_calls |= !others.contains(&measured.name);
+            }
         }
-        for name in others {
-            let name = escape::terminal(&name);
-            let why =
-                "its calls are not those of the file, so it is judged by what was expected then";
-            let _ = writeln!(std::io::stderr(), "cuda-pitfalls: {name}: {why}");
-        }
+        let why = if !is_asked {
+            "this report did not ask it"
+        } else if !has_same_calls {
+            "it makes other calls than those that were measured"
+        } else {
+            continue;
+        };
+        let (file, name) = (file.to_string_lossy(), escape::terminal(&scenario.name));
+        let help =
+            "`run` measures it, and without --with a report is judged by what was expected then";
+        let file = escape::terminal(&file);
+        return Err(fail(
+            format!("{file}: {name}: {why}; {help}"),
+            Exit::Usage,
+            json,
+        ));
+    }
+    for name in others {
+        let name = escape::terminal(&name);
+        let why = "its calls are not those of the file, so it is judged by what was expected then";
+        let _ = writeln!(std::io::stderr(), "cuda-pitfalls: {name}: {why}");
     }
     Ok(())
 }

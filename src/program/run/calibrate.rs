@@ -251,12 +251,13 @@ fn gpu(
         .or_else(|| find_difference(&found, &tries, place));
     found.sound = why.is_none();
     found.why_unsound = why;
-    let as_attempt = |(case, recording): (CasePlan, Recording)| {
-        CaseReport::new(case.name, vec![Attempt::new(0, recording)])
-    };
+    let mut attempts = Vec::new();
+    for (case, recording) in tries {
+        attempts.push(CaseReport::new(case.name, vec![Attempt::new(0, recording)]));
+    }
     Calibrated {
         figures: found,
-        attempts: tries.into_iter().map(as_attempt).collect(),
+        attempts,
     }
 }
 
@@ -296,17 +297,20 @@ fn why_disturbed(
         calibration: &provisional,
         gpus: &session.machine.gpus,
     };
-    tries.iter().find_map(|(case, recording)| {
+    for (case, recording) in tries {
         let reasons = judge::invalidations(&plan_of(case), case, recording, &scene);
-        reasons
-            .first()
-            .map(|invalid| format!("{}: {}", invalid.reason.name(), invalid.detail))
-    })
+        if let Some(invalid) = reasons.first() {
+            return Some(format!("{}: {}", invalid.reason.name(), invalid.detail));
+        }
+    }
+    None
 }
 
 fn is_near(a: Option<u64>, b: Option<u64>, found: &Calibration) -> bool {
-    a.zip(b)
-        .is_some_and(|(a, b)| a.abs_diff(b) <= found.epsilon_bytes / 2)
+    match (a, b) {
+        (Some(a), Some(b)) => a.abs_diff(b) <= found.epsilon_bytes / 2,
+        _ => false,
+    }
 }
 
 /// Why the calibration is not sound: a control did not show what it must, or two attempts of one kind differ.

@@ -132,6 +132,9 @@ pub(crate) struct LockOptions {
     pub(crate) wait: Duration,
 }
 
+/// Labels by name.
+type Labels = BTreeMap<String, String>;
+
 impl WorkerOptions {
     /// The number of attempts of each case; `None` where the files decide it.
     pub(super) fn attempts(&self) -> Option<u32> {
@@ -181,8 +184,8 @@ impl RunOptions {
     ///
     /// # Errors
     /// A name is given twice.
-    pub(super) fn collect_labels(&self) -> Result<BTreeMap<String, String>, RunError> {
-        let mut labels = BTreeMap::new();
+    pub(super) fn collect_labels(&self) -> Result<Labels, RunError> {
+        let mut labels = Labels::new();
         for (name, value) in &self.label {
             if labels.insert(name.clone(), value.clone()).is_some() {
                 return Err(RunError::Usage(format!("--label: `{name}` is given twice")));
