@@ -5,7 +5,8 @@
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
+use std::cmp::Ordering;
+use std::collections::{BTreeMap, BTreeSet};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -95,18 +96,17 @@ impl ReleaseAxis {
 
     /// The releases below and above one, nearest first.
     pub fn releases_around<'l>(listed: &'l [String], version: &str) -> [Vec<&'l str>; 2] {
-        let mut listed: Vec<&str> = listed.iter().map(String::as_str).collect();
-        listed.sort_by(|a, b| version_order(a, b));
-        let below = listed
-            .iter()
-            .rev()
-            .copied()
-            .filter(|other| version_order(other, version).is_lt());
-        let above = listed
-            .iter()
-            .copied()
-            .filter(|other| version_order(other, version).is_gt());
-        [below.collect(), above.collect()]
+        let [mut below, mut above] = [const { Vec::new() }; 2];
+        for other in listed {
+            match version_order(other, version) {
+                Ordering::Less => below.push(other.as_str()),
+                Ordering::Equal => {}
+                Ordering::Greater => above.push(other.as_str()),
+            }
+        }
+        below.sort_by(|a, b| version_order(b, a));
+        above.sort_by(|a, b| version_order(a, b));
+        [below, above]
     }
 
     fn release_at(&self, index: usize) -> String {
@@ -214,13 +214,11 @@ impl Bisection {
         mut attempt: impl FnMut(&BTreeMap<String, String>) -> Result<Option<(ReleaseOutcome, u64)>, E>,
     ) -> Result<(), E> {
         let axes = self.axes.clone();
-        let [goods, bads] = [ReleaseAxis::good_release, ReleaseAxis::bad_release].map(
-            |end: fn(&ReleaseAxis) -> &str| {
-                axes.iter()
-                    .map(|axis| (axis.package.clone(), end(axis).to_string()))
-                    .collect::<BTreeMap<_, _>>()
-            },
-        );
+        let (mut goods, mut bads) = (BTreeMap::new(), BTreeMap::new());
+        for axis in &axes {
+            goods.insert(axis.package.clone(), axis.good_release().to_owned());
+            bads.insert(axis.package.clone(), axis.bad_release().to_owned());
+        }
         let mut ends = [
             (&goods, false, NoAnswer::GoodIsBad),
             (&bads, true, NoAnswer::BadIsGood),
@@ -282,41 +280,19 @@ impl Bisection {
         rest: &BTreeMap<String, String>,
         attempt: &mut impl FnMut(&BTreeMap<String, String>) -> Result<Option<(ReleaseOutcome, u64)>, E>,
     ) -> Result<Option<FirstBad>, E> {
-        // Whether each release is bad, if it was tried and that can be said. Both ends are known.
-        let mut tried: Vec<Option<Option<bool>>> = vec![None; axis.releases.len()];
-        tried
-            .first_mut()
-            .into_iter()
-            .for_each(|good| *good = Some(Some(false)));
-        tried
-            .last_mut()
-            .into_iter()
-            .for_each(|bad| *bad = Some(Some(true)));
+        // Both ends are known: the last good release before the first bad one, and that.
+        let (mut good, mut bad) = (0, axis.releases.len().saturating_sub(1));
+        let mut unknown = BTreeSet::new();
         loop {
-            let bad = tried
-                .iter()
-                .position(|tried| *tried == Some(Some(true)))
-                .unwrap_or(0);
-            let good = tried
-                .iter()
-                .take(bad)
-                .rposition(|tried| *tried == Some(Some(false)))
-                .unwrap_or(0);
             let middle = good + (bad - good) / 2;
-            let untried = tried
-                .iter()
-                .enumerate()
-                .take(bad)
-                .skip(good + 1)
-                .filter(|(_, tried)| tried.is_none());
-            let Some((at, _)) = untried.min_by_key(|(at, _)| at.abs_diff(middle)) else {
+            let between = good + 1..bad;
+            let untried = between.clone().filter(|at| !unknown.contains(at));
+            let Some(at) = untried.min_by_key(|at| at.abs_diff(middle)) else {
                 return Ok(Some(FirstBad {
                     package: axis.package.clone(),
                     last_good: axis.release_at(good),
                     first_bad: axis.release_at(bad),
-                    between: (good + 1..bad)
-                        .map(|index| axis.release_at(index))
-                        .collect(),
+                    between: between.map(|index| axis.release_at(index)).collect(),
                 }));
             };
             let mut versions = rest.clone();
@@ -324,8 +300,10 @@ impl Bisection {
             let Some(outcome) = self.attempt(&versions, attempt)? else {
                 return Ok(None);
             };
-            if let Some(tried) = tried.get_mut(at) {
-                *tried = Some(outcome.is_bad());
+            match outcome.is_bad() {
+                Some(true) => bad = at,
+                Some(false) => good = at,
+                None => drop(unknown.insert(at)),
             }
         }
     }

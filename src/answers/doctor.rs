@@ -203,15 +203,17 @@ pub struct HiddenGpu {
 impl Diagnosed {
     /// The value of `CUDA_VISIBLE_DEVICES` without which CUDA gets further here; none if that is not the cause.
     pub fn mask_at_fault(&self) -> Option<&str> {
-        self.causes
-            .iter()
-            .find_map(|reasoned| match &reasoned.cause {
-                Trouble::Environment {
-                    change: StartChange::Without { variable },
-                    value,
-                } if variable == MASK => value.as_deref(),
-                _ => None,
-            })
+        for reasoned in &self.causes {
+            if let Trouble::Environment {
+                change: StartChange::Without { variable },
+                value: Some(value),
+            } = &reasoned.cause
+                && variable == MASK
+            {
+                return Some(value);
+            }
+        }
+        None
     }
 }
 
@@ -241,51 +243,28 @@ const CONTEXT_BYTES: u64 = 600 << 20;
 /// Why CUDA does not start.
 pub fn diagnose_start(examination: &Examination, needs: &[NeedFacts]) -> Diagnosed {
     let [driver, nvml] = [Started::Driver, Started::Nvml].map(|library| {
-        examination
-            .starts
-            .iter()
-            .find(|start| start.library == library && start.changed.is_none())
+        let mut starts = examination.starts.iter();
+        starts.find(|start| start.library == library && start.changed.is_none())
     });
-    let tried = [driver, nvml].into_iter().flatten();
-    let failures: Vec<StartFailure> = tried
-        .filter(|start| !start.is_good())
-        .map(start_failure)
-        .collect();
-    let hidden = driver
-        .map(|driver| find_hidden_gpus(examination, driver))
-        .unwrap_or_default();
-    let is_simulated = examination.starts.iter().any(LibraryStart::is_simulated);
-    let mut causes = Causes::default();
-    if !failures.is_empty() {
-        if let Some(driver) = driver {
-            causes.add_proved_causes(examination, driver);
+    let mut failures = Vec::new();
+    for start in [driver, nvml].into_iter().flatten() {
+        if !start.is_good() {
+            failures.push(start_failure(start));
         }
-        if !is_simulated {
-            causes.add_kernel_causes(examination, &failures);
-            causes.add_file_causes(examination, needs, &failures);
-            causes.add_call_causes(examination, needs, &failures);
-        }
-        causes.add_gpu_causes(
-            nvml.map(|nvml| nvml.gpus.as_slice()).unwrap_or_default(),
-            &failures,
-        );
     }
-    causes.merge_folders();
-    let mut causes = causes.all;
-    causes.sort_by_key(|reasoned| reasoned.sureness);
-    let is_known = causes
-        .iter()
-        .any(|reasoned| reasoned.sureness < Sureness::Next);
-    let state = match () {
-        () if failures.is_empty() => DoctorState::Healthy,
-        () if causes
-            .iter()
-            .any(|reasoned| reasoned.cause == Trouble::NoGpu) =>
-        {
-            DoctorState::NoGpu
-        }
-        () if is_known => DoctorState::Found,
-        () => DoctorState::Unknown,
+    let mut hidden = Vec::new();
+    if let Some(driver) = driver {
+        hidden = find_hidden_gpus(examination, driver);
+    }
+    let causes = find_causes(examination, needs, &failures, [driver, nvml]);
+    let state = if failures.is_empty() {
+        DoctorState::Healthy
+    } else if causes.iter().any(|one| one.cause == Trouble::NoGpu) {
+        DoctorState::NoGpu
+    } else if causes.iter().any(|one| one.sureness < Sureness::Next) {
+        DoctorState::Found
+    } else {
+        DoctorState::Unknown
     };
     let misspelt = misspelled_names(examination.place.environment.keys().map(String::as_str));
     Diagnosed {
@@ -295,6 +274,33 @@ pub fn diagnose_start(examination: &Examination, needs: &[NeedFacts]) -> Diagnos
         hidden,
         misspelt,
     }
+}
+
+/// The causes of these failures, the surest first.
+fn find_causes(
+    examination: &Examination,
+    needs: &[NeedFacts],
+    failures: &[StartFailure],
+    [driver, nvml]: [Option<&LibraryStart>; 2],
+) -> Vec<Reasoned> {
+    let mut causes = Causes::default();
+    if failures.is_empty() {
+        return causes.all;
+    }
+    if let Some(driver) = driver {
+        causes.add_proved_causes(examination, driver);
+    }
+    if !examination.starts.iter().any(LibraryStart::is_simulated) {
+        causes.add_kernel_causes(examination, failures);
+        causes.add_file_causes(examination, needs, failures);
+        causes.add_call_causes(examination, needs, failures);
+    }
+    if let Some(nvml) = nvml {
+        causes.add_gpu_causes(&nvml.gpus, failures);
+    }
+    causes.merge_folders();
+    causes.all.sort_by_key(|reasoned| reasoned.sureness);
+    causes.all
 }
 
 fn start_failure(start: &LibraryStart) -> StartFailure {
@@ -320,25 +326,21 @@ impl Causes {
     }
 
     /// Adds what is so here, and what is known to cause just this error or not.
-    fn add_if(&mut self, is_it: bool, cause: Trouble) {
-        self.add_cause(
-            if is_it {
-                Sureness::Measured
-            } else {
-                Sureness::Possible
-            },
-            cause,
-        );
+    fn add_present_cause(&mut self, explains_error: bool, cause: Trouble) {
+        if explains_error {
+            self.add_cause(Sureness::Measured, cause);
+        } else {
+            self.add_cause(Sureness::Possible, cause);
+        }
     }
 
     /// What CUDA gets further without.
     fn add_proved_causes(&mut self, examination: &Examination, driver: &LibraryStart) {
-        let others = examination
-            .starts
-            .iter()
-            .filter(|start| start.library == Started::Driver);
-        for start in others.filter(|start| start_progress(start) > start_progress(driver)) {
-            if let Some(change) = &start.changed {
+        for start in &examination.starts {
+            if let Some(change) = &start.changed
+                && start.library == Started::Driver
+                && start_progress(start) > start_progress(driver)
+            {
                 self.add_cause(Sureness::Proved, environment(examination, change));
             }
         }
@@ -346,22 +348,16 @@ impl Causes {
 
     /// Says once that a folder of the loader's path has the wrong library, where it is known what is wrong with it.
     fn merge_folders(&mut self) {
-        let folders: Vec<String> = self
-            .all
-            .iter()
-            .filter_map(|one| one.cause.folder().map(str::to_string))
+        let causes = self.all.iter();
+        let folders: Vec<String> = causes
+            .filter_map(|one| Some(one.cause.folder()?.to_owned()))
             .collect();
         for folder in folders {
-            let mut wrong = self.all.iter_mut();
-            if let Some(wrong) = wrong.find(|possible| {
-                possible
-                    .cause
-                    .library()
-                    .is_some_and(|path| Path::new(path).starts_with(&folder))
-            }) {
+            let is_in_folder = |path: &str| Path::new(path).starts_with(&folder);
+            let mut causes = self.all.iter_mut();
+            if let Some(wrong) = causes.find(|one| one.cause.library().is_some_and(is_in_folder)) {
                 wrong.sureness = Sureness::Proved;
-                self.all
-                    .retain(|one| one.cause.folder() != Some(folder.as_str()));
+                self.all.retain(|one| one.cause.folder() != Some(&folder));
             }
         }
     }
@@ -369,10 +365,8 @@ impl Causes {
     fn add_kernel_causes(&mut self, examination: &Examination, failures: &[StartFailure]) {
         let place = &examination.place;
         let is_any_good = examination.starts.iter().any(LibraryStart::is_good);
-        let is_opened = examination
-            .files
-            .iter()
-            .any(|tried| tried.file == CONTROL && tried.error.is_none());
+        let mut files = examination.files.iter();
+        let is_opened = files.any(|tried| tried.file == CONTROL && tried.error.is_none());
         // A sandbox may hide the kernel's words about its driver.
         if place.module_version.is_none() && !is_any_good && !is_opened {
             let cause = if place.pci_gpus == Some(0) {
@@ -384,44 +378,41 @@ impl Causes {
         }
         for failure in failures {
             if let Some(message) = &failure.missing {
-                let message = message.clone();
-                self.add_cause(
-                    Sureness::Measured,
-                    Trouble::NoLibrary {
-                        library: failure.library,
-                        message,
-                    },
-                );
+                let cause = Trouble::NoLibrary {
+                    library: failure.library,
+                    message: message.clone(),
+                };
+                self.add_cause(Sureness::Measured, cause);
             }
-            let status = failure
-                .call
-                .as_ref()
-                .map(|call| call.status.as_str())
-                .unwrap_or_default();
-            let start = examination
-                .starts
-                .iter()
-                .find(|start| start.library == failure.library);
-            for library in start.into_iter().flat_map(|start| &start.libraries) {
-                let path = library.path.clone();
-                if status == "CUDA_ERROR_STUB_LIBRARY"
-                    || path.split('/').any(|part| part == "stubs")
-                {
-                    self.add_cause(Sureness::Measured, Trouble::Stub { path });
-                } else if let (Some(version), Some(module)) =
-                    (version_in(&library.path), &place.module_version)
-                    && version != *module
-                {
-                    let is_it = MISMATCH.contains(&status);
-                    self.add_if(
-                        is_it,
-                        Trouble::OtherVersion {
-                            path,
-                            version,
-                            module: module.clone(),
-                        },
-                    );
-                }
+            let mut starts = examination.starts.iter();
+            if let Some(start) = starts.find(|start| start.library == failure.library) {
+                self.add_library_causes(start, failure, place.module_version.as_deref());
+            }
+        }
+    }
+
+    /// Adds libraries that are stubs for linking, or of another version than the kernel's driver.
+    fn add_library_causes(
+        &mut self,
+        start: &LibraryStart,
+        failure: &StartFailure,
+        module: Option<&str>,
+    ) {
+        let status = failure.call.as_ref().map_or("", |call| &call.status);
+        for library in &start.libraries {
+            let path = library.path.clone();
+            if status == "CUDA_ERROR_STUB_LIBRARY" || path.split('/').any(|part| part == "stubs") {
+                self.add_cause(Sureness::Measured, Trouble::Stub { path });
+            } else if let (Some(version), Some(module)) = (version_in(&path), module)
+                && version != module
+            {
+                let module = module.to_owned();
+                let cause = Trouble::OtherVersion {
+                    path,
+                    version,
+                    module,
+                };
+                self.add_present_cause(MISMATCH.contains(&status), cause);
             }
         }
     }
@@ -434,16 +425,14 @@ impl Causes {
     ) {
         // Without a driver no device file is expected.
         let has_module = examination.place.module_version.is_some();
-        for tried in examination
-            .files
-            .iter()
-            .filter(|tried| has_module || !tried.file.starts_with("/dev/"))
-        {
+        for tried in &examination.files {
+            if !has_module && tried.file.starts_with("/dev/") {
+                continue;
+            }
             if let Some(cause) = refused_file(tried) {
-                self.add_cause(
-                    refusal_sureness(needs, failures, &tried.file, tried.error.as_deref()),
-                    cause,
-                );
+                let error = tried.error.as_deref();
+                let sureness = refusal_sureness(needs, failures, &tried.file, error);
+                self.add_cause(sureness, cause);
             } else if is_another_device(examination, tried) {
                 let cause = Trouble::NotTheDevice {
                     path: tried.file.clone(),
@@ -475,9 +464,8 @@ impl Causes {
     }
 
     fn add_gpu_causes(&mut self, gpus: &[GpuState], failures: &[StartFailure]) {
-        let driver = failures
-            .iter()
-            .find(|failure| failure.library == Started::Driver);
+        let mut failures = failures.iter();
+        let driver = failures.find(|failure| failure.library == Started::Driver);
         let Some(call) = driver.and_then(|failure| failure.call.as_ref()) else {
             return;
         };
@@ -487,38 +475,41 @@ impl Causes {
             let pids: Vec<u32> = processes.iter().map(|process| process.pid).collect();
             let mode = state.gpu.compute_mode.clone().unwrap_or_default();
             if mode == "Prohibited" || (mode.starts_with("Exclusive") && !pids.is_empty()) {
-                let is_it = ["CUDA_ERROR_DEVICE_UNAVAILABLE", "CUDA_ERROR_INVALID_DEVICE"]
-                    .contains(&call.status.as_str());
-                self.add_if(
-                    is_it,
-                    Trouble::Exclusive {
-                        gpu: gpu.clone(),
-                        mode,
-                        pids: pids.clone(),
-                    },
+                let explains_error = matches!(
+                    call.status.as_str(),
+                    "CUDA_ERROR_DEVICE_UNAVAILABLE" | "CUDA_ERROR_INVALID_DEVICE"
                 );
+                let cause = Trouble::Exclusive {
+                    gpu: gpu.clone(),
+                    mode,
+                    pids: pids.clone(),
+                };
+                self.add_present_cause(explains_error, cause);
             }
-            let free = state.gpu.total_bytes.zip(state.reading.used_bytes);
-            let free = free.map(|(total, used)| {
-                total.saturating_sub(used.saturating_add(state.gpu.reserved_bytes.unwrap_or(0)))
-            });
-            if let Some(free_bytes) = free.filter(|free| *free < CONTEXT_BYTES) {
-                let is_it = call.status == "CUDA_ERROR_OUT_OF_MEMORY"
+            if let Some(free_bytes) = free_bytes(state)
+                && free_bytes < CONTEXT_BYTES
+            {
+                let explains_error = call.status == "CUDA_ERROR_OUT_OF_MEMORY"
                     && call.call.starts_with("cuDevicePrimaryCtx");
-                self.add_if(
-                    is_it,
-                    Trouble::Full {
-                        gpu: gpu.clone(),
-                        free_bytes,
-                        pids,
-                    },
-                );
+                let cause = Trouble::Full {
+                    gpu: gpu.clone(),
+                    free_bytes,
+                    pids,
+                };
+                self.add_present_cause(explains_error, cause);
             }
             if state.gpu.mig == Some(true) && call.status == "CUDA_ERROR_NO_DEVICE" {
                 self.add_cause(Sureness::Possible, Trouble::Mig { gpu });
             }
         }
     }
+}
+
+/// The memory of a GPU that is neither used nor reserved.
+fn free_bytes(state: &GpuState) -> Option<u64> {
+    let reserved = state.gpu.reserved_bytes.unwrap_or(0);
+    let used = state.reading.used_bytes?.saturating_add(reserved);
+    Some(state.gpu.total_bytes?.saturating_sub(used))
 }
 
 /// The device file that every library of the driver opens first.
@@ -546,38 +537,35 @@ fn refusal_sureness(
     error: Option<&str>,
 ) -> Sureness {
     let pattern = file_pattern(refused);
-    let mut all: Vec<&NeedFacts> = needs
-        .iter()
-        .filter(|need| need.refused == pattern)
-        .collect();
-    all.retain(|need| error.is_none_or(|error| need.errors.iter().any(|known| known == error)));
-    let of_failures = failures.iter().map(|failure| {
-        let of_library: Vec<&NeedFacts> = all
-            .iter()
-            .copied()
-            .filter(|need| need.program == failure.program())
-            .collect();
-        (failure, of_library)
-    });
-    let of_failures: Vec<_> = of_failures.filter(|(_, needs)| !needs.is_empty()).collect();
-    let is_measured = of_failures
-        .iter()
-        .any(|(failure, needs)| match &failure.call {
-            Some(call) => needs.iter().any(|need| {
-                (without_ordinal(&need.call), &need.status)
-                    == (without_ordinal(&call.call), &call.status)
-            }),
-            // Where no process starts, what it needs is refused to this one.
-            None if failure.ended.as_ref().is_some_and(StartEnd::is_not_started) => true,
-            // No call failed, and no GPU was counted: the survey asks for one all the same.
-            None => failure.missing.is_none() && failure.ended.is_none() && pattern == FIRST_GPU,
-        });
-    if is_measured {
-        Sureness::Measured
-    } else if of_failures.is_empty() {
-        Sureness::Possible
-    } else {
-        Sureness::Next
+    let mut sureness = Sureness::Possible;
+    for need in needs {
+        let is_of_error = error.is_none_or(|error| need.errors.iter().any(|known| known == error));
+        if need.refused != pattern || !is_of_error {
+            continue;
+        }
+        for failure in failures {
+            if failure.program() != need.program {
+                continue;
+            }
+            if explains_failure(need, failure, pattern) {
+                return Sureness::Measured;
+            }
+            sureness = Sureness::Next;
+        }
+    }
+    sureness
+}
+
+/// Whether what the program needs is known to cause just this failure.
+fn explains_failure(need: &NeedFacts, failure: &StartFailure, pattern: &str) -> bool {
+    match (&failure.call, &failure.ended) {
+        (Some(call), _) => {
+            need.status == call.status && without_ordinal(&need.call) == without_ordinal(&call.call)
+        }
+        // Where no process starts, what it needs is refused to this one.
+        (None, Some(ended)) => ended.is_not_started(),
+        // No call failed, and no GPU was counted: the survey asks for one all the same.
+        (None, None) => failure.missing.is_none() && pattern == FIRST_GPU,
     }
 }
 
@@ -640,41 +628,37 @@ fn is_another_device(examination: &Examination, tried: &FileTry) -> bool {
     if majors.is_empty() || !name.starts_with("nvidia") || name.contains('/') {
         return false;
     }
+    let Some((device, _)) = tried.device else {
+        return true;
+    };
     let is_uvm = name.starts_with("nvidia-uvm");
-    let expected: BTreeSet<u32> = majors
-        .iter()
-        .filter(|(driver, _)| (*driver == "nvidia-uvm") == is_uvm)
-        .map(|(_, major)| *major)
-        .collect();
-    tried
-        .device
-        .is_none_or(|(major, _)| !expected.contains(&major))
+    let mut majors = majors.iter();
+    !majors.any(|(driver, major)| (driver == "nvidia-uvm") == is_uvm && *major == device)
 }
 
 /// The version at the end of a library's file name: `libcuda.so.580.159.04`.
 pub(crate) fn version_in(path: &str) -> Option<String> {
     let (_, version) = path.rsplit('/').next()?.split_once(".so.")?;
-    (version.contains('.')
+    let is_version = version.contains('.')
         && version
             .bytes()
-            .all(|byte| byte.is_ascii_digit() || byte == b'.'))
-    .then(|| version.to_string())
+            .all(|byte| byte.is_ascii_digit() || byte == b'.');
+    is_version.then(|| version.to_owned())
 }
 
 /// The GPUs of the kernel's driver; where it does not say, as on the simulated machine, those of NVML.
-fn there(examination: &Examination) -> Vec<KernelGpu> {
-    if !examination.place.gpus.is_empty() {
-        return examination.place.gpus.clone();
+fn physical_gpus(examination: &Examination) -> Vec<KernelGpu> {
+    let mut gpus = examination.place.gpus.clone();
+    if !gpus.is_empty() {
+        return gpus;
     }
-    let states = examination.starts.iter().flat_map(|start| &start.gpus);
-    let gpus = states.map(|state| &state.gpu);
-    gpus.filter_map(|gpu| {
-        Some(KernelGpu {
-            device_minor: gpu.device_minor?,
-            uuid: Some(gpu.uuid.clone()),
-        })
-    })
-    .collect()
+    for state in examination.starts.iter().flat_map(|start| &start.gpus) {
+        if let Some(device_minor) = state.gpu.device_minor {
+            let uuid = Some(state.gpu.uuid.clone());
+            gpus.push(KernelGpu { device_minor, uuid });
+        }
+    }
+    gpus
 }
 
 /// The GPUs that the kernel has and CUDA does not show, with what hides them.
@@ -682,50 +666,47 @@ fn find_hidden_gpus(examination: &Examination, driver: &LibraryStart) -> Vec<Hid
     if driver.seen.is_empty() {
         return Vec::new();
     }
-    let there = there(examination);
+    let gpus = physical_gpus(examination);
     // An instance of a GPU that MIG divides has a UUID of its own.
-    let has_instances = driver
-        .seen
-        .iter()
-        .any(|seen| !there.iter().any(|gpu| gpu.uuid.as_ref() == Some(seen)));
-    let states = examination.starts.iter().flat_map(|start| &start.gpus);
-    let divided: Vec<&str> = states
-        .filter(|state| state.gpu.mig == Some(true))
-        .map(|state| state.gpu.uuid.as_str())
-        .collect();
-    let unseen = there.iter().filter_map(|gpu| {
-        Some((
-            gpu,
-            gpu.uuid
-                .as_ref()
-                .filter(|uuid| !driver.seen.contains(uuid))?,
-        ))
-    });
-    unseen
-        .filter(|(_, uuid)| !(has_instances && divided.contains(&uuid.as_str())))
-        .map(|(gpu, uuid)| {
-            let starts = examination
-                .starts
-                .iter()
-                .filter(|start| start.library == Started::Driver);
-            let change = starts
-                .filter(|start| start.seen.contains(uuid))
-                .find_map(|start| start.changed.as_ref());
-            let path = format!("/dev/nvidia{}", gpu.device_minor);
-            let file = examination.files.iter().find(|tried| tried.file == path);
-            let by = change
-                .map(|change| environment(examination, change))
-                .or_else(|| refused_file(file?));
-            let by = by.or_else(|| {
-                divided
-                    .contains(&uuid.as_str())
-                    .then(|| Trouble::Mig { gpu: uuid.clone() })
-            });
-            HiddenGpu {
-                device_minor: gpu.device_minor,
-                uuid: gpu.uuid.clone(),
-                by,
-            }
-        })
-        .collect()
+    let is_gpu = |seen: &String| gpus.iter().any(|gpu| gpu.uuid.as_ref() == Some(seen));
+    let has_instances = !driver.seen.iter().all(is_gpu);
+    let mut divided: BTreeSet<&String> = BTreeSet::new();
+    for state in examination.starts.iter().flat_map(|start| &start.gpus) {
+        if state.gpu.mig == Some(true) {
+            divided.insert(&state.gpu.uuid);
+        }
+    }
+    let mut hidden = Vec::new();
+    for gpu in &gpus {
+        let Some(uuid) = &gpu.uuid else { continue };
+        let is_divided = divided.contains(uuid);
+        if driver.seen.contains(uuid) || (has_instances && is_divided) {
+            continue;
+        }
+        let mut by = what_hides(examination, uuid, gpu.device_minor);
+        if by.is_none() && is_divided {
+            by = Some(Trouble::Mig { gpu: uuid.clone() });
+        }
+        hidden.push(HiddenGpu {
+            device_minor: gpu.device_minor,
+            uuid: gpu.uuid.clone(),
+            by,
+        });
+    }
+    hidden
+}
+
+/// The part of the environment without which a GPU is shown, or its device file that is refused.
+fn what_hides(examination: &Examination, uuid: &String, device_minor: u32) -> Option<Trouble> {
+    for start in &examination.starts {
+        if let Some(change) = &start.changed
+            && start.library == Started::Driver
+            && start.seen.contains(uuid)
+        {
+            return Some(environment(examination, change));
+        }
+    }
+    let path = format!("/dev/nvidia{device_minor}");
+    let mut files = examination.files.iter();
+    refused_file(files.find(|tried| tried.file == path)?)
 }

@@ -1,7 +1,7 @@
 //! Exit codes: their meanings, which of several takes precedence, and the function that computes them.
 
 use crate::survey::SurveyDocument;
-use cuda_pitfalls_core::report::{ReportView, ScenarioView};
+use cuda_pitfalls_core::report::{ReportView, Requirement, ScenarioView};
 use cuda_pitfalls_core::verdict::{ExpectationMet, Kind, Provenance, Reason, Verdict};
 
 /// How the program ends.
@@ -117,21 +117,13 @@ impl Exit {
         let mut all = Exit::WORST_FIRST;
         all.sort_by_key(|exit| exit.code());
         let width = all.iter().map(|exit| exit.name().len()).max().unwrap_or(0);
-        let lines: String = all
-            .into_iter()
-            .map(|exit| {
-                format!(
-                    "\n  {:>3} {:width$}  {}",
-                    exit.code(),
-                    exit.name(),
-                    exit.meaning()
-                )
-            })
-            .collect();
-        format!(
-            "Exit codes (the name is printed on stderr):{}",
-            lines.replace('`', "")
-        )
+        let mut help = "Exit codes (the name is printed on stderr):".to_owned();
+        for exit in all {
+            let (code, name) = (exit.code(), exit.name());
+            let meaning = exit.meaning().replace('`', "");
+            help.push_str(&format!("\n  {code:>3} {name:width$}  {meaning}"));
+        }
+        help
     }
 
     /// The row of a table in Markdown.
@@ -155,48 +147,39 @@ impl Exit {
     /// The exit code of a run with this report, if the report itself is on disk. `Ok` needs a complete report with at
     /// least one measurement. A case that this function does not foresee is a fault of the harness.
     pub fn from_report(report: &ReportView<'_>) -> Exit {
-        let verdicts: Vec<&Verdict> = report
-            .scenarios
-            .iter()
-            .map(|scenario| scenario.verdict)
-            .collect();
-        let counted: Vec<Kind> = verdicts
-            .iter()
-            .filter(|verdict| !is_unmodelled(verdict))
-            .map(|verdict| verdict.kind)
-            .collect();
+        let (mut counted, mut has_unexpected, mut has_unknown) = (Vec::new(), false, false);
+        for scenario in &report.scenarios {
+            let verdict = scenario.verdict;
+            if !is_unmodelled(verdict) {
+                counted.push(verdict.kind);
+            }
+            has_unexpected |= verdict.expectation == ExpectationMet::Unexpected;
+            has_unknown |= verdict.reason == Some(Reason::NotModelled);
+        }
         let measured = report.scenarios.iter().any(is_measured);
-        let has_unknown = verdicts
-            .iter()
-            .any(|verdict| verdict.reason == Some(Reason::NotModelled));
         let interrupted = report.run.interrupted.as_deref().map(Exit::stopped_by);
         let was_stopped = interrupted.is_some() || report.run.stopped_by.is_some();
-        let required = report
-            .requirements()
-            .iter()
-            .all(|requirement| !requirement.is_unmet());
+        let has_unmet = report.requirements().iter().any(Requirement::is_unmet);
         let worst = Exit::WORST_FIRST.into_iter().find(|exit| match exit {
             Exit::Internal => {
                 counted.contains(&Kind::HarnessError) || (!report.complete && !was_stopped)
             }
             Exit::HostUnsafe => is_host_unsafe(report),
             Exit::Interrupted | Exit::Quit | Exit::Terminated => interrupted == Some(*exit),
-            Exit::Unexpected => verdicts
-                .iter()
-                .any(|verdict| verdict.expectation == ExpectationMet::Unexpected),
+            Exit::Unexpected => has_unexpected,
             // If the simulated machine models none of the questions, that is the result.
             Exit::Inconclusive => {
                 counted.contains(&Kind::Inconclusive) || (!measured && has_unknown)
             }
-            Exit::Skipped => report
-                .scenarios
-                .iter()
-                .any(|scenario| is_missed(report, scenario)),
-            Exit::NothingMeasured => !measured || !required,
+            Exit::Skipped => {
+                let mut scenarios = report.scenarios.iter();
+                scenarios.any(|scenario| is_missed(report, scenario))
+            }
+            Exit::NothingMeasured => !measured || has_unmet,
             Exit::Ok => {
-                let are_conclusive = counted
-                    .iter()
-                    .all(|kind| kind.is_conclusive() || *kind == Kind::Skipped);
+                let mut kinds = counted.iter();
+                let are_conclusive =
+                    kinds.all(|kind| kind.is_conclusive() || *kind == Kind::Skipped);
                 measured && report.complete && are_conclusive
             }
             // Only the caller knows these; see `worst`.
@@ -233,24 +216,25 @@ impl Exit {
 
 /// Whether any part of the report says that the host must not be used further.
 pub fn is_host_unsafe(report: &ReportView<'_>) -> bool {
-    let mut attempts = report
-        .scenarios
-        .iter()
-        .flat_map(|scenario| &scenario.cases)
-        .flat_map(|case| case.attempts);
-    let mut reasons = report
-        .scenarios
-        .iter()
-        .filter_map(|scenario| scenario.verdict.reason);
-    let mut not_counted = report
-        .scenarios
-        .iter()
-        .flat_map(|scenario| &scenario.cases)
-        .flat_map(|case| &case.not_counted);
-    report.run.host_unsafe.is_some()
-        || not_counted.any(|(reason, _)| *reason == Reason::Unkillable)
-        || attempts.any(|attempt| attempt.recording.exit.unkillable)
-        || reasons.any(|reason| matches!(reason, Reason::Unkillable | Reason::HostUnsafe))
+    if report.run.host_unsafe.is_some() {
+        return true;
+    }
+    for scenario in &report.scenarios {
+        let reason = scenario.verdict.reason;
+        if matches!(reason, Some(Reason::Unkillable | Reason::HostUnsafe)) {
+            return true;
+        }
+        for case in &scenario.cases {
+            let mut attempts = case.attempts.iter();
+            let mut not_counted = case.not_counted.iter();
+            if not_counted.any(|(reason, _)| *reason == Reason::Unkillable)
+                || attempts.any(|attempt| attempt.recording.exit.unkillable)
+            {
+                return true;
+            }
+        }
+    }
+    false
 }
 
 /// Whether attempts of this scenario were made and at least one says something.

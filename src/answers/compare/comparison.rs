@@ -146,11 +146,12 @@ impl FactDifference {
         absent: &str,
     ) -> Vec<FactDifference> {
         let facts = [a, b].map(|facts| facts.iter().map(|(name, value)| (name, value)));
-        let differing = differing_values(facts).into_iter().map(|(name, values)| {
+        let mut differing = Vec::new();
+        for (name, values) in differing_values(facts) {
             let [a, b] = values.map(|value| value.map_or(absent, String::as_str));
-            FactDifference::new(name, a, b)
-        });
-        differing.collect()
+            differing.push(FactDifference::new(name, a, b));
+        }
+        differing
     }
 }
 
@@ -213,12 +214,12 @@ pub(super) fn all(values: impl Iterator<Item = String>) -> String {
     values.sort();
     match values.as_slice() {
         [(value, _)] => value.clone(),
-        several => listed(
-            several
+        several => {
+            let counted = several
                 .iter()
-                .map(|(value, times)| format!("{times}× {value}")),
-            "",
-        ),
+                .map(|(value, times)| format!("{times}× {value}"));
+            listed(counted, "")
+        }
     }
 }
 

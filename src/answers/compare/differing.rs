@@ -20,8 +20,10 @@ pub(super) struct Differing<'c> {
 /// one of them made are left out, because the ends differ there.
 pub(super) fn find_differing_facts<'c>(outcomes: [&'c [Change]; 2]) -> Vec<Differing<'c>> {
     let ends = outcomes.map(|changes| changes.iter().find(|change| change.label.is_empty()));
-    let last = ends.iter().flatten().map(|end| end.step).min();
-    let last = last.unwrap_or(u32::MAX);
+    let mut last = u32::MAX;
+    for end in ends.into_iter().flatten() {
+        last = last.min(end.step);
+    }
     let mut steps: BTreeSet<StepPlace> = BTreeSet::new();
     for change in outcomes.into_iter().flatten() {
         if !change.label.is_empty() && change.step <= last {
@@ -36,11 +38,15 @@ pub(super) fn find_differing_facts<'c>(outcomes: [&'c [Change]; 2]) -> Vec<Diffe
             found.push(Differing { step, facts });
         }
     }
-    let ends = differing_values(ends.map(|end| end.into_iter().flat_map(end_facts)));
+    found.sort_by_cached_key(|difference| {
+        let [in_a, in_b] = &difference.facts;
+        (difference.step, in_a.clone().or_else(|| in_b.clone()))
+    });
+    let ends = differing_values(ends.map(end_facts));
     // The number of steps is compared only if both end in the same way.
-    let end = ends.into_iter().next();
-    found.sort_by_cached_key(|difference| (difference.step, difference.any_fact().cloned()));
-    found.extend(end.map(|(_, facts)| Differing { step: None, facts }));
+    if let Some((_, facts)) = ends.into_iter().next() {
+        found.push(Differing { step: None, facts });
+    }
     found
 }
 
@@ -64,20 +70,26 @@ fn keyed_facts<'c>(
             }
         }
         own.iter().for_each(|fact| state.apply_fact(fact));
-        let of_call = own
-            .into_iter()
-            .filter(|fact| matches!(fact, Fact::DidNotReturn | Fact::Status(_) | Fact::Value(..)));
-        let facts = of_call.cloned().chain(state.facts());
-        all.extend(facts.map(|fact| ((Some(*step), fact_words(&fact).0), fact)));
+        let mut add_fact = |fact: Fact| all.push(((Some(*step), fact_words(&fact).0), fact));
+        for fact in own {
+            if matches!(fact, Fact::DidNotReturn | Fact::Status(_) | Fact::Value(..)) {
+                add_fact(fact.clone());
+            }
+        }
+        state.facts().into_iter().for_each(add_fact);
     }
     all
 }
 
 /// How an outcome ends, and after how many steps.
-fn end_facts(end: &Change) -> impl Iterator<Item = (&'static str, Fact)> {
-    let how = end.facts.first().map(|fact| ("ends", fact.clone()));
-    let made = Fact::Value("steps made".to_owned(), Token::Int(end.step.into()));
-    how.into_iter().chain([("steps made", made)])
+fn end_facts(end: Option<&Change>) -> Vec<(&'static str, Fact)> {
+    let mut facts = Vec::new();
+    if let Some(end) = end {
+        facts.extend(end.facts.first().map(|fact| ("ends", fact.clone())));
+        let made = Fact::Value("steps made".to_owned(), Token::Int(end.step.into()));
+        facts.push(("steps made", made));
+    }
+    facts
 }
 
 /// A GPU without a figure has unchanged memory.
@@ -90,45 +102,44 @@ fn with_unchanged_memory(facts: [Option<Fact>; 2]) -> [Option<Fact>; 2] {
 }
 
 impl Differing<'_> {
-    fn any_fact(&self) -> Option<&Fact> {
-        self.facts.iter().flatten().next()
-    }
-
     pub(super) fn words(&self) -> FactDifference {
         let words = self
             .facts
             .each_ref()
-            .map(|fact| fact.as_ref().map(fact_words));
-        let (name, _, absent) = words.iter().flatten().next().cloned().unwrap_or_default();
-        let [a, b] =
-            words.map(|words| words.map_or_else(|| absent.to_owned(), |(_, value, _)| value));
-        let step = self.step.map(|(_, label)| label.to_owned());
+            .map(|fact| Some(fact_words(fact.as_ref()?)));
+        let difference = match words {
+            [Some((name, a, _)), Some((_, b, _))] => FactDifference::new(&name, a, b),
+            [Some((name, a, absent)), None] => FactDifference::new(&name, a, absent),
+            [None, Some((name, b, absent))] => FactDifference::new(&name, absent, b),
+            [None, None] => FactDifference::default(),
+        };
         FactDifference {
-            step,
-            ..FactDifference::new(&name, a, b)
+            step: self.step.map(|(_, label)| label.to_owned()),
+            ..difference
         }
     }
 }
 
 /// The name of a fact, its value, and the value that it has where it is left out.
 fn fact_words(fact: &Fact) -> (String, String, &'static str) {
+    let gpus = |all: &Option<Vec<String>>| match all {
+        Some(all) => words::gpus(all),
+        None => "unknown".to_owned(),
+    };
     let (name, value, absent) = match fact {
         Fact::DidNotReturn => ("returned", "no".to_owned(), "yes"),
         Fact::Status(Token::Int(code)) => ("status", format!("status {code}"), "success"),
         Fact::Status(Token::Text(name)) => ("status", name.clone(), "success"),
         Fact::Value(name, value) => (name.as_str(), value.to_string(), "nothing"),
-        Fact::Initialised(holds) => (
-            "driver initialised",
-            holds.map_or_else(unknown, yes_or_no),
+        Fact::Initialised(Some(holds)) => ("driver initialised", yes_or_no(*holds), ""),
+        Fact::Initialised(None) => ("driver initialised", "unknown".to_owned(), ""),
+        Fact::Visible(all) => ("sees", gpus(all), ""),
+        Fact::Contexts(all) => ("contexts", gpus(all), ""),
+        Fact::Current(gpu) => (
+            "current",
+            gpu.as_deref().unwrap_or("unknown").to_owned(),
             "",
         ),
-        Fact::Visible(all) => ("sees", all.as_deref().map_or_else(unknown, words::gpus), ""),
-        Fact::Contexts(all) => (
-            "contexts",
-            all.as_deref().map_or_else(unknown, words::gpus),
-            "",
-        ),
-        Fact::Current(gpu) => ("current", gpu.clone().unwrap_or_else(unknown), ""),
         Fact::Memory(gpu, class) => {
             return (
                 format!("memory of {gpu}"),
@@ -140,8 +151,4 @@ fn fact_words(fact: &Fact) -> (String, String, &'static str) {
         Fact::Row(_) => ("row", String::new(), ""),
     };
     (name.to_owned(), value, absent)
-}
-
-fn unknown() -> String {
-    "unknown".to_owned()
 }

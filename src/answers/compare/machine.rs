@@ -68,23 +68,18 @@ pub(crate) fn facts(machine: &Machine) -> Vec<(String, String)> {
         ("kernel", known(&machine.kernel)),
         ("architecture", machine.architecture.clone()),
     ];
-    let mut facts: Vec<(String, String)> = fixed
-        .into_iter()
-        .map(|(name, value)| (name.to_string(), value))
-        .collect();
-    facts.extend(
-        machine
-            .environment
-            .iter()
-            .map(|(name, value)| (name.clone(), replace_uuids(value, gpus))),
-    );
+    let mut facts = Vec::new();
+    for (name, value) in fixed {
+        facts.push((name.to_owned(), value));
+    }
+    for (name, value) in &machine.environment {
+        facts.push((name.clone(), replace_uuids(value, gpus)));
+    }
     if let Some(python) = &machine.python {
-        facts.push(("Python".to_string(), python.version.clone()));
-        let there = python
-            .packages
-            .iter()
-            .filter_map(|(name, version)| Some((name.clone(), version.clone()?)));
-        facts.extend(there);
+        facts.push(("Python".to_owned(), python.version.clone()));
+        for (name, version) in &python.packages {
+            facts.extend(version.clone().map(|version| (name.clone(), version)));
+        }
     }
     facts
 }
@@ -95,15 +90,11 @@ fn yes_no_or_unknown(on: Option<bool>) -> String {
 
 fn libcudart_versions(machine: &Machine) -> String {
     // By number, so that 12.10 comes after 12.9.
-    let runtimes = machine.libcudart.iter();
-    let versions: BTreeSet<(Option<i32>, &str)> = runtimes
-        .map(|runtime| {
-            (
-                runtime.number,
-                runtime.version.as_deref().unwrap_or(UNKNOWN),
-            )
-        })
-        .collect();
+    let mut versions: BTreeSet<(Option<i32>, &str)> = BTreeSet::new();
+    for runtime in &machine.libcudart {
+        let version = runtime.version.as_deref().unwrap_or(UNKNOWN);
+        versions.insert((runtime.number, version));
+    }
     listed(versions.into_iter().map(|(_, version)| version), "none")
 }
 
@@ -118,13 +109,11 @@ fn tally_gpus(gpus: &[Gpu], fact: impl Fn(&Gpu) -> String) -> String {
 
 /// A variable's value with `<uuid0>` instead of the UUID of GPU 0, because no two machines share UUIDs.
 pub(super) fn replace_uuids(value: &str, gpus: &[Gpu]) -> String {
-    let mut value = value.to_string();
-    for (place, gpu) in gpus
-        .iter()
-        .enumerate()
-        .filter(|(_, gpu)| !gpu.uuid.is_empty())
-    {
-        value = value.replace(&gpu.uuid, &format!("<uuid{place}>"));
+    let mut replaced = value.to_owned();
+    for (place, gpu) in gpus.iter().enumerate() {
+        if !gpu.uuid.is_empty() {
+            replaced = replaced.replace(&gpu.uuid, &format!("<uuid{place}>"));
+        }
     }
-    value
+    replaced
 }

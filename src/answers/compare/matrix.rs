@@ -45,31 +45,30 @@ fn matrix_side(matrix: &Matrix) -> ComparisonSide {
 
 /// The cells of a matrix, by their lines and, if `is_named`, by their environments.
 fn entries(matrix: &Matrix, is_named: bool) -> Vec<ComparedEntry<'_, MatrixCell>> {
-    let cells = matrix
-        .lines
-        .iter()
-        .flat_map(|line| line.cells.iter().map(move |cell| (line, cell)));
-    let entries = cells.filter_map(|(line, cell)| {
-        let environment = &matrix.columns.get(cell.column)?.name;
-        let name = if is_named {
-            format!("{environment}: {}", line.id)
-        } else {
-            line.id.clone()
-        };
-        Some(ComparedEntry {
-            name,
-            libcudart: None,
-            unmeasured: None,
-            item: cell,
-        })
-    });
-    entries.collect()
+    let mut entries = Vec::new();
+    for line in &matrix.lines {
+        for cell in &line.cells {
+            let Some(environment) = matrix.columns.get(cell.column) else {
+                continue;
+            };
+            let name = if is_named {
+                format!("{}: {}", environment.name, line.id)
+            } else {
+                line.id.clone()
+            };
+            entries.push(ComparedEntry {
+                name,
+                libcudart: None,
+                unmeasured: None,
+                item: cell,
+            });
+        }
+    }
+    entries
 }
 
 fn facts(cell: &MatrixCell) -> Vec<(String, String)> {
-    let state = [("calls cuInit".to_owned(), word(cell.state))];
-    state
-        .into_iter()
-        .chain(cell.place().map(|place| ("at".to_owned(), place)))
-        .collect()
+    let mut facts = vec![("calls cuInit".to_owned(), word(cell.state))];
+    facts.extend(cell.place().map(|place| ("at".to_owned(), place)));
+    facts
 }

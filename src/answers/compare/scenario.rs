@@ -9,32 +9,34 @@ use super::pair::ComparedEntry;
 use crate::difference::side_by_side;
 use cuda_pitfalls_core::fact::{Change, Fact};
 use cuda_pitfalls_core::machine::Machine;
+use cuda_pitfalls_core::observe::StepObservation;
 use cuda_pitfalls_core::report::{CaseView, OutcomeView, ReportView, ScenarioView};
-use cuda_pitfalls_core::verdict::{ExpectationMet, Kind, Verdict};
+use cuda_pitfalls_core::verdict::{ExpectationMet, Kind};
 
 /// The scenarios of a report. A scenario without an attempt that counts is unmeasured, whatever its verdict.
 pub(super) fn entries<'v, 'r>(
     report: &'v ReportView<'r>,
 ) -> Vec<ComparedEntry<'v, ScenarioView<'r>>> {
-    let entries = report.scenarios.iter().map(|scenario| {
+    let mut entries = Vec::new();
+    for scenario in &report.scenarios {
         let verdict = scenario.verdict;
         let shows = scenario.cases.iter().any(|case| !case.outcomes.is_empty());
         let is_measured = shows && !matches!(verdict.kind, Kind::Skipped | Kind::HarnessError);
-        ComparedEntry {
+        let unmeasured = match verdict.reason {
+            _ if is_measured => None,
+            Some(reason) => Some(reason.name()),
+            None => Some(verdict.kind.name().to_owned()),
+        };
+        entries.push(ComparedEntry {
             name: scenario.name.to_string(),
             libcudart: scenario
                 .libcudart
                 .and_then(|runtime| runtime.version.clone()),
-            unmeasured: (!is_measured)
-                .then(|| reason(verdict).unwrap_or_else(|| verdict.kind.name().to_string())),
+            unmeasured,
             item: scenario,
-        }
-    });
-    entries.collect()
-}
-
-fn reason(verdict: &Verdict) -> Option<String> {
-    verdict.reason.map(|reason| reason.name())
+        });
+    }
+    entries
 }
 
 /// What cases of two measurements showed.
@@ -127,15 +129,20 @@ fn verdict_difference(
     is_same_expectation: bool,
 ) -> Option<FactDifference> {
     let [a, b] = both.map(|scenario| {
-        let is_unexpected =
-            is_same_expectation && scenario.verdict.expectation == ExpectationMet::Unexpected;
-        let reason = reason(scenario.verdict)
-            .map(|reason| format!(": {reason}"))
-            .unwrap_or_default();
-        let unexpected = if is_unexpected { ", unexpected" } else { "" };
-        format!("{}{reason}{unexpected}", scenario.verdict.kind.name())
+        let verdict = scenario.verdict;
+        let mut text = verdict.kind.name().to_owned();
+        if let Some(reason) = verdict.reason {
+            text.push_str(&format!(": {}", reason.name()));
+        }
+        if is_same_expectation && verdict.expectation == ExpectationMet::Unexpected {
+            text.push_str(", unexpected");
+        }
+        text
     });
-    (a != b).then(|| FactDifference::new("verdict", a, b))
+    if a == b {
+        return None;
+    }
+    Some(FactDifference::new("verdict", a, b))
 }
 
 /// An outcome of A and one of B.
@@ -170,6 +177,12 @@ impl<'o> OutcomePair<'o> {
     fn is_explained(&self) -> bool {
         self.found.iter().all(|(_, why)| why.is_some())
     }
+
+    /// The first difference that nothing explains, or else the first one.
+    fn main_difference(&self) -> Option<&(Differing<'o>, Option<String>)> {
+        let unexplained = self.found.iter().find(|(_, why)| why.is_none());
+        unexplained.or(self.found.first())
+    }
 }
 
 /// The first difference between the outcomes of a case, and why the machines explain it; `None` if the sets are the
@@ -179,92 +192,80 @@ fn case_difference(
     both: [&ScenarioView<'_>; 2],
     machines: [&Machine; 2],
 ) -> Option<(FactDifference, Option<String>)> {
-    // How far an attempt came that ended with 0 is no change, and compact reports do not keep it.
-    let mut all_outcomes = cases.iter().flat_map(|case| &case.outcomes);
-    let are_whole = all_outcomes.all(|outcome| outcome.observation().is_some());
-    let [a, b] = cases.map(|case| {
-        let outcomes = case.outcomes.iter();
-        let shown: Vec<Vec<Change>> = outcomes.map(|one| changes(one, are_whole)).collect();
-        shown
-    });
+    let [a, b] = outcome_changes(cases);
     let excuses = Excuses::new(both, machines, cases[0].name);
     let mut pairs = Vec::new();
     for (index_a, a) in a.iter().enumerate() {
         for (index_b, b) in b.iter().enumerate() {
-            pairs.push(OutcomePair::new(
-                [index_a, index_b],
-                [a, b],
-                cases,
-                &excuses,
-            ));
+            let indices = [index_a, index_b];
+            pairs.push(OutcomePair::new(indices, [a, b], cases, &excuses));
         }
     }
-    let is_mixture = both.iter().all(|scenario| scenario.nondeterministic);
-    let differs = find_unmatched(&pairs, is_mixture, OutcomePair::is_same)?;
+    let is_mixture = both[0].nondeterministic && both[1].nondeterministic;
+    let mut pair = find_unmatched(&pairs, is_mixture, OutcomePair::is_same)?;
     // Outcomes that nothing explains come first.
-    let pair = find_unmatched(&pairs, is_mixture, OutcomePair::is_explained)
-        .or_else(|| first_explained(&pairs))
-        .unwrap_or(differs);
-    let mut by_reason = pair.found.iter();
-    let (difference, why) = by_reason
-        .find(|(_, why)| why.is_none())
-        .or(pair.found.first())?;
+    if let Some(unexplained) = find_unmatched(&pairs, is_mixture, OutcomePair::is_explained) {
+        pair = unexplained;
+    } else if let Some(explained) = pairs
+        .iter()
+        .find(|pair| pair.is_explained() && !pair.is_same())
+    {
+        pair = explained;
+    }
+    let (difference, why) = pair.main_difference()?;
     let [index_a, index_b] = pair.indices;
     let seen = [
         outcome_share(cases[0], index_a)?,
         outcome_share(cases[1], index_b)?,
     ];
-    Some((
-        FactDifference {
-            case: Some(cases[0].name.to_string()),
-            seen: Some(seen),
-            ..difference.words()
-        },
-        why.clone(),
-    ))
+    let change = FactDifference {
+        case: Some(cases[0].name.to_string()),
+        seen: Some(seen),
+        ..difference.words()
+    };
+    Some((change, why.clone()))
 }
 
-fn first_explained<'p, 'o>(pairs: &'p [OutcomePair<'o>]) -> Option<&'p OutcomePair<'o>> {
-    let mut explained = pairs.iter().filter(|pair| pair.is_explained());
-    explained.find(|pair| !pair.is_same())
-}
-
-fn changes(outcome: &OutcomeView<'_>, with_end: bool) -> Vec<Change> {
-    let mut changes = outcome.changes().into_owned();
-    let well = outcome
-        .observation()
-        .filter(|seen| with_end && seen.end == "0");
-    changes.extend(well.map(|seen| {
-        Change::end(
-            u32::try_from(seen.steps.len()).unwrap_or(u32::MAX),
-            &seen.end,
-        )
-    }));
-    changes
+/// What each outcome of the cases changed.
+fn outcome_changes(cases: [&CaseView<'_>; 2]) -> [Vec<Vec<Change>>; 2] {
+    let is_whole = |outcome: &OutcomeView<'_>| outcome.observation().is_some();
+    let are_whole = cases.iter().all(|case| case.outcomes.iter().all(is_whole));
+    cases.map(|case| {
+        let mut all = Vec::new();
+        for outcome in &case.outcomes {
+            let mut changes = outcome.changes().into_owned();
+            // How far an attempt came that ended with 0 is no change, and compact reports do not keep it.
+            if let Some(seen) = outcome.observation()
+                && are_whole
+                && seen.end == "0"
+            {
+                let made = u32::try_from(seen.steps.len()).unwrap_or(u32::MAX);
+                changes.push(Change::end(made, &seen.end));
+            }
+            all.push(changes);
+        }
+        all
+    })
 }
 
 /// Whether other processes hide the fact in one of the measurements. Changes leave out what is hidden, so that the two may
 /// differ in it by that alone.
 fn is_hidden(difference: &Differing<'_>, cases: [&CaseView<'_>; 2]) -> bool {
-    let outcomes = cases
-        .into_iter()
-        .flat_map(|case| &case.outcomes)
-        .filter_map(OutcomeView::observation);
-    let label = difference.step.map(|(_, label)| label);
-    let mut steps = outcomes
-        .flat_map(|outcome| &outcome.steps)
-        .filter(|step| Some(step.label.as_str()) == label);
-    match &difference.facts {
-        [Some(Fact::Memory(gpu, _)), _] => steps.any(|step| {
-            step.memory
-                .get(gpu)
-                .is_some_and(|memory| memory.is_hidden())
-        }),
-        [Some(Fact::Value(..)), None] | [None, Some(Fact::Value(..))] => {
-            steps.any(|step| step.shared.is_some())
+    let Some((_, label)) = difference.step else {
+        return false;
+    };
+    let is_hidden_in = |step: &StepObservation| match &difference.facts {
+        _ if step.label != label => false,
+        [Some(Fact::Memory(gpu, _)), _] => {
+            let memory = step.memory.get(gpu);
+            memory.is_some_and(|memory| memory.is_hidden())
         }
+        [Some(Fact::Value(..)), None] | [None, Some(Fact::Value(..))] => step.shared.is_some(),
         _ => false,
-    }
+    };
+    let outcomes = cases.into_iter().flat_map(|case| &case.outcomes);
+    let mut observations = outcomes.filter_map(OutcomeView::observation);
+    observations.any(|seen| seen.steps.iter().any(is_hidden_in))
 }
 
 /// An outcome without a counterpart, beside the first outcome of the other set if that has none too; `None` if every
@@ -276,9 +277,11 @@ fn find_unmatched<'p, 'o>(
     is_alike: fn(&OutcomePair<'o>) -> bool,
 ) -> Option<&'p OutcomePair<'o>> {
     let mut matched = [BTreeSet::new(), BTreeSet::new()];
-    for pair in pairs.iter().filter(|pair| is_alike(pair)) {
-        matched[0].insert(pair.indices[0]);
-        matched[1].insert(pair.indices[1]);
+    for pair in pairs {
+        if is_alike(pair) {
+            matched[0].insert(pair.indices[0]);
+            matched[1].insert(pair.indices[1]);
+        }
     }
     if is_mixture && !matched[0].is_empty() {
         return None;
@@ -296,13 +299,7 @@ fn find_unmatched<'p, 'o>(
 
 /// In how many of the attempts that count a case showed an outcome.
 fn outcome_share(case: &CaseView<'_>, outcome: usize) -> Option<Share> {
-    let of = case
-        .outcomes
-        .iter()
-        .map(|outcome| u64::from(outcome.count))
-        .sum();
-    Some(Share {
-        count: case.outcomes.get(outcome)?.count.into(),
-        of,
-    })
+    let count = case.outcomes.get(outcome)?.count.into();
+    let of = case.outcomes.iter().map(|one| u64::from(one.count)).sum();
+    Some(Share { count, of })
 }

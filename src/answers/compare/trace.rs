@@ -10,21 +10,61 @@ use super::comparison::{
     Comparison, ComparisonSide, EntryDifference, FactDifference, Relation, UNKNOWN, all, is_noise,
     known, yes_or_no,
 };
+use crate::difference::side_by_side;
 use cuda_pitfalls_core::machine;
 use cuda_pitfalls_core::text::counts::listed;
 use cuda_pitfalls_core::text::escape::shorten_text;
 use cuda_pitfalls_core::text::units;
 use cuda_pitfalls_trace::diagnosis::Finding;
-use cuda_pitfalls_trace::history::{MASK, ProgramHistory};
+use cuda_pitfalls_trace::history::MASK;
 use cuda_pitfalls_trace::ledger::all_ledgers;
 use cuda_pitfalls_trace::{
-    ContextChange, ContextLife, EventKind, History, Trace, TraceEvent, TraceProcess, status_name,
+    ContextChange, ContextLife, EventKind, Frame, History, Trace, TraceEvent, TraceProcess,
+    status_name,
 };
 
-/// Names and values are cut to this many bytes.
+/// Values, and parts of names, are cut to this many bytes.
 const LONGEST: usize = 120;
+/// Names are cut to this many bytes.
+const LONGEST_NAME: usize = 4 * LONGEST;
 /// The longest chain of parents that is followed.
 const DEEPEST: usize = 16;
+/// More GPUs than a machine has.
+const MOST_GPUS: usize = 64;
+
+/// What an entry is about. In this order they are shown: what matters first, and what is summed over the run last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum BehaviorKind {
+    Program,
+    Finding,
+    Init,
+    LateWrite,
+    Context,
+    Fork,
+    Limit,
+    Error,
+    Other,
+    MemoryPeak,
+    MemoryOwner,
+    Call,
+}
+
+impl BehaviorKind {
+    /// `true` if a trace that was cut short has too little of it.
+    fn is_cumulative(self) -> bool {
+        self >= BehaviorKind::MemoryPeak
+    }
+
+    /// `true` if its names have a place of the code in them, which is missing where no stack was read.
+    fn is_named_by_place(self) -> bool {
+        match self {
+            BehaviorKind::Finding | BehaviorKind::LateWrite | BehaviorKind::Context => true,
+            BehaviorKind::Fork | BehaviorKind::Limit | BehaviorKind::Other => true,
+            BehaviorKind::Program | BehaviorKind::Init | BehaviorKind::Error => false,
+            BehaviorKind::MemoryPeak | BehaviorKind::MemoryOwner | BehaviorKind::Call => false,
+        }
+    }
+}
 
 #[derive(Clone, Debug, PartialEq)]
 struct TraceFact {
@@ -43,26 +83,29 @@ impl TraceFact {
         }
     }
 
+    fn figure(name: &'static str, value: String, bytes: i64) -> TraceFact {
+        TraceFact {
+            name,
+            value,
+            bytes: Some(bytes),
+        }
+    }
+
     fn is_same(&self, other: &TraceFact) -> bool {
         match (self.bytes, other.bytes) {
             (Some(a), Some(b)) => is_noise(a, b),
-            _ => {
-                self.value == other.value || [self, other].iter().any(|fact| fact.value == UNKNOWN)
-            }
+            _ => self.value == other.value || self.value == UNKNOWN || other.value == UNKNOWN,
         }
     }
 }
 
-/// The facts of one thing; the first says whether it is there at all.
-#[derive(Clone, Debug, Default, PartialEq)]
-struct Thing {
+/// The facts of one entry; the first says whether it is there at all.
+#[derive(Clone, Debug, PartialEq)]
+struct BehaviorEntry {
     facts: Vec<TraceFact>,
-    /// What the first fact is where the thing is not there.
+    /// What the first fact is where there is no such entry.
     absent: &'static str,
 }
-
-/// What a program did: things by their names, in an order that puts what matters first.
-type ProgramBehaviour = BTreeMap<(u8, String), Thing>;
 
 /// What differs between what two programs did: contexts, what `cuInit` read, late writes, limits,
 /// errors, functions that are called, memory, pitfalls. Neither times nor PIDs are compared.
@@ -71,522 +114,487 @@ pub fn compare_traces(traces: [&Trace; 2], findings: [&[Finding]; 2]) -> Compari
     let machines =
         FactDifference::between(&trace_surroundings(a), &trace_surroundings(b), "not set");
     let mut comparison = Comparison::new("trace", traces.map(trace_side), machines);
-    let histories = traces.map(History::new);
-    let [in_a, in_b] = &histories;
-    let did = [
-        collect_behavior(in_a, findings[0], in_b),
-        collect_behavior(in_b, findings[1], in_a),
-    ];
-    let stacks = traces
-        .into_iter()
-        .flat_map(|trace| &trace.events)
-        .map(|event| &event.stack);
-    let is_blind = stacks
-        .into_iter()
-        .any(|stack| stack.frames.is_empty() && stack.missing.is_some());
-    let names: BTreeSet<&(u8, String)> = did.iter().flat_map(BTreeMap::keys).collect();
+    let [history_a, history_b] = traces.map(History::new);
+    let [mut did_a, mut did_b] = TraceBehavior::new([&history_a, &history_b]);
+    did_a.collect(findings[0], &did_b);
+    did_b.collect(findings[1], &did_a);
+    let is_blind = has_unread_stack(a) || has_unread_stack(b);
+    let names: BTreeSet<&(BehaviorKind, String)> =
+        did_a.entries.keys().chain(did_b.entries.keys()).collect();
     for name in names {
-        let [in_a, in_b] = [&did[0], &did[1]].map(|did| did.get(name));
-        let changes = changes(in_a, in_b);
+        let (kind, shown_name) = name;
+        let both = [did_a.entries.get(name), did_b.entries.get(name)];
+        let is_in_both = both[0].is_some() && both[1].is_some();
+        let mut notes = Vec::new();
         // What a trace that was cut short does not have may have come after its end.
-        let sides = [("A", a, in_a), ("B", b, in_b)];
-        let cut = sides.iter().find(|(_, trace, thing)| {
-            trace.end.is_none() && (thing.is_none() || name.0 > CUMULATIVE)
-        });
-        let mut notes: Vec<String> = cut
-            .map(|(side, ..)| format!("the trace {side} is incomplete"))
-            .into_iter()
-            .collect();
+        for (side, trace, entry) in [("A", a, both[0]), ("B", b, both[1])] {
+            let is_cut = trace.end.is_none() && (entry.is_none() || kind.is_cumulative());
+            if is_cut && notes.is_empty() {
+                notes.push(format!("the trace {side} is incomplete"));
+            }
+        }
         // And what it has may have another name where its stack was not read.
-        let is_named_by_place = [FINDING, LATE, CONTEXT, FORK, LIMIT, OTHER].contains(&name.0);
-        let is_unread = is_named_by_place && (in_a.is_none() || in_b.is_none()) && is_blind;
-        notes.extend(is_unread.then(|| "stacks are missing".to_string()));
+        if kind.is_named_by_place() && !is_in_both && is_blind {
+            notes.push("stacks are missing".to_owned());
+        }
+        let changes = compare_entries(both);
         let relation = match (changes.is_empty(), notes.is_empty()) {
             (true, _) => Relation::Same,
             (false, true) => Relation::Changed(EntryDifference::new(changes, notes)),
             (false, false) => Relation::Explained(EntryDifference::new(changes, notes)),
         };
-        comparison.add_entry(name.1.clone(), None, relation);
+        comparison.add_entry(shown_name.clone(), None, relation);
     }
     comparison
 }
 
-fn changes(a: Option<&Thing>, b: Option<&Thing>) -> Vec<FactDifference> {
-    if let (Some(a), Some(b)) = (a, b) {
-        let pairs = a
-            .facts
-            .iter()
-            .filter_map(|fact| Some((fact, b.facts.iter().find(|other| other.name == fact.name)?)));
-        let differing = pairs.filter(|(fact, other)| !fact.is_same(other));
-        return differing
-            .map(|(fact, other)| FactDifference::new(fact.name, &fact.value, &other.value))
-            .collect();
-    }
-    // Of a thing that is in one trace alone, the first fact says so.
-    let only = a
-        .or(b)
-        .and_then(|thing| Some((thing.facts.first()?, thing.absent)));
-    let told = only.map(|(fact, absent)| match a {
-        Some(_) => FactDifference::new(fact.name, &fact.value, absent),
-        None => FactDifference::new(fact.name, absent, &fact.value),
-    });
-    told.into_iter().collect()
+fn has_unread_stack(trace: &Trace) -> bool {
+    let mut stacks = trace.events.iter().map(|event| &event.stack);
+    stacks.any(|stack| stack.frames.is_empty() && stack.missing.is_some())
 }
 
-// The order of things. What is summed over the whole run comes last.
-const PROGRAM: u8 = 0;
-const FINDING: u8 = 1;
-const INIT: u8 = 2;
-const LATE: u8 = 3;
-const CONTEXT: u8 = 4;
-const FORK: u8 = 5;
-const LIMIT: u8 = 6;
-const ERROR: u8 = 7;
-const OTHER: u8 = 8;
-/// What comes after this is summed, so that a trace that was cut short has too little of it.
-const CUMULATIVE: u8 = 9;
-const PEAK: u8 = 10;
-const OWNER: u8 = 11;
-const CALL: u8 = 12;
+fn compare_entries(both: [Option<&BehaviorEntry>; 2]) -> Vec<FactDifference> {
+    let mut found = Vec::new();
+    match both {
+        [Some(a), Some(b)] => {
+            for pair in side_by_side([&a.facts, &b.facts], |fact| fact.name) {
+                if let [Some(a), Some(b)] = pair
+                    && !a.is_same(b)
+                {
+                    found.push(FactDifference::new(a.name, &a.value, &b.value));
+                }
+            }
+        }
+        // Of an entry that is in one trace alone, the first fact says so.
+        [Some(BehaviorEntry { facts, absent }), None] => {
+            if let Some(fact) = facts.first() {
+                found.push(FactDifference::new(fact.name, &fact.value, *absent));
+            }
+        }
+        [None, Some(BehaviorEntry { facts, absent })] => {
+            if let Some(fact) = facts.first() {
+                found.push(FactDifference::new(fact.name, *absent, &fact.value));
+            }
+        }
+        [None, None] => {}
+    }
+    found
+}
 
 /// Everything that a program did, under names that both traces have for it.
-fn collect_behavior(history: &History, findings: &[Finding], other: &History) -> ProgramBehaviour {
-    let trace = history.trace;
-    let tree = Tree::new(history, other);
-    let mut did = ProgramBehaviour::new();
-    if let Some(end) = &trace.end {
-        let exit = end.signal.clone().or(end.code.map(|code| code.to_string()));
-        let facts = vec![TraceFact::text(
-            "exit",
-            exit.unwrap_or_else(|| UNKNOWN.to_string()),
-        )];
-        did.insert(
-            (PROGRAM, "the program".to_string()),
-            Thing {
-                facts,
-                absent: UNKNOWN,
-            },
-        );
-    }
-    for (position, programs) in tree.programs_by_position() {
-        note_inits(trace, &mut did, &tree.named(position, "cuInit"), &programs);
-    }
-    contexts(history, &tree, &mut did);
-    for (index, event) in trace.events.iter().enumerate() {
-        note_plain_event(history, &tree, &mut did, (index, event));
-    }
-    for finding in findings {
-        let index = finding.events.first().copied();
-        let event = index.and_then(|index| trace.events.get(index));
-        let program = index.and_then(|index| history.program_of(index));
-        let position =
-            tree.program_position(program.or_else(|| history.program_at(finding.pid, u64::MAX)));
-        let on = trace
-            .gpu_index(finding.gpu.as_deref())
-            .map(|index| format!(" on GPU {index}"))
-            .unwrap_or_default();
-        let at = event
-            .map(|event| format!(", {}", place(event)))
-            .unwrap_or_default();
-        let name = tree.named(
-            position,
-            &format!("{} {}{on}{at}", finding.severity.name(), finding.rule),
-        );
-        once(&mut did, FINDING, name, "found");
-    }
-    note_memory_peaks(trace, &mut did);
-    note_memory_owners(history, &tree, &mut did, other);
-    calls(history, &tree, &mut did, other);
-    did
+struct TraceBehavior<'h, 'a> {
+    history: &'h History<'a>,
+    /// The position of each program: the names of the programs from the first one down. Empty where nothing is known of
+    /// its process.
+    positions: Vec<String>,
+    /// Whether either trace has several positions, so that names have to say which.
+    is_many: bool,
+    entries: BTreeMap<(BehaviorKind, String), BehaviorEntry>,
 }
 
-fn once(did: &mut ProgramBehaviour, order: u8, name: String, fact: &'static str) {
-    let thing = Thing {
-        facts: vec![TraceFact::text(fact, "yes")],
-        absent: "no",
-    };
-    did.entry((order, shorten_text(&name, 2 * LONGEST)))
-        .or_insert(thing);
-}
-
-/// What the programs at one position did to initialise CUDA.
-fn note_inits(trace: &Trace, did: &mut ProgramBehaviour, name: &str, programs: &[&ProgramHistory]) {
-    let inits = programs.iter().filter_map(|program| program.init());
-    let begun: Vec<_> = inits
-        .filter_map(|init| Some((init, init.begun.last()?.1)))
-        .collect();
-    if begun.is_empty() {
-        return;
+impl<'h, 'a> TraceBehavior<'h, 'a> {
+    /// The behavior of two traces, still without entries.
+    fn new(histories: [&'h History<'a>; 2]) -> [TraceBehavior<'h, 'a>; 2] {
+        let positions = histories.map(program_positions);
+        let is_many = positions.iter().any(|positions| has_several(positions));
+        let [in_a, in_b] = positions;
+        let [a, b] = histories;
+        [(a, in_a), (b, in_b)].map(|(history, positions)| TraceBehavior {
+            history,
+            positions,
+            is_many,
+            entries: BTreeMap::new(),
+        })
     }
-    let masks = begun.iter().map(|(init, _)| match init.value(MASK) {
-        None => UNKNOWN.to_string(),
-        Some(None) => "(unset)".to_string(),
-        Some(Some(mask)) => value_without_uuids(trace, mask),
-    });
-    let visible = begun.iter().map(|(init, _)| {
-        init.visible().map_or_else(
-            || "none: it failed".to_string(),
-            |(_, gpus)| gpus.len().to_string(),
-        )
-    });
-    let facts = vec![
-        TraceFact::text("made by", each(begun.iter().map(|(_, event)| place(event)))),
-        TraceFact::text("CUDA_VISIBLE_DEVICES", each(masks)),
-        TraceFact::text("visible GPUs", each(visible)),
-    ];
-    did.insert(
-        (INIT, name.to_string()),
-        Thing {
-            facts,
-            absent: "nothing",
-        },
-    );
-}
 
-/// Different values without those that are not known. How many processes have which is left out: how
-/// many there are may depend on the machine.
-fn each(values: impl Iterator<Item = String>) -> String {
-    let known: BTreeSet<String> = values.filter(|value| value != UNKNOWN).collect();
-    listed(known, UNKNOWN)
-}
-
-fn contexts(history: &History, tree: &Tree, did: &mut ProgramBehaviour) {
-    let mut groups: BTreeMap<String, Vec<&ContextLife>> = BTreeMap::new();
-    for life in &history.contexts {
-        let name = format!(
-            "context on {}, {}",
-            gpu(history.trace, life.made),
-            place(life.made)
-        );
-        groups
-            .entry(tree.named(tree.program_position(Some(life.program)), &name))
-            .or_default()
-            .push(life);
-    }
-    for (name, lives) in groups {
-        let used = lives
-            .iter()
-            .map(|life| Some(yes_or_no(!life.uses?.is_none())))
-            .collect::<Option<Vec<_>>>();
-        let used = used.map_or_else(|| UNKNOWN.to_string(), |used| all(used.into_iter()));
-        let mut facts = vec![
-            TraceFact::text("contexts", lives.len().to_string()),
-            TraceFact::text("used", used),
-        ];
-        let bytes = lives
-            .iter()
-            .map(|life| life.bytes)
-            .try_fold(0_i64, |sum, bytes| Some(sum.saturating_add(bytes?)));
-        facts.extend(bytes.map(|bytes| TraceFact {
-            name: "memory",
-            value: units::format_delta(bytes),
-            bytes: Some(bytes),
-        }));
-        did.insert(
-            (CONTEXT, shorten_text(&name, 2 * LONGEST)),
-            Thing { facts, absent: "0" },
-        );
-    }
-}
-
-fn note_plain_event(
-    history: &History,
-    tree: &Tree,
-    did: &mut ProgramBehaviour,
-    (index, event): (usize, &TraceEvent),
-) {
-    let trace = history.trace;
-    let (order, what, fact) = match &event.what {
-        EventKind::Variable { name, value, .. }
-            if history.write(index).is_some_and(|write| write.is_late()) =>
-        {
-            let value = value.as_deref().map_or_else(
-                || "(unset)".to_string(),
-                |value| value_without_uuids(trace, value),
-            );
-            (
-                LATE,
-                format!("write of {name}={value}"),
-                "comes after cuInit",
-            )
+    fn collect(&mut self, findings: &[Finding], other: &TraceBehavior) {
+        let trace = self.history.trace;
+        if let Some(end) = &trace.end {
+            let exit = match (&end.signal, end.code) {
+                (Some(signal), _) => signal.clone(),
+                (None, Some(code)) => code.to_string(),
+                (None, None) => UNKNOWN.to_owned(),
+            };
+            let facts = vec![TraceFact::text("exit", exit)];
+            let name = "the program".to_owned();
+            self.add_entry(BehaviorKind::Program, name, UNKNOWN, facts);
         }
-        EventKind::Context {
-            change: ContextChange::Failed,
+        for programs in self.programs_by_position() {
+            self.add_inits(&programs);
+        }
+        self.add_contexts();
+        for (index, event) in trace.events.iter().enumerate() {
+            self.add_event(index, event);
+        }
+        for finding in findings {
+            self.add_finding(finding);
+        }
+        self.add_memory_peaks();
+        self.add_memory_owners(other);
+        self.add_calls(other);
+    }
+
+    fn add_entry(
+        &mut self,
+        kind: BehaviorKind,
+        name: String,
+        absent: &'static str,
+        facts: Vec<TraceFact>,
+    ) {
+        let name = shorten_text(&name, LONGEST_NAME);
+        let entry = BehaviorEntry { facts, absent };
+        self.entries.insert((kind, name), entry);
+    }
+
+    /// Adds something that a program did or did not, however often.
+    fn add_deed(&mut self, kind: BehaviorKind, name: String, fact: &'static str) {
+        self.add_entry(kind, name, "no", vec![TraceFact::text(fact, "yes")]);
+    }
+
+    fn position(&self, program: Option<usize>) -> &str {
+        let position = program.and_then(|program| self.positions.get(program));
+        position.map_or("", String::as_str)
+    }
+
+    /// What a program did, with the position of the program if there are several.
+    fn qualified_name(&self, program: Option<usize>, what: &str) -> String {
+        let position = self.position(program);
+        if self.is_many && !position.is_empty() {
+            format!("{position}: {what}")
+        } else {
+            what.to_owned()
+        }
+    }
+
+    fn programs_by_position(&self) -> Vec<Vec<usize>> {
+        let mut groups: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
+        for (program, position) in self.positions.iter().enumerate() {
+            groups.entry(position).or_default().push(program);
+        }
+        groups.into_values().collect()
+    }
+
+    /// Adds what the programs at one position did to initialise CUDA. How many processes did it is left out: how many
+    /// there are may depend on the machine.
+    fn add_inits(&mut self, programs: &[usize]) {
+        let [mut callers, mut masks, mut visible] = [const { BTreeSet::new() }; 3];
+        for program in programs {
+            let Some(init) = self.history.programs[*program].init() else {
+                continue;
+            };
+            let Some((_, event)) = init.begun.last() else {
+                continue;
+            };
+            callers.insert(place(event));
+            masks.insert(match init.value(MASK) {
+                None => UNKNOWN.to_owned(),
+                Some(None) => "(unset)".to_owned(),
+                Some(Some(mask)) => value_without_uuids(self.history.trace, mask),
+            });
+            visible.insert(match init.visible() {
+                None => "none: it failed".to_owned(),
+                Some((_, gpus)) => gpus.len().to_string(),
+            });
+        }
+        if callers.is_empty() {
+            return;
+        }
+        let facts = vec![
+            TraceFact::text("made by", list_known(callers)),
+            TraceFact::text("CUDA_VISIBLE_DEVICES", list_known(masks)),
+            TraceFact::text("visible GPUs", list_known(visible)),
+        ];
+        let name = self.qualified_name(programs.first().copied(), "cuInit");
+        self.add_entry(BehaviorKind::Init, name, "nothing", facts);
+    }
+
+    fn add_contexts(&mut self) {
+        let history = self.history;
+        let mut groups: BTreeMap<String, Vec<&ContextLife>> = BTreeMap::new();
+        for life in &history.contexts {
+            let on = gpu_name(history.trace, life.made);
+            let what = format!("context on {on}, {}", place(life.made));
+            let name = self.qualified_name(Some(life.program), &what);
+            groups.entry(name).or_default().push(life);
+        }
+        for (name, lives) in groups {
+            let mut uses = Vec::new();
+            for life in &lives {
+                uses.extend(life.uses.as_ref().map(|uses| yes_or_no(!uses.is_none())));
+            }
+            let used = if uses.len() == lives.len() {
+                all(uses.into_iter())
+            } else {
+                UNKNOWN.to_owned()
+            };
+            let mut facts = vec![
+                TraceFact::text("contexts", lives.len().to_string()),
+                TraceFact::text("used", used),
+            ];
+            let mut lives = lives.iter();
+            let bytes = lives.try_fold(0_i64, |sum, life| Some(sum.saturating_add(life.bytes?)));
+            if let Some(bytes) = bytes {
+                let value = units::format_delta(bytes);
+                facts.push(TraceFact::figure("memory", value, bytes));
+            }
+            self.add_entry(BehaviorKind::Context, name, "0", facts);
+        }
+    }
+
+    /// Adds an event that is a deed of its own.
+    fn add_event(&mut self, index: usize, event: &TraceEvent) {
+        let history = self.history;
+        let trace = history.trace;
+        let (kind, what, fact) = match &event.what {
+            EventKind::Variable { name, value, .. } => {
+                if !history.write(index).is_some_and(|write| write.is_late()) {
+                    return;
+                }
+                let value = match value {
+                    Some(value) => value_without_uuids(trace, value),
+                    None => "(unset)".to_owned(),
+                };
+                let what = format!("write of {name}={value}");
+                (BehaviorKind::LateWrite, what, "comes after cuInit")
+            }
+            EventKind::Context { change, .. } => match change {
+                ContextChange::Failed => {
+                    let on = gpu_name(trace, event);
+                    let what = format!("no context on {on}, {}", status_text(event));
+                    (BehaviorKind::Error, what, "happens")
+                }
+                ContextChange::Reset => {
+                    let what = format!("reset of the context on {}", gpu_name(trace, event));
+                    (BehaviorKind::Other, what, "happens")
+                }
+                _ => return,
+            },
+            EventKind::Limit { limit, .. } => {
+                (BehaviorKind::Limit, format!("limit {limit}"), "set to")
+            }
+            EventKind::Forked { .. } => (
+                BehaviorKind::Fork,
+                "fork after cuInit".to_owned(),
+                "happens",
+            ),
+            EventKind::Error => {
+                let call = shorten_text(&event.call, LONGEST);
+                let what = format!("{} by {call}", status_text(event));
+                (BehaviorKind::Error, what, "returned")
+            }
+            EventKind::HostMemory { .. } => {
+                let what = "page-locked memory".to_owned();
+                (BehaviorKind::Other, what, "allocated")
+            }
+            EventKind::Peer => (BehaviorKind::Other, "peer access".to_owned(), "happens"),
+            EventKind::Ipc => {
+                let what = "handle between processes".to_owned();
+                (BehaviorKind::Other, what, "happens")
+            }
+            EventKind::Init { .. }
+            | EventKind::MaskRead { .. }
+            | EventKind::InitDone { .. }
+            | EventKind::FirstUse { .. }
+            | EventKind::Module => return,
+        };
+        let what = match kind {
+            BehaviorKind::Error => what,
+            _ => format!("{what}, {}", place(event)),
+        };
+        let name = self.qualified_name(history.program_of(index), &what);
+        let EventKind::Limit {
+            value,
+            after_launch,
             ..
-        } => (
-            ERROR,
-            format!("no context on {}, {}", gpu(trace, event), code(event)),
-            "happens",
-        ),
-        EventKind::Context {
-            change: ContextChange::Reset,
-            ..
-        } => (
-            OTHER,
-            format!("reset of the context on {}", gpu(trace, event)),
-            "happens",
-        ),
-        EventKind::Limit { limit, .. } => (LIMIT, format!("limit {limit}"), "set to"),
-        EventKind::Forked { .. } => (FORK, "fork after cuInit".to_string(), "happens"),
-        EventKind::Error => (
-            ERROR,
-            format!("{} by {}", code(event), shorten_text(&event.call, LONGEST)),
-            "returned",
-        ),
-        EventKind::HostMemory { .. } => (OTHER, "page-locked memory".to_string(), "allocated"),
-        EventKind::Peer => (OTHER, "peer access".to_string(), "happens"),
-        EventKind::Ipc => (OTHER, "handle between processes".to_string(), "happens"),
-        EventKind::Init { .. }
-        | EventKind::MaskRead { .. }
-        | EventKind::InitDone { .. }
-        | EventKind::Variable { .. }
-        | EventKind::Context { .. }
-        | EventKind::FirstUse { .. }
-        | EventKind::Module => return,
-    };
-    let what = if order == ERROR {
-        what
-    } else {
-        format!("{what}, {}", place(event))
-    };
-    let name = tree.named(tree.program_position(history.program_of(index)), &what);
-    if let EventKind::Limit {
-        value,
-        after_launch,
-        ..
-    } = &event.what
-    {
+        } = &event.what
+        else {
+            self.add_deed(kind, name, fact);
+            return;
+        };
         let facts = vec![
             TraceFact::text(fact, value.to_string()),
-            TraceFact::text("returned", code(event)),
+            TraceFact::text("returned", status_text(event)),
             TraceFact::text("after a launch", yes_or_no(*after_launch)),
         ];
-        did.insert(
-            (order, name),
-            Thing {
-                facts,
-                absent: "not set",
-            },
-        );
-    } else {
-        once(did, order, name, fact);
+        self.add_entry(kind, name, "not set", facts);
     }
-}
 
-/// The most that each GPU had more than before the program was started.
-fn note_memory_peaks(trace: &Trace, did: &mut ProgramBehaviour) {
-    // A GPU whose memory did not change is one with a peak of nothing. Of one that was not read, nothing is known.
-    let read = trace
-        .start
-        .used_bytes
-        .iter()
-        .take(64)
-        .enumerate()
-        .filter_map(|(index, before)| Some((index, (*before)?)));
-    let before: BTreeMap<usize, u64> = read.collect();
-    let mut peaks: BTreeMap<usize, i64> = before.keys().map(|index| (*index, 0)).collect();
-    for memory in &trace.memory {
-        if let Some((before, peak)) = before.get(&memory.index).zip(peaks.get_mut(&memory.index)) {
-            let bytes = i64::try_from(i128::from(memory.used_bytes) - i128::from(*before))
-                .unwrap_or(i64::MAX);
-            *peak = (*peak).max(bytes);
+    fn add_finding(&mut self, finding: &Finding) {
+        let history = self.history;
+        let mut what = format!("{} {}", finding.severity.name(), finding.rule);
+        if let Some(gpu) = history.trace.gpu_index(finding.gpu.as_deref()) {
+            what.push_str(&format!(" on GPU {gpu}"));
+        }
+        let mut program = None;
+        if let Some(index) = finding.events.first() {
+            program = history.program_of(*index);
+            if let Some(event) = history.trace.events.get(*index) {
+                what.push_str(&format!(", {}", place(event)));
+            }
+        }
+        if program.is_none() {
+            program = history.program_at(finding.pid, u64::MAX);
+        }
+        let name = self.qualified_name(program, &what);
+        self.add_deed(BehaviorKind::Finding, name, "found");
+    }
+
+    /// Adds the most that each GPU had more than before the program was started.
+    fn add_memory_peaks(&mut self) {
+        let trace = self.history.trace;
+        for (index, before) in trace.start.used_bytes.iter().enumerate().take(MOST_GPUS) {
+            // Of a GPU that was not read, nothing is known.
+            let Some(before) = *before else { continue };
+            // A GPU whose memory did not change is one with a peak of nothing.
+            let mut peak = 0;
+            for memory in &trace.memory {
+                if memory.index == index {
+                    let more = i128::from(memory.used_bytes) - i128::from(before);
+                    peak = peak.max(i64::try_from(more).unwrap_or(i64::MAX));
+                }
+            }
+            let facts = vec![TraceFact::figure("peak", units::format_delta(peak), peak)];
+            let name = format!("memory of GPU {index}");
+            self.add_entry(BehaviorKind::MemoryPeak, name, UNKNOWN, facts);
         }
     }
-    for (index, peak) in peaks {
-        let facts = vec![TraceFact {
-            name: "peak",
-            value: units::format_delta(peak),
-            bytes: Some(peak),
-        }];
-        did.insert(
-            (PEAK, format!("memory of GPU {index}")),
-            Thing {
-                facts,
-                absent: UNKNOWN,
-            },
-        );
-    }
-}
 
-/// Whose the memory was at the peak of each process, by what it is for. Nothing where one of the two has no ledger.
-fn note_memory_owners(history: &History, tree: &Tree, did: &mut ProgramBehaviour, other: &History) {
-    if !(history.trace.start.ledger && other.trace.start.ledger) {
-        return;
-    }
-    let others = held(other, &Tree::new(other, history));
-    let mut held = held(history, tree);
-    // What only the other one has is nothing here, so that a little of it is no difference. Where NVML could not be read,
-    // it is not known.
-    let is_read = all_ledgers(history.trace)
-        .iter()
-        .all(|ledger| ledger.peak.charged_bytes.is_some());
-    if is_read {
-        for name in others.into_keys() {
-            held.entry(name).or_insert(0);
+    /// Adds whose the memory was at the peak of each process, by what it is for. Nothing where one of the two has no
+    /// ledger.
+    fn add_memory_owners(&mut self, other: &TraceBehavior) {
+        let trace = self.history.trace;
+        if !(trace.start.ledger && other.history.trace.start.ledger) {
+            return;
+        }
+        let mut owned = self.owned_bytes();
+        // What only the other one has is nothing here, so that a little of it is no difference. Where NVML could not be
+        // read, it is not known.
+        let mut ledgers = all_ledgers(trace).into_iter();
+        if ledgers.all(|ledger| ledger.peak.charged_bytes.is_some()) {
+            for name in other.owned_bytes().into_keys() {
+                owned.entry(name).or_insert(0);
+            }
+        }
+        for (name, bytes) in owned {
+            let value = units::signed_bytes(bytes);
+            let facts = vec![TraceFact::figure("at the peak", value, bytes)];
+            self.add_entry(BehaviorKind::MemoryOwner, name, UNKNOWN, facts);
         }
     }
-    for (name, bytes) in held {
-        let facts = vec![TraceFact {
-            name: "at the peak",
-            value: units::signed_bytes(bytes),
-            bytes: Some(bytes),
-        }];
-        did.insert(
-            (OWNER, name),
-            Thing {
-                facts,
-                absent: UNKNOWN,
-            },
-        );
-    }
-}
 
-/// The bytes of each owner and purpose at the peaks, by a name that holds for every run.
-fn held(history: &History, tree: &Tree) -> BTreeMap<String, i64> {
-    let mut held: BTreeMap<String, i64> = BTreeMap::new();
-    for ledger in all_ledgers(history.trace) {
-        let on = history
-            .trace
-            .gpu_index(Some(ledger.gpu))
-            .map_or(UNKNOWN.to_string(), |index| format!("GPU {index}"));
-        let rows = ledger.peak.rows.iter().map(|row| {
-            let what = format!(
-                "{} of {} on {on}",
-                row.kind.in_words(),
-                shorten_text(row.owner.name, LONGEST)
-            );
-            (what, i64::try_from(row.bytes).unwrap_or(i64::MAX))
-        });
-        let rest = ledger
-            .peak
-            .unattributed_bytes
-            .map(|rest| (format!("memory not attributed on {on}"), rest));
-        let position = tree.program_position(history.program_at(ledger.pid, u64::MAX));
-        for (what, bytes) in rows.chain(rest) {
-            let sum = held.entry(tree.named(position, &what)).or_insert(0);
-            *sum = sum.saturating_add(bytes);
+    /// The bytes of each owner and purpose at the peaks, by a name that holds for every run.
+    fn owned_bytes(&self) -> BTreeMap<String, i64> {
+        let mut owned: BTreeMap<String, i64> = BTreeMap::new();
+        let trace = self.history.trace;
+        for ledger in all_ledgers(trace) {
+            let on = match trace.gpu_index(Some(ledger.gpu)) {
+                Some(index) => format!("GPU {index}"),
+                None => UNKNOWN.to_owned(),
+            };
+            let program = self.history.program_at(ledger.pid, u64::MAX);
+            let mut add_bytes = |what: String, bytes: i64| {
+                let sum = owned
+                    .entry(self.qualified_name(program, &what))
+                    .or_default();
+                *sum = sum.saturating_add(bytes);
+            };
+            for row in &ledger.peak.rows {
+                let owner = shorten_text(row.owner.name, LONGEST);
+                let what = format!("{} of {owner} on {on}", row.kind.in_words());
+                add_bytes(what, i64::try_from(row.bytes).unwrap_or(i64::MAX));
+            }
+            if let Some(rest) = ledger.peak.unattributed_bytes {
+                add_bytes(format!("memory not attributed on {on}"), rest);
+            }
         }
+        owned
     }
-    held
-}
 
-/// The functions that were called. Without counts of a process nothing is known of what it did not call.
-fn calls(history: &History, tree: &Tree, did: &mut ProgramBehaviour, other: &History) {
-    let others = Tree::new(other, history);
-    let counted = other
-        .trace
-        .counts
-        .iter()
-        .map(|counts| others.program_position(other.program_of_counts(counts)));
-    let counted: BTreeSet<&str> = counted.collect();
-    for counts in &history.trace.counts {
-        let position = tree.program_position(history.program_of_counts(counts));
-        if counted.contains(position) {
-            for (name, _) in counts.calls.iter().filter(|(_, count)| count.calls > 0) {
-                once(did, CALL, tree.named(position, name), "called");
+    /// Adds the functions that were called. Without counts of a process nothing is known of what it did not call.
+    fn add_calls(&mut self, other: &TraceBehavior) {
+        let history = self.history;
+        let mut counted = BTreeSet::new();
+        for counts in &other.history.trace.counts {
+            counted.insert(other.position(other.history.program_of_counts(counts)));
+        }
+        for counts in &history.trace.counts {
+            let program = history.program_of_counts(counts);
+            if !counted.contains(self.position(program)) {
+                continue;
+            }
+            for (call, count) in &counts.calls {
+                if count.calls > 0 {
+                    let name = self.qualified_name(program, call);
+                    self.add_deed(BehaviorKind::Call, name, "called");
+                }
             }
         }
     }
 }
 
-fn gpu(trace: &Trace, event: &TraceEvent) -> String {
+/// Different values without those that are not known.
+fn list_known(mut values: BTreeSet<String>) -> String {
+    values.remove(UNKNOWN);
+    listed(values, UNKNOWN)
+}
+
+fn gpu_name(trace: &Trace, event: &TraceEvent) -> String {
     match (trace.gpu_index(event.gpu.as_deref()), event.device) {
         (Some(index), _) => format!("GPU {index}"),
         (None, Some(device)) => format!("device {device}"),
-        (None, None) => "an unknown GPU".to_string(),
+        (None, None) => "an unknown GPU".to_owned(),
     }
 }
 
-fn code(event: &TraceEvent) -> String {
-    event
-        .status
-        .map_or_else(|| UNKNOWN.to_string(), status_name)
+fn status_text(event: &TraceEvent) -> String {
+    match event.status {
+        Some(status) => status_name(status),
+        None => UNKNOWN.to_owned(),
+    }
 }
 
 /// The user's own file and function, and what it called; no line, because an edit elsewhere in the file moves it.
 fn place(event: &TraceEvent) -> String {
-    let own = event.stack.user_frame().map(|frame| {
-        let file = frame
-            .file
-            .as_deref()
-            .map(|file| file.rsplit('/').next().unwrap_or(file));
-        file.map_or_else(|| frame.name(), |file| format!("{file} {}", frame.name()))
-    });
-    let entry = event.stack.entry().map(cuda_pitfalls_trace::Frame::name);
-    let parts: Vec<String> = own
-        .into_iter()
-        .chain(entry)
-        .map(|part| shorten_text(&part, LONGEST))
-        .collect();
-    match (parts.is_empty(), &event.stack.missing) {
-        (false, _) => parts.join(" → "),
-        (true, Some(_)) if event.stack.frames.is_empty() => UNKNOWN.to_string(),
-        (true, _) => shorten_text(&event.call, LONGEST),
+    let mut parts = Vec::new();
+    if let Some(frame) = event.stack.user_frame() {
+        parts.push(match frame.file.as_deref() {
+            Some(path) => format!(
+                "{} {}",
+                path.rsplit('/').next().unwrap_or(path),
+                frame.name()
+            ),
+            None => frame.name(),
+        });
     }
+    parts.extend(event.stack.entry().map(Frame::name));
+    if parts.is_empty() {
+        let is_unread = event.stack.missing.is_some() && event.stack.frames.is_empty();
+        let call = if is_unread { UNKNOWN } else { &event.call };
+        return shorten_text(call, LONGEST);
+    }
+    for part in &mut parts {
+        *part = shorten_text(part, LONGEST);
+    }
+    parts.join(" → ")
 }
 
 /// A variable's value with indices instead of UUIDs, which no two machines share.
 fn value_without_uuids(trace: &Trace, value: &str) -> String {
     let value = super::machine::replace_uuids(value, &trace.start.gpus);
     if value.is_empty() {
-        "(empty)".to_string()
+        "(empty)".to_owned()
     } else {
         shorten_text(&value, LONGEST)
     }
 }
 
-/// The programs of a trace by their position: the names of the programs from the first one down.
-struct Tree<'h, 'a> {
-    programs: &'h [ProgramHistory<'a>],
-    /// The position of each program; empty where nothing is known of its process.
-    positions: Vec<String>,
-    /// Whether there is more than one position, so that names have to say which.
-    is_many: bool,
-}
-
-impl<'h, 'a> Tree<'h, 'a> {
-    /// A trace's programs. Names say the position where either trace has several, so that a thing has one name in both.
-    fn new(history: &'h History<'a>, other: &History) -> Tree<'h, 'a> {
-        let positions = program_positions(history);
-        let is_many = has_several(&positions) || has_several(&self::program_positions(other));
-        Tree {
-            programs: &history.programs,
-            positions,
-            is_many,
-        }
-    }
-
-    fn program_position(&self, program: Option<usize>) -> &str {
-        program
-            .and_then(|program| self.positions.get(program))
-            .map_or("", String::as_str)
-    }
-
-    fn programs_by_position(&self) -> BTreeMap<&str, Vec<&'h ProgramHistory<'a>>> {
-        let mut positions: BTreeMap<&str, Vec<&ProgramHistory>> = BTreeMap::new();
-        for (position, program) in self.positions.iter().zip(self.programs) {
-            positions.entry(position).or_default().push(program);
-        }
-        positions
-    }
-
-    fn named(&self, position: &str, what: &str) -> String {
-        if self.is_many && !position.is_empty() {
-            format!("{position}: {what}")
-        } else {
-            what.to_string()
-        }
-    }
-}
-
 fn has_several(positions: &[String]) -> bool {
-    positions
-        .iter()
-        .any(|position| Some(position) != positions.first())
+    positions.windows(2).any(|pair| pair[0] != pair[1])
 }
 
 fn program_positions(history: &History) -> Vec<String> {
-    let positions = history.programs.iter().map(|program| {
+    let mut positions = Vec::new();
+    for program in &history.programs {
         let mut names: Vec<String> = Vec::new();
         let mut next = program.process;
         while let Some(process) = next
@@ -600,69 +608,61 @@ fn program_positions(history: &History) -> Vec<String> {
             next = parent.and_then(|parent| history.programs.get(parent)?.process);
         }
         names.reverse();
-        names.join(" > ")
-    });
-    positions.collect()
+        positions.push(names.join(" > "));
+    }
+    positions
 }
 
 /// The name of a process without the version of its Python, which may be what differs.
 fn program_name(process: &TraceProcess) -> String {
     let name = process.name();
-    match name.strip_prefix("python") {
-        Some(rest) => format!(
-            "python{}",
-            rest.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.')
-        ),
-        None => name,
-    }
+    let Some(rest) = name.strip_prefix("python") else {
+        return name;
+    };
+    let rest = rest.trim_start_matches(|letter: char| letter.is_ascii_digit() || letter == '.');
+    format!("python{rest}")
 }
 
 fn trace_side(trace: &Trace) -> ComparisonSide {
     let start = &trace.start;
     let machine = machine::summarize_gpus(&start.gpus, start.driver_version.as_deref());
-    let machine = format!(
-        "{machine}, {}",
-        shorten_text(&start.command.join(" "), LONGEST)
-    );
+    let command = shorten_text(&start.command.join(" "), LONGEST);
     ComparisonSide::new(
         &start.started_at,
         &start.version,
         start.provenance,
         trace.end.is_some(),
-        machine,
+        format!("{machine}, {command}"),
     )
 }
 
 /// What differs between the machines, or between what the two traces could see.
 fn trace_surroundings(trace: &Trace) -> Vec<(String, String)> {
     let start = &trace.start;
-    let pythons: BTreeSet<&str> = trace
-        .processes
-        .iter()
-        .filter_map(|process| process.python.as_deref())
-        .collect();
-    let not_seen = trace.end.as_ref().map_or(0, |end| end.not_seen.len()) + start.limits.len();
+    let mut pythons = BTreeSet::new();
+    for process in &trace.processes {
+        pythons.extend(process.python.as_deref());
+    }
+    let mut not_seen = start.limits.len();
+    if let Some(end) = &trace.end {
+        not_seen += end.not_seen.len();
+    }
+    let models = start.gpus.iter().map(|gpu| known(&gpu.name));
     let fixed = [
         ("driver", known(&start.driver_version)),
         ("number of GPUs", start.gpus.len().to_string()),
-        (
-            "GPU model",
-            all(start.gpus.iter().map(|gpu| known(&gpu.name))),
-        ),
+        ("GPU model", all(models)),
         ("Python", listed(pythons, "none")),
         ("ran on", start.on.clone()),
         ("writes of variables are seen", yes_or_no(start.preload)),
         ("things that could not be seen", not_seen.to_string()),
     ];
-    let mut facts: Vec<(String, String)> = fixed
-        .into_iter()
-        .map(|(name, value)| (name.to_string(), value))
-        .collect();
-    facts.extend(
-        start
-            .environment
-            .iter()
-            .map(|(name, value)| (name.clone(), value_without_uuids(trace, value))),
-    );
+    let mut facts = Vec::new();
+    for (name, value) in fixed {
+        facts.push((name.to_owned(), value));
+    }
+    for (name, value) in &start.environment {
+        facts.push((name.clone(), value_without_uuids(trace, value)));
+    }
     facts
 }

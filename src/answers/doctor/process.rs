@@ -102,26 +102,27 @@ impl ProcessFindings {
 
 /// What follows from a look at a process.
 pub fn findings(seen: &ProcessExamination) -> ProcessFindings {
-    let open = seen.open_files.as_ref();
-    let is_started = open
-        .map(|open| open.contains_key("/dev/nvidiactl") || open.contains_key("/dev/nvidia-uvm"));
-    let opened: Option<Vec<u32>> = open.map(|open| {
-        open.keys()
-            .filter_map(|file| file.strip_prefix("/dev/nvidia")?.parse().ok())
-            .collect()
-    });
+    let (mut is_started, mut opened) = (None, None);
+    if let Some(open) = &seen.open_files {
+        is_started =
+            Some(open.contains_key("/dev/nvidiactl") || open.contains_key("/dev/nvidia-uvm"));
+        let files = open.keys();
+        let gpus = files.filter_map(|file| file.strip_prefix("/dev/nvidia")?.parse().ok());
+        opened = Some(gpus.collect());
+    }
     let mask = mask(seen);
     let contexts = contexts(seen);
-    let is_busy_elsewhere = contexts
-        .iter()
-        .any(|held| held.busy_percent.is_some_and(|busy| busy > 0));
-    let idle = contexts.iter().filter(|held| held.busy_percent == Some(0));
-    let idle = idle
-        .map(|held| Stray {
-            index: held.index,
-            is_busy_elsewhere,
-        })
-        .collect();
+    let is_busy_elsewhere = contexts.iter().any(|held| held.busy_percent > Some(0));
+    let mut idle = Vec::new();
+    for held in &contexts {
+        if held.busy_percent == Some(0) {
+            let index = held.index;
+            idle.push(Stray {
+                index,
+                is_busy_elsewhere,
+            });
+        }
+    }
     let libraries = seen.libraries.as_deref().unwrap_or_default();
     ProcessFindings {
         is_started,
@@ -132,11 +133,10 @@ pub fn findings(seen: &ProcessExamination) -> ProcessFindings {
         twice: duplicate_libraries(libraries),
         of_other_version: other_versions(libraries, seen.module_version.as_deref()),
         // Without a driver no device file is expected.
-        closed: seen
-            .module_version
-            .as_ref()
-            .map(|_| seen.closed_files.clone())
-            .unwrap_or_default(),
+        closed: match seen.module_version {
+            Some(_) => seen.closed_files.clone(),
+            None => Vec::new(),
+        },
         mps: seen.mps_folder.clone(),
         contexts,
     }
@@ -144,15 +144,12 @@ pub fn findings(seen: &ProcessExamination) -> ProcessFindings {
 
 /// Whether CUDA has more GPUs open than a mask names that was set after the process was started.
 fn is_mask_late(mask: Option<&MaskState>, opened: Option<&[u32]>) -> bool {
-    let (Some(mask), Some(opened)) = (mask.filter(|mask| mask.is_changed()), opened) else {
+    let (Some(mask), Some(opened)) = (mask, opened) else {
         return false;
     };
-    let named = mask.now.as_deref().map(|now| {
-        now.split(',')
-            .filter(|entry| !entry.trim().is_empty())
-            .count()
-    });
-    named.is_some_and(|named| opened.len() > named)
+    let Some(now) = &mask.now else { return false };
+    let entries = now.split(',').filter(|entry| !entry.trim().is_empty());
+    mask.is_changed() && opened.len() > entries.count()
 }
 
 fn mask(seen: &ProcessExamination) -> Option<MaskState> {
@@ -166,49 +163,42 @@ fn mask(seen: &ProcessExamination) -> Option<MaskState> {
 }
 
 fn contexts(seen: &ProcessExamination) -> Vec<HeldGpu> {
-    let gpus = seen
-        .nvml
-        .as_ref()
-        .map(|nvml| nvml.gpus.as_slice())
-        .unwrap_or_default();
-    let held = gpus.iter().enumerate().filter_map(|(index, state)| {
-        let listed = state
-            .reading
-            .processes
-            .as_ref()?
-            .iter()
-            .find(|process| process.pid == seen.pid)?;
-        let busy = state
-            .busy_percent
-            .as_ref()
-            .map(|busy| busy.get(&seen.pid).copied().unwrap_or(0));
-        Some(HeldGpu {
+    let mut held = Vec::new();
+    let Some(nvml) = &seen.nvml else { return held };
+    for (index, state) in nvml.gpus.iter().enumerate() {
+        let processes = state.reading.processes.as_deref().unwrap_or_default();
+        let Some(listed) = processes.iter().find(|process| process.pid == seen.pid) else {
+            continue;
+        };
+        let context = match &state.gpu.name {
+            Some(name) => Known::embedded().context_on(name).cloned(),
+            None => None,
+        };
+        let busy = state.busy_percent.as_ref();
+        held.push(HeldGpu {
             index,
             device_minor: state.gpu.device_minor,
             uuid: state.gpu.uuid.clone(),
             used_bytes: listed.used_bytes,
-            context: state
-                .gpu
-                .name
-                .as_deref()
-                .and_then(|name| Known::embedded().context_on(name))
-                .cloned(),
-            busy_percent: busy,
-        })
-    });
-    held.collect()
+            context,
+            busy_percent: busy.map(|busy| busy.get(&seen.pid).copied().unwrap_or(0)),
+        });
+    }
+    held
 }
 
 /// Libraries of one name in several files. libcudart is often there twice, and harmless.
 fn duplicate_libraries(libraries: &[ProcessLibrary]) -> Vec<ProcessLibrary> {
-    let twice = driver_libraries(libraries).filter(|library| {
-        libraries
+    let mut twice = Vec::new();
+    for library in driver_libraries(libraries) {
+        let same = libraries
             .iter()
-            .filter(|of| of.library == library.library)
-            .count()
-            > 1
-    });
-    twice.cloned().collect()
+            .filter(|one| one.library == library.library);
+        if same.count() > 1 {
+            twice.push(library.clone());
+        }
+    }
+    twice
 }
 
 fn driver_libraries(libraries: &[ProcessLibrary]) -> impl Iterator<Item = &ProcessLibrary> {
@@ -218,12 +208,13 @@ fn driver_libraries(libraries: &[ProcessLibrary]) -> impl Iterator<Item = &Proce
 }
 
 fn other_versions(libraries: &[ProcessLibrary], module: Option<&str>) -> Vec<ProcessLibrary> {
-    driver_libraries(libraries)
-        .filter(|library| {
-            version_in(&library.path)
-                .zip(module)
-                .is_some_and(|(version, module)| version != module)
-        })
-        .cloned()
-        .collect()
+    let mut others = Vec::new();
+    for library in driver_libraries(libraries) {
+        if let (Some(version), Some(module)) = (version_in(&library.path), module)
+            && version != module
+        {
+            others.push(library.clone());
+        }
+    }
+    others
 }

@@ -53,22 +53,20 @@ pub(super) fn facts_that_differ(usual: &[CaseChange], these: &[CaseChange]) -> V
         said.iter()
             .map(|one| ((&one.case, one.outcome, one.change.subject()), &one.change))
     });
-    let differing = differing_values(said)
-        .into_iter()
-        .map(|((case, outcome, _), pair)| {
-            let [usual, these] = pair.map(Option::<&Change>::cloned);
-            (
-                (case, outcome),
-                FactDiffers {
-                    case: case.clone(),
-                    outcome,
-                    usual,
-                    these,
-                },
-            )
-        });
-    group_by_key(differing)
-        .into_iter()
-        .flat_map(|(_, facts)| facts)
-        .collect()
+    let mut differing = Vec::new();
+    for ((case, outcome, _), pair) in differing_values(said) {
+        let [usual, these] = pair.map(Option::<&Change>::cloned);
+        let fact = FactDiffers {
+            case: case.clone(),
+            outcome,
+            usual,
+            these,
+        };
+        differing.push(((case, outcome), fact));
+    }
+    let mut by_outcome = Vec::new();
+    for (_, facts) in group_by_key(differing) {
+        by_outcome.extend(facts);
+    }
+    by_outcome
 }

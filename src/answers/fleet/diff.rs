@@ -1,5 +1,6 @@
 //! What changed between two documents of one fleet, such as last month's and today's.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use schemars::JsonSchema;
@@ -7,8 +8,8 @@ use serde::{Deserialize, Serialize};
 
 use super::change::FactDiffers;
 use super::change::facts_that_differ as differing_facts;
-use super::document::{Difference, Fleet, Group, GroupOutcome, Key, Usual, What};
-use crate::difference::differing_values;
+use super::document::{Difference, Fleet, FleetMachine, Group, GroupOutcome, Key, What};
+use crate::difference::{differing_values, side_by_side};
 use cuda_pitfalls_core::report::SchemaId;
 use cuda_pitfalls_core::verdict::{Kind, Provenance};
 
@@ -133,27 +134,19 @@ pub fn diff(old: &Fleet, new: &Fleet) -> Result<FleetDiff, ProvenanceMismatch> {
         ceased: Vec::new(),
     };
     let both = [old, new];
-    for (name, pair) in
-        differing_values(both.map(|fleet| machine_names(fleet).map(|name| (name, ()))))
-    {
-        let machines = match pair[0] {
-            Some(()) => &mut diff.machines_gone,
-            None => &mut diff.machines_new,
-        };
-        machines.push(name.to_owned());
+    for pair in side_by_side(both.map(|fleet| &fleet.machines), |machine| &machine.name) {
+        match pair {
+            [Some(gone), None] => diff.machines_gone.push(gone.name.clone()),
+            [None, Some(new)] => diff.machines_new.push(new.name.clone()),
+            _ => {}
+        }
     }
     diff.machines_gone.sort();
     diff.machines_new.sort();
-    let groups = both.map(|fleet| {
-        fleet
-            .groups
-            .iter()
-            .map(|group| (&group.key, IsThere(group)))
-    });
-    for (_, pair) in differing_values(groups) {
+    for pair in side_by_side(both.map(|fleet| &fleet.groups), |group| &group.key) {
         match pair {
-            [Some(IsThere(gone)), None] => diff.groups_gone.push(size(gone)),
-            [None, Some(IsThere(new))] => diff.groups_new.push(size(new)),
+            [Some(gone), None] => diff.groups_gone.push(size(gone)),
+            [None, Some(new)] => diff.groups_new.push(size(new)),
             _ => {}
         }
     }
@@ -161,20 +154,11 @@ pub fn diff(old: &Fleet, new: &Fleet) -> Result<FleetDiff, ProvenanceMismatch> {
     Ok(diff)
 }
 
-/// The identity of a group, independent of its members.
-struct IsThere<'f>(&'f Group);
-
-impl PartialEq for IsThere<'_> {
-    fn eq(&self, _: &Self) -> bool {
-        true
-    }
-}
-
 impl FleetDiff {
     /// Adds who began or ceased to differ. Who differed in facts and now in the verdict began to differ in it; who went
     /// back to facts did not cease. A machine that is new and differs began to, and one that is gone did not cease.
     fn compare_machines(&mut self, [old, new]: [&Fleet; 2]) {
-        let names: BTreeSet<&str> = machine_names(new).collect();
+        let names: BTreeSet<&str> = new.machines.iter().map(|machine| &*machine.name).collect();
         for (mut change, pair) in differing_values([machine_changes(old), machine_changes(new)]) {
             match pair {
                 [None | Some(false), Some(verdict_differs)] => {
@@ -191,10 +175,6 @@ impl FleetDiff {
         self.began.sort();
         self.ceased.sort();
     }
-}
-
-fn machine_names(fleet: &Fleet) -> impl Iterator<Item = &str> {
-    fleet.machines.iter().map(|machine| machine.name.as_str())
 }
 
 fn fleet_side(fleet: &Fleet) -> FleetSide {
@@ -216,25 +196,16 @@ fn size(group: &Group) -> Size {
 /// Who differs in what, and whether in the verdict, which the changes themselves do not say.
 fn machine_changes(fleet: &Fleet) -> BTreeMap<MachineChange, bool> {
     let mut all = BTreeMap::new();
-    for machine in fleet
-        .machines
-        .iter()
-        .filter(|machine| machine.no_cuda.is_some())
-    {
-        let (machine, question, what) = (
-            machine.name.clone(),
-            "machine".to_owned(),
-            "cannot use CUDA".to_owned(),
-        );
-        all.insert(
-            MachineChange {
-                machine,
-                question,
-                what,
-                verdict_differs: false,
-            },
-            true,
-        );
+    let change = |machine: &FleetMachine, question: &str, what: &str| MachineChange {
+        machine: machine.name.clone(),
+        question: question.to_owned(),
+        what: what.to_owned(),
+        verdict_differs: false,
+    };
+    for machine in &fleet.machines {
+        if machine.no_cuda.is_some() {
+            all.insert(change(machine, "machine", "cannot use CUDA"), true);
+        }
     }
     for Difference {
         question,
@@ -253,20 +224,12 @@ fn machine_changes(fleet: &Fleet) -> BTreeMap<MachineChange, bool> {
             What::NoAnswer { .. } => ("no answer".to_owned(), false),
             What::Bytes { figure, .. } => (format!("bytes of {figure}"), false),
         };
-        for machine in machines
-            .iter()
-            .filter_map(|index| fleet.machines.get(*index))
-        {
-            let (machine, question, what) =
-                (machine.name.clone(), question.name.clone(), what.clone());
-            // A machine may be in several groups.
-            *all.entry(MachineChange {
-                machine,
-                question,
-                what,
-                verdict_differs: false,
-            })
-            .or_insert(false) |= verdict;
+        for index in machines {
+            if let Some(machine) = fleet.machines.get(*index) {
+                // A machine may be in several groups.
+                let known = all.entry(change(machine, &question.name, &what));
+                *known.or_insert(false) |= verdict;
+            }
         }
     }
     all
@@ -279,12 +242,17 @@ fn usual(old: &Fleet, new: &Fleet) -> Vec<UsualChanged> {
         let Some(before) = before(old, new, after) else {
             continue;
         };
-        for (question, pair) in differing_values([outcomes(old, before), outcomes(new, after)]) {
-            let [Some(ComparedOutcome(then)), Some(ComparedOutcome(now))] = pair else {
+        let outcomes = [outcomes(old, before), outcomes(new, after)];
+        for pair in side_by_side(outcomes, |(question, _)| *question) {
+            let [Some(((question, _), then)), Some((_, now))] = pair else {
                 continue;
             };
+            // However many machines show it, it is the same outcome.
+            if (then.kind, &then.facts) == (now.kind, &now.facts) {
+                continue;
+            }
             changed.push(UsualChanged {
-                question: question.0.to_owned(),
+                question: question.to_owned(),
                 old: Size {
                     machines: then.machines,
                     ..size(before)
@@ -310,32 +278,21 @@ fn usual(old: &Fleet, new: &Fleet) -> Vec<UsualChanged> {
 
 /// The usual outcome of each question of a group; none where two are equally frequent. A row may be called as a question
 /// of a file is.
-fn outcomes<'f>(fleet: &'f Fleet, group: &'f Group) -> Vec<((&'f str, bool), ComparedOutcome<'f>)> {
-    let outcomes = group.usual.iter().filter_map(|usual: &Usual| {
-        let first = usual.outcomes.first()?;
-        let is_tie = usual
-            .outcomes
-            .iter()
-            .skip(1)
-            .map(|other| other.machines)
-            .sum::<usize>()
-            >= first.machines;
-        let question = fleet.questions.get(usual.question)?;
-        (!is_tie).then_some((
-            (question.name.as_str(), question.is_row),
-            ComparedOutcome(first),
-        ))
-    });
-    outcomes.collect()
-}
-
-/// An outcome that is another one if its verdict or its facts are, however many machines show it.
-struct ComparedOutcome<'f>(&'f GroupOutcome);
-
-impl PartialEq for ComparedOutcome<'_> {
-    fn eq(&self, other: &Self) -> bool {
-        (self.0.kind, &self.0.facts) == (other.0.kind, &other.0.facts)
+fn outcomes<'f>(fleet: &'f Fleet, group: &'f Group) -> Vec<((&'f str, bool), &'f GroupOutcome)> {
+    let mut outcomes = Vec::new();
+    for usual in &group.usual {
+        let (Some((first, others)), Some(question)) = (
+            usual.outcomes.split_first(),
+            fleet.questions.get(usual.question),
+        ) else {
+            continue;
+        };
+        let show_another: usize = others.iter().map(|other| other.machines).sum();
+        if show_another < first.machines {
+            outcomes.push(((question.name.as_str(), question.is_row), first));
+        }
     }
+    outcomes
 }
 
 /// The group that the machines of one were in before: of the same key, or else, where a driver or a libcudart was
@@ -345,29 +302,27 @@ fn before<'f>(old: &'f Fleet, new: &Fleet, after: &Group) -> Option<&'f Group> {
         return Some(same);
     }
     let members = member_names(new, after);
-    // If only one of the two was replaced, what changed has one reason.
-    let candidates = old.groups.iter().filter(|group| {
-        group.key.is_same_hardware(&after.key)
-            && (group.key.driver != after.key.driver)
-                != (group.key.libcudart != after.key.libcudart)
-    });
-    let common = candidates.map(|group| {
-        (
-            member_names(old, group).intersection(&members).count(),
-            group,
-        )
-    });
-    let most = common.filter(|(common, _)| *common > 0);
-    most.max_by_key(|(common, group)| (*common, std::cmp::Reverse(&group.key)))
-        .map(|(_, group)| group)
+    let mut most = None;
+    for group in &old.groups {
+        // If only one of the two was replaced, what changed has one reason.
+        let is_one_replaced =
+            (group.key.driver != after.key.driver) != (group.key.libcudart != after.key.libcudart);
+        if !is_one_replaced || !group.key.is_same_hardware(&after.key) {
+            continue;
+        }
+        let common = member_names(old, group).intersection(&members).count();
+        if common > 0 {
+            most = most.max(Some((common, Reverse(&group.key))));
+        }
+    }
+    let (_, Reverse(key)) = most?;
+    old.groups.iter().find(|group| group.key == *key)
 }
 
 fn member_names<'f>(fleet: &'f Fleet, group: &Group) -> BTreeSet<&'f str> {
-    group
-        .machines
-        .iter()
-        .filter_map(|index| Some(fleet.machines.get(*index)?.name.as_str()))
-        .collect()
+    let members = group.machines.iter();
+    let names = members.filter_map(|index| Some(fleet.machines.get(*index)?.name.as_str()));
+    names.collect()
 }
 
 impl Key {

@@ -3,7 +3,7 @@
 //! A whole report is judged anew and made compact first, so that both have the same facts. A document that
 //! contradicts itself is refused.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
@@ -17,12 +17,13 @@ use super::facts::MachineFacts;
 use super::rows;
 use super::starts::{self, StartEvidence};
 use crate::survey::{self, SurveyDocument};
-use cuda_pitfalls_core::calibration::Calibration;
 use cuda_pitfalls_core::fact::{Change, Fact, Token};
 use cuda_pitfalls_core::judge;
 use cuda_pitfalls_core::machine::Machine;
-use cuda_pitfalls_core::report::{self, CompactCase, CompactReport, CompactScenario, Head, Report};
-use cuda_pitfalls_core::text::counts::{listed, tally_items};
+use cuda_pitfalls_core::report::{
+    self, Calibrated, CompactCase, CompactReport, CompactScenario, Head, Report,
+};
+use cuda_pitfalls_core::text::counts::listed;
 use cuda_pitfalls_core::verdict::{ExpectationMet, Kind, Provenance, Reason};
 use cuda_pitfalls_trace as trace;
 
@@ -137,30 +138,24 @@ impl KnownScenarios {
 /// It is none that can be merged.
 pub(super) fn reader(text: &[u8]) -> Result<DocumentReader, Rejection> {
     // As this program writes it, so that ten thousand of them are not read twice. [`compact`] checks it all the same.
+    let compact = DocumentReader {
+        read: read_compact_report,
+        is_large: false,
+    };
     let begins = text.get(..text.len().min(HEAD_BYTES)).unwrap_or_default();
-    if begins
-        .windows(WRITTEN.len())
-        .any(|window| window == WRITTEN)
-    {
-        return Ok(DocumentReader {
-            read: read_compact_report,
-            is_large: false,
-        });
+    let mut windows = begins.windows(WRITTEN.len());
+    if windows.any(|window| window == WRITTEN) {
+        return Ok(compact);
     }
     let head = Head::read(text).map_err(|error| refused(&error))?;
-    Ok(match (is_survey(&head)?, head.is_compact()) {
-        (true, _) => DocumentReader {
-            read: read_survey,
-            is_large: true,
-        },
-        (false, true) => DocumentReader {
-            read: read_compact_report,
-            is_large: false,
-        },
-        (false, false) => DocumentReader {
-            read: read_whole_report,
-            is_large: true,
-        },
+    let read = match (is_survey(&head)?, head.is_compact()) {
+        (true, _) => read_survey,
+        (false, true) => return Ok(compact),
+        (false, false) => read_whole_report,
+    };
+    Ok(DocumentReader {
+        read,
+        is_large: true,
     })
 }
 
@@ -193,10 +188,10 @@ fn read_whole_report(text: &[u8], _: &KnownScenarios) -> Result<Digest, Rejectio
     judge::rejudge(&mut whole);
     let mut compact = CompactReport::new(&whole, |_| false);
     drop(whole);
-    let scenarios = std::mem::take(&mut compact.scenarios).into_iter();
-    let asked: Vec<_> = scenarios
-        .map(|scenario| Arc::new(AskedDigest::new(scenario)))
-        .collect();
+    let mut asked = Vec::new();
+    for scenario in std::mem::take(&mut compact.scenarios) {
+        asked.push(Arc::new(AskedDigest::new(scenario)));
+    }
     digest_report(compact, &asked)
 }
 
@@ -211,15 +206,13 @@ fn read_compact_report(text: &[u8], known: &KnownScenarios) -> Result<Digest, Re
     let mut new = std::mem::take(&mut rest.scenarios).into_iter();
     let mut asked = Vec::with_capacity(texts.len());
     for (text, found) in texts.iter().zip(found) {
-        let new = if found.is_none() {
-            new.next().map(|new| Arc::new(AskedDigest::new(new)))
-        } else {
-            None
-        };
-        if let Some(digest) = &new {
-            known.insert(text, digest);
+        if let Some(found) = found {
+            asked.push(found);
+        } else if let Some(new) = new.next() {
+            let digest = Arc::new(AskedDigest::new(new));
+            known.insert(text, &digest);
+            asked.push(digest);
         }
-        asked.extend(found.or(new));
     }
     // What only a whole document can say of itself.
     let names: HashSet<&(String, Option<String>)> = asked.iter().map(|one| &one.asked).collect();
@@ -250,16 +243,17 @@ fn without_known(text: &[u8], texts: &[&str], found: &[Option<Arc<AskedDigest>>]
         return text.to_vec();
     };
     let (start, end) = (place_in(text, first), place_in(text, last) + last.len());
-    let new = texts
-        .iter()
-        .zip(found)
-        .filter(|(_, found)| found.is_none())
-        .map(|(text, _)| *text);
-    let new = new.collect::<Vec<_>>().join(",");
+    let mut new = Vec::new();
+    for (text, found) in texts.iter().zip(found) {
+        if found.is_none() {
+            new.push(*text);
+        }
+    }
+    let (before, after) = (text.get(..start), text.get(end..));
     [
-        text.get(..start).unwrap_or_default(),
-        new.as_bytes(),
-        text.get(end..).unwrap_or_default(),
+        before.unwrap_or_default(),
+        new.join(",").as_bytes(),
+        after.unwrap_or_default(),
     ]
     .concat()
 }
@@ -272,51 +266,48 @@ fn digest_report(report: CompactReport, asked: &[Arc<AskedDigest>]) -> Result<Di
         complete,
         ..
     } = report;
-    if run
-        .labels
-        .iter()
-        .any(|(name, value)| name.len().max(value.len()) > LONGEST_LABEL)
-    {
-        return Err(invalid(&format!(
-            "a label is longer than {LONGEST_LABEL} bytes"
-        )));
+    for (name, value) in &run.labels {
+        if name.len().max(value.len()) > LONGEST_LABEL {
+            let why = format!("a label is longer than {LONGEST_LABEL} bytes");
+            return Err(invalid(&why));
+        }
     }
     let mut warnings = run.warnings;
     warnings.truncate(MOST_WARNINGS);
     warnings.extend(run.host_unsafe.map(|why| format!("host unsafe: {why}")));
     let warnings = warnings.iter().map(|warning| cut_text(warning)).collect();
-    let calibrations: Vec<Calibration> = run
-        .calibration
-        .into_iter()
-        .map(|calibrated| calibrated.figures)
-        .collect();
-    let contexts = calibrations
-        .iter()
-        .filter(|found| found.sound)
-        .map(|found| found.context_bytes);
+    let (mut calibrations, mut contexts) = (Vec::new(), Vec::new());
+    for Calibrated { figures, .. } in run.calibration {
+        if figures.sound {
+            contexts.push(figures.context_bytes);
+        }
+        calibrations.push(figures);
+    }
     let start: Vec<&StartEvidence> = asked.iter().map(|one| &one.start).collect();
-    let known = FleetMachine {
+    let mut known = FleetMachine {
         labels: run.labels,
         started_at: run.started_at,
         partial: !complete,
-        verdicts: tally_items(asked.iter().map(|one| one.kind))
-            .into_iter()
-            .collect(),
-        unexpected: asked.iter().filter(|one| one.is_unexpected).count(),
         no_cuda: starts::why_not(&machine, &calibrations, &start).map(|why| cut_text(&why)),
         warnings,
         ..FleetMachine::default()
     };
-    let made: u128 = asked.iter().map(|one| one.made).sum();
-    let disturbed: u128 = asked.iter().map(|one| one.disturbed).sum();
+    let (mut made, mut disturbed) = (0, 0);
+    let mut answers = Vec::new();
+    for one in asked {
+        *known.verdicts.entry(one.kind).or_default() += 1;
+        known.unexpected += usize::from(one.is_unexpected);
+        made += one.made;
+        disturbed += one.disturbed;
+        answers.extend(one.answer.clone());
+    }
     // So many attempts do not count because of other processes that the machine was not idle.
     let shared = !run.co_tenants.is_empty() || disturbed * DISTURBED_OF > made;
     let key = Key {
         shared,
         ..key(&machine)
     };
-    let facts = MachineFacts::new(&machine, contexts);
-    let answers = asked.iter().filter_map(|one| one.answer.clone()).collect();
+    let facts = MachineFacts::new(&machine, &contexts);
     Digest {
         provenance,
         machine: known.on(&machine),
@@ -332,21 +323,18 @@ impl AskedDigest {
         // No sum of so many numbers of 32 bits is too large for these.
         let (mut made, mut disturbed) = (0_u128, 0_u128);
         for case in &scenario.cases {
-            made += case
-                .outcomes
-                .iter()
-                .map(|outcome| u128::from(outcome.count))
-                .sum::<u128>();
+            for outcome in &case.outcomes {
+                made += u128::from(outcome.count);
+            }
             for (reason, count) in &case.not_counted {
                 made += u128::from(*count);
-                disturbed += u128::from(*count)
-                    * u128::from(matches!(reason, Reason::Contaminated | Reason::Residue));
+                if matches!(reason, Reason::Contaminated | Reason::Residue) {
+                    disturbed += u128::from(*count);
+                }
             }
         }
-        let version = scenario
-            .libcudart
-            .as_ref()
-            .and_then(|runtime| runtime.version.clone());
+        let runtime = scenario.libcudart.as_ref();
+        let version = runtime.and_then(|runtime| runtime.version.clone());
         AskedDigest {
             asked: (scenario.name.clone(), version),
             kind: scenario.verdict.kind,
@@ -372,23 +360,15 @@ impl Digest {
     /// The digest. An error if its time cannot be read, or the name of a question is too long.
     fn check_limits(mut self) -> Result<Digest, Rejection> {
         let time = &self.machine.started_at;
-        let digits_as_0: String = time
-            .chars()
-            .map(|c| if c.is_ascii_digit() { '0' } else { c })
-            .collect();
-        if digits_as_0 != TIME {
-            return Err(invalid(
-                "`started_at` is no time in UTC, such as 2026-11-20T17:49:29Z",
-            ));
+        if time.replace(|c: char| c.is_ascii_digit(), "0") != TIME {
+            let why = "`started_at` is no time in UTC, such as 2026-11-20T17:49:29Z";
+            return Err(invalid(why));
         }
-        if self
-            .answers
-            .iter()
-            .any(|one| one.answer.name.len() > LONGEST_NAME)
-        {
-            return Err(invalid(&format!(
-                "the name of a question is longer than {LONGEST_NAME} bytes"
-            )));
+        for one in &self.answers {
+            if one.answer.name.len() > LONGEST_NAME {
+                let why = format!("the name of a question is longer than {LONGEST_NAME} bytes");
+                return Err(invalid(&why));
+            }
         }
         // A machine on which CUDA does not start answers nothing, or something that is about nothing else.
         if self.machine.no_cuda.is_some() {
@@ -422,7 +402,7 @@ fn read_survey(text: &[u8], _: &KnownScenarios) -> Result<Digest, Rejection> {
         no_cuda,
         ..FleetMachine::default()
     };
-    let facts = MachineFacts::new(&host, std::iter::empty());
+    let facts = MachineFacts::new(&host, &[]);
     Digest {
         provenance,
         machine: known.on(&host),
@@ -452,16 +432,13 @@ fn answered(scenario: CompactScenario) -> Option<MachineAnswer> {
             // Which of several outcomes is the most frequent one, and with it the figures, may be a matter of chance.
             let compared = if nondeterministic { Vec::new() } else { cases };
             for case in compared {
-                let used = case
-                    .outcomes
-                    .first()
-                    .into_iter()
-                    .flat_map(|top| &top.used_bytes);
-                for (gpu, used) in used {
-                    figures.push(format!("{}/{gpu}", case.name));
-                    bytes.push(used.unwrap_or(UNREAD));
+                if let Some(top) = case.outcomes.first() {
+                    for (gpu, used) in &top.used_bytes {
+                        figures.push(format!("{}/{gpu}", case.name));
+                        bytes.push(used.unwrap_or(UNREAD));
+                    }
                 }
-                facts.extend(case_facts(case));
+                add_case_facts(case, &mut facts);
             }
             Shown::Outcome(Same {
                 kind: verdict.kind,
@@ -491,21 +468,23 @@ fn answered(scenario: CompactScenario) -> Option<MachineAnswer> {
     })
 }
 
-/// What every distinct outcome of a case showed, sorted: how often each was seen is a matter of chance, and another program
-/// may write facts in another order.
-fn case_facts(CompactCase { name, outcomes, .. }: CompactCase) -> impl Iterator<Item = CaseChange> {
-    let outcomes: BTreeSet<Vec<Change>> = outcomes
-        .into_iter()
-        .map(|outcome| sort_changes(outcome.facts))
-        .collect();
-    (1..).zip(outcomes).flat_map(move |(outcome, changes)| {
-        let case = name.clone();
-        changes.into_iter().map(move |change| CaseChange {
-            case: case.clone(),
-            outcome,
-            change,
-        })
-    })
+/// Adds what every distinct outcome of a case showed, sorted: how often each was seen is a matter of chance, and another
+/// program may write facts in another order.
+fn add_case_facts(case: CompactCase, facts: &mut Vec<CaseChange>) {
+    let mut outcomes: BTreeSet<Vec<Change>> = BTreeSet::new();
+    for outcome in case.outcomes {
+        outcomes.insert(sort_changes(outcome.facts));
+    }
+    for (outcome, changes) in (1..).zip(outcomes) {
+        for change in changes {
+            let case = case.name.clone();
+            facts.push(CaseChange {
+                case,
+                outcome,
+                change,
+            });
+        }
+    }
 }
 
 fn sort_changes(mut changes: Vec<Change>) -> Vec<Change> {
@@ -549,20 +528,16 @@ fn is_of_the_run(reason: Reason) -> bool {
 
 /// What machines must have in common. Whether others were on the GPUs only a report says: a survey needs idle ones.
 fn key(machine: &Machine) -> Key {
-    let mut models = tally_items(
-        machine
-            .gpus
-            .iter()
-            .map(|gpu| gpu.name.as_deref().unwrap_or("GPU of unknown name")),
-    );
-    models.sort();
+    let mut models: BTreeMap<&str, usize> = BTreeMap::new();
+    for gpu in &machine.gpus {
+        let name = gpu.name.as_deref().unwrap_or("GPU of unknown name");
+        *models.entry(name).or_default() += 1;
+    }
+    let counted = models
+        .into_iter()
+        .map(|(name, count)| format!("{count}x {name}"));
     Key {
-        gpus: cut_text(&listed(
-            models
-                .into_iter()
-                .map(|(name, count)| format!("{count}x {name}")),
-            "no GPU",
-        )),
+        gpus: cut_text(&listed(counted, "no GPU")),
         driver: cut_text(machine.driver_version.as_deref().unwrap_or_default()),
         mig: machine.gpus.iter().any(|gpu| gpu.mig == Some(true)),
         ..Key::default()
@@ -584,11 +559,10 @@ pub(super) fn cut_text(text: &str) -> String {
     let mut hasher = DefaultHasher::new();
     text.hash(&mut hasher);
     let mark = format!("… ({:08x})", hasher.finish() >> 32);
-    let kept = text.get(..end).unwrap_or_default();
-    kept.chars()
-        .take(LONGEST_TEXT - mark.chars().count())
-        .chain(mark.chars())
-        .collect()
+    let kept = text.get(..end).unwrap_or_default().chars();
+    let mut cut: String = kept.take(LONGEST_TEXT - mark.chars().count()).collect();
+    cut.push_str(&mark);
+    cut
 }
 
 fn refused(error: &serde_json::Error) -> Rejection {

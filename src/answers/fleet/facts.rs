@@ -42,36 +42,33 @@ pub(super) struct MachineFacts {
 }
 
 impl MachineFacts {
-    pub(super) fn new(machine: &Machine, contexts: impl Iterator<Item = u64>) -> MachineFacts {
-        let facts = machine_facts(machine);
-        let compared = facts.into_iter();
-        let compared = compared
-            .filter(|(name, _)| COMPARED.contains(&name.as_str()) || name.starts_with(VARIABLES));
+    pub(super) fn new(machine: &Machine, contexts: &[u64]) -> MachineFacts {
+        let mut facts = machine_facts(machine);
+        facts.retain(|(name, _)| COMPARED.contains(&&**name) || name.starts_with(VARIABLES));
+        let contexts = contexts
+            .iter()
+            .filter_map(|bytes| i64::try_from(*bytes).ok());
         MachineFacts {
-            facts: compared.collect(),
-            contexts: contexts
-                .filter_map(|bytes| i64::try_from(bytes).ok())
-                .collect(),
+            facts,
+            contexts: contexts.collect(),
         }
     }
 
     /// The names of what two documents of one machine do not say alike. Variables and the libcudart are of the run.
     pub(super) fn disagreeing_facts(&self, other: &MachineFacts) -> Vec<&str> {
-        let pairs = self
-            .facts
-            .iter()
-            .filter(|(name, _)| name != LIBCUDART && !name.starts_with(VARIABLES));
-        pairs
-            .filter(|(name, value)| other.get(name) != value)
-            .map(|(name, _)| name.as_str())
-            .collect()
+        let mut disagreeing = Vec::new();
+        for (name, value) in &self.facts {
+            let is_of_run = name == LIBCUDART || name.starts_with(VARIABLES);
+            if !is_of_run && other.get(name) != value {
+                disagreeing.push(name.as_str());
+            }
+        }
+        disagreeing
     }
 
     pub(super) fn get(&self, name: &str) -> &str {
-        self.facts
-            .iter()
-            .find(|(known, _)| known == name)
-            .map_or(NOT_SET, |(_, value)| value)
+        let found = self.facts.iter().find(|(known, _)| known == name);
+        found.map_or(NOT_SET, |(_, value)| value)
     }
 
     /// Machines with other GPUs or another driver have contexts of another size.
@@ -93,22 +90,22 @@ pub(super) fn compare_facts(
     for (machine, label, facts) in machines {
         classes.entry(label).or_default().push((*machine, facts));
     }
-    let variables = machines
-        .iter()
-        .flat_map(|(_, _, facts)| &facts.facts)
-        .map(|(name, _)| name.as_str());
-    let variables: BTreeSet<&str> = variables
-        .filter(|name| name.starts_with(VARIABLES))
-        .collect();
-    let names: Vec<&str> = COMPARED.into_iter().chain(variables).collect();
+    let mut variables: BTreeSet<&str> = BTreeSet::new();
+    for (name, _) in machines.iter().flat_map(|(_, _, facts)| &facts.facts) {
+        if name.starts_with(VARIABLES) {
+            variables.insert(name);
+        }
+    }
+    let mut names = COMPARED.to_vec();
+    names.extend(variables);
     let first = fleet.questions.len();
-    let asked = names.iter().copied().chain(Some(CONTEXT));
-    let questions = asked.map(|name| Question {
-        name: format!("machine: {name}"),
-        is_row: true,
-        ..Question::default()
-    });
-    fleet.questions.extend(questions);
+    for name in names.iter().chain([&CONTEXT]) {
+        fleet.questions.push(Question {
+            name: format!("machine: {name}"),
+            is_row: true,
+            ..Question::default()
+        });
+    }
     for (label, class) in classes {
         let group = fleet.groups.len();
         let key = Key {

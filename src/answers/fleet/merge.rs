@@ -87,41 +87,28 @@ fn sort_by_owner(kept: Vec<PooledDocument>) -> (Vec<DocumentOwner>, Vec<PooledDo
 
 /// Sorts the groups by their size, the largest first.
 fn sort_groups(fleet: &mut Fleet) {
-    let mut groups: Vec<(usize, Group)> = std::mem::take(&mut fleet.groups)
-        .into_iter()
-        .enumerate()
-        .collect();
-    groups.sort_by(|(_, a), (_, b)| {
-        b.machines
-            .len()
-            .cmp(&a.machines.len())
-            .then_with(|| a.key.cmp(&b.key))
+    let groups = std::mem::take(&mut fleet.groups);
+    let mut sorted: Vec<(usize, Group)> = groups.into_iter().enumerate().collect();
+    sorted.sort_by(|(_, a), (_, b)| {
+        let larger_first = b.machines.len().cmp(&a.machines.len());
+        larger_first.then_with(|| a.key.cmp(&b.key))
     });
-    let places: HashMap<usize, usize> = groups
-        .iter()
-        .enumerate()
-        .map(|(new, (old, _))| (*old, new))
-        .collect();
-    for difference in &mut fleet.differences {
-        difference.group = places
-            .get(&difference.group)
-            .copied()
-            .unwrap_or(difference.group);
+    let mut places = vec![0; sorted.len()];
+    for (new, (old, group)) in sorted.into_iter().enumerate() {
+        places[old] = new;
+        fleet.groups.push(group);
     }
-    fleet.groups = groups.into_iter().map(|(_, group)| group).collect();
+    for difference in &mut fleet.differences {
+        difference.group = places[difference.group];
+    }
 }
 
 /// Adds the machines of which every report is left out, by their label or else their GPUs.
 fn add_left_out(machines: &mut Vec<FleetMachine>, left_out: Vec<LeftOutDocument>) {
     let mut known: BTreeSet<String> = BTreeSet::new();
     for machine in machines.iter() {
-        known.extend(
-            machine.gpus.iter().cloned().chain([machine
-                .shared_name
-                .as_ref()
-                .unwrap_or(&machine.name)
-                .clone()]),
-        );
+        known.extend(machine.gpus.iter().cloned());
+        known.insert(machine.reported_name().clone());
     }
     for LeftOutDocument {
         path,
@@ -129,8 +116,11 @@ fn add_left_out(machines: &mut Vec<FleetMachine>, left_out: Vec<LeftOutDocument>
         machine,
     } in left_out
     {
-        let named = label(&machine).or(machine.gpus.first().map(String::as_str));
-        let name = named.map_or_else(|| format!("unnamed: {path}"), str::to_owned);
+        let name = match (label(&machine), machine.gpus.first()) {
+            (Some(label), _) => label.to_owned(),
+            (None, Some(gpu)) => gpu.clone(),
+            (None, None) => format!("unnamed: {path}"),
+        };
         if known.insert(name.clone()) {
             let warnings = Vec::new();
             machines.push(FleetMachine {
@@ -147,10 +137,7 @@ fn add_left_out(machines: &mut Vec<FleetMachine>, left_out: Vec<LeftOutDocument>
 impl ExpectedMachines {
     fn new(names: &[String], machines: &[FleetMachine]) -> ExpectedMachines {
         let all: BTreeSet<&String> = names.iter().collect();
-        let there: BTreeSet<&String> = machines
-            .iter()
-            .map(|machine| machine.shared_name.as_ref().unwrap_or(&machine.name))
-            .collect();
+        let there: BTreeSet<&String> = machines.iter().map(FleetMachine::reported_name).collect();
         ExpectedMachines {
             machines: all.len(),
             missing: all.difference(&there).copied().cloned().collect(),
@@ -266,17 +253,10 @@ impl Members {
         kept: &'a [PooledDocument],
     ) {
         let (mut said, mut conflicts) = (Said::default(), Vec::new());
-        let latest = kept.get(documents.start);
-        for (place, one) in kept
-            .iter()
-            .enumerate()
-            .take(documents.end)
-            .skip(documents.start)
-        {
-            let other = latest.filter(|latest| latest.path != one.path);
-            let mut found = other
-                .map(|latest| one.disagreements_with(latest))
-                .unwrap_or_default();
+        let latest = &kept[documents.start];
+        for place in documents {
+            let one = &kept[place];
+            let mut found = one.disagreements_with(latest);
             let is_used = self.add_answers(machine, (place, one), answers, &mut said, &mut found);
             self.used.push(match (is_used, found.is_empty()) {
                 (true, _) => Used::Yes,
@@ -284,9 +264,7 @@ impl Members {
                 (false, false) => Used::Disagrees,
             });
             self.machines.push(machine);
-            if !found.is_empty()
-                && let Some(latest) = other
-            {
+            if !found.is_empty() && latest.path != one.path {
                 let (latest, names) = (&latest.path, names_of(&found));
                 conflicts.push(format!("{latest} and {} disagree on {names}", one.path));
             }
@@ -468,11 +446,8 @@ impl PooledDocument {
         if starts != starts_there {
             return vec!["whether CUDA starts".to_owned()];
         }
-        self.facts
-            .disagreeing_facts(&other.facts)
-            .into_iter()
-            .map(str::to_owned)
-            .collect()
+        let facts = self.facts.disagreeing_facts(&other.facts);
+        facts.into_iter().map(str::to_owned).collect()
     }
 }
 
@@ -485,23 +460,19 @@ fn machines(
     let places = members.machines.iter().zip(&members.used);
     for ((one, owner), (machine, used)) in kept.iter_mut().zip(owners).zip(places) {
         if *machine == all.len() {
-            let warnings = owner
-                .shared_name
-                .iter()
-                .map(|name| format!("another machine is called {name} too"));
-            all.push(FleetMachine {
+            let mut new = FleetMachine {
                 name: owner.name.clone(),
                 shared_name: owner.shared_name.clone(),
                 no_cuda: one.digest.machine.no_cuda.clone(),
-                conflicts: members.conflicts.get(*machine).cloned().unwrap_or_default(),
-                unexpected: members
-                    .unexpected
-                    .get(*machine)
-                    .copied()
-                    .unwrap_or_default(),
-                warnings: warnings.collect(),
+                conflicts: members.conflicts[*machine].clone(),
+                unexpected: members.unexpected[*machine],
                 ..FleetMachine::default()
-            });
+            };
+            if let Some(name) = &owner.shared_name {
+                new.warnings
+                    .push(format!("another machine is called {name} too"));
+            }
+            all.push(new);
         }
         // The latest document of a machine comes first, and is always used.
         if *used == Used::Yes
@@ -514,6 +485,11 @@ fn machines(
 }
 
 impl FleetMachine {
+    /// Returns what its reports call it.
+    fn reported_name(&self) -> &String {
+        self.shared_name.as_ref().unwrap_or(&self.name)
+    }
+
     /// Adds what a document says, of which those that are dated in the future come after the others.
     fn add_document(
         &mut self,
@@ -564,18 +540,17 @@ fn warn_of_clashes(machines: &mut [FleetMachine]) {
         }
     }
     let mut clashes: BTreeSet<(usize, usize)> = BTreeSet::new();
-    for places in owners.values().filter(|places| places.len() > 1) {
+    for mut places in owners.into_values() {
         // Each names one other: of a thousand with one UUID a million pairs would be named.
-        let after = places.iter().skip(1).chain(places.first());
-        clashes.extend(places.iter().copied().zip(after.copied()));
+        if places.len() > 1 {
+            places.push(places[0]);
+            clashes.extend(places.windows(2).map(|pair| (pair[0], pair[1])));
+        }
     }
     for (one, other) in clashes {
-        let warning = machines
-            .get(other)
-            .map(|other| format!("has a GPU with the UUID of one of {}", other.name));
-        if let Some(machine) = machines.get_mut(one) {
-            machine.warnings.extend(warning);
-        }
+        let other = &machines[other].name;
+        let warning = format!("has a GPU with the UUID of one of {other}");
+        machines[one].warnings.push(warning);
     }
 }
 
@@ -607,32 +582,28 @@ impl<'a, W: Fn(&str) -> Option<Words>> QuestionMerge<'a, W> {
                 let (_, results) = found
                     .entry(question.name.clone())
                     .or_insert((question, Vec::new()));
-                results.extend(variant.into_iter().map(|(group, given)| {
+                for (group, given) in variant {
                     let (key, members) = &self.members.groups[group];
-                    let (usual, differences) = GroupQuestion {
+                    let asked = GroupQuestion {
                         given,
                         group,
                         members,
                         key,
                         question: 0,
-                    }
-                    .usual_and_differences();
-                    (group, usual, differences)
-                }));
+                    };
+                    let (usual, differences) = asked.usual_and_differences();
+                    results.push((group, usual, differences));
+                }
             }
         }
         for (place, (question, results)) in found.into_values().enumerate() {
             fleet.questions.push(question);
             for (group, mut usual, differences) in results {
                 usual.question = place;
-                fleet
-                    .differences
-                    .extend(differences.into_iter().map(|found| Difference {
-                        question: place,
-                        ..found
-                    }));
-                if let Some(group) = fleet.groups.get_mut(group) {
-                    group.usual.push(usual);
+                fleet.groups[group].usual.push(usual);
+                for mut difference in differences {
+                    difference.question = place;
+                    fleet.differences.push(difference);
                 }
             }
         }

@@ -23,20 +23,16 @@ pub(super) fn document_owners(kept: &[PooledDocument]) -> Vec<DocumentOwner> {
             .or_default()
             .entry(linked.first(at))
             .or_default();
-        if let Some(gpu) = one
-            .digest
-            .machine
-            .gpus
-            .first()
-            .filter(|gpu| known.is_empty() || gpu.as_str() < *known)
+        if let Some(gpu) = one.digest.machine.gpus.first()
+            && (known.is_empty() || gpu.as_str() < *known)
         {
             *known = gpu;
         }
     }
-    let mut all: BTreeMap<usize, DocumentOwner> = machines
-        .iter()
-        .flat_map(|(name, machines)| distinct_owners(name, machines))
-        .collect();
+    let mut all: BTreeMap<usize, DocumentOwner> = BTreeMap::new();
+    for (name, machines) in &machines {
+        all.extend(distinct_owners(name, machines));
+    }
     // Somebody's label may look like such a name.
     let mut taken = HashMap::new();
     for owner in all.values_mut() {
@@ -51,14 +47,14 @@ pub(super) fn document_owners(kept: &[PooledDocument]) -> Vec<DocumentOwner> {
 fn called(kept: &[PooledDocument]) -> Vec<String> {
     // The labels that documents with these GPUs have.
     let mut labelled: HashMap<&[String], BTreeSet<&str>> = HashMap::new();
-    for one in kept
-        .iter()
-        .filter(|one| !one.digest.machine.gpus.is_empty())
-    {
-        labelled
-            .entry(&one.digest.machine.gpus)
-            .or_default()
-            .extend(label(&one.digest.machine));
+    for one in kept {
+        let machine = &one.digest.machine;
+        if !machine.gpus.is_empty() {
+            labelled
+                .entry(&machine.gpus)
+                .or_default()
+                .extend(label(machine));
+        }
     }
     let all: BTreeSet<&Vec<String>> = kept.iter().map(|one| &one.digest.machine.gpus).collect();
     let mut taken = HashMap::new();
@@ -77,21 +73,28 @@ fn called(kept: &[PooledDocument]) -> Vec<String> {
         };
         by_gpus.insert(gpus, unique_name(&mut taken, &name));
     }
-    let called = kept.iter().map(|one| {
+    let mut called = Vec::with_capacity(kept.len());
+    for one in kept {
         let gpus = one.digest.machine.gpus.as_slice();
         // A report without a label is of the machine with the same GPUs, if there is one such.
-        let only = labelled
-            .get(gpus)
-            .filter(|all| all.len() == 1)
-            .and_then(|all| all.first().copied());
-        let by_gpus = by_gpus.get(gpus).cloned();
-        let named = label(&one.digest.machine)
-            .or(only)
-            .map(str::to_owned)
-            .or(by_gpus);
-        named.unwrap_or_else(|| format!("unnamed: {}", one.path))
-    });
-    called.collect()
+        let only = labelled.get(gpus).and_then(only_one);
+        let name = match (label(&one.digest.machine).or(only), by_gpus.get(gpus)) {
+            (Some(label), _) => label.to_owned(),
+            (None, Some(by_gpus)) => by_gpus.clone(),
+            (None, None) => format!("unnamed: {}", one.path),
+        };
+        called.push(name);
+    }
+    called
+}
+
+/// The one value of a set that has no other.
+fn only_one<T: Copy + Ord>(all: &BTreeSet<T>) -> Option<T> {
+    if all.len() == 1 {
+        all.first().copied()
+    } else {
+        None
+    }
 }
 
 fn short_uuid(uuid: &str) -> String {
@@ -112,35 +115,29 @@ fn unique_name(taken: &mut HashMap<String, usize>, name: &str) -> String {
 /// The owners of one name by their first documents: where there are several, the UUID of a GPU stands behind the name.
 fn distinct_owners(name: &str, machines: &BTreeMap<usize, &str>) -> Vec<(usize, DocumentOwner)> {
     let mut taken: HashMap<String, usize> = HashMap::new();
-    machines
-        .values()
-        .for_each(|gpu| *taken.entry(short_uuid(gpu)).or_default() += 1);
-    let owners = machines.iter().map(|(first, gpu)| {
-        if machines.len() == 1 {
-            return (
-                *first,
-                DocumentOwner {
-                    name: name.to_owned(),
-                    first: *first,
-                    shared_name: None,
-                },
-            );
-        }
+    for gpu in machines.values() {
+        *taken.entry(short_uuid(gpu)).or_default() += 1;
+    }
+    let is_shared = machines.len() > 1;
+    let mut owners = Vec::new();
+    for (first, gpu) in machines {
         let gpu = match short_uuid(gpu) {
             _ if gpu.is_empty() => "no GPU".to_owned(),
             short if taken.get(&short) == Some(&1) => short,
             _ => (*gpu).to_owned(),
         };
-        (
-            *first,
-            DocumentOwner {
-                name: format!("{name} ({gpu})"),
-                first: *first,
-                shared_name: Some(name.to_owned()),
+        let owner = DocumentOwner {
+            name: if is_shared {
+                format!("{name} ({gpu})")
+            } else {
+                name.to_owned()
             },
-        )
-    });
-    owners.collect()
+            first: *first,
+            shared_name: is_shared.then(|| name.to_owned()),
+        };
+        owners.push((*first, owner));
+    }
+    owners
 }
 
 /// A machine, as the owner of documents.
@@ -180,10 +177,7 @@ impl Linked {
         let mut first_without: HashMap<&str, usize> = HashMap::new();
         for at in without {
             let name = called[at].as_str();
-            let only = with_gpus
-                .get(name)
-                .filter(|all| all.len() == 1)
-                .and_then(|all| all.first().copied());
+            let only = with_gpus.get(name).and_then(only_one);
             let other = only.unwrap_or_else(|| *first_without.entry(name).or_insert(at));
             linked.link_documents(at, other);
         }
@@ -192,11 +186,13 @@ impl Linked {
 
     /// The first of those that a document is linked with.
     fn first(&self, at: usize) -> usize {
-        let mut at = at;
-        while let Some(next) = self.0.get(at).copied().filter(|next| *next != at) {
-            at = next;
+        let mut first = at;
+        while let Some(next) = self.0.get(first)
+            && *next != first
+        {
+            first = *next;
         }
-        at
+        first
     }
 
     fn link_documents(&mut self, one: usize, other: usize) {

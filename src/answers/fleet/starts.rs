@@ -49,16 +49,16 @@ pub(super) fn why_not(
     calibrations: &[Calibration],
     asked: &[&StartEvidence],
 ) -> Option<String> {
-    if let Some(lacks) = machine
-        .unavailable
-        .iter()
-        .find(|lacks| LACKING.contains(&lacks.reason.as_str()))
-    {
-        return Some(if lacks.detail.is_empty() {
-            lacks.reason.clone()
-        } else {
-            lacks.detail.clone()
-        });
+    for lacks in &machine.unavailable {
+        if LACKING.contains(&lacks.reason.as_str()) {
+            let is_described = !lacks.detail.is_empty();
+            let why = if is_described {
+                &lacks.detail
+            } else {
+                &lacks.reason
+            };
+            return Some(why.clone());
+        }
     }
     if asked.iter().any(|one| one.has_answer && one.uses_gpu) {
         return None;
@@ -81,19 +81,15 @@ pub(super) fn why_not(
 
 /// Whether a GPU answered, or its memory was used.
 fn uses_gpu(case: &CompactCase) -> bool {
-    case.outcomes.iter().any(|outcome| {
-        let has_used = outcome
-            .used_bytes
-            .values()
-            .flatten()
-            .any(|bytes| *bytes != 0);
-        has_used
-            || outcome
-                .facts
-                .iter()
-                .flat_map(|change| &change.facts)
-                .any(shows_gpu)
-    })
+    for outcome in &case.outcomes {
+        let mut used = outcome.used_bytes.values().flatten();
+        let mut changes = outcome.facts.iter();
+        if used.any(|bytes| *bytes != 0) || changes.any(|change| change.facts.iter().any(shows_gpu))
+        {
+            return true;
+        }
+    }
+    false
 }
 
 /// Whether it is about a GPU that the process sees.
@@ -109,21 +105,22 @@ fn shows_gpu(fact: &Fact) -> bool {
 /// How a question ended that was asked: by the status of the first call that failed, or without an answer.
 fn failed_status(asked: &CompactScenario) -> Option<String> {
     let outcomes = asked.cases.iter().flat_map(|case| &case.outcomes);
-    let facts = outcomes
-        .flat_map(|outcome| &outcome.facts)
-        .flat_map(|change| &change.facts);
-    let status = facts.into_iter().find_map(|fact| match fact {
-        Fact::Status(Token::Text(name)) => Some(name.clone()),
-        Fact::Status(Token::Int(code)) => Some(format!("status {code}")),
-        _ => None,
-    });
-    let is_stuck = matches!(asked.verdict.kind, Kind::Inconclusive | Kind::HarnessError);
-    if status.is_some() || !is_stuck {
-        return status;
+    for change in outcomes.flat_map(|outcome| &outcome.facts) {
+        for fact in &change.facts {
+            match fact {
+                Fact::Status(Token::Text(name)) => return Some(name.clone()),
+                Fact::Status(Token::Int(code)) => return Some(format!("status {code}")),
+                _ => {}
+            }
+        }
+    }
+    if !matches!(asked.verdict.kind, Kind::Inconclusive | Kind::HarnessError) {
+        return None;
     }
     match asked.verdict.reason {
         None => Some(asked.verdict.kind.name().to_owned()),
-        Some(reason) => (!OF_OTHERS.contains(&reason)).then(|| reason.name()),
+        Some(reason) if OF_OTHERS.contains(&reason) => None,
+        Some(reason) => Some(reason.name()),
     }
 }
 
