@@ -38,12 +38,10 @@ pub struct RefusedCall {
 impl RefusedCall {
     /// Everything that is known of it, in sentences.
     pub fn in_words(&self) -> String {
-        let known = self
-            .known
-            .as_ref()
-            .map(|known| format!(" {}", known.says))
-            .unwrap_or_default();
-        format!("{}{known}", self.says)
+        match &self.known {
+            Some(known) => format!("{} {}", self.says, known.says),
+            None => self.says.clone(),
+        }
     }
 }
 
@@ -61,32 +59,27 @@ pub fn last_error(trace: &Trace) -> Option<RefusedCall> {
 /// trace knows the cause. A program may ask what it expects to be refused.
 pub fn refused_calls(history: &History) -> Vec<RefusedCall> {
     let trace = history.trace;
-    let has_failed = trace
-        .end
-        .as_ref()
-        .is_some_and(|end| end.failure_reason().is_some());
     let (mut found, mut seen) = (Vec::new(), BTreeSet::new());
+    if trace.has_no_device() {
+        return found;
+    }
+    let has_failed = has_failed(trace);
     for (index, event) in trace.events.iter().enumerate() {
-        let Some(status) = event
-            .status
-            .filter(|status| is_refused(event, *status) && !trace.has_no_device())
-        else {
+        let Some(status) = event.status else { continue };
+        if !is_refused(event, status) {
             continue;
-        };
-        let program = history
-            .program_of(index)
-            .and_then(|program| history.programs.get(program));
+        }
+        let program = history.program_of(index);
+        let program = program.and_then(|program| history.programs.get(program));
         let cause = program.and_then(|program| refusal_cause(history, program, event, status));
         if cause.is_none() && !has_failed || !seen.insert((status, cause.clone())) {
             continue;
         }
-        let known = cause.map(|cause| format!(" {cause}")).unwrap_or_default();
-        let says = format!(
-            "{}: {} returned {}.{known}",
-            place(event),
-            event.call,
-            status_name(status)
-        );
+        let (at, name) = (place(event), status_name(status));
+        let mut says = format!("{at}: {} returned {name}.", event.call);
+        if let Some(cause) = cause {
+            says.push_str(&format!(" {cause}"));
+        }
         found.push(RefusedCall {
             event: Some(index),
             says,
@@ -99,15 +92,17 @@ pub fn refused_calls(history: &History) -> Vec<RefusedCall> {
 
 /// Whether the program failed and the driver of this machine refused to start in it.
 pub fn failed_to_start(trace: &Trace) -> bool {
-    let has_failed = trace
-        .end
-        .as_ref()
-        .is_some_and(|end| end.failure_reason().is_some());
-    let mut starts = trace
-        .events
-        .iter()
-        .filter(|event| matches!(event.what, EventKind::InitDone { .. }));
-    has_failed && !trace.start.on.starts_with("sim") && starts.any(TraceEvent::has_failed)
+    if !has_failed(trace) || trace.start.on.starts_with("sim") {
+        return false;
+    }
+    let mut events = trace.events.iter();
+    events.any(|event| matches!(event.what, EventKind::InitDone { .. }) && event.has_failed())
+}
+
+/// Whether the program itself failed.
+fn has_failed(trace: &Trace) -> bool {
+    let end = trace.end.as_ref();
+    end.is_some_and(|end| end.failure_reason().is_some())
 }
 
 fn is_refused(event: &TraceEvent, status: i64) -> bool {
@@ -156,18 +151,15 @@ fn no_such_ordinal(program: &ProgramHistory, event: &TraceEvent) -> Option<Strin
     if let Some(asked) = asked {
         says.push_str(&format!(" The call asked for device {asked}."));
     }
-    let numbers = mask
-        .split(',')
-        .map(|number| number.trim().parse::<usize>())
-        .enumerate();
-    let numbers = numbers
-        .filter_map(|(at, number)| Some((at, number.ok()?)))
-        .filter(|(at, number)| {
-            *at < visible && *number >= visible && asked.is_none_or(|asked| asked == *number)
-        });
-    let numbers: Vec<String> = numbers
-        .map(|(at, number)| format!("number {number} of {MASK} is device {at}"))
-        .collect();
+    let mut numbers = Vec::new();
+    for (at, entry) in mask.split(',').enumerate().take(visible) {
+        if let Ok(number) = entry.trim().parse::<usize>()
+            && number >= visible
+            && asked.is_none_or(|asked| asked == number)
+        {
+            numbers.push(format!("number {number} of {MASK} is device {at}"));
+        }
+    }
     if !numbers.is_empty() {
         says.push_str(&format!(" Inside the process {}.", numbers.join(", ")));
     }
@@ -175,11 +167,8 @@ fn no_such_ordinal(program: &ProgramHistory, event: &TraceEvent) -> Option<Strin
         write.t_ns <= event.t_ns && matches!(&write.what, EventKind::Variable { name, value, .. } if name == MASK && value.as_deref() == Some(mask))
     });
     if let Some((_, write)) = written {
-        let at = write
-            .stack
-            .place()
-            .map(|line| format!(" at {line}"))
-            .unwrap_or_default();
+        let line = write.stack.place();
+        let at = line.map_or_else(String::new, |line| format!(" at {line}"));
         says.push_str(&format!(
             " The process set the mask{at}: a count of GPUs that was taken before that does not hold."
         ));
@@ -192,17 +181,18 @@ fn no_context(program: &ProgramHistory, event: &TraceEvent) -> Option<String> {
         let lost = "A context was current in this thread before and is not now: it was taken from the thread or destroyed.";
         return Some(lost.to_owned());
     }
-    let selector = event
-        .selected_by
-        .map(|tid| format!(" Thread {tid} had selected one."))
-        .unwrap_or_default();
-    let mut before = program
-        .contexts
-        .iter()
-        .map(|life| life.made)
-        .filter(|made| made.t_ns <= event.t_ns);
-    let made = before.clone().next()?;
-    if before.any(|made| made.tid == event.tid) {
+    let mut selector = String::new();
+    if let Some(tid) = event.selected_by {
+        selector = format!(" Thread {tid} had selected one.");
+    }
+    let mut before = Vec::new();
+    for life in &program.contexts {
+        if life.made.t_ns <= event.t_ns {
+            before.push(life.made);
+        }
+    }
+    let made = before.first()?;
+    if before.iter().any(|made| made.tid == event.tid) {
         return None;
     }
     let at = place(made);

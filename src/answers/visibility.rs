@@ -49,10 +49,13 @@ pub struct Visibility {
 
 /// The names of variables that are spelt nearly as one that CUDA or a framework reads, each with that one.
 pub fn misspelled_names<'n>(names: impl IntoIterator<Item = &'n str>) -> BTreeMap<String, String> {
-    names
-        .into_iter()
-        .filter_map(|name| Some((name.to_owned(), meant_by(name)?.to_owned())))
-        .collect()
+    let mut misspelled = BTreeMap::new();
+    for name in names {
+        if let Some(meant) = meant_by(name) {
+            misspelled.insert(name.to_owned(), meant.to_owned());
+        }
+    }
+    misspelled
 }
 
 /// Whose GPUs a mask is held against.
@@ -94,14 +97,12 @@ pub fn mask_visibility(
 ) -> Visibility {
     let uuids: Vec<String> = gpus.iter().map(|gpu| gpu.uuid.clone()).collect();
     let is_divided = gpus.iter().any(|gpu| !gpu.instances.is_empty());
-    let of_gpu = |gpu: &ListedGpu| {
-        gpu.instances
-            .iter()
-            .filter_map(|device| device.strip_prefix("MIG-"))
-            .map(str::to_owned)
-            .collect()
-    };
-    let instances: Vec<Vec<String>> = gpus.iter().map(of_gpu).collect();
+    let mut instances: Vec<Vec<String>> = Vec::new();
+    for gpu in &gpus {
+        let devices = gpu.instances.iter();
+        let uuids = devices.filter_map(|device| device.strip_prefix("MIG-"));
+        instances.push(uuids.map(str::to_owned).collect());
+    }
     let reading = mask::read_divided(mask.as_deref(), order.as_deref(), &uuids, &instances);
     let MaskReading {
         parsed,
@@ -112,20 +113,17 @@ pub fn mask_visibility(
         Some(Fate::Instance { gpu, instance }) => {
             gpus.get(gpu).and_then(|gpu| gpu.instances.get(instance))
         }
-        None if is_divided => parsed
-            .gpus
-            .first()
-            .and_then(|gpu| gpus.get(*gpu)?.instances.first()),
+        None if is_divided => {
+            let first = parsed.gpus.first();
+            first.and_then(|gpu| gpus.get(*gpu)?.instances.first())
+        }
         _ => None,
     };
-    let visible = match shown_instance {
-        Some(instance) => vec![instance.clone()],
-        None => parsed
-            .gpus
-            .iter()
-            .filter_map(|gpu| uuids.get(*gpu).cloned())
-            .collect(),
-    };
+    let mut visible = Vec::from_iter(shown_instance.cloned());
+    if visible.is_empty() {
+        let shown = parsed.gpus.iter();
+        visible.extend(shown.filter_map(|gpu| uuids.get(*gpu).cloned()));
+    }
     let models: std::collections::BTreeSet<_> = gpus.iter().map(|gpu| &gpu.name).collect();
     let order_known = models.len() <= 1 || order.as_deref() == Some(PCI_ORDER);
     Visibility {
@@ -151,11 +149,8 @@ pub fn mask_visibility(
 /// The number of a line, and what is wrong with it.
 pub fn listed(text: &str) -> Result<Vec<ListedGpu>, (usize, GpuListError)> {
     let mut gpus: Vec<ListedGpu> = Vec::new();
-    for (number, line) in text
-        .lines()
-        .enumerate()
-        .map(|(index, line)| (index + 1, line.trim()))
-    {
+    for (number, untrimmed) in (1..).zip(text.lines()) {
+        let line = untrimmed.trim();
         if line.is_empty() || line.starts_with('#') {
             continue;
         }
@@ -167,10 +162,8 @@ pub fn listed(text: &str) -> Result<Vec<ListedGpu>, (usize, GpuListError)> {
             continue;
         }
         let gpu = gpu_of(line).map_err(|error| (number, error))?;
-        if gpus
-            .iter()
-            .any(|known| known.uuid.eq_ignore_ascii_case(&gpu.uuid))
-        {
+        let mut known = gpus.iter();
+        if known.any(|known| known.uuid.eq_ignore_ascii_case(&gpu.uuid)) {
             return Err((number, GpuListError::Twice));
         }
         gpus.push(gpu);
@@ -200,42 +193,41 @@ pub enum GpuListError {
 const PARTS: [usize; 5] = [8, 4, 4, 4, 12];
 
 fn gpu_of(line: &str) -> Result<ListedGpu, GpuListError> {
-    let words = line.split_ascii_whitespace();
-    let mut words =
-        words.map(|word| word.trim_matches(|letter: char| !letter.is_ascii_alphanumeric()));
-    let uuid = words.find(|word| is_uuid(word));
+    let Some(uuid) = words_without_punctuation(line).find(|word| is_uuid(word)) else {
+        return Err(GpuListError::NoUuid);
+    };
     // `GPU 0: NVIDIA H200 (UUID: GPU-…)`
-    let name = line
-        .strip_prefix("GPU ")
-        .and_then(|rest| rest.split_once(": "))
-        .and_then(|(_, rest)| rest.split_once(" ("));
-    let name = name.map(|(name, _)| name.to_owned());
-    uuid.map(|uuid| ListedGpu {
+    let mut name = None;
+    if let Some(numbered) = line.strip_prefix("GPU ")
+        && let Some((_, named)) = numbered.split_once(": ")
+        && let Some((model, _)) = named.split_once(" (")
+    {
+        name = Some(model.to_owned());
+    }
+    Ok(ListedGpu {
         uuid: uuid.to_owned(),
         name,
         instances: Vec::new(),
     })
-    .ok_or(GpuListError::NoUuid)
+}
+
+fn words_without_punctuation(line: &str) -> impl Iterator<Item = &str> {
+    let words = line.split_ascii_whitespace();
+    words.map(|word| word.trim_matches(|letter: char| !letter.is_ascii_alphanumeric()))
 }
 
 /// The MIG instance that a line is about: `  MIG 1g.5gb Device 0: (UUID: MIG-…)`.
 fn instance_in(line: &str) -> Option<&str> {
-    let words = line.split_ascii_whitespace();
-    let mut words =
-        words.map(|word| word.trim_matches(|letter: char| !letter.is_ascii_alphanumeric()));
+    let mut words = words_without_punctuation(line);
     words.find(|word| word.starts_with("MIG-") && word.len() > "MIG-".len())
 }
 
 fn is_uuid(word: &str) -> bool {
-    let parts: Vec<&str> = word
-        .strip_prefix("GPU-")
-        .unwrap_or_default()
-        .split('-')
-        .collect();
-    let is_hexadecimal = parts
-        .iter()
-        .all(|part| part.bytes().all(|byte| byte.is_ascii_hexdigit()));
-    is_hexadecimal && parts.iter().map(|part| part.len()).eq(PARTS)
+    let Some(digits) = word.strip_prefix("GPU-") else {
+        return false;
+    };
+    let lengths = digits.split('-').map(str::len);
+    lengths.eq(PARTS) && digits.chars().all(|c| c == '-' || c.is_ascii_hexdigit())
 }
 
 #[cfg(test)]

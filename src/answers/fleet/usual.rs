@@ -96,14 +96,18 @@ fn list_machines(groups: &[&AnswerGroup<'_>]) -> Vec<usize> {
 
 impl Metric {
     fn new(figure: &str, groups: &[&AnswerGroup<'_>], is_shared: bool) -> Option<Metric> {
-        let readings: Vec<FigureReading> = groups
-            .iter()
-            .flat_map(|group| group.readings(figure))
-            .collect();
+        let groups = groups.iter();
+        let readings: Vec<FigureReading> =
+            groups.flat_map(|group| group.readings(figure)).collect();
         let all = ByteSpread::new(readings.iter().map(|reading| reading.bytes))?;
-        let (mut outliers, usual): (Vec<_>, Vec<_>) = readings
-            .into_iter()
-            .partition(|reading| all.is_outlier(reading.bytes, is_shared));
+        let (mut outliers, mut usual) = (Vec::new(), Vec::new());
+        for reading in readings {
+            if all.is_outlier(reading.bytes, is_shared) {
+                outliers.push(reading);
+            } else {
+                usual.push(reading);
+            }
+        }
         outliers.sort_unstable();
         let (median, noise) = (all.median_bytes, noise_limit(all.median_bytes, is_shared));
         let clusters = outliers.chunk_by(|a, b| {

@@ -94,30 +94,30 @@ impl ReleaseRow {
     fn reason_to_doubt(&self, seen: &WitnessSeen, document: &[ReleaseRow]) -> Option<LineState> {
         let before = self.before.join("\n");
         // That a module was imported is also told by an object of it.
-        let made = document
-            .iter()
-            .filter(|row| before.contains(&row.ask))
-            .filter_map(|row| row.by(seen.witness));
         let mut names = imported_modules(&before);
-        names.extend(made.chain([seen]).filter_map(|seen| seen.value.clone()));
-        let alike = document
-            .iter()
-            .filter(|row| row.env == self.env || seen.only_version);
-        let imports = alike
-            .filter(|row| row.imports_one_of(&names))
-            .filter_map(|row| row.by(seen.witness));
-        let imports: Vec<&WitnessSeen> = imports.collect();
+        names.extend(seen.value.clone());
+        for row in document {
+            if before.contains(&row.ask)
+                && let Some(made) = row.by(seen.witness)
+            {
+                names.extend(made.value.clone());
+            }
+        }
         // What asked for the driver's version is the line's own code, an import that does no more, or not known.
-        let is_told = self.ask.contains("DriverGetVersion")
-            || imports.iter().any(|import| import.only_version);
+        let mut is_told = self.ask.contains("DriverGetVersion");
+        let mut import_calls = false;
+        for row in document {
+            if (row.env == self.env || seen.only_version)
+                && row.imports_one_of(&names)
+                && let Some(import) = row.by(seen.witness)
+            {
+                is_told |= import.only_version;
+                import_calls |= import.calls_cuinit == Some(true);
+            }
+        }
         match seen.called_before {
             Some(true) => Some(LineState::Initialised),
-            None if imports
-                .iter()
-                .any(|import| import.calls_cuinit == Some(true)) =>
-            {
-                Some(LineState::Initialised)
-            }
+            None if import_calls => Some(LineState::Initialised),
             _ if self.has_chosen_cpu(seen.witness, document) => Some(LineState::Undecided),
             None if seen.only_version && !before.is_empty() && !is_told => Some(LineState::Unknown),
             _ => None,
@@ -126,31 +126,34 @@ impl ReleaseRow {
 
     /// Whether the row asked for one import alone, and that of one of these modules, of a part or an object of it.
     fn imports_one_of(&self, names: &BTreeSet<String>) -> bool {
-        let modules = if self.ask.contains([';', ',', '\n']) {
-            BTreeSet::new()
-        } else {
-            imported_modules(&self.ask)
+        if self.ask.contains([';', ',', '\n']) {
+            return false;
+        }
+        let modules = imported_modules(&self.ask);
+        let Some(module) = modules.last() else {
+            return false;
         };
-        let mut rest = modules
-            .last()
-            .into_iter()
-            .flat_map(|module| names.iter().map(|name| name.strip_prefix(&**module)));
-        rest.any(|rest| rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.')))
+        let mut rests = names.iter().filter_map(|name| name.strip_prefix(module));
+        rests.any(|rest| rest.is_empty() || rest.starts_with('.'))
     }
 
     /// Whether the line's value, or that of a part of it that another row asked about, is an object of a CPU that the
     /// code does not name.
     fn has_chosen_cpu(&self, witness: DriverWitness, document: &[ReleaseRow]) -> bool {
-        let mut code = self
-            .before
-            .iter()
-            .chain(self.env.values())
-            .chain([&self.ask]);
-        let parts = document
-            .iter()
-            .filter(|row| row.before == self.before && self.ask.contains(&row.ask));
-        let mut values = parts.filter_map(|row| row.by(witness)?.value.as_deref());
-        !code.any(|text| names_cpu(text)) && values.any(names_cpu)
+        let mut code = self.before.iter().chain(self.env.values());
+        if names_cpu(&self.ask) || code.any(|text| names_cpu(text)) {
+            return false;
+        }
+        for row in document {
+            if row.before == self.before
+                && self.ask.contains(&row.ask)
+                && let Some(seen) = row.by(witness)
+                && seen.value.as_deref().is_some_and(names_cpu)
+            {
+                return true;
+            }
+        }
+        false
     }
 }
 
@@ -167,15 +170,15 @@ fn imported_modules(code: &str) -> BTreeSet<String> {
             Some(rest) => rest.split_once(" import ").unwrap_or_default(),
             None => ("", statement.strip_prefix("import ").unwrap_or_default()),
         };
-        let names = names
-            .split(',')
-            .filter_map(|name| name.split_whitespace().next());
-        all.extend(names.map(|name| {
-            format!("{module}.{name}")
-                .trim_start_matches('.')
-                .to_owned()
-        }));
-        all.extend(Some(module.to_owned()).filter(|module| !module.is_empty()));
+        for name in names.split(',') {
+            if let Some(name) = name.split_whitespace().next() {
+                let path = format!("{module}.{name}");
+                all.insert(path.trim_start_matches('.').to_owned());
+            }
+        }
+        if !module.is_empty() {
+            all.insert(module.to_owned());
+        }
     }
     all
 }

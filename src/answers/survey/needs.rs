@@ -28,6 +28,7 @@ use cuda_pitfalls_core::event::{Event, Value};
 use cuda_pitfalls_core::machine::Machine;
 use cuda_pitfalls_core::plan::CasePlan;
 use cuda_pitfalls_core::recording::{PathUse, Recording};
+use cuda_pitfalls_core::text::counts::listed;
 
 /// One program under one refusal.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -159,20 +160,14 @@ impl NeedRow {
     }
 
     fn with(mut self, answered: &SurveyAnswer<'_>) -> NeedRow {
-        let uuids: Vec<&str> = answered
-            .scene
-            .gpus
-            .iter()
-            .map(|gpu| gpu.uuid.as_str())
-            .collect();
+        let gpus = answered.scene.gpus.iter();
+        let uuids: Vec<&str> = gpus.map(|gpu| gpu.uuid.as_str()).collect();
         let mut standing = RowAttempts::from_report(answered.report);
         let (mut seen, mut first) = (Vec::new(), None);
         if let Some((planned, recordings)) = answered.case_recordings(TRAP) {
-            seen.extend(
-                recordings
-                    .iter()
-                    .map(|recording| self::seen(planned, recording, &uuids)),
-            );
+            for recording in &recordings {
+                seen.push(self::seen(planned, recording, &uuids));
+            }
             first = recordings.first().map(|recording| (planned, *recording));
         }
         let met = standing.agreed("met", seen.iter().map(|seen| seen.met));
@@ -193,10 +188,10 @@ impl NeedRow {
 
     /// Whether something is refused that is not part of everything else.
     pub fn is_alone(&self) -> bool {
-        self.refused
-            .as_deref()
-            .is_some_and(|refused| !refused.starts_with(EVERYTHING_ELSE))
-            && !self.is_control()
+        match &self.refused {
+            Some(refused) => !refused.starts_with(EVERYTHING_ELSE) && !self.is_control(),
+            None => false,
+        }
     }
 
     /// Whether the program is known to have done something else than in `control`.
@@ -208,10 +203,8 @@ impl NeedRow {
     /// The first call that did not return what it returns without a refusal, and its status.
     pub fn first_failure(&self, control: &NeedRow) -> Option<&ReturnedStatus> {
         let usual = control.statuses.as_deref().unwrap_or_default();
-        self.statuses
-            .as_deref()?
-            .iter()
-            .find(|status| !usual.contains(status))
+        let mut statuses = self.statuses.as_deref()?.iter();
+        statuses.find(|status| !usual.contains(status))
     }
 
     /// The first call that fails because of this refusal alone, where it is made from the first call on and whoever
@@ -231,28 +224,26 @@ impl NeedRow {
 
     /// Whether what is refused is a file that the program opens to write.
     pub fn is_of_written_file(&self, rows: &[NeedRow]) -> bool {
-        let asked = self
-            .control(rows)
-            .map(|control| control.asked.as_slice())
-            .unwrap_or_default();
-        let refused = self.refused.as_deref().unwrap_or_default();
-        asked
-            .iter()
-            .any(|asked| asked.files.get(refused).is_some_and(|used| used.written))
+        let (Some(control), Some(refused)) = (self.control(rows), &self.refused) else {
+            return false;
+        };
+        let mut files = control.asked.iter().map(|asked| asked.files.get(refused));
+        files.any(|used| used.is_some_and(|used| used.written))
     }
 
     /// Whether the GPUs that are left were counted anew. Otherwise each kept its ordinal, and the refused ones fail.
     pub fn is_counted_anew(&self, control: &NeedRow) -> bool {
-        let (seen, usual) = (
-            self.gpus.as_deref().unwrap_or_default(),
-            control.gpus.as_deref().unwrap_or_default(),
-        );
-        let first_failure = self
-            .first_failure(control)
-            .and_then(|failure| failure.call.rsplit(' ').next()?.parse().ok());
-        !seen.is_empty()
-            && seen != usual
-            && first_failure.is_none_or(|ordinal: usize| ordinal >= seen.len())
+        let seen = self.gpus.as_deref().unwrap_or_default();
+        if seen.is_empty() || seen == control.gpus.as_deref().unwrap_or_default() {
+            return false;
+        }
+        let Some(failure) = self.first_failure(control) else {
+            return true;
+        };
+        match failure.call.rsplit(' ').next().map(str::parse::<usize>) {
+            Some(Ok(ordinal)) => ordinal >= seen.len(),
+            _ => true,
+        }
     }
 
     /// The control of a row among others: the same program at the same moment, with a filter that refuses nothing.
@@ -271,10 +262,11 @@ fn control(rows: &[NeedRow], program: NeedsProgram, moment: NeedsMoment) -> Opti
 
 /// What calls returned, in a line.
 pub fn returned(statuses: &[ReturnedStatus]) -> String {
-    let each = statuses
-        .iter()
-        .map(|ReturnedStatus { call, status }| format!("{call} {status}"));
-    each.collect::<Vec<_>>().join(", ")
+    let statuses = statuses.iter();
+    listed(
+        statuses.map(|one| format!("{} {}", one.call, one.status)),
+        "",
+    )
 }
 
 /// Whether the controls have been asked, which record what the programs ask for.
@@ -284,25 +276,30 @@ pub fn has_records(rows: &[NeedRow]) -> bool {
 
 /// Why no filter works on this machine; `None` if one does, or if none was tried.
 pub fn why_unfiltered(rows: &[NeedRow]) -> Option<&str> {
-    // A framework that is not installed says nothing about filters.
-    let filtered = rows
-        .iter()
-        .filter(|row| row.is_control() && row.refused.is_some() && !row.program.is_framework());
-    filtered
-        .filter_map(|row| row.standing.unmeasured.as_ref())
-        .map(|unmeasured| unmeasured.detail.as_str())
-        .next()
+    for row in rows {
+        // A framework that is not installed says nothing about filters.
+        let is_filtered = row.is_control() && row.refused.is_some() && !row.program.is_framework();
+        if let Some(unmeasured) = &row.standing.unmeasured
+            && is_filtered
+        {
+            return Some(&unmeasured.detail);
+        }
+    }
+    None
 }
 
 /// The controls that failed: a program that does something else with a filter that refuses nothing than without one.
 pub fn disturbed_controls(rows: &[NeedRow]) -> Vec<String> {
-    let free = rows.iter().filter(|row| row.refused.is_none());
-    free.filter(|free| {
-        free.control(rows)
-            .is_some_and(|filtered| filtered.differs_from(free))
-    })
-    .map(KindRow::key)
-    .collect()
+    let mut disturbed = Vec::new();
+    for row in rows {
+        if let Some(filtered) = row.control(rows)
+            && row.refused.is_none()
+            && filtered.differs_from(row)
+        {
+            disturbed.push(row.key());
+        }
+    }
+    disturbed
 }
 
 struct RefusalResult {
@@ -345,24 +342,17 @@ fn seen(planned: &CasePlan, recording: &Recording, uuids: &[&str]) -> RefusalRes
         // A child of the worker died, and the worker itself did not.
         _ => exit.died_at.map(|_| CHILD.to_string()),
     };
-    let last = recording
-        .events
-        .iter()
-        .rev()
-        .find_map(|said| match &said.event {
-            Event::Begin { step, .. } => Some(*step),
-            _ => None,
-        });
-    let at = exit
-        .deadline_at
-        .or(exit.died_at)
-        .or(last)
-        .and_then(label)
-        .map(str::to_string);
-    let met = recording
-        .system_calls
-        .iter()
-        .any(|step| !step.refused.is_empty());
+    let mut at = exit.deadline_at.or(exit.died_at);
+    for said in recording.events.iter().rev() {
+        if let Event::Begin { step, .. } = &said.event
+            && at.is_none()
+        {
+            at = Some(*step);
+        }
+    }
+    let at = at.and_then(label).map(str::to_string);
+    let mut steps = recording.system_calls.iter();
+    let met = steps.any(|step| !step.refused.is_empty());
     RefusalResult {
         met,
         statuses,
@@ -375,24 +365,21 @@ fn seen(planned: &CasePlan, recording: &Recording, uuids: &[&str]) -> RefusalRes
 /// import opens thousands of its own. How its interpreter starts is not asked about, and tells whose machine it is.
 fn asked(program: NeedsProgram, planned: &CasePlan, recording: &Recording) -> Vec<SystemUse> {
     let is_framework = program.is_framework();
-    let asked = recording
-        .system_calls
-        .iter()
-        .filter(|step| !is_framework || step.step.is_some())
-        .map(|step| {
-            let mut files = step.paths.clone();
-            files.retain(|path, _| !is_framework || refusals::is_of_the_system(path));
-            let during = step
-                .step
-                .and_then(|step| planned.steps.get(step))
-                .map_or(LOAD, |step| &step.label);
-            SystemUse {
-                during: during.to_string(),
-                system_calls: step.calls.clone(),
-                files,
-            }
+    let mut asked = Vec::new();
+    for used in &recording.system_calls {
+        if is_framework && used.step.is_none() {
+            continue;
+        }
+        let mut files = used.paths.clone();
+        files.retain(|path, _| !is_framework || refusals::is_of_the_system(path));
+        let step = used.step.and_then(|step| planned.steps.get(step));
+        asked.push(SystemUse {
+            during: step.map_or(LOAD, |step| &step.label).to_owned(),
+            system_calls: used.calls.clone(),
+            files,
         });
-    asked.collect()
+    }
+    asked
 }
 
 /// The names of everything that was asked for in these calls: files with how they were used, and system calls.
@@ -401,7 +388,10 @@ fn needs_of_calls(
     is_of: impl Fn(&str) -> bool,
 ) -> (BTreeMap<&str, PathUse>, BTreeSet<&str>) {
     let (mut files, mut calls) = (BTreeMap::<&str, PathUse>::new(), BTreeSet::new());
-    for asked in asked.iter().filter(|asked| is_of(&asked.during)) {
+    for asked in asked {
+        if !is_of(&asked.during) {
+            continue;
+        }
         calls.extend(asked.system_calls.keys().map(String::as_str));
         for (path, used) in &asked.files {
             let all = files.entry(path).or_default();

@@ -208,11 +208,14 @@ impl KindRow for PythonRow {
 impl PythonRow {
     /// A row without results for this line.
     pub fn new(line: &PythonLine, interpreter: Option<&Interpreter>) -> PythonRow {
-        let versions = line.packages().into_iter().filter_map(|name| {
-            let version = interpreter?.packages.get(&name)?.clone()?;
-            Some((name, version))
-        });
-        let versions = versions.collect();
+        let mut versions = BTreeMap::new();
+        for name in line.packages() {
+            if let Some(interpreter) = interpreter
+                && let Some(Some(version)) = interpreter.packages.get(&name)
+            {
+                versions.insert(name, version.clone());
+            }
+        }
         let PythonLine {
             id,
             framework,
@@ -237,9 +240,11 @@ impl PythonRow {
     /// The row without the further lines of exceptions, which only `survey errors` keeps.
     fn without_more(mut self) -> PythonRow {
         let seen = self.seen.iter_mut().map(|seen| &mut seen.facts);
-        seen.chain([&mut self.facts])
-            .filter_map(|facts| facts.raised.as_mut())
-            .for_each(|raised| raised.more = None);
+        for facts in seen.chain([&mut self.facts]) {
+            if let Some(raised) = &mut facts.raised {
+                raised.more = None;
+            }
+        }
         self
     }
 
@@ -251,17 +256,14 @@ impl PythonRow {
 
     /// The row with the results of these attempts, in the order in which they were made.
     pub fn with(mut self, attempts: Vec<PythonAttempt>) -> PythonRow {
-        let counting: Vec<&PythonAttempt> = attempts
-            .iter()
-            .filter(|made| made.invalid.is_none())
-            .collect();
-        let mut standing = RowAttempts {
-            attempts: counting.len() as u32,
-            ..RowAttempts::default()
-        };
-        for invalid in attempts.iter().filter_map(|made| made.invalid.as_ref()) {
-            *standing.invalid.entry(invalid.reason.name()).or_insert(0) += 1;
+        let (mut counting, mut standing) = (Vec::new(), RowAttempts::default());
+        for made in &attempts {
+            match &made.invalid {
+                None => counting.push(made),
+                Some(why) => *standing.invalid.entry(why.reason.name()).or_insert(0) += 1,
+            }
         }
+        standing.attempts = counting.len() as u32;
         let seen: Vec<&PythonFacts> = counting.iter().map(|made| &made.seen).collect();
         let facts = &mut self.facts;
         macro_rules! agree {
@@ -289,39 +291,31 @@ impl PythonRow {
         } else {
             None
         };
-        facts.raised = first.and_then(|seen| seen.raised.clone());
-        let value = first.and_then(|seen| seen.value.clone());
-        facts.value = value.filter(|value| {
-            showing
-                .iter()
-                .all(|seen| seen.value.as_ref() == Some(value))
-        });
-        facts.way = seen
-            .first()
-            .map(|seen| seen.way.clone())
-            .unwrap_or_default();
+        if let Some(first) = first {
+            facts.raised = first.raised.clone();
+            if showing.iter().all(|seen| seen.value == first.value) {
+                facts.value = first.value.clone();
+            }
+        }
+        if let Some(first) = seen.first() {
+            facts.way = first.way.clone();
+        }
         // NVML's figure for a single process, the only one that is known beside other attempts, is a few MiB lower.
         let mut taken: Vec<&PythonAttempt> = counting.clone();
         taken.retain(|made| made.seen.context_bytes.is_some());
         if taken.iter().any(|made| made.alone) {
             taken.retain(|made| made.alone);
         }
-        facts.context_bytes = gpu_medians(
-            taken
-                .iter()
-                .filter_map(|made| made.seen.context_bytes.as_ref()),
-        );
-        facts.device_used_bytes = gpu_medians(
-            seen.iter()
-                .filter_map(|seen| seen.device_used_bytes.as_ref()),
-        );
+        let contexts = taken.iter();
+        facts.context_bytes = gpu_medians(contexts.map(|made| made.seen.context_bytes.as_ref()));
+        let devices = seen.iter();
+        facts.device_used_bytes = gpu_medians(devices.map(|seen| seen.device_used_bytes.as_ref()));
         facts.elapsed_ns = median(seen.iter().filter_map(|seen| seen.elapsed_ns).collect());
         if counting.is_empty() {
-            let invalid = attempts.iter().find_map(|made| made.invalid.clone());
-            let (reason, detail) = invalid.map_or_else(
-                || (Reason::TooFewAttempts, "no attempt was made".to_string()),
-                |invalid| (invalid.reason, invalid.detail),
-            );
+            let (reason, detail) = match attempts.iter().find_map(|made| made.invalid.clone()) {
+                Some(invalid) => (invalid.reason, invalid.detail),
+                None => (Reason::TooFewAttempts, "no attempt was made".to_owned()),
+            };
             standing.unmeasured = Some(Unmeasured { reason, detail });
         }
         self.standing = standing;
@@ -331,22 +325,17 @@ impl PythonRow {
 }
 
 /// The median of each GPU; `None` if the lists differ in length, or there are none.
-fn gpu_medians<'a>(lists: impl Iterator<Item = &'a Vec<i64>>) -> Option<Vec<i64>> {
-    let lists: Vec<&Vec<i64>> = lists.collect();
+fn gpu_medians<'a>(lists: impl Iterator<Item = Option<&'a Vec<i64>>>) -> Option<Vec<i64>> {
+    let lists: Vec<&Vec<i64>> = lists.flatten().collect();
     let length = lists.first()?.len();
     if lists.iter().any(|list| list.len() != length) {
         return None;
     }
-    (0..length)
-        .map(|at| {
-            median(
-                lists
-                    .iter()
-                    .filter_map(|list| list.get(at).copied())
-                    .collect(),
-            )
-        })
-        .collect()
+    let mut medians = Vec::with_capacity(length);
+    for gpu in 0..length {
+        medians.push(median(lists.iter().map(|list| list[gpu]).collect())?);
+    }
+    Some(medians)
 }
 
 #[cfg(test)]

@@ -31,16 +31,12 @@ const PREFERRED: [&str; 5] = ["EPERM", "EACCES", "ENOENT", "ENOSYS", "EMFILE"];
 impl Least {
     /// What of `refusable` may be refused at once, and what of it is allowed then.
     pub fn at_once(&self) -> (BTreeMap<String, String>, Option<&str>) {
-        let allowed = self.one_of.first().map(String::as_str);
-        let rest = self
-            .refusable
-            .iter()
-            .filter(|(target, _)| Some(target.as_str()) != allowed);
-        (
-            rest.map(|(target, error)| (target.clone(), error.clone()))
-                .collect(),
-            allowed,
-        )
+        let mut rest = self.refusable.clone();
+        let allowed = self.one_of.first();
+        if let Some(allowed) = allowed {
+            rest.remove(allowed);
+        }
+        (rest, allowed.map(String::as_str))
     }
 
     /// Whether the program needs no more than is known; `None` if that was not asked.
@@ -56,11 +52,12 @@ pub fn least(rows: &[NeedRow], program: NeedsProgram) -> Least {
     let Some(control) = control(rows, program, NeedsMoment::Init) else {
         return least;
     };
-    let asked = rows
-        .iter()
-        .filter(|row| (row.program, row.moment) == (program, NeedsMoment::Init));
     let mut by_target: BTreeMap<&str, Vec<(&str, bool)>> = BTreeMap::new();
-    for row in asked.filter(|row| row.is_conclusive() && row.met != Some(false)) {
+    for row in rows {
+        let is_asked = (row.program, row.moment) == (program, NeedsMoment::Init);
+        if !is_asked || !row.is_conclusive() || row.met == Some(false) {
+            continue;
+        }
         let (Some(refused), Some(error)) = (row.refused.as_deref(), row.error.as_deref()) else {
             continue;
         };
@@ -137,24 +134,24 @@ pub fn needed_permissions(rows: &[NeedRow]) -> Permissions {
             }
         }
         // What no row refuses is allowed: no program runs without it.
-        let never_refused = calls.into_iter().map(str::to_string);
-        all.system_calls
-            .extend(never_refused.filter(|call| {
-                !least.needed.contains(call) && !least.refusable.contains_key(call)
-            }));
+        for call in calls {
+            if !least.needed.contains(call) && !least.refusable.contains_key(call) {
+                all.system_calls.insert(call.to_owned());
+            }
+        }
         refusable.extend(least.refusable);
     }
     // A fresh process is recorded from its first instruction on, so its record has what the loader needs.
     let fresh = control(rows, NeedsProgram::Driver, NeedsMoment::Spawned);
     let start = fresh.map(|row| row.asked.as_slice()).unwrap_or_default();
-    let start = start
-        .iter()
-        .filter(|asked| asked.during == super::programs::START);
-    // Nobody but the harness puts a filter on itself.
-    let started = start
-        .flat_map(|asked| asked.system_calls.keys())
-        .filter(|call| *call != refusal::STEP);
-    all.system_calls.extend(started.cloned());
+    for asked in start {
+        if asked.during == super::programs::START {
+            // Nobody but the harness puts a filter on itself.
+            let calls = asked.system_calls.keys();
+            let calls = calls.filter(|call| *call != refusal::STEP);
+            all.system_calls.extend(calls.cloned());
+        }
+    }
     refusable.retain(|target, _| !target.starts_with('/') && !all.system_calls.contains(target));
     all.refusable = refusable;
     all.verified = verified;

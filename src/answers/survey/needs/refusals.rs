@@ -10,6 +10,7 @@ use crate::survey::row::{KindRow, LeftOut};
 use cuda_pitfalls_core::defaults;
 use cuda_pitfalls_core::experiment::Step;
 use cuda_pitfalls_core::fact::{ExitCheck, FactSet};
+use cuda_pitfalls_core::recording::PathUse;
 use cuda_pitfalls_core::refusal::{NOTHING, is_open_call, normalize_path};
 use cuda_pitfalls_core::scenario::{Case, Check};
 
@@ -203,23 +204,30 @@ fn framework_items(rows: &[NeedRow], program: NeedsProgram, gpus: usize) -> Vec<
         program.is_after(NeedsMoment::Init, gpus, during)
     });
     let (known_files, known_calls) = needs_of_calls(&driver.asked, |_| true);
-    let files = files
-        .iter()
-        .filter(|(path, used)| !known_files.contains_key(*path) && used.exists);
-    let files = files.filter(|(_, used)| {
-        used.calls
-            .iter()
-            .any(|call| call.parse().is_ok_and(is_open_call))
-    });
-    let files = files
-        .map(|(path, _)| *path)
-        .filter(|path| may_be_refused(path) && is_of_the_system(path));
-    let files: BTreeSet<String> = files.map(without_numbers).collect();
-    let calls = calls.difference(&known_calls).copied();
-    let calls = calls.filter(|call| !is_spared(call) && !OF_THE_WORKER.contains(call));
-    let all = files.iter().map(String::as_str).chain(calls);
-    all.map(|what| need_item(program, NeedsMoment::Init, gpus, Some(what), Some(ALONE), 1))
-        .collect()
+    let mut targets: BTreeSet<String> = BTreeSet::new();
+    for (path, used) in files {
+        let is_new = !known_files.contains_key(path) && used.exists && is_opened(&used);
+        if is_new && may_be_refused(path) && is_of_the_system(path) {
+            targets.insert(without_numbers(path));
+        }
+    }
+    let mut targets = Vec::from_iter(targets);
+    for call in calls.difference(&known_calls) {
+        if !is_spared(call) && !OF_THE_WORKER.contains(call) {
+            targets.push((*call).to_owned());
+        }
+    }
+    let mut items = Vec::new();
+    for what in &targets {
+        let moment = NeedsMoment::Init;
+        items.push(need_item(program, moment, gpus, Some(what), Some(ALONE), 1));
+    }
+    items
+}
+
+fn is_opened(used: &PathUse) -> bool {
+    let mut calls = used.calls.iter();
+    calls.any(|call| call.parse().is_ok_and(is_open_call))
 }
 
 /// A file of /sys with `*` for each number, so that those of all processors are refused at once; others as they are.
@@ -264,34 +272,32 @@ fn refusal_items(rows: &[NeedRow], gpus: usize) -> Vec<Item> {
             let (files, calls) = needs_of_calls(&record.asked, |during| {
                 program.is_after(*moment, gpus, during)
             });
-            for (path, used) in files.iter().filter(|(path, _)| may_be_refused(path)) {
-                let is_opened = used
-                    .calls
-                    .iter()
-                    .any(|call| call.parse().is_ok_and(is_open_call));
+            let mut add_item = |what: &str, error: &str| {
+                items.push(need_item(
+                    program,
+                    *moment,
+                    gpus,
+                    Some(what),
+                    Some(error),
+                    1,
+                ));
+            };
+            for (path, used) in &files {
                 for error in FILE_ERRORS {
                     // What is not there cannot be missing, and what is only looked at cannot be forbidden.
-                    if if error == "ENOENT" {
-                        used.exists
-                    } else {
-                        is_opened
-                    } {
-                        items.push(need_item(
-                            program,
-                            *moment,
-                            gpus,
-                            Some(path),
-                            Some(error),
-                            1,
-                        ));
+                    let is_possible = match error {
+                        "ENOENT" => used.exists,
+                        _ => is_opened(used),
+                    };
+                    if is_possible && may_be_refused(path) {
+                        add_item(path, error);
                     }
                 }
             }
-            for call in calls.iter().filter(|call| !is_spared(call)) {
-                items
-                    .extend(CALL_ERRORS.map(|error| {
-                        need_item(program, *moment, gpus, Some(call), Some(error), 1)
-                    }));
+            for call in calls {
+                if !is_spared(call) {
+                    CALL_ERRORS.iter().for_each(|error| add_item(call, error));
+                }
             }
         }
     }
@@ -300,12 +306,15 @@ fn refusal_items(rows: &[NeedRow], gpus: usize) -> Vec<Item> {
 
 /// Everything that changed nothing, refused together.
 fn joint_refusal_items(rows: &[NeedRow], gpus: usize, repeat: u32) -> Vec<Item> {
-    let items = NeedsProgram::ALL.into_iter().filter_map(|program| {
-        let Least { refusable, .. } = least(rows, program);
-        (!refusable.is_empty())
-            .then(|| at_once(program, gpus, EVERYTHING_ELSE, &refusable, None, repeat))
-    });
-    items.collect()
+    let mut items = Vec::new();
+    for program in NeedsProgram::ALL {
+        let refusable = least(rows, program).refusable;
+        if !refusable.is_empty() {
+            let item = at_once(program, gpus, EVERYTHING_ELSE, &refusable, None, repeat);
+            items.push(item);
+        }
+    }
+    items
 }
 
 /// Where that is too much, what of it makes up for the rest.
@@ -381,18 +390,22 @@ fn may_be_refused(path: &str) -> bool {
 
 /// What changed anything in the driver, refused to children.
 fn in_children(rows: &[NeedRow], gpus: usize) -> Vec<Item> {
-    let of_driver = rows
-        .iter()
-        .filter(|row| (row.program, row.moment) == (NeedsProgram::Driver, NeedsMoment::Init));
-    let tried = of_driver.filter(|row| {
+    let mut items = Vec::new();
+    for row in rows {
         let error = row.error.as_deref().unwrap_or_default();
-        row.is_alone() && CHILD_ERRORS.contains(&error) && changes_something(row, rows)
-    });
-    let moments = [NeedsMoment::Forked, NeedsMoment::Spawned];
-    let items = tried.flat_map(|row| moments.map(|moment| again(row, moment, gpus, 1)));
+        let is_start = (row.program, row.moment) == (NeedsProgram::Driver, NeedsMoment::Init);
+        if is_start
+            && row.is_alone()
+            && CHILD_ERRORS.contains(&error)
+            && changes_something(row, rows)
+        {
+            for moment in [NeedsMoment::Forked, NeedsMoment::Spawned] {
+                items.push(again(row, moment, gpus, 1));
+            }
+        }
+    }
+    items.retain(|item| !item.row.key.starts_with(MAPS_OF_A_FRESH_PROCESS));
     items
-        .filter(|item| !item.row.key.starts_with(MAPS_OF_A_FRESH_PROCESS))
-        .collect()
 }
 
 fn need_item(
@@ -426,12 +439,11 @@ fn question(row: NeedRow, gpus: usize, refuses: Vec<Step>, repeat: u32) -> Item 
         ..Case::default()
     };
     // That it dies or hangs is an answer too.
-    let ends = ["SIGSEGV", "SIGABRT", "SIGBUS", "SIGSYS"]
-        .map(|signal| ExitCheck::Signal(signal.to_string()));
-    let ends = ends
-        .into_iter()
-        .chain([ExitCheck::Code(0), ExitCheck::Deadline])
-        .collect();
+    let mut ends = Vec::new();
+    for signal in ["SIGSEGV", "SIGABRT", "SIGBUS", "SIGSYS"] {
+        ends.push(ExitCheck::Signal(signal.to_owned()));
+    }
+    ends.extend([ExitCheck::Code(0), ExitCheck::Deadline]);
     let facts = FactSet {
         exit: Some(ExitCheck::OneOf(ends)),
         ..FactSet::default()
@@ -455,17 +467,10 @@ fn question(row: NeedRow, gpus: usize, refuses: Vec<Step>, repeat: u32) -> Item 
         Some(_) if row.is_alone() => "call",
         Some(_) => "together",
     };
-    let sets = [
-        Some(program.name()),
-        Some(row.moment.name()),
-        row.error.clone(),
-        row.refused.clone(),
-    ];
-    let sets = sets
-        .into_iter()
-        .flatten()
-        .chain([kind.to_string()])
-        .collect();
+    let mut sets = vec![program.name(), row.moment.name()];
+    sets.extend(row.error.clone());
+    sets.extend(row.refused.clone());
+    sets.push(kind.to_owned());
     Item {
         sets,
         repeat: Some(repeat),

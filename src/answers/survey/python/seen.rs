@@ -1,6 +1,6 @@
 //! From the trace of an attempt, and the messages of the row's program, to what the line did.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -79,31 +79,19 @@ impl ProgramMessages {
     /// Parses the messages: one JSON object per line. Other lines are ignored.
     pub fn read(text: &str) -> ProgramMessages {
         let mut said = ProgramMessages::default();
-        for word in text
-            .lines()
-            .filter_map(|line| serde_json::from_str(line).ok())
-        {
-            match word {
-                ProgramMessage::Ask { t_ns, pid } => said.ask = Some((t_ns, pid)),
-                ProgramMessage::End(ProgramEnd {
-                    t_ns,
-                    value,
-                    raised,
-                    warned,
-                }) => {
-                    let value = value.map(|value| shorten_text(&value, LONGEST));
-                    let warned = warned
-                        .iter()
-                        .map(|warning| shorten_text(warning, LONGEST_MESSAGE))
-                        .collect();
-                    said.end = Some(ProgramEnd {
-                        t_ns,
-                        value,
-                        raised: raised.map(shorten_raised),
-                        warned,
-                    });
+        for line in text.lines() {
+            match serde_json::from_str(line) {
+                Ok(ProgramMessage::Ask { t_ns, pid }) => said.ask = Some((t_ns, pid)),
+                Ok(ProgramMessage::End(mut end)) => {
+                    end.value = end.value.map(|value| shorten_text(&value, LONGEST));
+                    end.raised = end.raised.map(shorten_raised);
+                    for warning in &mut end.warned {
+                        *warning = shorten_text(warning, LONGEST_MESSAGE);
+                    }
+                    said.end = Some(end);
                 }
-                ProgramMessage::Setup { raised } => said.setup = Some(shorten_raised(raised)),
+                Ok(ProgramMessage::Setup { raised }) => said.setup = Some(shorten_raised(raised)),
+                Err(_) => {}
             }
         }
         said
@@ -118,13 +106,13 @@ fn shorten_raised(
         absent,
     }: Raised,
 ) -> Raised {
-    let more = more
-        .filter(|more| !more.is_empty())
-        .map(|more| shorten_text(&more, LONGEST_MORE));
     Raised {
         kind: shorten_text(&kind, LONGEST),
         message: shorten_text(&message, LONGEST_MESSAGE),
-        more,
+        more: match more {
+            Some(more) if !more.is_empty() => Some(shorten_text(&more, LONGEST_MORE)),
+            _ => None,
+        },
         absent,
     }
 }
@@ -200,11 +188,9 @@ pub fn made(
         alone,
         ..PythonAttempt::default()
     };
-    made.called = trace
-        .counts
-        .iter()
-        .flat_map(|counts| counts.calls.keys().cloned())
-        .collect();
+    for counts in &trace.counts {
+        made.called.extend(counts.calls.keys().cloned());
+    }
     made.setup = said.setup.clone();
     let seen = &mut made.seen;
     seen.left = left;
@@ -249,19 +235,17 @@ pub fn stack_of_init(trace: &Trace) -> (Option<String>, Vec<String>, Option<Stri
     let Some((program, _, stack)) = own.first_init() else {
         return Default::default();
     };
-    let child = program.process.filter(|process| process.pid != pid);
-    let way = stack
-        .frames
-        .iter()
-        .filter(|frame| is_of_code(frame))
-        .map(|frame| own.named(frame));
-    let mut way: Vec<String> = way.collect();
-    way.reverse();
-    (
-        own.at(stack),
-        way,
-        child.map(|process| own.command(process)),
-    )
+    let mut way = Vec::new();
+    for frame in stack.frames.iter().rev() {
+        if is_of_code(frame) {
+            way.push(own.named(frame));
+        }
+    }
+    let child = match program.process {
+        Some(process) if process.pid != pid => Some(own.command(process)),
+        _ => None,
+    };
+    (own.at(stack), way, child)
 }
 
 /// Whether a frame is Python code that is not of the system.
@@ -343,22 +327,19 @@ struct LineHistory<'a> {
 
 impl LineHistory<'_> {
     fn init(&self, made: &mut PythonAttempt) {
-        let own = self
-            .history
-            .programs
-            .iter()
-            .filter(|program| program.pid == self.pid);
-        let before: Vec<&Init> = own
-            .flat_map(|program| &program.inits)
-            .filter(|init| init.first.t_ns < self.ask_ns)
-            .collect();
-        made.called_before = Some(!before.is_empty());
-        let was_ready = before.iter().any(|init| {
-            init.has_succeeded()
-                && init
-                    .returned
-                    .is_some_and(|(_, returned)| returned.t_ns < self.ask_ns)
-        });
+        let (mut was_called, mut was_ready) = (false, false);
+        for program in &self.history.programs {
+            if program.pid != self.pid {
+                continue;
+            }
+            for init in &program.inits {
+                was_called |= init.first.t_ns < self.ask_ns;
+                if let Some((_, returned)) = init.returned {
+                    was_ready |= init.has_succeeded() && returned.t_ns < self.ask_ns;
+                }
+            }
+        }
+        made.called_before = Some(was_called);
         let seen = &mut made.seen;
         seen.initialised_before = Some(was_ready);
         let Some((program, init, stack)) = self.first_init() else {
@@ -373,10 +354,8 @@ impl LineHistory<'_> {
         } else {
             (seen.reads_mask, seen.mask) = (None, None);
         }
-        seen.init_status = init
-            .returned
-            .and_then(|(_, returned)| returned.status)
-            .map(status_name);
+        let status = init.returned.and_then(|(_, returned)| returned.status);
+        seen.init_status = status.map(status_name);
         let is_child = program.pid != self.pid;
         seen.in_child = Some(is_child);
         made.child = match program.process {
@@ -392,100 +371,114 @@ impl LineHistory<'_> {
 
     /// The first `cuInit` after the line began: its process, and its stack.
     fn first_init(&self) -> Option<(&ProgramHistory<'_>, &Init<'_>, &Stack)> {
-        let inits = self
-            .history
-            .programs
-            .iter()
-            .flat_map(|program| program.inits.iter().map(move |init| (program, init)));
-        let begun =
-            inits.filter_map(|(program, init)| Some((program, init, init.begun.first()?.1)));
-        let first = begun
-            .filter(|(.., begun)| begun.t_ns >= self.ask_ns)
-            .min_by_key(|(.., begun)| begun.t_ns);
-        first.map(|(program, init, begun)| (program, init, &begun.stack))
+        let mut first: Option<(&ProgramHistory, &Init, &TraceEvent)> = None;
+        for program in &self.history.programs {
+            for init in &program.inits {
+                let Some((_, begun)) = init.begun.first() else {
+                    continue;
+                };
+                if begun.t_ns >= self.ask_ns
+                    && first.is_none_or(|(.., known)| begun.t_ns < known.t_ns)
+                {
+                    first = Some((program, init, begun));
+                }
+            }
+        }
+        let (program, init, begun) = first?;
+        Some((program, init, &begun.stack))
     }
 
     /// The command of a process: its program, and its arguments without the folders of files.
     fn command(&self, process: &TraceProcess) -> String {
-        let words = process
-            .arguments
-            .iter()
-            .map(|word| match word.strip_prefix('/') {
-                Some(path) if !path.contains(' ') => {
-                    path.rsplit('/').next().unwrap_or(path).to_string()
-                }
-                _ => word.lines().next().unwrap_or_default().to_string(),
+        let mut words = Vec::new();
+        for word in &process.arguments {
+            words.push(match word.strip_prefix('/') {
+                Some(path) if !path.contains(' ') => path.rsplit('/').next().unwrap_or(path),
+                _ => word.lines().next().unwrap_or_default(),
             });
-        shorten_text(&words.collect::<Vec<_>>().join(" "), LONGEST)
+        }
+        shorten_text(&words.join(" "), LONGEST)
     }
 
     fn contexts(&self, seen: &mut PythonFacts, alone: bool) {
-        let lives = &self.history.contexts;
-        let index = |life: &&ContextLife| {
-            u32::try_from(self.trace.gpu_index(life.made.gpu.as_deref())?).ok()
-        };
-        let was_there = |life: &&ContextLife| {
-            life.made.t_ns < self.ask_ns && life.ended.is_none_or(|ended| ended.t_ns >= self.ask_ns)
-        };
-        let is_own = |life: &&ContextLife| life.made.t_ns >= self.ask_ns;
-        let on = |lives: &mut dyn Iterator<Item = &ContextLife>| {
-            lives
-                .map(|life| index(&life))
-                .collect::<Option<BTreeSet<u32>>>()
-                .map(|on| on.into_iter().collect())
-        };
-        seen.context_before = on(&mut lives.iter().filter(was_there));
-        // A libcuda that was opened by its address only shows its hook, but no calls.
-        let during = self
-            .history
-            .programs
-            .iter()
-            .filter(|program| program.last_seen_ns() >= self.ask_ns);
-        let mut is_seen_by = during.map(|program| {
-            [EventSource::Injection, EventSource::Forwarding]
-                .map(|by| program.inits.iter().any(|init| init.is_seen_by(by)))
-        });
-        if is_seen_by.any(|seen| seen == [true, false]) {
-            return;
+        let (mut before, mut own) = (Vec::new(), Vec::new());
+        for life in &self.history.contexts {
+            if life.made.t_ns >= self.ask_ns {
+                own.push(life);
+            } else if life.ended.is_none_or(|ended| ended.t_ns >= self.ask_ns) {
+                before.push(life);
+            }
         }
-        seen.context_on = on(&mut lives.iter().filter(is_own));
-        seen.context_at = lives
-            .iter()
-            .find(is_own)
-            .and_then(|life| self.at(&life.made.stack));
-        // Beside other attempts, a change of a GPU's memory may be theirs.
-        let bytes = seen.context_on.as_ref().map(|on| {
-            on.iter().map(|gpu| {
-                let on_gpu = lives
-                    .iter()
-                    .filter(is_own)
-                    .filter(|life| index(life) == Some(*gpu));
-                on_gpu
-                    .map(|life| {
-                        if alone {
-                            life.bytes
-                        } else {
-                            life.made.own_bytes
-                        }
-                    })
-                    .sum::<Option<i64>>()
-            })
-        });
-        seen.context_bytes = bytes.and_then(Iterator::collect);
+        if let Some(bytes) = self.context_bytes(&before, alone) {
+            seen.context_before = Some(bytes.into_keys().collect());
+        }
+        // A libcuda that was opened by its address only shows its hook, but no calls.
+        for program in &self.history.programs {
+            let is_seen_by = |by| program.inits.iter().any(|init| init.is_seen_by(by));
+            if program.last_seen_ns() >= self.ask_ns
+                && is_seen_by(EventSource::Injection)
+                && !is_seen_by(EventSource::Forwarding)
+            {
+                return;
+            }
+        }
+        if let Some(first) = own.first() {
+            seen.context_at = self.at(&first.made.stack);
+        }
+        if let Some(bytes) = self.context_bytes(&own, alone) {
+            seen.context_on = Some(bytes.keys().copied().collect());
+            seen.context_bytes = bytes.into_values().collect();
+        }
+    }
+
+    /// What contexts take on each GPU that has one, if that is known; `None` if a context's GPU is not known.
+    fn context_bytes(
+        &self,
+        lives: &[&ContextLife],
+        alone: bool,
+    ) -> Option<BTreeMap<u32, Option<i64>>> {
+        let mut by_gpu = BTreeMap::new();
+        for life in lives {
+            let gpu = self.trace.gpu_index(life.made.gpu.as_deref())?;
+            // Beside other attempts, a change of a GPU's memory may be theirs.
+            let bytes = if alone {
+                life.bytes
+            } else {
+                life.made.own_bytes
+            };
+            let sum = by_gpu.entry(u32::try_from(gpu).ok()?).or_insert(Some(0));
+            *sum = match (*sum, bytes) {
+                (Some(sum), Some(bytes)) => Some(sum + bytes),
+                _ => None,
+            };
+        }
+        Some(by_gpu)
     }
 
     /// The most by which the memory of each GPU grew, in bytes. `None` if it is not known of one of them.
     fn used(&self) -> Option<Vec<i64>> {
-        let starts = self.trace.start.used_bytes.iter().enumerate();
-        starts
-            .map(|(index, start)| self.used_on_gpu(index, *start))
-            .collect()
+        let mut used = Vec::new();
+        for (index, start) in self.trace.start.used_bytes.iter().enumerate() {
+            used.push(self.used_on_gpu(index, *start)?);
+        }
+        Some(used)
     }
 
     fn used_on_gpu(&self, index: usize, start: Option<u64>) -> Option<i64> {
         let mut baseline = start.map(|used| (0, used));
         let mut most = None;
-        for (t_ns, used) in self.memory_readings(index) {
+        let mut readings = Vec::new();
+        for memory in &self.trace.memory {
+            if memory.index == index {
+                readings.push((memory.t_ns, memory.used_bytes));
+            }
+        }
+        for event in &self.trace.events {
+            if let Some(Some(used)) = event.used_bytes.get(index) {
+                readings.push((end_ns(event), *used));
+            }
+        }
+        for (t_ns, used) in readings {
             if t_ns >= self.ask_ns {
                 most = most.max(Some(used));
             } else if baseline.is_none_or(|(last_ns, _)| last_ns <= t_ns) {
@@ -506,46 +499,29 @@ impl LineHistory<'_> {
         i64::try_from(most.unwrap_or(before).saturating_sub(before)).ok()
     }
 
-    /// What was read of a GPU's memory, each with its time.
-    fn memory_readings(&self, index: usize) -> impl Iterator<Item = (u64, u64)> {
-        let polled = self.trace.memory.iter();
-        let polled = polled
-            .filter(move |memory| memory.index == index)
-            .map(|memory| (memory.t_ns, memory.used_bytes));
-        let read = self.trace.events.iter().filter_map(move |event| {
-            let used = event.used_bytes.get(index).copied().flatten()?;
-            Some((end_ns(event), used))
-        });
-        polled.chain(read)
-    }
-
     /// The innermost public function of a package in a stack, else any function of one, else the row's own line.
     fn at(&self, stack: &Stack) -> Option<String> {
-        let mut of_packages = stack
-            .frames
-            .iter()
-            .filter(|frame| frame.owner == FrameOwner::Package);
+        let package = |is_it: fn(&Frame) -> bool| {
+            let mut frames = stack.frames.iter();
+            frames.find(|frame| frame.owner == FrameOwner::Package && is_it(frame))
+        };
         let found = stack.frames.iter().find(|frame| frame.is_public());
-        let found = found.or_else(|| {
-            of_packages
-                .clone()
-                .find(|frame| frame.language == FrameLanguage::Python)
-        });
-        let found = found.or_else(|| of_packages.clone().find(|frame| !frame.function.is_empty()));
-        let found = found.or_else(|| of_packages.next());
-        found
-            .or_else(|| stack.user_frame())
-            .map(|frame| self.named(frame))
+        let found = found
+            .or_else(|| package(|frame| frame.language == FrameLanguage::Python))
+            .or_else(|| package(|frame| !frame.function.is_empty()))
+            .or_else(|| package(|_| true))
+            .or_else(|| stack.user_frame())?;
+        Some(self.named(found))
     }
 
     /// The functions in a stack that are not the row's own, outermost first.
     fn way(&self, stack: &Stack) -> Vec<String> {
-        let shown = stack
-            .frames
-            .iter()
-            .filter(|frame| is_of_code(frame) && !self.is_own(frame));
-        let mut way: Vec<String> = shown.map(|frame| self.named(frame)).collect();
-        way.reverse();
+        let mut way = Vec::new();
+        for frame in stack.frames.iter().rev() {
+            if is_of_code(frame) && !self.is_own(frame) {
+                way.push(self.named(frame));
+            }
+        }
         let (outer, inner) = MOST_FRAMES;
         if way.len() > outer + inner {
             way.splice(outer..way.len() - inner, ["…".to_string()]);
@@ -581,17 +557,19 @@ impl LineHistory<'_> {
 
 /// The outermost function of CUDA's own libraries in the stack of a driver call.
 fn outer_cuda_function(stack: &Stack) -> Option<String> {
-    let below = stack
-        .frames
-        .iter()
-        .take_while(|frame| matches!(frame.owner, FrameOwner::Cuda | FrameOwner::System));
-    let calls = below
-        .filter(|frame| frame.owner == FrameOwner::Cuda && frame.language == FrameLanguage::Native);
-    let named = calls
-        .map(Frame::name)
-        .filter(|name| name.starts_with(|c: char| c.is_ascii_lowercase()));
-    named
-        .last()
-        .filter(|name| name != "cuInit")
-        .map(|name| shorten_text(&name, LONGEST))
+    let mut outer = None;
+    for frame in &stack.frames {
+        let name = match (frame.owner, frame.language) {
+            (FrameOwner::Cuda, FrameLanguage::Native) => frame.name(),
+            (FrameOwner::Cuda | FrameOwner::System, _) => continue,
+            _ => break,
+        };
+        if name.starts_with(|first: char| first.is_ascii_lowercase()) {
+            outer = Some(name);
+        }
+    }
+    match outer {
+        Some(name) if name != "cuInit" => Some(shorten_text(&name, LONGEST)),
+        _ => None,
+    }
 }
