@@ -34,15 +34,15 @@ pub struct Attached {
 }
 
 /// Parts of the text.
-pub(crate) struct IssueSections {
+struct IssueSections {
     /// Without the mark of a heading, as it is written.
-    pub(crate) title: String,
-    pub(crate) synopsis: Vec<Block>,
-    pub(crate) expected: Vec<Block>,
-    pub(crate) happened: Vec<Block>,
-    pub(crate) reproducer: Vec<Block>,
-    pub(crate) versions: Vec<(&'static str, String)>,
-    pub(crate) attached: Vec<Block>,
+    title: String,
+    synopsis: Vec<Block>,
+    expected: Vec<Block>,
+    happened: Vec<Block>,
+    reproducer: Vec<Block>,
+    versions: Vec<(&'static str, String)>,
+    attached: Vec<Block>,
 }
 
 /// The text, of at most [`MOST`] characters. The report has the scenarios that it is about, and no others.
@@ -96,7 +96,7 @@ fn issue_text(report: &ReportView<'_>, attached: &[Attached], left_out: usize) -
     format!("{text}\n{}\n", escape_markdown(&note))
 }
 
-pub(crate) fn cut_text(text: &str, most: usize) -> String {
+fn cut_text(text: &str, most: usize) -> String {
     if text.chars().count() <= most {
         text.to_owned()
     } else {
@@ -105,7 +105,7 @@ pub(crate) fn cut_text(text: &str, most: usize) -> String {
 }
 
 /// The parts under their headings.
-pub(crate) fn arrange_sections(parts: IssueSections) -> String {
+fn arrange_sections(parts: IssueSections) -> String {
     let mut blocks = parts.synopsis;
     for (heading, part) in [
         ("Expected", parts.expected),
@@ -257,7 +257,7 @@ fn calls(plan: &CasePlan) -> Vec<String> {
 
 /// A text for the title, which people paste into a field that is no Markdown: what can make no link, image or markup is
 /// not escaped.
-pub(crate) fn title(text: &str) -> String {
+fn title(text: &str) -> String {
     let mut title = escape_markdown(text);
     if text.contains("](") {
         return title;
@@ -268,7 +268,7 @@ pub(crate) fn title(text: &str) -> String {
     title
 }
 
-pub(crate) fn capitalize_word(word: &str) -> String {
+fn capitalize_word(word: &str) -> String {
     let mut letters = word.chars();
     match letters.next() {
         Some(first) => first.to_uppercase().collect::<String>() + letters.as_str(),
@@ -277,7 +277,7 @@ pub(crate) fn capitalize_word(word: &str) -> String {
 }
 
 /// The source of each question's reproducer, in the first language that it has.
-pub(crate) fn first_sources(sources: &[Attached]) -> Vec<Block> {
+fn first_sources(sources: &[Attached]) -> Vec<Block> {
     let mut blocks = Vec::new();
     for one in sources {
         if is_first(sources, one) {

@@ -6,7 +6,6 @@
 mod change;
 mod entry;
 mod file;
-mod issue;
 mod ledger;
 mod place;
 mod proof;
@@ -23,10 +22,8 @@ mod view;
 pub use summary::schema;
 
 use super::Format;
-use super::issue::Attached;
 use super::machine::form_writer;
 use cuda_pitfalls_answers::refused::{RefusedCall, last_error, refused_calls};
-use cuda_pitfalls_core::scenario::Scenario;
 use cuda_pitfalls_trace::diagnosis::{Finding, Severity};
 use cuda_pitfalls_trace::ledger::{Ledger, all_ledgers};
 use cuda_pitfalls_trace::policy::{PolicyOutcome, Violation};
@@ -170,11 +167,6 @@ impl<'a> TraceView<'a> {
     pub fn json(&self) -> serde_json::Value {
         serde_json::to_value(summary::trace_summary(self)).expect("a summary is JSON")
     }
-
-    /// The text of an issue; `proofs` are the scenarios of [`proving_scenarios`], `attached` their reproducers.
-    pub fn issue_text(&self, proofs: &[Scenario], attached: &[Attached]) -> String {
-        issue::render_trace_issue(self, proofs, attached)
-    }
 }
 
 /// What findings have in common that are told once: the rule's words, but for the process.
@@ -183,15 +175,6 @@ type Alike<'a> = (&'a str, String, &'a str);
 fn alike_key(finding: &Finding) -> Alike<'_> {
     let says = finding.says.replace(&format!("pid {}", finding.pid), "pid");
     (&finding.title, says, &finding.workaround)
-}
-
-/// The scenarios that prove the pitfalls of a trace, each once.
-pub fn proving_scenarios(findings: &[Finding]) -> Vec<Scenario> {
-    proof::scenarios(
-        findings
-            .iter()
-            .filter(|finding| finding.severity == Severity::Pitfall),
-    )
 }
 
 #[cfg(test)]
@@ -208,8 +191,7 @@ mod tests {
             let all = Format::value_variants().iter();
             let all =
                 all.filter_map(|format| seen.as_format(*format, 400, ["t", "/home/me/project"]));
-            all.chain([seen.json().to_string(), seen.issue_text(&[], &[])])
-                .collect()
+            all.chain([seen.json().to_string()]).collect()
         };
         let words = [
             crate::machine::BESIDE,
@@ -225,7 +207,7 @@ mod tests {
             .iter_mut()
             .for_each(|event| event.stack.meanwhile = std::mem::take(&mut event.stack.frames));
         let forms = forms(&trace);
-        assert_eq!(forms.len(), 8);
+        assert_eq!(forms.len(), 7);
         forms.iter().for_each(|form| assert!(says(form), "{form}"));
     }
 }

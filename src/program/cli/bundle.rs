@@ -1,13 +1,13 @@
-//! `bundle`: one archive for a bug report.
+//! `bundle`: one archive for a bug report, of a report.
 
 mod archive;
 mod report;
-mod trace;
 
 pub(super) use archive::{BundleArguments, host_redactor};
 
-use super::output::Outcome;
+use super::output::{Outcome, fail};
 use super::stored::newest_run;
+use cuda_pitfalls_answers::exit::Exit;
 
 pub(super) fn run_bundle(arguments: &BundleArguments) -> Outcome {
     let arguments = &BundleArguments {
@@ -15,8 +15,11 @@ pub(super) fn run_bundle(arguments: &BundleArguments) -> Outcome {
         ..arguments.clone()
     };
     if cuda_pitfalls_trace::is_trace(&arguments.report) {
-        trace::bundle_trace(arguments)
-    } else {
-        report::bundle_report(arguments)
+        let path = arguments.report.display();
+        let why = format!(
+            "{path} is a trace; `cuda-pitfalls render {path} --as markdown` is a text to paste"
+        );
+        return Err(fail(why, Exit::Usage, false));
     }
+    report::bundle_report(arguments)
 }

@@ -1,9 +1,8 @@
 //! What a trace's reader is to change, line by line: the same in every form.
 
 use super::TraceView;
-use cuda_pitfalls_core::text::counts::tally_items;
 use cuda_pitfalls_trace::EventKind;
-use cuda_pitfalls_trace::diagnosis::{Finding, Severity};
+use cuda_pitfalls_trace::diagnosis::Finding;
 
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(super) struct LineChange<'a> {
@@ -56,12 +55,4 @@ impl<'a> LineChange<'a> {
         }
         sentence
     }
-}
-
-/// Of each pitfall, with how often it was found. A note asks for no change; the page has what one can do about it.
-pub(super) fn changes<'a>(seen: &TraceView<'a>) -> Vec<(LineChange<'a>, usize)> {
-    tally_items(
-        seen.found(Severity::Pitfall)
-            .map(|finding| LineChange::new(seen, finding)),
-    )
 }

@@ -1,4 +1,4 @@
-//! The archive of a bundle, and what both kinds of bundle put into it.
+//! The archive of a bundle.
 
 use std::fs::File;
 use std::io;
@@ -14,9 +14,9 @@ use cuda_pitfalls_render::issue::Attached;
 
 #[derive(Clone, Debug, clap::Args)]
 pub(in crate::cli) struct BundleArguments {
-    /// A report or a trace, the folder of a run, or a folder of runs, of which the newest is taken.
+    /// A report, the folder of a run, or a folder of runs, of which the newest is taken.
     pub(super) report: PathBuf,
-    /// A scenario or an instance of it, in a report; everything that was not as expected if this is left out.
+    /// A scenario or an instance of it; everything that was not as expected if this is left out.
     pub(super) name: Option<String>,
     /// Replace UUIDs, PCI addresses, paths, and the names of host and user, each always by the same.
     #[arg(long)]
