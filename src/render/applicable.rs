@@ -27,7 +27,7 @@ pub fn not_run_notes(report: &ReportView<'_>) -> Vec<String> {
     let missed = report
         .scenarios
         .iter()
-        .filter(|it| it.verdict.lacks_a_need() && it.asked_by_name);
+        .filter(|scenario| scenario.verdict.lacks_a_need() && scenario.asked_by_name);
     let missed: Vec<String> = missed
         .map(|scenario| match &scenario.lacks {
             Some(lacks) => format!("{} (needs {lacks})", scenario.name),

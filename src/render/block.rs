@@ -140,7 +140,7 @@ impl Table {
     }
 }
 
-/// A text of which parts may look different.
+/// Styled text.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Text(pub(crate) Vec<Span>);
 
@@ -192,7 +192,9 @@ impl Text {
         let between = between.into();
         let mut spans = Vec::new();
         for (index, text) in texts.into_iter().enumerate() {
-            spans.extend(between.0.iter().filter(|_| index > 0).cloned());
+            if index > 0 {
+                spans.extend_from_slice(&between.0);
+            }
             spans.extend(text.into().0);
         }
         Text(spans)

@@ -15,7 +15,10 @@ const LIMIT: usize = 79;
 /// 0: all is as expected. 1: a verdict is not, the host is unsafe to go on with, or a GPU or its driver is lost. 2:
 /// nothing can be said, as by the simulated machine of the one that it runs on.
 pub(super) fn report_health(report: &ReportView<'_>) -> (u8, String) {
-    let lost = lost_gpu(report).filter(|_| report.provenance == Provenance::Measured);
+    let lost = match report.provenance {
+        Provenance::Measured => lost_gpu(report),
+        Provenance::Simulated => None,
+    };
     let code = match Exit::from_report(report) {
         _ if report.provenance == Provenance::Simulated => 2,
         _ if lost.is_some() => 1,
@@ -38,7 +41,7 @@ fn lost_gpu(report: &ReportView<'_>) -> Option<String> {
     let lost = machine
         .unavailable
         .iter()
-        .find(|it| match it.reason.as_str() {
+        .find(|missing| match missing.reason.as_str() {
             "nvml_error" | "no_gpu" => true,
             "no_driver" | "no_nvml" => on_bus > 0,
             _ => false,
@@ -54,7 +57,7 @@ fn lost_gpu(report: &ReportView<'_>) -> Option<String> {
         .run
         .require
         .iter()
-        .find(|it| it.what == Required::Gpus && it.is_unmet())
+        .find(|required| required.what == Required::Gpus && required.is_unmet())
     {
         return Some(format!(
             "GPU lost: {} of {} can be used",
@@ -72,15 +75,13 @@ fn lost_gpu(report: &ReportView<'_>) -> Option<String> {
         return Some(format!("GPU lost: {answer} of {on_bus} on the bus answer"));
     }
     // A run that was ended before it was done says nothing of what it had no time for, and an unexpected verdict says more.
-    let is_unexpected = report
-        .scenarios
-        .iter()
-        .any(|it| it.verdict.expectation == ExpectationMet::Unexpected);
-    let unmet = report
-        .requirements()
-        .into_iter()
-        .find(Requirement::is_unmet);
-    let unmet = unmet.filter(|_| report.complete && !is_unexpected)?;
+    let mut verdicts = report.scenarios.iter().map(|scenario| scenario.verdict);
+    let is_unexpected = verdicts.any(|one| one.expectation == ExpectationMet::Unexpected);
+    if !report.complete || is_unexpected {
+        return None;
+    }
+    let mut requirements = report.requirements().into_iter();
+    let unmet = requirements.find(Requirement::is_unmet)?;
     let found = unmet.found.unwrap_or_default();
     Some(format!(
         "not met: --require {}={}, found {found}",
@@ -93,7 +94,7 @@ fn lost_gpu(report: &ReportView<'_>) -> Option<String> {
 fn failed_start(calibrated: &Calibrated) -> Option<String> {
     let attempts = calibrated.attempts.iter().flat_map(|case| &case.attempts);
     let mut events = attempts.flat_map(|attempt| &attempt.recording.events);
-    events.find_map(|it| match &it.event {
+    events.find_map(|record| match &record.event {
         Event::End {
             step: 0,
             status: Some(status),
@@ -130,11 +131,10 @@ fn worst_question(report: &ReportView<'_>) -> String {
         report.scenarios.len(),
         worst.name()
     ));
-    let first = report
-        .scenarios
-        .iter()
-        .find(|scenario| Standing::new(scenario.verdict) == worst);
-    if let Some(first) = first.filter(|_| worst > Standing::Answered) {
+    let mut scenarios = report.scenarios.iter();
+    if worst > Standing::Answered
+        && let Some(first) = scenarios.find(|one| Standing::new(one.verdict) == worst)
+    {
         // The name comes last, because it is what can do without its end.
         let word = match first.verdict.reason {
             Some(reason) => reason.name(),

@@ -71,7 +71,7 @@ fn machine(report: &ReportView<'_>) -> Table {
 
 fn head_blocks(report: &ReportView<'_>) -> Vec<Block> {
     let run = &report.run;
-    let counts = tally::counts(report.scenarios.iter().map(|it| it.verdict))
+    let counts = tally::counts(report.scenarios.iter().map(|scenario| scenario.verdict))
         .into_iter()
         .rev();
     let badges = counts.map(|(standing, count)| {

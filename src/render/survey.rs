@@ -57,14 +57,14 @@ pub fn survey_ending(survey: &SurveyDocument, path: &str) -> String {
     let mut out = vec![totals_line(survey)];
     // The names would fill screens.
     let left_out = survey.left_out.len();
-    out.extend(
-        (left_out > 0)
-            .then(|| format!("{left_out} more were not asked; the document lists which and why")),
-    );
+    if left_out > 0 {
+        out.push(format!(
+            "{left_out} more were not asked; the document lists which and why"
+        ));
+    }
     out.push(format!("survey  {}", escape::terminal(path)));
-    if let Some(folder) = std::path::Path::new(path)
-        .parent()
-        .filter(|_| !survey.complete)
+    if !survey.complete
+        && let Some(folder) = std::path::Path::new(path).parent()
     {
         out.push(format!(
             "resume  the same command with --resume {}",
@@ -138,9 +138,10 @@ impl SurveyPage<'_> {
             .first()
             .map(|source| source.survey.machine.summary())
             .unwrap_or_default();
-        match form.title.contains("{machine}") {
-            true => form.title.replace("{machine}", &machine),
-            false => format!("{}{}", form.title, self.suffix),
+        if form.title.contains("{machine}") {
+            form.title.replace("{machine}", &machine)
+        } else {
+            format!("{}{}", form.title, self.suffix)
         }
     }
 

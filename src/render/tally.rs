@@ -104,7 +104,7 @@ pub(super) fn listed(counts: &[(Standing, usize)]) -> String {
 
 /// The counts of a report, mildest first.
 pub fn sentence(report: &ReportView<'_>) -> String {
-    let counts = counts(report.scenarios.iter().map(|it| it.verdict));
+    let counts = counts(report.scenarios.iter().map(|scenario| scenario.verdict));
     if counts.is_empty() {
         "no scenario ran".to_owned()
     } else {

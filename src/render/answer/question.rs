@@ -107,9 +107,12 @@ impl QuestionBlock<'_> {
             out.push('\n');
             head = " ".repeat(indent);
         }
-        for piece in words(&name, room).iter().filter(|_| !is_named) {
-            let fill = width.saturating_sub(display_columns(piece)).max(indent);
-            out += &format!("{:fill$}{}\n", "", style.paint_words(DIM, piece));
+        if is_named {
+            return out;
+        }
+        for piece in words(&name, room) {
+            let fill = width.saturating_sub(display_columns(&piece)).max(indent);
+            out += &format!("{:fill$}{}\n", "", style.paint_words(DIM, &piece));
         }
         out
     }

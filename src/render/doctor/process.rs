@@ -97,9 +97,10 @@ pub fn text(seen: &ProcessExamination, found: &ProcessFindings, width: usize) ->
     );
     blocks.push(Block::Gap);
     let wrong = wrong(seen, found);
-    blocks.push(match wrong.is_empty() {
-        true => Block::paragraph("Nothing unusual is seen from outside."),
-        false => Block::list(wrong),
+    blocks.push(if wrong.is_empty() {
+        Block::paragraph("Nothing unusual is seen from outside.")
+    } else {
+        Block::list(wrong)
     });
     let unread = unread_parts(seen);
     if !unread.is_empty() {

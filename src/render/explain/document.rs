@@ -127,9 +127,10 @@ pub fn document(explanation: &Explanation<'_>) -> ExplanationDocument {
 
 fn found(answer: &ScenarioAnswer<'_>) -> Option<ExplainedScenario> {
     let (known, scenario) = (answer.known, answer.scenario()?);
-    let control = compared(&scenario)
-        .map(|(_, control)| control)
-        .filter(|_| known.word != Word::No);
+    let control = match compared(&scenario) {
+        Some((_, control)) if known.word != Word::No => Some(control),
+        _ => None,
+    };
     Some(ExplainedScenario {
         name: known.name.clone(),
         question: known.question.clone(),

@@ -108,20 +108,16 @@ pub fn text(diff: &FleetDiff) -> String {
     }
     let usual = counted(diff.usual.len(), "usual outcome") + " changed";
     blocks.extend(headed_entries(usual, diff.usual.iter().collect(), |one| {
-        let verdicts = one
-            .verdicts
-            .map(|[then, now]| format!("{} -> {}", then.name(), now.name()));
-        let facts = one.facts.iter().take(2);
-        let facts = facts.map(|it| {
-            let [then, now] =
-                [&it.usual, &it.these].map(|seen| words::seen_or(seen.as_ref(), "nothing"));
-            format!("{}: {then} -> {now}", words::about(it))
-        });
-        let words: Vec<String> = verdicts
-            .into_iter()
-            .chain(facts)
-            .map(|it| shorten_text(&it, LONGEST))
-            .collect();
+        let mut words = Vec::new();
+        if let Some([then, now]) = one.verdicts {
+            words.push(format!("{} -> {}", then.name(), now.name()));
+        }
+        for fact in one.facts.iter().take(2) {
+            let then = words::seen_or(fact.usual.as_ref(), "nothing");
+            let now = words::seen_or(fact.these.as_ref(), "nothing");
+            let change = format!("{}: {then} -> {now}", words::about(fact));
+            words.push(shorten_text(&change, LONGEST));
+        }
         let numbers = format!(
             "{} then, {} now",
             counted(one.old.machines, "machine"),

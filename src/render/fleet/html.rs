@@ -80,7 +80,7 @@ fn write_data(out: &mut String, fleet: &Fleet, told: &[Deviation<'_>], docs: Opt
         let sides = one
             .contrasts
             .iter()
-            .map(|it| [&it.about, &it.usual, &it.these])
+            .map(|contrast| [&contrast.about, &contrast.usual, &contrast.these])
             .collect::<Vec<[&String; 3]>>();
         json!({
             "rank": one.rank.name(), "share": one.outlier_share(), "sides": sides, "split": one.is_split,
@@ -90,7 +90,7 @@ fn write_data(out: &mut String, fleet: &Fleet, told: &[Deviation<'_>], docs: Opt
     });
     let groups = fleet.groups.iter().map(|group| {
         let usual = group.usual.iter().map(|one| {
-            let is_row = fleet.questions.get(one.question).is_some_and(|it| it.is_row);
+            let is_row = fleet.questions.get(one.question).is_some_and(|question| question.is_row);
             json!({
                 "question": one.question,
                 "verdict": one.outcomes.first().map(|outcome| words::verdict(outcome.kind, is_row)),
@@ -102,7 +102,7 @@ fn write_data(out: &mut String, fleet: &Fleet, told: &[Deviation<'_>], docs: Opt
     let answered: Vec<[usize; 2]> = fleet
         .coverage()
         .into_iter()
-        .map(|it| [it.answered, it.asked])
+        .map(|coverage| [coverage.answered, coverage.asked])
         .collect();
     let mut document = json!({
         "machines": fleet.machines, "questions": fleet.questions,

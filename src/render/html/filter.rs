@@ -38,9 +38,14 @@ pub(crate) fn filter(
         );
     }
     out.push_str("</style>\n");
-    let others = choices
-        .iter()
-        .map(|it| (it.class.as_str(), it.name.as_str(), it.count, ""));
+    let others = choices.iter().map(|choice| {
+        (
+            choice.class.as_str(),
+            choice.name.as_str(),
+            choice.count,
+            "",
+        )
+    });
     for (class, name, count, checked) in
         std::iter::once(("all", all.0, all.1, " checked")).chain(others)
     {

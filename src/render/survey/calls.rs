@@ -210,9 +210,10 @@ pub(super) fn refused(page: &SurveyPage<'_>, form: &SectionForm) -> Section {
 
 /// Why no row of a function succeeded.
 fn why_refused(row: &CallRow, recipes: Option<&Recipes>) -> String {
-    let said = recipes.and_then(|it| {
-        it.why_refused(row.function())
-            .or_else(|| it.why_left_out(row.function()))
+    let said = recipes.and_then(|recipes| {
+        recipes
+            .why_refused(row.function())
+            .or_else(|| recipes.why_left_out(row.function()))
     });
     match said {
         Some(why) => why.to_string(),

@@ -177,13 +177,11 @@ fn file_of(at: &str) -> Option<&str> {
 
 fn context(facts: &PythonFacts) -> String {
     let on = gpus(facts.context_on.as_deref(), "–");
-    match facts
-        .context_before
-        .as_deref()
-        .filter(|_| facts.context_on.is_some())
-    {
-        None | Some([]) => on,
-        before => format!("{on} ({} before it)", gpus(before, "–")),
+    match facts.context_before.as_deref() {
+        before @ Some([_, ..]) if facts.context_on.is_some() => {
+            format!("{on} ({} before it)", gpus(before, "–"))
+        }
+        _ => on,
     }
 }
 

@@ -160,15 +160,12 @@ fn write_fact(out: &mut String, indent: &str, name: &str, text: &Text, width: us
     let name = escape::terminal(name);
     let fill = NAME.saturating_sub(display_columns(&name)).max(1);
     let head = format!("{indent}{name}{:fill$}", "");
-    match display_columns(&head) * 2 > width {
+    if display_columns(&head) * 2 <= width {
+        write_text(out, &head, text, width);
+    } else {
         // Beside a name that is too long there is no room.
-        true => write_text(
-            out,
-            indent,
-            &Text::from(head.trim_start()).then(text.clone()),
-            width,
-        ),
-        false => write_text(out, &head, text, width),
+        let text = Text::from(head.trim_start()).then(text.clone());
+        write_text(out, indent, &text, width);
     }
 }
 
