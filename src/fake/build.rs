@@ -82,7 +82,9 @@ fn build_all() -> Result<(), String> {
     let wrapped = out.join("wrapped.rs");
     let text = fs::read_to_string("shim/calls.txt")
         .map_err(|error| format!("cannot read shim/calls.txt: {error}"))?;
-    write_if_new(&wrapped, &wrapped::source(&text)?)?;
+    let (source, counted) = wrapped::source(&text)?;
+    write_if_new(&wrapped, &source)?;
+    write_if_new(&out.join("counted.rs"), &counted)?;
     write_if_new(
         &out.join("questions.rs"),
         &wrapped::names(&text, "question"),

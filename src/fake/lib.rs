@@ -35,6 +35,14 @@ pub const MACHINES: [(&str, &str); 9] = [
     ("gh200", include_str!("machines/gh200.toml")),
 ];
 
+/// The functions that are counted, in the order of their counts.
+pub const COUNTED: &[&str] = &include!(concat!(env!("OUT_DIR"), "/counted.rs"));
+
+/// The size of the memory with the counts of a process (`shim/counts.rs`).
+pub mod counts {
+    include!("shim/counted.rs");
+}
+
 /// Whether a variable matters: the driver, the runtime or a framework on the way to them reads it.
 pub fn is_of_cuda(name: &[u8]) -> bool {
     variable::is_of_cuda(name)

@@ -32,8 +32,8 @@ fn wrong(index: usize, why: &str) -> String {
     format!("shim/calls.txt, line {}: {why}", index + 1)
 }
 
-/// The whole file, from the text of `shim/calls.txt`.
-pub(crate) fn source(text: &str) -> Result<String, String> {
+/// The whole file, and the names of its functions as a Rust array, from the text of `shim/calls.txt`.
+pub(crate) fn source(text: &str) -> Result<(String, String), String> {
     let mut ways: BTreeMap<String, Wrapping> = BTreeMap::new();
     let mut lacking: BTreeSet<String> = BTreeSet::new();
     let mut of_memory: BTreeMap<String, OfMemory> = BTreeMap::new();
@@ -145,7 +145,9 @@ pub(crate) fn source(text: &str) -> Result<String, String> {
             "shim/calls.txt: {twice} is wrapped and cannot be lacking"
         ));
     }
-    Ok(file(&all) + &lacking_functions(&lacking))
+    let names: Vec<&str> = all.iter().map(|one| one.name.as_str()).collect();
+    let file = file(&all) + &lacking_functions(&lacking);
+    Ok((file, format!("{names:?}")))
 }
 
 /// A function that is passed on.

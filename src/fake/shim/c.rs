@@ -121,7 +121,6 @@ unsafe extern "C" {
 }
 
 /// Has a function called when the program exits, or takes this library out of the process.
-#[allow(dead_code, reason = "the forwarding library alone takes leave")]
 pub fn at_exit(handler: extern "C" fn(*mut c_void)) {
     // SAFETY: the C library forgets the function when it unloads this library.
     unsafe {
@@ -135,13 +134,11 @@ pub fn at_exit(handler: extern "C" fn(*mut c_void)) {
 
 /// This thread without signals, and with `errno` as it was, until this is dropped. A handler that calls the driver, or
 /// jumps out of what a wrapper does, would else find or leave behind a lock that is held, or half a free list.
-#[allow(dead_code, reason = "the forwarding library alone has a lock")]
 pub struct Quiet {
     mask: u64,
     _errno: Errno,
 }
 
-#[allow(dead_code, reason = "see above")]
 impl Quiet {
     pub fn begin() -> Quiet {
         let mut quiet = Quiet {
@@ -225,7 +222,6 @@ pub const PAGE: usize = 4096;
 
 /// Whether the eight bytes around an address can be read. The kernel looks at them before it looks at what is to be
 /// done with them, which nothing is.
-#[allow(dead_code, reason = "each library has its own use of it")]
 pub fn is_readable(address: usize) -> bool {
     const NOTHING: i64 = !0;
     let (set, old, length) = (address & !7, 0usize, 8usize);
@@ -236,7 +232,6 @@ pub fn is_readable(address: usize) -> bool {
 }
 
 /// Words of memory of this process that may not be there.
-#[allow(dead_code, reason = "the forwarding library alone looks into Python")]
 #[derive(Default)]
 pub struct CheckedWords {
     /// Pages that can be read: the last ones that were looked at.
@@ -245,7 +240,6 @@ pub struct CheckedWords {
     trusts: bool,
 }
 
-#[allow(dead_code, reason = "see above")]
 impl CheckedWords {
     /// Words at addresses that come from where they have been right before.
     pub fn trusted(trusts: bool) -> CheckedWords {
@@ -324,7 +318,6 @@ pub fn variables(is_wanted: impl Fn(&[u8]) -> bool) -> Vec<(Vec<u8>, Vec<u8>)> {
 }
 
 /// A variable as this program was started with it, whatever has become of it since.
-#[allow(dead_code, reason = "the forwarding library does not need it")]
 pub fn first_variable(name: &[u8]) -> Option<Vec<u8>> {
     let file = Descriptor::open(c"/proc/self/environ", false)?;
     let (mut all, mut room) = (Vec::new(), [0; 4096]);

@@ -8,12 +8,7 @@ use std::cell::Cell;
 use std::ffi::c_char;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 
-/// More devices than a process can see.
-pub const DEVICES: usize = 64;
-
-/// Threads that count for themselves; all others share the last lane. A count that no other thread
-/// writes needs no lock, which would take longer than all else that a wrapper does.
-const LANES: usize = 32;
+include!("counted.rs");
 
 /// The counts of one thread.
 #[repr(C)]
@@ -121,15 +116,10 @@ fn make() -> &'static Page {
         .is_ok();
     if let Some((_, descriptor)) = made {
         if is_first {
-            let mut hello = TracerMessage::new("hello", "", post::number());
-            hello
-                .number("devices", DEVICES as i64)
-                .number("lanes", LANES as i64);
-            let names = NAMES
-                .iter()
-                .map(|name| name.trim_end_matches('\0').to_owned());
             // It waits: who has ended cannot be recognised any more.
-            hello.list("names", names).waiting().send(Some(descriptor));
+            TracerMessage::new("hello", "", post::number())
+                .waiting()
+                .send(Some(descriptor));
         }
         shared::close_descriptor(descriptor);
     }

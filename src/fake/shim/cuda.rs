@@ -8,14 +8,17 @@
 #![deny(unsafe_op_in_unsafe_fn)]
 #![allow(non_snake_case, reason = "the functions have the names of C")]
 
+#[allow(dead_code, reason = "the other library of a trace needs the rest")]
 mod c;
 mod caller;
 mod counts;
 mod memory;
 mod original;
+#[allow(dead_code, reason = "the other library of a trace needs the rest")]
 mod post;
 mod python;
 mod returned;
+#[allow(dead_code, reason = "the other library of a trace needs the rest")]
 mod shared;
 mod special;
 mod state;

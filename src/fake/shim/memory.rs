@@ -224,10 +224,7 @@ pub fn begin() {
     PAGE.store(page.cast(), Ordering::Release);
     TALLY.store(Box::into_raw(Box::default()), Ordering::Release);
     OWNED.store(shared::wiped_in_children(), Ordering::Release);
-    let mut message = TracerMessage::new("ledger", "cuInit", post::number());
-    message
-        .number("devices", DEVICES as i64)
-        .number("rows", ROWS as i64)
+    TracerMessage::new("ledger", "cuInit", post::number())
         .waiting()
         .send(Some(descriptor));
     shared::close_descriptor(descriptor);

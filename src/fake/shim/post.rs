@@ -55,10 +55,6 @@ pub struct Tally {
 
 /// What a process did not report.
 #[derive(Clone, Copy)]
-#[allow(
-    dead_code,
-    reason = "the hook alone looks for a libcuda that it does not know"
-)]
 pub enum Unreported {
     /// Everything from now on.
     Rest = 0,
@@ -181,7 +177,6 @@ pub fn note_unreported(what: Unreported) {
 }
 
 /// Lets the tracer know, without a message, who opened libcuda.
-#[allow(dead_code, reason = "the forwarding library alone opens it")]
 pub fn note_load() {
     tally().loads.fetch_add(1, Ordering::Relaxed);
 }
@@ -189,10 +184,6 @@ pub fn note_load() {
 /// Before a program is started: tells nothing more where the new program would not find the trace's folder, below
 /// another root folder or in another mount namespace. It may run in a signal handler, and in the child of `vfork`: it
 /// allocates nothing, and takes no lock of this process.
-#[allow(
-    dead_code,
-    reason = "the hook alone looks at programs that are started"
-)]
 pub fn stop_if_unreachable() {
     let _errno = c::Errno::kept();
     let path = TRACE
@@ -307,7 +298,6 @@ impl TracerMessage {
     }
 
     /// A message of another kind.
-    #[allow(dead_code, reason = "each library has messages of its own")]
     pub fn new(kind: &str, call: &str, number: u64) -> TracerMessage {
         TracerMessage::begin("kind", kind, call, number)
     }
@@ -370,7 +360,6 @@ impl TracerMessage {
     }
 
     /// Texts.
-    #[allow(dead_code, reason = "the forwarding library alone has lists")]
     pub fn list(
         &mut self,
         key: &str,
@@ -435,10 +424,6 @@ impl TracerMessage {
     }
 
     /// Has the thread wait as [`TracerMessage::parked`] does, for what needs no stack.
-    #[allow(
-        dead_code,
-        reason = "the forwarding library alone waits without a stack"
-    )]
     pub fn waiting(&mut self) -> &mut TracerMessage {
         self.is_parked = true;
         self

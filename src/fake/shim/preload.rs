@@ -9,10 +9,13 @@
 // Rust of the version that is promised cannot define functions with `...`. Newer compilers know the lint.
 #![allow(unknown_lints, invalid_runtime_symbol_definitions)]
 
+#[allow(dead_code, reason = "the other library of a trace needs the rest")]
 mod c;
 mod loader;
 mod optional;
+#[allow(dead_code, reason = "the other library of a trace needs the rest")]
 mod post;
+#[allow(dead_code, reason = "the other library of a trace needs the rest")]
 mod shared;
 mod variable;
 

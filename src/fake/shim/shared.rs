@@ -36,7 +36,6 @@ unsafe extern "C" {
     ) -> *mut c_void;
 }
 
-#[allow(dead_code, reason = "the hook alone has no copy that is filled in")]
 /// Room for what the tracer writes into its copy of this library, behind the mark by which it finds the place.
 pub const fn room<const BYTES: usize>(mark: &[u8]) -> [u8; BYTES] {
     let mut bytes = [0; BYTES];
@@ -48,7 +47,6 @@ pub const fn room<const BYTES: usize>(mark: &[u8]) -> [u8; BYTES] {
     bytes
 }
 
-#[allow(dead_code, reason = "the hook alone counts nothing")]
 /// Zeroed memory that another process can read through the descriptor, which the caller closes. Its length is sealed:
 /// a tracer takes no other.
 pub fn memory(name: &CStr, bytes: usize) -> Option<(*mut c_void, c_int)> {
@@ -87,7 +85,6 @@ pub fn memory(name: &CStr, bytes: usize) -> Option<(*mut c_void, c_int)> {
     }
 }
 
-#[allow(dead_code, reason = "see `memory`")]
 /// A word that is 1 in this process and 0 in each child, however it was forked; null where the kernel cannot do that.
 pub fn wiped_in_children() -> *mut AtomicU32 {
     // SAFETY: nothing is mapped over, and the word lies at the beginning of the mapping.
@@ -126,7 +123,6 @@ pub fn file(path: &CStr, bytes: usize, writes: bool) -> Option<*mut c_void> {
     (mapped as isize != -1).then_some(mapped)
 }
 
-#[allow(dead_code, reason = "see `memory`")]
 /// Closes a descriptor of [`memory`].
 pub fn close_descriptor(fd: c_int) {
     // SAFETY: the caller owns it.

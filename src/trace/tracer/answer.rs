@@ -1,12 +1,11 @@
 //! Handling each message: updating what is known of its process, and writing its event.
 
-use std::collections::BTreeMap;
-use std::fs::File;
 use std::os::unix::net::UnixStream;
 
 use super::ledger::kind_of;
 use super::ledger::process::MemoryTaker;
-use super::message::{self, Content, Delivery, Notice, ShimMessage};
+use super::message::{self, Content, Delivery, Notice};
+use super::pending::Pending;
 use super::stacks::ParkedThread;
 use super::{Tracer, processes};
 use crate::{
@@ -24,18 +23,6 @@ const LATE: &str = "the thread was not looked at within two seconds, and went on
 /// The most calls whose begin was reported and whose end was not; further ones are forgotten.
 const MOST_PENDING: usize = 10_000;
 
-/// What is known of a call before it is made.
-pub(super) struct Pending {
-    t_ns: u64,
-    pub(super) used: Vec<Option<u64>>,
-    pub(super) own: Vec<u64>,
-    /// How much was attributed to callers on each GPU, and how much graphs had of that (with `--memory`).
-    pub(super) attributed: BTreeMap<String, (u64, u64)>,
-    /// Whether memory was read around another call of the process meanwhile: both may have taken some.
-    pub(super) is_disturbed: bool,
-    stack: Stack,
-}
-
 impl Tracer {
     /// Handles one message: updates its process and writes its event.
     pub(super) fn take(&mut self, received: Delivery) {
@@ -45,137 +32,125 @@ impl Tracer {
             shared,
             waiting,
         } = received;
-        self.descendants.note_message(pid);
-        if let Some(process) = self
-            .processes
-            .note_sender(pid, message.t_ns, &mut self.stacks)
-        {
-            self.restart_ledger(pid);
-            self.writer.write(TraceLine::Process(process));
-        }
-        let ShimMessage {
-            call,
-            number,
-            t_ns,
-            tid,
-            pthread,
-            device,
-            uuid,
-            status,
-            elapsed_ns,
-            content,
-            selected_by,
-            ..
-        } = message;
-        // An event cannot be earlier than the program's start, or later than now.
-        let t_ns = t_ns.min(clock::now_ns()).max(self.started_ns);
-        let is_small = matches!(
-            content,
-            Content::Event(EventKind::Variable { .. } | EventKind::Forked { .. })
-        );
-        let tid = processes::thread_here(pid, tid);
-        let gpu = uuid.as_deref().and_then(uuid_text);
-        self.processes.name_gpu(pid, device, gpu.as_deref());
+        self.note_sender(pid, message.t_ns);
+        let gpu = message.uuid.as_deref().and_then(uuid_text);
+        self.processes.name_gpu(pid, message.device, gpu.as_deref());
         let thread = ParkedThread {
             pid,
-            tid,
-            pthread,
+            tid: processes::thread_here(pid, message.tid),
+            pthread: message.pthread,
             frames: message.frames,
             waiting: waiting.try_clone().ok(),
         };
-        let taker = MemoryTaker {
-            t_ns,
-            gpu: gpu.clone().unwrap_or_default(),
-            kind: kind_of(&call),
-            call: call.clone(),
-            stack: Stack::default(),
-            is_disturbed: false,
-        };
-        if matches!(content, Content::Notice(Notice::After)) {
-            return self.end_call(number, taker, thread, &waiting);
-        }
-        let stack = match is_small && !thread.frames.is_empty() && self.processes.is_in_a_crowd(pid)
-        {
-            true => Stack::from_failure(CROWD),
-            false => self.stack_of(thread, &waiting),
-        };
-        let what = match content {
-            Content::Event(what) => what,
-            Content::Notice(Notice::Before) => {
-                let (used, own) = self.read_for(pid, &waiting);
-                let attributed = self.attributed_bytes(pid);
-                return self.keep_pending(
-                    (pid, number),
-                    Pending {
-                        t_ns,
-                        used,
-                        own,
-                        attributed,
-                        is_disturbed: false,
-                        stack,
-                    },
-                );
-            }
-            Content::Notice(Notice::Absent { name }) => {
-                return self.processes.gives_up(pid, &name, &stack);
-            }
-            Content::Notice(Notice::Opening { name }) => {
-                return self
-                    .processes
-                    .note_library_sought(pid, number, &name, &stack);
-            }
-            Content::Notice(Notice::Opened) => {
-                return self.processes.note_library_found(pid, number);
-            }
-            Content::Notice(Notice::Ledger { .. }) => return self.open_ledger(pid, shared),
-            Content::Notice(Notice::Holder { row, memory }) => {
-                return self.name_holder(
-                    pid,
-                    row,
-                    MemoryTaker {
-                        kind: memory,
-                        stack,
-                        ..taker
-                    },
-                    &waiting,
-                );
-            }
-            Content::Notice(Notice::Peak) => {
-                return self.read_told(pid, LedgerReason::Peak, gpu.as_deref(), &waiting);
-            }
-            Content::Notice(Notice::Leaving) => {
-                return self.read_told(pid, LedgerReason::End, None, &waiting);
-            }
-            Content::Notice(notice) => return self.handle_notice(pid, notice, shared),
-        };
-        // A real driver answers it before `cuInit`.
-        if matches!(what, EventKind::Error) && call == "cuGetExportTable" {
-            self.processes.gives_up(pid, &call, &stack);
-        }
-        let Some(what) = self.update_process(pid, what, device, stack.is_of_opencl()) else {
-            return;
-        };
-        if matches!(what, EventKind::Init { .. }) && is_below_a_runtime(&stack) {
-            self.processes.note_runtime(pid);
-        }
+        let number = message.number;
         let event = TraceEvent {
-            t_ns,
+            // An event cannot be earlier than the program's start, or later than now.
+            t_ns: message.t_ns.clamp(self.started_ns, clock::now_ns()),
             pid,
-            tid,
-            what,
-            call,
-            status,
-            elapsed_ns,
-            device,
+            tid: thread.tid,
+            what: EventKind::Error,
+            call: message.call,
+            status: message.status,
+            elapsed_ns: message.elapsed_ns,
+            device: message.device,
             gpu,
             memory_bytes: Vec::new(),
             used_bytes: Vec::new(),
             own_bytes: None,
-            selected_by: selected_by.map(|tid| processes::thread_here(pid, tid)),
-            stack,
+            selected_by: message
+                .selected_by
+                .map(|tid| processes::thread_here(pid, tid)),
+            stack: Stack::default(),
         };
-        let event = self.with_memory(event, number, &waiting);
-        self.follow_context(&event, &waiting);
+        let notice = match message.content {
+            Content::Event(what) => {
+                let is_skipped = is_small(&what)
+                    && !thread.frames.is_empty()
+                    && self.processes.is_in_a_crowd(pid);
+                let stack = if is_skipped {
+                    Stack::from_failure(CROWD)
+                } else {
+                    self.stack_of(thread, &waiting)
+                };
+                return self.take_event(
+                    TraceEvent {
+                        what,
+                        stack,
+                        ..event
+                    },
+                    number,
+                    &waiting,
+                );
+            }
+            Content::Notice(notice) => notice,
+        };
+        match notice {
+            Notice::Hello => match shared {
+                Some(file) => self.processes.count(pid, file),
+                None => self
+                    .processes
+                    .add_unseen(format!("the counts of process {pid} could not be taken")),
+            },
+            Notice::Before => {
+                let stack = self.stack_of(thread, &waiting);
+                self.begin_bracket((pid, number), event.t_ns, stack, &waiting);
+            }
+            Notice::After => {
+                let kind = kind_of(&event.call);
+                let taker = MemoryTaker::new(event, kind);
+                self.end_call(number, taker, thread, &waiting);
+            }
+            Notice::Ledger => self.open_ledger(pid, shared),
+            Notice::Holder { row, memory } => {
+                let stack = self.stack_of(thread, &waiting);
+                let taker = MemoryTaker::new(TraceEvent { stack, ..event }, memory);
+                self.name_holder(pid, row, taker, &waiting);
+            }
+            Notice::Peak => {
+                self.read_told(pid, LedgerReason::Peak, event.gpu.as_deref(), &waiting);
+            }
+            Notice::Leaving => self.read_told(pid, LedgerReason::End, None, &waiting),
+            Notice::Silent => self.processes.add_unseen(format!(
+                "process {pid} writes variables again and again: what it writes from now on is not seen"
+            )),
+            Notice::Absent { name } => {
+                let stack = self.stack_of(thread, &waiting);
+                self.processes.gives_up(pid, &name, &stack);
+            }
+            Notice::Found => self.processes.goes_on(pid),
+            Notice::Opening { name } => {
+                let stack = self.stack_of(thread, &waiting);
+                self.processes
+                    .note_library_sought(pid, number, &name, &stack);
+            }
+            Notice::Opened => self.processes.note_library_found(pid, number),
+        }
+    }
+
+    /// Notes the process that sent a message, and writes its line if it is new or runs another program.
+    fn note_sender(&mut self, pid: u32, t_ns: u64) {
+        self.descendants.note_message(pid);
+        if let Some(process) = self.processes.note_sender(pid, t_ns, &mut self.stacks) {
+            self.restart_ledger(pid);
+            self.writer.write(TraceLine::Process(process));
+        }
+    }
+
+    /// Updates a process by an event of it, and writes the event unless it is known already.
+    fn take_event(&mut self, mut event: TraceEvent, number: u64, waiting: &UnixStream) {
+        // A real driver answers it before `cuInit`.
+        if matches!(event.what, EventKind::Error) && event.call == "cuGetExportTable" {
+            self.processes
+                .gives_up(event.pid, &event.call, &event.stack);
+        }
+        if !self.update_process(&mut event) {
+            return;
+        }
+        if matches!(event.what, EventKind::Init { .. }) && is_below_a_runtime(&event.stack) {
+            self.processes.note_runtime(event.pid);
+        }
+        let event = self.with_memory(event, number, waiting);
+        self.follow_context(&event, waiting);
         self.writer.write(TraceLine::Event(Box::new(event)));
     }
 
@@ -184,38 +159,28 @@ impl Tracer {
         if thread.frames.is_empty() {
             return Stack::default();
         }
-        let stack = message::is_parked(waiting).then(|| self.stacks.read(thread));
-        let stack = stack.filter(|stack| stack.frames.is_empty() || message::is_parked(waiting));
-        stack.unwrap_or_else(|| Stack::from_failure(LATE))
+        if message::is_parked(waiting) {
+            let stack = self.stacks.read(thread);
+            if stack.frames.is_empty() || message::is_parked(waiting) {
+                return stack;
+            }
+        }
+        Stack::from_failure(LATE)
     }
 
-    /// Handles a message about a process itself.
-    fn handle_notice(&mut self, pid: u32, notice: Notice, shared: Option<File>) {
-        match (notice, shared) {
-            (Notice::Hello { devices, lanes, names }, Some(file)) => {
-                self.processes.count(pid, file, names, devices, lanes);
-            }
-            (Notice::Hello { .. }, None) => {
-                self.processes.add_unseen(format!("the counts of process {pid} could not be taken"));
-            }
-            (Notice::Silent, _) => self.processes.add_unseen(format!(
-                "process {pid} writes variables again and again: what it writes from now on is not seen"
-            )),
-            (Notice::Found, _) => self.processes.goes_on(pid),
-            // These are handled with what is known of their call.
-            (
-                Notice::Before
-                | Notice::After
-                | Notice::Absent { .. }
-                | Notice::Opening { .. }
-                | Notice::Opened
-                | Notice::Ledger { .. }
-                | Notice::Holder { .. }
-                | Notice::Peak
-                | Notice::Leaving,
-                _,
-            ) => {}
-        }
+    /// Reads memory before a call, and keeps that until the call has ended.
+    fn begin_bracket(&mut self, call: (u32, u64), t_ns: u64, stack: Stack, waiting: &UnixStream) {
+        let (used, own) = self.read_for(call.0, waiting);
+        let attributed = self.attributed_bytes(call.0);
+        let pending = Pending {
+            t_ns,
+            used,
+            own,
+            attributed,
+            is_disturbed: false,
+            stack,
+        };
+        self.keep_pending(call, pending);
     }
 
     fn keep_pending(&mut self, call: (u32, u64), mut pending: Pending) {
@@ -244,19 +209,7 @@ impl Tracer {
                 ..
             }
         ) {
-            let (used, own) = self.read_for(event.pid, waiting);
-            let attributed = self.attributed_bytes(event.pid);
-            self.keep_pending(
-                key,
-                Pending {
-                    t_ns: event.t_ns,
-                    used,
-                    own,
-                    attributed,
-                    is_disturbed: false,
-                    stack: event.stack.clone(),
-                },
-            );
+            self.begin_bracket(key, event.t_ns, event.stack.clone(), waiting);
             return event;
         }
         // The end of cuInit has a time of its own.
@@ -300,40 +253,29 @@ impl Tracer {
             EventKind::Context { .. } => MemoryKind::Context,
             _ => kind_of(&event.call),
         };
-        let (t_ns, gpu, stack) = (
-            event.t_ns,
-            event.gpu.clone().unwrap_or_default(),
-            event.stack.clone(),
-        );
         let taker = MemoryTaker {
-            t_ns,
-            gpu,
-            kind,
-            call: event.call.clone(),
-            stack,
             is_disturbed: before.is_disturbed,
+            ..MemoryTaker::new(event.clone(), kind)
         };
         self.charge_call(event.pid, &grown, &taker);
         event
     }
 
-    /// Updates a process after an event. `None` if the event is known already.
-    fn update_process(
-        &mut self,
-        pid: u32,
-        mut what: EventKind,
-        device: Option<i32>,
-        is_opencl: bool,
-    ) -> Option<EventKind> {
-        match &mut what {
-            EventKind::Init { witness, .. } => self.processes.note_init(pid, *witness, is_opencl),
+    /// Updates a process after an event. False if the event is known already.
+    fn update_process(&mut self, event: &mut TraceEvent) -> bool {
+        let (pid, device) = (event.pid, event.device);
+        match &mut event.what {
+            EventKind::Init { witness, .. } => {
+                let is_opencl = event.stack.is_of_opencl();
+                self.processes.note_init(pid, *witness, is_opencl);
+            }
             EventKind::InitDone { visible, gpus } => {
                 if visible.is_some() {
                     self.expect_ledger(pid);
                 }
-                for (device, gpu) in (0..).zip(gpus) {
+                for (ordinal, gpu) in (0..).zip(gpus) {
                     *gpu = uuid_text(gpu).unwrap_or_default();
-                    self.processes.name_gpu(pid, Some(device), Some(gpu));
+                    self.processes.name_gpu(pid, Some(ordinal), Some(gpu));
                 }
             }
             EventKind::Variable { .. } => self.processes.settle_gave_up(pid),
@@ -346,13 +288,17 @@ impl Tracer {
             } => {
                 return self
                     .processes
-                    .context(pid, *change, *primary, device, *handle)
-                    .then_some(what);
+                    .context(pid, *change, *primary, device, *handle);
             }
             _ => {}
         }
-        Some(what)
+        true
     }
+}
+
+/// Whether an event is one of those whose stacks are not read in a crowd.
+fn is_small(what: &EventKind) -> bool {
+    matches!(what, EventKind::Variable { .. } | EventKind::Forked { .. })
 }
 
 /// A GPU's UUID in its usual form, from hex.

@@ -186,9 +186,10 @@ impl Descendants {
 
     /// Readable when processes have to be looked at before [`Descendants::wait_ns`] is over.
     pub(super) fn urgent_fd(&self) -> Option<std::os::fd::BorrowedFd<'_>> {
-        self.watch
-            .fd()
-            .filter(|_| clock::now_ns() >= self.next_urgent_ns)
+        if clock::now_ns() < self.next_urgent_ns {
+            return None;
+        }
+        self.watch.fd()
     }
 
     /// How long to wait until processes have to be looked at.
@@ -392,15 +393,13 @@ impl Descendants {
         }
         if let Attachment::UsesCuda(why) = process.attachment {
             let (command, reason) = (&process.command, why.reason());
-            let sentence = match process.has_libcuda {
-                true => format!(
-                    "process {pid} ({command}) uses libcuda and is not traced, because {reason}"
-                ),
-                false => format!(
-                    "process {pid} ({command}) opened the file of libcuda, to read it or to load it, and is not traced, \
-                     because {reason}"
-                ),
+            let deed = if process.has_libcuda {
+                "uses libcuda and"
+            } else {
+                "opened the file of libcuda, to read it or to load it, and"
             };
+            let sentence =
+                format!("process {pid} ({command}) {deed} is not traced, because {reason}");
             self.unseen.insert((pid, process.identity), sentence);
         }
         process
@@ -574,13 +573,11 @@ fn number_at(fields: &[String], at: usize) -> u64 {
 }
 
 fn threads_of(pid: u32) -> Vec<String> {
-    let tasks = fs::read_dir(format!("/proc/{pid}/task"))
-        .into_iter()
-        .flatten()
-        .flatten();
-    tasks
-        .map(|task| task.file_name().to_string_lossy().into_owned())
-        .collect()
+    let Ok(tasks) = fs::read_dir(format!("/proc/{pid}/task")) else {
+        return Vec::new();
+    };
+    let name_of = |task: fs::DirEntry| task.file_name().to_string_lossy().into_owned();
+    tasks.flatten().map(name_of).collect()
 }
 
 /// The memory map of a process; empty if it is about to end.
@@ -625,32 +622,28 @@ fn has_code(maps: &str, file: &str) -> bool {
 
 /// Whether a process is about to load libcuda, or reads its file.
 fn has_open_libcuda(pid: u32) -> bool {
-    let files = fs::read_dir(format!("/proc/{pid}/fd"))
-        .into_iter()
-        .flatten()
-        .flatten();
-    let mut paths = files.filter_map(|file| fs::read_link(file.path()).ok());
-    paths.any(|path| {
-        ["/libcuda.so", SIMULATED]
-            .iter()
-            .any(|part| path.to_string_lossy().contains(part))
-    })
+    let Ok(files) = fs::read_dir(format!("/proc/{pid}/fd")) else {
+        return false;
+    };
+    for file in files.flatten() {
+        let path = fs::read_link(file.path()).unwrap_or_default();
+        let name = path.to_string_lossy();
+        if name.contains("/libcuda.so") || name.contains(SIMULATED) {
+            return true;
+        }
+    }
+    false
 }
 
 /// A value of the kernel's auxiliary vector.
 fn auxiliary_value(vector: &[u8], key: u64) -> Option<u64> {
-    let words: Vec<u64> = vector
-        .as_chunks()
-        .0
-        .iter()
-        .map(|word| u64::from_ne_bytes(*word))
-        .collect();
-    words
-        .as_chunks()
-        .0
-        .iter()
-        .find(|[found, _]| *found == key)
-        .map(|[_, value]| *value)
+    for pair in vector.as_chunks::<16>().0 {
+        let (found, value) = pair.split_at(8);
+        if found == key.to_ne_bytes() {
+            return Some(u64::from_ne_bytes(value.try_into().ok()?));
+        }
+    }
+    None
 }
 
 /// A process in a sentence. Not every kernel knows the name of one that has ended.
@@ -679,13 +672,12 @@ fn command_of(pid: u32) -> String {
 fn processes_below(roots: &[u32], most: usize) -> (Vec<u32>, bool) {
     let mut all = roots.to_vec();
     let mut at = 0;
-    while let Some(pid) = all.get(at).copied().filter(|_| at < most) {
+    while at < most
+        && let Some(pid) = all.get(at)
+    {
+        let children = supervisor::children_of(*pid);
         at += 1;
-        all.extend(
-            supervisor::children_of(pid)
-                .into_iter()
-                .map(i32::unsigned_abs),
-        );
+        all.extend(children.into_iter().map(i32::unsigned_abs));
     }
     let is_whole = at == all.len();
     (all, is_whole)

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::os::unix::net::UnixStream;
 
-use super::answer::Pending;
+use super::pending::Pending;
 use super::processes::program_of;
 use super::stacks::ParkedThread;
 use super::{TICK_NS, Tracer};
@@ -101,20 +101,24 @@ impl Ledgers {
 
     /// What is to be said of each process without a ledger that NVML charged.
     fn say_without(&mut self) -> Vec<String> {
-        let all = std::mem::take(&mut self.without).into_iter().map(|(pid, (program, charged))| {
-            let charged = charged.iter().map(|(gpu, bytes)| format!("{} on GPU {gpu}", units::bytes(*bytes)));
-            let charged = charged.collect::<Vec<_>>().join(" and ");
-            match file_name(&program) {
+        let mut all = Vec::new();
+        for (pid, (program, charged)) in std::mem::take(&mut self.without) {
+            let charges: Vec<String> = charged
+                .iter()
+                .map(|(gpu, bytes)| format!("{} on GPU {gpu}", units::bytes(*bytes)))
+                .collect();
+            let charge = charges.join(" and ");
+            all.push(match file_name(&program) {
                 MPS_SERVER => format!(
-                    "process {pid} ({MPS_SERVER}) is the server of MPS: NVML charges it up to {charged}, which is in \
+                    "process {pid} ({MPS_SERVER}) is the server of MPS: NVML charges it up to {charge}, which is in \
                      the ledger of no client"
                 ),
                 name => {
-                    format!("process {pid} ({name}) has no ledger: NVML charges it up to {charged}, whose is not known")
+                    format!("process {pid} ({name}) has no ledger: NVML charges it up to {charge}, whose is not known")
                 }
-            }
-        });
-        all.collect()
+            });
+        }
+        all
     }
 
     fn with_pages(&self) -> Vec<u32> {
@@ -180,12 +184,12 @@ impl Tracer {
             return;
         }
         let is_full = self.ledgers.with_pages().len() >= self.ledgers.most_pages;
-        match page.filter(|_| !is_full) {
-            Some(page) => {
+        match page {
+            Some(page) if !is_full => {
                 self.ledgers.without.remove(&pid);
                 self.ledgers.process(pid).open(SharedPage::new(page));
             }
-            None => self.processes.add_unseen(format!(
+            _ => self.processes.add_unseen(format!(
                 "what process {pid} notes of its memory could not be taken"
             )),
         }
@@ -231,23 +235,15 @@ impl Tracer {
             }
         }
         let is_listed = self.ledgers.is_listed;
-        let charges = self
-            .gpus
-            .iter()
-            .zip(used)
-            .zip(own)
-            .map(|((gpu, used_bytes), own)| {
-                let own_bytes = Some(*own).filter(|_| is_listed);
-                (
-                    gpu.uuid.clone(),
-                    MemoryCharge {
-                        t_ns,
-                        own_bytes,
-                        used_bytes: *used_bytes,
-                    },
-                )
-            });
-        let charges = charges.collect();
+        let mut charges = BTreeMap::new();
+        for ((gpu, used_bytes), own) in self.gpus.iter().zip(used).zip(own) {
+            let charge = MemoryCharge {
+                t_ns,
+                own_bytes: is_listed.then_some(*own),
+                used_bytes: *used_bytes,
+            };
+            charges.insert(gpu.uuid.clone(), charge);
+        }
         self.ledgers.process(pid).take_charges(t_ns, charges);
         true
     }
@@ -340,10 +336,12 @@ impl Tracer {
             is_listed,
             ..
         } = &mut self.ledgers;
-        let ledger = processes
-            .get_mut(&pid)
-            .filter(|ledger| !is_under_way && ledger.is_settled && *is_listed);
-        ledger.is_some_and(|ledger| ledger.close_group(numbers))
+        match processes.get_mut(&pid) {
+            Some(ledger) if !is_under_way && ledger.is_settled && *is_listed => {
+                ledger.close_group(numbers)
+            }
+            _ => false,
+        }
     }
 
     /// Ends the bracket around a call without an event. Its stack is read only where it took memory.
@@ -355,13 +353,12 @@ impl Tracer {
         waiting: &UnixStream,
     ) {
         let pid = thread.pid;
-        let Some(before) = self
-            .pending
-            .remove(&(pid, number))
-            .filter(|_| self.ledgers.is_on)
-        else {
+        let Some(before) = self.pending.remove(&(pid, number)) else {
             return;
         };
+        if !self.ledgers.is_on {
+            return;
+        }
         let now = self.read_for(pid, waiting);
         let grown = match ends_context(&taker.call) {
             true if self.take_current_charge(pid, &now) => Vec::new(),
@@ -376,10 +373,9 @@ impl Tracer {
             let Ledgers {
                 processes, numbers, ..
             } = &mut self.ledgers;
-            let ledger = processes.get_mut(&pid);
-            ledger
-                .into_iter()
-                .for_each(|ledger| ledger.name_graphs(&of_graphs, &taker, numbers));
+            if let Some(ledger) = processes.get_mut(&pid) {
+                ledger.name_graphs(&of_graphs, &taker, numbers);
+            }
             self.read_page(pid, false);
             self.write_changes(pid, true);
         }
@@ -397,7 +393,10 @@ impl Tracer {
         let Ledgers {
             processes, numbers, ..
         } = &mut self.ledgers;
-        let Some(ledger) = processes.get_mut(&pid).filter(|_| !taker.gpu.is_empty()) else {
+        if taker.gpu.is_empty() {
+            return;
+        }
+        let Some(ledger) = processes.get_mut(&pid) else {
             return;
         };
         ledger.name_row(row as usize, taker, numbers);
@@ -421,7 +420,10 @@ impl Tracer {
         else {
             return;
         };
-        let Some(gpu) = event.gpu.as_deref().filter(|_| self.ledgers.is_on) else {
+        if !self.ledgers.is_on {
+            return;
+        }
+        let Some(gpu) = event.gpu.as_deref() else {
             return;
         };
         let account = self.ledgers.process(event.pid).gpu(gpu);

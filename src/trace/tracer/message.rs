@@ -18,9 +18,10 @@ use serde::Deserialize;
 
 use super::ledger::page::{self, PAGE_BYTES};
 use crate::{EventKind, MemoryKind};
+use cuda_pitfalls_fake::COUNTED;
+use cuda_pitfalls_fake::counts::{DEVICES, LANES};
 
-/// The longest message: a stack takes some kilobytes, the list of names twenty, and a socket does not take more at
-/// once.
+/// The longest message: a stack takes some kilobytes, and a socket does not take more at once.
 const LONGEST: usize = 256 << 10;
 /// How long a sender waits for an answer. It sends its message whole and at once.
 pub(super) const PATIENCE_NS: u64 = 2_000_000_000;
@@ -29,11 +30,10 @@ const OPENING: Timespec = Timespec {
     tv_sec: 0,
     tv_nsec: 500_000_000,
 };
-/// At least as many devices as a process can see (src/fake/shim/counts.rs).
-const MOST_DEVICES: usize = 64;
-/// At least as many lanes as a process has, and as many functions as there are (src/fake/shim/counts.rs).
-const MOST_LANES: usize = 64;
-const MOST_NAMES: usize = 4096;
+/// The words of a lane: the calls and the errors of each function, and three kinds of use of each device.
+pub(super) const LANE_WORDS: usize = 2 * COUNTED.len() + 3 * DEVICES;
+/// The size of the memory with the counts of a process (src/fake/shim/counts.rs).
+const COUNTS_BYTES: usize = LANES * LANE_WORDS * size_of::<u64>();
 /// The longest name of a function, kind or variable.
 const LONGEST_NAME: usize = 128;
 /// The most frames that are sent (src/fake/shim/c.rs).
@@ -76,17 +76,13 @@ pub(super) enum Content {
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub(super) enum Notice {
     /// A process begins to count, in memory whose descriptor comes with the message.
-    Hello {
-        devices: usize,
-        lanes: usize,
-        names: Vec<String>,
-    },
+    Hello,
     /// A call is about to be made, and memory has to be read before it.
     Before,
     /// The call of a message `before` has returned. Its stack is wanted only if it took memory.
     After,
     /// A process begins to note whose the memory is, on a page whose descriptor comes with the message.
-    Ledger { devices: usize, rows: usize },
+    Ledger,
     /// A caller has memory for the first time: this is its row on the page.
     Holder { row: u32, memory: MemoryKind },
     /// The process holds more memory of this GPU than ever, and is about to give some of it back.
@@ -225,17 +221,13 @@ impl Incoming {
     fn whole(self) -> Option<Delivery> {
         let message = ShimMessage::parse(&self.bytes)?;
         let bytes = match &message.content {
-            Content::Notice(Notice::Hello {
-                devices,
-                lanes,
-                names,
-            }) => Some(counted_bytes(*devices, *lanes, names.len())),
-            Content::Notice(Notice::Ledger { .. }) => Some(PAGE_BYTES as u64),
+            Content::Notice(Notice::Hello) => Some(COUNTS_BYTES),
+            Content::Notice(Notice::Ledger) => Some(PAGE_BYTES),
             _ => None,
         };
         let shared = self
             .passed
-            .filter(|fd| bytes.is_some_and(|bytes| is_sealed(fd, bytes)))
+            .filter(|fd| bytes.is_some_and(|bytes| is_sealed(fd, bytes as u64)))
             .map(File::from);
         Some(Delivery {
             message,
@@ -244,11 +236,6 @@ impl Incoming {
             waiting: self.connection,
         })
     }
-}
-
-/// The size of the memory with the counts of a process, in bytes (src/fake/shim/counts.rs).
-pub(super) fn counted_bytes(devices: usize, lanes: usize, names: usize) -> u64 {
-    (lanes * (2 * names + 3 * devices) * size_of::<u64>()) as u64
 }
 
 /// Whether a descriptor is that of memory of this length, which is sealed against changes.
@@ -274,29 +261,14 @@ impl ShimMessage {
             }
             Content::Event(EventKind::Variable { name, .. }) => is_variable(name),
             Content::Event(EventKind::InitDone { visible, gpus }) => {
-                visible.is_none_or(|visible| visible as usize <= MOST_DEVICES)
-                    && gpus.len() <= MOST_DEVICES
+                visible.is_none_or(|visible| visible as usize <= DEVICES)
+                    && gpus.len() <= DEVICES
                     && gpus.iter().all(|gpu| is_uuid(gpu))
             }
             Content::Notice(Notice::Absent { name } | Notice::Opening { name }) => {
                 name.len() <= LONGEST_NAME && name.bytes().all(|byte| byte.is_ascii_graphic())
             }
-            Content::Event(EventKind::Forked { contexts, .. }) => {
-                *contexts as usize <= MOST_DEVICES
-            }
-            Content::Notice(Notice::Hello {
-                devices,
-                lanes,
-                names,
-            }) => {
-                *devices <= MOST_DEVICES
-                    && (1..=MOST_LANES).contains(lanes)
-                    && (1..=MOST_NAMES).contains(&names.len())
-                    && names.iter().all(|name| is_word(name))
-            }
-            Content::Notice(Notice::Ledger { devices, rows }) => {
-                (*devices, *rows) == (page::DEVICES, page::ROWS)
-            }
+            Content::Event(EventKind::Forked { contexts, .. }) => *contexts as usize <= DEVICES,
             Content::Notice(Notice::Holder { row, memory }) => {
                 (*row as usize) < page::TOLD_ROWS
                     && matches!(
@@ -313,15 +285,13 @@ impl ShimMessage {
         // These are about the process, which may have made no call.
         let is_own = matches!(
             self.content,
-            Content::Notice(
-                Notice::Hello { .. } | Notice::Ledger { .. } | Notice::Peak | Notice::Leaving
-            )
+            Content::Notice(Notice::Hello | Notice::Ledger | Notice::Peak | Notice::Leaving)
         );
         is_right
             && (is_word(&self.call) || (is_own && self.call.is_empty()))
             && self.frames.len() <= MOST_FRAMES
             // The driver's number for an unknown device is -1.
-            && self.device.is_none_or(|device| (-1..MOST_DEVICES as i32).contains(&device))
+            && self.device.is_none_or(|device| (-1..DEVICES as i32).contains(&device))
             && self.uuid.as_deref().is_none_or(is_uuid)
     }
 }
@@ -374,11 +344,9 @@ mod tests {
     #[test]
     fn a_message_that_no_library_sends_is_dropped() {
         assert!(is_taken("\"event\":\"error\",\"status\":1"));
-        assert!(is_taken(
-            "\"kind\":\"hello\",\"devices\":64,\"lanes\":32,\"names\":[\"cuInit\"]"
-        ));
+        assert!(is_taken("\"kind\":\"hello\""));
         for taken in [
-            "\"kind\":\"ledger\",\"devices\":64,\"rows\":4096",
+            "\"kind\":\"ledger\"",
             "\"kind\":\"holder\",\"row\":4031,\"memory\":\"allocation\",\"device\":0",
             "\"kind\":\"after\",\"frames\":[1]",
             "\"kind\":\"peak\",\"device\":63",
@@ -387,9 +355,6 @@ mod tests {
             assert!(is_taken(taken), "{taken}");
         }
         for wrong in [
-            "\"kind\":\"ledger\",\"devices\":64,\"rows\":4611686018427387904",
-            "\"kind\":\"ledger\",\"devices\":65,\"rows\":4096",
-            "\"kind\":\"ledger\"",
             // The last rows are of many callers, and nobody's.
             "\"kind\":\"holder\",\"row\":4032,\"memory\":\"allocation\"",
             "\"kind\":\"holder\",\"row\":-1,\"memory\":\"allocation\"",
@@ -399,10 +364,6 @@ mod tests {
             "\"kind\":\"holder\",\"row\":1,\"memory\":\"\\u001b[31m\"",
             "\"kind\":\"peak\",\"device\":64",
             "\"kind\":\"peaks\"",
-            "\"kind\":\"hello\",\"devices\":4611686018427387904,\"lanes\":32,\"names\":[\"cuInit\"]",
-            "\"kind\":\"hello\",\"devices\":64,\"lanes\":4611686018427387904,\"names\":[\"cuInit\"]",
-            "\"kind\":\"hello\",\"devices\":64,\"lanes\":32,\"names\":[]",
-            "\"kind\":\"hello\",\"devices\":64,\"lanes\":32,\"names\":[\"a\\u001b[31m\"]",
             "\"event\":\"error\",\"device\":2000000000",
             "\"event\":\"error\",\"uuid\":\"/etc/passwd\"",
             "\"event\":\"variable\",\"name\":\"PATH\",\"before\":null,\"value\":\"x\"",
@@ -416,7 +377,7 @@ mod tests {
 
     #[test]
     fn a_descriptor_is_taken_only_if_its_length_cannot_change_and_is_right() {
-        let hello = message("\"kind\":\"hello\",\"devices\":2,\"lanes\":2,\"names\":[\"cuInit\"]");
+        let hello = message("\"kind\":\"hello\"");
         let taken = |fd: OwnedFd| {
             received(&hello, Some(fd))
                 .expect("a message")
@@ -430,7 +391,7 @@ mod tests {
             rustix::fs::fcntl_add_seals(&fd, seals).unwrap();
             fd
         };
-        let (right, both) = (counted_bytes(2, 2, 1), SealFlags::SHRINK | SealFlags::GROW);
+        let (right, both) = (COUNTS_BYTES as u64, SealFlags::SHRINK | SealFlags::GROW);
         assert!(taken(memory(right, both)));
         assert!(!taken(memory(right, SealFlags::GROW)));
         assert!(!taken(memory(right - 8, both)));
@@ -438,7 +399,7 @@ mod tests {
         for path in ["/dev/zero", "/etc/passwd", "/"] {
             assert!(!taken(File::open(path).unwrap().into()), "{path}");
         }
-        let ledger = message("\"kind\":\"ledger\",\"devices\":64,\"rows\":4096");
+        let ledger = message("\"kind\":\"ledger\"");
         for (bytes, is_taken) in [(PAGE_BYTES, true), (PAGE_BYTES + 8, false), (0, false)] {
             let received = received(&ledger, Some(memory(bytes as u64, both))).expect("a message");
             assert_eq!(received.shared.is_some(), is_taken, "{bytes}");

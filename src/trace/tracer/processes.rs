@@ -6,11 +6,14 @@ use std::io::Read;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
+use super::message::LANE_WORDS;
 use super::peers;
 use super::stacks::Stacks;
 use crate::{CallCount, ContextChange, EventSource, ProcessCounts, Stack, TraceProcess, Uses};
 use cuda_pitfalls_core::clock;
 use cuda_pitfalls_core::text::counts::counted;
+use cuda_pitfalls_fake::COUNTED;
+use cuda_pitfalls_fake::counts::{DEVICES, LANES};
 use cuda_pitfalls_instrument::supervisor::{self, is_alive};
 
 /// What is not seen of a program with libcudart on the simulated machine. This is no fault of the program.
@@ -94,21 +97,15 @@ struct ProcessRecord {
 }
 
 /// The memory with a process's counts (src/fake/shim/counts.rs).
-struct SharedCounts {
-    file: File,
-    names: Vec<String>,
-    devices: usize,
-    lanes: usize,
-}
+struct SharedCounts(File);
 
 impl SharedCounts {
     fn sum_lanes(&self) -> Vec<u64> {
-        let words = 2 * self.names.len() + 3 * self.devices;
-        let mut sums = vec![0u64; words];
-        let mut lane = vec![0u8; words * 8];
+        let mut sums = vec![0u64; LANE_WORDS];
+        let mut lane = vec![0u8; LANE_WORDS * 8];
         let mut at = 0;
-        for _ in 0..self.lanes {
-            if self.file.read_exact_at(&mut lane, at).is_err() {
+        for _ in 0..LANES {
+            if self.0.read_exact_at(&mut lane, at).is_err() {
                 break;
             }
             at += lane.len() as u64;
@@ -225,24 +222,12 @@ impl Processes {
         self.known.get(&pid).map(|known| &known.gpus)
     }
 
-    pub(super) fn count(
-        &mut self,
-        pid: u32,
-        file: File,
-        names: Vec<String>,
-        devices: usize,
-        lanes: usize,
-    ) {
+    pub(super) fn count(&mut self, pid: u32, file: File) {
         let Some(known) = self.known.get_mut(&pid) else {
             return;
         };
         if known.all_pages() < MOST_PAGES && self.pages < self.most_pages {
-            known.pages.push(SharedCounts {
-                file,
-                names,
-                devices,
-                lanes,
-            });
+            known.pages.push(SharedCounts(file));
             self.pages += 1;
         } else {
             self.add_unseen(format!("process {pid} has more counts than are kept"));
@@ -251,10 +236,14 @@ impl Processes {
 
     /// Whether a process is one of so many forks of one program that there is not enough time to read each stack.
     pub(super) fn is_in_a_crowd(&self, pid: u32) -> bool {
-        let image = self.known.get(&pid).and_then(|known| known.image.as_ref());
-        image
-            .and_then(|image| self.images.get(image))
-            .is_some_and(|family| family.processes > CROWD)
+        let Some(ProcessRecord {
+            image: Some(image), ..
+        }) = self.known.get(&pid)
+        else {
+            return false;
+        };
+        let family = self.images.get(image);
+        family.is_some_and(|family| family.processes > CROWD)
     }
 
     /// Records something that could not be seen, in words.
@@ -262,9 +251,10 @@ impl Processes {
         if self.not_seen.contains(&why) {
             return;
         }
-        match self.not_seen.len() < MOST_SENTENCES {
-            true => self.not_seen.push(why),
-            false => self.unsaid += 1,
+        if self.not_seen.len() < MOST_SENTENCES {
+            self.not_seen.push(why);
+        } else {
+            self.unsaid += 1;
         }
     }
 
@@ -277,7 +267,10 @@ impl Processes {
                  is not seen"
             ));
         }
-        if let Some(known) = self.known.get_mut(&pid).filter(|_| !is_opencl) {
+        if is_opencl {
+            return;
+        }
+        if let Some(known) = self.known.get_mut(&pid) {
             if !known.injected && !known.forwarded {
                 known.gave_up.clear();
             }
@@ -318,16 +311,13 @@ impl Processes {
     /// that. A process that has called `cuInit` looks at what describes the machine for other reasons.
     pub(super) fn gives_up(&mut self, pid: u32, name: &str, stack: &Stack) {
         let absent = at_place(name, stack);
-        let known = self.known.get_mut(&pid).filter(|known| {
-            self.is_simulated && (!name.starts_with('/') || !known.injected && !known.forwarded)
-        });
-        let lists = name
-            .starts_with("nvml")
-            .then_some(&mut self.absent)
-            .into_iter();
-        for list in lists.chain(known.map(|known| &mut known.gave_up)) {
-            if !list.contains(&absent) && list.len() < MOST_SENTENCES {
-                list.push(absent.clone());
+        if name.starts_with("nvml") {
+            push_new(&mut self.absent, &absent);
+        }
+        if let Some(known) = self.known.get_mut(&pid) {
+            let has_begun = known.injected || known.forwarded;
+            if self.is_simulated && !(name.starts_with('/') && has_begun) {
+                push_new(&mut known.gave_up, &absent);
             }
         }
     }
@@ -347,14 +337,16 @@ impl Processes {
             return;
         };
         let names = std::mem::take(&mut known.gave_up).join(", ");
-        let lacks = format!("process {pid} looked for {names}, which the simulated machine lacks");
-        match known.injected || known.forwarded {
-            _ if names.is_empty() => {}
-            true => self.add_unseen(format!("{lacks}: what it does with a GPU is not known")),
-            false => self.add_unseen(format!(
-                "{lacks}, before any cuInit: with a GPU it may initialise CUDA there"
-            )),
+        if names.is_empty() {
+            return;
         }
+        let lacks = format!("process {pid} looked for {names}, which the simulated machine lacks");
+        let meaning = if known.injected || known.forwarded {
+            ": what it does with a GPU is not known"
+        } else {
+            ", before any cuInit: with a GPU it may initialise CUDA there"
+        };
+        self.add_unseen(format!("{lacks}{meaning}"));
     }
 
     /// Records that a function of libcudart called `cuInit`.
@@ -383,18 +375,18 @@ impl Processes {
         let Some(known) = self.known.get_mut(&pid) else {
             return true;
         };
-        let device = device.unwrap_or(-1);
+        let ordinal = device.unwrap_or(-1);
         match change {
             ContextChange::Made => {
-                self.with_context.extend(known.gpus.get(&device).cloned());
+                self.with_context.extend(known.gpus.get(&ordinal).cloned());
                 if primary {
-                    known.primary.insert(device)
+                    known.primary.insert(ordinal)
                 } else {
                     known.others.insert(handle)
                 }
             }
             ContextChange::Failed => true,
-            _ if primary => known.primary.remove(&device),
+            _ if primary => known.primary.remove(&ordinal),
             _ => known.others.remove(&handle),
         }
     }
@@ -405,18 +397,18 @@ impl Processes {
 
     /// The counts of processes that have ended, each once.
     pub(super) fn take_ended_counts(&mut self) -> Vec<(u32, ProcessCounts)> {
-        let gone: BTreeSet<u32> = self
-            .known
-            .keys()
-            .copied()
-            .filter(|pid| !is_alive(*pid))
-            .collect();
+        let mut gone: BTreeSet<u32> = self.known.keys().copied().collect();
+        gone.retain(|pid| !is_alive(*pid));
         // Only at the second check: at the first one, the process's last message may not have arrived.
         let before = std::mem::replace(&mut self.ended, gone);
         let gone: Vec<u32> = self.ended.intersection(&before).copied().collect();
-        gone.into_iter()
-            .flat_map(|pid| self.end(pid).into_iter().map(move |counts| (pid, counts)))
-            .collect()
+        let mut all = Vec::new();
+        for pid in gone {
+            for counts in self.end(pid) {
+                all.push((pid, counts));
+            }
+        }
+        all
     }
 
     /// The counts of all other processes, at the end.
@@ -435,9 +427,10 @@ impl Processes {
         if known.injected && !known.forwarded && known.has_simulated_runtime {
             self.add_unseen(SIMULATED_RUNTIME.to_owned());
         } else if known.injected != known.forwarded {
-            match self.half.len() < MOST_SENTENCES {
-                true => drop(self.half.insert(pid, known.injected)),
-                false => self.unsaid += 1,
+            if self.half.len() < MOST_SENTENCES {
+                self.half.insert(pid, known.injected);
+            } else {
+                self.unsaid += 1;
             }
         }
         if known.injected && known.read_before_hook {
@@ -446,12 +439,13 @@ impl Processes {
                  cuInit may be a later one"
             ));
         }
-        let programs = known
-            .earlier
-            .iter()
-            .chain([&known])
-            .filter(|program| !program.pages.is_empty());
-        programs.map(|program| program.counts(pid)).collect()
+        let mut all = Vec::new();
+        for program in known.earlier.iter().chain([&known]) {
+            if !program.pages.is_empty() {
+                all.push(program.counts(pid));
+            }
+        }
+        all
     }
 
     /// Whether the simulated libcudart was used. Its contexts are not seen, so memory may rise without another program.
@@ -463,19 +457,18 @@ impl Processes {
     pub(super) fn not_seen(&mut self, heard_all: bool) -> Vec<String> {
         let mut all = std::mem::take(&mut self.not_seen);
         let half = std::mem::take(&mut self.half);
-        match heard_all {
-            true => all.extend(half.iter().map(|(pid, is_hook)| half_told(*pid, *is_hook))),
+        if heard_all {
+            for (pid, is_hook) in half {
+                all.push(half_told(pid, is_hook));
+            }
+        } else if !half.is_empty() {
             // Nothing follows from a message that did not arrive.
-            false if !half.is_empty() => all.push(format!(
+            let pids: Vec<String> = half.keys().take(5).map(u32::to_string).collect();
+            all.push(format!(
                 "of {} (PID {}) not every message arrived: what else they did may be missing",
                 counted(half.len() as u64, "process"),
-                half.keys()
-                    .take(5)
-                    .map(u32::to_string)
-                    .collect::<Vec<_>>()
-                    .join(", ")
-            )),
-            false => {}
+                pids.join(", ")
+            ));
         }
         if self.unsaid > 0 {
             all.push(format!("{} more that could not be seen", self.unsaid));
@@ -484,16 +477,19 @@ impl Processes {
     }
 }
 
+/// Adds a text that is not there yet, unless there are too many.
+fn push_new(list: &mut Vec<String>, text: &str) {
+    if list.len() < MOST_SENTENCES && !list.iter().any(|known| known == text) {
+        list.push(text.to_owned());
+    }
+}
+
 /// What a process looked for, with the place.
 fn at_place(name: &str, stack: &Stack) -> String {
-    let at: Vec<String> = [stack.place(), stack.entry_name()]
-        .into_iter()
-        .flatten()
-        .collect();
-    if at.is_empty() {
-        name.to_owned()
-    } else {
-        format!("{name} ({})", at.join(", "))
+    match (stack.place(), stack.entry_name()) {
+        (Some(place), Some(entry)) => format!("{name} ({place}, {entry})"),
+        (Some(at), None) | (None, Some(at)) => format!("{name} ({at})"),
+        (None, None) => name.to_owned(),
     }
 }
 
@@ -533,36 +529,37 @@ impl ProcessRecord {
             began_ns: Some(self.began_ns),
             ..Default::default()
         };
-        for device in self
-            .primary
-            .iter()
-            .filter_map(|device| self.gpus.get(device))
-        {
-            counts.gpus.entry(device.clone()).or_default();
+        for device in &self.primary {
+            if let Some(gpu) = self.gpus.get(device) {
+                counts.gpus.entry(gpu.clone()).or_default();
+            }
         }
         for page in &self.pages {
             let sums = page.sum_lanes();
-            for (index, name) in page.names.iter().enumerate() {
+            for (index, name) in COUNTED.iter().enumerate() {
                 let found = CallCount {
                     calls: word(&sums, index),
-                    errors: word(&sums, page.names.len() + index),
+                    errors: word(&sums, COUNTED.len() + index),
                 };
                 if found.calls > 0 {
-                    let all = counts.calls.entry(name.clone()).or_default();
+                    let all = counts.calls.entry((*name).to_owned()).or_default();
                     *all = CallCount {
                         calls: all.calls.saturating_add(found.calls),
                         errors: all.errors.saturating_add(found.errors),
                     };
                 }
             }
-            for device in 0..page.devices {
-                let at = 2 * page.names.len() + 3 * device;
+            for device in 0..DEVICES {
+                let at = 2 * COUNTED.len() + 3 * device;
                 let found = Uses {
                     launches: word(&sums, at),
                     copies: word(&sums, at + 1),
                     allocations: word(&sums, at + 2),
                 };
-                let Some(gpu) = self.gpus.get(&(device as i32)).filter(|_| !found.is_none()) else {
+                if found.is_none() {
+                    continue;
+                }
+                let Some(gpu) = self.gpus.get(&(device as i32)) else {
                     continue;
                 };
                 let all = counts.gpus.entry(gpu.clone()).or_default();
@@ -596,12 +593,13 @@ fn image_of(pid: u32) -> Option<Image> {
 
 pub(super) fn arguments_of(pid: u32) -> Vec<String> {
     let line = read(&format!("/proc/{pid}/cmdline"), MOST_ARGUMENTS).unwrap_or_default();
-    let words = line
-        .split(|byte| *byte == 0)
-        .filter(|word| !word.is_empty());
+    let mut words = Vec::new();
+    for word in line.split(|byte| *byte == 0) {
+        if !word.is_empty() {
+            words.push(String::from_utf8_lossy(word).into_owned());
+        }
+    }
     words
-        .map(|word| String::from_utf8_lossy(word).into_owned())
-        .collect()
 }
 
 pub(super) fn program_of(pid: u32) -> String {
@@ -615,22 +613,21 @@ pub(super) fn thread_here(pid: u32, tid: u32) -> u32 {
     if Path::new(&format!("/proc/{pid}/task/{tid}")).exists() {
         return tid;
     }
-    let tasks = fs::read_dir(format!("/proc/{pid}/task"))
-        .into_iter()
-        .flatten()
-        .flatten();
-    let outer = tasks.filter_map(|task| {
-        let status = fs::read_to_string(task.path().join("status")).ok()?;
+    let Ok(tasks) = fs::read_dir(format!("/proc/{pid}/task")) else {
+        return tid;
+    };
+    for task in tasks.flatten() {
+        let status = fs::read_to_string(task.path().join("status")).unwrap_or_default();
         let inner = status
             .lines()
-            .find_map(|line| line.strip_prefix("NSpid:")?.split_whitespace().last())?;
-        task.file_name()
-            .to_str()?
-            .parse()
-            .ok()
-            .filter(|_| inner.parse() == Ok(tid))
-    });
-    outer.into_iter().next().unwrap_or(tid)
+            .find_map(|line| line.strip_prefix("NSpid:")?.split_whitespace().last());
+        if inner.is_some_and(|inner| inner.parse() == Ok(tid))
+            && let Ok(outer) = task.file_name().to_string_lossy().parse()
+        {
+            return outer;
+        }
+    }
+    tid
 }
 
 #[cfg(test)]

@@ -18,7 +18,7 @@ use super::{appears, run, script, stored, text, trace, tracing};
 
 /// A user that nothing here belongs to.
 const OTHER: u32 = 65_533;
-const MODES: [&str; 5] = ["zero", "silent", "drip", "huge", "spoof"];
+const MODES: [&str; 4] = ["zero", "silent", "drip", "spoof"];
 
 /// Whether this is root, who alone can do something; says what is not tested where it is not.
 pub(super) fn is_root(what: &str) -> bool {

@@ -1,7 +1,7 @@
 # What another process may send to the socket of a trace: stranger.py MODE SOCKET. It says `ready` once it has begun, and goes on until its
 # input ends.
 #
-# zero: a hello with a descriptor that has no end; huge: one with more devices than there is memory; silent: connections without a word;
+# zero: a hello with a descriptor that has no end; silent: connections without a word;
 # drip: a message that never ends; spoof: events that never happened.
 import array
 import json
@@ -37,9 +37,7 @@ def attack():
         made.send(b" ")
         return [made]
     if mode == "zero":
-        return [send(dict(kind="hello", call="", devices=64, lanes=32, names=["a", "b"]), os.open("/dev/zero", os.O_RDONLY))]
-    if mode == "huge":
-        return [send(dict(kind="hello", call="", devices=1 << 62, lanes=1, names=["a"]), os.open("/dev/zero", os.O_RDONLY))]
+        return [send(dict(kind="hello", call=""), os.open("/dev/zero", os.O_RDONLY))]
     return [
         send(dict(event="init", call="cuInit", witness="injection", variables={"CUDA_VISIBLE_DEVICES": "spoofed"})),
         send(dict(event="variable", call="setenv", name="CUDA_VISIBLE_DEVICES", before=None, value="spoofed", status=0)),

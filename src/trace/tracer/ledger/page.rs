@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
-/// At least as many devices as a process can see.
-pub(in crate::tracer) const DEVICES: usize = 64;
+use cuda_pitfalls_fake::counts::DEVICES;
+
 /// How many callers a process can tell apart, and one row for each device for all other callers.
 pub(in crate::tracer) const ROWS: usize = 4096;
 /// The rows of single callers.

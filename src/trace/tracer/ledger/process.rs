@@ -5,7 +5,7 @@ use std::hash::{DefaultHasher, Hasher};
 
 use super::account::{ChangePace, GpuAccount, GpuTotals, MemoryCharge};
 use super::page::{SharedPage, device_of_rest};
-use crate::{Holder, LedgerReason, MemoryKind, Stack, TraceLine};
+use crate::{Holder, LedgerReason, MemoryKind, Stack, TraceEvent, TraceLine};
 
 /// The most holders of a document. Further callers share one for each process and GPU.
 const MOST_HOLDERS: u32 = 10_000;
@@ -27,6 +27,18 @@ pub(in crate::tracer) struct MemoryTaker {
 }
 
 impl MemoryTaker {
+    /// The call of an event, which took memory of this kind.
+    pub(in crate::tracer) fn new(event: TraceEvent, kind: MemoryKind) -> MemoryTaker {
+        MemoryTaker {
+            t_ns: event.t_ns,
+            gpu: event.gpu.unwrap_or_default(),
+            kind,
+            call: event.call,
+            stack: event.stack,
+            is_disturbed: false,
+        }
+    }
+
     /// What no single call took.
     fn from_nobody(t_ns: u64, gpu: &str, kind: MemoryKind) -> MemoryTaker {
         MemoryTaker {
