@@ -141,29 +141,29 @@ impl<'a> Replay<'a> {
         let before = trace
             .gpu_index(Some(gpu))
             .and_then(|index| *trace.start.used_bytes.get(index)?);
-        let charged = readings.into_iter().map(|reading| {
-            let charged = match is_own {
+        let mut charged_readings = Vec::new();
+        for reading in readings {
+            let charged = match (reading.own_bytes, reading.used_bytes, before) {
+                (Some(own), ..) => Some(own),
                 // A process that NVML lists at other times has no memory while it does not.
-                true => reading.own_bytes.or(reading.used_bytes.map(|_| 0)),
-                false => reading
-                    .used_bytes
-                    .zip(before)
-                    .map(|(used, before)| used.saturating_sub(before)),
+                (None, Some(_), _) if is_own => Some(0),
+                (None, Some(used), Some(before)) if !is_own => Some(used.saturating_sub(before)),
+                _ => None,
             };
-            (reading, charged)
-        });
+            charged_readings.push((reading, charged));
+        }
         Replay {
             pid,
             gpu,
             is_own,
-            readings: charged.collect(),
+            readings: charged_readings,
         }
     }
 
     fn ledger(&self, holders: &Holders<'a>, totals: &[HeldTotals]) -> Option<Ledger<'a>> {
         let own = totals
             .iter()
-            .find(|it| (it.pid, it.gpu) == (self.pid, self.gpu))?;
+            .find(|total| (total.pid, total.gpu) == (self.pid, self.gpu))?;
         // Of equal charges, and where nothing was read, the peak is where most is held; else the first.
         let charged = self.readings.iter().map(|(_, charged)| *charged);
         let (highest, _) = charged
@@ -193,24 +193,18 @@ impl<'a> Replay<'a> {
             let most = largest.entry(*band).or_default();
             *most = (*most).max(*bytes);
         }
-        let mut bands: Vec<(LedgerBand, u64)> = largest
-            .into_iter()
-            .filter(|(_, bytes)| *bytes > 0)
-            .collect();
-        bands.sort_by_key(|(band, bytes)| (std::cmp::Reverse(*bytes), *band));
-        let bands: Vec<LedgerBand> = bands.into_iter().map(|(band, _)| band).collect();
-        let series = points.into_iter().map(|(t_ns, charged_bytes, has)| {
-            let band_bytes = bands
-                .iter()
-                .map(|band| has.get(band).copied().unwrap_or(0))
-                .collect();
-            LedgerPoint {
+        largest.retain(|_, bytes| *bytes > 0);
+        let mut bands: Vec<LedgerBand> = largest.keys().copied().collect();
+        bands.sort_by_key(|band| (std::cmp::Reverse(largest[band]), *band));
+        let mut series = Vec::new();
+        for (t_ns, charged_bytes, has) in points {
+            let bytes_of = |band| has.get(band).copied().unwrap_or(0);
+            series.push(LedgerPoint {
                 t_ns,
                 charged_bytes,
-                band_bytes,
-            }
-        });
-        let series = series.collect();
+                band_bytes: bands.iter().map(bytes_of).collect(),
+            });
+        }
         let (pid, gpu, is_own) = (self.pid, self.gpu, self.is_own);
         Some(Ledger {
             pid,
@@ -225,12 +219,13 @@ impl<'a> Replay<'a> {
 
     /// What other processes of the program hold on this GPU.
     fn others(&self, totals: &[HeldTotals], t_ns: u64) -> u64 {
-        let others = totals
-            .iter()
-            .filter(|it| it.gpu == self.gpu && it.pid != self.pid && it.ended_ns > t_ns);
-        others
-            .map(|other| other.at(t_ns))
-            .fold(0, u64::saturating_add)
+        let mut bytes = 0u64;
+        for other in totals {
+            if other.gpu == self.gpu && other.pid != self.pid && other.ended_ns > t_ns {
+                bytes = bytes.saturating_add(other.at(t_ns));
+            }
+        }
+        bytes
     }
 }
 
@@ -250,15 +245,15 @@ impl<'a> HeldTotals<'a> {
             .rev()
             .find(|counts| counts.pid == replay.pid && counts.t_ns > 0);
         let mut held = HeldNow::new(holders);
-        let totals = replay.readings.iter().map(|(reading, _)| {
+        let mut totals = Vec::new();
+        for (reading, _) in &replay.readings {
             held.take(reading);
-            (reading.t_ns, held.certain_bytes())
-        });
-        let totals = totals.collect();
+            totals.push((reading.t_ns, held.certain_bytes()));
+        }
         HeldTotals {
             pid: replay.pid,
             gpu: replay.gpu,
-            ended_ns: ended.map_or(u64::MAX, |it| it.t_ns),
+            ended_ns: ended.map_or(u64::MAX, |counts| counts.t_ns),
             totals,
         }
     }

@@ -70,39 +70,41 @@ impl Tracer {
 
     /// What this trace cannot see, in words.
     fn unseen_limits(&mut self, machine: &TraceTarget, options: &TraceOptions) -> Vec<String> {
-        let inventory = self.sampler.inventory.as_ref();
-        let of_trace = [
-            inventory
-                .err()
-                .map(|why| format!("memory cannot be read: {}", why.detail)),
-            machine.libcuda.is_none().then(|| NO_LIBCUDA.to_owned()),
-            (options.ledger && machine.libcuda.is_none()).then(|| NO_LEDGER.to_owned()),
-            Some(&options.returns)
-                .filter(|returns| !returns.is_empty())
-                .map(|returns| format!("{RETURNED}: {returns}")),
-            (!options.preload).then(|| {
-                "writes of environment variables are not watched (--no-preload)".to_owned()
-            }),
-            Path::new(OTHER_HOOK).exists().then(|| {
-                format!("{OTHER_HOOK} exists, and may keep the driver from calling our hook")
-            }),
-        ];
-        let users = self
-            .sampler
-            .snapshot()
-            .map(|snapshot| snapshot.gpus)
-            .unwrap_or_default();
-        let shared = users.iter().enumerate().filter_map(|(index, gpu)| {
-            let others = match gpu.processes.as_ref()?.len() {
-                0 => return None,
-                1 => "another process has a context there".to_string(),
-                others => format!("{others} other processes have a context there"),
+        let mut all = Vec::new();
+        if let Err(why) = &self.sampler.inventory {
+            all.push(format!("memory cannot be read: {}", why.detail));
+        }
+        if machine.libcuda.is_none() {
+            all.push(NO_LIBCUDA.to_owned());
+            if options.ledger {
+                all.push(NO_LEDGER.to_owned());
+            }
+        }
+        if !options.returns.is_empty() {
+            all.push(format!("{RETURNED}: {}", options.returns));
+        }
+        if !options.preload {
+            all.push("writes of environment variables are not watched (--no-preload)".to_owned());
+        }
+        if Path::new(OTHER_HOOK).exists() {
+            all.push(format!(
+                "{OTHER_HOOK} exists, and may keep the driver from calling our hook"
+            ));
+        }
+        let Ok(snapshot) = self.sampler.snapshot() else {
+            return all;
+        };
+        for (index, gpu) in snapshot.gpus.iter().enumerate() {
+            let others = match gpu.processes.as_deref().unwrap_or_default() {
+                [] => continue,
+                [_] => "another process has a context there".to_owned(),
+                others => format!("{} other processes have a context there", others.len()),
             };
-            Some(format!(
+            all.push(format!(
                 "GPU {index} is shared: {others}, what is taken or returned there meanwhile is in the figures"
-            ))
-        });
-        of_trace.into_iter().flatten().chain(shared).collect()
+            ));
+        }
+        all
     }
 }
 

@@ -179,9 +179,9 @@ mod tests {
         let parents = |pid| {
             [(9, (5, 0)), (5, (2, 0)), (7, (1, 0)), (8, (6, 0))]
                 .into_iter()
-                .find(|it| it.0 == pid)
+                .find(|process| process.0 == pid)
         };
-        let leads = |pid| leads_to(pid, 2, |at| parents(at).map(|it| it.1));
+        let leads = |pid| leads_to(pid, 2, |at| parents(at).map(|process| process.1));
         assert_eq!([9, 7, 8].map(leads), [Some(true), Some(false), None]);
     }
 

@@ -81,18 +81,17 @@ impl Bystander {
             libc::kill(self.pid.as_raw_nonzero().get(), libc::SIGRTMAX()) == 0
         };
         let mut answer = [0; SIGNALS * size_of::<u64>()];
-        let _ = is_asked.then(|| self.answers.read_exact(&mut answer));
+        if is_asked {
+            let _ = self.answers.read_exact(&mut answer);
+        }
         let since_ns = clock::now_ns().saturating_sub(FRESH_NS);
-        let came_ns = answer
-            .as_chunks()
-            .0
-            .iter()
-            .map(|came| u64::from_ne_bytes(*came));
-        (0..)
-            .zip(came_ns)
-            .filter(|(_, came)| *came > since_ns)
-            .map(|(signal, _)| signal)
-            .collect()
+        let mut signals = BTreeSet::new();
+        for (signal, came) in (0..).zip(answer.as_chunks().0) {
+            if u64::from_ne_bytes(*came) > since_ns {
+                signals.insert(signal);
+            }
+        }
+        signals
     }
 }
 
@@ -113,12 +112,14 @@ fn command_line() -> Option<(usize, usize)> {
 
 /// Writes a command over the command line of this process.
 fn overwrite_command_line(line: &mut [u8], command: &[OsString]) {
-    let shown = command
-        .iter()
-        .flat_map(|word| word.as_bytes().iter().copied().chain([0]));
-    line.iter_mut()
-        .zip(shown.chain(std::iter::repeat(0)))
-        .for_each(|(to, from)| *to = from);
+    line.fill(0);
+    let mut rest = line;
+    for word in command {
+        let length = word.len().min(rest.len());
+        let (room, behind) = rest.split_at_mut(length);
+        room.copy_from_slice(word.as_bytes().get(..length).unwrap_or_default());
+        rest = behind.get_mut(1..).unwrap_or_default();
+    }
 }
 
 /// What the bystander does: it notes signals, and tells of them when it is asked by the last signal there is. The kernel

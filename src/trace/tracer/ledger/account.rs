@@ -157,23 +157,24 @@ impl GpuAccount {
 
     /// How much is attributed to anyone. The memory of graphs is on the page.
     pub(super) fn attributed_bytes(&self) -> u64 {
-        let grown = self
-            .grown
-            .iter()
-            .filter(|grown| grown.kind != MemoryKind::Graph);
-        grown
-            .map(|grown| grown.bytes)
-            .fold(self.page_bytes, u64::saturating_add)
+        let mut bytes = self.page_bytes;
+        for grown in &self.grown {
+            if grown.kind != MemoryKind::Graph {
+                bytes = bytes.saturating_add(grown.bytes);
+            }
+        }
+        bytes
     }
 
     /// Takes how much graphs have reserved. Of that, what no call is known to have reserved.
     pub(super) fn take_graphs(&mut self, bytes: u64) -> u64 {
         self.graph_bytes = bytes;
-        let named = self
-            .grown
-            .iter()
-            .filter(|grown| grown.kind == MemoryKind::Graph);
-        let named = named.map(|grown| grown.bytes).fold(0, u64::saturating_add);
+        let mut named = 0u64;
+        for grown in &self.grown {
+            if grown.kind == MemoryKind::Graph {
+                named = named.saturating_add(grown.bytes);
+            }
+        }
         self.shrink_kind(MemoryKind::Graph, named.saturating_sub(bytes));
         bytes.saturating_sub(named)
     }
