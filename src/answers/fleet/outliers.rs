@@ -25,24 +25,20 @@ enum Aspect<'f> {
 /// The machines that differ from a majority, those on which CUDA does not start first, and then by what differs first.
 pub fn outliers(fleet: &Fleet) -> Vec<Outliers> {
     let mut known: BTreeMap<usize, (BTreeSet<Aspect<'_>>, Vec<usize>)> = BTreeMap::new();
-    for (machine, _) in fleet
-        .machines
-        .iter()
-        .enumerate()
-        .filter(|(_, machine)| machine.no_cuda.is_some())
-    {
-        known.entry(machine).or_default().0.insert(Aspect::NoCuda);
+    for (index, machine) in fleet.machines.iter().enumerate() {
+        if machine.no_cuda.is_some() {
+            known.entry(index).or_default().0.insert(Aspect::NoCuda);
+        }
     }
     for (index, difference) in fleet.differences.iter().enumerate() {
         if difference.is_split {
             continue;
         }
         let aspects = difference_aspects(difference);
-        for machine in difference
-            .machines
-            .iter()
-            .filter(|machine| **machine < fleet.machines.len())
-        {
+        for machine in &difference.machines {
+            if *machine >= fleet.machines.len() {
+                continue;
+            }
             let (all, differences) = known.entry(*machine).or_default();
             all.extend(aspects.iter().cloned());
             differences.push(index);
@@ -81,12 +77,16 @@ fn difference_aspects(difference: &Difference) -> Vec<Aspect<'_>> {
             facts,
             ..
         } => {
-            let verdict = verdict_differs.then_some(Aspect::Verdict(question));
-            let facts = facts.iter().filter_map(|fact| {
-                let change = fact.usual.as_ref().or(fact.these.as_ref())?;
-                Some(Aspect::Fact(question, &fact.case, &change.label))
-            });
-            verdict.into_iter().chain(facts).collect()
+            let mut aspects = Vec::new();
+            if *verdict_differs {
+                aspects.push(Aspect::Verdict(question));
+            }
+            for fact in facts {
+                if let Some(change) = fact.usual.as_ref().or(fact.these.as_ref()) {
+                    aspects.push(Aspect::Fact(question, &fact.case, &change.label));
+                }
+            }
+            aspects
         }
         What::NoAnswer { .. } => vec![Aspect::NoAnswer(question)],
         What::Bytes {

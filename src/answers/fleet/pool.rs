@@ -344,13 +344,18 @@ impl Answers {
         }: &MachineAnswer,
     ) -> Option<AnswerPlace> {
         if let Some(known) = self.find(answer) {
+            self.note_words(known.name, words);
             return Some(known);
         }
         if self.bytes > MOST_BYTES {
             return None;
         }
         let name = match self.by_name.get(&answer.name) {
-            Some(name) => *name,
+            Some(name) => {
+                let name = *name;
+                self.note_words(name, words);
+                name
+            }
             None => {
                 let at = u32::try_from(self.names.len()).ok()?;
                 self.names.push(Name {
@@ -379,6 +384,16 @@ impl Answers {
     }
 }
 
+impl Answers {
+    /// Keeps the last words of a question in alphabetical order: which document is read first must not decide.
+    fn note_words(&mut self, name: u32, words: &str) {
+        let known = &mut self.names[name as usize].words;
+        if words > known.as_str() {
+            words.clone_into(known);
+        }
+    }
+}
+
 fn text_length(facts: &[CaseChange]) -> usize {
     let text = serde_json::to_string(facts);
     text.expect("facts have text as keys, and are written to memory")
@@ -395,4 +410,40 @@ fn refused(bucket: Bucket, why: &str) -> Rejection {
 // A thread that panicked leaves what it had added: nothing here is half done.
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::OnceLock;
+
+    fn answer(words: &str, reason: &str) -> MachineAnswer {
+        MachineAnswer {
+            scenario: "a/question".to_owned(),
+            words: words.to_owned(),
+            answer: SharedAnswer {
+                name: "a/question".to_owned(),
+                shown: Shown::Nothing(reason.to_owned()),
+                ..SharedAnswer::default()
+            },
+            bytes: Vec::new(),
+            place: OnceLock::new(),
+        }
+    }
+
+    #[test]
+    fn order_of_documents_does_not_decide_words() {
+        let all = [
+            answer("Is it old?", "x"),
+            answer("Is it new?", "x"),
+            answer("", "y"),
+        ];
+        for order in [[0, 1, 2], [1, 0, 2], [2, 1, 0], [1, 2, 0]] {
+            let mut answers = Answers::default();
+            for index in order {
+                assert!(answers.insert(&all[index]).is_some());
+            }
+            assert_eq!(answers.names[0].words, "Is it old?", "{order:?}");
+        }
+    }
 }

@@ -89,10 +89,10 @@ impl Matrix {
                 .iter()
                 .map(|document| (&document.environment.name, document)),
         );
-        let mut sorted: Vec<&EnvironmentDocument> = by_name
-            .iter()
-            .filter_map(|(_, all)| all.last().copied())
-            .collect();
+        let mut sorted: Vec<&EnvironmentDocument> = Vec::new();
+        for (_, all) in &by_name {
+            sorted.extend(all.last());
+        }
         sorted.sort_by(|a, b| {
             let [a, b] = [&a.environment, &b.environment];
             version_order(&a.version, &b.version).then_with(|| a.name.cmp(&b.name))
@@ -102,23 +102,16 @@ impl Matrix {
                 .iter()
                 .position(|(it, _)| *it == document.environment.package)
         });
-        let cells = sorted.iter().enumerate().flat_map(|(index, document)| {
-            document
-                .rows
-                .iter()
-                .map(move |row| (row.id.clone(), matrix_cell(index, row, &document.rows)))
-        });
-        let lines = group_by_key(cells);
-        Matrix {
-            columns: sorted
-                .iter()
-                .map(|document| matrix_column(document))
-                .collect(),
-            lines: lines
-                .into_iter()
-                .map(|(id, cells)| MatrixLine { id, cells })
-                .collect(),
+        let (mut columns, mut cells) = (Vec::new(), Vec::new());
+        for (index, document) in sorted.into_iter().enumerate() {
+            columns.push(matrix_column(document));
+            for row in &document.rows {
+                cells.push((row.id.clone(), matrix_cell(index, row, &document.rows)));
+            }
         }
+        let lines = group_by_key(cells).into_iter();
+        let lines = lines.map(|(id, cells)| MatrixLine { id, cells }).collect();
+        Matrix { columns, lines }
     }
 
     /// The packages that columns are about, each with the indices of its columns, oldest version first.
@@ -143,23 +136,23 @@ impl Matrix {
         let mut all = Vec::new();
         for (_, columns) in self.packages() {
             for (index, line) in self.lines.iter().enumerate() {
-                let known = line
-                    .cells
-                    .iter()
-                    .filter(|cell| columns.contains(&cell.column) && cell.state.is_known());
-                let known: Vec<&MatrixCell> = known.collect();
-                for pair in known.windows(2) {
-                    if let [before, after] = pair
-                        && !before.state.agrees_with(after.state)
+                let mut last: Option<&MatrixCell> = None;
+                for cell in &line.cells {
+                    if !columns.contains(&cell.column) || !cell.state.is_known() {
+                        continue;
+                    }
+                    if let Some(before) = last
+                        && !before.state.agrees_with(cell.state)
                     {
                         all.push(MatrixChange {
                             line: index,
                             before: before.column,
-                            after: after.column,
+                            after: cell.column,
                             was: before.state,
-                            is: after.state,
+                            is: cell.state,
                         });
                     }
+                    last = Some(cell);
                 }
             }
         }
@@ -212,10 +205,8 @@ fn matrix_column(document: &EnvironmentDocument) -> Column {
         failed,
         ..
     } = document.environment.clone();
-    let has_gpu = document
-        .witnesses
-        .iter()
-        .any(|witness| witness.cuda_gpus > 0);
+    let mut witnesses = document.witnesses.iter();
+    let has_gpu = witnesses.any(|witness| witness.cuda_gpus > 0);
     Column {
         name,
         package,

@@ -167,14 +167,14 @@ impl WitnessSeen {
     /// The same with paths as they are below the folder of the environment, which is gone afterwards.
     pub fn below(mut self, folder: &Path) -> WitnessSeen {
         let prefix = format!("{}/", folder.display());
-        let raised = self
-            .raised
-            .iter_mut()
-            .flat_map(|raised| raised.more.iter_mut().chain([&mut raised.message]));
-        let unmeasured = self.unmeasured.iter_mut().map(|why| &mut why.detail);
-        raised
-            .chain(unmeasured)
-            .for_each(|text| *text = text.replace(&prefix, ""));
+        let shorten = |text: &mut String| *text = text.replace(&prefix, "");
+        if let Some(raised) = &mut self.raised {
+            raised.more.iter_mut().for_each(shorten);
+            shorten(&mut raised.message);
+        }
+        if let Some(unmeasured) = &mut self.unmeasured {
+            shorten(&mut unmeasured.detail);
+        }
         self
     }
 
