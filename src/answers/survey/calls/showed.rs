@@ -19,51 +19,49 @@ pub(super) fn seen(
     let Some(plan) = &answered.report.plan else {
         return Ok(Vec::new());
     };
-    let observations = answered.case_observations(TRAP);
-    let seen = observations
-        .iter()
-        .map(|shown| match unfit_reason(row, plan, shown) {
-            Some(detail) => Err(Unmeasured {
-                reason: Reason::Unobservable,
-                detail,
-            }),
-            None => Ok(attempt(row, plan, shown, answered.scene)),
-        });
-    Ok(seen
-        .collect::<Result<Vec<_>, _>>()?
-        .into_iter()
-        .flatten()
-        .collect())
+    let mut seen = Vec::new();
+    for shown in &answered.case_observations(TRAP) {
+        if let Some(detail) = unfit_reason(row, plan, shown) {
+            let reason = Reason::Unobservable;
+            return Err(Unmeasured { reason, detail });
+        }
+        seen.extend(attempt(row, plan, shown, answered.scene));
+    }
+    Ok(seen)
 }
 
 /// Why the earlier calls leave nothing to ask about: one failed, or made the context itself.
 fn unfit_reason(row: &CallRow, plan: &Plan, shown: &Observation) -> Option<String> {
-    row.before.iter().enumerate().find_map(|(index, symbol)| {
-        let step = shown.step(&recipe::label_before(&row.call, index))?;
-        if let Some(status) = step.status.as_ref().filter(|status| status.code != 0) {
+    for (index, symbol) in row.before.iter().enumerate() {
+        let Some(step) = shown.step(&recipe::label_before(&row.call, index)) else {
+            continue;
+        };
+        if let Some(status) = &step.status
+            && status.code != 0
+        {
+            let status = status_name(status);
             return Some(format!(
-                "{symbol}, which is called before it, returned {}",
-                status_name(status)
+                "{symbol}, which is called before it, returned {status}"
             ));
         }
-        let made = plan
-            .gpus
-            .iter()
-            .take(plan.used_gpus)
-            .any(|uuid| has_context(plan, step, uuid));
-        made.then(|| format!("{symbol}, which is called before it, makes a context"))
-    })
+        let mut gpus = plan.gpus.iter().take(plan.used_gpus);
+        if gpus.any(|uuid| has_context(plan, step, uuid)) {
+            return Some(format!(
+                "{symbol}, which is called before it, makes a context"
+            ));
+        }
+    }
+    None
 }
 
 fn attempt(row: &CallRow, plan: &Plan, shown: &Observation, scene: &Scene) -> Option<CallSeen> {
     let call = shown.step(&recipe::label(&row.call))?;
     let code = |label: &str| shown.step(label)?.status.as_ref().map(|status| status.code);
-    let last = row
-        .before
-        .len()
-        .checked_sub(1)
-        .map(|last| recipe::label_before(&row.call, last));
-    let initialised_before = last.and_then(|label| shown.step(&label)?.initialised);
+    let mut initialised_before = None;
+    if let Some(last) = row.before.len().checked_sub(1) {
+        let step = shown.step(&recipe::label_before(&row.call, last));
+        initialised_before = step.and_then(|step| step.initialised);
+    }
     let reads_mask = match (code(INIT), code(COUNT)) {
         _ if initialised_before == Some(true) => None,
         (Some(NO_DEVICE), _) => Some(false),
