@@ -237,18 +237,15 @@ pub fn link_libraries(
     std::fs::create_dir_all(folder)?;
     hook::write_hook(folder)?;
     for found in &libraries.found.libraries {
-        if let Some(library) = [CallLibrary::Driver, CallLibrary::Nvml]
-            .into_iter()
-            .find(|library| library.name() == found.name)
-        {
-            let traced = traced::libcuda().filter(|_| library == CallLibrary::Driver);
-            link_names(
-                library,
-                folder,
-                traced
-                    .as_ref()
-                    .map_or(Path::new(&found.path), |path| path.as_path()),
-            )?;
+        let mut wanted = [CallLibrary::Driver, CallLibrary::Nvml].into_iter();
+        let Some(library) = wanted.find(|library| library.name() == found.name) else {
+            continue;
+        };
+        match traced::libcuda() {
+            Some(traced) if library == CallLibrary::Driver => {
+                link_names(library, folder, &traced)?;
+            }
+            _ => link_names(library, folder, Path::new(&found.path))?,
         }
     }
     if let Some(runtime) = runtime {

@@ -124,11 +124,11 @@ fn is_from_outside(name: &str, value: &OsStr) -> bool {
 /// The NVML that this process has mapped; `None` if it is unknown which file that is.
 pub fn mapped_nvml() -> Option<MappedLibrary> {
     let mapped = mapped_libraries();
-    mapped
-        .known
-        .into_iter()
-        .find(|it| it.serves(CallLibrary::Nvml))
-        .filter(|_| mapped.unknown.is_empty())
+    if !mapped.unknown.is_empty() {
+        return None;
+    }
+    let mut known = mapped.known.into_iter();
+    known.find(|library| library.serves(CallLibrary::Nvml))
 }
 
 /// The number of fields before the path: addresses, permissions, offset, device, inode.

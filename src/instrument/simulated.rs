@@ -272,7 +272,7 @@ pub fn flatten(machine: &str, text: &str, gpus: Option<usize>) -> Result<String,
         .map_err(|why| {
             MachineError::Machine(format!(
                 "the simulated machine `{name}` is not possible: {}",
-                terminal(&why)
+                terminal(&why.to_string())
             ))
         })
 }

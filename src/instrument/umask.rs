@@ -21,7 +21,7 @@ pub fn take_over() {
 }
 
 /// The umask of the caller, as a process of ours is told it that starts his program.
-pub fn of_caller() -> u32 {
+pub fn caller_umask() -> u32 {
     CALLERS.load(Ordering::Relaxed)
 }
 
@@ -32,5 +32,5 @@ pub fn keep_umask(callers: u32) {
 
 /// Gives the caller's umask to this process. It is one system call, so it is allowed between fork and exec.
 pub fn hand_on() {
-    umask(Mode::from_bits_truncate(of_caller()));
+    umask(Mode::from_bits_truncate(caller_umask()));
 }

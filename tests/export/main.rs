@@ -403,6 +403,11 @@ fn a_bundle_has_everything_and_redacted_nothing_of_the_machine() {
         out.as_str(),
     ];
     scratch.run(&arguments).good();
+    let mode = fs::metadata(&archive)
+        .expect("the archive")
+        .permissions()
+        .mode();
+    assert_eq!(mode & 0o777, 0o600, "an archive is its maker's alone");
     let files = unpacked(&archive);
     let names: Vec<&str> = files.keys().map(String::as_str).collect();
     let wanted = [
@@ -511,7 +516,7 @@ fn bundle_of_a_trace_is_refused_and_names_the_text_to_paste() {
     assert!(!Path::new(&archive).exists());
     let page = scratch.run(&["render", &trace, "--as", "markdown"]).good();
     assert!(
-        page.stdout.contains("CUDA_VISIBLE_DEVICES"),
+        page.stdout.contains("CUDA\\_VISIBLE\\_DEVICES"),
         "{}",
         page.stdout
     );

@@ -44,12 +44,14 @@ fn open(file: &str, is_written: bool) -> FileTry {
     about(file, Path::new(&path), opened.err().as_ref())
 }
 
+fn is_device_file(found: &fs::Metadata) -> bool {
+    found.file_type().is_char_device() || found.file_type().is_block_device()
+}
+
 /// The facts about a file, beside the error of an attempt to open it.
 pub(super) fn about(file: &str, path: &Path, error: Option<&io::Error>) -> FileTry {
     let found = fs::metadata(path).ok();
-    let device = found
-        .as_ref()
-        .filter(|it| it.file_type().is_char_device() || it.file_type().is_block_device());
+    let device = found.as_ref().filter(|found| is_device_file(found));
     FileTry {
         file: file.to_string(),
         error: error.map(named),

@@ -93,16 +93,17 @@ pub fn device_majors() -> BTreeMap<String, u32> {
 
 /// Limits of this process that are lower than they have to be, in their own units.
 pub fn low_limits() -> BTreeMap<String, u64> {
-    let limits = LIMITS
-        .into_iter()
-        .map(|(name, resource)| (name, getrlimit(resource)));
-    let low = limits.filter(|(_, limit)| {
-        limit
-            .maximum
-            .is_none_or(|most| limit.current.is_some_and(|it| most > it))
-    });
-    low.filter_map(|(name, limit)| Some((name.to_string(), limit.current?)))
-        .collect()
+    let mut low = BTreeMap::new();
+    for (name, resource) in LIMITS {
+        let limit = getrlimit(resource);
+        let Some(current) = limit.current else {
+            continue;
+        };
+        if limit.maximum.is_none_or(|most| most > current) {
+            low.insert(name.to_string(), current);
+        }
+    }
+    low
 }
 
 /// The limits that a start of CUDA can meet.

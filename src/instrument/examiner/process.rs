@@ -252,17 +252,7 @@ fn environ_address(folder: &Path, maps: &[u8]) -> Option<u64> {
         .split(|byte| *byte == b'\n')
         .map(String::from_utf8_lossy)
         .collect();
-    let begins: Vec<(u64, &str)> = lines
-        .iter()
-        .filter_map(|line| {
-            let mut words = line.split_whitespace();
-            let (start, offset) = (words.next()?.split('-').next()?, words.nth(1)?);
-            let path = words
-                .nth(2)
-                .filter(|_| offset.bytes().all(|byte| byte == b'0'))?;
-            Some((u64::from_str_radix(start, 16).ok()?, path))
-        })
-        .collect();
+    let begins: Vec<(u64, &str)> = lines.iter().filter_map(|line| file_begin(line)).collect();
     let own = begins.iter().find(|(_, path)| Path::new(path) == program);
     let libc = begins.iter().find(|(_, path)| {
         let file = path.rsplit('/').next().unwrap_or_default();
@@ -273,6 +263,16 @@ fn environ_address(folder: &Path, maps: &[u8]) -> Option<u64> {
     own.into_iter()
         .chain(libc)
         .find_map(|(start, path)| environ_in_file(folder, *start, path))
+}
+
+/// The address and the path of a file in a line of `/proc/PID/maps` that maps its beginning.
+fn file_begin(line: &str) -> Option<(u64, &str)> {
+    let mut words = line.split_whitespace();
+    let (start, offset) = (words.next()?.split('-').next()?, words.nth(1)?);
+    if offset.bytes().any(|byte| byte != b'0') {
+        return None;
+    }
+    Some((u64::from_str_radix(start, 16).ok()?, words.nth(2)?))
 }
 
 /// The bytes of a file that a process has mapped, if that is what is at its path now. The kernel names it without

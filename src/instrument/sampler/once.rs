@@ -23,7 +23,7 @@ pub(crate) fn start_once(speaker: &Speaker, watch_ms: u64) {
         opened = Some(Nvml::builder().lib_path(NVML.as_ref()).init()?);
         Ok(())
     });
-    let Some(nvml) = opened.filter(|_| is_open) else {
+    let (Some(nvml), true) = (opened, is_open) else {
         return;
     };
     let mut count = 0;

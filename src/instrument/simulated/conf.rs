@@ -4,10 +4,10 @@ use std::path::Path;
 
 use serde_json::{Map, Value, json};
 
-use super::description::Description;
+use super::description::{Description, DescriptionError};
 
 /// The text of `machine.conf`, from a description that was checked.
-pub(super) fn text(machine: &str, node: &Description) -> Result<String, String> {
+pub(super) fn text(machine: &str, node: &Description) -> Result<String, DescriptionError> {
     let mut lines = table_fields(json!(node));
     lines.insert(
         "machine".to_owned(),
@@ -39,7 +39,7 @@ pub(super) fn text(machine: &str, node: &Description) -> Result<String, String> 
             .as_str()
             .map_or_else(|| value.to_string(), str::to_owned);
         if value.is_empty() || value.contains(char::is_control) {
-            return Err(format!("`{key}` must be one line of text, and not empty"));
+            return Err(DescriptionError::Text(key));
         }
         conf.push_str(&format!("{key} = {value}\n"));
     }

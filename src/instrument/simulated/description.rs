@@ -13,6 +13,49 @@ const SMALLEST_UNIT_BYTES: u64 = 512;
 /// The size of NVML's buffer for a name, including the NUL at the end.
 const NAME_ROOM: usize = 96;
 
+/// Why a machine that is described is not possible.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum DescriptionError {
+    #[error("`{0}` is not a driver version such as 580.159.04")]
+    DriverVersion(String),
+    #[error("`{0}` is {1}; versions are written like 13000 for 13.0")]
+    Version(&'static str, u32),
+    #[error("`{0}` is {1}; it must be a power of two, {least} or more", least = SMALLEST_UNIT_BYTES)]
+    Granularity(&'static str, u64),
+    #[error("it has {0} GPUs, and {most} is the most", most = MAX_GPUS)]
+    Gpus(usize),
+    #[error("the model `{0}`: {1}")]
+    Model(String, Box<DescriptionError>),
+    #[error("GPU {0} is of the model `{1}`, which is not described")]
+    UnknownModel(usize, String),
+    #[error("two GPUs have the uuid `{0}`")]
+    SameUuid(String),
+    #[error("GPU {0} (`{1}`) is not in PCI order")]
+    PciOrder(usize, String),
+    #[error("its name is longer than {most} bytes", most = NAME_ROOM - 1)]
+    Name,
+    #[error("`reserved_bytes` ({0}) leaves nothing of `total_bytes` ({1})")]
+    NoMemory(u64, u64),
+    #[error("`{0}` ({1}) is more than the memory that programs get ({2})")]
+    TooMuch(&'static str, u64, u64),
+    #[error("`context_bytes` is 0; every context takes memory")]
+    FreeContext,
+    #[error("`context_listed_bytes` is more than `context_bytes` ({0})")]
+    Listed(u64),
+    #[error("`{0}` is {1}; it must be 1 or more")]
+    Count(&'static str, u32),
+    #[error("`{0}` is not a compute capability such as 9.0")]
+    Capability(String),
+    #[error(
+        "`{0}` is not a UUID of the form GPU-xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx with lower-case digits"
+    )]
+    Uuid(String),
+    #[error("`{0}` is not a PCI address of the form 00000000:1B:00.0 with upper-case digits")]
+    PciBusId(String),
+    #[error("`{0}` must be one line of text, and not empty")]
+    Text(String),
+}
+
 #[derive(Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Description {
@@ -111,24 +154,19 @@ fn default_stack() -> u64 {
 }
 
 impl Description {
-    pub(super) fn check_values(&self) -> Result<(), String> {
+    pub(super) fn check_values(&self) -> Result<(), DescriptionError> {
         if !self
             .driver_version
             .starts_with(|c: char| c.is_ascii_digit())
         {
-            return Err(format!(
-                "`{}` is not a driver version such as 580.159.04",
-                self.driver_version
-            ));
+            return Err(DescriptionError::DriverVersion(self.driver_version.clone()));
         }
         for (key, version) in [
             ("cuda_driver_version", self.cuda_driver_version),
             ("cuda_runtime_version", self.cuda_runtime_version),
         ] {
             if !(1000..1_000_000).contains(&version) {
-                return Err(format!(
-                    "`{key}` is {version}; versions are written like 13000 for 13.0"
-                ));
+                return Err(DescriptionError::Version(key, version));
             }
         }
         for (key, bytes) in [
@@ -136,21 +174,16 @@ impl Description {
             ("pool_granularity_bytes", self.pool_granularity_bytes),
         ] {
             if bytes < SMALLEST_UNIT_BYTES || !bytes.is_power_of_two() {
-                return Err(format!(
-                    "`{key}` is {bytes}; it must be a power of two, {SMALLEST_UNIT_BYTES} or more"
-                ));
+                return Err(DescriptionError::Granularity(key, bytes));
             }
         }
         if self.gpu.len() > MAX_GPUS {
-            return Err(format!(
-                "it has {} GPUs, and {MAX_GPUS} is the most",
-                self.gpu.len()
-            ));
+            return Err(DescriptionError::Gpus(self.gpu.len()));
         }
         for (name, model) in &self.models {
             model
                 .possible()
-                .map_err(|why| format!("the model `{name}`: {why}"))?;
+                .map_err(|why| DescriptionError::Model(name.clone(), Box::new(why)))?;
         }
         for (index, gpu) in self.gpu.iter().enumerate() {
             self.has_place(index, gpu)?;
@@ -158,53 +191,48 @@ impl Description {
         Ok(())
     }
 
-    pub(super) fn model(&self, index: usize, gpu: &DescribedGpu) -> Result<&Model, String> {
+    pub(super) fn model(
+        &self,
+        index: usize,
+        gpu: &DescribedGpu,
+    ) -> Result<&Model, DescriptionError> {
         let described = self.models.get(&gpu.model);
-        described.ok_or_else(|| {
-            format!(
-                "GPU {index} is of the model `{}`, which is not described",
-                gpu.model
-            )
-        })
+        described.ok_or_else(|| DescriptionError::UnknownModel(index, gpu.model.clone()))
     }
 
-    fn has_place(&self, index: usize, gpu: &DescribedGpu) -> Result<(), String> {
+    fn has_place(&self, index: usize, gpu: &DescribedGpu) -> Result<(), DescriptionError> {
         self.model(index, gpu)?;
-        is_uuid(&gpu.uuid)?;
-        gpu.cuda_uuid.as_deref().map_or(Ok(()), is_uuid)?;
-        is_pci_bus_id(&gpu.pci_bus_id)?;
+        check_uuid(&gpu.uuid)?;
+        if let Some(uuid) = &gpu.cuda_uuid {
+            check_uuid(uuid)?;
+        }
+        check_pci_bus_id(&gpu.pci_bus_id)?;
         let before = self.gpu.get(..index).unwrap_or_default();
         if before.iter().any(|other| other.uuid == gpu.uuid) {
-            return Err(format!("two GPUs have the uuid `{}`", gpu.uuid));
+            return Err(DescriptionError::SameUuid(gpu.uuid.clone()));
         }
         // Both forms have a fixed width and the same case, so the order of the texts is the order of the addresses.
         if before
             .last()
             .is_some_and(|other| other.pci_bus_id >= gpu.pci_bus_id)
         {
-            return Err(format!(
-                "GPU {index} (`{}`) is not in PCI order",
-                gpu.pci_bus_id
-            ));
+            return Err(DescriptionError::PciOrder(index, gpu.pci_bus_id.clone()));
         }
         Ok(())
     }
 }
 
 impl Model {
-    fn possible(&self) -> Result<(), String> {
+    fn possible(&self) -> Result<(), DescriptionError> {
         self.parse_capability()?;
         if self.name.len() >= NAME_ROOM {
-            return Err(format!("its name is longer than {} bytes", NAME_ROOM - 1));
+            return Err(DescriptionError::Name);
         }
-        let usable = self
-            .total_bytes
-            .checked_sub(self.reserved_bytes)
-            .filter(|bytes| *bytes > 0);
         let (reserved, total) = (self.reserved_bytes, self.total_bytes);
-        let usable = usable.ok_or_else(|| {
-            format!("`reserved_bytes` ({reserved}) leaves nothing of `total_bytes` ({total})")
-        })?;
+        let usable = total.saturating_sub(reserved);
+        if usable == 0 {
+            return Err(DescriptionError::NoMemory(reserved, total));
+        }
         for (key, bytes) in [
             ("init_bytes", self.init_bytes),
             ("context_bytes", self.context_bytes),
@@ -214,19 +242,14 @@ impl Model {
             ("heap_launch_bytes", self.heap_launch_bytes),
         ] {
             if bytes > usable {
-                return Err(format!(
-                    "`{key}` ({bytes}) is more than the memory that programs get ({usable})"
-                ));
+                return Err(DescriptionError::TooMuch(key, bytes, usable));
             }
         }
         if self.context_bytes == 0 {
-            return Err("`context_bytes` is 0; every context takes memory".to_owned());
+            return Err(DescriptionError::FreeContext);
         }
         if self.listed() > self.context_bytes {
-            return Err(format!(
-                "`context_listed_bytes` is more than `context_bytes` ({})",
-                self.context_bytes
-            ));
+            return Err(DescriptionError::Listed(self.context_bytes));
         }
         for (key, count) in [
             ("sm_count", self.sm_count),
@@ -235,7 +258,7 @@ impl Model {
         ] {
             // The library stores them in signed integers, as CUDA does.
             if !(1..=i32::MAX as u32).contains(&count) {
-                return Err(format!("`{key}` is {count}; it must be 1 or more"));
+                return Err(DescriptionError::Count(key, count));
             }
         }
         Ok(())
@@ -247,17 +270,17 @@ impl Model {
     }
 
     /// The compute capability as major and minor version.
-    pub(super) fn parse_capability(&self) -> Result<(u16, u16), String> {
+    pub(super) fn parse_capability(&self) -> Result<(u16, u16), DescriptionError> {
         let text = &self.compute_capability;
         let parts = text
             .split_once('.')
             .and_then(|(major, minor)| Some((major.parse().ok()?, minor.parse().ok()?)));
-        parts.ok_or_else(|| format!("`{text}` is not a compute capability such as 9.0"))
+        parts.ok_or_else(|| DescriptionError::Capability(text.clone()))
     }
 }
 
 /// Checks that a text is a UUID in NVIDIA's form, in lower case, as NVML prints it.
-fn is_uuid(text: &str) -> Result<(), String> {
+fn check_uuid(text: &str) -> Result<(), DescriptionError> {
     let digits = text.strip_prefix("GPU-").unwrap_or_default();
     let lengths: Vec<_> = digits.split('-').map(str::len).collect();
     if lengths == [8, 4, 4, 4, 12]
@@ -267,13 +290,11 @@ fn is_uuid(text: &str) -> Result<(), String> {
     {
         return Ok(());
     }
-    Err(format!(
-        "`{text}` is not a UUID of the form GPU-xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx with lower-case digits"
-    ))
+    Err(DescriptionError::Uuid(text.to_owned()))
 }
 
 /// Checks that a text is a PCI address as NVML prints it.
-fn is_pci_bus_id(text: &str) -> Result<(), String> {
+fn check_pci_bus_id(text: &str) -> Result<(), DescriptionError> {
     let shape: String = text
         .chars()
         .map(|c| {
@@ -287,7 +308,5 @@ fn is_pci_bus_id(text: &str) -> Result<(), String> {
     if shape == "XXXXXXXX:XX:XX.X" && text.ends_with(".0") {
         return Ok(());
     }
-    Err(format!(
-        "`{text}` is not a PCI address of the form 00000000:1B:00.0 with upper-case digits"
-    ))
+    Err(DescriptionError::PciBusId(text.to_owned()))
 }

@@ -40,7 +40,7 @@ impl Deadlines {
         }
     }
 
-    fn of_next(&self) -> u64 {
+    fn next_deadline_ns(&self) -> u64 {
         (clock::running_ns() + self.step_ns).min(self.last_ns)
     }
 }
@@ -189,11 +189,19 @@ impl Supervisor {
                 step: index,
                 probe: experiment.probes,
             };
-            let mut waited =
-                talk.wait_for(&process, want, deadlines.of_next(), &mut self.interrupt);
+            let mut waited = talk.wait_for(
+                &process,
+                want,
+                deadlines.next_deadline_ns(),
+                &mut self.interrupt,
+            );
             if let (Waited::Done, Some(fresh)) = (&waited, fresh_process(step)) {
-                waited =
-                    talk.prepare_fresh(experiment, fresh, deadlines.of_next(), &mut self.interrupt);
+                waited = talk.prepare_fresh(
+                    experiment,
+                    fresh,
+                    deadlines.next_deadline_ns(),
+                    &mut self.interrupt,
+                );
             }
             if matches!(waited, Waited::Done | Waited::Gone | Waited::Deadline) {
                 self.read(recording, Some(index), false);
@@ -201,12 +209,8 @@ impl Supervisor {
             if waited == Waited::Done {
                 continue;
             }
-            self.note_waited(
-                recording,
-                talk,
-                waited,
-                Some(index).filter(|_| step.call != "_exit"),
-            );
+            let waited_for = (step.call != "_exit").then_some(index);
+            self.note_waited(recording, talk, waited, waited_for);
             // The first process's channel may close shortly before its end is noticed.
             let over = process.is_empty() || talk.ended;
             if over || !recording.incidents.is_empty() || !recording.exit.sent.is_empty() {
@@ -229,7 +233,12 @@ impl Supervisor {
         for name in names {
             talk.send_command(&name, &Command::Finish);
         }
-        let waited = talk.wait_for("", Awaited::End, deadlines.of_next(), &mut self.interrupt);
+        let waited = talk.wait_for(
+            "",
+            Awaited::End,
+            deadlines.next_deadline_ns(),
+            &mut self.interrupt,
+        );
         self.note_waited(recording, talk, waited, None);
     }
 

@@ -53,7 +53,11 @@ impl Supervisor {
         for step in experiment.steps.iter().filter(|step| step.starts_process()) {
             let Some(name) = &step.bind else { continue };
             let (ours, theirs) = Channel::pair().map_err(SupervisorError::from_system)?;
-            let forked_by = step.on.clone().filter(|_| step.has(Effect::Forks));
+            let forked_by = if step.has(Effect::Forks) {
+                step.on.clone()
+            } else {
+                None
+            };
             set_aside.insert(
                 name.clone(),
                 SetAside {
@@ -66,21 +70,14 @@ impl Supervisor {
         }
         let (role, arguments) = match &self.python {
             Some(python) if experiment.program != Program::Worker => {
-                let command = python.command(&arguments, &self.home);
-                let is_filtered = experiment
-                    .steps
-                    .iter()
-                    .any(|step| step.has(Effect::Refuses));
-                let filter = [OsString::from("--filter"), own]
-                    .into_iter()
-                    .filter(|_| is_filtered);
-                (
-                    role::COMMAND,
-                    filter
-                        .chain([OsString::from("--")])
-                        .chain(command)
-                        .collect(),
-                )
+                let mut command = Vec::new();
+                let mut steps = experiment.steps.iter();
+                if steps.any(|step| step.has(Effect::Refuses)) {
+                    command.extend([OsString::from("--filter"), own]);
+                }
+                command.push(OsString::from("--"));
+                command.extend(python.command(&arguments, &self.home));
+                (role::COMMAND, command)
             }
             _ => (role::WORKER, arguments),
         };
@@ -141,10 +138,12 @@ fn prepare_command(
 /// The name of the fresh process that a step starts and that still needs its steps; `None` for other steps.
 pub(super) fn fresh_process(step: &Step) -> Option<&str> {
     if step.has(Effect::Spawns) {
-        step.bind.as_deref()
-    } else {
-        step.on.as_deref().filter(|_| step.has(Effect::Execs))
+        return step.bind.as_deref();
     }
+    if step.has(Effect::Execs) {
+        return step.on.as_deref();
+    }
+    None
 }
 
 impl Conversation {

@@ -98,7 +98,7 @@ pub(super) fn start(spawn: Spawn) -> Result<Child, SupervisorError> {
     ]);
     arguments.extend([
         OsString::from("--umask"),
-        OsString::from(umask::of_caller().to_string()),
+        OsString::from(umask::caller_umask().to_string()),
     ]);
     for channel in &spawn.inherit {
         arguments.extend([OsString::from("--keep"), descriptor_argument(channel)]);

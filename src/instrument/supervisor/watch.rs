@@ -340,14 +340,11 @@ fn call_argument(asked: &libc::seccomp_notif, index: usize) -> u64 {
 /// The path in an argument, as an absolute one. `folder` is what a relative one is below, in the process's `/proc`.
 fn path_below(asked: &libc::seccomp_notif, folder: &str, index: usize) -> Option<PathBuf> {
     let path = text(asked.pid, call_argument(asked, index) as usize)?;
-    match path.is_absolute() {
-        true => Some(path),
-        false => Some(
-            std::fs::read_link(format!("/proc/{}/{folder}", asked.pid))
-                .ok()?
-                .join(path),
-        ),
+    if path.is_absolute() {
+        return Some(path);
     }
+    let folder = std::fs::read_link(format!("/proc/{}/{folder}", asked.pid)).ok()?;
+    Some(folder.join(path))
 }
 
 /// The path of the socket at an address; `None` for other kinds, and for one without a file.

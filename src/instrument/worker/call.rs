@@ -27,7 +27,7 @@ pub(super) fn make_call(worker: &Worker, call: &Call, step: &Step) -> CallResult
     for param in &call.params {
         match argument_word(worker, param, step, &mut arena) {
             Ok(argument) => arguments.push(argument),
-            Err(error) => return not_made(error),
+            Err(error) => return not_made(error.to_string()),
         }
     }
     let address = match &step.from {

@@ -11,11 +11,24 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 use crate::mapped::{is_any_simulated, mapped_libraries};
 use cuda_pitfalls_calls::{CallLibrary, status::SIM_NOT_MODELLED};
 
+/// Why a function cannot be called.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum LookupError {
+    #[error("{}", .0.name())]
+    Library(CallLibrary),
+    #[error("{0} ({library})", library = .1.name())]
+    Function(String, CallLibrary),
+    #[error("{0} is not a function of a library")]
+    NoLibrary(String),
+    #[error(transparent)]
+    File(#[from] libloading::Error),
+}
+
 /// The address of a function, or what is missing.
 ///
 /// # Errors
 /// The library or the function is missing.
-pub(super) fn address(library: CallLibrary, name: &str) -> Result<usize, String> {
+pub(super) fn address(library: CallLibrary, name: &str) -> Result<usize, LookupError> {
     let open = match library {
         CallLibrary::Driver => driver()?,
         CallLibrary::Runtime => runtime()?,
@@ -24,9 +37,9 @@ pub(super) fn address(library: CallLibrary, name: &str) -> Result<usize, String>
             toolkit_library(library)?
         }
         CallLibrary::Libc => this(),
-        CallLibrary::Harness => return Err(format!("{name} is not a function of a library")),
+        CallLibrary::Harness => return Err(LookupError::NoLibrary(name.to_owned())),
     };
-    find_symbol(open, name).ok_or_else(|| format!("{name} ({})", library.name()))
+    find_symbol(open, name).ok_or_else(|| LookupError::Function(name.to_owned(), library))
 }
 
 pub(crate) fn find_symbol(open: &libloading::Library, name: &str) -> Option<usize> {
@@ -91,7 +104,7 @@ fn in_memory(name: &str, path: &str) -> std::io::Result<std::fs::File> {
 }
 
 /// A library of the toolkit. The simulated machine has none, and the host's own would expect a real GPU.
-fn toolkit_library(library: CallLibrary) -> Result<&'static libloading::Library, String> {
+fn toolkit_library(library: CallLibrary) -> Result<&'static libloading::Library, LookupError> {
     static OPEN: Mutex<BTreeMap<CallLibrary, &'static libloading::Library>> =
         Mutex::new(BTreeMap::new());
     let mut known = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
@@ -104,7 +117,8 @@ fn toolkit_library(library: CallLibrary) -> Result<&'static libloading::Library,
     } else {
         library.files().first().and_then(|file| open(file))
     };
-    let found: &'static libloading::Library = Box::leak(Box::new(found.ok_or(library.name())?));
+    let found = found.ok_or(LookupError::Library(library))?;
+    let found: &'static libloading::Library = Box::leak(Box::new(found));
     known.insert(library, found);
     Ok(found)
 }
@@ -113,34 +127,34 @@ fn toolkit_library(library: CallLibrary) -> Result<&'static libloading::Library,
 fn catch_panic<T>(
     library: CallLibrary,
     open: impl FnOnce() -> T + std::panic::UnwindSafe,
-) -> Result<T, String> {
+) -> Result<T, LookupError> {
     let hook = std::panic::take_hook();
     std::panic::set_hook(Box::new(|_| {}));
     let opened = std::panic::catch_unwind(open);
     std::panic::set_hook(hook);
-    opened.map_err(|_| library.name().to_string())
+    opened.map_err(|_| LookupError::Library(library))
 }
 
-fn driver() -> Result<&'static libloading::Library, String> {
+fn driver() -> Result<&'static libloading::Library, LookupError> {
     // SAFETY: opening libcuda runs its constructors, as in any program that links it.
     catch_panic(CallLibrary::Driver, || unsafe {
         cudarc::driver::sys::culib()
     })
 }
 
-fn runtime() -> Result<&'static libloading::Library, String> {
+fn runtime() -> Result<&'static libloading::Library, LookupError> {
     // SAFETY: as above, for libcudart.
     catch_panic(CallLibrary::Runtime, || unsafe {
         cudarc::runtime::sys::culib()
     })
 }
 
-fn nvml_library() -> Result<&'static libloading::Library, String> {
+fn nvml_library() -> Result<&'static libloading::Library, LookupError> {
     static NVML: OnceLock<Option<libloading::Library>> = OnceLock::new();
     // SAFETY: as above, for NVML.
     NVML.get_or_init(|| unsafe { libloading::Library::new("libnvidia-ml.so.1") }.ok())
         .as_ref()
-        .ok_or_else(|| CallLibrary::Nvml.name().to_string())
+        .ok_or(LookupError::Library(CallLibrary::Nvml))
 }
 
 fn this() -> &'static libloading::Library {

@@ -27,8 +27,12 @@ impl Symbols {
     pub(super) fn look_up(wanted: &[String], probes: bool) -> (Symbols, Vec<String>) {
         let mut addresses = HashMap::new();
         let mut missing = Vec::new();
-        let probed = PROBES.iter().copied().filter(|_| probes);
-        for name in wanted.iter().map(String::as_str).chain(probed) {
+        let probed: &[&str] = if probes { &PROBES } else { &[] };
+        for name in wanted
+            .iter()
+            .map(String::as_str)
+            .chain(probed.iter().copied())
+        {
             let Some(call) = calls::find(name) else {
                 continue;
             };
@@ -39,8 +43,12 @@ impl Symbols {
                 Ok(address) => {
                     addresses.insert(call.name, address);
                 }
-                Err(description) if missing.contains(&description) => {}
-                Err(description) => missing.push(description),
+                Err(error) => {
+                    let description = error.to_string();
+                    if !missing.contains(&description) {
+                        missing.push(description);
+                    }
+                }
             }
         }
         (Symbols { addresses }, missing)

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 
 use super::call;
-use super::library;
+use super::library::{self, LookupError};
 use crate::mapped::mapped_libraries;
 use cuda_pitfalls_calls::CallLibrary;
 use cuda_pitfalls_core::channel::Channel;
@@ -45,29 +45,29 @@ fn read(libcudart: Option<&OsString>, before: impl Fn(String)) -> Versions {
     found.runtime = version(runtime, &mut found.missing);
     before("dlopen of libnvidia-ml".to_string());
     if let Err(what) = library::address(CallLibrary::Nvml, "nvmlInit_v2") {
-        found.missing.push(what);
+        found.missing.push(what.to_string());
     }
     let mapped = mapped_libraries();
     (found.libraries, found.unknown) = (mapped.known, mapped.unknown);
     found
 }
 
-fn by_path(path: &OsString) -> Result<usize, String> {
+fn by_path(path: &OsString) -> Result<usize, LookupError> {
     // SAFETY: opening libcudart runs its constructors, as in any program that links it.
-    let library = unsafe { libloading::Library::new(path) }.map_err(|error| error.to_string())?;
+    let library = unsafe { libloading::Library::new(path) }?;
     // SAFETY: only the address is taken.
     let address = unsafe { library.get::<*const ()>(b"cudaRuntimeGetVersion\0") }
         .map(|symbol| *symbol as usize);
     // The process ends soon, and the address must stay valid until then.
     std::mem::forget(library);
-    address.map_err(|error| error.to_string())
+    Ok(address?)
 }
 
-fn version(address: Result<usize, String>, missing: &mut Vec<String>) -> Option<i32> {
+fn version(address: Result<usize, LookupError>, missing: &mut Vec<String>) -> Option<i32> {
     let address = match address {
         Ok(address) => address,
         Err(what) => {
-            missing.push(what);
+            missing.push(what.to_string());
             return None;
         }
     };

@@ -9,6 +9,27 @@ use crate::worker::state::{Worker, lock};
 use cuda_pitfalls_core::catalogue;
 use cuda_pitfalls_core::scenario::{Scalar, Step};
 
+/// Why a call cannot be made with the author's values.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum ArgumentError {
+    #[error("{0} is missing")]
+    Missing(&'static str),
+    #[error("{0} is not in {1}")]
+    Constant(String, &'static str),
+    #[error("no kernel {0}")]
+    Kernel(String),
+    #[error("{0:?} is no number")]
+    Number(String),
+    #[error("{0} takes no list")]
+    List(&'static str),
+    #[error("a kernel argument is no list")]
+    NestedList,
+    #[error("`{0}` was never bound")]
+    Unbound(String),
+    #[error("the image is no 64-bit ELF file")]
+    Image,
+}
+
 /// Memory that outlives the call: strings, kernel arguments, output buffers.
 #[derive(Default)]
 pub(super) struct Arena {
@@ -69,7 +90,7 @@ pub(super) fn argument_word(
     param: &Param,
     step: &Step,
     arena: &mut Arena,
-) -> Result<u64, String> {
+) -> Result<u64, ArgumentError> {
     let given = step.args.get(param.name);
     match param.kind {
         ParamKind::Fixed(value) => return Ok(value),
@@ -80,14 +101,14 @@ pub(super) fn argument_word(
         return match param.default {
             Some(x) if matches!(param.kind, ParamKind::Dim3) => Ok(x as u64 | 1 << 32),
             Some(value) => Ok(value as u64),
-            None => Err(format!("{} is missing", param.name)),
+            None => Err(ArgumentError::Missing(param.name)),
         };
     };
     match (param.kind, given) {
         (ParamKind::Constant(constants), Scalar::Text(name)) => constants
             .value(name)
             .map(|value| value as u64)
-            .ok_or_else(|| format!("{name} is not in {}", constants.name)),
+            .ok_or_else(|| ArgumentError::Constant(name.clone(), constants.name)),
         (ParamKind::Handle(_) | ParamKind::Pid, Scalar::Text(name)) => handle(worker, name),
         (ParamKind::Location, Scalar::Text(name)) if name == "host" => Ok(LOCATION_HOST),
         (ParamKind::Location, Scalar::Int(ordinal)) => {
@@ -103,15 +124,15 @@ pub(super) fn argument_word(
         (ParamKind::Text, Scalar::Int(value)) => Ok(arena.text(&value.to_string())),
         (ParamKind::Ptx, Scalar::Text(name)) => catalogue::kernel(name)
             .map(|text| arena.text(text))
-            .ok_or_else(|| format!("no kernel {name}")),
+            .ok_or_else(|| ArgumentError::Kernel(name.clone())),
         (ParamKind::Arguments, Scalar::List(values)) => kernel_arguments(worker, values, arena),
         (_, Scalar::Int(value)) => Ok(*value as u64),
         // The plan may have filled in digits for `${gpus}`.
         (_, Scalar::Text(text)) => text
             .parse::<i64>()
             .map(|value| value as u64)
-            .map_err(|_| format!("{text:?} is no number")),
-        (_, Scalar::List(_)) => Err(format!("{} takes no list", param.name)),
+            .map_err(|_| ArgumentError::Number(text.clone())),
+        (_, Scalar::List(_)) => Err(ArgumentError::List(param.name)),
     }
 }
 
@@ -145,16 +166,16 @@ fn block_address(
     name: &str,
     bytes: usize,
     arena: &mut Arena,
-) -> Result<u64, String> {
+) -> Result<u64, ArgumentError> {
     let known = lock(&worker.bytes);
     let found = known.get(name).filter(|found| found.len() == bytes);
     found
         .map(|found| arena.bytes(found))
-        .ok_or_else(|| format!("`{name}` was never bound"))
+        .ok_or_else(|| ArgumentError::Unbound(name.to_owned()))
 }
 
 /// The address of a container with a binary that a step linked.
-fn fat_binary(address: u64, arena: &mut Arena) -> Result<u64, String> {
+fn fat_binary(address: u64, arena: &mut Arena) -> Result<u64, ArgumentError> {
     let at = address as *const u8;
     if at.is_null() {
         return Ok(0);
@@ -163,30 +184,34 @@ fn fat_binary(address: u64, arena: &mut Arena) -> Result<u64, String> {
     // state its length.
     let binary = unsafe {
         let length = fat_binary::binary_length(|offset| at.add(offset).read())
-            .ok_or("the image is no 64-bit ELF file")?;
+            .ok_or(ArgumentError::Image)?;
         std::slice::from_raw_parts(at, length)
     };
     Ok(arena.bytes(&fat_binary::wrap_binary(binary)))
 }
 
-fn handle(worker: &Worker, name: &str) -> Result<u64, String> {
+fn handle(worker: &Worker, name: &str) -> Result<u64, ArgumentError> {
     if let Some(value) = BUILT_IN_STREAMS.value(name) {
         return Ok(value as u64);
     }
     lock(&worker.handles)
         .get(name)
         .copied()
-        .ok_or_else(|| format!("`{name}` was never bound"))
+        .ok_or_else(|| ArgumentError::Unbound(name.to_owned()))
 }
 
 /// The address of a `void**` array: a pointer to each argument's eight bytes.
-fn kernel_arguments(worker: &Worker, values: &[Scalar], arena: &mut Arena) -> Result<u64, String> {
+fn kernel_arguments(
+    worker: &Worker,
+    values: &[Scalar],
+    arena: &mut Arena,
+) -> Result<u64, ArgumentError> {
     let table = arena.push_buffer(values.len() * 8);
     for (place, value) in values.iter().enumerate() {
         let value = match value {
             Scalar::Int(value) => *value as u64,
             Scalar::Text(name) => handle(worker, name)?,
-            Scalar::List(_) => return Err("a kernel argument is no list".to_string()),
+            Scalar::List(_) => return Err(ArgumentError::NestedList),
         };
         let cell = arena.push_buffer(8);
         // SAFETY: both are live buffers of the arena, large enough for these writes.
