@@ -129,7 +129,7 @@ fn learn_code() {
         };
         for segment in segments
             .iter()
-            .filter(|it| it.kind == LOADED && it.flags & EXECUTABLE != 0)
+            .filter(|header| header.kind == LOADED && header.flags & EXECUTABLE != 0)
         {
             let start = base.wrapping_add(segment.address);
             for block in start >> BLOCK_BITS..=start.wrapping_add(segment.bytes) >> BLOCK_BITS {

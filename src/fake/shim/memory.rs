@@ -356,7 +356,9 @@ fn ask_after(index: usize, number: u64, device: Option<i32>) {
     let quiet = Quiet::begin();
     refresh(&quiet);
     let mut message = TracerMessage::new("after", special::name(index), number);
-    special::of_device(&mut message, device).parked().send(None);
+    special::add_device(&mut message, device)
+        .parked()
+        .send(None);
 }
 
 /// Asks the driver what pools and graphs have reserved.
@@ -374,7 +376,7 @@ fn refresh(quiet: &Quiet) {
     drop(tally);
     if HAS_GRAPHS.load(Ordering::Relaxed) {
         for device in state::with_primary() {
-            if let Some(bytes) = of_graphs(device) {
+            if let Some(bytes) = reserved_by_graphs(device) {
                 page.devices[place(device)]
                     .graph
                     .store(bytes, Ordering::Relaxed);
@@ -392,7 +394,7 @@ fn reserved(pool: usize) -> Option<u64> {
 }
 
 /// What graphs have reserved on a device.
-fn of_graphs(device: i32) -> Option<u64> {
+fn reserved_by_graphs(device: i32) -> Option<u64> {
     let mut bytes = 0u64;
     let ask = real_function!("cuDeviceGetGraphMemAttribute", fn(i32, i32, *mut u64))?;
     // SAFETY: the attribute is a number of 64 bits.
@@ -502,7 +504,7 @@ fn hold_at(quiet: &Quiet, place: TakingPlace, name: HeldName, bytes: u64, pool: 
 fn tell_holder(quiet: &Quiet, index: usize, row: usize, kind: HeldKind, device: usize) {
     refresh(quiet);
     let mut message = TracerMessage::new("holder", special::name(index), post::number());
-    special::of_device(&mut message, Some(device as i32)).number("row", row as i64);
+    special::add_device(&mut message, Some(device as i32)).number("row", row as i64);
     message.word("memory", kind.word()).parked().send(None);
 }
 
@@ -757,7 +759,7 @@ fn tell_peak(quiet: &Quiet, name: HeldName) {
 fn tell_peak_on(quiet: &Quiet, device: usize) {
     refresh(quiet);
     let mut message = TracerMessage::new("peak", "", post::number());
-    special::of_device(&mut message, Some(device as i32))
+    special::add_device(&mut message, Some(device as i32))
         .waiting()
         .send(None);
 }
@@ -791,7 +793,10 @@ pub fn returned(status: u32, taken: Option<HandedBack>) {
 
 #[cold]
 fn put_back(quiet: &Quiet, status: u32, taken: TakenOut) {
-    let Some((page, mut tally)) = tally(quiet).filter(|_| status != SUCCESS) else {
+    if status == SUCCESS {
+        return;
+    }
+    let Some((page, mut tally)) = tally(quiet) else {
         return;
     };
     match taken {

@@ -203,9 +203,10 @@ fn is_filtered() -> bool {
 /// Sends the bytes of a message, with a descriptor if there is one, and waits for the tracer if wanted. It allocates
 /// nothing and takes no lock: a program may start another from a signal handler.
 pub fn send(bytes: &[u8], descriptor: Option<i32>, waits: bool) {
-    let Some(trace) = TRACE.get().filter(|_| is_heard()) else {
+    if !is_heard() {
         return;
-    };
+    }
+    let Some(trace) = TRACE.get() else { return };
     if is_filtered() {
         return fall_silent();
     }

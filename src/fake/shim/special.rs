@@ -92,7 +92,7 @@ pub fn after_use(index: usize, status: u32, usage: GpuWork) {
 #[cold]
 fn tell_use(index: usize, device: i32, usage: GpuWork) {
     let mut message = TracerMessage::event("first_use", name(index), post::number());
-    of_device(&mut message, Some(device))
+    add_device(&mut message, Some(device))
         .word("usage", usage.word())
         .parked()
         .send(None);
@@ -105,7 +105,7 @@ fn tell_error(index: usize, status: u32, device: Option<i32>) {
         return;
     }
     let mut message = TracerMessage::event("error", name(index), post::number());
-    of_device(message.number("status", i64::from(status)), device);
+    add_device(message.number("status", i64::from(status)), device);
     if status == INVALID_CONTEXT
         && let Some(thread) = state::selector()
     {
@@ -134,11 +134,11 @@ fn tell_context(call: &str, change: &str, is_primary: bool, handle: usize, devic
         .flag("primary", is_primary)
         .number("handle", handle as i64)
         .number("status", 0);
-    of_device(&mut message, Some(device)).parked().send(None);
+    add_device(&mut message, Some(device)).parked().send(None);
 }
 
 /// The message with its GPU, if that is known.
-pub fn of_device(message: &mut TracerMessage, device: Option<i32>) -> &mut TracerMessage {
+pub fn add_device(message: &mut TracerMessage, device: Option<i32>) -> &mut TracerMessage {
     match device {
         // A program may ask for any number, and the tracer takes no message about more devices.
         Some(device) if (-1..64).contains(&device) => message
@@ -306,7 +306,7 @@ unsafe fn answered(
 fn before_context(call: &str, device: i32) -> u64 {
     let number = post::number();
     let mut message = TracerMessage::new("before", call, number);
-    of_device(&mut message, Some(device)).parked().send(None);
+    add_device(&mut message, Some(device)).parked().send(None);
     number
 }
 
@@ -331,7 +331,7 @@ fn after_context(
         .number("handle", handle as i64)
         .number("status", i64::from(status))
         .number("elapsed_ns", ns as i64);
-    of_device(&mut message, Some(device)).waiting().send(None);
+    add_device(&mut message, Some(device)).waiting().send(None);
 }
 
 /// # Safety
@@ -526,7 +526,7 @@ pub unsafe extern "C" fn cuCtxSetLimit(limit: i32, value: usize) -> u32 {
             .number("limit", i64::from(limit))
             .number("value", value as i64)
             .flag("after_launch", after_launch);
-        of_device(&mut message, device)
+        add_device(&mut message, device)
             .number("status", i64::from(status))
             .parked()
             .send(None);
@@ -539,7 +539,7 @@ fn after_host(call: &'static str, index: usize, bytes: usize, status: u32) -> u3
     after(index, status, false);
     if status == SUCCESS && HOST.fetch_add(1, Ordering::Relaxed) == 0 && post::is_heard() {
         let mut message = TracerMessage::event("host_memory", call, post::number());
-        of_device(&mut message, state::current_device());
+        add_device(&mut message, state::current_device());
         message
             .number("bytes", bytes as i64)
             .number("status", 0)
@@ -635,7 +635,7 @@ pub fn after_told(index: usize, status: u32, kind: &'static str, number: u64) {
     }
     let mut message = TracerMessage::event(kind, name(index), number);
     let message =
-        of_device(&mut message, state::current_device()).number("status", i64::from(status));
+        add_device(&mut message, state::current_device()).number("status", i64::from(status));
     // The stack of a load was read before it.
     let message = if kind == "module" {
         message.waiting()
