@@ -11,90 +11,29 @@ use cuda_pitfalls_core::text::units;
 
 /// What was seen and what follows, in lines of at most `width` columns.
 pub fn text(seen: &ProcessExamination, found: &ProcessFindings, width: usize) -> String {
-    let program = Path::new(&seen.program)
-        .file_name()
-        .map_or_else(String::new, |name| name.to_string_lossy().into());
-    let user = seen
-        .uid
-        .map(|uid| format!(", user {uid}"))
-        .unwrap_or_default();
-    let threads = seen
-        .threads
-        .map(|threads| format!(", {}", counted(threads as usize, "thread")))
-        .unwrap_or_default();
-    let mask = found.mask.as_ref().map_or_else(
-        || "its variables may not be read".to_string(),
-        mask_in_words,
-    );
+    let mask = match &found.mask {
+        Some(mask) => mask_in_words(mask),
+        None => "its variables may not be read".to_string(),
+    };
     let mut blocks = vec![
-        Block::fact(
-            "Process",
-            format!("{} ({program}{user}{threads})", seen.pid),
-        ),
+        Block::fact("Process", process_in_words(seen)),
         Block::fact("Mask", mask),
         Block::fact("CUDA", started_in_words(seen, found)),
     ];
-    blocks.extend(seen.libraries.iter().flatten().map(|library| {
+    for library in seen.libraries.iter().flatten() {
         let gone = if library.is_deleted {
             " (the file is gone since)"
         } else {
             ""
         };
-        Block::fact(&library.library, format!("{}{gone}", library.path))
-    }));
-    blocks.extend(found.contexts.iter().map(|held| {
-        let memory = held
-            .used_bytes
-            .map_or_else(|| "memory not said".to_string(), units::bytes);
-        let busy = match held.busy_percent {
-            Some(busy) => format!(", at most {busy} % busy in {} s", seen.watched_ms / 1000),
-            None if seen.watched_ms > 0 => ", NVML does not say how busy".to_string(),
-            None => String::new(),
-        };
-        Block::fact(
-            &format!("GPU {}", held.index),
-            format!("{memory}{busy}  {}", held.uuid),
-        )
-    }));
-    blocks.extend(found.contexts.iter().filter_map(context_in_words));
-    let gpus = seen.nvml.iter().flat_map(|nvml| &nvml.gpus);
-    let unlisted = gpus
-        .clone()
-        .enumerate()
-        .filter(|(_, state)| state.reading.processes.is_none());
-    let before = blocks.len();
-    blocks.extend(unlisted.map(|(index, state)| {
-        let why = state.reading.errors.join(", ");
-        let unknown = format!(
-            "not known: NVML does not list its processes ({why})  {}",
-            state.gpu.uuid
-        );
-        Block::fact(&format!("GPU {index}"), unknown)
-    }));
-    if found.contexts.is_empty() && blocks.len() == before && gpus.count() > 0 {
-        let none = "NVML lists it on none, so it has no context that can be seen from here";
-        blocks.push(Block::fact("GPUs", none));
+        let path = format!("{}{gone}", library.path);
+        blocks.push(Block::fact(&library.library, path));
     }
-    if let Some(nvml) = seen.nvml.as_ref().filter(|nvml| nvml.gpus.is_empty()) {
-        let why = nvml
-            .first_failure()
-            .map(|call| format!("{} returns {}", call.call, call.status));
-        let ended = nvml.ended.as_ref().map(|end| end.by.clone());
-        let why = why
-            .or(nvml.missing.clone())
-            .or(ended)
-            .unwrap_or_else(|| "it counts no GPU".to_string());
-        blocks.push(Block::fact(
-            "GPUs",
-            format!("not known: NVML does not work here ({why})"),
-        ));
+    blocks.extend(gpu_blocks(seen, found));
+    if let Some(folder) = &found.mps {
+        let words = format!("it finds a control pipe in {folder}");
+        blocks.push(Block::fact("MPS", words));
     }
-    blocks.extend(
-        found
-            .mps
-            .iter()
-            .map(|folder| Block::fact("MPS", format!("it finds a control pipe in {folder}"))),
-    );
     blocks.push(Block::Gap);
     let wrong = wrong(seen, found);
     blocks.push(if wrong.is_empty() {
@@ -111,6 +50,70 @@ pub fn text(seen: &ProcessExamination, found: &ProcessFindings, width: usize) ->
         )));
     }
     write(&blocks, width.min(PAGE))
+}
+
+/// `4711 (python3, user 1000, 12 threads)`.
+fn process_in_words(seen: &ProcessExamination) -> String {
+    let mut words = Vec::new();
+    words.push(match Path::new(&seen.program).file_name() {
+        Some(name) => name.to_string_lossy().into_owned(),
+        None => String::new(),
+    });
+    if let Some(uid) = seen.uid {
+        words.push(format!("user {uid}"));
+    }
+    if let Some(threads) = seen.threads {
+        words.push(counted(threads as usize, "thread"));
+    }
+    format!("{} ({})", seen.pid, words.join(", "))
+}
+
+/// What the process has on each GPU, and where that is not known.
+fn gpu_blocks(seen: &ProcessExamination, found: &ProcessFindings) -> Vec<Block> {
+    let mut blocks = Vec::new();
+    for held in &found.contexts {
+        let memory = match held.used_bytes {
+            Some(bytes) => units::bytes(bytes),
+            None => "memory not said".to_string(),
+        };
+        let busy = match held.busy_percent {
+            Some(busy) => format!(", at most {busy} % busy in {} s", seen.watched_ms / 1000),
+            None if seen.watched_ms > 0 => ", NVML does not say how busy".to_string(),
+            None => String::new(),
+        };
+        let words = format!("{memory}{busy}  {}", held.uuid);
+        blocks.push(Block::fact(&format!("GPU {}", held.index), words));
+    }
+    blocks.extend(found.contexts.iter().filter_map(context_in_words));
+    let Some(nvml) = &seen.nvml else {
+        return blocks;
+    };
+    if nvml.gpus.is_empty() {
+        let why = if let Some(call) = nvml.first_failure() {
+            format!("{} returns {}", call.call, call.status)
+        } else if let Some(missing) = &nvml.missing {
+            missing.clone()
+        } else if let Some(end) = &nvml.ended {
+            end.by.clone()
+        } else {
+            "it counts no GPU".to_string()
+        };
+        let words = format!("not known: NVML does not work here ({why})");
+        blocks.push(Block::fact("GPUs", words));
+        return blocks;
+    }
+    for (index, state) in nvml.gpus.iter().enumerate() {
+        if state.reading.processes.is_none() {
+            let (why, uuid) = (state.reading.errors.join(", "), &state.gpu.uuid);
+            let words = format!("not known: NVML does not list its processes ({why})  {uuid}");
+            blocks.push(Block::fact(&format!("GPU {index}"), words));
+        }
+    }
+    if blocks.is_empty() {
+        let none = "NVML lists it on none, so it has no context that can be seen from here";
+        blocks.push(Block::fact("GPUs", none));
+    }
+    blocks
 }
 
 /// How much of a process's memory is its context, and who can say what the rest is.
