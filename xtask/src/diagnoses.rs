@@ -215,18 +215,18 @@ fn runs(
 
 /// The committed reports with attempts of a case that count, and a conclusive verdict on its scenario.
 fn reports<'m>(measured: &'m [Measurement], scenario: &str, case: &str) -> BTreeSet<&'m str> {
-    let conclusive = measured
-        .iter()
-        .filter(|it| it.part.scenario == scenario && it.part.verdict.kind.is_conclusive());
-    let with_case = conclusive.filter(|it| {
-        it.part
-            .cases
-            .iter()
-            .any(|of| of.name == case && !of.attempts.is_empty())
-    });
-    with_case
-        .map(|measurement| measurement.report.as_str())
-        .collect()
+    let mut reports = BTreeSet::new();
+    for measurement in measured {
+        let part = &measurement.part;
+        if part.scenario != scenario || !part.verdict.kind.is_conclusive() {
+            continue;
+        }
+        let mut cases = part.cases.iter();
+        if cases.any(|found| found.name == case && !found.attempts.is_empty()) {
+            reports.insert(measurement.report.as_str());
+        }
+    }
+    reports
 }
 
 fn when(when: &RuleCondition) -> String {

@@ -112,16 +112,11 @@ impl Phrasings {
             };
             key.bytes().map(usize::from).sum::<usize>() % PARTS == part
         };
-        let (phrase, phrases) = self
-            .phrase
-            .iter()
-            .cloned()
-            .partition(|it| is_in(&it.source, &it.words));
-        let (negative, negatives) = self
-            .negative
-            .iter()
-            .cloned()
-            .partition(|it| is_in(&it.source, &it.words));
+        let all = self.clone();
+        let phrases = all.phrase.into_iter();
+        let (phrase, phrases) = phrases.partition(|text| is_in(&text.source, &text.words));
+        let negatives = all.negative.into_iter();
+        let (negative, negatives) = negatives.partition(|text| is_in(&text.source, &text.words));
         (
             Phrasings { phrase, negative },
             Phrasings {
@@ -202,7 +197,7 @@ pub struct RankCounts {
 
 impl RankCounts {
     /// Of phrases that were ranked.
-    pub fn of_ranked<'a>(ranked: impl Iterator<Item = &'a Ranked>) -> RankCounts {
+    pub fn from_ranked<'a>(ranked: impl Iterator<Item = &'a Ranked>) -> RankCounts {
         ranked.fold(RankCounts::default(), |counts, ranked| {
             let is_claimed = ranked.certainty.is_claimed() && ranked.rank != Some(1);
             RankCounts {
@@ -216,7 +211,7 @@ impl RankCounts {
     }
 
     /// Of texts about something else: none of them has a right answer.
-    pub fn of_others(answers: impl Iterator<Item = Certainty>) -> RankCounts {
+    pub fn from_others(answers: impl Iterator<Item = Certainty>) -> RankCounts {
         answers.fold(RankCounts::default(), |counts, certainty| RankCounts {
             all: counts.all + 1,
             claimed: counts.claimed + usize::from(certainty.is_claimed()),
@@ -350,19 +345,18 @@ pub fn page(locked: &Fared) -> String {
     let mut out = OPENING.to_owned();
     out.push_str("| texts | how many | right one first | among the first three | wrong and claimed | not answered |\n");
     out.push_str("| --- | --- | --- | --- | --- | --- |\n");
-    out.push_str(&RankCounts::of_ranked(ranked.iter()).row("all"));
+    out.push_str(&RankCounts::from_ranked(ranked.iter()).row("all"));
     let kinds = [
         (PhraseKind::Symptom, "symptoms"),
         (PhraseKind::Error, "messages and tracebacks"),
         (PhraseKind::Log, "logs"),
     ];
     for (kind, name) in kinds {
-        out.push_str(
-            &RankCounts::of_ranked(ranked.iter().filter(|it| it.phrase.kind == kind)).row(name),
-        );
+        let of_kind = ranked.iter().filter(|ranked| ranked.phrase.kind == kind);
+        out.push_str(&RankCounts::from_ranked(of_kind).row(name));
     }
     out.push_str("\n| texts about something else | not answered | closest | claimed |\n| --- | --- | --- | --- |\n");
-    let counts = RankCounts::of_others(answered.iter().map(|answered| answered.certainty));
+    let counts = RankCounts::from_others(answered.iter().map(|answered| answered.certainty));
     let RankCounts {
         all,
         nothing,
@@ -372,32 +366,26 @@ pub fn page(locked: &Fared) -> String {
     out.push_str(
         &row("", all, &[nothing, all - nothing - claimed, claimed]).replacen("|  ", "", 1),
     );
-    let unsaid = ranked.iter().filter(|it| {
-        it.phrase
-            .answers
-            .iter()
-            .all(|answer| answer.starts_with("missing: "))
-    });
-    let missed = ranked
-        .iter()
-        .filter(|it| it.rank.is_none_or(|rank| rank > 3))
-        .map(|it| {
-            let (source, answers) = (&it.phrase.source, it.phrase.answers.join(", "));
-            match source.strip_prefix("https://") {
-                Some(thread) => format!(
-                    "- [{}]({source}): {answers}\n",
-                    thread.trim_start_matches("github.com/")
-                ),
-                None => format!("- {source}, \"{}\": {answers}\n", it.phrase.words),
-            }
-        });
+    let (mut unsaid, mut missed) = (0, String::new());
+    for Ranked { phrase, rank, .. } in ranked {
+        let mut answers = phrase.answers.iter();
+        unsaid += usize::from(answers.all(|answer| answer.starts_with("missing: ")));
+        if rank.is_some_and(|rank| rank <= 3) {
+            continue;
+        }
+        let (source, answers) = (&phrase.source, phrase.answers.join(", "));
+        let link = match source.strip_prefix("https://") {
+            Some(thread) => format!("[{}]({source})", thread.trim_start_matches("github.com/")),
+            None => format!("{source}, \"{}\"", phrase.words),
+        };
+        let _ = writeln!(missed, "- {link}: {answers}");
+    }
     let _ = writeln!(
         out,
-        "\nOf the texts {} have no right answer among what is known; they count as not found. These were not found among \
-         the first three:\n",
-        unsaid.count()
+        "\nOf the texts {unsaid} have no right answer among what is known; they count as not found. These were not found \
+         among the first three:\n",
     );
-    out.extend(missed);
+    out.push_str(&missed);
     out
 }
 

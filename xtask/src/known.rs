@@ -48,8 +48,10 @@ pub struct KnownSources<'s> {
 impl KnownSources<'_> {
     /// The store.
     pub fn known(&self) -> Known {
-        let mut scenarios: Vec<KnownScenario> =
-            self.scenarios.iter().map(|it| self.scenario(it)).collect();
+        let mut scenarios = Vec::new();
+        for scenario in self.scenarios {
+            scenarios.push(self.known_scenario(scenario));
+        }
         scenarios.sort_by(|one, other| one.name.cmp(&other.name));
         let measured = MeasuredFacts::new(self.surveys.clone());
         let mut entries = self.own_names();
@@ -75,7 +77,7 @@ impl KnownSources<'_> {
         }
     }
 
-    fn scenario(&self, scenario: &Scenario) -> KnownScenario {
+    fn known_scenario(&self, scenario: &Scenario) -> KnownScenario {
         let evidence = scenario
             .instances
             .iter()
@@ -130,10 +132,9 @@ impl KnownSources<'_> {
         });
         // The index has the symptoms that a question is about, and docs/errors.md the others.
         let symptoms = symptoms.map(|symptom| KnownEntry {
-            page: match explain::advice_about(&symptom.id).filter(|_| symptom.scenarios.is_empty())
-            {
-                Some(advice) => errors::advice_link(advice),
-                None => symptom
+            page: match explain::advice_about(&symptom.id) {
+                Some(advice) if symptom.scenarios.is_empty() => errors::advice_link(advice),
+                _ => symptom
                     .id
                     .replace("symptom/", &format!("{}#", page::index_path())),
             },
@@ -167,11 +168,8 @@ impl KnownSources<'_> {
 
     /// The questions of a symptom: yes before no, PyTorch before all else, and then what was asked in most threads.
     fn questions(&self, symptom: &str) -> Vec<String> {
-        let mut found: Vec<&Scenario> = self
-            .scenarios
-            .iter()
-            .filter(|it| it.symptoms.iter().any(|id| id == symptom))
-            .collect();
+        let mut found: Vec<&Scenario> = self.scenarios.iter().collect();
+        found.retain(|scenario| scenario.symptoms.iter().any(|id| id == symptom));
         found.sort_by_key(|scenario| {
             let word = Word::from_expectations(scenario);
             let is_of_torch = scenario.tags.iter().any(|tag| tag == "pytorch");
@@ -413,16 +411,12 @@ impl KnownSources<'_> {
     fn calls(&self, measured: &[CallFacts]) -> Vec<KnownEntry> {
         let entries = measured.iter().map(|facts| {
             let function = facts.function();
-            let is_plain = measured
-                .iter()
-                .filter(|other| other.function() == function)
-                .min_by_key(|it| it.call.len());
+            let others = measured.iter().filter(|other| other.function() == function);
+            let plain = others.min_by_key(|other| other.call.len());
             let mut names = vec![facts.call.clone()];
-            names.extend(
-                is_plain
-                    .is_some_and(|plain| plain.call == facts.call)
-                    .then(|| function.to_owned()),
-            );
+            if plain.is_some_and(|plain| plain.call == facts.call) {
+                names.push(function.to_owned());
+            }
             names.dedup();
             KnownEntry {
                 names,
@@ -474,7 +468,7 @@ fn has_name(text: &str, name: &str) -> bool {
 fn is_essential(scenario: &Scenario) -> bool {
     essential::all()
         .iter()
-        .any(|it| it.name.split('[').next() == Some(&scenario.name))
+        .any(|instance| instance.name.split('[').next() == Some(&scenario.name))
 }
 
 /// An entry of which nothing but its id and its own name is known.
@@ -534,7 +528,7 @@ fn advice_grounds(advice: &Advice) -> String {
 }
 
 /// The statuses of other libraries.
-fn status_entries() -> impl Iterator<Item = KnownEntry> {
+fn status_entries() -> Vec<KnownEntry> {
     let libraries = [
         CallLibrary::Nvml,
         CallLibrary::Nvrtc,
@@ -542,18 +536,21 @@ fn status_entries() -> impl Iterator<Item = KnownEntry> {
         CallLibrary::Cufft,
         CallLibrary::Nccl,
     ];
-    let all = libraries
-        .into_iter()
-        .flat_map(|library| status::table(library).iter().map(move |it| (library, it)));
-    let own = all.filter(|(_, (code, _))| i64::from(*code) != status::SIM_NOT_MODELLED);
-    own.map(|(library, (code, name))| {
-        let name = name.to_string_lossy();
-        KnownEntry {
-            sentence: format!("{name} is status {code} of {}.", library.name()),
-            rests_on: "the names of its header".to_owned(),
-            ..entry(KnownKind::Status, "status", &name)
+    let mut entries = Vec::new();
+    for library in libraries {
+        for (code, name) in status::table(library) {
+            if i64::from(*code) == status::SIM_NOT_MODELLED {
+                continue;
+            }
+            let name = name.to_string_lossy();
+            entries.push(KnownEntry {
+                sentence: format!("{name} is status {code} of {}.", library.name()),
+                rests_on: "the names of its header".to_owned(),
+                ..entry(KnownKind::Status, "status", &name)
+            });
         }
-    })
+    }
+    entries
 }
 
 /// The GPUs, the driver and the libcudarts of a machine: `2× NVIDIA H200, driver 580.159.04, libcudart 13.0`.

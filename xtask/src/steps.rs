@@ -90,7 +90,7 @@ fn used_constants() -> impl Iterator<Item = &'static Constants> {
 fn arguments(call: &Call) -> String {
     let inputs = call
         .input_params()
-        .map(|param| format!("`{}`: {}", param.name, of_type(param)));
+        .map(|param| format!("`{}`: {}", param.name, type_words(param)));
     let bound = call.bound_handle().map(|handle| {
         format!(
             "`as`: {handle}{}",
@@ -100,7 +100,7 @@ fn arguments(call: &Call) -> String {
     inputs.chain(bound).collect::<Vec<_>>().join(", ")
 }
 
-fn of_type(param: &Param) -> String {
+fn type_words(param: &Param) -> String {
     let kind = match param.kind {
         ParamKind::I32 | ParamKind::U32 | ParamKind::U64 | ParamKind::Dim3 => "integer".to_string(),
         ParamKind::Bytes => "bytes".to_string(),

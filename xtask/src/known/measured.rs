@@ -89,7 +89,7 @@ impl MeasuredFacts {
                 .for_each(|row| measured.add_mask(row, machine));
             measured.add_needs(&survey.rows_of(), machine);
         }
-        measured.calls = of_calls(&calls);
+        measured.calls = call_facts(&calls);
         measured
     }
 
@@ -198,7 +198,7 @@ fn replace_or_push<T>(all: &mut Vec<T>, facts: T, name: impl Fn(&T) -> &String) 
 }
 
 /// What each call does, by name. Rows are in the order in which they were measured.
-fn of_calls(rows: &[(CallRow, String)]) -> Vec<CallFacts> {
+fn call_facts(rows: &[(CallRow, String)]) -> Vec<CallFacts> {
     let standing = latest_rows(rows.iter().map(|(row, _)| row));
     let all: BTreeSet<Version> = standing
         .iter()
@@ -328,8 +328,10 @@ impl CallRun {
 
 pub(super) fn line_sentence((line, on): &(PythonRow, String)) -> String {
     let facts = &line.facts;
-    let at = facts.at.as_ref().filter(|_| facts.reads_mask == Some(true));
-    let at = at.map(|at| format!(" (at {at})")).unwrap_or_default();
+    let at = match &facts.at {
+        Some(at) if facts.reads_mask == Some(true) => format!(" (at {at})"),
+        _ => String::new(),
+    };
     let mut parts = vec![format!("{}{at}", mask_clause(facts.reads_mask))];
     parts.push(match facts.context_on.as_deref() {
         None => "was not seen to make a context or not".to_owned(),
@@ -457,7 +459,7 @@ mod tests {
     }
 
     fn facts(rows: &[CallRow]) -> Vec<CallFacts> {
-        of_calls(
+        call_facts(
             &rows
                 .iter()
                 .map(|row| (row.clone(), String::new()))

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use cuda_pitfalls::scenario::{Scenario, symptom};
 
-use super::prose::{first_sentences, markdown_link, to_markdown, write_bullets, write_paragraph};
+use super::prose::{markdown_link, to_markdown, write_bullets, write_paragraph};
 use super::{FOLDER, Pitfall};
 
 /// The page with links to all others.
@@ -14,8 +14,8 @@ pub fn index(scenarios: &[Scenario]) -> String {
         "<!-- Made from scenarios/; see CONTRIBUTING.md. -->\n# Pitfalls by symptom\n".to_owned();
     write_paragraph(
         &mut out,
-        "Find what you see. Under it is every question that was asked about it, with its answer and the fix. \
-         Each page says what was measured, on which machine, and how to run it yourself.",
+        "Find what you see. Under it is every question that was asked about it. Each page has the answer, the \
+         fix, what was measured, on which machine, and how to run it yourself.",
     );
     write_paragraph(
         &mut out,
@@ -69,29 +69,19 @@ fn by_symptom(out: &mut String, symptom: &symptom::Symptom, scenarios: &[Scenari
         (Pitfall::Open, Some("Asked, and not measured yet:")),
     ];
     for (standing, title) in titles {
-        let met = scenarios
-            .iter()
-            .filter(|it| has(it, symptom) && Pitfall::from_expectations(it) == standing);
-        let mut entries = met.map(|scenario| entry(scenario, standing)).peekable();
-        title
-            .iter()
-            .filter(|_| entries.peek().is_some())
-            .for_each(|title| write_paragraph(out, title));
-        write_bullets(out, entries);
+        let mut questions = Vec::new();
+        for scenario in scenarios {
+            if has(scenario, symptom) && Pitfall::from_expectations(scenario) == standing {
+                questions.push(question(scenario));
+            }
+        }
+        if let Some(title) = title
+            && !questions.is_empty()
+        {
+            write_paragraph(out, title);
+        }
+        write_bullets(out, questions);
     }
-}
-
-/// An entry: the question as a link, the answer, and the workaround if one is needed.
-fn entry(scenario: &Scenario, standing: Pitfall) -> String {
-    let mut words = format!(
-        "{} {}",
-        question(scenario),
-        to_markdown(first_sentences(&scenario.answer))
-    );
-    if standing == Pitfall::Happens && !scenario.workaround.is_empty() {
-        let _ = write!(words, " *Fix:* {}", to_markdown(&scenario.workaround));
-    }
-    words
 }
 
 fn question(scenario: &Scenario) -> String {
@@ -102,15 +92,16 @@ fn question(scenario: &Scenario) -> String {
 }
 
 fn without_symptom(out: &mut String, scenarios: &[Scenario]) {
-    let mut entries = scenarios
-        .iter()
-        .filter(|scenario| scenario.symptoms.is_empty())
-        .map(question)
-        .peekable();
-    if entries.peek().is_some() {
+    let mut questions = Vec::new();
+    for scenario in scenarios {
+        if scenario.symptoms.is_empty() {
+            questions.push(question(scenario));
+        }
+    }
+    if !questions.is_empty() {
         out.push_str("\n## About the instrument itself\n");
     }
-    write_bullets(out, entries);
+    write_bullets(out, questions);
 }
 
 /// The path of the index, below the root of the repository.

@@ -192,11 +192,11 @@ fn attempts_counted(case: &CaseReport) -> u32 {
 pub(crate) fn lines_interpreter(machine: &Machine, part: &ScenarioReport) -> Option<Interpreter> {
     let cases = part.plan.iter().flat_map(|plan| &plan.cases);
     let lines: Vec<&Python> = cases.filter_map(|case| case.python.as_ref()).collect();
-    let found = machine.python.as_ref().filter(|_| !lines.is_empty())?;
-    Some(with_needed(
-        lines.iter().flat_map(|python| &python.needs),
-        found,
-    ))
+    if lines.is_empty() {
+        return None;
+    }
+    let needed = lines.iter().flat_map(|python| &python.needs);
+    Some(with_needed(needed, machine.python.as_ref()?))
 }
 
 pub(crate) fn python_in_words(found: &Interpreter) -> String {
@@ -329,30 +329,29 @@ pub(super) struct Reference<'m> {
 impl<'m> Reference<'m> {
     /// The latest report of the usual machine and libcudart without other processes, if there is one.
     pub(super) fn new(scenario: &Scenario, own: &[&'m Measurement]) -> Reference<'m> {
-        let ranks = own.iter().map(|it| {
+        let rank = |measurement: &&'m Measurement| {
             let is_usual = (
-                it.alone,
-                it.machine.gpus.len() == USUAL_GPUS,
-                it.libcudart() == USUAL_LIBCUDART,
+                measurement.alone,
+                measurement.machine.gpus.len() == USUAL_GPUS,
+                measurement.libcudart() == USUAL_LIBCUDART,
             );
-            (is_usual, &it.started_at, &it.report, it.libcudart())
-        });
-        let best = ranks.clone().max();
-        let best: Vec<_> = own
-            .iter()
-            .zip(ranks)
-            .filter(|(_, rank)| Some(rank) == best.as_ref())
-            .collect();
-        let same = scenario
-            .instances
-            .iter()
-            .map(|of| best.iter().find(|(it, _)| it.part.name == of.name));
-        Reference {
-            of: same
-                .flatten()
-                .map(|(measurement, _)| **measurement)
-                .collect(),
+            let libcudart = measurement.libcudart();
+            (
+                is_usual,
+                &measurement.started_at,
+                &measurement.report,
+                libcudart,
+            )
+        };
+        let best = own.iter().map(rank).max();
+        let mut of = Vec::new();
+        for instance in &scenario.instances {
+            let is_best = |measurement: &&&'m Measurement| {
+                measurement.part.name == instance.name && Some(rank(measurement)) == best
+            };
+            of.extend(own.iter().find(is_best).copied());
         }
+        Reference { of }
     }
 
     /// The measurement to show in full: the first in which the pitfall showed, otherwise the first.
@@ -366,14 +365,14 @@ impl<'m> Reference<'m> {
 
     /// The instance of that measurement, otherwise the first.
     pub(super) fn instance<'s>(&self, scenario: &'s Scenario) -> Option<&'s Instance> {
-        let shown = self.shown();
-        let instance = shown.and_then(|shown| {
-            scenario
-                .instances
-                .iter()
-                .find(|it| it.name == shown.part.name)
-        });
-        instance.or(scenario.instances.first())
+        let first = scenario.instances.first();
+        let Some(shown) = self.shown() else {
+            return first;
+        };
+        let mut instances = scenario.instances.iter();
+        instances
+            .find(|instance| instance.name == shown.part.name)
+            .or(first)
     }
 }
 
@@ -488,11 +487,11 @@ fn tried_versions(own: &[&Measurement]) -> String {
 
 /// The measured versions of libcudart, oldest first.
 pub(super) fn libcudart_versions(own: &[&Measurement]) -> Vec<Version> {
-    own.iter()
-        .map(|it| number(it.libcudart()))
-        .collect::<BTreeSet<_>>()
-        .into_iter()
-        .collect()
+    let mut versions = BTreeSet::new();
+    for measurement in own {
+        versions.insert(number(measurement.libcudart()));
+    }
+    versions.into_iter().collect()
 }
 
 /// How many attempts count: `5`, or `4 to 5`.

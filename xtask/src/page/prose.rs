@@ -106,18 +106,6 @@ pub(super) fn markdown_link(words: &str, to: &str) -> String {
     format!("[{words}]({to})")
 }
 
-/// The first sentences of a text, until they are long enough to be useful.
-pub(super) fn first_sentences(text: &str) -> &str {
-    let ends = text.match_indices(['.', '?']).map(|(at, _)| at + 1);
-    let mut ends = ends.filter(|end| {
-        text.get(*end..)
-            .is_some_and(|rest| rest.is_empty() || rest.starts_with(' '))
-    });
-    ends.find(|end| *end > 40)
-        .and_then(|end| text.get(..end))
-        .unwrap_or(text)
-}
-
 /// Writes a paragraph after an empty line.
 pub(super) fn write_paragraph(out: &mut String, words: &str) {
     out.push('\n');
@@ -221,15 +209,6 @@ mod tests {
             [" 1,0", "", "a|b", "a`b"].map(code),
             ["`\" 1,0\"`", "`\"\"`", "`a|b`", "`` a`b ``"]
         );
-    }
-
-    #[test]
-    fn the_first_sentences_say_something() {
-        assert_eq!(
-            first_sentences("No. Unset shows every GPU; empty shows none: it returns 100. More."),
-            "No. Unset shows every GPU; empty shows none: it returns 100."
-        );
-        assert_eq!(first_sentences("Yes, 2.5 MiB"), "Yes, 2.5 MiB");
     }
 
     #[test]

@@ -160,9 +160,13 @@ fn fact_cell(kind: &FactKind, asked: &[&Check], look: &Look<'_>) -> String {
                 ..
             }
         );
-    let seen = (kind.seen)(look, None).filter(|_| is_shown);
-    seen.map(|seen| to_markdown(&seen.cell.replace(',', ", ").replace("no GPU", "none")))
-        .unwrap_or_default()
+    if !is_shown {
+        return String::new();
+    }
+    match (kind.seen)(look, None) {
+        Some(seen) => to_markdown(&seen.cell.replace(',', ", ").replace("no GPU", "none")),
+        None => String::new(),
+    }
 }
 
 /// The status, and the values that checks ask about.
@@ -295,7 +299,10 @@ pub(super) fn brief_outcome(measurement: &Measurement) -> String {
     let mut words: Vec<String> = Vec::new();
     for (place, check) in effect.iter().enumerate() {
         let is_repeated = effect.iter().take(place).any(|other| other.at == check.at);
-        let Some(look) = Look::at(&outcome.observation, &check.at).filter(|_| !is_repeated) else {
+        if is_repeated {
+            continue;
+        }
+        let Some(look) = Look::at(&outcome.observation, &check.at) else {
             continue;
         };
         let checks: Vec<&Check> = effect.iter().filter(|other| other.at == check.at).collect();

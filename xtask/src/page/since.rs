@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use cuda_pitfalls::releases::{LineReleases, ReleaseSpan};
 use cuda_pitfalls::render::{self, versions};
-use cuda_pitfalls::scenario::{Case, Expectation, Instance, Scenario};
+use cuda_pitfalls::scenario::{Expectation, Instance, Scenario};
 use cuda_pitfalls::text::counts::group_by_key;
 use cuda_pitfalls::text::versions::{format_ranges, number};
 
@@ -37,8 +37,10 @@ pub(super) fn write_versions(
     } else {
         Vec::new()
     };
-    for (told, versions) in told.iter().filter(|_| told.len() > 1) {
-        table.row([to_markdown(versions), told.concat()]);
+    if told.len() > 1 {
+        for (told, versions) in &told {
+            table.row([to_markdown(versions), told.concat()]);
+        }
     }
     if table.len() == 0
         && !needed
@@ -111,41 +113,36 @@ fn write_releases(out: &mut String, scenario: &Scenario, asked: &[&LineReleases]
 
 /// Each expectation with its reason, as sentences.
 pub(super) fn expectation_reasons(expect: &[Expectation]) -> Vec<String> {
-    let lines = versions::lines(expect, value);
-    let reasons = lines
-        .iter()
-        .zip(expect.iter().map(|it| it.because.trim_end_matches('.')));
+    let mut reasons = Vec::new();
+    for (line, expectation) in versions::lines(expect, value).iter().zip(expect) {
+        let because = to_markdown(expectation.because.trim_end_matches('.'));
+        reasons.push(format!("{}: {because}.", capitalize_first(line)));
+    }
     reasons
-        .map(|(line, because)| format!("{}: {}.", capitalize_first(line), to_markdown(because)))
-        .collect()
 }
 
 /// Expectations of the file about single steps that differ between versions.
 fn step_details(scenario: &Scenario) -> Vec<String> {
     let mut said = Vec::new();
-    let cases = scenario
-        .instances
-        .iter()
-        .flat_map(|instance| &instance.cases);
-    for (case, check) in
-        cases.flat_map(|case: &Case| case.expect.iter().map(move |check| (case, check)))
-    {
-        let is_told = versions::is_versioned(&check.when)
-            && !check.because.is_empty()
-            && !check.at.is_empty();
-        let Some(condition) = versions::condition_words(&check.when, value).filter(|_| is_told)
-        else {
-            continue;
-        };
-        let place = format!(
-            "after {} in the {}",
-            code(&check.at),
-            to_markdown(&case.name)
-        );
-        let because = to_markdown(check.because.trim_end_matches('.'));
-        let sentence = format!("{} {place}: {because}.", capitalize_first(&condition));
-        if !said.contains(&sentence) {
-            said.push(sentence);
+    let instances = scenario.instances.iter();
+    for case in instances.flat_map(|instance| &instance.cases) {
+        for check in &case.expect {
+            let is_told = versions::is_versioned(&check.when)
+                && !check.because.is_empty()
+                && !check.at.is_empty();
+            if !is_told {
+                continue;
+            }
+            let Some(condition) = versions::condition_words(&check.when, value) else {
+                continue;
+            };
+            let (at, case) = (code(&check.at), to_markdown(&case.name));
+            let because = to_markdown(check.because.trim_end_matches('.'));
+            let condition = capitalize_first(&condition);
+            let sentence = format!("{condition} after {at} in the {case}: {because}.");
+            if !said.contains(&sentence) {
+                said.push(sentence);
+            }
         }
     }
     said
@@ -158,19 +155,22 @@ pub(super) fn by_versions(
 ) -> Vec<(Vec<String>, String)> {
     let all = libcudart_versions(own);
     let told = all.iter().map(|version| {
-        let told = instances.iter().map(|instance| {
-            let own = own
-                .iter()
-                .filter(|it| it.part.name == instance.name && number(it.libcudart()) == *version);
-            let different: BTreeSet<String> = own
-                .map(|measurement| verdict_in_words(&measurement.part.verdict))
-                .collect();
+        let of_instances = instances.iter().map(|instance| {
+            let mut different = BTreeSet::new();
+            for measurement in own {
+                if measurement.part.name == instance.name
+                    && number(measurement.libcudart()) == *version
+                {
+                    different.insert(verdict_in_words(&measurement.part.verdict));
+                }
+            }
             different.into_iter().collect::<Vec<_>>().join(" / ")
         });
-        (told.collect::<Vec<_>>(), version.clone())
+        (of_instances.collect::<Vec<_>>(), version.clone())
     });
-    group_by_key(told)
-        .into_iter()
-        .map(|(told, versions)| (told, format_ranges(&versions, &all)))
-        .collect()
+    let mut ranges = Vec::new();
+    for (told, versions) in group_by_key(told) {
+        ranges.push((told, format_ranges(&versions, &all)));
+    }
+    ranges
 }

@@ -34,7 +34,7 @@ fn the_right_answer_comes_first_for_most_of_what_nobody_asked_before() {
             phrase.words, phrase.answers
         );
     }
-    let counts = RankCounts::of_ranked(ranked.iter());
+    let counts = RankCounts::from_ranked(ranked.iter());
     println!("{counts:?}");
     assert!(counts.all >= 1000, "{counts:?}");
     assert!(
@@ -64,7 +64,7 @@ fn texts_about_something_else_are_not_answered() {
     {
         println!("{certainty:?}: {}\n    first {first:?}", negative.words);
     }
-    let counts = RankCounts::of_others(answered.iter().map(|answered| answered.certainty));
+    let counts = RankCounts::from_others(answered.iter().map(|answered| answered.certainty));
     println!("{counts:?}");
     assert!(counts.all >= 600, "{counts:?}");
     assert!(
