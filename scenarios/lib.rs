@@ -34,6 +34,14 @@ pub fn question(name: &str) -> Option<&'static str> {
     folder.get_file(format!("{file}.toml"))?.contents_utf8()
 }
 
+/// What is kept of each question beside its file, in the order of names: a line with its outline, and one with what was
+/// measured of it.
+pub fn question_facts() -> impl Iterator<Item = &'static str> {
+    QUESTIONS
+        .iter()
+        .flat_map(|(_, folder)| files(folder, ".ndjson").map(|(_, text)| text))
+}
+
 /// The rules of diagnoses by their names.
 pub fn diagnoses() -> impl Iterator<Item = (&'static str, &'static str)> {
     files(&DIAGNOSES, ".toml")
@@ -73,8 +81,6 @@ pub const CLUES: &str = include_str!("clues.toml");
 pub const VARIABLES: &str = include_str!("variables.toml");
 /// The questions of the essential set.
 pub const ESSENTIAL: &str = include_str!("essential.toml");
-/// The outlines of the questions.
-pub const INDEX: &str = include_str!("index.json");
 /// What the questions of each folder are about.
 pub const SUBJECTS: &str = include_str!("subjects.toml");
 /// The numbers of the kernel's log.
@@ -97,10 +103,10 @@ pub const LINES: &str = include_str!("surveys/python.toml");
 pub const RELEASES: &str = include_str!("surveys/releases.toml");
 /// The errors that frameworks meet.
 pub const FAILURES: &str = include_str!("surveys/errors.toml");
-/// What is known of everything that has a name.
+/// What is known of everything that has a name but the questions.
 pub const KNOWN: &str = include_str!("known.json");
-/// How the questions are ranked.
-pub const RANKING: &str = include_str!("ranking.json");
+/// The words of what people wrote in threads, with what answers them.
+pub const TEXTS: &str = include_str!("texts.json");
 
 #[cfg(test)]
 mod tests {

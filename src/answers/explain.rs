@@ -32,7 +32,7 @@ pub use advice::{Advice, ErrorCause, advice_about, all_advice};
 pub use claim::{KnownAnswer, explain_lines, explain_status};
 pub use command::scenario_of_mask;
 pub use names::measured_code;
-pub use nearest::{LabelledText, Ranking, make_ranking};
+pub use nearest::{LabelledText, Ranking, ThreadTexts, make_thread_texts, own_texts};
 pub use query::Query;
 pub use xid::{Xid, all_xids};
 
@@ -42,7 +42,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use self::nearest::NearestTexts;
-use crate::known::{Known, KnownEntry, KnownKind, KnownScenario, Word};
+use crate::known::{Known, KnownEntry, KnownKind, KnownScenario, MOST_ANSWERS, Word};
 use cuda_pitfalls_core::catalogue;
 use cuda_pitfalls_core::scenario::Scenario;
 
@@ -50,8 +50,6 @@ use cuda_pitfalls_core::scenario::Scenario;
 const VAGUE: [&str; 2] = ["error/100", "error/999"];
 /// The most entries of what was said that are shown.
 const MOST_SAID: usize = 2;
-/// The most answers that are shown.
-pub const MOST_ANSWERS: usize = 5;
 /// An answer with a smaller share of the best one's votes is not shown.
 const LEAST_OF_THE_BEST: f64 = 0.2;
 /// A question of a symptom answers in place of the symptom's advice, if its votes are so large a share of the symptom's.

@@ -1,6 +1,8 @@
 //! What is known without a checkout: everything that has a name, with a sentence about it, and the answers of the
-//! questions. `scenarios/known.json` holds it, which `cargo xtask bless` makes of what is committed.
+//! questions. `scenarios/known.json` holds what has a name, and `scenarios/SUBJECT/NAME.ndjson` what is known of one
+//! question, so that a new question changes no file but its own. `cargo xtask bless` makes both of what is committed.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
 
@@ -11,12 +13,22 @@ use crate::survey::needs::NeedsProgram;
 use cuda_pitfalls_core::scenario::{Expected, Instance, Scenario};
 use cuda_pitfalls_core::text::versions::number;
 
-/// All that comes with the program. It is empty if the file cannot be read, which a test excludes.
-static KNOWN: LazyLock<Known> =
-    LazyLock::new(|| serde_json::from_str(cuda_pitfalls_scenarios::KNOWN).unwrap_or_default());
+/// The most answers that are shown.
+pub const MOST_ANSWERS: usize = 5;
+
+/// All that comes with the program. What cannot be read is left out, which a test excludes.
+static KNOWN: LazyLock<Known> = LazyLock::new(|| {
+    let names = serde_json::from_str(cuda_pitfalls_scenarios::KNOWN).unwrap_or_default();
+    let mut scenarios = Vec::new();
+    for facts in cuda_pitfalls_scenarios::question_facts() {
+        let line = facts.lines().nth(1).unwrap_or_default();
+        scenarios.extend(serde_json::from_str::<KnownScenario>(line).ok());
+    }
+    Known::new(names, scenarios)
+});
 
 /// The store.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Known {
     /// Everything that has a name, in the order in which a name is looked up.
     pub entries: Vec<KnownEntry>,
@@ -25,8 +37,30 @@ pub struct Known {
     /// What each refused file or system call causes, from the first call on.
     pub needs: Vec<NeedFacts>,
     /// What one context takes on each model of GPU, by the calibrations of the committed reports.
-    #[serde(default)]
     pub contexts: Vec<ContextCost>,
+}
+
+/// What is known apart from the questions, as `scenarios/known.json` has it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KnownNames {
+    /// Everything that has a name but the questions, in the order in which a name is looked up. Of the questions about
+    /// each only those are listed that somebody named.
+    pub entries: Vec<KnownEntry>,
+    /// As [`Known::needs`].
+    pub needs: Vec<NeedFacts>,
+    /// As [`Known::contexts`].
+    pub contexts: Vec<ContextCost>,
+}
+
+impl KnownNames {
+    /// The text of the file, with one line for each entry.
+    pub fn text(&self) -> String {
+        let [entries, needs] = [lines(&self.entries), lines(&self.needs)];
+        let contexts = lines(&self.contexts);
+        format!(
+            "{{\"entries\": [\n{entries}\n],\n\"needs\": [\n{needs}\n],\n\"contexts\": [\n{contexts}\n]}}\n"
+        )
+    }
 }
 
 /// What one context takes on a model of GPU.
@@ -130,6 +164,66 @@ pub struct KnownScenario {
     /// What the lines that decide do in each release, a clause each.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub releases: Vec<String>,
+    /// The number of threads that it is the best answer to.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub threads: usize,
+    /// The ids of the entries that it is about, and where it names each.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub about: BTreeMap<String, Mention>,
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde passes a reference"
+)]
+fn is_zero(count: &usize) -> bool {
+    *count == 0
+}
+
+/// Where a question names what it is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Mention {
+    /// The first part that has the name.
+    pub part: MentionPart,
+    /// Whether the name of the question does not have it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_not_in_name: bool,
+}
+
+/// A part of a question, the most telling first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum MentionPart {
+    /// The question itself.
+    Question,
+    /// A message that it is about.
+    Message,
+    /// The common belief.
+    Belief,
+    /// The calls or lines of its trap.
+    Step,
+    /// A status that its trap returns.
+    Status,
+}
+
+impl KnownScenario {
+    /// The question as something that has a name.
+    fn entry(&self) -> KnownEntry {
+        let last = self.name.rsplit('/').next().unwrap_or_default().to_owned();
+        KnownEntry {
+            id: self.name.clone(),
+            kind: KnownKind::Scenario,
+            names: vec![self.name.clone(), last, self.question.clone()],
+            sentence: if self.answer.is_empty() {
+                self.word.name()
+            } else {
+                self.answer.clone()
+            },
+            page: format!("docs/pitfalls/{}.md", self.name),
+            rests_on: self.basis.as_ref().map(Basis::sentence).unwrap_or_default(),
+            scenarios: Vec::new(),
+        }
+    }
 }
 
 /// Whether the question of a scenario is answered by yes.
@@ -278,6 +372,44 @@ pub struct NeedFacts {
 }
 
 impl Known {
+    /// What has a name and the questions, each entry with the questions about it.
+    pub fn new(names: KnownNames, mut scenarios: Vec<KnownScenario>) -> Known {
+        scenarios.sort_by(|one, other| one.name.cmp(&other.name));
+        let mut about: BTreeMap<&str, Vec<(Mention, &KnownScenario)>> = BTreeMap::new();
+        for scenario in &scenarios {
+            for (id, mention) in &scenario.about {
+                about.entry(id).or_default().push((*mention, scenario));
+            }
+        }
+        let mut entries = names.entries;
+        for entry in &mut entries {
+            let near = match entry.kind {
+                KnownKind::Symptom => questions_of_symptom(&entry.names[0], &scenarios),
+                _ => questions_about(about.remove(entry.id.as_str()).unwrap_or_default()),
+            };
+            let named = std::mem::take(&mut entry.scenarios);
+            // What somebody named comes first, but for a line, of which the questions say more.
+            let (first, then) = match entry.kind {
+                KnownKind::Line => (near, named),
+                _ => (named, near),
+            };
+            entry.scenarios = first;
+            for name in then {
+                if !entry.scenarios.contains(&name) {
+                    entry.scenarios.push(name);
+                }
+            }
+        }
+        entries.extend(scenarios.iter().map(KnownScenario::entry));
+        entries.sort_by_key(|entry| entry.kind);
+        Known {
+            entries,
+            scenarios,
+            needs: names.needs,
+            contexts: names.contexts,
+        }
+    }
+
     /// What a context takes on a GPU of this name; of several drivers the newest.
     pub fn context_on(&self, gpu: &str) -> Option<&ContextCost> {
         self.contexts
@@ -289,16 +421,6 @@ impl Known {
     /// What comes with the program.
     pub fn embedded() -> &'static Known {
         &KNOWN
-    }
-
-    /// The text of the file, with one line for each entry.
-    pub fn text(&self) -> String {
-        let [entries, scenarios] = [lines(&self.entries), lines(&self.scenarios)];
-        let [needs, contexts] = [lines(&self.needs), lines(&self.contexts)];
-        format!(
-            "{{\"entries\": [\n{entries}\n],\n\"scenarios\": [\n{scenarios}\n],\n\"needs\": [\n{needs}\n],\n\
-             \"contexts\": [\n{contexts}\n]}}\n"
-        )
     }
 
     /// The entry with this id.
@@ -345,6 +467,46 @@ impl Known {
             .ok()?;
         self.scenarios.get(index)
     }
+}
+
+/// The questions of a symptom: yes before no, PyTorch before all else, and then what was asked in most threads.
+fn questions_of_symptom(symptom: &str, scenarios: &[KnownScenario]) -> Vec<String> {
+    let is_of_symptom =
+        |scenario: &&KnownScenario| scenario.symptoms.iter().any(|id| id == symptom);
+    let mut found: Vec<&KnownScenario> = scenarios.iter().filter(is_of_symptom).collect();
+    found.sort_by_key(|scenario| {
+        let is_of_torch = scenario.tags.iter().any(|tag| tag == "pytorch");
+        (
+            scenario.word == Word::No,
+            !is_of_torch,
+            Reverse(scenario.threads),
+            !scenario.is_essential,
+            scenario.word != Word::Yes,
+        )
+    });
+    found
+        .into_iter()
+        .map(|scenario| scenario.name.clone())
+        .collect()
+}
+
+/// The questions that name something: by the part that has the name, yes before no, those that are called after it
+/// before others, and then what people ask most.
+fn questions_about(mut found: Vec<(Mention, &KnownScenario)>) -> Vec<String> {
+    found.sort_by_key(|(mention, scenario)| {
+        (
+            mention.part,
+            scenario.word == Word::No,
+            mention.is_not_in_name,
+            !scenario.is_essential,
+            Reverse(scenario.threads),
+        )
+    });
+    found
+        .into_iter()
+        .take(MOST_ANSWERS)
+        .map(|(_, scenario)| scenario.name.clone())
+        .collect()
 }
 
 fn is_word(name: &str) -> bool {
@@ -426,9 +588,11 @@ mod tests {
             known.entries.len() > 1500 && known.scenarios.len() > 200 && known.needs.len() > 40
         );
         // It is a part of every binary and wheel.
-        let source = cuda_pitfalls_scenarios::KNOWN;
-        assert!(source.len() <= 2_000_000, "{} bytes", source.len());
-        assert_eq!(known.text(), source);
+        let bytes = cuda_pitfalls_scenarios::KNOWN.len()
+            + cuda_pitfalls_scenarios::question_facts()
+                .map(str::len)
+                .sum::<usize>();
+        assert!(bytes <= 2_000_000, "{bytes} bytes");
         assert!(
             known
                 .scenarios

@@ -5,7 +5,7 @@ mod outline;
 mod select;
 mod shard;
 
-pub use outline::{Outline, index};
+pub use outline::{Outline, outline_line};
 pub use select::{Selection, Unselected, list};
 pub use shard::Shard;
 

@@ -5,8 +5,8 @@ use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
 use std::{fs, thread};
 
-use cuda_pitfalls::explain::{Explainer, Ranking, make_ranking};
-use cuda_pitfalls::known::{ContextCost, Known};
+use cuda_pitfalls::explain::{Explainer, Ranking, ThreadTexts, make_thread_texts, own_texts};
+use cuda_pitfalls::known::{ContextCost, Known, KnownScenario};
 use cuda_pitfalls::releases::{self, LineReleases, Matrix};
 use cuda_pitfalls::render::survey::{self as survey_page, NamedSurvey};
 use cuda_pitfalls::report::{self, Report, StoreError, Stored};
@@ -24,6 +24,9 @@ use crate::{TaskError, diagnoses, errors, explain, listed, page, steps, tables};
 
 /// Texts of documents by their paths below the root of the repository.
 pub type Documents = BTreeMap<String, String>;
+
+/// The folder of questions.
+const QUESTIONS: &str = "scenarios";
 
 /// The root of the repository.
 pub fn root() -> &'static Path {
@@ -111,11 +114,15 @@ pub fn make_documents() -> Result<MadeDocuments, TaskError> {
         lines: &lines,
         phrasings: &phrasings,
     };
-    let known = known.known();
+    let (names, questions) = known.known();
+    let names_text = names.text();
+    let facts = question_facts(&scenarios, &questions);
+    let known = Known::new(names, questions);
     let mut documents = scenario_pages(&scenarios, &measured, &asked, &known);
-    let own = explain::own_texts(&known);
-    let ranking = make_ranking(phrasings.labeled_texts().iter().chain(&own));
-    let locked = Fared::measure_texts(&locked, &Explainer::new(&known, &Ranking::parse(&ranking)?));
+    let own = own_texts(&known);
+    let texts = make_thread_texts(&phrasings.labeled_texts());
+    let ranking = Ranking::new(ThreadTexts::parse(&texts)?, &own);
+    let locked = Fared::measure_texts(&locked, &Explainer::new(&known, &ranking));
     let fared = Fared::by_parts(&phrasings, &known, &own)?;
     let traced = traced_runs()?;
     let made = [
@@ -126,9 +133,8 @@ pub fn make_documents() -> Result<MadeDocuments, TaskError> {
         ("docs/diagnoses.md", diagnoses::page(&traced, &measured)),
         ("docs/explain.md", explain::page(&locked)),
         ("docs/errors.md", errors::page()),
-        ("scenarios/index.json", catalogue::index()?),
-        ("scenarios/known.json", known.text()),
-        ("scenarios/ranking.json", ranking),
+        ("scenarios/known.json", names_text),
+        ("scenarios/texts.json", texts),
         ("scenarios/steps.md", steps::page()),
         (
             tables::SCENARIOS,
@@ -137,6 +143,7 @@ pub fn make_documents() -> Result<MadeDocuments, TaskError> {
         (tables::PLUGIN, tables::plugin_tables()),
     ];
     documents.extend(made.map(|(path, text)| (path.to_owned(), text)));
+    documents.extend(facts);
     documents.extend(schema_documents());
     for (kind, surveys) in &surveys {
         documents.insert(
@@ -218,6 +225,18 @@ fn scenario_pages(
     pages
 }
 
+/// What is kept of each question beside its file.
+fn question_facts(scenarios: &[Scenario], questions: &[KnownScenario]) -> Documents {
+    let mut documents = Documents::new();
+    for (scenario, known) in scenarios.iter().zip(questions) {
+        let outline = catalogue::outline_line(scenario);
+        let known = serde_json::to_string(known).expect("texts and numbers are JSON");
+        let path = format!("{QUESTIONS}/{}.ndjson", scenario.name);
+        documents.insert(path, format!("{outline}\n{known}\n"));
+    }
+    documents
+}
+
 /// The schemas that `cuda-pitfalls schema` prints.
 fn schema_documents() -> Documents {
     let schemas = SCHEMAS.iter().map(|schema| {
@@ -288,7 +307,7 @@ pub fn files(folder: &str, ending: &str) -> Result<Vec<String>, TaskError> {
     Ok(found)
 }
 
-/// The paths of documents whose committed text differs, and of pages of scenarios that no longer exist.
+/// The paths of documents whose committed text differs, and of those of scenarios that no longer exist.
 ///
 /// # Errors
 /// A folder cannot be read.
@@ -298,11 +317,12 @@ pub fn stale_documents(made: &Documents) -> Result<Vec<String>, TaskError> {
         .filter(|(path, text)| fs::read_to_string(root().join(path)).ok().as_ref() != Some(text));
     let stale = stale.map(|(path, _)| path.clone());
     let mut left = files(page::FOLDER, "md")?;
+    left.extend(files(QUESTIONS, "ndjson")?);
     left.retain(|path| !made.contains_key(path));
     Ok(stale.chain(left).collect())
 }
 
-/// Writes the documents that are out of date, and removes pages of scenarios that no longer exist. Returns the paths of
+/// Writes the documents that are out of date, and removes those of scenarios that no longer exist. Returns the paths of
 /// both.
 ///
 /// # Errors

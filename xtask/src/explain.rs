@@ -4,9 +4,10 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use cuda_pitfalls::explain::{
-    Certainty, Explainer, LabelledText, Query, Ranking, advice_about, make_ranking,
+    Certainty, Explainer, LabelledText, Query, Ranking, ThreadTexts, advice_about,
+    make_thread_texts,
 };
-use cuda_pitfalls::known::{Known, KnownKind};
+use cuda_pitfalls::known::Known;
 use serde::Deserialize;
 
 use crate::TaskError;
@@ -141,31 +142,6 @@ impl Phrasings {
 
 /// The texts are measured in so many parts, each by the texts of the others.
 const PARTS: usize = 5;
-
-/// Of what is known of an error or a symptom so many letters are looked up.
-const MOST_OF_A_SENTENCE: usize = 200;
-
-/// The program's own texts: the questions, the messages that they are about, and the names of errors, messages and
-/// symptoms with what they mean.
-pub fn own_texts(known: &Known) -> Vec<LabelledText> {
-    let kinds = [KnownKind::Error, KnownKind::Message, KnownKind::Symptom];
-    let entries = known
-        .entries
-        .iter()
-        .filter(|entry| kinds.contains(&entry.kind))
-        .map(|entry| {
-            let sentence: String = entry.sentence.chars().take(MOST_OF_A_SENTENCE).collect();
-            (&entry.id, entry.names.join(" ") + " " + &sentence)
-        });
-    let questions = known.scenarios.iter().flat_map(|scenario| {
-        let texts = [&scenario.question].into_iter().chain(&scenario.messages);
-        texts.map(|text| (&scenario.name, text.clone()))
-    });
-    questions
-        .chain(entries)
-        .map(|(id, text)| LabelledText::new(id, &text, vec![id.to_owned()]))
-        .collect()
-}
 
 /// How one phrase fared.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -328,8 +304,8 @@ impl Fared {
             answered: Vec::new(),
         };
         for (part, others) in (0..PARTS).map(|part| phrasings.part(part)) {
-            let text = make_ranking(others.labeled_texts().iter().chain(own));
-            let ranking = Ranking::parse(&text)?;
+            let text = make_thread_texts(&others.labeled_texts());
+            let ranking = Ranking::new(ThreadTexts::parse(&text)?, own);
             let Fared { ranked, answered } =
                 Fared::measure_texts(&part, &Explainer::new(known, &ranking));
             fared.ranked.extend(ranked);
@@ -413,7 +389,7 @@ words were given. `--json` prints one document.
 
 ## The order of look-up
 
-1. **Names.** [scenarios/known.json](../scenarios/known.json) has everything that has a name: questions, findings of \
+1. **Names.** [scenarios/known.json](../scenarios/known.json) and, for each question, the file beside it have everything that has a name: questions, findings of \
 `trace`, symptoms, errors, messages, variables, masks, calls, lines of frameworks, files and system calls that CUDA \
 needs, \
 statuses of other libraries, and the commands and exit codes of this program. A line that is such a name, in a usual \
@@ -451,7 +427,7 @@ what answers them, or as being about something else: [tests/phrasings.toml](../t
 stand \
 the questions of this program, and its errors, messages and symptoms with what they mean. Only their words come with \
 the \
-program, without their order: [scenarios/ranking.json](../scenarios/ranking.json).
+program, without their order: [scenarios/texts.json](../scenarios/texts.json).
 2. **Words.** A text is taken apart into words, without their endings and in one spelling. \
 [scenarios/synonyms.toml](../scenarios/synonyms.toml) lists words and phrases of one meaning, such as `subprocess` \
 and \

@@ -2,13 +2,15 @@
 
 mod measured;
 
-use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use cuda_pitfalls::catalogue::essential;
 use cuda_pitfalls::exit::Exit;
-use cuda_pitfalls::explain::{self, Advice, ErrorCause, MOST_ANSWERS};
-use cuda_pitfalls::known::{Basis, ContextCost, Known, KnownEntry, KnownKind, KnownScenario, Word};
+use cuda_pitfalls::explain::{self, Advice, ErrorCause};
+use cuda_pitfalls::known::{
+    Basis, ContextCost, KnownEntry, KnownKind, KnownNames, KnownScenario, Mention, MentionPart,
+    Word,
+};
 use cuda_pitfalls::machine::Machine;
 use cuda_pitfalls::releases::LineReleases;
 use cuda_pitfalls::render::releases;
@@ -46,21 +48,10 @@ pub struct KnownSources<'s> {
 }
 
 impl KnownSources<'_> {
-    /// The store.
-    pub fn known(&self) -> Known {
-        let mut scenarios = Vec::new();
-        for scenario in self.scenarios {
-            scenarios.push(self.known_scenario(scenario));
-        }
-        scenarios.sort_by(|one, other| one.name.cmp(&other.name));
+    /// What has a name, and the questions with what they are about.
+    pub fn known(&self) -> (KnownNames, Vec<KnownScenario>) {
         let measured = MeasuredFacts::new(self.surveys.clone());
         let mut entries = self.own_names();
-        entries.extend(
-            self.scenarios
-                .iter()
-                .zip(&scenarios)
-                .map(|(it, known)| scenario_entry(it, known)),
-        );
         entries.extend(self.errors());
         entries.extend(status_entries());
         entries.extend(self.variables(&measured.variables));
@@ -69,15 +60,20 @@ impl KnownSources<'_> {
         entries.extend(self.lines(&measured.lines));
         entries.extend(measured::need_entries(&measured.needs));
         entries.sort_by_key(|entry| entry.kind);
-        Known {
+        let scenarios = self
+            .scenarios
+            .iter()
+            .map(|scenario| self.known_scenario(scenario, &entries))
+            .collect();
+        let names = KnownNames {
             entries,
             needs: measured.needs,
-            scenarios,
             contexts: self.contexts.clone(),
-        }
+        };
+        (names, scenarios)
     }
 
-    fn known_scenario(&self, scenario: &Scenario) -> KnownScenario {
+    fn known_scenario(&self, scenario: &Scenario, entries: &[KnownEntry]) -> KnownScenario {
         let evidence = scenario
             .instances
             .iter()
@@ -102,6 +98,8 @@ impl KnownSources<'_> {
                 .collect(),
             basis: self.bases.get(&scenario.name).cloned(),
             releases: deciding.map(releases::line).collect(),
+            threads: self.phrasings.thread_count(&scenario.name),
+            about: mentions(scenario, entries),
         }
     }
 
@@ -127,13 +125,12 @@ impl KnownSources<'_> {
         let symptoms = symptom::all().iter().map(|symptom| KnownEntry {
             names: vec![symptom.id.clone(), symptom.sentence.clone()],
             sentence: symptom.sentence.clone(),
-            scenarios: self.questions(&symptom.id),
             ..entry(KnownKind::Symptom, "symptom", &symptom.id)
         });
         // The index has the symptoms that a question is about, and docs/errors.md the others.
         let symptoms = symptoms.map(|symptom| KnownEntry {
             page: match explain::advice_about(&symptom.id) {
-                Some(advice) if symptom.scenarios.is_empty() => errors::advice_link(advice),
+                Some(advice) if !self.has_symptom(&symptom.names[0]) => errors::advice_link(advice),
                 _ => symptom
                     .id
                     .replace("symptom/", &format!("{}#", page::index_path())),
@@ -166,26 +163,9 @@ impl KnownSources<'_> {
         rules.chain(symptoms).chain(commands).chain(exits).collect()
     }
 
-    /// The questions of a symptom: yes before no, PyTorch before all else, and then what was asked in most threads.
-    fn questions(&self, symptom: &str) -> Vec<String> {
-        let mut found: Vec<&Scenario> = self.scenarios.iter().collect();
-        found.retain(|scenario| scenario.symptoms.iter().any(|id| id == symptom));
-        found.sort_by_key(|scenario| {
-            let word = Word::from_expectations(scenario);
-            let is_of_torch = scenario.tags.iter().any(|tag| tag == "pytorch");
-            let threads = self.phrasings.thread_count(&scenario.name);
-            (
-                word == Word::No,
-                !is_of_torch,
-                Reverse(threads),
-                !is_essential(scenario),
-                word != Word::Yes,
-            )
-        });
-        found
-            .into_iter()
-            .map(|scenario| scenario.name.clone())
-            .collect()
+    fn has_symptom(&self, symptom: &str) -> bool {
+        let mut symptoms = self.scenarios.iter().flat_map(|one| &one.symptoms);
+        symptoms.any(|id| id == symptom)
     }
 
     /// Every line that was asked on a GPU or in a release.
@@ -220,21 +200,8 @@ impl KnownSources<'_> {
             names.push(last.to_owned());
         }
         names.dedup();
-        let mut scenarios = if function.contains(' ') {
-            Vec::new()
-        } else {
-            self.questions_about(&[function])
-        };
-        let decided = self
-            .lines
-            .iter()
-            .filter(|line| line.id == id)
-            .flat_map(|line| &line.scenarios);
-        let decided: Vec<String> = decided
-            .filter(|name| !scenarios.contains(name))
-            .cloned()
-            .collect();
-        scenarios.extend(decided);
+        let decided = self.lines.iter().filter(|line| line.id == id);
+        let scenarios = decided.flat_map(|line| line.scenarios.clone()).collect();
         let page = if facts.is_some() {
             "docs/surveys/python.md"
         } else {
@@ -259,56 +226,6 @@ impl KnownSources<'_> {
         }
     }
 
-    /// The questions about one of these names: those that have it in the question, in a message, in the common belief, in
-    /// the steps of the trap or in what these return, in this order; yes before no, those that are called after one of
-    /// them before others, and then what people ask most.
-    fn questions_about(&self, names: &[&str]) -> Vec<String> {
-        let parts: [fn(&Scenario) -> String; 5] = [
-            |scenario| scenario.question.clone(),
-            |scenario| scenario.says.join("\n"),
-            |scenario| scenario.belief.clone(),
-            |scenario| {
-                trap_cases(scenario)
-                    .flat_map(steps)
-                    .collect::<Vec<_>>()
-                    .join("\n")
-            },
-            |scenario| {
-                trap_cases(scenario)
-                    .flat_map(statuses_of)
-                    .collect::<Vec<_>>()
-                    .join("\n")
-            },
-        ];
-        let mut found: Vec<(usize, &Scenario)> = Vec::new();
-        for scenario in self.scenarios {
-            let part = parts
-                .iter()
-                .position(|part| names.iter().any(|name| has_name(&part(scenario), name)));
-            found.extend(part.map(|part| (part, scenario)));
-        }
-        found.sort_by_key(|(part, scenario)| {
-            let is_no = Word::from_expectations(scenario) == Word::No;
-            let called = scenario.name.replace('-', "_");
-            let is_called_after = names
-                .iter()
-                .any(|name| called.contains(name.rsplit('.').next().unwrap_or(name)));
-            let threads = self.phrasings.thread_count(&scenario.name);
-            (
-                *part,
-                is_no,
-                !is_called_after,
-                !is_essential(scenario),
-                Reverse(threads),
-            )
-        });
-        found
-            .into_iter()
-            .take(MOST_ANSWERS)
-            .map(|(_, scenario)| scenario.name.clone())
-            .collect()
-    }
-
     /// The statuses of libcudart and libcuda, and messages that are no status.
     fn errors(&self) -> Vec<KnownEntry> {
         let mut codes: BTreeMap<u32, Vec<String>> = BTreeMap::new();
@@ -330,16 +247,10 @@ impl KnownSources<'_> {
             let known = explain::all_advice()
                 .iter()
                 .find(|advice| advice.codes.contains(&code));
-            let mut scenarios: Vec<String> = known
+            let scenarios = known
                 .iter()
                 .flat_map(|advice| measured_by(advice))
                 .collect();
-            let near = self.questions_about(&names.iter().map(String::as_str).collect::<Vec<_>>());
-            scenarios.extend(
-                near.into_iter()
-                    .filter(|name| !scenarios.contains(name))
-                    .collect::<Vec<_>>(),
-            );
             KnownEntry {
                 sentence: format!("Error {code} is {}{says}.", names.join(", ")),
                 names: [format!("error {code}"), code.to_string()]
@@ -400,7 +311,6 @@ impl KnownSources<'_> {
                     || "scenarios/variables.toml".to_owned(),
                     |(_, on)| on.clone(),
                 ),
-                scenarios: self.questions_about(&[name]),
                 ..entry(KnownKind::Variable, "variable", name)
             }
         });
@@ -423,11 +333,51 @@ impl KnownSources<'_> {
                 sentence: facts.sentence(),
                 page: "docs/surveys/calls.md".to_owned(),
                 rests_on: facts.on.clone(),
-                scenarios: self.questions_about(&[function]),
                 ..entry(KnownKind::Call, "call", &facts.call)
             }
         });
         entries.collect()
+    }
+}
+
+/// The entries that a question names, each with the part of the question that has the name.
+fn mentions(scenario: &Scenario, entries: &[KnownEntry]) -> BTreeMap<String, Mention> {
+    let steps: Vec<&str> = trap_cases(scenario).flat_map(steps).collect();
+    let statuses: Vec<&str> = trap_cases(scenario).flat_map(statuses_of).collect();
+    let parts = [
+        (MentionPart::Question, scenario.question.clone()),
+        (MentionPart::Message, scenario.says.join("\n")),
+        (MentionPart::Belief, scenario.belief.clone()),
+        (MentionPart::Step, steps.join("\n")),
+        (MentionPart::Status, statuses.join("\n")),
+    ];
+    let called = scenario.name.replace('-', "_");
+    let mut found = BTreeMap::new();
+    for entry in entries {
+        let names = looked_for(entry);
+        let has_one = |text: &str| names.iter().any(|name| has_name(text, name));
+        if let Some((part, _)) = parts.iter().find(|(_, text)| has_one(text)) {
+            let last = |name: &str| name.rsplit('.').next().unwrap_or_default().to_owned();
+            let mention = Mention {
+                part: *part,
+                is_not_in_name: !names.iter().any(|name| called.contains(&last(name))),
+            };
+            found.insert(entry.id.clone(), mention);
+        }
+    }
+    found
+}
+
+/// The names of an entry that a question is about if it has one of them.
+fn looked_for(entry: &KnownEntry) -> Vec<&str> {
+    let own = entry.names[0].as_str();
+    match entry.kind {
+        // Behind `error 700` and `700` are the names of the status.
+        KnownKind::Error => entry.names.iter().skip(2).map(String::as_str).collect(),
+        KnownKind::Variable => vec![own],
+        KnownKind::Call => own.split('-').take(1).collect(),
+        KnownKind::Line if !function(own).contains(' ') => vec![function(own)],
+        _ => Vec::new(),
     }
 }
 
@@ -487,28 +437,6 @@ fn entry(kind: KnownKind, folder: &str, own: &str) -> KnownEntry {
 /// The function of a line. Several lines of one function differ behind a comma or a bracket.
 fn function(line: &str) -> &str {
     line.split([',', '(']).next().unwrap_or_default()
-}
-
-fn scenario_entry(scenario: &Scenario, known: &KnownScenario) -> KnownEntry {
-    let last = known.name.rsplit('/').next().unwrap_or_default().to_owned();
-    let sentence = if known.answer.is_empty() {
-        known.word.name()
-    } else {
-        known.answer.clone()
-    };
-    KnownEntry {
-        id: known.name.clone(),
-        kind: KnownKind::Scenario,
-        names: vec![known.name.clone(), last, known.question.clone()],
-        sentence,
-        page: page::path(scenario),
-        rests_on: known
-            .basis
-            .as_ref()
-            .map(Basis::sentence)
-            .unwrap_or_default(),
-        scenarios: Vec::new(),
-    }
 }
 
 fn measured_by(advice: &Advice) -> impl Iterator<Item = String> + '_ {

@@ -1,17 +1,20 @@
 //! The texts of known answers that are nearest to a query: what people wrote in threads, and the program's own questions
-//! and errors. `scenarios/ranking.json` has their words without their order, which `cargo xtask bless` makes, so that no
-//! index is built at a start.
+//! and errors. `scenarios/texts.json` has the words of the threads without their order, which `cargo xtask bless` makes;
+//! the program's own texts are added when a query is looked up.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
 
 use serde::Deserialize;
+use serde_json::json;
 
 use super::query::Query;
 use super::term::Term;
+use crate::known::{Known, KnownKind};
 
 /// What the answers of a text count, the best first; all others count as the last.
-const OF_RANK: [f64; 4] = [1.0, 0.7, 0.5, 0.4];
+const RANK_VOTES: [f64; 3] = [1.0, 0.7, 0.5];
+const LAST_VOTES: f64 = 0.4;
 /// What two words that stand beside each other weigh; a word weighs 1.
 const PAIR: f64 = 0.7;
 /// What the program says, and what was typed from memory, says so little about whether something else is meant: people
@@ -26,9 +29,35 @@ const SHORTEST_NEAR: usize = 6;
 /// From this length on, two letters may be wrong instead of one.
 const FAR_FROM: usize = 9;
 
-/// Empty if the file cannot be read, which a test excludes.
-static RANKING: LazyLock<Ranking<'static>> =
-    LazyLock::new(|| Ranking::parse(cuda_pitfalls_scenarios::RANKING).unwrap_or_default());
+/// No text of a thread is looked up if the file cannot be read, which a test excludes.
+static RANKING: LazyLock<Ranking<'static>> = LazyLock::new(|| {
+    let threads = ThreadTexts::parse(cuda_pitfalls_scenarios::TEXTS).unwrap_or_default();
+    Ranking::new(threads, &own_texts(Known::embedded()))
+});
+
+/// Of what is known of an error or a symptom so many letters are looked up.
+const MOST_OF_A_SENTENCE: usize = 200;
+
+/// The program's own texts: the questions, the messages that they are about, and the names of errors, messages and
+/// symptoms with what they mean.
+pub fn own_texts(known: &Known) -> Vec<LabelledText> {
+    let mut texts = Vec::new();
+    for scenario in &known.scenarios {
+        texts.push(LabelledText::own(&scenario.name, &scenario.question));
+        for message in &scenario.messages {
+            texts.push(LabelledText::own(&scenario.name, message));
+        }
+    }
+    let kinds = [KnownKind::Error, KnownKind::Message, KnownKind::Symptom];
+    for entry in &known.entries {
+        if kinds.contains(&entry.kind) {
+            let sentence: String = entry.sentence.chars().take(MOST_OF_A_SENTENCE).collect();
+            let text = entry.names.join(" ") + " " + &sentence;
+            texts.push(LabelledText::own(&entry.id, &text));
+        }
+    }
+    texts
+}
 
 /// A text whose answers are known; one about something else has none.
 #[derive(Clone, Debug)]
@@ -39,31 +68,55 @@ pub struct LabelledText {
 }
 
 impl LabelledText {
-    /// A text with the ids of its answers, the best first. Its `source` is its thread, or the name of the program's own.
+    /// A text with the ids of its answers, the best first. Its `source` is its thread; one that was typed from memory
+    /// has none.
     pub fn new(source: &str, text: &str, answers: Vec<String>) -> LabelledText {
-        let is_own = !source.starts_with("http");
         LabelledText {
             terms: query_keys(&Query::parse(text)),
             answers,
-            is_own,
+            is_own: !source.starts_with("http"),
         }
+    }
+
+    /// A text of the program about what has this id.
+    fn own(id: &str, text: &str) -> LabelledText {
+        LabelledText::new("", text, vec![id.to_owned()])
     }
 }
 
-/// The texts as they are looked up. Lists are texts that are read when they are asked for: most are not.
+/// The texts of threads as `scenarios/texts.json` has them. Lists of indices are texts that are read when they are asked
+/// for: most are not.
 #[derive(Default, Deserialize)]
-pub struct Ranking<'t> {
+pub struct ThreadTexts<'t> {
     /// The index of the first text that is of no thread, behind those that are.
     own: usize,
-    /// The ids of all answers.
+    /// The ids of the answers of each text, the best first, with a space between them.
     #[serde(borrow)]
-    answers: Vec<&'t str>,
-    /// The weight of each text, and the indices of its answers.
-    #[serde(borrow)]
-    texts: Vec<(f64, &'t str)>,
-    /// Each term in the order of letters, with the texts that have it.
+    texts: Vec<&'t str>,
+    /// Each term in the order of letters, with the indices of the texts that have it.
     #[serde(borrow)]
     terms: Vec<(&'t str, &'t str)>,
+}
+
+impl<'t> ThreadTexts<'t> {
+    /// Reads the file.
+    ///
+    /// # Errors
+    /// It is not valid.
+    pub fn parse(text: &'t str) -> Result<ThreadTexts<'t>, serde_json::Error> {
+        serde_json::from_str(text)
+    }
+}
+
+/// All texts as they are looked up: those of the file, and behind them the program's own.
+pub struct Ranking<'t> {
+    threads: ThreadTexts<'t>,
+    /// The ids of the answers of the program's own texts.
+    own_answers: Vec<Vec<String>>,
+    /// The terms of the program's own texts, with the indices of these.
+    own_terms: BTreeMap<String, Vec<usize>>,
+    /// What the terms of each text weigh together.
+    weights: Vec<f64>,
 }
 
 /// What the nearest texts say of a query.
@@ -110,58 +163,39 @@ fn term_weight(key: &str, with: usize, all: usize) -> f64 {
     .powi(2)
 }
 
+/// Whether a term that so many texts have says something. A pair that only one text has does not.
+fn is_known_term(key: &str, texts: usize) -> bool {
+    texts > 1 || !key.starts_with(PAIR_MARK)
+}
+
 fn parse_indices(list: &str) -> impl Iterator<Item = usize> + '_ {
     list.split(' ').filter_map(|index| index.parse().ok())
 }
 
-/// The text of `scenarios/ranking.json`, with one line for each term. A pair that only one text has is left out.
-pub fn make_ranking<'a>(texts: impl Iterator<Item = &'a LabelledText>) -> String {
-    let mut texts: Vec<&LabelledText> = texts.collect();
+/// The text of `scenarios/texts.json`, with one line for each text and each term.
+pub fn make_thread_texts(texts: &[LabelledText]) -> String {
+    let mut texts: Vec<&LabelledText> = texts.iter().collect();
     texts.sort_by_key(|text| text.is_own);
     let own = texts.partition_point(|text| !text.is_own);
-    let answers: BTreeSet<&String> = texts.iter().flat_map(|text| &text.answers).collect();
     let mut terms: BTreeMap<&str, Vec<String>> = BTreeMap::new();
     for (index, text) in texts.iter().enumerate() {
         for term in &text.terms {
             terms.entry(term).or_default().push(index.to_string());
         }
     }
-    terms.retain(|term, texts| texts.len() > 1 || !term.starts_with(PAIR_MARK));
-    let weighed = texts.iter().map(|text| {
-        let known = text
-            .terms
-            .iter()
-            .filter_map(|term| terms.get(term.as_str()).map(|with| (term, with.len())));
-        let weight: f64 = known
-            .map(|(term, with)| term_weight(term, with, texts.len()))
-            .sum();
-        let own = text
-            .answers
-            .iter()
-            .filter_map(|answer| answers.iter().position(|known| *known == answer));
-        (
-            (weight.sqrt() * 100.0).round() / 100.0,
-            own.map(|index| index.to_string())
-                .collect::<Vec<_>>()
-                .join(" "),
-        )
-    });
-    let lists = [
-        list("answers", answers.iter()),
-        list("texts", weighed),
-        list(
-            "terms",
-            terms.iter().map(|(term, texts)| (term, texts.join(" "))),
-        ),
-    ];
-    format!("{{\"own\": {own},\n{}}}\n", lists.join(",\n"))
-}
-
-fn list(name: &str, all: impl Iterator<Item = impl serde::Serialize>) -> String {
-    let lines: Vec<String> = all
-        .map(|one| serde_json::to_string(&one).unwrap_or_default())
+    let texts: Vec<String> = texts
+        .iter()
+        .map(|text| json!(text.answers.join(" ")).to_string())
         .collect();
-    format!("\"{name}\": [\n{}\n]", lines.join(",\n"))
+    let terms: Vec<String> = terms
+        .iter()
+        .map(|(term, texts)| json!([term, texts.join(" ")]).to_string())
+        .collect();
+    format!(
+        "{{\"own\": {own},\n\"texts\": [\n{}\n],\n\"terms\": [\n{}\n]}}\n",
+        texts.join(",\n"),
+        terms.join(",\n")
+    )
 }
 
 impl Ranking<'static> {
@@ -172,52 +206,92 @@ impl Ranking<'static> {
 }
 
 impl<'t> Ranking<'t> {
-    /// Reads the file.
-    ///
-    /// # Errors
-    /// It is not valid.
-    pub fn parse(text: &'t str) -> Result<Ranking<'t>, serde_json::Error> {
-        serde_json::from_str(text)
+    /// The texts of threads and the program's own.
+    pub fn new(threads: ThreadTexts<'t>, own: &[LabelledText]) -> Ranking<'t> {
+        let first_own = threads.texts.len();
+        let mut own_terms: BTreeMap<String, Vec<usize>> = BTreeMap::new();
+        for (index, text) in own.iter().enumerate() {
+            for term in &text.terms {
+                let texts = own_terms.entry(term.clone()).or_default();
+                texts.push(first_own + index);
+            }
+        }
+        let mut ranking = Ranking {
+            threads,
+            own_answers: own.iter().map(|text| text.answers.clone()).collect(),
+            own_terms,
+            weights: Vec::new(),
+        };
+        ranking.weights = ranking.text_weights();
+        ranking
+    }
+
+    fn text_count(&self) -> usize {
+        self.threads.texts.len() + self.own_answers.len()
+    }
+
+    /// What the terms of each text weigh together.
+    fn text_weights(&self) -> Vec<f64> {
+        let mut squares = vec![0.0; self.text_count()];
+        let mut add_term = |key: &str, texts: &[usize]| {
+            if is_known_term(key, texts.len()) {
+                let weight = term_weight(key, texts.len(), squares.len());
+                for text in texts {
+                    if let Some(square) = squares.get_mut(*text) {
+                        *square += weight;
+                    }
+                }
+            }
+        };
+        for (key, texts) in &self.threads.terms {
+            let mut texts: Vec<usize> = parse_indices(texts).collect();
+            texts.extend(self.own_terms.get(*key).into_iter().flatten());
+            add_term(key, &texts);
+        }
+        for (key, texts) in &self.own_terms {
+            if self.thread_term(key).is_none() {
+                add_term(key, texts);
+            }
+        }
+        squares
+            .into_iter()
+            .map(|square| (square.sqrt() * 100.0).round() / 100.0)
+            .collect()
+    }
+
+    /// The ids of the answers of a text, the best first.
+    fn answers(&self, text: usize) -> Vec<&str> {
+        if let Some(answers) = self.threads.texts.get(text) {
+            return answers.split_whitespace().collect();
+        }
+        let own = self.own_answers.get(text - self.threads.texts.len());
+        own.into_iter().flatten().map(String::as_str).collect()
     }
 
     /// What all texts answer together: each votes by the square of how near it is, and by the rank of its answers.
-    pub(super) fn nearest_texts(&self, query: &Query) -> NearestTexts<'t> {
+    pub(super) fn nearest_texts(&self, query: &Query) -> NearestTexts<'_> {
         let mut votes: BTreeMap<&str, f64> = BTreeMap::new();
         let (mut inside, mut outside) = (0.0, 0.0);
-        for (index, (nearness, (_, answers))) in self
-            .text_nearness(query)
-            .into_iter()
-            .zip(&self.texts)
-            .enumerate()
-        {
-            let of_share = if index < self.own { 1.0 } else { OWN_SHARE };
-            *if answers.is_empty() {
-                &mut outside
-            } else {
-                &mut inside
-            } += of_share * nearness.powi(3);
-            for (rank, answer) in parse_indices(answers)
-                .enumerate()
-                .take_while(|_| nearness > 0.0)
-            {
-                let of_rank = OF_RANK
-                    .get(rank)
-                    .or(OF_RANK.last())
-                    .copied()
-                    .unwrap_or_default();
-                if let Some(id) = self.answers.get(answer) {
-                    *votes.entry(id).or_default() += of_rank * nearness.powi(2);
+        let mut others = 0;
+        for (index, nearness) in self.text_nearness(query).into_iter().enumerate() {
+            let is_own = index >= self.threads.own;
+            let share = if is_own { OWN_SHARE } else { 1.0 } * f64::powi(nearness, 3);
+            let answers = self.answers(index);
+            if answers.is_empty() {
+                outside += share;
+                others += usize::from(!is_own);
+                continue;
+            }
+            inside += share;
+            if nearness > 0.0 {
+                for (rank, id) in answers.into_iter().enumerate() {
+                    let rank_votes = RANK_VOTES.get(rank).copied().unwrap_or(LAST_VOTES);
+                    *votes.entry(id).or_default() += rank_votes * nearness.powi(2);
                 }
             }
         }
-        let others = self
-            .texts
-            .iter()
-            .take(self.own)
-            .filter(|(_, answers)| answers.is_empty())
-            .count();
         // As many are about something else as have answers, for the share.
-        outside *= (self.own - others) as f64 / others.max(1) as f64;
+        outside *= (self.threads.own - others) as f64 / others.max(1) as f64;
         NearestTexts {
             votes,
             share: (inside - outside) / (inside + outside + HARDLY_LIKE),
@@ -226,47 +300,59 @@ impl<'t> Ranking<'t> {
 
     /// How near each text is: the cosine of the angle between its weighed terms and those of the query.
     fn text_nearness(&self, query: &Query) -> Vec<f64> {
-        let (mut shared, mut whole) = (vec![0.0; self.texts.len()], 0.0);
+        let (mut shared, mut whole) = (vec![0.0; self.text_count()], 0.0);
         for key in query_keys(query) {
-            let with: Vec<usize> = self
-                .looked_up(&key)
-                .into_iter()
-                .flat_map(parse_indices)
-                .collect();
-            // Pairs of one text are not in the file, so one that is not there says nothing.
-            if with.is_empty() && key.starts_with(PAIR_MARK) {
+            let texts = self.texts_with(&key);
+            // A pair that is nowhere, or in one text, says nothing.
+            if texts.is_empty() && key.starts_with(PAIR_MARK) {
                 continue;
             }
-            let weight = term_weight(&key, with.len(), self.texts.len());
+            let weight = term_weight(&key, texts.len(), shared.len());
             whole += weight;
-            for text in with {
+            for text in texts {
                 if let Some(shared) = shared.get_mut(text) {
                     *shared += weight;
                 }
             }
         }
-        let weighed = shared.into_iter().zip(&self.texts);
-        weighed
-            .map(|(shared, (weight, _))| {
-                if shared > 0.0 {
-                    shared / (weight * f64::sqrt(whole))
-                } else {
-                    0.0
-                }
-            })
-            .collect()
+        for (shared, weight) in shared.iter_mut().zip(&self.weights) {
+            if *shared > 0.0 {
+                *shared /= weight * f64::sqrt(whole);
+            }
+        }
+        shared
     }
 
-    /// The texts that have a term, or the one that is spelt nearly so.
-    fn looked_up(&self, key: &str) -> Option<&'t str> {
-        let index = self.terms.binary_search_by(|(known, _)| (*known).cmp(key));
-        let found = index.ok().and_then(|index| self.terms.get(index));
-        found
-            .or_else(|| self.spelt_nearly(key))
-            .map(|(_, texts)| *texts)
+    /// The texts that have a term, or the one that is spelt nearly so. None for a pair that only one text has.
+    fn texts_with(&self, key: &str) -> Vec<usize> {
+        let texts = self.texts_with_exactly(key);
+        if !is_known_term(key, texts.len()) {
+            return Vec::new();
+        }
+        if !texts.is_empty() {
+            return texts;
+        }
+        match self.spelt_nearly(key) {
+            Some(known) => self.texts_with_exactly(known),
+            None => texts,
+        }
     }
 
-    fn spelt_nearly(&self, key: &str) -> Option<&(&'t str, &'t str)> {
+    fn texts_with_exactly(&self, key: &str) -> Vec<usize> {
+        let threads = self.thread_term(key).unwrap_or_default();
+        let own = self.own_terms.get(key).into_iter().flatten();
+        parse_indices(threads).chain(own.copied()).collect()
+    }
+
+    fn thread_term(&self, key: &str) -> Option<&'t str> {
+        let terms = &self.threads.terms;
+        let index = terms
+            .binary_search_by(|(known, _)| (*known).cmp(key))
+            .ok()?;
+        terms.get(index).map(|(_, texts)| *texts)
+    }
+
+    fn spelt_nearly(&self, key: &str) -> Option<&str> {
         let length = key.chars().count();
         // A number that is wrong by a digit is another error or GPU. Short words have too many neighbours.
         if length < SHORTEST_NEAR
@@ -277,20 +363,25 @@ impl<'t> Ranking<'t> {
         }
         let reach = if length < FAR_FROM { 1 } else { 2 };
         let start: String = key.chars().take(2).collect();
-        let from = self
-            .terms
-            .partition_point(|(known, _)| *known < start.as_str());
-        let alike = self
-            .terms
-            .iter()
-            .skip(from)
-            .take_while(|(known, _)| known.starts_with(&start));
-        let alike = alike.filter(|(known, _)| known.chars().count().abs_diff(length) <= reach);
-        let alike = alike.map(|known| (strsim::osa_distance(known.0, key), known));
-        alike
-            .filter(|(distance, _)| *distance <= reach)
-            .min_by_key(|(distance, _)| *distance)
-            .map(|(_, known)| known)
+        let threads = &self.threads.terms;
+        let from = threads.partition_point(|(known, _)| *known < start.as_str());
+        let of_threads = threads.iter().skip(from).map(|(known, _)| *known);
+        let own = self.own_terms.range(start.clone()..);
+        let own = own.map(|(known, _)| known.as_str());
+        let mut nearest: Option<(usize, &str)> = None;
+        for known in of_threads
+            .take_while(|known| known.starts_with(&start))
+            .chain(own.take_while(|known| known.starts_with(&start)))
+        {
+            if known.chars().count().abs_diff(length) > reach {
+                continue;
+            }
+            let found = (strsim::osa_distance(known, key), known);
+            if found.0 <= reach && nearest.is_none_or(|nearest| found < nearest) {
+                nearest = Some(found);
+            }
+        }
+        nearest.map(|(_, known)| known)
     }
 }
 
@@ -320,10 +411,9 @@ mod tests {
 
     #[test]
     fn the_nearest_texts_vote_for_their_answers_by_rank() {
-        let text = make_ranking(texts().iter());
-        let found = Ranking::parse(&text)
-            .unwrap()
-            .nearest_texts(&Query::parse("mask ignored after import torch"));
+        let text = make_thread_texts(&texts());
+        let ranking = Ranking::new(ThreadTexts::parse(&text).unwrap(), &[]);
+        let found = ranking.nearest_texts(&Query::parse("mask ignored after import torch"));
         let vote = |id: &str| found.votes.get(id).copied().unwrap_or_default();
         assert!(
             vote("framework/late-mask") > vote("visibility/late-mask"),
@@ -338,29 +428,43 @@ mod tests {
 
     #[test]
     fn a_text_about_something_else_is_told_by_its_neighbours() {
-        let text = make_ranking(texts().iter());
-        let found = Ranking::parse(&text)
-            .unwrap()
-            .nearest_texts(&Query::parse("expensive carnival mask"));
+        let text = make_thread_texts(&texts());
+        let ranking = Ranking::new(ThreadTexts::parse(&text).unwrap(), &[]);
+        let found = ranking.nearest_texts(&Query::parse("expensive carnival mask"));
         assert!(found.share < -0.5, "{found:?}");
     }
 
     #[test]
     fn a_word_that_is_spelt_nearly_as_a_known_one_stands_for_it() {
-        let text = make_ranking(texts().iter());
-        let ranking = Ranking::parse(&text).unwrap();
+        let text = make_thread_texts(&texts());
+        let ranking = Ranking::new(ThreadTexts::parse(&text).unwrap(), &[]);
         let votes = |text: &str| ranking.nearest_texts(&Query::parse(text)).votes;
         assert_eq!(votes("expensiv carnvial"), votes("expensive carnival"));
         assert!(votes("memroy freed").contains_key("memory/late"));
     }
 
     #[test]
-    fn the_ranking_of_the_program_can_be_read_and_is_small() {
-        let source = cuda_pitfalls_scenarios::RANKING;
-        let ranking = Ranking::parse(source).unwrap();
-        assert!(ranking.texts.len() > 1000 && ranking.terms.len() > 5000);
+    fn own_texts_are_looked_up_as_those_of_threads_are() {
+        let all = texts();
+        let query = Query::parse("expensiv carnival mask freed after import");
+        let text = make_thread_texts(&all);
+        let whole = Ranking::new(ThreadTexts::parse(&text).unwrap(), &[]);
+        let text = make_thread_texts(&all[..2]);
+        let parts = Ranking::new(ThreadTexts::parse(&text).unwrap(), &all[2..]);
+        assert_eq!(whole.weights, parts.weights);
+        assert_eq!(
+            whole.nearest_texts(&query).votes,
+            parts.nearest_texts(&query).votes
+        );
+    }
+
+    #[test]
+    fn the_texts_of_the_program_can_be_read_and_are_small() {
+        let source = cuda_pitfalls_scenarios::TEXTS;
+        let threads = ThreadTexts::parse(source).unwrap();
+        assert!(threads.texts.len() > 1000 && threads.terms.len() > 5000);
         assert!(
-            source.len() + cuda_pitfalls_scenarios::KNOWN.len() <= 2_000_000,
+            source.len() + cuda_pitfalls_scenarios::KNOWN.len() <= 2_500_000,
             "{} bytes",
             source.len()
         );

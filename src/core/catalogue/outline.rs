@@ -1,8 +1,8 @@
 //! The outline of a scenario: enough to list it and to select it without reading its file.
 //!
-//! `scenarios/index.json` keeps the outlines of the files that come with the program, so that `list`
-//! reads one document and `run NAME` one file. It is a cache: an outline counts only for the file
-//! with its SHA-256, and a file without one is read. `cargo xtask bless` writes it anew.
+//! The first line of `scenarios/SUBJECT/NAME.ndjson` keeps the outline of a file that comes with the program, so that
+//! `list` and `run NAME` need not load all files. It is a cache: an outline counts only for the file with its SHA-256,
+//! and a file without one is read. `cargo xtask bless` writes it anew.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,6 @@ use serde::{Deserialize, Serialize};
 use super::{Embedded, SelectError, embedded_files, load_embedded};
 use crate::scenario::{Hazard, Needs, Scalar, Scenario, sha256_hex};
 
-const INDEX: &str = cuda_pitfalls_scenarios::INDEX;
 /// How many digits of a hash the index keeps.
 const DIGITS: usize = 16;
 
@@ -92,11 +91,13 @@ impl Outline {
 /// The outlines of all scenarios that come with the program, by name. A file that changed since the index was
 /// written is read.
 pub(super) fn all() -> Result<Vec<Outline>, SelectError> {
-    let known: Vec<IndexEntry> = serde_json::from_str(INDEX).unwrap_or_default();
-    let mut known: BTreeMap<String, Outline> = known
-        .into_iter()
-        .map(|entry| (entry.sha256 + &entry.outline.name, entry.outline))
-        .collect();
+    let mut known: BTreeMap<String, Outline> = BTreeMap::new();
+    for facts in cuda_pitfalls_scenarios::question_facts() {
+        let line = facts.lines().next().unwrap_or_default();
+        if let Ok(entry) = serde_json::from_str::<IndexEntry>(line) {
+            known.insert(entry.sha256 + &entry.outline.name, entry.outline);
+        }
+    }
     let files: Vec<Embedded> = embedded_files().collect();
     let mut outlines: Vec<Option<Outline>> = files
         .iter()
@@ -118,19 +119,11 @@ pub(super) fn all() -> Result<Vec<Outline>, SelectError> {
     Ok(outlines.into_iter().flatten().collect())
 }
 
-/// The text of `scenarios/index.json` as it should be: a line for each scenario.
-///
-/// # Errors
-/// Files that are not valid.
-pub fn index() -> Result<String, SelectError> {
-    let files: Vec<Embedded> = embedded_files().collect();
-    let lines: Vec<String> = load_embedded(&files)?
-        .iter()
-        .map(|scenario| IndexEntry {
-            sha256: scenario.sha256[..DIGITS].to_owned(),
-            outline: Outline::new(scenario),
-        })
-        .map(|entry| serde_json::to_string(&entry).unwrap_or_default())
-        .collect();
-    Ok(format!("[\n{}\n]\n", lines.join(",\n")))
+/// The first line of the facts of a scenario: its outline, and the digits of the SHA-256 of its file.
+pub fn outline_line(scenario: &Scenario) -> String {
+    let entry = IndexEntry {
+        sha256: scenario.sha256[..DIGITS].to_owned(),
+        outline: Outline::new(scenario),
+    };
+    serde_json::to_string(&entry).expect("texts and numbers are JSON")
 }
