@@ -34,8 +34,8 @@ pub fn question(name: &str) -> Option<&'static str> {
     folder.get_file(format!("{file}.toml"))?.contents_utf8()
 }
 
-/// What is kept of each question beside its file, in the order of names: a line with its outline, and one with what was
-/// measured of it.
+/// What is kept of each question beside its file, in the order of names: a line with its outline, one with what was
+/// measured of it, and one with the words by which it is found.
 pub fn question_facts() -> impl Iterator<Item = &'static str> {
     QUESTIONS
         .iter()
@@ -105,7 +105,7 @@ pub const RELEASES: &str = include_str!("surveys/releases.toml");
 pub const FAILURES: &str = include_str!("surveys/errors.toml");
 /// What is known of everything that has a name but the questions.
 pub const KNOWN: &str = include_str!("known.json");
-/// The words of what people wrote in threads, with what answers them.
+/// The words of what people wrote in threads and of errors, with what answers them.
 pub const TEXTS: &str = include_str!("texts.json");
 
 #[cfg(test)]

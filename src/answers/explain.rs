@@ -32,7 +32,9 @@ pub use advice::{Advice, ErrorCause, advice_about, all_advice};
 pub use claim::{KnownAnswer, explain_lines, explain_status};
 pub use command::scenario_of_mask;
 pub use names::measured_code;
-pub use nearest::{LabelledText, Ranking, ThreadTexts, make_thread_texts, own_texts};
+pub use nearest::{
+    LabelledText, QuestionTexts, Ranking, StoredTexts, entry_texts, make_stored_texts,
+};
 pub use query::Query;
 pub use xid::{Xid, all_xids};
 
@@ -196,7 +198,8 @@ impl ScenarioAnswer<'_> {
 /// What is known, ready to be looked up.
 pub struct Explainer<'a> {
     known: &'a Known,
-    ranking: &'a Ranking<'a>,
+    /// Those of the program if there are no others: they are read when nothing else answers.
+    ranking: Option<&'a Ranking<'a>>,
 }
 
 impl Explainer<'static> {
@@ -204,7 +207,7 @@ impl Explainer<'static> {
     pub fn embedded() -> Explainer<'static> {
         Explainer {
             known: Known::embedded(),
-            ranking: Ranking::embedded(),
+            ranking: None,
         }
     }
 }
@@ -212,7 +215,14 @@ impl Explainer<'static> {
 impl<'a> Explainer<'a> {
     /// Another store than that of the program.
     pub fn new(known: &'a Known, ranking: &'a Ranking<'a>) -> Explainer<'a> {
-        Explainer { known, ranking }
+        Explainer {
+            known,
+            ranking: Some(ranking),
+        }
+    }
+
+    fn ranking(&self) -> &'a Ranking<'a> {
+        self.ranking.unwrap_or_else(|| Ranking::embedded())
     }
 
     /// Looks up a query. Nothing is found where nothing in it is about CUDA's start-up.
@@ -409,7 +419,7 @@ impl<'a> Explainer<'a> {
 
     /// What the nearest texts were answered by. Nothing, if they are about something else.
     fn explain_by_nearest(&self, query: &Query) -> Option<Explanation<'a>> {
-        let neighbours = self.ranking.nearest_texts(query);
+        let neighbours = self.ranking().nearest_texts(query);
         if !self.names_something_of_cuda(query) && is_about_something_else(query, &neighbours) {
             return None;
         }
@@ -493,7 +503,7 @@ impl<'a> Explainer<'a> {
 
     /// The questions that the nearest texts were answered by.
     fn near_questions(&self, query: &Query) -> Vec<&'a KnownScenario> {
-        let votes = self.answers_of(&self.ranking.nearest_texts(query), query);
+        let votes = self.answers_of(&self.ranking().nearest_texts(query), query);
         votes
             .into_iter()
             .filter_map(|(id, _)| self.known.scenario(id))

@@ -5,7 +5,9 @@ use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
 use std::{fs, thread};
 
-use cuda_pitfalls::explain::{Explainer, Ranking, ThreadTexts, make_thread_texts, own_texts};
+use cuda_pitfalls::explain::{
+    Explainer, QuestionTexts, Ranking, StoredTexts, entry_texts, make_stored_texts,
+};
 use cuda_pitfalls::known::{ContextCost, Known, KnownScenario};
 use cuda_pitfalls::releases::{self, LineReleases, Matrix};
 use cuda_pitfalls::render::survey::{self as survey_page, NamedSurvey};
@@ -116,14 +118,15 @@ pub fn make_documents() -> Result<MadeDocuments, TaskError> {
     };
     let (names, questions) = known.known();
     let names_text = names.text();
-    let facts = question_facts(&scenarios, &questions);
+    let question_texts: Vec<QuestionTexts> = questions.iter().map(QuestionTexts::new).collect();
+    let facts = question_facts(&scenarios, &questions, &question_texts);
     let known = Known::new(names, questions);
     let mut documents = scenario_pages(&scenarios, &measured, &asked, &known);
-    let own = own_texts(&known);
-    let texts = make_thread_texts(&phrasings.labeled_texts());
-    let ranking = Ranking::new(ThreadTexts::parse(&texts)?, &own);
+    let entries = entry_texts(&known);
+    let texts = make_stored_texts(&[&phrasings.labeled_texts()[..], &entries].concat());
+    let ranking = Ranking::new(StoredTexts::parse(&texts)?, question_texts.clone());
     let locked = Fared::measure_texts(&locked, &Explainer::new(&known, &ranking));
-    let fared = Fared::by_parts(&phrasings, &known, &own)?;
+    let fared = Fared::by_parts(&phrasings, &known, &entries, &question_texts)?;
     let traced = traced_runs()?;
     let made = [
         (
@@ -226,13 +229,18 @@ fn scenario_pages(
 }
 
 /// What is kept of each question beside its file.
-fn question_facts(scenarios: &[Scenario], questions: &[KnownScenario]) -> Documents {
+fn question_facts(
+    scenarios: &[Scenario],
+    questions: &[KnownScenario],
+    texts: &[QuestionTexts],
+) -> Documents {
     let mut documents = Documents::new();
-    for (scenario, known) in scenarios.iter().zip(questions) {
+    for ((scenario, known), texts) in scenarios.iter().zip(questions).zip(texts) {
         let outline = catalogue::outline_line(scenario);
         let known = serde_json::to_string(known).expect("texts and numbers are JSON");
+        let texts = serde_json::to_string(texts).expect("texts are JSON");
         let path = format!("{QUESTIONS}/{}.ndjson", scenario.name);
-        documents.insert(path, format!("{outline}\n{known}\n"));
+        documents.insert(path, format!("{outline}\n{known}\n{texts}\n"));
     }
     documents
 }

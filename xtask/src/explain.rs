@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use cuda_pitfalls::explain::{
-    Certainty, Explainer, LabelledText, Query, Ranking, ThreadTexts, advice_about,
-    make_thread_texts,
+    Certainty, Explainer, LabelledText, Query, QuestionTexts, Ranking, StoredTexts, advice_about,
+    make_stored_texts,
 };
 use cuda_pitfalls::known::Known;
 use serde::Deserialize;
@@ -297,15 +297,17 @@ impl Fared {
     pub fn by_parts(
         phrasings: &Phrasings,
         known: &Known,
-        own: &[LabelledText],
+        entries: &[LabelledText],
+        questions: &[QuestionTexts],
     ) -> Result<Fared, TaskError> {
         let mut fared = Fared {
             ranked: Vec::new(),
             answered: Vec::new(),
         };
         for (part, others) in (0..PARTS).map(|part| phrasings.part(part)) {
-            let text = make_thread_texts(&others.labeled_texts());
-            let ranking = Ranking::new(ThreadTexts::parse(&text)?, own);
+            let texts = [&others.labeled_texts(), entries].concat();
+            let text = make_stored_texts(&texts);
+            let ranking = Ranking::new(StoredTexts::parse(&text)?, questions.to_vec());
             let Fared { ranked, answered } =
                 Fared::measure_texts(&part, &Explainer::new(known, &ranking));
             fared.ranked.extend(ranked);

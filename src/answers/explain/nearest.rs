@@ -1,16 +1,16 @@
 //! The texts of known answers that are nearest to a query: what people wrote in threads, and the program's own questions
-//! and errors. `scenarios/texts.json` has the words of the threads without their order, which `cargo xtask bless` makes;
-//! the program's own texts are added when a query is looked up.
+//! and errors. `scenarios/texts.json` has the words of threads and errors without their order, and the file beside each
+//! question has those of the question. `cargo xtask bless` makes both.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::query::Query;
 use super::term::Term;
-use crate::known::{Known, KnownKind};
+use crate::known::{Known, KnownKind, KnownScenario};
 
 /// What the answers of a text count, the best first; all others count as the last.
 const RANK_VOTES: [f64; 3] = [1.0, 0.7, 0.5];
@@ -29,34 +29,53 @@ const SHORTEST_NEAR: usize = 6;
 /// From this length on, two letters may be wrong instead of one.
 const FAR_FROM: usize = 9;
 
-/// No text of a thread is looked up if the file cannot be read, which a test excludes.
+/// What comes with the program. What cannot be read is not looked up, which a test excludes.
 static RANKING: LazyLock<Ranking<'static>> = LazyLock::new(|| {
-    let threads = ThreadTexts::parse(cuda_pitfalls_scenarios::TEXTS).unwrap_or_default();
-    Ranking::new(threads, &own_texts(Known::embedded()))
+    let stored = StoredTexts::parse(cuda_pitfalls_scenarios::TEXTS).unwrap_or_default();
+    let mut questions = Vec::new();
+    for facts in cuda_pitfalls_scenarios::question_facts() {
+        let line = facts.lines().nth(2).unwrap_or_default();
+        questions.extend(serde_json::from_str::<QuestionTexts>(line).ok());
+    }
+    Ranking::new(stored, questions)
 });
 
 /// Of what is known of an error or a symptom so many letters are looked up.
 const MOST_OF_A_SENTENCE: usize = 200;
 
-/// The program's own texts: the questions, the messages that they are about, and the names of errors, messages and
-/// symptoms with what they mean.
-pub fn own_texts(known: &Known) -> Vec<LabelledText> {
-    let mut texts = Vec::new();
-    for scenario in &known.scenarios {
-        texts.push(LabelledText::own(&scenario.name, &scenario.question));
-        for message in &scenario.messages {
-            texts.push(LabelledText::own(&scenario.name, message));
-        }
-    }
+/// The names of errors, messages and symptoms, with what they mean.
+pub fn entry_texts(known: &Known) -> Vec<LabelledText> {
     let kinds = [KnownKind::Error, KnownKind::Message, KnownKind::Symptom];
+    let mut texts = Vec::new();
     for entry in &known.entries {
         if kinds.contains(&entry.kind) {
             let sentence: String = entry.sentence.chars().take(MOST_OF_A_SENTENCE).collect();
             let text = entry.names.join(" ") + " " + &sentence;
-            texts.push(LabelledText::own(&entry.id, &text));
+            texts.push(LabelledText::new("", &text, vec![entry.id.clone()]));
         }
     }
     texts
+}
+
+/// The terms of a question and of the messages that it is about, which are looked up beside the texts of threads: the
+/// third line of `scenarios/SUBJECT/NAME.ndjson`, since it takes long to find them.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct QuestionTexts {
+    /// The name of the scenario.
+    name: String,
+    /// The terms of each text.
+    texts: Vec<BTreeSet<String>>,
+}
+
+impl QuestionTexts {
+    /// The terms of a scenario.
+    pub fn new(scenario: &KnownScenario) -> QuestionTexts {
+        let texts = [&scenario.question].into_iter().chain(&scenario.messages);
+        QuestionTexts {
+            name: scenario.name.clone(),
+            texts: texts.map(|text| query_keys(&Query::parse(text))).collect(),
+        }
+    }
 }
 
 /// A text whose answers are known; one about something else has none.
@@ -77,17 +96,12 @@ impl LabelledText {
             is_own: !source.starts_with("http"),
         }
     }
-
-    /// A text of the program about what has this id.
-    fn own(id: &str, text: &str) -> LabelledText {
-        LabelledText::new("", text, vec![id.to_owned()])
-    }
 }
 
-/// The texts of threads as `scenarios/texts.json` has them. Lists of indices are texts that are read when they are asked
+/// The texts of threads, errors, messages and symptoms as `scenarios/texts.json` has them. Lists of indices are texts that are read when they are asked
 /// for: most are not.
 #[derive(Default, Deserialize)]
-pub struct ThreadTexts<'t> {
+pub struct StoredTexts<'t> {
     /// The index of the first text that is of no thread, behind those that are.
     own: usize,
     /// The ids of the answers of each text, the best first, with a space between them.
@@ -98,23 +112,23 @@ pub struct ThreadTexts<'t> {
     terms: Vec<(&'t str, &'t str)>,
 }
 
-impl<'t> ThreadTexts<'t> {
+impl<'t> StoredTexts<'t> {
     /// Reads the file.
     ///
     /// # Errors
     /// It is not valid.
-    pub fn parse(text: &'t str) -> Result<ThreadTexts<'t>, serde_json::Error> {
+    pub fn parse(text: &'t str) -> Result<StoredTexts<'t>, serde_json::Error> {
         serde_json::from_str(text)
     }
 }
 
-/// All texts as they are looked up: those of the file, and behind them the program's own.
+/// All texts as they are looked up: those of the file, and behind them those of questions.
 pub struct Ranking<'t> {
-    threads: ThreadTexts<'t>,
-    /// The ids of the answers of the program's own texts.
-    own_answers: Vec<Vec<String>>,
-    /// The terms of the program's own texts, with the indices of these.
-    own_terms: BTreeMap<String, Vec<usize>>,
+    stored: StoredTexts<'t>,
+    /// The scenario of each text of a question.
+    questions: Vec<String>,
+    /// The terms of questions, with the indices of their texts.
+    question_terms: BTreeMap<String, Vec<usize>>,
     /// What the terms of each text weigh together.
     weights: Vec<f64>,
 }
@@ -173,7 +187,7 @@ fn parse_indices(list: &str) -> impl Iterator<Item = usize> + '_ {
 }
 
 /// The text of `scenarios/texts.json`, with one line for each text and each term.
-pub fn make_thread_texts(texts: &[LabelledText]) -> String {
+pub fn make_stored_texts(texts: &[LabelledText]) -> String {
     let mut texts: Vec<&LabelledText> = texts.iter().collect();
     texts.sort_by_key(|text| text.is_own);
     let own = texts.partition_point(|text| !text.is_own);
@@ -206,20 +220,23 @@ impl Ranking<'static> {
 }
 
 impl<'t> Ranking<'t> {
-    /// The texts of threads and the program's own.
-    pub fn new(threads: ThreadTexts<'t>, own: &[LabelledText]) -> Ranking<'t> {
-        let first_own = threads.texts.len();
-        let mut own_terms: BTreeMap<String, Vec<usize>> = BTreeMap::new();
-        for (index, text) in own.iter().enumerate() {
-            for term in &text.terms {
-                let texts = own_terms.entry(term.clone()).or_default();
-                texts.push(first_own + index);
+    /// The stored texts, and behind them those of questions.
+    pub fn new(stored: StoredTexts<'t>, all: Vec<QuestionTexts>) -> Ranking<'t> {
+        let mut questions = Vec::new();
+        let mut question_terms: BTreeMap<String, Vec<usize>> = BTreeMap::new();
+        for QuestionTexts { name, texts } in all {
+            for terms in texts {
+                let index = stored.texts.len() + questions.len();
+                questions.push(name.clone());
+                for term in terms {
+                    question_terms.entry(term).or_default().push(index);
+                }
             }
         }
         let mut ranking = Ranking {
-            threads,
-            own_answers: own.iter().map(|text| text.answers.clone()).collect(),
-            own_terms,
+            stored,
+            questions,
+            question_terms,
             weights: Vec::new(),
         };
         ranking.weights = ranking.text_weights();
@@ -227,7 +244,7 @@ impl<'t> Ranking<'t> {
     }
 
     fn text_count(&self) -> usize {
-        self.threads.texts.len() + self.own_answers.len()
+        self.stored.texts.len() + self.questions.len()
     }
 
     /// What the terms of each text weigh together.
@@ -243,13 +260,13 @@ impl<'t> Ranking<'t> {
                 }
             }
         };
-        for (key, texts) in &self.threads.terms {
+        for (key, texts) in &self.stored.terms {
             let mut texts: Vec<usize> = parse_indices(texts).collect();
-            texts.extend(self.own_terms.get(*key).into_iter().flatten());
+            texts.extend(self.question_terms.get(*key).into_iter().flatten());
             add_term(key, &texts);
         }
-        for (key, texts) in &self.own_terms {
-            if self.thread_term(key).is_none() {
+        for (key, texts) in &self.question_terms {
+            if self.stored_term(key).is_none() {
                 add_term(key, texts);
             }
         }
@@ -261,11 +278,11 @@ impl<'t> Ranking<'t> {
 
     /// The ids of the answers of a text, the best first.
     fn answers(&self, text: usize) -> Vec<&str> {
-        if let Some(answers) = self.threads.texts.get(text) {
+        if let Some(answers) = self.stored.texts.get(text) {
             return answers.split_whitespace().collect();
         }
-        let own = self.own_answers.get(text - self.threads.texts.len());
-        own.into_iter().flatten().map(String::as_str).collect()
+        let question = self.questions.get(text - self.stored.texts.len());
+        question.map(String::as_str).into_iter().collect()
     }
 
     /// What all texts answer together: each votes by the square of how near it is, and by the rank of its answers.
@@ -274,7 +291,7 @@ impl<'t> Ranking<'t> {
         let (mut inside, mut outside) = (0.0, 0.0);
         let mut others = 0;
         for (index, nearness) in self.text_nearness(query).into_iter().enumerate() {
-            let is_own = index >= self.threads.own;
+            let is_own = index >= self.stored.own;
             let share = if is_own { OWN_SHARE } else { 1.0 } * f64::powi(nearness, 3);
             let answers = self.answers(index);
             if answers.is_empty() {
@@ -291,7 +308,7 @@ impl<'t> Ranking<'t> {
             }
         }
         // As many are about something else as have answers, for the share.
-        outside *= (self.threads.own - others) as f64 / others.max(1) as f64;
+        outside *= (self.stored.own - others) as f64 / others.max(1) as f64;
         NearestTexts {
             votes,
             share: (inside - outside) / (inside + outside + HARDLY_LIKE),
@@ -339,13 +356,13 @@ impl<'t> Ranking<'t> {
     }
 
     fn texts_with_exactly(&self, key: &str) -> Vec<usize> {
-        let threads = self.thread_term(key).unwrap_or_default();
-        let own = self.own_terms.get(key).into_iter().flatten();
-        parse_indices(threads).chain(own.copied()).collect()
+        let stored = self.stored_term(key).unwrap_or_default();
+        let questions = self.question_terms.get(key).into_iter().flatten();
+        parse_indices(stored).chain(questions.copied()).collect()
     }
 
-    fn thread_term(&self, key: &str) -> Option<&'t str> {
-        let terms = &self.threads.terms;
+    fn stored_term(&self, key: &str) -> Option<&'t str> {
+        let terms = &self.stored.terms;
         let index = terms
             .binary_search_by(|(known, _)| (*known).cmp(key))
             .ok()?;
@@ -363,10 +380,10 @@ impl<'t> Ranking<'t> {
         }
         let reach = if length < FAR_FROM { 1 } else { 2 };
         let start: String = key.chars().take(2).collect();
-        let threads = &self.threads.terms;
+        let threads = &self.stored.terms;
         let from = threads.partition_point(|(known, _)| *known < start.as_str());
         let of_threads = threads.iter().skip(from).map(|(known, _)| *known);
-        let own = self.own_terms.range(start.clone()..);
+        let own = self.question_terms.range(start.clone()..);
         let own = own.map(|(known, _)| known.as_str());
         let mut nearest: Option<(usize, &str)> = None;
         for known in of_threads
@@ -411,8 +428,8 @@ mod tests {
 
     #[test]
     fn the_nearest_texts_vote_for_their_answers_by_rank() {
-        let text = make_thread_texts(&texts());
-        let ranking = Ranking::new(ThreadTexts::parse(&text).unwrap(), &[]);
+        let text = make_stored_texts(&texts());
+        let ranking = Ranking::new(StoredTexts::parse(&text).unwrap(), Vec::new());
         let found = ranking.nearest_texts(&Query::parse("mask ignored after import torch"));
         let vote = |id: &str| found.votes.get(id).copied().unwrap_or_default();
         assert!(
@@ -428,29 +445,34 @@ mod tests {
 
     #[test]
     fn a_text_about_something_else_is_told_by_its_neighbours() {
-        let text = make_thread_texts(&texts());
-        let ranking = Ranking::new(ThreadTexts::parse(&text).unwrap(), &[]);
+        let text = make_stored_texts(&texts());
+        let ranking = Ranking::new(StoredTexts::parse(&text).unwrap(), Vec::new());
         let found = ranking.nearest_texts(&Query::parse("expensive carnival mask"));
         assert!(found.share < -0.5, "{found:?}");
     }
 
     #[test]
     fn a_word_that_is_spelt_nearly_as_a_known_one_stands_for_it() {
-        let text = make_thread_texts(&texts());
-        let ranking = Ranking::new(ThreadTexts::parse(&text).unwrap(), &[]);
+        let text = make_stored_texts(&texts());
+        let ranking = Ranking::new(StoredTexts::parse(&text).unwrap(), Vec::new());
         let votes = |text: &str| ranking.nearest_texts(&Query::parse(text)).votes;
         assert_eq!(votes("expensiv carnvial"), votes("expensive carnival"));
         assert!(votes("memroy freed").contains_key("memory/late"));
     }
 
     #[test]
-    fn own_texts_are_looked_up_as_those_of_threads_are() {
-        let all = texts();
-        let query = Query::parse("expensiv carnival mask freed after import");
-        let text = make_thread_texts(&all);
-        let whole = Ranking::new(ThreadTexts::parse(&text).unwrap(), &[]);
-        let text = make_thread_texts(&all[..2]);
-        let parts = Ranking::new(ThreadTexts::parse(&text).unwrap(), &all[2..]);
+    fn questions_are_looked_up_as_stored_texts_are() {
+        let mut all = texts();
+        all.truncate(3);
+        let query = Query::parse("memroy is freed after import");
+        let text = make_stored_texts(&all);
+        let whole = Ranking::new(StoredTexts::parse(&text).unwrap(), Vec::new());
+        let text = make_stored_texts(&all[..2]);
+        let questions = all[2..].iter().map(|text| QuestionTexts {
+            name: text.answers.join(" "),
+            texts: vec![text.terms.clone()],
+        });
+        let parts = Ranking::new(StoredTexts::parse(&text).unwrap(), questions.collect());
         assert_eq!(whole.weights, parts.weights);
         assert_eq!(
             whole.nearest_texts(&query).votes,
@@ -461,7 +483,7 @@ mod tests {
     #[test]
     fn the_texts_of_the_program_can_be_read_and_are_small() {
         let source = cuda_pitfalls_scenarios::TEXTS;
-        let threads = ThreadTexts::parse(source).unwrap();
+        let threads = StoredTexts::parse(source).unwrap();
         assert!(threads.texts.len() > 1000 && threads.terms.len() > 5000);
         assert!(
             source.len() + cuda_pitfalls_scenarios::KNOWN.len() <= 2_500_000,
