@@ -186,16 +186,16 @@ struct Lines {
 /// its own that says what a user gets for it. Lower it when a room has become smaller.
 const BUDGET: [(&str, usize, usize, usize); 11] = [
     ("scenarios", 69, 19, 129),
-    ("src/answers", 19_012, 6_771, 30_473),
+    ("src/answers", 18_970, 6_771, 30_473),
     ("src/calls", 1_326, 276, 1_989),
-    ("src/core", 15_450, 6_272, 26_330),
-    ("src/fake", 9_082, 577, 12_442),
+    ("src/core", 15_193, 6_221, 26_103),
+    ("src/fake", 8_794, 577, 12_086),
     ("src/instrument", 6_921, 751, 9_403),
-    ("src/program", 10_269, 691, 13_002),
-    ("src/render", 14_854, 5_677, 23_158),
-    ("src/trace", 11_871, 6_467, 21_525),
-    ("tests", 0, 23_602, 26_225),
-    ("xtask", 4_044, 566, 5_284),
+    ("src/program", 9_740, 639, 12_429),
+    ("src/render", 14_271, 5_664, 22_656),
+    ("src/trace", 10_938, 6_432, 20_558),
+    ("tests", 0, 23_579, 26_225),
+    ("xtask", 3_954, 558, 5_179),
 ];
 
 /// Whether a file is a test as a whole: it lies below a folder of tests, or its name says so.

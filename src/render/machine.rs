@@ -46,7 +46,7 @@ pub(crate) struct Findings {
     pub(crate) metrics: &'static [Metric],
     pub(crate) samples: Vec<Sample>,
     /// What is about the document itself comes first.
-    pub(crate) list: Vec<Finding>,
+    pub(crate) list: Vec<MachineFinding>,
 }
 
 /// How much a finding matters.
@@ -73,7 +73,7 @@ impl Level {
 
 /// A question's answer, what was found in a trace, or something about the document itself.
 #[derive(Default)]
-pub(crate) struct Finding {
+pub(crate) struct MachineFinding {
     /// The test's name, and its class: `cuda-pitfalls.visibility`.
     pub(crate) name: String,
     pub(crate) class: String,
@@ -101,24 +101,24 @@ pub(crate) struct Finding {
     pub(crate) stderr: Vec<String>,
 }
 
-impl Finding {
+impl MachineFinding {
     /// A test that passes. Simulated results are in classes of their own: `cuda-pitfalls.simulated.visibility`.
-    pub(crate) fn new_test(provenance: Provenance, subject: &str, name: &str) -> Finding {
+    pub(crate) fn new_test(provenance: Provenance, subject: &str, name: &str) -> MachineFinding {
         let class = match provenance {
             Provenance::Simulated => "cuda-pitfalls.simulated",
             Provenance::Measured => "cuda-pitfalls",
         };
-        Finding {
+        MachineFinding {
             name: name.to_owned(),
             class: format!("{class}.{subject}"),
             outcome: Some(TestOutcome::Success),
-            ..Finding::default()
+            ..MachineFinding::default()
         }
     }
 
     /// The test with an error: a condition that is not met, or of which nothing is known.
-    pub(crate) fn with_error(self, sort: &str, message: &str) -> Finding {
-        Finding {
+    pub(crate) fn with_error(self, sort: &str, message: &str) -> MachineFinding {
+        MachineFinding {
             outcome: Some(TestOutcome::Error),
             sort: sort.to_owned(),
             message: message.to_owned(),
@@ -127,12 +127,12 @@ impl Finding {
     }
 
     /// Something that is said and is no test.
-    pub(crate) fn new_remark(level: Level, title: &str, lines: Vec<String>) -> Finding {
-        Finding {
+    pub(crate) fn new_remark(level: Level, title: &str, lines: Vec<String>) -> MachineFinding {
+        MachineFinding {
             level: Some(level),
             title: title.to_owned(),
             lines,
-            ..Finding::default()
+            ..MachineFinding::default()
         }
     }
 }

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use super::health::report_health;
 use super::machine::junit::TestOutcome;
 use super::machine::prometheus::{Labels, Metric, Sample};
-use super::machine::{Finding, Findings, Level};
+use super::machine::{Findings, Level, MachineFinding};
 use super::tally::{self, Standing};
 use super::writer::terminal::Style;
 use super::{applicable, facts, full, words};
@@ -117,7 +117,7 @@ fn run_properties(report: &ReportView<'_>) -> Vec<(&'static str, String)> {
 }
 
 /// What is said before the questions. What does not apply here is said once.
-fn run_remarks(report: &ReportView<'_>) -> Vec<Finding> {
+fn run_remarks(report: &ReportView<'_>) -> Vec<MachineFinding> {
     let mut list = Vec::new();
     let banner_level = if report.complete {
         Level::Warning
@@ -125,7 +125,11 @@ fn run_remarks(report: &ReportView<'_>) -> Vec<Finding> {
         Level::Error
     };
     for banner in tally::warning_banners(report) {
-        list.push(Finding::new_remark(banner_level, TITLE, vec![banner]));
+        list.push(MachineFinding::new_remark(
+            banner_level,
+            TITLE,
+            vec![banner],
+        ));
     }
     let standings = report
         .scenarios
@@ -133,13 +137,13 @@ fn run_remarks(report: &ReportView<'_>) -> Vec<Finding> {
         .map(|scenario| Standing::new(scenario.verdict));
     let level = standings.max().map_or(Level::Warning, standing_level);
     let counts = tally::sentence(report);
-    list.push(Finding::new_remark(level, TITLE, vec![counts]));
+    list.push(MachineFinding::new_remark(level, TITLE, vec![counts]));
     for note in applicable::not_run_notes(report) {
-        list.push(Finding::new_remark(Level::Note, TITLE, vec![note]));
+        list.push(MachineFinding::new_remark(Level::Note, TITLE, vec![note]));
     }
     for warning in &report.run.warnings {
         let lines = vec![warning.clone()];
-        list.push(Finding::new_remark(
+        list.push(MachineFinding::new_remark(
             Level::Warning,
             "cuda-pitfalls: warning",
             lines,
@@ -149,8 +153,8 @@ fn run_remarks(report: &ReportView<'_>) -> Vec<Finding> {
 }
 
 /// The tests that stand for the run itself: a file without them would look like a smaller success.
-fn run_tests(report: &ReportView<'_>) -> Vec<Finding> {
-    let test = |name: &str| Finding::new_test(report.provenance, "run", name);
+fn run_tests(report: &ReportView<'_>) -> Vec<MachineFinding> {
+    let test = |name: &str| MachineFinding::new_test(report.provenance, "run", name);
     let mut tests = Vec::new();
     if !report.complete || report.run.interrupted.is_some() {
         let banners = tally::warning_banners(report).join(" ");
@@ -181,7 +185,7 @@ fn question_finding(
     report: &ReportView<'_>,
     scenario: &ScenarioView<'_>,
     labels: &Labels,
-) -> Finding {
+) -> MachineFinding {
     let verdict = scenario.verdict;
     let answer = facts::verdict(verdict);
     let sort = match verdict.reason {
@@ -207,7 +211,7 @@ fn question_finding(
         }
     }
     let subject = scenario.scenario.split('/').next().unwrap_or_default();
-    Finding {
+    MachineFinding {
         outcome: Some(question_outcome(report, scenario)),
         level: question_level(report, scenario),
         rank: question_rank(Standing::new(verdict)),
@@ -220,7 +224,7 @@ fn question_finding(
         samples: question_samples(scenario, labels),
         output: split_lines(&full::scenario(scenario, lines::WIDTH, Style::Plain)),
         stderr: split_lines(&stderr),
-        ..Finding::new_test(verdict.provenance, subject, &name)
+        ..MachineFinding::new_test(verdict.provenance, subject, &name)
     }
 }
 

@@ -45,7 +45,7 @@ pub fn question(answers: &[InstanceAnswer], width: usize, style: Style) -> Strin
             settled.push(answer);
         }
     }
-    if let Some(group) = AnswerGroup::new(&settled, answers.len()) {
+    if let Some(group) = QuestionGroup::new(&settled, answers.len()) {
         out += &group.lines(width, style);
     }
     out
@@ -194,7 +194,7 @@ fn failed(answer: &InstanceAnswer, width: usize, style: Style) -> String {
 }
 
 /// The answers of one question that are as they should be, told together.
-struct AnswerGroup<'a> {
+struct QuestionGroup<'a> {
     first: &'a InstanceAnswer,
     yes: Vec<&'a InstanceAnswer>,
     no: Vec<&'a InstanceAnswer>,
@@ -206,10 +206,10 @@ struct AnswerGroup<'a> {
     impact: Impact,
 }
 
-impl<'a> AnswerGroup<'a> {
-    fn new(answers: &[&'a InstanceAnswer], instances: usize) -> Option<AnswerGroup<'a>> {
+impl<'a> QuestionGroup<'a> {
+    fn new(answers: &[&'a InstanceAnswer], instances: usize) -> Option<QuestionGroup<'a>> {
         let first = *answers.first()?;
-        let mut group = AnswerGroup {
+        let mut group = QuestionGroup {
             first,
             yes: Vec::new(),
             no: Vec::new(),

@@ -3,12 +3,12 @@
 //! GitHub shows the first ten of each level, so a summary comes first, equal ones are one, and what is as expected gets
 //! no line of its own.
 
-use super::{Finding, Findings, LIMIT, Level};
+use super::{Findings, LIMIT, Level, MachineFinding};
 use cuda_pitfalls_core::text::escape::{github_message, github_property, shorten_text};
 
 /// The findings that matter, in the order of their rank.
 pub(crate) fn write_annotations(findings: &Findings) -> String {
-    let mut sorted: Vec<&Finding> = findings.list.iter().collect();
+    let mut sorted: Vec<&MachineFinding> = findings.list.iter().collect();
     sorted.sort_by_key(|finding| finding.rank);
     let mut out = String::new();
     for finding in sorted {
@@ -20,7 +20,7 @@ pub(crate) fn write_annotations(findings: &Findings) -> String {
 }
 
 /// One command. A newline would end it, so the message's lines are joined by what stands for one.
-fn format_annotation(level: Level, finding: &Finding) -> String {
+fn format_annotation(level: Level, finding: &MachineFinding) -> String {
     let level = match level {
         Level::Error => "error",
         Level::Warning => "warning",

@@ -6,7 +6,7 @@ use quick_junit::{
     NonSuccessKind, Property, Report, TestCase, TestCaseStatus, TestSuite, XmlString,
 };
 
-use super::{Finding, Findings, LIMIT};
+use super::{Findings, LIMIT, MachineFinding};
 use cuda_pitfalls_core::text::escape::{escape_xml, shorten_text};
 
 /// What became of a test.
@@ -44,7 +44,7 @@ pub(crate) fn write_tests(findings: &Findings) -> String {
     text.trim_end().to_owned() + "\n"
 }
 
-fn test_case(outcome: TestOutcome, finding: &Finding) -> TestCase {
+fn test_case(outcome: TestOutcome, finding: &MachineFinding) -> TestCase {
     let mut status = match outcome {
         TestOutcome::Success => TestCaseStatus::success(),
         TestOutcome::Skipped => TestCaseStatus::skipped(),

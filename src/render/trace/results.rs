@@ -6,7 +6,7 @@
 use super::reported::{self, Reported};
 use super::{TraceView, place};
 use crate::machine::junit::TestOutcome;
-use crate::machine::{Finding, Findings, Level, UserLine};
+use crate::machine::{Findings, Level, MachineFinding, UserLine};
 use crate::words;
 use cuda_pitfalls_core::text::units;
 use cuda_pitfalls_trace::diagnosis::Severity;
@@ -27,7 +27,7 @@ pub(super) fn trace_findings(seen: &TraceView, name: &str, root: &str, most: usi
     // A condition that could not be checked has not been met either.
     for undecided in seen.undecided.iter().take(most) {
         let test = trace_test(seen, &format!("undecided: {undecided}"));
-        list.push(Finding {
+        list.push(MachineFinding {
             level: Some(Level::Error),
             title: "cuda-pitfalls: undecided".to_owned(),
             lines: vec![undecided.clone()],
@@ -40,7 +40,7 @@ pub(super) fn trace_findings(seen: &TraceView, name: &str, root: &str, most: usi
     }
     if !seen.not_seen.is_empty() {
         let lines = seen.not_seen.clone();
-        list.push(Finding::new_remark(
+        list.push(MachineFinding::new_remark(
             Level::Note,
             "cuda-pitfalls: not seen",
             lines,
@@ -83,10 +83,10 @@ fn trace_properties(seen: &TraceView) -> Vec<(&'static str, String)> {
 }
 
 /// What is said before the entries.
-fn trace_remarks(seen: &TraceView) -> Vec<Finding> {
+fn trace_remarks(seen: &TraceView) -> Vec<MachineFinding> {
     let mut list = Vec::new();
     for banner in &seen.banners {
-        list.push(Finding::new_remark(
+        list.push(MachineFinding::new_remark(
             Level::Warning,
             "cuda-pitfalls",
             vec![banner.clone()],
@@ -99,7 +99,7 @@ fn trace_remarks(seen: &TraceView) -> Vec<Finding> {
     } else {
         Level::Note
     };
-    list.push(Finding::new_remark(
+    list.push(MachineFinding::new_remark(
         level,
         "cuda-pitfalls trace",
         vec![seen.totals.join(", ")],
@@ -107,16 +107,16 @@ fn trace_remarks(seen: &TraceView) -> Vec<Finding> {
     list
 }
 
-fn trace_test(seen: &TraceView, name: &str) -> Finding {
+fn trace_test(seen: &TraceView, name: &str) -> MachineFinding {
     let name = place::shorten_place(name);
-    Finding {
+    MachineFinding {
         elapsed_ns: Some(0),
-        ..Finding::new_test(seen.trace.start.provenance, "trace", &name)
+        ..MachineFinding::new_test(seen.trace.start.provenance, "trace", &name)
     }
 }
 
 /// The test of an entry: it fails where a policy forbids what was done.
-fn entry_finding(seen: &TraceView, one: &Reported, number: usize) -> Finding {
+fn entry_finding(seen: &TraceView, one: &Reported, number: usize) -> MachineFinding {
     let title = entry_title(one);
     let lines = vec![one.message.clone(), where_it_was(seen, one)];
     let mut output = vec![title.clone()];
@@ -132,7 +132,7 @@ fn entry_finding(seen: &TraceView, one: &Reported, number: usize) -> Finding {
         Level::Error => TestOutcome::Failure,
         Level::Warning | Level::Note => TestOutcome::Success,
     };
-    Finding {
+    MachineFinding {
         outcome: Some(outcome),
         level: Some(one.level),
         sort: one.rule.clone(),

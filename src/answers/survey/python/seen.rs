@@ -478,7 +478,7 @@ impl LineHistory<'_> {
                 readings.push((end_ns(event), *used));
             }
         }
-        for (t_ns, used) in readings {
+        for (t_ns, used) in readings.iter().copied() {
             if t_ns >= self.ask_ns {
                 most = most.max(Some(used));
             } else if baseline.is_none_or(|(last_ns, _)| last_ns <= t_ns) {
@@ -486,15 +486,22 @@ impl LineHistory<'_> {
             }
         }
         let (read_ns, before) = baseline?;
-        // A busy machine may miss the reading after a context of the lines before. The context would count as this
-        // line's.
-        let is_outdated = self.history.contexts.iter().any(|life| {
-            life.made.t_ns < self.ask_ns
-                && end_ns(life.made) > read_ns
-                && self.trace.gpu_index(life.made.gpu.as_deref()) == Some(index)
-        });
-        if is_outdated {
-            return None;
+        // A busy machine may miss the reading after a context of the lines before, or give it too late a time. The
+        // context would count as this line's.
+        for life in &self.history.contexts {
+            let made = life.made;
+            if made.t_ns >= self.ask_ns || self.trace.gpu_index(made.gpu.as_deref()) != Some(index)
+            {
+                continue;
+            }
+            let earlier = readings.iter().filter(|(t_ns, _)| *t_ns <= made.t_ns);
+            let without_it = match earlier.max_by_key(|(t_ns, _)| *t_ns) {
+                Some((_, used)) => Some(*used),
+                None => start,
+            };
+            if end_ns(made) > read_ns || without_it.is_some_and(|used| before <= used) {
+                return None;
+            }
         }
         i64::try_from(most.unwrap_or(before).saturating_sub(before)).ok()
     }

@@ -11,7 +11,7 @@ use cuda_pitfalls_core::scenario::{Scalar, Step};
 
 /// Why a call cannot be made with the author's values.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum ArgumentError {
+pub(super) enum CallArgumentError {
     #[error("{0} is missing")]
     Missing(&'static str),
     #[error("{0} is not in {1}")]
@@ -90,7 +90,7 @@ pub(super) fn argument_word(
     param: &Param,
     step: &Step,
     arena: &mut Arena,
-) -> Result<u64, ArgumentError> {
+) -> Result<u64, CallArgumentError> {
     let given = step.args.get(param.name);
     match param.kind {
         ParamKind::Fixed(value) => return Ok(value),
@@ -101,14 +101,14 @@ pub(super) fn argument_word(
         return match param.default {
             Some(x) if matches!(param.kind, ParamKind::Dim3) => Ok(x as u64 | 1 << 32),
             Some(value) => Ok(value as u64),
-            None => Err(ArgumentError::Missing(param.name)),
+            None => Err(CallArgumentError::Missing(param.name)),
         };
     };
     match (param.kind, given) {
         (ParamKind::Constant(constants), Scalar::Text(name)) => constants
             .value(name)
             .map(|value| value as u64)
-            .ok_or_else(|| ArgumentError::Constant(name.clone(), constants.name)),
+            .ok_or_else(|| CallArgumentError::Constant(name.clone(), constants.name)),
         (ParamKind::Handle(_) | ParamKind::Pid, Scalar::Text(name)) => handle(worker, name),
         (ParamKind::Location, Scalar::Text(name)) if name == "host" => Ok(LOCATION_HOST),
         (ParamKind::Location, Scalar::Int(ordinal)) => {
@@ -124,15 +124,15 @@ pub(super) fn argument_word(
         (ParamKind::Text, Scalar::Int(value)) => Ok(arena.text(&value.to_string())),
         (ParamKind::Ptx, Scalar::Text(name)) => catalogue::kernel(name)
             .map(|text| arena.text(text))
-            .ok_or_else(|| ArgumentError::Kernel(name.clone())),
+            .ok_or_else(|| CallArgumentError::Kernel(name.clone())),
         (ParamKind::Arguments, Scalar::List(values)) => kernel_arguments(worker, values, arena),
         (_, Scalar::Int(value)) => Ok(*value as u64),
         // The plan may have filled in digits for `${gpus}`.
         (_, Scalar::Text(text)) => text
             .parse::<i64>()
             .map(|value| value as u64)
-            .map_err(|_| ArgumentError::Number(text.clone())),
-        (_, Scalar::List(_)) => Err(ArgumentError::List(param.name)),
+            .map_err(|_| CallArgumentError::Number(text.clone())),
+        (_, Scalar::List(_)) => Err(CallArgumentError::List(param.name)),
     }
 }
 
@@ -166,16 +166,16 @@ fn block_address(
     name: &str,
     bytes: usize,
     arena: &mut Arena,
-) -> Result<u64, ArgumentError> {
+) -> Result<u64, CallArgumentError> {
     let known = lock(&worker.bytes);
     let found = known.get(name).filter(|found| found.len() == bytes);
     found
         .map(|found| arena.bytes(found))
-        .ok_or_else(|| ArgumentError::Unbound(name.to_owned()))
+        .ok_or_else(|| CallArgumentError::Unbound(name.to_owned()))
 }
 
 /// The address of a container with a binary that a step linked.
-fn fat_binary(address: u64, arena: &mut Arena) -> Result<u64, ArgumentError> {
+fn fat_binary(address: u64, arena: &mut Arena) -> Result<u64, CallArgumentError> {
     let at = address as *const u8;
     if at.is_null() {
         return Ok(0);
@@ -184,20 +184,20 @@ fn fat_binary(address: u64, arena: &mut Arena) -> Result<u64, ArgumentError> {
     // state its length.
     let binary = unsafe {
         let length = fat_binary::binary_length(|offset| at.add(offset).read())
-            .ok_or(ArgumentError::Image)?;
+            .ok_or(CallArgumentError::Image)?;
         std::slice::from_raw_parts(at, length)
     };
     Ok(arena.bytes(&fat_binary::wrap_binary(binary)))
 }
 
-fn handle(worker: &Worker, name: &str) -> Result<u64, ArgumentError> {
+fn handle(worker: &Worker, name: &str) -> Result<u64, CallArgumentError> {
     if let Some(value) = BUILT_IN_STREAMS.value(name) {
         return Ok(value as u64);
     }
     lock(&worker.handles)
         .get(name)
         .copied()
-        .ok_or_else(|| ArgumentError::Unbound(name.to_owned()))
+        .ok_or_else(|| CallArgumentError::Unbound(name.to_owned()))
 }
 
 /// The address of a `void**` array: a pointer to each argument's eight bytes.
@@ -205,13 +205,13 @@ fn kernel_arguments(
     worker: &Worker,
     values: &[Scalar],
     arena: &mut Arena,
-) -> Result<u64, ArgumentError> {
+) -> Result<u64, CallArgumentError> {
     let table = arena.push_buffer(values.len() * 8);
     for (place, value) in values.iter().enumerate() {
         let value = match value {
             Scalar::Int(value) => *value as u64,
             Scalar::Text(name) => handle(worker, name)?,
-            Scalar::List(_) => return Err(ArgumentError::NestedList),
+            Scalar::List(_) => return Err(CallArgumentError::NestedList),
         };
         let cell = arena.push_buffer(8);
         // SAFETY: both are live buffers of the arena, large enough for these writes.
