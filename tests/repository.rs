@@ -185,16 +185,16 @@ struct Lines {
 /// The most lines of each room: code, tests, and all lines with comments and blank ones. Raise a figure in a commit of
 /// its own that says what a user gets for it. Lower it when a room has become smaller.
 const BUDGET: [(&str, usize, usize, usize); 11] = [
-    ("scenarios", 69, 19, 129),
-    ("src/answers", 18_970, 6_771, 30_473),
+    ("scenarios", 74, 19, 137),
+    ("src/answers", 18_970, 6_811, 30_560),
     ("src/calls", 1_326, 276, 1_989),
     ("src/core", 15_193, 6_221, 26_103),
     ("src/fake", 8_794, 577, 12_086),
-    ("src/instrument", 6_921, 751, 9_403),
+    ("src/instrument", 6_971, 751, 9_453),
     ("src/program", 9_740, 639, 12_429),
     ("src/render", 14_271, 5_664, 22_656),
     ("src/trace", 10_938, 6_432, 20_558),
-    ("tests", 0, 23_579, 26_225),
+    ("tests", 0, 23_579, 26_253),
     ("xtask", 3_954, 558, 5_179),
 ];
 
