@@ -353,9 +353,12 @@ impl Causes {
             .filter_map(|one| Some(one.cause.folder()?.to_owned()))
             .collect();
         for folder in folders {
-            let is_in_folder = |path: &str| Path::new(path).starts_with(&folder);
             let mut causes = self.all.iter_mut();
-            if let Some(wrong) = causes.find(|one| one.cause.library().is_some_and(is_in_folder)) {
+            if let Some(wrong) = causes.find(|one| {
+                one.cause
+                    .library()
+                    .is_some_and(|path: &str| Path::new(path).starts_with(&folder))
+            }) {
                 wrong.sureness = Sureness::Proved;
                 self.all.retain(|one| one.cause.folder() != Some(&folder));
             }
@@ -668,8 +671,10 @@ fn find_hidden_gpus(examination: &Examination, driver: &LibraryStart) -> Vec<Hid
     }
     let gpus = physical_gpus(examination);
     // An instance of a GPU that MIG divides has a UUID of its own.
-    let is_gpu = |seen: &String| gpus.iter().any(|gpu| gpu.uuid.as_ref() == Some(seen));
-    let has_instances = !driver.seen.iter().all(is_gpu);
+    let has_instances = !driver
+        .seen
+        .iter()
+        .all(|seen: &String| gpus.iter().any(|gpu| gpu.uuid.as_ref() == Some(seen)));
     let mut divided: BTreeSet<&String> = BTreeSet::new();
     for state in examination.starts.iter().flat_map(|start| &start.gpus) {
         if state.gpu.mig == Some(true) {

@@ -111,9 +111,10 @@ pub(crate) fn label(text: &str) -> Result<(String, String), ArgumentError> {
     let Some((name, value)) = text.split_once('=') else {
         return Err(ArgumentError::Label);
     };
-    let is_of_name = |byte: u8| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte);
     let is_name = name.starts_with(|first: char| first.is_ascii_alphabetic())
-        && name.bytes().all(is_of_name)
+        && name
+            .bytes()
+            .all(|byte: u8| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte))
         && name.len() <= LABEL_BYTES.0;
     let is_value =
         (1..=LABEL_BYTES.1).contains(&value.len()) && !value.chars().any(char::is_control);

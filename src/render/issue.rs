@@ -49,11 +49,10 @@ struct IssueSections {
 pub fn render_issue(report: &ReportView<'_>, attached: &[Attached]) -> String {
     let most_left_out = attached.len() + report.scenarios.len().saturating_sub(1);
     let left_out: Vec<usize> = (0..=most_left_out).collect();
-    let too_long = |left_out: &usize| {
+    let needed = left_out.partition_point(|left_out: &usize| {
         let text = issue_text(report, attached, *left_out);
         text.chars().count() > MOST
-    };
-    let needed = left_out.partition_point(too_long);
+    });
     if needed <= most_left_out {
         return issue_text(report, attached, needed);
     }

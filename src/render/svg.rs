@@ -215,14 +215,18 @@ impl Axis {
 
     /// What is left out, in words; none if nothing is.
     pub(super) fn left_out(&self) -> Option<String> {
-        let since = |(start, end): &(u64, u64)| {
-            let (long, at) = (
-                units::format_duration(end - start),
-                units::format_duration(start.saturating_sub(self.span.0)),
-            );
-            format!("{long} from {at} on")
-        };
-        (!self.cuts.is_empty()).then(|| listed(self.cuts.iter().map(since), ""))
+        (!self.cuts.is_empty()).then(|| {
+            listed(
+                self.cuts.iter().map(|(start, end): &(u64, u64)| {
+                    let (long, at) = (
+                        units::format_duration(end - start),
+                        units::format_duration(start.saturating_sub(self.span.0)),
+                    );
+                    format!("{long} from {at} on")
+                }),
+                "",
+            )
+        })
     }
 }
 

@@ -106,10 +106,12 @@ pub fn packages(interpreter: &Interpreter) -> String {
     }
     let mut said = String::new();
     for (name, version) in &there {
-        let is_said_by = |(other, its_version): &(&String, &String)| {
-            its_version == version && is_distribution_of(other, name)
-        };
-        if !there.iter().any(is_said_by) {
+        if !there
+            .iter()
+            .any(|(other, its_version): &(&String, &String)| {
+                its_version == version && is_distribution_of(other, name)
+            })
+        {
             said += format!(", {name} {version}").trim_end();
         }
     }

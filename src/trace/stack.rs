@@ -575,10 +575,11 @@ fn demangle_cython(function: &str) -> Option<String> {
         let Some(more) = more.strip_prefix('_') else {
             break;
         };
-        let begins_part = |letter: char| {
-            letter.is_ascii_digit() || (of_python.is_none() && letter.is_alphabetic())
-        };
-        if part.is_empty() || !more.starts_with(begins_part) {
+        if part.is_empty()
+            || !more.starts_with(|letter: char| {
+                letter.is_ascii_digit() || (of_python.is_none() && letter.is_alphabetic())
+            })
+        {
             break;
         }
         parts.push(part);

@@ -48,11 +48,10 @@ pub(super) fn pair_entries<'a, T>(
     };
     let (mut both, mut only_in_a, mut only_in_b, mut in_neither) =
         (Vec::new(), Vec::new(), Vec::new(), 0);
-    let key = |entry: &ComparedEntry<'a, T>| match across {
+    for pair in side_by_side([a, b], |entry: &ComparedEntry<'a, T>| match across {
         None => (entry.name.clone(), entry.libcudart.clone()),
         Some(_) => (entry.name.clone(), None),
-    };
-    for pair in side_by_side([a, b], key) {
+    }) {
         match pair {
             [Some(a), Some(b)] if a.unmeasured.is_none() && b.unmeasured.is_none() => {
                 both.push((a, b))

@@ -228,8 +228,11 @@ fn case_difference(
 
 /// What each outcome of the cases changed.
 fn outcome_changes(cases: [&CaseView<'_>; 2]) -> [Vec<Vec<Change>>; 2] {
-    let is_whole = |outcome: &OutcomeView<'_>| outcome.observation().is_some();
-    let are_whole = cases.iter().all(|case| case.outcomes.iter().all(is_whole));
+    let are_whole = cases.iter().all(|case| {
+        case.outcomes
+            .iter()
+            .all(|outcome: &OutcomeView<'_>| outcome.observation().is_some())
+    });
     cases.map(|case| {
         let mut all = Vec::new();
         for outcome in &case.outcomes {
@@ -254,18 +257,23 @@ fn is_hidden(difference: &Differing<'_>, cases: [&CaseView<'_>; 2]) -> bool {
     let Some((_, label)) = difference.step else {
         return false;
     };
-    let is_hidden_in = |step: &StepObservation| match &difference.facts {
-        _ if step.label != label => false,
-        [Some(Fact::Memory(gpu, _)), _] => {
-            let memory = step.memory.get(gpu);
-            memory.is_some_and(|memory| memory.is_hidden())
-        }
-        [Some(Fact::Value(..)), None] | [None, Some(Fact::Value(..))] => step.shared.is_some(),
-        _ => false,
-    };
     let outcomes = cases.into_iter().flat_map(|case| &case.outcomes);
     let mut observations = outcomes.filter_map(OutcomeView::observation);
-    observations.any(|seen| seen.steps.iter().any(is_hidden_in))
+    observations.any(|seen| {
+        seen.steps
+            .iter()
+            .any(|step: &StepObservation| match &difference.facts {
+                _ if step.label != label => false,
+                [Some(Fact::Memory(gpu, _)), _] => {
+                    let memory = step.memory.get(gpu);
+                    memory.is_some_and(|memory| memory.is_hidden())
+                }
+                [Some(Fact::Value(..)), None] | [None, Some(Fact::Value(..))] => {
+                    step.shared.is_some()
+                }
+                _ => false,
+            })
+    })
 }
 
 /// An outcome without a counterpart, beside the first outcome of the other set if that has none too; `None` if every

@@ -63,9 +63,12 @@ pub(super) fn scenarios_for_command(text: &str) -> Vec<String> {
         .map(without_prompt)
         .filter(|line| !line.is_empty())
         .collect();
-    let is_command = |line: &&str| is_command(&line.split_whitespace().collect::<Vec<_>>());
     // In a longer text a command stands beside what it is about.
-    if lines.len() > MOST_LINES && !lines.iter().all(is_command) {
+    if lines.len() > MOST_LINES
+        && !lines
+            .iter()
+            .all(|line: &&str| is_command(&line.split_whitespace().collect::<Vec<_>>()))
+    {
         return Vec::new();
     }
     let found = lines.into_iter().flat_map(scenarios_of_line);

@@ -135,12 +135,13 @@ impl Query {
         let words: BTreeSet<&str> = lower
             .split(|c: char| !c.is_alphanumeric() && c != '_')
             .collect();
-        let is_said = |word: &String| {
-            words.contains(word.as_str()) || (word.contains('.') && lower.contains(word))
-        };
         let named: Vec<&Framework> = frameworks()
             .iter()
-            .filter(|framework| framework.words.iter().any(is_said))
+            .filter(|framework| {
+                framework.words.iter().any(|word: &String| {
+                    words.contains(word.as_str()) || (word.contains('.') && lower.contains(word))
+                })
+            })
             .collect();
         query.frameworks = named
             .iter()

@@ -146,14 +146,13 @@ fn meaning_terms(stems: &[String]) -> Vec<Term> {
     let mut place = 0;
     while let Some(stem) = stems.get(place) {
         let begun = MEANINGS.get(stem).map(Vec::as_slice).unwrap_or_default();
-        let is_said = |(words, _): &&(Vec<String>, String)| {
-            stems
-                .get(place..)
-                .is_some_and(|rest| rest.starts_with(words))
-        };
         let longest = begun
             .iter()
-            .filter(is_said)
+            .filter(|(words, _): &&(Vec<String>, String)| {
+                stems
+                    .get(place..)
+                    .is_some_and(|rest| rest.starts_with(words))
+            })
             .max_by_key(|(words, _)| words.len());
         place += longest.map_or(1, |(words, _)| words.len());
         if let Some((_, meaning)) = longest {

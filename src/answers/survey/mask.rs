@@ -294,28 +294,28 @@ impl MaskSeen {
                 gpus: Some(Vec::new()),
             });
         }
-        let nvml = |name: &String| {
-            let uuid = plan
-                .gpus
-                .get(name.strip_prefix("gpu")?.parse::<usize>().ok()?)?;
-            u32::try_from(
-                answered
-                    .scene
-                    .gpus
-                    .iter()
-                    .position(|gpu| gpu.uuid == *uuid)?,
-            )
-            .ok()
-        };
         let count = match counted.values.get("count") {
             Some(Value::Int(count)) => u32::try_from(*count).ok(),
             _ => None,
         };
         // An instance of MIG is no GPU of NVML's.
-        let gpus = counted
-            .visible
-            .as_ref()
-            .and_then(|list| list.iter().map(nvml).collect());
+        let gpus = counted.visible.as_ref().and_then(|list| {
+            list.iter()
+                .map(|name: &String| {
+                    let uuid = plan
+                        .gpus
+                        .get(name.strip_prefix("gpu")?.parse::<usize>().ok()?)?;
+                    u32::try_from(
+                        answered
+                            .scene
+                            .gpus
+                            .iter()
+                            .position(|gpu| gpu.uuid == *uuid)?,
+                    )
+                    .ok()
+                })
+                .collect()
+        });
         Some(MaskSeen {
             status: status_name(init),
             count,

@@ -212,10 +212,10 @@ impl KindRow for StartRow {
     }
 
     fn has_facts(&self) -> bool {
-        let has_steps = |case: &StartCase| {
-            !case.steps.is_empty() && case.steps.iter().all(|step| step.status.is_some())
-        };
-        !self.cases.is_empty() && self.cases.iter().all(has_steps)
+        !self.cases.is_empty()
+            && self.cases.iter().all(|case: &StartCase| {
+                !case.steps.is_empty() && case.steps.iter().all(|step| step.status.is_some())
+            })
     }
 }
 

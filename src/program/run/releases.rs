@@ -328,14 +328,6 @@ impl ReleaseSurvey<'_> {
         let head = format!("{name}: asking {count}, {jobs} at once");
         self.console.print_warnings(&[head]);
         let (mut progress, mut failed) = (Progress::new(left.len()), None);
-        let ask = |line: PythonLine| {
-            let job = RowJob {
-                limit: self.options.python.limit(&line),
-                line,
-                wants_memory: false,
-            };
-            answer(attempts, &job, &self.witnesses, &made.folder)
-        };
         let began = clock::now_ns();
         let mut tell = |done: Option<ReleaseRow>| {
             let Some(row) = done else {
@@ -352,7 +344,21 @@ impl ReleaseSurvey<'_> {
                 failed = Some(error);
             }
         };
-        pool::each(jobs, left, ask, interrupt, &attempts.stop, &mut tell);
+        pool::each(
+            jobs,
+            left,
+            |line: PythonLine| {
+                let job = RowJob {
+                    limit: self.options.python.limit(&line),
+                    line,
+                    wants_memory: false,
+                };
+                answer(attempts, &job, &self.witnesses, &made.folder)
+            },
+            interrupt,
+            &attempts.stop,
+            &mut tell,
+        );
         match failed {
             Some(error) => Err(error),
             None => Ok(()),
@@ -399,14 +405,13 @@ impl ReleaseSurvey<'_> {
     fn end(&mut self, names: BTreeSet<String>, signal: Option<String>) -> Result<Exit, RunError> {
         let mut asked = documents(&self.folder)?;
         asked.retain(|document| names.contains(&document.environment.name));
-        let is_cut_off = |document: &EnvironmentDocument| {
-            !document.complete || document.environment.failed.is_some()
-        };
         let exit = if let Some(signal) = signal {
             Exit::stopped_by(&signal)
         } else if asked.iter().all(|document| document.rows.is_empty()) {
             Exit::NothingMeasured
-        } else if asked.iter().any(is_cut_off) {
+        } else if asked.iter().any(|document: &EnvironmentDocument| {
+            !document.complete || document.environment.failed.is_some()
+        }) {
             Exit::Inconclusive
         } else {
             Exit::Ok

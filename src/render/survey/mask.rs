@@ -89,12 +89,16 @@ pub(super) fn generated_sections(page: &SurveyPage<'_>, form: &SectionForm) -> V
             of_count(2).count(),
         ));
         for wanted in [0, 1, 2] {
-            let is_short = |row: &&&FactRow| {
-                row.fact("mask")
-                    .as_str()
-                    .is_some_and(|mask| mask.len() <= 60)
-            };
-            samples.extend(of_count(wanted).filter(is_short).take(SAMPLES).copied());
+            samples.extend(
+                of_count(wanted)
+                    .filter(|row: &&&FactRow| {
+                        row.fact("mask")
+                            .as_str()
+                            .is_some_and(|mask| mask.len() <= 60)
+                    })
+                    .take(SAMPLES)
+                    .copied(),
+            );
         }
     }
     if text.is_empty() {

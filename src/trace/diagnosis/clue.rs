@@ -241,6 +241,8 @@ pub(super) fn parts(template: &str) -> Vec<Part<'_>> {
 }
 
 fn is_attribute_name(name: &str) -> bool {
-    let is_letter = |byte: u8| byte.is_ascii_lowercase() || byte == b'_';
-    !name.is_empty() && name.bytes().all(is_letter)
+    !name.is_empty()
+        && name
+            .bytes()
+            .all(|byte: u8| byte.is_ascii_lowercase() || byte == b'_')
 }

@@ -198,11 +198,13 @@ impl<'a> Replay<'a> {
         bands.sort_by_key(|band| (std::cmp::Reverse(largest[band]), *band));
         let mut series = Vec::new();
         for (t_ns, charged_bytes, has) in points {
-            let bytes_of = |band| has.get(band).copied().unwrap_or(0);
             series.push(LedgerPoint {
                 t_ns,
                 charged_bytes,
-                band_bytes: bands.iter().map(bytes_of).collect(),
+                band_bytes: bands
+                    .iter()
+                    .map(|band| has.get(band).copied().unwrap_or(0))
+                    .collect(),
             });
         }
         let (pid, gpu, is_own) = (self.pid, self.gpu, self.is_own);

@@ -53,11 +53,12 @@ enum TraceCoverage {
 
 impl PolicyCheck<'_, '_> {
     fn add_violation(&mut self, forbidden: &str, says: String, event: Option<&TraceEvent>) {
-        let is_it = |other: &TraceEvent| event.is_some_and(|event| std::ptr::eq(other, event));
         self.outcome.violations.push(Violation {
             forbidden: forbidden.to_owned(),
             says,
-            event: self.trace.events.iter().position(is_it),
+            event: self.trace.events.iter().position(|other: &TraceEvent| {
+                event.is_some_and(|event| std::ptr::eq(other, event))
+            }),
         });
     }
 

@@ -576,8 +576,10 @@ fn threads_of(pid: u32) -> Vec<String> {
     let Ok(tasks) = fs::read_dir(format!("/proc/{pid}/task")) else {
         return Vec::new();
     };
-    let name_of = |task: fs::DirEntry| task.file_name().to_string_lossy().into_owned();
-    tasks.flatten().map(name_of).collect()
+    tasks
+        .flatten()
+        .map(|task: fs::DirEntry| task.file_name().to_string_lossy().into_owned())
+        .collect()
 }
 
 /// The memory map of a process; empty if it is about to end.

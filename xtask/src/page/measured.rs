@@ -56,52 +56,55 @@ pub fn report_measurements(
         calibration: &figures,
         gpus: &report.machine.gpus,
     };
-    let is_run = |part: &&ScenarioReport| {
-        part.verdict.kind != Kind::Skipped && part.verdict.provenance == Provenance::Measured
-    };
-    let measured = report.scenarios.iter().filter(is_run).filter_map(|part| {
-        let scenario = scenarios
-            .iter()
-            .find(|scenario| scenario.name == part.scenario)?;
-        let today = planned_today(scenario, report, part)?;
-        let mut part = part.clone();
-        let then = part.verdict.clone();
-        let asked = part
-            .plan
-            .as_ref()
-            .map(|plan| effect(&plan.effect))
-            .unwrap_or_default();
-        let changed = if today.compares_others() {
-            Some("other cases compared")
-        } else {
-            (asked != effect(&today.plan.effect)).then_some("another effect")
-        };
-        today.rename_cases(&mut part.cases);
-        let plan = today.plan;
-        let facts = Facts::new(
-            &report.machine,
-            part.libcudart.as_ref(),
-            &plan,
-            report.provenance,
-        );
-        part.verdict = judge::judge_scenario(&plan, &mut part.cases, &scene, &facts);
-        part.plan = Some(plan);
-        for attempt in part.cases.iter_mut().flat_map(|case| &mut case.attempts) {
-            attempt.recording.events.clear();
-            attempt.recording.snapshots.clear();
-            attempt.recording.polling = None;
-        }
-        Some(Measurement {
-            report: name.to_owned(),
-            started_at: report.run.started_at.clone(),
-            machine: report.machine.clone(),
-            alone: report.run.co_tenants.is_empty(),
-            interrupted: report.run.interrupted.is_some() || !report.complete,
-            then,
-            changed,
-            part,
+    let measured = report
+        .scenarios
+        .iter()
+        .filter(|part: &&ScenarioReport| {
+            part.verdict.kind != Kind::Skipped && part.verdict.provenance == Provenance::Measured
         })
-    });
+        .filter_map(|part| {
+            let scenario = scenarios
+                .iter()
+                .find(|scenario| scenario.name == part.scenario)?;
+            let today = planned_today(scenario, report, part)?;
+            let mut part = part.clone();
+            let then = part.verdict.clone();
+            let asked = part
+                .plan
+                .as_ref()
+                .map(|plan| effect(&plan.effect))
+                .unwrap_or_default();
+            let changed = if today.compares_others() {
+                Some("other cases compared")
+            } else {
+                (asked != effect(&today.plan.effect)).then_some("another effect")
+            };
+            today.rename_cases(&mut part.cases);
+            let plan = today.plan;
+            let facts = Facts::new(
+                &report.machine,
+                part.libcudart.as_ref(),
+                &plan,
+                report.provenance,
+            );
+            part.verdict = judge::judge_scenario(&plan, &mut part.cases, &scene, &facts);
+            part.plan = Some(plan);
+            for attempt in part.cases.iter_mut().flat_map(|case| &mut case.attempts) {
+                attempt.recording.events.clear();
+                attempt.recording.snapshots.clear();
+                attempt.recording.polling = None;
+            }
+            Some(Measurement {
+                report: name.to_owned(),
+                started_at: report.run.started_at.clone(),
+                machine: report.machine.clone(),
+                alone: report.run.co_tenants.is_empty(),
+                interrupted: report.run.interrupted.is_some() || !report.complete,
+                then,
+                changed,
+                part,
+            })
+        });
     measured.collect()
 }
 
@@ -122,10 +125,9 @@ fn effect(checks: &[Check]) -> Vec<(&str, String, String)> {
 /// The evidence for the answer to each question: every run that reached a verdict on it, on the driver's own libcuda.
 pub fn answer_bases(measured: &[Measurement]) -> BTreeMap<String, Basis> {
     let mut by: BTreeMap<&str, Vec<&Measurement>> = BTreeMap::new();
-    let is_basis = |measurement: &&Measurement| {
+    for measurement in measured.iter().filter(|measurement: &&Measurement| {
         measurement.is_conclusive() && measurement.machine.other_libcuda().is_none()
-    };
-    for measurement in measured.iter().filter(is_basis) {
+    }) {
         by.entry(&measurement.part.scenario)
             .or_default()
             .push(measurement);
@@ -346,10 +348,13 @@ impl<'m> Reference<'m> {
         let best = own.iter().map(rank).max();
         let mut of = Vec::new();
         for instance in &scenario.instances {
-            let is_best = |measurement: &&&'m Measurement| {
-                measurement.part.name == instance.name && Some(rank(measurement)) == best
-            };
-            of.extend(own.iter().find(is_best).copied());
+            of.extend(
+                own.iter()
+                    .find(|measurement: &&&'m Measurement| {
+                        measurement.part.name == instance.name && Some(rank(measurement)) == best
+                    })
+                    .copied(),
+            );
         }
         Reference { of }
     }

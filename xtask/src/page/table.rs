@@ -34,12 +34,13 @@ impl MarkdownTable {
         if self.rows.is_empty() {
             return;
         }
-        let says_something = |column: &usize| {
-            self.rows
-                .iter()
-                .any(|row| row.get(*column).is_some_and(|cell| !cell.is_empty()))
-        };
-        let columns: Vec<usize> = (0..self.head.len()).filter(says_something).collect();
+        let columns: Vec<usize> = (0..self.head.len())
+            .filter(|column: &usize| {
+                self.rows
+                    .iter()
+                    .any(|row| row.get(*column).is_some_and(|cell| !cell.is_empty()))
+            })
+            .collect();
         let rules = vec!["---".to_owned(); self.head.len()];
         out.push('\n');
         for row in [&self.head, &rules].into_iter().chain(&self.rows) {

@@ -82,10 +82,9 @@ impl PythonLine {
                 ));
             }
         }
-        let is_unfit = |(name, value): (&String, &String)| {
+        if self.env.iter().any(|(name, value): (&String, &String)| {
             name.is_empty() || name.contains(['=', '\0']) || value.contains('\0')
-        };
-        if self.env.iter().any(is_unfit) {
+        }) {
             return Some("`env` has a variable that no process can have".to_string());
         }
         let is_in_range = self.gpus <= 64

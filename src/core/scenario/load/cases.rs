@@ -506,8 +506,9 @@ impl Steps<'_, '_> {
     fn on(&mut self, node: &Node) -> Option<String> {
         let name = self.reader.text(node)?;
         let Some(bound) = self.names.get(name) else {
-            let is_actor = |bound: &Bound| bound.handle == Some(ACTOR);
-            let help = match nearest_bound(&self.names, name, is_actor) {
+            let help = match nearest_bound(&self.names, name, |bound: &Bound| {
+                bound.handle == Some(ACTOR)
+            }) {
                 Some(near) => did_you_mean(near),
                 None => format!("start it first: `{{ pthread_create = {{ as = \"{name}\" }} }}`"),
             };

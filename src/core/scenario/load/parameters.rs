@@ -75,11 +75,10 @@ impl<'a> Parameters<'a> {
             let name = name.get_ref().to_string();
             parameters.list.push(Parameter { name, values });
         }
-        let start = |parameter: &Parameter<'_>| {
+        parameters.list.sort_by_key(|parameter: &Parameter<'_>| {
             let first = parameter.values.first();
             first.map_or(0, |value| value.written.span().start)
-        };
-        parameters.list.sort_by_key(start);
+        });
         let mut values = parameters
             .list
             .iter()

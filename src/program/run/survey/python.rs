@@ -348,24 +348,28 @@ impl SurveyRun<'_> {
         let mut progress = Progress::new(jobs.len());
         let mut failed = None;
         let (console, store) = (&self.console, self.open_store()?);
-        let tell = |done: Option<DoneRow>| {
-            let Some((at, made)) = done else {
-                return console.tick();
-            };
-            let Some(line) = asked.get(at) else { return };
-            let is_met = calls_its_place(line, &made);
-            let row = PythonRow::new(line, Some(&about)).with(made);
-            document.rows.push((questions.row)(line, row, is_met));
-            document.header.elapsed_ns = clock.elapsed_ns();
-            console.step(progress.done());
-            console.status(&format!("{} · {}", progress.left(), line.id));
-            if progress.is_write_due()
-                && let Err(error) = store.write_document(&document.kind.file(), document)
-            {
-                failed = Some(error);
-            }
-        };
-        pool::run(attempts, jobs, &mut self.session.supervisor.interrupt, tell);
+        pool::run(
+            attempts,
+            jobs,
+            &mut self.session.supervisor.interrupt,
+            |done: Option<DoneRow>| {
+                let Some((at, made)) = done else {
+                    return console.tick();
+                };
+                let Some(line) = asked.get(at) else { return };
+                let is_met = calls_its_place(line, &made);
+                let row = PythonRow::new(line, Some(&about)).with(made);
+                document.rows.push((questions.row)(line, row, is_met));
+                document.header.elapsed_ns = clock.elapsed_ns();
+                console.step(progress.done());
+                console.status(&format!("{} · {}", progress.left(), line.id));
+                if progress.is_write_due()
+                    && let Err(error) = store.write_document(&document.kind.file(), document)
+                {
+                    failed = Some(error);
+                }
+            },
+        );
         document.header.attempts_ns += attempts.spent_ns();
         document.header.host_unsafe = attempts.unkillable_process();
         match failed {

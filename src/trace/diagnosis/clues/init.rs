@@ -277,7 +277,9 @@ fn may_take(trace: &Trace, program: &ProgramHistory<'_>, uuid: &str) -> bool {
     }
     // On a GPU that the process does not see it takes nothing: that is somebody else's. Instances of MIG are no GPUs here.
     let seen = program.visible().unwrap_or_default();
-    let is_known = |seen: &String| trace.gpu_index(Some(seen)).is_some();
-    let is_seen_known = !seen.is_empty() && seen.iter().all(is_known);
+    let is_seen_known = !seen.is_empty()
+        && seen
+            .iter()
+            .all(|seen: &String| trace.gpu_index(Some(seen)).is_some());
     !is_seen_known || seen.iter().any(|seen| seen == uuid)
 }
