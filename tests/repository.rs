@@ -186,16 +186,16 @@ struct Lines {
 /// its own that says what a user gets for it. Lower it when a room has become smaller.
 const BUDGET: [(&str, usize, usize, usize); 11] = [
     ("scenarios", 74, 19, 137),
-    ("src/answers", 18_970, 6_811, 30_560),
+    ("src/answers", 18_991, 6_808, 30_578),
     ("src/calls", 1_326, 276, 1_989),
     ("src/core", 15_193, 6_221, 26_103),
     ("src/fake", 8_794, 577, 12_086),
     ("src/instrument", 6_971, 751, 9_453),
-    ("src/program", 9_740, 639, 12_429),
-    ("src/render", 14_271, 5_664, 22_656),
-    ("src/trace", 10_938, 6_432, 20_558),
+    ("src/program", 9_750, 639, 12_439),
+    ("src/render", 14_284, 5_664, 22_669),
+    ("src/trace", 10_948, 6_432, 20_568),
     ("tests", 0, 23_579, 26_253),
-    ("xtask", 3_954, 558, 5_179),
+    ("xtask", 3_960, 558, 5_185),
 ];
 
 /// Whether a file is a test as a whole: it lies below a folder of tests, or its name says so.
