@@ -167,7 +167,7 @@ pub struct KnownScenario {
     /// The number of threads that it is the best answer to.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub threads: usize,
-    /// The ids of the entries that it is about, and where it names each.
+    /// The ids of the entries that it mentions, and where.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub about: BTreeMap<String, Mention>,
 }
@@ -180,7 +180,7 @@ fn is_zero(count: &usize) -> bool {
     *count == 0
 }
 
-/// Where a question names what it is about.
+/// Where a question mentions an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Mention {
     /// The first part that has the name.
@@ -388,7 +388,7 @@ impl Known {
                 _ => questions_about(about.remove(entry.id.as_str()).unwrap_or_default()),
             };
             let named = std::mem::take(&mut entry.scenarios);
-            // What somebody named comes first, but for a line, of which the questions say more.
+            // Listed questions come first. For a line of Python, the questions that mention it do: they are closer.
             let (first, then) = match entry.kind {
                 KnownKind::Line => (near, named),
                 _ => (named, near),

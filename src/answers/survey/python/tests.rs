@@ -103,15 +103,18 @@ fn what_the_line_did_is_told_with_its_place_in_the_framework() {
 }
 
 #[test]
-fn memory_is_unknown_without_a_reading_after_an_earlier_context() {
+fn memory_is_unknown_without_a_reading_of_an_earlier_context() {
     let mut trace = line().done();
     trace.memory.clear();
-    for event in &mut trace.events {
-        event.used_bytes.clear();
+    // None at all, and one that has a time after the context and does not have its memory.
+    for read in [Vec::new(), trace.start.used_bytes.clone()] {
+        for event in &mut trace.events {
+            event.used_bytes.clone_from(&read);
+        }
+        let made = shown(&trace, &said(80, 90), true);
+        assert_eq!(made.seen.context_before.as_deref(), Some(&[1][..]));
+        assert_eq!(made.seen.device_used_bytes, None, "{read:?}");
     }
-    let made = shown(&trace, &said(80, 90), true);
-    assert_eq!(made.seen.context_before.as_deref(), Some(&[1][..]));
-    assert_eq!(made.seen.device_used_bytes, None);
 }
 
 #[test]
