@@ -186,7 +186,7 @@ struct Lines {
 /// its own that says what a user gets for it. Lower it when a room has become smaller.
 const BUDGET: [(&str, usize, usize, usize); 11] = [
     ("scenarios", 74, 19, 137),
-    ("src/answers", 18_991, 6_808, 30_578),
+    ("src/answers", 18_991, 6_816, 30_587),
     ("src/calls", 1_326, 276, 1_989),
     ("src/core", 15_193, 6_221, 26_103),
     ("src/fake", 8_794, 577, 12_086),
