@@ -143,7 +143,7 @@ fn a_question_that_was_cut_off_in_its_first_rounds_has_no_verdict() {
         .wait(LONGEST)
         .ended(130, "interrupted")
         .says("interrupted: 1 not asked, 2 not asked to the end\n")
-        .says("Nothing was measured: 3 questions were not answered.");
+        .says("\nNothing was measured.\n");
     let mut report = scratch
         .stored()
         .expect("a report is on disk and can be read");

@@ -120,13 +120,8 @@ fn counts(report: &ReportView<'_>) -> String {
         }
     }
     if verdicts.is_empty() {
-        // Those that were not asked, those that do not apply, and those that were not asked to the end.
-        let left = match report.scenarios.len() + report.run.not_run.len() {
-            0 => "no question was asked".to_owned(),
-            1 => "1 question was not answered".to_owned(),
-            left => format!("{left} questions were not answered"),
-        };
-        return format!("Nothing was measured: {left}.");
+        // How many were not answered, and why, stands above.
+        return "Nothing was measured.".to_owned();
     }
     let questions = head::questions(names.len(), verdicts.len());
     let counts = tally::listed(&tally::counts(verdicts.into_iter()));

@@ -308,7 +308,7 @@ fn without_a_gpu_there_are_five_lines_and_a_hint() {
         "{text}"
     );
     assert!(text.contains("`cuda-pitfalls doctor` says why"), "{text}");
-    assert!(text.contains("229 questions were not answered"), "{text}");
+    assert!(text.contains("Nothing was measured."), "{text}");
 }
 
 #[test]
@@ -330,7 +330,7 @@ fn an_interrupted_run_says_what_was_not_asked() {
 }
 
 #[test]
-fn counts_of_an_interrupted_run_add_up() {
+fn an_interrupted_run_has_one_count() {
     let mut report = fixture::partial();
     let mut cut_off = fixture::skipped().scenarios.remove(0);
     cut_off.verdict.kind = Kind::Inconclusive;
@@ -338,14 +338,9 @@ fn counts_of_an_interrupted_run_add_up() {
     report.scenarios = vec![cut_off; 9];
     report.run.not_run = vec!["a/question".to_owned(); 3];
     let text = render_ending(&report.view(), &RunEnding::default(), 100);
-    assert!(
-        text.contains("interrupted: 3 not asked, 9 not asked to the end\n"),
-        "{text}"
-    );
-    assert!(
-        text.contains("Nothing was measured: 12 questions were not answered."),
-        "{text}"
-    );
+    let counts = "interrupted: 3 not asked, 9 not asked to the end\n";
+    assert!(text.starts_with(counts), "{text}");
+    assert!(text.ends_with("\nNothing was measured.\n"), "{text}");
 }
 
 #[test]
