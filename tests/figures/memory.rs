@@ -64,7 +64,7 @@ fn what_the_driver_and_a_context_take() {
     let init_mib = init as f64 / f64::from(1 << 20);
     let whole = |bytes: i64| (bytes as f64 / f64::from(1 << 20)).round();
     Page::open("README.md").says(format!(
-        "On an H200 it takes {} MiB before anything is allocated",
+        "On an H200 it uses {} MiB before anything is allocated",
         whole(context)
     ));
     Page::open("docs/results.md")

@@ -150,44 +150,30 @@ fn the_commands_of_the_readme_work_in_their_order() {
     let printed = follow(README, folder);
     for phrase in [
         "SIMULATED",
-        "reads the mask (at",
         "CUDA_VISIBLE_DEVICES was read",
         "multiprocessing.set_start_method(\"spawn\")",
-        "12 questions (15 variants) simulated: 15 as expected",
+        "21 questions simulated: 21 as expected",
     ] {
         assert!(
             printed.contains(phrase),
             "`{phrase}` was not printed:\n{printed}"
         );
     }
-    let archive = "cuda-pitfalls-set-device-is-eager.tar.gz";
-    for file in [
-        "junit.xml",
-        "eager.c",
-        "eager.py",
-        archive,
-        "fleet.json",
-        "fleet.html",
-    ] {
+    for file in ["junit.xml", "eager.c", "fleet.json", "fleet.html"] {
         has_file(folder, file);
     }
 }
 
-/// What works for the readers of README works for those of the wheel's page: it has nothing else.
 #[test]
-fn the_commands_of_the_page_of_the_wheel_are_those_of_the_readme() {
-    let readme: Vec<String> = commands(&page(README))
-        .iter()
-        .map(|line| started(line))
-        .collect();
-    let is_known = |line: &String| {
-        readme.contains(line) || NOT_RUN.iter().any(|(command, _)| *command == line)
-    };
-    let others: Vec<String> = commands(&page(WHEEL))
-        .into_iter()
-        .filter(|line| !is_known(line))
-        .collect();
-    assert_eq!(others, Vec::<String>::new());
+fn the_commands_of_the_page_of_the_wheel_work_in_their_order() {
+    let scratch = Scratch::new();
+    let folder = scratch.path();
+    let printed = follow(WHEEL, folder);
+    assert!(printed.contains("reads the mask (at"), "{printed}");
+    let archive = "cuda-pitfalls-set-device-is-eager.tar.gz";
+    for file in ["eager.py", archive, "fleet.json"] {
+        has_file(folder, file);
+    }
 }
 
 /// The question that docs/run.md writes, and the commands below it.
