@@ -183,7 +183,7 @@ fn a_file_that_asks_something_else_is_refused() {
             "scenarios/context/stays-until-exit.toml",
         ])
         .ended(2, "usage")
-        .says("context/stays-until-exit: this report did not ask it");
+        .says("context/stays-until-exit: not in this report");
 
     // The verdict answers today's question, so it stands beside that one.
     fs::write(&own, source.replacen("\"Does a", "\"Today, does a", 1)).expect("a file of our own");

@@ -296,7 +296,7 @@ const GIVEN_UP: [(&str, &str, i32, &str); 26] = [
         "fails without a GPU: what would follow",
     ),
     // OpenCL has a driver of its own, and hides nothing of libcuda's.
-    ("c", "cuinit", 1, "initialises CUDA through OpenCL"),
+    ("c", "cuinit", 1, "initializes CUDA through OpenCL"),
     ("mc", "late-mask", 0, "through OpenCL, whose own contexts"),
     ("cm", "late-mask", 1, "too late"),
     ("ci", "late-mask", 0, "through OpenCL, whose own contexts"),

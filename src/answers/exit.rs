@@ -69,16 +69,13 @@ impl Exit {
         match self {
             Exit::Ok => (
                 "ok",
-                "all conclusive and as expected, at least one attempt ran, and the report is on disk",
+                "at least one attempt ran, every verdict is conclusive and as expected, report written",
             ),
-            Exit::Unexpected => ("unexpected", "a verdict is not the expected one"),
-            Exit::Usage => (
-                "usage",
-                "the command line or a scenario is not valid; nothing ran",
-            ),
+            Exit::Unexpected => ("unexpected", "a verdict differs from the expected one"),
+            Exit::Usage => ("usage", "invalid command line or scenario; nothing ran"),
             Exit::Inconclusive => (
                 "inconclusive",
-                "something ran and nothing can be concluded from it",
+                "attempts ran, but no verdict could be reached",
             ),
             Exit::NothingMeasured => (
                 "nothing_measured",
@@ -86,11 +83,11 @@ impl Exit {
             ),
             Exit::Skipped => (
                 "skipped",
-                "a scenario selected by its exact name was skipped, without `--allow-skip REASON`",
+                "a scenario selected by exact name was skipped without `--allow-skip REASON`",
             ),
             Exit::HostUnsafe => (
                 "host_unsafe",
-                "a worker could not be killed, or a GPU is lost; do not go on with this host",
+                "a worker could not be killed, or a GPU is lost; do not use this host",
             ),
             Exit::Internal => ("internal", "the harness failed"),
             Exit::NotDurable => ("not_durable", "the report could not be written to disk"),
@@ -98,7 +95,7 @@ impl Exit {
             Exit::Quit => ("interrupted", "by SIGQUIT, after a partial report"),
             Exit::Terminated => (
                 "interrupted",
-                "by SIGTERM, SIGHUP, SIGUSR1, SIGUSR2 or SIGXCPU, after a partial report; `run.interrupted` says which",
+                "by SIGTERM, SIGHUP, SIGUSR1, SIGUSR2 or SIGXCPU, after a partial report (signal: `run.interrupted`)",
             ),
         }
     }

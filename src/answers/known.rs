@@ -310,11 +310,11 @@ impl Basis {
             (1, 0) => "in 1 run".to_owned(),
             (1, _) => "in 1 run, which was interrupted".to_owned(),
             (runs, 0) => format!("in each of {runs} runs"),
-            (runs, 1) => format!("in each of {runs} runs, 1 of which was interrupted"),
+            (runs, 1) => format!("in each of {runs} runs, 1 of them interrupted"),
             (runs, some) if runs == some => {
                 format!("in each of {runs} runs, which were all interrupted")
             }
-            (runs, some) => format!("in each of {runs} runs, {some} of which were interrupted"),
+            (runs, some) => format!("in each of {runs} runs, {some} of them interrupted"),
         };
         format!(
             "{attempts} of each case {runs}, on {}",
@@ -551,7 +551,7 @@ mod tests {
         assert!(!several.is_single() && !several.is_of_interrupted_runs());
         assert_eq!(
             several.sentence(),
-            "3 to 5 attempts of each case in each of 3 runs, 1 of which was interrupted, on 1, 2 and 4 × \
+            "3 to 5 attempts of each case in each of 3 runs, 1 of them interrupted, on 1, 2 and 4 × \
              NVIDIA H200"
         );
     }

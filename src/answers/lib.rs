@@ -3,7 +3,7 @@
 #![cfg(target_os = "linux")]
 #![cfg_attr(
     test,
-    allow(clippy::disallowed_methods, reason = "tests make files of their own")
+    allow(clippy::disallowed_methods, reason = "tests create their own files")
 )]
 
 pub mod bisect;

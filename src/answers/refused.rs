@@ -197,7 +197,7 @@ fn no_context(program: &ProgramHistory, event: &TraceEvent) -> Option<String> {
     }
     let at = place(made);
     Some(format!(
-        "This thread made no context; thread {} made one at {at}.{selector} A context is current only in the threads that select it.",
+        "This thread created no context; thread {} created one at {at}.{selector} A context is current only in the threads that select it.",
         made.tid
     ))
 }

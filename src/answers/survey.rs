@@ -54,19 +54,19 @@ use cuda_pitfalls_core::machine::Machine;
 )]
 #[serde(rename_all = "snake_case")]
 pub enum SurveyKind {
-    /// Which calls read the mask, which make a context, and what memory they take.
+    /// Which calls read the mask, create a context or allocate memory.
     Calls,
-    /// How the driver reads `CUDA_VISIBLE_DEVICES` and `CUDA_DEVICE_ORDER`.
+    /// How the driver parses `CUDA_VISIBLE_DEVICES` and `CUDA_DEVICE_ORDER`.
     Mask,
     /// When each environment variable is read.
     Env,
-    /// What CUDA and NVML need from the operating system, and what each refusal causes.
+    /// Files and system calls that CUDA and NVML need, and the effect of denying each.
     Needs,
-    /// What Python lines do: which read the mask, and which make a context.
+    /// Which Python lines read the mask, create a context or allocate memory.
     Python,
-    /// What frameworks make of an error of the driver.
+    /// Which exceptions frameworks raise for each driver error.
     Errors,
-    /// How long a start takes, and what host memory it needs.
+    /// Duration and host memory of each start-up step.
     Startup,
 }
 

@@ -181,7 +181,7 @@ pub enum GpuListError {
     NoUuid,
     /// It is a MIG instance.
     #[error(
-        "a MIG instance without its GPU: list the GPU in a line before it, as `nvidia-smi -L` does"
+        "a MIG instance without its GPU: list the GPU on the line before it, as `nvidia-smi -L` does"
     )]
     Mig,
     /// The UUID was there before.

@@ -168,7 +168,7 @@ pub(crate) fn calls(text: &'static str) -> Result<Vec<Call>, Wrong> {
             let found = CallLibrary::ALL
                 .into_iter()
                 .find(|library| library.name() == name);
-            library = Some(found.ok_or(TableError::Word(name, "is no library"))?);
+            library = Some(found.ok_or(TableError::Word(name, "is not a library"))?);
         } else if indented {
             let call = calls
                 .last_mut()
@@ -238,7 +238,7 @@ fn call(library: CallLibrary, said: &'static str) -> Result<Call, TableError> {
             _ => {
                 let effect = Effect::WORDS.iter().find(|(known, _)| *known == word);
                 call.effects
-                    .push(effect.ok_or(TableError::Word(word, "is no effect"))?.1);
+                    .push(effect.ok_or(TableError::Word(word, "is not an effect"))?.1);
             }
         }
     }
@@ -378,14 +378,14 @@ mod tests {
         assert!(why("f(CUcontxt c): Does.").contains("`c`: how `CUcontxt` is passed is not known"));
         assert!(why("f(out void *p): Does.").contains("not known"));
         assert!(why("f(int x: itn): Does.").contains("`itn` is no way"));
-        assert!(why("f(int x := two): Does.").contains("`two` is no number"));
+        assert!(why("f(int x := two): Does.").contains("`two` is not a number"));
         assert!(why("f(int x: pid := 2): Does.").contains("nothing else"));
         assert!(why("f(out const CUcontext *c): Does.").contains("const"));
         assert!(why("f(zeroed nvmlMemory_v2_t *m): Does.").contains("not known"));
         assert!(
             why("f(x): Does.").contains("no C type") || why("f(x): Does.").contains("not known")
         );
-        assert!(why("f() since: Does.").contains("`since` is no effect"));
+        assert!(why("f() since: Does.").contains("`since` is not an effect"));
         assert!(why("f() since 12: Does.").contains("no version"));
         assert!(why("f(int x) Does.").contains("colon"));
         assert!(why("f(int x: Does.").contains("not closed"));
@@ -407,7 +407,7 @@ mod tests {
                 .unwrap_err()
                 .1
                 .to_string()
-                .contains("`libcuba` is no library")
+                .contains("`libcuba` is not a library")
         );
     }
 }

@@ -62,7 +62,7 @@ pub(crate) fn number(text: &'static str) -> Result<i64, TableError> {
         Some(digits) => i64::from_str_radix(digits, 16),
         None => text.parse(),
     };
-    read.map_err(|_| TableError::Word(text, "is no number"))
+    read.map_err(|_| TableError::Word(text, "is not a number"))
 }
 
 pub(crate) fn parse_small<T: TryFrom<i64>>(text: &'static str) -> Result<T, TableError> {
@@ -73,7 +73,7 @@ pub(crate) fn parse_small<T: TryFrom<i64>>(text: &'static str) -> Result<T, Tabl
 pub(crate) fn version(text: &'static str) -> Result<u32, TableError> {
     let (major, minor) = text
         .split_once('.')
-        .ok_or(TableError::Word(text, "is no version"))?;
+        .ok_or(TableError::Word(text, "is not a version"))?;
     Ok(parse_small::<u32>(major)? * 1000 + parse_small::<u32>(minor)? * 10)
 }
 
@@ -85,6 +85,6 @@ pub(crate) fn name(text: &'static str) -> Result<&'static str, TableError> {
     if is_name {
         Ok(text)
     } else {
-        Err(TableError::Word(text, "is no name"))
+        Err(TableError::Word(text, "is not a name"))
     }
 }

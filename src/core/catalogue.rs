@@ -145,7 +145,7 @@ fn shown(
 fn did_you_mean(nearest: &Option<String>) -> String {
     match nearest {
         Some(name) => format!("; did you mean `{}`?", terminal(name)),
-        None => "; `cuda-pitfalls list` shows what there is".to_string(),
+        None => "; `cuda-pitfalls list` shows the scenarios".to_string(),
     }
 }
 

@@ -113,7 +113,7 @@ impl Step {
             "seccomp" => {
                 let [what, error] =
                     [refusal::WHAT, refusal::ERROR].map(|name| self.argument_text(name));
-                format!("# from here on, {what} is refused by {error}")
+                format!("# from here on, {what} fails with {error}")
             }
             other => format!("# {other}"),
         }

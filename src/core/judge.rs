@@ -69,7 +69,7 @@ fn reject_unsupported(verdict: &mut Verdict) {
     if verdict.kind.is_conclusive() {
         verdict.kind = Kind::HarnessError;
         verdict.reason = Some(Reason::Protocol);
-        verdict.detail = "the report says that it was answered, and not what was run".to_string();
+        verdict.detail = "the report has an answer but does not record what was run".to_string();
         verdict.expectation = ExpectationMet::NoExpectation;
         verdict.unexpected.clear();
     }

@@ -21,7 +21,7 @@
 //! 1. An order that is set to anything else gives `CUDA_ERROR_INVALID_DEVICE`: other words, lower
 //!    case and the empty value alike (`visibility/order-misspelt`, `visibility/default-order`).
 //! 2. Without a mask all GPUs are visible (`visibility/empty-mask-hides-all`, its control).
-//! 3. The list ends, without an error, at the first entry that names no GPU: an index that is out of range or negative,
+//! 3. The list ends, without an error, at the first entry that no such GPU: an index that is out of range or negative,
 //!    a word, an empty entry (`visibility/invalid-index-truncates`), an entry of the other kind, an unknown UUID
 //!    (`visibility/uuid-twice`), a MIG token where MIG is off (`visibility/mig-token-without-mig`).
 //! 4. A GPU that is named a second time before that end gives `CUDA_ERROR_INVALID_DEVICE`, however it
@@ -37,7 +37,7 @@
 //!   and a 0 with a space or a newline between them (`visibility/numbers-on-lines`).
 //! - Numbers are read as by `strtoull`, and of the 64 bits the lower 32 count: `4294967296`,
 //!   `-4294967296` and `9223372036854775808` are 0, `-18446744073709551615` is 1. From 2^64 on, with
-//!   either sign, a number names no GPU (`visibility/number-too-large`, and the survey).
+//!   either sign, a number no such GPU (`visibility/number-too-large`, and the survey).
 //! - In `0,99,0` the list ends before the repeat, so one GPU is visible
 //!   (`visibility/duplicate-index-hides-all`).
 //! - `all` hides every GPU, as any word does (`visibility/container-words-hide-all`).
@@ -48,14 +48,14 @@
 //!   (the survey).
 //! - Hyphens are ignored, wherever they are or are not (the survey). Upper-case digits are accepted; lower-case
 //!   `gpu-` and a missing `GPU-` are not (`visibility/uuid-abbreviated`, the survey).
-//! - One digit is enough if it fits one GPU; `GPU-` alone names no GPU, not even the only one
+//! - One digit is enough if it fits one GPU; `GPU-` alone no such GPU, not even the only one
 //!   (`visibility/uuid-prefix-alone`).
 //! - `MIG-` with the digits of a GPU's own UUID, or the first of them, names that GPU where MIG is off,
-//!   beside others too; `MIG-GPU-…/1/0` names no GPU (the survey, `visibility/mig-token-without-mig`).
+//!   beside others too; `MIG-GPU-…/1/0` no such GPU (the survey, `visibility/mig-token-without-mig`).
 //!
 //! What is **not known**; the prediction is the likeliest or simplest rule:
 //!
-//! - A UUID whose digits fit several GPUs: no two GPUs at hand had the same first digits. Predicted: it names no GPU.
+//! - A UUID whose digits fit several GPUs: no two GPUs at hand had the same first digits. Predicted: it no such GPU.
 //! - A limit on the length of the value or of the list: there is none up to 2074 bytes and 64 entries.
 //! - MIG tokens where MIG is on. [`parse`] knows no instances; [`read_divided`] follows the documentation.
 //! - GPUs of different speed, which were never at hand: [`parse`] takes them in CUDA's order, which the caller has to
@@ -195,7 +195,7 @@ impl MaskEntry {
                 let ignored = self
                     .ignored_text()
                     .map(|rest| format!("; the rest, `{rest}`, is ignored"));
-                return format!("names GPU {gpu}{}", ignored.unwrap_or_default());
+                return format!("selects GPU {gpu}{}", ignored.unwrap_or_default());
             }
             Fate::Instance { gpu, instance } => {
                 return format!("names MIG instance {instance} of GPU {gpu}");
@@ -203,7 +203,7 @@ impl MaskEntry {
             Fate::BesideAnInstance => {
                 return "is not shown: CUDA shows one MIG instance".to_owned();
             }
-            Fate::Repeats { gpu } => return format!("names GPU {gpu} again: cuInit fails"),
+            Fate::Repeats { gpu } => return format!("selects GPU {gpu} again: cuInit fails"),
             Fate::Unread => return "is not read any more".to_owned(),
             Fate::Ends { why } => why,
         };
@@ -211,12 +211,12 @@ impl MaskEntry {
             EntryEnd::Empty => "is empty".to_owned(),
             EntryEnd::NoNumber if self.is_uuid() => "is a UUID in a list of numbers".to_owned(),
             EntryEnd::NoNumber => "does not begin with a number or a UUID".to_owned(),
-            EntryEnd::OutOfRange if gpus == 0 => "names no GPU".to_owned(),
-            EntryEnd::OutOfRange => format!("names no GPU (they are 0 to {})", gpus - 1),
+            EntryEnd::OutOfRange if gpus == 0 => "no such GPU".to_owned(),
+            EntryEnd::OutOfRange => format!("no such GPU (valid: 0-{})", gpus - 1),
             EntryEnd::NoUuid => {
                 "does not begin with GPU- or MIG-, in a list that began with a UUID".to_owned()
             }
-            EntryEnd::NoDigits => "is no UUID, nor the beginning of one".to_owned(),
+            EntryEnd::NoDigits => "not a UUID or UUID prefix".to_owned(),
             EntryEnd::UnknownUuid => "is the UUID of none of these GPUs".to_owned(),
             EntryEnd::SeveralGpus => "is the beginning of several UUIDs".to_owned(),
         };
@@ -247,7 +247,7 @@ pub enum Fate {
         /// The index.
         gpu: usize,
     },
-    /// It names no GPU: the list ends before it.
+    /// It no such GPU: the list ends before it.
     Ends {
         /// Why.
         why: EntryEnd,
@@ -256,7 +256,7 @@ pub enum Fate {
     Unread,
 }
 
-/// Why an entry names no GPU.
+/// Why an entry no such GPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[schemars(rename = "Ending")]
 #[serde(rename_all = "snake_case")]
@@ -480,7 +480,7 @@ fn by_uuid(entry: &str, gpus: &[String]) -> Result<usize, EntryEnd> {
             _ => return Err(EntryEnd::NoDigits),
         }
     }
-    // `GPU-` alone names no GPU, not even the only one.
+    // `GPU-` alone no such GPU, not even the only one.
     if wanted.is_empty() {
         return Err(EntryEnd::NoDigits);
     }

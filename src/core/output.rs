@@ -50,7 +50,7 @@ pub fn replace(
             Err(refused(LINK))
         }
         Err(error) if error.raw_os_error() == Some(Errno::NXIO.raw_os_error()) => {
-            Err(refused("nobody reads this pipe"))
+            Err(refused("no process reads this pipe"))
         }
         Err(error) if !is_replaceable(path) => Err(error),
         _ => {
@@ -254,7 +254,7 @@ mod tests {
         );
         assert_eq!(
             put(&pipe).unwrap_err().to_string(),
-            "nobody reads this pipe"
+            "no process reads this pipe"
         );
         let reader = OpenOptions::new()
             .read(true)

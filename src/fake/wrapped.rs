@@ -91,7 +91,7 @@ pub(crate) fn source(text: &str) -> Result<(String, String), String> {
                         _ => (&mut known.around, around.clone()),
                     };
                     if part.replace(code).is_some() {
-                        return Err(wrong(index, &format!("{name} stands here a second time")));
+                        return Err(wrong(index, &format!("{name} is listed twice")));
                     }
                 }
                 continue;
@@ -100,7 +100,7 @@ pub(crate) fn source(text: &str) -> Result<(String, String), String> {
         };
         for name in parts {
             if ways.insert(name.to_owned(), way.clone()).is_some() {
-                return Err(wrong(index, &format!("{name} stands here a second time")));
+                return Err(wrong(index, &format!("{name} is listed twice")));
             }
         }
     }

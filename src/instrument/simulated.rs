@@ -240,20 +240,24 @@ fn read(machine: &str) -> Result<String, MachineError> {
         });
     }
     if machine == NO_DEVICE {
-        let why = format!("`{NO_DEVICE}` is for programs: only `trace` and `sim` start one there");
+        let why =
+            format!("the simulated machine `{NO_DEVICE}` is available only in `trace` and `sim`");
         return Err(MachineError::Machine(why));
     }
-    let found = MACHINES.iter().find(|(known, _)| *known == machine);
-    found.map(|(_, text)| (*text).to_owned()).ok_or_else(|| {
-        let known = machine_names();
-        let nearest = known.iter().copied().min_by_key(|known| strsim::osa_distance(known, machine));
-        MachineError::Machine(format!(
-            "there is no simulated machine `{}`; did you mean `{}`? Known are: {} (or the path of a .toml file)",
-            terminal(machine),
-            nearest.unwrap_or(defaults::MACHINE),
-            known.join(", "),
-        ))
-    })
+    if let Some((_, text)) = MACHINES.iter().find(|(known, _)| *known == machine) {
+        return Ok((*text).to_owned());
+    }
+    let known = machine_names();
+    let nearest = known
+        .iter()
+        .find(|known| strsim::osa_distance(known, machine) <= 2);
+    let suggestion = nearest.map_or_else(String::new, |name| format!(" (did you mean `{name}`?)"));
+    Err(MachineError::Machine(format!(
+        "unknown simulated machine `{}`{suggestion}. Known: {}, {NO_DEVICE} (`trace` and `sim` only), or the path of a \
+         .toml file",
+        terminal(machine),
+        known.join(", "),
+    )))
 }
 
 /// The text of `machine.conf`, from the text of a description and the number of its GPUs that are left, if not all are.
@@ -263,7 +267,7 @@ pub fn flatten(machine: &str, text: &str, gpus: Option<usize>) -> Result<String,
     let mut node: Description = toml::from_str(text).map_err(|error| {
         let why = lines(&error);
         MachineError::Machine(format!(
-            "the description of the simulated machine `{name}` is not valid: {why}"
+            "invalid description of the simulated machine `{name}`: {why}"
         ))
     })?;
     node.gpu.truncate(gpus.unwrap_or(usize::MAX));
@@ -271,7 +275,7 @@ pub fn flatten(machine: &str, text: &str, gpus: Option<usize>) -> Result<String,
         .and_then(|()| conf::text(machine, &node))
         .map_err(|why| {
             MachineError::Machine(format!(
-                "the simulated machine `{name}` is not possible: {}",
+                "impossible simulated machine `{name}`: {}",
                 terminal(&why.to_string())
             ))
         })

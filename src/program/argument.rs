@@ -18,7 +18,7 @@ const MOST_GENERATED: usize = 100_000;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum ArgumentError {
     /// No driver to run on.
-    #[error("one of cuda, auto, sim, sim:MACHINE; machines: {}", simulated::machine_names().join(", "))]
+    #[error("expected cuda, auto, sim or sim:MACHINE. Machines: {}, {} (`trace` and `sim` only)", simulated::machine_names().join(", "), simulated::NO_DEVICE)]
     On,
     /// No hazard.
     #[error("one of {}", Hazard::ALL.map(Hazard::name).join(", "))]
@@ -87,7 +87,7 @@ pub(crate) fn parse_hazard(text: &str) -> Result<Hazard, ArgumentError> {
 /// A reason that says nothing would excuse anything.
 pub(crate) fn reason(text: &str) -> Result<String, &'static str> {
     if text.trim().is_empty() {
-        Err("a reason in words")
+        Err("a reason as text")
     } else {
         Ok(text.to_string())
     }
@@ -193,7 +193,7 @@ pub(crate) fn address(text: &str) -> Result<String, &'static str> {
             Err("an address such as https://example.org/docs, or a path that begins with / or .")
         }
         _ if text.contains(|c: char| c.is_whitespace() || c.is_control()) => {
-            Err("an address has no blanks")
+            Err("an address cannot contain spaces")
         }
         text => Ok(text.to_owned()),
     }

@@ -158,7 +158,7 @@ impl Doctor {
         let Some(mut process) = examined else {
             let why = match looked.ended {
                 Some(end) => end.by,
-                None => "nothing was said".to_string(),
+                None => "no output".to_string(),
             };
             return Err(DoctorError::System(format!(
                 "process {pid} could not be read: {why}"

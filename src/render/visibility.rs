@@ -122,7 +122,7 @@ mod tests {
     fn each_entry_says_what_it_did_and_the_width_is_kept() {
         let twice = shown(Some("0,0,1"), None);
         assert!(
-            twice.contains("'0'       names GPU 0 again: cuInit fails\n"),
+            twice.contains("'0'       selects GPU 0 again: cuInit fails\n"),
             "{twice}"
         );
         assert!(

@@ -143,7 +143,7 @@ impl<'a> History<'a> {
                 .any(|(_, event)| event.stack.is_of_opencl())
             {
                 reasons.push(format!(
-                    "pid {pid} initialises CUDA through OpenCL, whose own contexts and calls are not seen"
+                    "pid {pid} initializes CUDA through OpenCL, whose own contexts and calls are not seen"
                 ));
             }
         }

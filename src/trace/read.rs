@@ -142,7 +142,7 @@ fn each(
             }
             // A newer minor may have lines that this version does not know.
             Err(_) if is_newer => Ok(()),
-            Err(error) => Err(LineError(format!("this is no line of a trace: {error}"))),
+            Err(error) => Err(LineError(format!("not a trace line: {error}"))),
         };
         taken.map_err(|why| TraceError::Format {
             path: path.to_path_buf(),

@@ -317,7 +317,7 @@ impl CallSite<'_> {
     pub fn in_words(&self) -> String {
         let line = self.frame.line().unwrap_or_else(|| self.frame.name());
         if self.is_beside {
-            format!("a thread beside {line}")
+            format!("another thread while the main thread is at {line}")
         } else {
             line
         }

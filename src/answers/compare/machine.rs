@@ -58,7 +58,7 @@ pub(crate) fn facts(machine: &Machine) -> Vec<(String, String)> {
                 .unwrap_or_else(|| "none".to_string()),
         ),
         (
-            "PID namespace of its own",
+            "separate PID namespace",
             yes_no_or_unknown(isolation.pid_namespace),
         ),
         (

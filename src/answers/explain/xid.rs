@@ -43,22 +43,22 @@ enum FirstStep {
 impl FirstStep {
     const fn sentence(self) -> &'static str {
         match self {
-            FirstStep::Unused => "Check the number, and look for another Xid beside it.",
+            FirstStep::Unused => "Check the number, and look for another Xid near it.",
             FirstStep::Unnamed | FirstStep::Log => {
-                "Read the lines of the log beside it: the catalog names no step."
+                "Read the neighboring log lines; the catalog names no action."
             }
-            FirstStep::Nothing => "Nothing has to be done at once. Look for another Xid beside it.",
+            FirstStep::Nothing => "Nothing has to be done at once. Look for another Xid near it.",
             FirstStep::Program => {
                 "Start the program again. If it comes again with one program, run that under compute-sanitizer; if \
-                 with all, ask the vendor."
+                 with all, contact the vendor."
             }
             FirstStep::Reset => {
                 "Reset the GPU when nothing uses it (`nvidia-smi -r -i N`), or restart the machine. If it comes \
                  again, ask the vendor."
             }
-            FirstStep::Restart => "Restart the machine. If it comes again, ask the vendor.",
-            FirstStep::Machine => "Restart the virtual machine. If it comes again, ask the vendor.",
-            FirstStep::Vendor => "Ask the vendor.",
+            FirstStep::Restart => "Restart the machine. If it recurs, contact the vendor.",
+            FirstStep::Machine => "Restart the virtual machine. If it recurs, contact the vendor.",
+            FirstStep::Vendor => "Contact the vendor.",
             FirstStep::Power => "Check that the power cables of the board are plugged in.",
             FirstStep::Update => {
                 "Update the driver and the software of the virtual GPU on host and guest."

@@ -166,7 +166,7 @@ fn is_survey(head: &Head) -> Result<bool, Rejection> {
         Some(what) => format!("it requires `{what}`, which this program does not support"),
         None if name == trace::SCHEMA => "traces are not merged: `compare` compares two".to_owned(),
         None if name != report::SCHEMA && !is_survey => {
-            return Err(invalid("it is no report and no survey of this program"));
+            return Err(invalid("not a report or survey of cuda-pitfalls"));
         }
         None if head.major == Some(1) => return Ok(is_survey),
         None => {
@@ -226,7 +226,7 @@ fn read_compact(text: &[u8]) -> Result<CompactReport, Rejection> {
     let read: CompactReport = serde_json::from_slice(text).map_err(|error| refused(&error))?;
     if is_survey(&Head::from_compact(&read.schema, &read.must_understand))? {
         return Err(invalid(
-            "it says that it is compact, and is no compact report",
+            "it is marked as compact but is not a valid compact report",
         ));
     }
     Ok(read)
@@ -361,7 +361,7 @@ impl Digest {
     fn check_limits(mut self) -> Result<Digest, Rejection> {
         let time = &self.machine.started_at;
         if time.replace(|c: char| c.is_ascii_digit(), "0") != TIME {
-            let why = "`started_at` is no time in UTC, such as 2026-11-20T17:49:29Z";
+            let why = "`started_at` is not a UTC time such as 2026-11-20T17:49:29Z";
             return Err(invalid(why));
         }
         for one in &self.answers {

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NamesError {
     /// A line with several words.
-    #[error("line {line}: one name a line")]
+    #[error("line {line}: expected one name per line")]
     Several {
         /// Its number, from 1.
         line: usize,
@@ -77,7 +77,7 @@ mod tests {
         );
         assert_eq!(
             names("a b").unwrap_err().to_string(),
-            "line 1: one name a line"
+            "line 1: expected one name per line"
         );
         assert_eq!(
             names("# none\n").unwrap_err().to_string(),

@@ -41,10 +41,10 @@ pub enum RequestError {
     #[error("it names no package; write one as in --with \"torch==2.9.1\"")]
     Empty,
     /// The first word is no package with one version.
-    #[error("`{0}` is no package, nor a package with one version as in `torch==2.9.1`")]
+    #[error("invalid package `{0}`: expected NAME or NAME==VERSION")]
     NoPackage(String),
     /// An option of the installer is not a requirement.
-    #[error("`{0}` is no requirement")]
+    #[error("invalid requirement `{0}`")]
     NoRequirement(String),
 }
 

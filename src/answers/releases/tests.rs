@@ -416,9 +416,7 @@ fn a_list_says_what_is_wrong_and_where() {
     );
     assert_eq!(
         wrong("[[environment]]\npackage = \"--pre\"\nversion = \"2\"\n"),
-        [
-            "list.toml:1:1: `--pre==2` is no package, nor a package with one version as in `torch==2.9.1`"
-        ]
+        ["list.toml:1:1: invalid package `--pre==2`: expected NAME or NAME==VERSION"]
     );
 }
 

@@ -280,7 +280,7 @@ fn match_selector(all: &[Outline], selector: &str) -> Result<Meant, SelectError>
                 && !selector.contains(['*', '?']) =>
             {
                 SelectError::Selector(format!(
-                    "`{file}` is no file here, and no scenario matches it"
+                    "`{file}` is not a file, and no scenario matches it"
                 ))
             }
             _ => SelectError::Unknown {
@@ -556,11 +556,11 @@ mod tests {
         assert_eq!(unknown("text/fi"), cut);
         assert!(unknown("contex").ends_with("did you mean `context`?"));
         assert!(unknown("essentiel").ends_with("did you mean `essential`?"));
-        let nothing = "no scenario matches this selector: `nosuch/*`; `cuda-pitfalls list` shows what there is";
+        let nothing = "no scenario matches this selector: `nosuch/*`; `cuda-pitfalls list` shows the scenarios";
         assert_eq!(unknown("nosuch/*"), nothing);
         assert_eq!(
             unknown(""),
-            "no scenario matches this selector: ``; `cuda-pitfalls list` shows what there is"
+            "no scenario matches this selector: ``; `cuda-pitfalls list` shows the scenarios"
         );
         assert_eq!(
             unknown("**a").split(':').next(),

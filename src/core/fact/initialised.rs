@@ -12,7 +12,7 @@ pub(super) const INITIALISED: FactKind = FactKind {
     sentences: |facts| {
         let not = facts.initialised.map(|yes| if yes { "" } else { "not " });
         not.into_iter()
-            .map(|not| format!("the driver is {not}initialised"))
+            .map(|not| format!("the driver is {not}initialized"))
             .collect()
     },
     held: |facts, look, _| {
@@ -20,9 +20,9 @@ pub(super) const INITIALISED: FactKind = FactKind {
             return Vec::new();
         };
         vec![match look.step.initialised {
-            None => Truth::Unknown("initialised could not be observed".to_string()),
+            None => Truth::Unknown("initialization could not be observed".to_string()),
             Some(seen) if seen == expected => Truth::Yes,
-            Some(seen) => Truth::No(format!("initialised is {seen}, expected {expected}")),
+            Some(seen) => Truth::No(format!("initialized is {seen}, expected {expected}")),
         }]
     },
     needs_polling: false,

@@ -120,11 +120,11 @@ pub(super) fn unobservable(hidden: Hidden, subject: &str) -> Truth {
         ),
         Hidden::Prepaid => (
             Reason::Unobservable,
-            "a co-tenant has paid the driver-initialisation footprint, so cuInit adds nothing",
+            "a co-tenant has paid the driver-initialization footprint, so cuInit adds nothing",
         ),
         Hidden::Wavering => (
             Reason::Contaminated,
-            "attempts differ by a driver-initialisation footprint, which a co-tenant may have caused",
+            "attempts differ by a driver-initialization footprint, which a co-tenant may have caused",
         ),
     };
     Truth::Unobservable(reason, format!("{subject} cannot be determined: {why}"))

@@ -282,7 +282,7 @@ impl NeedContext<'_> {
             return None;
         }
         let used = if allowed < machine {
-            format!(", of which {allowed} may be used")
+            format!(", {allowed} of them may be used")
         } else {
             String::new()
         };

@@ -52,7 +52,7 @@ type ReportCheck = (&'static str, fn(&ReportView<'_>) -> bool);
 /// What cannot be in a report as a whole.
 const REPORT: [ReportCheck; 14] = [
     (
-        "`started_at` or `finished_at` is no time in UTC, such as 2026-11-20T17:49:29Z",
+        "`started_at` or `finished_at` is not a UTC time such as 2026-11-20T17:49:29Z",
         |report| run_dates(report).contains(&None),
     ),
     ("the run ends before it starts", |report| {
@@ -169,10 +169,10 @@ type ScenarioCheck = (&'static str, fn(&Asked<'_, '_>) -> bool);
 
 /// What cannot be in a scenario.
 const SCENARIO: [ScenarioCheck; 16] = [
-    ("`sha256` is no hash of a file", |asked| {
+    ("`sha256` is not a file hash", |asked| {
         !is_hash(asked.scenario.sha256, asked.report.is_compact)
     }),
-    ("it is no instance of its scenario", |asked| {
+    ("it is not an instance of its scenario", |asked| {
         let rest = asked.scenario.name.strip_prefix(asked.scenario.scenario);
         rest.is_none_or(|rest| !rest.is_empty() && !rest.starts_with('['))
     }),
@@ -190,7 +190,7 @@ const SCENARIO: [ScenarioCheck; 16] = [
         asked.scenario.plan.is_some_and(|plan| plan.repeat == 0)
     }),
     (
-        "it has an answer or attempts, and no `plan`: nothing says what was run",
+        "it has an answer or attempts but no `plan`, so what was run is unknown",
         |asked| {
             let is_known = asked.report.is_compact || asked.scenario.plan.is_some();
             !is_known

@@ -330,7 +330,7 @@ impl FileReader<'_, '_> {
         };
         match (find("control"), &self.file.no_control) {
             (None, None) => {
-                let help = "add `[cases.control]`, or say in `no_control` why there can be none";
+                let help = "add `[cases.control]`, or give the reason in `no_control`";
                 let help = Some(help.to_string());
                 self.reader.error(&trap, "this trap has no control", help);
             }

@@ -32,7 +32,7 @@ pub(super) fn text(machine: &str, node: &Description) -> Result<String, Descript
         lines.extend(all.map(|(key, value)| (format!("gpu.{index}.{key}"), value)));
     }
     let mut conf = String::from(
-        "# Written by cuda-pitfalls for the simulated machine beside it.\nformat = 1\n",
+        "# Written by cuda-pitfalls for the simulated machine in this directory.\nformat = 1\n",
     );
     for (key, value) in lines {
         let value = value

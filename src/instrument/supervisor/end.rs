@@ -33,9 +33,7 @@ pub(super) const SHORT_GRACE_MS: u64 = 100;
 /// The system refused.
 pub fn adopt_orphans() -> Result<(), SupervisorError> {
     set_child_subreaper(Some(getpid())).map_err(|error| {
-        SupervisorError::Unwatched(format!(
-            "prctl(PR_SET_CHILD_SUBREAPER) is refused ({error})"
-        ))
+        SupervisorError::Unwatched(format!("prctl(PR_SET_CHILD_SUBREAPER) failed ({error})"))
     })
 }
 

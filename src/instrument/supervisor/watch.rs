@@ -158,7 +158,7 @@ fn rule(step: &Step) -> Result<Refusal, SupervisorError> {
         .filter(|number| *number >= 0);
     Ok(Refusal {
         refused,
-        errno: errno.ok_or_else(|| wrong(step, &format!("`{error}` is no error")))?,
+        errno: errno.ok_or_else(|| wrong(step, &format!("`{error}` is not an error")))?,
     })
 }
 

@@ -6,12 +6,11 @@ use cuda_pitfalls_answers::exit::Exit;
 use cuda_pitfalls_answers::releases::EnvironmentRequest;
 
 pub(super) const ENDS: &str = "\
-Exits 0 if the first bad release is known, 3 if it is one of several of which nothing can be said, or if the ends are \
-not as they were said to be, 2 if the command line is not valid. Packages are installed by uv, each trial in an \
-environment of its own, which is removed afterwards. The versions of the packages in question hold whatever other \
-packages ask for.
+Exits 0 if the first bad release is known, 3 if only a range is known, or if --good is bad or --bad is good, 2 if the \
+command line is invalid. Each trial installs its packages with uv into a separate environment, which is removed \
+afterwards. The tested versions take precedence over what other packages require.
 
-Example, of about a minute, which finds cuda-bindings 12.9.0:
+Example (takes about a minute; finds cuda-bindings 12.9.0):
   cuda-pitfalls bisect --package cuda-bindings --good 12.8.0 --bad 13.0.0 --forbid cuinit -- \\
     python -c 'from cuda.bindings import runtime; runtime.cudaDriverGetVersion()'";
 

@@ -13,30 +13,36 @@ use crate::run::{BisectOptions, SurveyOptions};
 use crate::schemas::Schema;
 use cuda_pitfalls_answers::exit::Exit;
 
-/// The most columns of a help.
+/// Maximum width of the help, in columns.
 pub(super) const WIDEST: usize = 100;
 
-/// Litmus tests for CUDA start-up: which call reads CUDA_VISIBLE_DEVICES, which one creates a
-/// context, where memory appears. Each question is answered by experiment on this machine's GPUs.
+/// Litmus tests for CUDA start-up. Measures on this machine's GPUs which calls initialize CUDA,
+/// read CUDA_VISIBLE_DEVICES, create a context or allocate memory.
 #[derive(Debug, Parser)]
 #[command(name = "cuda-pitfalls", version, max_term_width = WIDEST, after_help = Exit::help())]
 pub(super) struct Cli {
-    /// Whether answers are coloured: where a terminal shows them (and NO_COLOR is not set), always, or never.
+    /// Color the answers: on a terminal (unless NO_COLOR is set), always, or never.
     #[arg(long, global = true, hide = true, value_enum, value_name = "WHEN", default_value_t = ColorChoice::Auto, help_heading = WRITTEN)]
     pub(super) color: ColorChoice,
     #[command(subcommand)]
     pub(super) command: CliCommand,
 }
 
-/// How long runs take; `tests/duration.rs` holds the estimate behind `--dry-run` against reports.
+/// Durations for the help. `tests/duration.rs` compares the estimate behind `--dry-run` with
+/// reports.
 const DURATIONS: &str = "\
 On two H200, `essential` takes about a minute and `all --quick` about four; `all` takes about 20.
---dry-run prints how long a run would take on this machine.";
+--dry-run estimates the duration on this machine.
 
-/// Where shells look for the script of a program.
+Examples:
+  cuda-pitfalls run
+  cuda-pitfalls run mask-ignored --on sim
+  cuda-pitfalls run all --junit junit.xml --require gpus=2";
+
+/// Installation of a completion script, by shell.
 const COMPLETIONS: &str = "\
 bash: cuda-pitfalls completions bash > ~/.local/share/bash-completion/completions/cuda-pitfalls
-zsh:  cuda-pitfalls completions zsh > DIR/_cuda-pitfalls, where DIR is a folder of $fpath
+zsh:  cuda-pitfalls completions zsh > DIR/_cuda-pitfalls, where DIR is a directory in $fpath
 fish: cuda-pitfalls completions fish > ~/.config/fish/completions/cuda-pitfalls.fish";
 
 #[derive(Debug, Subcommand)]
@@ -44,61 +50,79 @@ pub(super) enum CliCommand {
     /// Run scenarios and write a report.
     #[command(after_help = DURATIONS)]
     Run(Box<RunOptions>),
-    /// Ask one question of every call, mask, environment variable or line of Python, and write a table.
+    /// Measure every call, mask, variable or Python line; write a table.
+    #[command(
+        after_help = "Examples:\n  cuda-pitfalls survey calls cudaMemGetInfo --on sim\n  cuda-pitfalls survey mask --generate 100"
+    )]
     Survey(Box<SurveyOptions>),
-    /// Show which line of a program reads CUDA_VISIBLE_DEVICES, makes each context, forks too late.
+    /// Run a program and report which lines initialize CUDA or create contexts.
     ///
-    /// The program is not changed; its exit code, its output and its terminal stay its own.
+    /// The program runs unmodified and keeps its exit code, output and terminal.
     #[command(after_help = trace::ENDS)]
     Trace(Box<trace::TraceArguments>),
-    /// Find the first release of a package in which a command does what is forbidden.
+    /// Find the release that introduced a forbidden CUDA call.
     #[command(after_help = bisect::ENDS)]
     Bisect(Box<BisectOptions>),
-    /// Say why CUDA does not start here, what is denied and what to do; or look at a running process.
+    /// Diagnose why CUDA fails to initialize, or inspect a running process.
     #[command(after_help = doctor::ENDS)]
     Doctor(doctor::DoctorArguments),
-    /// Show what a value of CUDA_VISIBLE_DEVICES makes visible, in which order, and why.
+    /// Show which GPUs a CUDA_VISIBLE_DEVICES value selects, and why.
     #[command(after_help = mask::ENDS)]
     Mask(mask::MaskArguments),
-    /// Run a program on a simulated machine of so many GPUs.
+    /// Run a program with N simulated GPUs.
     #[command(after_help = sim::ENDS)]
     Sim(sim::SimArguments),
-    /// List the folders of scenarios, or scenarios.
+    /// List scenarios and their directories.
+    #[command(
+        after_help = "Examples:\n  cuda-pitfalls list\n  cuda-pitfalls list visibility\n  cuda-pitfalls list --symptoms"
+    )]
     List(scenarios::ListArguments),
-    /// Answer a symptom, a call, an error, a variable, a line of a framework or a pasted traceback.
+    /// Explain a CUDA error, symptom, call, variable or traceback.
     ///
-    /// From what comes with the program: no GPU is needed.
+    /// Uses built-in data; needs no GPU.
     #[command(after_help = explain::ENDS)]
     Explain(explain::ExplainArguments),
-    /// Show what a scenario asks, does and expects, and why.
+    /// Show a scenario's question, steps, expected results and sources.
+    #[command(after_help = "Examples:\n  cuda-pitfalls show mask-after-cuinit")]
     Show(scenarios::ShowArguments),
     /// Check scenario files without running them.
+    #[command(after_help = "Examples:\n  cuda-pitfalls check my-scenario.toml")]
     Check(scenarios::CheckArguments),
-    /// Compute verdicts again from a stored report.
+    /// Compute the verdicts of a stored report again.
+    #[command(
+        after_help = "Examples:\n  cuda-pitfalls judge reports/20261128T101500Z\n  cuda-pitfalls judge report.json --with my-scenario.toml"
+    )]
     Judge(judge::JudgeArguments),
-    /// Show a stored report, survey or trace in another form.
+    /// Convert a stored report, survey or trace to another format.
+    #[command(
+        after_help = "Examples:\n  cuda-pitfalls render report.json --as html > report.html\n  cuda-pitfalls render trace.ndjson --as markdown"
+    )]
     Render(render::RenderArguments),
-    /// Compare two reports, two traces, or two surveys of one kind: what differs, on one screen.
+    /// Show the differences between two reports, traces or surveys.
     ///
-    /// Exits 1 if something behaves differently (a verdict, an outcome, a fact of a row, what a traced
-    /// program did), 0 if nothing does, 2 if the two are not of one kind, 4 if nothing could be compared. That the machines differ
-    /// is shown and does not count.
+    /// Exits 1 if a verdict, an outcome, an observation or the behavior of a traced program
+    /// differs, 0 if nothing differs, 2 if the two documents are of different types, 4 if nothing
+    /// could be compared. Differences between the machines are shown but not counted.
+    #[command(
+        after_help = "Examples:\n  cuda-pitfalls compare before/report.json after/report.json"
+    )]
     Compare(compare::CompareArguments),
-    /// Merge the reports of many machines, and find those that behave differently.
+    /// Merge reports from many machines and find the outliers.
     #[command(subcommand)]
     Fleet(fleet::FleetCommand),
-    /// Write a scenario as one file in C or Python that runs without this program.
+    /// Export a scenario as a standalone C or Python program.
     #[command(after_help = export::ENDS)]
     Export(export::ExportArguments),
-    /// Pack one archive for a bug report: the scenario, reproducers, the report, and a text to paste.
+    /// Create an archive for a bug report: report, reproducers, issue text.
+    #[command(after_help = "Examples:\n  cuda-pitfalls bundle reports --redact")]
     Bundle(bundle::BundleArguments),
     /// Print a JSON Schema.
     Schema {
-        /// Which document.
+        /// The document type.
         #[arg(value_parser = crate::schemas::schema_parser())]
         of: &'static Schema,
     },
-    /// Print a script that completes the command line in a shell.
+    /// Print a shell completion script.
     #[command(after_help = COMPLETIONS)]
     Completions {
         /// The shell.
@@ -107,7 +131,8 @@ pub(super) enum CliCommand {
     },
     /// Print a manual page, or write all of them.
     ///
-    /// `cuda-pitfalls man | man -l -` reads one, `cuda-pitfalls man --out ~/.local/share/man/man1` installs them.
+    /// `cuda-pitfalls man | man -l -` shows one; `cuda-pitfalls man --out ~/.local/share/man/man1`
+    /// installs all.
     Man(man::ManArguments),
     #[command(flatten)]
     Process(ProcessCommand),

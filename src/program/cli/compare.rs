@@ -14,14 +14,14 @@ use cuda_pitfalls_trace::diagnosis;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct CompareArguments {
-    /// A report, a survey or a trace, or the folder of a run: of a survey, if it holds one.
+    /// A report, survey or trace, or the directory of a run.
     a: PathBuf,
-    /// Another one of the same kind.
+    /// A second document of the same type.
     b: PathBuf,
-    /// Compare what ran on libcudart X in A with what ran on Y in B; A and B may be one file.
+    /// Compare attempts on libcudart X in A with attempts on Y in B; A and B may be one file.
     #[arg(long, value_name = "X,Y", value_parser = argument::versions)]
     libcudart: Option<(String, String)>,
-    /// One JSON document.
+    /// Print one JSON document.
     #[arg(long)]
     json: bool,
 }

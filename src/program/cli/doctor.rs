@@ -19,37 +19,37 @@ use cuda_pitfalls_instrument::supervisor::signal_name;
 use cuda_pitfalls_render::doctor as page;
 
 pub(super) const ENDS: &str = "\
-Each thing is tried in a fresh process with the environment that it has here: libcuda and NVML are started as any program \
-would, each file and each system call that they need is tried, and if CUDA does not start, it is started again without \
-each variable. Nothing is changed. On each visible GPU a context is made for a moment.
+A fresh process with the current environment initializes libcuda and NVML, tries every file and system call that they \
+need, and briefly creates a context on each visible GPU. If CUDA does not start, each variable is removed in turn. \
+Nothing is changed.
 
-Exits 0 if CUDA and NVML start, 1 if one does not and the reason is known, 3 if it is not known, 4 if there is no GPU. \
-With --pid: 0 if nothing is wrong, 1 if something is, 3 if too little may be read.
+Exits 0 if CUDA and NVML start, 1 if one fails for a known reason, 3 if the reason is unknown, 4 if there is no GPU. \
+With --pid: 0 if no problem was found, 1 if one was, 3 if too little could be read.
 
 Examples:
   cuda-pitfalls doctor
   docker run --gpus all -v $PWD/cuda-pitfalls:/doctor IMAGE /doctor doctor
   cuda-pitfalls doctor --pid 4711";
 
-/// How long a call may take where a program is explained, in milliseconds.
+/// Time limit of a call when a program is explained, in milliseconds.
 const BESIDE_A_PROGRAM_MS: u64 = 10_000;
 
 #[derive(Args, Debug)]
 pub(super) struct DoctorArguments {
-    /// Look at this running process instead, from outside: the mask that it was started with and that is set now, the
-    /// GPUs that it took and holds, libraries of which it has two.
+    /// Inspect this running process from outside: its mask at start and now, the GPUs it uses,
+    /// duplicate libraries.
     #[arg(long, value_name = "PID")]
     pid: Option<u32>,
-    /// For how long --pid watches how busy the process keeps each GPU, in seconds.
+    /// How long `--pid` samples GPU utilization, in seconds.
     #[arg(long, value_name = "SECONDS", default_value_t = 2, requires = "pid", value_parser = clap::value_parser!(u64).range(0..=600))]
     watch: u64,
-    /// How long a call may take until it counts as one that does not return, in seconds.
+    /// Time limit of a call, in seconds; a slower call counts as hanging.
     #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=3600))]
     timeout: u64,
-    /// Where: `cuda` (this machine) or `sim[:MACHINE]` (the simulated machine).
+    /// Target: `cuda` (this machine) or `sim[:MACHINE]` (simulated).
     #[arg(long, default_value = "cuda", value_parser = argument::on, help_heading = WHERE)]
     on: On,
-    /// As JSON.
+    /// Print JSON.
     #[arg(long)]
     json: bool,
 }

@@ -16,18 +16,18 @@ use cuda_pitfalls_instrument::output;
 use cuda_pitfalls_render::explain::{self as page, ShownCauses};
 use cuda_pitfalls_trace::tracer::{self, Ended, TracerError};
 
-/// A log may be long, and the error is near its end: this much of the end is looked at.
+/// Maximum size read from the end of a log: an error is near its end.
 const MOST_BYTES: usize = 1 << 20;
 
 pub(super) const ENDS: &str = "\
-Exits 0 if something was found, 4 if nothing in the words is about CUDA start-up, 2 if there is nothing to look up.
+Exits 0 if something was found, 4 if the words are not about CUDA initialization, 2 if there is nothing to look up.
 
-`explain -` passes its input through to stdout, as it comes and to its end, and then answers on stderr. What is typed at \
-a terminal is not repeated, and --json prints nothing but its document; both answer on stdout.
+`explain -` copies its input to stdout as it arrives and prints the explanation on stderr at the end. Input typed at a \
+terminal is not copied, and --json prints only its document; both print the explanation on stdout.
 
-`explain -- COMMAND…` runs the command with your input, output and signals, answers on stderr what it wrote there, and \
-ends as the command did: with its exit code, or by its signal; with 126 or 127 if it cannot be started. If the command \
-failed to start CUDA, the checks of `doctor` run and name the cause that holds here.
+`explain -- COMMAND…` runs the command with your input, output and signals, explains its stderr on stderr, and keeps \
+its exit code or signal; 126 or 127 if it cannot be started. If the command failed to initialize CUDA, it also runs the \
+checks of `doctor` and names the cause on this machine.
 
 Examples:
   cuda-pitfalls explain torch.cuda.is_available mask
@@ -39,17 +39,17 @@ Examples:
 
 #[derive(Args, Debug)]
 pub(super) struct ExplainArguments {
-    /// A symptom, a call, an error by name or number, an environment variable, a line of a framework, a message;
-    /// `-` reads a traceback or a log from standard input, and passes it through.
+    /// A symptom, call, error name or number, variable, source line or message; `-` reads a
+    /// traceback or log from stdin and passes it through.
     #[arg(required_unless_present = "command")]
     words: Vec<String>,
-    /// A command and its arguments: what it writes on stderr is answered when it has ended.
+    /// Command and arguments. Explains its stderr after it has ended.
     #[arg(last = true, conflicts_with_all = ["words", "json"], value_name = "COMMAND")]
     command: Vec<OsString>,
-    /// Show every possible cause of an error, and not only the first three.
+    /// Show all possible causes of an error, not only the first three.
     #[arg(long)]
     all: bool,
-    /// As JSON.
+    /// Print JSON.
     #[arg(long)]
     json: bool,
 }

@@ -19,53 +19,64 @@ use cuda_pitfalls_core::verdict::Provenance;
 use cuda_pitfalls_core::{clock, input, output};
 use cuda_pitfalls_render::fleet::changes;
 
-/// The largest list of names: ten bytes for each of 100,000 machines.
+/// Maximum size of a list of names: ten bytes for each of 100,000 machines.
 const MOST_NAMES_BYTES: u64 = 1 << 20;
 
-/// The clocks of machines differ; a report that is dated further ahead is of the future.
+/// Tolerance for clocks that differ; a report dated further ahead is from the future.
 const MOST_AHEAD: std::time::Duration = std::time::Duration::from_secs(3600);
 
 #[derive(Debug, Subcommand)]
 pub(super) enum FleetCommand {
-    /// Merge reports and surveys of many machines into one document, and say which machines differ.
+    /// Merge reports and surveys of many machines and list the outliers.
     ///
-    /// Exits 0 with and without differences, 1 if something happened that --forbid names, 3 if differences are forbidden
-    /// and a machine was not compared, 4 if nothing could be merged; an older document stays then.
+    /// Exits 0 with or without differences, 1 on a --forbid violation, 3 if differences are
+    /// forbidden and a machine was not compared, 4 if nothing could be merged; an older fleet
+    /// report is then kept.
+    #[command(
+        after_help = "Examples:\n  cuda-pitfalls fleet merge reports/ --out fleet.json\n  cuda-pitfalls fleet merge - --expect nodes.txt --out fleet.json"
+    )]
     Merge(Merge),
-    /// Show a merged document in another form.
+    /// Convert a fleet report to another format.
+    #[command(
+        after_help = "Examples:\n  cuda-pitfalls fleet render fleet.json --as html --out fleet.html"
+    )]
     Render(render::FleetRenderArguments),
-    /// Show what changed between two merged documents, such as last month's and today's.
+    /// Show what changed between two fleet reports, e.g. last month's and today's.
     ///
-    /// Exits 0 whatever changed, and 1 if something changed that --forbid names.
+    /// Exits 0 if nothing that --forbid names changed, else 1.
+    #[command(
+        after_help = "Examples:\n  cuda-pitfalls fleet diff october.json november.json --forbid verdict"
+    )]
     Diff(Diff),
 }
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Merge {
-    /// Reports and surveys, compact or whole, one a file or one a line, compressed (.gz, .zst) or not; folders
-    /// of such files; `-` for standard input.
+    /// Reports and surveys, full or compact, one per file or per line, .gz or .zst allowed;
+    /// directories of such files; `-` for stdin.
     #[arg(required = true)]
     inputs: Vec<PathBuf>,
-    /// The merged document.
+    /// Fleet report to write.
     #[arg(long, value_name = "FILE", value_parser = crate::argument::file)]
     out: PathBuf,
-    /// Who should have reported: a file (`-` for standard input) with a name a line, as `scontrol show hostnames`
-    /// and `kubectl get nodes -o name` print them.
+    /// File of expected machine names, one per line (`-`: stdin), as printed by `scontrol show
+    /// hostnames` or `kubectl get nodes -o name`.
     #[arg(long, value_name = "FILE")]
     expect: Option<PathBuf>,
-    /// Leave out reports of runs that began longer ago, such as 36h.
+    /// Ignore reports of runs that began longer ago, e.g. 36h.
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     max_age: Option<std::time::Duration>,
-    /// Compare machines only with those of the same value of this label, such as `pool` of `run --label pool=train`.
+    /// Compare machines only within the same value of this label, e.g. `pool` of `run --label
+    /// pool=train`.
     #[arg(long, value_name = "LABEL")]
     group_by: Option<String>,
-    /// Merge reports of the simulated machine, and no others.
+    /// Merge only reports of simulated machines.
     #[arg(long)]
     simulated: bool,
-    /// Exit 1 if one of these happened; may be given several times, or with commas.
+    /// Exit 1 if one of these happened (repeatable, or comma-separated).
     #[arg(long, value_enum, value_name = "WHAT", value_delimiter = ',')]
     forbid: Vec<Forbidden>,
-    /// The merged document on stdout too.
+    /// Also print the fleet report on stdout.
     #[arg(long)]
     json: bool,
 }
@@ -74,37 +85,37 @@ pub(super) struct Merge {
 enum Forbidden {
     /// A machine differs from the others, or CUDA does not start on it.
     Differences,
-    /// A machine that was expected is missing.
+    /// An expected machine is missing.
     Missing,
-    /// A verdict is unexpected by a machine's own report, whether the others agree with it or not.
+    /// A machine's own report marks a verdict unexpected, even if the others agree.
     Unexpected,
-    /// Two machines with other GPUs have one name, or two reports of one machine disagree.
+    /// Two machines with different GPUs have one name, or two reports of one machine disagree.
     Conflicts,
 }
 
-/// What must not have changed between two audits.
+/// Changes between two fleet reports that `--forbid` accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum ForbiddenChange {
-    /// A usual verdict is another one, or a machine began to have another verdict than its group.
+    /// The majority verdict changed, or a machine's verdict now differs from its group's.
     Verdict,
-    /// A usual outcome is another one, in its verdict or in its facts.
+    /// A majority outcome changed: its verdict or its observations.
     Usual,
-    /// A machine began to differ from its group in anything.
+    /// A machine now differs from its group in any observation.
     Differences,
-    /// A machine of the older document is gone.
+    /// A machine of the older fleet report is gone.
     Missing,
 }
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Diff {
-    /// The older document.
+    /// Older fleet report.
     old: PathBuf,
-    /// The newer one.
+    /// Newer fleet report.
     new: PathBuf,
-    /// Exit 1 if one of these changed; may be given several times, or with commas.
+    /// Exit 1 if one of these changed (repeatable, or comma-separated).
     #[arg(long, value_enum, value_name = "WHAT", value_delimiter = ',')]
     forbid: Vec<ForbiddenChange>,
-    /// One JSON document.
+    /// Print one JSON document.
     #[arg(long)]
     json: bool,
 }

@@ -15,21 +15,22 @@ use cuda_pitfalls_render::{Format, Prepared};
 
 #[derive(Debug, clap::Args)]
 pub(super) struct JudgeArguments {
-    /// A report, or the folder of a run.
+    /// A report, or the directory of a run.
     report: PathBuf,
-    /// Scenario files: judge by these files' expectations, if their calls are those that were measured.
+    /// Judge by the expectations of these scenario files, if their calls are those that were
+    /// measured.
     #[arg(long = "with", value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// The whole report with its new verdicts, as JSON.
+    /// Print the report with its new verdicts as JSON.
     #[arg(long)]
     json: bool,
-    /// Show every case of every scenario, instead of one answer per question.
+    /// Show every case of every scenario, not one answer per question.
     #[arg(short, long)]
     verbose: bool,
-    /// Accept that scenarios selected by their exact names were skipped, for this reason.
+    /// Accept that scenarios selected by exact name were skipped, for this reason.
     #[arg(long, value_name = "REASON", value_parser = argument::reason)]
     allow_skip: Option<String>,
-    /// Refuse a report that was not made by `run --nonce` with this text: an older one, or a copy of another's.
+    /// Reject a report that was not made by `run --nonce TEXT`: an older one, or a copy of another.
     #[arg(long, value_name = "TEXT", value_parser = argument::parse_nonce)]
     nonce: Option<String>,
 }
@@ -162,7 +163,7 @@ fn expect_as_today(report: &mut Report, files: &[PathBuf], json: bool) -> Result
             }
         }
         let why = if !is_asked {
-            "this report did not ask it"
+            "not in this report"
         } else if !has_same_calls {
             "it makes other calls than those that were measured"
         } else {

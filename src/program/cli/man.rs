@@ -12,13 +12,13 @@ use super::output::{Outcome, fail, print_text};
 use cuda_pitfalls_answers::exit::Exit;
 use cuda_pitfalls_core::output;
 
-/// What `man` is given.
+/// Options of `man`.
 #[derive(Debug, Args)]
 pub(super) struct ManArguments {
-    /// The command that the page is about; the program, if none is given.
+    /// Command [default: the whole program].
     #[arg(conflicts_with = "out", value_name = "COMMAND")]
     about: Option<String>,
-    /// Write the pages of the program and of all commands into this folder. It is made if it is not there.
+    /// Write all pages into this directory, which is created if necessary.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
 }

@@ -19,37 +19,37 @@ use cuda_pitfalls_render::visibility as page;
 use cuda_pitfalls_trace::history::{MASK, ORDER};
 
 pub(super) const ENDS: &str = "\
-The rule is that of a driver that was asked 2185 masks (docs/surveys/mask.md). Nothing is measured: `survey mask` asks \
-this machine's driver.
+Predicted from 2185 values measured on driver 580.159.04 (docs/surveys/mask.md). `survey mask` measures this machine's \
+driver.
 
-Exits 0 whatever the mask shows, 2 if something is not valid, 4 if the GPUs are not known.
+Exits 0 if the result is known, even if no GPU is visible, 2 if an argument is invalid, 4 if the GPUs are unknown.
 
 Examples:
   cuda-pitfalls mask '0,0'
   cuda-pitfalls mask 1,0 --gpus 8
   nvidia-smi -L > gpus.txt; cuda-pitfalls mask GPU-5a --gpus gpus.txt
-  cuda-pitfalls mask --json    # of the environment that it has here";
+  cuda-pitfalls mask --json    # the current environment";
 
 const MOST_LIST_BYTES: u64 = 256 << 10;
-/// The most GPUs of a machine that is made up.
+/// Maximum number of synthetic GPUs.
 const MOST_GPUS: usize = 8;
 
 #[derive(Args, Debug)]
 pub(super) struct MaskArguments {
-    /// The value of CUDA_VISIBLE_DEVICES; that of this process if it is left out.
+    /// Value of CUDA_VISIBLE_DEVICES [default: from the environment].
     #[arg(allow_hyphen_values = true)]
     value: Option<String>,
-    /// As if CUDA_VISIBLE_DEVICES were not set.
+    /// Assume that CUDA_VISIBLE_DEVICES is unset.
     #[arg(long, conflicts_with = "value")]
     unset: bool,
-    /// The value of CUDA_DEVICE_ORDER; that of this process if it is left out.
+    /// Value of CUDA_DEVICE_ORDER [default: from the environment].
     #[arg(long, value_name = "VALUE", allow_hyphen_values = true)]
     order: Option<String>,
-    /// Whose GPUs: a number from 1 to 8 for so many made-up ones, `sim:MACHINE`, or a file that lists UUIDs, as
-    /// `nvidia-smi -L` prints them. This machine's if it is left out.
+    /// GPUs to assume: a count from 1 to 8, `sim:MACHINE`, or a file with `nvidia-smi -L` output
+    /// [default: this machine's].
     #[arg(long, value_name = "N|sim:MACHINE|FILE")]
     gpus: Option<String>,
-    /// As JSON.
+    /// Print JSON.
     #[arg(long)]
     json: bool,
 }
@@ -118,7 +118,7 @@ fn source(text: &str) -> Result<GpuChoice, CliError> {
         let sized = (1..=MOST_GPUS)
             .contains(&count)
             .then(|| GpuChoice::Simulated(simulated::sized_machine(count)));
-        let other = "a list of others can be written into a file, one UUID in a line";
+        let other = "write a list of other GPUs into a file, one UUID per line";
         return sized.ok_or_else(|| {
             format!("--gpus {count}: a number from 1 to {MOST_GPUS}; {other}").into()
         });

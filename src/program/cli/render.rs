@@ -16,12 +16,12 @@ const FORM_OF_SURVEY: &str = "--as: a survey can be rendered as text, markdown o
 
 #[derive(Debug, clap::Args)]
 pub(super) struct RenderArguments {
-    /// A report, a survey, a trace or the matrix of releases, or the folder of a run.
+    /// A report, survey, trace or releases matrix, or the directory of a run.
     report: PathBuf,
-    /// The form.
+    /// Output format.
     #[arg(long = "as", value_enum, default_value_t = Format::Text)]
     form: Format,
-    /// The lines of a trace to be handed on: without what `trace --redact` leaves out.
+    /// Print the lines of a trace without what `trace --redact` removes.
     #[arg(long, conflicts_with = "form")]
     redact: bool,
 }
@@ -72,7 +72,7 @@ fn render_matrix(matrix: &Matrix, form: Format) -> Exit {
 /// The lines of a stored trace without what tells who made it.
 fn print_redacted(path: &Path) -> Exit {
     if !trace::is_trace(path) {
-        return fail("--redact: this is no trace", Exit::Usage, false);
+        return fail("--redact: not a trace", Exit::Usage, false);
     }
     let mut exit = Exit::Ok;
     let mut redactor = host_redactor();

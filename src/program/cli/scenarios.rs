@@ -16,26 +16,25 @@ use cuda_pitfalls_render::listing;
 
 #[derive(Debug, Args)]
 pub(super) struct ListArguments {
-    /// The folders if none is given; `all`, `essential`, names, their first words, folders, globs, tags, symptoms or
-    /// paths of files; `!SELECTOR` leaves out what it matches.
+    /// Selectors [default: list the directories]: `all`, `essential`, or a name, prefix, directory,
+    /// glob, tag, symptom or file. `!SELECTOR` excludes.
     selectors: Vec<String>,
     #[command(flatten)]
     left_out: ExclusionOptions,
-    /// List what people see instead, with how many questions each has.
+    /// List symptoms, with the number of questions of each.
     #[arg(long)]
     symptoms: bool,
-    /// List the names that `explain` knows instead, for completion in a shell: those without blanks.
+    /// List the names that `explain` knows, for shell completion.
     #[arg(long, conflicts_with_all = ["symptoms", "json", "selectors", "exclude"])]
     names: bool,
-    /// As JSON.
+    /// Print JSON.
     #[arg(long)]
     json: bool,
 }
 
 #[derive(Debug, Args)]
 pub(super) struct ShowArguments {
-    /// Names, folders, globs, tags, symptoms or paths of files; `!SELECTOR` leaves out what it
-    /// matches.
+    /// Names, directories, globs, tags, symptoms or files. `!SELECTOR` excludes.
     #[arg(required_unless_present = "exclude")]
     selectors: Vec<String>,
     #[command(flatten)]
@@ -44,7 +43,7 @@ pub(super) struct ShowArguments {
 
 #[derive(Debug, Args)]
 pub(super) struct CheckArguments {
-    /// The files.
+    /// Scenario files.
     #[arg(required = true)]
     files: Vec<PathBuf>,
 }

@@ -17,12 +17,12 @@ use cuda_pitfalls_trace::Trace;
 use cuda_pitfalls_trace::tracer::{self, Traced};
 
 pub(super) const ENDS: &str = "\
-The program finds the libcuda, libcudart and NVML of a simulated machine in front of all others. Nothing that it sees of \
-a GPU is real: no kernel runs. What is not modelled fails with status 60000, or is not there in NVML, and is listed at the \
-end. A libcudart that a program brings itself, as PyTorch does, is not served (docs/simulated-machine.md).
+The program loads the libcuda, libcudart and NVML of a simulated machine before all others. The GPUs are not real, and \
+kernels do not run. A call that is not modeled fails with status 60000, or is missing in NVML, and is listed at the end. \
+Programs that bring their own libcudart, such as PyTorch, are not supported (docs/simulated-machine.md).
 
-The exit code is the program's own, or its signal; 3 if the program ended with 0 and wanted what is not modelled; 126 or \
-127 if it cannot be started.
+The exit code is the program's own, or its signal; 3 if the program ended with 0 and used a call that is not modeled; \
+126 or 127 if it cannot be started.
 
 Examples:
   cuda-pitfalls sim --gpus 8 -- python list_gpus.py
@@ -30,13 +30,13 @@ Examples:
 
 #[derive(Args, Debug)]
 pub(super) struct SimArguments {
-    /// How many GPUs the machine has: so many NVIDIA H200.
+    /// Number of simulated GPUs (NVIDIA H200).
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=8), conflicts_with = "machine")]
     gpus: Option<u8>,
-    /// Another machine: a name, or the path of a description (docs/simulated-machine.md).
+    /// Machine name, or path of a description (docs/simulated-machine.md).
     #[arg(long, value_name = "MACHINE")]
     machine: Option<String>,
-    /// The command and its arguments. A `--` before them is needed only where the command begins with a dash.
+    /// Command and arguments. Write `--` first if the command begins with a dash.
     #[arg(required = true, trailing_var_arg = true, value_name = "COMMAND")]
     command: Vec<OsString>,
 }
@@ -50,6 +50,11 @@ pub(super) fn sim(arguments: SimArguments) -> Outcome {
     };
     let program = std::env::current_exe().map_err(|error| fail(error, Exit::Internal, false))?;
     let folder = Folder::create().map_err(|error| fail(error, Exit::Usage, false))?;
+    // A wrong name is reported before the banner.
+    if machine != simulated::NO_DEVICE {
+        simulated::lay_out(&machine, &folder.path().join("checked"))
+            .map_err(|error| fail(format!("--machine: {error}"), Exit::Usage, false))?;
+    }
     let width = terminal::width(&std::io::stderr());
     print_stderr(&page::begin_message(&machine, width));
     let options = tracer::TraceOptions {

@@ -31,69 +31,74 @@ use cuda_pitfalls_trace::tracer::{self, Ended, Traced, TracerError};
 const STDERR: &str = "-";
 
 pub(super) const ENDS: &str = "\
-The exit code is the program's own, or its signal. With --forbid or --max-bytes: 1, or the number of \
---error-exitcode, if the program did what is forbidden, 3 if that cannot be decided because \
-the trace did not see every process or every call, 74 if the trace is not whole on \
-disk. Without them such a trace is reported on stderr, and the exit code stays the program's. Nothing is started, \
-and the exit code is 2 if the command line is not valid, 70 or 74 if the trace cannot begin, and 126 or 127 if \
-the program cannot be started.";
+The exit code is the program's own, or its signal. With --forbid or --max-bytes: 1 (or --error-exitcode) on a \
+violation, 3 if the policy cannot be decided because the trace did not see every process or call, 74 if the trace \
+is incomplete on disk. Without a policy, an incomplete trace is reported on stderr and the exit code stays the \
+program's. The program is not started, and the exit code is 2 if the command line is invalid, 70 or 74 if the trace \
+cannot begin, 126 or 127 if the program cannot be started.
+
+Examples:
+  cuda-pitfalls trace -- python train.py
+  cuda-pitfalls trace --memory -- python train.py
+  cuda-pitfalls trace --forbid cuinit -- python -c 'import mypackage'";
 
 /// Groups of options in the help, beside [`WRITTEN`].
-const FORBIDDEN: &str = "What is forbidden";
-const TRACED: &str = "How it is traced";
+const FORBIDDEN: &str = "Policy";
+const TRACED: &str = "Tracing";
 
 #[derive(Debug, clap::Args)]
 pub(super) struct TraceArguments {
-    /// Exit 1 if the program does this: cuinit, context, context:gpu0, stray, late-mask, fork, error,
-    /// the name of a rule, or with --memory 'unattributed>64MiB', 'owner=nccl>1GiB'; several with commas or by giving it again.
+    /// Exit 1 on: cuinit, context, context:gpu0, stray, late-mask, fork, error, a rule's name; with
+    /// --memory also 'unattributed>64MiB' or 'owner=nccl>1GiB' (repeatable, or comma-separated).
     #[arg(long, value_name = "WHAT", help_heading = FORBIDDEN)]
     forbid: Vec<String>,
-    /// Exit 1 if the memory of a GPU grows by more than this, such as gpu1=2GiB.
+    /// Exit 1 if the memory of a GPU grows by more, e.g. gpu1=2GiB (repeatable).
     #[arg(long, value_name = "GPU=BYTES", help_heading = FORBIDDEN)]
     max_bytes: Vec<String>,
-    /// Exit with this code, and not with 1, if the program does what is forbidden: a code that the program does not end
-    /// with tells the two apart.
+    /// Exit code for a policy violation [default: 1].
     #[arg(long, value_name = "CODE", value_parser = clap::value_parser!(u8).range(1..), help_heading = FORBIDDEN)]
     error_exitcode: Option<u8>,
-    /// Parent folder of the trace's folder.
+    /// Parent directory of the trace's directory.
     #[arg(long, default_value = defaults::REPORTS, help_heading = WRITTEN)]
     out: PathBuf,
-    /// The page, if not trace.html in the trace's folder, which is private to you: arguments of programs may be secret.
+    /// HTML page [default: trace.html in the trace's directory, readable only by you because
+    /// arguments can contain secrets].
     #[arg(long, value_name = "FILE", help_heading = WRITTEN)]
     html: Option<PathBuf>,
-    /// Write JUnit XML too.
+    /// Also write JUnit XML.
     #[arg(long, value_name = "FILE", help_heading = WRITTEN)]
     junit: Option<PathBuf>,
-    /// Write the results in SARIF 2.1.0 too, which code scanning and editors show at your own lines.
+    /// Also write SARIF 2.1.0, which code scanning and editors show at your lines.
     #[arg(long, value_name = "FILE", help_heading = WRITTEN)]
     sarif: Option<PathBuf>,
-    /// Write a Markdown page too, for an issue or a job summary.
+    /// Also write Markdown, for an issue or a job summary.
     #[arg(long, value_name = "FILE", help_heading = WRITTEN)]
     markdown: Option<PathBuf>,
-    /// Print annotations for a GitHub Actions log too, on stderr.
+    /// Also print GitHub Actions annotations on stderr.
     #[arg(long, help_heading = WRITTEN)]
     github: bool,
-    /// The summary as one JSON document: in this file, beside the text; `-`, or no file before another option or `--`,
-    /// is stderr, instead of the text.
+    /// Write the summary as JSON to FILE. `-`, or no file before another option or `--`, prints it
+    /// on stderr instead of the text.
     #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = STDERR, help_heading = WRITTEN)]
     json: Option<PathBuf>,
-    /// Where: `cuda` (this machine's driver), `sim[:MACHINE]` (the simulated machine), or `auto`.
+    /// Target: `cuda` (this machine's driver), `sim[:MACHINE]` (simulated) or `auto`.
     #[arg(long, default_value = defaults::ON, value_parser = crate::argument::on, help_heading = TRACED)]
     on: On,
-    /// Do not watch writes of environment variables, which needs LD_PRELOAD.
+    /// Do not watch writes of environment variables (no LD_PRELOAD).
     #[arg(long, help_heading = TRACED)]
     no_preload: bool,
-    /// Leave out paths, arguments, lines of code, UUIDs of GPUs, and the names of host and user.
+    /// Remove paths, arguments, source lines, GPU UUIDs, host and user names.
     #[arg(long, help_heading = WRITTEN)]
     redact: bool,
-    /// Count questions too that frameworks ask before each small operation, such as cuCtxGetDevice: counting them
-    /// would show in the time of a program that launches many small kernels.
+    /// Also count high-frequency queries such as cuCtxGetDevice. Slows down programs that launch
+    /// many small kernels.
     #[arg(long, help_heading = TRACED)]
     all_calls: bool,
-    /// Note whose the memory of each GPU is: at the peak and at the end of each process, by the code that took it.
+    /// Attribute GPU memory to libraries and lines, at the peak and at exit.
     #[arg(long, help_heading = TRACED)]
     memory: bool,
-    /// How long to wait for processes that outlive the program, such as 30s; what runs longer leaves a policy undecided.
+    /// How long to wait for processes that outlive the program, e.g. 30s. A policy stays undecided
+    /// if one runs longer.
     #[arg(
         long,
         value_name = "DURATION",
@@ -102,7 +107,7 @@ pub(super) struct TraceArguments {
         help_heading = TRACED
     )]
     wait_children: Duration,
-    /// The command and its arguments. A `--` before them is needed only where the command begins with a dash.
+    /// Command and arguments. Write `--` first if the command begins with a dash.
     #[arg(required = true, trailing_var_arg = true, value_name = "COMMAND")]
     command: Vec<OsString>,
 }

@@ -51,58 +51,58 @@ pub(crate) enum NvmlChoice {
     Either,
 }
 
-/// What can be given to `bisect`.
+/// Options of `bisect`.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct BisectOptions {
-    /// The package whose release made the difference. Of several, the one that makes it is found.
+    /// Package to bisect. Of several, the one responsible is found (repeatable).
     #[arg(long, value_name = "PACKAGE", required = true, help_heading = ASKED)]
     pub(crate) package: Vec<String>,
-    /// A version of it with which the command does not do it; one for each --package.
+    /// A version without the forbidden call; one for each --package.
     #[arg(long, value_name = "VERSION", required = true, help_heading = ASKED)]
     pub(crate) good: Vec<String>,
-    /// A version of it with which the command does it; one for each --package.
+    /// A version with the forbidden call; one for each --package.
     #[arg(long, value_name = "VERSION", required = true, help_heading = ASKED)]
     pub(crate) bad: Vec<String>,
-    /// What makes a release bad, as in `trace --forbid`; without a GPU cuinit or late-mask.
+    /// What makes a release bad, as in `trace --forbid`; without a GPU only cuinit or late-mask.
     #[arg(long, value_name = "WHAT", required = true, help_heading = ASKED)]
     pub(crate) forbid: Vec<String>,
-    /// Install this too, such as "vllm==0.11.0 numpy<2".
+    /// Also install these packages, e.g. "vllm==0.11.0 numpy<2".
     #[arg(long, value_name = "PACKAGES", help_heading = ASKED)]
     pub(crate) with: Vec<String>,
-    /// Try pre-releases too.
+    /// Also test pre-releases.
     #[arg(long, help_heading = ASKED)]
     pub(crate) pre: bool,
-    /// Take no package that was published after this day, such as 2025-11-20.
+    /// Ignore packages published after this day, e.g. 2025-11-20.
     #[arg(long, value_name = "DATE", help_heading = ASKED)]
     pub(crate) newest: Option<String>,
-    /// Allow code to run that installing needs: packages that have to be built from source.
+    /// Allow packages to be built from source, which runs their code.
     #[arg(long, value_name = "HAZARD", value_parser = ["code"], help_heading = ASKED)]
     pub(crate) allow: Vec<String>,
-    /// The version or the path of the interpreter; without it the one that uv chooses.
+    /// Python version or path [default: chosen by uv].
     #[arg(long, value_name = "PYTHON", help_heading = WHERE)]
     pub(crate) python: Option<PathBuf>,
-    /// Where: `cuda` (this machine's driver) or `sim[:MACHINE]` (the fake driver alone).
+    /// Target: `cuda` (this machine's driver) or `sim[:MACHINE]` (simulated driver only).
     #[arg(long, default_value = defaults::ON, value_parser = argument::on, help_heading = WHERE)]
     pub(crate) on: On,
-    /// Without a GPU: whether the command finds an NVML, as on a machine with GPUs, or none. Of either, one with which
-    /// it does what is forbidden is enough.
+    /// Whether the command finds NVML on a machine without a GPU. With `either`, one forbidden call
+    /// in one of the two is enough.
     #[arg(long, value_enum, default_value_t = NvmlChoice::With, help_heading = WHERE)]
     pub(crate) nvml: NvmlChoice,
-    /// The folder in which environments are made; each takes up to several GiB.
+    /// Directory for the environments; each takes up to several GiB.
     #[arg(long, value_name = "DIR", default_value = ".", help_heading = WHERE)]
     pub(crate) work: PathBuf,
-    /// How long the command may run before it is killed.
+    /// Time limit of the command.
     #[arg(long, value_name = "DURATION", default_value = "3m", value_parser = argument::parse_timeout, help_heading = HOW_OFTEN)]
     pub(crate) timeout: Duration,
-    /// The most that environments and downloads may take on disk between two trials.
+    /// Maximum disk space of environments and downloads between two trials.
     #[arg(long, value_name = "SIZE", default_value = defaults::ENVIRONMENTS_SIZE, value_parser = argument::size, help_heading = HOW_OFTEN)]
     pub(crate) disk: u64,
     #[command(flatten)]
     pub(crate) locks: LockOptions,
-    /// One JSON document on stdout.
+    /// Print one JSON document.
     #[arg(long)]
     pub(crate) json: bool,
-    /// The command and its arguments. Its `python` is that of the environment.
+    /// Command and arguments. Its `python` is the environment's.
     #[arg(last = true, required = true, value_name = "COMMAND")]
     pub(crate) command: Vec<OsString>,
 }

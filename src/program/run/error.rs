@@ -17,7 +17,7 @@ pub(crate) enum RunError {
     #[error("{0}")]
     Busy(String),
     /// The user stopped the run by this signal.
-    #[error("stopped by {0} before anything was asked")]
+    #[error("stopped by {0} before anything was measured")]
     Interrupted(String),
     /// A process does not end.
     #[error("{0}")]

@@ -121,7 +121,7 @@ fn take(
                     }
                     Err(RunError::Busy(words)) if is_own_held => {
                         locks.notes.push(format!(
-                            "{words}; this run goes on beside it, which it may disturb"
+                            "{words}; continuing anyway, so the two runs may disturb each other"
                         ));
                     }
                     Err(refused) => return Err(refused),

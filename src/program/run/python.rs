@@ -159,7 +159,7 @@ pub(super) enum PythonError {
     Worker(#[from] io::Error),
     #[error(transparent)]
     Forwarding(#[from] ForwardingError),
-    #[error("this is no Python interpreter that can run lines: {0}")]
+    #[error("not a Python interpreter that can run lines: {0}")]
     Unusable(#[from] SupervisorError),
 }
 

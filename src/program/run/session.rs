@@ -377,7 +377,7 @@ impl FoundLibraries {
         };
         let path = libcuda.display();
         let mut notes = vec![format!(
-            "the libcuda is {path} (--libcuda); without it, the loader chooses"
+            "using libcuda {path} (--libcuda) instead of the loader's"
         )];
         if !libraries::has_compiler(&libcuda) {
             let why = "no libnvidia-ptxjitcompiler.so lies beside that libcuda, so it takes the driver's: with that \

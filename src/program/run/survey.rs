@@ -33,24 +33,24 @@ use cuda_pitfalls_core::defaults;
 use cuda_pitfalls_core::report::{Report, Store, read};
 use cuda_pitfalls_core::scenario::Scenario;
 
-/// What can be given to `survey`.
+/// Options of `survey`.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct SurveyOptions {
     #[arg(value_enum)]
     pub(crate) kind: SurveyKind,
-    /// Names or globs of calls, masks, variables or lines, or names of groups (`start-up`, `Numbers`, `torch`);
-    /// all if none. `!SELECTOR` leaves out what it matches.
+    /// Names or globs of calls, masks, variables or lines, or groups (`start-up`, `Numbers`,
+    /// `torch`) [default: all]. `!SELECTOR` excludes.
     pub(crate) selectors: Vec<String>,
     #[command(flatten)]
     pub(crate) asked: WorkerOptions,
-    /// Resume the survey in this folder.
+    /// Resume the survey in this directory.
     #[arg(long, value_name = "DIR", conflicts_with = "out", help_heading = HOW_OFTEN, hide_short_help = true)]
     pub(crate) resume: Option<PathBuf>,
     /// `mask`: also generate N masks and compare the driver with the rule.
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = argument::parse_mask_count, help_heading = ASKED)]
     pub(crate) generate: usize,
-    /// `calls`: how many GPUs a worker sees. With one the survey finds
-    /// whether a call reads the mask and whether it makes a context; with two, on which GPUs.
+    /// `calls`: number of GPUs visible to a worker. One shows whether a call reads the mask and
+    /// creates a context; two show on which GPUs.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64), help_heading = ASKED)]
     pub(crate) visible_gpus: u32,
     #[command(flatten)]

@@ -80,7 +80,7 @@ pub(super) enum InstallError {
     Refused(String),
     /// The disk is too small.
     #[error(
-        "only {} GiB are free in `{}`; an environment of PyTorch takes up to {} GiB: choose another folder by --out",
+        "only {} GiB are free in `{}`; an environment of PyTorch takes up to {} GiB: choose another directory with --out",
         free >> 30, escape::terminal(&folder.to_string_lossy()), LEAST_FREE_BYTES >> 30
     )]
     NoSpace {
@@ -89,7 +89,7 @@ pub(super) enum InstallError {
         free: u64,
     },
     /// Another process works there.
-    #[error("another survey makes environments in `{}`: wait for it, or choose another folder by --out", escape::terminal(&.0.to_string_lossy()))]
+    #[error("another survey makes environments in `{}`: wait for it, or choose another directory with --out", escape::terminal(&.0.to_string_lossy()))]
     Busy(PathBuf),
     /// Others can write there.
     #[error("`{}` is not a folder that you alone can enter: remove it, or choose another folder", escape::terminal(&.0.to_string_lossy()))]

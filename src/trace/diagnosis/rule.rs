@@ -60,7 +60,7 @@ pub enum WorkaroundRun {
 /// A text says neither a case nor a program.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "`{0}` is no case of a scenario and no traced program; write `<subject>/<what-happens> <case>`, or \
+    "`{0}` is neither a case of a scenario nor a traced program; write `<subject>/<what-happens> <case>`, or \
      `{PROGRAMS}<name>.py`"
 )]
 pub struct NoWorkaroundRun(String);

@@ -123,10 +123,8 @@ impl PolicyCheck<'_, '_> {
     ) {
         let trace = self.trace;
         if !trace.start.ledger {
-            return self.add_undecided(
-                name,
-                "whose the memory is was not noted: trace with --memory",
-            );
+            return self
+                .add_undecided(name, "memory owners were not recorded: trace with --memory");
         }
         let mut open = Vec::new();
         for ledger in self.ledgers {
@@ -179,7 +177,7 @@ impl PolicyCheck<'_, '_> {
             // One violation for a program, at the first event of its `cuInit`.
             if let Some(init) = program.inits.first() {
                 let (line, function) = (line(init.first), called_function(init.first));
-                let says = format!("{line} initialises CUDA through {function}");
+                let says = format!("{line} initializes CUDA through {function}");
                 self.add_violation(name, says, Some(init.first));
             }
         }
@@ -195,7 +193,7 @@ impl PolicyCheck<'_, '_> {
                 Some(false) => {}
                 None => {
                     let line = line(life.made);
-                    let why = format!("on which GPU {line} made a context is not known");
+                    let why = format!("the GPU on which {line} created a context is unknown");
                     self.add_undecided(name, &why);
                 }
             }
@@ -207,10 +205,7 @@ impl PolicyCheck<'_, '_> {
     fn known(&mut self, name: &str, gpu: &GpuWord) {
         if gpu.index(self.trace).is_none() {
             let count = counted(self.trace.start.gpus.len() as u64, "GPU");
-            self.add_undecided(
-                name,
-                &format!("{gpu} is none of the {count} of this machine that NVML named"),
-            );
+            self.add_undecided(name, &format!("{gpu}: not found (NVML lists {count} GPUs)"));
         }
     }
 
@@ -381,7 +376,7 @@ fn owner_bounds(table: &LedgerTable, key: &str) -> Option<[u64; 2]> {
 /// In a longer gap memory may have grown and shrunk. It is normally read fifty times a second.
 const MOST_UNREAD_NS: u64 = 2_000_000_000;
 
-const CUT_SHORT: &str = "the trace was cut short, so that what came later is not known";
+const CUT_SHORT: &str = "the trace is truncated, so later events are unknown";
 
 /// Why a trace does not cover a question.
 fn missing(history: &History, needs: TraceCoverage) -> Vec<String> {
@@ -425,5 +420,5 @@ fn made(trace: &Trace, life: &ContextLife<'_>) -> String {
         None => String::new(),
     };
     let function = called_function(life.made);
-    format!("{line} makes a context on {gpu}{bytes} through {function}")
+    format!("{line} creates a context on {gpu}{bytes} through {function}")
 }

@@ -264,7 +264,7 @@ fn memory_counts_from_what_was_there_before() {
     let outcome = of("gpu7=2GiB", &trace);
     assert_eq!(
         outcome.undecided,
-        ["max-bytes gpu7=2GiB: gpu7 is none of the 2 GPUs of this machine that NVML named"]
+        ["max-bytes gpu7=2GiB: gpu7: not found (NVML lists 2 GPUs)"]
     );
 }
 
@@ -334,9 +334,7 @@ fn what_a_trace_did_not_see_is_undecided_and_not_kept() {
     let name = "context:gpu5";
     assert_eq!(
         undecided(&[name], |_| {}),
-        [format!(
-            "{name}: gpu5 is none of the 2 GPUs of this machine that NVML named"
-        )]
+        [format!("{name}: gpu5: not found (NVML lists 2 GPUs)")]
     );
 }
 
@@ -493,7 +491,7 @@ fn memory_of_which_only_bounds_are_known_and_a_trace_without_a_ledger_leave_it_u
         };
         let why = format!("{word}: whose the memory of pid 100 on GPU 0 is was not read");
         assert_eq!(undecided(word, &unread), [why]);
-        let why = format!("{word}: whose the memory is was not noted: trace with --memory");
+        let why = format!("{word}: memory owners were not recorded: trace with --memory");
         assert_eq!(undecided(word, &clean()), [why]);
     }
 }

@@ -136,7 +136,7 @@ fn memory_word(text: &str, what: &str, size: &str) -> Result<PolicyWord, WordErr
     }
     let text = terminal(text);
     Err(WordError(format!(
-        "`{text}` is no limit of memory: write {UNATTRIBUTED}>64MiB or {OWNER}nccl>1GiB"
+        "`{text}` is not a memory limit: write {UNATTRIBUTED}>64MiB or {OWNER}nccl>1GiB"
     )))
 }
 
@@ -173,7 +173,7 @@ fn unknown_name(what: &str, text: &str, known: &[&str], meant: Option<&str>) -> 
 /// The error for what names no GPU; `or` is what else can be written here.
 fn unknown_gpu(text: &str, or: &str) -> WordError {
     WordError(format!(
-        "`{}` is no GPU: write gpuN by NVML index, GPU-… by UUID{or}",
+        "`{}` is not a GPU: write gpuN by NVML index, GPU-… by UUID{or}",
         terminal(text)
     ))
 }

@@ -18,7 +18,7 @@ const RETURNED: &str = "these calls were not passed on, and returned what was as
 const NO_LIBCUDA: &str = "no libcuda was found (`cuda-pitfalls doctor` says why): calls of one that the program finds \
                           elsewhere are not seen";
 
-const NO_LEDGER: &str = "without a libcuda it cannot be noted whose the memory is (--memory)";
+const NO_LEDGER: &str = "memory owners cannot be recorded without libcuda (--memory)";
 
 impl Tracer {
     pub(super) fn write_first_line(

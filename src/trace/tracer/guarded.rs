@@ -137,7 +137,7 @@ fn open(place: &Candidate) -> Result<PathBuf, PlaceError> {
 /// Why others could replace a folder inside this one; `None` if they cannot.
 fn unsafe_ancestor(data: &Metadata) -> Option<&'static str> {
     if !data.is_dir() {
-        return Some("it is no folder");
+        return Some("not a directory");
     }
     if is_anothers(data) {
         return Some("it belongs to another user");

@@ -569,7 +569,7 @@ impl Tracer {
         if self.ledgers.untold > 0 {
             let processes = counted(self.ledgers.untold, "process");
             self.processes
-                .add_unseen(format!("{processes} did not tell whose the memory is"));
+                .add_unseen(format!("no memory records from {processes}"));
         }
         for why in self.ledgers.say_without() {
             self.processes.add_unseen(why);

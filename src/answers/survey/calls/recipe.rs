@@ -159,7 +159,7 @@ fn read(source: &str, visible_gpus: u32) -> Result<Recipes, Invalid> {
                 else {
                     return Err((
                         name.span(),
-                        format!("no call is asked as `{}`", name.get_ref()),
+                        format!("no call is measured as `{}`", name.get_ref()),
                     ));
                 };
                 recipe.sets.push(set.name.clone());

@@ -47,7 +47,7 @@ fn unfit_reason(row: &CallRow, plan: &Plan, shown: &Observation) -> Option<Strin
         let mut gpus = plan.gpus.iter().take(plan.used_gpus);
         if gpus.any(|uuid| has_context(plan, step, uuid)) {
             return Some(format!(
-                "{symbol}, which is called before it, makes a context"
+                "{symbol}, which is called before it, creates a context"
             ));
         }
     }

@@ -41,7 +41,7 @@ const NOT_REFUSED: [(&[&str], &str); 3] = [
             "exit",
             "exit_group",
         ],
-        "No program runs without it: memory, locks, descriptors that are open, its end.",
+        "Every program needs it: memory, locks, descriptors that are open, its end.",
     ),
     (
         &[
@@ -97,7 +97,7 @@ pub(super) fn left_out() -> Vec<LeftOut> {
         ),
         (
             "newfstatat",
-            "Of frameworks: the worker for Python lines makes it itself.",
+            "For frameworks only: the worker for Python lines makes this call itself.",
         ),
         (
             "/etc/ssl/*",

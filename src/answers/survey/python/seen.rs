@@ -302,7 +302,7 @@ fn invalid(
         };
     }
     if !has_libcuda {
-        let detail = "libcuda was not found: what the line would do to it cannot be told";
+        let detail = "libcuda was not found: the effect of the line on it is unknown";
         return because(Reason::NoLibcuda, detail.to_string());
     }
     (end.left_out > 0).then(|| Invalidation {

@@ -192,8 +192,8 @@ impl StartBeside {
     pub fn does(self) -> &'static str {
         match self {
             StartBeside::Alone => "no other CUDA process of ours",
-            StartBeside::Initialised => "beside a process that has called cuInit",
-            StartBeside::Context => "beside a process that has a context on the first GPU",
+            StartBeside::Initialised => "while another process has called cuInit",
+            StartBeside::Context => "while another process has a context on the first GPU",
         }
     }
 }

@@ -59,11 +59,11 @@ const ATTEMPT: [AttemptCheck; 16] = [
         steps.into_iter().max() >= Some(plan.steps.len())
     }),
     (
-        "a step begins, ends or is looked at twice, or a process starts or leaves twice",
+        "a step begins, ends or is observed twice, or a process starts or leaves twice",
         |made| super::has_twice(made.said().iter().filter_map(single_event)),
     ),
     (
-        "a step ends or is looked at that did not begin, or its process was never ready",
+        "a step that did not begin ends or is observed, or its process was never ready",
         |made| {
             let begun: BTreeMap<usize, u64> = made.step_begins().into_iter().collect();
             if !begun.is_empty() && !made.was_ready() {
@@ -162,7 +162,7 @@ const ATTEMPT: [AttemptCheck; 16] = [
         },
     ),
     (
-        "its polling runs backward, lies outside the run, or is of a GPU that is not there",
+        "its polling runs backward, lies outside the run, or is of a GPU that does not exist",
         |made| {
             let Some(polling) = &made.recording().polling else {
                 return false;

@@ -93,7 +93,7 @@ impl Arguments<'_, '_> {
         if !call.has(Effect::StartsMps) || self.hazards.contains(&Hazard::Mps) {
             return;
         }
-        let help = Some("write `hazards = [\"mps\"]`: whoever runs it has to allow it".to_string());
+        let help = Some("write `hazards = [\"mps\"]`: the user must then allow it".to_string());
         self.reader.error(
             &key.place,
             format!("`{}` needs the hazard `mps`", call.name),
@@ -139,10 +139,10 @@ impl Arguments<'_, '_> {
                 "`{text}` is what the call gives back; check it with `value`"
             )),
             None if matches!(text.as_str(), "label" | "on") => Some(format!(
-                "`{text}` belongs beside the call, not inside its table"
+                "`{text}` belongs next to the call, not inside its table"
             )),
             None => suggest_name(text, call.input_params().map(|param| param.name))
-                .or(Some("it takes none".to_string())),
+                .or(Some("it takes no arguments".to_string())),
         };
         self.reader.error(place, message, help);
     }

@@ -370,7 +370,7 @@ impl Steps<'_, '_> {
             return false;
         }
         if get(entries, LINE_VALUE).is_none() {
-            let help = Some(format!("write `{LINE_VALUE} = \"…\"` beside it"));
+            let help = Some(format!("write `{LINE_VALUE} = \"…\"` next to it"));
             self.reader.error(
                 &node.place,
                 format!("`{LINE_VARIES}` is about the value of a line"),
@@ -392,7 +392,7 @@ impl Steps<'_, '_> {
             ));
             self.reader.error(
                 &entry.key.place,
-                format!("`{}` belongs beside `{LINE}`", entry.key.text),
+                format!("`{}` belongs next to `{LINE}`", entry.key.text),
                 help,
             );
         }

@@ -89,7 +89,7 @@ fn is_about_one_thing(reader: &mut Reader<'_>, place: &Range<usize>, check: &Che
             reader.error(&exit.place, "a check has `at` or `exit`, not both", help);
         }
         (None, Some(_), Some(fact)) => {
-            let help = Some("name one with `at` in a check of its own".to_string());
+            let help = Some("name one with `at` in a separate check".to_string());
             let message = format!("`{}` is about a step", fact.key.text);
             reader.error(&fact.key.place, message, help);
         }
@@ -125,7 +125,7 @@ fn find_step(
                 reader.error(
                     place,
                     message,
-                    Some("label it: `label = \"…\"` beside the call".to_string()),
+                    Some("label it: `label = \"…\"` next to the call".to_string()),
                 );
             }
             FoundStep::Nothing => {

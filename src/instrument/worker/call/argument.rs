@@ -18,15 +18,15 @@ pub(super) enum CallArgumentError {
     Constant(String, &'static str),
     #[error("no kernel {0}")]
     Kernel(String),
-    #[error("{0:?} is no number")]
+    #[error("{0:?} is not a number")]
     Number(String),
     #[error("{0} takes no list")]
     List(&'static str),
-    #[error("a kernel argument is no list")]
+    #[error("a kernel argument is not a list")]
     NestedList,
     #[error("`{0}` was never bound")]
     Unbound(String),
-    #[error("the image is no 64-bit ELF file")]
+    #[error("the image is not a 64-bit ELF file")]
     Image,
 }
 

@@ -14,14 +14,14 @@ use cuda_pitfalls_render::issue::Attached;
 
 #[derive(Clone, Debug, clap::Args)]
 pub(in crate::cli) struct BundleArguments {
-    /// A report, the folder of a run, or a folder of runs, of which the newest is taken.
+    /// A report, the directory of a run, or a directory of runs (the newest is used).
     pub(super) report: PathBuf,
-    /// A scenario or an instance of it; everything that was not as expected if this is left out.
+    /// Scenario or instance [default: everything unexpected].
     pub(super) name: Option<String>,
-    /// Replace UUIDs, PCI addresses, paths, and the names of host and user, each always by the same.
+    /// Replace UUIDs, PCI addresses, paths, host and user names, consistently.
     #[arg(long)]
     pub(super) redact: bool,
-    /// The archive; by default named after what it is about, in this folder.
+    /// Archive to write [default: named after its content, in this directory].
     #[arg(long, value_name = "FILE", value_parser = crate::argument::file)]
     pub(super) out: Option<PathBuf>,
 }
@@ -51,7 +51,7 @@ pub(super) fn write(arguments: &BundleArguments, stem: &str, entries: &[ArchiveF
         }
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => fail(
             format!(
-                "{} is there already; name another with --out",
+                "{} already exists; choose another name with --out",
                 path.display()
             ),
             Exit::Usage,

@@ -12,28 +12,25 @@ use cuda_pitfalls_core::report::{StoreError, Stored};
 use cuda_pitfalls_core::text::escape;
 use cuda_pitfalls_render::fleet::{FleetForm, render as rendered};
 
-/// What a screen is taken to have where the text goes to no terminal.
+/// Width of text that goes to no terminal, in columns.
 const COLUMNS: usize = 80;
 
 #[derive(Debug, clap::Args)]
 pub(in crate::cli) struct FleetRenderArguments {
-    /// What `fleet merge` wrote.
+    /// A fleet report written by `fleet merge`.
     fleet: PathBuf,
-    /// The form.
+    /// Output format.
     #[arg(long = "as", value_enum, default_value_t = FleetForm::Text)]
     form: FleetForm,
-    /// Write to this file, in whose place the whole text comes at once, and not to stdout.
+    /// Write to this file instead of stdout; the file is replaced atomically.
     #[arg(long, value_name = "PATH", value_parser = crate::argument::file)]
     out: Option<PathBuf>,
-    /// Where the documentation is, `https://…` or a path: pages of pitfalls become links below it.
+    /// Address or path of the documentation; pages of pitfalls become links below it.
     #[arg(long, value_name = "ADDRESS", value_parser = crate::argument::address)]
     docs: Option<String>,
 }
 
-/// A stored fleet.
-///
-/// # Errors
-/// It is not a merged document, or it cannot be read.
+/// Reads a fleet report.
 pub(super) fn read(path: &Path) -> Result<Fleet, CliError> {
     Stored::open(path)
         .and_then(|stored| stored.parse_by(fleet::SCHEMA, Fleet::parse))
@@ -43,10 +40,7 @@ pub(super) fn read(path: &Path) -> Result<Fleet, CliError> {
                     escape::terminal(&path.to_string_lossy()),
                     escape::terminal(&why),
                 );
-                format!(
-                    "`{path}` is not a merged document: {why}; `fleet merge` makes one of reports"
-                )
-                .into()
+                format!("{path}: not a fleet report ({why}). Create one with `fleet merge`").into()
             }
             error => error.into(),
         })

@@ -52,7 +52,7 @@ pub(super) fn open(folder: &Path, uuid: &str, access: LockAccess) -> io::Result<
     let (owner, own) = (found.st_uid, rustix::process::geteuid().as_raw());
     if owner != 0 && owner != own {
         let why = format!(
-            "it belongs to user {owner}, who could take locks away; root can make it anew with mode 1777"
+            "it belongs to user {owner}, who could take locks away; root can recreate it with mode 1777"
         );
         return Err(io::Error::other(why));
     }

@@ -42,7 +42,7 @@ impl SurveyRun<'_> {
             }
             let rows: Vec<NeedRow> = document.rows_of();
             if let Some(why) = needs::why_unfiltered(&rows) {
-                let why = format!("nothing can be refused here, so nothing was asked: {why}");
+                let why = format!("cannot deny system calls here, so nothing was measured: {why}");
                 self.console.print_warnings(&[why]);
                 break;
             }

@@ -37,65 +37,66 @@ use cuda_pitfalls_core::verdict::Reason;
 use pool::DoneRow;
 
 /// The group of options about releases.
-const RELEASES: &str = "In which releases it is asked";
+const RELEASES: &str = "Releases";
 
 fn jobs_help() -> String {
     let (cpus, most) = (defaults::CPUS_PER_JOB, defaults::MOST_JOBS);
     format!(
-        "`python`: how many rows run at once; without it one for every {cpus} CPUs, at most {most}"
+        "`python`: rows measured at the same time [default: one per {cpus} CPUs, at most {most}]"
     )
 }
 
 fn timeout_help() -> String {
     let default = defaults::ROW_TIMEOUT_S;
     format!(
-        "`python`: kill a process that runs longer, with its children, such as 90s or 5m; {default}s if not given"
+        "`python`: time limit of a process and its children, e.g. 90s, 5m [default: {default}s]"
     )
 }
 
-/// What only `survey python` takes.
+/// Options of `survey python`.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct PythonOptions {
     #[arg(help = jobs_help(), long, value_name = "N", value_parser = argument::parse_jobs, help_heading = HOW_OFTEN, hide_short_help = true)]
     pub(crate) jobs: Option<usize>,
     #[arg(help = timeout_help(), long, value_name = "DURATION", value_parser = argument::parse_timeout, help_heading = HOW_OFTEN, hide_short_help = true)]
     pub(crate) timeout: Option<Duration>,
-    /// `python`: ask the rows of this file instead of those that come with the program.
+    /// `python`: measure the rows of this file instead of the built-in ones.
     #[arg(long, value_name = "FILE", help_heading = ASKED, hide_short_help = true)]
     pub(crate) rows: Option<PathBuf>,
-    /// Allow what --rows and --environments need: code.
+    /// Allow code from --rows and --environments to run.
     #[arg(long, value_name = "HAZARD", value_parser = ["code"], help_heading = ASKED, hide_short_help = true)]
     pub(crate) allow: Vec<String>,
-    /// `python`: keep the trace of each attempt in the run's folder.
+    /// `python`: keep the trace of each attempt in the run's directory.
     #[arg(long, help_heading = WRITTEN, hide_short_help = true)]
     pub(crate) keep_traces: bool,
-    /// `python`: print the rows with their code, and ask nothing.
+    /// `python`: print the rows with their code and exit.
     #[arg(long, help_heading = ASKED)]
     pub(crate) list: bool,
-    /// `python`: ask in an environment with these packages, which `uv` makes and which is removed afterwards: \
-    /// "torch==2.9.1 numpy<2". The lines about the first package are asked. May be given several times.
+    /// `python`: measure the lines of the first package in a temporary `uv` environment with these
+    /// packages, e.g. "torch==2.9.1 numpy<2" (repeatable).
     #[arg(long, value_name = "PACKAGES", value_parser = EnvironmentRequest::parse, help_heading = RELEASES)]
     pub(crate) with: Vec<EnvironmentRequest>,
-    /// `python`: ask in every environment of the list that comes with the program, or in those whose names match:
-    /// --releases='torch 2.1*'.
+    /// `python`: measure in every environment of the built-in list, or in those whose names match,
+    /// e.g. --releases='torch 2.1*'.
     #[arg(long, value_name = "GLOB", num_args = 0..=1, require_equals = true, default_missing_value = "*", help_heading = RELEASES)]
     pub(crate) releases: Option<String>,
-    /// `python`: the environments of this file instead of that list.
+    /// `python`: use the environments of this file instead of that list.
     #[arg(long, value_name = "FILE", help_heading = RELEASES, hide_short_help = true)]
     pub(crate) environments: Option<PathBuf>,
-    /// `python`: of each package of that list, the newest release there is.
+    /// `python`: use the latest release of each package of that list.
     #[arg(long, help_heading = RELEASES, hide_short_help = true)]
     pub(crate) latest: bool,
-    /// `python`: the version of the first package of --with holds, whatever other packages ask for.
+    /// `python`: install the given version of the first package of --with even if other packages
+    /// exclude it.
     #[arg(long, requires = "with", help_heading = RELEASES, hide_short_help = true)]
     pub(crate) force: bool,
-    /// `python`: take no package that was published after this day, such as 2025-11-20.
+    /// `python`: ignore packages published after this day, e.g. 2025-11-20.
     #[arg(long, value_name = "DATE", help_heading = RELEASES, hide_short_help = true)]
     pub(crate) newest: Option<String>,
-    /// `python`: the most that environments and downloads may take on disk between two environments.
+    /// `python`: maximum disk space of environments and downloads between two environments.
     #[arg(long, value_name = "SIZE", default_value = defaults::ENVIRONMENTS_SIZE, value_parser = argument::size, help_heading = RELEASES, hide_short_help = true)]
     pub(crate) disk: u64,
-    /// The environments in which to ask, if not in that of the interpreter.
+    /// Environments to measure in; empty for the interpreter's own.
     #[arg(skip)]
     pub(crate) requests: Vec<EnvironmentRequest>,
 }
@@ -297,7 +298,7 @@ impl SurveyRun<'_> {
     /// Ends the survey without rows, because the controls failed.
     fn refuse_rows(mut self, document: SurveyDocument) -> Result<Exit, RunError> {
         if self.session.supervisor.interrupt.signal().is_none() {
-            let why = "the instrument's controls did not all hold, so nothing was asked";
+            let why = "the instrument's controls failed, so nothing was measured";
             self.console.print_warnings(&[why.to_string()]);
         }
         // With a faulty instrument, the controls are all that there is to ask.
@@ -399,7 +400,7 @@ impl SurveyRun<'_> {
         (sets_mask && self.session.restrict.is_some()).then(|| {
             (
                 Reason::Restricted,
-                "it sets a mask of its own, and the GPUs to use are restricted".to_string(),
+                "it sets its own mask, and the usable GPUs are restricted".to_string(),
             )
         })
     }

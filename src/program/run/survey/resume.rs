@@ -23,7 +23,7 @@ pub(super) fn open(folder: &Path) -> Result<SurveyDocument, RunError> {
     let stored = Stored::open(&path).map_err(cannot_resume)?;
     let survey = SurveyDocument::from_stored(&stored);
     survey
-        .unwrap_or_else(|| Err(stored.unreadable_error("it is no survey".to_string())))
+        .unwrap_or_else(|| Err(stored.unreadable_error("not a survey".to_string())))
         .map_err(cannot_resume)
 }
 

@@ -51,10 +51,7 @@ fn entries(
     let reading = mask::read(Some(mask), order, &gpus);
     if reading.bad_order {
         let order = order.unwrap_or(UNSET);
-        return Some((
-            vec![format!("{ORDER}={order} is no order that there is")],
-            true,
-        ));
+        return Some((vec![format!("{ORDER}={order} is not a valid order")], true));
     }
     const UNKNOWN: Fate = Fate::Ends {
         why: EntryEnd::UnknownUuid,

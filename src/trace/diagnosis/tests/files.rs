@@ -133,7 +133,7 @@ shown = { torch = ["context/a control"] }
         faults(&rule),
         [
             "it does not begin with a comment that says what goes wrong, and why",
-            "`ordinal` is \"1\", which is no number",
+            "`ordinal` is \"1\", which is not a number",
             "a clue `context-made` has no attribute `usd`",
             "a clue `context-made` has no attribute `late`",
             "a clue `context-made` has no attribute `byts`",

@@ -53,13 +53,13 @@ fn each_entry_of_a_mask_has_its_fate_and_what_is_not_known_is_not_said() {
             "1,7",
             1,
             4,
-            "'1' names GPU 1, '7' names no GPU (they are 0 to 3): the list ends before it",
+            "'1' selects GPU 1, '7' no such GPU (valid: 0-3): the list ends before it",
         ),
         (
             "0,0,1",
             0,
             4,
-            "'0' names GPU 0 again: cuInit fails, '1' is not read any more",
+            "'0' selects GPU 0 again: cuInit fails, '1' is not read any more",
         ),
         (
             "\"0\"",
@@ -68,7 +68,7 @@ fn each_entry_of_a_mask_has_its_fate_and_what_is_not_known_is_not_said() {
             "'\"0\"' does not begin with a number or a UUID: the list ends before it",
         ),
         ("99", 0, 0, "'99' names no GPU: the list ends before it"),
-        ("0", 0, 4, "CUDA_DEVICE_ORDER=PCI is no order that there is"),
+        ("0", 0, 4, "CUDA_DEVICE_ORDER=PCI is not a valid order"),
         ("", 0, 4, "hides every GPU from this process"),
         ("NoDevFiles", 0, 0, "hides every GPU from this process"),
         // A number or a UUID where the GPUs are not known, an instance of MIG, and what the driver read otherwise.
@@ -1057,7 +1057,7 @@ fn a_thread_without_the_users_code_is_named_by_where_that_stood_meanwhile() {
     assert!(
         every
             .says
-            .starts_with("a thread beside a.py:4 and what follows"),
+            .starts_with("another thread while the main thread is at a.py:4 and what follows"),
         "{}",
         every.says
     );
