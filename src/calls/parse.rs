@@ -386,7 +386,7 @@ mod tests {
             why("f(x): Does.").contains("no C type") || why("f(x): Does.").contains("not known")
         );
         assert!(why("f() since: Does.").contains("`since` is not an effect"));
-        assert!(why("f() since 12: Does.").contains("no version"));
+        assert!(why("f() since 12: Does.").contains("not a version"));
         assert!(why("f(int x) Does.").contains("colon"));
         assert!(why("f(int x: Does.").contains("not closed"));
         assert_eq!(

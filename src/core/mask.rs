@@ -198,29 +198,29 @@ impl MaskEntry {
                 return format!("selects GPU {gpu}{}", ignored.unwrap_or_default());
             }
             Fate::Instance { gpu, instance } => {
-                return format!("names MIG instance {instance} of GPU {gpu}");
+                return format!("selects MIG instance {instance} of GPU {gpu}");
             }
             Fate::BesideAnInstance => {
-                return "is not shown: CUDA shows one MIG instance".to_owned();
+                return "is hidden: CUDA shows only one MIG instance".to_owned();
             }
             Fate::Repeats { gpu } => return format!("selects GPU {gpu} again: cuInit fails"),
-            Fate::Unread => return "is not read any more".to_owned(),
+            Fate::Unread => return "is ignored".to_owned(),
             Fate::Ends { why } => why,
         };
         let why = match why {
             EntryEnd::Empty => "is empty".to_owned(),
             EntryEnd::NoNumber if self.is_uuid() => "is a UUID in a list of numbers".to_owned(),
             EntryEnd::NoNumber => "does not begin with a number or a UUID".to_owned(),
-            EntryEnd::OutOfRange if gpus == 0 => "no such GPU".to_owned(),
-            EntryEnd::OutOfRange => format!("no such GPU (valid: 0-{})", gpus - 1),
+            EntryEnd::OutOfRange if gpus == 0 => "is not a GPU of this machine".to_owned(),
+            EntryEnd::OutOfRange => format!("is not a GPU of this machine (valid: 0-{})", gpus - 1),
             EntryEnd::NoUuid => {
                 "does not begin with GPU- or MIG-, in a list that began with a UUID".to_owned()
             }
-            EntryEnd::NoDigits => "not a UUID or UUID prefix".to_owned(),
-            EntryEnd::UnknownUuid => "is the UUID of none of these GPUs".to_owned(),
-            EntryEnd::SeveralGpus => "is the beginning of several UUIDs".to_owned(),
+            EntryEnd::NoDigits => "is not a UUID or UUID prefix".to_owned(),
+            EntryEnd::UnknownUuid => "is not the UUID of one of these GPUs".to_owned(),
+            EntryEnd::SeveralGpus => "is a prefix of several UUIDs".to_owned(),
         };
-        format!("{why}: the list ends before it")
+        format!("{why}; it and later entries are ignored")
     }
 }
 
@@ -247,7 +247,7 @@ pub enum Fate {
         /// The index.
         gpu: usize,
     },
-    /// It no such GPU: the list ends before it.
+    /// Not a GPU: the list ends before it.
     Ends {
         /// Why.
         why: EntryEnd,

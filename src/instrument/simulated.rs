@@ -250,7 +250,8 @@ fn read(machine: &str) -> Result<String, MachineError> {
     let known = machine_names();
     let nearest = known
         .iter()
-        .find(|known| strsim::osa_distance(known, machine) <= 2);
+        .min_by_key(|known| strsim::osa_distance(known, machine))
+        .filter(|nearest| strsim::osa_distance(nearest, machine) <= 2);
     let suggestion = nearest.map_or_else(String::new, |name| format!(" (did you mean `{name}`?)"));
     Err(MachineError::Machine(format!(
         "unknown simulated machine `{}`{suggestion}. Known: {}, {NO_DEVICE} (`trace` and `sim` only), or the path of a \

@@ -126,13 +126,13 @@ mod tests {
             "{twice}"
         );
         assert!(
-            twice.contains("'1'       is not read any more\n")
+            twice.contains("'1'       is ignored\n")
                 && twice.contains("CUDA_ERROR_INVALID_DEVICE (101)")
         );
         assert!(twice.contains("puts the fastest first"), "{twice}");
         let ends = shown(Some("1,all"), Some("PCI_BUS_ID"));
         assert!(
-            ends.contains("the list ends before it")
+            ends.contains("it and later entries are\n")
                 && ends.contains("cuda:0    GPU 1  GPU-ba00beef"),
             "{ends}"
         );

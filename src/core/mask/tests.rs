@@ -31,18 +31,18 @@ fn what_stands_behind_a_number_is_said_to_be_ignored() {
             .map(|it| it.words(2))
             .collect::<Vec<_>>()
     };
-    assert_eq!(words("1 2"), ["names GPU 1; the rest, `2`, is ignored"]);
-    assert_eq!(words("0;1"), ["names GPU 0; the rest, `;1`, is ignored"]);
+    assert_eq!(words("1 2"), ["selects GPU 1; the rest, `2`, is ignored"]);
+    assert_eq!(words("0;1"), ["selects GPU 0; the rest, `;1`, is ignored"]);
     assert_eq!(
         words("0-1,1"),
-        ["names GPU 0; the rest, `-1`, is ignored", "names GPU 1"]
+        ["selects GPU 0; the rest, `-1`, is ignored", "selects GPU 1"]
     );
     assert_eq!(
         words("GPU-11111111-2222-3333-4444-555555555555/0"),
-        ["names GPU 0; the rest, `/0`, is ignored"]
+        ["selects GPU 0; the rest, `/0`, is ignored"]
     );
-    assert_eq!(words(" 1 "), ["names GPU 1"]);
-    assert_eq!(words("GPU-aa"), ["names GPU 1"]);
+    assert_eq!(words(" 1 "), ["selects GPU 1"]);
+    assert_eq!(words("GPU-aa"), ["selects GPU 1"]);
 }
 
 #[test]

@@ -35,7 +35,7 @@ pub(crate) struct RunOptions {
     /// Also write JUnit XML.
     #[arg(long, value_name = "FILE", help_heading = WRITTEN)]
     pub(crate) junit: Option<PathBuf>,
-    /// Show every case of every scenario, not one answer per question.
+    /// Show every case, not one answer per question.
     #[arg(short, long, conflicts_with = "quiet", help_heading = WRITTEN)]
     pub(crate) verbose: bool,
     /// Allow a hazard: fault, oversubscribe, bigmem, root, settings or code (Python lines in your
@@ -64,7 +64,7 @@ pub(crate) struct RunOptions {
     /// Stop after the first unexpected verdict.
     #[arg(long, help_heading = HOW_OFTEN)]
     pub(crate) fail_fast: bool,
-    /// Print what would run, what does not apply and the estimated duration; start no worker.
+    /// Print the plan and the estimated duration; start no worker.
     #[arg(long, help_heading = HOW_OFTEN)]
     pub(crate) dry_run: bool,
 }

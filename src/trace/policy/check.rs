@@ -205,7 +205,7 @@ impl PolicyCheck<'_, '_> {
     fn known(&mut self, name: &str, gpu: &GpuWord) {
         if gpu.index(self.trace).is_none() {
             let count = counted(self.trace.start.gpus.len() as u64, "GPU");
-            self.add_undecided(name, &format!("{gpu}: not found (NVML lists {count} GPUs)"));
+            self.add_undecided(name, &format!("{gpu}: not found (NVML lists {count})"));
         }
     }
 

@@ -93,9 +93,9 @@ fn a_violation_says_the_users_line() {
     assert_eq!(
         says,
         [
-            "train.py:12 initialises CUDA through torch.cuda.is_available",
-            "train.py:52 makes a context on GPU 0 (+524 MiB) through torch.cuda.synchronize",
-            "train.py:52 makes a context on GPU 0 (+524 MiB) through torch.cuda.synchronize; the process does no work there",
+            "train.py:12 initializes CUDA through torch.cuda.is_available",
+            "train.py:52 creates a context on GPU 0 (+524 MiB) through torch.cuda.synchronize",
+            "train.py:52 creates a context on GPU 0 (+524 MiB) through torch.cuda.synchronize; the process does no work there",
         ]
     );
 }
@@ -171,7 +171,7 @@ fn an_unknown_word_is_refused_with_the_one_that_was_meant_or_the_known_ones() {
         "context:",
     ] {
         assert!(
-            wrong(word).contains("is no GPU: write gpuN by NVML index"),
+            wrong(word).contains("is not a GPU: write gpuN by NVML index"),
             "{}",
             wrong(word)
         );
@@ -183,7 +183,7 @@ fn an_unknown_word_is_refused_with_the_one_that_was_meant_or_the_known_ones() {
 fn a_bound_is_a_gpu_and_a_size_with_its_unit() {
     for (wrong, why) in [
         ("gpu1", "form gpu1=2GiB"),
-        ("1=2GiB", "is no GPU"),
+        ("1=2GiB", "is not a GPU"),
         ("gpu1=2", "byte size"),
         ("gpu1=2GB", "2 GiB"),
     ] {
@@ -353,7 +353,7 @@ fn one_unused_context_in_each_of_many_processes_is_stray() {
     assert!(
         outcome.violations[0]
             .says
-            .starts_with("pid 200 makes a context on GPU 0"),
+            .starts_with("pid 200 creates a context on GPU 0"),
         "{outcome:?}"
     );
     trace.counts.clear();

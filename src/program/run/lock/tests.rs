@@ -118,7 +118,7 @@ fn who_has_a_folder_of_its_own_is_kept_off_by_nobody_else() {
     };
     assert!(
         note.starts_with("GPU-a is in use by the run of process")
-            && note.contains("goes on beside it"),
+            && note.contains("continuing anyway"),
         "{note}"
     );
     let mode = |name: &str| {

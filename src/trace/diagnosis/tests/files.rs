@@ -133,7 +133,7 @@ shown = { torch = ["context/a control"] }
         faults(&rule),
         [
             "it does not begin with a comment that says what goes wrong, and why",
-            "`ordinal` is \"1\", which is not a number",
+            "`ordinal` is \"1\", which is no number",
             "a clue `context-made` has no attribute `usd`",
             "a clue `context-made` has no attribute `late`",
             "a clue `context-made` has no attribute `byts`",
@@ -260,7 +260,7 @@ shown = { any = ["context/a control", "reports/traces/programs/b.py"] }
             "context/a control",
             "context/a",
             8,
-            "`context/a` is no case of a scenario",
+            "`context/a` is neither a case of a scenario",
         ),
         ("\"a/b\"", "1", 3, "invalid type: integer `1`"),
     ] {
