@@ -333,7 +333,7 @@ fn an_unknown_selector_ends_with_usage_and_names_the_nearest() {
             "is a folder here and none of the program's; name its files",
         ),
         (".", "`.` is a folder here"),
-        (&absent, "is no file here, and no scenario matches it"),
+        (&absent, "is not a file, and no scenario matches it"),
     ] {
         scratch.run(&["run", selector]).ended(2, "usage").says(said);
     }

@@ -57,7 +57,7 @@ fn what_this_version_cannot_judge_by_is_refused_in_words() {
         ),
         (
             changed(|it| it["scenarios"][0]["plan"] = Value::Null),
-            "and no `plan`: nothing says what was run",
+            "but no `plan`, so what was run is unknown",
         ),
         (changed(without_attempts), "`plan.repeat`"),
     ];

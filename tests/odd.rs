@@ -173,7 +173,7 @@ fn a_policy_that_needs_memory_is_not_decided_without_it() {
     }
     let (ran, _) = traced(&scratch, "mig", &["--forbid", "context:gpu0"]);
     ran.ended(3, "inconclusive")
-        .says("made a context is not known");
+        .says("created a context is unknown");
     let compared = scratch.run(&["compare", &traces[0], &traces[1]]);
     assert!(!compared.stdout.contains("-> 0"), "{compared:#?}");
 }

@@ -117,7 +117,7 @@ fn gpus_are_a_number_a_machine_or_a_list_and_what_is_wrong_with_a_list_is_named_
         stderr
     };
     assert!(wrong("9").contains("a number from 1 to 8"));
-    assert!(wrong("sim:no-such-machine").contains("there is no simulated machine"));
+    assert!(wrong("sim:no-such-machine").contains("unknown simulated machine"));
     assert!(wrong("no/such/file").contains("no/such/file"));
     fs::write(&list, "# nothing\n").expect("a list");
     assert!(wrong(&list).contains("it lists no GPU"));
@@ -190,7 +190,7 @@ fn what_is_not_modelled_is_named_and_is_no_success() {
     assert_eq!(run(&["sim", "--gpus", "9", "true"], &[]).2, Some(2));
     let (_, stderr, code) = run(&["run", "--on", "sim:no-device"], &[]);
     assert!(
-        code == Some(2) && stderr.contains("only `trace` and `sim` start one there"),
+        code == Some(2) && stderr.contains("available only in `trace` and `sim`"),
         "{stderr}"
     );
 }
@@ -219,7 +219,7 @@ fn where_no_gpu_is_a_trace_names_who_calls_cu_init() {
     // After a cuInit that failed, every other call is refused.
     assert_eq!((stdout.as_str(), code), ("100 3 0\n", Some(1)), "{stderr}");
     assert!(
-        stderr.contains("<string>:5 initialises CUDA through cuInit"),
+        stderr.contains("<string>:5 initializes CUDA through cuInit"),
         "{stderr}"
     );
     let clean = [
@@ -280,7 +280,7 @@ const GIVEN_UP: [(&str, &str, i32, &str); 26] = [
     ("okx", "cuinit", 0, "CUDA was not initialised"),
     ("", "cuinit", 0, "CUDA was not initialised"),
     // What goes on is found, or found to do nothing forbidden; where the mask was set in between it may have been too late.
-    ("ypedi", "cuinit", 1, "initialises CUDA through cuInit"),
+    ("ypedi", "cuinit", 1, "initializes CUDA through cuInit"),
     ("ypedi", "late-mask", 0, "is not seen"),
     ("ymi", "late-mask", 3, "looked for cuNoSuchCall"),
     ("mi", "late-mask", 0, "CUDA_VISIBLE_DEVICES set to 1"),
