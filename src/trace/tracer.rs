@@ -195,10 +195,46 @@ pub fn trace(program: &Path, options: &TraceOptions) -> Result<Traced, TracerErr
     } else {
         Stderr::find(last_lines::MOST_BYTES)
     };
-    let mut place = TraceFolder::create().map_err(TracerError::internal)?;
-    let home = place.path().join("home");
-    std::fs::create_dir(&home).map_err(TracerError::internal)?;
-    let mut machine = TraceTarget::find(program, options, place.path(), &home)?;
+    let place = TraceFolder::create().map_err(TracerError::internal)?;
+    let mut tracer = Tracer::new(program, options, place, stderr)?;
+    let simulated = tracer.machine.beside.as_deref();
+    let environment = tracer.place.environment(simulated, options.preload);
+    let (apart, passed) = (options.apart.as_ref(), tracer.stderr.passed_stderr());
+    let started = TracedProgram::start(
+        &options.command,
+        &environment,
+        caller,
+        bystander,
+        apart,
+        passed,
+    );
+    let started = match started {
+        Ok(started) => started,
+        Err(error) => {
+            tracer.writer.discard_file();
+            return Err(error);
+        }
+    };
+    caller::allow_files();
+    tracer.program = started.pid();
+    tracer.write_first_line(options);
+    Ok(Traced {
+        ended: tracer.serve_messages(started),
+        document: options.folder.join(crate::FILE),
+        lost: tracer.writer.sync_file(),
+        unmodelled: tracer.unmodeled_functions(),
+        absent: tracer.processes.absent,
+    })
+}
+
+/// Finds the machine, and makes the libcuda that stands in front of its own.
+fn prepare_machine(
+    program: &Path,
+    options: &TraceOptions,
+    place: &mut TraceFolder,
+    home: &Path,
+) -> Result<TraceTarget, TracerError> {
+    let machine = TraceTarget::find(program, options, place.path(), home)?;
     if let Some(libcuda) = &machine.libcuda {
         let forwarding = ForwardingOptions {
             all_calls: options.all_calls,
@@ -208,105 +244,26 @@ pub fn trace(program: &Path, options: &TraceOptions) -> Result<Traced, TracerErr
             .make_forwarding(libcuda, forwarding, &machine.returns)
             .map_err(TracerError::internal)?;
     }
-    let gate = place
-        .clone_listener()
-        .and_then(Gate::open)
-        .map_err(TracerError::internal)?;
-    let stacks = Stacks::new(place.libraries(), &options.command).map_err(TracerError::internal)?;
-    let environment = place.environment(machine.beside.as_deref(), options.preload);
-    // NVML opens libcuda for its version. Whoever opens it after that may use CUDA.
-    let sampler = machine
-        .sampler
-        .take()
-        .unwrap_or_else(|| SamplerClient::start(program, &machine.links, &home));
-    let started_ns = clock::now_ns();
-    let writer = Writer::create_file(&options.folder, options.redact.clone())?;
-    // Before the program starts: its orphans then become our children, which identifies them.
-    supervisor::adopt_orphans().map_err(TracerError::internal)?;
-    let before = supervisor::children_of("self");
-    let descendants = Descendants::new(&place, machine.libcuda.as_deref(), options.preload);
-    let (command, apart) = (&options.command, options.apart.as_ref());
-    let passed = stderr.passed_stderr();
-    let started = TracedProgram::start(command, &environment, caller, bystander, apart, passed);
-    let program_itself = match started {
-        Ok(started) => started,
-        Err(error) => {
-            writer.discard_file();
-            return Err(error);
-        }
-    };
-    caller::allow_files();
-    let files = rustix::process::getrlimit(rustix::process::Resource::Nofile)
-        .current
-        .unwrap_or(u64::MAX);
+    Ok(machine)
+}
+
+/// How many processes may have a descriptor for their counts, once [`caller::allow_files`] has raised the limit.
+fn most_pages(ledger: bool) -> usize {
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
+    let files = limit.maximum.unwrap_or(u64::MAX);
     let most_files = files.saturating_sub(OWN_FILES).max(files / 4) as usize;
-    // A process has one for its counts, and another one for whose its memory is.
-    let most_pages = if options.ledger {
-        most_files / 2
-    } else {
-        most_files
-    };
-    let mut tracer = Tracer {
-        stacks,
-        place,
-        gate,
-        is_behind: false,
-        sampler,
-        writer,
-        processes: Processes::new(most_pages, machine.is_simulated),
-        descendants,
-        wait_children: options.wait_children,
-        ledgers: Ledgers::new(options.ledger, most_pages),
-        watch: MemoryWatch::default(),
-        started_ns,
-        pending: BTreeMap::new(),
-        gpus: Vec::new(),
-        baseline: Vec::new(),
-        beside: machine.beside.clone(),
-        written: BTreeMap::new(),
-        round_ns: clock::now_ns(),
-        stderr,
-        apart_stderr: options
-            .apart
-            .as_ref()
-            .and_then(|apart| apart.stderr.clone()),
-        deadline_ns: options
-            .apart
-            .as_ref()
-            .map(|apart| started_ns.saturating_add(apart.limit.as_nanos() as u64)),
-        overdue: false,
-        before,
-        program: program_itself.pid(),
-    };
-    tracer.write_first_line(&machine, options, started_ns);
-    let ended = tracer.serve_messages(program_itself);
-    let lost = tracer.writer.sync_file();
-    // The sampler ends before its folder does.
-    let unmodelled = tracer.unmodeled_functions();
-    let Tracer {
-        sampler,
-        place,
-        processes,
-        ..
-    } = tracer;
-    drop(sampler);
-    drop(place);
-    let document = options.folder.join(crate::FILE);
-    Ok(Traced {
-        ended,
-        document,
-        lost,
-        unmodelled,
-        absent: processes.absent,
-    })
+    // With a ledger, a process has another descriptor for the owners of its memory.
+    if ledger { most_files / 2 } else { most_files }
 }
 
 struct Tracer {
+    /// Comes before `place`, because the sampler has to end before its folder does.
+    sampler: SamplerClient,
     place: TraceFolder,
+    machine: TraceTarget,
     gate: Gate,
     /// Whether there are unread messages.
     is_behind: bool,
-    sampler: SamplerClient,
     stacks: Stacks,
     writer: Writer,
     processes: Processes,
@@ -318,19 +275,15 @@ struct Tracer {
     gpus: Vec<Gpu>,
     /// The memory in use on each GPU before the program was started, in bytes.
     baseline: Vec<Option<u64>>,
-    /// The folder of the simulated machine's libraries, if the program finds those.
-    beside: Option<PathBuf>,
     /// The memory in use on each GPU when it was last written, in bytes.
     written: BTreeMap<usize, u64>,
     watch: MemoryWatch,
     started_ns: u64,
     round_ns: u64,
     stderr: Stderr,
-    /// The file that gets the stderr of a program that runs apart.
-    apart_stderr: Option<PathBuf>,
-    /// When a program that runs apart is killed.
-    deadline_ns: Option<u64>,
-    overdue: bool,
+    apart: Option<Apart>,
+    /// Whether a program that runs apart was killed because it took too long.
+    is_overdue: bool,
     /// Our children before the program was started.
     before: BTreeSet<i32>,
     /// The PID of the program itself.
@@ -338,6 +291,59 @@ struct Tracer {
 }
 
 impl Tracer {
+    /// A tracer that is ready for messages. The program is not started yet.
+    fn new(
+        program: &Path,
+        options: &TraceOptions,
+        mut place: TraceFolder,
+        stderr: Stderr,
+    ) -> Result<Tracer, TracerError> {
+        let home = place.path().join("home");
+        std::fs::create_dir(&home).map_err(TracerError::internal)?;
+        let mut machine = prepare_machine(program, options, &mut place, &home)?;
+        let gate = place
+            .clone_listener()
+            .and_then(Gate::open)
+            .map_err(TracerError::internal)?;
+        let stacks =
+            Stacks::new(place.libraries(), &options.command).map_err(TracerError::internal)?;
+        // NVML opens libcuda for its version. Whoever opens it after that may use CUDA.
+        let sampler = machine
+            .sampler
+            .take()
+            .unwrap_or_else(|| SamplerClient::start(program, &machine.links, &home));
+        let started_ns = clock::now_ns();
+        let writer = Writer::create_file(&options.folder, options.redact.clone())?;
+        // Before the program starts: its orphans then become our children, which identifies them.
+        supervisor::adopt_orphans().map_err(TracerError::internal)?;
+        let most_pages = most_pages(options.ledger);
+        Ok(Tracer {
+            before: supervisor::children_of("self"),
+            descendants: Descendants::new(&place, machine.libcuda.as_deref(), options.preload),
+            stacks,
+            place,
+            gate,
+            is_behind: false,
+            sampler,
+            writer,
+            processes: Processes::new(most_pages, machine.is_simulated),
+            machine,
+            wait_children: options.wait_children,
+            ledgers: Ledgers::new(options.ledger, most_pages),
+            watch: MemoryWatch::default(),
+            started_ns,
+            pending: BTreeMap::new(),
+            gpus: Vec::new(),
+            baseline: Vec::new(),
+            written: BTreeMap::new(),
+            round_ns: started_ns,
+            stderr,
+            apart: options.apart.clone(),
+            is_overdue: false,
+            program: 0,
+        })
+    }
+
     /// Answers messages until the program and the processes that outlive it have ended, or are no longer waited for.
     fn serve_messages(&mut self, mut program: TracedProgram) -> Ended {
         let mut outlived: Option<Outlived> = None;
@@ -350,7 +356,7 @@ impl Tracer {
             if outlived.is_none()
                 && let Some(ended) = program.ended()
             {
-                if self.deadline_ns.is_some() {
+                if self.apart.is_some() {
                     let ours: Vec<i32> = self.sampler.pid().into_iter().collect();
                     supervisor::reap_orphans(&self.before, &ours);
                 }
@@ -361,14 +367,11 @@ impl Tracer {
                 let is_interrupted =
                     program.ending_signal_ns() + SILENT_WAIT_NS > outlived.since_ns;
                 if !self.waits_for(outlived, is_interrupted) {
-                    let ended_why = match is_interrupted {
-                        true => "because the wait for it was interrupted".to_owned(),
-                        false => {
-                            format!(
-                                "after the program ended and a wait of {} s",
-                                self.wait_children.as_secs_f64()
-                            )
-                        }
+                    let ended_why = if is_interrupted {
+                        "because the wait for it was interrupted".to_owned()
+                    } else {
+                        let waited_s = self.wait_children.as_secs_f64();
+                        format!("after the program ended and a wait of {waited_s} s")
                     };
                     self.write_last_lines(&outlived.ended, &ended_why);
                     return outlived.ended;
@@ -377,20 +380,25 @@ impl Tracer {
             self.answer(outlived.is_none().then_some(&program));
             self.tick_ledgers();
             self.writer.flush();
-            if let Some(stderr) = &self.apart_stderr {
-                program::truncate_if_long(stderr);
-            }
             if clock::now_ns() - self.round_ns > ROUND_NS {
                 self.write_readings();
             }
-            if self
-                .deadline_ns
-                .is_some_and(|deadline| clock::now_ns() > deadline)
-                && !self.overdue
-            {
-                self.overdue = true;
-                program.kill_program();
-            }
+            self.limit_program(&mut program);
+        }
+    }
+
+    /// Limits the stderr and the time of a program that runs apart.
+    fn limit_program(&mut self, program: &mut TracedProgram) {
+        let Some(apart) = &self.apart else {
+            return;
+        };
+        if let Some(stderr) = &apart.stderr {
+            program::truncate_if_long(stderr);
+        }
+        let limit_ns = apart.limit.as_nanos() as u64;
+        if clock::now_ns() > self.started_ns.saturating_add(limit_ns) && !self.is_overdue {
+            self.is_overdue = true;
+            program.kill_program();
         }
     }
 
@@ -438,7 +446,8 @@ impl Tracer {
 
     /// The functions that the simulated machine does not model and that were called.
     fn unmodeled_functions(&self) -> BTreeSet<String> {
-        self.beside
+        self.machine
+            .beside
             .as_deref()
             .map(simulated::unmodeled_functions)
             .unwrap_or_default()
@@ -467,7 +476,7 @@ impl Tracer {
         let until_ns = clock::now_ns() + TICK_NS;
         self.gate.clear_bell();
         while let Some(received) = self.gate.next() {
-            self.take(*received);
+            self.handle_message(*received);
             if program.is_some_and(has_ended) || clock::now_ns() > until_ns {
                 self.is_behind = true;
                 return;

@@ -1,5 +1,6 @@
 //! Handling each message: updating what is known of its process, and writing its event.
 
+use std::fs::File;
 use std::os::unix::net::UnixStream;
 
 use super::ledger::kind_of;
@@ -23,15 +24,25 @@ const LATE: &str = "the thread was not looked at within two seconds, and went on
 /// The most calls whose begin was reported and whose end was not; further ones are forgotten.
 const MOST_PENDING: usize = 10_000;
 
+/// A message in the terms of the document. Its thread waits for the answer.
+struct ParkedMessage {
+    /// The number that the messages before and after one call have in common.
+    number: u64,
+    /// The event without its kind and its stack.
+    event: TraceEvent,
+    thread: ParkedThread,
+    waiting: UnixStream,
+}
+
 impl Tracer {
     /// Handles one message: updates its process and writes its event.
-    pub(super) fn take(&mut self, received: Delivery) {
+    pub(super) fn handle_message(&mut self, delivery: Delivery) {
         let Delivery {
             message,
             pid,
             shared,
             waiting,
-        } = received;
+        } = delivery;
         self.note_sender(pid, message.t_ns);
         let gpu = message.uuid.as_deref().and_then(uuid_text);
         self.processes.name_gpu(pid, message.device, gpu.as_deref());
@@ -42,7 +53,6 @@ impl Tracer {
             frames: message.frames,
             waiting: waiting.try_clone().ok(),
         };
-        let number = message.number;
         let event = TraceEvent {
             // An event cannot be earlier than the program's start, or later than now.
             t_ns: message.t_ns.clamp(self.started_ns, clock::now_ns()),
@@ -62,35 +72,67 @@ impl Tracer {
                 .map(|tid| processes::thread_here(pid, tid)),
             stack: Stack::default(),
         };
-        let notice = match message.content {
-            Content::Event(what) => {
-                let is_skipped = is_small(&what)
-                    && !thread.frames.is_empty()
-                    && self.processes.is_in_a_crowd(pid);
-                let stack = if is_skipped {
-                    Stack::from_failure(CROWD)
-                } else {
-                    self.stack_of(thread, &waiting)
-                };
-                return self.take_event(
-                    TraceEvent {
-                        what,
-                        stack,
-                        ..event
-                    },
-                    number,
-                    &waiting,
-                );
-            }
-            Content::Notice(notice) => notice,
+        let number = message.number;
+        let parked = ParkedMessage {
+            number,
+            event,
+            thread,
+            waiting,
         };
+        match message.content {
+            Content::Event(what) => self.handle_event(what, parked),
+            Content::Notice(notice) => self.handle_notice(notice, parked, shared),
+        }
+    }
+
+    /// Handles an event: reads its stack, updates its process, and writes it unless it is known already.
+    fn handle_event(&mut self, what: EventKind, parked: ParkedMessage) {
+        let ParkedMessage {
+            number,
+            event,
+            thread,
+            waiting,
+        } = parked;
+        let is_skipped = is_small(&what)
+            && !thread.frames.is_empty()
+            && self.processes.is_in_a_crowd(thread.pid);
+        let stack = if is_skipped {
+            Stack::from_failure(CROWD)
+        } else {
+            self.stack_of(thread, &waiting)
+        };
+        let mut event = TraceEvent {
+            what,
+            stack,
+            ..event
+        };
+        // A real driver answers it before `cuInit`.
+        if matches!(event.what, EventKind::Error) && event.call == "cuGetExportTable" {
+            self.processes
+                .gives_up(event.pid, &event.call, &event.stack);
+        }
+        if !self.update_process(&mut event) {
+            return;
+        }
+        if matches!(event.what, EventKind::Init { .. }) && is_below_a_runtime(&event.stack) {
+            self.processes.note_runtime(event.pid);
+        }
+        self.update_bracket(&mut event, number, &waiting);
+        self.follow_context(&event, &waiting);
+        self.writer.write(TraceLine::Event(Box::new(event)));
+    }
+
+    /// Handles a message that is not an event. `shared` is the file that came with it.
+    fn handle_notice(&mut self, notice: Notice, parked: ParkedMessage, shared: Option<File>) {
+        let ParkedMessage {
+            number,
+            event,
+            thread,
+            waiting,
+        } = parked;
+        let pid = event.pid;
         match notice {
-            Notice::Hello => match shared {
-                Some(file) => self.processes.count(pid, file),
-                None => self
-                    .processes
-                    .add_unseen(format!("the counts of process {pid} could not be taken")),
-            },
+            Notice::Hello => self.open_counts(pid, shared),
             Notice::Before => {
                 let stack = self.stack_of(thread, &waiting);
                 self.begin_bracket((pid, number), event.t_ns, stack, &waiting);
@@ -127,6 +169,16 @@ impl Tracer {
         }
     }
 
+    /// Keeps the file with the counts of a process.
+    fn open_counts(&mut self, pid: u32, shared: Option<File>) {
+        match shared {
+            Some(file) => self.processes.count(pid, file),
+            None => self
+                .processes
+                .add_unseen(format!("the counts of process {pid} could not be taken")),
+        }
+    }
+
     /// Notes the process that sent a message, and writes its line if it is new or runs another program.
     fn note_sender(&mut self, pid: u32, t_ns: u64) {
         self.descendants.note_message(pid);
@@ -134,24 +186,6 @@ impl Tracer {
             self.restart_ledger(pid);
             self.writer.write(TraceLine::Process(process));
         }
-    }
-
-    /// Updates a process by an event of it, and writes the event unless it is known already.
-    fn take_event(&mut self, mut event: TraceEvent, number: u64, waiting: &UnixStream) {
-        // A real driver answers it before `cuInit`.
-        if matches!(event.what, EventKind::Error) && event.call == "cuGetExportTable" {
-            self.processes
-                .gives_up(event.pid, &event.call, &event.stack);
-        }
-        if !self.update_process(&mut event) {
-            return;
-        }
-        if matches!(event.what, EventKind::Init { .. }) && is_below_a_runtime(&event.stack) {
-            self.processes.note_runtime(event.pid);
-        }
-        let event = self.with_memory(event, number, waiting);
-        self.follow_context(&event, waiting);
-        self.writer.write(TraceLine::Event(Box::new(event)));
     }
 
     /// The stack of a thread that waits. One that stops waiting is moving while its stack is read.
@@ -194,34 +228,27 @@ impl Tracer {
         self.pending.insert(call, pending);
     }
 
-    /// Adds to an event what was known before its call: the change of memory, the time of the call, and the stack.
-    fn with_memory(
-        &mut self,
-        mut event: TraceEvent,
-        number: u64,
-        waiting: &UnixStream,
-    ) -> TraceEvent {
-        let key = (event.pid, number);
-        if matches!(
-            event.what,
+    /// Begins the bracket of a call, or ends that which a message before the call began.
+    fn update_bracket(&mut self, event: &mut TraceEvent, number: u64, waiting: &UnixStream) {
+        let call = (event.pid, number);
+        // Each of the two libraries in a process numbers its own messages, and only these events have a message
+        // before the call.
+        match event.what {
             EventKind::Init {
                 witness: EventSource::Forwarding,
                 ..
+            } => self.begin_bracket(call, event.t_ns, event.stack.clone(), waiting),
+            EventKind::InitDone { .. } | EventKind::Context { .. } | EventKind::Module => {
+                if let Some(before) = self.pending.remove(&call) {
+                    self.end_bracket(event, before, waiting);
+                }
             }
-        ) {
-            self.begin_bracket(key, event.t_ns, event.stack.clone(), waiting);
-            return event;
+            _ => {}
         }
-        // The end of cuInit has a time of its own.
-        let is_done = matches!(event.what, EventKind::InitDone { .. });
-        // Each of the two libraries in a process numbers its own messages, and only these events have a message
-        // before the call.
-        if !is_done && !matches!(event.what, EventKind::Context { .. } | EventKind::Module) {
-            return event;
-        }
-        let Some(before) = self.pending.remove(&key) else {
-            return event;
-        };
+    }
+
+    /// Adds to an event what was known before its call: the change of memory, the time of the call, and the stack.
+    fn end_bracket(&mut self, event: &mut TraceEvent, before: Pending, waiting: &UnixStream) {
         let now = self.read_for(event.pid, waiting);
         let grown = self.driver_growth(
             (event.pid, &event.call),
@@ -230,6 +257,7 @@ impl Tracer {
             event.gpu.as_deref(),
         );
         let (now, own) = now;
+        event.own_bytes = self.own_change(event.gpu.as_ref(), [&before.own, &own]);
         event.memory_bytes = before
             .used
             .iter()
@@ -237,17 +265,12 @@ impl Tracer {
             .map(|(before, now)| Some((*now)? as i64 - (*before)? as i64))
             .collect();
         event.used_bytes = now;
-        let index = self
-            .gpus
-            .iter()
-            .position(|gpu| Some(&gpu.uuid) == event.gpu.as_ref());
-        event.own_bytes = index.and_then(|index| {
-            let (before, now) = (*before.own.get(index)?, *own.get(index)?);
-            (before > 0 || now > 0).then_some(now as i64 - before as i64)
-        });
         if event.stack.frames.is_empty() {
             event.stack = before.stack;
-            event.t_ns = if is_done { event.t_ns } else { before.t_ns };
+            // The end of cuInit has a time of its own.
+            if !matches!(event.what, EventKind::InitDone { .. }) {
+                event.t_ns = before.t_ns;
+            }
         }
         let kind = match event.what {
             EventKind::Context { .. } => MemoryKind::Context,
@@ -258,7 +281,16 @@ impl Tracer {
             ..MemoryTaker::new(event.clone(), kind)
         };
         self.charge_call(event.pid, &grown, &taker);
-        event
+    }
+
+    /// The change of a process's memory on one GPU; `None` where it had none before and has none now.
+    fn own_change(&self, gpu: Option<&String>, [before, now]: [&[u64]; 2]) -> Option<i64> {
+        let index = self
+            .gpus
+            .iter()
+            .position(|known| Some(&known.uuid) == gpu)?;
+        let (before, now) = (*before.get(index)?, *now.get(index)?);
+        (before > 0 || now > 0).then_some(now as i64 - before as i64)
     }
 
     /// Updates a process after an event. False if the event is known already.

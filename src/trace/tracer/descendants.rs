@@ -112,6 +112,22 @@ struct Descendant {
     command: String,
 }
 
+/// A look at all processes.
+struct ProcessScan {
+    began_ns: u64,
+    opened: Opened,
+    /// The processes that ran at the last look and are not found yet.
+    before: BTreeMap<u32, Descendant>,
+    /// The processes that had ended at the last look.
+    ended_before: BTreeSet<(u32, ProgramIdentity)>,
+    /// The processes that have ended since.
+    ended: Vec<NamedProcess>,
+    /// The processes that have waited for a child since.
+    waited: Vec<NamedProcess>,
+    /// Whether it is known who opened libcuda.
+    is_explained: bool,
+}
+
 pub(super) struct Descendants {
     watch: DriverWatch,
     /// The end of the path that a process maps that reports.
@@ -245,13 +261,16 @@ impl Descendants {
     /// Looks at all processes of the program. `roots` are the children of the tracer that belong to it;
     /// `loads` is how often one that reports has loaded libcuda.
     pub(super) fn scan_processes(&mut self, roots: &[u32], loads: Option<u64>) {
-        let began_ns = clock::now_ns();
-        let opened = self.watch.take_opened();
-        let mut before = std::mem::take(&mut self.running);
-        let ended_before = std::mem::take(&mut self.ended);
-        let (mut ended, mut waited) = (Vec::new(), Vec::new());
-        // A process that has just sent its first message has opened libcuda.
-        let mut is_explained = std::mem::take(&mut self.has_news) | (self.loads != loads);
+        let mut scan = ProcessScan {
+            began_ns: clock::now_ns(),
+            opened: self.watch.take_opened(),
+            before: std::mem::take(&mut self.running),
+            ended_before: std::mem::take(&mut self.ended),
+            ended: Vec::new(),
+            waited: Vec::new(),
+            // A process that has just sent its first message has opened libcuda.
+            is_explained: std::mem::take(&mut self.has_news) | (self.loads != loads),
+        };
         self.loads = loads;
         let (pids, is_whole) = processes_below(roots, self.most_processes);
         if !is_whole {
@@ -261,48 +280,16 @@ impl Descendants {
             self.limits.insert(sentence);
         }
         for pid in pids {
-            let Some(status) = ProcessStatus::read(pid) else {
-                continue;
-            };
-            let known = before
-                .get(&pid)
-                .filter(|known| known.identity == status.identity);
-            if status.waited_faults > known.map_or(0, |known| known.waited_faults) {
-                waited.push((pid, status.identity, status.name.clone()));
+            if let Some(status) = ProcessStatus::read(pid) {
+                self.scan_process(pid, status, &mut scan);
             }
-            if !status.is_running(pid) {
-                self.ended.insert((pid, status.identity));
-                if !before.contains_key(&pid) && !ended_before.contains(&(pid, status.identity)) {
-                    ended.push((pid, status.identity, status.name));
-                }
-                continue;
-            }
-            let mut process = match before.remove(&pid) {
-                Some(known) if known.identity == status.identity => {
-                    self.look_again(pid, known, opened)
-                }
-                known => {
-                    if let Some(known) = known {
-                        self.note_end(pid, &known, opened);
-                        ended.push((pid, known.identity, known.command));
-                    }
-                    self.look_first(pid, status.identity, began_ns)
-                }
-            };
-            process.waited_faults = status.waited_faults;
-            if opened.libcuda && process.attachment == Attachment::Attached {
-                is_explained |= process.has_libcuda || has_open_libcuda(pid);
-            }
-            is_explained |= matches!(process.attachment, Attachment::UsesCuda(_));
-            self.running.insert(pid, process);
         }
-        for (pid, process) in before {
-            self.note_end(pid, &process, opened);
-            ended.push((pid, process.identity, process.command));
+        for (pid, process) in std::mem::take(&mut scan.before) {
+            self.end_process(pid, process, &mut scan);
         }
-        let is_unexplained = opened.libcuda && !is_explained;
-        if is_unexplained {
-            self.note_unexplained(ended, waited);
+        let began_ns = scan.began_ns;
+        if scan.opened.libcuda && !scan.is_explained {
+            self.note_unexplained(scan.ended, scan.waited);
         }
         if supervisor::process_stat("self").is_none() {
             let sentence =
@@ -313,6 +300,49 @@ impl Descendants {
         let took_ns = now_ns - began_ns;
         self.next_ns = now_ns + (SHARE * took_ns).clamp(SCAN_NS, LONGEST_SCAN_NS);
         self.next_urgent_ns = now_ns + URGENT_SHARE * took_ns;
+    }
+
+    /// Looks at one process, which runs or has ended and was not waited for.
+    fn scan_process(&mut self, pid: u32, status: ProcessStatus, scan: &mut ProcessScan) {
+        let identity = status.identity;
+        let known_faults = match scan.before.get(&pid) {
+            Some(known) if known.identity == identity => known.waited_faults,
+            _ => 0,
+        };
+        if status.waited_faults > known_faults {
+            scan.waited.push((pid, identity, status.name.clone()));
+        }
+        if !status.is_running(pid) {
+            self.ended.insert((pid, identity));
+            if !scan.before.contains_key(&pid) && !scan.ended_before.contains(&(pid, identity)) {
+                scan.ended.push((pid, identity, status.name));
+            }
+            return;
+        }
+        let mut process = match scan.before.remove(&pid) {
+            Some(known) if known.identity == identity => self.look_again(pid, known, scan.opened),
+            known => {
+                if let Some(known) = known {
+                    self.end_process(pid, known, scan);
+                }
+                self.look_first(pid, identity, scan.began_ns)
+            }
+        };
+        process.waited_faults = status.waited_faults;
+        scan.is_explained |= match process.attachment {
+            Attachment::Attached => {
+                scan.opened.libcuda && (process.has_libcuda || has_open_libcuda(pid))
+            }
+            Attachment::UsesCuda(_) => true,
+            Attachment::Starting | Attachment::Untraced(_) => false,
+        };
+        self.running.insert(pid, process);
+    }
+
+    /// Ends a process that ran at the last look.
+    fn end_process(&mut self, pid: u32, process: Descendant, scan: &mut ProcessScan) {
+        self.note_end(pid, &process, scan.opened);
+        scan.ended.push((pid, process.identity, process.command));
     }
 
     fn look_first(&mut self, pid: u32, identity: ProgramIdentity, now_ns: u64) -> Descendant {
@@ -342,67 +372,76 @@ impl Descendants {
 
     /// Finds out whether a process reports, and whether it uses libcuda.
     fn look(&mut self, pid: u32, mut process: Descendant) -> Descendant {
-        let is_heard = self.heard.get(&pid) == Some(&process.identity);
-        let maps = match maps_of(pid) {
-            Ok(maps) if !maps.is_empty() => maps,
-            // It is about to end.
-            Ok(_) => return process,
-            Err(error)
-                if error.kind() != ErrorKind::PermissionDenied && process.identity != HIDDEN =>
-            {
-                return process;
-            }
-            Err(_) => {
+        match maps_of(pid) {
+            Ok(maps) if !maps.is_empty() => {
+                self.update_attachment(pid, &mut process, &maps);
                 process.command = command_of(pid);
-                process.attachment = if is_heard {
+                self.note_attachment(pid, &process);
+            }
+            Err(error)
+                if error.kind() == ErrorKind::PermissionDenied || process.identity == HIDDEN =>
+            {
+                process.command = command_of(pid);
+                process.attachment = if self.is_heard(pid, process.identity) {
                     Attachment::Attached
                 } else {
                     Attachment::Untraced(Untraced::Unreadable)
                 };
-                return process;
             }
-        };
-        let is_attached = is_heard || maps.contains(&self.shared_file);
-        let has_forwarding = maps.contains(&self.forwarding);
-        let has_libcuda = has_code(&maps, "/libcuda.so") && !has_forwarding;
-        let has_simulated = maps.contains(SIMULATED);
-        process.has_libcuda = has_forwarding || has_libcuda || has_simulated;
-        process.attachment = if is_attached {
-            // It opens libcuda by name, or the driver calls the hook in it, or the hook says so at its end.
-            Attachment::Attached
-        } else {
-            let is_late = clock::now_ns() > process.since_ns + LOADING_NS && self.preload;
-            let is_user =
-                !has_forwarding && (has_libcuda || has_simulated || has_open_libcuda(pid));
-            match self
-                .untraced_reason(pid, process.identity)
-                .or(is_late.then_some(Untraced::NoHook))
-            {
-                Some(why) if is_user => Attachment::UsesCuda(why),
-                Some(why) => Attachment::Untraced(why),
-                // The loader maps libcuda, where a program is linked with it, before it starts the hook.
-                None => Attachment::Starting,
-            }
-        };
-        process.command = command_of(pid);
-        if process.attachment == Attachment::Attached && is_tracer(pid) {
-            self.limits.insert(format!(
-                "process {pid} ({}) traces a program itself: nothing of that one is seen in this trace",
-                process.command
-            ));
-        }
-        if let Attachment::UsesCuda(why) = process.attachment {
-            let (command, reason) = (&process.command, why.reason());
-            let deed = if process.has_libcuda {
-                "uses libcuda and"
-            } else {
-                "opened the file of libcuda, to read it or to load it, and"
-            };
-            let sentence =
-                format!("process {pid} ({command}) {deed} is not traced, because {reason}");
-            self.unseen.insert((pid, process.identity), sentence);
+            // It is about to end.
+            _ => {}
         }
         process
+    }
+
+    /// Whether a program sent a message.
+    fn is_heard(&self, pid: u32, identity: ProgramIdentity) -> bool {
+        self.heard.get(&pid) == Some(&identity)
+    }
+
+    /// Updates by its memory map whether a process reports, and whether it uses libcuda.
+    fn update_attachment(&self, pid: u32, process: &mut Descendant, maps: &str) {
+        let has_forwarding = maps.contains(&self.forwarding);
+        let has_other = has_code(maps, "/libcuda.so") || maps.contains(SIMULATED);
+        process.has_libcuda = has_forwarding || has_other;
+        // It opens libcuda by name, or the driver calls the hook in it, or the hook says so at its end.
+        if self.is_heard(pid, process.identity) || maps.contains(&self.shared_file) {
+            process.attachment = Attachment::Attached;
+            return;
+        }
+        let is_late = clock::now_ns() > process.since_ns + LOADING_NS && self.preload;
+        let is_user = !has_forwarding && (has_other || has_open_libcuda(pid));
+        let reason = self.untraced_reason(pid, process.identity);
+        process.attachment = match reason.or(is_late.then_some(Untraced::NoHook)) {
+            Some(why) if is_user => Attachment::UsesCuda(why),
+            Some(why) => Attachment::Untraced(why),
+            // The loader maps libcuda, where a program is linked with it, before it starts the hook.
+            None => Attachment::Starting,
+        };
+    }
+
+    /// Records what is not seen of a process.
+    fn note_attachment(&mut self, pid: u32, process: &Descendant) {
+        let command = &process.command;
+        match process.attachment {
+            Attachment::Attached if is_tracer(pid) => {
+                self.limits.insert(format!(
+                    "process {pid} ({command}) traces a program itself: nothing of that one is seen in this trace"
+                ));
+            }
+            Attachment::UsesCuda(why) => {
+                let reason = why.reason();
+                let deed = if process.has_libcuda {
+                    "uses libcuda and"
+                } else {
+                    "opened the file of libcuda, to read it or to load it, and"
+                };
+                let sentence =
+                    format!("process {pid} ({command}) {deed} is not traced, because {reason}");
+                self.unseen.insert((pid, process.identity), sentence);
+            }
+            _ => {}
+        }
     }
 
     /// What prevents a process from reporting; `None` if nothing does.
@@ -451,7 +490,7 @@ impl Descendants {
 
     /// Records the end of a program that did not report. It used no CUDA if libcuda was not opened since the last look.
     fn note_end(&mut self, pid: u32, process: &Descendant, opened: Opened) {
-        let is_unheard = self.heard.get(&pid) != Some(&process.identity);
+        let is_unheard = !self.is_heard(pid, process.identity);
         if process.attachment == Attachment::Starting && process.is_doubted && is_unheard {
             let process_words = named_process(pid, &process.command);
             self.unseen.insert(

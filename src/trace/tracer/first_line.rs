@@ -4,7 +4,6 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use super::machine::TraceTarget;
 use super::watch::MemoryWatch;
 use super::{REST_US, TraceOptions, Tracer};
 use crate::{TraceLine, TraceStart};
@@ -21,21 +20,16 @@ const NO_LIBCUDA: &str = "no libcuda was found (`cuda-pitfalls doctor` says why)
 const NO_LEDGER: &str = "memory owners cannot be recorded without libcuda (--memory)";
 
 impl Tracer {
-    pub(super) fn write_first_line(
-        &mut self,
-        machine: &TraceTarget,
-        options: &TraceOptions,
-        started_ns: u64,
-    ) {
+    pub(super) fn write_first_line(&mut self, options: &TraceOptions) {
         let mut driver_version = None;
         // The loaded libraries decide, not the options: simulated results must never pass for measured ones.
-        let mut is_simulated = machine.is_simulated;
+        let mut is_simulated = self.machine.is_simulated;
         if let Ok(inventory) = &self.sampler.inventory {
             is_simulated |= inventory.simulated;
             self.gpus = inventory.gpus.clone();
             driver_version = inventory.driver_version.clone();
         }
-        let limits = self.unseen_limits(machine, options);
+        let limits = self.unseen_limits(options);
         self.baseline = self.read_memory(0).0;
         self.watch = MemoryWatch::from_first_readings(&self.baseline, clock::now_ns());
         self.sampler.rest_us = REST_US;
@@ -52,15 +46,15 @@ impl Tracer {
                 .map(to_lossy_string)
                 .unwrap_or_default(),
             started_at: clock::utc_now(),
-            t_ns: started_ns,
-            on: machine.on.clone(),
+            t_ns: self.started_ns,
+            on: self.machine.on.clone(),
             driver_version,
             gpus: self.gpus.clone(),
             used_bytes: self.baseline.clone(),
             environment: variables
                 .map(|(name, value)| (to_lossy_string(name), to_lossy_string(value)))
                 .collect(),
-            libcuda: machine.libcuda.as_ref().map(to_lossy_string),
+            libcuda: self.machine.libcuda.as_ref().map(to_lossy_string),
             preload: options.preload,
             all_calls: options.all_calls,
             ledger: options.ledger,
@@ -69,12 +63,12 @@ impl Tracer {
     }
 
     /// What this trace cannot see, in words.
-    fn unseen_limits(&mut self, machine: &TraceTarget, options: &TraceOptions) -> Vec<String> {
+    fn unseen_limits(&mut self, options: &TraceOptions) -> Vec<String> {
         let mut all = Vec::new();
         if let Err(why) = &self.sampler.inventory {
             all.push(format!("memory cannot be read: {}", why.detail));
         }
-        if machine.libcuda.is_none() {
+        if self.machine.libcuda.is_none() {
             all.push(NO_LIBCUDA.to_owned());
             if options.ledger {
                 all.push(NO_LEDGER.to_owned());

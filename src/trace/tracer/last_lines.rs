@@ -32,7 +32,7 @@ impl Tracer {
         self.gate.stop_accepting();
         let IsLast(is_last) = loop {
             match self.gate.rest(deadline_ns) {
-                Ok(received) => self.take(*received),
+                Ok(received) => self.handle_message(*received),
                 Err(last) => break last,
             }
         };

@@ -161,54 +161,39 @@ impl Processes {
             return None;
         }
         let mut before = std::mem::take(known);
-        let (mut earlier, gave_up) = (
-            std::mem::take(&mut before.earlier),
-            std::mem::take(&mut before.gave_up),
-        );
-        if !before.pages.is_empty() {
-            earlier.push(before);
-        }
         *known = ProcessRecord {
-            image,
+            image: image.clone(),
             started,
             began_ns: t_ns,
-            earlier,
-            gave_up,
+            earlier: std::mem::take(&mut before.earlier),
+            gave_up: std::mem::take(&mut before.gave_up),
             ..ProcessRecord::default()
         };
+        if !before.pages.is_empty() {
+            known.earlier.push(before);
+        }
         stacks.forget_process(pid);
-        // A fork has its parent's Python.
-        let family = known
-            .image
-            .clone()
-            .map(|image| self.images.entry(image).or_default());
-        let (python, no_python) = match family {
-            Some(family) => {
-                family.processes += 1;
-                // An earlier attempt may have failed because the interpreter was not initialised yet.
-                if family.python.0.is_none() {
-                    family.python = stacks.python(pid);
-                }
-                family.python.clone()
-            }
-            None => stacks.python(pid),
+        let python = self.find_python(pid, image, stacks);
+        Some(describe_process(pid, t_ns, python))
+    }
+
+    /// The version of the Python in a process, or why it cannot be read. A fork has its parent's Python.
+    fn find_python(
+        &mut self,
+        pid: u32,
+        image: Option<Image>,
+        stacks: &mut Stacks,
+    ) -> (Option<String>, Option<String>) {
+        let Some(image) = image else {
+            return stacks.python(pid);
         };
-        let environment =
-            read(&format!("/proc/{pid}/environ"), MOST_ENVIRONMENT).unwrap_or_default();
-        let mut above = peers::parents_of(pid);
-        let parent = if above.is_empty() { 0 } else { above.remove(0) };
-        Some(TraceProcess {
-            t_ns,
-            pid,
-            parent,
-            above,
-            program: program_of(pid),
-            arguments: arguments_of(pid),
-            python,
-            no_python,
-            rank: number_in(&environment, "RANK"),
-            local_rank: number_in(&environment, "LOCAL_RANK"),
-        })
+        let family = self.images.entry(image).or_default();
+        family.processes += 1;
+        // An earlier attempt may have failed because the interpreter was not initialized yet.
+        if family.python.0.is_none() {
+            family.python = stacks.python(pid);
+        }
+        family.python.clone()
     }
 
     pub(super) fn name_gpu(&mut self, pid: u32, device: Option<i32>, gpu: Option<&str>) {
@@ -576,6 +561,29 @@ pub(super) fn read(path: &str, most: u64) -> std::io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     File::open(path)?.take(most).read_to_end(&mut bytes)?;
     Ok(bytes)
+}
+
+/// The entry of a process for the document. `python` is the version of its Python, or why it cannot be read.
+fn describe_process(
+    pid: u32,
+    t_ns: u64,
+    (python, no_python): (Option<String>, Option<String>),
+) -> TraceProcess {
+    let environment = read(&format!("/proc/{pid}/environ"), MOST_ENVIRONMENT).unwrap_or_default();
+    let mut above = peers::parents_of(pid);
+    let parent = if above.is_empty() { 0 } else { above.remove(0) };
+    TraceProcess {
+        t_ns,
+        pid,
+        parent,
+        above,
+        program: program_of(pid),
+        arguments: arguments_of(pid),
+        python,
+        no_python,
+        rank: number_in(&environment, "RANK"),
+        local_rank: number_in(&environment, "LOCAL_RANK"),
+    }
 }
 
 /// A value that distinguishes successive programs in a process: the file, and the address of the stack. The command

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hasher};
 
 use super::account::{ChangePace, GpuAccount, GpuTotals, MemoryCharge};
-use super::page::{SharedPage, device_of_rest};
+use super::page::{DeviceBlock, PageRow, SharedPage, device_of_rest};
 use crate::{Holder, LedgerReason, MemoryKind, Stack, TraceEvent, TraceLine};
 
 /// The most holders of a document. Further callers share one for each process and GPU.
@@ -119,6 +119,11 @@ pub(super) fn ends_context(call: &str) -> bool {
     ["CtxDestroy", "CtxRelease", "CtxReset"]
         .iter()
         .any(|word| call.contains(word))
+}
+
+/// The UUID of a device of the page.
+fn gpu_at(gpus: &BTreeMap<i32, String>, device: usize) -> Option<&String> {
+    gpus.get(&i32::try_from(device).ok()?)
 }
 
 #[derive(Default)]
@@ -266,61 +271,62 @@ impl ProcessLedger {
         }
         self.gpus.values_mut().for_each(GpuAccount::turn_page);
         for (device, block) in &page.devices {
-            let Some(gpu) = i32::try_from(*device)
-                .ok()
-                .and_then(|device| gpus.get(&device))
-            else {
-                continue;
-            };
-            let unnamed_bytes = self.gpu(gpu).take_graphs(block.graph_bytes);
-            let parts = [
-                (MemoryKind::Rounding, block.rounding_bytes),
-                (MemoryKind::PoolRest, block.pool_rest_bytes),
-                (MemoryKind::Graph, unnamed_bytes),
-            ];
-            self.gpu(gpu).page_bytes = block.total_bytes();
-            for (kind, bytes) in parts.into_iter().filter(|(_, bytes)| *bytes > 0) {
+            if let Some(gpu) = gpu_at(gpus, *device) {
+                self.read_device(t_ns, gpu, block, numbers);
+            }
+        }
+        for account in self.gpus.values_mut() {
+            if account.graph_bytes == 0 {
+                account.take_graphs(0);
+            }
+        }
+        for (row, held) in &page.rows {
+            if let Some(gpu) = device_of_rest(*row).and_then(|device| gpu_at(gpus, device)) {
+                let taker = MemoryTaker::from_nobody(t_ns, gpu, MemoryKind::More);
+                let holder = self.holder(taker, numbers);
+                self.gpu(gpu)
+                    .add_holder(holder, held.bytes, Some(held.count));
+            }
+            self.read_row(*row, held);
+        }
+        self.page = Some(page);
+    }
+
+    /// Adds to a GPU what the page says of it and what no single caller holds.
+    fn read_device(
+        &mut self,
+        t_ns: u64,
+        gpu: &str,
+        block: &DeviceBlock,
+        numbers: &mut HolderNumbers,
+    ) {
+        let account = self.gpu(gpu);
+        account.page_bytes = block.total_bytes();
+        let parts = [
+            (MemoryKind::Rounding, block.rounding_bytes),
+            (MemoryKind::PoolRest, block.pool_rest_bytes),
+            (MemoryKind::Graph, account.take_graphs(block.graph_bytes)),
+        ];
+        for (kind, bytes) in parts {
+            if bytes > 0 {
                 let holder = self.holder(MemoryTaker::from_nobody(t_ns, gpu, kind), numbers);
                 self.gpu(gpu).add_holder(holder, bytes, None);
             }
         }
-        for account in self
-            .gpus
-            .values_mut()
-            .filter(|account| account.graph_bytes == 0)
-        {
-            account.take_graphs(0);
+    }
+
+    /// Adds a row to its GPU. A caller of which no message has come yet is attributed to nobody.
+    fn read_row(&mut self, row: usize, held: &PageRow) {
+        let Some(named) = self.rows.get(&row) else {
+            return;
+        };
+        let Some(account) = self.gpus.get_mut(&named.gpu) else {
+            return;
+        };
+        account.add_holder(named.holder, held.bytes, Some(held.count));
+        if named.is_managed {
+            account.managed_bytes = account.managed_bytes.saturating_add(held.bytes);
         }
-        for (row, held) in &page.rows {
-            let rest =
-                device_of_rest(*row).and_then(|device| gpus.get(&i32::try_from(device).ok()?));
-            if let Some(gpu) = rest {
-                let holder = self.holder(
-                    MemoryTaker::from_nobody(t_ns, gpu, MemoryKind::More),
-                    numbers,
-                );
-                self.gpu(gpu)
-                    .add_holder(holder, held.bytes, Some(held.count));
-            }
-            // A caller of which no message has come yet is attributed to nobody.
-            let Some(HeldRow {
-                gpu,
-                holder,
-                is_managed,
-            }) = self.rows.get(row)
-            else {
-                continue;
-            };
-            let Some(account) = self.gpus.get_mut(gpu) else {
-                continue;
-            };
-            account.add_holder(*holder, held.bytes, Some(held.count));
-            account.managed_bytes =
-                account
-                    .managed_bytes
-                    .saturating_add(if *is_managed { held.bytes } else { 0 });
-        }
-        self.page = Some(page);
     }
 
     /// Notes that a call begins, before which NVML charged so much on each GPU.

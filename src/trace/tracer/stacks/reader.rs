@@ -11,6 +11,17 @@ use super::{ParkedThread, source};
 
 use crate::{Frame, FrameLanguage, FrameOwner, Stack};
 
+/// Why frames of a thread are missing.
+#[derive(Clone, Debug, thiserror::Error)]
+enum StackError {
+    #[error("the memory map of process {pid} cannot be read: {why}")]
+    Mappings { pid: u32, why: String },
+    #[error("the Python of process {pid} cannot be read: {why}")]
+    Interpreter { pid: u32, why: String },
+    #[error("the Python stack cannot be read: {0}")]
+    Frames(String),
+}
+
 /// The largest file whose symbol table is read: a larger one would take as long as the call itself.
 const LARGEST_MODULE: u64 = 64 << 20;
 /// Line numbers are looked up in files up to this size.
@@ -34,7 +45,7 @@ enum PythonMemory {
     /// No interpreter is mapped.
     Absent,
     /// Its memory cannot be read, for this reason.
-    Refused(String),
+    Refused(StackError),
 }
 
 struct Mapping {
@@ -66,7 +77,7 @@ impl StackReader {
         match self.open(pid) {
             PythonMemory::Readable(spy) => (Some(spy.version.to_string()), None),
             PythonMemory::Absent => (None, None),
-            PythonMemory::Refused(why) => (None, Some(why.clone())),
+            PythonMemory::Refused(why) => (None, Some(why.to_string())),
         }
     }
 
@@ -87,7 +98,7 @@ impl StackReader {
         } = *thread;
         let (mappings, mut missing) = match read_mappings(pid) {
             Ok(mappings) => (mappings, None),
-            Err(why) => (Vec::new(), Some(why)),
+            Err(why) => (Vec::new(), Some(why.to_string())),
         };
         let mut native = self.named(pid, &mappings, frames);
         let has_python = mappings.iter().any(|mapping| is_python(&mapping.path));
@@ -95,7 +106,7 @@ impl StackReader {
         if has_python {
             match self.python_frames(thread) {
                 Ok(found) => (python, meanwhile) = found,
-                Err(why) => missing = Some(why),
+                Err(why) => missing = Some(why.to_string()),
             }
         }
         if !python.is_empty() {
@@ -122,15 +133,11 @@ impl StackReader {
 
     /// The Python frames of a thread. If none of them belongs to the user, also those of the newest thread that has
     /// one.
-    fn python_frames(&mut self, thread: &ParkedThread) -> Result<(Vec<Frame>, Vec<Frame>), String> {
-        let ParkedThread {
-            pid,
-            tid,
-            pthread,
-            ref waiting,
-            ..
-        } = *thread;
-        let spy = match self.open(pid) {
+    fn python_frames(
+        &mut self,
+        thread: &ParkedThread,
+    ) -> Result<(Vec<Frame>, Vec<Frame>), StackError> {
+        let spy = match self.open(thread.pid) {
             PythonMemory::Readable(spy) => spy,
             PythonMemory::Absent => return Ok(Default::default()),
             PythonMemory::Refused(why) => return Err(why.clone()),
@@ -138,40 +145,11 @@ impl StackReader {
         let mut last = String::new();
         for _ in 0..TRIES {
             match spy.get_stack_traces() {
-                Ok(traces) => {
-                    // A freshly forked child still stores its parent's thread ID, and before 3.11 Python stores none.
-                    // The ID in the C library is the same in both processes.
-                    let by_number = traces
-                        .iter()
-                        .position(|trace| trace.os_thread_id == Some(u64::from(tid)));
-                    let found = by_number
-                        .or_else(|| traces.iter().position(|trace| trace.thread_id == pthread));
-                    let mut stacks: Vec<Vec<Frame>> = traces
-                        .iter()
-                        .map(|trace| frames_of(&trace.frames))
-                        .collect();
-                    if let Some(waiting) = waiting {
-                        stacks
-                            .iter_mut()
-                            .for_each(|stack| source::name_entry_script(pid, waiting, stack));
-                    }
-                    let own = found
-                        .and_then(|at| stacks.get_mut(at))
-                        .map(std::mem::take)
-                        .unwrap_or_default();
-                    let meanwhile = match has_users(&own) {
-                        true => Vec::new(),
-                        false => stacks
-                            .into_iter()
-                            .find(|stack| has_users(stack))
-                            .unwrap_or_default(),
-                    };
-                    return Ok((own, meanwhile));
-                }
+                Ok(traces) => return Ok(frames_for_thread(&traces, thread)),
                 Err(error) => last = format!("{error:#}"),
             }
         }
-        Err(format!("the Python stack cannot be read: {last}"))
+        Err(StackError::Frames(last))
     }
 
     /// Native frames with names, without those of the trace's own libraries.
@@ -231,6 +209,41 @@ const GIVEN: [&str; 2] = ["<string>", "<stdin>"];
 /// The files of multiprocessing in which its children begin.
 const OF_CHILDREN: [&str; 3] = ["spawn.py", "forkserver.py", "resource_tracker.py"];
 
+/// The frames of a thread. If none of them belongs to the user, also those of the newest thread that has one.
+fn frames_for_thread(
+    traces: &[py_spy::StackTrace],
+    thread: &ParkedThread,
+) -> (Vec<Frame>, Vec<Frame>) {
+    // A freshly forked child still stores its parent's thread ID, and before 3.11 Python stores none.
+    // The ID in the C library is the same in both processes.
+    let tid = Some(u64::from(thread.tid));
+    let found = traces
+        .iter()
+        .position(|trace| trace.os_thread_id == tid)
+        .or_else(|| {
+            traces
+                .iter()
+                .position(|trace| trace.thread_id == thread.pthread)
+        });
+    let mut stacks = Vec::new();
+    for trace in traces {
+        let mut stack = frames_of(&trace.frames);
+        if let Some(waiting) = &thread.waiting {
+            source::name_entry_script(thread.pid, waiting, &mut stack);
+        }
+        stacks.push(stack);
+    }
+    let own = match found {
+        Some(index) => std::mem::take(&mut stacks[index]),
+        None => Vec::new(),
+    };
+    if has_users(&own) {
+        return (own, Vec::new());
+    }
+    let users = stacks.into_iter().find(|stack| has_users(stack));
+    (own, users.unwrap_or_default())
+}
+
 fn frames_of(frames: &[py_spy::Frame]) -> Vec<Frame> {
     // Packages may also make code from text, but the code that Python began with belongs to the user.
     // What multiprocessing starts its children with, nobody wrote.
@@ -275,9 +288,10 @@ fn open(pid: u32) -> PythonMemory {
     };
     match PythonSpy::new(pid as i32, &config) {
         Ok(spy) => PythonMemory::Readable(Box::new(spy)),
-        Err(error) => PythonMemory::Refused(format!(
-            "the Python of process {pid} cannot be read: {error:#}"
-        )),
+        Err(error) => PythonMemory::Refused(StackError::Interpreter {
+            pid,
+            why: format!("{error:#}"),
+        }),
     }
 }
 
@@ -286,10 +300,12 @@ fn is_python(path: &str) -> bool {
     name.starts_with("libpython") || (name.starts_with("python") && !name.contains(".so"))
 }
 
-/// The files that a process has mapped, or why they cannot be read.
-fn read_mappings(pid: u32) -> Result<Vec<Mapping>, String> {
-    let text = std::fs::read_to_string(format!("/proc/{pid}/maps"))
-        .map_err(|error| format!("the memory map of process {pid} cannot be read: {error}"))?;
+/// The files that a process has mapped.
+fn read_mappings(pid: u32) -> Result<Vec<Mapping>, StackError> {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/maps")).map_err(|error| {
+        let why = error.to_string();
+        StackError::Mappings { pid, why }
+    })?;
     let mappings = text.lines().filter_map(|line| {
         let mut parts = line.splitn(6, ' ');
         let (start, end) = parts.next()?.split_once('-')?;
