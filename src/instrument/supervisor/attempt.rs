@@ -18,7 +18,7 @@ use crate::interrupt::signal_name;
 use cuda_pitfalls_core::channel::Channel;
 use cuda_pitfalls_core::clock;
 use cuda_pitfalls_core::event::{Command, Event};
-use cuda_pitfalls_core::experiment::{Experiment, Program};
+use cuda_pitfalls_core::experiment::{Experiment, Program, Step};
 use cuda_pitfalls_core::recording::Recording;
 use cuda_pitfalls_core::verdict::Reason;
 
@@ -162,47 +162,10 @@ impl Supervisor {
                 // The child left at an earlier step, on purpose or by accident.
                 continue;
             }
-            if step.has(Effect::WaitsForProcess)
-                && let Some(child) = step.args.get("actor")
-            {
-                talk.send_command(&child.to_string(), &Command::Finish);
+            if let Err(error) = send_step(experiment, (index, step), &process, talk) {
+                return add_incident(recording, Reason::Protocol, error.to_string());
             }
-            if let Some(watch) = &talk.watch {
-                watch.begin_step(index);
-                let is_in_force = index == 0 && is_filtered_at_once(experiment);
-                if step.has(Effect::Refuses)
-                    && !is_in_force
-                    && let Err(error) = watch.refuse_step(step)
-                {
-                    return add_incident(recording, Reason::Protocol, error.to_string());
-                }
-            }
-            talk.send_command(
-                &process,
-                &Command::Run {
-                    step: index,
-                    call: step.clone(),
-                    bytes: talk.bytes_for(&experiment.steps, step),
-                },
-            );
-            let want = Awaited::Step {
-                step: index,
-                probe: experiment.probes,
-            };
-            let mut waited = talk.wait_for(
-                &process,
-                want,
-                deadlines.next_deadline_ns(),
-                &mut self.interrupt,
-            );
-            if let (Waited::Done, Some(fresh)) = (&waited, fresh_process(step)) {
-                waited = talk.prepare_fresh(
-                    experiment,
-                    fresh,
-                    deadlines.next_deadline_ns(),
-                    &mut self.interrupt,
-                );
-            }
+            let waited = self.wait_for_step(experiment, (index, step), &process, deadlines, talk);
             if matches!(waited, Waited::Done | Waited::Gone | Waited::Deadline) {
                 self.read(recording, Some(index), false);
             }
@@ -216,6 +179,30 @@ impl Supervisor {
             if over || !recording.incidents.is_empty() || !recording.exit.sent.is_empty() {
                 return;
             }
+        }
+    }
+
+    /// Waits for the end of a step, and until the fresh process that it starts is ready.
+    fn wait_for_step(
+        &mut self,
+        experiment: &Experiment,
+        (index, step): (usize, &Step),
+        process: &str,
+        deadlines: &Deadlines,
+        talk: &mut Conversation,
+    ) -> Waited {
+        let want = Awaited::Step {
+            step: index,
+            probe: experiment.probes,
+        };
+        let deadline_ns = deadlines.next_deadline_ns();
+        let waited = talk.wait_for(process, want, deadline_ns, &mut self.interrupt);
+        match fresh_process(step) {
+            Some(fresh) if waited == Waited::Done => {
+                let deadline_ns = deadlines.next_deadline_ns();
+                talk.prepare_fresh(experiment, fresh, deadline_ns, &mut self.interrupt)
+            }
+            _ => waited,
         }
     }
 
@@ -287,6 +274,34 @@ impl Supervisor {
             talk.ended = gone;
         }
     }
+}
+
+/// Sends a process the command for a step, once what the step refuses is in effect.
+fn send_step(
+    experiment: &Experiment,
+    (index, step): (usize, &Step),
+    process: &str,
+    talk: &mut Conversation,
+) -> Result<(), SupervisorError> {
+    if step.has(Effect::WaitsForProcess)
+        && let Some(child) = step.args.get("actor")
+    {
+        talk.send_command(&child.to_string(), &Command::Finish);
+    }
+    if let Some(watch) = &talk.watch {
+        watch.begin_step(index);
+        let is_in_force = index == 0 && is_filtered_at_once(experiment);
+        if step.has(Effect::Refuses) && !is_in_force {
+            watch.refuse_step(step)?;
+        }
+    }
+    let command = Command::Run {
+        step: index,
+        call: step.clone(),
+        bytes: talk.bytes_for(&experiment.steps, step),
+    };
+    talk.send_command(process, &command);
+    Ok(())
 }
 
 /// Collects the exit status, all events and output, and the processes that were left behind.

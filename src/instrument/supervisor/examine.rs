@@ -42,51 +42,19 @@ pub fn ask_examiner(
 ) -> Result<Examined, SupervisorError> {
     let (mut channel, theirs) = Channel::pair().map_err(SupervisorError::from_system)?;
     let arguments = vec![spawn::descriptor_argument(&theirs)];
-    let own = Spawn::new(program, role::EXAMINER, arguments, environment);
     let mut child = spawn::start(Spawn {
         inherit: vec![theirs],
-        ..own
+        ..Spawn::new(program, role::EXAMINER, arguments, environment)
     })?;
-    let mut examined = Examined::default();
-    let mut at = None;
     if let Err(error) = channel.send(want) {
         return Err(SupervisorError::Protocol(format!(
             "the examiner did not take its task: {error}"
         )));
     }
-    let end = loop {
-        match receive::receive_within(&mut channel, deadline_ms) {
-            Ok(ExaminerMessage::Begin { call }) => at = Some(call),
-            Ok(ExaminerMessage::Open { libraries }) => examined.libraries = libraries,
-            Ok(ExaminerMessage::Done { libraries }) => {
-                examined.libraries = libraries;
-                break None;
-            }
-            Ok(said) => {
-                if matches!(said, ExaminerMessage::End(_)) {
-                    at = None;
-                }
-                examined.said.push(said);
-            }
-            Err(error) => break Some(error),
-        }
-    };
-    let is_late = end.as_ref().is_some_and(receive::is_timeout);
-    // A process that crashes may write its memory to disk first.
-    let is_gone = end::has_ended(
-        &mut child,
-        if end.is_some() && !is_late {
-            CRASH_MS
-        } else {
-            0
-        },
-    );
-    if end.is_some() {
-        let by = match end {
-            Some(ChannelError::Closed) if is_gone => by_status(&child),
-            Some(error) if !is_late => error.to_string(),
-            _ => "hang".to_string(),
-        };
+    let mut examined = Examined::default();
+    let (error, at) = examined.receive_messages(&mut channel, deadline_ms);
+    if let Some(error) = error {
+        let by = name_end(&error, &mut child);
         examined.ended = Some(StartEnd { by, at });
     }
     drop(channel);
@@ -96,6 +64,48 @@ pub fn ask_examiner(
         examined.is_unkillable = !is_dead;
     }
     Ok(examined)
+}
+
+impl Examined {
+    /// Receives messages until the process is done. Returns the error that ended them before, and the call that had
+    /// begun and not ended.
+    fn receive_messages(
+        &mut self,
+        channel: &mut Channel,
+        deadline_ms: u64,
+    ) -> (Option<ChannelError>, Option<String>) {
+        let mut at = None;
+        loop {
+            match receive::receive_within(channel, deadline_ms) {
+                Ok(ExaminerMessage::Begin { call }) => at = Some(call),
+                Ok(ExaminerMessage::Open { libraries }) => self.libraries = libraries,
+                Ok(ExaminerMessage::Done { libraries }) => {
+                    self.libraries = libraries;
+                    return (None, at);
+                }
+                Ok(said) => {
+                    if matches!(said, ExaminerMessage::End(_)) {
+                        at = None;
+                    }
+                    self.said.push(said);
+                }
+                Err(error) => return (Some(error), at),
+            }
+        }
+    }
+}
+
+/// How a process ended whose messages ended with this error.
+fn name_end(error: &ChannelError, child: &mut spawn::Child) -> String {
+    if receive::is_timeout(error) {
+        return "hang".to_string();
+    }
+    // A process that crashes may write its memory to disk first.
+    let is_gone = end::has_ended(child, CRASH_MS);
+    match error {
+        ChannelError::Closed if is_gone => by_status(child),
+        _ => error.to_string(),
+    }
 }
 
 /// How a process ended that has ended: by a signal, or with a code.

@@ -29,6 +29,35 @@ impl Supervisor {
         if let Some(pid) = self.lost {
             return Err(SupervisorError::Unkillable(pid));
         }
+        let environment = self.program_environment(experiment)?;
+        let channels = LaunchChannels::open(experiment)?;
+        let (role, arguments) = self.program_command(experiment, channels.own);
+        let child = spawn::start(Spawn {
+            inherit: channels.theirs,
+            capture: true,
+            ..Spawn::new(&self.program, role, arguments, environment)
+        })?;
+        let mut talk = Conversation::new(child, channels.ours);
+        let filtered = is_filtered_at_once(experiment);
+        if has_refusal(experiment) {
+            let watch = Watch::new(&self.program, &self.home, &self.links)?;
+            let watch = talk.watch.insert(watch);
+            if let (Some(first), true) = (experiment.steps.first(), filtered) {
+                watch.refuse_step(first)?;
+            }
+        }
+        let command = prepare_command(experiment, channels.set_aside, None, filtered);
+        talk.send_command("", &command);
+        let deadline = clock::running_ns() + experiment.timeouts.step_ms * 1_000_000;
+        let ready = talk.wait_for("", Awaited::Ready, deadline, &mut self.interrupt);
+        Ok((talk, ready))
+    }
+
+    /// The environment of the program of an experiment.
+    fn program_environment(
+        &self,
+        experiment: &Experiment,
+    ) -> Result<BTreeMap<OsString, OsString>, SupervisorError> {
         let mut extra = experiment.environment.clone();
         if let Some(gpus) = &experiment.gpus {
             extra.insert("CUDA_VISIBLE_DEVICES".to_string(), gpus.join(","));
@@ -43,14 +72,56 @@ impl Supervisor {
             _ => environment(Some(&self.links), &self.home, &extra),
         };
         environment.extend(traced::environment());
-        let program = self.program.as_path();
+        Ok(environment)
+    }
+
+    /// The role of the process that runs the program of an experiment, and its arguments. `channel` names its channel.
+    fn program_command(
+        &self,
+        experiment: &Experiment,
+        channel: OsString,
+    ) -> (&'static str, Vec<OsString>) {
+        let Some(python) = &self.python else {
+            return (role::WORKER, vec![channel]);
+        };
+        if experiment.program == Program::Worker {
+            return (role::WORKER, vec![channel]);
+        }
+        let mut command = Vec::new();
+        if has_refusal(experiment) {
+            command.extend([OsString::from("--filter"), channel.clone()]);
+        }
+        command.push(OsString::from("--"));
+        command.extend(python.command(&[channel], &self.home));
+        (role::COMMAND, command)
+    }
+}
+
+/// The channels to a program and to the processes that its steps start.
+struct LaunchChannels {
+    /// The argument by which the program finds its own channel.
+    own: OsString,
+    /// Our ends, by the name of the process.
+    ours: BTreeMap<String, Channel>,
+    /// The ends that the program inherits.
+    theirs: Vec<Channel>,
+    /// The inherited descriptors for the processes of steps.
+    set_aside: BTreeMap<String, SetAside>,
+}
+
+impl LaunchChannels {
+    fn open(experiment: &Experiment) -> Result<LaunchChannels, SupervisorError> {
         let (ours, theirs) = Channel::pair().map_err(SupervisorError::from_system)?;
-        let own = spawn::descriptor_argument(&theirs);
-        let arguments = vec![own.clone()];
-        let mut inherit = vec![theirs];
-        let mut channels = BTreeMap::from([(String::new(), ours)]);
-        let mut set_aside = BTreeMap::new();
-        for step in experiment.steps.iter().filter(|step| step.starts_process()) {
+        let mut channels = LaunchChannels {
+            own: spawn::descriptor_argument(&theirs),
+            ours: BTreeMap::from([(String::new(), ours)]),
+            theirs: vec![theirs],
+            set_aside: BTreeMap::new(),
+        };
+        for step in &experiment.steps {
+            if !step.starts_process() {
+                continue;
+            }
             let Some(name) = &step.bind else { continue };
             let (ours, theirs) = Channel::pair().map_err(SupervisorError::from_system)?;
             let forked_by = if step.has(Effect::Forks) {
@@ -58,53 +129,20 @@ impl Supervisor {
             } else {
                 None
             };
-            set_aside.insert(
-                name.clone(),
-                SetAside {
-                    fd: spawn::number(&theirs),
-                    forked_by,
-                },
-            );
-            channels.insert(name.clone(), ours);
-            inherit.push(theirs);
+            let fd = spawn::number(&theirs);
+            let set_aside = SetAside { fd, forked_by };
+            channels.set_aside.insert(name.clone(), set_aside);
+            channels.ours.insert(name.clone(), ours);
+            channels.theirs.push(theirs);
         }
-        let (role, arguments) = match &self.python {
-            Some(python) if experiment.program != Program::Worker => {
-                let mut command = Vec::new();
-                let mut steps = experiment.steps.iter();
-                if steps.any(|step| step.has(Effect::Refuses)) {
-                    command.extend([OsString::from("--filter"), own]);
-                }
-                command.push(OsString::from("--"));
-                command.extend(python.command(&arguments, &self.home));
-                (role::COMMAND, command)
-            }
-            _ => (role::WORKER, arguments),
-        };
-        let own = Spawn::new(program, role, arguments, environment);
-        let child = spawn::start(Spawn {
-            inherit,
-            capture: true,
-            ..own
-        })?;
-        let mut talk = Conversation::new(child, channels);
-        if experiment
-            .steps
-            .iter()
-            .any(|step| step.has(Effect::Refuses))
-        {
-            talk.watch = Some(Watch::new(&self.program, &self.home, &self.links)?);
-        }
-        let filtered = is_filtered_at_once(experiment);
-        if let (Some(watch), Some(first), true) = (&talk.watch, experiment.steps.first(), filtered)
-        {
-            watch.refuse_step(first)?;
-        }
-        talk.send_command("", &prepare_command(experiment, set_aside, None, filtered));
-        let deadline = clock::running_ns() + experiment.timeouts.step_ms * 1_000_000;
-        let ready = talk.wait_for("", Awaited::Ready, deadline, &mut self.interrupt);
-        Ok((talk, ready))
+        Ok(channels)
     }
+}
+
+/// Whether a step refuses system calls.
+fn has_refusal(experiment: &Experiment) -> bool {
+    let mut steps = experiment.steps.iter();
+    steps.any(|step| step.has(Effect::Refuses))
 }
 
 /// Whether the first step refuses something, and so before the libraries are loaded.

@@ -87,24 +87,7 @@ static STARTING: Mutex<()> = Mutex::new(());
 /// No code of ours runs between fork and exec: the child does the rest itself, in [`begin_child`]. So the standard library
 /// can use `posix_spawn`, without a pipe on which it would wait for the child.
 pub(super) fn start(spawn: Spawn) -> Result<Child, SupervisorError> {
-    let mut arguments = vec![OsString::from(spawn.role)];
-    arguments.extend([
-        OsString::from("--parent"),
-        OsString::from(getpid().as_raw_nonzero().to_string()),
-    ]);
-    arguments.extend([
-        OsString::from("--protocol"),
-        OsString::from(PROTOCOL.to_string()),
-    ]);
-    arguments.extend([
-        OsString::from("--umask"),
-        OsString::from(umask::caller_umask().to_string()),
-    ]);
-    for channel in &spawn.inherit {
-        arguments.extend([OsString::from("--keep"), descriptor_argument(channel)]);
-    }
-    arguments.extend(spawn.arguments);
-    let mut command = duct::cmd(spawn.program, &arguments)
+    let mut command = duct::cmd(spawn.program, child_arguments(&spawn))
         .full_env(&spawn.environment)
         .stdin_null()
         .unchecked();
@@ -131,17 +114,7 @@ pub(super) fn start(spawn: Spawn) -> Result<Child, SupervisorError> {
         Ok(())
     });
     can_watch()?;
-    let handle = {
-        let _starting = STARTING.lock().unwrap_or_else(PoisonError::into_inner);
-        for channel in &spawn.inherit {
-            rustix::io::fcntl_setfd(channel, FdFlags::empty())
-                .map_err(|error| SupervisorError::from_system(error.into()))?;
-        }
-        let started = command.start();
-        // Our copies are closed here, whether or not the child was started.
-        drop(spawn.inherit);
-        started.map_err(SupervisorError::from_system)?
-    };
+    let handle = start_inheriting(&command, spawn.inherit).map_err(SupervisorError::from_system)?;
     let pid = handle.pids().first().copied().unwrap_or_default();
     let (pid, pidfd) = handle_on(pid).map_err(SupervisorError::from_system)?;
     Ok(Child {
@@ -151,6 +124,38 @@ pub(super) fn start(spawn: Spawn) -> Result<Child, SupervisorError> {
         stdout,
         stderr,
     })
+}
+
+/// The arguments of a child, which begin with its role.
+fn child_arguments(spawn: &Spawn) -> Vec<OsString> {
+    let mut arguments = vec![OsString::from(spawn.role)];
+    for (option, value) in [
+        ("--parent", getpid().as_raw_nonzero().to_string()),
+        ("--protocol", PROTOCOL.to_string()),
+        ("--umask", umask::caller_umask().to_string()),
+    ] {
+        arguments.extend([OsString::from(option), OsString::from(value)]);
+    }
+    for channel in &spawn.inherit {
+        arguments.extend([OsString::from("--keep"), descriptor_argument(channel)]);
+    }
+    arguments.extend(spawn.arguments.iter().cloned());
+    arguments
+}
+
+/// Starts a command that inherits these channels. Our copies are closed, whether or not it was started.
+fn start_inheriting(
+    command: &duct::Expression,
+    inherit: Vec<Channel>,
+) -> std::io::Result<duct::Handle> {
+    let _starting = STARTING.lock().unwrap_or_else(PoisonError::into_inner);
+    for channel in &inherit {
+        rustix::io::fcntl_setfd(channel, FdFlags::empty())?;
+    }
+    let started = command.start();
+    // Before another process can be started.
+    drop(inherit);
+    started
 }
 
 /// A handle on a child that was just started.
