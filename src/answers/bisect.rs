@@ -17,6 +17,12 @@ use cuda_pitfalls_core::report::SchemaId;
 /// The name of the schema.
 pub const SCHEMA: &str = "cuda-pitfalls-bisection";
 
+/// A version of each package.
+type PackageVersions = BTreeMap<String, String>;
+
+/// What the command does with some versions, and how long trying took; `None` if the user stopped it.
+type TrialResult<E> = Result<Option<(ReleaseOutcome, u64)>, E>;
+
 /// What a command does with these versions.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case")]
@@ -211,7 +217,7 @@ impl Bisection {
     /// it. Nothing is tried twice.
     pub fn find_first_bad<E>(
         &mut self,
-        mut attempt: impl FnMut(&BTreeMap<String, String>) -> Result<Option<(ReleaseOutcome, u64)>, E>,
+        mut attempt: impl FnMut(&PackageVersions) -> TrialResult<E>,
     ) -> Result<(), E> {
         let axes = self.axes.clone();
         let (mut goods, mut bads) = (BTreeMap::new(), BTreeMap::new());
@@ -219,49 +225,27 @@ impl Bisection {
             goods.insert(axis.package.clone(), axis.good_release().to_owned());
             bads.insert(axis.package.clone(), axis.bad_release().to_owned());
         }
-        let mut ends = [
-            (&goods, false, NoAnswer::GoodIsBad),
-            (&bads, true, NoAnswer::BadIsGood),
-        ];
-        // The cheaper end first. Nothing is cached yet, and packages with CUDA in them have grown from release to release:
-        // the older end is the smaller download. To know better, the index would have to be asked for all dependencies.
-        if axes
-            .first()
-            .is_some_and(|axis| version_order(axis.bad_release(), axis.good_release()).is_lt())
-        {
-            ends.reverse();
-        }
-        for (versions, wanted, wrong) in ends {
-            let Some(outcome) = self.attempt(versions, &mut attempt)? else {
-                return Ok(());
-            };
-            let unknown = if wanted {
-                NoAnswer::BadIsUnknown
-            } else {
-                NoAnswer::GoodIsUnknown
-            };
-            if outcome.is_bad() != Some(wanted) {
-                self.no_answer = Some(outcome.is_bad().map_or(unknown, |_| wrong));
-                return Ok(());
-            }
+        if !self.check_ends(&goods, &bads, &mut attempt)? {
+            return Ok(());
         }
         let mut alone = Vec::new();
-        for (at, axis) in axes.iter().enumerate() {
+        for axis in &axes {
             let mut versions = goods.clone();
             versions.insert(axis.package.clone(), axis.bad_release().to_string());
             let Some(outcome) = self.attempt(&versions, &mut attempt)? else {
                 return Ok(());
             };
             if outcome.is_bad() == Some(true) {
-                alone.push(at);
+                alone.push(axis);
             }
         }
         self.together = alone.is_empty();
-        let mut rest = if self.together { bads } else { goods };
-        for (at, axis) in axes.iter().enumerate() {
-            if !self.together && !alone.contains(&at) {
-                continue;
-            }
+        let (searched, mut rest) = if self.together {
+            (axes.iter().collect(), bads)
+        } else {
+            (alone, goods)
+        };
+        for axis in searched {
             let Some(found) = self.search_axis(axis, &rest, &mut attempt)? else {
                 return Ok(());
             };
@@ -273,12 +257,46 @@ impl Bisection {
         Ok(())
     }
 
+    /// Tries both ends. False if there is no answer: an end is not what it should be, or the user stopped it.
+    fn check_ends<E>(
+        &mut self,
+        goods: &PackageVersions,
+        bads: &PackageVersions,
+        attempt: &mut impl FnMut(&PackageVersions) -> TrialResult<E>,
+    ) -> Result<bool, E> {
+        let mut ends = [
+            (goods, false, NoAnswer::GoodIsBad, NoAnswer::GoodIsUnknown),
+            (bads, true, NoAnswer::BadIsGood, NoAnswer::BadIsUnknown),
+        ];
+        // The cheaper end first. Nothing is cached yet, and packages with CUDA in them have grown from release to release:
+        // the older end is the smaller download. To know better, the index would have to be asked for all dependencies.
+        if self
+            .axes
+            .first()
+            .is_some_and(|axis| version_order(axis.bad_release(), axis.good_release()).is_lt())
+        {
+            ends.reverse();
+        }
+        for (versions, wanted, wrong, unknown) in ends {
+            let Some(outcome) = self.attempt(versions, attempt)? else {
+                return Ok(false);
+            };
+            self.no_answer = match outcome.is_bad() {
+                Some(is_bad) if is_bad == wanted => continue,
+                Some(_) => Some(wrong),
+                None => Some(unknown),
+            };
+            return Ok(false);
+        }
+        Ok(true)
+    }
+
     /// Searches along one package, beside these versions of the others. `None` if the user stopped it.
     fn search_axis<E>(
         &mut self,
         axis: &ReleaseAxis,
-        rest: &BTreeMap<String, String>,
-        attempt: &mut impl FnMut(&BTreeMap<String, String>) -> Result<Option<(ReleaseOutcome, u64)>, E>,
+        rest: &PackageVersions,
+        attempt: &mut impl FnMut(&PackageVersions) -> TrialResult<E>,
     ) -> Result<Option<FirstBad>, E> {
         // Both ends are known: the last good release before the first bad one, and that.
         let (mut good, mut bad) = (0, axis.releases.len().saturating_sub(1));
@@ -310,8 +328,8 @@ impl Bisection {
 
     fn attempt<E>(
         &mut self,
-        versions: &BTreeMap<String, String>,
-        attempt: &mut impl FnMut(&BTreeMap<String, String>) -> Result<Option<(ReleaseOutcome, u64)>, E>,
+        versions: &PackageVersions,
+        attempt: &mut impl FnMut(&PackageVersions) -> TrialResult<E>,
     ) -> Result<Option<ReleaseOutcome>, E> {
         if let Some(known) = self.find_trial(versions) {
             return Ok(Some(known.outcome.clone()));

@@ -17,7 +17,7 @@ mod trace;
 pub use comparison::{
     CompareError, Comparison, ComparisonSide, EntryDifference, FactDifference, Only, SCHEMA, Share,
 };
-pub(crate) use machine::facts as machine_facts;
+pub(crate) use machine::machine_facts;
 pub use matrix::compare_matrices;
 pub use trace::compare_traces;
 

@@ -10,70 +10,22 @@ use cuda_pitfalls_core::text::counts::listed;
 use cuda_pitfalls_core::text::units;
 
 pub(super) fn changes(machines: [&Machine; 2]) -> Vec<FactDifference> {
-    let [a, b] = machines.map(facts);
+    let [a, b] = machines.map(machine_facts);
     FactDifference::between(&a, &b, "not set")
 }
 
 /// Every fact under its name. Both machines have the same names, but for environment variables.
-pub(crate) fn facts(machine: &Machine) -> Vec<(String, String)> {
-    let isolation = &machine.isolation;
-    let cuda = machine
-        .cuda_driver_version
-        .map_or_else(|| UNKNOWN.to_string(), units::cuda_version);
-    let gpus = &machine.gpus;
-    let fixed = [
-        ("driver", known(&machine.driver_version)),
-        ("CUDA of the driver", cuda),
-        ("libcudart", libcudart_versions(machine)),
-        ("number of GPUs", gpus.len().to_string()),
-        ("GPU model", tally_gpus(gpus, |gpu| known(&gpu.name))),
-        (
-            "compute capability",
-            tally_gpus(gpus, |gpu| known(&gpu.compute_capability)),
-        ),
-        (
-            "memory per GPU",
-            tally_gpus(gpus, |gpu| {
-                gpu.total_bytes.map_or_else(
-                    || UNKNOWN.to_string(),
-                    |bytes| format!("{} MiB", bytes >> 20),
-                )
-            }),
-        ),
-        (
-            "compute mode",
-            tally_gpus(gpus, |gpu| known(&gpu.compute_mode)),
-        ),
-        (
-            "persistence",
-            tally_gpus(gpus, |gpu| yes_no_or_unknown(gpu.persistence)),
-        ),
-        ("MIG", tally_gpus(gpus, |gpu| yes_no_or_unknown(gpu.mig))),
-        ("MPS", yes_no_or_unknown(Some(machine.mps))),
-        (
-            "container",
-            isolation
-                .container
-                .clone()
-                .unwrap_or_else(|| "none".to_string()),
-        ),
-        (
-            "separate PID namespace",
-            yes_no_or_unknown(isolation.pid_namespace),
-        ),
-        (
-            "PIDs matched by NVML",
-            yes_no_or_unknown(isolation.own_pid_listed),
-        ),
-        ("kernel", known(&machine.kernel)),
-        ("architecture", machine.architecture.clone()),
-    ];
+pub(crate) fn machine_facts(machine: &Machine) -> Vec<(String, String)> {
     let mut facts = Vec::new();
-    for (name, value) in fixed {
+    let fixed = driver_facts(machine).into_iter();
+    for (name, value) in fixed
+        .chain(gpu_facts(&machine.gpus))
+        .chain(host_facts(machine))
+    {
         facts.push((name.to_owned(), value));
     }
     for (name, value) in &machine.environment {
-        facts.push((name.clone(), replace_uuids(value, gpus)));
+        facts.push((name.clone(), replace_uuids(value, &machine.gpus)));
     }
     if let Some(python) = &machine.python {
         facts.push(("Python".to_owned(), python.version.clone()));
@@ -82,6 +34,54 @@ pub(crate) fn facts(machine: &Machine) -> Vec<(String, String)> {
         }
     }
     facts
+}
+
+fn driver_facts(machine: &Machine) -> [(&'static str, String); 3] {
+    let cuda = match machine.cuda_driver_version {
+        Some(version) => units::cuda_version(version),
+        None => UNKNOWN.to_owned(),
+    };
+    [
+        ("driver", known(&machine.driver_version)),
+        ("CUDA of the driver", cuda),
+        ("libcudart", libcudart_versions(machine)),
+    ]
+}
+
+fn gpu_facts(gpus: &[Gpu]) -> [(&'static str, String); 7] {
+    let capability = tally_gpus(gpus, |gpu| known(&gpu.compute_capability));
+    let persistence = tally_gpus(gpus, |gpu| yes_no_or_unknown(gpu.persistence));
+    let memory = tally_gpus(gpus, |gpu| match gpu.total_bytes {
+        Some(bytes) => format!("{} MiB", bytes >> 20),
+        None => UNKNOWN.to_owned(),
+    });
+    [
+        ("number of GPUs", gpus.len().to_string()),
+        ("GPU model", tally_gpus(gpus, |gpu| known(&gpu.name))),
+        ("compute capability", capability),
+        ("memory per GPU", memory),
+        (
+            "compute mode",
+            tally_gpus(gpus, |gpu| known(&gpu.compute_mode)),
+        ),
+        ("persistence", persistence),
+        ("MIG", tally_gpus(gpus, |gpu| yes_no_or_unknown(gpu.mig))),
+    ]
+}
+
+fn host_facts(machine: &Machine) -> [(&'static str, String); 6] {
+    let isolation = &machine.isolation;
+    let container = isolation.container.as_deref().unwrap_or("none");
+    let has_pid_namespace = yes_no_or_unknown(isolation.pid_namespace);
+    let matches_pids = yes_no_or_unknown(isolation.own_pid_listed);
+    [
+        ("MPS", yes_or_no(machine.mps)),
+        ("container", container.to_owned()),
+        ("separate PID namespace", has_pid_namespace),
+        ("PIDs matched by NVML", matches_pids),
+        ("kernel", known(&machine.kernel)),
+        ("architecture", machine.architecture.clone()),
+    ]
 }
 
 fn yes_no_or_unknown(on: Option<bool>) -> String {

@@ -343,65 +343,14 @@ impl<'h, 'a> TraceBehavior<'h, 'a> {
 
     /// Adds an event that is a deed of its own.
     fn add_event(&mut self, index: usize, event: &TraceEvent) {
-        let history = self.history;
-        let trace = history.trace;
-        let (kind, what, fact) = match &event.what {
-            EventKind::Variable { name, value, .. } => {
-                if !history.write(index).is_some_and(|write| write.is_late()) {
-                    return;
-                }
-                let value = match value {
-                    Some(value) => value_without_uuids(trace, value),
-                    None => "(unset)".to_owned(),
-                };
-                let what = format!("write of {name}={value}");
-                (BehaviorKind::LateWrite, what, "comes after cuInit")
-            }
-            EventKind::Context { change, .. } => match change {
-                ContextChange::Failed => {
-                    let on = gpu_name(trace, event);
-                    let what = format!("no context on {on}, {}", status_text(event));
-                    (BehaviorKind::Error, what, "happens")
-                }
-                ContextChange::Reset => {
-                    let what = format!("reset of the context on {}", gpu_name(trace, event));
-                    (BehaviorKind::Other, what, "happens")
-                }
-                _ => return,
-            },
-            EventKind::Limit { limit, .. } => {
-                (BehaviorKind::Limit, format!("limit {limit}"), "set to")
-            }
-            EventKind::Forked { .. } => (
-                BehaviorKind::Fork,
-                "fork after cuInit".to_owned(),
-                "happens",
-            ),
-            EventKind::Error => {
-                let call = shorten_text(&event.call, LONGEST);
-                let what = format!("{} by {call}", status_text(event));
-                (BehaviorKind::Error, what, "returned")
-            }
-            EventKind::HostMemory { .. } => {
-                let what = "page-locked memory".to_owned();
-                (BehaviorKind::Other, what, "allocated")
-            }
-            EventKind::Peer => (BehaviorKind::Other, "peer access".to_owned(), "happens"),
-            EventKind::Ipc => {
-                let what = "handle between processes".to_owned();
-                (BehaviorKind::Other, what, "happens")
-            }
-            EventKind::Init { .. }
-            | EventKind::MaskRead { .. }
-            | EventKind::InitDone { .. }
-            | EventKind::FirstUse { .. }
-            | EventKind::Module => return,
+        let Some((kind, what, fact)) = self.describe_event(index, event) else {
+            return;
         };
         let what = match kind {
             BehaviorKind::Error => what,
             _ => format!("{what}, {}", place(event)),
         };
-        let name = self.qualified_name(history.program_of(index), &what);
+        let name = self.qualified_name(self.history.program_of(index), &what);
         let EventKind::Limit {
             value,
             after_launch,
@@ -417,6 +366,50 @@ impl<'h, 'a> TraceBehavior<'h, 'a> {
             TraceFact::text("after a launch", yes_or_no(*after_launch)),
         ];
         self.add_entry(kind, name, "not set", facts);
+    }
+
+    /// The kind of an event's entry, what happened, and the name of the first fact; `None` if the event has no entry of
+    /// its own.
+    fn describe_event(
+        &self,
+        index: usize,
+        event: &TraceEvent,
+    ) -> Option<(BehaviorKind, String, &'static str)> {
+        let trace = self.history.trace;
+        let (kind, what, fact) = match &event.what {
+            EventKind::Variable { name, value, .. } => {
+                if !self.history.write(index)?.is_late() {
+                    return None;
+                }
+                let value = match value {
+                    Some(value) => value_without_uuids(trace, value),
+                    None => "(unset)".to_owned(),
+                };
+                let what = format!("write of {name}={value}");
+                return Some((BehaviorKind::LateWrite, what, "comes after cuInit"));
+            }
+            EventKind::Context { change, .. } => return describe_context(trace, event, *change),
+            EventKind::Error => {
+                let call = shorten_text(&event.call, LONGEST);
+                let what = format!("{} by {call}", status_text(event));
+                return Some((BehaviorKind::Error, what, "returned"));
+            }
+            EventKind::Limit { limit, .. } => {
+                return Some((BehaviorKind::Limit, format!("limit {limit}"), "set to"));
+            }
+            EventKind::Forked { .. } => (BehaviorKind::Fork, "fork after cuInit", "happens"),
+            EventKind::HostMemory { .. } => {
+                (BehaviorKind::Other, "page-locked memory", "allocated")
+            }
+            EventKind::Peer => (BehaviorKind::Other, "peer access", "happens"),
+            EventKind::Ipc => (BehaviorKind::Other, "handle between processes", "happens"),
+            EventKind::Init { .. }
+            | EventKind::MaskRead { .. }
+            | EventKind::InitDone { .. }
+            | EventKind::FirstUse { .. }
+            | EventKind::Module => return None,
+        };
+        Some((kind, what.to_owned(), fact))
     }
 
     fn add_finding(&mut self, finding: &Finding) {
@@ -529,6 +522,26 @@ impl<'h, 'a> TraceBehavior<'h, 'a> {
                 }
             }
         }
+    }
+}
+
+/// What [`TraceBehavior::describe_event`] returns for a change of a context.
+fn describe_context(
+    trace: &Trace,
+    event: &TraceEvent,
+    change: ContextChange,
+) -> Option<(BehaviorKind, String, &'static str)> {
+    let on = gpu_name(trace, event);
+    match change {
+        ContextChange::Failed => {
+            let what = format!("no context on {on}, {}", status_text(event));
+            Some((BehaviorKind::Error, what, "happens"))
+        }
+        ContextChange::Reset => {
+            let what = format!("reset of the context on {on}");
+            Some((BehaviorKind::Other, what, "happens"))
+        }
+        _ => None,
     }
 }
 

@@ -137,80 +137,81 @@ pub(super) fn is_settled(text: &str) -> bool {
     values.any(|value| !value.starts_with("MIG-") && scenario_of_mask(&value).is_some())
 }
 
+/// The scenarios that one line settles, best first.
 fn scenarios_of_line(line: &str) -> Vec<&'static str> {
     let whole = quotes_joined(line);
     let words: Vec<&str> = whole.split_whitespace().collect();
-    let is_command = is_command(&words);
+    let (is_command, is_container) = (is_command(&words), is_container(&words));
     let mut found = Vec::new();
-    if is_command && let Some(value) = assigned_value(line, "CUDA_VISIBLE_DEVICES") {
-        let lower = line.to_lowercase();
-        let beside = FILE.beside.iter().find(|beside| {
-            beside
-                .words
-                .iter()
-                .any(|word| lower.contains(word.as_str()))
-        });
-        let launched = beside
-            .map(|beside| &beside.scenario)
-            .into_iter()
-            .chain(&FILE.launched);
-        match scenario_of_mask(&value) {
-            Some(name) => found.push(name),
-            None => found.extend(launched.map(String::as_str)),
-        }
+    if is_command {
+        found = scenarios_of_variables(line, is_container);
     }
-    if assigned_value(line, "NVIDIA_VISIBLE_DEVICES").is_some()
-        && is_command
-        && !is_container(&words)
-    {
-        found.push("visibility/nvidia-visible-devices");
-    }
-    if is_command
-        && found.is_empty()
-        && let Some(value) = assigned_value(line, "CUDA_DEVICE_ORDER")
-    {
-        let is_order = matches!(value.as_str(), "PCI_BUS_ID" | "FASTEST_FIRST");
-        found.push(if is_order {
-            "visibility/default-order"
-        } else {
-            "visibility/order-misspelt"
-        });
-    }
-    if is_container(&words)
-        && line.contains("--gpus")
-        && !line.contains("--gpus all")
-        && !line.contains("--gpus=all")
-    {
+    let gives_all = contains_any(line, &["--gpus all", "--gpus=all"]);
+    if is_container && line.contains("--gpus") && !gives_all {
         found.extend([
             "refused/mask-counts-what-is-left",
             "refused/nvml-numbers-what-is-left",
         ]);
     }
-    if words.first() == Some(&"cuda-checkpoint") {
-        found.extend([
+    match words.first().copied() {
+        Some("cuda-checkpoint") => found.extend([
             "process/checkpoint-frees-the-gpu",
             "process/checkpoint-with-a-stray-context",
-        ]);
+        ]),
+        Some("srun" | "sbatch" | "salloc")
+            if contains_any(line, &["--gres", "--gpus", "--gpu-bind"]) =>
+        {
+            found.extend([
+                "refused/mask-counts-what-is-left",
+                "visibility/own-number-handed-on",
+            ]);
+        }
+        _ => {}
     }
-    let is_of_slurm = ["--gres", "--gpus", "--gpu-bind"]
-        .iter()
-        .any(|option| line.contains(option));
-    if matches!(words.first(), Some(&"srun" | &"sbatch" | &"salloc")) && is_of_slurm {
-        found.extend([
-            "refused/mask-counts-what-is-left",
-            "visibility/own-number-handed-on",
-        ]);
-    }
-    let starts_ranks = line.contains("--nproc_per_node")
-        || line.contains("--nproc-per-node")
-        || line.contains("--num_processes");
-    if is_command && starts_ranks && found.is_empty() {
+    let rank_options = ["--nproc_per_node", "--nproc-per-node", "--num_processes"];
+    if is_command && found.is_empty() && contains_any(line, &rank_options) {
         found.extend([
             "framework/torch-ranks-share-gpu0",
             "framework/torch-nccl-barrier-takes-gpu0",
         ]);
     }
     found
+}
+
+/// The scenarios about the variables that a command sets.
+fn scenarios_of_variables(line: &str, is_container: bool) -> Vec<&'static str> {
+    let mut found = Vec::new();
+    if let Some(value) = assigned_value(line, "CUDA_VISIBLE_DEVICES") {
+        match scenario_of_mask(&value) {
+            Some(name) => found.push(name),
+            None => found.extend(scenarios_of_plain_mask(line)),
+        }
+    }
+    if !is_container && assigned_value(line, "NVIDIA_VISIBLE_DEVICES").is_some() {
+        found.push("visibility/nvidia-visible-devices");
+    }
+    if found.is_empty()
+        && let Some(value) = assigned_value(line, "CUDA_DEVICE_ORDER")
+    {
+        found.push(match value.as_str() {
+            "PCI_BUS_ID" | "FASTEST_FIRST" => "visibility/default-order",
+            _ => "visibility/order-misspelt",
+        });
+    }
+    found
+}
+
+/// The scenarios about a mask of plain numbers: that of the words beside it, and those of any launcher.
+fn scenarios_of_plain_mask(line: &str) -> impl Iterator<Item = &'static str> {
+    let lower = line.to_lowercase();
+    let mut entries = FILE.beside.iter();
+    let beside = entries.find(|beside| beside.words.iter().any(|word| lower.contains(word)));
+    let beside = beside.map(|beside| &beside.scenario);
+    beside.into_iter().chain(&FILE.launched).map(String::as_str)
+}
+
+fn contains_any(line: &str, words: &[&str]) -> bool {
+    words.iter().any(|word| line.contains(word))
 }
 
 /// Whether a line begins as a command: a program, `export`, `env`, or assignments before a program.

@@ -157,21 +157,97 @@ pub(super) fn by_number(number: u32) -> Vec<u32> {
     has_name.then_some(number).into_iter().chain(old).collect()
 }
 
+/// The text around a number.
+struct NumberContext<'p> {
+    number: u32,
+    /// The parts before the marks before the number.
+    words: &'p [LinePart],
+    /// The last two words before the number, the last one first.
+    last: &'p str,
+    second: &'p str,
+    /// The marks before the number.
+    marks: &'p [LinePart],
+    after: &'p [LinePart],
+    /// Whether nothing or a mark follows.
+    ends: bool,
+    /// Whether a mark before the number binds it.
+    is_marked: bool,
+}
+
+impl NumberContext<'_> {
+    fn new<'p>(before: &'p [LinePart], number: u32, after: &'p [LinePart]) -> NumberContext<'p> {
+        let last_word = before
+            .iter()
+            .rposition(|part| !matches!(part, LinePart::Mark(_)));
+        let (words, marks) = before.split_at(last_word.map_or(0, |index| index + 1));
+        let mut back = words_of(words).rev();
+        NumberContext {
+            number,
+            words,
+            last: back.next().unwrap_or_default(),
+            second: back.next().unwrap_or_default(),
+            marks,
+            after,
+            ends: matches!(after.first(), None | Some(LinePart::Mark(_))),
+            is_marked: marks
+                .iter()
+                .any(|mark| matches!(mark, LinePart::Mark(':' | '=' | '#' | '(' | '[' | '>'))),
+        }
+    }
+
+    /// `true` if the parts before the number bind it to nothing.
+    fn is_detached(&self) -> bool {
+        self.marks.len() > MOST_MARKS
+            || self.marks.last() == Some(&LinePart::Mark('-'))
+            || matches!(
+                self.words.last(),
+                Some(LinePart::Number(_) | LinePart::Figure)
+            )
+    }
+
+    /// `true` for a number of GPUs: `cuDeviceGetCount returned 4`, and not `cudaGetDeviceCount returned 35`.
+    fn is_gpu_count(&self) -> bool {
+        let is_returned = matches!(
+            self.last,
+            "returned" | "returns" | "return" | "gives" | "gave" | "got"
+        );
+        is_returned && self.second.ends_with("count") && self.number <= MOST_GPUS
+    }
+
+    /// `true` before the word error: `the 804 error`, `fails with 802 system error`.
+    fn is_before_error(&self) -> bool {
+        let is_near = words_of(self.after).take(2).any(|word| word == "error");
+        is_near && !self.is_marked && !self.ends && !names_an_error(self.last)
+    }
+
+    /// `true` if the words before the number make it a code.
+    fn follows_error(&self) -> bool {
+        let names_error = names_an_error(self.second);
+        match self.last {
+            "code" | "status" | "result" => {
+                !matches!(self.second, "exit" | "status" | "return" | "response")
+                    && (self.ends || is_followed_by_more(self.after))
+            }
+            // `error cuda 716`.
+            "cuda" => {
+                let is_short = self.words.len() <= SHORTEST;
+                names_error && self.number >= LEAST_BEFORE_ERROR && self.ends && is_short
+            }
+            "with" | "is" | "was" | "as" => names_error && self.ends,
+            last if names_an_error(last) => {
+                let is_plain_word = last.ends_with("error") || last == "err";
+                self.ends || (is_plain_word || self.is_marked) && is_followed_by_more(self.after)
+            }
+            _ => false,
+        }
+    }
+}
+
 /// Whether what stands around a number makes it a code.
 fn is_bound(before: &[LinePart], number: u32, after: &[LinePart]) -> bool {
     if is_counted(after) || belongs_to_another(before) {
         return false;
     }
-    let ends = matches!(after.first(), None | Some(LinePart::Mark(_)));
-    let count = before
-        .iter()
-        .rev()
-        .take_while(|token| matches!(token, LinePart::Mark(_)))
-        .count();
-    let (words, marks) = before.split_at(before.len() - count);
-    let is_marked = marks
-        .iter()
-        .any(|mark| matches!(mark, LinePart::Mark(':' | '=' | '#' | '(' | '[' | '>')));
     // `[100] Call to cuInit results in …`.
     if let [
         LinePart::Mark(']'),
@@ -182,57 +258,22 @@ fn is_bound(before: &[LinePart], number: u32, after: &[LinePart]) -> bool {
     {
         return first == "call" && to == "to";
     }
-    if is_result_of_a_call(before) && ends {
+    let around = NumberContext::new(before, number, after);
+    if is_result_of_a_call(before) && around.ends {
         return true;
     }
-    if count > MOST_MARKS
-        || before.last() == Some(&LinePart::Mark('-'))
-        || matches!(words.last(), Some(LinePart::Number(_) | LinePart::Figure))
-    {
-        return false;
-    }
-    let mut back = words_of(words).rev();
-    let last = back.next().unwrap_or_default();
-    let second = back.next().unwrap_or_default();
-    // `cuDeviceGetCount returned 4`, and not `cudaGetDeviceCount returned 35`.
-    if matches!(
-        last,
-        "returned" | "returns" | "return" | "gives" | "gave" | "got"
-    ) && second.ends_with("count")
-        && number <= MOST_GPUS
-    {
+    if around.is_detached() || around.is_gpu_count() {
         return false;
     }
     // `Check failed: error == cudaSuccess (46 vs. 0)`.
-    if last == "cudasuccess" {
+    if around.last == "cudasuccess" {
         return matches!(after.first(), Some(LinePart::Word(word)) if word == "vs");
     }
-    // `the 804 error`, `fails with 802 system error`.
-    let is_before_error =
-        words_of(after).take(2).any(|word| word == "error") && !is_marked && !ends;
-    if is_before_error && !names_an_error(last) {
+    if around.is_before_error() {
         let is_of_web = matches!(number, 400..=599);
-        return number >= LEAST_BEFORE_ERROR && !is_of_web && !is_among(NUMBERED, last);
+        return number >= LEAST_BEFORE_ERROR && !is_of_web && !is_among(NUMBERED, around.last);
     }
-    match last {
-        "code" | "status" | "result" => {
-            !matches!(second, "exit" | "status" | "return" | "response")
-                && (ends || is_followed_by_more(after))
-        }
-        // `error cuda 716`.
-        "cuda" => {
-            names_an_error(second)
-                && number >= LEAST_BEFORE_ERROR
-                && ends
-                && words.len() <= SHORTEST
-        }
-        "with" | "is" | "was" | "as" => names_an_error(second) && ends,
-        _ if names_an_error(last) => {
-            let is_plain_word = last.ends_with("error") || last == "err";
-            ends || (is_plain_word || is_marked) && is_followed_by_more(after)
-        }
-        _ => false,
-    }
+    around.follows_error()
 }
 
 /// Whether a number behind the word error is CUDA's though the line does not name CUDA: no other program has it.

@@ -181,6 +181,9 @@ fn answer(name: &str, value: &str) -> SharedAnswer {
     }
 }
 
+/// The smallest and the largest context of each machine.
+type ContextFigures = Vec<(usize, [i64; 2])>;
+
 /// What contexts take, among the machines on which they should take the same.
 fn compare_contexts(
     class: &[(usize, &MachineFacts)],
@@ -188,17 +191,7 @@ fn compare_contexts(
     key: &Key,
     question: usize,
 ) -> (Option<Usual>, Vec<Difference>) {
-    let mut kinds: BTreeMap<String, Vec<(usize, [i64; 2])>> = BTreeMap::new();
-    let mut silent = Vec::new();
-    for (machine, facts) in class {
-        match (facts.contexts.iter().min(), facts.contexts.iter().max()) {
-            (Some(least), Some(most)) => kinds
-                .entry(facts.context_kind())
-                .or_default()
-                .push((*machine, [*least, *most])),
-            _ => silent.push(*machine),
-        }
-    }
+    let (kinds, silent) = contexts_by_kind(class);
     let mut all: Option<Usual> = None;
     let mut differences = Vec::new();
     for (kind, figures) in kinds {
@@ -224,24 +217,41 @@ fn compare_contexts(
         let (usual, found) = asked.usual_and_differences();
         differences.extend(found);
         match &mut all {
-            None => {
-                all = Some(Usual {
-                    not_asked: silent.clone(),
-                    ..usual
-                })
-            }
-            Some(all) => {
-                all.used_bytes.extend(usual.used_bytes);
-                let shown = usual
-                    .outcomes
-                    .iter()
-                    .map(|outcome| outcome.machines)
-                    .sum::<usize>();
-                all.outcomes
-                    .iter_mut()
-                    .for_each(|outcome| outcome.machines += shown);
-            }
+            Some(all) => add_usual(all, usual),
+            None => all = Some(usual),
         }
     }
+    if let Some(all) = &mut all {
+        all.not_asked = silent;
+    }
     (all, differences)
+}
+
+/// The contexts of machines of each kind, and the machines without any.
+fn contexts_by_kind(
+    class: &[(usize, &MachineFacts)],
+) -> (BTreeMap<String, ContextFigures>, Vec<usize>) {
+    let mut kinds: BTreeMap<String, ContextFigures> = BTreeMap::new();
+    let mut silent = Vec::new();
+    for (machine, facts) in class {
+        let contexts = &facts.contexts;
+        match (contexts.iter().min(), contexts.iter().max()) {
+            (Some(least), Some(most)) => {
+                let figures = kinds.entry(facts.context_kind()).or_default();
+                figures.push((*machine, [*least, *most]));
+            }
+            _ => silent.push(*machine),
+        }
+    }
+    (kinds, silent)
+}
+
+/// Adds what is usual on machines of another kind.
+fn add_usual(all: &mut Usual, other: Usual) {
+    all.used_bytes.extend(other.used_bytes);
+    let machines = other.outcomes.iter().map(|outcome| outcome.machines);
+    let added: usize = machines.sum();
+    for outcome in &mut all.outcomes {
+        outcome.machines += added;
+    }
 }

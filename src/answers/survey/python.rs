@@ -124,6 +124,51 @@ impl PythonFacts {
     pub fn makes_context(&self) -> bool {
         self.context_on.as_ref().is_some_and(|on| !on.is_empty())
     }
+
+    /// Sets the facts on which attempts agree. The others are noted in `standing`.
+    fn set_agreed(&mut self, seen: &[&PythonFacts], standing: &mut RowAttempts) {
+        macro_rules! agree {
+            ($seen:expr; $($fact:ident)*) => {$(
+                let values = $seen.map(|seen| seen.$fact.clone());
+                self.$fact = standing.agreed(stringify!($fact), values).flatten();
+            )*};
+        }
+        agree!(seen.iter(); initialised_before context_before calls_cuinit reads_mask mask init_status in_child context_on left);
+        // An attempt whose stack could not be read says nothing about the fields that come from the stack.
+        agree!(seen.iter().filter(|seen| seen.calls_cuinit != Some(true) || seen.at.is_some()); at entry through);
+        agree!(seen.iter().filter(|seen| !seen.makes_context() || seen.context_at.is_some()); context_at);
+        if let Some(first) = seen.first() {
+            self.way = first.way.clone();
+        }
+    }
+
+    /// Sets the exception of attempts that agree on it, and their value if all have the same.
+    fn set_result(&mut self, seen: &[&PythonFacts]) {
+        let Some(first) = seen.first() else {
+            return;
+        };
+        self.raised = first.raised.clone();
+        if seen.iter().all(|seen| seen.value == first.value) {
+            self.value = first.value.clone();
+        }
+    }
+
+    /// Sets the medians of attempts.
+    fn set_figures(&mut self, attempts: &[&PythonAttempt]) {
+        // NVML's figure for a single process, the only one that is known beside other attempts, is a few MiB lower.
+        let mut measured = attempts.to_vec();
+        measured.retain(|made| made.seen.context_bytes.is_some());
+        if measured.iter().any(|made| made.alone) {
+            measured.retain(|made| made.alone);
+        }
+        let contexts = measured.iter();
+        self.context_bytes = gpu_medians(contexts.map(|made| made.seen.context_bytes.as_ref()));
+        let devices = attempts.iter();
+        self.device_used_bytes =
+            gpu_medians(devices.map(|made| made.seen.device_used_bytes.as_ref()));
+        let times = attempts.iter().filter_map(|made| made.seen.elapsed_ns);
+        self.elapsed_ns = median(times.collect());
+    }
 }
 
 /// What one attempt showed.
@@ -255,7 +300,7 @@ impl PythonRow {
     }
 
     /// The row with the results of these attempts, in the order in which they were made.
-    pub fn with(mut self, attempts: Vec<PythonAttempt>) -> PythonRow {
+    pub fn with_attempts(mut self, attempts: Vec<PythonAttempt>) -> PythonRow {
         let (mut counting, mut standing) = (Vec::new(), RowAttempts::default());
         for made in &attempts {
             match &made.invalid {
@@ -265,52 +310,19 @@ impl PythonRow {
         }
         standing.attempts = counting.len() as u32;
         let seen: Vec<&PythonFacts> = counting.iter().map(|made| &made.seen).collect();
-        let facts = &mut self.facts;
-        macro_rules! agree {
-            ($seen:expr; $($fact:ident)*) => {$(
-                let values = $seen.map(|seen| seen.$fact.clone());
-                facts.$fact = standing.agreed(stringify!($fact), values).flatten();
-            )*};
-        }
-        agree!(seen.iter(); initialised_before context_before calls_cuinit reads_mask mask init_status in_child context_on left);
-        // An attempt whose stack could not be read says nothing about the fields that come from the stack.
-        agree!(seen.iter().filter(|seen| seen.calls_cuinit != Some(true) || seen.at.is_some()); at entry through);
-        agree!(seen.iter().filter(|seen| !seen.makes_context() || seen.context_at.is_some()); context_at);
+        self.facts.set_agreed(&seen, &mut standing);
         let kinds = seen
             .iter()
             .map(|seen| seen.raised.as_ref().map(|raised| raised.kind.as_str()));
         let is_agreed = standing.agreed("raised", kinds).is_some();
-        // The value of a line is also known from attempts that do not count, if no others exist.
-        let showing: Vec<&PythonFacts> = if seen.is_empty() {
-            attempts.iter().map(|made| &made.seen).collect()
-        } else {
-            seen.clone()
-        };
-        let first = if is_agreed || seen.is_empty() {
-            showing.first()
-        } else {
-            None
-        };
-        if let Some(first) = first {
-            facts.raised = first.raised.clone();
-            if showing.iter().all(|seen| seen.value == first.value) {
-                facts.value = first.value.clone();
-            }
+        if seen.is_empty() {
+            // The value of a line is also known from attempts that do not count.
+            let all: Vec<&PythonFacts> = attempts.iter().map(|made| &made.seen).collect();
+            self.facts.set_result(&all);
+        } else if is_agreed {
+            self.facts.set_result(&seen);
         }
-        if let Some(first) = seen.first() {
-            facts.way = first.way.clone();
-        }
-        // NVML's figure for a single process, the only one that is known beside other attempts, is a few MiB lower.
-        let mut taken: Vec<&PythonAttempt> = counting.clone();
-        taken.retain(|made| made.seen.context_bytes.is_some());
-        if taken.iter().any(|made| made.alone) {
-            taken.retain(|made| made.alone);
-        }
-        let contexts = taken.iter();
-        facts.context_bytes = gpu_medians(contexts.map(|made| made.seen.context_bytes.as_ref()));
-        let devices = seen.iter();
-        facts.device_used_bytes = gpu_medians(devices.map(|seen| seen.device_used_bytes.as_ref()));
-        facts.elapsed_ns = median(seen.iter().filter_map(|seen| seen.elapsed_ns).collect());
+        self.facts.set_figures(&counting);
         if counting.is_empty() {
             let (reason, detail) = match attempts.iter().find_map(|made| made.invalid.clone()) {
                 Some(invalid) => (invalid.reason, invalid.detail),

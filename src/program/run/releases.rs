@@ -383,7 +383,8 @@ impl ReleaseSurvey<'_> {
                 let Some(attempt) = attempts.on(&job, ground) else {
                     return Some("interrupted".to_string());
                 };
-                let held = control.held(PythonRow::new(&control.line, None).with(vec![attempt]));
+                let held =
+                    control.held(PythonRow::new(&control.line, None).with_attempts(vec![attempt]));
                 if held.as_expected != Some(true) {
                     let detail = held
                         .standing

@@ -131,7 +131,7 @@ fn what_came_before_the_line_is_not_its_own() {
     );
     assert_eq!((seen.at.as_deref(), seen.mask.as_deref()), (None, None));
     assert_eq!(seen.device_used_bytes.as_deref(), Some(&[0, 0][..]));
-    let row = PythonRow::default().with(vec![made]);
+    let row = PythonRow::default().with_attempts(vec![made]);
     assert!(row.is_conclusive(), "{row:#?}");
 }
 
@@ -185,7 +185,11 @@ fn an_initialisation_that_fails_is_seen_and_may_not_have_read_the_mask() {
         made.seen.init_status.as_deref(),
         Some("CUDA_ERROR_NO_DEVICE")
     );
-    assert!(PythonRow::default().with(vec![made]).is_conclusive());
+    assert!(
+        PythonRow::default()
+            .with_attempts(vec![made])
+            .is_conclusive()
+    );
 }
 
 #[test]
@@ -366,7 +370,7 @@ fn a_line_whose_process_crashes_at_its_exit_has_facts() {
 fn without_libcuda_only_the_result_is_known() {
     let mut trace = TraceBuilder::on(0).done();
     trace.start.libcuda = None;
-    let row = PythonRow::default().with(vec![shown(&trace, &said(1, 2), true)]);
+    let row = PythonRow::default().with_attempts(vec![shown(&trace, &said(1, 2), true)]);
     assert_eq!(
         row.standing.unmeasured.as_ref().map(|why| why.reason),
         Some(Reason::NoLibcuda)
@@ -391,7 +395,7 @@ fn facts_on_which_attempts_disagree_are_null_and_named() {
             true,
         )
     };
-    let row = PythonRow::default().with(vec![made(true), made(true), made(false)]);
+    let row = PythonRow::default().with_attempts(vec![made(true), made(true), made(false)]);
     assert_eq!(
         (row.facts.reads_mask, row.facts.context_on.as_ref()),
         (None, None)
@@ -409,7 +413,7 @@ fn facts_on_which_attempts_disagree_are_null_and_named() {
             .iter()
             .any(|known| known == "raised")
     );
-    let row = PythonRow::default().with(vec![made(true), made(true)]);
+    let row = PythonRow::default().with_attempts(vec![made(true), made(true)]);
     assert!(
         row.standing.disagreement.is_empty() && row.is_conclusive(),
         "{row:#?}"
@@ -421,7 +425,7 @@ fn a_stack_that_could_not_be_read_contradicts_none() {
     let mut attempts = vec![shown(&line().done(), &said(1, 90), true); 3];
     let at = attempts[1].seen.at.take();
     attempts[1].seen.entry = None;
-    let row = PythonRow::default().with(attempts);
+    let row = PythonRow::default().with_attempts(attempts);
     assert!(
         at.is_some() && row.facts.at == at && row.standing.disagreement.is_empty(),
         "{row:#?}"
@@ -439,14 +443,17 @@ fn memory_is_that_of_attempts_that_ran_alone() {
     }
     assert_eq!(
         PythonRow::default()
-            .with(attempts.clone())
+            .with_attempts(attempts.clone())
             .facts
             .context_bytes,
         Some(vec![526])
     );
     attempts[2].alone = false;
     assert_eq!(
-        PythonRow::default().with(attempts).facts.context_bytes,
+        PythonRow::default()
+            .with_attempts(attempts)
+            .facts
+            .context_bytes,
         Some(vec![520]),
         "the median where none did"
     );
@@ -456,7 +463,7 @@ fn memory_is_that_of_attempts_that_ran_alone() {
 fn a_value_that_differs_is_none_and_no_disagreement() {
     let mut attempts = vec![shown(&line().done(), &said(1, 90), true); 2];
     attempts[1].seen.value = Some("False".to_string());
-    let row = PythonRow::default().with(attempts);
+    let row = PythonRow::default().with_attempts(attempts);
     assert_eq!(
         (row.facts.value.as_deref(), row.standing.disagreement.len()),
         (None, 0)
@@ -467,11 +474,15 @@ fn a_value_that_differs_is_none_and_no_disagreement() {
 fn a_control_holds_only_if_it_shows_everything() {
     let all = instrument_controls(&[0, 1]);
     assert_eq!(all.len(), 3);
-    let nothing =
-        PythonRow::default().with(vec![shown(&TraceBuilder::on(2).done(), &said(1, 2), true)]);
+    let nothing = PythonRow::default().with_attempts(vec![shown(
+        &TraceBuilder::on(2).done(),
+        &said(1, 2),
+        true,
+    )]);
     let asks = init(TraceBuilder::on(2).on_stack(asked(&[])), "0").done();
-    let asks = PythonRow::default().with(vec![shown(&asks, &said(1, 90), true)]);
-    let makes = PythonRow::default().with(vec![shown(&line().done(), &said(40, 90), true)]);
+    let asks = PythonRow::default().with_attempts(vec![shown(&asks, &said(1, 90), true)]);
+    let makes =
+        PythonRow::default().with_attempts(vec![shown(&line().done(), &said(40, 90), true)]);
     let held = |row: &PythonRow| -> Vec<Option<bool>> {
         all.iter()
             .map(|control| control.held(row.clone()).as_expected)

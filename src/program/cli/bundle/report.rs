@@ -12,27 +12,58 @@ use cuda_pitfalls_render::issue::{self, Attached};
 use cuda_pitfalls_render::with_words;
 
 pub(super) fn bundle_report(arguments: &BundleArguments) -> Outcome {
+    let mut report = open_report(arguments)?;
+    keep_relevant(&mut report, arguments.name.as_deref());
+    let stem = check_relevant(&report, arguments.name.as_deref())?;
+    let mut entries = Vec::new();
+    // They come with the program, and say nothing of this machine.
+    let attached = add_sources(&report.view(), &mut entries);
+    if arguments.redact {
+        report = redact_report(&report).map_err(|error| {
+            let why = format!("the redacted report cannot be read: {error}");
+            fail(why, Exit::Internal, false)
+        })?;
+    }
+    let document = serde_json::to_value(&report).map_err(|error| {
+        let why = format!("the report cannot be written as JSON: {error}");
+        fail(why, Exit::Internal, false)
+    })?;
+    entries.push(ArchiveFile {
+        name: "report.json".into(),
+        text: format!("{document:#}\n"),
+    });
+    entries.push(ArchiveFile {
+        name: "issue.md".into(),
+        text: issue::render_issue(&report.view(), &attached),
+    });
+    Ok(write(arguments, &stem, &entries))
+}
+
+/// The report that the bundle is made of, judged by today's rules.
+fn open_report(arguments: &BundleArguments) -> Result<StoredReport, Exit> {
     let stored = Stored::open(&arguments.report).and_then(|stored| stored.report());
     let mut report = with_words(stored.map_err(|error| fail(error, Exit::Usage, false))?);
     if let StoredReport::Whole(whole) = &mut report {
         judge::rejudge(whole);
     }
-    if !report
-        .view()
-        .scenarios
-        .iter()
-        .any(|one| one.verdict.kind != Kind::Skipped)
-    {
-        return Err(fail(
-            "nothing was measured in this report",
-            Exit::NothingMeasured,
-            false,
-        ));
+    if !is_measured(&report.view()) {
+        let why = "nothing was measured in this report";
+        return Err(fail(why, Exit::NothingMeasured, false));
     }
-    keep_relevant(&mut report, arguments.name.as_deref());
+    Ok(report)
+}
+
+/// Whether a scenario of a report was measured.
+fn is_measured(view: &ReportView<'_>) -> bool {
+    let mut scenarios = view.scenarios.iter();
+    scenarios.any(|one| one.verdict.kind != Kind::Skipped)
+}
+
+/// The name of the bundle. Fails if the bug report would be about nothing that was measured.
+fn check_relevant(report: &StoredReport, name: Option<&str>) -> Result<String, Exit> {
     let view = report.view();
     let Some(first) = view.scenarios.first() else {
-        let why = match &arguments.name {
+        let why = match name {
             Some(name) => {
                 format!("this report has no scenario `{name}`; `cuda-pitfalls render REPORT` lists those that it has")
             }
@@ -42,49 +73,15 @@ pub(super) fn bundle_report(arguments: &BundleArguments) -> Outcome {
         };
         return Err(fail(why, Exit::Usage, false));
     };
-    if !view
-        .scenarios
-        .iter()
-        .any(|one| one.verdict.kind != Kind::Skipped)
-    {
+    if !is_measured(&view) {
         let why = format!("{} was not measured: {}", first.name, first.verdict.detail);
         return Err(fail(why, Exit::NothingMeasured, false));
     }
-    let stem = if view.scenarios.len() == 1 {
-        instance_stem(first.name)
+    if view.scenarios.len() == 1 {
+        Ok(instance_stem(first.name))
     } else {
-        "unexpected".to_string()
-    };
-    let mut entries = Vec::new();
-    // They come with the program, and say nothing of this machine.
-    let attached = add_sources(&view, &mut entries);
-    if arguments.redact {
-        report = redact_report(&report).map_err(|error| {
-            fail(
-                format!("the redacted report cannot be read: {error}"),
-                Exit::Internal,
-                false,
-            )
-        })?;
+        Ok("unexpected".to_string())
     }
-    let document = serde_json::to_value(&report);
-    let document = document.map_err(|error| {
-        fail(
-            format!("the report cannot be written as JSON: {error}"),
-            Exit::Internal,
-            false,
-        )
-    })?;
-    entries.push(ArchiveFile {
-        name: "report.json".into(),
-        text: format!("{document:#}\n"),
-    });
-    let issue = issue::render_issue(&report.view(), &attached);
-    entries.push(ArchiveFile {
-        name: "issue.md".into(),
-        text: issue,
-    });
-    Ok(write(arguments, &stem, &entries))
 }
 
 /// Keeps what the bug report is about.

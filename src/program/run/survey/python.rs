@@ -286,7 +286,7 @@ impl SurveyRun<'_> {
             let Some(control) = controls.get(at) else {
                 continue;
             };
-            let held = control.held(PythonRow::new(&control.line, None).with(made));
+            let held = control.held(PythonRow::new(&control.line, None).with_attempts(made));
             is_held.push(held.as_expected == Some(true));
             document
                 .rows
@@ -359,7 +359,7 @@ impl SurveyRun<'_> {
                 };
                 let Some(line) = asked.get(at) else { return };
                 let is_met = calls_its_place(line, &made);
-                let row = PythonRow::new(line, Some(&about)).with(made);
+                let row = PythonRow::new(line, Some(&about)).with_attempts(made);
                 document.rows.push((questions.row)(line, row, is_met));
                 document.header.elapsed_ns = clock.elapsed_ns();
                 console.step(progress.done());
