@@ -211,7 +211,7 @@ fn all_readers_of_a_committed_trace_agree() {
             );
             assert_eq!(
                 (shown["bytes"].as_i64(), shown["gpu"].as_str()),
-                (life.bytes, life.made.gpu.as_deref()),
+                (life.bytes, life.created.gpu.as_deref()),
                 "{name}"
             );
         }

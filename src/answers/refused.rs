@@ -187,8 +187,8 @@ fn no_context(program: &ProgramHistory, event: &TraceEvent) -> Option<String> {
     }
     let mut before = Vec::new();
     for life in &program.contexts {
-        if life.made.t_ns <= event.t_ns {
-            before.push(life.made);
+        if life.created.t_ns <= event.t_ns {
+            before.push(life.created);
         }
     }
     let made = before.first()?;

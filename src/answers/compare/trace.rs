@@ -312,8 +312,8 @@ impl<'h, 'a> TraceBehavior<'h, 'a> {
         let history = self.history;
         let mut groups: BTreeMap<String, Vec<&ContextLife>> = BTreeMap::new();
         for life in &history.contexts {
-            let on = gpu_name(history.trace, life.made);
-            let what = format!("context on {on}, {}", place(life.made));
+            let on = gpu_name(history.trace, life.created);
+            let what = format!("context on {on}, {}", place(life.created));
             let name = self.qualified_name(Some(life.program), &what);
             groups.entry(name).or_default().push(life);
         }

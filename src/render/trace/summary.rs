@@ -256,12 +256,12 @@ pub(super) fn user_position(trace: &Trace, stack: &Stack) -> Option<Position> {
 
 fn context_summary(trace: &Trace, life: &ContextLife) -> ContextSummary {
     ContextSummary {
-        after_ns: life.made.t_ns.saturating_sub(trace.start.t_ns),
-        pid: life.made.pid,
-        index: trace.gpu_index(life.made.gpu.as_deref()),
-        gpu: life.made.gpu.clone(),
+        after_ns: life.created.t_ns.saturating_sub(trace.start.t_ns),
+        pid: life.created.pid,
+        index: trace.gpu_index(life.created.gpu.as_deref()),
+        gpu: life.created.gpu.clone(),
         primary: matches!(
-            life.made.what,
+            life.created.what,
             EventKind::Context {
                 change: ContextChange::Made,
                 primary: true,
@@ -269,8 +269,8 @@ fn context_summary(trace: &Trace, life: &ContextLife) -> ContextSummary {
             }
         ),
         bytes: life.bytes,
-        at: user_position(trace, &life.made.stack),
-        chain: place::chain(life.made),
+        at: user_position(trace, &life.created.stack),
+        chain: place::chain(life.created),
         used: life.is_used(),
         ended: life.ended.is_some(),
     }

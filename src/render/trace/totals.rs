@@ -75,7 +75,7 @@ fn idle_contexts(history: &History) -> Vec<String> {
             continue;
         }
         let bytes = life.bytes.unwrap_or(0);
-        match &life.made.gpu {
+        match &life.created.gpu {
             Some(gpu) if worked_on.contains(gpu) => {
                 elsewhere += 1;
                 elsewhere_bytes = elsewhere_bytes.saturating_add(bytes);

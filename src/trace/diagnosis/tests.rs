@@ -556,7 +556,7 @@ fn memory_that_two_processes_took_at_once_is_not_counted_twice() {
     let on_first: Vec<_> = History::new(&trace)
         .contexts
         .into_iter()
-        .filter(|life| life.made.gpu == Some(uuid(0)))
+        .filter(|life| life.created.gpu == Some(uuid(0)))
         .collect();
     assert!(
         on_first.len() == 2

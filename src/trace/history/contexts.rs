@@ -6,11 +6,11 @@ use crate::{ContextChange, EventKind, Trace, TraceEvent, Uses};
 /// One context: its creation, its end and its use.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ContextLife<'a> {
-    /// The event that made it.
-    pub made: &'a TraceEvent,
+    /// The event that created it.
+    pub created: &'a TraceEvent,
     /// That event, by its index in the trace.
     pub event: usize,
-    /// The program that made it, by its index in the history.
+    /// The program that created it, by its index in the history.
     pub program: usize,
     /// The event that ended it; none if it stayed until its program ended.
     pub ended: Option<&'a TraceEvent>,
@@ -63,12 +63,12 @@ impl ContextLife<'_> {
                 handle: ended,
                 ..
             },
-        ) = (&self.made.what, &event.what)
+        ) = (&self.created.what, &event.what)
         else {
             return false;
         };
         // The end of a primary context has no handle.
-        let is_same = ended == handle || (*ended == 0 && self.made.gpu == event.gpu);
+        let is_same = ended == handle || (*ended == 0 && self.created.gpu == event.gpu);
         self.ended.is_none() && primary == is_primary && is_same
     }
 }
@@ -158,7 +158,7 @@ impl<'a> Neighbours<'a> {
             gpu.and_then(|gpu| self.memory_share(event, gpu))
         };
         ContextLife {
-            made: event,
+            created: event,
             event: index,
             program,
             ended: None,
@@ -169,25 +169,27 @@ impl<'a> Neighbours<'a> {
     }
 
     /// The other contexts that were created or destroyed on the same GPU at the same time.
-    fn overlapping(&self, made: &TraceEvent) -> Vec<&'a TraceEvent> {
-        let earliest_ns = made.t_ns.saturating_sub(self.longest_ns);
+    fn overlapping(&self, created: &TraceEvent) -> Vec<&'a TraceEvent> {
+        let earliest_ns = created.t_ns.saturating_sub(self.longest_ns);
         let from = self
             .events
             .partition_point(|event| event.t_ns < earliest_ns);
         let to = self
             .events
-            .partition_point(|event| event.t_ns <= end_ns(made));
+            .partition_point(|event| event.t_ns <= end_ns(created));
         let mut near = self.events.get(from..to).unwrap_or_default().to_vec();
         near.retain(|other| {
-            !std::ptr::eq(made, *other) && other.gpu == made.gpu && end_ns(other) >= made.t_ns
+            !std::ptr::eq(created, *other)
+                && other.gpu == created.gpu
+                && end_ns(other) >= created.t_ns
         });
         near
     }
 
     /// An equal share of the memory of all contexts that were created on this GPU at the same time, because contexts on
     /// one GPU take the same. None if one was destroyed meanwhile.
-    fn memory_share(&self, made: &'a TraceEvent, index: usize) -> Option<i64> {
-        let mut group: Vec<&TraceEvent> = vec![made];
+    fn memory_share(&self, created: &'a TraceEvent, index: usize) -> Option<i64> {
+        let mut group: Vec<&TraceEvent> = vec![created];
         // Each neighbour may overlap with further ones.
         let mut at = 0;
         while let Some(member) = group.get(at).copied() {

@@ -75,7 +75,7 @@ impl<'a> ProgramHistory<'a> {
     pub fn used(&self, gpu: Option<&str>) -> Option<bool> {
         let mut contexts = self.contexts.iter();
         contexts
-            .find(|life| life.made.gpu.as_deref() == gpu)?
+            .find(|life| life.created.gpu.as_deref() == gpu)?
             .is_used()
     }
 
@@ -105,7 +105,10 @@ impl<'a> ProgramHistory<'a> {
     pub fn gpus(&self) -> Vec<&ContextLife<'a>> {
         let mut gpus: Vec<&ContextLife<'a>> = Vec::new();
         for life in &self.contexts {
-            if gpus.iter().all(|known| known.made.gpu != life.made.gpu) {
+            if gpus
+                .iter()
+                .all(|known| known.created.gpu != life.created.gpu)
+            {
                 gpus.push(life);
             }
         }
@@ -114,7 +117,7 @@ impl<'a> ProgramHistory<'a> {
 
     /// When it made its first context.
     pub fn first_context_ns(&self) -> Option<u64> {
-        Some(self.contexts.first()?.made.t_ns)
+        Some(self.contexts.first()?.created.t_ns)
     }
 
     /// The time of its last event, or 0.

@@ -90,13 +90,13 @@ impl PolicyCheck<'_, '_> {
             PolicyWord::Init => self.init(&name),
             PolicyWord::Context => self.contexts(&name, |_, _| Some(true)),
             PolicyWord::ContextOn(gpu) => {
-                self.contexts(&name, |trace, life| gpu.is_of(trace, life.made));
+                self.contexts(&name, |trace, life| gpu.is_of(trace, life.created));
                 self.known(&name, gpu);
             }
             PolicyWord::ContextOnOrdinal(ordinal) => {
                 let ordinal = i64::from(*ordinal);
                 self.contexts(&name, |_, life| {
-                    Some(i64::from(life.made.device?) == ordinal)
+                    Some(i64::from(life.created.device?) == ordinal)
                 });
             }
             PolicyWord::Stray => self.check_unused_contexts(&name),
@@ -157,7 +157,7 @@ impl PolicyCheck<'_, '_> {
             }
         }
         for life in &self.history.contexts {
-            let (pid, gpu) = (life.made.pid, life.made.gpu.as_deref());
+            let (pid, gpu) = (life.created.pid, life.created.gpu.as_deref());
             let mut ledgers = self.ledgers.iter();
             if !ledgers.any(|ledger| ledger.pid == pid && Some(ledger.gpu) == gpu) {
                 let gpu = gpu_name(trace, gpu);
@@ -189,10 +189,12 @@ impl PolicyCheck<'_, '_> {
         let trace = self.trace;
         for life in &self.history.contexts {
             match is(trace, life) {
-                Some(true) => self.add_violation(name, made(trace, life), Some(life.made)),
+                Some(true) => {
+                    self.add_violation(name, describe_creation(trace, life), Some(life.created))
+                }
                 Some(false) => {}
                 None => {
-                    let line = line(life.made);
+                    let line = line(life.created);
                     let why = format!("the GPU on which {line} created a context is unknown");
                     self.add_undecided(name, &why);
                 }
@@ -214,14 +216,17 @@ impl PolicyCheck<'_, '_> {
         for life in &self.history.contexts {
             match life.is_used() {
                 Some(false) => {
-                    let says = format!("{}; the process does no work there", made(trace, life));
-                    self.add_violation(name, says, Some(life.made));
+                    let says = format!(
+                        "{}; the process does no work there",
+                        describe_creation(trace, life)
+                    );
+                    self.add_violation(name, says, Some(life.created));
                 }
                 Some(true) => {}
                 None => {
                     let why = format!(
                         "whether pid {} used the GPU of each of its contexts is not known",
-                        life.made.pid
+                        life.created.pid
                     );
                     self.add_undecided(name, &why);
                 }
@@ -282,7 +287,7 @@ impl PolicyCheck<'_, '_> {
             || rule.asks_for("process-contexts", "used");
         for life in &self.history.contexts {
             if needs_counts && life.uses.is_none() {
-                let pid = life.made.pid;
+                let pid = life.created.pid;
                 let why = format!("what pid {pid} did in its contexts is not known");
                 self.add_undecided(name, &why);
             }
@@ -413,12 +418,15 @@ fn called_function(event: &TraceEvent) -> String {
     entry.unwrap_or_else(|| event.call.clone())
 }
 
-fn made(trace: &Trace, life: &ContextLife<'_>) -> String {
-    let (line, gpu) = (line(life.made), gpu_name(trace, life.made.gpu.as_deref()));
+fn describe_creation(trace: &Trace, life: &ContextLife<'_>) -> String {
+    let (line, gpu) = (
+        line(life.created),
+        gpu_name(trace, life.created.gpu.as_deref()),
+    );
     let bytes = match life.bytes {
         Some(bytes) => format!(" ({})", units::format_delta(bytes)),
         None => String::new(),
     };
-    let function = called_function(life.made);
+    let function = called_function(life.created);
     format!("{line} creates a context on {gpu}{bytes} through {function}")
 }

@@ -403,7 +403,7 @@ impl LineHistory<'_> {
     fn contexts(&self, seen: &mut PythonFacts, alone: bool) {
         let (mut before, mut own) = (Vec::new(), Vec::new());
         for life in &self.history.contexts {
-            if life.made.t_ns >= self.ask_ns {
+            if life.created.t_ns >= self.ask_ns {
                 own.push(life);
             } else if life.ended.is_none_or(|ended| ended.t_ns >= self.ask_ns) {
                 before.push(life);
@@ -423,7 +423,7 @@ impl LineHistory<'_> {
             }
         }
         if let Some(first) = own.first() {
-            seen.context_at = self.at(&first.made.stack);
+            seen.context_at = self.at(&first.created.stack);
         }
         if let Some(bytes) = self.context_bytes(&own, alone) {
             seen.context_on = Some(bytes.keys().copied().collect());
@@ -439,12 +439,12 @@ impl LineHistory<'_> {
     ) -> Option<BTreeMap<u32, Option<i64>>> {
         let mut by_gpu = BTreeMap::new();
         for life in lives {
-            let gpu = self.trace.gpu_index(life.made.gpu.as_deref())?;
+            let gpu = self.trace.gpu_index(life.created.gpu.as_deref())?;
             // Beside other attempts, a change of a GPU's memory may be theirs.
             let bytes = if alone {
                 life.bytes
             } else {
-                life.made.own_bytes
+                life.created.own_bytes
             };
             let sum = by_gpu.entry(u32::try_from(gpu).ok()?).or_insert(Some(0));
             *sum = match (*sum, bytes) {
@@ -489,7 +489,7 @@ impl LineHistory<'_> {
         // A busy machine may miss the reading after a context of the lines before, or give it too late a time. The
         // context would count as this line's.
         for life in &self.history.contexts {
-            let made = life.made;
+            let made = life.created;
             if made.t_ns >= self.ask_ns || self.trace.gpu_index(made.gpu.as_deref()) != Some(index)
             {
                 continue;

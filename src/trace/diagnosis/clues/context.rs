@@ -29,35 +29,35 @@ fn context_clue<'a>(
 ) -> Option<Clue<'a>> {
     let (before, rest) = program.contexts.split_at_checked(place)?;
     let life = rest.first()?;
-    let made = life.made;
-    let own = worked_on(program, made.gpu.as_deref());
+    let created = life.created;
+    let own = worked_on(program, created.gpu.as_deref());
     let own_gpu = match own {
-        Some(own) => gpu_name(trace, own.made.gpu.as_deref()),
+        Some(own) => gpu_name(trace, own.created.gpu.as_deref()),
         None => "another GPU".to_owned(),
     };
-    let is_elsewhere = before.iter().any(|other| other.made.gpu != made.gpu);
+    let is_elsewhere = before.iter().any(|other| other.created.gpu != created.gpu);
     let last = before.last();
     let pinned = pinned_next(program, life);
-    let mut clue = about("context-made", life.event, made)?
-        .with("gpu", gpu_name(trace, made.gpu.as_deref()))
+    let mut clue = about("context-created", life.event, created)?
+        .with("gpu", gpu_name(trace, created.gpu.as_deref()))
         .with("elsewhere", is_elsewhere)
         .with("only", program.gpus().len() == 1)
         .with("own", own_ordinal(own))
         .with("own_gpu", own_gpu)
-        .with("leaves_guard", leaves_guard(&made.stack))
+        .with("leaves_guard", leaves_guard(&created.stack))
         .with(
             "goes_back",
-            last.is_some_and(|last| goes_back(last.made, made)),
+            last.is_some_and(|last| goes_back(last.created, created)),
         )
         .with("unselected_thread", is_of_unselected_thread(program, life))
         .with("host_memory_follows", pinned.is_some())
-        .with("ordinal", made.device)
+        .with("ordinal", created.device)
         .with("bytes", life.bytes)
         .with("used", life.is_used());
-    if let EventKind::Context { primary, .. } = made.what {
+    if let EventKind::Context { primary, .. } = created.what {
         clue = clue.with("primary", primary);
     }
-    clue.gpu.clone_from(&made.gpu);
+    clue.gpu.clone_from(&created.gpu);
     clue.bytes = life.bytes;
     if let Some((at, fault)) = fault_after(program, life) {
         clue = clue
@@ -74,38 +74,38 @@ fn context_clue<'a>(
     Some(clue)
 }
 
-/// Whether a context was made on a thread that had selected no device, in a process whose other threads work elsewhere.
+/// Whether a context was created on a thread that had selected no device, in a process whose other threads work elsewhere.
 /// None if it is not known whether the thread had a current context.
 fn is_of_unselected_thread(program: &ProgramHistory<'_>, life: &ContextLife<'_>) -> Option<bool> {
-    let made = life.made;
+    let created = life.created;
     let EventKind::Context {
         primary: true,
         current: Some(has_selected),
         ..
-    } = made.what
+    } = created.what
     else {
         return None;
     };
-    if made.stack.frames.is_empty() {
+    if created.stack.frames.is_empty() {
         return None;
     }
-    if has_selected || selects_device(&made.stack) {
+    if has_selected || selects_device(&created.stack) {
         return Some(false);
     }
-    let own = made.stack.users_all();
+    let own = created.stack.users_all();
     let mut follows_another = false;
     for other in &program.contexts {
-        let other = other.made;
-        if other.gpu == made.gpu {
+        let other = other.created;
+        if other.gpu == created.gpu {
             continue;
         }
         // Code that runs once for each GPU selects each.
         if !own.is_empty() && other.stack.users_all() == own {
             return Some(false);
         }
-        follows_another |= other.t_ns <= made.t_ns && other.tid != made.tid;
+        follows_another |= other.t_ns <= created.t_ns && other.tid != created.tid;
     }
-    let gpu = made.gpu.as_deref();
+    let gpu = created.gpu.as_deref();
     let is_alone = follows_another && !has_thread_on_both(program, gpu);
     Some(is_alone && worked_on(program, gpu).is_some())
 }
@@ -138,11 +138,11 @@ fn worked_on<'p, 'a>(
     but: Option<&str>,
 ) -> Option<&'p ContextLife<'a>> {
     let mut contexts = program.contexts.iter();
-    contexts.find(|life| life.made.gpu.as_deref() != but && life.is_used() == Some(true))
+    contexts.find(|life| life.created.gpu.as_deref() != but && life.is_used() == Some(true))
 }
 
 fn own_ordinal(own: Option<&ContextLife<'_>>) -> String {
-    match own.and_then(|own| own.made.device) {
+    match own.and_then(|own| own.created.device) {
         Some(ordinal) => ordinal.to_string(),
         None => SOME_ORDINAL.to_owned(),
     }
@@ -152,7 +152,7 @@ fn own_ordinal(own: Option<&ContextLife<'_>>) -> String {
 /// host memory.
 fn pinned_next<'a>(program: &ProgramHistory<'a>, life: &ContextLife<'_>) -> Option<&'a TraceEvent> {
     for (at, event) in &program.events {
-        let is_later = *at > life.event && event.tid == life.made.tid;
+        let is_later = *at > life.event && event.tid == life.created.tid;
         match event.what {
             EventKind::HostMemory { .. } if is_later => return Some(event),
             EventKind::Module => {}
@@ -176,7 +176,7 @@ fn fault_after<'a>(
             return is_used.then_some((*at, event));
         }
         is_used |= *at >= life.event
-            && event.gpu == life.made.gpu
+            && event.gpu == life.created.gpu
             && matches!(event.what, EventKind::FirstUse { .. });
     }
     None
@@ -194,7 +194,7 @@ fn goes_back(before: &TraceEvent, now: &TraceEvent) -> bool {
     before.file.is_some() && is_same && next_line < line
 }
 
-/// A clue for each process that made a context, about all of them.
+/// A clue for each process that created a context, about all of them.
 pub(super) fn process_clues<'a>(history: &History<'a>) -> Vec<Clue<'a>> {
     let mut clues = Vec::new();
     for program in &history.programs {
@@ -206,12 +206,12 @@ pub(super) fn process_clues<'a>(history: &History<'a>) -> Vec<Clue<'a>> {
 fn process_clue<'a>(trace: &'a Trace, program: &ProgramHistory<'a>) -> Option<Clue<'a>> {
     let gpus = program.gpus();
     let mut unused: Vec<&ContextLife> = program.contexts.iter().collect();
-    unused.retain(|life| program.used(life.made.gpu.as_deref()) == Some(false));
+    unused.retain(|life| program.used(life.created.gpu.as_deref()) == Some(false));
     // The clue is at the first of them, or at the first context if there are none.
     let first = *unused.first().or(gpus.first())?;
     let (mut used, mut is_known) = (0, true);
     for life in &gpus {
-        match program.used(life.made.gpu.as_deref()) {
+        match program.used(life.created.gpu.as_deref()) {
             Some(true) => used += 1,
             Some(false) => {}
             None => is_known = false,
@@ -219,19 +219,21 @@ fn process_clue<'a>(trace: &'a Trace, program: &ProgramHistory<'a>) -> Option<Cl
     }
     let mut names = Vec::new();
     for life in &unused {
-        names.push(gpu_name(trace, life.made.gpu.as_deref()));
+        names.push(gpu_name(trace, life.created.gpu.as_deref()));
     }
     names.dedup();
     let bytes = context_bytes(&unused);
-    let mut clue = about("process-contexts", first.event, first.made)?
+    let mut clue = about("process-contexts", first.event, first.created)?
         .with("used", is_known.then_some(used))
         .with("unused", names)
         .with("at_once", made_at_once(program, &gpus))
         .with("own", own_ordinal(worked_on(program, None)))
         .with("bytes", bytes);
     if let Some(visible) = program.visible() {
-        let has_context =
-            |gpu: &String| gpus.iter().any(|life| life.made.gpu.as_ref() == Some(gpu));
+        let has_context = |gpu: &String| {
+            gpus.iter()
+                .any(|life| life.created.gpu.as_ref() == Some(gpu))
+        };
         let on_every = !visible.is_empty() && visible.iter().all(has_context);
         clue = clue
             .with("visible", visible.len())

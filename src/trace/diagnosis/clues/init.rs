@@ -22,7 +22,7 @@ pub(super) fn init_clues<'a>(history: &History<'a>) -> Vec<Clue<'a>> {
     clues
 }
 
-/// Whether all contexts that a program made are known.
+/// Whether all contexts that a program created are known.
 fn is_whole(trace: &Trace) -> bool {
     let Some(end) = &trace.end else {
         return false;
@@ -269,7 +269,7 @@ fn memory_clue<'a>(trace: &'a Trace, program: &ProgramHistory<'a>) -> Option<Clu
 /// Whether what a GPU has more may be what `cuInit` of a program takes.
 fn may_take(trace: &Trace, program: &ProgramHistory<'_>, uuid: &str) -> bool {
     let mut contexts = program.contexts.iter();
-    if contexts.any(|life| life.made.gpu.as_deref() == Some(uuid)) {
+    if contexts.any(|life| life.created.gpu.as_deref() == Some(uuid)) {
         return false;
     }
     // On a GPU that the process does not see it takes nothing: that is somebody else's. Instances of MIG are no GPUs here.

@@ -24,7 +24,7 @@ pub(super) fn shared_gpu_clues<'a>(history: &History<'a>) -> Vec<Clue<'a>> {
         }
         let launcher = history.launcher_pid(program);
         for life in program.gpus() {
-            if let Some(gpu) = &life.made.gpu {
+            if let Some(gpu) = &life.created.gpu {
                 let holders = groups.entry((gpu, launcher)).or_default();
                 holders.push(GpuHolder { program, life });
             }
@@ -58,7 +58,7 @@ fn shared_gpu_clue<'a>(
     let spare = spare_contexts(gpu, visible, &holders);
     let first = spare.first()?;
     let bytes = context_bytes(&spare);
-    let mut clue = about("gpu-shared", first.event, first.made)?
+    let mut clue = about("gpu-shared", first.event, first.created)?
         .with("gpu", gpu_name(history.trace, Some(gpu)))
         .with("processes", holders.len())
         .with("visible", visible)
@@ -97,7 +97,7 @@ fn spare_contexts<'p, 'a>(
     let (mut idle, mut with_other) = (Vec::new(), Vec::new());
     for holder in holders {
         let mut gpus = holder.program.gpus().into_iter();
-        if !gpus.any(|life| life.made.gpu.as_deref() != Some(gpu)) {
+        if !gpus.any(|life| life.created.gpu.as_deref() != Some(gpu)) {
             continue;
         }
         with_other.push(holder.life);
@@ -124,7 +124,7 @@ fn has_idle_gpu(history: &History<'_>, holders: &[&GpuHolder<'_, '_>]) -> Option
         idle.retain(|gpu| visible.contains(gpu));
     }
     for life in &history.contexts {
-        idle.retain(|gpu| Some(gpu) != life.made.gpu.as_ref());
+        idle.retain(|gpu| Some(gpu) != life.created.gpu.as_ref());
     }
     Some(!idle.is_empty())
 }
@@ -134,20 +134,20 @@ fn is_beside(grown: &Grown, one: &GpuHolder<'_, '_>, other: &GpuHolder<'_, '_>) 
     if one.program.pid == other.program.pid {
         return false;
     }
-    let (earlier, later) = if one.life.made.t_ns <= other.life.made.t_ns {
+    let (earlier, later) = if one.life.created.t_ns <= other.life.created.t_ns {
         (one, other)
     } else {
         (other, one)
     };
-    let made = later.life.made.t_ns;
+    let created_ns = later.life.created.t_ns;
     if let Some(ended) = earlier.life.ended {
-        return ended.t_ns > made;
+        return ended.t_ns > created_ns;
     }
-    if earlier.program.last_seen_ns() >= made {
+    if earlier.program.last_seen_ns() >= created_ns {
         return true;
     }
     // The trace has no end of a process, but a context exists as long as its memory is in use.
-    let (Some(used), Some(bytes)) = (grown.before(made), earlier.life.bytes) else {
+    let (Some(used), Some(bytes)) = (grown.before(created_ns), earlier.life.bytes) else {
         return false;
     };
     bytes > 0 && used >= bytes / 2
