@@ -69,18 +69,18 @@ fn what_the_driver_and_a_context_take() {
     ));
     Page::open("docs/results.md")
         .says(format!(
-            "`cuInit` takes {init_mib} MiB on every visible GPU that no other process uses"
+            "`cuInit` uses {init_mib} MiB on every visible GPU that no other process uses"
         ))
         .says(format!(
-            "A context takes {} MiB in total there",
+            "A context uses {} MiB in total there",
             whole(context)
         ))
         .says(format!(
-            "and {} MiB beside other processes",
+            "and {} MiB if other processes already use the GPU",
             whole(context - init)
         ))
         .says(format!(
-            "a guard that \"restores\" device 0 takes {} MiB there",
+            "a guard that \"restores\" device 0 uses {} MiB there",
             whole(restored - init)
         ));
     Page::open("docs/findings.md")

@@ -60,9 +60,9 @@ fn rows_of_libcudart_are_told_from_functions() {
     let after = count(&|row| row.is_initialised_before() && !has_context(row));
     let (asked, all) = (functions(&runtime), runtime.len());
     Page::open("docs/results.md")
-        .says(format!("For libcudart 13.0 it asked {asked} functions in {all} rows"))
-        .says(format!("{context} create a context, {only} only initialise the driver and so read the mask, one does"))
-        .says(format!("{after} create no context where the driver was initialised before"));
+        .says(format!("For libcudart 13.0, it called {asked} functions in {all} rows"))
+        .says(format!("{context} create a context, {only} only initialize the driver and so read the mask, one does"))
+        .says(format!("{after} create no context if the driver was initialized before"));
     Page::open("docs/findings.md")
         .says(format!(
             "{asked} functions of libcudart 13.0 have {all} rows"
@@ -102,7 +102,7 @@ fn what_a_refused_call_did_to_contexts_the_call_that_works_does_too() {
     let other: Vec<&str> = other.into_iter().map(|(_, row)| row.function()).collect();
     assert_eq!(other, ["cudaDeviceEnablePeerAccess"]);
     Page::open("docs/results.md").says(format!(
-        "{} were asked again with arguments that work, and {} of them",
+        "{} were called again with arguments that work, and {} of them",
         alike.len() + 1,
         alike.len()
     ));
@@ -136,7 +136,7 @@ fn of_libcuda_one_call_freezes_and_some_look_at_their_arguments_first() {
         .collect();
     assert_eq!(freeze, ["cuInit"]);
     Page::open("docs/results.md").says(format!(
-        "Of {} rows of libcuda only `cuInit` reads it",
+        "Among {} rows of libcuda, only `cuInit` reads it",
         driver.len()
     ));
     Page::open("docs/findings.md").says(format!(

@@ -370,13 +370,12 @@ pub fn page(locked: &Fared) -> String {
 const OPENING: &str = "\
 # How `explain` finds its answers
 
-`cuda-pitfalls explain WORDS…` answers a symptom, a call, an error, a variable or a line of a framework from what comes \
-with the program: no GPU and no checkout is needed. `explain -` reads a traceback or a log from standard input to its \
-end, passes it through to stdout, and then answers on stderr. It looks at the last MiB. What is typed at a terminal \
-is not \
-repeated, and with `--json` nothing but the document is printed; both answer on stdout. `explain -- COMMAND…` runs a \
-command with your input, output and signals, answers on stderr what it wrote there, and ends as it did. If it failed \
-to start CUDA, the checks of `doctor` run and name the cause that holds here.
+`cuda-pitfalls explain WORDS…` explains a symptom, a call, an error, a variable or a framework line from built-in \
+data: it needs no GPU and no checkout. `explain -` reads a traceback or a log from standard input to its end, passes \
+it through to stdout, and then answers on stderr. It examines the last MiB. Text that is typed at a terminal is not \
+repeated, and with `--json` only the document is printed; both answer on stdout. `explain -- COMMAND…` runs a \
+command with your input, output and signals, answers on stderr what it wrote there, and ends as it did. If the \
+command failed to start CUDA, the checks of `doctor` run and report the cause that applies here.
 
 ```sh
 cuda-pitfalls explain torch.cuda.is_available mask
@@ -386,92 +385,81 @@ cuda-pitfalls explain -- python train.py
 python train.py 2>&1 | cuda-pitfalls explain -
 ```
 
-It exits with 0 if it found something, with 4 if there is nothing about CUDA start-up in the text, and with 2 if no \
+It exits with 0 if it found something, with 4 if the text contains nothing about CUDA start-up, and with 2 if no \
 words were given. `--json` prints one document.
 
 ## The order of look-up
 
-1. **Names.** [scenarios/known.json](../scenarios/known.json) and, for each question, the file beside it have everything that has a name: questions, findings of \
-`trace`, symptoms, errors, messages, variables, masks, calls, lines of frameworks, files and system calls that CUDA \
-needs, \
-statuses of other libraries, and the commands and exit codes of this program. A line that is such a name, in a usual \
-spelling (`import x`, `from x import y`, other capitals, `torch.` before it or not, a variable with a value or \
-misspelt), answers with its own entry first, and then with the questions about it. A line of Python is claimed only \
-if it is the code that was measured; another call of its function, or one with something called on its result, is \
-closest, and names the code that was measured. An import that nobody measured is answered by the command that asks \
-it. Of two that share a name the one that \
-comes first in this list is meant. `list --names` prints all of them.
-2. **Not CUDA's.** Texts about HIP and ROCm, XPU, NPU, Metal, Apple's MPS, Vulkan and their like are said to be that.
-3. **Command lines.** A mask in front of a command, in `export` or in `env` is there before the program starts, so it is \
-never too late: what its value settles is answered, or which GPUs its numbers mean. An error with advice beside it \
-comes first.
-4. **Errors.** A C name, or a number that is bound as a code: `error 700`, `(700)`, `returned 304`, `cuInit = 3`, or alone. \
-A version, a count, an ordinal, a line, an exit code is none.
-5. **Messages** of all libraries; of several in one line the longest, and a number beside it decides. An error that people \
-search often comes with its causes; each says which scenario or survey measured it, or where it was read, for which \
-package and versions and on which day. What to do first stands above them. They stand in the order in which to look; \
-how often each occurs is not known. Three are shown, and all with `--all`. A message that a question is \
-about (`says`) answers with the question.
-6. **Nearest texts.** What nothing above settles is answered as the texts most like it were. That is called *closest* and \
-never claimed. Beside an answer of a message or an error stand the two questions that are closest. Names that a text \
-has \
-among other words are explained beside it.
-
 The first step that finds something answers.
 
-Of a pasted text only messages, names of errors and functions, and the names of packages are looked up. Paths, addresses, \
-times and line numbers are dropped, and what frameworks print below every error.
+1. **Names.** [scenarios/known.json](../scenarios/known.json) and, for each scenario, the file next to it contain \
+everything that has a name: scenarios, findings of `trace`, symptoms, errors, messages, variables, masks, calls, \
+framework lines, files and system calls that CUDA needs, statuses of other libraries, and the commands and exit \
+codes of this program.
+   - A line that is such a name, in a usual spelling (`import x`, `from x import y`, other capitals, with or without \
+`torch.`, a variable with a value or misspelled), answers with its own entry first, and then with the scenarios \
+about it.
+   - A Python line is an exact match only if it is the measured code. Another call of its function, or a call on its \
+result, is reported as closest, together with the measured code. An import that was not measured is answered by the \
+command that measures it.
+   - If two entries share a name, the one that comes first in this list is used. `list --names` prints all of them.
+2. **Not about CUDA.** Texts about HIP and ROCm, XPU, NPU, Metal, Apple's MPS, Vulkan and similar technologies are \
+reported as such.
+3. **Command lines.** A mask in front of a command, in `export` or in `env` is set before the program starts, so it \
+is never too late. The answer is the effect of its value, or the GPUs that its numbers select. An error with advice \
+in the same text comes first.
+4. **Errors.** A C name, or a number that is bound as a code: `error 700`, `(700)`, `returned 304`, `cuInit = 3`, or \
+alone. Versions, counts, ordinals, line numbers and exit codes are not taken for error codes.
+5. **Messages** of all libraries. Of several in one line, the longest is used, and a number next to it decides. \
+Common errors come with their causes. Each cause states the scenario or survey that measured it, or its source, with \
+the package, versions and day. What to do first is above them. The causes are in the order in which to check them; \
+how often each occurs is not known. Three are shown, and all with `--all`. A message that a scenario is about \
+(`says`) answers with the scenario.
+6. **Nearest texts.** Otherwise the answers of the most similar known texts are shown. They are called *closest* and \
+never claimed to be exact. The answer of a message or an error is followed by the two closest scenarios. Names that \
+a text has among other words are explained too.
+
+In a pasted text, only messages, names of errors and functions, and the names of packages are looked up. Paths, \
+addresses, times, line numbers and the lines that frameworks print below every error are dropped.
 
 ## How questions are ranked
 
-1. **Texts.** About three thousand texts of public threads and nine hundred short sentences are labelled by hand with \
-what answers them, or as being about something else: [tests/phrasings.toml](../tests/phrasings.toml). Beside them \
-stand \
-the questions of this program, and its errors, messages and symptoms with what they mean. Only their words come with \
-the \
-program, without their order: [scenarios/texts.json](../scenarios/texts.json).
-2. **Words.** A text is taken apart into words, without their endings and in one spelling. \
-[scenarios/synonyms.toml](../scenarios/synonyms.toml) lists words and phrases of one meaning, such as `subprocess` \
-and \
-`child`, or `VRAM` and `memory`; one word stands for all of a list. It also has the words of the field in Chinese, \
-Japanese, \
-Korean and Russian, in English; what else a text says in these scripts is left out. Exact names \
-(`torch.cuda.is_available`, \
-`cudaSetDevice`, `CUDA_VISIBLE_DEVICES`) are kept whole too. `GPU 0`, `cuda:0` and `device 0` are one. Two words that \
-stand \
-beside each other count as a pair, 0.7 times. A word that no text has stands for the one that differs from it by one \
-letter, \
-or by two if it is long.
-3. **Likeness.** Two texts are the more alike the more words they share, and rare words count more (the cosine of their \
-words, each by how rare it is).
-4. **Votes.** All texts vote for their answers, each by the square of how like yours it is and by the rank of the answer in \
-its list. A vote for a symptom goes to the question of the symptom that has most votes, if these are 0.7 of the \
-symptom's \
-or more; else to the symptom's causes, or, where none are listed, to its first question: yes before no, and then by \
-framework (that of your text, or PyTorch).
-5. **Nothing.** Each text of a thread says by the cube of how like yours it is whether yours is one with an answer or about \
-something else, as if there were as many of both kinds; short sentences and what the program says itself count 0.42 \
-times. \
-No answer is given if the share of those with an answer is too small. How much is enough was fitted: a name of CUDA, \
-of a \
-GPU or of a framework lowers it, and what is pasted needs more. A text with an error of CUDA always has an answer.
+1. **Texts.** About three thousand texts of public threads and nine hundred short sentences are labeled by hand with \
+their answers, or as being about something else: [tests/phrasings.toml](../tests/phrasings.toml). The texts also \
+include the questions of this program, and its errors, messages and symptoms with their meanings. The program \
+contains only their words, without their order: [scenarios/texts.json](../scenarios/texts.json).
+2. **Words.** A text is split into words, without their endings and in one spelling. \
+[scenarios/synonyms.toml](../scenarios/synonyms.toml) lists words and phrases with the same meaning, such as \
+`subprocess` and `child`, or `VRAM` and `memory`; one word represents all of a list. It also translates technical \
+words in Chinese, Japanese, Korean and Russian to English; the rest of a text in these scripts is ignored. Exact \
+names (`torch.cuda.is_available`, `cudaSetDevice`, `CUDA_VISIBLE_DEVICES`) are also kept complete. `GPU 0`, `cuda:0` \
+and `device 0` are the same. Two adjacent words count as a pair, with weight 0.7. An unknown word is replaced by the \
+known one that differs from it by one character, or by two if it is long.
+3. **Similarity.** Two texts are more similar the more words they share, and rare words count more (the cosine of \
+their words, weighted by rarity).
+4. **Votes.** All texts vote for their answers, each with the square of its similarity to yours and by the rank of \
+the answer in its list. A vote for a symptom goes to the scenario of the symptom that has most votes, if these are \
+0.7 of the symptom's or more. Otherwise it goes to the symptom's causes, or, if none are listed, to its first \
+scenario: yes before no, and then by framework (that of your text, or PyTorch).
+5. **No answer.** Each text of a thread votes, with the cube of its similarity to yours, on whether yours is one \
+with an answer or about something else, as if there were equally many of both types. Short sentences and the \
+program's own texts count 0.42 times. No answer is given if the share of those with an answer is too small. The \
+threshold was fitted: a CUDA, GPU or framework name lowers it, and pasted text raises it. A text \
+with a CUDA error always has an answer.
 
 ## How often the right one comes first
 
-Measured with texts that nobody had looked at when they were opened: 130 of public threads of two years, 20 typed \
-from memory as a stranger would, and 110 about other matters ([texts](../tests/phrasings-locked.toml), \
-[others](../tests/phrasings-locked-others.toml)). They were put away by [hash](../tests/phrasings-locked.sha256) \
-first, \
-their answers were listed by somebody who did not see what the program says, and they were opened once, on 27 \
-November \
-2026, when all that is tuned was done (for later versions the table is made again, and nothing is tuned on them); \
-whether a thread is for them or to be looked up was decided by its address \
-alone. Sentences of people \
-are retold, messages stand as programs print them; about half are of pull requests and commits, whose symptom was \
-told \
-back, and most causes are those of excerpts. Another set of 150 and 110, opened before that, had 59 % right first, \
-75 % among the first three, 2 % wrong and claimed, and 90 % of the others not answered. \
-None of the texts is among those that are looked up. An error with advice is right where the list names the \
+This was measured with texts that nobody had seen before they were opened: 130 of public threads of two years, 20 \
+typed from memory as a stranger would, and 110 about other subjects ([texts](../tests/phrasings-locked.toml), \
+[others](../tests/phrasings-locked-others.toml)). They were sealed by [hash](../tests/phrasings-locked.sha256) \
+first, and their answers were listed by somebody who did not see the program's answers. They were opened once, on 27 \
+November 2026, when all tuning was done (for later versions the table is made again, and nothing is tuned on them). \
+Whether a thread belongs to them or to the texts that are looked up was decided by its address alone.
+
+People's sentences are paraphrased; messages are as programs print them. About half are from pull requests and \
+commits, whose symptom was reconstructed, and most causes are those of excerpts. Another set of 150 and 110, opened \
+before that, had 59 % right first, 75 % among the first three, 2 % wrong and claimed, and 90 % of the others not \
+answered. None of the texts is among those that are looked up. An error with advice is right if the list names the \
 error or its first cause.
 
 ";
